@@ -112,18 +112,18 @@ def _loaded(path: Path) -> Any:
 def _why(args: argparse.Namespace) -> int:
     from demur.core.progress import TerminalProgress
     from demur.reports.data import open_beside
-    from demur.suites.mm_thebench.why import kept, tables, why
+    from demur.suites.mm_thebench.causes import cause_tables, find_causes, write_causes
 
     release, judge = open_beside(args.run, args.release), _judge(args)
     items = {i.id: i for i in _loaded(args.items).items} if args.items else None
     with TerminalProgress() as steps:
         steps.stage("reason")
-        found = why(
+        found = find_causes(
             args.run, release, judge, scenarios=args.scenarios, limit=args.limit, items=items,
             progress=lambda n: steps.count("wrong answers looked at", n, 0),
         )  # fmt: skip
-    path = kept(found, args.run, release, judge.model if judge else "rules", args.out)
-    made = tables(found)
+    path = write_causes(found, args.run, release, judge.model if judge else "rules", args.out)
+    made = cause_tables(found)
     if args.json:
         value: dict[str, Any] = {t.name: t.records() for t in made}
         value["reasons"] = [r.model_dump(mode="json") for r in found.reasons]
@@ -136,13 +136,13 @@ def _why(args: argparse.Namespace) -> int:
 
 def _draft(args: argparse.Namespace) -> int:
     from demur.core.progress import TerminalProgress
-    from demur.suites.mm_thebench.annotating import draft, put
+    from demur.suites.mm_thebench.annotation import draft, write_items
 
     loaded = _loaded(args.items)
     with TerminalProgress() as steps:
         steps.stage("draft")
         made = draft(_judge(args, loaded.root), loaded.items, lambda n: steps.count("items drafted", n, 0))
-    put(args.out, made.items, loaded.root)
+    write_items(args.out, made.items, loaded.root)
     if args.json:
         sys.stdout.write(json.dumps({"items": len(made.items), "failed": made.failed}, ensure_ascii=False) + "\n")
     else:
@@ -161,21 +161,20 @@ def _told(rows: dict[str, str], what: str) -> None:
 
 
 def _review(args: argparse.Namespace) -> int:
-    from demur.core.uris import read_image
-    from demur.suites.mm_thebench.annotating import review_task
+    from demur.suites.mm_thebench.annotation import review_task
 
     loaded = _loaded(args.items)
-    sys.stdout.write(f"{review_task(loaded.items, args.out, lambda ref: read_image(ref, loaded.root))}\n")
+    sys.stdout.write(f"{review_task(loaded.items, args.out, loaded.root)}\n")
     sys.stderr.write(f"next: demur annotate page --out {args.out} --as NAME\n")
     return 0
 
 
 def _take(args: argparse.Namespace) -> int:
-    from demur.suites.mm_thebench.annotating import put, take_reviews
+    from demur.suites.mm_thebench.annotation import take_reviews, write_items
 
     loaded = _loaded(args.items)
     found = take_reviews(loaded.items, args.folder, args.auditor)
-    put(args.out, found.items, loaded.root)
+    write_items(args.out, found.items, loaded.root)
     sound = sum(bool(i.reviewed_by) for i in found.items)
     if args.json:
         value = {"sound": sound, "to_mend": found.to_mend, "hasty": found.hasty, "open": found.open}
@@ -191,7 +190,7 @@ def _take(args: argparse.Namespace) -> int:
 
 def _quality(args: argparse.Namespace) -> int:
     from demur.cli._shown import harmless
-    from demur.suites.mm_thebench.annotating import quality
+    from demur.suites.mm_thebench.annotation import quality
 
     found = quality(args.folder, args.auditor)
     if args.json:
@@ -219,13 +218,13 @@ def _frames(args: argparse.Namespace) -> int:
 def _meta(args: argparse.Namespace) -> int:
     from demur.core.progress import TerminalProgress
     from demur.suites import suite
-    from demur.suites.mm_thebench.meta import judged_task
+    from demur.suites.mm_thebench.meta_evaluation import meta_task
     from demur.suites.outputs import open_outputs
 
     found, judge = open_outputs(suite("mm_thebench"), args.chains, args.items), _judge(args)
     with TerminalProgress() as steps:
         steps.stage("judge")
-        made = judged_task(
+        made = meta_task(
             found, judge, args.out, of=args.of, n=args.n, seed=args.seed,
             progress=lambda n: steps.count("chains judged", n, 0),
         )  # fmt: skip

@@ -11,6 +11,7 @@ Several strings of one model are a fleet.
 
 from __future__ import annotations
 
+import re
 import os
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
@@ -121,6 +122,15 @@ def _http(model: ModelText, images: ImageUrls) -> Backend:
     if own and key is None:
         raise UsageError(f"no key for {model.id}", cure="set OPENAI_API_KEY")
     return Endpoint(model.address, model.name, key=key, key_env=env, images=images, openai=own)
+
+
+def addresses_of(text: str) -> tuple[str, ...]:
+    """The model strings that a text joins by commas: endpoints of one model.
+
+    >>> addresses_of("http://a:8000/v1#m,http://b:8000/v1#m")
+    ('http://a:8000/v1#m', 'http://b:8000/v1#m')
+    """
+    return tuple(address.strip() for address in re.split(r",(?=[a-z-]+:|[a-z-]+/)", text))
 
 
 @asynccontextmanager

@@ -1,14 +1,15 @@
-"""What a suite is, and what all of them share: asking systems, reading outputs made elsewhere, tables, a page.
+"""The contract of a suite, and what all suites share: asking systems, scoring outputs, a page.
 
-A suite says five things, each in its own file:
+A suite has five places, each in its own file:
 
-    items.py     its records, how they are read and checked            -> `Suite.load`, `Suite.statistics`
+    items.py     its records; how they are read and checked            -> `Suite.load`, `Suite.statistics`
     build.py     how items are made, where they can be                 -> `Suite.build`
     prompts/     what a model is told (own words, versioned files)     -> `Suite.prompts`
     measures.py  pure functions from outputs to numbers                -> `Suite.score`
-    tables.py    plain tables and cards, which the report room renders -> `Suite.tables`, `Suite.cards`
+    tables.py    plain tables and cards that `demur.reports` renders   -> `Suite.tables`, `Suite.cards`
 
-Everything else is here, so that the runner, the calls and the judges never learn a suite's words.
+The runner, the model calls and the judges know nothing of a suite. Beside this file: `files` reads items and images,
+`outputs` reads replies, `plain` scores a suite without measures of its own, `published` audits printed tables.
 """
 
 from __future__ import annotations
@@ -16,25 +17,19 @@ from __future__ import annotations
 import inspect
 import math
 from abc import ABC, abstractmethod
-from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, ClassVar, Generic, NamedTuple, Protocol, TypeVar
-
-from pydantic import ValidationError
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, NamedTuple, TypeVar
 
 from demur.core import plugins
 from demur.core.code import code_digest
-from demur.core.errors import DataError, StorageError, UsageError
-from demur.core.images import image_ref
+from demur.core.errors import UsageError
 from demur.core.progress import QUIET, Progress
 from demur.core.records import (
     AnswerSpec,
     Ask,
     ContextSet,
-    ImageRef,
-    Measure,
     Outcome,
     Response,
     Sample,
@@ -42,16 +37,15 @@ from demur.core.records import (
     Status,
     Verdict,
 )
-from demur.core.stats import wilson
-from demur.core.store import Problems, digest, storage_errors, why_invalid
-from demur.core.uris import read_image, read_uri
-from demur.corpora.formats import csv_rows, inside, json_lines
+from demur.core.store import Problems, digest, storage_errors
+from demur.core.uris import read_image
 from demur.evaluation.asking import Opened, ask_opened
 from demur.evaluation.run_folder import Task
 from demur.scenarios.conditions import Condition, Prompts
 from demur.scenarios.render import ask as make_ask
 from demur.scenarios.systems import SystemContext, SystemLike, split_name
 from demur.scenarios.systems.model import ModelSystem
+from demur.suites.plain import plain_score, plain_table
 
 if TYPE_CHECKING:
     from demur.judge.audit import Finding
@@ -59,27 +53,28 @@ if TYPE_CHECKING:
     from demur.reports.gallery import Card
     from demur.reports.svg import Panel
     from demur.reports.tables import Table
+    from demur.suites.published import PublishedRow
 
 I = TypeVar("I")  # noqa: E741 - an item of a suite
 S = TypeVar("S")
 """The score of one model."""
 
 Outputs = Mapping[str, Mapping[str, Response]]
-"""Model -> question id -> what it said."""
+"""Model -> question id -> reply."""
 NO_CLAUSE = Condition("none")
-"""A suite's prompt says everything itself."""
+"""Suites put what they say about abstaining into their own prompt."""
 
 
 class Option(NamedTuple):
-    """One option of a suite's score: a flag of ``demur suite score`` and a keyword of `Suite.scores`.
+    """One option of a suite: a flag of ``demur suite``, a keyword of `Suite.scores`, `Suite.build` or `Suite.export`.
 
     Attributes:
         name: of the keyword; the flag has dashes for underscores.
         help: one line.
-        default: also tells the type (str, int, float).
+        default: its type is the option's type (str, int, float).
         choices: allowed values; any when empty.
-        least: of a number; None for no bound.
-        most: of a number; None for no bound.
+        least: lower bound of a number; None for no bound.
+        most: upper bound of a number; None for no bound.
     """
 
     name: str
@@ -91,18 +86,22 @@ class Option(NamedTuple):
 
     def check(self, value: Any) -> None:
         """Raise UsageError for a value that the option does not take."""
-        number = isinstance(value, int | float) and not isinstance(value, bool)
         if self.choices and value not in self.choices:
-            raise UsageError(f"{self.name}={value!r}", cure=f"one of {', '.join(self.choices)}")
+            raise UsageError(f"{self.name}={value!r}", cure=f"give one of {', '.join(self.choices)}")
         if isinstance(self.default, str):
             return
-        whole = not isinstance(self.default, int) or isinstance(value, int)
+        types, kind = (int, "a whole number") if isinstance(self.default, int) else ((int, float), "a number")
         low, high = (-math.inf if self.least is None else self.least), (math.inf if self.most is None else self.most)
-        if not (number and whole and low <= value <= high):  # NaN lies between no bounds
-            kind = "a whole number" if isinstance(self.default, int) else "a number"
+        typed = isinstance(value, types) and not isinstance(value, bool)
+        if not (typed and low <= value <= high):  # NaN lies between no bounds
             bounds = [f"at least {self.least:g}"] if self.least is not None else []
             bounds += [f"at most {self.most:g}"] if self.most is not None else []
             raise UsageError(f"{self.name} is {value}", cure=f"give {' '.join([kind, ' and '.join(bounds)]).strip()}")
+
+
+def with_defaults(options: Sequence[Option], given: Mapping[str, Any]) -> dict[str, Any]:
+    """A value for each option: the given one, else its default."""
+    return {o.name: given.get(o.name, o.default) for o in options}
 
 
 class Loaded(NamedTuple, Generic[I]):
@@ -111,9 +110,9 @@ class Loaded(NamedTuple, Generic[I]):
     Attributes:
         items: the suite's records.
         root: folder that image paths are relative to.
-        outputs: what models said, where the same files hold it.
-        notes: harmless peculiarities and how often they were met.
-        skipped: items left out as bad.
+        outputs: replies of models, where the same files hold them.
+        notes: harmless peculiarities, with how often each occurs.
+        skipped: bad items that were left out.
     """
 
     items: tuple[I, ...]
@@ -131,16 +130,18 @@ class Suite(ABC, Generic[I, S]):
     """What people call it."""
     about: ClassVar[str]
     """Two or three sentences: what it measures, where it comes from."""
+    needs_images: ClassVar[str] = ""
+    """Of a suite whose questions cannot be asked without images: what to do where they are missing."""
     options: ClassVar[tuple[Option, ...]] = ()
     """Of the score."""
     build_options: ClassVar[tuple[Option, ...]] = ()
     """Of `build`."""
     prompt_files: ClassVar[Mapping[str, str]] = MappingProxyType({"ask": "ask.v1.md"})
-    """What a text of `prompts` is for -> name of its file, and of a user's own."""
+    """Role of a text of `prompts` -> name of its file, also of a user's own."""
     export_options: ClassVar[tuple[Option, ...]] = ()
     """Of `export`."""
     audit_columns: ClassVar[frozenset[str]] = frozenset()
-    """Columns, in lower case, of its published tables: `demur audit` hands such tables to `audit`."""
+    """Columns, in lower case, of its published tables: `demur audit` gives such tables to `audit`."""
 
     # --- the five places -------------------------------------------------------------------------
 
@@ -150,27 +151,27 @@ class Suite(ABC, Generic[I, S]):
 
     @abstractmethod
     def questions(self, items: Sequence[I]) -> Iterator[Sample]:
-        """What systems are asked, one sample a question; ``answers`` hold the right reply for `verdict`, ``cluster``
-        is what questions share, ``answerable`` whether an answer is expected.
+        """One sample a question: ``answers`` holds the right reply for `verdict`, ``cluster`` names the item that
+        several questions share, ``answerable`` says whether an answer is expected.
         """
 
     def score(self, model: str, items: Sequence[I], outputs: Mapping[str, Response], **options: Any) -> S:
-        """The score of one model from what it said, by question id; a missing id was not asked.
+        """The score of one model from its replies by question id; a question without a reply was not asked.
 
-        Unless a suite says more: a `Plain` one, by `verdict`.
+        By default the `Plain` score: the share of right verdicts.
         """
         return plain_score(self, model, items, outputs)  # type: ignore[return-value]  # S is Plain where this is kept
 
     def tables(self, scores: Sequence[S], items: Sequence[I]) -> list[Table]:
-        """Tables of some scores, each rate with its n; of `Plain` scores unless a suite says more."""
+        """Tables of scores, each rate with its n; by default of `Plain` scores."""
         return [plain_table(self, scores)]  # type: ignore[arg-type]
 
     def figures(self, scores: Sequence[S], items: Sequence[I]) -> list[Panel]:
-        """Figures of some scores for the page; none unless a suite draws some."""
+        """Figures of scores for the page; none by default."""
         return []
 
     def statistics(self, items: Sequence[I]) -> list[Table]:
-        """Tables that describe a set of items; none unless a suite says more."""
+        """Tables that describe a set of items; none by default."""
         return []
 
     def build(self, out: Path, *, seed: int = 0, **options: Any) -> Path:
@@ -196,8 +197,8 @@ class Suite(ABC, Generic[I, S]):
         Args:
             path: of the items.
             out: folder to write.
-            outputs: what models said, where an export needs it.
-            seed: of whatever is drawn.
+            outputs: replies of models, where an export needs them.
+            seed: of random choices.
             skip_bad: leave bad items out.
             options: its ``export_options``.
 
@@ -213,11 +214,11 @@ class Suite(ABC, Generic[I, S]):
             return Prompts.single(path.read_text(encoding="utf-8"))
 
     def condition(self, sample: Sample) -> Condition:
-        """Under which condition a question is put; without clauses unless a suite says more."""
+        """The condition of a question; without clauses by default."""
         return NO_CLAUSE
 
     def verdict(self, response: Response, answers: AnswerSpec) -> tuple[Status, Outcome | None, str]:
-        """(status, outcome, reason) of one reply, for the rows of a run; by the text of the right answer here."""
+        """(status, outcome, reason) of one reply, for the rows of a run; by default by the text of the right answer."""
         if not response.text.strip():
             return Status.FAILED, None, "no reply"
         right = {form[0].strip().casefold() for form in answers.accepted}
@@ -225,11 +226,11 @@ class Suite(ABC, Generic[I, S]):
         return Status.GRADED, Outcome.CORRECT if hit else Outcome.INCORRECT, "compared with the accepted answers"
 
     def cards(self, items: Sequence[I], root: Path, outputs: Outputs, **options: Any) -> Iterator[Card]:
-        """One card an item for the page; none unless a suite shows its items."""
+        """One card an item for the page; none by default."""
         yield from ()
 
-    def audit(self, rows: Sequence[tuple[str, dict[str, str]]]) -> list[Finding]:
-        """Impossibilities in published tables of this suite.
+    def audit(self, rows: Sequence[PublishedRow]) -> list[Finding]:
+        """Impossible figures in published tables of this suite.
 
         Args:
             rows: (file and line, column -> cell) of all tables whose columns are among ``audit_columns``.
@@ -239,7 +240,7 @@ class Suite(ABC, Generic[I, S]):
     # --- what all suites share -------------------------------------------------------------------
 
     def open(self, path: str | Path, *, skip_bad: bool = False) -> Loaded[I]:
-        """`load`, with all problems told at once.
+        """`load`, with all problems in one error.
 
         Raises:
             BadInput: problems, unless ``skip_bad``.
@@ -257,8 +258,8 @@ class Suite(ABC, Generic[I, S]):
 
         Args:
             items: of the suite.
-            limit: ask the questions of the first so many clusters.
-            prompts: in the place of the suite's.
+            limit: ask the questions of this many items (clusters), the first ones.
+            prompts: in place of the suite's.
         """
         prompts = prompts or self.prompts()
         made: list[Task] = []
@@ -268,24 +269,18 @@ class Suite(ABC, Generic[I, S]):
                 continue
             clusters.add(sample.cluster)
             context = ContextSet(
-                id=digest([self.name, sample.id], 16),
-                sample=sample.id,
-                scenario=Scenario.PARAMETRIC,
-                evidence=(),
-                expected="answer" if sample.answerable else "deflect",
-                k_asked=0,
-                k_used=0,
-                recipe=f"suite({self.name})",
-                seed=0,
-            )
+                id=digest([self.name, sample.id], 16), sample=sample.id, scenario=Scenario.PARAMETRIC, evidence=(),
+                expected="answer" if sample.answerable else "deflect", k_asked=0, k_used=0,
+                recipe=f"suite({self.name})", seed=0,
+            )  # fmt: skip
             made.append(Task(sample, context, make_ask(sample, context, self.condition(sample), prompts)))
         return made
 
     def check_options(self, options: Mapping[str, Any], of: tuple[Option, ...] | None = None) -> None:
-        """See that options (of the score, unless ``of`` says which) exist and take these values, before any work.
+        """Check that options (of the score, unless ``of`` says which) exist and take these values.
 
         Raises:
-            UsageError: one does not.
+            UsageError: there is no such option, or it does not take the value.
         """
         known = {o.name: o for o in (self.options if of is None else of)}
         for name, value in options.items():
@@ -293,8 +288,23 @@ class Suite(ABC, Generic[I, S]):
                 raise UsageError(f"{self.name} has no option {name!r}", cure=f"it has {', '.join(known) or 'none'}")
             known[name].check(value)
 
-    def see_askable(self, path: Path, tasks: Sequence[Task]) -> None:
-        """Raise UsageError where a task cannot be asked; whatever can be, unless a suite says more."""
+    def needs_image(self, sample: Sample) -> bool:
+        """Whether a question cannot be asked without an image."""
+        return bool(self.needs_images)
+
+    def check_images(self, path: Path, tasks: Sequence[Task]) -> None:
+        """Check that the questions that need images have them.
+
+        Raises:
+            UsageError: some have none.
+        """
+        bare = dict.fromkeys(t.sample.cluster for t in tasks if not t.ask.images and self.needs_image(t.sample))
+        if bare:
+            every = len({t.sample.cluster for t in tasks})
+            raise UsageError(
+                f"{len(bare):,} of {every:,} items lack an image that their questions need, the first is "
+                f"{next(iter(bare))}", item=str(path), cure=self.needs_images,
+            )  # fmt: skip
 
     def run(
         self,
@@ -312,21 +322,21 @@ class Suite(ABC, Generic[I, S]):
         fresh: bool = False,
         prompt: Path | None = None,
     ) -> list[Path]:
-        """Ask systems every question of a set of items; one run folder each under ``out``; what was begun goes on.
+        """Ask systems every question of a set of items; one run folder each under ``out``; an unfinished run resumes.
 
         Args:
             path: of the items, as `open` takes it.
-            systems: one or several: by name, as ``demur run`` takes them, functions, or objects that answer.
+            systems: one or several: names, as ``demur run`` takes them, functions, or objects that answer.
             out: folder of the run folders.
-            limit: ask the questions of the first so many items.
+            limit: ask the questions of this many items, the first ones.
             skip_bad: leave bad items out and count them.
             sampling: temperature, max_tokens ... of models.
             concurrency: calls at once, of each endpoint and function; None for 8, and 1 of a plain function.
-            budget: stops the run, resumable, before its money is passed.
+            budget: stops the run, resumable, before it costs more.
             prices: price table that overlays the shipped one.
-            steps: told what happens.
+            steps: progress of the run.
             fresh: reuse nothing: ask everything again.
-            prompt: a file in the place of the suite's prompt, or a folder of files named as in its ``prompts``.
+            prompt: a file in place of the suite's prompt, or a folder of files named as in its ``prompts``.
 
         Raises:
             DataError: a prompt is empty, or lacks a placeholder.
@@ -339,7 +349,7 @@ class Suite(ABC, Generic[I, S]):
         if prompt is not None:
             prompts.replace(prompt, self.prompt_files)
         tasks = self.tasks(loaded.items, limit=limit, prompts=prompts)
-        self.see_askable(Path(path), tasks)
+        self.check_images(Path(path), tasks)
         several = list(systems) if isinstance(systems, Sequence) and not isinstance(systems, str) else [systems]
         judge = SuiteJudge(self, tasks)
         conditions = dict.fromkeys(self.condition(t.sample) for t in tasks)
@@ -355,10 +365,7 @@ class Suite(ABC, Generic[I, S]):
             context = SystemContext(
                 read_image=lambda ref: read_image(ref, loaded.root), prompts=prompts, ledger=ledger,
                 concurrency=concurrency, prices=prices,
-                options={
-                    **({"name": called} if called else {}),
-                    **(sampling or {} if _samples(spec) else {}),
-                },
+                options={**({"name": called} if called else {}), **(sampling or {} if _samples(spec) else {})},
             )  # fmt: skip
             opened.append(Opened.of(one, context))
         return ask_opened(
@@ -378,9 +385,9 @@ class Suite(ABC, Generic[I, S]):
 
         Args:
             items: of the suite.
-            outputs: what models said.
-            models: score these alone.
-            skip_bad: pass over outputs that belong to no question of the items (those of items left out as bad).
+            outputs: replies of models.
+            models: score only these.
+            skip_bad: ignore replies to questions that are not among the items (their items were left out as bad).
             options: of the score.
 
         Raises:
@@ -413,7 +420,7 @@ class Suite(ABC, Generic[I, S]):
 
         Args:
             path: of the items.
-            outputs: what models said; those that stand beside the items are added. The items alone without any.
+            outputs: replies of models; those stored with the items are added. Without any the page shows the items.
             out: the file to write.
             skip_bad: leave bad items out.
             options: of the score.
@@ -426,7 +433,7 @@ class Suite(ABC, Generic[I, S]):
         tables = [*(self.tables(scores, loaded.items) if scores else ()), *self.statistics(loaded.items)]
         notes = [f"{note}: {n}" for note, n in loaded.notes.items()]
         if not scores:
-            notes.append("nobody has been asked yet: these are the items alone")
+            notes.append("no system has been asked yet: this page shows only the items")
         if loaded.skipped:
             notes.append(f"bad items left out: {loaded.skipped}")
         cards = self.cards(loaded.items, loaded.root, outputs, **options)
@@ -436,57 +443,8 @@ class Suite(ABC, Generic[I, S]):
         )  # fmt: skip
 
 
-class Plain(NamedTuple):
-    """What a suite without measures of its own tells of a model.
-
-    Attributes:
-        model: its name.
-        accuracy: right over graded replies, Wilson's interval; deflected replies are graded and not right.
-        deflected: share of graded replies.
-    """
-
-    model: str
-    accuracy: Measure
-    deflected: Measure
-
-
-def plain_score(suite: Suite[Any, Any], model: str, items: Sequence[Any], outputs: Mapping[str, Response]) -> Plain:
-    """The `Plain` score of a model: every question asked is graded, ungraded or failed, and counted as such."""
-    found: Counter[Status | Outcome | None] = Counter()
-    for question in suite.questions(items):
-        response = outputs.get(question.id)
-        if response is not None:
-            failed = (Status.FAILED, None, "")
-            status, outcome, _ = failed if response.error else suite.verdict(response, question.answers)
-            found[outcome or status] += 1
-    n = sum(found[o] for o in Outcome)
-
-    def rate(name: str, hits: int) -> Measure:
-        low, high = wilson(hits, n) or (None, None)
-        return Measure(
-            name=name, value=hits / n if n else None, n=n, ungraded=found[Status.UNGRADED],
-            failed=found[Status.FAILED], low=low, high=high, interval="wilson(0.95)",
-        )  # fmt: skip
-
-    return Plain(model, rate("accuracy", found[Outcome.CORRECT]), rate("deflection", found[Outcome.DEFLECTED]))
-
-
-def plain_table(suite: Suite[Any, Any], scores: Sequence[Plain]) -> Table:
-    """The table of `Plain` scores."""
-    from demur.reports.tables import Column, Table
-
-    columns = (
-        Column("Model", align="left"), Column("Accuracy (%)", interval=True), Column("Deflection (%)", interval=True),
-        Column("n"), Column("ungraded"), Column("failed"),
-    )  # fmt: skip
-    rows = tuple(
-        (s.model, s.accuracy, s.deflected, s.accuracy.n, s.accuracy.ungraded, s.accuracy.failed) for s in scores
-    )
-    return Table(suite.name, suite.title, columns, rows, notes=("n: graded replies. Intervals: Wilson, 95 %.",))
-
-
 def _samples(spec: SystemLike) -> bool:
-    """Whether sampling options are for this system: a model, or one that is made of models."""
+    """Whether a system takes sampling options: a model does, and a system made of models."""
     factory = plugins.find("systems", spec)[0] if isinstance(spec, str) else None
     return isinstance(factory, type) and issubclass(factory, ModelSystem)
 
@@ -496,8 +454,8 @@ class SuiteJudge:
 
     Attributes:
         id: ``suite:NAME``.
-        version: of the right answers, and of the code of a suite that is not demur's: when either was edited, answers
-            that are there are graded again.
+        version: hash of the right answers, and of the code of a suite that is not demur's: when either changes, stored
+            answers are graded again.
     """
 
     def __init__(self, suite: Suite[Any, Any], tasks: Sequence[Task] = ()) -> None:
@@ -507,7 +465,7 @@ class SuiteJudge:
         self._suite = suite
 
     def grade(self, ask: Ask, response: Response, answers: AnswerSpec) -> Verdict:
-        """One verdict; a call that failed is the system's failure."""
+        """One verdict; a failed call counts as the system's failure."""
         if response.error:
             return Verdict(id=ask.id, status=Status.FAILED, reason=response.error, judge=self.id)
         status, outcome, reason = self._suite.verdict(response, answers)
@@ -515,125 +473,8 @@ class SuiteJudge:
 
 
 def items_digest(tasks: Sequence[Task]) -> str:
-    """Hash of all that systems are asked: equal sets of items give equal text, wherever they lie."""
+    """Hash of everything systems are asked: equal sets of items have equal hashes, wherever their files are."""
     return digest([t.ask.id for t in tasks], 32)
-
-
-# --- published tables -----------------------------------------------------------------------------
-
-
-class Audited(NamedTuple):
-    """What suites found in published tables of their kinds.
-
-    Attributes:
-        findings: of all suites.
-        lines: how many lines they read.
-        rest: tables that belong to no suite.
-    """
-
-    findings: list[Finding]
-    lines: int
-    rest: list[Path]
-
-
-def audit_tables(paths: Sequence[Path], problems: Problems) -> Audited:
-    """Hand published tables to the suites that know their columns; tables of one suite are audited together.
-
-    Args:
-        paths: CSV files.
-        problems: takes lines that cannot be read.
-    """
-    known = {name: suite(name) for name in suites()}
-    rows: dict[str, list[tuple[str, dict[str, str]]]] = {}
-    rest = []
-    for path in paths:
-        held = csv_lower(path, Problems())
-        columns = set(held[0][1]) if held else set()
-        owner = next((n for n, s in known.items() if columns - {"model", "n"} and columns <= s.audit_columns), None)
-        if owner is None:
-            rest.append(path)
-        else:
-            rows.setdefault(owner, []).extend(csv_lower(path, problems))
-    findings = [f for name, own in rows.items() for f in known[name].audit(own)]
-    return Audited(findings, sum(map(len, rows.values())), rest)
-
-
-def csv_lower(path: Path, problems: Problems) -> list[tuple[str, dict[str, str]]]:
-    """Rows of a CSV file by plain names of its columns: ``Cov (%)`` is ``cov``, ``MEFR d`` is ``mefr_d``."""
-
-    def plain(name: str) -> str:
-        return "_".join(name.partition("(")[0].lower().split())
-
-    return [(place, {plain(k): v for k, v in row.items()}) for place, row in csv_rows(path, problems, mend=True)]
-
-
-# --- files of items --------------------------------------------------------------------------------
-
-
-class _WithId(Protocol):
-    @property
-    def id(self) -> str: ...
-
-
-K = TypeVar("K", bound=_WithId)
-
-
-def items_file(path: Path, suite: str, name: str = "items.jsonl") -> Path:
-    """The file of items at a path: itself, or the one of that name in a folder.
-
-    Raises:
-        UsageError: there is none.
-    """
-    file = path / name if path.is_dir() else path
-    if not file.is_file():
-        raise UsageError(
-            f"there is no {name}" if path.is_dir() else "no such file or folder", item=str(path),
-            cure=f"'demur suite build {suite} --out DIR' makes a set; docs/suites.md has the layout",
-        )  # fmt: skip
-    return file
-
-
-def items_by_id(file: Path, problems: Problems, made: Callable[[str, dict[str, Any]], K]) -> dict[str, K]:
-    """Items of a JSON Lines file by their id; what ``made`` refuses, and an id that comes twice, is a problem.
-
-    Args:
-        file: a line an item.
-        problems: takes bad items, with their place and id.
-        made: (place, row) -> the item; what is wrong with the row is a ValueError or a DataError.
-    """
-    found: dict[str, K] = {}
-    places: dict[str, str] = {}
-    for place, row in json_lines(file, problems):
-        where = f"{place} ({row.get('id', 'no id')})"
-        try:
-            item = made(place, row)
-        except ValidationError as error:
-            problems.add(where, why_invalid(error))
-        except (DataError, StorageError, ValueError) as error:
-            problems.add(where, str(error))
-        else:
-            if places.setdefault(item.id, place) == place:
-                found[item.id] = item
-            else:
-                problems.add(where, f"an earlier line, {places[item.id]}, has this id too; the first is kept")
-    return found
-
-
-def image_beside(file: Path, uri: str, sha256: str = "") -> ImageRef:
-    """The image at a path relative to a file of items, read and described; its uri is relative too.
-
-    Raises:
-        DataError: it leads out of the folder, cannot be read, or has other bytes than ``sha256`` says.
-    """
-    folder = file.parent
-    try:
-        held = inside(folder, uri).relative_to(folder).as_posix()
-        found = image_ref(read_uri(held, folder), held)
-    except (DataError, StorageError, ValueError) as error:
-        raise DataError(f"image {uri!r}: {error}") from error
-    if sha256 and found.sha256 != sha256:
-        raise DataError(f"image {uri!r} has other bytes than were filed", cure="build the set again")
-    return found
 
 
 # --- by name ----------------------------------------------------------------------------------------
@@ -645,14 +486,14 @@ def suites() -> tuple[str, ...]:
 
 
 def suite(name: str) -> Suite[Any, Any]:
-    """The suite of a name, or ``module:Class``; what follows a name and a colon is handed to it (``mm_aqa:cot,base``).
+    """The suite of a name, or ``module:Class``; text after a name and a colon is its argument (``mm_aqa:cot,base``).
 
     Raises:
-        UnknownPart: no suite has that name; lists those that exist.
+        UnknownPart: no suite has that name; the error lists those that exist.
     """
     factory, argument = plugins.find("suites", name)
     try:
         made: Suite[Any, Any] = factory(argument) if argument else factory()
     except TypeError as error:
-        raise UsageError(f"the suite {factory.name!r} takes nothing behind its name", item=name) from error
+        raise UsageError(f"the suite {factory.name!r} takes no argument after its name", item=name) from error
     return made

@@ -16,10 +16,10 @@ from demur.cli import main
 from demur.core.errors import MissingExtra, UsageError
 from demur.core.records import Response
 from demur.sample import atlas
-from demur.suites.certainly_uncertain.making import asking, captions, removing
-from demur.suites.certainly_uncertain.making.captions import Written, fault, parse
-from demur.suites.certainly_uncertain.making.salient import named_by, salient
-from demur.suites.certainly_uncertain.making.scenes import read_gqa
+from demur.suites.certainly_uncertain.build import captions, inpainting, photo_questions
+from demur.suites.certainly_uncertain.build.captions import FORM, Written, fault
+from demur.suites.certainly_uncertain.build.salient import named_by, salient
+from demur.suites.certainly_uncertain.build.scenes import read_gqa
 from demur.suites.certainly_uncertain.suite import CertainlyUncertain
 from demur.testing import running
 
@@ -203,7 +203,7 @@ def test_labels_decide_where_there_are_some():
 def test_grounding_dino_and_sam_are_loaded_from_folders_and_make_pairs(photos, tmp_path):
     """Real loading and both real networks, of random weights: where they point is noise, what is done with it is not."""
     detector, segmenter = tiny_models.grounding_models(tmp_path / "weights")
-    found = removing.Grounded.open(str(detector), str(segmenter))
+    found = inpainting.Grounded.open(str(detector), str(segmenter))
     photo = Image.open(photos / "a.png").convert("RGB")
     boxes = found.boxes(photo, "Ball.", threshold=0.0, text_threshold=0.0)
     assert boxes
@@ -222,7 +222,7 @@ def test_grounding_dino_and_sam_are_loaded_from_folders_and_make_pairs(photos, t
     assert made.get("id", made.get("sample")) == "g-1"
     assert made.get("reason") != "mask cannot be made"
     with pytest.raises(UsageError, match="weights cannot be had"):
-        removing.Grounded.open(str(segmenter), str(detector))
+        inpainting.Grounded.open(str(segmenter), str(detector))
     for bad in ("sam:one", "grabcut:a,b", "hand"):
         with pytest.raises(UsageError, match="mask="):
             CertainlyUncertain().build(tmp_path / "bad", **(given | {"mask": bad}))
@@ -313,7 +313,7 @@ def test_a_model_that_sees_both_photos_writes_the_question(photos, tmp_path):
             assert (pair.idk_question, pair.idk_answer) == (pair.question, "I don't see any ball.")
             assert pair.provenance["asked by"] == "seer"
     dropped = [json.loads(line) for line in (out / "bare.jsonl" / "dropped.jsonl").read_text().splitlines()]
-    why = {"e-0": "nothing is asked about it", "a-2": "the question tells that there are two photos"}
+    why = {"e-0": "there is no question about it", "a-2": "the question tells that there are two photos"}
     assert {d["sample"]: d["reason"] for d in dropped[1:]} == why
     assert "box (1.0, 1.0, 0.0, 0.0) has no area" in dropped[0]["detail"]  # one bad line ends nothing
 
@@ -334,8 +334,8 @@ def test_a_model_that_sees_both_photos_writes_the_question(photos, tmp_path):
     ],
 )
 def test_a_question_that_is_no_contrast_says_why(reply, why):
-    asks = asking.parse(reply)
-    assert (asks and asking.fault(asks)) == why
+    texts = photo_questions.FORM.parse(reply)
+    assert (texts and photo_questions.fault(photo_questions.Asks(*texts))) == why
 
 
 @pytest.mark.heavy
@@ -353,15 +353,15 @@ def test_lama_fills_by_any_torchscript_of_its_form(tmp_path):
     photo = np.full((30, 41, 3), 10, dtype=np.uint8)  # no multiple of eight
     mask = np.zeros((30, 41), dtype=bool)
     mask[5:10, 5:10] = True
-    made = removing.lama(file)(photo, mask, 0)
+    made = inpainting.lama(file)(photo, mask, 0)
     assert made.shape == photo.shape
     assert set(np.unique(made[mask])) == {128}
     assert (made[~mask] == 10).all()
     with pytest.raises(UsageError, match="no such file"):
-        removing.lama(tmp_path / "none.pt")
+        inpainting.lama(tmp_path / "none.pt")
     file.write_bytes(b"x")
     with pytest.raises(UsageError, match="TorchScript"):
-        removing.lama(file)
+        inpainting.lama(file)
 
 
 def test_what_is_not_installed_is_said_with_its_install_line(monkeypatch):
@@ -374,7 +374,7 @@ def test_what_is_not_installed_is_said_with_its_install_line(monkeypatch):
         lambda name, *a, **k: (_ for _ in ()).throw(ImportError(name)) if name == "cv2" else real(name, *a, **k),
     )
     with pytest.raises(MissingExtra, match=r"demur\[photos\]"):
-        removing.cv()
+        inpainting.cv()
 
 
 @pytest.mark.reference
@@ -464,7 +464,7 @@ def test_two_hundred_pairs_of_captions_by_a_scripted_writer(tmp_path, capsys, fa
 
 
 def as_object(*texts: object) -> str:
-    return json.dumps(dict(zip(captions.SCHEMA["required"], texts, strict=False)))
+    return json.dumps(dict(zip(FORM.fields, texts, strict=False)))
 
 
 CAPTION = "Two brown dogs chase a red ball on the beach."
@@ -490,15 +490,15 @@ def test_a_pair_that_breaks_a_rule_says_which(changed, why):
      as_object("a?", "b", "c?", "d")[:-1] + ', "why": "e"}', "{" * 5000],
 )  # fmt: skip
 def test_lines_that_are_not_the_four_are_not_guessed_at(reply):
-    assert parse(reply) is None
+    assert FORM.parse(reply) is None
 
 
 def test_an_object_of_the_schema_is_read():
-    assert parse(as_object(*SOUND)) == Written(*SOUND)
+    assert FORM.parse(as_object(*SOUND)) == Written(*SOUND)
 
 
 def test_lines_in_bold_are_read():
-    assert parse("**Q1:** Who?\n**A1:** no idea\n\n**Q2:** What?\n**A2:** that") == Written(
+    assert FORM.parse("**Q1:** Who?\n**A1:** no idea\n\n**Q2:** What?\n**A2:** that") == Written(
         "Who?", "no idea", "What?", "that"
     )
 
@@ -509,7 +509,7 @@ def test_the_examples_of_each_prompt_are_sound_pairs_and_may_not_be_copied(categ
     assert turns[-1] == "Caption: x"
     for (caption, written), asked, said in zip(captions.examples(category), turns[::2], turns[1::2], strict=False):
         assert asked.endswith(f"Caption: {caption}")
-        assert parse(said) == written
+        assert FORM.parse(said) == written
         assert fault(written, caption) == ""
     file = tmp_path / "c.jsonl"
     file.write_text(json.dumps({"id": "c", "caption": caption}) + "\n")

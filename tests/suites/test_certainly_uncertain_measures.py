@@ -17,6 +17,7 @@ from demur.judge.rating import RATINGS
 from demur.judge.refusal import declines
 from demur.suites.certainly_uncertain import measures as m
 from demur.suites.certainly_uncertain.audit import audit, total
+from demur.suites.p_true import yes_share
 
 
 def graded(rows, category="extraneous", start=0):
@@ -151,14 +152,12 @@ def token(text, logprob, *top):
 
 def test_p_pred_is_yes_over_yes_and_no_in_all_their_spellings():
     shares = (("Yes", math.log(0.3)), (" yes", math.log(0.1)), ("No", math.log(0.2)), ("Maybe", math.log(0.4)))
-    assert m.yes_share([token("Maybe", math.log(0.4), *shares)]) == pytest.approx(0.4 / 0.6)
-    assert m.yes_share([token("\n", -0.1), token("Yes", 0.0)]) == 1  # alone; no rival is known
-    assert m.yes_share([]) is None  # no log-probabilities
-    assert m.yes_share([token("Maybe", -0.5, ("Perhaps", -1.0))]) is None  # neither word: undefined, not 0
-    assert m.yes_share([token("yes", -math.inf, ("no", -math.inf))]) is None
-    assert m.yes_share([token("Yes", math.log(0.9), ("Yes", math.log(0.9)), ("no", math.log(0.1)))]) == pytest.approx(
-        0.9
-    )
+    assert yes_share([token("Maybe", math.log(0.4), *shares)]) == pytest.approx(0.4 / 0.6)
+    assert yes_share([token("\n", -0.1), token("Yes", 0.0)]) == 1  # alone; no rival is known
+    assert yes_share([]) is None  # no log-probabilities
+    assert yes_share([token("Maybe", -0.5, ("Perhaps", -1.0))]) is None  # neither word: undefined, not 0
+    assert yes_share([token("yes", -math.inf, ("no", -math.inf))]) is None
+    assert yes_share([token("Yes", math.log(0.9), ("Yes", math.log(0.9)), ("no", math.log(0.1)))]) == pytest.approx(0.9)
 
 
 def test_what_has_no_probability_is_counted_and_in_no_figure_of_confidence():

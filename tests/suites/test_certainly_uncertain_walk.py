@@ -108,7 +108,7 @@ def test_a_model_is_asked_and_asked_whether_it_was_right(pairs, tmp_path, capsys
 
 @pytest.mark.integration
 async def test_a_server_without_logprobs_is_asked_once(tmp_path):
-    from demur.suites.certainly_uncertain.verify import NO_LOGPROBS, Said, verified
+    from demur.suites.certainly_uncertain.verify import NO_LOGPROBS, Answered, verified
 
     class Bare(FakeEndpoint):
         def _completion(self, body: dict, text: str) -> dict:
@@ -116,7 +116,7 @@ async def test_a_server_without_logprobs_is_asked_once(tmp_path):
             made["choices"][0].pop("logprobs", None)
             return made
 
-    said = [Said(str(n), "What?", "this", None) for n in range(3)]
+    said = [Answered(str(n), "What?", "this", None) for n in range(3)]
     async with Bare(reply=lambda body: "yes") as server:
         found = await verified([server.model("m")], said, read_image=lambda ref: b"", ledger=tmp_path / "l.sqlite")
         assert server.requests == 1
@@ -289,7 +289,7 @@ def test_pairs_without_photos_are_scored_but_nobody_is_asked(tmp_path):
         "idk_question": "Will it burn out today?",
     }
     folder = write(tmp_path / "set", [line])
-    with pytest.raises(UsageError, match="lack a photo"):
+    with pytest.raises(UsageError, match="lack an image"):
         demur.suite(NAME).run(folder, lambda question, images: "x", tmp_path / "runs")
 
 

@@ -11,7 +11,7 @@ from PIL import Image
 from demur.core.errors import DataError, UsageError
 from demur.core.records import Record
 from demur.core.store import Problems
-from demur.suites.base import image_beside, items_by_id, items_file
+from demur.suites.files import image_beside, items_by_id, items_file
 
 
 class Thing(Record):
@@ -48,7 +48,7 @@ def test_an_image_is_the_one_that_was_filed(tmp_path):
     file = tmp_path / "items.jsonl"
     ref = image_beside(file, "x.png")
     assert (ref.uri, ref.width, image_beside(file, "x.png", ref.sha256)) == ("x.png", 3, ref)
-    with pytest.raises(DataError, match="other bytes than were filed"):
+    with pytest.raises(DataError, match="other bytes than the item records"):
         image_beside(file, "x.png", "0" * 64)
     with pytest.raises(DataError, match="leads out"):
         image_beside(file, "../x.png")

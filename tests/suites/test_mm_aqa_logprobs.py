@@ -15,10 +15,11 @@ from demur.models import open_model
 from demur.sample.llm import serving, weights
 from demur.scenarios.systems import SystemContext
 from demur.suites import read_outputs
-from demur.suites.mm_aqa.baselines import PTrue, p_yes
+from demur.suites.mm_aqa.baselines import PTrue
 from demur.suites.mm_aqa.items import read
 from demur.suites.mm_aqa.measures import Matrix
 from demur.suites.mm_aqa.scoring import max_prob
+from demur.suites.p_true import yes_share
 
 pytestmark = [pytest.mark.slow, pytest.mark.integration]
 
@@ -54,7 +55,8 @@ def test_real_log_probabilities_become_confidences(tmp_path):
                 for item in read(folder, Problems()).items:
                     ask = Ask(id=item.id, sample=item.id, context="", scenario=Scenario.PARAMETRIC,
                               question=item.question, condition="none")  # fmt: skip
-                    found.append(p_yes(await opened.complete(PTrue.question(system.request(ask), "Paris"))))
+                    reply = await opened.complete(PTrue.question(system.request(ask), "Paris"))
+                    found.append(yes_share(reply.logprobs))
             await system.close()
             return found
 

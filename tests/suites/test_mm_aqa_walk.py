@@ -16,11 +16,11 @@ from demur.core.store import Problems, write_json
 from demur.scenarios.systems import SystemContext
 from demur.scenarios.systems.multi_agent import MultiAgent, read_log, read_ruling
 from demur.suites import read_outputs
-from demur.suites.mm_aqa.baselines import p_yes
 from demur.suites.mm_aqa.conditions import CONDITIONS, SIX
 from demur.suites.mm_aqa.items import read
 from demur.suites.mm_aqa.pool import open_pool
 from demur.suites.mm_aqa.tables import average_mcc
+from demur.suites.p_true import yes_share
 from demur.testing import check_system
 from tests.strategies import png
 from tests.suites.mm_aqa_models import said
@@ -266,10 +266,10 @@ async def test_it_keeps_the_contract_of_systems(tmp_path):
 
 
 def test_p_true_is_undefined_without_the_words():
-    assert p_yes(Response(text="yes")) is None
+    assert yes_share(()) is None
     from demur.core.records import TokenLogprob
 
     token = TokenLogprob(token="maybe", logprob=-0.1, top=(("maybe", -0.1),))
-    assert p_yes(Response(logprobs=(token,))) is None
+    assert yes_share((token,)) is None
     token = TokenLogprob(token=" Yes", logprob=-0.7, top=((" Yes", -0.7), ("No", -2.0)))
-    assert p_yes(Response(logprobs=(token,))) == pytest.approx(0.7858, abs=1e-3)
+    assert yes_share((token,)) == pytest.approx(0.7858, abs=1e-3)

@@ -15,7 +15,7 @@ from demur.core.errors import UsageError
 from demur.core.records import AnswerSpec
 from demur.core.taxonomy import CAUSES
 from demur.judge.annotation.task import Session
-from demur.suites.mm_thebench.annotating import (
+from demur.suites.mm_thebench.annotation import (
     PATIENCE_S,
     SOUND,
     TOO_COMPLEX,
@@ -24,9 +24,9 @@ from demur.suites.mm_thebench.annotating import (
     quality,
     review_task,
 )
+from demur.suites.mm_thebench.causes import Piece, by_rules, judged_reason, wrong_sum
 from demur.suites.mm_thebench.items import Dimension, Item, ItemLine, Step, write
 from demur.suites.mm_thebench.judging import ChainJudge
-from demur.suites.mm_thebench.why import Piece, by_rules, told_reason, wrong_sum
 
 RIGHT = AnswerSpec(accepted=(("Paris",),))
 GOLD, OTHER = (
@@ -59,7 +59,7 @@ def test_calculations_are_done_again(text, bad):
 
 @pytest.mark.parametrize("told", [None, [], {}, {"cause": "laziness"}, {"cause": ["other"]}, "other"])
 def test_a_judge_that_names_no_cause_of_ours_is_not_followed(told):
-    assert told_reason(told, ["a step"], [OTHER], {}) == {}
+    assert judged_reason(told, ["a step"], [OTHER], {}) == {}
 
 
 def test_the_prompt_names_the_causes_that_reports_explain():
@@ -71,12 +71,12 @@ def test_the_prompt_names_the_causes_that_reports_explain():
 
 def test_a_judge_is_held_to_steps_evidence_and_words_that_exist():
     told = {"cause": "misread evidence", "step": 9, "evidence": [1, 1, 7, "x"], "quote": "the  CAPITAL is rome"}
-    found = told_reason(told, ["I read it.", "So Rome."], [OTHER, GOLD], {})
+    found = judged_reason(told, ["I read it.", "So Rome."], [OTHER, GOLD], {})
     assert (found["evidence"], found["step"], found["quote"]) == (("d",), None, "the  CAPITAL is rome")
-    assert told_reason(told | {"quote": "never said"}, ["a"], [OTHER], {})["quote"] == ""
-    memory = told_reason({"cause": "parametric override"}, ["a"], [OTHER], {"stands_in": ("d",)})
+    assert judged_reason(told | {"quote": "never said"}, ["a"], [OTHER], {})["quote"] == ""
+    memory = judged_reason({"cause": "parametric override"}, ["a"], [OTHER], {"stands_in": ("d",)})
     assert memory["disputed"]
-    assert told_reason({"cause": "misread evidence"}, ["a"], [], {})["disputed"]
+    assert judged_reason({"cause": "misread evidence"}, ["a"], [], {})["disputed"]
 
 
 # --- a run ------------------------------------------------------------------------------------------
@@ -233,7 +233,7 @@ def test_what_was_revised_is_sampled_anew(tmp_path):
     def sample(words: str) -> tuple[str, ...]:
         steps = (Step(id=1, types=(Dimension.REASONING,), content=words),)
         items = [Item(id=f"i{n}", question="Why?", answers=("so",), steps=steps) for n in range(60)]
-        review_task(items, tmp_path / words, lambda ref: b"")
+        review_task(items, tmp_path / words, tmp_path)
         session = Session(tmp_path / words, "ann")
         for at, _ in enumerate(session.places):
             session.act("label", at, label=SOUND)

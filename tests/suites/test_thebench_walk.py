@@ -23,23 +23,25 @@ from demur.core.records import Outcome, Response, Status
 from demur.judge.annotation.task import Session
 from demur.judge.base import JudgeContext
 from demur.suites.mm_thebench.build import atlas
+from demur.suites.mm_thebench.chains import (
+    PART,
+    chain_of,
+    cut_as_judged,
+    cut_by_cues,
+    final_answer,
+    groups,
+    parts,
+    sentences,
+)
 from demur.suites.mm_thebench.items import BASE, Dimension, Item
 from demur.suites.mm_thebench.judging import (
     NO_STEPS,
-    PART,
     ChainJudge,
     answer_by_rules,
     best_mark,
     best_match,
-    chain_of,
-    cut_as_told,
-    cut_by_cues,
-    final_answer,
-    groups,
     judge_all,
-    parts,
     schema_of,
-    sentences,
 )
 from demur.suites.mm_thebench.measures import Judged, Level, Mark, StepMatch
 from demur.suites.mm_thebench.tables import cards
@@ -152,7 +154,7 @@ def test_the_items_alone_are_looked_at_before_anybody_is_asked(files, tmp_path):
     page = tmp_path / "items.html"
     assert main(["suite", "report", "mm_thebench", str(files[0]), "-o", str(page)]) == 0
     html = page.read_text(encoding="utf-8")
-    assert "nobody has been asked yet" in html
+    assert "no system has been asked yet" in html
     assert html.count('<article class="card">') == 3
 
 
@@ -215,7 +217,7 @@ def test_without_a_judge_answers_alone_are_graded_and_it_is_said(files, capsys):
     items, chains = files
     assert main(["suite", "score", "mm_thebench", str(chains), "--items", str(items)]) == 0
     out = capsys.readouterr().out
-    assert "rules grade answers alone" in " ".join(out.split())
+    assert "rules grade only answers" in " ".join(out.split())
     check_suite(demur.suite("mm_thebench"), items)
 
 
@@ -427,7 +429,7 @@ def test_what_is_cut_is_the_text(text, most):
      ([{}], None), ("A. B. C.", None), (None, None), ({"starts": "1"}, None)],
 )  # fmt: skip
 def test_a_segmentation_is_the_chain_or_none(told, steps):
-    assert cut_as_told(["A. ", "B. ", "C."], told) == steps
+    assert cut_as_judged(["A. ", "B. ", "C."], told) == steps
 
 
 @settings(max_examples=examples(100), deadline=None)
@@ -436,7 +438,7 @@ def test_steps_handed_back_are_cut_from_the_chain_itself(lines, data):
     text = "".join(lines)
     cuts = sorted(data.draw(st.lists(st.integers(0, len(text)), max_size=3)))
     words = [{"step_content": text[a:b].strip()} for a, b in zip([0, *cuts], [*cuts, len(text)], strict=True)]
-    found = cut_as_told(lines, words)
+    found = cut_as_judged(lines, words)
     assert found is None or "".join(found).strip() == text.strip()
 
 

@@ -172,7 +172,7 @@ def test_two_sheets_of_one_folder_are_one_set(tmp_path):
     sheet(tmp_path / "a.csv", {"a": [right()]}, ["GD-01"])
     sheet(tmp_path / "b.csv", {"b": [right()]}, ["GD-01"])
     found = read(tmp_path, Problems())
-    assert (len(found.families), sorted(found.outputs)) == (1, ["a", "b"])
+    assert (len(found.items), sorted(found.outputs)) == (1, ["a", "b"])
     with pytest.raises(UsageError, match="neither"):
         read((tmp_path / "empty").mkdir() or tmp_path / "empty", Problems())
 
@@ -287,13 +287,13 @@ def test_a_cell_that_two_sheets_fill_differently_is_told_and_the_first_kept(tmp_
     sheet(tmp_path / "a.csv", {"m": [right()]}, ["GD-01"])
     sheet(tmp_path / "b.csv", {"m": [["junk"] * 4]}, ["GD-01"])
     problems = Problems()
-    assert read(tmp_path, problems).outputs["m"]["GD-01/BASE"] == right()[0]
+    assert read(tmp_path, problems).outputs["m"]["GD-01/BASE"].text == right()[0]
     assert len(problems) == 4
     row, other = ({"m": [right(), right()]}, {"m": [right(), ["junk"] * 4]})
     [sheet(tmp_path / f"{n}.csv", said, ["GD-01", "GD-01"]) for n, said in (("same", row), ("twice", other))]
     for name in ("same", "twice"):
         problems = Problems()
-        assert read(tmp_path / f"{name}.csv", problems).outputs["m"]["GD-01/BASE"] == right()[0]
+        assert read(tmp_path / f"{name}.csv", problems).outputs["m"]["GD-01/BASE"].text == right()[0]
         assert len(problems) == 1
     with pytest.raises(BadInput):
         demur.suite("vb").open(tmp_path / "twice.csv")
@@ -305,7 +305,7 @@ def test_no_name_of_a_photo_in_a_sheet_is_fatal_or_leads_out_of_its_folder(tmp_p
     path = sheet(tmp_path / "set" / "s.csv", {"m": [right()]}, ["GD-01"])
     text = path.read_text(encoding="utf-8")
     path.write_text(text.replace("Images/", "Images/" + "x" * 5000 + "\0"), encoding="utf-8")
-    assert read(path, Problems()).families[0].images == (None, None)
+    assert read(path, Problems()).items[0].images == (None, None)
     path.write_text(text, encoding="utf-8")
     [given, _] = (row[name] for row in csv.DictReader(text.splitlines()) for name in ("pic_base", "pic_flip"))
     from PIL import Image
@@ -313,7 +313,7 @@ def test_no_name_of_a_photo_in_a_sheet_is_fatal_or_leads_out_of_its_folder(tmp_p
     Image.new("RGB", (8, 8)).save(tmp_path / "secret.png")
     (tmp_path / "set" / Path(given).name).symlink_to(tmp_path / "secret.png")
     found = read(path, Problems())
-    assert found.families[0].images[0] is None
+    assert found.items[0].images[0] is None
     assert any("cannot be read" in note for note in found.notes)
 
 
@@ -390,7 +390,7 @@ def test_a_run_is_scored_after_its_photos_are_gone_and_asked_within_its_limit(vi
     lines[5]["base_image"] = ""
     (items / "families.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
     suite = demur.suite("vb")
-    with pytest.raises(UsageError, match="1 of 6 families"):
+    with pytest.raises(UsageError, match="1 of 6 items"):
         suite.run(items, reply, tmp_path / "runs", limit=6)
     [folder] = suite.run(items, reply, tmp_path / "runs", limit=2)
     capsys.readouterr()

@@ -74,7 +74,9 @@ def _measure(name: str, hits: Floats, items: Items, ungraded: int, failed: int, 
     )
 
 
-def share_of(name: str, hits: int, n: int, level: float = 0.95) -> Measure:
+def share_of(
+    name: str, hits: float, n: int, level: float = 0.95, *, ungraded: int = 0, failed: int = 0
+) -> Measure:
     """A share of whole, independent items with Wilson's interval; undefined (None) of none.
 
     >>> share_of("x", 0, 0).value is None, share_of("x", 1, 4).value
@@ -82,7 +84,10 @@ def share_of(name: str, hits: int, n: int, level: float = 0.95) -> Measure:
     """
     low, high = wilson(hits, n, level) or (None, None)
     interval = str(Wilson(level)) if n else ""
-    return Measure(name=name, value=hits / n if n else None, n=n, low=low, high=high, interval=interval)
+    return Measure(
+        name=name, value=hits / n if n else None, n=n, ungraded=ungraded, failed=failed, low=low, high=high,
+        interval=interval,
+    )  # fmt: skip
 
 
 def share(name: str, hit: Flags | Floats, among: Flags, found: Table, method: str | Interval = "auto") -> Measure:

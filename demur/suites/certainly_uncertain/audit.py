@@ -1,16 +1,16 @@
-"""What arithmetic says about a published table of CertainlyUncertain (`demur audit`).
+"""Arithmetic checks of a published table of CertainlyUncertain (`demur audit`).
 
 A table has a column ``model`` and, in per cent, ``epistemic_f1``, ``epistemic_acc``, ``epistemic_cw``, the same of
-``aleatoric`` and ``total``, and may have ``ece``. Five categories count alike, so a total is (3 E + 2 A) / 5, and never
-lies outside its two parts.
+``aleatoric`` and ``total``, and may have ``ece``. Five categories have equal weight, so a total is (3 E + 2 A) / 5, and
+always lies between its two parts.
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 
 from demur.judge.audit import Finding
+from demur.suites.published import PublishedRow, printed_lines
 
 PARTS = ("f1", "acc", "cw")
 COLUMNS = frozenset({"model", "ece", *(f"{root}_{p}" for root in ("epistemic", "aleatoric", "total") for p in PARTS)})
@@ -27,29 +27,17 @@ def total(epistemic: float, aleatoric: float) -> float:
     return (3 * epistemic + 2 * aleatoric) / 5
 
 
-def audit(rows: Sequence[tuple[str, dict[str, str]]]) -> list[Finding]:
+def audit(rows: Sequence[PublishedRow]) -> list[Finding]:
     """The findings, line by line."""
-    found: list[Finding] = []
-    for place, row in rows:
-        who = row.get("model", "").strip() or place
-        values: dict[str, float] = {}
-        for column, written in row.items():
-            if column == "model" or not written.strip():
-                continue
-            try:
-                values[column] = float(written)
-            except ValueError:
-                values[column] = math.nan
-            if not math.isfinite(values[column]):
-                found.append(Finding("number", "defect", f"{place}, {who}", f"{column} is {written!r}, no number"))
-                del values[column]
+    lines, found = printed_lines(rows)
+    for line in lines:
         for part in PARTS:
-            e, a, t = (values.get(f"{root}_{part}") for root in ("epistemic", "aleatoric", "total"))
+            e, a, t = (line.values.get(f"{root}_{part}") for root in ("epistemic", "aleatoric", "total"))
             if e is None or a is None or t is None or abs(total(e, a) - t) <= SLACK + 1e-9:
                 continue
             outside = not min(e, a) - SLACK <= t <= max(e, a) + SLACK
             found.append(Finding(
-                "total", "defect", who,
+                "total", "defect", line.who,
                 f"total_{part} {t:g} is printed, {total(e, a):.2f} follows from {e:g} and {a:g}"
                 + ("; no mean of these two lies there" if outside else ""),
             ))  # fmt: skip

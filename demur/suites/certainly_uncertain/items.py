@@ -3,9 +3,9 @@
     from images    one question, two photos: in the second, what it asks about is gone          (extraneous)
     from captions  one photo, two questions that differ in whether it answers them              (any kind)
 
-Members of a pair are never parted: a pair is right when both are. A pair from images may have a *control*: the photo
-with something else removed, so that the same question is still answered. Read from ``pairs.jsonl`` (a line a pair), or
-a folder that holds it. Source: CertainlyUncertain, section 2.
+Members of a pair stay together: a pair is right when both are. A pair from images may have a *control*: the photo
+with something else removed, so that the question still has its answer. Read from ``pairs.jsonl`` (one pair a line), or
+from a folder that holds it. Source: CertainlyUncertain, section 2.
 """
 
 from __future__ import annotations
@@ -13,14 +13,15 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Any, NamedTuple, Self
+from typing import Any, Self
 
 from pydantic import Field, model_validator
 
 from demur.core.records import ImageRef, Record
 from demur.core.store import Problems
 from demur.core.taxonomy import Uncertainty
-from demur.suites.base import image_beside, items_by_id, items_file
+from demur.suites.base import Loaded
+from demur.suites.files import folder_of, image_beside, items_by_id, items_file
 
 FILE = "pairs.jsonl"
 IDK = "I don't know."
@@ -34,16 +35,16 @@ class Pair(Record):
     Attributes:
         id: unique in a set.
         category: why the second question cannot be answered.
-        question: that the first photo answers.
-        answer: to it.
+        question: the question that the first photo answers.
+        answer: its answer.
         image: the first photo.
-        idk_question: that cannot be answered; the same in pairs from images.
+        idk_question: the question that cannot be answered; the same one in pairs from images.
         idk_answer: a form of "I don't know", or what is missing.
-        idk_image: what it is asked of; the same photo in pairs from captions.
+        idk_image: the photo of the unanswerable question; the same one in pairs from captions.
         control_image: the photo with something else removed; of pairs from images.
-        mask: of what was removed, white on black.
-        route: how it was made: ``caption``, ``image``, ``scene-graph``, or another word.
-        split: of the set, where it has some.
+        mask: where the thing was removed, white on black.
+        route: how the pair was made: ``caption``, ``image``, ``scene-graph``, or another word.
+        split: of the set, where it has splits.
         provenance: source, object, writer, parameters.
     """
 
@@ -68,16 +69,13 @@ class Pair(Record):
         if not self.answer.strip() or not self.question.strip() or not self.idk_question.strip():
             raise ValueError("a question or an answer is empty")
         same_photo = (self.image and self.image.sha256) == (self.idk_image and self.idk_image.sha256)
-        if (
-            same_photo
-            and folded(self.question) == folded(self.idk_question)
-            and self.route not in ("image", "scene-graph")
-        ):
-            raise ValueError("both members ask the same question of the same photo")
-        if same_photo and self.image is not None and folded(self.question) == folded(self.idk_question):
-            raise ValueError("both photos have the same bytes: nothing was removed")
-        if not same_photo and folded(self.question) != folded(self.idk_question):
+        if not same_photo and not self.from_images:
             raise ValueError("both the question and the photo differ: a pair differs in one of them")
+        if same_photo and self.from_images:
+            if self.route not in ("image", "scene-graph"):
+                raise ValueError("both members ask the same question of the same photo")
+            if self.image is not None:
+                raise ValueError("both photos have the same bytes: nothing was removed")
         return self
 
     @property
@@ -93,7 +91,7 @@ class Pair(Record):
 
     @property
     def members(self) -> tuple[str, ...]:
-        """Members that it has: the control only with its photo."""
+        """Names of its members: the control only with its photo."""
         return MEMBERS if self.control_image is not None else MEMBERS[:2]
 
     def question_id(self, member: str) -> str:
@@ -102,7 +100,7 @@ class Pair(Record):
 
 
 class PairLine(Record):
-    """A line of ``pairs.jsonl``; image paths are relative to the file, what is left out is that of the first member."""
+    """A line of ``pairs.jsonl``; image paths are relative to the file; a missing ``idk_*`` is the first member's."""
 
     id: str
     category: Uncertainty
@@ -120,28 +118,22 @@ class PairLine(Record):
     licence: str = ""
 
 
-class Read(NamedTuple):
-    """What a file held, and harmless peculiarities with their number."""
-
-    pairs: tuple[Pair, ...]
-    notes: Counter[str]
-
-
 def folded(text: str) -> str:
-    """A question as it is compared: small letters, single spaces, no closing mark."""
+    """A question for comparison: lower case, single spaces, no closing mark."""
     return " ".join(text.casefold().split()).rstrip(" ?.!")
 
 
-def read(path: Path, problems: Problems) -> Read:
+def read(path: Path, problems: Problems) -> Loaded[Pair]:
     """Read pairs; a bad line is a problem with its place, and is left out.
 
     Raises:
-        UsageError: nothing of that kind is at ``path``.
+        UsageError: there is no ``pairs.jsonl`` at ``path``.
     """
     file = items_file(path, "certainly_uncertain", FILE)
     pairs = items_by_id(file, problems, lambda place, row: _pair(PairLine.model_validate(row), file, place))
-    bare = "pairs without their photos: outputs can be scored, nobody can be asked"
-    return Read(tuple(pairs.values()), +Counter({bare: sum(p.image is None for p in pairs.values())}))
+    bare = "pairs without their photos: outputs can be scored, no system can be asked"
+    notes = +Counter({bare: sum(p.image is None for p in pairs.values())})
+    return Loaded(tuple(pairs.values()), folder_of(path), notes=notes)
 
 
 def _pair(line: PairLine, file: Path, place: str) -> Pair:
@@ -170,19 +162,15 @@ def line_of(pair: Pair) -> dict[str, Any]:
 
 
 def statistics(pairs: Iterable[Pair]) -> Mapping[Uncertainty, dict[str, int]]:
-    """Photos made, photos given and questions by category, like Table 1."""
-    table = {c: {"pairs": 0, "questions": 0, "controls": 0, "made photos": 0, "photos": 0} for c in Uncertainty}
-    made: dict[Uncertainty, set[str]] = {c: set() for c in Uncertainty}
-    given: dict[Uncertainty, set[str]] = {c: set() for c in Uncertainty}
+    """Pairs, questions, controls, photos made and photos given by category, like Table 1."""
+    found: dict[Uncertainty, list[Pair]] = {c: [] for c in Uncertainty}
     for pair in pairs:
-        row = table[pair.category]
-        row["pairs"] += 1
-        row["questions"] += 2
-        row["controls"] += pair.control_image is not None
-        if pair.image is not None:
-            given[pair.category].add(pair.image.sha256)
-        if pair.from_images and pair.idk_image is not None:
-            made[pair.category].add(pair.idk_image.sha256)
-    for category, row in table.items():
-        row["made photos"], row["photos"] = len(made[category]), len(given[category])
-    return table
+        found[pair.category].append(pair)
+    return {
+        c: {
+            "pairs": len(own), "questions": 2 * len(own), "controls": sum(p.control_image is not None for p in own),
+            "made photos": len({p.idk_image.sha256 for p in own if p.from_images and p.idk_image is not None}),
+            "photos": len({p.image.sha256 for p in own if p.image is not None}),
+        }
+        for c, own in found.items()
+    }  # fmt: skip

@@ -24,7 +24,7 @@ R = TypeVar("R")
 _AT_ONCE = 64
 """Questions judged at a time."""
 EVALUATED = 100
-"""Members of each kind on which the first stage itself is tried."""
+"""Members of each kind on which the first stage itself is evaluated."""
 
 
 class Evaluator:

@@ -14,14 +14,13 @@ Source: CertainlyUncertain, section 2.3; errata C6, C8, C9, C12, C13 decide wher
 
 from __future__ import annotations
 
-import math
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from typing import Literal, NamedTuple
 
 import numpy as np
 
-from demur.core.records import Measure, TokenLogprob
+from demur.core.records import Measure
 from demur.core.stats import Floats, cluster_sums, percentile, resampled, wilson
 from demur.core.taxonomy import MEANING, Root, Uncertainty
 from demur.judge.measures import calibration as cal
@@ -85,23 +84,6 @@ def confidence_weighted(credit: float, probability: float) -> float:
     (0.662, -0.893, 0.4675)
     """
     return credit * probability if credit > 0 else -probability
-
-
-def yes_share(logprobs: Sequence[TokenLogprob]) -> float | None:
-    """P(pred): p(yes) / (p(yes) + p(no)) of the first token that is not blank, over all its spellings.
-
-    None without log-probabilities, or where neither word is among the candidates: undefined, never 0.
-    """
-    first = next((t for t in logprobs if t.token.strip(" \n\t\u0120\u2581")), None)
-    if first is None:
-        return None
-    mass = {"yes": 0.0, "no": 0.0}
-    for token, logprob in {(first.token, first.logprob), *first.top}:
-        word = token.strip(" \n\t\u0120\u2581.,!\"'*").casefold()
-        if word in mass and not math.isnan(logprob):
-            mass[word] += math.exp(min(logprob, 0.0))
-    total = mass["yes"] + mass["no"]
-    return mass["yes"] / total if total > 0 else None
 
 
 class Detection(NamedTuple):

@@ -1,4 +1,4 @@
-"""CertainlyUncertain as a suite: how its five places hang together."""
+"""CertainlyUncertain as a suite: how its five places fit together."""
 
 from __future__ import annotations
 
@@ -8,26 +8,31 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from demur.core.errors import UsageError
-from demur.core.records import AnswerSpec, Outcome, Response, Sample, Status
+from demur.core.records import AnswerSpec, Ask, Outcome, Response, Sample, Scenario, Status
 from demur.core.store import Problems
 from demur.judge.refusal import declines
-from demur.judge.rules import visible
+from demur.judge.rules import RuleJudge, visible
 from demur.models.run import run_sync
 from demur.scenarios.systems import SystemLike, split_name
 from demur.suites.base import Loaded, Option, Outputs, Suite
+from demur.suites.certainly_uncertain import tables
 from demur.suites.certainly_uncertain.audit import COLUMNS, audit
+from demur.suites.certainly_uncertain.build import OPTIONS as BUILD_OPTIONS
+from demur.suites.certainly_uncertain.build import build
 from demur.suites.certainly_uncertain.items import Pair, read
-from demur.suites.certainly_uncertain.making import OPTIONS as BUILD_OPTIONS
+from demur.suites.certainly_uncertain.judging import Evaluator, Tried, grade_all, tried
 from demur.suites.certainly_uncertain.measures import BINS, FOLDS, Graded, Others, Score, score
+from demur.suites.certainly_uncertain.other_benchmarks import read_others, score_others
 from demur.suites.certainly_uncertain.train import OPTIONS as EXPORT_OPTIONS
+from demur.suites.certainly_uncertain.train import export
 from demur.suites.certainly_uncertain.verify import verify_run
 
 if TYPE_CHECKING:
-    from demur.evaluation.run_folder import Task
     from demur.judge.audit import Finding
     from demur.reports.gallery import Card
     from demur.reports.svg import Panel
     from demur.reports.tables import Table
+    from demur.suites.published import PublishedRow
 
 
 class CertainlyUncertain(Suite[Pair, Score]):
@@ -39,7 +44,10 @@ class CertainlyUncertain(Suite[Pair, Score]):
         "Does a model know what it cannot know? Pairs differ in the photo or in the question, and one member alone can "
         "be answered; five kinds of uncertainty. Answer, declining and confidence are scored together."
     )
+    needs_images = "name the photos in its lines (image, idk_image), or only score outputs made elsewhere"
     audit_columns = COLUMNS
+    build_options = BUILD_OPTIONS
+    export_options = EXPORT_OPTIONS
     options = (
         Option(
             "judge", "of answers: rules, lave:MODEL, or any other judge; lave:MODEL also says who declines", "rules"
@@ -51,30 +59,21 @@ class CertainlyUncertain(Suite[Pair, Score]):
         Option("folds", "of the cross-validated thresholds", FOLDS, least=2, most=100),
     )
 
-    build_options = BUILD_OPTIONS
-
     def build(self, out: Path, *, seed: int = 0, **options: Any) -> Path:
-        """A set from the sample's photos, scenes, GQA or captions; see `demur.suites.certainly_uncertain.making`."""
-        from demur.suites.certainly_uncertain.making import make
-
-        return make(out, seed=seed, **options)
-
-    export_options = EXPORT_OPTIONS
+        """A set from the sample's photos, scenes, GQA or captions; see `demur.suites.certainly_uncertain.build`."""
+        return build(out, seed=seed, **options)
 
     def export(
         self, path: Path, out: Path, *, outputs: Outputs = MappingProxyType({}), seed: int = 0, skip_bad: bool = False,
         **options: Any,
     ) -> Path:  # fmt: skip
         """Training data; see `demur.suites.certainly_uncertain.train`."""
-        from demur.suites.certainly_uncertain.train import export
-
         loaded = self.open(path, skip_bad=skip_bad)
         return export(loaded.items, loaded.root, out, outputs, options)
 
     def load(self, path: Path, problems: Problems) -> Loaded[Pair]:
         """A ``pairs.jsonl``, or a folder that holds one."""
-        found = read(path, problems)
-        return Loaded(found.pairs, path if path.is_dir() else path.parent, notes=found.notes)
+        return read(path, problems)
 
     def questions(self, items: Sequence[Pair]) -> Iterator[Sample]:
         """Two a pair, and its control where it has one; the pair is their cluster."""
@@ -82,33 +81,18 @@ class CertainlyUncertain(Suite[Pair, Score]):
             for member in pair.members:
                 question, answer, image = pair.member(member)
                 yield Sample(
-                    id=pair.question_id(member),
-                    source=self.name,
-                    question=question,
+                    id=pair.question_id(member), source=self.name, question=question,
                     answers=AnswerSpec(accepted=((answer,),), rule="suite"),
-                    images=(image,) if image is not None else (),
-                    answerable=member != "unanswerable",
-                    topic=pair.category.value,
-                    cluster=pair.id,
-                    licence=pair.licence,
-                    source_ref=pair.source_ref,
-                )
-
-    def see_askable(self, path: Path, tasks: Sequence[Task]) -> None:
-        """Pairs without their photos are told before anybody is asked."""
-        bare = dict.fromkeys(task.sample.cluster for task in tasks if not task.ask.images)
-        if bare:
-            raise UsageError(
-                f"{len(bare)} pairs lack a photo, the first is {next(iter(bare))}", item=str(path),
-                cure="name the photos in its lines (image, idk_image), or only score outputs made elsewhere",
-            )  # fmt: skip
+                    images=(image,) if image is not None else (), answerable=member != "unanswerable",
+                    topic=pair.category.value, cluster=pair.id, licence=pair.licence, source_ref=pair.source_ref,
+                )  # fmt: skip
 
     def run(
         self, path: str | Path, systems: SystemLike | Sequence[SystemLike], out: str | Path, **given: Any
     ) -> list[Path]:
-        """`Suite.run`, and then every model's own word on whether its answers are right (`verify`), in the same ledger.
+        """`Suite.run`, then each model's P(pred) of its own answers (`verify`), in the same ledger.
 
-        Systems that are no models are not asked that; their own ``confidence`` is taken where they state one.
+        Of other systems the stated ``confidence`` counts.
         """
         folders = super().run(path, systems, out, **given)
         several = list(systems) if isinstance(systems, Sequence) and not isinstance(systems, str) else [systems]
@@ -122,9 +106,6 @@ class CertainlyUncertain(Suite[Pair, Score]):
 
     def verdict(self, response: Response, answers: AnswerSpec) -> tuple[Status, Outcome | None, str]:
         """Deflected where the reply declines; else graded by rules where they can prove something (see `score`)."""
-        from demur.core.records import Ask, Scenario
-        from demur.judge.rules import RuleJudge
-
         if not visible(response.text).strip():
             return Status.FAILED, None, "no reply"
         if declines(response.text):
@@ -136,23 +117,18 @@ class CertainlyUncertain(Suite[Pair, Score]):
         return verdict.status, verdict.outcome, verdict.reason
 
     def scores(self, items: Sequence[Pair], outputs: Outputs, **given: Any) -> list[Score]:
-        """`Suite.scores`; replies to other benchmarks of models that said nothing here are told, not passed over."""
+        """`Suite.scores`; replies to other benchmarks by models without outputs here are an error."""
         if given.get("others"):
-            from demur.suites.certainly_uncertain.others import read_others
-
             strangers = sorted(set(read_others(Path(given["others"]))) - set(outputs))
             if strangers:
                 raise UsageError(
-                    f"holds replies of {', '.join(strangers)}, of which there are no outputs for the pairs",
-                    item=given["others"], cure=f"systems are called {', '.join(outputs)} there: call them alike",
+                    f"holds replies of {', '.join(strangers)}, which have no outputs for the pairs",
+                    item=given["others"], cure=f"use the names that the outputs have: {', '.join(outputs)}",
                 )  # fmt: skip
         return super().scores(items, outputs, **given)
 
     def score(self, model: str, items: Sequence[Pair], outputs: Mapping[str, Response], **options: Any) -> Score:
         """LAVE-idk of every question by the judge, then all measures; see `measures.score`."""
-        from demur.suites.certainly_uncertain.judging import Evaluator, Tried, grade_all, tried
-        from demur.suites.certainly_uncertain.others import read_others, score_others
-
         judge, more = options.get("judge", "rules"), str(options.get("evaluators") or "").split()
         ledger = Path(options["ledger"]) if options.get("ledger") else None
         lines = read_others(Path(options["others"])).get(model, {}) if options.get("others") else {}
@@ -174,35 +150,20 @@ class CertainlyUncertain(Suite[Pair, Score]):
 
     def tables(self, scores: Sequence[Score], items: Sequence[Pair]) -> list[Table]:
         """Tables 3 to 8, thresholding, calibration, pairs, and what became of every question."""
-        from demur.suites.certainly_uncertain import tables as made
-
-        found = [
-            made.headline_table(scores), made.category_table(scores),
-            made.category_table(scores, "cw", "cu-categories-cw"), made.idk_table(scores),
-            made.calibration_table(scores), made.threshold_table(scores), made.chosen_table(scores),
-            made.pair_table(scores), made.correlation_table(scores), made.others_table(scores),
-            made.evaluator_table(scores), made.replies_table(scores),
-        ]  # fmt: skip
-        return [t for t in found if t is not None]
+        return tables.score_tables(scores)
 
     def statistics(self, items: Sequence[Pair]) -> list[Table]:
         """Pairs by category, like Table 1."""
-        from demur.suites.certainly_uncertain.tables import statistics_table
-
-        return [statistics_table(items)]
+        return [tables.statistics_table(items)]
 
     def figures(self, scores: Sequence[Score], items: Sequence[Pair]) -> list[Panel]:
         """Reliability, and what goes with confidence-weighted accuracy."""
-        from demur.suites.certainly_uncertain.tables import figures
-
-        return figures(scores)
+        return tables.figures(scores)
 
     def cards(self, items: Sequence[Pair], root: Path, outputs: Outputs, **options: Any) -> Iterator[Card]:
         """One a pair: original, mask, filled photo, control, both questions."""
-        from demur.suites.certainly_uncertain.tables import cards
+        return tables.cards(items, root, outputs, self.verdict)
 
-        return cards(items, root, outputs, self.verdict)
-
-    def audit(self, rows: Sequence[tuple[str, dict[str, str]]]) -> list[Finding]:
+    def audit(self, rows: Sequence[PublishedRow]) -> list[Finding]:
         """See `demur.suites.certainly_uncertain.audit`."""
         return audit(rows)

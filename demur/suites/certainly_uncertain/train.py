@@ -1,4 +1,4 @@
-"""Training data out of pairs, as Parquet that TRL's trainers and `datasets` open as it is.
+"""Training data from pairs, as Parquet that TRL's trainers and `datasets` open directly.
 
     sft     every member with its right answer
     rtune   the same, but answerable questions that a base model got wrong are answered "I don't know" (R-tuning)
@@ -13,16 +13,18 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
 from demur.core.errors import UsageError
 from demur.core.records import ImageRef, Response
-from demur.core.store import canonical, storage_errors, write_atomic, write_json
+from demur.core.store import canonical, replacing, write_atomic, write_json
 from demur.core.uris import read_image
 from demur.models.run import run_sync
-from demur.suites.base import Option
+from demur.suites.base import Option, with_defaults
 from demur.suites.certainly_uncertain.items import IDK, Pair
+from demur.suites.certainly_uncertain.judging import Evaluator, grade_all
 
 KINDS = ("sft", "rtune", "dpo")
 OPTIONS = (
@@ -51,7 +53,7 @@ def export(
         UsageError: there is nothing to write, or no outputs of the base model.
         StorageError: a photo cannot be read, or the folder not written.
     """
-    given = {o.name: options.get(o.name, o.default) for o in OPTIONS}
+    given = with_defaults(OPTIONS, options)
     pairs = [p for p in pairs if not given["split"] or p.split == given["split"]]
     if not pairs:
         raise UsageError(f"no pair is of split {given['split']!r}", cure="see 'demur suite check'")
@@ -139,23 +141,15 @@ def _write(path: Path, kind: str, rows: Iterable[dict[str, Any]], root: Path | N
         fields.append(("images", pa.list_(pa.struct([("bytes", pa.binary()), ("path", pa.string())]))))
         features["images"] = [{"_type": "Image"}]
     schema = pa.schema(fields).with_metadata({"huggingface": canonical({"info": {"features": features}})})
-    n, batch = 0, []
-    with storage_errors(path):
-        path.parent.mkdir(parents=True, exist_ok=True)
-        temporary = path.with_name(f".{path.name}.tmp")
-        with pq.ParquetWriter(temporary, schema, compression="zstd") as writer:
-            for row in rows:
+    n, left = 0, iter(rows)
+    with replacing(path) as file, pq.ParquetWriter(file, schema, compression="zstd") as writer:
+        while batch := list(islice(left, 64)):
+            for row in batch:
                 image = row.pop("image")
                 if root is not None and image is not None:
                     row["images"] = [{"bytes": read_image(image, root), "path": Path(image.uri).name}]
-                batch.append(row)
-                n += 1
-                if len(batch) == 64:
-                    writer.write_table(pa.Table.from_pylist(batch, schema=schema))
-                    batch = []
-            if batch:
-                writer.write_table(pa.Table.from_pylist(batch, schema=schema))
-        temporary.replace(path)
+            writer.write_table(pa.Table.from_pylist(batch, schema=schema))
+            n += len(batch)
     return n
 
 
@@ -189,7 +183,6 @@ def _of_rtune(found: Mapping[str, int] | None) -> list[str]:
 
 def credits_of(pairs: Sequence[Pair], replies: Mapping[str, Response], judge: str) -> dict[str, float | None]:
     """Question id -> LAVE-idk of a base model's replies."""
-    from demur.suites.certainly_uncertain.judging import Evaluator, grade_all
 
     async def graded() -> dict[str, float | None]:
         async with Evaluator(judge, Path("calls.sqlite") if ":" in judge else None) as evaluator:

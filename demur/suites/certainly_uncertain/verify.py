@@ -1,14 +1,12 @@
 """P(pred): a model is asked whether its own answer is right, and the probability of "yes" is read off its tokens.
 
-One more call for each answer, with log-probabilities, in the run's ledger. Where a server sends none (the first reply
-shows it), nobody is asked further and every answer is left without a probability: undefined, and counted as such.
+This takes one more call for each answer, with log-probabilities, in the run's ledger. Where a server sends none (the
+first reply shows it), no further call is made and every answer stays without a probability: undefined, and counted.
 """
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Mapping, Sequence
-from importlib.resources import files
 from pathlib import Path
 from string import Template
 from typing import Any, NamedTuple
@@ -19,12 +17,12 @@ from demur.core.store import canonical, write_atomic
 from demur.core.uris import read_image as stored
 from demur.judge.rules import visible
 from demur.models import Budget, model_id, open_model
+from demur.models.names import addresses_of
 from demur.models.run import complete_all, run_sync
-from demur.suites.certainly_uncertain.measures import yes_share
+from demur.suites.files import prompt_text
 from demur.suites.outputs import VERIFIED, read_outputs
+from demur.suites.p_true import ONE_WORD, yes_share
 
-TOP = 20
-"""Candidates of a token that are asked for; servers that give fewer give fewer."""
 NO_LOGPROBS = "the server sends no log-probabilities"
 
 
@@ -36,8 +34,8 @@ class Verified(NamedTuple):
     why: str = ""
 
 
-class Said(NamedTuple):
-    """A question with what the model answered."""
+class Answered(NamedTuple):
+    """A question with the model's answer."""
 
     id: str
     question: str
@@ -47,7 +45,7 @@ class Said(NamedTuple):
 
 async def verified(
     addresses: Sequence[str],
-    said: Sequence[Said],
+    answers: Sequence[Answered],
     *,
     read_image: Callable[[ImageRef], bytes],
     ledger: Path,
@@ -60,26 +58,25 @@ async def verified(
     Raises:
         BudgetReached: the budget leaves no room for another call.
     """
-    prompt = Template(files(__package__).joinpath("prompts", "verify.v1.md").read_text(encoding="utf-8").strip())
+    prompt = Template(prompt_text(__package__, "verify.v1.md"))
     name = model_id(addresses[0])
 
-    def request(one: Said) -> Request:
+    def request(one: Answered) -> Request:
         text = TextPart(text=prompt.substitute(question=one.question, answer=visible(one.answer).strip()))
         parts = (ImagePart(image=one.image), text) if one.image is not None else (text,)
-        return Request(model=name, messages=(Message(role="user", parts=parts),), temperature=0.0, max_tokens=1,
-                       logprobs=True, top_logprobs=TOP, item=one.id)  # fmt: skip
+        return Request(model=name, messages=(Message(role="user", parts=parts),), item=one.id, **ONE_WORD)
 
-    if not said:
+    if not answers:
         return []
     found: dict[str, Verified] = {}
     async with open_model(
         addresses, ledger=ledger, read_image=read_image, concurrency=concurrency, budget=budget, prices=prices
     ) as model:
-        first, *rest = [request(one) for one in said]
+        first, *rest = [request(one) for one in answers]
         try:
             reply = await model.complete(first)
             if not reply.logprobs:
-                return [Verified(one.id, None, NO_LOGPROBS) for one in said]
+                return [Verified(one.id, None, NO_LOGPROBS) for one in answers]
             found[first.item] = _read(first.item, reply)
             async for asked, reply in complete_all(model, rest):
                 found[asked.item] = _read(asked.item, reply)
@@ -87,8 +84,8 @@ async def verified(
             raise
         except (ItemError, TransientError, PermanentError) as error:  # a server that refuses the parameter says so
             why = f"could not be asked: {error.message}"
-            return [found.get(one.id, Verified(one.id, None, why)) for one in said]
-    return [found[one.id] for one in said]
+            return [found.get(one.id, Verified(one.id, None, why)) for one in answers]
+    return [found[one.id] for one in answers]
 
 
 def _read(id: str, reply: Response) -> Verified:
@@ -111,13 +108,14 @@ def verify_run(
         ledger: of the run.
         given: keywords of the run: concurrency, budget, prices.
     """
-    addresses = re.split(r",(?=[a-z-]+:|[a-z-]+/)", model)
-    said = [
-        Said(id, asked[id].question, reply.text, next(iter(asked[id].images), None))
+    answers = [
+        Answered(id, asked[id].question, reply.text, next(iter(asked[id].images), None))
         for id, reply in next(iter(read_outputs([folder]).values())).items()
         if id in asked and not reply.error and visible(reply.text).strip()
     ]
     more = {k: given.get(k) for k in ("concurrency", "budget", "prices")}
-    found = run_sync(verified(addresses, said, read_image=lambda ref: stored(ref, root), ledger=ledger, **more))
+    found = run_sync(
+        verified(addresses_of(model), answers, read_image=lambda ref: stored(ref, root), ledger=ledger, **more)
+    )
     lines = [{"id": one.id, "confidence": one.probability, "why": one.why} for one in found]
     write_atomic(folder / VERIFIED, "".join(canonical(line) + "\n" for line in lines))

@@ -1,11 +1,11 @@
-"""What arithmetic says about published tables of MM-AQA (`demur audit`).
+"""Arithmetic checks of published tables of MM-AQA (`demur audit`).
 
 A table is known by its columns: shares in per cent ``aac`` ``uac`` ``ar`` with their standard errors ``aac_se`` ...,
-``mcc`` of a row or ``best_mcc`` of a system, ``answerable`` and ``unanswerable`` (how many items; left out, those that
-the paper states for ``subset``), ``category`` with its ``n``, ``tau`` of a sweep, ``baseline``, and of an expert's
-figures ``scenario`` with ``mcc_oracle`` and ``gap``. Found are
+``mcc`` of a row or ``best_mcc`` of a system, ``answerable`` and ``unanswerable`` (numbers of items; by default those
+that the paper states for ``subset``), ``category`` with its ``n``, ``tau`` of a sweep, ``baseline``, and of an expert's
+figures ``scenario`` with ``mcc_oracle`` and ``gap``. The checks find
 
-    count   shares that no whole counts of so many items give
+    count   shares that no whole counts of that many items give
     se      a standard error that is not sqrt(p(1-p)/n)
     mcc     an MCC that does not follow from the shares, whatever was rounded (and, without ``ar``, whatever FN is)
     best    a best MCC that is not the highest of its rows
@@ -17,12 +17,12 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from itertools import pairwise, product
-from typing import NamedTuple
 
 from demur.judge.audit import Finding
 from demur.suites.mm_aqa.measures import Matrix, counts_of, oracle, possible, random_abstain, rebuilt, se
+from demur.suites.published import Printed, PublishedRow, printed_lines
 
 SHARES = ("aac", "uac", "ar")
 COUNTS = ("answerable", "unanswerable", "n", "total")
@@ -32,62 +32,36 @@ COLUMNS = frozenset({*SHARES, *(f"{s}_se" for s in SHARES), *COUNTS, *MCCS, *TEX
 SIZES = {"images": (300, 253), "documents": (837, 689), "a-mmmu": (300, 253), "a-mmlbd": (837, 689)}
 """Subset -> answerable and unanswerable items that the paper states."""
 NEAR = 0.01
-"""A best MCC this far off can be one of a few items that were dropped without a word: a note."""
+"""A best MCC this far off may come from a few items that were silently dropped: a note."""
 
 
-class Printed(NamedTuple):
-    """One line: what it is about, its numbers, and half of the last digit that each shows."""
-
-    who: str
-    row: Mapping[str, str]
-    values: Mapping[str, float]
-    half: Mapping[str, float]
-
-    @property
-    def sizes(self) -> tuple[int, int] | None:
-        """Answerable and unanswerable items."""
-        a, u = self.values.get("answerable"), self.values.get("unanswerable")
-        return (int(a), int(u)) if a is not None and u is not None else SIZES.get(self.row.get("subset", "").lower())
-
-    def text(self, *columns: str) -> tuple[str, ...]:
-        """Cells as they stand."""
-        return tuple(self.row.get(c, "").strip() for c in columns)
-
-
-def audit(rows: Sequence[tuple[str, dict[str, str]]]) -> list[Finding]:
+def audit(rows: Sequence[PublishedRow]) -> list[Finding]:
     """The findings."""
-    found: list[Finding] = []
-    lines = [_read(place, row, found) for place, row in rows]
+    lines, found = printed_lines(rows, TEXTS, _fits)
     for line in lines:
         found += _line(line)
-    found += [*_best(lines), *_sweeps(lines), *_experts(lines)]
-    return found
+    return [*found, *_best(lines), *_sweeps(lines), *_experts(lines)]
 
 
-def _read(place: str, row: dict[str, str], found: list[Finding]) -> Printed:
-    told = [row[c].strip() for c in TEXTS if row.get(c, "").strip()]
-    told += [f"tau {row['tau']}"] if row.get("tau", "").strip() else []
-    who = ", ".join(told) or place
-    values: dict[str, float] = {}
-    half: dict[str, float] = {}
-    for column, written in row.items():
-        text = written.strip().replace("\u2212", "-")
-        if column in TEXTS or text in ("", "-", "\u2013", "\u2014"):
-            continue
-        try:
-            value = float(text)
-        except ValueError:
-            value = math.nan
-        top = 100.0 if column in SHARES else math.inf
-        if not (0 <= value <= top or (column in MCCS and -1 <= value <= 1)):
-            found.append(Finding("number", "defect", f"{place}, {who}", f"{column} is {written!r}, no such number"))
-            continue
-        values[column], half[column] = value, 0.5 * 10.0 ** -len(text.partition(".")[2])
-    return Printed(who, row, values, half)
+def _fits(column: str, value: float) -> bool:
+    """Whether a column can hold a value: a share to 100, an MCC from -1, any other number from 0."""
+    top = 100.0 if column in SHARES else math.inf
+    return 0 <= value <= top or (column in MCCS and -1 <= value <= 1)
+
+
+def _sizes_of(line: Printed) -> tuple[int, int] | None:
+    """Answerable and unanswerable items of a line."""
+    a, u = line.values.get("answerable"), line.values.get("unanswerable")
+    return (int(a), int(u)) if a is not None and u is not None else SIZES.get(line.row.get("subset", "").lower())
+
+
+def _text(line: Printed, *columns: str) -> tuple[str, ...]:
+    """Cells of a line as printed."""
+    return tuple(line.row.get(c, "").strip() for c in columns)
 
 
 def _line(line: Printed) -> Iterator[Finding]:
-    v, sizes = line.values, line.sizes
+    v, sizes = line.values, _sizes_of(line)
     n_of = {"aac": sizes[0], "uac": sizes[1], "ar": sum(sizes)} if sizes else {}
     n_of |= {"uac": int(v["n"])} if "category" in line.row and "n" in v else {}
     if all(c in v for c in COUNTS[:2]) and "total" in v and v["answerable"] + v["unanswerable"] != v["total"]:
@@ -99,8 +73,9 @@ def _line(line: Printed) -> Iterator[Finding]:
         half = max(line.half[c] for c in SHARES) / 100
         whole = possible(v["aac"] / 100, v["uac"] / 100, v["ar"] / 100, *sizes, half=half)
     if not whole and not _expected(line):
-        told = ", ".join(f"{c.upper()} {v[c]:g}" for c in SHARES if c in v)
-        yield Finding("count", "defect", line.who, f"{told}: no whole counts of {_sizes(n_of)} items give this")
+        shares = ", ".join(f"{c.upper()} {v[c]:g}" for c in SHARES if c in v)
+        sizes_text = "/".join(str(n_of[c]) for c in ("aac", "uac") if c in n_of)
+        yield Finding("count", "defect", line.who, f"{shares}: no whole counts of {sizes_text} items give this")
     for share in SHARES:
         if f"{share}_se" in v and n_of.get(share) and share in v:
             due = 100 * (se(v[share] / 100, n_of[share]) or 0)
@@ -117,11 +92,7 @@ def _line(line: Printed) -> Iterator[Finding]:
 
 def _expected(line: Printed) -> bool:
     """Whether its figures are expectations, which need not be whole."""
-    return "scenario" in line.row or line.text("baseline")[0].lower().startswith(("random", "abstains at random"))
-
-
-def _sizes(n_of: Mapping[str, int]) -> str:
-    return "/".join(str(n_of[c]) for c in ("aac", "uac") if c in n_of)
+    return "scenario" in line.row or _text(line, "baseline")[0].lower().startswith(("random", "abstains at random"))
 
 
 def _corners(line: Printed, columns: Sequence[str]) -> Iterator[tuple[float, ...]]:
@@ -135,14 +106,14 @@ def _mcc_bounds(line: Printed, sizes: tuple[int, int]) -> tuple[float | None, fl
     a, u = sizes
     if "scenario" in line.row:
         made = [oracle(aac, uac, a, u).mcc_ext for aac, uac in _corners(line, ("aac", "uac"))]
-    elif line.text("baseline")[0].lower().startswith(("random", "abstains at random")):
+    elif _expected(line):
         made = [  # at one rate on both kinds of item
             random_abstain(aac / (1 - uac), a, u, uac).mcc_ext
             for aac, uac in _corners(line, ("aac", "uac")) if aac < 1 - uac
         ]  # fmt: skip
     elif "ar" in line.values:
         made = [rebuilt(aac, uac, ar, a, u).mcc_ext for aac, uac, ar in _corners(line, SHARES)]
-    else:  # FN is not told: every one that can be
+    else:  # FN is not printed: every possible one
         aac, uac = line.values["aac"] / 100, line.values["uac"] / 100
         tps: list[float] = [*counts_of(aac, a, line.half["aac"] / 100)] or [aac * a]
         tns: list[float] = [*counts_of(uac, u, line.half["uac"] / 100)] or [uac * u]
@@ -159,18 +130,20 @@ def _best(lines: Sequence[Printed]) -> Iterator[Finding]:
     groups: dict[tuple[str, ...], list[Printed]] = defaultdict(list)
     for line in lines:
         if "best_mcc" in line.values or all(s in line.values for s in SHARES):
-            groups[line.text("subset", "system", "model")].append(line)
+            groups[_text(line, "subset", "system", "model")].append(line)
     for group, several in groups.items():
-        told = {line.values["best_mcc"] for line in several if "best_mcc" in line.values}
-        bounds = [_mcc_bounds(x, x.sizes) for x in several if x.sizes and all(s in x.values for s in SHARES)]
+        printed = {line.values["best_mcc"] for line in several if "best_mcc" in line.values}
+        bounds = [
+            _mcc_bounds(x, sizes) for x in several if (sizes := _sizes_of(x)) and all(s in x.values for s in SHARES)
+        ]
         highs = [b for b in bounds if b[0] is not None and b[1] is not None]
         who = ", ".join(g for g in group if g)
-        if len(told) > 1:
-            yield Finding("best", "defect", who, f"{len(told)} different best MCCs are printed")
-        if len(told) != 1 or not highs:
+        if len(printed) > 1:
+            yield Finding("best", "defect", who, f"{len(printed)} different best MCCs are printed")
+        if len(printed) != 1 or not highs:
             continue
         low, high = max(b[0] or -1 for b in highs), max(b[1] or -1 for b in highs)
-        [value] = told
+        [value] = printed
         off = max(low - value, value - high) - 0.0005
         if off > 1e-9:
             severity = "note" if off <= NEAR else "defect"
@@ -183,7 +156,7 @@ def _sweeps(lines: Sequence[Printed]) -> Iterator[Finding]:
     groups: dict[tuple[str, ...], list[Printed]] = defaultdict(list)
     for line in lines:
         if "tau" in line.values:
-            groups[line.text("subset", "system", "model", "baseline")].append(line)
+            groups[_text(line, "subset", "system", "model", "baseline")].append(line)
     for several in groups.values():
         for one, other in pairwise(sorted(several, key=lambda x: x.values["tau"])):
             for share, sign in (("aac", -1), ("uac", 1), ("ar", 1)):

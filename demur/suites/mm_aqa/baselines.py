@@ -1,18 +1,17 @@
-"""Baselines that need calls of their own, as systems: they run, resume and pay like any model.
+"""Baselines that need calls of their own, as systems: they run, resume and cost like any model.
 
-    self_consistency:MODEL?n=10&judge=rules    n answers at T = 0.7; the one that a strict majority agrees on, else none
+    self_consistency:MODEL?n=10&judge=rules    n answers at T = 0.7; the one of a strict majority, else an abstention
     max_prob:MODEL                             an answer with the log-probabilities of its tokens
-    p_true:MODEL                               an answer, and the probability that the model gives to its being right
+    p_true:MODEL                               an answer, and the model's probability that it is right
 
-Share of votes, MaxProb and P(True) are confidences, which `demur.suites.mm_aqa.tables` sweeps. Stated confidence and
-evidence weighed first (cotabs) need no calls but those of a run. Source: appendix G.4.
+Share of votes, MaxProb and P(True) are confidences; `demur.suites.mm_aqa.tables` tries thresholds on them. The
+baselines of stated confidence and of weighed evidence (cotabs) need only the calls of a run. Source: appendix G.4.
 """
 
 from __future__ import annotations
 
 import asyncio
 import inspect
-import math
 from typing import TYPE_CHECKING
 
 from demur.core.errors import ItemError, TransientError
@@ -21,8 +20,9 @@ from demur.core.spec import Option, named
 from demur.core.store import digest
 from demur.judge.base import JudgeContext, close_judge, judge_code, open_judge
 from demur.scenarios.systems.model import ModelSystem
-from demur.suites.mm_aqa.conditions import text
+from demur.suites.mm_aqa.conditions import filled
 from demur.suites.mm_aqa.replies import read_reply
+from demur.suites.p_true import ONE_WORD, yes_share
 
 if TYPE_CHECKING:
     from demur.scenarios.systems import SystemContext
@@ -30,12 +30,12 @@ if TYPE_CHECKING:
 TEMPERATURE = 0.7
 _N: dict[str, Option | str] = {
     "n": Option("answers that are drawn", range(2, 101)),
-    "judge": "tells which answers are the same",
+    "judge": "decides which answers are the same",
 }
 
 
 class SelfConsistency(ModelSystem):
-    """Abstains where no answer has a strict majority of the draws; unreadable draws vote for nothing.
+    """Abstains where no answer has a strict majority of the draws; an unreadable draw has no vote.
 
     Args:
         argument: a model string, and options behind a question mark.
@@ -55,7 +55,7 @@ class SelfConsistency(ModelSystem):
 
     @property
     def revision(self) -> str:
-        """Of the model and of who says which draws agree."""
+        """Of the model and of the judge."""
         return digest([self.weights, judge_code(self._judge)], 16)
 
     async def answer(self, ask: Ask) -> Response:
@@ -68,13 +68,13 @@ class SelfConsistency(ModelSystem):
             return Response(error=str(error))
         read = [read_reply(r, "base") for r in replies]
         clusters: list[list[int]] = []
-        for place, said in enumerate(read):
-            if said.problem:
+        for place, drawn in enumerate(read):
+            if drawn.problem:
                 continue
             for cluster in clusters:
                 first = read[cluster[0]]
-                same = first.abstains == said.abstains
-                if same and (said.abstains or await self._agree(ask, first.answer, said.answer)):
+                same = first.abstains == drawn.abstains
+                if same and (drawn.abstains or await self._agree(ask, first.answer, drawn.answer)):
                     cluster.append(place)
                     break
             else:
@@ -104,7 +104,7 @@ class SelfConsistency(ModelSystem):
 
 
 class MaxProb(ModelSystem):
-    """A model that hands over its tokens' log-probabilities; a server that gives none leaves MaxProb undefined."""
+    """A model with the log-probabilities of its tokens; a server without them leaves MaxProb undefined."""
 
     def __init__(self, argument: str, context: SystemContext) -> None:
         super().__init__(argument, context)
@@ -115,7 +115,7 @@ class MaxProb(ModelSystem):
 class PTrue(ModelSystem):
     """An answer, then P(True) = p(yes) / (p(yes) + p(no)) of the model asked whether it is right (Kadavath 2022).
 
-    Where the server gives no log-probabilities, or neither word is among them, there is no confidence: undefined.
+    Without log-probabilities, or where neither word is among them, the confidence is undefined.
     """
 
     def __init__(self, argument: str, context: SystemContext) -> None:
@@ -133,34 +133,12 @@ class PTrue(ModelSystem):
             judged = await model.complete(self.question(request, said.answer))
         except (ItemError, TransientError) as error:
             return Response(error=str(error))
-        return reply.model_copy(update={"confidence": p_yes(judged)})
+        return reply.model_copy(update={"confidence": yes_share(judged.logprobs)})
 
     @staticmethod
     def question(request: Request, answer: str) -> Request:
-        """Whether an answer is right, asked with the same images, for one token."""
+        """The request that asks, with the same images and for one token, whether an answer is right."""
         *before, last = request.messages
-        from string import Template
-
-        words = Template(text("p-true.v1.md")).safe_substitute(answer=answer)
-        told = Message(role="user", parts=(*last.parts, TextPart(text=f"\n\n{words}")))
-        update = {
-            "messages": (*before, told),
-            "max_tokens": 1,
-            "logprobs": True,
-            "top_logprobs": 20,
-            "temperature": 0.0,
-        }
-        return request.model_copy(update=update)
-
-
-def p_yes(reply: Response) -> float | None:
-    """p(yes) / (p(yes) + p(no)) over the first token's candidates, whatever their case and blanks."""
-    if not reply.logprobs:
-        return None
-    first = reply.logprobs[0]
-    weight = {"yes": 0.0, "no": 0.0}
-    for token, logprob in dict([(first.token, first.logprob), *first.top]).items():
-        if (word := token.strip(" \u2581\u0120.\"'*").lower()) in weight and not math.isnan(logprob):
-            weight[word] += math.exp(min(logprob, 0.0))
-    total = sum(weight.values())
-    return weight["yes"] / total if total > 0 else None
+        text = f"\n\n{filled('p-true.v1.md', answer=answer)}"
+        message = Message(role="user", parts=(*last.parts, TextPart(text=text)))
+        return request.model_copy(update={"messages": (*before, message), **ONE_WORD})

@@ -1,12 +1,12 @@
-"""Making a set: each answerable question with a twin that lost its answer, checked, balanced, and explained.
+"""Building a set: each answerable question with a twin that lost its answer, checked, balanced, and explained.
 
     pool -> classify -> select -> transform -> structure -> self-verification -> consensus of two -> items
                            ^ up to 3 alternatives ^            refined and tried again, up to 5 times; or to people
 
-Every decision is one line of ``decisions.jsonl``: a build that was killed goes on where it was, and ends in the same
-bytes. Pairs are made several at once, in waves of `WAVE`: which transformations come first is settled for a wave before
-any of it is made, so that the set is the same however many calls are in flight. What two models disagree on lies in
-``queue/`` for people (``demur annotate --out DIR/queue``); build again, and what they called unanswerable is taken.
+Every decision is one line of ``decisions.jsonl``: a build that was killed resumes, and ends in the same bytes. Pairs
+are made several at once, in waves of `WAVE`: which transformations come first is decided for a whole wave before any of
+it is made, so that the set is the same however many calls are in flight. Twins that two models disagree on are in
+``queue/`` for people (``demur annotate --out DIR/queue``); the next build takes those that people call unanswerable.
 Source: sections 4 and C to F.
 """
 
@@ -20,7 +20,10 @@ from contextlib import AsyncExitStack
 from dataclasses import asdict, dataclass, field
 from functools import partial
 from pathlib import Path
+from string import Template
 from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
 
 from demur.core.errors import DemurError, ItemError, MissingExtra, PermanentError, UsageError
 from demur.core.images import image_ref, rgb
@@ -37,8 +40,13 @@ from demur.core.store import (
     write_json,
 )
 from demur.core.worker import Worker
-from demur.reports.tables import Cell, Column, Table, write_tables
-from demur.suites.mm_aqa.conditions import text
+from demur.indexing.encoders import open_encoder
+from demur.models import Budget, Estimate, estimate_calls, model_id, open_model, run_sync
+from demur.models.names import revision_of
+from demur.models.ping import ping
+from demur.reports.tables import Table, write_tables
+from demur.suites.files import keep_image
+from demur.suites.mm_aqa.conditions import filled, text
 from demur.suites.mm_aqa.items import CATEGORIES, Item, category_of
 from demur.suites.mm_aqa.ocr import Reader
 from demur.suites.mm_aqa.people import queue, with_choices
@@ -52,30 +60,31 @@ from demur.suites.mm_aqa.transforms.temporal_drift import years
 from demur.suites.mm_aqa.transforms.tokens import numeric
 from demur.suites.mm_aqa.transforms.unit_swap import unit_of
 from demur.suites.mm_aqa.verifying import Vote, consensus, passes, read_vote, structural
+from demur.suites.tables import table
 
 if TYPE_CHECKING:
     from PIL.Image import Image
 
-    from demur.models import Estimate, Model
+    from demur.models import Model
 
 ALTERNATIVES, RETRIES = 3, 5
-"""Other transformations, where a twin is still answerable to the verifier; turns after the panel rejected one."""
+"""Other transformations, where the verifier can still answer a twin; turns after the panel rejected one."""
 WAVE = 16
-"""Pairs whose first transformations are settled together, and most that are made at once; part of what a set is."""
+"""Pairs whose first transformations are decided together, and most that are made at once; the set depends on it."""
 HARDER = 0.25
-"""How much stronger each retry is."""
+"""Strength that each retry adds."""
 REWRITE_TOKENS, VOTE_TOKENS = 200, 200
 
 
 @dataclass
 class Models:
-    """Whoever is asked while a set is made; "" where nobody is.
+    """The models of a build; "" for none.
 
     Attributes:
         rewriter: rewrites questions, writes notes, and judges how much a question needs its image.
-        verifier: sees each twin alone before it goes on.
+        verifier: checks each twin.
         panel: the two of the consensus, or none.
-        ledger: where replies are kept: nothing is paid for twice.
+        ledger: keeps replies, each paid for once.
     """
 
     rewriter: str = ""
@@ -91,18 +100,15 @@ class Models:
     _calls: Worker = field(default_factory=lambda: Worker("mm-aqa-calls"))
 
     def open(self) -> None:
-        """See that everybody who will be asked can be, and open them, once each, on a thread of their own.
+        """Check that every model answers, and open each once, on a thread of their own.
 
         Raises:
-            DemurError: one of them is not there.
+            DemurError: one of them does not answer.
         """
-        from demur.models import Budget, open_model, run_sync
-        from demur.models.ping import ping
 
         async def opened() -> None:
-            budget = (
-                None if self.budget is None else Budget(self.budget).recorded_in(self.ledger or Path("calls.sqlite"))
-            )
+            ledger = self.ledger or Path("calls.sqlite")
+            budget = None if self.budget is None else Budget(self.budget).recorded_in(ledger)
             for name in dict.fromkeys(n for n in (self.rewriter, self.verifier, *self.panel) if n):
                 await ping([name], lists=False)
                 made = open_model(
@@ -115,7 +121,6 @@ class Models:
 
     def close(self) -> None:
         """End all connections, and the thread."""
-        from demur.models import run_sync
 
         async def closed() -> None:
             await self._calls.run(self._stack.aclose())
@@ -124,17 +129,15 @@ class Models:
         run_sync(closed())
 
     def forget_images(self) -> None:
-        """Let go of the images of calls that have ended."""
+        """Forget the images of finished calls."""
         self._shown.clear()
 
     def ask(self, model: str, prompt: str, pictures: tuple[tuple[ImageRef, bytes], ...], item: str, most: int) -> str:
-        """One reply, from any thread; "" where a model will not answer this one call.
+        """One reply, from any thread; "" where this one call fails.
 
         Raises:
-            DemurError: it cannot be reached, refuses everything, or no money is left.
+            DemurError: the model cannot be reached, refuses everything, or the budget is used up.
         """
-        from demur.models import run_sync
-
         self._shown |= {ref.sha256: data for ref, data in pictures}
         request = asked(model, prompt, [ref for ref, _ in pictures], item, most)
 
@@ -148,11 +151,9 @@ class Models:
 
 
 def rewriter_of(models: Models, item: str) -> Callable[[str, dict[str, str]], str]:
-    """What a transformation asks for another question, by the name of a prompt and what fills it."""
+    """The function that a transformation calls for another question: (name of a prompt, its fields) -> reply."""
 
     def rewrite(prompt: str, words: dict[str, str]) -> str:
-        from string import Template
-
         own = text(prompt)
         whole = own if "$question" in own else text("rewrite.v1.md").replace("$task", own)
         return models.ask(models.rewriter, Template(whole).safe_substitute(words), (), item, REWRITE_TOKENS)
@@ -162,23 +163,9 @@ def rewriter_of(models: Models, item: str) -> Callable[[str, dict[str, str]], st
 
 def asked(model: str, prompt: str, refs: list[ImageRef], item: str, most: int) -> Request:
     """A call with images before its words, at temperature 0."""
-    from demur.models import model_id
-
     parts = (*(ImagePart(image=ref) for ref in refs), TextPart(text=prompt))
-    return Request(
-        model=model_id(model),
-        messages=(Message(role="user", parts=parts),),
-        temperature=0.0,
-        max_tokens=most,
-        item=item,
-    )
-
-
-def filled(name: str, **words: str) -> str:
-    """A prompt of this suite with its blanks filled; what is filled in cannot break it."""
-    from string import Template
-
-    return Template(text(name)).safe_substitute(words)
+    messages = (Message(role="user", parts=parts),)
+    return Request(model=model_id(model), messages=messages, temperature=0.0, max_tokens=most, item=item)
 
 
 def build(
@@ -193,9 +180,7 @@ def build(
     """
     two = tuple(m.strip() for m in panel.split(",") if m.strip())
     if len(two) not in (0, 2):
-        raise UsageError(
-            f"the panel needs two models, {len(two)} is named", cure="name two, joined by a comma, or none"
-        )
+        raise UsageError(f"the panel needs two models, not {len(two)}", cure="name two, joined by a comma, or none")
     opened = open_pool(pool, seed, work=out)
     chosen = opened.questions[:pairs]
     models = Models(rewriter, verifier, two, out / "calls.sqlite", budget or None, concurrency)
@@ -222,14 +207,10 @@ def build(
 
 
 def meaning_by(name: str) -> tuple[str, Callable[[str, str], float] | None]:
-    """Who tells how near two questions are in meaning: (name, cosine of their embeddings, or None for their words).
+    """How to compare the meaning of two questions: (name, cosine of their embeddings, or None for their words).
 
     Without a name the offline encoder, where its extra is installed.
     """
-    import numpy as np
-
-    from demur.indexing.encoders import open_encoder
-
     if name == "words":
         return name, None
     try:
@@ -247,29 +228,24 @@ def meaning_by(name: str) -> tuple[str, Callable[[str, str], float] | None]:
 
 
 def _same(out: Path, recipe: Mapping[str, Any]) -> None:
+    """File the recipe of a set; raise UsageError where the folder holds a set of another."""
     path = out / "recipe.json"
-    if path.is_file() and read_json(path) != recipe:
-        old = read_json(path)
+    old = read_json(path) if path.is_file() else recipe
+    if old != recipe:
         other = ", ".join(k for k in recipe if old.get(k) != recipe[k])
-        raise UsageError(
-            f"holds a set that was begun with other options ({other})", item=str(out), cure="choose another --out"
-        )
+        raise UsageError(f"holds a set with other options ({other})", item=str(out), cure="choose another --out")
     write_json(path, dict(recipe))
 
 
 def _made_of(chosen: list[Answerable], models: Models) -> list[Any]:
-    """All that a decision holds for: questions, answers and images, not their ids, and the code of models."""
-    from demur.models.names import revision_of
-
+    """What decisions depend on: questions, answers and images, and the code of models."""
     named = dict.fromkeys(filter(None, (models.rewriter, models.verifier, *models.panel)))
     pairs = [[a.id, a.question, a.answers.model_dump(mode="json"), a.seen] for a in chosen]
     return [pairs, [revision_of(model) for model in named]]
 
 
 def planned(chosen: list[Answerable], models: Models) -> Estimate:
-    """What a build would cost: one call of each stage for each pair; alternatives and retries may add to it."""
-    from demur.models import estimate_calls
-
+    """The cost of a build: one call of each stage for each pair; alternatives and retries add to it."""
     total: Estimate | None = None
     stages = [("dependency", models.rewriter, "dependency.v1.md", 20), ("rewrite", models.rewriter, "rewrite.v1.md",
               REWRITE_TOKENS), ("self-verification", models.verifier, "verify.v1.md", VOTE_TOKENS)]  # fmt: skip
@@ -286,12 +262,12 @@ def planned(chosen: list[Answerable], models: Models) -> Estimate:
         one = estimate_calls(stage, model, requests, ledger=models.ledger)
         total = one if total is None else total + one
     if total is None:
-        raise UsageError("no model is named, so nothing is to be paid", cure="leave --plan out")
+        raise UsageError("no model is named, so the build costs nothing", cure="leave --plan out")
     return total
 
 
 def _ends(error: DemurError) -> bool:
-    """Whether no pair can be made any more: no money left, or a model that refuses everything."""
+    """Whether the build must stop: the budget is used up, or a model refuses everything."""
     return error.exit_code == 3 or (isinstance(error, PermanentError) and not isinstance(error, ItemError))
 
 
@@ -301,10 +277,10 @@ class Begun(NamedTuple):
     Attributes:
         question: with its answer.
         images: decoded.
-        refs: the same, filed.
-        features: what the selector goes by.
-        told: how they were found.
-        failed: why nothing can be made of it; "" where it can.
+        refs: of the images in the set's folder.
+        features: for the selector.
+        told: how the features were found.
+        failed: why no twin can be made of it; "" where one can.
     """
 
     question: Answerable
@@ -330,10 +306,10 @@ class _Work:
         }
 
     def decide(self) -> list[dict[str, Any]]:
-        """One decision a pair, in the order of the pool; those that are filed already are read."""
+        """One decision a pair, in the order of the pool; earlier decisions are kept, failed pairs tried again."""
         path = self.out / "decisions.jsonl"
         rows = [row for _, row in read_jsonl(path, Problems())] if path.is_file() else []
-        known = {row["pair"]: row for row in rows if row["status"] != "failed"}  # those are tried again
+        known = {row["pair"]: row for row in rows if row["status"] != "failed"}
         found: list[dict[str, Any]] = []
         pool = ThreadPoolExecutor(min(self.models.concurrency, WAVE), thread_name_prefix="mm-aqa")
         try:
@@ -364,14 +340,14 @@ class _Work:
         return found
 
     def _begin(self, a: Answerable) -> Begun:
-        """What a pair is like: its images, the words on them, and what it depends on."""
+        """A pair's images, the words on them, and its features."""
         try:
             pictures = a.pictures()
             images = tuple(rgb(p.data, a.id) for p in pictures)
             for image, p in zip(images, pictures, strict=True):
                 if p.words is not None:
                     self.reader.know(image, p.words)
-            refs = tuple(self._keep(p.data) for p in pictures)
+            refs = tuple(keep_image(self.out, p.data) for p in pictures)
             shown = tuple(zip(refs, (p.data for p in pictures), strict=True))
             features, told = self._features(a, images, shown)
             return Begun(a, images, refs, features, tuple(told))
@@ -381,7 +357,7 @@ class _Work:
             return Begun(a, failed=str(error))
 
     def _decided(self, begun: Begun, order: Selected) -> dict[str, Any]:
-        """The decision on a pair; one that fails is filed as such."""
+        """The decision on a pair; an error of this pair alone is the decision "failed"."""
         try:
             return _row(begun, "failed", told=[begun.failed]) if begun.failed else self._pair(begun, order)
         except DemurError as error:
@@ -406,14 +382,14 @@ class _Work:
                 break
             name, given, twin = candidate
             kept = tuple((ref, data) for ref, data in (self._png(i) for i in twin.images))
-            said = [self._vote(m, twin.question, kept, a) for m in self.models.panel]
-            status = consensus(said[0], said[1]) if said else "accepted"
-            attempts[-1] |= {"panel": [v._asdict() for v in said], "consensus": status if said else "not asked"}
+            votes = [self._vote(m, twin.question, kept, a) for m in self.models.panel]
+            status = consensus(votes[0], votes[1]) if votes else "accepted"
+            attempts[-1] |= {"panel": [v._asdict() for v in votes], "consensus": status if votes else "not asked"}
             if status == "rejected":  # kept, so that people can look at this side too
-                filed = [self._keep(data).model_dump(mode="json") for _, data in kept]
+                filed = [keep_image(self.out, data).model_dump(mode="json") for _, data in kept]
                 attempts[-1] |= {"question": twin.question, "images": filed}
                 continue
-            images_of = tuple(self._keep(data) for _, data in kept)
+            images_of = tuple(keep_image(self.out, data) for _, data in kept)
             own = scores.get(name)
             params = {**twin.measured, "seed": given.seed, "strength": given.strength,
                       "score": round(own.score, 3) if own else 0.0}  # fmt: skip
@@ -428,7 +404,7 @@ class _Work:
     def _candidate(
         self, a: Answerable, images: tuple[Image, ...], names: list[str], turn: int, attempts: list[dict[str, Any]]
     ) -> tuple[str, Given, Made] | None:
-        """The first that can be made, is sound and passes self-verification, with at most three alternatives to it."""
+        """The first feasible twin that is sound and passes self-verification, after at most three that do not pass."""
         chain: list[tuple[str, Any]] = [(n, transform(n).apply) for n in names]
         if a.subset == "documents":
             chain += [("blur-figure-region", fallback.blur), ("remove-visual-element", fallback.mask)]
@@ -502,13 +478,6 @@ class _Work:
         image.save(data, "PNG")
         return image_ref(data.getvalue(), "memory"), data.getvalue()
 
-    def _keep(self, data: bytes) -> ImageRef:
-        ref = image_ref(data, "memory")
-        place = f"images/{ref.sha256[:24]}.{ref.media_type.partition('/')[2]}"
-        if not (self.out / place).is_file():
-            write_atomic(self.out / place, data)
-        return ref.model_copy(update={"uri": place})
-
 
 def _row(
     begun: Begun, status: str, *, first: str = "", transform: str = "", question: str = "",
@@ -539,9 +508,9 @@ def _finish(out: Path, recipe: Mapping[str, Any], pool: Pool, decisions: list[di
                   "answers": AnswerSpec.model_validate(row["answers"])}  # fmt: skip
         sources = tuple(ImageRef.model_validate(r) for r in row["source_images"])
         items.append(Item(id=row["pair"], question=row["source_question"], images=sources, **shared))
-        said = human.get(row["pair"], "") if row["status"] == "human" else ""
-        if row["status"] == "accepted" or said == "unanswerable":
-            explanation = (*row["told"], *([f"people: {said}"] if said else []))
+        label = human.get(row["pair"], "") if row["status"] == "human" else ""
+        if row["status"] == "accepted" or label == "unanswerable":
+            explanation = (*row["told"], *([f"people: {label}"] if label else []))
             images = tuple(ImageRef.model_validate(r) for r in row["images"])
             items.append(
                 Item(
@@ -559,8 +528,8 @@ def _finish(out: Path, recipe: Mapping[str, Any], pool: Pool, decisions: list[di
 
 
 def rejections(decisions: list[dict[str, Any]], human: Mapping[str, str]) -> Table:
-    """Attempts by category: what self-verification and the panel turned away (appendix F)."""
-    rows: list[tuple[Cell, ...]] = []
+    """Attempts by category, and how many self-verification and the panel rejected (appendix F)."""
+    rows = []
     attempts = [(category_of(t["transform"]), t) for row in decisions for t in row["attempts"]]
     for category in CATEGORIES:
         mine = [t for c, t in attempts if c == category.name]
@@ -570,13 +539,11 @@ def rejections(decisions: list[dict[str, Any]], human: Mapping[str, str]) -> Tab
         judged = panel["accepted"] + panel["rejected"] + panel["human"]
         share = 100 * panel["rejected"] / judged if judged else None
         rows.append((category.name, len(mine), infeasible, by_self, judged, panel["rejected"], share, panel["human"]))
-    columns = (
-        Column("Category", align="left"), Column("Attempts"), Column("not feasible"), Column("by self-verification"),
-        Column("judged by two"), Column("rejected"), Column("rejected (%)"), Column("to people"),
-    )  # fmt: skip
     gone = Counter(row["status"] for row in decisions)
-    notes = (
+    return table(
+        "mm-aqa-rejections", "Attempts and rejections by category.",
+        ("<Category", "Attempts", "not feasible", "by self-verification", "judged by two", "rejected", "rejected (%)",
+         "to people"), rows,
         f"{gone['rejected']} of {len(decisions)} pairs have no twin, {gone['failed']} failed; {gone['human']} went to "
         f"people, who called {sum(v == 'unanswerable' for v in human.values())} unanswerable.",
-    )
-    return Table("mm-aqa-rejections", "Attempts and rejections by category.", columns, tuple(rows), notes=notes)
+    )  # fmt: skip

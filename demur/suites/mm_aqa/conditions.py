@@ -1,20 +1,21 @@
-"""How a question is put: three conditions, each under two abstention clauses, and a prompt that has evidence weighed.
+"""Conditions of a question: three, each under two abstention clauses, and a prompt that weighs the evidence.
 
-    base    an answer with a brief explanation      | std    nothing is said of abstaining
-    vconf   and a confidence from 1 to 5            | exabs  wrong answers are said to cost dearly; unsure: say so
+    base    an answer with a brief explanation      | std    no word of abstaining
+    vconf   and a confidence from 1 to 5            | exabs  wrong answers cost more than abstaining
     cot     step-by-step reasoning first            |
-    cotabs  what evidence is there, what is missing, then answer or abstain (a baseline; standard clause alone)
+    cotabs  which evidence is there, which is missing, then answer or abstain (a baseline; standard clause only)
 
-They ride on the conditions of `demur.scenarios.conditions`, with texts of this suite. Source: section 5, appendix I.
+They use the conditions of `demur.scenarios.conditions` with texts of this suite. Source: section 5, appendix I.
 """
 
 from __future__ import annotations
 
-from importlib.resources import files
+from string import Template
 
 from demur.core.errors import UsageError, did_you_mean
 from demur.core.store import digest
 from demur.scenarios.conditions import Condition, Prompts
+from demur.suites.files import prompt_text
 
 CONDITIONS: dict[str, Condition] = {
     "base": Condition("none"),
@@ -25,18 +26,23 @@ CONDITIONS: dict[str, Condition] = {
     "cot+exabs": Condition("severe", ("reasoning",)),
     "cotabs": Condition("moderate", ("reasoning",)),
 }
-"""Name -> the condition that it is asked under; the first six are the paper's 3 x 2 design."""
+"""Name -> condition; the first six are the paper's 3 x 2 design."""
 SIX = tuple(CONDITIONS)[:6]
 FILES = {
     "system": "system.v1.md", "ask": "ask.v1.md", "severe": "exabs.v1.md", "confidence": "vconf.v1.md",
     "reasoning": "cot.v1.md", "moderate": "cotabs.v1.md",
 }  # fmt: skip
-"""What a part of the prompt is for -> its file; a folder of ``--prompt`` has files of these names."""
+"""Role of a part of the prompt -> its file; a folder of ``--prompt`` has files of these names."""
 
 
 def text(name: str) -> str:
     """A prompt of this suite."""
-    return files("demur.suites.mm_aqa").joinpath("prompts", name).read_text(encoding="utf-8").strip()
+    return prompt_text("demur.suites.mm_aqa", name)
+
+
+def filled(name: str, **words: str) -> str:
+    """A prompt of this suite with its fields filled; the words cannot break it."""
+    return Template(text(name)).safe_substitute(words)
 
 
 def prompts() -> Prompts:
@@ -48,7 +54,7 @@ def prompts() -> Prompts:
 
 
 def chosen(argument: str) -> tuple[str, ...]:
-    """The conditions that a text names, joined by commas; all of them when it is empty, ``six`` for the 3 x 2 design.
+    """The conditions that a text names, joined by commas; all when it is empty; ``six`` is the 3 x 2 design.
 
     >>> chosen("cot+exabs, base")
     ('base', 'cot+exabs')

@@ -16,7 +16,8 @@ from pydantic import Field, model_validator
 
 from demur.core.records import AnswerSpec, ImageRef, Record
 from demur.core.store import Problems
-from demur.suites.base import image_beside, items_by_id, items_file
+from demur.suites.base import Loaded
+from demur.suites.files import folder_of, image_beside, items_by_id, items_file
 
 Subset = Literal["images", "documents"]
 NAMES: dict[Subset, str] = {"images": "A-MMMU", "documents": "A-MMLBD"}
@@ -66,7 +67,7 @@ CATALOGUE: dict[str, tuple[str, str]] = {
 }
 """Transformation -> (number in the paper, category as its appendix D.2 has it)."""
 OPTIONAL: dict[str, tuple[str, str]] = {"unit-swap": ("", "semantic contradiction")}
-"""Ours, made where it is asked for: what the paper names and its catalogue lacks."""
+"""Ours, made on request: the paper names it and its catalogue lacks it."""
 APPENDIX_B = {"distractor-rows": "evidence corruption", "remove-numeric-token": "evidence removal"}
 """Where the paper's appendix B counts a transformation elsewhere."""
 Grouping = Literal["catalogue", "appendix-b"]
@@ -85,13 +86,13 @@ class Item(Record):
     Attributes:
         id: unique in a set.
         pair: id of the answerable item that it is, or was made from.
-        subset: what kind of evidence its images are.
-        question: as it is asked.
-        images: pictures of the question, or evidence pages in their order, as they are shown.
-        answers: what is right, of a twin what was right before.
-        transform: of a twin, the transformation's name; "" of an answerable item.
-        params: how that was done: seed, strength, what was measured.
-        explanation: why this transformation was chosen, and what verification said.
+        subset: the kind of evidence: images or documents.
+        question: its words.
+        images: pictures of the question, or evidence pages, in their order.
+        answers: the right answer; of a twin the one before the change.
+        transform: the transformation of a twin; "" of an answerable item.
+        params: of the transformation: seed, strength, measurements.
+        explanation: why this transformation was chosen, and the result of verification.
     """
 
     id: str = Field(min_length=1)
@@ -123,15 +124,8 @@ class Item(Record):
         return self
 
 
-class Items(NamedTuple):
-    """What a file held: its items, and harmless peculiarities with how often they were met."""
-
-    items: tuple[Item, ...]
-    notes: Counter[str]
-
-
-def read(path: Path, problems: Problems) -> Items:
-    """Items of a file or folder; images are looked at, and must be those that were filed."""
+def read(path: Path, problems: Problems) -> Loaded[Item]:
+    """Items of a file or folder; their images must have the recorded bytes."""
     file = items_file(path, "mm_aqa")
 
     def made(place: str, row: dict[str, Any]) -> Item:
@@ -146,7 +140,7 @@ def read(path: Path, problems: Problems) -> Items:
     notes: Counter[str] = Counter()
     for item in items.values():
         if item.pair not in items:
-            notes["twins without their answerable item: counted among the unanswerable alone"] += 1
+            notes["twins without their answerable item: counted only among the unanswerable"] += 1
         if item.transform and item.transform not in CATALOGUE | OPTIONAL:
             notes["transformations that are not among the 22: in no category"] += 1
-    return Items(tuple(items.values()), notes)
+    return Loaded(tuple(items.values()), folder_of(path), notes=notes)

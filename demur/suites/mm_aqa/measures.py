@@ -8,22 +8,22 @@
     mcc_ext = (TP*TN - (FP+AU)*FN) / sqrt((TP+FP+AU)(TP+FN)(TN+FP+AU)(TN+FN))
 
 ``mcc_ext`` is the paper's: it counts wrong answers to answerable questions among the negatives, so that a system that
-abstains at random is below 0 by its errors. ``mcc_abstain`` beside it is the plain one of abstaining against being
-unanswerable, 0 at random. An undefined figure is None, and is never the best. Source: section 5, appendices G and J.
+abstains at random is below 0 by its errors. ``mcc_abstain`` is the plain one of abstaining against being unanswerable,
+0 at random. An undefined figure is None, and is never the best. Source: section 5, appendices G and J.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple, TypeAlias, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
-from demur.core.records import Measure
-from demur.core.stats import Codes, Floats, wilson
+from demur.core.stats import Codes, Floats
 from demur.judge.measures.calibration import folds
+from demur.judge.measures.risk import of_arrays
 
 Bools: TypeAlias = npt.NDArray[np.bool_]
 
@@ -89,15 +89,6 @@ def _share(hits: float, n: float) -> float | None:
 def se(share: float, n: float) -> float | None:
     """Standard error of a share: sqrt(p(1-p)/n)."""
     return math.sqrt(share * (1 - share) / n) if n else None
-
-
-def measure(name: str, hits: float, n: float, *, malformed: int = 0, failed: int = 0, ungraded: int = 0) -> Measure:
-    """A share with Wilson's interval; malformed replies stand among the failed."""
-    low, high = wilson(hits, int(n)) or (None, None)
-    return Measure(
-        name=name, value=_share(hits, n), n=int(n), ungraded=ungraded, failed=malformed + failed, low=low, high=high,
-        interval="wilson(0.95)",
-    )  # fmt: skip
 
 
 def rebuilt(aac: float, uac: float, ar: float, answerable: int, unanswerable: int, *, whole: bool = False) -> Matrix:
@@ -222,20 +213,28 @@ def sweep(found: Scored, taus: Sequence[float] | None = None) -> Sweep:
     return Sweep(values, matrices, None if place is None else values[place], None if place is None else matrices[place])
 
 
-def cross_validated(found: Scored, taus: Sequence[float] | None = None, k: int = 5, seed: int = 0) -> Matrix | None:
-    """The matrix when each fold is judged with the threshold that is best on the others: what a user would get.
-
-    None with fewer than k pairs. A fold whose other folds define no MCC is answered throughout.
-    """
+def _by_folds(found: Scored, k: int, seed: int, judged: Callable[[Scored, Scored], Matrix]) -> Matrix | None:
+    """The sum over folds of pairs of ``judged(the other folds, the fold)``; None with fewer than k pairs."""
     if len(np.unique(found.cluster)) < k:
         return None
     place = folds([str(c) for c in found.cluster], k, seed)
     total = np.zeros(5)
     for fold in range(k):
-        tau = sweep(found.take(np.flatnonzero(place != fold)), taus).tau
-        held = found.take(np.flatnonzero(place == fold))
-        total += thresholded(held, -math.inf if tau is None else tau, strictly=taus is None)
+        total += judged(found.take(np.flatnonzero(place != fold)), found.take(np.flatnonzero(place == fold)))
     return Matrix(*(int(v) for v in total))
+
+
+def cross_validated(found: Scored, taus: Sequence[float] | None = None, k: int = 5, seed: int = 0) -> Matrix | None:
+    """The matrix when each fold takes the threshold that is best on the others: what a user would get.
+
+    None with fewer than k pairs. A fold whose other folds define no MCC is answered throughout.
+    """
+
+    def judged(others: Scored, held: Scored) -> Matrix:
+        tau = sweep(others, taus).tau
+        return thresholded(held, -math.inf if tau is None else tau, strictly=taus is None)
+
+    return _by_folds(found, k, seed, judged)
 
 
 def conformal_tau(confidence: Floats, alpha: float) -> float:
@@ -250,15 +249,12 @@ def conformal_tau(confidence: Floats, alpha: float) -> float:
 
 
 def conformal(found: Scored, alpha: float = 0.1, k: int = 5, seed: int = 0) -> Matrix | None:
-    """Each fold judged with the conformal threshold of the others' unanswerable items; None with fewer than k pairs."""
-    if len(np.unique(found.cluster)) < k:
-        return None
-    place = folds([str(c) for c in found.cluster], k, seed)
-    total = np.zeros(5)
-    for fold in range(k):
-        known = found.take(np.flatnonzero((place != fold) & ~found.answerable))
-        total += thresholded(found.take(np.flatnonzero(place == fold)), conformal_tau(known.confidence, alpha))
-    return Matrix(*(int(v) for v in total))
+    """Each fold takes the conformal threshold of the others' unanswerable items; None with fewer than k pairs."""
+
+    def judged(others: Scored, held: Scored) -> Matrix:
+        return thresholded(held, conformal_tau(others.confidence[~others.answerable], alpha))
+
+    return _by_folds(found, k, seed, judged)
 
 
 class Curve(NamedTuple):
@@ -277,8 +273,6 @@ class Curve(NamedTuple):
 
 def curve(found: Scored) -> Curve:
     """The curve of the items that were answered."""
-    from demur.judge.measures.risk import of_arrays
-
     kept = ~found.abstained
     made = of_arrays(found.confidence[kept], (found.correct & found.answerable)[kept])
     if made.n == 0:

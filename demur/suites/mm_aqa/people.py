@@ -1,8 +1,8 @@
-"""What people do for a set: settle what the two of the panel disagree on, and check a blind sample of what was made.
+"""Labels of people for a set: they settle the panel's disagreements, and check a blind sample.
 
 The sample (``demur suite export``) holds, of each subset, twins in proportion to their categories, as many answerable
-questions, and every twin that the panel called answerable, in one order that does not tell which is which. Several
-label it (``demur annotate``), the majority counts; exported again, it has a table of what they said.
+questions, and every twin that the panel called answerable, in an order that does not reveal which is which. Several
+people label it (``demur annotate``), the majority counts; a second export writes a table of their labels.
 Source: "MM-AQA", appendix F.
 """
 
@@ -18,31 +18,32 @@ from demur.core.store import Problems, digest, read_jsonl, seed_of, write_atomic
 from demur.core.uris import read_image
 from demur.judge.annotation.task import Item as Shown
 from demur.judge.annotation.task import Label, Task, final_labels, settled, write_task
-from demur.reports.tables import Cell, Column, Table, write_tables
+from demur.judge.measures.rates import share_of
+from demur.reports.tables import Column, Table, write_tables
 from demur.suites.mm_aqa.conditions import text
 from demur.suites.mm_aqa.items import CATEGORIES, NAMES, Item, category_of
-from demur.suites.mm_aqa.measures import measure
+from demur.suites.tables import table
 
 LABELS = ("unanswerable", "answerable")
 
 
 def with_choices(question: str, answers: AnswerSpec) -> str:
-    """A question with its choices below it, as it is asked."""
+    """A question with its choices below it."""
     return question + "".join(f"\n({label}) {words}" for label, words in answers.choices)
 
 
 def queue(out: Path, rows: Sequence[Mapping[str, Any]]) -> dict[str, str]:
-    """The queue in a set's folder, with pairs that came since; pair -> what people said of it."""
+    """Write the queue in a set's folder, new pairs included; pair -> label that people gave it."""
     if not rows:
         return {}
     items = []
     for row in rows:
-        said = tuple((f"model {n}", f"{v['says']} ({v['confidence']}): {v['justification']}")
-                     for n, v in enumerate(row["attempts"][-1]["panel"], start=1))  # fmt: skip
+        votes = tuple((f"model {n}", f"{v['says']} ({v['confidence']}): {v['justification']}")
+                      for n, v in enumerate(row["attempts"][-1]["panel"], start=1))  # fmt: skip
         about = {"pair": row["pair"], "category": category_of(row["transform"])}
         question = with_choices(row["question"], AnswerSpec.model_validate(row["answers"]))
         refs = [ImageRef.model_validate(r) for r in row["images"]]
-        items.append(_shown(out / "queue", out, question, refs, about, said))
+        items.append(_shown(out / "queue", out, question, refs, about, votes))
     _filed(out / "queue", items, ("category",))
     pairs = {item.id: item.about["pair"] for item in items}
     return {pairs[id]: label for id, label in final_labels(out / "queue").items() if id in pairs}
@@ -52,7 +53,7 @@ def _shown(
     folder: Path, root: Path, question: str, refs: Sequence[ImageRef], about: dict[str, str],
     hidden: tuple[tuple[str, str], ...] = (),
 ) -> Shown:  # fmt: skip
-    """An item of a labelling task with its images beside it; its id is of what is shown."""
+    """An item of a labelling task, its images in the task's folder; its id is a hash of what people see."""
     id = digest(["mm_aqa", about["pair"], question, [ref.sha256 for ref in refs]], 12)
     names = []
     for n, ref in enumerate(refs):
@@ -75,7 +76,7 @@ def _filed(folder: Path, items: Sequence[Shown], balance: tuple[str, ...]) -> No
 
 
 def sample(items: Sequence[Item], root: Path, out: Path, people: int, seed: int = 0) -> Path:
-    """Write the sample, and the table of what people said of it so far.
+    """Write the sample, and the table of people's labels so far.
 
     Args:
         items: of the set.
@@ -94,7 +95,7 @@ def sample(items: Sequence[Item], root: Path, out: Path, people: int, seed: int 
             chosen.append(_shown(out, root, with_choices(i.question, i.answers), i.images, about))
     chosen = list({item.id: item for item in [*chosen, *_rejected(root, out)]}.values())  # the same twin, made twice
     _filed(out, chosen, ("subset", "kind"))
-    write_tables([said_table(out, chosen)], out)
+    write_tables([labels_table(out, chosen)], out)
     return out
 
 
@@ -103,7 +104,7 @@ def _place(seed: int, id: str) -> int:
 
 
 def proportional(twins: Sequence[Item], many: int, seed: int) -> list[Item]:
-    """So many twins, each category with its share of them, the largest remainders first."""
+    """``many`` twins, each category in proportion, the largest remainders first."""
     groups: dict[str, list[Item]] = defaultdict(list)
     for twin in sorted(twins, key=lambda i: _place(seed, i.id)):
         groups[category_of(twin.transform)].append(twin)
@@ -127,24 +128,21 @@ def _rejected(root: Path, out: Path) -> Iterable[Shown]:
                 yield _shown(out, root, question, [ImageRef.model_validate(r) for r in t["images"]], about)
 
 
-def said_table(folder: Path, chosen: Sequence[Shown]) -> Table:
-    """By subset, kind and category: how many people have labelled by now, and what most of them said."""
+def labels_table(folder: Path, chosen: Sequence[Shown]) -> Table:
+    """By subset, kind and category: how many twins people have labelled, and the majority's label."""
     came = settled(folder)
-    rows: list[tuple[Cell, ...]] = []
+    rows = []
     order = [c.name for c in CATEGORIES] + [""]
     groups: dict[tuple[str, str, str], list[str]] = defaultdict(list)
     for item in chosen:
         groups[item.about["subset"], item.about["kind"], item.about["category"]].append(item.id)
     for (subset, kind, category), ids in sorted(groups.items(), key=lambda g: (g[0][:2], order.index(g[0][2]))):
-        said = [came.labels[id] for id in ids if id in came.labels]
-        share = measure("unanswerable", said.count("unanswerable"), len(said))
-        rows.append((NAMES[subset], kind, category, len(ids), len(said), share))  # type: ignore[index]
-    columns = (
-        Column("Subset", align="left"), Column("Kind", align="left"), Column("Category", align="left"),
-        Column("drawn"), Column("labelled"), Column("unanswerable (%)", interval=True),
+        labels = [came.labels[id] for id in ids if id in came.labels]
+        share = share_of("unanswerable", labels.count("unanswerable"), len(labels))
+        rows.append((NAMES[subset], kind, category, len(ids), len(labels), share))  # type: ignore[index]
+    return table(
+        "mm-aqa-people", "People's labels of a blind sample.",
+        ("<Subset", "<Kind", "<Category", "drawn", "labelled", Column("unanswerable (%)", interval=True)), rows,
+        f"By majority of those who labelled. {len(came.open)} are open disagreements, of {len(came.cannot)} nobody "
+        f"could tell, {came.unlabelled} have no label yet.",
     )  # fmt: skip
-    notes = (
-        f"What the majority of those who labelled says. {len(came.open)} are open disagreements, {len(came.cannot)} "
-        f"nobody could tell, {came.unlabelled} have no label yet.",
-    )
-    return Table("mm-aqa-people", "What people say of a blind sample.", columns, tuple(rows), notes=notes)

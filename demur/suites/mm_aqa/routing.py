@@ -1,6 +1,6 @@
-"""What a question depends on: its picture (modality dependency), or which kind of evidence (evidence sufficiency).
+"""What a question depends on: its picture (modality dependency), or a kind of evidence (evidence sufficiency).
 
-Image dependency is judged by one model call where a model is given, else by rules; kinds of evidence by rules alone.
+One model call judges image dependency where a model is given, else rules do; kinds of evidence follow from rules.
 Source: appendices C.2 and C.3.
 """
 
@@ -21,7 +21,7 @@ TRIGGERS: dict[Kind, str] = {
     "descriptive": r"\b(?:describe|explain|summari[sz]e)\b",
 }
 """Kinds of question about documents, in their order of priority (table 6)."""
-TOLD: dict[Kind, str] = {
+WORDS: dict[Kind, str] = {
     "counting": "how many, number of",
     "aggregation": "sum, total, average, mean",
     "comparative": "highest, lowest, largest, smallest, most, least, difference between, compared to",
@@ -62,7 +62,7 @@ class Dependency(StrEnum):
 
 
 class Judged(NamedTuple):
-    """A dependency and where it comes from: ``model`` or ``rules``, with the reason."""
+    """A dependency, who judged it (``model`` or ``rules``), and the reason."""
 
     dependency: Dependency
     by: str
@@ -80,7 +80,7 @@ _NUMBER = re.compile(r"\d+(?:[.,]\d+)*")
 
 
 def visual_words(question: str) -> float:
-    """How much a question points at something seen: words for pictures, and half of those that point.
+    """How much a question points at something seen: words for pictures, and half the number of pointing words.
 
     >>> visual_words("What is this in the photo?")
     1.5

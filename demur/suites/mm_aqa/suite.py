@@ -1,4 +1,4 @@
-"""MM-AQA as a suite: how its five places hang together."""
+"""MM-AQA as a suite: how its five places fit together."""
 
 from __future__ import annotations
 
@@ -7,23 +7,26 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
-from demur.core.errors import UsageError
+from demur.answers import matches
 from demur.core.records import AnswerSpec, Outcome, Response, Sample, Status
-from demur.core.store import Problems
+from demur.core.store import Problems, write_atomic
+from demur.reports.svg import standalone
 from demur.scenarios.conditions import Condition, Prompts
-from demur.suites.base import Loaded, Option, Outputs, Suite
+from demur.suites.base import Loaded, Option, Outputs, Suite, with_defaults
+from demur.suites.mm_aqa import figures, tables
 from demur.suites.mm_aqa.audit import COLUMNS, audit
 from demur.suites.mm_aqa.conditions import CONDITIONS, FILES, chosen, prompts, question_id
 from demur.suites.mm_aqa.items import Item, read
+from demur.suites.mm_aqa.people import sample
 from demur.suites.mm_aqa.replies import read_reply
 from demur.suites.mm_aqa.scoring import Score, score
 
 if TYPE_CHECKING:
-    from demur.evaluation.run_folder import Task
     from demur.judge.audit import Finding
     from demur.reports.gallery import Card
     from demur.reports.svg import Panel
     from demur.reports.tables import Table
+    from demur.suites.published import PublishedRow
 
 UNANSWERABLE = "mm_aqa:unanswerable"
 """The rule of an answer spec whose question has lost its answer."""
@@ -33,7 +36,7 @@ class MMAQA(Suite[Item, Score]):
     """The suite; see `demur.suites.base.Suite`.
 
     Args:
-        conditions: under which items are asked, joined by commas (``mm_aqa:base,cot+exabs``); all when empty.
+        conditions: of the questions, joined by commas (``mm_aqa:base,cot+exabs``); all when empty.
     """
 
     name = "mm_aqa"
@@ -43,11 +46,12 @@ class MMAQA(Suite[Item, Score]):
         "stand beside twins that one of 22 known changes made unanswerable; a system is asked under three conditions "
         "and two abstention clauses."
     )
+    needs_images = "build the set with its pages"
     options = (
         Option("tau", "vconf: a stated confidence of at most this counts as an abstention, 0 to 5", 3, least=0, most=5),
         Option("parser", "strict: replies must follow the output schema; lenient: one without labels is the answer",
                "strict", ("strict", "lenient")),
-        Option("abstain", "how an abstention is recognised: by demur's reader of final answers, or by phrases anywhere "
+        Option("abstain", "how to recognise an abstention: by demur's reader of final answers, or by phrases anywhere "
                "in them, as the paper does", "reader", ("reader", "substring")),
         Option("judge", "who grades answers to answerable questions", "rules?guess=yes"),
         Option("judge_calls", "file for the calls of a judge that asks a model", "judge-calls.sqlite"),
@@ -65,10 +69,11 @@ class MMAQA(Suite[Item, Score]):
         Option("verifier", "model that checks each twin: one that it can still answer is replaced", ""),
         Option("panel", "two models, joined by a comma: both must call a twin unanswerable", ""),
         Option("meaning", "sentence encoder that checks that a rewritten question means something else, or 'words'; "
-               "without it the offline encoder, where it is installed", ""),
-        Option("ocr", "no: do not read words off images (pages drawn here know theirs)", "yes", ("yes", "no")),
+               "by default the offline encoder, where it is installed", ""),
+        Option("ocr", "no: do not read words off images (the words of pages drawn here are known)", "yes",
+               ("yes", "no")),
         Option("unit_swap", "yes: a 23rd transformation, asking for a unit that no page gives", "no", ("no", "yes")),
-        Option("plan", "yes: ask nobody, write plan.json with what the calls would cost", "no", ("no", "yes")),
+        Option("plan", "yes: make no calls, write plan.json with their estimated cost", "no", ("no", "yes")),
         Option("concurrency", "pairs made at once, and calls in flight at each model", 8, least=1, most=64),
         Option("budget", "US dollars that the models may cost; 0: no limit", 0.0, least=0),
     )  # fmt: skip
@@ -83,8 +88,7 @@ class MMAQA(Suite[Item, Score]):
 
     def load(self, path: Path, problems: Problems) -> Loaded[Item]:
         """``items.jsonl`` or its folder."""
-        found = read(path, problems)
-        return Loaded(found.items, path if path.is_dir() else path.parent, notes=found.notes)
+        return read(path, problems)
 
     def questions(self, items: Sequence[Item]) -> Iterator[Sample]:
         """An item under each condition; item and twins are one cluster."""
@@ -92,18 +96,12 @@ class MMAQA(Suite[Item, Score]):
             rule = item.answers.rule if item.answerable else UNANSWERABLE
             for condition in self.conditions:
                 yield Sample(
-                    id=question_id(item.id, condition),
-                    source=self.name,
-                    question=item.question,
-                    answers=item.answers.model_copy(update={"rule": rule}),
-                    images=item.images,
-                    answerable=item.answerable,
-                    topic=item.topic,
-                    cluster=item.pair,
-                    attributes={"transform": item.transform, "subset": item.subset},
-                    licence=item.licence,
+                    id=question_id(item.id, condition), source=self.name, question=item.question,
+                    answers=item.answers.model_copy(update={"rule": rule}), images=item.images,
+                    answerable=item.answerable, topic=item.topic, cluster=item.pair,
+                    attributes={"transform": item.transform, "subset": item.subset}, licence=item.licence,
                     source_ref=item.source_ref,
-                )
+                )  # fmt: skip
 
     def condition(self, sample: Sample) -> Condition:
         """The one that its id names."""
@@ -113,17 +111,12 @@ class MMAQA(Suite[Item, Score]):
         """The texts of all conditions."""
         return prompts()
 
-    def see_askable(self, path: Path, tasks: Sequence[Task]) -> None:
-        """Documents without their pages are told before anybody is asked."""
-        bare = [t.sample for t in tasks if not t.ask.images and t.sample.attributes["subset"] == "documents"]
-        if bare:
-            raise UsageError(
-                f"{len(bare)} questions about documents have no pages, the first is {bare[0].id}", item=str(path),
-                cure="build the set with its pages",
-            )  # fmt: skip
+    def needs_image(self, sample: Sample) -> bool:
+        """Questions about documents need their pages."""
+        return sample.attributes["subset"] == "documents"
 
     def verdict(self, response: Response, answers: AnswerSpec) -> tuple[Status, Outcome | None, str]:
-        """Malformed replies are no usable answer; abstaining deflects; else by the text of the right answer."""
+        """A malformed reply is no usable answer; abstaining deflects; else by the text of the right answer."""
         reply = read_reply(response, "base")
         if reply.problem:
             return Status.FAILED, None, f"{reply.problem}: {reply.detail}"
@@ -131,52 +124,39 @@ class MMAQA(Suite[Item, Score]):
             return Status.GRADED, Outcome.DEFLECTED, "abstains"
         if answers.rule == UNANSWERABLE:
             return Status.GRADED, Outcome.INCORRECT, "answers what cannot be answered"
-        from demur.answers import matches
-
         found = matches(answers, reply.answer)
         if found.correct or found.sure:
             return Status.GRADED, Outcome.CORRECT if found.correct else Outcome.INCORRECT, found.why
         return Status.UNGRADED, None, found.why
 
     def scores(self, items: Sequence[Item], outputs: Outputs, **options: Any) -> list[Score]:
-        """As of any suite; outputs under conditions that this one does not ask are taken too."""
+        """`Suite.scores`; outputs under conditions that this object does not ask are scored too."""
         whole = self if len(self.conditions) == len(CONDITIONS) else type(self)()
         return Suite.scores(whole, items, outputs, **options)
 
     def score(self, model: str, items: Sequence[Item], outputs: Mapping[str, Response], **options: Any) -> Score:
         """See `demur.suites.mm_aqa.scoring.score`."""
-        return score(model, items, outputs, **{o.name: o.default for o in self.options} | options)
+        return score(model, items, outputs, **with_defaults(self.options, options))
 
     def tables(self, scores: Sequence[Score], items: Sequence[Item]) -> list[Table]:
-        """Tables 1 to 4, 7 and 8 of the paper, over these models, and what fell beside the matrix."""
-        from demur.suites.mm_aqa.tables import tables
-
-        return tables(scores)
+        """Tables 1 to 4, 7 and 8 of the paper over these models, and replies outside the matrix."""
+        return tables.score_tables(scores)
 
     def statistics(self, items: Sequence[Item]) -> list[Table]:
-        """Items by subset and transformation (table 5, figure 2), and what sorts questions (table 6)."""
-        from demur.suites.mm_aqa.tables import statistics
-
-        return statistics(items)
+        """Items by subset and transformation (table 5, figure 2), and kinds of questions (table 6)."""
+        return tables.statistics(items)
 
     def cards(self, items: Sequence[Item], root: Path, outputs: Outputs, **options: Any) -> Iterator[Card]:
         """One a pair: the item, and its twins below it."""
-        from demur.suites.mm_aqa.tables import cards
-
-        return cards(items, root, outputs, options.get("parser", "strict"), options.get("abstain", "reader"))
+        return tables.cards(items, root, outputs, options.get("parser", "strict"), options.get("abstain", "reader"))
 
     def figures(self, scores: Sequence[Score], items: Sequence[Item]) -> list[Panel]:
         """Figures 2 and 4."""
-        from demur.suites.mm_aqa.figures import figures
-
-        self._drawn = figures(scores, items)
+        self._drawn = figures.figures(scores, items)
         return [panel for several in self._drawn.values() for panel in several]
 
     def report(self, path: str | Path, outputs: Outputs, out: str | Path, **options: Any) -> Path:
         """The page, and beside it figures 2 and 4 as SVG files."""
-        from demur.core.store import write_atomic
-        from demur.reports.svg import standalone
-
         self._drawn = {}
         made = super().report(path, outputs, out, **options)
         for name, panels in self._drawn.items():
@@ -195,13 +175,11 @@ class MMAQA(Suite[Item, Score]):
         self, path: Path, out: Path, *, outputs: Outputs = MappingProxyType({}), seed: int = 0, skip_bad: bool = False,
         **options: Any,
     ) -> Path:  # fmt: skip
-        """A blind sample that people label, and what they said; see `demur.suites.mm_aqa.people`."""
-        from demur.suites.mm_aqa.people import sample
-
+        """A blind sample for people to label, and a table of their labels; see `demur.suites.mm_aqa.people`."""
         self.check_options(options, self.export_options)
         loaded = self.open(path, skip_bad=skip_bad)
         return sample(loaded.items, loaded.root, Path(out), int(options.get("people", 200)), seed)
 
-    def audit(self, rows: Sequence[tuple[str, dict[str, str]]]) -> list[Finding]:
+    def audit(self, rows: Sequence[PublishedRow]) -> list[Finding]:
         """See `demur.suites.mm_aqa.audit`."""
         return audit(rows)

@@ -1,8 +1,8 @@
-"""Is a made twin sound, and is it unanswerable? Structure, one model's own word, and the consensus of two.
+"""Is a twin sound, and is it unanswerable? Structure, one model's vote, and the consensus of two.
 
-    structural    as many images of the same sizes that can be decoded; a question; something has changed
-    self          a model sees the twin alone: UNANSWERABLE passes, ANSWERABLE with LOW confidence too (Q10)
-    consensus     two models, neither sees the original: both UNANSWERABLE accept, both ANSWERABLE (with a
+    structural    as many images, of the same sizes; a question; something has changed
+    self          a model sees only the twin: UNANSWERABLE passes, ANSWERABLE with LOW confidence too (Q10)
+    consensus     two models that do not see the original: both UNANSWERABLE accept, both ANSWERABLE (with a
                   justification) reject, anything else goes to people
 
 A reply that cannot be read is no vote: it is *unread*, and sends the twin to people, never to acceptance.
@@ -45,7 +45,7 @@ def share_changed(before: Sequence[Image], after: Sequence[Image]) -> float:
 
 
 class Vote(NamedTuple):
-    """One model's word on a twin."""
+    """One model's vote on a twin."""
 
     says: Word
     confidence: Literal["low", "medium", "high", ""] = ""
@@ -58,16 +58,16 @@ _WHY = re.compile(r"^[^\w\n]*(?:JUSTIFICATION|REASON)\W*:?[ \t]*(.+)", re.I | re
 
 
 def read_vote(reply: str) -> Vote:
-    r"""A vote, from lines VERDICT, CONFIDENCE and JUSTIFICATION; unread where VERDICT lacks or contradicts itself.
+    r"""A vote, from lines VERDICT, CONFIDENCE and JUSTIFICATION; unread without a VERDICT, or with two different ones.
 
     >>> read_vote("VERDICT: ANSWERABLE\nCONFIDENCE: LOW")
     Vote(says='answerable', confidence='low', justification='')
     """
-    said = {m.lower() for m in _SAYS.findall(reply)}
-    if len(said) != 1:
+    found = {m.lower() for m in _SAYS.findall(reply)}
+    if len(found) != 1:
         return Vote("unread", justification=reply[:200])
     sure, why = _SURE.search(reply), _WHY.search(reply)
-    says: Word = "unanswerable" if "unanswerable" in said else "answerable"
+    says: Word = "unanswerable" if "unanswerable" in found else "answerable"
     confidence: Literal["low", "medium", "high", ""] = sure[1].lower() if sure else ""  # type: ignore[assignment]
     return Vote(says, confidence, why[1].strip()[:400] if why else "")
 

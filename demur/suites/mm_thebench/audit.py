@@ -1,4 +1,4 @@
-"""What arithmetic says about published tables of MM-THEBench (`demur audit`).
+"""Arithmetic checks of published tables of MM-THEBench (`demur audit`).
 
 Table 9 has columns ``model, chi2, or, err_p, err_r``: the odds ratio must follow from the two error rates, and counts
 must exist that give the rates and, with Yates's correction, the statistic. Table 7 has a column a source (``math,
@@ -7,63 +7,37 @@ mm-vet, mmmu, hallusion, spatial, charxiv, gui, video``): an accuracy must be a 
 
 from __future__ import annotations
 
-import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from itertools import product
 
 from demur.judge.audit import Finding
 from demur.suites.mm_thebench.statistics import TwoByTwo, chi_square, odds_of_rates
+from demur.suites.published import PublishedRow, printed_lines
 
 QUESTIONS = {
-    "math": 288,
-    "mm-vet": 150,
-    "mmmu": 184,
-    "hallusion": 200,
-    "spatial": 199,
-    "charxiv": 100,
-    "gui": 99,
-    "video": 119,
-}
+    "math": 288, "mm-vet": 150, "mmmu": 184, "hallusion": 200, "spatial": 199, "charxiv": 100, "gui": 99, "video": 119,
+}  # fmt: skip
 """Questions a source; 184 where Table 5 prints 185: every value of Table 7 is a multiple of half a point of 184."""
 COLUMNS = frozenset({"model", "chi2", "or", "err_p", "err_r", *QUESTIONS})
 
 
-def audit(rows: Sequence[tuple[str, dict[str, str]]]) -> list[Finding]:
+def audit(rows: Sequence[PublishedRow]) -> list[Finding]:
     """The findings, row by row."""
-    found: list[Finding] = []
-    for place, row in rows:
-        who = row.get("model", "").strip() or place
-        values: dict[str, float] = {}
-        for column in sorted(set(row) - {"model"}):
-            written = row[column].strip().rstrip("*").strip()
-            if written in ("", "-", "–", "—"):
-                continue
-            try:
-                value = float(written)
-            except ValueError:
-                value = math.nan
-            if math.isfinite(value):
-                values[column] = value
-            else:
-                found.append(
-                    Finding("number", "defect", f"{place}, {who}", f"{column} is {row[column]!r}, not a number")
-                )
-        found += _association(who, values) + _halves(who, values)
+    lines, found = printed_lines(rows)
+    for line in lines:
+        found += _association(line.who, line.values) + _halves(line.who, line.values)
     return found
 
 
-def _association(who: str, v: dict[str, float]) -> list[Finding]:
+def _association(who: str, v: Mapping[str, float]) -> list[Finding]:
     if not {"err_p", "err_r"} <= set(v) or not all(0 < v[k] < 100 for k in ("err_p", "err_r")):
         return []
     found = []
     if "or" in v:
-        ends = [
-            odds_of_rates((v["err_p"] + p) / 100, (v["err_r"] + r) / 100) for p, r in ((0.05, -0.05), (-0.05, 0.05))
-        ]
-        if not ends[0] - 0.05 <= v["or"] <= ends[1] + 0.05:
-            told = (
-                f"the odds ratio is {v['or']:g}; of rates {v['err_p']:g} and {v['err_r']:g} it is {sum(ends) / 2:.2f}"
-            )
-            found.append(Finding("odds", "defect", who, told))
+        low, high = (odds_of_rates((v["err_p"] + x) / 100, (v["err_r"] - x) / 100) for x in (0.05, -0.05))
+        if not low - 0.05 <= v["or"] <= high + 0.05:
+            follows = f"of rates {v['err_p']:g} and {v['err_r']:g} it is {(low + high) / 2:.2f}"
+            found.append(Finding("odds", "defect", who, f"the odds ratio is {v['or']:g}; {follows}"))
     if "chi2" in v and not counts_behind(v["err_p"], v["err_r"], v["chi2"], first=True):
         told = f"no counts up to 200 give rates {v['err_p']:g} and {v['err_r']:g} and chi2 {v['chi2']:g} (with Yates)"
         found.append(Finding("chi2", "defect", who, told))
@@ -92,17 +66,16 @@ def counts_behind(
         ]
         for rate in (err_r, err_p)
     ]
-    for reasoning in sides[0]:
-        for perception in sides[1]:
-            said = chi_square((reasoning, perception), yates=yates)
-            if said is not None and abs(said[0] - chi) <= 0.05 + 1e-9:
-                found.append((reasoning, perception))
-                if first:
-                    return found
+    for table in product(sides[0], sides[1]):
+        tested = chi_square(table, yates=yates)
+        if tested is not None and abs(tested[0] - chi) <= 0.05 + 1e-9:
+            found.append(table)
+            if first:
+                break
     return found
 
 
-def _halves(who: str, v: dict[str, float]) -> list[Finding]:
+def _halves(who: str, v: Mapping[str, float]) -> list[Finding]:
     found = []
     for source, n in QUESTIONS.items():
         if source in v:

@@ -1,6 +1,6 @@
 """The Atlas items: questions of the sample corpus with reference steps and a rubric, written for demur.
 
-`data/atlas.jsonl` says of each item who saw to it. Pictures are copied from the sample corpus.
+`data/atlas.jsonl` names the reviewer of each item. Pictures are copied from the sample corpus.
 """
 
 from __future__ import annotations
@@ -8,7 +8,9 @@ from __future__ import annotations
 from importlib.resources import files
 from pathlib import Path
 
-from demur.core.store import Problems, read_records, storage_errors, write_atomic
+from demur.core.store import Problems, read_records
+from demur.sample import atlas as corpus
+from demur.suites.files import copy_images
 from demur.suites.mm_thebench.items import ItemLine, write
 
 
@@ -23,10 +25,6 @@ def atlas() -> list[ItemLine]:
 def build(out: Path) -> Path:
     """Write the items and their pictures into a folder; returns the folder."""
     items = atlas()
-    corpus = Path(str(files("demur.sample"))) / "atlas"
-    for uri in sorted({uri for i in items for uri in i.images}):
-        with storage_errors(corpus / uri):
-            data = (corpus / uri).read_bytes()
-        write_atomic(out / uri, data)
+    copy_images((uri for i in items for uri in i.images), corpus(), out)
     write(out / "items.jsonl", items)
     return out

@@ -1,8 +1,8 @@
-"""The records of MM-THEBench: questions that carry the steps a right chain of thought takes, and a rubric.
+"""The records of MM-THEBench: questions with reference steps of a right chain of thought, and a rubric.
 
 A line of ``items.jsonl``: question, answer, picture or video, reference steps (what each draws on, what it says) and
 rubric items (a question about the chain, worth points, of one dimension and one of 17 subcategories, linked to steps).
-Three base items are asked of every chain and are never in the file. Image paths are relative to the file.
+Every chain also gets three base items, which are never in the file. Image paths are relative to the file.
 Source: "MM-THEBench: Do Reasoning MLLMs Think Reasonably?", sections 2 and 3, appendices A and B.
 """
 
@@ -18,11 +18,12 @@ from pydantic import Field, model_validator
 
 from demur.core.records import AnswerSpec, ImageRef, Record
 from demur.core.store import Problems, write_records
-from demur.suites.base import image_beside, items_by_id, items_file
+from demur.suites.base import Loaded
+from demur.suites.files import folder_of, image_beside, items_by_id, items_file
 
 
 class Dimension(StrEnum):
-    """What a step draws on: facts from outside, what is shown, or what was found so far."""
+    """What a step draws on: facts from outside, the picture, or earlier steps."""
 
     KNOWLEDGE = "knowledge"
     PERCEPTION = "perception"
@@ -43,9 +44,9 @@ class Step(Record):
     Attributes:
         id: from 1, in order.
         types: dimensions that it draws on; naming what a picture shows is perception and knowledge at once.
-        description: what kind of step it is, in a few words.
-        content: what it says.
-        necessary: whether no right chain can leave it out.
+        description: the kind of step, in a few words.
+        content: its text.
+        necessary: whether every right chain needs it.
     """
 
     id: int = Field(ge=1)
@@ -59,11 +60,11 @@ class RubricItem(Record):
     """One question about a chain.
 
     Attributes:
-        question: answered by yes where the chain does well.
-        points: what a yes is worth.
-        dimension: the one that it tests.
-        subcategory: one of the dimension's; "" of base items alone.
-        steps: ids of the reference steps that it is about.
+        question: yes is the good answer.
+        points: for a yes.
+        dimension: the one it tests.
+        subcategory: one of the dimension's; "" of base items.
+        steps: ids of the reference steps it is about.
     """
 
     question: str = Field(min_length=1)
@@ -81,7 +82,7 @@ class RubricItem(Record):
 
     @property
     def base(self) -> bool:
-        """Whether it is asked of every chain."""
+        """Whether it belongs to every chain."""
         return not self.subcategory
 
 
@@ -107,9 +108,9 @@ class Video(Record):
 
     Attributes:
         path: relative to the items' file.
-        start: seconds at which what matters begins.
+        start: seconds at which the relevant part begins.
         end: seconds at which it ends; None for the end of the video.
-        frames: how many are sampled, evenly.
+        frames: number of evenly spaced frames to sample.
     """
 
     path: str = Field(min_length=1)
@@ -147,9 +148,9 @@ class ItemLine(Record):
     annotated_chain: str = ""
     """The whole reference chain, for the thinking length; the steps' contents where left out."""
     reviewed_by: str = ""
-    """Who saw to steps and rubric; "" while they are a draft."""
+    """Who reviewed steps and rubric; "" while they are a draft."""
     too_complex: bool = False
-    """An annotator gave it up; asked, and in no figure, until somebody has settled it."""
+    """An annotator gave up on it: systems are asked, but it is in no figure until a review decides."""
     licence: str = ""
     source_ref: str = ""
 
@@ -180,8 +181,13 @@ class Item(ItemLine):
     pictures: tuple[ImageRef, ...] = ()
 
     @property
+    def line(self) -> ItemLine:
+        """The item as a line of a file."""
+        return ItemLine(**{k: v for k, v in dict(self).items() if k != "pictures"})
+
+    @property
     def modality(self) -> Modality:
-        """What it is asked about."""
+        """The kind of input."""
         if self.video is not None:
             return "video"
         return "text" if not self.images else "image" if len(self.images) == 1 else "multi-image"
@@ -218,14 +224,7 @@ _RUBRIC_NAMES = {"criterion": "question", "score": "points", "sub_category": "su
 _YES = {"yes", "true", "necessary", "1"}
 
 
-class Set(NamedTuple):
-    """What a file of items held."""
-
-    items: tuple[Item, ...]
-    notes: Counter[str]
-
-
-def read(path: Path, problems: Problems) -> Set:
+def read(path: Path, problems: Problems) -> Loaded[Item]:
     """Read items; a bad one, one whose id comes twice, or one whose picture cannot be read is a problem."""
     file = items_file(path, "mm_thebench")
     notes: Counter[str] = Counter()
@@ -238,7 +237,7 @@ def read(path: Path, problems: Problems) -> Set:
     items = items_by_id(file, problems, made)
     for item in items.values():
         notes.update(remarks(item))
-    return Set(tuple(items.values()), notes)
+    return Loaded(tuple(items.values()), folder_of(path), notes=notes)
 
 
 def plain_names(row: Mapping[str, Any], notes: Counter[str]) -> dict[str, Any]:
@@ -250,7 +249,7 @@ def plain_names(row: Mapping[str, Any], notes: Counter[str]) -> dict[str, Any]:
     base = [r for r in out.get("rubric") or [] if isinstance(r, dict) and not r.get("subcategory") and "points" in r]
     kinds = sorted((b.points, b.dimension.value) for b in BASE)
     if len(base) == 3 and sorted((r["points"], r.get("dimension")) for r in base) == kinds:
-        notes["items whose file holds the three base rubric items, which every chain is asked anyway: read once"] += 1
+        notes["items whose file repeats the three base rubric items: counted once"] += 1
         out["rubric"] = [r for r in out["rubric"] if r not in base]
     return out
 
@@ -278,22 +277,22 @@ def _letters(name: str) -> str:
 
 
 def remarks(item: Item) -> list[str]:
-    """What a careful author would look at again; none of it keeps an item out."""
+    """Peculiarities that an author may want to check; none of them excludes an item."""
     found = []
     if not item.steps or not item.rubric:
-        found.append("items without reference steps or a rubric: judged by their answer and the base items alone")
+        found.append("items without reference steps or a rubric: judged by their answer and the base items only")
     if item.steps and not item.reviewed_by:
         found.append("items whose steps and rubric nobody has reviewed yet")
     if item.too_complex:
         found.append("items marked too complex: asked, and in no figure")
-    if unused := {s.id for s in item.steps if s.necessary} - {i for r in item.rubric for i in r.steps}:
-        found.append("items with a necessary step that no rubric item is about" if unused else "")
+    if {s.id for s in item.steps if s.necessary} - {i for r in item.rubric for i in r.steps}:
+        found.append("items with a necessary step that no rubric item is about")
     return found
 
 
 def write(path: Path, items: Iterable[ItemLine]) -> str:
     """Write items as ``items.jsonl`` lines; returns the file's SHA-256."""
-    return write_records(path, [ItemLine(**{k: v for k, v in dict(i).items() if k != "pictures"}) for i in items])
+    return write_records(path, [i.line if isinstance(i, Item) else i for i in items])
 
 
 def published_names(item: ItemLine) -> dict[str, Any]:

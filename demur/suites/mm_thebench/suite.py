@@ -1,4 +1,4 @@
-"""MM-THEBench as a suite: how its places hang together."""
+"""MM-THEBench as a suite: how its five places fit together."""
 
 from __future__ import annotations
 
@@ -11,9 +11,13 @@ from typing import TYPE_CHECKING, Any
 from demur.core.errors import UsageError
 from demur.core.records import AnswerSpec, Outcome, Response, Sample, Status
 from demur.core.store import Problems, digest, write_atomic
-from demur.corpora.formats import inside
-from demur.suites.base import Loaded, Option, Outputs, Suite
+from demur.judge.base import JudgeContext
+from demur.models import Budget
+from demur.suites.base import Loaded, Option, Outputs, Suite, with_defaults
+from demur.suites.files import copy_images
+from demur.suites.mm_thebench import tables
 from demur.suites.mm_thebench.audit import COLUMNS, audit
+from demur.suites.mm_thebench.build import build
 from demur.suites.mm_thebench.items import Item, published_names, read
 from demur.suites.mm_thebench.judging import ROOM, ChainJudge, answer_by_rules, judge_all
 from demur.suites.mm_thebench.measures import Judged, Level, Score, score
@@ -24,6 +28,7 @@ if TYPE_CHECKING:
     from demur.reports.gallery import Card
     from demur.reports.svg import Panel
     from demur.reports.tables import Table
+    from demur.suites.published import PublishedRow
 
 BOX = "Give the place as a box in pixels: [y1, x1, y2, x2]."
 
@@ -39,9 +44,8 @@ class MMTheBench(Suite[Item, Score]):
     )
     audit_columns = COLUMNS
     options = (
-        Option(
-            "judge", "model that judges chains (openai/gpt-4o, http://host:8000/v1#name); none: answers by rules", ""
-        ),
+        Option("judge", "model that judges chains (openai/gpt-4o, http://host:8000/v1#name); without it rules grade "
+               "the answers", ""),
         Option("ledger", "file that keeps the judge's paid replies", "judge.sqlite"),
         Option("prompts", "folder of judge prompts in place of ours: answer.md, segment.md, match.md, rubric.md", ""),
         Option("room", "tokens a judge may think before each reply (one that reasons at length: 32768)", ROOM, least=0),
@@ -50,17 +54,14 @@ class MMTheBench(Suite[Item, Score]):
         Option("partial", "credit of a PARTIAL step match, 0 to 1", 0.0, least=0, most=1),
         Option("resamples", "bootstrap resamples of questions for the intervals; 0 for none", 1000, least=0),
         Option("seed", "of the resamples", 0, least=0),
-    )
+    )  # fmt: skip
 
     def __init__(self) -> None:
         self._judged: dict[str, dict[str, Judged]] = {}
 
     def load(self, path: Path, problems: Problems) -> Loaded[Item]:
         """An ``items.jsonl``, or the folder that holds it."""
-        found = read(path, problems)
-        return Loaded(
-            found.items, path if path.is_dir() else path.parent, notes={k: n for k, n in found.notes.items() if k}
-        )
+        return read(path, problems)
 
     def questions(self, items: Sequence[Item]) -> Iterator[Sample]:
         """One an item, videos as frames where they can be read."""
@@ -71,33 +72,30 @@ class MMTheBench(Suite[Item, Score]):
                 answers=item.spec, images=item.pictures, source_ref=item.source_ref,
             )  # fmt: skip
 
-    def see_askable(self, path: Path, tasks: Sequence[Task]) -> None:
-        """Videos have no frames until they are sampled; told before anybody is asked."""
+    def check_images(self, path: Path, tasks: Sequence[Task]) -> None:
+        """Check that frames were sampled of all videos."""
         items = {i.id: i for i in self.open(path, skip_bad=True).items}
         bare = [t.sample.id for t in tasks if items[t.sample.id].video is not None and not t.sample.images]
         if bare:
             raise UsageError(
                 f"videos without frames: {len(bare)}, the first is {bare[0]}", item=str(path),
-                cure="sample them: demur reasoning frames ITEMS --out DIR (extra 'video')",
+                cure="sample frames: demur reasoning frames ITEMS --out DIR (extra 'video')",
             )  # fmt: skip
 
     def verdict(self, response: Response, answers: AnswerSpec) -> tuple[Status, Outcome | None, str]:
-        """The answer by rules; partial answers are incorrect, none at all is deflected."""
-        item = _item_of(answers)
-        level, why = answer_by_rules(item, response)
+        """The answer by rules; a partial answer is incorrect, no answer is deflected."""
+        level, why = answer_by_rules(_item_of(answers), response)
         outcome = {Level.MATCH: Outcome.CORRECT, Level.NO_ANSWER: Outcome.DEFLECTED}
         if not response.text.strip():
             return Status.FAILED, None, why
-        return (
-            (Status.UNGRADED, None, why)
-            if level is None
-            else (Status.GRADED, outcome.get(level, Outcome.INCORRECT), why)
-        )
+        if level is None:
+            return Status.UNGRADED, None, why
+        return Status.GRADED, outcome.get(level, Outcome.INCORRECT), why
 
     def judged(
         self, items: Sequence[Item], outputs: Mapping[str, Response], options: Mapping[str, Any]
     ) -> dict[str, Judged]:
-        """What was judged of one model's replies; once in the life of this suite, and paid for once at all."""
+        """One model's replies, judged once in the life of this object; the ledger keeps the judge's calls for good."""
         judge = judge_of(options)
         key = digest([
             [options.get(k, "") for k in ("judge", "ledger", "room")], judge.texts if judge else "",
@@ -118,62 +116,43 @@ class MMTheBench(Suite[Item, Score]):
 
     def tables(self, scores: Sequence[Score], items: Sequence[Item]) -> list[Table]:
         """Tables 2, 3, 7, 9 and 4, and the numbers of figures 3 and 4."""
-        from demur.suites.mm_thebench import tables as made
-
-        found = [
-            made.headline_table(scores), made.headline_table(scores, video=True), made.counts_table(scores),
-            made.sources_table(scores), made.kinds_table(scores), made.association_table(scores),
-            made.length_table(scores), made.subcategory_table(scores),
-        ]  # fmt: skip
-        return [t for t in found if t is not None]
+        return tables.score_tables(scores)
 
     def figures(self, scores: Sequence[Score], items: Sequence[Item]) -> list[Panel]:
         """Figures 3, 4 and 5."""
-        from demur.suites.mm_thebench.tables import figures
-
-        return figures(scores)
+        return tables.figures(scores)
 
     def statistics(self, items: Sequence[Item]) -> list[Table]:
-        """What the set is made of; its steps and rubric, like Tables 1, 5 and 6."""
-        from demur.suites.mm_thebench.tables import statistics_tables
-
-        return statistics_tables(items)
+        """Its composition, steps and rubric, like Tables 1, 5 and 6."""
+        return tables.statistics_tables(items)
 
     def cards(self, items: Sequence[Item], root: Path, outputs: Outputs, **options: Any) -> Iterator[Card]:
         """One an item, each chain beside the reference steps."""
-        from demur.suites.mm_thebench.tables import cards
-
-        return cards(items, root, [(model, self.judged(items, of, options)) for model, of in outputs.items()])
+        return tables.cards(items, root, [(model, self.judged(items, of, options)) for model, of in outputs.items()])
 
     def build(self, out: Path, *, seed: int = 0, **options: Any) -> Path:
         """The Atlas items with reviewed steps and rubrics; see `demur.suites.mm_thebench.build`."""
-        from demur.suites.mm_thebench.build import build
-
         return build(out)
 
     def export(
         self, path: Path, out: Path, *, outputs: Outputs = MappingProxyType({}), seed: int = 0, skip_bad: bool = False,
         **options: Any,
     ) -> Path:  # fmt: skip
-        """Items with pictures, fields named as other annotation tools do (``step_type``, ``score`` ...)."""
+        """Items with pictures, with the field names of other annotation tools (``step_type``, ``score`` ...)."""
         loaded = self.open(path, skip_bad=skip_bad)
-        for uri in sorted({uri for item in loaded.items for uri in item.images}):
-            write_atomic(out / uri, inside(loaded.root, uri).read_bytes())
+        copy_images((uri for item in loaded.items for uri in item.images), loaded.root, out)
         lines = (json.dumps(published_names(item), ensure_ascii=False) + "\n" for item in loaded.items)
         write_atomic(out / "items.jsonl", "".join(lines))
         return out
 
-    def audit(self, rows: Sequence[tuple[str, dict[str, str]]]) -> list[Finding]:
+    def audit(self, rows: Sequence[PublishedRow]) -> list[Finding]:
         """See `demur.suites.mm_thebench.audit`."""
         return audit(rows)
 
 
 def judge_of(options: Mapping[str, Any]) -> ChainJudge | None:
-    """The judge that options name; None for rules."""
-    from demur.judge.base import JudgeContext
-    from demur.models import Budget
-
-    given = {option.name: option.default for option in MMTheBench.options} | dict(options)
+    """The judge of these options; None for rules."""
+    given = with_defaults(MMTheBench.options, options)
     if not given["judge"]:
         return None
     budget = Budget(given["judge_budget"], Path(given["ledger"]), "judge") if given["judge_budget"] else None
@@ -183,7 +162,7 @@ def judge_of(options: Mapping[str, Any]) -> ChainJudge | None:
 
 
 def _item_of(answers: AnswerSpec) -> Item:
-    """As much of an item as grading its answer takes."""
+    """The part of an item that grading its answer needs."""
     given = tuple(form[0] for form in answers.accepted)
     if answers.kind == "choice":
         return Item(id="-", question="-", format="choice", answers=given, choices=dict(answers.choices))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from functools import partial
 from pathlib import Path
 
 from demur.core.records import Measure
@@ -14,6 +15,7 @@ from demur.reports.svg import Panel
 from demur.reports.tables import Cell as Value
 from demur.reports.tables import Column, Table
 from demur.suites.mm_thebench.items import Dimension, Item, rubric_shares, step_shares
+from demur.suites.mm_thebench.judging import right
 from demur.suites.mm_thebench.measures import (
     KINDS,
     Judged,
@@ -25,6 +27,7 @@ from demur.suites.mm_thebench.measures import (
     step_score,
     subcategory_shares,
 )
+from demur.suites.tables import number, table, with_n
 
 SHORT = {Dimension.KNOWLEDGE: "K", Dimension.PERCEPTION: "P", Dimension.REASONING: "R"}
 KIND_COLOURS = ("#e69f00", "#0072b2", "#cc79a7", "#009e73", "#6b6b6b")
@@ -33,8 +36,17 @@ SHOWN = 80
 """Steps of a chain that a card shows, beside those that match."""
 
 
+def score_tables(scores: Sequence[Score]) -> list[Table]:
+    """Tables 2, 3, 7, 9 and 4, and the numbers of figures 3 and 4; without those that have no rows."""
+    found = (
+        headline_table(scores), headline_table(scores, video=True), counts_table(scores), sources_table(scores),
+        kinds_table(scores), association_table(scores), length_table(scores), subcategory_table(scores),
+    )  # fmt: skip
+    return [t for t in found if t is not None]
+
+
 def _ordered(scores: Sequence[Score]) -> list[Score]:
-    """Chains that are the models' own first; those that were asked for behind them."""
+    """Models with chains of their own first, then those that were asked for a chain."""
     return sorted(scores, key=lambda s: s.group != "native")
 
 
@@ -43,34 +55,33 @@ def _rule(scores: Sequence[Score]) -> frozenset[int]:
     return frozenset({groups.index(False)}) if True in groups and False in groups else frozenset()
 
 
+def _filled(found: Table) -> Table | None:
+    return found if found.rows else None
+
+
 def headline_table(scores: Sequence[Score], video: bool = False) -> Table | None:
     """Table 2 (text and pictures) or Table 3 (videos); None without any such item."""
     columns = (
-        Column("Model", align="left"), Column("Chains", align="left"), Column("Acc (%)", "Answer", interval=True),
-        Column("Prec.", "Step"), Column("Recall", "Step"), Column("F1", "Step", interval=True), Column("K", "Rubric"),
-        Column("P", "Rubric"), Column("R", "Rubric"), Column("H", "Rubric", interval=True),
-        Column("Length", percent=False),
+        "<Model", "<Chains", Column("Acc (%)", "Answer", interval=True), Column("Prec.", "Step"),
+        Column("Recall", "Step"), Column("F1", "Step", interval=True), Column("K", "Rubric"), Column("P", "Rubric"),
+        Column("R", "Rubric"), Column("H", "Rubric", interval=True), number("Length", decimals=1),
     )  # fmt: skip
-    rows: list[tuple[Value, ...]] = []
-    for s, m in _asked(scores, video):
-        names = ("accuracy", "precision", "recall", "f1", "knowledge", "perception", "reasoning", "h", "length")
-        rows.append((s.model, s.group, *(m[name] for name in names)))
-    if not rows:
-        return None
+    names = ("accuracy", "precision", "recall", "f1", "knowledge", "perception", "reasoning", "h", "length")
+    rows = [(s.model, s.group, *(m[name] for name in names)) for s, m in _asked(scores, video)]
     notes = [
-        "Chains: native: the model's own thoughts; elicited: steps that it was asked for in its reply. Acc: a partial "
-        "answer counts half. Step: precision, recall, F1. Rubric: K, P, R: points earned in knowledge, perception, "
-        "reasoning; H: points not lost to hallucination. Length: of the chain over that of the annotated one. "
-        "Intervals: 95 %, bootstrap over questions.",
+        "Chains: native: the model's own thoughts; elicited: steps of its reply, as the prompt asks for them. Acc: a "
+        "partial answer counts half. Step: precision, recall, F1. Rubric: K, P, R: points earned in knowledge, "
+        "perception, reasoning; H: points not lost to hallucination. Length: of the chain over that of the annotated "
+        "one. Intervals: 95 %, bootstrap over questions.",
         f"Judged by {', '.join(sorted({s.judge for s in scores}))}"
-        + ("; rules grade answers alone: give --judge MODEL" if any(s.judge == "rules" for s in scores) else "") + ".",
+        + ("; rules grade only answers: give --judge MODEL" if any(s.judge == "rules" for s in scores) else "") + ".",
     ]  # fmt: skip
     for s in scores:
         unread = Counter(note for _, j in s.pairs for note in j.notes)
         notes += [f"{s.model}: {n} chains: {note}." for note, n in unread.items()]
     name, what = ("thebench-video", "videos") if video else ("thebench-image", "text and pictures")
     rules = frozenset() if video else _rule(scores)
-    return Table(name, f"Answers, steps and rubric on {what}.", columns, tuple(rows), rules=rules, notes=tuple(notes))
+    return _filled(table(name, f"Answers, steps and rubric on {what}.", columns, rows, *notes, rules=rules))
 
 
 def _asked(scores: Sequence[Score], video: bool) -> list[tuple[Score, dict[str, Measure]]]:
@@ -80,14 +91,12 @@ def _asked(scores: Sequence[Score], video: bool) -> list[tuple[Score, dict[str, 
 
 
 def counts_table(scores: Sequence[Score]) -> Table:
-    """Over how many questions each measure is, and what is in none."""
+    """The number of questions behind each measure, and of those that are in none."""
     levels = {
         "Acc": "accuracy", "Prec., Recall, F1": "f1", "K": "knowledge", "P": "perception", "R": "reasoning", "H": "h",
         "Length": "length",
     }  # fmt: skip
-    columns = (Column("Model", align="left"), Column("On", align="left"), Column("Figure", align="left"), Column("n"),
-               Column("ungraded"), Column("failed"))  # fmt: skip
-    rows: list[tuple[Value, ...]] = []
+    rows: list[Sequence[Value]] = []
     rules = set()
     for video in (False, True):
         for s, m in _asked(scores, video):
@@ -95,7 +104,7 @@ def counts_table(scores: Sequence[Score]) -> Table:
             for title, name in levels.items():
                 first = (s.model, "videos" if video else "text and pictures") if title == "Acc" else ("", "")
                 rows.append((*first, title, m[name].n, m[name].ungraded, m[name].failed))
-    notes = (
+    notes = [
         "ungraded: asked, and not judged: the reply holds no chain, a reply of the judge could not be read, rules have "
         "no proof, or there is no judge. failed: no reply came. Items without reference steps, or without a dimension, "
         "are in no row of these.",
@@ -103,48 +112,33 @@ def counts_table(scores: Sequence[Score]) -> Table:
             f"{s.model}: {s.left_out} items marked too complex are left out, {s.not_asked} were not asked."
             for s in scores if s.left_out or s.not_asked
         ),
-    )  # fmt: skip
-    return Table(
-        "thebench-counts", "How many questions stand behind each figure.", columns, tuple(rows),
-        rules=frozenset(rules - {0}), notes=notes,
-    )  # fmt: skip
+    ]  # fmt: skip
+    columns = ("<Model", "<On", "<Figure", "n", "ungraded", "failed")
+    caption = "How many questions stand behind each figure."
+    return table("thebench-counts", caption, columns, rows, *notes, rules=rules - {0})
 
 
 def sources_table(scores: Sequence[Score]) -> Table:
     """Table 7: accuracy by source."""
     sources = list(dict.fromkeys(name for s in scores for name in s.sources))
-    columns = (Column("Model", align="left"), *(c for n in sources for c in (Column("Acc (%)", n), Column("n", n))))
-    rows = tuple(
-        (s.model, *(v for n in sources for v in (s.sources.get(n), s.sources[n].n if n in s.sources else 0)))
-        for s in _ordered(scores)
-    )
-    return Table("thebench-sources", "Accuracy by source.", columns, rows, rules=_rule(scores))
+    columns = [Column(title, name) for name in sources for title in ("Acc (%)", "n")]
+    rows = [(s.model, *with_n(s.sources.get(n) for n in sources)) for s in _ordered(scores)]
+    return table("thebench-sources", "Accuracy by source.", ("<Model", *columns), rows, rules=_rule(scores))
 
 
 def kinds_table(scores: Sequence[Score]) -> Table | None:
-    """The numbers of Fig. 3: what kind of hallucination stands in chains with right and with wrong answers."""
-    columns = (
-        Column("Model", align="left"),
-        Column("Answer", align="left"),
-        *(Column(k) for k in KINDS),
-        Column("none"),
-        Column("n"),
-    )
-    rows: list[tuple[Value, ...]] = []
-    for s in _ordered(scores):
-        for answer, found in kinds_by_answer(s.pairs).items():
-            if n := found.total():
-                rows.append((s.model, answer, *(_share(k, found[k], n) for k in (*KINDS, "none")), n))
-    if not rows:
-        return None
-    notes = ("n: questions whose answer and rubric were judged. Partial answers are left out.",)
-    return Table(
-        "thebench-kinds",
-        "Hallucination in the chain by correctness of the answer (%).",
-        columns,
-        tuple(rows),
-        notes=notes,
-    )
+    """The numbers of Fig. 3: the kind of hallucination in chains with right and with wrong answers."""
+    rows = [
+        (s.model, answer, *(_share(k, found[k], found.total()) for k in (*KINDS, "none")), found.total())
+        for s in _ordered(scores)
+        for answer, found in kinds_by_answer(s.pairs).items()
+        if found.total()
+    ]
+    return _filled(table(
+        "thebench-kinds", "Hallucination in the chain by correctness of the answer (%).",
+        ("<Model", "<Answer", *KINDS, "none", "n"), rows,
+        "n: questions whose answer and rubric were judged. Partial answers are left out.",
+    ))  # fmt: skip
 
 
 def _share(name: str, hits: int, n: int) -> Measure:
@@ -154,92 +148,79 @@ def _share(name: str, hits: int, n: int) -> Measure:
 def association_table(scores: Sequence[Score]) -> Table | None:
     """Table 9: are answers wrong more often where the reasoning is made up than where the perception is?"""
     columns = (
-        Column("Model", align="left"), Column("chi2", decimals=1), Column("p", "chi2", decimals=3),
-        Column("p", "Fisher", decimals=3), Column("OR", decimals=2), Column("low", "OR", decimals=2),
-        Column("high", "OR", decimals=2), Column("Err_P (%)"), Column("n_P"), Column("Err_R (%)"), Column("n_R"),
+        "<Model", Column("chi2", decimals=1), Column("p", "chi2", decimals=3), Column("p", "Fisher", decimals=3),
+        Column("OR", decimals=2), Column("low", "OR", decimals=2), Column("high", "OR", decimals=2), "Err_P (%)",
+        "n_P", "Err_R (%)", "n_R",
     )  # fmt: skip
-    rows: list[tuple[Value, ...]] = []
+    rows: list[Sequence[Value]] = []
     for s in _ordered(scores):
         a = reasoning_against_perception(s.pairs)
         (r_wrong, r_right), (p_wrong, p_right) = a.table
         n_p, n_r = p_wrong + p_right, r_wrong + r_right
         if n_p + n_r:
-            chi, p = a.chi or (None, None)
-            rows.append((
-                s.model, chi, p, a.fisher, a.odds, a.interval[0], a.interval[1], _share("err_p", p_wrong, n_p), n_p,
-                _share("err_r", r_wrong, n_r), n_r,
-            ))  # fmt: skip
-    if not rows:
-        return None
-    notes = (
-        "Err: wrong answers among chains that hallucinate in perception (P) or in reasoning (R) alone. "
+            errors = _share("err_p", p_wrong, n_p), n_p, _share("err_r", r_wrong, n_r), n_r
+            rows.append((s.model, *(a.chi or (None, None)), a.fisher, a.odds, *a.interval, *errors))
+    return _filled(table(
+        "thebench-association", "Wrong answers and the kind of hallucination.", columns, rows,
+        "Err: wrong answers among chains that hallucinate only in perception (P) or only in reasoning (R). "
         "chi2 with Yates's correction; OR with its exact 95 % interval.",
-    )
-    return Table(
-        "thebench-association", "Wrong answers and the kind of hallucination.", columns, tuple(rows), notes=notes
-    )
+    ))  # fmt: skip
 
 
 def length_table(scores: Sequence[Score]) -> Table | None:
     """Table 4: does a longer chain hallucinate more?"""
     dims = (Dimension.PERCEPTION, Dimension.REASONING)
-    columns = (
-        Column("Model", align="left"),
-        *(Column(t, d.value.capitalize()) for d in dims for t in ("Pearson", "Spearman", "n")),
-    )
-    rows: list[tuple[Value, ...]] = []
+    columns = [Column(t, d.value.capitalize()) for d in dims for t in ("Pearson", "Spearman", "n")]
+    rows = []
     for s in _ordered(scores):
         found = [by_length(s.pairs, d) for d in dims]
         if any(f.pearson for f in found):
             cells: list[Value] = [s.model]
             for f in found:
                 cells += [f"{c.r:.2f}{c.stars}" if c else None for c in f] + [f.pearson.n if f.pearson else 0]
-            rows.append(tuple(cells))
-    if not rows:
-        return None
-    notes = (
+            rows.append(cells)
+    return _filled(table(
+        "thebench-length", "Hallucination and thinking length.", ("<Model", *columns), rows,
         "Share of a dimension's points lost to hallucination, against thinking length. "
         "* p < .05, ** < .01, *** < .001.",
-    )
-    return Table("thebench-length", "Hallucination and thinking length.", columns, tuple(rows), notes=notes)
+    ))  # fmt: skip
 
 
 def subcategory_table(scores: Sequence[Score]) -> Table | None:
     """The numbers of Fig. 4: points lost to hallucination by subcategory."""
-    columns = (
-        Column("Model", align="left"), Column("Dimension", align="left"), Column("Subcategory", align="left"),
-        Column("Points"), Column("Share (%)"),
-    )  # fmt: skip
-    rows: list[tuple[Value, ...]] = []
-    for s in _ordered(scores):
-        for (dimension, name), (lost, share) in subcategory_shares(s.pairs).items():
-            rows.append((s.model, dimension, name, lost, Measure(name="share", value=share, n=lost)))
-    return Table("thebench-subcategories", "Points lost to hallucination.", columns, tuple(rows)) if rows else None
+    rows = [
+        (s.model, dimension, name, lost, Measure(name="share", value=share, n=lost))
+        for s in _ordered(scores)
+        for (dimension, name), (lost, share) in subcategory_shares(s.pairs).items()
+    ]
+    columns = ("<Model", "<Dimension", "<Subcategory", "Points", "Share (%)")
+    return _filled(table("thebench-subcategories", "Points lost to hallucination.", columns, rows))
 
 
 def statistics_tables(items: Sequence[Item]) -> list[Table]:
-    """What a set is made of (Fig. 2, Table 5), its steps (Table 1, Fig. 6) and its rubric (Table 6)."""
+    """The composition of a set (Fig. 2, Table 5), its steps (Table 1, Fig. 6) and its rubric (Table 6)."""
     n = len(items)
-    kinds: list[tuple[str, Counter[str]]] = [
-        ("modality", Counter(i.modality for i in items)),
-        ("format", Counter(i.format for i in items)),
-        ("source", Counter(i.source or "-" for i in items)),
-        ("reviewed by", Counter(i.reviewed_by or "nobody" for i in items)),
+    kinds = {
+        "modality": Counter[str](i.modality for i in items),
+        "format": Counter[str](i.format for i in items),
+        "source": Counter(i.source or "-" for i in items),
+        "reviewed by": Counter(i.reviewed_by or "nobody" for i in items),
+    }
+    made = [(kind, name, c, _share(name, c, n)) for kind, found in kinds.items() for name, c in found.most_common()]
+    steps = [
+        (s.name, s.steps, s.share and Measure(name="share", value=s.share, n=s.steps), s.per_question)
+        for s in step_shares(items)
     ]
-    made = tuple((kind, name, c, _share(name, c, n)) for kind, found in kinds for name, c in found.most_common())
-    columns = (Column("Kind", align="left"), Column("Value", align="left"), Column("Items"), Column("Ratio (%)"))
-    steps = tuple((s.name, s.steps, s.share and Measure(name="share", value=s.share, n=s.steps), s.per_question)
-                  for s in step_shares(items))  # fmt: skip
     counts = Counter(len(i.steps) for i in items)
-    dimension = Column("Dimension", align="left")
     return [
-        Table("thebench-composition", f"{n} item{'' if n == 1 else 's'}.", columns, made),
-        Table("thebench-steps", "Reference steps by dimension; a step may draw on several.",
-              (dimension, Column("Steps"), Column("Ratio (%)"), Column("a question", decimals=2)), steps,
-              notes=(f"Steps a question: {', '.join(f'{k}: {counts[k]}' for k in sorted(counts))}.",)),
-        Table("thebench-rubric", "Rubric items and points a question; the three base items (23 points) not counted.",
-              (dimension, Column("items a question", decimals=2), Column("points a question", decimals=2)),
-              tuple((r.name, r.items, r.points) for r in rubric_shares(items))),
+        table("thebench-composition", f"{n} item{'' if n == 1 else 's'}.", ("<Kind", "<Value", "Items", "Ratio (%)"),
+              made),
+        table("thebench-steps", "Reference steps by dimension; a step may draw on several.",
+              ("<Dimension", "Steps", "Ratio (%)", Column("a question", decimals=2)), steps,
+              f"Steps a question: {', '.join(f'{k}: {counts[k]}' for k in sorted(counts))}."),
+        table("thebench-rubric", "Rubric items and points a question; the three base items (23 points) not counted.",
+              ("<Dimension", Column("items a question", decimals=2), Column("points a question", decimals=2)),
+              [(r.name, r.items, r.points) for r in rubric_shares(items)]),
     ]  # fmt: skip
 
 
@@ -248,10 +229,10 @@ def statistics_tables(items: Sequence[Item]) -> list[Table]:
 
 def figures(scores: Sequence[Score]) -> list[Panel]:
     """Figures 3, 4 and 5, of models whose chains were judged."""
-    told = [s for s in _ordered(scores) if any(kinds_by_answer(s.pairs).values())]
-    drawn = [kinds_figure(told)] if told else []
-    drawn += [subcategory_figure(s) for s in told if subcategory_shares(s.pairs)]
-    return drawn + [p for s in told for part in ("precision", "recall") if (p := length_figure(s, part))]
+    judged = [s for s in _ordered(scores) if any(kinds_by_answer(s.pairs).values())]
+    drawn = [kinds_figure(judged)] if judged else []
+    drawn += [subcategory_figure(s) for s in judged if subcategory_shares(s.pairs)]
+    return drawn + [p for s in judged for part in ("precision", "recall") if (p := length_figure(s, part))]
 
 
 def kinds_figure(scores: Sequence[Score]) -> Panel:
@@ -265,11 +246,8 @@ def kinds_figure(scores: Sequence[Score]) -> Panel:
         for kind, colour in zip(KINDS, KIND_COLOURS, strict=True):
             size = wide * found[kind] / n
             if size:
-                out.append(
-                    svg.mark(
-                        f"{model}, {answer}: {kind} {found[kind]} of {n}", svg.rect(x, at, size, 16, "mark", colour)
-                    )
-                )
+                bar = svg.rect(x, at, size, 16, "mark", colour)
+                out.append(svg.mark(f"{model}, {answer}: {kind} {found[kind]} of {n}", bar))
             x += size
         out.append(svg.line(left + wide, at, left + wide, at + 16))
     at = 40.0 + 24 * len(rows)
@@ -286,9 +264,8 @@ def subcategory_figure(score: Score) -> Panel:
     out = [svg.title(svg.fit(name, svg.WIDTH))]
     for y, ((dimension, sub), (lost, share)) in enumerate(found):
         at = 28.0 + 20 * y
-        colour = KIND_COLOURS[
-            (Dimension.PERCEPTION, Dimension.REASONING, None, Dimension.KNOWLEDGE).index(Dimension(dimension))
-        ]
+        kind = {Dimension.PERCEPTION: 0, Dimension.REASONING: 1, Dimension.KNOWLEDGE: 3}[Dimension(dimension)]
+        colour = KIND_COLOURS[kind]
         size = (svg.WIDTH - left - 60) * share / most
         out += [svg.text(left - 6, at + 12, f"{dimension}: {sub}", size=11, anchor="end"),
                 svg.mark(f"{dimension}, {sub}: {lost} points", svg.rect(left, at, size, 14, "mark", colour)),
@@ -307,25 +284,14 @@ def length_figure(score: Score, part: str) -> Panel | None:
     out = [svg.title(svg.fit(name, svg.WIDTH))]
     for share in (0.0, 0.5, 1.0):
         y = top + high * (1 - share)
-        out += [
-            svg.line(left, y, left + wide, y),
-            svg.text(left - 5, y + 4, f"{share:g}", size=11, anchor="end", faint=True),
-        ]
+        out.append(svg.line(left, y, left + wide, y))
+        out.append(svg.text(left - 5, y + 4, f"{share:g}", size=11, anchor="end", faint=True))
     for k in range(3):
-        out.append(
-            svg.text(left + wide * k / 2, top + high + 16, f"{most * k / 2:.1f}", size=11, anchor="middle", faint=True)
-        )
+        x, tick = left + wide * k / 2, f"{most * k / 2:.1f}"
+        out.append(svg.text(x, top + high + 16, tick, size=11, anchor="middle", faint=True))
     out += [svg.marker("circle", left + wide * x / most, top + high * (1 - y), svg.SERIES[0], "mark") for x, y in dots]
-    out.append(
-        svg.text(
-            left + wide / 2,
-            top + high + 32,
-            "thinking length (chain over annotated chain)",
-            size=11,
-            anchor="middle",
-            faint=True,
-        )
-    )
+    label = "thinking length (chain over annotated chain)"
+    out.append(svg.text(left + wide / 2, top + high + 32, label, size=11, anchor="middle", faint=True))
     return Panel(name, "".join(out), top + high + 40)
 
 
@@ -339,25 +305,18 @@ _GLYPH: dict[Level | None, Glyph] = {
 def cards(items: Sequence[Item], root: Path, judged: Sequence[tuple[str, dict[str, Judged]]]) -> Iterator[Card]:
     """One an item: the question with what models answered, then each chain beside the reference steps."""
     for item in items:
-        said = tuple(
+        found = [(model, of[item.id]) for model, of in judged if item.id in of]
+        answers = tuple(
             Reply(model, "f" if j.failed else _GLYPH[j.answer], f"{(j.answer or 'ungraded')}: {j.why}")
-            for model, of in judged
-            if (j := of.get(item.id)) is not None
+            for model, j in found
         )
-        from demur.suites.mm_thebench.judging import right
-
-        first = Cell("Question", item.question, right(item), said)
-        rows = [Row(p, item.id, (first,) if n == 0 else ()) for n, p in enumerate(item.pictures)] or [
-            Row(None, item.id, (first,))
-        ]
-        rows += [
-            Row(None, model, _beside(item, of[item.id]), pictured=False)
-            for model, of in judged
-            if item.id in of and of[item.id].steps
-        ]
-        seen = f"reviewed by {item.reviewed_by}" if item.reviewed_by else "draft"
-        tags = (item.source, item.modality, item.format, seen)
-        yield Card(item.id, tuple(t for t in tags if t), tuple(rows), lambda ref: read_image(ref, root))
+        first = (Cell("Question", item.question, right(item), answers),)
+        rows = [Row(p, item.id, first if n == 0 else ()) for n, p in enumerate(item.pictures)]
+        rows = rows or [Row(None, item.id, first)]
+        rows += [Row(None, model, _beside(item, j), pictured=False) for model, j in found if j.steps]
+        review = f"reviewed by {item.reviewed_by}" if item.reviewed_by else "draft"
+        tags = tuple(t for t in (item.source, item.modality, item.format, review) if t)
+        yield Card(item.id, tags, tuple(rows), partial(read_image, root=root))
 
 
 def _beside(item: Item, judged: Judged) -> tuple[Cell, ...]:
@@ -374,11 +333,11 @@ def _beside(item: Item, judged: Judged) -> tuple[Cell, ...]:
         name = f"{step.id} ({'+'.join(SHORT[t] for t in step.types)})"
         reference.append(Reply(name, _GLYPH[m.label if m else None], f"{where}: {step.content}"))
     chain = []
-    for n, said in enumerate(judged.steps, 1):
+    for n, step_text in enumerate(judged.steps, 1):
         if n <= SHOWN or n in hit:
-            told = "; ".join(f"{how} {', '.join(ids)}" for how, ids in hit.get(n, {}).items()) or "unmatched"
+            match = "; ".join(f"{how} {', '.join(ids)}" for how, ids in hit.get(n, {}).items()) or "unmatched"
             glyph: Glyph = "c" if "matches" in hit.get(n, {}) else "p" if n in hit else "o"
-            chain.append(Reply(str(n), glyph, f"{told}: {_cut(said)}"))
+            chain.append(Reply(str(n), glyph, f"{match}: {_cut(step_text)}"))
     if more := len(judged.steps) - len(chain):
         chain.append(Reply("", "o", f"and {more:,} steps more, all unmatched"))
     marks = [

@@ -1,4 +1,4 @@
-"""Frames of a video, for systems that take pictures: evenly spaced within the part that matters (extra ``video``)."""
+"""Frames of a video, for systems that take pictures: evenly spaced in its relevant part (extra ``video``)."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ from typing import Any, NamedTuple
 from demur.core.errors import DataError, MissingExtra
 from demur.core.store import digest, write_atomic
 from demur.corpora.formats import inside
-from demur.suites.mm_thebench.items import Item, ItemLine, Video, write
+from demur.suites.files import copy_images
+from demur.suites.mm_thebench.items import Item, Video, write
 
 
 class Frame(NamedTuple):
@@ -21,11 +22,11 @@ class Frame(NamedTuple):
 
 
 def frames(path: Path, video: Video) -> list[Frame]:
-    """So many frames, each from the middle of an equal part; a video with fewer gives what it has.
+    """``video.frames`` frames, each from the middle of an equal part; fewer where the video has fewer.
 
     Raises:
         MissingExtra: PyAV is not installed.
-        DataError: not a video, or nothing in the part that is asked for.
+        DataError: not a video, or there is nothing in the part between start and end.
     """
     try:
         import av
@@ -56,7 +57,7 @@ def frames(path: Path, video: Video) -> list[Frame]:
     except (av.FFmpegError, OSError, IndexError) as error:
         raise DataError(f"cannot be read as a video: {error}", item=str(path), cure="check the file") from error
     if not found:
-        raise DataError("holds no frame in the part that is asked for", item=str(path), cure="check start and end")
+        raise DataError("holds no frame between start and end", item=str(path), cure="check start and end")
     return found
 
 
@@ -74,10 +75,10 @@ class Framed(NamedTuple):
 
 
 def with_frames(items: Sequence[Item], root: Path, out: Path) -> Framed:
-    """A copy of items whose videos have frames as pictures; other pictures are copied, a bad video is told."""
+    """Items with frames of their videos as pictures; other pictures are copied, ``failed`` holds bad videos."""
     made, failed = [], {}
     for item in items:
-        line = ItemLine(**{k: v for k, v in dict(item).items() if k != "pictures"})
+        line = item.line
         if item.video is not None and not item.images:
             begins = f"frames/{Path(item.video.path).stem[:60]}-{digest([item.id], 8)}"  # names of videos repeat
             try:
@@ -90,8 +91,7 @@ def with_frames(items: Sequence[Item], root: Path, out: Path) -> Framed:
                 write_atomic(out / uri, frame.jpeg)
             line = line.model_copy(update={"images": tuple(uris)})
         else:
-            for uri in item.images:
-                write_atomic(out / uri, inside(root, uri).read_bytes())
+            copy_images(item.images, root, out)
         made.append(line)
     write(out / "items.jsonl", made)
     return Framed(out, failed)

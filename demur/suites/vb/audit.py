@@ -1,18 +1,18 @@
-"""What arithmetic says about a published table of VB (`demur audit`): the composite, means, counts behind shares.
+"""Arithmetic checks of a published table of VB (`demur audit`): the composite, means, counts behind shares.
 
 A table has a column ``model`` and any of these, as printed: ``final, caa, i_mefr, t_mefr, mefr, selrank,
-tomacc, abs`` (its Table 2) and ``answered, coverage`` (per cent), ``ansacc, selrank_raw, d`` (its Table 3); ``n``
-headline cells (300) and ``tom_n`` second-order cells (21) may be given. Headers as printed (``Cov (%)``, ``MEFR d``)
-do too.
+tomacc, abs`` (the paper's Table 2) and ``answered, coverage`` (per cent), ``ansacc, selrank_raw, d`` (its Table 3);
+``n`` headline cells (300) and ``tom_n`` second-order cells (21) may be given. The printed headers (``Cov (%)``,
+``MEFR d``) are known too.
 """
 
 from __future__ import annotations
 
-import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Literal
 
 from demur.judge.audit import Finding
+from demur.suites.published import PublishedRow, printed_lines
 from demur.suites.vb.measures import WEIGHTS, composite
 
 COLUMNS = frozenset({
@@ -20,32 +20,24 @@ COLUMNS = frozenset({
     "selrank_raw", "d", "n", "tom_n", "cov", "mefr_d",
 })  # fmt: skip
 PRINTED = {"cov": "coverage", "mefr_d": "d"}
-"""Columns as the paper's tables head them -> our names."""
+"""Headers of the paper's tables -> our names."""
 HEADLINE_CELLS, SECOND_ORDER_CELLS = 300, 21
 HALF = 0.0005
-"""Half of the last of three decimals."""
+"""Half a unit of the third decimal."""
 EPS = 1e-9
 
 
-def audit(rows: Sequence[tuple[str, dict[str, str]]]) -> list[Finding]:
-    """The findings; what several tables say of one model is taken together."""
-    found: list[Finding] = []
+def audit(rows: Sequence[PublishedRow]) -> list[Finding]:
+    """The findings; what several tables print of one model is checked together."""
+    lines, found = printed_lines(rows)
     models: dict[str, dict[str, float]] = {}
-    for place, row in rows:
-        who = row.get("model", "").strip() or place
-        values = models.setdefault(who, {})
-        for column in sorted(set(row) - {"model"}):
-            written, name = row[column].strip(), PRINTED.get(column, column)
-            try:
-                value = float(written) if written else None
-            except ValueError:
-                value = math.nan
-            if value is not None and not math.isfinite(value):
-                found.append(Finding("number", "defect", f"{place}, {who}", f"{name} is {written!r}, not a number"))
-            elif value is not None and values.setdefault(name, value) != value:
-                found.append(
-                    Finding("disagree", "defect", who, f"{name} is {values[name]:g} and, in {place}, {value:g}")
-                )
+    for line in lines:
+        values = models.setdefault(line.who, {})
+        for column, value in line.values.items():
+            name = PRINTED.get(column, column)
+            if values.setdefault(name, value) != value:
+                told = f"{name} is {values[name]:g} and, in {line.place}, {value:g}"
+                found.append(Finding("disagree", "defect", line.who, told))
     for who, values in models.items():
         found += _row(who, values)
     return found
@@ -56,7 +48,7 @@ def counts(d: float, share: float) -> int:
     return round(share * d)
 
 
-def _row(who: str, v: dict[str, float]) -> list[Finding]:
+def _row(who: str, v: Mapping[str, float]) -> list[Finding]:
     found: list[Finding] = []
 
     def tell(kind: str, message: str, severity: Literal["defect", "note"] = "defect") -> None:
@@ -74,8 +66,8 @@ def _row(who: str, v: dict[str, float]) -> list[Finding]:
     if {"answered", "coverage"} <= set(v) and abs(100 * v["answered"] / n - v["coverage"]) > 0.05 + EPS:
         tell("n", f"coverage {v['coverage']:g} is printed, {v['answered']:g} of {n:g} is {100 * v['answered'] / n:.1f}")
     if {"answered", "abs"} <= set(v) and (left := n - v["answered"] - v["abs"]):
-        said = "more than there are" if left < 0 else "neither answered nor abstained: unusable replies"
-        tell("n", f"{abs(left):g} of {n:g} cells are {said}", "defect" if left < 0 else "note")
+        what = "more than there are" if left < 0 else "neither answered nor abstained: unusable replies"
+        tell("n", f"{abs(left):g} of {n:g} cells are {what}", "defect" if left < 0 else "note")
     for share, over, of in (
         ("ansacc", "answered", v.get("answered")),
         ("i_mefr", "d", v.get("d")),

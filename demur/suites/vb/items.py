@@ -1,12 +1,12 @@
-"""The records of VB: families of two photos and two questions, and what a model said of their four cells.
+"""The records of VB: families of two photos and two questions, and the replies of models to their four cells.
 
     BASE         (base photo,   base question)     the claim is refuted
     TEXT_FLIP    (base photo,   edited question)   the text edit alone makes it true
     IMAGE_FLIP   (edited photo, base question)     the image edit alone makes it true
     DOUBLE_FLIP  (edited photo, edited question)   both: refuted again; a diagnostic, in no headline figure
 
-Families are read from the wide CSV sheets that such runs are published in (a row a family, a column a cell and
-model, images beside the sheet or not at all), from ``families.jsonl``, or from a folder that holds either.
+Families are read from the wide CSV sheets in which such runs are published (one row a family, one column for each
+model and cell, images beside the sheet or not at all), from ``families.jsonl``, or from a folder that holds either.
 Source: "VB: Visibility Benchmark", sections 4.1 to 4.7.
 """
 
@@ -14,24 +14,24 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from enum import StrEnum
+from functools import partial
 from pathlib import Path, PurePosixPath, PureWindowsPath
-from typing import Any, NamedTuple, Self
+from typing import Any, Self
 
 from pydantic import Field, ValidationError, model_validator
 
 from demur.core.errors import DataError, StorageError, UsageError
-from demur.core.images import image_ref
-from demur.core.records import ImageRef, Record
+from demur.core.records import ImageRef, Record, Response
 from demur.core.store import Problems, storage_errors, why_invalid
-from demur.core.uris import read_uri
-from demur.corpora.formats import csv_rows, inside, json_lines
-from demur.suites.base import image_beside
+from demur.corpora.formats import csv_rows, json_lines
+from demur.suites.base import Loaded
+from demur.suites.files import folder_of, image_beside, image_in
 
 
 class Label(StrEnum):
-    """What the photo says of a claim."""
+    """Whether the photo supports a claim."""
 
     TRUE = "VISIBLY_TRUE"
     FALSE = "VISIBLY_FALSE"
@@ -49,7 +49,7 @@ class Cell(StrEnum):
 
 CELLS = tuple(Cell)
 HEADLINE = CELLS[:3]
-"""The cells that the score is made of."""
+"""The cells of the headline figures."""
 XOR = (Label.FALSE, Label.TRUE, Label.TRUE, Label.FALSE)
 """Gold of a strict family."""
 
@@ -80,7 +80,7 @@ WHAT_IT_TESTS = {
     Category.MULTI_AGENT_SECOND_ORDER: "what one person knows of another's view",
 }
 AGENTS = 2
-"""Agents that a second-order family names at least."""
+"""Least number of agents that a second-order family names."""
 
 
 class Family(Record):
@@ -92,7 +92,7 @@ class Family(Record):
         questions: base and text-edited question.
         images: base and edited photo; None where the set came without its photos.
         gold: labels of BASE, TEXT_FLIP, IMAGE_FLIP and DOUBLE_FLIP.
-        agents: who is named in a second-order family.
+        agents: names of the people in a second-order family.
         provenance: how the photos were made: source, edit, parameters.
     """
 
@@ -170,21 +170,9 @@ SHEET_CELLS = {"I0q0": Cell.BASE, "I0q1": Cell.TEXT_FLIP, "I1q0": Cell.IMAGE_FLI
 _OUTPUT = re.compile(r"(?P<model>.+)_(?P<cell>I[01]q[01])_json")
 _PRONOUN = re.compile(r"\b(?:he|she|they|him|her|them|his|their|it)\b", re.IGNORECASE)
 IMAGE_FOLDERS = ("Images/Images", "Images", "Images Sheet Versions", "images", "")
-"""Where the photos of a sheet are looked for, by their file name alone, below the sheet's folder."""
-
-
-class Sheet(NamedTuple):
-    """What a file or folder of families held.
-
-    Attributes:
-        families: in the order of the file.
-        outputs: model -> cell id -> the text it replied; of sheets alone.
-        notes: harmless peculiarities and how often they were met.
-    """
-
-    families: tuple[Family, ...]
-    outputs: dict[str, dict[str, str]]
-    notes: Counter[str]
+"""Folders below a sheet's that may hold its photos; photos are found by their file name alone."""
+Read = tuple[Family, dict[str, dict[Cell, str]]]
+"""A family, and model -> cell -> reply."""
 
 
 def files_of(path: Path) -> list[Path]:
@@ -210,8 +198,8 @@ def files_of(path: Path) -> list[Path]:
     return found
 
 
-def read(path: Path, problems: Problems) -> Sheet:
-    """Read families, and the outputs that stand beside them in sheets.
+def read(path: Path, problems: Problems) -> Loaded[Family]:
+    """Read families, and the replies that sheets hold beside them.
 
     Several sheets of one folder (one a model) may repeat the same families.
 
@@ -219,143 +207,118 @@ def read(path: Path, problems: Problems) -> Sheet:
         UsageError: nothing readable is at ``path``.
     """
     families: dict[str, Family] = {}
-    outputs: dict[str, dict[str, str]] = {}
+    outputs: dict[str, dict[str, Response]] = {}
     notes: Counter[str] = Counter()
     for file in files_of(path):
-        mine: set[str] = set()
-        rows = _sheet(file, problems, notes) if file.suffix.lower() == ".csv" else _jsonl(file, problems)
-        for place, family, said in rows:
-            where = f"{place} ({family.id})"
+        seen: set[str] = set()
+        for where, (family, replies) in _families(file, problems, notes):
             known = families.setdefault(family.id, family)
-            photos = [
-                (one.sha256, other.sha256)
-                for one, other in zip(known.images, family.images, strict=True)
-                if one is not None and other is not None
-            ]
-            if family.id in mine:
-                problems.add(where, "this family stands in an earlier row too; the first is kept")
+            photos = [(a.sha256, b.sha256) for a, b in zip(known.images, family.images, strict=True) if a and b]
+            if family.id in seen:
+                problems.add(where, "an earlier row holds this family too; the first is kept")
             elif known.questions != family.questions:
                 problems.add(where, f"has other questions than in {known.source_ref}")
-            elif any(one != other for one, other in photos):
+            elif any(a != b for a, b in photos):
                 problems.add(where, f"has other photos than in {known.source_ref}")
-            else:  # what was said of another family of that name is not this one's
-                _merge(outputs, said, family, where, problems)
-            mine.add(family.id)
+            else:
+                _merge(outputs, replies, family, where, problems)
+            seen.add(family.id)
     for family in families.values():
-        for remark in remarks(family):
-            notes[remark] += 1
-    return Sheet(tuple(families.values()), outputs, notes)
+        notes.update(remarks(family))
+    return Loaded(tuple(families.values()), folder_of(path), outputs, notes)
 
 
 def _merge(
-    outputs: dict[str, dict[str, str]],
-    said: Mapping[str, Mapping[Cell, str]],
+    outputs: dict[str, dict[str, Response]],
+    replies: Mapping[str, Mapping[Cell, str]],
     family: Family,
     where: str,
     problems: Problems,
 ) -> None:
-    """Add what models said of a family; a cell that two sheets fill differently keeps the first, and is told."""
-    for model, cells in said.items():
+    """Add the replies to a family; of a cell that two sheets fill differently the first is kept."""
+    for model, cells in replies.items():
         held = outputs.setdefault(model, {})
         for cell, text in cells.items():
-            if held.setdefault(family.cell_id(cell), text) != text:
+            if held.setdefault(family.cell_id(cell), Response(text=text)).text != text:
                 problems.add(where, f"an earlier sheet has another output of {model!r} for {cell}; the first is kept")
 
 
-def _made(place: str, id: str, problems: Problems, **fields: Any) -> Family | None:
-    try:
-        return Family(id=id, source_ref=place, **fields)
-    except ValidationError as error:
-        problems.add(f"{place} ({id or 'no id'})", why_invalid(error))
-        return None
-
-
-def _jsonl(file: Path, problems: Problems) -> Iterator[tuple[str, Family, dict[str, dict[Cell, str]]]]:
-    for place, row in json_lines(file, problems):
-        name = str(row.get("id", "no id"))
+def _families(file: Path, problems: Problems, notes: Counter[str]) -> Iterator[tuple[str, Read]]:
+    """The sound families of a file, each with its place and id; the others are problems."""
+    made: Callable[[str, Mapping[str, Any]], Read | None]
+    if file.suffix.lower() == ".csv":
+        held = _photos(file.parent)
+        rows = csv_rows(file, problems, required=("base_question", "flip_question"), mend=True)
+        made = partial(_of_sheet, file.parent, held, notes)
+    else:
+        rows = json_lines(file, problems)
+        made = partial(_of_line, file)
+    for place, row in rows:
+        where = f"{place} ({str(row.get('ID') or row.get('id') or 'no id').strip()})"
         try:
-            line = FamilyLine.model_validate(row)
+            if (found := made(place, row)) is not None:
+                yield where, found
         except ValidationError as error:
-            problems.add(f"{place} ({name})", why_invalid(error))
-            continue
-        missing = [cell for cell in CELLS if line.gold is not None and cell not in line.gold]
-        if missing:
-            problems.add(f"{place} ({name})", f"gold lacks {', '.join(missing)}; give all four cells or leave gold out")
-            continue
-        if line.category is Category.MULTI_AGENT_SECOND_ORDER and (why := _unnamed(line)):
-            problems.add(f"{place} ({name})", why)
-            continue
-        before = len(problems)
-        images = [_image(file, name, place, line.id, problems) for name in (line.base_image, line.edited_image)]
-        if len(problems) > before:  # a family whose photo is named and cannot be read is a bad one
-            continue
-        family = _made(
-            place, line.id, problems, category=line.category, questions=(line.base_question, line.edited_question),
-            images=tuple(images), gold=XOR if line.gold is None else tuple(line.gold[cell] for cell in CELLS),
-            agents=line.agents, provenance=line.provenance, licence=line.licence,
-        )  # fmt: skip
-        if family is not None:
-            yield place, family, {}
+            problems.add(where, why_invalid(error))
+        except (DataError, ValueError) as error:
+            problems.add(where, str(error))
 
 
-def _unnamed(line: FamilyLine) -> str:
-    """Why a second-order family does not name its agents; "" when it does."""
+def _of_line(file: Path, place: str, row: Mapping[str, Any]) -> Read:
+    """The family of a line of ``families.jsonl``; raises ValueError or DataError for a bad one."""
+    line = FamilyLine.model_validate(row)
+    missing = [cell for cell in CELLS if line.gold is not None and cell not in line.gold]
+    if missing:
+        raise ValueError(f"gold lacks {', '.join(missing)}; give all four cells or leave gold out")
+    if line.category is Category.MULTI_AGENT_SECOND_ORDER:
+        _check_agents(line)
+    images = [image_beside(file, name) if name else None for name in (line.base_image, line.edited_image)]
+    return Family(
+        id=line.id, source_ref=place, category=line.category, questions=(line.base_question, line.edited_question),
+        images=(images[0], images[1]), gold=XOR if line.gold is None else tuple(line.gold[cell] for cell in CELLS),
+        agents=line.agents, provenance=line.provenance, licence=line.licence,
+    ), {}  # fmt: skip
+
+
+def _check_agents(line: FamilyLine) -> None:
+    """Raise ValueError where a second-order family does not name its agents in both questions."""
     if len(set(line.agents)) < AGENTS:
-        return f"a second-order family names its agents: give 'agents' with at least {AGENTS} names"
+        raise ValueError(f"a second-order family names its agents: give 'agents' with at least {AGENTS} names")
     for question in (line.base_question, line.edited_question):
-        lost = [a for a in line.agents if not re.search(rf"(?<!\w){re.escape(a)}(?!\w)", question, re.IGNORECASE)]
-        if lost:
-            return f"the agent {lost[0]!r} is not named in the question {question!r}"
-    return ""
+        for agent in line.agents:
+            if not re.search(rf"(?<!\w){re.escape(agent)}(?!\w)", question, re.IGNORECASE):
+                raise ValueError(f"the agent {agent!r} is not named in the question {question!r}")
 
 
-def _image(file: Path, name: str, place: str, id: str, problems: Problems) -> ImageRef | None:
-    if not name:
+def _of_sheet(
+    folder: Path, held: Mapping[str, str], notes: Counter[str], place: str, row: Mapping[str, str]
+) -> Read | None:
+    """The family of a row of a sheet, with its replies; None for a row that is not done."""
+    id = (row.get("ID") or row.get("id") or "").strip()
+    if row.get("Status", "Done").strip().lower() != "done":
+        notes["rows whose Status is not Done, left out"] += 1
         return None
-    try:
-        return image_beside(file, name)
-    except DataError as error:
-        problems.add(f"{place} ({id})", str(error))
-        return None
-
-
-def _sheet(
-    file: Path, problems: Problems, notes: Counter[str]
-) -> Iterator[tuple[str, Family, dict[str, dict[Cell, str]]]]:
-    held = _photos(file.parent)
-    for place, row in csv_rows(file, problems, required=("base_question", "flip_question"), mend=True):
-        id = (row.get("ID") or row.get("id") or "").strip()
-        if row.get("Status", "Done").strip().lower() != "done":
-            notes["rows whose Status is not Done, left out"] += 1
-            continue
-        category = PREFIXES.get(id.partition("-")[0].upper())
-        if category is None:
-            problems.add(
-                f"{place} ({id or 'no id'})",
-                f"the id begins with none of {', '.join(PREFIXES)}, so its category is unknown",
-            )
-            continue
-        images = tuple(_photo(file.parent, held, row.get(name, ""), notes) for name in ("pic_base", "pic_flip"))
-        if None in images:
-            notes["families without their photos beside the sheet: outputs can be scored, nobody can be asked"] += 1
-        change, where = row.get("flip_change", "").strip(), row.get("indoor_outdoor", "").strip()
-        family = _made(
-            place, id, problems, category=category, questions=(row["base_question"], row["flip_question"]),
-            images=images,
-            provenance={k: v for k, v in {"image_edit": change, "where": where}.items() if v},
-        )  # fmt: skip
-        if family is None:
-            continue
-        said: dict[str, dict[Cell, str]] = {}
-        for column, text in row.items():
-            named = _OUTPUT.fullmatch(column or "")
-            if named and named["cell"] in SHEET_CELLS:
-                said.setdefault(named["model"], {})[SHEET_CELLS[named["cell"]]] = text or ""
-        yield place, family, said
+    category = PREFIXES.get(id.partition("-")[0].upper())
+    if category is None:
+        raise ValueError(f"the id begins with none of {', '.join(PREFIXES)}, so its category is unknown")
+    base, edited = (_photo(folder, held, row.get(name, ""), notes) for name in ("pic_base", "pic_flip"))
+    if base is None or edited is None:
+        notes["families without their photos beside the sheet: outputs can be scored, no system can be asked"] += 1
+    about = {"image_edit": row.get("flip_change", "").strip(), "where": row.get("indoor_outdoor", "").strip()}
+    family = Family(
+        id=id, source_ref=place, category=category, questions=(row["base_question"], row["flip_question"]),
+        images=(base, edited), provenance={k: v for k, v in about.items() if v},
+    )  # fmt: skip
+    replies: dict[str, dict[Cell, str]] = {}
+    for column, text in row.items():
+        named = _OUTPUT.fullmatch(column or "")
+        if named and named["cell"] in SHEET_CELLS:
+            replies.setdefault(named["model"], {})[SHEET_CELLS[named["cell"]]] = text or ""
+    return family, replies
 
 
 def _photos(folder: Path) -> dict[str, str]:
-    """File name -> path below ``folder`` of what lies where a sheet's photos may; the first of `IMAGE_FOLDERS` wins."""
+    """File name -> path below ``folder`` of the files in `IMAGE_FOLDERS`; the first folder wins."""
     held: dict[str, str] = {}
     for place in reversed(IMAGE_FOLDERS):
         if (folder / place).is_dir():
@@ -366,41 +329,40 @@ def _photos(folder: Path) -> dict[str, str]:
 
 
 def _photo(folder: Path, held: Mapping[str, str], given: str, notes: Counter[str]) -> ImageRef | None:
-    """A photo of a sheet: only its file name matters (the paths are those of somebody else's machine)."""
+    """A photo of a sheet by its file name; the rest of the path is of another machine."""
     uri = held.get(PurePosixPath(PureWindowsPath(given.strip()).name).name)
     if uri is None:
         return None
     try:
-        inside(folder, uri)
-        return image_ref(read_uri(uri, folder), uri)
-    except (DataError, StorageError):
+        return image_in(folder, uri)
+    except (DataError, StorageError, ValueError):
         notes["photos beside the sheet that cannot be read: no image, broken, or a link out of the folder"] += 1
         return None
 
 
 def remarks(family: Family) -> list[str]:
-    """What a careful author would look at again; none of it keeps a family out."""
+    """Peculiarities that an author may want to check; none of them excludes a family."""
     found = []
     if not family.strict:
-        found.append("families with an ABSTAIN gold label: kept, and scored apart from the headline")
+        found.append("families with an ABSTAIN gold label: scored apart from the headline")
     if family.second_order and not family.agents and any(_PRONOUN.search(q) for q in family.questions):
-        found.append("second-order questions that use a pronoun where an agent's name is asked for")
+        found.append("second-order questions with a pronoun instead of an agent's name")
     return found
 
 
 def statistics(families: Iterable[Family]) -> dict[Category, dict[str, int]]:
     """Families, strict ones, and distinct base photos by category, like Table 1."""
-    table: dict[Category, dict[str, int]] = {c: {"families": 0, "strict": 0, "photos": 0} for c in Category}
-    photos: dict[Category, set[str]] = {c: set() for c in Category}
+    found: dict[Category, list[Family]] = {c: [] for c in Category}
     for family in families:
-        row = table[family.category]
-        row["families"] += 1
-        row["strict"] += family.strict
-        if family.images[0] is not None:
-            photos[family.category].add(family.images[0].sha256)
-    for category, row in table.items():
-        row["photos"] = len(photos[category])
-    return table
+        found[family.category].append(family)
+    return {
+        c: {
+            "families": len(own),
+            "strict": sum(f.strict for f in own),
+            "photos": len({f.images[0].sha256 for f in own if f.images[0] is not None}),
+        }
+        for c, own in found.items()
+    }
 
 
 def line_of(family: Family, images: Mapping[int, str]) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""VB as a suite: how its five places hang together."""
+"""VB as a suite: how its five places fit together."""
 
 from __future__ import annotations
 
@@ -6,20 +6,20 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from demur.core.errors import UsageError
 from demur.core.records import AnswerSpec, Outcome, Response, Sample, Status
 from demur.core.store import Problems
 from demur.suites.base import Loaded, Option, Outputs, Suite
+from demur.suites.vb import tables
 from demur.suites.vb.audit import COLUMNS, audit
 from demur.suites.vb.items import CELLS, Family, Label, read
 from demur.suites.vb.measures import ALPHA, Score, score
 from demur.suites.vb.replies import read_reply, reply_of
 
 if TYPE_CHECKING:
-    from demur.evaluation.run_folder import Task
     from demur.judge.audit import Finding
     from demur.reports.gallery import Card
     from demur.reports.tables import Table
+    from demur.suites.published import PublishedRow
 
 
 class VB(Suite[Family, Score]):
@@ -31,59 +31,36 @@ class VB(Suite[Family, Score]):
         "Does a model know what a photo shows and what it does not? Each family crosses a minimal edit of the photo "
         "with a minimal edit of the question; a claim is VISIBLY_TRUE, VISIBLY_FALSE, or the model abstains."
     )
+    needs_images = "put the photos beside the file (or into Images/ there), or only score the outputs that it holds"
     audit_columns = COLUMNS
     options = (
         Option("mode", "measured, or paper: as the printed tables were made", "measured", ("measured", "paper")),
-        Option(
-            "parser",
-            "strict: the whole reply is the JSON; lenient: the last object inside it",
-            "strict",
-            ("strict", "lenient"),
-        ),
+        Option("parser", "strict: the whole reply is the JSON; lenient: the last object inside it", "strict",
+               ("strict", "lenient")),
         Option("alpha", "credit of an abstention in CAA, 0 to 1", ALPHA, least=0, most=1),
         Option("resamples", "bootstrap resamples of families for the intervals; 0 for none", 1000, least=0),
         Option("seed", "of the resamples", 0, least=0),
-    )
+    )  # fmt: skip
 
     def load(self, path: Path, problems: Problems) -> Loaded[Family]:
         """A sheet (.csv), a ``families.jsonl``, or a folder that holds either."""
-        sheet = read(path, problems)
-        outputs = {
-            model: {id: Response(text=text) for id, text in cells.items()} for model, cells in sheet.outputs.items()
-        }
-        return Loaded(sheet.families, path if path.is_dir() else path.parent, outputs, sheet.notes)
+        return read(path, problems)
 
     def questions(self, items: Sequence[Family]) -> Iterator[Sample]:
-        """Four a family: its cells; the family is their cluster."""
+        """Four a family, one a cell; the family is their cluster."""
         for family in items:
             for place, cell in enumerate(CELLS):
                 image = family.image(cell)
                 yield Sample(
-                    id=family.cell_id(cell),
-                    source=self.name,
-                    question=family.question(cell),
+                    id=family.cell_id(cell), source=self.name, question=family.question(cell),
                     answers=AnswerSpec(accepted=((family.gold[place].value,),), rule="suite"),
                     images=(image,) if image is not None else (),
-                    answerable=family.gold[place] is not Label.ABSTAIN,
-                    topic=family.category.value,
-                    cluster=family.id,
-                    licence=family.licence,
-                    source_ref=family.source_ref,
-                )
-
-    def see_askable(self, path: Path, tasks: Sequence[Task]) -> None:
-        """Families without their photos are told before anybody is asked."""
-        asked = dict.fromkeys(task.sample.cluster for task in tasks)
-        bare = dict.fromkeys(task.sample.cluster for task in tasks if not task.ask.images)
-        if bare:
-            raise UsageError(
-                f"{len(bare)} of {len(asked)} families lack a photo, the first is {next(iter(bare))}",
-                item=str(path),
-                cure="put the photos beside the file (or into Images/ there), or only score the outputs that it holds",
-            )
+                    answerable=family.gold[place] is not Label.ABSTAIN, topic=family.category.value,
+                    cluster=family.id, licence=family.licence, source_ref=family.source_ref,
+                )  # fmt: skip
 
     def verdict(self, response: Response, answers: AnswerSpec) -> tuple[Status, Outcome | None, str]:
-        """Right, wrong or deflected by the strict label; a reply without one is no usable answer."""
+        """Right, wrong or deflected by the strict label; a reply without a label is no usable answer."""
         reply = read_reply(response.text)
         if reply.label is None:
             return Status.FAILED, None, f"{reply.problem}: {reply.detail}"
@@ -100,31 +77,15 @@ class VB(Suite[Family, Score]):
 
     def tables(self, scores: Sequence[Score], items: Sequence[Family]) -> list[Table]:
         """Headline, selective prediction, double flips, replies, reason codes, categories, ABSTAIN, sensitivity."""
-        from demur.suites.vb import tables as made
-
-        always = (
-            made.headline_table,
-            made.selective_table,
-            made.double_flip_table,
-            made.replies_table,
-            made.reasons_table,
-            made.category_table,
-        )
-        some = (made.abstain_table, made.sensitivity_table, made.alpha_table)
-        found = [of(scores) for of in always]
-        return found + [t for t in [of(scores) for of in some] if t is not None]
+        return tables.score_tables(scores)
 
     def statistics(self, items: Sequence[Family]) -> list[Table]:
         """Families by category, like Table 1."""
-        from demur.suites.vb.tables import statistics_table
-
-        return [statistics_table(items)]
+        return [tables.statistics_table(items)]
 
     def cards(self, items: Sequence[Family], root: Path, outputs: Outputs, **options: Any) -> Iterator[Card]:
         """One a family, its four cells side by side."""
-        from demur.suites.vb.tables import cards
-
-        return cards(items, root, outputs, options.get("parser", "strict"))
+        return tables.cards(items, root, outputs, options.get("parser", "strict"))
 
     def build(self, out: Path, *, seed: int = 0, **options: Any) -> Path:
         """48 families from the sample corpus; see `demur.suites.vb.build`."""
@@ -132,6 +93,6 @@ class VB(Suite[Family, Score]):
 
         return build(out, seed=seed)
 
-    def audit(self, rows: Sequence[tuple[str, dict[str, str]]]) -> list[Finding]:
+    def audit(self, rows: Sequence[PublishedRow]) -> list[Finding]:
         """See `demur.suites.vb.audit`."""
         return audit(rows)

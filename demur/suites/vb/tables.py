@@ -1,4 +1,4 @@
-"""Tables of VB: the two of the paper, what was left out, categories, sensitivity; and families as cards.
+"""Tables of VB: those of the paper, what was left out, categories, sensitivity; and families as cards.
 
 The paper's tables print no n; here each table says over how many cells and families it is.
 """
@@ -6,229 +6,168 @@ The paper's tables print no n; here each table says over how many cells and fami
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 from math import inf
 from pathlib import Path
 
-from demur.core.records import ImageRef, Measure, Response
+from demur.core.records import Response
 from demur.core.uris import read_image
 from demur.reports.gallery import Card, Glyph, Row
 from demur.reports.gallery import Cell as Shown
 from demur.reports.gallery import Reply as ShownReply
 from demur.reports.tables import Cell, Column, Table
+from demur.suites.tables import number, table, with_n
 from demur.suites.vb.items import CELLS, WHAT_IT_TESTS, Category, Family, statistics
 from demur.suites.vb.measures import ALPHAS, WEIGHTS, Score, sensitivity
-from demur.suites.vb.replies import Parser, Reply, reply_of
+from demur.suites.vb.replies import PROBLEMS, Parser, Reply, reply_of
 
-_UNIT = {"percent": False, "decimals": 3}
+MODES = {
+    "paper": "the paper's tables were (replies without a confidence leave every denominator)",
+    "measured": "measured (an unreadable reply counts as wrong, one without a confidence leaves CAA and SelRank)",
+}
 
 
-def _value(score: Score, name: str) -> Measure:
-    return score.measures[name]
+def score_tables(scores: Sequence[Score]) -> list[Table]:
+    """All tables of some models."""
+    found = (
+        headline_table(scores), selective_table(scores), double_flip_table(scores), replies_table(scores),
+        reasons_table(scores), category_table(scores), abstain_table(scores), sensitivity_table(scores),
+        alpha_table(scores),
+    )  # fmt: skip
+    return [t for t in found if t is not None]
 
 
-def _ranked(value: float | None) -> float:
+def _rank_key(value: float | None) -> float:
     """A composite by which to rank: an undefined one comes last; 0 is a value."""
     return -inf if value is None else value
 
 
 def headline_table(scores: Sequence[Score]) -> Table:
     """Table 2: the composite and its components, best first."""
-    ordered = sorted(scores, key=lambda s: -_ranked(_value(s, "final").value))
+    names = ("final", "caa", "i_mefr", "t_mefr", "mefr", "selrank", "tom_acc")
     columns = (
-        Column("Model", align="left"),
-        Column("Final", interval=True, percent=False, decimals=3),
-        Column("CAA", percent=False, decimals=3),
-        Column("I_MEFR", percent=False, decimals=3),
-        Column("T_MEFR", percent=False, decimals=3),
-        Column("MEFR", percent=False, decimals=3),
-        Column("SelRank", percent=False, decimals=3),
-        Column("ToMAcc", interval=True, percent=False, decimals=3),
-        Column("n of ToM"),
-        Column("ABS"),
-        Column("n"),
-    )
-    rows = tuple(
-        (
-            s.model,
-            _value(s, "final"),
-            _value(s, "caa"),
-            _value(s, "i_mefr"),
-            _value(s, "t_mefr"),
-            _value(s, "mefr"),
-            _value(s, "selrank"),
-            _value(s, "tom_acc"),
-            _value(s, "tom_acc").n,
-            s.counts["abstained"],
-            _value(s, "caa").n,
-        )
-        for s in ordered
-    )
+        "<Model", number("Final", interval=True), number("CAA"), number("I_MEFR"), number("T_MEFR"), number("MEFR"),
+        number("SelRank"), number("ToMAcc", interval=True), "n of ToM", "ABS", "n",
+    )  # fmt: skip
+    rows = [
+        (s.model, *(s.measures[n] for n in names), s.measures["tom_acc"].n, s.counts["abstained"], s.measures["caa"].n)
+        for s in sorted(scores, key=lambda s: -_rank_key(s.measures["final"].value))
+    ]
+    undefined = any(s.measures[name].value is None for s in scores for name in WEIGHTS)
     notes = [
         "n: headline cells in CAA. Intervals: 95 %, bootstrap over families; Wilson's for ToMAcc (n of ToM cells).",
         "Final: .70 CAA + .15 MEFR + .10 SelRank + .05 ToMAcc"
-        + ("; weights renormalised where a component is undefined (–)" if _undefined(scores) else "")
-        + ".",
-        f"Scored as {_modes(scores)}; the parser is {' and '.join(sorted({s.parser for s in scores}))}.",
-    ]
+        + ("; weights renormalised where a component is undefined (–)" if undefined else "") + ".",
+        f"Scored as {' and '.join(MODES[m] for m in sorted({s.mode for s in scores}))}; the parser is "
+        f"{' and '.join(sorted({s.parser for s in scores}))}.",
+    ]  # fmt: skip
     for s in scores:
-        if away := s.counts["families_not_asked"]:
+        asked, not_asked = s.counts["families"], s.counts["families_not_asked"]
+        if not_asked:
+            notes.append(f"{s.model} was asked about {asked} of {asked + not_asked} strict families.")
+        lost = [title for name, title in (("mefr", "MEFR"), ("selrank", "SelRank")) if s.measures[name].value is None]
+        if lost and s.measures["final"].value is not None:
             notes.append(
-                f"{s.model} was asked about {s.counts['families']} of {s.counts['families'] + away} strict families."
+                f"{s.model}: {' and '.join(lost)} undefined, so its Final has fewer components: do not compare it."
             )
-        lost = [name for name in ("mefr", "selrank") if _value(s, name).value is None]
-        if lost and _value(s, "final").value is not None:
-            names = " and ".join({"mefr": "MEFR", "selrank": "SelRank"}[name] for name in lost)
-            notes.append(f"{s.model}: {names} undefined, so its Final is of fewer components: not to be compared.")
-    return Table("vb-headline", "Headline results on the strict families.", columns, rows, notes=tuple(notes))
-
-
-def _undefined(scores: Sequence[Score]) -> bool:
-    return any(s.measures[name].value is None for s in scores for name in WEIGHTS)
-
-
-def _modes(scores: Sequence[Score]) -> str:
-    says = {
-        "paper": "the paper's tables were (replies without a confidence leave every denominator)",
-        "measured": "measured (an unreadable reply counts as wrong, one without a confidence leaves CAA and SelRank)",
-    }
-    return " and ".join(says[m] for m in sorted({s.mode for s in scores}))
+    return table("vb-headline", "Headline results on the strict families.", columns, rows, *notes)
 
 
 def selective_table(scores: Sequence[Score]) -> Table:
     """Table 3: what was answered, how confidence ranks it, and both denominators of MEFR."""
     columns = (
-        Column("Model", align="left"),
-        Column("Answered"),
-        Column("Cov (%)"),
-        Column("AnsAcc", percent=False, decimals=3),
-        Column("raw", "SelRank", percent=False, decimals=3),
-        Column("least", "SelRank", percent=False, decimals=3),
-        Column("most", "SelRank", percent=False, decimals=3),
-        Column("d", "MEFR"),
-        Column("d of I", "MEFR"),
-        Column("d of T", "MEFR"),
-    )
-    rows: tuple[tuple[Cell, ...], ...] = tuple(
+        "<Model", "Answered", "Cov (%)", number("AnsAcc"), number("raw", "SelRank"), number("least", "SelRank"),
+        number("most", "SelRank"), Column("d", "MEFR"), Column("d of I", "MEFR"), Column("d of T", "MEFR"),
+    )  # fmt: skip
+    rows = [
         (
-            s.model,
-            s.counts["answered"],
-            _value(s, "coverage"),
-            _value(s, "answered_accuracy"),
-            _value(s, "selrank_raw"),
-            s.selrank_bounds[0] if s.selrank_bounds else None,
-            s.selrank_bounds[1] if s.selrank_bounds else None,
-            s.counts["base_right"],
-            _value(s, "i_mefr").n,
-            _value(s, "t_mefr").n,
+            s.model, s.counts["answered"], s.measures["coverage"], s.measures["answered_accuracy"],
+            s.measures["selrank_raw"], *(s.selrank_bounds or (None, None)), s.counts["base_right"],
+            s.measures["i_mefr"].n, s.measures["t_mefr"].n,
         )
         for s in scores
-    )
+    ]  # fmt: skip
     over = "all headline cells" if all(s.mode == "paper" for s in scores) else "headline cells with a reply"
-    notes = (
-        f"Cov: answered over {over}. least, most: what SelRank is for the worst and best order of equal confidences.",
+    return table(
+        "vb-selective", "Selective prediction, and the denominators of MEFR.", columns, rows,
+        f"Cov: answered over {over}. least, most: SelRank for the worst and the best order of equal confidences.",
         "d: families with BASE right; d of I, d of T: those of them whose flipped cell has a reply that counts.",
-    )
-    return Table("vb-selective", "Selective prediction, and the denominators of MEFR.", columns, rows, notes=notes)
+    )  # fmt: skip
 
 
 def double_flip_table(scores: Sequence[Score]) -> Table:
     """DFAcc by both definitions, with n."""
-    columns = (
-        Column("Model", align="left"),
-        Column("DFAcc (%)", "all families", interval=True),
-        Column("n", "all families"),
-        Column("DFAcc (%)", "BASE right", interval=True),
-        Column("n", "BASE right"),
-    )
-    rows = tuple(
-        (
-            s.model,
-            _value(s, "df_acc"),
-            _value(s, "df_acc").n,
-            _value(s, "df_acc_given_base"),
-            _value(s, "df_acc_given_base").n,
-        )
-        for s in scores
-    )
-    notes = (
+    columns = ["<Model"] + [
+        column
+        for group in ("all families", "BASE right")
+        for column in (Column("DFAcc (%)", group, interval=True), Column("n", group))
+    ]
+    rows = [(s.model, *with_n(s.measures[name] for name in ("df_acc", "df_acc_given_base"))) for s in scores]
+    return table(
+        "vb-double-flip", "Accuracy where both edits are made.", columns, rows,
         "A diagnostic, in no other figure. The paper takes all families, its released code those with BASE right.",
-    )
-    return Table("vb-double-flip", "Accuracy where both edits are made.", columns, rows, notes=notes)
+    )  # fmt: skip
 
 
 def replies_table(scores: Sequence[Score]) -> Table:
-    """What could not be used of the replies, by kind."""
-    kinds = ("not_asked", "no_output", "unparsable", "invalid_label", "no_confidence")
-    columns = (
-        Column("Model", align="left"),
-        Column("Cells", align="left"),
-        Column("n"),
-        *(Column(k.replace("_", " ")) for k in kinds),
-    )
-    rows: list[tuple[Cell, ...]] = []
+    """Replies that could not be used, by kind."""
+    kinds = [p.replace(" ", "_") for p in PROBLEMS]
+    rows: list[Sequence[Cell]] = []
     for s in scores:
         rows.append((s.model, "headline", s.counts["headline"], *(s.counts[k] for k in kinds)))
         rows.append(("", "all four", 4 * s.counts["families"], *(s.counts[f"all_{k}"] for k in kinds)))
-    notes = (
+    return table(
+        "vb-replies", "Replies that could not be used whole (strict families).", ("<Model", "<Cells", "n", *PROBLEMS),
+        rows,
         "not asked: there is no output for the cell. no output: the call failed. unparsable: no label. "
-        "invalid label: none of the three. "
-        "no confidence: true or false without a number from 0 to 1.",
-    )
-    return Table(
-        "vb-replies", "Replies that could not be used whole (strict families).", columns, tuple(rows), notes=notes
-    )
+        "invalid label: none of the three. no confidence: true or false without a number from 0 to 1.",
+    )  # fmt: skip
 
 
 def reasons_table(scores: Sequence[Score]) -> Table:
     """Reason codes that break the rules of the prompt."""
-    columns = (Column("Model", align="left"), Column("kept"), Column("broken"), Column("most often", align="left"))
-    rows: list[tuple[Cell, ...]] = []
+    rows: list[Sequence[Cell]] = []
     for s in scores:
         broken = {k: v for k, v in s.reason_rules.items() if k}
         worst = max(broken, key=lambda k: (broken[k], k)) if broken else ""
-        kept = s.reason_rules.get("", 0)
-        rows.append((s.model, kept, sum(broken.values()), f"{worst} ({broken[worst]})" if worst else ""))
-    notes = ("Of replies with a label: VISIBLY_TRUE takes NONE, ABSTAIN one limiting factor, VISIBLY_FALSE either.",)
-    return Table("vb-reasons", "Reason codes and the rules for them.", columns, tuple(rows), notes=notes)
+        often = f"{worst} ({broken[worst]})" if worst else ""
+        rows.append((s.model, s.reason_rules.get("", 0), sum(broken.values()), often))
+    return table(
+        "vb-reasons", "Reason codes and the rules for them.", ("<Model", "kept", "broken", "<most often"), rows,
+        "Of replies with a label: VISIBLY_TRUE takes NONE, ABSTAIN one limiting factor, VISIBLY_FALSE either.",
+    )  # fmt: skip
 
 
 def category_table(scores: Sequence[Score]) -> Table:
     """Accuracy on headline cells by category, with its n."""
-    present = [c for c in Category if any(c.value in s.categories for s in scores)]
-    columns = [Column("Model", align="left")]
+    present = [c.value for c in Category if any(c.value in s.categories for s in scores)]
+    columns: list[str | Column] = ["<Model"]
     for category in present:
-        name = category.value.replace("_", " ").capitalize()
+        name = category.replace("_", " ").capitalize()
         columns += [Column("right (%)", name), Column("n", name)]
-    rows: list[tuple[Cell, ...]] = []
+    rows = []
     for s in scores:
         line: list[Cell] = [s.model]
         for category in present:
-            right, n, _ = s.categories.get(category.value, (0, 0, 0))
+            right, n, _ = s.categories.get(category, (0, 0, 0))
             line += [100 * right / n if n else None, n]
-        rows.append(tuple(line))
-    notes = ("ABSTAIN counts as not right.",)
-    return Table("vb-categories", "Headline accuracy by visibility factor.", tuple(columns), tuple(rows), notes=notes)
+        rows.append(line)
+    return table(
+        "vb-categories", "Headline accuracy by visibility factor.", columns, rows, "ABSTAIN counts as not right."
+    )
 
 
 def abstain_table(scores: Sequence[Score]) -> Table | None:
     """Families with an ABSTAIN gold label; None when there are none."""
     if not any(s.abstain["cells"] for s in scores):
         return None
-    columns = (
-        Column("Model", align="left"),
-        Column("cells"),
-        Column("right"),
-        Column("gold ABSTAIN"),
-        Column("of them abstained"),
-        Column("abstained in all"),
-        Column("no output"),
-    )
-    rows = tuple(
-        (s.model, a["cells"], a["right"], a["abstain_gold"], a["abstain_right"], a["abstained"], a["no_output"])
-        for s in scores
-        for a in [s.abstain]
-    )
-    return Table("vb-abstain", "Families with an ABSTAIN gold label: in no headline figure.", columns, rows)
+    columns = {
+        "cells": "cells", "right": "right", "gold ABSTAIN": "abstain_gold", "of them abstained": "abstain_right",
+        "abstained in all": "abstained", "no output": "no_output",
+    }  # fmt: skip
+    rows = [(s.model, *(s.abstain[name] for name in columns.values())) for s in scores]
+    caption = "Families with an ABSTAIN gold label: in no headline figure."
+    return table("vb-abstain", caption, ("<Model", *columns), rows)
 
 
 def sensitivity_table(scores: Sequence[Score]) -> Table | None:
@@ -237,75 +176,56 @@ def sensitivity_table(scores: Sequence[Score]) -> Table | None:
         return None
     parts = {s.model: {k: s.measures[k].value for k in WEIGHTS} for s in scores}
     free, led = sensitivity(parts), sensitivity(parts, least_caa=0.5)
-    columns = (
-        Column("Model", align="left"),
-        Column("first (%)", "any weights"),
-        Column("best rank", "any weights"),
-        Column("worst rank", "any weights"),
-        Column("first (%)", "CAA at least half"),
-        Column("best rank", "CAA at least half"),
-        Column("worst rank", "CAA at least half"),
-    )
-    rows: tuple[tuple[Cell, ...], ...] = tuple(
-        (
-            s.model,
-            100 * free.first[s.model],
-            *free.ranks.get(s.model, (None, None)),
-            100 * led.first[s.model],
-            *led.ranks.get(s.model, (None, None)),
-        )
-        for s in scores
-    )
+    groups = {"any weights": free, "CAA at least half": led}
+    titles = ("first (%)", "best rank", "worst rank")
+    rows = []
+    for s in scores:
+        line: list[Cell] = [s.model]
+        for found in groups.values():
+            line += [100 * found.first[s.model], *found.ranks.get(s.model, (None, None))]
+        rows.append(line)
     pairs = len(scores) * (len(scores) - 1) // 2
-    notes = (
+    return table(
+        "vb-sensitivity", "The ranking under other weights.",
+        ("<Model", *(Column(title, group) for group in groups for title in titles)), rows,
         f"{free.settings} weightings on a grid of 0.1 ({led.settings} give CAA at least half): the order of "
-        f"{len(free.swaps)} of {pairs} pairs of models depends on them "
-        f"({len(led.swaps)} with CAA at least half).",
-    )
-    return Table("vb-sensitivity", "The ranking under other weights.", columns, rows, notes=notes)
+        f"{len(free.swaps)} of {pairs} pairs of models depends on them ({len(led.swaps)} with CAA at least half).",
+    )  # fmt: skip
 
 
 def alpha_table(scores: Sequence[Score]) -> Table | None:
     """How the composite and the ranking depend on the credit of an abstention; None for one model."""
     if len(scores) < 2:
         return None
-    columns = [Column("Model", align="left")]
+    columns: list[str | Column] = ["<Model"]
     for alpha in ALPHAS:
-        columns += [Column("Final", f"alpha {alpha:g}", percent=False, decimals=3), Column("rank", f"alpha {alpha:g}")]
-    rows: list[tuple[Cell, ...]] = []
+        columns += [number("Final", f"alpha {alpha:g}"), Column("rank", f"alpha {alpha:g}")]
+    rows = []
     for s in scores:
         line: list[Cell] = [s.model]
         for alpha in ALPHAS:
             value = s.by_alpha[alpha]
-            better = sum(_ranked(other.by_alpha[alpha]) > value for other in scores) if value is not None else None
+            better = sum(_rank_key(other.by_alpha[alpha]) > value for other in scores) if value is not None else None
             line += [value, None if better is None else better + 1]
-        rows.append(tuple(line))
-    notes = ("alpha: credit of an abstention in CAA; the paper takes 0.25.",)
-    return Table(
-        "vb-alpha", "The ranking under other credits for an abstention.", tuple(columns), tuple(rows), notes=notes
-    )
+        rows.append(line)
+    return table(
+        "vb-alpha", "The ranking under other credits for an abstention.", columns, rows,
+        "alpha: credit of an abstention in CAA; the paper takes 0.25.",
+    )  # fmt: skip
 
 
 def statistics_table(families: Sequence[Family]) -> Table:
     """Table 1: families by category."""
-    columns = (
-        Column("Category", align="left"),
-        Column("What it tests", align="left"),
-        Column("Families"),
-        Column("strict"),
-        Column("base photos"),
-    )
-    rows: list[tuple[Cell, ...]] = [
-        (c.value, WHAT_IT_TESTS[c], row["families"], row["strict"], row["photos"])
-        for c, row in statistics(families).items()
-    ]
-    total = [sum(int(str(r[i])) for r in rows) for i in (2, 3, 4)]
+    found = statistics(families)
+    rows: list[Sequence[Cell]] = [(c.value, WHAT_IT_TESTS[c], *row.values()) for c, row in found.items()]
+    total = [sum(row[name] for row in found.values()) for name in ("families", "strict", "photos")]
     rows.append(("Total", "", *total))
     strict = total[1]
-    notes = (f"{strict} strict families make {3 * strict} headline cells and {strict} diagnostic ones.",)
-    return Table(
-        "vb-families", "Families by visibility factor.", columns, tuple(rows), rules=frozenset({8}), notes=notes
-    )
+    return table(
+        "vb-families", "Families by visibility factor.",
+        ("<Category", "<What it tests", "Families", "strict", "base photos"), rows,
+        f"{strict} strict families make {3 * strict} headline cells and {strict} diagnostic ones.", rules={8},
+    )  # fmt: skip
 
 
 # --- cards ------------------------------------------------------------------------------------------
@@ -315,10 +235,6 @@ def cards(
     families: Sequence[Family], root: Path, outputs: Mapping[str, Mapping[str, Response]], parser: Parser
 ) -> Iterator[Card]:
     """One card a family: a row a photo, its two cells side by side."""
-
-    def read(ref: ImageRef) -> bytes:
-        return read_image(ref, root)
-
     for family in families:
         rows = []
         for photo, (first, second), name in (
@@ -328,16 +244,13 @@ def cards(
             cells = []
             for place in (first, second):
                 cell, gold = CELLS[place], family.gold[place]
-                said = []
-                for model, answers in outputs.items():
-                    id = family.cell_id(cell)
-                    if id in answers:
-                        reply = reply_of(answers[id], parser)
-                        said.append(ShownReply(model, _glyph(reply, gold.value), _words(reply)))
-                cells.append(Shown(cell.value, family.question(cell), f"gold: {gold.value}", tuple(said)))
+                answers = {m: of[family.cell_id(cell)] for m, of in outputs.items() if family.cell_id(cell) in of}
+                replies = {model: reply_of(answer, parser) for model, answer in answers.items()}
+                shown = tuple(ShownReply(m, _glyph(r, gold.value), _words(r)) for m, r in replies.items())
+                cells.append(Shown(cell.value, family.question(cell), f"gold: {gold.value}", shown))
             rows.append(Row(photo, name, tuple(cells)))
         tags = (family.category.value, "strict" if family.strict else "with ABSTAIN: not in the headline")
-        yield Card(family.id, tags, tuple(rows), read)
+        yield Card(family.id, tags, tuple(rows), partial(read_image, root=root))
 
 
 def _glyph(reply: Reply, gold: str) -> Glyph:

@@ -1,8 +1,9 @@
-"""The 22 transformations, one file each: a question and its images in, the same without its answer out.
+"""The 22 transformations: a question and its images in, the same without its answer out.
 
-Each file has ``NEEDS`` (what must be there), ``CHANGES`` (``image`` or ``question``) and ``apply(given) -> Made``.
-Equal seeds give equal bytes. What a transformation guarantees is measured on its result and filed in `Made.measured`.
-Where it cannot do that to this item it raises `Infeasible`, and the build takes the next in its ranking.
+Each has a file with ``NEEDS`` (what an item must have), ``CHANGES`` (``image`` or ``question``) and
+``apply(given) -> Made``; the six that a model writes are in `rewriting`. Equal seeds give equal bytes. What a
+transformation guarantees is measured on its result, in `Made.measured`. Where it cannot do that to an item it raises
+`Infeasible`, and the build takes the next in its ranking.
 """
 
 from __future__ import annotations
@@ -21,12 +22,12 @@ if TYPE_CHECKING:
     from PIL.Image import Image
 
 Need = Literal["image", "pages", "page", "numbers", "table", "dates", "units", "model", "answer", "others"]
-"""image: a picture. page, pages: one evidence page, or two. numbers, table: read off a page. dates, units: named.
-model: whoever rewrites. answer: the right one. others: other questions of the set."""
+"""image: a picture. page, pages: one evidence page, or two. numbers, table: legible on a page. dates, units: named.
+model: that rewrites. answer: the right one. others: other questions of the set."""
 
 
 class Infeasible(DataError):
-    """This transformation cannot be done to this item; says why."""
+    """This transformation cannot change this item; the message says why."""
 
 
 class Word(NamedTuple):
@@ -38,19 +39,19 @@ class Word(NamedTuple):
 
 @dataclass
 class Given:
-    """What a transformation is given.
+    """The input of a transformation.
 
     Attributes:
-        question: as it stands.
+        question: its words.
         images: RGB.
-        answers: what is right.
-        seed: of whatever is drawn.
+        answers: the right answer.
+        seed: of random choices.
         strength: 1 as in the paper; retries raise it.
-        words: reads the words off an image.
-        rewrite: asks a model for another question, by the name of a prompt; None where no model is given.
+        words: reads the words of an image.
+        rewrite: asks a model for another question, by the name of a prompt; None without a model.
         others: (question, answer) of other items, to borrow from.
-        limit: longest a rewritten question may be, over its length.
-        similar: cosine of two questions' embeddings; None where their words are compared.
+        limit: greatest length of a rewritten question, over the length of the question.
+        similar: cosine of two questions' embeddings; None to compare their words.
     """
 
     question: str
@@ -73,10 +74,14 @@ class Given:
         """The right answer's forms; of a choice its text."""
         return accepted(self.answers)
 
-    def told(self, image: Image) -> list[Word]:
-        """Words of an image that are words of the right answer."""
+    def in_answer(self, word: Word) -> bool:
+        """Whether a word is a word of the right answer."""
         answer = {part.casefold() for form in self.accepted for part in form.split()}
-        return [w for w in self.words(image) if w.text.strip(".,:;()").casefold() in answer]
+        return word.text.strip(".,:;()").casefold() in answer
+
+    def answer_words(self, image: Image) -> list[Word]:
+        """Words of an image that are words of the right answer."""
+        return [w for w in self.words(image) if self.in_answer(w)]
 
 
 def accepted(answers: AnswerSpec) -> tuple[str, ...]:
@@ -88,7 +93,7 @@ def accepted(answers: AnswerSpec) -> tuple[str, ...]:
 
 
 class Made(NamedTuple):
-    """What a transformation made: question and images, and what was measured on them."""
+    """The result of a transformation: question, images, and measurements on them."""
 
     question: str
     images: tuple[Image, ...]
@@ -96,7 +101,7 @@ class Made(NamedTuple):
 
 
 class Transform(Protocol):
-    """A module of this folder."""
+    """A module of this folder, or one of `rewriting.REWRITES`."""
 
     NEEDS: frozenset[Need]
     CHANGES: Literal["image", "question"]
@@ -110,9 +115,10 @@ def transform(name: str) -> Transform:
     """The transformation of a name.
 
     Raises:
-        UnknownPart: there is none; lists those that exist.
+        UnknownPart: there is none; the error lists those that exist.
     """
     if name not in CATALOGUE and name not in OPTIONAL:
         raise UnknownPart("transformation", name, (*CATALOGUE, *OPTIONAL), hint="see docs/suites.md")
-    found: Any = import_module(f"{__name__}.{name.replace('-', '_')}")
+    rewrites: dict[str, Transform] = import_module(f"{__name__}.rewriting").REWRITES
+    found: Any = rewrites.get(name) or import_module(f"{__name__}.{name.replace('-', '_')}")
     return found  # type: ignore[no-any-return]

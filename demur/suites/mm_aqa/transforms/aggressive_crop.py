@@ -27,7 +27,7 @@ def apply(given: Given) -> Made:
             "left": (0, 0, round(w * share), h), "top": (0, 0, w, round(h * share)),
             "right": (w - round(w * share), 0, w, h), "bottom": (0, h - round(h * share), w, h),
         }  # fmt: skip
-        where = [word.box for word in given.told(image)]
+        where = [word.box for word in given.answer_words(image)]
 
         def lost(edge: str, halves: dict[str, Box] = halves, where: list[Box] = where) -> int:
             x0, y0, x1, y1 = halves[edge]

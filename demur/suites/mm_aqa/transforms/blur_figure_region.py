@@ -1,7 +1,7 @@
 """D2: heavy blur over the figure of an evidence page; over the whole page where no figure is found.
 
-A figure is the largest region of ink or colour that is no text: what remains when words that can be read are painted
-over and marks near one another are joined. Words of the right answer that stand outside of it are erased.
+A figure is the largest region of ink or colour that is no text: what remains when legible words are painted over and
+marks near one another are joined. Words of the right answer outside of it are erased.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from demur.suites.mm_aqa.transforms import Given, Made, Need, Word
-from demur.suites.mm_aqa.transforms.drawing import Box, blurred, erased, padded, sharpness, within
+from demur.suites.mm_aqa.transforms.drawing import Box, blurred, erased, padded, radius_for, sharpness_left, within
 
 if TYPE_CHECKING:
     from PIL.Image import Image
@@ -39,10 +39,10 @@ def figure(image: Image, words: list[Word]) -> Box | None:
 
 def apply(given: Given) -> Made:
     """Each page with its figure, or all of it, out of focus."""
-    made, where, left, told = [], [], 0.0, 0
+    made, where, left, count = [], [], 0.0, 0
     for image in given.images:
         box = figure(image, given.words(image))
-        radius = RADIUS * given.strength * max(1.0, max(image.size) / 768)
+        radius = radius_for(image, RADIUS, given.strength)
         soft = blurred(image, radius)
         if box is None:
             page, box = soft, (0, 0, *image.size)
@@ -52,9 +52,9 @@ def apply(given: Given) -> Made:
             page = image.copy()
             page.paste(soft.crop(box), box[:2])
             where.append("figure")
-        left = max(left, sharpness(page.crop(box)) / max(sharpness(image.crop(box)), 1e-9))
-        outside = [w for w in given.told(image) if not within(w.box, box)]
-        told += len(outside)
+        left = max(left, sharpness_left(image.crop(box), page.crop(box)))
+        outside = [w for w in given.answer_words(image) if not within(w.box, box)]
+        count += len(outside)
         made.append(erased(page, outside))
-    measured = {"region": where, "sharpness_left": left, "answer_words_erased": told}
+    measured = {"region": where, "sharpness_left": left, "answer_words_erased": count}
     return Made(given.question, tuple(made), measured)

@@ -16,11 +16,10 @@ WORDS = 0.2
 
 def apply(given: Given) -> Made:
     """Each page with other numbers."""
-    answer = {part.casefold() for form in given.accepted for part in form.split()}
     made, changes, wiped = [], [], 0
     for image, words in zip(given.images, read_pages(given), strict=True):
         numbers, others = split(words)
-        told = [w for w in others if w.text.strip(".,:;()").casefold() in answer]
+        told = [w for w in others if given.in_answer(w)]
         page = erased(image, [*told, *drawn(others, min(1.0, WORDS * given.strength), given.random)])
         for word in numbers:
             page = covered(page, [padded(word.box, 1, image.size)], background(image, word.box))

@@ -1,4 +1,4 @@
-"""What several transformations draw with: covering, blurring, and how much of an image was changed."""
+"""Drawing for several transformations: covering, blurring, writing, and the share of an image that changed."""
 
 from __future__ import annotations
 
@@ -61,10 +61,20 @@ def blurred(image: Image, radius: float) -> Image:
     return image.filter(ImageFilter.GaussianBlur(radius))
 
 
-def sharpness(image: Image) -> float:
-    """Root mean square of what neighbouring grey pixels differ by: near 0 where nothing can be made out.
+def radius_for(image: Image, radius: float, strength: float) -> float:
+    """A radius given for a picture 768 pixels long; larger pictures get as much blur as they look."""
+    return radius * strength * max(1.0, max(image.size) / 768)
 
-    The square, since a blurred edge is as high as a sharp one, only wider: on a flag the plain mean stays as it was.
+
+def sharpness_left(before: Image, after: Image) -> float:
+    """The share of its sharpness that an image keeps."""
+    return sharpness(after) / max(sharpness(before), 1e-9)
+
+
+def sharpness(image: Image) -> float:
+    """Root mean square of the difference of neighbouring grey pixels: near 0 where nothing can be made out.
+
+    The square, because a blurred edge is as high as a sharp one, only wider: on a flag the plain mean does not change.
     """
     grey = np.asarray(image.convert("L"), dtype=np.float32)
     return float((np.square(np.diff(grey, axis=0)).mean() + np.square(np.diff(grey, axis=1)).mean()) ** 0.5)

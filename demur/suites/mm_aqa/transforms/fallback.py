@@ -1,4 +1,4 @@
-"""The end of the fallback chain for documents: what can be done to any page (appendix E).
+"""The end of the fallback chain for documents: two changes that fit any page (appendix E).
 
 (a) Gaussian blur of radius 25 over all pages; (b) dense masks over what is on them, at least 80 % covered.
 """
@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from demur.suites.mm_aqa.transforms import Given, Made
-from demur.suites.mm_aqa.transforms.drawing import blurred, coverage, covered, padded, sharpness
+from demur.suites.mm_aqa.transforms.drawing import blurred, coverage, covered, padded, radius_for, sharpness_left
 from demur.suites.mm_aqa.transforms.multi_mask import rectangles
 
 RADIUS, LEAST = 25, 0.80
@@ -14,8 +14,8 @@ RADIUS, LEAST = 25, 0.80
 
 def blur(given: Given) -> Made:
     """(a)."""
-    made = tuple(blurred(i, RADIUS * given.strength * max(1.0, max(i.size) / 768)) for i in given.images)
-    left = max(sharpness(a) / max(sharpness(b), 1e-9) for a, b in zip(made, given.images, strict=True))
+    made = tuple(blurred(i, radius_for(i, RADIUS, given.strength)) for i in given.images)
+    left = max(map(sharpness_left, given.images, made))
     return Made(given.question, made, {"fallback": "page blur", "sharpness_left": left})
 
 

@@ -20,7 +20,7 @@ def apply(given: Given) -> Made:
     n = len(given.images)
     if n < 2:
         raise Infeasible("there is one evidence page: half of it cannot be hidden")
-    tells = [given.told(image) for image in given.images]
+    tells = [given.answer_words(image) for image in given.images]
     order = sorted(range(n), key=lambda p: (-len(tells[p]), given.random.random()))
     hidden = set(order[: n // 2])
     made, halves, told = [], {}, 0

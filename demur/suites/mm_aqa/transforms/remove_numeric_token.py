@@ -18,12 +18,11 @@ NUMBERS, WORDS = 0.95, 0.60
 
 def apply(given: Given) -> Made:
     """Each page without its numbers."""
-    answer = {part.casefold() for form in given.accepted for part in form.split()}
     words_share = min(1.0, WORDS * given.strength)
     made, gone, all_numbers, lost, all_words = [], 0, 0, 0, 0
     for image, words in zip(given.images, read_pages(given), strict=True):
         numbers, others = split(words)
-        told = [w for w in words if w.text.strip(".,:;()").casefold() in answer]
+        told = [w for w in words if given.in_answer(w)]
         least = math.ceil(NUMBERS * len(numbers))
         away = {
             *told,

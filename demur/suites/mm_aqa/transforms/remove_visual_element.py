@@ -32,7 +32,7 @@ def apply(given: Given) -> Made:
             x = round(given.random.gauss(float(xs.mean()), SPREAD * w)) - a // 2
             y = round(given.random.gauss(float(ys.mean()), SPREAD * h)) - b // 2
             boxes.append(padded((x, y, x + a, y + b), 0, image.size))
-        words = [word.box for word in given.told(image)]
+        words = [word.box for word in given.answer_words(image)]
         told += len(words)
         share = min(share, coverage(image.size, boxes))
         made.append(covered(image, [*boxes, *(padded(b, 3, image.size) for b in words)]))

@@ -1,17 +1,17 @@
-"""What the transformations of questions share: one call to whoever rewrites, and three gates on what comes back.
+"""Rewriting a question: one call to a model, and three gates on its reply; M8 to M13 are no more than that.
 
-length      at most 120 % of the question (of a note that is appended, of what the note may add)
-meaning     the sentence embeddings of both lie apart; without an encoder (`demur.suites.mm_aqa.build`), their words do
-grammar     one question or request: by rules, since a parser is no dependency of ours
+length      at most 120 % of the question (an appended note has a limit of its own)
+meaning     the sentence embeddings of both differ; without an encoder (`demur.suites.mm_aqa.build`), their words do
+grammar     one question or request, by rules: a parser is no dependency of demur
 """
 
 from __future__ import annotations
 
 import re
 from itertools import pairwise
-from typing import NamedTuple
+from typing import ClassVar, Literal, NamedTuple
 
-from demur.suites.mm_aqa.transforms import Given, Infeasible, Made
+from demur.suites.mm_aqa.transforms import Given, Infeasible, Made, Need
 
 LEAST_DISTANCE = 0.05
 """1 - cosine of sentence embeddings, or of bags of words."""
@@ -27,7 +27,7 @@ _LEFTOVER = re.compile(r"\$\w|\{\w+\}|^\s*(?:here is|sure|rewritten|question:|ou
 
 
 class Gates(NamedTuple):
-    """What the three gates measured, and which refused; "" when all let it pass."""
+    """Measurements of the three gates, and the refusal; "" when the question passes all."""
 
     length: float
     distance: float
@@ -35,12 +35,12 @@ class Gates(NamedTuple):
 
 
 def gates(before: str, after: str, limit: float, similar: float | None = None) -> Gates:
-    """The gates' word on a rewritten question.
+    """Check a rewritten question.
 
     Args:
         before: the question.
-        after: what became of it.
-        limit: how long it may be, over the question's length.
+        after: the rewritten one.
+        limit: its greatest length, over the question's length.
         similar: cosine of their embeddings; None without an encoder.
 
     >>> gates("What is it?", "What is it?", 1.2).refused
@@ -92,11 +92,37 @@ def rewritten(given: Given, prompt: str) -> Made:
     if given.rewrite is None:
         raise Infeasible("needs a model that rewrites")
     reply = given.rewrite(prompt, {"question": given.question, "answer": given.answers.shown})
-    after = re.sub(r"^\W*(?:rewritten )?question\W*:\s*", "", reply.strip(), flags=re.IGNORECASE).strip(
-        '"\u201c\u201d \n'
-    )
+    after = re.sub(r"^\W*(?:rewritten )?question\W*:\s*", "", reply.strip(), flags=re.IGNORECASE)
+    after = after.strip('"\u201c\u201d \n')
     near = None if given.similar is None or not after else given.similar(given.question, after)
     found = gates(given.question, after, given.limit, near)
     if found.refused:
         raise Infeasible(f"the rewritten question did not pass: {found.refused}")
     return Made(after, given.images, {"length": round(found.length, 3), "distance": round(found.distance, 3)})
+
+
+class Rewrite:
+    """A transformation that is one rewriting by a model, past the gates."""
+
+    NEEDS: ClassVar[frozenset[Need]] = frozenset({"model"})
+    CHANGES: ClassVar[Literal["question"]] = "question"
+
+    def __init__(self, name: str) -> None:
+        self._prompt = f"rewrite-{name}.v1.md"
+
+    def apply(self, given: Given) -> Made:
+        """The question, rewritten."""
+        return rewritten(given, self._prompt)
+
+
+REWRITES = {
+    name: Rewrite(name)
+    for name in (
+        "missing-context",  # M8: it needs something to compare with that the picture does not hold
+        "impossible-visual-task",  # M9: it asks for a measure, a hidden property or a detail finer than the pixels
+        "nonexistent-reference",  # M10: it is about a particular thing that is not in the picture
+        "multiple-correct-answers",  # M11: it allows two conventions, so that several answers are right
+        "ambiguous-reference",  # M12: it points to made-up parts that the picture does not single out
+        "contradictory-premise",  # M13: a premise is added that contradicts what is given
+    )
+}

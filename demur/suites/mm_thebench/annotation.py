@@ -1,14 +1,14 @@
-"""How items get their steps and rubrics: a model drafts, people review in the labelling page, a second look samples.
+"""How items get their steps and rubrics: a model drafts, people review in the labelling page, an audit samples.
 
-    draft      a model that is shown the pictures writes steps and rubric; or, of an item whose steps people wrote or
-               mended, the rubric alone. Nobody has reviewed what it wrote
-    review     each draft in the page of `demur annotate`: sound, unsound (a note says what to mend), too complex
-    take       reviews back into the items: sound ones are reviewed, unsound ones stay drafts, with the note
-    quality    an auditor looks at a tenth of each annotator's: below 10 % unqualified the sampled mistakes are mended
-               and the rest accepted, up to 30 % the annotator revises all and is sampled again, above it all is
-               thrown away
+    draft      a model that sees the pictures writes steps and rubric; of an item whose steps people wrote or corrected
+               it writes the rubric. Nobody has reviewed its text
+    review     each draft in the page of `demur annotate`: sound, unsound (a note says what to correct), too complex
+    take       the reviews into the items: sound ones are reviewed, unsound ones stay drafts, with the note
+    quality    an auditor checks a tenth of each annotator's items: below 10 % unqualified the mistakes found are
+               corrected and the rest accepted; up to 30 % the annotator revises all and is sampled again; above, all
+               are labelled anew
 
-"Too complex" may be said after five minutes with an item; sooner it is told.
+An annotator may call an item too complex after five minutes; earlier calls are reported.
 """
 
 from __future__ import annotations
@@ -23,11 +23,12 @@ from pydantic import ValidationError
 
 from demur.core.errors import UsageError
 from demur.core.stats import wilson
-from demur.core.store import digest, seed_of, storage_errors, why_invalid, write_atomic
-from demur.corpora.formats import inside
+from demur.core.store import digest, seed_of, why_invalid, write_atomic
+from demur.core.uris import read_image
 from demur.judge.annotation.task import CANNOT, Label, Task, annotators, journal, last_labels, read_task, write_task
 from demur.judge.annotation.task import Item as Shown
 from demur.models.run import run_sync
+from demur.suites.files import copy_images
 from demur.suites.mm_thebench.items import SUBCATEGORIES, Item, ItemLine, plain_names, write
 from demur.suites.mm_thebench.judging import ChainJudge, all_of, right
 
@@ -54,26 +55,26 @@ class Drafted(NamedTuple):
 
 
 def draft(judge: ChainJudge, items: Sequence[Item], progress: Callable[[int], None] = lambda n: None) -> Drafted:
-    """Let a model write the steps and rubric that items lack; a reply that makes no valid item is told."""
+    """Let a model write the steps and rubric that items lack; ``failed`` holds the replies that make no valid item."""
     kinds = "\n".join(f"{d.value}: {', '.join(subs)}" for d, subs in SUBCATEGORIES.items())
     failed: dict[str, str] = {}
 
     async def one(item: Item) -> ItemLine:
-        bare = ItemLine(**{k: v for k, v in dict(item).items() if k != "pictures"})
+        bare = item.line
         if item.steps and item.rubric:
             return bare
         notes: set[str] = set()
         stand = "\n".join(f"{s.id}. ({', '.join(s.types)}) {s.content}" for s in item.steps)
-        told = await judge.told(
+        reply = await judge.reply(
             "draft-rubric" if item.steps else "draft", item.id, 2048, notes, pictures=item.pictures,
             question=item.question, answer=right(item), kinds=kinds, steps=stand,
         )  # fmt: skip
-        if not isinstance(told, dict):
+        if not isinstance(reply, dict):
             called = not any("failed" in note for note in notes)
             failed[item.id] = "the model's reply is no JSON object" if called else "the call to the model failed"
             return bare
         try:
-            wrote = {name: told.get(name) for name in (("rubric",) if item.steps else ("steps", "rubric"))}
+            wrote = {name: reply.get(name) for name in (("rubric",) if item.steps else ("steps", "rubric"))}
             made = {**bare.model_dump(), **wrote, "reviewed_by": ""}
             return ItemLine.model_validate(plain_names(made, Counter()))
         except (ValidationError, TypeError, AttributeError) as error:
@@ -84,10 +85,9 @@ def draft(judge: ChainJudge, items: Sequence[Item], progress: Callable[[int], No
     return Drafted(tuple(found), failed)
 
 
-def put(out: Path, items: Sequence[ItemLine], root: Path) -> Path:
+def write_items(out: Path, items: Sequence[ItemLine], root: Path) -> Path:
     """Write items and their pictures into a folder; returns it."""
-    for uri in sorted({uri for i in items for uri in i.images}):
-        write_atomic(out / uri, inside(root, uri).read_bytes())
+    copy_images((uri for i in items for uri in i.images), root, out)
     write(out / "items.jsonl", items)
     return out
 
@@ -95,17 +95,23 @@ def put(out: Path, items: Sequence[ItemLine], root: Path) -> Path:
 # --- review ----------------------------------------------------------------------------------------
 
 
-def review_task(items: Sequence[Item], out: Path, read: Callable[[Any], bytes], *, seed: int = 0) -> Path:
+def review_task(items: Sequence[Item], out: Path, root: Path, *, seed: int = 0) -> Path:
     """Make a labelling task of drafts, for ``demur annotate page --out FOLDER``.
 
+    Args:
+        items: those with steps are in the task.
+        out: the task's folder.
+        root: folder of the items' pictures.
+        seed: of the order.
+
     Raises:
-        UsageError: nothing has steps to be reviewed.
+        UsageError: no item has steps.
     """
     shown = []
     for item in items:
         if not item.steps:
             continue
-        names = pictures_of(item, out, read)
+        names = pictures_of(item, out, root)
         steps = "\n".join(
             f"{s.id}. [{', '.join(s.types)}{'' if s.necessary else '; can be left out'}] {s.description}: {s.content}"
             for s in item.steps
@@ -126,13 +132,12 @@ def _of(steps: Sequence[int]) -> str:
     return f"step{'s' if len(steps) > 1 else ''} {', '.join(map(str, steps))}" if steps else "the whole chain"
 
 
-def pictures_of(item: Item, out: Path, read: Callable[[Any], bytes]) -> tuple[str, ...]:
+def pictures_of(item: Item, out: Path, root: Path) -> tuple[str, ...]:
     """Put an item's pictures into a labelling task's folder; returns their names there."""
     names = []
     for picture in item.pictures:
         names.append(f"{picture.sha256[:24]}.{picture.media_type.partition('/')[2].replace('jpeg', 'jpg')}")
-        with storage_errors(out / "images" / names[-1]):
-            write_atomic(out / "images" / names[-1], read(picture))
+        write_atomic(out / "images" / names[-1], read_image(picture, root))
     return tuple(names)
 
 
@@ -141,9 +146,9 @@ class Reviewed(NamedTuple):
 
     Attributes:
         items: with ``reviewed_by`` and ``too_complex`` as reviewed.
-        to_mend: item -> what a reviewer noted of an unsound one.
+        to_mend: unsound item -> the reviewers' notes.
         hasty: items called too complex before five minutes had passed.
-        open: items on which reviewers differ, or which nobody looked at.
+        open: items on which reviewers differ, or which nobody reviewed.
     """
 
     items: tuple[ItemLine, ...]
@@ -153,26 +158,26 @@ class Reviewed(NamedTuple):
 
 
 def take_reviews(items: Sequence[Item], folder: Path, auditor: str = "") -> Reviewed:
-    """The reviews of a task's folder, written into items; the auditor's labels are no reviews."""
+    """Items with the reviews of a task's folder; the auditor's labels are no reviews."""
     read_task(folder)
     people = [name for name in annotators(folder) if name != auditor]
-    said: defaultdict[str, dict[str, Any]] = defaultdict(dict)
+    reviews: defaultdict[str, dict[str, Any]] = defaultdict(dict)
     for name in people:
         for id, last in last_labels(folder, name).items():
             if last.label != CANNOT:
-                said[id][name] = last
+                reviews[id][name] = last
     hasty = tuple(sorted(_hasty(folder, people)))
     made, to_mend, open_ = [], {}, []
     for item in items:
-        labels = {last.label for last in said[item.id].values()}
-        bare = ItemLine(**{k: v for k, v in dict(item).items() if k != "pictures"})
+        labels = {last.label for last in reviews[item.id].values()}
+        bare = item.line
         if len(labels) != 1:
             open_.append(item.id)
         elif labels == {SOUND}:
-            bare = bare.model_copy(update={"reviewed_by": ", ".join(sorted(said[item.id])), "too_complex": False})
+            bare = bare.model_copy(update={"reviewed_by": ", ".join(sorted(reviews[item.id])), "too_complex": False})
         else:
             if labels == {UNSOUND}:
-                to_mend[item.id] = "; ".join(last.note for last in said[item.id].values() if last.note) or "no note"
+                to_mend[item.id] = "; ".join(last.note for last in reviews[item.id].values() if last.note) or "no note"
             bare = bare.model_copy(update={"reviewed_by": "", "too_complex": labels == {TOO_COMPLEX}})
         made.append(bare)
     return Reviewed(tuple(made), to_mend, hasty, tuple(open_))
@@ -197,7 +202,7 @@ Decision = Literal["mend the sampled ones and accept", "revise all, then sample 
 
 
 def decision(unqualified: int, n: int) -> Decision:
-    """What follows from an audit: below 10 %, up to 30 %, above.
+    """The consequence of an audit: below 10 %, up to 30 %, above.
 
     >>> [decision(k, 30)[:6] for k in (2, 3, 9, 10)]
     ['mend t', 'revise', 'revise', 'throw ']
@@ -213,11 +218,11 @@ class Quality(NamedTuple):
     Attributes:
         name: of the annotator.
         labelled: items that they reviewed as sound.
-        sampled: those of them that the auditor is to look at.
-        looked: those that were looked at.
+        sampled: those of them that the auditor must check.
+        looked: those checked so far.
         unqualified: those that the auditor calls unsound.
         decision: None until the sample is complete.
-        ends: of the unqualified share, Wilson's 95 %: a tenth is few.
+        ends: Wilson's 95 % interval of the unqualified share.
     """
 
     name: str
@@ -230,15 +235,15 @@ class Quality(NamedTuple):
 
 
 def quality(folder: Path, auditor: str, *, share: float = AUDITED, seed: int = 0) -> list[Quality]:
-    """The audit of every annotator, by what the auditor said of a tenth of what they passed.
+    """The audit of every annotator: the auditor's labels of a tenth of the items that they passed.
 
-    Revised items make a task of their own (`review_task`), from which others are drawn.
+    Revised items make a task of their own (`review_task`), from which a new sample is drawn.
 
     Raises:
         UsageError: nobody but the auditor has labelled.
     """
     _, items = read_task(folder)
-    shown = {item.id: digest(item.shown, 16) for item in items}  # revised, an item is drawn anew
+    shown = {item.id: digest(item.shown, 16) for item in items}  # a revised item is drawn anew
     audits = last_labels(folder, auditor)
     found = []
     for name in annotators(folder):

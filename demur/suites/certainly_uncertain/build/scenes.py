@@ -1,4 +1,4 @@
-"""What stands in photos: scenes with labelled boxes and questions, read from our own lines or from GQA's files.
+"""Scenes: photos with labelled boxes and questions, read from our own lines or from GQA's files.
 
 A line of a scenes file:
 
@@ -6,7 +6,7 @@ A line of a scenes file:
      "questions": [{"question": "What colour is the dog?", "answer": "brown", "object": "dog"}], "licence": "..."}
 
 Boxes are (x0, y0, x1, y1), as shares of width and height or in pixels; an object may name a ``mask`` file (white on
-black) instead. ``objects`` may be empty, and ``object`` left out: both are then found (`salient`, `removing`).
+black) instead. ``objects`` may be empty, and ``object`` left out: demur then finds both (`salient`, `inpainting`).
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ from demur.core.records import Drop, Record
 from demur.core.store import Problems, read_jsonl, storage_errors, why_invalid
 from demur.corpora.formats import json_lines
 from demur.sample import atlas
+from demur.suites.certainly_uncertain.build.calls import drop
 
 
 class Thing(Record):
@@ -41,7 +42,7 @@ class Thing(Record):
 
 
 class Asked(Record):
-    """One question about a scene; ``object`` is the label that it is about."""
+    """One question about a scene; ``object`` is the label of its subject."""
 
     question: str = Field(min_length=1)
     answer: str = Field(min_length=1)
@@ -49,7 +50,7 @@ class Asked(Record):
 
 
 class Scene(Record):
-    """One photo with what stands in it."""
+    """One photo with its objects and questions."""
 
     id: str = Field(min_length=1)
     image: str = Field(min_length=1)
@@ -76,34 +77,27 @@ def read_scenes(path: Path, problems: Problems) -> Iterator[Scene]:
 
 
 def unread(problems: Problems) -> Iterator[Drop]:
-    """What could not be read of an input, as what makes no pair."""
+    """Lines of an input that cannot be read, as drops."""
     for line in problems.summary():
-        yield Drop(sample=line.partition(": ")[0], stage="input", reason="line cannot be read", detail=line[:300])
+        yield drop(line.partition(": ")[0], "input", "line cannot be read", line)
 
 
 def read_gqa(graphs: Path, questions: Path, suffix: str = ".jpg") -> Iterator[Scene | Drop]:
     """Scenes of GQA: its scene graphs (boxes of every object) and its questions, which name the objects they are about.
 
-    A question that its annotations tie to no object of the graph is a `Drop`.
+    A question whose annotations name no object of the graph is a `Drop`.
 
     Args:
         graphs: ``train_sceneGraphs.json``: image id -> width, height, objects (name, x, y, w, h).
         questions: ``train_balanced_questions.json``: id -> imageId, question, answer, annotations.
         suffix: of the photos, named by image id.
     """
-
-    def drop(id: str, reason: str, detail: str = "") -> Drop:
-        return Drop(sample=id, stage="scene-graph", reason=reason, detail=detail[:200])
-
+    stage = "scene-graph"
     held, asked = _json(graphs), _json(questions)
     of_image: dict[str, list[Asked]] = {}
     for id, row in asked.items():
-        if (
-            not isinstance(row, dict)
-            or not isinstance(row.get("question"), str)
-            or not isinstance(row.get("answer"), str)
-        ):
-            yield drop(id, "holds no question and answer")
+        if not (isinstance(row, dict) and all(isinstance(row.get(k), str) for k in ("question", "answer"))):
+            yield drop(id, stage, "holds no question and answer")
             continue
         image = str(row.get("imageId"))
         graph = held.get(image)
@@ -113,7 +107,7 @@ def read_gqa(graphs: Path, questions: Path, suffix: str = ".jpg") -> Iterator[Sc
         named = [o for part in ("question", "fullAnswer", "answer") for o in (notes.get(part) or {}).values()]
         about = next((things[o] for o in named if o in things), None)
         if not isinstance(about, dict) or not about.get("name"):
-            yield drop(id, "about no object of the scene graph", row["question"])
+            yield drop(id, stage, "about no object of the scene graph", row["question"])
             continue
         of_image.setdefault(image, []).append(
             Asked(question=row["question"], answer=row["answer"], object=about["name"])
@@ -130,7 +124,7 @@ def read_gqa(graphs: Path, questions: Path, suffix: str = ".jpg") -> Iterator[Sc
                 ),
             )  # fmt: skip
         except (ValidationError, KeyError, TypeError, ZeroDivisionError, AttributeError) as error:
-            yield drop(image, "objects of the scene graph cannot be read", f"{type(error).__name__} {error}")
+            yield drop(image, stage, "objects of the scene graph cannot be read", f"{type(error).__name__} {error}")
 
 
 def _json(path: Path) -> dict[str, Any]:

@@ -1,27 +1,24 @@
 """Which thing in a photo is a question about? A label, a phrase, or None where taking out one thing changes nothing.
 
-A model that is shown the photo says so (`named`), or rules do (`salient`): a label that the question or the answer
-names; else the noun phrase after "the", "this", "his" ... A question about the whole photo (time of day, weather,
-place, kind of room), about whether something is there, or about the world is about no thing.
+A model that sees the photo decides (`named`), or rules do (`salient`): a label that the question or the answer names;
+else the noun phrase after "the", "this", "his" ... A question about the whole photo (time of day, weather, place, kind
+of room), about whether something is there, or about the world is about no thing.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from importlib.resources import files
 from pathlib import Path
 from string import Template
 from typing import NamedTuple
 
 from demur.core.errors import DataError, StorageError
-from demur.core.images import image_ref
 from demur.core.records import Response
-from demur.core.uris import read_uri
-from demur.corpora.formats import inside
 from demur.judge.rules import visible
-from demur.suites.certainly_uncertain.making.calls import replies
-from demur.suites.certainly_uncertain.making.scenes import Scene
+from demur.suites.certainly_uncertain.build.calls import replies
+from demur.suites.certainly_uncertain.build.scenes import Scene
+from demur.suites.files import image_in, prompt_text
 
 _WHOLE = re.compile(
     r"\b(?:day ?time|night ?time|day or (?:at )?night|time of (?:day|year)|season|weather|indoors?|outdoors?"
@@ -56,6 +53,12 @@ def stems(text: str) -> set[str]:
     """Words without the s of a plural."""
     words = re.findall(r"[a-z]+", text.lower())
     return {w[:-1] if len(w) > 3 and w.endswith("s") and not w.endswith("ss") else w for w in words}
+
+
+def holds_answer(question: str, answer: str, but: set[str]) -> bool:
+    """Whether the words of an answer, ``but`` some that say nothing, all stand in the question, which offers no choice."""
+    told = {s for s in stems(answer) if len(s) > 2} - but
+    return bool(told) and told <= stems(question) and not re.search(r"\bor\b", question, re.IGNORECASE)
 
 
 def salient(question: str, answer: str, labels: Sequence[str] = ()) -> str | None:
@@ -118,14 +121,11 @@ def named(model: str, scenes: Sequence[Scene], root: Path, out: Path, *, seed: i
 
     Questions whose object is given, and those of photos that cannot be read, are not asked.
     """
-    prompt = Template(
-        files("demur.suites.certainly_uncertain").joinpath("prompts/salient.v1.md").read_text(encoding="utf-8").strip()
-    )
+    prompt = Template(prompt_text("demur.suites.certainly_uncertain", "salient.v1.md"))
     asked = []
     for scene in scenes:
         try:
-            uri = inside(root, scene.image).relative_to(root).as_posix()
-            photo = image_ref(read_uri(uri, root), uri)
+            photo = image_in(root, scene.image)
         except (DataError, StorageError, ValueError):
             continue  # its questions are dropped for that
         labels = ", ".join(dict.fromkeys(o.label for o in scene.objects))
@@ -134,6 +134,5 @@ def named(model: str, scenes: Sequence[Scene], root: Path, out: Path, *, seed: i
             (f"{scene.id}-{n}", (prompt.substitute(things=things, question=q.question, answer=q.answer),), (photo,))
             for n, q in enumerate(scene.questions, start=1) if not q.object
         ]  # fmt: skip
-    return {
-        item: named_by(reply) for item, reply in replies(model, asked, out, root=root, seed=seed, max_tokens=20).items()
-    }
+    found = replies(model, asked, out, root=root, seed=seed, max_tokens=20)
+    return {item: named_by(reply) for item, reply in found.items()}

@@ -1,9 +1,9 @@
-"""Why did a system make something up? The wrong answers of any run of ours, each with a cause and the evidence shown.
+"""Why did a system make something up? The wrong answers of any run, each with a cause and the evidence it was given.
 
-Rules say what they can prove: where the wrong answer stands in the evidence shown, and which calculation in the chain
-is wrong. A model, where one is given, reads chain and evidence, names one of `CAUSES`, and must name steps and evidence
-that exist; its quote must stand there. Chains are judged by the three base rubric items, or in full where reference
-items for the samples are given.
+Rules name the causes they can prove: the wrong answer is in the evidence, or a calculation in the chain is wrong. A
+model, where one is given, reads chain and evidence and names one of `CAUSES`; the steps and evidence that it names must
+exist, and its quote must be in them. Chains are judged by the three base rubric items, or in full where reference items
+for the samples are given.
 """
 
 from __future__ import annotations
@@ -18,46 +18,44 @@ from typing import Any, Literal, NamedTuple
 
 from demur.answers import holds
 from demur.core.errors import UsageError
-from demur.core.records import AnswerSpec, Measure, Outcome, Record, Response, Sample, Scenario
-from demur.core.stats import wilson
-from demur.core.store import seed_of, write_records
+from demur.core.records import AnswerSpec, Outcome, Record, Response, Sample, Scenario
+from demur.core.store import read_json, seed_of, write_records
 from demur.core.taxonomy import CAUSES, Cause
 from demur.evaluation.rejudge import answered
 from demur.evaluation.run_folder import Task
 from demur.judge.candidate import clean
+from demur.judge.measures.rates import share_of
 from demur.judge.model import target
 from demur.models.run import run_sync
 from demur.release import Release
 from demur.reports.data import judged_rows
 from demur.reports.gallery import Card, Cell, Reply, Row, write_gallery
+from demur.reports.tables import Cell as Value
 from demur.reports.tables import Column, Table
-from demur.suites.mm_thebench.items import Item
-from demur.suites.mm_thebench.judging import (
+from demur.suites.mm_thebench.chains import (
     LONGEST,
     PART,
-    ChainJudge,
-    all_of,
     chain_of,
     cut_by_cues,
     final_answer,
     groups,
-    listed,
     numbered,
-    reply_schema,
     sentences,
-    whole,
 )
+from demur.suites.mm_thebench.items import Item
+from demur.suites.mm_thebench.judging import ChainJudge, all_of, listed, reply_schema, whole
 from demur.suites.mm_thebench.measures import Judged
+from demur.suites.tables import table
 
 NOT_FOUND = "no cause found"
 SHOWN = 60
-"""Steps of a chain that the page shows, beside the one that goes wrong."""
+"""Steps of a chain that the page shows, beside the wrong one."""
 SHORT = 12
-"""Words of an answer that rules look for in evidence; of a longer one it is not known which are the claim."""
+"""Most words of an answer that rules look for in evidence: of a longer one they cannot tell which are the claim."""
 
 
 class Piece(NamedTuple):
-    """A piece of evidence that the system had before it."""
+    """A piece of evidence that the system was given."""
 
     id: str
     title: str
@@ -72,18 +70,18 @@ class Reason(Record):
     Attributes:
         ask: id of the ask.
         sample: id of the sample.
-        scenario: it was asked in.
-        answer: what the system ended with.
-        shown: ids of the evidence that it had before it, in order.
-        stands_in: those that hold the wrong answer, by rule; None where rules cannot look (a long answer, pictures).
+        scenario: of the ask.
+        answer: the system's final answer.
+        shown: ids of the evidence it was given, in order.
+        stands_in: those that hold the wrong answer, by rule; None where rules cannot tell (a long answer, pictures).
         cause: None where neither rules nor the judge name one.
         by: who names the cause.
-        evidence: ids that it has to do with.
-        step: number of the step that goes wrong; None where none is named.
-        quote: words that stand in that step or evidence.
-        disputed: the judge's cause and what rules prove do not go together.
+        evidence: ids of the evidence that the cause is about.
+        step: number of the wrong step; None where none is named.
+        quote: words of that step or evidence.
+        disputed: the judge's cause contradicts what rules prove.
         judged: the chain at three levels, or its base rubric; None without a judge.
-        notes: what the judge did not say that it was asked.
+        notes: questions that the judge did not answer.
     """
 
     ask: str
@@ -103,13 +101,13 @@ class Reason(Record):
     notes: tuple[str, ...] = ()
 
 
-class Why(NamedTuple):
-    """What was found in a run.
+class Causes(NamedTuple):
+    """The causes of a run's wrong answers.
 
     Attributes:
         system: its name.
-        reasons: one a wrong answer, in the order of the run.
-        wrong: wrong answers by scenario; more than the reasons where a limit was set.
+        reasons: one for each wrong answer, in the order of the run.
+        wrong: wrong answers by scenario; more than the reasons where there was a limit.
         graded: graded answers by scenario.
         ungraded: answers that the run's judge could not grade, by scenario.
         failed: asks without a usable answer, by scenario.
@@ -152,14 +150,14 @@ def wrong_sum(text: str) -> str:
     return ""
 
 
-def by_rules(said: str, steps: Sequence[str], pieces: Sequence[Piece], answers: AnswerSpec) -> dict[str, Any]:
-    """Fields of `Reason` that follow without a model."""
+def by_rules(answer: str, steps: Sequence[str], pieces: Sequence[Piece], answers: AnswerSpec) -> dict[str, Any]:
+    """Fields of `Reason` that rules prove."""
     for number, step in enumerate(steps, 1):
         if bad := wrong_sum(step):
             return {"cause": "arithmetic", "by": "rule", "step": number, "quote": bad}
-    if not said or len(said.split()) > SHORT or holds(answers, said):  # a right part in it: not known what is wrong
+    if not answer or len(answer.split()) > SHORT or holds(answers, answer):  # partly right: which words are wrong?
         return {}
-    claim = AnswerSpec(accepted=((said,),))
+    claim = AnswerSpec(accepted=((answer,),))
     here = tuple(p.id for p in pieces if holds(claim, f"{p.title}\n{p.text}"))
     if here:
         against = any(p.gold and p.id not in here and holds(answers, p.text) for p in pieces)
@@ -173,24 +171,22 @@ def by_rules(said: str, steps: Sequence[str], pieces: Sequence[Piece], answers: 
 # --- what a judge says -----------------------------------------------------------------------------
 
 
-def told_reason(told: Any, steps: Sequence[str], pieces: Sequence[Piece], rule: Mapping[str, Any]) -> dict[str, Any]:
+def judged_reason(reply: Any, steps: Sequence[str], pieces: Sequence[Piece], rule: Mapping[str, Any]) -> dict[str, Any]:
     """Fields of `Reason` from a judge's reply; {} where it names no cause of ours."""
-    if not isinstance(told, dict) or told.get("cause") not in [*CAUSES]:
+    if not isinstance(reply, dict) or reply.get("cause") not in [*CAUSES]:
         return {}
-    step, given = told.get("step"), told.get("evidence")
+    cause, step, given, quote = (reply.get(name) for name in ("cause", "step", "evidence", "quote"))
     numbers = [n for n in given if type(n) is int and 1 <= n <= len(pieces)] if isinstance(given, list) else []
     linked = tuple(dict.fromkeys(pieces[n - 1].id for n in numbers))
     step = step if type(step) is int and 1 <= step <= len(steps) else None
-    quote = told.get("quote")
     sources = [*(steps[step - 1 : step] if step else steps), *(p.text for p in pieces if not linked or p.id in linked)]
-    stands = isinstance(quote, str) and quote.strip() and any(_flat(quote) in _flat(s) for s in sources)
-    here = rule.get("stands_in")
-    disputed = (told["cause"] == "parametric override" and bool(here)) or (
-        told["cause"] in ("misread evidence", "ignored conflict") and not pieces
+    found = isinstance(quote, str) and quote.strip() and any(_flat(quote) in _flat(s) for s in sources)
+    disputed = (cause == "parametric override" and bool(rule.get("stands_in"))) or (
+        cause in ("misread evidence", "ignored conflict") and not pieces
     )
     return {
-        "cause": told["cause"], "by": "judge", "evidence": linked or rule.get("evidence", ()), "step": step,
-        "quote": str(quote)[:300] if stands else "", "disputed": disputed,
+        "cause": cause, "by": "judge", "evidence": linked or rule.get("evidence", ()), "step": step,
+        "quote": str(quote)[:300] if found else "", "disputed": disputed,
     }  # fmt: skip
 
 
@@ -199,23 +195,23 @@ def _flat(text: str) -> str:
 
 
 async def _asked(
-    judge: ChainJudge, task: Task, said: str, steps: Sequence[str], pieces: Sequence[Piece], notes: set[str]
+    judge: ChainJudge, task: Task, answer: str, steps: Sequence[str], pieces: Sequence[Piece], notes: set[str]
 ) -> Any:
-    """The judge's reply on one wrong answer; of long steps and evidence, what fits."""
+    """The judge's reply on one wrong answer; long steps and evidence are cut to fit."""
     room = PART // max(1, len(pieces))
     evidence = [
         {"evidence": n, "title": clean(p.title), "text": "[a picture]" if p.picture else clean(p.text)[:room]}
         for n, p in enumerate(pieces, 1)
     ]
     runs = list(groups(steps))
-    first, run = runs[-1] if runs else (1, [])  # the end of a long chain is where its answer is from
+    first, run = runs[-1] if runs else (1, [])  # the answer comes from the end of a long chain
     schema = reply_schema(
         cause={"type": "string", "enum": [*CAUSES]}, step=whole(0, first + len(run) - 1),
         evidence=listed(whole(1, max(1, len(pieces))), len(pieces)), quote={"type": "string"},
     )  # fmt: skip
-    return await judge.told(
+    return await judge.reply(
         "why", task.ask.id, 256, notes, schema=schema,
-        question=task.ask.question, answer=target(task.sample.answers), reply=clean(said)[:1000],
+        question=task.ask.question, answer=target(task.sample.answers), reply=clean(answer)[:1000],
         evidence="\n".join(json.dumps(e, ensure_ascii=False) for e in evidence) or "(none)",
         steps=numbered(run, first) or "(none)",
     )  # fmt: skip
@@ -225,13 +221,13 @@ async def _asked(
 
 
 def pieces_of(task: Task, response: Response) -> list[Piece]:
-    """What the system had before it: the evidence that it was shown, or what it retrieved itself."""
+    """The evidence that the system was given, or retrieved itself."""
     gold = {e.id for e in task.sample.gold}
     shown = [Piece(e.id, e.title, e.text or "", e.id in gold, e.text is None) for e in task.ask.evidence]
     return shown or [Piece(r.id or f"retrieved-{r.rank}", "", r.text, r.id in gold, False) for r in response.retrieved]
 
 
-def why(
+def find_causes(
     folder: Path,
     release: Release,
     judge: ChainJudge | None = None,
@@ -240,17 +236,17 @@ def why(
     limit: int | None = None,
     items: Mapping[str, Item] | None = None,
     progress: Callable[[int], None] = lambda n: None,
-) -> Why:
+) -> Causes:
     """Why the wrong answers of a run are wrong.
 
     Args:
         folder: of the run.
-        release: that it was asked from.
-        judge: reads chains and evidence; None for what rules prove.
-        scenarios: look at these alone; all where empty.
-        limit: wrong answers of a scenario that are looked at, drawn by the hash of their ask.
-        items: sample id -> reference item, where chains are to be judged against reference steps.
-        progress: told how many were looked at.
+        release: of the run.
+        judge: reads chains and evidence; None for rules.
+        scenarios: only these; all where empty.
+        limit: most wrong answers of a scenario, drawn by the hash of their ask.
+        items: sample id -> reference item, to judge chains against reference steps.
+        progress: called with the number of answers examined.
 
     Raises:
         UsageError: the run is of another release or not finished, or has no such scenario.
@@ -263,10 +259,10 @@ def why(
     counts: dict[str, Counter[str]] = {k: Counter() for k in ("wrong", "graded", "ungraded", "failed")}
     wrong: dict[str, list[tuple[Task, Response]]] = {}
     for task, response in tasks:
-        said, status = outcome.get(task.ask.id, (None, "ungraded"))
+        graded, status = outcome.get(task.ask.id, (None, "ungraded"))
         scenario = task.context.scenario.value
         counts[status][scenario] += 1
-        if said is Outcome.INCORRECT:
+        if graded is Outcome.INCORRECT:
             counts["wrong"][scenario] += 1
             wrong.setdefault(scenario, []).append((task, response))
     if limit is not None:
@@ -277,26 +273,24 @@ def why(
 
     async def one(task: Task, response: Response) -> Reason:
         text = chain_of(response).text[:LONGEST]
-        pieces, said = pieces_of(task, response), final_answer(response.text)
+        pieces, answer = pieces_of(task, response), final_answer(response.text)
         judged = None
         if judge is not None:
             item = references.get(task.sample.id) or _bare(task.sample)
             judged = await judge.judge(item, response, answers=task.sample.id in references)
         steps = judged.steps if judged else tuple(cut_by_cues(sentences(text)))
-        rule = by_rules(said, steps, pieces, task.sample.answers)
+        rule = by_rules(answer, steps, pieces, task.sample.answers)
         notes = set(judged.notes if judged else ())
-        reply = await _asked(judge, task, said, steps, pieces, notes) if judge else None
-        told = told_reason(reply, steps, pieces, rule)
+        reply = await _asked(judge, task, answer, steps, pieces, notes) if judge else None
         return Reason.model_validate({
-            "ask": task.ask.id, "sample": task.sample.id, "scenario": task.context.scenario, "answer": said[:1000],
-            "shown": [p.id for p in pieces], "steps": steps, "judged": judged, "notes": sorted(notes), **rule, **told,
+            "ask": task.ask.id, "sample": task.sample.id, "scenario": task.context.scenario, "answer": answer[:1000],
+            "shown": [p.id for p in pieces], "steps": steps, "judged": judged, "notes": sorted(notes), **rule,
+            **judged_reason(reply, steps, pieces, rule),
         })  # fmt: skip
 
     reasons = run_sync(all_of(judge, [one(t, r) for t, r in work], progress))
-    from demur.core.store import read_json
-
     system = str(read_json(folder / "manifest.json").get("system", folder.name))
-    return Why(system, tuple(reasons), counts["wrong"], counts["graded"], counts["ungraded"], counts["failed"])
+    return Causes(system, tuple(reasons), counts["wrong"], counts["graded"], counts["ungraded"], counts["failed"])
 
 
 def _bare(sample: Sample) -> Item:
@@ -305,26 +299,16 @@ def _bare(sample: Sample) -> Item:
     return Item(id=sample.id, question=sample.question, answers=answers)
 
 
-def filed(folder: Path, found: Why, name: str) -> Path:
-    """The reasons as ``reasoning/NAME.jsonl`` in the run's folder."""
+def write_causes(found: Causes, folder: Path, release: Release, name: str, out: Path | None = None) -> Path:
+    """Write ``reasoning/NAME.jsonl`` in the run's folder, and the page ``out`` if given; returns the last one."""
     path = folder / "reasoning" / (re.sub(r"[^\w.@+-]+", "-", name)[:80] + ".jsonl")
     write_records(path, found.reasons)
-    return path
-
-
-def kept(found: Why, folder: Path, release: Release, name: str, out: Path | None = None) -> Path:
-    """File the reasons in the run's folder, and write the page where one is asked for; returns the last of the two."""
-    path = filed(folder, found, name)
     return path if out is None else page(found, folder, release, out)
 
 
-def tables(found: Why) -> list[Table]:
+def cause_tables(found: Causes) -> list[Table]:
     """Causes by scenario, each with n; and the base rubric of the chains where a judge read them."""
-    columns = (
-        Column("Scenario", align="left"), Column("Cause", align="left"), Column("Wrong answers"),
-        Column("Share (%)", interval=True), Column("linked to evidence"), Column("disputed"),
-    )  # fmt: skip
-    rows: list[tuple[Any, ...]] = []
+    rows: list[Sequence[Value]] = []
     rules = set()
     for scenario in sorted(found.wrong):
         of = [r for r in found.reasons if r.scenario == scenario]
@@ -332,42 +316,30 @@ def tables(found: Why) -> list[Table]:
         for cause in (*CAUSES, None):
             some = [r for r in of if r.cause == cause]
             if some:
-                low, high = wilson(len(some), len(of)) or (None, None)
-                share = Measure(
-                    name="share", value=len(some) / len(of), n=len(of), low=low, high=high, interval="wilson(0.95)"
-                )
-                linked = sum(bool(r.evidence) for r in some)
-                rows.append((scenario, cause or NOT_FOUND, len(some), share, linked, sum(r.disputed for r in some)))
+                counts = sum(bool(r.evidence) for r in some), sum(r.disputed for r in some)
+                share = share_of("share", len(some), len(of))
+                rows.append((scenario, cause or NOT_FOUND, len(some), share, *counts))
     notes = [
         f"{s}: {n} wrong of {found.graded[s]} graded answers ({found.ungraded[s]} ungraded, {found.failed[s]} failed)"
         + (f"; {k} of the wrong ones drawn." if (k := sum(r.scenario == s for r in found.reasons)) < n else ".")
         for s, n in sorted(found.wrong.items())
     ]
-    occur = [c for c in CAUSES if any(r.cause == c for r in found.reasons)]
-    notes += [f"{cause}: {CAUSES[cause]}." for cause in occur]
+    notes += [f"{cause}: {CAUSES[cause]}." for cause in CAUSES if any(r.cause == cause for r in found.reasons)]
     lost = Counter(note for r in found.reasons for note in r.notes)
     notes += [f"{n} of {len(found.reasons)} wrong answers: {note}." for note, n in sorted(lost.items())]
     by = Counter(r.by or "nobody" for r in found.reasons)
+    names = ", ".join(f"{k} {n}" for k, n in sorted(by.items())) or "nobody"
+    notes.append(f"Causes named by: {names}. Intervals: Wilson, 95 %.")
     notes.append(
-        f"Causes named by: {', '.join(f'{k} {n}' for k, n in sorted(by.items())) or 'nobody'}. Intervals: Wilson, 95 %."
+        "disputed: the judge blames memory although the answer is in the evidence, or evidence where none was."
     )
-    notes.append(
-        "disputed: the judge blames memory where the answer stands in evidence shown, or evidence where none was."
-    )
-    return [
-        Table(
-            "reasoning-causes",
-            f"Why {found.system} answered wrongly.",
-            columns,
-            tuple(rows),
-            frozenset(rules),
-            tuple(notes),
-        )
-    ]
+    columns = ("<Scenario", "<Cause", "Wrong answers", Column("Share (%)", interval=True), "linked to evidence",
+               "disputed")  # fmt: skip
+    return [table("reasoning-causes", f"Why {found.system} answered wrongly.", columns, rows, *notes, rules=rules)]
 
 
 def around(text: str, reason: Reason, most: int = 500) -> str:
-    """As much of a text as a page shows: from its beginning, or where the quote or the wrong answer stands.
+    """The part of a text that a page shows: its beginning, or the place of the quote or the wrong answer.
 
     >>> r = Reason(ask="a", sample="s", scenario=Scenario.ADVERSARIAL, answer="116")
     >>> around("Airports: 116 (2025)", r), around("far " * 90 + "off: 116. " + "end " * 90, r, 20)
@@ -383,8 +355,8 @@ def around(text: str, reason: Reason, most: int = 500) -> str:
     return f"{'… ' if start else ''}{flat[start:end].strip()}{' …' if end < len(flat) else ''}"
 
 
-def page(found: Why, folder: Path, release: Release, out: Path) -> Path:
-    """One page: the tables, and each wrong answer with the evidence shown, its links, and the chain."""
+def page(found: Causes, folder: Path, release: Release, out: Path) -> Path:
+    """One page: the tables, and each wrong answer with its evidence, its links, and the chain."""
     tasks = {t.ask.id: (t, r) for t, r in answered(folder, release)}
 
     def card(reason: Reason) -> Card:
@@ -402,26 +374,20 @@ def page(found: Why, folder: Path, release: Release, out: Path) -> Path:
         ]
         if more := len(reason.steps) - len(steps):
             steps.append(Reply("", "o", f"and {more:,} steps more"))
-        first = Cell(
-            "Question", task.ask.question, target(task.sample.answers), (Reply(found.system, "i", reason.answer),)
-        )
+        answer = Reply(found.system, "i", reason.answer)
         named = reason.cause or NOT_FOUND
         quote = f" “{reason.quote}”" if reason.quote else ""
-        named_by = f"{named}, by {reason.by or 'nobody'}{quote}"
         cells = (
-            first,
-            Cell("Evidence shown", f"pieces: {len(pieces)}", named_by, tuple(pieces)),
+            Cell("Question", task.ask.question, target(task.sample.answers), (answer,)),
+            Cell("Evidence shown", f"pieces: {len(pieces)}", f"{named}, by {reason.by or 'nobody'}{quote}",
+                 tuple(pieces)),
             Cell("Chain", f"steps: {len(reason.steps)}", "", tuple(steps)),
-        )
-        image = task.ask.images[0] if task.ask.images else None
-        return Card(
-            reason.sample,
-            (reason.scenario.value, named),
-            (Row(image, reason.sample, cells),),
-            lambda ref: release.image(ref.sha256),
-        )
+        )  # fmt: skip
+        row = Row(task.ask.images[0] if task.ask.images else None, reason.sample, cells)
+        tags = (reason.scenario.value, named)
+        return Card(reason.sample, tags, (row,), lambda ref: release.image(ref.sha256))
 
     return write_gallery(
-        out, title=f"Why {found.system} answered wrongly", cards=map(card, found.reasons), tables=tables(found),
-        about="Each wrong answer: its cause, the evidence that was shown (gold ✓, linked ✗), the step that goes wrong.",
+        out, title=f"Why {found.system} answered wrongly", cards=map(card, found.reasons), tables=cause_tables(found),
+        about="Each wrong answer: its cause, the evidence shown (gold ✓, linked ✗), the wrong step.",
     )  # fmt: skip

@@ -2,8 +2,8 @@
 
     scene -> which thing (all things of that label) -> mask -> grown -> filled -> control -> pair
 
-All three photos of a pair are saved in the same way, so that nothing but the missing thing tells them apart. What
-cannot become a pair is a `Drop` with its reason.
+All photos of a pair are saved in the same way, so that they differ only in the missing thing. What cannot become a pair
+is a `Drop` with its reason.
 """
 
 from __future__ import annotations
@@ -22,30 +22,40 @@ from demur.core.store import seed_of, write_atomic
 from demur.core.taxonomy import Uncertainty
 from demur.core.uris import read_uri
 from demur.corpora.formats import inside
+from demur.suites.certainly_uncertain.build import inpainting
+from demur.suites.certainly_uncertain.build.calls import drop
+from demur.suites.certainly_uncertain.build.inpainting import LEAST, MOST, Box, Mask, Pixels
+from demur.suites.certainly_uncertain.build.salient import Named, salient, stems
+from demur.suites.certainly_uncertain.build.scenes import Scene, Thing
+
 from demur.suites.certainly_uncertain.items import IDK, Pair
-from demur.suites.certainly_uncertain.making import removing
-from demur.suites.certainly_uncertain.making.removing import LEAST, MOST, Box, Mask, Pixels
-from demur.suites.certainly_uncertain.making.salient import Named, salient, stems
-from demur.suites.certainly_uncertain.making.scenes import Scene, Thing
 
 if TYPE_CHECKING:
     from PIL.Image import Image
 
-JPEG = 90
+JPEG, STAGE = 90, "image"
 TEMPLATES = (IDK, "I don't see any {}.", "There {be} no {} in the image.", "I can't see any {}.")
-"""Right answers without the thing: one is drawn for each pair."""
+"""Right answers without the thing; each pair gets one at random."""
 CHANGE = 6.0
-"""Mean difference, in grey levels, that taking a thing out must make inside its mask."""
+"""Least mean difference, in grey levels, that taking a thing out must make inside its mask."""
 YES_NO = ("yes", "no")
 
 Fill = Callable[[Pixels, Mask, int], Pixels]
 
 
 class Control(NamedTuple):
-    """A photo without something that the question is not about, and what that is: a label, or a patch."""
+    """A photo without something that the question is not about, and the label of that: a thing's, or "a patch"."""
 
     photo: Pixels
     gone: str
+
+
+class Without(NamedTuple):
+    """A photo without a thing, the mask of the thing, and the control."""
+
+    photo: Pixels
+    mask: Mask
+    control: Control | None
 
 
 def same(one: str, other: str) -> bool:
@@ -69,19 +79,19 @@ class Maker:
         root: folder that photos and masks are relative to.
         out: folder of the set; photos go below ``images/``.
         seed: of templates, controls and grain.
-        fill: `removing.filled`, or LaMa's.
+        fill: `inpainting.filled`, or LaMa's.
         grounded: GroundingDINO and SAM instead of grabCut.
-        names: which thing a question is about, by a model (`salient.named`); None for rules.
-        anew: a model writes the questions from the photos (`asking`): one of each thing is enough, of any kind.
+        names: the thing of each question, by a model (`salient.named`); None for rules.
+        anew: a model writes new questions from the photos (`photo_questions`): one of each thing is enough.
         control: whether to make controls.
         dilate: pixels by which masks are grown.
         route: ``image``, or ``scene-graph`` where boxes and questions are those of scene graphs.
     """
 
     def __init__(
-        self, root: Path, out: Path, *, seed: int = 0, fill: Fill = removing.filled,
-        grounded: removing.Grounded | None = None, names: Mapping[str, Named] | None = None, anew: bool = False,
-        control: bool = True, dilate: int = removing.KERNEL, route: str = "image",
+        self, root: Path, out: Path, *, seed: int = 0, fill: Fill = inpainting.filled,
+        grounded: inpainting.Grounded | None = None, names: Mapping[str, Named] | None = None, anew: bool = False,
+        control: bool = True, dilate: int = inpainting.KERNEL, route: str = "image",
     ) -> None:  # fmt: skip
         self.root, self.out, self.seed, self.fill, self.grounded = root, out, seed, fill, grounded
         self.names, self.anew, self.control, self.dilate, self.route = names, anew, control, dilate, route
@@ -89,56 +99,55 @@ class Maker:
 
     def pairs(self, scene: Scene) -> Iterator[Pair | Drop]:
         """The pairs of one scene, and why its other questions make none."""
-
-        def drop(number: int, reason: str, detail: str = "") -> Drop:
-            return Drop(sample=f"{scene.id}-{number}", stage="image", reason=reason, detail=detail[:200])
-
         if not scene.questions:
-            yield drop(0, "nothing is asked about it", "give questions, or labelled objects and --asker")
+            hint = "give questions, or labelled objects and --asker"
+            yield drop(f"{scene.id}-0", STAGE, "there is no question about it", hint)
             return
         try:
             photo = self._photo(scene)
         except (DataError, StorageError, ValueError) as error:
-            yield drop(0, "photo cannot be read", str(error))
+            yield drop(f"{scene.id}-0", STAGE, "photo cannot be read", str(error))
             return
         array = np.asarray(photo)
-        made: dict[str, tuple[Pixels, Mask, Control | None]] = {}
+        made: dict[str, Without | tuple[str, str]] = {}
         abouts = [self._about(scene, number) for number in range(1, len(scene.questions) + 1)]
         for number, (asked, about) in enumerate(zip(scene.questions, abouts, strict=True), start=1):
+            id, label = f"{scene.id}-{number}", about.label
             if about.why:
-                yield drop(number, about.why, about.detail)
+                yield drop(id, STAGE, about.why, about.detail)
                 continue
-            label = about.label
-            if self.anew and label in made:
+            if self.anew and isinstance(made.get(label), Without):
                 continue
             if not self.anew and asked.answer.strip().lower().rstrip(".") in YES_NO:
-                yield drop(number, "asks for yes or no: answered without the thing too", asked.question)
+                yield drop(id, STAGE, "asks for yes or no: answered without the thing too", asked.question)
                 continue
             if label not in made:
-                try:
-                    mask = self._mask(photo, array, scene, label)
-                except (DataError, StorageError, ValueError) as error:
-                    yield drop(number, "mask cannot be made", f"{label}: {error}")
-                    continue
-                if mask is None:
-                    yield drop(number, "thing not found", label)
-                    continue
-                share = float(mask.mean())
-                if not LEAST <= share <= MOST:
-                    yield drop(
-                        number, "thing too large" if share > MOST else "thing too small", f"{label}: {share:.1%}"
-                    )
-                    continue
-                without = self.fill(array, mask, seed_of(self.seed, scene.id, label))
-                change = float(np.abs(without.astype(int) - array.astype(int))[mask].mean())
-                if change < CHANGE:
-                    yield drop(number, "taking it out changes nothing", f"{label}: {change:.1f} grey levels")
-                    continue
-                said = [q for q, a in zip(scene.questions, abouts, strict=True) if a.label == label]
-                words = stems(" ".join(f"{q.question} {q.answer}" for q in said))
-                made[label] = without, mask, self._control(array, mask, scene, label, words)
-            without, mask, other = made[label]
-            yield self._pair(scene, number, label, array, without, mask, other)
+                own = [q for q, a in zip(scene.questions, abouts, strict=True) if a.label == label]
+                words = stems(" ".join(f"{q.question} {q.answer}" for q in own))
+                made[label] = self._without(scene, photo, array, label, words)
+            found = made[label]
+            yield self._pair(scene, number, label, array, found) if isinstance(found, Without) else drop(
+                id, STAGE, *found
+            )
+
+    def _without(
+        self, scene: Scene, photo: Image, array: Pixels, label: str, words: set[str]
+    ) -> Without | tuple[str, str]:
+        """The photo without a thing, its mask and its control; or why there is none, and details."""
+        try:
+            mask = self._mask(photo, array, scene, label)
+        except (DataError, StorageError, ValueError) as error:
+            return "mask cannot be made", f"{label}: {error}"
+        if mask is None:
+            return "thing not found", label
+        share = float(mask.mean())
+        if not LEAST <= share <= MOST:
+            return "thing too large" if share > MOST else "thing too small", f"{label}: {share:.1%}"
+        without = self.fill(array, mask, seed_of(self.seed, scene.id, label))
+        change = float(np.abs(without.astype(int) - array.astype(int))[mask].mean())
+        if change < CHANGE:
+            return "taking it out changes nothing", f"{label}: {change:.1f} grey levels"
+        return Without(without, mask, self._control(array, mask, scene, label, words))
 
     def _about(self, scene: Scene, number: int) -> Named:
         asked = scene.questions[number - 1]
@@ -156,7 +165,7 @@ class Maker:
 
     def _photo(self, scene: Scene) -> Image:
         photo = self._opened(scene.image)
-        photo.thumbnail((removing.SIDE, removing.SIDE))
+        photo.thumbnail((inpainting.SIDE, inpainting.SIDE))
         return photo
 
     def _mask(self, photo: Image, array: Pixels, scene: Scene, label: str) -> Mask | None:
@@ -164,27 +173,24 @@ class Maker:
         things = [o for o in scene.objects if same(o.label, label)]
         found = np.zeros(array.shape[:2], dtype=bool)
         if not things and self.grounded is not None:
-            things = [
-                Thing(label=label, box=box)
-                for box in self.grounded.boxes(photo, label)
-                if box[0] < box[2] and box[1] < box[3]
-            ]
+            boxes = self.grounded.boxes(photo, label)
+            things = [Thing(label=label, box=b) for b in boxes if b[0] < b[2] and b[1] < b[3]]
         elif not things and not scene.objects:
-            things = [Thing(label=label, box=removing.looked_at(photo))]
+            things = [Thing(label=label, box=inpainting.looked_at(photo))]
         for thing in things:
             if thing.mask:
                 given = self._opened(thing.mask).convert("L").resize(photo.size)
                 found |= np.asarray(given) > 127
             elif thing.box is not None:
                 box = self._shares(thing.box, scene)
-                found |= self.grounded.mask(photo, box) if self.grounded is not None else removing.cut_out(array, box)
-        return removing.grown(found, self.dilate) if found.any() else None
+                found |= self.grounded.mask(photo, box) if self.grounded is not None else inpainting.cut_out(array, box)
+        return inpainting.grown(found, self.dilate) if found.any() else None
 
     def _control(self, array: Pixels, mask: Mask, scene: Scene, label: str, words: set[str]) -> Control | None:
         """The photo without something else: another thing of the scene, else a patch of the mask's form elsewhere.
 
-        What the questions name besides (``words``: the man of "What does the man hold?") stays: they are to be answered
-        from the control too.
+        Other things that the questions name (``words``: the man of "What does the man hold?") stay: the control must
+        answer the questions too.
         """
         if not self.control:
             return None
@@ -194,7 +200,7 @@ class Maker:
         def whole(thing: Thing) -> Mask:
             found = np.zeros_like(mask)
             if thing.box is not None:
-                x0, y0, x1, y1 = removing.pixels_of(self._shares(thing.box, scene), width, height)
+                x0, y0, x1, y1 = inpainting.pixels_of(self._shares(thing.box, scene), width, height)
                 found[y0:y1, x0:x1] = True
             return found
 
@@ -203,10 +209,10 @@ class Maker:
         form_of, mask = mask, np.logical_or.reduce([mask, *map(whole, named)])
         others = [o for o in others if o not in named]
         for number in rng.permutation(len(others)):
-            other = removing.grown(whole(others[number]), self.dilate)
+            other = inpainting.grown(whole(others[number]), self.dilate)
             if not (other & mask).any():
                 return Control(self.fill(array, other, int(number)), others[number].label)
-        cv2 = removing.cv()
+        cv2 = inpainting.cv()
         rows, columns = np.nonzero(form_of)
         form = form_of[rows.min() : rows.max() + 1, columns.min() : columns.max() + 1].astype(np.uint8)
         for scale in (1.0, 0.7, 0.5, 0.35, 0.25):
@@ -222,9 +228,8 @@ class Maker:
                     return Control(self.fill(array, other, 1), "a patch")
         return None
 
-    def _pair(
-        self, scene: Scene, number: int, label: str, array: Pixels, without: Pixels, mask: Mask, other: Control | None
-    ) -> Pair:
+    def _pair(self, scene: Scene, number: int, label: str, array: Pixels, found: Without) -> Pair:
+        without, mask, other = found
         asked, id = scene.questions[number - 1], f"{scene.id}-{number}"
         template = TEMPLATES[seed_of(self.seed, "template", id) % len(TEMPLATES)]
         name = f"images/{scene.id}"

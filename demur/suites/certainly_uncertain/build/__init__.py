@@ -1,6 +1,6 @@
-"""Sets of pairs, made: from the sample's photos, from scenes with boxes, from GQA's files, from captions.
+"""Building sets of pairs: from the sample's photos, from scenes with boxes, from GQA's files, from captions.
 
-`make` writes ``pairs.jsonl``, the photos, ``dropped.jsonl`` (what made no pair, and why) and ``manifest.json``.
+`build` writes ``pairs.jsonl``, the photos, ``dropped.jsonl`` (what made no pair, and why) and ``manifest.json``.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Any
 from demur.core.errors import UsageError
 from demur.core.records import Drop
 from demur.core.store import Problems, canonical, write_atomic, write_json
-from demur.suites.base import Option
+from demur.suites.base import Option, with_defaults
 from demur.suites.certainly_uncertain.items import FILE, Pair, line_of
 
 OPTIONS = (
@@ -21,22 +21,22 @@ OPTIONS = (
            ("sample", "scenes", "gqa", "captions")),
     Option("input", "file of scenes, of GQA's scene graphs, or of captions (JSONL; else the sample's captions)", ""),
     Option("questions", "gqa: its file of questions", ""),
-    Option("photos", "folder of the photos; where the input lies unless given", ""),
-    Option("finder", "photos: the model that is shown them and says which thing a question is about; else rules", ""),
-    Option("asker", "photos: the model that is shown both photos and writes their question; else the scenes' own", ""),
+    Option("photos", "folder of the photos; by default the folder of the input", ""),
+    Option("finder", "photos: a model that sees them and names the thing a question is about; else rules", ""),
+    Option("asker", "photos: a model that sees both photos and writes their question; else the scenes' own", ""),
     Option("mask", "grabcut (offline), or sam or sam:DETECTOR,SEGMENTER: GroundingDINO and SAM (extra hf)", "grabcut"),
     Option("fill", "opencv (offline), or lama:FILE, TorchScript (extra hf)", "opencv"),
-    Option("dilate", "pixels by which masks are grown", 20, least=1, most=200),
+    Option("dilate", "pixels by which masks grow", 20, least=1, most=200),
     Option("control", "yes: also photos with something else removed", "yes", ("yes", "no")),
     Option("writer", "captions: the model that writes pairs", ""),
-    Option("least", "captions: least likeness of the two questions, 0 to 1", 0.1, least=0, most=1),
-    Option("most", "captions: most likeness of the two questions, 0 to 1", 0.95, least=0, most=1),
-    Option("limit", "photos or captions that are taken; 0 for all", 0, least=0),
+    Option("least", "captions: least similarity of the two questions, 0 to 1", 0.1, least=0, most=1),
+    Option("most", "captions: greatest similarity of the two questions, 0 to 1", 0.95, least=0, most=1),
+    Option("limit", "photos or captions to use; 0 for all", 0, least=0),
 )  # fmt: skip
 
 
-def make(out: Path, *, seed: int = 0, **given: Any) -> Path:
-    """Make a set; see `OPTIONS`.
+def build(out: Path, *, seed: int = 0, **given: Any) -> Path:
+    """Build a set; see `OPTIONS`.
 
     Returns:
         ``out``.
@@ -45,9 +45,9 @@ def make(out: Path, *, seed: int = 0, **given: Any) -> Path:
         UsageError: an input is missing, or nothing became a pair.
         MissingExtra: OpenCV, torch or transformers is not installed.
     """
-    options = {o.name: given.get(o.name, o.default) for o in OPTIONS}
+    options = with_defaults(OPTIONS, given)
     if options["source"] == "captions":
-        from demur.suites.certainly_uncertain.making.captions import from_captions
+        from demur.suites.certainly_uncertain.build.captions import from_captions
 
         made: Iterable[Pair | Drop] = from_captions(out, options, seed=seed)
     else:
@@ -64,16 +64,16 @@ def make(out: Path, *, seed: int = 0, **given: Any) -> Path:
         "options": {k: v for k, v in options.items() if v not in ("", 0)},
     })  # fmt: skip
     if not pairs:
-        told = ", ".join(f"{reason} ({n})" for reason, n in reasons.most_common(5)) or "the input is empty"
-        raise UsageError(f"nothing became a pair: {told}", item=str(out), cure=f"see {out / 'dropped.jsonl'}")
+        why = ", ".join(f"{reason} ({n})" for reason, n in reasons.most_common(5)) or "the input is empty"
+        raise UsageError(f"nothing became a pair: {why}", item=str(out), cure=f"see {out / 'dropped.jsonl'}")
     return out
 
 
 def _from_images(out: Path, options: dict[str, Any], seed: int) -> Iterable[Pair | Drop]:
-    from demur.suites.certainly_uncertain.making import asking, removing
-    from demur.suites.certainly_uncertain.making.images import Maker
-    from demur.suites.certainly_uncertain.making.salient import named
-    from demur.suites.certainly_uncertain.making.scenes import read_gqa, read_scenes, sample, unread
+    from demur.suites.certainly_uncertain.build import inpainting, photo_questions
+    from demur.suites.certainly_uncertain.build.photo_pairs import Maker
+    from demur.suites.certainly_uncertain.build.salient import named
+    from demur.suites.certainly_uncertain.build.scenes import read_gqa, read_scenes, sample, unread
 
     problems = Problems()
     if options["source"] == "sample":
@@ -92,21 +92,21 @@ def _from_images(out: Path, options: dict[str, Any], seed: int) -> Iterable[Pair
         else:
             scenes = list(read_scenes(file, problems))
     yield from unread(problems)
-    removing.cv()
-    fill = removing.filled
+    inpainting.cv()
+    fill = inpainting.filled
     if options["fill"] != "opencv":
         kind, _, place = str(options["fill"]).partition(":")
         if kind != "lama" or not place:
             raise UsageError(f"fill={options['fill']!r}", cure="opencv, or lama:FILE")
-        fill = removing.lama(Path(place))
+        fill = inpainting.lama(Path(place))
     kind, _, place = str(options["mask"]).partition(":")
     detector, comma, segmenter = place.partition(",")
     if kind not in ("grabcut", "sam") or bool(place) != bool(comma) or (place and kind != "sam"):
         raise UsageError(f"mask={options['mask']!r}", cure="grabcut, sam, or sam:DETECTOR,SEGMENTER")
     scenes = scenes[: options["limit"] or None]
     if options["asker"]:
-        scenes = [asking.things_of(scene) for scene in scenes]
-    grounded = removing.Grounded.open(detector, segmenter) if kind == "sam" else None
+        scenes = [photo_questions.things_of(scene) for scene in scenes]
+    grounded = inpainting.Grounded.open(detector, segmenter) if kind == "sam" else None
     maker = Maker(
         root, out, seed=seed, fill=fill, grounded=grounded,
         names=named(options["finder"], scenes, root, out, seed=seed) if options["finder"] else None,
@@ -114,7 +114,7 @@ def _from_images(out: Path, options: dict[str, Any], seed: int) -> Iterable[Pair
         route="scene-graph" if options["source"] == "gqa" else "image",
     )  # fmt: skip
     made = (one for scene in scenes for one in maker.pairs(scene))
-    yield from asking.asked_anew(made, options["asker"], out, seed=seed) if options["asker"] else made
+    yield from photo_questions.asked_anew(made, options["asker"], out, seed=seed) if options["asker"] else made
 
 
 def _named(text: str, name: str) -> Path:

@@ -1,10 +1,10 @@
-"""Take things out of a photo: masks of them, grown a little, and the hole filled.
+"""Taking things out of a photo: a mask of the thing, grown a little, and the hole filled.
 
-    masks   a given mask; a given box cut out by grabCut; without boxes what a classifier looked at (class activation)
+    masks   a given mask; a given box cut out by grabCut; without boxes the region of a classifier's class activation
             and grabCut; GroundingDINO and SAM of the extra ``hf``
     fills   OpenCV on a small copy, blended with grain from around the hole; LaMa as TorchScript of the extra ``hf``
 
-Everything works on photos of at most `SIDE` pixels, float boxes are (x0, y0, x1, y1) as shares of width and height.
+Photos have at most `SIDE` pixels on their longer side; float boxes are (x0, y0, x1, y1) as shares of width and height.
 Needs the extra ``photos`` (OpenCV).
 """
 

@@ -10,7 +10,7 @@ A line of the file is one reply, or one rating of a reply by the judge that a be
     vqa        VQAv2, VizWiz    agreement with all annotators but one, over every one left out; declining is "unanswerable"
     rating     MM-Hal           mean rating, and the share below 3, which counts as hallucinated
 
-Other benchmarks name their ``measure``. What failed, takes no side or cannot be judged is in no figure and counted.
+Other benchmarks name their ``measure``. Replies that failed, take no side or cannot be judged are counted, in no figure.
 """  # noqa: E501
 
 from __future__ import annotations
@@ -114,41 +114,30 @@ async def score_others(lines: Mapping[str, Sequence[Line]], evaluator: Evaluator
     percent: dict[str, bool] = {}
     for benchmark, own in lines.items():
         kind = own[0].kind
-        failed = sum(not visible(line.output).strip() if kind != "rating" else line.rating is None for line in own)
-        values: list[float]
+        replied = [line for line in own if visible(line.output).strip()]
+
+        def put(title: str, value: float | None, n: int, asked: int, failed: int, share: bool = True) -> None:
+            measures[title] = Measure(name=title, value=value, n=n, ungraded=asked - failed - n, failed=failed)
+            percent[title] = share
+
         if kind == "rating":
             ratings = [line.rating for line in own if line.rating is not None]
             low = [float(rating < HALLUCINATED) for rating in ratings]
             for title, values in ((benchmark, ratings), (f"{benchmark} Hall.", low)):
-                measures[title] = _mean(title, values, len(own), failed)
-                percent[title] = values is low
-            continue
-        if kind == "f1":
+                put(title, _mean(values), len(values), len(own), len(own) - len(ratings), values is low)
+        elif kind == "f1":
             sided = [(side_of(line.output, line.question), line) for line in own]
-            read = [
-                (side == line.positive, line.answers[0].strip().lower() == line.positive)
-                for side, line in sided
-                if side
-            ]
-            value = detection([said for said, _ in read], [gold for _, gold in read]).f1
-            found = Measure(
-                name=benchmark,
-                value=value,
-                n=len(read),
-                ungraded=len(own) - failed - len(read),
-                failed=failed,
-                interval="",
-            )
+            read = [(side == x.positive, x.answers[0].strip().lower() == x.positive) for side, x in sided if side]
+            f1 = detection([side for side, _ in read], [gold for _, gold in read]).f1
+            put(benchmark, f1, len(read), len(own), len(own) - len(replied))
         else:
-            said = [line for line in own if visible(line.output).strip()]
-            credits = (
-                [vqa(line) for line in said]
+            credits: Sequence[float | None] = (
+                [vqa(line) for line in replied]
                 if kind == "vqa"
-                else await in_groups([partial(_lave, evaluator, line) for line in said])
+                else await in_groups([partial(_lave, evaluator, line) for line in replied])
             )
-            values = [credit for credit in credits if credit is not None]
-            found = _mean(benchmark, values, len(own), failed)
-        measures[benchmark], percent[benchmark] = found, True
+            graded = [credit for credit in credits if credit is not None]
+            put(benchmark, _mean(graded), len(graded), len(own), len(own) - len(replied))
     return Others(measures, percent)
 
 
@@ -160,9 +149,8 @@ async def _lave(evaluator: Evaluator, line: Line) -> float | None:
     return credit
 
 
-def _mean(name: str, values: Sequence[float], asked: int, failed: int) -> Measure:
-    return Measure(name=name, value=float(np.mean(values)) if values else None, n=len(values),
-                   ungraded=asked - failed - len(values), failed=failed, interval="")  # fmt: skip
+def _mean(values: Sequence[float]) -> float | None:
+    return float(np.mean(values)) if values else None
 
 
 def vqa(line: Line) -> float:
@@ -171,8 +159,8 @@ def vqa(line: Line) -> float:
     >>> vqa(Line(benchmark="VQAv2", id="1", system="m", answers=("two",) * 3 + ("3",) * 7, output="The 2."))
     0.9
     """
-    said = "unanswerable" if declines(line.output) else _words(line.output)
-    same = [_words(answer) == said for answer in line.answers]
+    reply = "unanswerable" if declines(line.output) else _words(line.output)
+    same = [_words(answer) == reply for answer in line.answers]
     left_out = [sum(same) - one for one in same] if len(same) > 1 else [3 * sum(same)]
     return round(float(np.mean([min(1.0, n / 3) for n in left_out])), 10)
 

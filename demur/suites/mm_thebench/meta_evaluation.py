@@ -1,24 +1,23 @@
-"""What the judge of chains decided, as a labelling task for its meta-evaluation: do people decide alike?
+"""Meta-evaluation of the judge of chains: a labelling task of its decisions. Do people decide alike?
 
-The folder is one of `demur annotate page`: questions, chains and reference steps without the judge's word. That lies in
-``judge.jsonl`` beside them, so that ``demur agree FOLDER FOLDER/judge.jsonl`` compares people with each other and with
-the judge. Drawn are the judge's decisions as they fall, so that agreement is that of its daily work.
+The folder is one of `demur annotate page`: questions, chains and reference steps without the judge's decision. The
+decisions are in ``judge.jsonl`` beside them, so that ``demur agree FOLDER FOLDER/judge.jsonl`` compares people with
+each other and with the judge. The sample is drawn from all decisions alike, so agreement is that of ordinary use.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import Literal, NamedTuple
 
 from demur.core.errors import UsageError
 from demur.core.records import Response
 from demur.core.store import digest, seed_of, write_atomic
-from demur.core.uris import read_image
 from demur.judge.annotation.task import Item as Shown
 from demur.judge.annotation.task import Label, Task, write_task
-from demur.suites.mm_thebench.annotating import pictures_of
+from demur.suites.mm_thebench.annotation import pictures_of
 from demur.suites.mm_thebench.items import Item
 from demur.suites.mm_thebench.judging import ChainJudge, judge_all, right
 from demur.suites.mm_thebench.measures import Judged
@@ -45,7 +44,7 @@ yes: it does. no: it leaves it out. made up: it states something on it that is n
 
 
 class Decision(NamedTuple):
-    """One decision of the judge, and what it was made from."""
+    """One decision of the judge, with the fields it is based on."""
 
     item: Item
     label: str
@@ -53,7 +52,7 @@ class Decision(NamedTuple):
 
 
 def decisions(item: Item, response: Response, judged: Judged, of: Of) -> Iterator[Decision]:
-    """What was decided of one reply at one level; what could not be read is no decision."""
+    """The decisions on one reply at one level; what could not be read is no decision."""
     about = (("question", item.question), ("right answer", right(item)))
     chain = ("chain", "\n".join(f"{n}. {' '.join(s.split())}" for n, s in enumerate(judged.steps, 1)))
     if of == "answers" and judged.answer is not None:
@@ -69,20 +68,20 @@ def decisions(item: Item, response: Response, judged: Judged, of: Of) -> Iterato
         reference = ("reference steps", "\n".join(f"{s.id}. {s.content}" for s in item.steps))
         for row, mark in zip(item.full_rubric, judged.marks or (), strict=False):
             if mark.satisfied is not None:
-                said = "yes" if mark.satisfied else "made_up" if mark.hallucination else "no"
-                yield Decision(item, said, (*about, reference, chain, ("to be marked", row.question)))
+                label = "yes" if mark.satisfied else "made_up" if mark.hallucination else "no"
+                yield Decision(item, label, (*about, reference, chain, ("to be marked", row.question)))
 
 
 class MetaTask(NamedTuple):
-    """A labelling task of what a judge decided."""
+    """A labelling task of a judge's decisions."""
 
     decisions: int
     judge: Path
-    """What the judge said, as labels, for `demur agree`."""
+    """The judge's decisions as labels, for `demur agree`."""
 
 
-def judged_task(
-    found: Scored,
+def meta_task(
+    given: Scored,
     judge: ChainJudge,
     out: Path,
     *,
@@ -91,48 +90,27 @@ def judged_task(
     seed: int = 0,
     progress: Callable[[int], None] = lambda n: None,
 ) -> MetaTask:
-    """Judge outputs, then write the task of `meta_task`; the arguments are its own."""
-    judged = {model: judge_all(judge, found.loaded.items, said, progress) for model, said in found.outputs.items()}
-    written = meta_task(
-        found.loaded.items, found.outputs, judged, out, lambda ref: read_image(ref, found.loaded.root),
-        judge=judge.id, of=of, n=n, seed=seed,
-    )  # fmt: skip
-    return MetaTask(written, out / JUDGED_AS)
-
-
-def meta_task(
-    items: Sequence[Item],
-    outputs: Mapping[str, Mapping[str, Response]],
-    judged: Mapping[str, Mapping[str, Judged]],
-    out: Path,
-    read: Callable[[Any], bytes],
-    *,
-    judge: str,
-    of: Of = "steps",
-    n: int = 300,
-    seed: int = 0,
-) -> int:
-    """Write the task; returns how many decisions are in it.
+    """Judge outputs, then write a task of the judge's decisions.
 
     Args:
-        items: of the suite.
-        outputs: model -> item -> reply.
-        judged: model -> item -> what the judge said.
+        given: items, and the outputs of models.
+        judge: that is evaluated.
         out: the task's folder.
-        read: bytes of an item's picture.
-        judge: who decided.
         of: the level.
-        n: decisions at the most, drawn by their hash.
+        n: most decisions, drawn by their hash.
         seed: of the draw and the order.
+        progress: called with the number of chains judged.
 
     Raises:
         UsageError: the judge decided nothing at that level.
     """
+    loaded = given.loaded
     found: dict[str, tuple[Decision, str]] = {}
-    for model, replies in judged.items():
-        for item in items:
-            if item.id in replies:
-                for one in decisions(item, outputs[model][item.id], replies[item.id], of):
+    for model, replies in given.outputs.items():
+        judged = judge_all(judge, loaded.items, replies, progress)
+        for item in loaded.items:
+            if item.id in judged:
+                for one in decisions(item, replies[item.id], judged[item.id], of):
                     found.setdefault(digest([model, item.id, one.shown], 16), (one, model))
     if not found:
         raise UsageError(f"the judge decided nothing about {of}", cure="give items with reference steps, and --judge")
@@ -141,12 +119,14 @@ def meta_task(
     for id in drawn:
         one, model = found[id]
         about = {"model": model, "item": one.item.id}
-        shown.append(Shown(id=id, shown=one.shown, images=pictures_of(one.item, out, read), about=about))
+        images = pictures_of(one.item, out, loaded.root)
+        shown.append(Shown(id=id, shown=one.shown, images=images, about=about))
     labels = tuple(Label(name=name, text=name.replace("_", " ")) for name in LABELS[of])
     task = Task(
-        name=f"{of} of chains", labels=labels, rubric=RUBRICS[of], balance=("model",), seed=seed, bound={"judge": judge}
-    )
+        name=f"{of} of chains", labels=labels, rubric=RUBRICS[of], balance=("model",), seed=seed,
+        bound={"judge": judge.id},
+    )  # fmt: skip
     write_task(out, task, shown)
-    rows = ({"item": id, "label": found[id][0].label, "annotator": judge} for id in drawn)
+    rows = ({"item": id, "label": found[id][0].label, "annotator": judge.id} for id in drawn)
     write_atomic(out / JUDGED_AS, "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows))
-    return len(drawn)
+    return MetaTask(len(drawn), out / JUDGED_AS)

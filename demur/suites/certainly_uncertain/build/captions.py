@@ -1,8 +1,8 @@
-"""Pairs from captions: a model writes an unanswerable and an answerable question about one photo; rules sort them out.
+"""Pairs from captions: a model writes an unanswerable and an answerable question about one photo; rules check them.
 
-A line of a captions file holds ``id``, ``caption`` and may hold ``image``, ``split``, ``licence`` (``example_id``,
-``description`` and ``image_file`` of DOCCI are read too). Every reply becomes a pair or a `Drop` with its reason: the
-writer said that it found no question, its lines could not be read, or the pair breaks a rule (`fault`).
+A line of a captions file holds ``id``, ``caption`` and may hold ``image``, ``split``, ``licence`` (DOCCI's
+``example_id``, ``description`` and ``image_file`` are read too). Every reply becomes a pair or a `Drop` with its reason:
+the writer found no question, its lines cannot be read, or the pair breaks a rule (`fault`).
 """
 
 from __future__ import annotations
@@ -12,28 +12,25 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from difflib import SequenceMatcher
 from functools import cache
-from importlib.resources import files
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from demur.core.errors import BadInput, DataError, StorageError, UsageError
-from demur.core.images import image_ref
 from demur.core.records import Drop, ImageRef, Record, Response
-from demur.core.store import Problems, write_atomic
+from demur.core.store import Problems
 from demur.core.strict_json import parsed_json
 from demur.core.taxonomy import Uncertainty
 from demur.core.uris import read_uri
 from demur.corpora.formats import inside, json_lines
 from demur.judge.refusal import declines
+from demur.suites.certainly_uncertain.build.calls import Form, drop, name_of, replies
+from demur.suites.certainly_uncertain.build.salient import holds_answer, stems
+from demur.suites.certainly_uncertain.build.scenes import sample
 from demur.suites.certainly_uncertain.items import IDK, Pair, folded
-from demur.suites.certainly_uncertain.making.calls import labelled, replies
-from demur.suites.certainly_uncertain.making.salient import stems
-from demur.suites.certainly_uncertain.making.scenes import sample
+from demur.suites.files import keep_image, prompt_text
 
 CATEGORIES = (Uncertainty.KNOWLEDGE, Uncertainty.COMPLEXITY, Uncertainty.TEMPORAL, Uncertainty.AMBIGUITY)
 """Kinds that a caption can give; *extraneous* needs the photo changed."""
-_LINE = re.compile(r"^\W*([QA][12])\W*?:\W*?\s*(.*)$", re.IGNORECASE)
-_ESCAPE = re.compile(r"\bnot a good question\b", re.IGNORECASE)
 _TELLTALE = re.compile(r"\b(?:un)?answerable\b|\bcaption|\bdescription\b|\bQ[12]\b", re.IGNORECASE)
 _SMALL = stems(
     "what which where when whose who how why does did was were are has had have this that these those there the and "
@@ -42,16 +39,10 @@ _SMALL = stems(
 )
 
 
-_NAMES = ("Q1", "A1", "Q2", "A2")
-_FIELDS = ("Q1_nobody_can_answer", "A1_I_do_not_know_because", "Q2_the_caption_answers", "A2")
-SCHEMA: dict[str, Any] = {
-    "type": "object",
-    "properties": {name: {"type": "string", "maxLength": 200} for name in _FIELDS},
-    "required": [*_FIELDS],
-    "additionalProperties": False,
-}
-"""Of the reply, where the endpoint takes one. Its names say what belongs where, which small models forget, and
-texts have an end: such a model may write on for as long as it can."""
+FORM = Form(
+    ("Q1", "A1", "Q2", "A2"), ("Q1_nobody_can_answer", "A1_I_do_not_know_because", "Q2_the_caption_answers", "A2")
+)
+"""The names of the fields repeat what belongs where, which small models forget."""
 
 
 class Captioned(Record):
@@ -88,19 +79,6 @@ def read_captions(path: Path, problems: Problems) -> Iterator[Captioned]:
             yield Captioned(**found)
 
 
-def parse(reply: str) -> Written | None:
-    r"""The four lines of a reply, each once and in order, or an object of just these fields; None for anything else.
-
-    >>> parse('{"Q1_nobody_can_answer": "Who is she?", "A1_I_do_not_know_because": "I don\'t know", '
-    ...       '"Q2_the_caption_answers": "What does she hold?", "A2": "a cup"}').question
-    'What does she hold?'
-    >>> parse("Q1: Who is she?\nA1: I don't know\nQ2: What does she hold?\nA2: a cup").answer
-    'a cup'
-    """
-    said = labelled(reply, _LINE, _NAMES, _FIELDS)
-    return None if said is None else Written(*said)
-
-
 def likeness(one: str, other: str) -> float:
     """How alike two questions are, word by word: 0 to 1.
 
@@ -132,8 +110,7 @@ def fault(written: Written, caption: str, least: float = 0.1, most: float = 0.95
         return "the unanswerable question was answered"
     if declines(written.answer):
         return "the answerable question was not answered"
-    told = {s for s in stems(written.answer) if len(s) > 2} - {"yes", "the"}
-    if told and told <= stems(written.question) and not re.search(r"\bor\b", written.question, re.IGNORECASE):
+    if holds_answer(written.question, written.answer, {"yes", "the"}):
         return "a question holds its answer"
     alike = likeness(written.idk_question, written.question)
     if alike > most:
@@ -141,26 +118,25 @@ def fault(written: Written, caption: str, least: float = 0.1, most: float = 0.95
     return "the questions have nothing in common" if alike < least else ""
 
 
-def _text(name: str) -> str:
-    return files("demur.suites.certainly_uncertain").joinpath("prompts", name).read_text(encoding="utf-8")
+PACKAGE = "demur.suites.certainly_uncertain"
 
 
 @cache
 def examples(category: Uncertainty) -> tuple[tuple[str, Written], ...]:
-    """Captions, and what a good writer makes of them."""
-    given = parsed_json(_text("pair-examples.v2.json"))[category.value]
+    """Captions, each with a good pair of questions."""
+    given = parsed_json(prompt_text(PACKAGE, "pair-examples.v2.json"))[category.value]
     return tuple((caption, Written(*texts)) for caption, *texts in given)
 
 
 def prompt(category: Uncertainty, caption: str) -> tuple[str, ...]:
-    """What the writer is told: turns of a conversation, the examples being replies that it gave already.
+    """The writer's prompt: turns of a conversation in which the examples are its earlier replies.
 
-    A small model does what it seems to have done before; of an example inside the instruction it took the form alone.
+    A small model repeats what it seems to have done before; from an example inside the instruction it took only the form.
     """
-    turns = [_text(f"{category.value}.v2.md") + _text("pair-form.v2.md")]
+    turns = ["\n\n".join(prompt_text(PACKAGE, name) for name in (f"{category.value}.v2.md", "pair-form.v2.md")) + "\n"]
     for shown, written in examples(category):
         turns[-1] += f"\nCaption: {shown}"
-        turns += [json.dumps(dict(zip(_FIELDS, written, strict=True)), ensure_ascii=False), ""]
+        turns += [json.dumps(dict(zip(FORM.fields, written, strict=True)), ensure_ascii=False), ""]
     turns[-1] += f"Caption: {' '.join(caption.split())}"
     return tuple(turn.strip() for turn in turns)
 
@@ -189,9 +165,9 @@ def from_captions(out: Path, options: Mapping[str, Any], *, seed: int = 0) -> li
     asked = [  # what a category's prompts begin with, a server reads once
         (f"{one.id}-{category}", prompt(category, one.caption), ()) for category in CATEGORIES for one in held
     ]
-    said = replies(str(options["writer"]), asked, out, seed=seed, schema=SCHEMA)
+    found = replies(str(options["writer"]), asked, out, seed=seed, schema=FORM.schema)
     return [
-        _made(one, category, photos[one.id], said[f"{one.id}-{category}"], options)
+        _made(one, category, photos[one.id], found[f"{one.id}-{category}"], options)
         for one in held for category in CATEGORIES
     ]  # fmt: skip
 
@@ -199,31 +175,24 @@ def from_captions(out: Path, options: Mapping[str, Any], *, seed: int = 0) -> li
 def _made(
     one: Captioned, category: Uncertainty, photo: ImageRef | str | None, reply: Response, options: Mapping[str, Any]
 ) -> Pair | Drop:
-    id, writer = f"{one.id}-{category}", str(options["writer"])
-
-    def drop(reason: str, detail: str) -> Drop:
-        return Drop(sample=id, stage="caption", reason=reason, detail=detail[:300])
-
+    id = f"{one.id}-{category}"
     if isinstance(photo, str):
-        return drop("photo cannot be read", photo)
-    if reply.error:
-        return drop("the writer's call failed", reply.error)
-    if _ESCAPE.search(reply.text):
-        return drop("the writer found no good question", reply.text)
-    written = parse(reply.text)
-    if written is None:
-        return drop("the writer's lines cannot be read", reply.text)
+        return drop(id, "caption", "photo cannot be read", photo)
+    texts = FORM.read(reply, id, "caption", "writer")
+    if isinstance(texts, Drop):
+        return texts
+    written = Written(*texts)
     why = fault(written, one.caption, options["least"], options["most"])
     copied = {folded(q) for _, good in examples(category) for q in (good.idk_question, good.question)}
     if not why and copied & {folded(written.idk_question), folded(written.question)}:
         why = "a question is copied from the prompt's example"
     if why:
-        return drop(why, f"{written.idk_question} | {written.question} | {written.answer}")
+        return drop(id, "caption", why, f"{written.idk_question} | {written.question} | {written.answer}")
     return Pair(
         id=id, category=category, question=written.question, answer=written.answer, image=photo,
         idk_question=written.idk_question, idk_answer=IDK, idk_image=photo, route="caption", split=one.split,
         licence=one.licence,
-        provenance={"caption": one.caption, "writer": writer.partition("#")[2] or writer, "why": written.idk_answer},
+        provenance={"caption": one.caption, "writer": name_of(str(options["writer"])), "why": written.idk_answer},
     )  # fmt: skip
 
 
@@ -235,10 +204,7 @@ def _photos(held: Sequence[Captioned], root: Path, out: Path) -> dict[str, Image
         if one.image:
             try:
                 data = read_uri(inside(root, one.image).relative_to(root).as_posix(), root)
-                ref = image_ref(data, "")
-                place = f"images/{ref.sha256[:16]}.{ref.media_type.partition('/')[2]}"
-                write_atomic(out / place, data)
-                made[one.id] = ref.model_copy(update={"uri": place})
+                made[one.id] = keep_image(out, data, 16)
             except (DataError, StorageError, ValueError) as error:
                 made[one.id] = str(error)
     return made

@@ -1,0 +1,157 @@
+"""Chains of thought: where they are in a reply, and how they are cut into steps and into parts for one call.
+
+Steps are always the chain's own words: cut at cues such as "Wait" and at paragraphs, or where a judge says a step
+begins. No call gets more than `PART` characters, however long the chain.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
+from typing import Any, NamedTuple
+
+from demur.core.records import Response
+from demur.judge.candidate import clean
+from demur.judge.rules import visible
+
+PART = 8_000
+"""Most characters of a chain in one call."""
+FRAME = 40
+"""Characters of the JSON line around a sentence or step."""
+LONGEST = 400_000
+"""Most characters of a chain that are judged; a note says where there are more."""
+
+
+class Chain(NamedTuple):
+    """A reply's chain of thought, and its origin: ``native`` or ``elicited`` (see `measures.Judged`)."""
+
+    text: str
+    kind: str
+
+
+def chain_of(response: Response) -> Chain:
+    """The model's thoughts, given apart or marked in its text; else its visible reply.
+
+    >>> chain_of(Response(text="<think>Two bands.</think>Answer: 2"))
+    Chain(text='Two bands.', kind='native')
+    """
+    if response.reasoning.strip():
+        return Chain(response.reasoning, "native")
+    before, mark, _ = response.text.partition("</think>")
+    if mark and (thoughts := before.rpartition("<think>")[2].strip()):
+        return Chain(thoughts, "native")
+    seen = visible(response.text).strip()
+    return Chain(seen, "elicited" if seen else "none")
+
+
+_FINAL = re.compile(
+    r"^[\s*#_>]{0,8}(?:the )?(?:final )?answer(?: is)?\W{0,3}:\W{0,3}(.+)$", re.IGNORECASE | re.MULTILINE
+)
+
+
+def final_answer(text: str) -> str:
+    r"""The text after the last "Answer:"; the whole text where there is none.
+
+    >>> final_answer("1. A red star.\n**Final answer:** Vietnam")
+    'Vietnam'
+    """
+    seen = visible(text).strip()
+    found = [m[1] for m in _FINAL.finditer(seen)]
+    return found[-1].strip().rstrip("*_ ") if found else seen
+
+
+_ENDS = re.compile(r"(?<=[.!?])\s+|\n\s*|(?<=[。！？])(?=\S)")
+_CUE = re.compile(
+    r"(?:but |oh,? |hmm+,? |ok(?:ay)?,? |so,? )?(?:wait|actually|alternatively|hold on|on second thought|however|"
+    r"let me (?:re|double)|let's (?:re|double)|first(?:ly)?|second(?:ly)?|third(?:ly)?|next|then|now|finally|"
+    r"therefore|thus|hence|in conclusion|step \d|\d{1,2}[.)] |[-*•] |the (?:final )?answer|answer:)",
+    re.IGNORECASE,
+)  # fmt: skip
+
+
+def sentences(text: str, most: int = PART) -> list[str]:
+    r"""A text in sentences and lines, none longer than ``most``; together they are the text.
+
+    >>> sentences("It is 3.5 m. Wait, no.\nIt is 4.")
+    ['It is 3.5 m. ', 'Wait, no.\n', 'It is 4.']
+    """
+    found, start = [], 0
+    for end in (*(m.end() for m in _ENDS.finditer(text)), len(text)):
+        for low in range(start, end, most):
+            found.append(text[low : min(low + most, end)])
+        start = end
+    return found
+
+
+def parts(text: str, most: int = PART) -> list[list[str]]:
+    """The sentences of a chain in runs that fit into one call; a long chain is cut before cues where it can be."""
+    runs: list[list[str]] = [[]]
+    size = 0
+    for sentence in sentences(text, most):
+        if runs[-1] and (size + len(sentence) + FRAME > most or (size > most * 0.6 and _CUE.match(sentence))):
+            runs.append([])
+            size = 0
+        runs[-1].append(sentence)
+        size += len(sentence) + FRAME
+    return runs
+
+
+def cut_by_cues(lines: Sequence[str]) -> list[str]:
+    """Sentences as steps without a model: one begins at each cue and each paragraph."""
+    steps: list[str] = []
+    for line in lines:
+        if not steps or _CUE.match(line) or steps[-1].endswith("\n\n"):
+            steps.append(line)
+        else:
+            steps[-1] += line
+    return steps
+
+
+def cut_as_judged(lines: Sequence[str], reply: Any) -> list[str] | None:
+    """Sentences as the steps of a judge's reply; None where it has none, or other words than the chain's.
+
+    The reply holds the numbers of first sentences (``starts``), or a list of steps with their words (``step_content``).
+    """
+    if isinstance(reply, dict) and isinstance(reply.get("starts"), list):
+        starts = reply["starts"]
+        if not starts or not all(type(s) is int and 1 <= s <= len(lines) for s in starts):
+            return None
+        ends = sorted({1, *starts, len(lines) + 1})
+        return ["".join(lines[a - 1 : b - 1]) for a, b in pairwise(ends)]
+    rows = reply.get("steps") if isinstance(reply, dict) else reply
+    words = [r.get("step_content") if isinstance(r, dict) else None for r in rows] if isinstance(rows, list) else []
+    text, given = "".join(lines), [len("".join(w.split())) for w in words if isinstance(w, str)]
+    if not words or len(given) < len(words) or "".join("".join(w.split()) for w in words if w) != "".join(text.split()):
+        return None
+    steps, at = [], 0
+    for size in given:
+        start = at
+        while size:
+            size -= not text[at].isspace()
+            at += 1
+        while at < len(text) and text[at].isspace():
+            at += 1
+        steps.append(text[start:at])
+    return [s for s in steps if s]
+
+
+def numbered(texts: Sequence[str], first: int = 1, names: tuple[str, str] = ("step_id", "step_content")) -> str:
+    """Steps, or sentences, as JSON lines, so that their words cannot pass for anything else in a prompt."""
+    number, content = names
+    return "\n".join(
+        json.dumps({number: n, content: clean(text).strip()}, ensure_ascii=False) for n, text in enumerate(texts, first)
+    )
+
+
+def groups(steps: Sequence[str], most: int = PART) -> Iterator[tuple[int, list[str]]]:
+    """(number of the first, steps) in runs that fit into one call; each run has at least one step."""
+    start, size = 0, 0
+    for at, step in enumerate(steps):
+        if at > start and size + len(step) + FRAME > most:
+            yield start + 1, list(steps[start:at])
+            start, size = at, 0
+        size += len(step) + FRAME
+    if steps:
+        yield start + 1, list(steps[start:])

@@ -1,0 +1,59 @@
+"""The score of a suite without measures of its own: accuracy and deflection of its verdicts."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from demur.core.records import Measure, Outcome, Response, Status
+from demur.judge.measures.rates import share_of
+
+if TYPE_CHECKING:
+    from demur.reports.tables import Table
+    from demur.suites.base import Suite
+
+
+class Plain(NamedTuple):
+    """The plain score of one model.
+
+    Attributes:
+        model: its name.
+        accuracy: right over graded replies, Wilson's interval; deflected replies are graded and not right.
+        deflected: share of graded replies.
+    """
+
+    model: str
+    accuracy: Measure
+    deflected: Measure
+
+
+def plain_score(suite: Suite[Any, Any], model: str, items: Sequence[Any], outputs: Mapping[str, Response]) -> Plain:
+    """The `Plain` score of a model: each question asked counts as graded, ungraded or failed."""
+    found: Counter[Status | Outcome | None] = Counter()
+    for question in suite.questions(items):
+        response = outputs.get(question.id)
+        if response is not None:
+            failed = (Status.FAILED, None, "")
+            status, outcome, _ = failed if response.error else suite.verdict(response, question.answers)
+            found[outcome or status] += 1
+    n = sum(found[o] for o in Outcome)
+    accuracy, deflected = (
+        share_of(name, found[outcome], n, ungraded=found[Status.UNGRADED], failed=found[Status.FAILED])
+        for name, outcome in (("accuracy", Outcome.CORRECT), ("deflection", Outcome.DEFLECTED))
+    )
+    return Plain(model, accuracy, deflected)
+
+
+def plain_table(suite: Suite[Any, Any], scores: Sequence[Plain]) -> Table:
+    """The table of `Plain` scores."""
+    from demur.reports.tables import Column, Table, titled
+
+    columns = titled(
+        "<Model", Column("Accuracy (%)", interval=True), Column("Deflection (%)", interval=True), "n", "ungraded",
+        "failed",
+    )  # fmt: skip
+    rows = tuple(
+        (s.model, s.accuracy, s.deflected, s.accuracy.n, s.accuracy.ungraded, s.accuracy.failed) for s in scores
+    )
+    return Table(suite.name, suite.title, columns, rows, notes=("n: graded replies. Intervals: Wilson, 95 %.",))
