@@ -1,6 +1,6 @@
 """The measures of VB as pure functions over cells, and a model's score with intervals.
 
-What is done with replies that are not whole, by mode:
+How incomplete replies count, by mode:
 
     reply              measured (default)                                  paper (as the printed tables were made)
     ABSTAIN            alpha in CAA; wrong in MEFR, ToMAcc, DFAcc          the same, if it states a confidence
@@ -11,8 +11,8 @@ What is done with replies that are not whole, by mode:
     not asked          in no figure                                        the same
 
 Families of which no cell was asked (a run with a limit) are left out and counted. Only strict families (gold follows
-the XOR pattern) are in these figures; ABSTAIN families are told apart. Source: "VB: Visibility Benchmark", section 5;
-where the paper is silent, the text of each function says what is taken.
+the XOR pattern) are in these figures; ABSTAIN families are counted apart. Source: "VB: Visibility Benchmark", section
+5; where the paper is silent, the docstring of each function gives the definition.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ import math
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal, NamedTuple, TypeAlias
+from typing import Any, Literal, NamedTuple, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -45,6 +45,8 @@ WEIGHTS = {"caa": 0.70, "mefr": 0.15, "selrank": 0.10, "tom_acc": 0.05}
 """Of the composite (equation of section 5.7)."""
 BASE, TEXT, IMAGE, DOUBLE = range(4)
 N_HEADLINE = len(HEADLINE)
+HEAD = np.s_[:, :N_HEADLINE]
+"""The headline cells of `Cells`' arrays."""
 
 
 @dataclass(frozen=True)
@@ -53,12 +55,12 @@ class Cells:
 
     Attributes:
         asked: bool [F, 4].
-        failed: bool [F, 4], asked, and nothing was said: the call failed.
+        failed: bool [F, 4], asked, and the call failed.
         kept: bool [F, 4], in denominators about labels.
-        right: bool [F, 4], the label is the gold one; False where nothing was read.
+        right: bool [F, 4], the label is the gold one; False without a label.
         abstained: bool [F, 4].
-        answered: bool [F, 4], true or false was said, and it is kept.
-        confidence: float64 [F, 4] in [0, 1], NaN where none was given.
+        answered: bool [F, 4], the label is true or false, and kept.
+        confidence: float64 [F, 4] in [0, 1], NaN where none is given.
         scored: bool [F, 4], in CAA's denominator.
         second_order: bool [F].
     """
@@ -89,33 +91,29 @@ def cells_of(families: Sequence[Family], replies: Mapping[str, Reply], mode: Mod
     """The arrays of the strict families among ``families``.
 
     Args:
-        families: any; those outside the strict subset are passed over.
+        families: any; those outside the strict subset are ignored.
         replies: cell id -> reply; a cell without one was not asked.
         mode: see the module.
     """
     strict = [f for f in families if f.strict]
     grid = [[replies.get(f.cell_id(cell), NOT_ASKED) for cell in CELLS] for f in strict]
 
-    def array(of: object) -> Bools:
-        return np.array(of, dtype=bool).reshape(len(strict), 4)
+    def array(of: Callable[[Reply, Label], Any], dtype: Any = bool) -> Any:
+        rows = [
+            [of(r, gold) for r, gold in zip(line, f.gold, strict=True)] for line, f in zip(grid, strict, strict=True)
+        ]
+        return np.array(rows, dtype=dtype).reshape(len(strict), 4)
 
-    keep = array([[kept(r, mode) for r in line] for line in grid])
-    gold = [f.gold for f in strict]
-    right = array(
-        [[r.label is g for r, g in zip(line, golds, strict=True)] for line, golds in zip(grid, gold, strict=True)]
-    )
-    abstained = array([[r.label is Label.ABSTAIN for r in line] for line in grid])
-    answered = array([[r.answered for r in line] for line in grid])
-    confidence = np.array(
-        [[math.nan if r.confidence is None else r.confidence for r in line] for line in grid], dtype=np.float64
-    ).reshape(len(strict), 4)
+    keep = array(lambda reply, gold: kept(reply, mode))
+    answered = array(lambda reply, gold: reply.answered)
+    confidence = array(lambda reply, gold: math.nan if reply.confidence is None else reply.confidence, np.float64)
     return Cells(
-        asked=array([[r.problem != "not asked" for r in line] for line in grid]),
-        failed=array([[r.problem == "no output" for r in line] for line in grid]),
+        asked=array(lambda reply, gold: reply.problem != "not asked"),
+        failed=array(lambda reply, gold: reply.problem == "no output"),
         kept=keep,
-        right=right & keep,
-        abstained=abstained & keep,
-        answered=answered & keep,
+        right=keep & array(lambda reply, gold: reply.label is gold),
+        abstained=keep & array(lambda reply, gold: reply.label is Label.ABSTAIN),
+        answered=keep & answered,
         confidence=confidence,
         scored=keep & ~(answered & np.isnan(confidence)),
         second_order=np.array([f.second_order for f in strict], dtype=bool),
@@ -130,10 +128,9 @@ def caa(cells: Cells, alpha: float = ALPHA) -> float | None:
 
     Mean over cells of: alpha when abstained, the confidence when right, else 0. In [0, 1].
     """
-    head = np.s_[:, :N_HEADLINE]
-    n = int(cells.scored[head].sum())
-    credit = np.where(cells.abstained[head], alpha, np.where(cells.right[head], cells.confidence[head], 0.0))
-    return float(credit[cells.scored[head]].sum() / n) if n else None
+    scored = cells.scored[HEAD]
+    credit = np.where(cells.abstained[HEAD], alpha, np.where(cells.right[HEAD], cells.confidence[HEAD], 0.0))
+    return float(credit[scored].sum() / scored.sum()) if scored.any() else None
 
 
 class Flips(NamedTuple):
@@ -159,24 +156,25 @@ class Flips(NamedTuple):
         return None if self.image is None or self.text is None else (self.image + self.text) / 2
 
 
+def _share(hits: Bools, used: Bools) -> tuple[float | None, int]:
+    """(share of hits among the used cells, n)."""
+    n = int(used.sum())
+    return (float((hits & used).sum() / n) if n else None), n
+
+
 def flips(cells: Cells) -> Flips:
-    """I_MEFR and T_MEFR (section 5.3). ABSTAIN is wrong; a left-out child leaves its own denominator only."""
+    """I_MEFR and T_MEFR (section 5.3). ABSTAIN is wrong; a left-out child leaves only its own denominator."""
     base = cells.right[:, BASE]
-
-    def rate(child: int) -> tuple[float | None, int]:
-        asked = base & cells.kept[:, child]
-        n = int(asked.sum())
-        return (float((asked & cells.right[:, child]).sum() / n) if n else None), n
-
-    (image, image_n), (text, text_n) = rate(IMAGE), rate(TEXT)
+    (image, image_n), (text, text_n) = (
+        _share(cells.right[:, child], base & cells.kept[:, child]) for child in (IMAGE, TEXT)
+    )
     return Flips(image, image_n, text, text_n, int(base.sum()))
 
 
 def _ranked(cells: Cells) -> tuple[Bools, Floats]:
     """(right, confidence) of the answered headline cells that state a confidence."""
-    head = np.s_[:, :N_HEADLINE]
-    used = cells.answered[head] & ~np.isnan(cells.confidence[head])
-    return cells.right[head][used], cells.confidence[head][used]
+    used = cells.answered[HEAD] & ~np.isnan(cells.confidence[HEAD])
+    return cells.right[HEAD][used], cells.confidence[HEAD][used]
 
 
 def selrank(right: Bools, confidence: Floats, ties: Ties = "expected", *, cap: bool = True) -> float | None:
@@ -220,17 +218,13 @@ def selrank(right: Bools, confidence: Floats, ties: Ties = "expected", *, cap: b
 
 def tom_acc(cells: Cells) -> tuple[float | None, int]:
     """(accuracy, n) on the headline cells of second-order families (section 5.5); ABSTAIN is wrong."""
-    head = np.s_[:, :N_HEADLINE]
-    used = cells.kept[head] & cells.second_order[:, None]
-    n = int(used.sum())
-    return (float(cells.right[head][used].sum() / n) if n else None), n
+    return _share(cells.right[HEAD], cells.kept[HEAD] & cells.second_order[:, None])
 
 
 def df_acc(cells: Cells, *, given_base: bool = False) -> tuple[float | None, int]:
     """(accuracy, n) on DOUBLE_FLIP (section 5.6): of all families, or as the released code of those with BASE right."""
     used = cells.kept[:, DOUBLE] & (cells.right[:, BASE] if given_base else True)
-    n = int(used.sum())
-    return (float(cells.right[:, DOUBLE][used].sum() / n) if n else None), n
+    return _share(cells.right[:, DOUBLE], used)
 
 
 def composite(parts: Mapping[str, float | None], weights: Mapping[str, float] = WEIGHTS) -> float | None:
@@ -261,18 +255,17 @@ class Score(NamedTuple):
     """Everything measured of one model.
 
     Attributes:
-        measures: by name; each with its n, what was left out of it (``failed``: no output; ``ungraded``: replies that
-            could not be used) among its own cells, and a 95 % interval (bootstrap over families; Wilson for ToMAcc
-            and DFAcc).
+        measures: by name; each with its n, what it leaves out of its own cells (``failed``: no output; ``ungraded``:
+            unusable replies), and a 95 % interval (bootstrap over families; Wilson for ToMAcc and DFAcc).
         counts: strict families asked about, and those not; of the former, headline cells, answered, abstained, and by
             `replies.PROBLEMS` (all four cells with ``all_``).
-        selrank_bounds: the least and the most that an order of equal confidences can give.
+        selrank_bounds: SelRank for the worst and the best order of equal confidences.
         abstain: families outside the strict subset: cells, right, abstained, wrong.
         categories: category -> (right, n, abstained) over the headline cells of strict families.
         reason_rules: breach of the reason-code rules -> how often; "" counts replies that keep them.
-        by_alpha: credit of an abstention -> the composite under it, for `ALPHAS`.
-        mode: how it was scored.
-        parser: how replies were read.
+        by_alpha: credit of an abstention -> the composite, for `ALPHAS`.
+        mode: see the module.
+        parser: of the replies.
     """
 
     model: str
@@ -298,35 +291,32 @@ SHARES = ("i_mefr", "t_mefr", "coverage", "answered_accuracy")
 
 def values(cells: Cells, alpha: float, ties: Ties, mode: Mode) -> dict[str, tuple[float | None, int]]:
     """Every measure by name, with its n."""
-    head = np.s_[:, :N_HEADLINE]
     found, ranked = flips(cells), _ranked(cells)
     parts = components(cells, alpha, ties)
-    answered = cells.answered[head]
-    asked = int((cells.asked if mode == "paper" else cells.kept)[head].sum())
-    n_answered = int(answered.sum())
+    answered, scored, n_ranked = cells.answered[HEAD], int(cells.scored[HEAD].sum()), len(ranked[0])
     return {
-        "final": (composite(parts), int(cells.scored[head].sum())),
-        "caa": (parts["caa"], int(cells.scored[head].sum())),
+        "final": (composite(parts), scored),
+        "caa": (parts["caa"], scored),
         "i_mefr": (found.image, found.image_n),
         "t_mefr": (found.text, found.text_n),
         "mefr": (found.mean, found.base_right),
-        "selrank": (parts["selrank"], len(ranked[0])),
-        "selrank_raw": (selrank(*ranked, ties, cap=False), len(ranked[0])),
+        "selrank": (parts["selrank"], n_ranked),
+        "selrank_raw": (selrank(*ranked, ties, cap=False), n_ranked),
         "tom_acc": tom_acc(cells),
         "df_acc": df_acc(cells),
         "df_acc_given_base": df_acc(cells, given_base=True),
-        "coverage": (n_answered / asked if asked else None, asked),
-        "answered_accuracy": (float(cells.right[head][answered].mean()) if n_answered else None, n_answered),
+        "coverage": _share(answered, (cells.asked if mode == "paper" else cells.kept)[HEAD]),
+        "answered_accuracy": _share(cells.right[HEAD], answered),
     }
 
 
 def left_out(cells: Cells) -> dict[str, tuple[int, int]]:
-    """Measure -> what is not in its n: (calls that failed, replies that could not be used), of its own cells.
+    """Measure -> what is not in its n: (failed calls, unusable replies), of its own cells.
 
     For flip rates: families of which BASE, or the edited cell where BASE is right, is out.
     """
     head = np.zeros_like(cells.asked)
-    head[:, :N_HEADLINE] = True
+    head[HEAD] = True
     double = np.zeros_like(head)
     double[:, DOUBLE] = True
     base = cells.right[:, [BASE]]
@@ -396,18 +386,17 @@ def score(
     ends = _intervals(cells, alpha, ties, mode, resamples, seed)
     strict = [f for f in families if f.strict]
 
-    def said(family: Family, cell: Cell) -> Reply:
+    def reply(family: Family, cell: Cell) -> Reply:
         return replies.get(family.cell_id(cell), NOT_ASKED)
 
-    headline = Counter(said(f, c).problem for f in strict for c in HEADLINE)
-    everywhere = Counter(said(f, c).problem for f in strict for c in CELLS)
-    head = np.s_[:, :N_HEADLINE]
+    headline = Counter(reply(f, c).problem for f in strict for c in HEADLINE)
+    everywhere = Counter(reply(f, c).problem for f in strict for c in CELLS)
     counts = {
         "families": len(strict),
         "families_not_asked": sum(f.strict for f in given) - len(strict),
         "headline": len(strict) * N_HEADLINE,
-        "answered": int(cells.answered[head].sum()),
-        "abstained": int(cells.abstained[head].sum()),
+        "answered": int(cells.answered[HEAD].sum()),
+        "abstained": int(cells.abstained[HEAD].sum()),
         "base_right": int(cells.right[:, BASE].sum()),
         **{p.replace(" ", "_"): headline[p] for p in PROBLEMS},
         **{f"all_{p.replace(' ', '_')}": everywhere[p] for p in PROBLEMS},
@@ -424,7 +413,7 @@ def score(
         )
     right, confidence = _ranked(cells)
     bounds = [selrank(right, confidence, way) for way in ("worst", "best")] if len(right) else []
-    others = [(f.gold[i], said(f, c)) for f in families if not f.strict for i, c in enumerate(CELLS)]
+    others = [(f.gold[i], reply(f, c)) for f in families if not f.strict for i, c in enumerate(CELLS)]
     return Score(
         model=model,
         measures=measures,
@@ -438,9 +427,9 @@ def score(
             "abstain_right": sum(gold is Label.ABSTAIN is r.label for gold, r in others),
             "abstained": sum(r.label is Label.ABSTAIN for _, r in others),
         },
-        categories=_by_category(strict, said, mode),
+        categories=_by_category(strict, reply, mode),
         reason_rules=dict(
-            Counter(breaks_rules(r) for f in families for c in CELLS if (r := said(f, c)).label is not None)
+            Counter(breaks_rules(r) for f in families for c in CELLS if (r := reply(f, c)).label is not None)
         ),
         by_alpha={a: composite(components(cells, a, ties)) for a in ALPHAS},
         mode=mode,
@@ -449,18 +438,14 @@ def score(
 
 
 def _by_category(
-    strict: Sequence[Family], said: Callable[[Family, Cell], Reply], mode: Mode
+    strict: Sequence[Family], reply: Callable[[Family, Cell], Reply], mode: Mode
 ) -> dict[str, tuple[int, int, int]]:
-    table: dict[str, list[int]] = {}
+    found: dict[str, list[tuple[bool, bool]]] = {}
     for family in strict:
-        line = table.setdefault(family.category.value, [0, 0, 0])
-        for place, cell in enumerate(HEADLINE):
-            reply = said(family, cell)
-            if kept(reply, mode):
-                line[0] += reply.label is family.gold[place]
-                line[1] += 1
-                line[2] += reply.label is Label.ABSTAIN
-    return {name: (line[0], line[1], line[2]) for name, line in table.items()}
+        labels = [(reply(family, cell), gold) for cell, gold in zip(HEADLINE, family.gold, strict=False)]
+        rows = [(r.label is gold, r.label is Label.ABSTAIN) for r, gold in labels if kept(r, mode)]
+        found.setdefault(family.category.value, []).extend(rows)
+    return {name: (sum(r for r, _ in rows), len(rows), sum(a for _, a in rows)) for name, rows in found.items()}
 
 
 def _intervals(
@@ -482,32 +467,26 @@ def _intervals(
 def _ends(
     name: str, value: float | None, n: int, ends: Mapping[str, tuple[float, float]]
 ) -> tuple[float | None, float | None, str]:
-    if value is None:
-        return None, None, ""
-    if name in ("tom_acc", "df_acc", "df_acc_given_base"):
-        pair = wilson(value * n, n)
-        return (*pair, "wilson(0.95)") if pair else (None, None, "")
-    if name not in ends:
-        return None, None, ""
-    low, high = ends[name]
-    if low == high and name not in SHARES:
-        return None, None, ""  # no resample differs: that says nothing about other families
-    if low == high and name in SHARES and (pair := wilson(value * n, n)):
-        return (*pair, "wilson(0.95)")  # a share of exactly 0 or 1 has no spread to resample
-    return low, high, "family-bootstrap(0.95)"
+    """(low, high, method) of a measure; without an interval where the resamples say nothing."""
+    low, high = ends.get(name, (0.0, 0.0))
+    spread = low != high
+    of_share = name in ("tom_acc", "df_acc", "df_acc_given_base") or (name in SHARES and name in ends and not spread)
+    if value is not None and of_share and (pair := wilson(value * n, n)):
+        return (*pair, "wilson(0.95)")  # also of a share of exactly 0 or 1: its resamples do not differ
+    return (low, high, "family-bootstrap(0.95)") if value is not None and spread else (None, None, "")
 
 
 # --- how far the ranking depends on weights and alpha ---------------------------------------------
 
 
 class Sensitivity(NamedTuple):
-    """How often each model stands first when weights and alpha are others.
+    """The ranking under other weights.
 
     Attributes:
         settings: weightings tried.
         first: model -> share of them in which its composite is the highest (ties share).
         ranks: model -> (best, worst) rank over all of them, from 1.
-        swaps: pairs of models whose order is not the same in all settings.
+        swaps: pairs of models whose order depends on the weights.
     """
 
     settings: int

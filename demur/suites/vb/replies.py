@@ -1,10 +1,9 @@
-"""Reading a reply of a model that was asked for one JSON object: label, reason code, confidence.
+"""Reading a reply that must be one JSON object: label, reason code, confidence.
 
-Three failures are told apart, because they are scored differently: a reply without a label (``unparsable``), a label
-that does not exist (``invalid label``), and a label without a usable confidence (``no confidence``). A call that
-failed is a fourth (``no output``); a cell that nobody was asked about (``not asked``) is no failure. ``strict`` takes
-surrounding space and one code fence away and reads the rest as JSON once. ``lenient`` takes the last JSON object that
-holds a ``label``, wherever it stands.
+There are three failures, because they are scored differently: a reply without a label (``unparsable``), a label that
+does not exist (``invalid label``), and a label without a usable confidence (``no confidence``). A failed call is a
+fourth (``no output``); a cell without a question (``not asked``) is no failure. ``strict`` removes surrounding space
+and one code fence and reads the rest as JSON. ``lenient`` takes the last JSON object with a ``label``, wherever it is.
 """
 
 from __future__ import annotations
@@ -12,6 +11,7 @@ from __future__ import annotations
 import json
 import math
 import re
+from contextlib import suppress
 from typing import Any, Literal, NamedTuple
 
 from demur.core.records import Response
@@ -23,12 +23,6 @@ PROBLEMS: tuple[Problem, ...] = ("not asked", "no output", "unparsable", "invali
 Parser = Literal["strict", "lenient"]
 
 NONE = "NONE"
-PRECEDENCE = (
-    Category.OCCLUSION, Category.OUT_OF_FRAME, Category.GAZE_DIRECTION, Category.LIGHTING_DISTANCE,
-    Category.AUGMENTED_VISION_REQUIRED, Category.INHERENTLY_NONVISUAL, Category.INSUFFICIENT_CONTEXT,
-    Category.MULTI_AGENT_SECOND_ORDER,
-)  # fmt: skip
-"""Which reason code to give where several apply: the first."""
 LABELS = {
     **{label.value: label for label in Label},
     "VISIBLE": Label.TRUE,
@@ -37,7 +31,7 @@ LABELS = {
 }
 """Label as written -> label; published sheets use the second set."""
 LONGEST = 20_000
-"""Characters of a reply that are read: a label stands at its end or its beginning, or nowhere."""
+"""Longest reply that ``strict`` reads, and the part at the end that ``lenient`` reads, in characters."""
 _FENCE = re.compile(r"```[A-Za-z]*[ \t]*\n(.*)\n[ \t]*```", re.DOTALL)
 
 
@@ -46,7 +40,7 @@ class Reply(NamedTuple):
 
     Attributes:
         label: None where none was read.
-        confidence: in [0, 1]; None where none was given, or what was given is no such number.
+        confidence: in [0, 1]; None where it is missing or no such number.
         reason_code: as written; "" when missing.
         problem: see `PROBLEMS`; "" when there is none.
         detail: the problem in words.
@@ -77,7 +71,7 @@ def read_reply(text: str, parser: Parser = "strict") -> Reply:
     """
     text = text.strip()
     if not text:
-        return Reply(None, problem="no output", detail="nothing was said")
+        return Reply(None, problem="no output", detail="the reply is empty")
     if text.startswith("ERROR:"):  # how published sheets write a call that failed
         return Reply(None, problem="no output", detail=text[:200])
     found = _strict(text) if parser == "strict" else _last_object(text)
@@ -96,7 +90,7 @@ def read_reply(text: str, parser: Parser = "strict") -> Reply:
 
 
 def reply_of(response: Response | None, parser: Parser = "strict") -> Reply:
-    """The reply of a response; one that failed said nothing."""
+    """The reply of a response; a failed one has no output."""
     if response is None:
         return NOT_ASKED
     if response.error:
@@ -105,7 +99,7 @@ def reply_of(response: Response | None, parser: Parser = "strict") -> Reply:
 
 
 def breaks_rules(reply: Reply) -> str:
-    """How a reason code breaks the rules of the prompt; "" when it keeps them or no label was read (section 4.2).
+    """How a reason code breaks the rules of the prompt; "" when it keeps them or there is no label (section 4.2).
 
     VISIBLY_TRUE takes NONE; ABSTAIN takes one limiting factor; VISIBLY_FALSE takes either.
     """
@@ -120,36 +114,30 @@ def breaks_rules(reply: Reply) -> str:
     return ""
 
 
-def _loaded(text: str) -> Any:
+def _strict(text: str) -> Any:
+    fenced = _FENCE.fullmatch(text)
     try:
-        return loose_json(text)
+        return loose_json(fenced[1] if fenced else text) if len(text) <= LONGEST else None
     except ValueError:
         return None
 
 
-def _strict(text: str) -> Any:
-    if len(text) > LONGEST:
-        return None
-    fenced = _FENCE.fullmatch(text)
-    return _loaded(fenced[1] if fenced else text)
-
-
 def _last_object(text: str) -> Any:
-    """The last JSON object with a label: each ``{`` is tried from the back, in one pass over bounded text."""
+    """The last JSON object with a label; at most 200 opening brackets are tried, from the end."""
     text = text[-LONGEST:]
     decoder = json.JSONDecoder()
-    tried = 0
-    place = text.rfind("{")
-    while place >= 0 and tried < 200:
-        tried += 1
+    place = len(text)
+    for _ in range(200):
+        place = text.rfind("{", 0, place)
+        if place < 0:
+            return None
         try:
             check_depth(text[place:])
-            value, _ = decoder.raw_decode(text, place)
+            value, _end = decoder.raw_decode(text, place)
         except ValueError:
-            value = None
+            continue
         if isinstance(value, dict) and "label" in value:
             return value
-        place = text.rfind("{", 0, place)
     return None
 
 
@@ -165,19 +153,13 @@ def _confidence(given: Any, parser: Parser) -> tuple[float | None, str]:
         return None, "confidence is missing"
     value = given
     if parser == "lenient" and isinstance(given, str):
-        percent = given.strip().endswith("%")
-        try:
-            value = float(given.strip().rstrip("%")) / (100 if percent else 1)
-        except ValueError:
-            value = given
+        text = given.strip()
+        with suppress(ValueError):
+            value = float(text.rstrip("%")) / (100 if text.endswith("%") else 1)
     if isinstance(value, bool) or not isinstance(value, int | float):
         return None, f"confidence is {str(given)[:40]!r}, not a number"
-    try:
-        number = float(value)
-    except OverflowError:
-        number = math.inf
-    if 1 < number <= 100:
-        number /= 100
-    if not 0 <= number <= 1:  # NaN is no number between 0 and 1 either
+    number = float(value) if abs(value) < 1e300 else math.inf
+    number = number / 100 if 1 < number <= 100 else number
+    if not 0 <= number <= 1:  # NaN is not between 0 and 1 either
         return None, f"confidence is {str(given)[:40]}, not a number from 0 to 1"
     return number, ""
