@@ -1,4 +1,4 @@
-"""What systems said, from run folders and from files made elsewhere, and whether it is of the items as they are now."""
+"""Replies of systems, from run folders and from other files, and whether they belong to the items as they are now."""
 
 from __future__ import annotations
 
@@ -17,86 +17,96 @@ from demur.scenarios.conditions import condition
 from demur.suites.base import Loaded, Outputs, Suite
 
 VERIFIED = "verified.jsonl"
-"""In a run folder: the probability of each answer by the model's own word, where a suite asked for it."""
+"""In a run folder: the probability that the model gives to each of its answers, where a suite asked for it."""
 
 
 def read_outputs(paths: str | Path | Sequence[str | Path], *, skip_bad: bool = False) -> dict[str, dict[str, Response]]:
-    """What models said, from run folders, JSONL or CSV files.
+    """Replies of models, from run folders, JSONL or CSV files: model -> question id -> reply.
 
-    A line of a file holds ``id`` (of the question) and ``output`` (the reply as it came), and may hold ``system``
-    (else the file's name without its suffix), ``reasoning`` (the thoughts of a model that hands them over) and
-    ``confidence`` (from 0 to 1).
+    A line of a file holds ``id`` (of the question) and ``output`` (the reply), and may hold ``system`` (by default the
+    file's name without its suffix), ``reasoning`` (the model's thoughts, where it returns them) and ``confidence``
+    (from 0 to 1).
 
     Args:
         paths: one or several.
         skip_bad: leave out lines that are no outputs.
 
     Raises:
-        BadInput: lines that are no outputs, or say the same thing twice.
+        BadInput: lines that are no outputs, or repeat an id.
         UsageError: a path is neither.
     """
     found: dict[str, dict[str, Response]] = {}
     problems = Problems()
     for path in _given(paths):
         if path.is_dir():
-            folders = _runs(path)
-            if not folders and (begun := [*path.glob("journal.jsonl"), *path.glob("*/journal.jsonl")]):
-                raise UsageError("this run was not finished", item=str(begun[0].parent), cure="run it again to go on")
-            if not folders:
-                raise UsageError(
-                    "is no run folder, and holds none", item=str(path), cure="give what 'demur suite run' wrote"
-                )
-            for folder in folders:
-                said = _run(folder)
-                model = found.setdefault(str(_manifest(folder).get("system", folder.name)), {})
-                if twice := sorted(model.keys() & said.keys()):
-                    raise UsageError(
-                        f"an earlier path holds outputs of the same system to {len(twice):,} of its questions, the "
-                        f"first is {twice[0]}", item=str(folder), cure="score the two one by one",
-                    )  # fmt: skip
-                model.update(said)
-            continue
-        if not path.is_file():
+            _read_folder(path, found)
+        elif path.is_file():
+            _read_file(path, found, problems)
+        else:
             raise UsageError("no such file or folder", item=str(path))
-        rows: Iterator[tuple[str, Mapping[str, Any]]]
-        rows = (
-            csv_rows(path, problems, required=("id", "output"), mend=True)
-            if path.suffix.lower() == ".csv"
-            else json_lines(path, problems)
-        )
-        for place, row in rows:
-            id, output, thoughts = row.get("id"), row.get("output"), row.get("reasoning") or ""
-            model = found.setdefault(str(row.get("system") or path.stem), {})
-            if not isinstance(id, str) or not isinstance(output, str) or not isinstance(thoughts, str):
-                problems.add(place, "holds no 'id' and 'output' (both text; so is 'reasoning', where there is one)")
-            elif (sure := _share(row.get("confidence"))) is not None and not 0 <= sure <= 1:
-                problems.add(f"{place} ({id})", f"confidence {row['confidence']!r} is no number from 0 to 1")
-            elif id in model:
-                problems.add(f"{place} ({id})", "this question has an output in an earlier line too")
-            else:
-                model[id] = Response(text=output, reasoning=thoughts, confidence=sure)
     problems.settle(skip_bad=skip_bad)
     return found
 
 
+def _read_folder(path: Path, found: dict[str, dict[str, Response]]) -> None:
+    folders = _runs(path)
+    if not folders and (begun := [*path.glob("journal.jsonl"), *path.glob("*/journal.jsonl")]):
+        raise UsageError("this run was not finished", item=str(begun[0].parent), cure="run it again to resume it")
+    if not folders:
+        raise UsageError("is no run folder, and holds none", item=str(path), cure="give what 'demur suite run' wrote")
+    for folder in folders:
+        replies = _run(folder)
+        model = found.setdefault(str(_manifest(folder).get("system", folder.name)), {})
+        if twice := sorted(model.keys() & replies.keys()):
+            raise UsageError(
+                f"an earlier path holds outputs of the same system to {len(twice):,} of its questions, the first is "
+                f"{twice[0]}", item=str(folder), cure="score the two one by one",
+            )  # fmt: skip
+        model.update(replies)
+
+
+def _read_file(path: Path, found: dict[str, dict[str, Response]], problems: Problems) -> None:
+    rows: Iterator[tuple[str, Mapping[str, Any]]]
+    rows = (
+        csv_rows(path, problems, required=("id", "output"), mend=True)
+        if path.suffix.lower() == ".csv"
+        else json_lines(path, problems)
+    )
+    for place, row in rows:
+        id, output, thoughts = row.get("id"), row.get("output"), row.get("reasoning") or ""
+        model = found.setdefault(str(row.get("system") or path.stem), {})
+        if not isinstance(id, str) or not isinstance(output, str) or not isinstance(thoughts, str):
+            problems.add(place, "holds no 'id' and 'output' (both text; so is 'reasoning', where there is one)")
+            continue
+        sure = _confidence(f"{place} ({id})", row, problems)
+        if id in model:
+            problems.add(f"{place} ({id})", "an earlier line holds an output to this question too")
+        elif sure is None or 0 <= sure <= 1:
+            model[id] = Response(text=output, reasoning=thoughts, confidence=sure)
+
+
 def _given(paths: str | Path | Sequence[str | Path]) -> list[Path]:
-    """Paths, without what ``runs/*`` also matches: the calls and timings beside the runs."""
+    """Paths, without the files of calls and timings beside the runs, which ``runs/*`` matches too."""
     several = [Path(p) for p in ([paths] if isinstance(paths, str | Path) else paths)]
     return [p for p in several if not p.name.startswith("calls.sqlite") and not p.name.endswith(".timings.jsonl")]
 
 
-def _share(given: Any) -> float | None:
-    """A confidence as a number: None where none is given, NaN where it is none."""
+def _confidence(where: str, row: Mapping[str, Any], problems: Problems) -> float | None:
+    """The confidence of a row: None where it has none; anything but a number from 0 to 1 is a problem."""
+    given = row.get("confidence")
     if given in (None, ""):
         return None
     try:
-        return float(given) if not isinstance(given, bool) else math.nan
+        found = float(given) if not isinstance(given, bool) else math.nan
     except (TypeError, ValueError, OverflowError):
-        return math.nan
+        found = math.nan
+    if not 0 <= found <= 1:
+        problems.add(where, f"confidence {given!r} is no number from 0 to 1")
+    return found
 
 
 def items_of_runs(paths: Sequence[str | Path]) -> Path | None:
-    """The items that runs were made from, as their manifests name them; None where a path is no run.
+    """The path of the items of runs, by their manifests; None where a path is no run.
 
     Raises:
         UsageError: the runs are of different items.
@@ -114,48 +124,48 @@ def items_of_runs(paths: Sequence[str | Path]) -> Path | None:
         raise UsageError(f"the runs are of {len(named)} different sets of items", cure="report each set by itself")
     found = Path(next(iter(named.values()))) if named else None
     if found is not None and not found.exists():
-        raise UsageError("the items of this run are not there any more", item=str(found), cure="give --items")
+        raise UsageError("the items of this run no longer exist", item=str(found), cure="give --items")
     return found
 
 
 def changed_since(chosen: Suite[Any, Any], items: Sequence[Any], paths: Sequence[str | Path]) -> list[str]:
-    """What runs among ``paths`` were asked that the items no longer say; one line a run, none where all is the same.
+    """A line for each run among ``paths`` whose questions differ from those of the items.
 
-    A run under other prompts, of another version or a user's own, is not compared: its asks differ for that alone.
+    A run with other prompts, of another version or a user's own, is not compared: its asks differ in any case.
     """
     now = {task.sample.id: task.ask.id for task in chosen.tasks(items)}
     prompts = chosen.prompts()
-    told = []
+    lines = []
     for path in map(Path, paths):
         for folder in _runs(path):
             manifest = _manifest(folder)
-            said = manifest.get("prompts") or {}
-            if not said or any(used != prompts.used(condition(c)) for c, used in said.items()):
+            used = manifest.get("prompts") or {}
+            if not used or any(text != prompts.used(condition(c)) for c, text in used.items()):
                 continue
             asked = _asked(folder)
             other = [row["sample"] for row in asked if now.get(row["sample"], row["ask"]) != row["ask"]]
             if other:
-                told.append(
-                    f"{len(other)} of {len(asked)} replies of {manifest.get('system', folder.name)} were given to "
-                    f"other words or photos than these items hold now, the first is {other[0]}"
+                lines.append(
+                    f"{len(other)} of {len(asked)} replies of {manifest.get('system', folder.name)} answer other "
+                    f"words or photos than these items hold now, the first is {other[0]}"
                 )
-    return told
+    return lines
 
 
 class Scored(NamedTuple):
-    """What is to be scored."""
+    """Items, and the replies to score."""
 
     items: Path
     loaded: Loaded[Any]
     outputs: Outputs
     changed: list[str]
-    """What runs were asked that the items no longer say, as `changed_since` tells it."""
+    """Runs whose questions differ from those of the items: lines of `changed_since`."""
 
 
 def open_outputs(
     chosen: Suite[Any, Any], paths: Sequence[Path], items: Path | None = None, *, skip_bad: bool = False
 ) -> Scored:
-    """Items with the outputs to them, of runs, of files of outputs, or of files that hold both.
+    """Items with their outputs, from runs, files of outputs, or files that hold both.
 
     Args:
         chosen: the suite.
@@ -164,8 +174,8 @@ def open_outputs(
         skip_bad: leave bad lines out, and count them.
 
     Raises:
-        UsageError: two files hold other outputs of one model, or runs are of different items.
-        BadInput: lines that cannot be read, all of them told.
+        UsageError: two files hold different outputs of one model, or runs are of different items.
+        BadInput: lines that cannot be read.
     """
     of_runs = items or items_of_runs(paths)
     if of_runs is not None:
@@ -216,10 +226,9 @@ def _run(folder: Path) -> dict[str, Response]:
             problems.add(f"responses.jsonl ({answer.ask})", "no row of the run asked that")
     if (folder / VERIFIED).is_file():
         for place, line in read_jsonl(folder / VERIFIED, problems):
-            id, sure = str(line.get("id")), _share(line.get("confidence"))
-            if sure is not None and not 0 <= sure <= 1:
-                problems.add(f"{place} ({id})", f"confidence {line['confidence']!r} is no number from 0 to 1")
-            elif id in found:
+            id = str(line.get("id"))
+            sure = _confidence(f"{place} ({id})", line, problems)
+            if id in found:
                 found[id] = found[id].model_copy(update={"confidence": sure})
     if len(problems):
         raise BadInput(problems.summary(), more=problems.more, cure="run the same command again")

@@ -21,7 +21,6 @@ from demur.cli import main
 from demur.core.errors import DataError, PermanentError, UsageError
 from demur.core.records import AnswerSpec
 from demur.judge.annotation.task import put_labels, read_task
-from demur.models import names
 from demur.suites.mm_aqa import build, ocr
 from demur.suites.mm_aqa.items import CATALOGUE, CATEGORIES, category_of
 from demur.suites.mm_aqa.ocr import Reader
@@ -353,7 +352,7 @@ def test_a_set_holds_for_answers_images_and_code_of_models_not_for_their_names(t
             suite.build(tmp_path, **options)
     three[1] = whole
     suite.build(tmp_path, **options)
-    monkeypatch.setattr(names, "revision_of", lambda model: "edited")
+    monkeypatch.setattr(build, "revision_of", lambda model: "edited")
     with pytest.raises(UsageError, match=r"other options \(questions\)"):
         suite.build(tmp_path, **options)
 

@@ -74,9 +74,7 @@ def _measure(name: str, hits: Floats, items: Items, ungraded: int, failed: int, 
     )
 
 
-def share_of(
-    name: str, hits: float, n: int, level: float = 0.95, *, ungraded: int = 0, failed: int = 0
-) -> Measure:
+def share_of(name: str, hits: float, n: int, level: float = 0.95, *, ungraded: int = 0, failed: int = 0) -> Measure:
     """A share of whole, independent items with Wilson's interval; undefined (None) of none.
 
     >>> share_of("x", 0, 0).value is None, share_of("x", 1, 4).value

@@ -1,24 +1,24 @@
-"""From replies to graded questions: LAVE-idk's two stages with the judges there are.
+"""From replies to graded questions: the two stages of LAVE-idk, with any judge.
 
-Stage 1, does the reply decline: by rules, or by the model of ``lave:MODEL``. Stage 2, how right is an answer to a
-question that has one: by any judge of `demur.judge`; a partial credit counts where the judge gives one.
+Stage 1, does the reply decline: by rules, or by the model of ``lave:MODEL``. Stage 2, how right is an answer to an
+answerable question: by any judge of `demur.judge`; a partial credit counts where the judge gives one.
 """
 
 from __future__ import annotations
 
 import asyncio
-import inspect
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Self, TypeVar
 
-from demur.core.records import AnswerSpec, Ask, Outcome, Response, Scenario, Status
+from demur.core.records import AnswerSpec, Outcome, Response, Status
 from demur.judge.base import JudgeContext, close_judge, open_judge
 from demur.judge.refusal import RefusalJudge, declines
 from demur.judge.rules import visible
 from demur.suites.certainly_uncertain.items import Pair
 from demur.suites.certainly_uncertain.measures import Graded, lave_idk
+from demur.suites.grading import ask_of, verdict_of
 
 R = TypeVar("R")
 _AT_ONCE = 64
@@ -43,15 +43,15 @@ class Evaluator:
         self._first = RefusalJudge(model, context) if kind == "lave" else None
 
     async def idk(self, question: str, response: Response, id: str) -> tuple[bool | None, str]:
-        """(whether it declines, why nobody can say)."""
+        """(whether it declines; None with the reason where the judge could not tell)."""
         if self._first is None:
             return declines(response.text), ""
-        return await self._first.declines(_ask(id, question), response)
+        return await self._first.declines(ask_of(id, question), response)
 
     async def rating(self, question: str, answer: str, response: Response, id: str) -> tuple[float | None, str]:
         """(credit of an answer, how it was judged)."""
-        asked = self._second.grade(_ask(id, question), response, AnswerSpec(accepted=((answer,),)))
-        verdict = await asked if inspect.isawaitable(asked) else asked
+        answers = AnswerSpec(accepted=((answer,),))
+        verdict = await verdict_of(self._second, ask_of(id, question), response, answers)
         if verdict.status is not Status.GRADED:
             return None, verdict.reason
         if verdict.credit is not None:
@@ -59,7 +59,7 @@ class Evaluator:
         return float(verdict.outcome is Outcome.CORRECT), verdict.reason
 
     async def graded(self, pair: Pair, member: str, response: Response | None) -> Graded:
-        """One question; what was not asked, failed or cannot be judged says so."""
+        """One question; its status says whether it was asked, failed or could not be judged."""
         id, (question, answer, _) = pair.question_id(member), pair.member(member)
         head = (id, pair.id, pair.category, member)
         if response is None:
@@ -72,7 +72,7 @@ class Evaluator:
     async def credit(
         self, id: str, question: str, answer: str, gold_idk: bool, response: Response
     ) -> tuple[bool | None, float | None, str]:
-        """LAVE-idk by both stages: (whether it declines, credit, how it was judged); None where nobody can say."""
+        """LAVE-idk by both stages: (whether it declines, credit, how it was judged); None where a judge cannot tell."""
         idk, why = await self.idk(question, response, id)
         if idk is None:
             return None, None, why
@@ -85,7 +85,7 @@ class Evaluator:
         return self
 
     async def __aexit__(self, *error: object) -> None:
-        """Let go of connections."""
+        """Close connections."""
         for judge in (self._first, self._second):
             if judge is not None:
                 await close_judge(judge)
@@ -96,7 +96,7 @@ Tried = tuple[int, int, int, int]
 
 
 async def in_groups(jobs: Sequence[Callable[[], Awaitable[R]]]) -> list[R]:
-    """Results in the order of the jobs, not all of which are begun at once."""
+    """Results in the order of the jobs, `_AT_ONCE` at a time."""
     made: list[R] = []
     for start in range(0, len(jobs), _AT_ONCE):
         made += await asyncio.gather(*(job() for job in jobs[start : start + _AT_ONCE]))
@@ -112,16 +112,12 @@ async def grade_all(evaluator: Evaluator, pairs: Sequence[Pair], outputs: Mappin
 
 
 async def tried(evaluator: Evaluator, pairs: Sequence[Pair]) -> Tried:
-    """The first stage on the set's own answers, those to pairs from photos first: these say what is missing."""
+    """The first stage on the set's own answers, those of pairs from photos first: they name what is missing."""
     own = sorted(pairs, key=lambda pair: not pair.from_images)[:EVALUATED]
     found = []
     for member in ("unanswerable", "answerable"):
-        told = [pair.member(member) for pair in own]
-        read = await in_groups([partial(evaluator.idk, q, Response(text=a), q) for q, a, _ in told])
-        found.append([said for said, _ in read if said is not None])
+        given = [pair.member(member) for pair in own]
+        read = await in_groups([partial(evaluator.idk, q, Response(text=a), q) for q, a, _ in given])
+        found.append([declined for declined, _ in read if declined is not None])
     idk, answer = found
     return sum(idk), len(idk), len(answer) - sum(answer), len(answer)
-
-
-def _ask(id: str, question: str) -> Ask:
-    return Ask(id=id, sample=id, context="", scenario=Scenario.PARAMETRIC, question=question)

@@ -33,7 +33,7 @@ FOLDS = 5
 
 
 class Graded(NamedTuple):
-    """One question with what was made of its reply.
+    """One question, graded.
 
     Attributes:
         id: of the question.
@@ -41,9 +41,9 @@ class Graded(NamedTuple):
         category: of the pair.
         member: answerable, unanswerable or control.
         status: whether it has a credit.
-        idk: whether the reply declines; None where nobody can say.
+        idk: whether the reply declines; None where the judge could not tell.
         credit: LAVE-idk; None where there is none.
-        probability: P(pred), that the reply is right by whoever stated it; None where there is none.
+        probability: P(pred), that the reply is right; None where there is none.
         why: how it was judged, or why not.
     """
 
@@ -67,7 +67,7 @@ class Graded(NamedTuple):
 
 
 def lave_idk(idk: bool, gold_idk: bool, rating: float | None) -> float | None:
-    """Equation 1: whoever declines, and whoever should have, is compared by that alone; else the rating of the answer.
+    """Equation 1: a reply that declines, or should, gets 1 if it does both, else 0; any other gets its rating.
 
     >>> lave_idk(True, False, None), lave_idk(True, True, None), lave_idk(False, False, 0.5)
     (0.0, 1.0, 0.5)
@@ -78,7 +78,7 @@ def lave_idk(idk: bool, gold_idk: bool, rating: float | None) -> float | None:
 def confidence_weighted(credit: float, probability: float) -> float:
     """Equation 2: + credit x P(pred) where there is credit, - P(pred) where there is none; in [-1, 1].
 
-    A half-right answer of high probability beats a right one of low probability: that is the measure as published.
+    A half-right answer of high probability beats a right one of low probability: the measure is published so.
 
     >>> confidence_weighted(1, 0.662), confidence_weighted(0, 0.893), confidence_weighted(0.5, 0.935)
     (0.662, -0.893, 0.4675)
@@ -114,7 +114,7 @@ class Others(NamedTuple):
     """One model on other benchmarks (Table 5).
 
     Attributes:
-        measures: column title -> value with its n and what was left out, in the file's order.
+        measures: column title -> measure, in the file's order.
         percent: column title -> whether it is a share.
     """
 
@@ -146,9 +146,9 @@ class Score(NamedTuple):
 
     Attributes:
         model: its name.
-        judge: who graded.
+        judge: its name.
         graded: one a question, in the order of the set.
-        by: scope (a category, a root, ``total``) -> measure -> value with its n and what was left out.
+        by: scope (a category, a root, ``total``) -> measure.
         bins: reliability over all items with a probability.
         thresholds: category -> (oracle, thresholds of the folds).
         counts: questions by status, and without a probability among the graded.
@@ -276,7 +276,7 @@ def _spread(rows: Sequence[Graded], values: Floats, draws: int = 1000) -> Ends:
 
 
 def grouped(by: Mapping[str, Mapping[str, Measure]]) -> dict[str, dict[str, Measure]]:
-    """Means over categories: of each root, and of all; n and what was left out add up.
+    """Means over categories: of each root, and of all; n, ungraded and failed are sums.
 
     A category in which the measure is undefined is not in the mean.
     """

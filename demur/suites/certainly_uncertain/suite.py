@@ -8,7 +8,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from demur.core.errors import UsageError
-from demur.core.records import AnswerSpec, Ask, Outcome, Response, Sample, Scenario, Status
+from demur.core.records import AnswerSpec, Outcome, Response, Sample, Status
 from demur.core.store import Problems
 from demur.judge.refusal import declines
 from demur.judge.rules import RuleJudge, visible
@@ -26,6 +26,7 @@ from demur.suites.certainly_uncertain.other_benchmarks import read_others, score
 from demur.suites.certainly_uncertain.train import OPTIONS as EXPORT_OPTIONS
 from demur.suites.certainly_uncertain.train import export
 from demur.suites.certainly_uncertain.verify import verify_run
+from demur.suites.grading import ask_of
 
 if TYPE_CHECKING:
     from demur.judge.audit import Finding
@@ -112,8 +113,7 @@ class CertainlyUncertain(Suite[Pair, Score]):
             return Status.GRADED, Outcome.DEFLECTED, "declines"
         if declines(answers.accepted[0][0]):
             return Status.GRADED, Outcome.INCORRECT, "answers what cannot be answered"
-        ask = Ask(id="", sample="", context="", scenario=Scenario.PARAMETRIC, question="")
-        verdict = RuleJudge().grade(ask, response, answers)
+        verdict = RuleJudge().grade(ask_of("", ""), response, answers)
         return verdict.status, verdict.outcome, verdict.reason
 
     def scores(self, items: Sequence[Pair], outputs: Outputs, **given: Any) -> list[Score]:

@@ -11,7 +11,6 @@ baselines of stated confidence and of weighed evidence (cotabs) need only the ca
 from __future__ import annotations
 
 import asyncio
-import inspect
 from typing import TYPE_CHECKING
 
 from demur.core.errors import ItemError, TransientError
@@ -20,6 +19,7 @@ from demur.core.spec import Option, named
 from demur.core.store import digest
 from demur.judge.base import JudgeContext, close_judge, judge_code, open_judge
 from demur.scenarios.systems.model import ModelSystem
+from demur.suites.grading import verdict_of
 from demur.suites.mm_aqa.conditions import filled
 from demur.suites.mm_aqa.replies import read_reply
 from demur.suites.p_true import ONE_WORD, yes_share
@@ -92,10 +92,8 @@ class SelfConsistency(ModelSystem):
     async def _agree(self, ask: Ask, one: str, other: str) -> bool:
         if one.casefold() == other.casefold():
             return True
-        spec = AnswerSpec(kind="string", accepted=((one,),))
-        verdict = self._judge.grade(ask, Response(text=other), spec)
-        made = await verdict if inspect.isawaitable(verdict) else verdict
-        return made.outcome is Outcome.CORRECT
+        verdict = await verdict_of(self._judge, ask, other, AnswerSpec(kind="string", accepted=((one,),)))
+        return verdict.outcome is Outcome.CORRECT
 
     async def close(self) -> None:
         """The model's connection, and the judge's."""

@@ -96,7 +96,7 @@ def mcc_points(scores: Sequence[Score]) -> Panel:
         y = 42 + 32 * place  # its name, and below it the point
         dot = svg.marker(kind, x(value), y + 12, colour, str(SERIES.index(colour)))
         out += [svg.text(0, y, svg.fit(name, WIDTH, 11), size=11), svg.mark(f"{name}: {value:.3f}", dot)]
-    told = ["circle: a model; square, diamond: two agents, once, in rounds", "triangle: a baseline at its best tau"]
+    notes = ["circle: a model; square, diamond: two agents, once, in rounds", "triangle: a baseline at its best tau"]
     if expert is not None:
         out.append(
             f'<line x1="{svg.num(x(expert))}" y1="26" x2="{svg.num(x(expert))}" y2="{svg.num(bottom)}" '
@@ -104,9 +104,9 @@ def mcc_points(scores: Sequence[Score]) -> Panel:
         )
         of_systems = [v for s in scores if (v := average_mcc(s)) is not None]
         gap = f"; gap {expert - max(of_systems):.3f}" if of_systems else ""
-        told.append(f"dashed: an expert (derived) {expert:.3f}{gap}")
-    told += [f"no MCC is defined for {name}" for name in bare]
-    for place, line in enumerate(told):
+        notes.append(f"dashed: an expert (derived) {expert:.3f}{gap}")
+    notes += [f"no MCC is defined for {name}" for name in bare]
+    for place, line in enumerate(notes):
         out.append(svg.text(0, bottom + 32 + 15 * place, svg.fit(line, WIDTH, 11), size=11))
     alt = ", ".join(f"{name} {value:.3f}" for name, _, _, value in found)
-    return Panel("Best MCC", "".join(out), bottom + 32 + 15 * len(told), alt=f"Best MCC, mean over the subsets: {alt}")
+    return Panel("Best MCC", "".join(out), bottom + 32 + 15 * len(notes), alt=f"Best MCC, mean over the subsets: {alt}")

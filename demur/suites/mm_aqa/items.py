@@ -70,7 +70,6 @@ OPTIONAL: dict[str, tuple[str, str]] = {"unit-swap": ("", "semantic contradictio
 """Ours, made on request: the paper names it and its catalogue lacks it."""
 APPENDIX_B = {"distractor-rows": "evidence corruption", "remove-numeric-token": "evidence removal"}
 """Where the paper's appendix B counts a transformation elsewhere."""
-Grouping = Literal["catalogue", "appendix-b"]
 
 
 def category_of(transform: str, grouping: str = "catalogue") -> str:

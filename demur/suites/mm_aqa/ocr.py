@@ -1,6 +1,6 @@
-"""Words of a page and where they stand: by the words that came with it, else by rapidocr, whose models ship with it.
+"""Words of a page and their places: those that came with it, else by rapidocr, whose package includes its models.
 
-What was read is kept beside the set (``words.jsonl``), by the hash of the pixels: a page is read once.
+Words are kept beside the set (``words.jsonl``), by the hash of the pixels: a page is read once.
 """
 
 from __future__ import annotations
@@ -19,16 +19,16 @@ if TYPE_CHECKING:
 
 
 def pixels_key(image: Image) -> str:
-    """A name for what an image shows."""
+    """Hash of an image's pixels."""
     return digest([list(image.size), digest(image.tobytes(), 32)], 32)
 
 
 class Reader:
-    """Reads images, and remembers.
+    """Reads the words of images, each once.
 
     Args:
-        kept: file of what was read before; None keeps nothing.
-        ocr: False where what is not known already is left unread.
+        kept: file of the words read so far; None keeps nothing.
+        ocr: False to read nothing new.
     """
 
     def __init__(self, kept: Path | None = None, *, ocr: bool = True) -> None:
@@ -40,7 +40,7 @@ class Reader:
                 self._known[str(row["image"])] = [Word(text, (a, b, c, d)) for text, (a, b, c, d) in row["words"]]
 
     def know(self, image: Image, words: list[Word]) -> None:
-        """The words of an image whose maker told them."""
+        """Record the known words of an image."""
         with self._lock:
             self._keep(pixels_key(image), words)
 
@@ -53,11 +53,12 @@ class Reader:
             return self._known[key]
 
     def settle(self) -> None:
-        """Write what was read in one order, whichever page came first."""
+        """Write all words in the order of their keys, whichever page came first."""
         if self._kept is not None and self._known:
-            rows = ({"image": key, "words": [[w.text, list(w.box)] for w in self._known[key]]}
-                    for key in sorted(self._known))  # fmt: skip
-            write_atomic(self._kept, "".join(canonical(row) + "\n" for row in rows))
+            write_atomic(self._kept, "".join(canonical(self._row(key)) + "\n" for key in sorted(self._known)))
+
+    def _row(self, key: str) -> dict[str, Any]:
+        return {"image": key, "words": [[w.text, list(w.box)] for w in self._known[key]]}
 
     def _keep(self, key: str, words: list[Word]) -> None:
         if self._known.get(key) == words:
@@ -65,7 +66,7 @@ class Reader:
         self._known[key] = words
         if self._kept is not None:
             with JsonlLog(self._kept) as log:
-                log.append({"image": key, "words": [[w.text, list(w.box)] for w in words]})
+                log.append(self._row(key))
 
 
 @cache
@@ -92,7 +93,7 @@ def _read(image: Image) -> list[Word]:
             xs, ys = [int(p[0]) for p in corners], [int(p[1]) for p in corners]
             box = max(0, min(xs)), max(0, min(ys)), max(xs), max(ys)
             wide, high = box[2] - box[0], box[3] - box[1]
-            ring = len(text) == 1 and 2 * wide * high > image.width * image.height  # of a flag, taken for an O
+            ring = len(text) == 1 and 2 * wide * high > image.width * image.height  # a flag's circle, read as an O
             if score >= 0.5 and text.strip() and wide > 0 and high > 0 and not ring:
                 words.append(Word(text, box))
     return words

@@ -1,6 +1,6 @@
-"""Pages that are drawn: of the sample corpus a country's article with its flag and a table, else a passage of text.
+"""Drawn pages: of the sample corpus a country's article with its flag and a table, else a passage of text.
 
-Whoever draws a page knows where its words stand: they are handed on like a PDF's own text, and are not read again.
+The places of the words on a drawn page are known, as in a PDF with text: no OCR is needed.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def _height(size: float) -> tuple[int, int]:
 
 
 class Page:
-    """A sheet that is written on from the top; ``words`` fills as it goes."""
+    """A page that fills from the top; ``words`` are those written so far."""
 
     def __init__(self) -> None:
         from PIL import Image, ImageDraw
@@ -43,7 +43,7 @@ class Page:
         self.y = MARGIN
 
     def line(self, text: str, x: int, size: float) -> None:
-        """Words from x on, on the present line, which stays."""
+        """Write words from x on, on the current line."""
         font, (top, bottom) = font_of(size), _height(size)
         for word in text.split():
             self._pen.text((x, self.y), plain(word), fill="black", font=font)
@@ -52,7 +52,7 @@ class Page:
             x = end + round(_breadth(" ", size))
 
     def paragraph(self, text: str, size: float = 15, right: int = SIZE[0] - MARGIN) -> str:
-        """A text, broken into lines; what does not fit on the sheet is handed back."""
+        """Write a text in lines; returns the rest that does not fit on the page."""
         line, room, left = "", float(right - MARGIN), []
         for word in [*text.split(), ""]:
             if word and (room := room - round(_breadth(word, size)) - round(_breadth(" ", size))) >= 0:
@@ -69,7 +69,7 @@ class Page:
         return " ".join(left)
 
     def table(self, rows: Sequence[Sequence[str]], size: float = 14) -> None:
-        """Rows of cells below one another, a rule under the header."""
+        """Write rows of cells, a rule under the header."""
         width = (SIZE[0] - 2 * MARGIN) // len(rows[0])
         for number, row in enumerate(rows):
             for place, cell in enumerate(row):
@@ -90,14 +90,14 @@ class Page:
         self.y += shown.height + 16
 
     def png(self) -> bytes:
-        """The sheet as a file."""
+        """The page as a PNG file."""
         out = io.BytesIO()
         self.image.save(out, "PNG")
         return out.getvalue()
 
 
 def sheets(title: str, text: str, image: Image | None = None) -> list[Page]:
-    """A passage on as many sheets as it takes, its title above each; its picture on the first."""
+    """A passage on as many pages as needed, its title on each; its picture on the first."""
     found: list[Page] = []
     while text.strip() or not found:
         page = Page()

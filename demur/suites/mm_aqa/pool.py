@@ -5,9 +5,9 @@
     mmmu=FOLDER?subjects=Math,Physics&split=dev      with options of that source
     FOLDER                   a release
 
-A question with gold evidence is one about a document: its pages, or the evidence drawn as pages behind the images of
-the question. One without is about its images. Left out and counted are questions that their source says cannot be
-answered, that have neither images nor evidence, and evidence in letters that cannot be drawn.
+A question with gold evidence is about a document: its pages, or the evidence drawn as pages behind the images of the
+question. One without is about its images. Three kinds of questions are left out and counted: unanswerable by their
+source, without images and evidence, and with evidence in letters that cannot be drawn.
 """
 
 from __future__ import annotations
@@ -34,14 +34,14 @@ from demur.suites.mm_aqa.transforms.drawing import drawable
 
 
 class Picture(NamedTuple):
-    """An image's bytes, and the words on it where its maker told them."""
+    """An image's bytes, and the words on it where they are known."""
 
     data: bytes
     words: list[Word] | None = None
 
 
 class Answerable(NamedTuple):
-    """One answerable question; its images are read, or drawn, when they are needed."""
+    """One answerable question; its images are read, or drawn, on demand."""
 
     id: str
     subset: Subset
@@ -51,11 +51,11 @@ class Answerable(NamedTuple):
     topic: str = ""
     licence: str = ""
     seen: tuple[str, ...] = ()
-    """SHA-256 of its images; those of the sample corpus are the version's own."""
+    """SHA-256 of its images; "" of the sample corpus, whose images belong to the version."""
 
 
 class Pool(NamedTuple):
-    """Answerable questions, and what was left out with how often."""
+    """Answerable questions, and the number left out by reason."""
 
     questions: list[Answerable]
     left_out: Counter[str]
@@ -70,7 +70,7 @@ def open_pool(spec: str, seed: int = 0, *, work: Path | None = None) -> Pool:
         work: folder for pages that are rendered from PDFs.
 
     Raises:
-        UsageError: it names nothing that is there, or nothing of it can be used.
+        UsageError: there is no such pool, or no question of it can be used.
     """
     if not spec:
         return Pool(sample_corpus(seed), Counter())
@@ -81,8 +81,8 @@ def open_pool(spec: str, seed: int = 0, *, work: Path | None = None) -> Pool:
 
         options = {"render": str(work / "pages")} if name == "mmlongbench" and work is not None else {}
         if "?" in folder and not Path(folder).exists():
-            folder, _, told = folder.rpartition("?")
-            options |= {key: value for key, _, value in (part.partition("=") for part in told.split("&"))}
+            folder, _, given = folder.rpartition("?")
+            options |= {key: value for key, _, value in (part.partition("=") for part in given.split("&"))}
         source = open_source(name, Path(folder), problems, options)
         root = Path(getattr(source, "root", folder))
         found = _of_samples(source.samples(), lambda ref: read_image(ref, root), seed)
@@ -128,13 +128,13 @@ def _pictures(
             made += [Picture(page.png(), page.words) for page in sheets(e.title, e.text or "")]
         elif e.level == "page":
             made.append(Picture(read(e.image)))
-        else:  # with words in the picture that nobody has told
+        else:  # the words in the picture are not known
             made += [Picture(page.png()) for page in sheets(e.title, e.text or "", rgb(read(e.image), e.id))]
     return tuple(made)
 
 
 def mixed(questions: list[Answerable], seed: int) -> list[Answerable]:
-    """In an order any beginning of which holds both subsets, and every topic of each, in about equal shares."""
+    """Questions in an order of which any beginning has both subsets, and every topic, in about equal shares."""
     turns: list[tuple[int, int, str, Answerable]] = []
     for subset in ("images", "documents"):
         by_topic: dict[str, list[Answerable]] = defaultdict(list)

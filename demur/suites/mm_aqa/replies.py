@@ -1,8 +1,8 @@
-"""Reading a reply in the output schema: EXPLANATION, FINAL ANSWER and, where it was asked for, CONFIDENCE from 1 to 5.
+"""Reading a reply in the output schema: EXPLANATION, FINAL ANSWER and, under vconf, CONFIDENCE from 1 to 5.
 
-A reply that lacks a field is *malformed*: it is neither an answer nor an abstention, and is counted beside both.
-``strict`` takes the labels as they were asked for. ``lenient`` takes a reply without labels whole, as the answer, for
-systems that see no prompt. Whether an answer abstains is read from its final answer alone.
+A reply without a required field is *malformed*: neither an answer nor an abstention, and counted beside both.
+``strict`` requires the labels of the prompt. ``lenient`` takes a reply without labels as the answer, for systems that
+see no prompt. Only the final answer decides whether a reply abstains.
 """
 
 from __future__ import annotations
@@ -14,11 +14,10 @@ from demur.core.records import Response
 from demur.judge.deflection import read as read_deflection
 
 Parser = Literal["strict", "lenient"]
-Abstain = Literal["reader", "substring"]
 Problem = Literal["", "failed", "malformed"]
 
 LONGEST = 200_000
-"""Characters of a reply that are read."""
+"""Longest part of a reply that is read, from its end, in characters."""
 _FIELD = re.compile(r"^[ \t*#>_`-]*(EXPLANATION|FINAL ANSWER|CONFIDENCE)\b[ \t*_`]*[-:\u2013\u2014][ \t]*", re.I | re.M)
 _SCORE = re.compile(r"[\s*_`<(\[]*([1-5])(?:\s*/\s*5)?[\s*_`>.)\]]*")
 INDICATORS = (
@@ -28,7 +27,7 @@ INDICATORS = (
     "cannot be answered", "not visible", "not possible to determine", "impossible to determine", "no answer", "unknown",
     "unclear", "i'm not sure", "i am not sure", "cannot tell", "can't tell", "i abstain",
 )  # fmt: skip
-"""Phrases that ``substring`` looks for anywhere in the final answer, whatever their case."""
+"""Phrases that ``substring`` looks for anywhere in the final answer, in any case."""
 
 
 class Reply(NamedTuple):
@@ -36,8 +35,8 @@ class Reply(NamedTuple):
 
     Attributes:
         answer: the final answer; "" where there is none.
-        abstains: whether that declines.
-        confidence: 1 to 5; None where it was not asked for.
+        abstains: whether the answer declines.
+        confidence: 1 to 5; None but under vconf.
         problem: "" when the reply is whole.
         detail: the problem in words.
     """
@@ -50,7 +49,7 @@ class Reply(NamedTuple):
 
 
 def whole(response: Response) -> str:
-    """The reply as it was written, where the runner has taken fields out of it (`demur.scenarios.systems.model`)."""
+    """The reply as the model wrote it, with the fields that the runner took out (`demur.scenarios.systems.model`)."""
     text = response.text
     head = _FIELD.search(response.reasoning)
     if head and not re.search(r"FINAL ANSWER", text, re.IGNORECASE):
@@ -71,7 +70,7 @@ def read_reply(response: Response, condition: str, parser: str = "strict", absta
     if response.error:
         return Reply(problem="failed", detail=response.error)
     text = whole(response)[-LONGEST:].strip()
-    if response.abstained:  # its own word needs no schema
+    if response.abstained:  # the system itself says so: no schema is needed
         return Reply(text[:1000], True)
     found = list(_FIELD.finditer(text))
     if parser == "lenient" and not found and text:

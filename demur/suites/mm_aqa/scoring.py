@@ -1,13 +1,12 @@
 """From replies to a model's score: every item under every condition falls into one of five cells, or beside them.
 
-Beside them, and counted: *malformed* (a field of the schema lacks), *failed* (the call), *ungraded* (answered, and the
-judge could not say), *not asked*. Under vconf a confidence of at most tau is an abstention.
+Beside them, and counted: *malformed* (a field of the schema is missing), *failed* (the call), *ungraded* (the judge
+could not grade the answer), *not asked*. Under vconf a confidence of at most tau is an abstention.
 """
 
 from __future__ import annotations
 
 import asyncio
-import inspect
 import math
 import re
 from collections import Counter
@@ -17,9 +16,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from demur.core.records import Ask, Outcome, Response, Scenario, Status
-from demur.judge.base import JudgeContext, close_judge, open_judge
+from demur.core.records import Outcome, Response, Status
+from demur.judge.base import Judge, JudgeContext, close_judge, open_judge
 from demur.models import run_sync
+from demur.suites.grading import ask_of, verdict_of
 from demur.suites.mm_aqa.conditions import CONDITIONS, question_id
 from demur.suites.mm_aqa.items import Item
 from demur.suites.mm_aqa.measures import Matrix, Scored
@@ -34,10 +34,10 @@ class Row(NamedTuple):
     Attributes:
         item: the item.
         condition: its name.
-        reply: as read; an empty one where nobody was asked.
+        reply: as read; an empty one without a response.
         fell: ``tp`` ``fp`` ``fn`` ``tn`` ``au``, or one of `BESIDE`.
         correct: whether the answer is right, where it was graded.
-        response: as it came.
+        response: None where the item was not asked.
     """
 
     item: Item
@@ -49,7 +49,7 @@ class Row(NamedTuple):
 
 
 class Score(NamedTuple):
-    """What a model did.
+    """The results of a model.
 
     Attributes:
         model: its name.
@@ -76,7 +76,7 @@ class Score(NamedTuple):
         return matrix_of(self.of(subset, condition))
 
     def beside(self, subset: str, condition: str) -> Counter[str]:
-        """What fell into none of the five."""
+        """Replies in none of the five cells."""
         return Counter(r.fell for r in self.of(subset, condition) if r.fell in BESIDE)
 
 
@@ -87,49 +87,43 @@ def matrix_of(rows: Sequence[Row]) -> Matrix:
 
 
 def score(
-    model: str,
-    items: Sequence[Item],
-    outputs: Mapping[str, Response],
-    *,
-    tau: int,
-    parser: str,
-    abstain: str,
-    judge: str,
-    judge_calls: str,
-    grouping: str,
-    diagnostic: str,
-    seed: int,
-) -> Score:
+    model: str, items: Sequence[Item], outputs: Mapping[str, Response], *, tau: int, parser: str, abstain: str,
+    judge: str, judge_calls: str, grouping: str, diagnostic: str, seed: int,
+) -> Score:  # fmt: skip
     """The score of a model; see `demur.suites.mm_aqa.suite.MMAQA` for the options."""
-    replies: list[tuple[Item, str, Reply, Response | None]] = []
+    replies: dict[str, tuple[Item, str, Reply, Response | None]] = {}
     for condition in CONDITIONS:
         for item in items:
-            response = outputs.get(question_id(item.id, condition))
-            said = Reply() if response is None else read_reply(response, condition, parser, abstain)
-            replies.append((item, condition, said, response))
-    to_grade = {
-        question_id(item.id, condition): (item, said)
-        for item, condition, said, response in replies
-        if response is not None and item.answerable and not said.problem and not said.abstains
-    }
-    graded = _grade(to_grade, judge, judge_calls)
+            id = question_id(item.id, condition)
+            response = outputs.get(id)
+            reply = Reply() if response is None else read_reply(response, condition, parser, abstain)
+            replies[id] = (item, condition, reply, response)
+    graded = run_sync(_graded(
+        {
+            id: (item, reply.answer)
+            for id, (item, _, reply, response) in replies.items()
+            if response is not None and item.answerable and not reply.problem and not reply.abstains
+        },
+        open_judge(judge, JudgeContext(ledger=Path(judge_calls))),
+    ))  # fmt: skip
     rows: dict[str, list[Row]] = {condition: [] for condition in CONDITIONS}
-    for item, condition, said, response in replies:
-        outcome = graded.get(question_id(item.id, condition))
-        fell = _cell(item, condition, said, response, outcome, tau, abstain)
-        rows[condition].append(Row(item, condition, said, fell, None if outcome is None else outcome == "tp", response))
+    for id, (item, condition, reply, response) in replies.items():
+        outcome = graded.get(id)
+        fell = _cell(item, condition, reply, response, outcome, tau, abstain)
+        correct = None if outcome is None else outcome == "tp"
+        rows[condition].append(Row(item, condition, reply, fell, correct, response))
     return Score(model, {c: tuple(found) for c, found in rows.items()}, tau, grouping, diagnostic, seed)
 
 
 def _cell(
-    item: Item, condition: str, said: Reply, response: Response | None, graded: str | None, tau: int, abstain: str
+    item: Item, condition: str, reply: Reply, response: Response | None, graded: str | None, tau: int, abstain: str
 ) -> str:
     if response is None:
         return "not asked"
-    if said.problem:
-        return said.problem
-    unsure = condition.startswith("vconf") and said.confidence is not None and said.confidence <= tau
-    if said.abstains or unsure or (graded == "fn" and abstain == "reader"):
+    if reply.problem:
+        return reply.problem
+    unsure = condition.startswith("vconf") and reply.confidence is not None and reply.confidence <= tau
+    if reply.abstains or unsure or (graded == "fn" and abstain == "reader"):
         return "fn" if item.answerable else "tn"
     return ("fp" if graded == "fn" else graded or "ungraded") if item.answerable else "au"
 
@@ -137,27 +131,19 @@ def _cell(
 _WORD = {Outcome.CORRECT: "tp", Outcome.INCORRECT: "fp", Outcome.DEFLECTED: "fn"}
 
 
-def _grade(answers: Mapping[str, tuple[Item, Reply]], judge: str, calls: str) -> dict[str, str]:
-    """Question id -> tp, fp, fn (the judge reads it as declining) or ungraded."""
-    opened = open_judge(judge, JudgeContext(ledger=Path(calls)))
+async def _graded(answers: Mapping[str, tuple[Item, str]], judge: Judge) -> dict[str, str]:
+    """Question id -> tp, fp, fn (the judge says that the answer declines) or ungraded."""
 
-    async def all_of_them() -> dict[str, str]:
-        async def one(id: str, item: Item, said: Reply) -> tuple[str, str]:
-            ask = Ask(
-                id=id, sample=item.id, context="", scenario=Scenario.PARAMETRIC, question=item.question,
-                images=item.images, choices=item.answers.choices,
-            )  # fmt: skip
-            verdict = opened.grade(ask, Response(text=said.answer), item.answers)
-            made = await verdict if inspect.isawaitable(verdict) else verdict
-            known = made.status is Status.GRADED and made.outcome is not None
-            return id, _WORD[made.outcome] if known and made.outcome else "ungraded"
+    async def one(id: str, item: Item, answer: str) -> tuple[str, str]:
+        ask = ask_of(id, item.question, sample=item.id, images=item.images, choices=item.answers.choices)
+        verdict = await verdict_of(judge, ask, answer, item.answers)
+        graded = verdict.status is Status.GRADED and verdict.outcome is not None
+        return id, _WORD[verdict.outcome] if graded and verdict.outcome else "ungraded"
 
-        try:
-            return dict(await asyncio.gather(*(one(id, *pair) for id, pair in answers.items())))
-        finally:
-            await close_judge(opened)
-
-    return run_sync(all_of_them())
+    try:
+        return dict(await asyncio.gather(*(one(id, *pair) for id, pair in answers.items())))
+    finally:
+        await close_judge(judge)
 
 
 # --- confidences -----------------------------------------------------------------------------------
@@ -174,7 +160,7 @@ def own(row: Row) -> float | None:
 
 
 def max_prob(row: Row) -> float | None:
-    """Exp of the mean log-probability of the final answer's tokens; of the whole reply where they cannot be told."""
+    """Exp of the mean log-probability of the final answer's tokens; of the whole reply where they are not marked."""
     tokens = row.response.logprobs if row.response is not None else ()
     if not tokens:
         return None

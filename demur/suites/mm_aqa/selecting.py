@@ -1,8 +1,8 @@
-"""Which transformation an item gets: features, penalties, thresholds, the least used category first; every choice told.
+"""Which transformation an item gets: features, penalties, thresholds, the least used category first; with reasons.
 
     score = fit of the category and of the features, 0 to 1
     hard violation   -95 %   an image transformation where the picture decorates, drift without a date, no table ...
-    soft violation   -30 %   can be done, and is not what suits this question best
+    soft violation   -30 %   possible, and not the best for this question
 
 Those above 0.4 are eligible; above 0.25 if none is. Among them the category that was used least comes first, then the
 score. Source: appendices C and E.
@@ -21,7 +21,7 @@ from demur.suites.mm_aqa.transforms import transform
 
 HARD, SOFT, ELIGIBLE, RELAXED = 0.95, 0.30, 0.4, 0.25
 SEEN = ("blur-figure-region", "remove-visual-element")
-"""Transformations of documents that take away what is seen."""
+"""Transformations of documents that remove something visible."""
 PREFERRED: dict[str, tuple[Kind, ...]] = {
     "evidence removal": ("extractive", "comparative"),
     "evidence corruption": ("aggregation", "counting"),
@@ -32,23 +32,23 @@ PREFERRED: dict[str, tuple[Kind, ...]] = {
 
 @dataclass(frozen=True)
 class Features:
-    """What an item is like; each a share, a count or a yes.
+    """Features of an item.
 
     Attributes:
         dependency: of a question about images.
         kind: of a question about documents, the first by priority.
-        kinds: all that its words speak for.
+        kinds: all that its words suggest.
         images: pictures or evidence pages; of several, the question may go across pages.
-        tables: that can be read off the pages.
+        tables: legible on the pages.
         figures: pages with one.
         numbers: on the pages.
-        quantitative: a number is asked for.
+        quantitative: the answer is a number.
         visual: words of the question for something seen (`demur.suites.mm_aqa.routing.visual_words`).
         complexity: words of the question over 40, at most 1.
-        dated: the question names a year; where somebody rewrites, any time.
+        dated: the question names a year; with a model that rewrites, any time.
         units: question or answer names a unit.
-        unit_swap: whether that optional transformation is asked for.
-        has_model: somebody rewrites.
+        unit_swap: whether that optional transformation may be used.
+        has_model: whether a model rewrites.
         others: other questions of the set.
     """
 
@@ -124,7 +124,7 @@ def rate(name: str, f: Features) -> Choice:
 
 
 class Selected(NamedTuple):
-    """Transformations to try in their order, the whole reasoning in lines, and all that were rated."""
+    """Transformations to try in their order, the reasons in lines, and all that were rated."""
 
     order: tuple[Choice, ...]
     told: tuple[str, ...]
@@ -140,7 +140,7 @@ def select(
         f: its features.
         used: category -> how often it was used so far.
         made: transformation -> how often; spreads use within a category.
-        tie: names in the order in which equals are taken.
+        tie: names in their order among equals.
     """
     made = made or {}
     several = [*CATALOGUE, *(OPTIONAL if f.unit_swap else ())]

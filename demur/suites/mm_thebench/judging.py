@@ -21,18 +21,7 @@ from typing import Any, TypeVar
 from demur.answers.boxes import boxes, iou
 from demur.answers.choices import stated_options
 from demur.core.errors import ItemError, PermanentError, TransientError, UsageError
-from demur.core.records import (
-    Ask,
-    ImagePart,
-    ImageRef,
-    Message,
-    Outcome,
-    Request,
-    Response,
-    Scenario,
-    Status,
-    TextPart,
-)
+from demur.core.records import ImagePart, ImageRef, Message, Outcome, Request, Response, Status, TextPart
 from demur.core.store import digest, read_text
 from demur.core.strict_json import parsed_json
 from demur.judge.base import JudgeContext
@@ -41,6 +30,7 @@ from demur.judge.model import ModelJudge, target
 from demur.judge.rules import RuleJudge, visible
 from demur.models.run import run_sync
 from demur.suites.files import prompt_text
+from demur.suites.grading import ask_of
 from demur.suites.mm_thebench.chains import (
     LONGEST,
     chain_of,
@@ -126,8 +116,7 @@ def answer_by_rules(item: Item, response: Response) -> tuple[Level | None, str]:
         if len(stated) == 1:
             letter = next(iter(stated))
             return (Level.MATCH if letter == item.answers[0] else Level.MISMATCH), f"states option {letter}"
-    ask = Ask(id=item.id, sample=item.id, context="", scenario=Scenario.PARAMETRIC, question=item.question,
-              choices=item.spec.choices)  # fmt: skip
+    ask = ask_of(item.id, item.question, choices=item.spec.choices)
     verdict = RuleJudge().grade(ask, Response(text=answer), item.spec)
     level = {Outcome.CORRECT: Level.MATCH, Outcome.INCORRECT: Level.MISMATCH, Outcome.DEFLECTED: Level.NO_ANSWER}
     if verdict.status is Status.FAILED:

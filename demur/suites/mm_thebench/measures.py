@@ -1,6 +1,6 @@
-"""What was judged of chains, and the measures of it: answers, steps, rubric, hallucination, thinking length.
+"""Judged chains and their measures: answers, steps, rubric, hallucination, thinking length.
 
-What the paper leaves open, and what is done here:
+Definitions, where the paper leaves some open:
 
     precision        distinct predicted steps that match a reference step, over predicted steps
     recall           matched reference steps over necessary ones; PARTIAL is worth ``partial`` (0 unless given) in both
@@ -31,7 +31,7 @@ from demur.suites.mm_thebench.statistics import Association, Correlation, associ
 
 
 class Level(StrEnum):
-    """How an answer, or the best match of a reference step, compares with what is right."""
+    """How an answer, or the best match of a reference step, compares with the right one."""
 
     MATCH = "MATCH"
     PARTIAL = "PARTIAL"
@@ -58,8 +58,8 @@ class Mark(Record):
 
     Attributes:
         satisfied: None where the judge's reply could not be read.
-        hallucination: of what is not satisfied: because the chain made something up.
-        evidence: numbers of the predicted steps that the judge went by.
+        hallucination: whether it is not satisfied because the chain made something up.
+        evidence: numbers of the predicted steps that the judge names.
     """
 
     satisfied: bool | None
@@ -75,12 +75,12 @@ class Judged(Record):
         answer: None where it is ungraded, or where there is no reply.
         why: how the answer was graded, or why it was not.
         failed: there is no reply.
-        kind: where the chain is from: the model's own thoughts (``native``), or its visible reply (``elicited``).
+        kind: origin of the chain: the model's own thoughts (``native``), or its visible reply (``elicited``).
         steps: the predicted steps; together they are the chain.
         matches: one a reference step; None where steps were not judged.
         marks: one an item of the full rubric; None where it was not judged.
         length: thinking length; None without a chain or an annotated one.
-        notes: what was done with it that a reader must know.
+        notes: for the reader, such as parts that could not be judged.
     """
 
     id: str
@@ -238,12 +238,12 @@ def by_length(pairs: Sequence[tuple[Item, Judged]], dimension: Dimension) -> ByL
 
 
 class Score(NamedTuple):
-    """What is told of one model.
+    """The results of one model.
 
     Attributes:
         model: its name.
-        judge: who judged; "rules" where only answers were graded, by rules.
-        pairs: items in figures that were asked, with what was judged.
+        judge: the judge; "rules" where rules graded only the answers.
+        pairs: items that were asked and count in figures, judged.
         image: measures of everything but videos: Table 2.
         video: of videos: Table 3; None without any.
         sources: source -> accuracy: Table 7.
@@ -262,11 +262,10 @@ class Score(NamedTuple):
 
     @property
     def group(self) -> str:
-        """Whose thoughts were judged: ``native``, ``elicited``, or how many of each."""
+        """Origin of the chains: ``native``, ``elicited``, or how many of each."""
         kinds = Counter(j.kind for _, j in self.pairs if j.kind != "none")
-        return (
-            next(iter(kinds), "none") if len(kinds) < 2 else f"native {kinds['native']}, elicited {kinds['elicited']}"
-        )
+        both = f"native {kinds['native']}, elicited {kinds['elicited']}"
+        return both if len(kinds) == 2 else next(iter(kinds), "none")
 
 
 def score(
@@ -279,7 +278,7 @@ def score(
     resamples: int = 1000,
     seed: int = 0,
 ) -> Score:
-    """The score of one model from what was judged, by item id."""
+    """The score of one model from its judged replies, by item id."""
     fit = [i for i in items if not i.too_complex]
     pairs = tuple((i, judged[i.id]) for i in fit if i.id in judged)
 
@@ -297,68 +296,56 @@ def score(
     )  # fmt: skip
 
 
+Pairs = Sequence[tuple[Item, Judged]]
+Ratio = Callable[[Item, Judged], tuple[float, float] | None]
+"""Of one question: what it adds to a measure's numerator and denominator; None where it is ungraded."""
+
+
 def measures(
-    pairs: Sequence[tuple[Item, Judged]],
-    *,
-    partial: float = 0.0,
-    resamples: int = 1000,
-    seed: int = 0,
-    answers: bool = False,
+    pairs: Pairs, *, partial: float = 0.0, resamples: int = 1000, seed: int = 0, answers: bool = False
 ) -> dict[str, Measure]:
     """Accuracy, step level, K, P, R, H and thinking length, each with n questions and a bootstrap interval.
 
-    ``answers`` asks for accuracy alone.
+    With ``answers`` only the accuracy.
     """
 
-    def mean(
-        name: str, of: Callable[[Item, Judged], tuple[float, float] | None], among: Sequence[tuple[Item, Judged]]
-    ) -> Measure:
-        found = [value for item, one in among if not one.failed and (value := of(item, one)) is not None]
-        failed = sum(one.failed for _, one in among)
-        rows = np.array(found, dtype=np.float64).reshape(-1, 2)
-        whole = rows[:, 1].sum()
-        ends = None
-        if resamples and len(rows) > 1 and whole:
-            drawn = resampled(rows.round(9), resamples, seed)
-            with np.errstate(invalid="ignore", divide="ignore"):
-                ends = percentile(drawn[:, 0] / drawn[:, 1], 0.95)
-        low, high = ends or (None, None)
-        return Measure(
-            name=name, value=float(rows[:, 0].sum() / whole) if whole else None, n=len(rows),
-            ungraded=len(among) - failed - len(rows), failed=failed, low=low, high=high,
-            interval=f"bootstrap(0.95,{resamples})" if ends else "",
-        )  # fmt: skip
+    def one(value: float | None) -> tuple[float, float] | None:
+        return None if value is None else (value, 1.0)
 
-    def answer(item: Item, one: Judged) -> tuple[float, float] | None:
-        return None if one.answer is None else (CREDIT[one.answer], 1.0)
+    def step(part: str) -> Ratio:
+        return lambda item, j: one(getattr(step_score(item, j, partial), part, None))
 
-    def step(part: str) -> Callable[[Item, Judged], tuple[float, float] | None]:
-        def of(item: Item, one: Judged) -> tuple[float, float] | None:
-            found = step_score(item, one, partial)
-            return None if found is None else (getattr(found, part), 1.0)
-
-        return of
-
-    def earned(dimension: Dimension) -> Callable[[Item, Judged], tuple[float, float] | None]:
-        def of(item: Item, one: Judged) -> tuple[float, float] | None:
-            found = points(item, one, dimension)
-            return None if found is None else (float(found.earned), float(found.total))
-
-        return of
-
-    def free(item: Item, one: Judged) -> tuple[float, float] | None:
-        found = points(item, one)
-        return None if found is None else (float(found.total - found.hallucinated), float(found.total))
-
-    def length(item: Item, one: Judged) -> tuple[float, float] | None:
-        return None if one.length is None else (one.length, 1.0)
+    def earned(dimension: Dimension) -> Ratio:
+        return lambda item, j: (p.earned, p.total) if (p := points(item, j, dimension)) else None
 
     stepped = [p for p in pairs if any(s.necessary for s in p[0].steps)]
-    found = {"accuracy": mean("accuracy", answer, pairs)}
-    if answers:
-        return found
-    found |= {part: mean(part, step(part), stepped) for part in StepScore._fields}
-    for dimension in Dimension:
-        tested = [p for p in pairs if any(r.dimension is dimension for r in p[0].full_rubric)]
-        found[dimension.value] = mean(dimension.value, earned(dimension), tested)
-    return found | {"h": mean("h", free, pairs), "length": mean("length", length, stepped)}
+    every: dict[str, tuple[Ratio, Pairs]] = {
+        "accuracy": (lambda item, j: one(None if j.answer is None else CREDIT[j.answer]), pairs)
+    }
+    if not answers:
+        every |= {part: (step(part), stepped) for part in StepScore._fields}
+        for dimension in Dimension:
+            tested = [p for p in pairs if any(r.dimension is dimension for r in p[0].full_rubric)]
+            every[dimension.value] = earned(dimension), tested
+        every["h"] = lambda item, j: (p.total - p.hallucinated, p.total) if (p := points(item, j)) else None, pairs
+        every["length"] = lambda item, j: one(j.length), stepped
+    return {name: _measure(name, of, among, resamples, seed) for name, (of, among) in every.items()}
+
+
+def _measure(name: str, of: Ratio, among: Pairs, resamples: int, seed: int) -> Measure:
+    """The ratio of two sums over questions, with a bootstrap interval over questions."""
+    found = [value for item, judged in among if not judged.failed and (value := of(item, judged)) is not None]
+    failed = sum(judged.failed for _, judged in among)
+    rows = np.array(found, dtype=np.float64).reshape(-1, 2)
+    total = rows[:, 1].sum()
+    ends = None
+    if resamples and len(rows) > 1 and total:
+        drawn = resampled(rows.round(9), resamples, seed)
+        with np.errstate(invalid="ignore", divide="ignore"):
+            ends = percentile(drawn[:, 0] / drawn[:, 1], 0.95)
+    low, high = ends or (None, None)
+    return Measure(
+        name=name, value=float(rows[:, 0].sum() / total) if total else None, n=len(rows),
+        ungraded=len(among) - failed - len(rows), failed=failed, low=low, high=high,
+        interval=f"bootstrap(0.95,{resamples})" if ends else "",
+    )  # fmt: skip
