@@ -11,8 +11,8 @@ Several strings of one model are a fleet.
 
 from __future__ import annotations
 
-import re
 import os
+import re
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
