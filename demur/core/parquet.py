@@ -6,7 +6,8 @@ uses the sizes in the file's metadata; Arrow itself rejects a file whose metadat
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -48,26 +49,21 @@ def rows_at_once(file: pq.ParquetFile, group: int, most: int) -> int:
     return int(max(1, min(most, MAX_GROUP // max(size, 1))))
 
 
-def write_table(
-    path: Path,
-    schema: pa.Schema,
-    rows: Iterable[dict[str, Any]],
-    *,
-    group: int = 50_000,
-    weigh: Callable[[dict[str, Any]], int] = lambda row: 0,
-    heaviest: int = 1,
-    compression: str = "zstd",
-) -> None:
-    """Write rows to a Parquet file, atomically, one row group in memory at a time.
+@contextmanager
+def table_writer(
+    path: Path, schema: pa.Schema, *, group: int = 50_000, heaviest: int = 1 << 40, compression: str = "zstd"
+) -> Iterator[Callable[..., None]]:
+    """A Parquet file to fill, one row group in memory at a time; it appears whole at the end of the block.
 
     Args:
         path: the file.
         schema: its columns.
-        rows: their values.
         group: most rows of a row group.
-        weigh: bytes of a row, such as those of its images.
-        heaviest: a row group ends when its rows weigh this much.
-        compression: of its columns.
+        heaviest: most bytes of a row group, as far as they are given with the rows.
+        compression: of the columns.
+
+    Yields:
+        ``add(row, weight=0)``: adds a row, which weighs that many bytes.
 
     Raises:
         StorageError: it cannot be written.
@@ -75,17 +71,26 @@ def write_table(
     import pyarrow as pa
     import pyarrow.parquet as pq
 
+    batch: list[dict[str, Any]] = []
+    total = 0
+
+    def flush() -> None:
+        nonlocal total
+        writer.write_table(pa.Table.from_pylist(batch, schema=schema))
+        batch.clear()
+        total = 0
+
+    def add(row: dict[str, Any], weight: int = 0) -> None:
+        nonlocal total
+        batch.append(row)
+        total += weight
+        if len(batch) == group or total >= heaviest:
+            flush()
+
     with replacing(path) as handle, pq.ParquetWriter(handle, schema, compression=compression) as writer:
-        batch: list[dict[str, Any]] = []
-        weight = 0
-        for row in rows:
-            batch.append(row)
-            weight += weigh(row)
-            if len(batch) == group or weight >= heaviest:
-                writer.write_table(pa.Table.from_pylist(batch, schema=schema))
-                batch, weight = [], 0
+        yield add
         if batch:
-            writer.write_table(pa.Table.from_pylist(batch, schema=schema))
+            flush()
 
 
 def whole_table(path: Path, **options: Any) -> pa.Table:

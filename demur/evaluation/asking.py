@@ -85,7 +85,7 @@ def ask(
         encoder: for systems that need embeddings; opened by ``encoder_name`` if None.
         encoder_name: the release's own encoder if empty.
         options: system -> sampling, layout, ``name``, ``note``.
-        notes: system -> a caveat for readers of its figures, beside its own note.
+        notes: system -> a caveat for readers of its figures, besides its own note.
         ledger: of model calls.
         max_in_flight: asks in flight at once.
         concurrency: calls at once per endpoint and function; None for 8, or 1 of a plain function.
@@ -186,7 +186,7 @@ def ask_opened(
 
     Args:
         opened: the systems.
-        about: manifest entries beside system and judge.
+        about: manifest entries besides system and judge.
         ledger: of model calls.
         judge_context: that of a judge that calls a model, which gets a share of the budget.
         fresh: reuse nothing.

@@ -135,8 +135,8 @@ class Judging:
         self, ask: Ask, answers: AnswerSpec, text: str, *, reasoning: str = "", finish_reason: str = "", error: str = ""
     ) -> Verdict:
         """The verdict on one reply of a model."""
-        thought, said = split_thinking(text)
+        thought, answer = split_thinking(text)
         how = condition(ask.condition)
-        reply = Response(text=said, reasoning=reasoning or thought, finish_reason=finish_reason, error=error)
+        reply = Response(text=answer, reasoning=reasoning or thought, finish_reason=finish_reason, error=error)
         read = read_reply(reply, final="reasoning" in how.addons, stated="confidence" in how.addons)
         return await self._grading.verdict(ask, read, answers)

@@ -1,6 +1,6 @@
 """Tasks for inspect (UK AISI): ``demur export inspect`` writes a package whose tasks call this module.
 
-Install the package beside demur and inspect-ai (``pip install DIR``) and run its tasks by name::
+Install the package alongside demur and inspect-ai (``pip install DIR``) and run its tasks by name::
 
     inspect eval demur_atlas/oracle --model openai/gpt-4o
     demur run RELEASE --scenarios oracle --system answers:logs/....eval     # the log, as answers of a run

@@ -300,7 +300,7 @@ def _tasks(folder: Path, manifest: dict[str, Any], release: Release, known: dict
 
 
 def _tasks_of_rows(path: Path, samples: Mapping[str, Sample], known: dict[str, Response], seed: int) -> list[Task]:
-    """The same from the rows: an ask's id depends on the user's own prompts and corpora, which are not at hand."""
+    """The same from the rows: an ask's id depends on the user's own prompts and corpora, which are not available."""
     with storage_errors(path):
         rows = whole_table(path).to_pylist()
     found = []

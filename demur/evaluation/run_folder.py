@@ -21,7 +21,7 @@ from typing import Any, Literal, NamedTuple
 from pydantic import ValidationError
 
 from demur.core.errors import UsageError
-from demur.core.parquet import write_table
+from demur.core.parquet import table_writer
 from demur.core.records import Ask, ContextSet, Evidence, Modality, Record, Response, Row, Sample, Verdict
 from demur.core.store import Problems, digest, read_json, read_jsonl, storage_errors, unstorable
 from demur.scenarios.systems import System
@@ -238,7 +238,9 @@ def write_rows(path: Path, rows: Iterable[Row]) -> None:
 
     kinds = {"k_used": pa.int32(), "repeat": pa.int32(), "confidence": pa.float64()}
     schema = pa.schema([(name, kinds.get(name, pa.string())) for name in Row.model_fields])
-    write_table(path, schema, (row.model_dump(mode="json") for row in rows))
+    with table_writer(path, schema) as add:
+        for row in rows:
+            add(row.model_dump(mode="json"))
 
 
 def all_failed(folders: Iterable[Path]) -> list[str]:

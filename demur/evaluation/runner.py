@@ -155,7 +155,7 @@ def run(
         system: closed at the end.
         judge: called from one thread.
         tasks: those that the system cannot be asked are skipped, and counted in the manifest.
-        about: the manifest's entries beside system and judge (release, seed, prompts, recipes); JSON-safe.
+        about: the manifest's entries besides system and judge (release, seed, prompts, recipes); JSON-safe.
         progress: called with the number of answers so far.
         note: called with one line each: what was reused and from when, how much was asked, why answers failed.
         max_in_flight: asks in flight at once.

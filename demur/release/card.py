@@ -206,7 +206,7 @@ def _features(manifest: Mapping[str, Any], samples: Sequence[Sample]) -> list[li
 
 def _asked(manifest: Mapping[str, Any], stage: str) -> list[str]:
     """Gates that were asked in a stage."""
-    return [g for g, said in sorted(dict(manifest.get("gate_models") or {}).items()) if stage in said["stages"]]
+    return [g for g, model in sorted(dict(manifest.get("gate_models") or {}).items()) if stage in model["stages"]]
 
 
 def _asked_of_gates(manifest: Mapping[str, Any]) -> str:
@@ -216,8 +216,8 @@ def _asked_of_gates(manifest: Mapping[str, Any]) -> str:
         return f"{at_most}{one['asked']:,} of {one['of']:,}" if one else "-"
 
     rows = []
-    for name, said in sorted(dict(manifest.get("gate_models") or {}).items()):
-        asked = said.get("asked") or {}
+    for name, model in sorted(dict(manifest.get("gate_models") or {}).items()):
+        asked = model.get("asked") or {}
         why: Counter[str] = Counter()
         for one in asked.values():
             why.update(one["skipped"])
@@ -311,8 +311,8 @@ def _topics(manifest: Mapping[str, Any]) -> str:
 def _licences(manifest: Mapping[str, Any], samples: Sequence[Sample]) -> list[list[object]]:
     """Licences per source, of questions with query images, and of documents used as evidence."""
     seen = Counter((s.source, "questions and query images", s.licence or "see the source") for s in samples)
-    for source, said in (manifest.get("sources") or {}).items():
-        for licence, n in (said.get("evidence_licences") or {}).items():
+    for source, entry in (manifest.get("sources") or {}).items():
+        for licence, n in (entry.get("evidence_licences") or {}).items():
             seen[source, "documents used as evidence", licence or "see the source"] = n
     return [[*key, n] for key, n in sorted(seen.items())]
 

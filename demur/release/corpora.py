@@ -15,13 +15,14 @@ from __future__ import annotations
 import json
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, Literal
 
 from demur.core.errors import DataError, UsageError
-from demur.core.parquet import write_table
+from demur.core.parquet import table_writer
 from demur.core.records import Document, ImageRef, Sample
-from demur.core.store import digest, read_json, write_atomic, write_json
+from demur.core.store import digest, read_json, replacing, write_atomic, write_json
 from demur.corpora.lineage import Gold
 from demur.corpora.near_duplicates import TEXT_NEAR, same_text, shingles
 from demur.release.answer_bearing import AnswerBearing
@@ -167,9 +168,9 @@ def export(
     poisoned: dict[str, str] = {}
     ours = (out / FILE).is_file()
     write_json(out / FILE, UNFINISHED)
-    writers = {name: _Writer(out / name, form) for name in (*counts, EMPTY)}
     ids: set[str] = set()
-    try:
+    with ExitStack() as stack:
+        writers = {name: _Writer(out / name, form, stack) for name in (*counts, EMPTY)}
         for document, own in _both(documents, mixed):
             if document.id in ids:
                 raise UsageError(
@@ -189,14 +190,8 @@ def export(
                 if name == FULL or not (gold and any(fold_of[s] == fold for s in gold)):
                     writers[name].add(document, data)
                     counts[name] += 1
-    except BaseException:
-        for writer in writers.values():
-            writer.discard()
-        raise
-    for writer in writers.values():
-        writer.close()
-    if not ids:
-        raise UsageError("no documents to write", cure="give --pool POOL, or a release that holds its evidence")
+        if not ids:
+            raise UsageError("no documents to write", cure="give --pool POOL, or a release that holds its evidence")
     for document, _ in _both(documents, mixed):
         for s in answer_bearing.of(document):
             if document.id not in excluded[s]:
@@ -228,14 +223,24 @@ def _both(
 
 
 class _Writer:
-    """One corpus on disk."""
+    """One corpus on disk; its files appear when ``stack`` closes without an exception."""
 
-    def __init__(self, folder: Path, form: Form) -> None:
-        self._folder, self._form = folder, form
+    def __init__(self, folder: Path, form: Form, stack: ExitStack) -> None:
+        self._folder = folder
         folder.mkdir(parents=True, exist_ok=True)
-        self._lines = (folder / ".corpus.jsonl.tmp").open("w", encoding="utf-8") if form != "markdown" else None
-        self.written: set[str] = set()
+        self.written: set[str] = set() if form == "markdown" else {f"corpus.{form}"}
         """Names of its files of documents."""
+        self._write: Callable[[dict[str, Any]], Any] = self._write_markdown
+        if form == "jsonl":
+            lines = stack.enter_context(replacing(folder / "corpus.jsonl"))
+            self._write = lambda row: lines.write((json.dumps(row, ensure_ascii=False) + "\n").encode())
+        elif form == "parquet":
+            import pyarrow as pa
+
+            names = ("id", "title", "text", "document", "page", "image", "licence")
+            schema = pa.schema([(name, pa.string()) for name in names])
+            table = table_writer(folder / "corpus.parquet", schema, group=10_000, compression="snappy")
+            self._write = stack.enter_context(table)
 
     def add(self, document: Document, image: bytes | None) -> None:
         """Add a document, with its image in a file of its own."""
@@ -247,42 +252,17 @@ class _Writer:
             row["image"] = name
         elif document.image is not None:
             row["image"] = document.image.uri
-        if self._lines is not None:
-            self._lines.write(json.dumps(row, ensure_ascii=False) + "\n")
-            return
+        self._write(row)
+
+    def _write_markdown(self, row: dict[str, Any]) -> None:
         picture = f"\n![{row['title']}]({row['image']})\n" if row["image"] else ""
         front = json.dumps({k: row[k] for k in ("id", "title", "licence")}, ensure_ascii=False)
-        name = f"{_file_name(document.id)}.md"
+        name = f"{_file_name(row['id'])}.md"
         self.written.add(name)
         write_atomic(
             self._folder / name,
             f"---\n{front}\n---\n\n# {row['title']}\n\n{row['text']}\n{picture}",
         )
-
-    def discard(self) -> None:
-        """Write nothing: a partial corpus would look like a whole one."""
-        if self._lines is not None:
-            self._lines.close()
-            (self._folder / ".corpus.jsonl.tmp").unlink(missing_ok=True)
-
-    def close(self) -> None:
-        """Finish the file."""
-        if self._lines is None:
-            return
-        self._lines.close()
-        self.written.add(f"corpus.{self._form}")
-        temporary = self._folder / ".corpus.jsonl.tmp"
-        if self._form == "jsonl":
-            temporary.replace(self._folder / "corpus.jsonl")
-            return
-        import pyarrow as pa
-
-        names = ("id", "title", "text", "document", "page", "image", "licence")
-        schema = pa.schema([(name, pa.string()) for name in names])
-        with temporary.open(encoding="utf-8") as lines:
-            rows = (json.loads(line) for line in lines)
-            write_table(self._folder / "corpus.parquet", schema, rows, group=10_000, compression="snappy")
-        temporary.unlink()
 
 
 def _file_name(identifier: str) -> str:

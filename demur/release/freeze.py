@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from demur.core.errors import UsageError
-from demur.core.parquet import write_table
+from demur.core.parquet import table_writer
 from demur.core.records import Drop, Evidence, GateVerdict, ImageRef, Sample
 from demur.core.store import (
     canonical,
@@ -170,4 +170,6 @@ def _write(path: Path, rows: Iterable[dict[str, Any]]) -> None:
     """Write a table with the features that `datasets` reads."""
     features = {"info": {"features": features_of(path.stem)}}
     schema = schema_of(path.stem).with_metadata({"huggingface": canonical(features)})
-    write_table(path, schema, rows, group=ROWS, weigh=_weight, heaviest=WEIGHT)
+    with table_writer(path, schema, group=ROWS, heaviest=WEIGHT) as add:
+        for row in rows:
+            add(row, _weight(row))

@@ -33,7 +33,7 @@ DATA_FILES = (
 CARRIERS = frozenset({".git", ".gitattributes", ".cache"})
 """Left by git and the hub's client in a folder that they download; ignored."""
 LINK = ("role", "origin", "level", "index_id", "mode", "rank", "score")
-"""Columns of a piece of evidence within a sample, beside those of its document."""
+"""Columns of a piece of evidence within a sample, besides those of its document."""
 
 
 class FunnelStep(Record):
@@ -131,7 +131,7 @@ def image_name(ref: ImageRef) -> str:
 
 
 def size_columns(refs: Iterable[ImageRef]) -> list[dict[str, Any]]:
-    """Columns of images beside their bytes."""
+    """Columns of images besides their bytes."""
     return [{"sha256": r.sha256, "width": r.width, "height": r.height, "media_type": r.media_type} for r in refs]
 
 

@@ -44,10 +44,10 @@ def _rounds(folder: Path, manifest: Mapping[str, Any]) -> dict[str, Any]:
         return {}
     try:
         found = read_json(path)
-        asked = {g for g, said in manifest["gate_models"].items() if "parametric" in said["stages"]}
+        asked = {g for g, model in manifest["gate_models"].items() if "parametric" in model["stages"]}
         if (found["name"], found["version"], set(found["gates"])) != (manifest["name"], manifest["version"], asked):
             return {}
-        sources = {name: said["sha256"] for name, said in manifest["sources"].items()}
+        sources = {name: source["sha256"] for name, source in manifest["sources"].items()}
         models = {g: digest({k: v for k, v in manifest["gate_models"][g].items() if k != "asked"}) for g in asked}
         if (found.get("sources", sources), found.get("gate_models", models)) != (sources, models):
             return {}

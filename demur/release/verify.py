@@ -193,7 +193,7 @@ def _picture_fault(picture: Picture, image_hashes: dict[str, ImageHash | None]) 
     return ""
 
 
-# --- what is said about them ---------------------------------------------------------------------
+# --- counts and texts derived from them ------------------------------------------------------------
 
 
 def _funnel_faults(release: Release, samples: Sequence[Sample]) -> Iterator[str]:
@@ -229,14 +229,14 @@ def _gate_faults(release: Release, samples: Sequence[Sample]) -> Iterator[str]:
     if not gates:
         return
     problems = Problems()
-    said: dict[tuple[str, str, str], GateVerdict] = {}
+    found: dict[tuple[str, str, str], GateVerdict] = {}
     for v in read_records(release.folder / "gates.jsonl", GateVerdict, problems):
         key = (v.sample, v.stage, v.evidence)
-        if key in said:
+        if key in found:
             yield f"gates.jsonl: {' '.join(key).rstrip()} appears twice"
-        said[key] = v
+        found[key] = v
     yield from (f"gates.jsonl: {line}" for line in problems.summary())
-    for v in said.values():
+    for v in found.values():
         if "correct" in v.labels.values():
             yield f"gates.jsonl: a gate is right about {v.sample} ({v.stage} {v.evidence}".rstrip() + ")"
         yield from (f"gates.jsonl: {v.sample} was asked of {g!r}, no gate" for g in sorted(set(v.labels) - set(gates)))
@@ -245,13 +245,13 @@ def _gate_faults(release: Release, samples: Sequence[Sample]) -> Iterator[str]:
     wanted: set[tuple[str, str, str]] = set()
     for s in samples:
         wanted |= {(s.id, "parametric", ""), *((s.id, "distractor", e.id) for e in s.negatives)}
-    for sample, stage, evidence in sorted(wanted - set(said)):
+    for sample, stage, evidence in sorted(wanted - set(found)):
         yield (
             f"gates.jsonl: {sample} was not asked without evidence"
             if stage == "parametric"
             else f"gates.jsonl: distractor {evidence} of {sample} was not checked"
         )
-    for sample, stage, evidence in sorted(set(said) - wanted):
+    for sample, stage, evidence in sorted(set(found) - wanted):
         yield f"gates.jsonl: {sample} ({stage} {evidence}".rstrip() + ") is of nothing that the tables hold"
 
 
@@ -273,10 +273,12 @@ def _manifest_faults(release: Release, samples: Sequence[Sample], derived: dict[
     drawn = manifest.get("drawn")
     if drawn is not None and (sum(drawn.values()) != chosen or any(n > pools.get(s, 0) for s, n in drawn.items())):
         yield f"manifest.json: drawn adds up to {sum(drawn.values())}, not {chosen}, or takes more than there is"
-    said = {n: s["evidence_licences"] for n, s in (manifest.get("sources") or {}).items() if "evidence_licences" in s}
-    if said and sum(n for counts in said.values() for n in counts.values()) != derived["documents"]:
+    licences = {
+        n: s["evidence_licences"] for n, s in (manifest.get("sources") or {}).items() if "evidence_licences" in s
+    }
+    if licences and sum(n for counts in licences.values() for n in counts.values()) != derived["documents"]:
         yield "manifest.json: evidence_licences do not count every document once"
-    elif said and release.has_lineage and said != evidence_licences(samples, said):
+    elif licences and release.has_lineage and licences != evidence_licences(samples, licences):
         yield "manifest.json: evidence_licences do not follow from the tables"
     if stated := manifest.get("separation"):
         again = [row.model_dump(mode="json") for row in separation(samples)]

@@ -32,13 +32,13 @@ if TYPE_CHECKING:
 class System(Protocol):
     """The whole contract of a system under test.
 
-    Beside its members, a system may have:
+    Besides its members, a system may have:
 
     - ``own_thread = False``: it computes next to nothing and only waits for others. Any other system runs on a thread
       of its own (`ThreadedSystem`), so that it does not block the event loop of the connections.
     - ``reads_prompt``: whether the condition's words reach it. Reports mark a system with False where they compare
       prompts.
-    - ``settings``: a dict for manifests, of what its answers depend on beside its revision (sampling, layout).
+    - ``settings``: a dict for manifests, of what its answers depend on besides its revision (sampling, layout).
     - ``async def ready(asks: Sequence[Ask]) -> list[str]``: called before any question is asked or anything long is
       computed. It raises a DemurError when the system cannot answer, and returns warnings. ``asks`` holds all
       questions, or none if they are not known yet.
@@ -51,7 +51,7 @@ class System(Protocol):
 
     @property
     def revision(self) -> str:
-        """What its answers depend on beside its name and input: its code, its file, its weights, its pool.
+        """What its answers depend on besides its name and input: its code, its file, its weights, its pool.
 
         Answers are kept under id and revision: an edited system is another system. A user's class may lack it; then
         demur hashes its code and everything in its `SystemContext`.

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 KEYS = ("k", "recipe", "condition", "repeat")
 """What tells the questions of a sample and scenario apart; a file may use ``draw``, the former name of ``repeat``."""
 REPORTED = ("confidence", "contexts", "citations", "abstained", "prompt_tokens", "completion_tokens", "cost")
-"""Optional columns beside the answer (`demur.scenarios.systems.replies.response_of`)."""
+"""Optional columns besides the answer (`demur.scenarios.systems.replies.response_of`)."""
 SHOWN = 3
 """Rows or questions that a message lists; it counts the others."""
 

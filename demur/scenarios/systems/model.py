@@ -89,12 +89,12 @@ class ModelSystem:
 
     @property
     def revision(self) -> str:
-        """What its replies depend on beside its name."""
+        """What its replies depend on besides its name."""
         return self.weights
 
     @property
     def settings(self) -> dict[str, Any]:
-        """What its answers depend on beside the model: sampling, and what differs from the default layout.
+        """What its answers depend on besides the model: sampling, and what differs from the default layout.
 
         ``extra`` body fields appear as a digest: they may hold secrets.
         """
