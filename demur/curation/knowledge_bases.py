@@ -1,11 +1,12 @@
-"""The knowledge base that each source's distractors are found in: its own, cut and indexed as the recipe says.
+"""The knowledge base of each source, in which its distractors are mined, chunked and indexed by the recipe.
 
-    settled     whose negatives become distractors, which encoders and tokenizer: opened before anybody is asked
-    gold        text evidence is shown at the cut of its base: as the documents of the index that it is, holds, or is
-                cut into, so that gold and distractors are told apart by what they say, not by their length
-    index       below ``out/index/SOURCE``, or one that the user built (``retrieval.index``), which is never changed
+    open_bases   opens encoders, tokenizers and existing indexes before any gate is asked
+    align_gold   replaces text gold by the chunks of the index that hold it, so that gold and distractors differ in
+                 content, not in length
+    index_bases  builds missing indexes below ``out/index/SOURCE``; an index of the user's own (``retrieval.index``) is
+                 never changed
 
-A source whose own negatives are adopted needs no index, and its evidence stays as it was shipped.
+A source whose own negatives become distractors needs no index and keeps its evidence as shipped.
 """
 
 from __future__ import annotations
@@ -37,35 +38,34 @@ from demur.indexing.folder import checked_manifest
 from demur.retrieval.search import Searcher
 
 OWNER = "demur build"
-"""Of the indexes that builds make: another's is never replaced by one."""
+"""Owner of the indexes that builds write; a build replaces no other."""
 NEAREST = 5
-"""Passages of a gold article that are shown where none of them holds the answer: those that share most words with the
-question."""
+"""Chunks of a gold article that become gold if none holds the answer: those with most words of the question."""
 
 
 @dataclass
 class KnowledgeBase:
-    """The knowledge base of one source, and how it is asked."""
+    """The knowledge base of one source, and how it is searched."""
 
     source: str
     how: RetrievalSpec
-    """With ``negatives`` decided: never ``auto``."""
+    """With ``negatives`` resolved: never ``auto``."""
     prefix: str
-    """Of the ids of its documents in the pool; those in its index have none."""
+    """Prefix of its ids in the pool; its index has no prefix."""
     encoder: Encoder | None = None
-    """None where nothing is mined."""
+    """None if nothing is mined."""
     text_encoder: Encoder | None = None
     chunker: Chunker | None = None
     cross_encoder: CrossEncoder | None = None
     searcher: Searcher | None = None
-    """Once there is an index."""
+    """Set once there is an index."""
     gold: Counter[str] = field(default_factory=Counter)
-    """How its gold evidence is shown -> pieces."""
+    """How gold was aligned -> number of pieces."""
     notes: list[str] = field(default_factory=list)
-    """What was asked for and cannot be had of it."""
+    """What the recipe asks for and the knowledge base does not have."""
 
     def placed(self, sample: Sample) -> Sample:
-        """The sample with the index noted of those pieces of its gold evidence that lie there."""
+        """The sample with the index id on those pieces of its gold evidence that lie in the index."""
         if self.searcher is None:
             return sample
         there, id = self.searcher.documents, self.searcher.id
@@ -74,7 +74,7 @@ class KnowledgeBase:
 
     @property
     def cut(self) -> str:
-        """How its documents are cut, for manifests."""
+        """How its documents are chunked, for manifests."""
         if self.searcher is not None:
             return str(self.searcher.manifest.get("cut", ""))
         return self.chunker.told if self.chunker is not None else ""
@@ -88,15 +88,16 @@ def open_bases(
     encoder: Encoder | None = None,
     without_encoders: bool = False,
 ) -> dict[str, KnowledgeBase]:
-    """What the recipe's Stage II will need, source by source: encoders, tokenizers, indexes that are there already.
+    """Open what the recipe's Stage II needs for each source: encoders, tokenizers, existing indexes.
 
     Args:
-        encoder: opened already, for the recipe's common name; by name when None.
-        without_encoders: of these only what says how gold will be shown; nothing is asked of an index.
+        encoder: the recipe's common encoder, already open; opened by name if None.
+        without_encoders: open only what decides how gold is aligned.
 
     Raises:
-        UsageError: an encoder or tokenizer cannot be had, or an index does not fit; MissingExtra, its packages are not
-            installed; IndexFileError, the folder is no index, or one by another encoder.
+        UsageError: there is no such encoder or tokenizer, or an index does not fit the recipe.
+        MissingExtra: packages of an encoder are not installed.
+        IndexFileError: a folder is no index, or one of another encoder.
     """
     judges: dict[str, CrossEncoder] = {}
     known: dict[str, Encoder] = {} if encoder is None else {recipe.retrieval.encoder: encoder}
@@ -120,7 +121,7 @@ def open_bases(
             continue
         if source == ALL:
             raise UsageError(
-                "a pool of several sources: their distractors would be sought in one knowledge base for all",
+                "this is a pool of several sources, whose distractors would come from one common knowledge base",
                 item=source, cure="name it once for each of them in the recipe, with options: {source: NAME}",
             )  # fmt: skip
         if how.chunk:
@@ -136,12 +137,12 @@ def open_bases(
         if how.index:
             one.searcher = _users(one, base / how.index, pool)
             if how.query_images and not any(map(subjects_of, _some(one.searcher.documents))):
-                one.notes.append("query_images: the index holds none of the images that are asked about")
+                one.notes.append("query_images: the index holds no query images")
     return found
 
 
 def nothing_to_mine(source: str, lacking: Sequence[str]) -> UsageError:
-    """What ends a build that asks of a knowledge base only what it does not hold."""
+    """The error of a build whose recipe asks only for kinds that the knowledge base does not hold."""
     return UsageError(
         f"no distractor can be mined: {'; '.join(lacking)}", item=source,
         cure="ask for kinds that its knowledge base holds (retrieval.text, lexical, visual)",
@@ -149,7 +150,7 @@ def nothing_to_mine(source: str, lacking: Sequence[str]) -> UsageError:
 
 
 def retrieval_by_source(recipe: BuildRecipe, pool: SampledPool) -> dict[str, RetrievalSpec]:
-    """Source -> how its distractors are found, with ``negatives`` decided by whether it ships any."""
+    """Source -> how its distractors are found; ``negatives: auto`` is resolved by whether it ships any."""
     return {source: how for source, (how, _) in _retrieval_by_source(recipe, pool).items()}
 
 
@@ -170,14 +171,14 @@ def _retrieval_by_source(recipe: BuildRecipe, pool: SampledPool) -> dict[str, tu
 
 
 def _users(base: KnowledgeBase, folder: Path, pool: SampledPool) -> Searcher:
-    """An index that the user built, where it fits."""
+    """Open an index that the user built, if it fits the recipe."""
     cut = str(checked_manifest(folder).get("cut", ""))
     if (chunker := base.chunker) is not None:
         same = cut == chunker.told if base.how.tokenizer else cut.startswith(f"{chunker.size}:{chunker.overlap} ")
         if not same:
             raise UsageError(
-                f"the recipe cuts {base.source} by {chunker.told}, this index was cut by {cut or 'nothing'}",
-                item=folder, cure=f"build it with --chunk {base.how.chunk}, or state its own chunk in the recipe",
+                f"the recipe chunks {base.source} by {chunker.told}, this index is chunked by {cut or 'nothing'}",
+                item=folder, cure=f"build it with --chunk {base.how.chunk}, or give its own chunk in the recipe",
             )  # fmt: skip
 
     def opened(stored: str) -> Searcher:
@@ -190,24 +191,24 @@ def _users(base: KnowledgeBase, folder: Path, pool: SampledPool) -> Searcher:
     searcher = opened(name if pooled == {True} else "")
     with_gold = [s for s in pool.samples if s.source == base.source and s.gold]
     if len(pooled) > 1 or (with_gold and not any(Gold(s.gold).pages_in(searcher) for s in with_gold)):
-        none = f"no gold of {len(with_gold):,} samples lies there"
+        none = f"it has no gold of {len(with_gold):,} samples"
         raise UsageError(
-            f"it is no index of {base.source} alone: {'it holds other documents too' if len(pooled) > 1 else none}",
+            f"this is not an index of {base.source} alone: {'it has other documents too' if len(pooled) > 1 else none}",
             item=folder, cure=f"build one of that source: demur index build {base.source}=FOLDER --out INDEX",
         )  # fmt: skip
     return searcher
 
 
 def _some(documents: Documents) -> Iterator[Document]:
-    """The first, middle and last documents of an index: what was appended to a base stands at its end."""
+    """The first, middle and last documents of an index; appended documents are at its end."""
     yield from (documents.at(row) for row in sorted({0, len(documents) // 2, len(documents) - 1}) if row >= 0)
 
 
-# --- gold at the cut of its base -----------------------------------------------------------------
+# --- gold as chunks of its base -----------------------------------------------------------------
 
 
-class _Shelf:
-    """The documents that gold evidence lies in, by id and by page, before there is an index."""
+class _GoldDocuments:
+    """The documents of gold evidence by id and by page, before there is an index."""
 
     def __init__(self) -> None:
         self.documents: dict[str, Document] = {}
@@ -222,11 +223,11 @@ class _Shelf:
 
 
 def align_gold(pool: SampledPool, bases: Mapping[str, KnowledgeBase], steps: Progress = QUIET) -> SampledPool:
-    """The pool with the text gold of sources that are mined shown as documents of their index.
+    """The pool with text gold replaced by documents of the index, for sources that are mined.
 
-    Of the passages that a piece of gold lies in, those are shown that hold it whole, or else the answer; of a whole
-    article none of whose passages holds the answer, `NEAREST` by the words of the question. Gold that is not in the
-    base stays as it was shipped; `KnowledgeBase.gold` counts all three.
+    A piece of gold becomes the chunk that holds it whole, or else the chunks that hold the answer; a whole article
+    without such a chunk becomes the `NEAREST` chunks by the words of the question. Gold that is not in the base stays
+    as shipped. `KnowledgeBase.gold` counts all three.
     """
     done: dict[str, Sample] = {}
     for source, base in bases.items():
@@ -234,15 +235,19 @@ def align_gold(pool: SampledPool, bases: Mapping[str, KnowledgeBase], steps: Pro
         base.gold.clear()
         if not base.how.mines or (base.how.index and base.searcher is None):
             continue
-        shelf: IndexedDocuments = base.searcher if base.searcher is not None else _shelf(pool, base, samples, steps)
+        documents: IndexedDocuments = (
+            base.searcher if base.searcher is not None else _gold_documents(pool, base, samples, steps)
+        )
         for sample in samples:
-            done[sample.id] = align_gold_of_sample(sample, shelf, Leaks(sample, pool.image_hashes), base.gold)
+            done[sample.id] = align_gold_of_sample(sample, documents, Leaks(sample, pool.image_hashes), base.gold)
     return pool._replace(samples=[done.get(s.id, s) for s in pool.samples])
 
 
-def _shelf(pool: SampledPool, base: KnowledgeBase, samples: Sequence[Sample], steps: Progress) -> _Shelf:
+def _gold_documents(
+    pool: SampledPool, base: KnowledgeBase, samples: Sequence[Sample], steps: Progress
+) -> _GoldDocuments:
     wanted = {id for s in samples for e in s.gold if e.text for id in (document_of(e), page_of(e))}
-    shelf, total = _Shelf(), pool.documents.count(base.source)
+    found, total = _GoldDocuments(), pool.documents.count(base.source)
 
     def gold() -> Iterator[Document]:
         for number, document in enumerate(pool.documents.of(base.source), 1):
@@ -252,22 +257,23 @@ def _shelf(pool: SampledPool, base: KnowledgeBase, samples: Sequence[Sample], st
                 yield document
 
     for document in base.chunker.documents(gold()) if base.chunker is not None else gold():
-        shelf.add(document)
-    return shelf
+        found.add(document)
+    return found
 
 
-def align_gold_of_sample(sample: Sample, shelf: IndexedDocuments, leaks: Leaks, counted: Counter[str]) -> Sample:
-    """The sample with its text gold shown as documents of an index, see `align_gold`.
+def align_gold_of_sample(sample: Sample, documents: IndexedDocuments, leaks: Leaks, counted: Counter[str]) -> Sample:
+    """The sample with its text gold as documents of an index, see `align_gold`.
 
     Args:
-        sample: with its gold as its source cut it.
-        shelf: the index, or the documents of it that the gold lies in.
-        leaks: of the sample: a passage's own picture is not shown where it is the one that is asked about.
+        sample: with its gold as shipped.
+        documents: of the index, or at least those that hold the gold.
+        leaks: of the sample. A chunk loses its picture if that is the query image.
+        counted: how gold was aligned -> pieces, to be increased.
     """
     found: dict[str, Evidence] = {}
     for gold in sample.gold:
-        ids = Gold([gold]).parts_in(shelf) if gold.text else []
-        parts = [part for id in ids if (part := shelf.documents[id]).text]
+        ids = Gold([gold]).parts_in(documents) if gold.text else []
+        parts = [part for id in ids if (part := documents.documents[id]).text]
         if not parts:
             counted["as shipped"] += 1
             found.setdefault(gold.id, gold)
@@ -290,7 +296,7 @@ def _level(part: Document) -> Any:
 
 
 def _shown(gold: Evidence, parts: Sequence[Document], sample: Sample) -> tuple[list[Document], str]:
-    """Which passages stand for a piece of gold, and how they were found."""
+    """The chunks for a piece of gold, and how they were found."""
     if len(parts) == 1:
         return list(parts), "at the cut"
     inside = _squeezed(gold.text)
@@ -299,7 +305,7 @@ def _shown(gold: Evidence, parts: Sequence[Document], sample: Sample) -> tuple[l
         return [whole], "at the cut"
     if answer := [part for part in parts if holds(sample.answers, f"{part.title}\n{part.text}")]:
         return answer, "at the cut"
-    if gold.level in ("passage", "quote"):  # every part of it, as it is short
+    if gold.level in ("passage", "quote"):  # all parts: it is short
         return list(parts), "at the cut"
     asked = _words(sample.question)
     best = sorted(range(len(parts)), key=lambda n: (-len(asked & _words(parts[n].text)), n))[:NEAREST]
@@ -317,8 +323,8 @@ def _words(text: str | None) -> set[str]:
 # --- indexes -------------------------------------------------------------------------------------
 
 
-class Unwanted(Exception):
-    """Nobody waits for the index any more."""
+class IndexNotNeeded(Exception):
+    """The index is no longer needed."""
 
 
 def index_bases(
@@ -330,19 +336,19 @@ def index_bases(
     steps: Progress = QUIET,
     stopped: Callable[[], bool] = lambda: False,
 ) -> None:
-    """Build the index of every base that is mined and has none yet, below ``out``, and open it.
+    """Build the index of every base that is mined and has none, below ``out``, and open it.
 
     Args:
-        stopped: asked now and then; once it says so the work ends with `Unwanted`, and goes on there another time.
+        stopped: called now and then; once it returns True the work ends with `IndexNotNeeded`, to be resumed later.
 
     Raises:
-        UsageError: an index that somebody else made lies there and does not fit; or as `build_index`.
+        UsageError: another index is in the way; or as `build_index`.
     """
     if (out / "manifest.json").is_file():
         names = ", ".join(source for source, base in bases.items() if base.how.mines)
         raise UsageError(
-            "this is an index itself; a build looks for one of each source in the folders below it", item=out,
-            cure=f"move it to {out.name}/SOURCE ({names}), or name it in the recipe: retrieval.index",
+            "this folder is an index itself, but a build needs a folder below it for each source", item=out,
+            cure=f"move the index to {out.name}/SOURCE ({names}), or name it in the recipe: retrieval.index",
         )  # fmt: skip
     for source, base in bases.items():
         if not base.how.mines or base.searcher is not None or base.encoder is None:
@@ -360,14 +366,14 @@ def index_bases(
 def _reporter(source: str, steps: Progress, stopped: Callable[[], bool]) -> Callable[[str, int, int], None]:
     def report(what: str, done: int, total: int) -> None:
         if stopped():
-            raise Unwanted
+            raise IndexNotNeeded
         steps.count(f"{source}: {what}", done, total)
 
     return report
 
 
 def _own(pool: SampledPool, base: KnowledgeBase, steps: Progress) -> Iterator[Document]:
-    """The documents of a base with their own ids, and the images that its questions ask about where they are wanted."""
+    """The documents of a base with their own ids, and the query images if the recipe wants them."""
     total = pool.documents.count(base.source)
     for number, document in enumerate(pool.documents.of(base.source), 1):
         if number % 1000 == 0 or number == total:
@@ -378,7 +384,7 @@ def _own(pool: SampledPool, base: KnowledgeBase, steps: Progress) -> Iterator[Do
 
 
 def query_images(samples: Sequence[Sample], prefix: str = "") -> Iterator[Document]:
-    """The images that samples ask about, as documents: each once, with the clusters of all that ask about it."""
+    """The query images of samples as documents: each once, with the clusters of all its samples."""
     subjects: defaultdict[str, list[str]] = defaultdict(list)
     images: dict[str, tuple[ImageRef, str]] = {}
     for sample in samples:

@@ -1,14 +1,13 @@
-"""What a recipe takes of its sources: their pool on disk, made once, and the samples drawn of it.
+"""The samples of a recipe: the pool of its sources on disk, written once, and the samples drawn from it.
 
-The pool lies in a folder named by all that decides what is in it: the recipe's sources, their files (path, size and
-times of change), the code of their adapters, and `POOL_FORMAT`. The same command goes on with it; anything else makes
-another. The choice of samples is applied to the pool: a pilot, the whole, and a build that leaves bad records out read
-the sources once.
+The name of the pool's folder is a hash of everything that decides its content: the recipe's sources, their files (path,
+size and times of change), the code of their adapters, and `POOL_FORMAT`. Unless one of these changes, the pool is used
+again. Samples are drawn from the pool, so a pilot, a whole build and a build without bad records read the sources once.
 
-Pools of other states are removed when one is opened. An estimate leaves that of the last build, so there are two at
-most, a build leaves none. A pool that is still drawn from, by whatever process, is left for the next one to remove.
+Opening a pool removes those of other states. An estimate keeps the pool of the last build, so there are two at most; a
+build keeps only its own. A pool that any process still uses is removed later.
 
-Memory: the drawn samples; of the others of a source that is cut down, 8 bytes each.
+Memory: the drawn samples, and 8 bytes for each other sample of a source that is cut down.
 """
 
 from __future__ import annotations
@@ -53,7 +52,7 @@ from demur.curation.sources import Source, open_source
 
 
 class Documents:
-    """The documents of a pool, read from its file as often as they are gone through."""
+    """The documents of a pool; each iteration reads its file."""
 
     def __init__(self, pool: Pool) -> None:
         self._pool = pool
@@ -62,28 +61,28 @@ class Documents:
         return self._pool.documents()
 
     def of(self, source: str) -> Iterator[Document]:
-        """The knowledge base of one source, its ids as they are in the pool."""
+        """The knowledge base of one source, with the ids of the pool."""
         yield from self._pool.documents_of(source)
 
     def count(self, source: str, kind: Literal["documents", "texts", "images"] = "documents") -> int:
-        """How many `of` gives, in all or with text or an image."""
+        """The number of documents of a source: all, or those with text or an image."""
         return sum(part[kind] for part in self._pool.made["parts"] if part["source"] == source)
 
 
 class SampledPool(NamedTuple):
-    """Everything that a recipe starts from.
+    """The documents and samples of a recipe.
 
     Attributes:
         documents: the knowledge bases, joined; ids are prefixed with the source's name when there are several.
-        samples: those drawn, in the order of their sources.
+        samples: the drawn ones, in the order of their sources.
         root: the folder that all image uris are relative to.
-        sizes: source -> samples before the choice.
-        skipped: problems of records that were passed over because the user allowed it.
+        sizes: source -> samples before drawing.
+        skipped: problems of records that were skipped because the user allowed it.
         hashes: source -> SHA-256 over all its documents and samples.
-        repeated: samples left out because an earlier source asks the same about the same images.
-        specs: source -> what the recipe says of it.
-        image_hashes: what images of the pool look like; those that the pool compared are known.
-        left_out: samples that are in no pool because the user allowed them to be left out, each with its reason.
+        repeated: samples left out because an earlier source has the same question about the same images.
+        specs: source -> its part of the recipe.
+        image_hashes: hashes of the pool's images; the pool has made some already.
+        left_out: samples that the user allowed to be left out of the pool, each with its reason.
     """
 
     documents: Documents
@@ -98,7 +97,7 @@ class SampledPool(NamedTuple):
     left_out: tuple[LeftOut, ...] = ()
 
     def prefix_of(self, source: str) -> str:
-        """What the ids of a source's samples and documents begin with here."""
+        """The prefix of the ids of a source's samples and documents."""
         return f"{source}:" if len(read_json(self.root / "pool.json")["parts"]) > 1 else ""
 
 
@@ -111,16 +110,16 @@ def sample_sources(
     skip_bad: bool = False,
     for_build: bool = False,
 ) -> SampledPool:
-    """Read the sources of a recipe into a pool, unless it is there, and draw samples of it.
+    """Read the sources of a recipe into a pool, unless it exists, and draw samples from it.
 
     Args:
-        folder: holds the pools of a build folder, one per state of the sources.
+        folder: the pools of a build folder, one per state of the sources.
         base: folder that relative source paths start from (the recipe's own).
-        seed: decides which samples are taken where a source is cut down.
-        for_build: its pool stays until the next build, and no other does.
+        seed: decides which samples of a source are drawn.
+        for_build: keep the pool until the next build, and no other.
 
     Raises:
-        BadInput: every problem of every source, unless ``skip_bad``.
+        BadInput: all problems of all sources, unless ``skip_bad``.
         UsageError: a source is unknown, its folder does not exist, or two of one name have different folders.
         DataError: the sources hold no samples.
         StorageError: the pool cannot be written.
@@ -153,7 +152,7 @@ def sample_sources(
         raise DataError("the sources hold no samples", item=", ".join(sizes), cure="check their folders")
     samples = _sampled(pool, [spec.per_topic for spec in sources], seed)
     image_hashes = ImageHashes(place, place / IMAGE_HASHES, HASHES_IN_MEMORY)
-    kept = _once(samples, image_hashes) if len(specs) > 1 else samples
+    kept = _without_repeats(samples, image_hashes) if len(specs) > 1 else samples
     repeated = len(samples) - len(kept)
     return SampledPool(
         Documents(pool), kept, place, sizes, problems.skipped, hashes, repeated, specs, image_hashes, tuple(left_out)
@@ -164,14 +163,14 @@ def sample_sources(
 
 
 POOL_FORMAT = 1
-"""Raise it when the same source files come to another pool: pools of before are then made again."""
+"""Increase it when the same source files give another pool, so that earlier pools are not used."""
 BUILT = "built"
 """File that names the pool of the last build."""
 
 
 def _made(opened: Sequence[Source], sources: Sequence[SourceSpec], folder: Path, for_build: bool) -> Pool:
-    """The pool; made under another name first, so that it is whole wherever the making was stopped."""
-    # Taken before the files are looked at: who waited finds what the other made.
+    """The pool of the sources, opened or written; it gets its name when it is complete."""
+    # Locked before the files are examined: a second process finds the pool of the first.
     with locked(folder / "lock", "reading the sources", wait=True):
         key = _state(opened, sources)
         place = folder / key
@@ -188,7 +187,7 @@ def _made(opened: Sequence[Source], sources: Sequence[SourceSpec], folder: Path,
             try:
                 build(opened, work, documents=True, skip_bad=True, for_release=True)
             except BaseException:
-                shutil.rmtree(work, ignore_errors=True)  # what a full disk cannot hold should not stay on it
+                shutil.rmtree(work, ignore_errors=True)  # a partial pool must not fill a disk that is full already
                 raise
             with storage_errors(place):
                 work.rename(place)
@@ -200,7 +199,7 @@ def _made(opened: Sequence[Source], sources: Sequence[SourceSpec], folder: Path,
 
 
 def built(folder: Path) -> str:
-    """The name of the last build's pool in a folder of pools; "" when it has none."""
+    """The name of the last build's pool in a folder of pools; "" if there is none."""
     try:
         name = (folder / BUILT).read_text()
     except (OSError, ValueError):
@@ -209,16 +208,16 @@ def built(folder: Path) -> str:
 
 
 def _use(pool: Pool) -> None:
-    """Let nobody remove a pool as long as this object of it lives; it ends with the process, however that ends."""
+    """Protect a pool from removal while this object lives; the lock ends with the process at the latest."""
     with storage_errors(pool.root):
         handle = os.open(pool.root / "pool.json", os.O_RDONLY)
     weakref.finalize(pool, os.close, handle)
-    with suppress(OSError):  # a file system without locks: there no pool is known to be unused
+    with suppress(OSError):  # a file system without locks: no pool counts as unused
         hold(handle, shared=True)
 
 
 def _in_use(place: Path) -> bool:
-    """Whether a pool is drawn from, by this process or another; also where that cannot be known."""
+    """Whether any process uses a pool; yes if that is unknown."""
     try:
         with (place / "pool.json").open("rb") as handle:
             hold(handle)
@@ -230,7 +229,7 @@ def _in_use(place: Path) -> bool:
 
 
 def _whole(place: Path) -> bool:
-    """Whether the files are those that were written."""
+    """Whether all files have the hashes they were written with."""
     try:
         return all(file_digest(place / name) == sha for name, sha in read_json(place / "pool.json")["files"].items())
     except (OSError, DataError, KeyError, StorageError):
@@ -238,7 +237,7 @@ def _whole(place: Path) -> bool:
 
 
 def _state(opened: Sequence[Source], sources: Sequence[SourceSpec]) -> str:
-    """A name for all that decides what the pool holds; a new one every time where that cannot be known."""
+    """A hash of everything that decides the content of the pool; always a new one for sources outside their folders."""
     parts: list[Any] = [POOL_FORMAT, __version__]
     for source, spec in zip(opened, sources, strict=True):
         code = inspect.getsourcefile(type(source))
@@ -246,18 +245,18 @@ def _state(opened: Sequence[Source], sources: Sequence[SourceSpec]) -> str:
         parts.append([
             source.name, spec.name, str(source.root.resolve()), spec.model_dump(mode="json")["options"],
             file_digest(Path(code)) if code else "", code_digest(type(source)),
-            [_marks(path.stat()) for path in files], _stamp(source.root),
+            [_size_and_times(path.stat()) for path in files], _stamp(source.root),
             time.time_ns() if getattr(source, "elsewhere", False) else 0,
         ])  # fmt: skip
     return digest(parts, 16)
 
 
-def _marks(stat: os.stat_result) -> tuple[int, int, int]:
+def _size_and_times(stat: os.stat_result) -> tuple[int, int, int]:
     return stat.st_size, stat.st_mtime_ns, stat.st_ctime_ns
 
 
 def _stamp(root: Path) -> str:
-    """A hash of the names, sizes and times of all files below a folder, in whatever order the disk lists them."""
+    """A hash of the names, sizes and times of all files below a folder; the order of listing does not matter."""
     total, seen, todo = 0, set(), [root]
     while todo:
         folder = todo.pop()
@@ -271,7 +270,7 @@ def _stamp(root: Path) -> str:
                     try:
                         if entry.is_dir():
                             todo.append(Path(entry.path))
-                        what = [os.path.relpath(entry.path, root), *_marks(entry.stat())]
+                        what = [os.path.relpath(entry.path, root), *_size_and_times(entry.stat())]
                     except OSError:  # a link to nowhere
                         what = [os.path.relpath(entry.path, root)]
                     total += int.from_bytes(sha256(repr(what).encode("utf-8", "surrogateescape")).digest(), "big")
@@ -282,11 +281,11 @@ def _stamp(root: Path) -> str:
 
 
 def _sampled(pool: Pool, most_of: Sequence[int | None], seed: int) -> list[Sample]:
-    """Of each part at most so many samples of each topic and query modality, drawn by the seed, in their old order.
+    """At most so many samples of each part, topic and query modality, drawn by the seed, in their original order.
 
     Args:
-        pool: drawn from.
-        most_of: most per topic, of each of its parts; None for all.
+        pool: to draw from.
+        most_of: for each part, the most samples per topic; None for all.
     """
     if all(most is None for most in most_of):
         return [_sample(line) for _, line in pool.lines("samples")]
@@ -311,21 +310,21 @@ def _sample(line: bytes) -> Sample:
     return Sample.model_validate(loose_json(line))
 
 
-def _once(samples: list[Sample], image_hashes: ImageHashes) -> list[Sample]:
-    """Without those that ask what a sample of an earlier source asks, of the same pictures, whatever they accept.
+def _without_repeats(samples: list[Sample], image_hashes: ImageHashes) -> list[Sample]:
+    """The samples without those whose question and pictures an earlier source has, whatever answers they accept.
 
-    Pictures are compared only where two sources ask the same question.
+    Pictures are compared only for questions that two sources ask.
     """
     asking: dict[str, set[str]] = defaultdict(set)
     for sample in samples:
         asking[normalise(sample.question)].add(sample.source)
-    twins = DuplicateFinder()
+    finder = DuplicateFinder()
     kept = []
     for sample in samples:
         if len(asking[normalise(sample.question)]) > 1:
             seen = [image_hashes(ref) for ref in sample.images]
             known = tuple(image_hash for image_hash in seen if image_hash is not None)
-            if len(known) == len(seen) and any(t.source != sample.source for t in twins.of(sample, known)):
+            if len(known) == len(seen) and any(t.source != sample.source for t in finder.of(sample, known)):
                 continue
         kept.append(sample)
     return kept

@@ -246,7 +246,7 @@ def test_bad_records_are_told_together_or_counted_without_reading_again(tmp_path
 
 def test_what_cannot_be_drawn_from_is_refused(towns, tmp_path):
     other = world.folder(tmp_path / "other")
-    with pytest.raises(UsageError, match="two sources are named alike"):
+    with pytest.raises(UsageError, match="two sources have the same name"):
         sample_sources([spec(towns), spec(other)], tmp_path / "pool", seed=0)
     with pytest.raises(UsageError, match="needs a folder"):
         sample_sources([SourceSpec(name="generic")], tmp_path / "pool", seed=0)

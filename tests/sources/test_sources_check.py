@@ -165,7 +165,7 @@ def test_check_asks_what_a_build_asks(tmp_path):
     assert report.named["unanswerable"] == ("none",)
     assert report.named["without_gold"] == ("goldless", "none")
     assert report.named["not_for_a_release"] == ("none",)
-    assert report.notes["inferred: answerable, where ok holds nothing"] == 5
+    assert report.notes["rows taken for answerable, because ok is empty"] == 5
 
 
 MAPPED = """

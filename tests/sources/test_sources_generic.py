@@ -162,7 +162,7 @@ def test_inline_evidence_nested_fields_and_options(tmp_path):
         ("samples:\n  files: [a]\n  fields:\n    id: [a, b]", "line 4: samples.fields.id is the list ['a', 'b'], expected one text"),
         ("samples:\n  files: [a]\n  fields:\n    gold: {a: b}", "line 4: samples.fields.gold is a mapping, expected a name or a list of names"),
         ("samples:\n  files: [a]\n  fields: question", "line 3: samples.fields is 'question', expected keys below it"),
-        ("samples:\n  files: [a]\n  fields:\n    gold: a\n    gold: b", "line 5: samples.fields.gold stands there twice"),
+        ("samples:\n  files: [a]\n  fields:\n    gold: a\n    gold: b", "line 5: samples.fields.gold occurs twice"),
         ("samples: {files: [a]}\ndocuments:\n  - files: [b]\n    feelds: {}", "line 4: documents[0] has no key 'feelds'; did you mean 'fields'?"),
         ("samples: {files: [a]}\ndocuments:\n  - files: [b]\n    fields: {id: id}", "documents[0] needs fields with `text` or `image`"),
         ("samples: {files: [a]}\ndocuments: text.jsonl", "line 2: documents is 'text.jsonl', expected a list of parts"),
@@ -260,7 +260,7 @@ def test_a_right_map_has_no_finding_and_tells_what_it_leaves_alone(tmp_path, cap
     assert main(["sources", "check", "generic", str(tmp_path)]) == 0
     out = capsys.readouterr().out
     assert "1  fields of the rows that samples of the map does not use: pic" in out
-    assert "4  inferred: answers of the kind 'string', where no answer_kind is given" in out
+    assert "4  rows without answer_kind, read as answers of the kind 'string'" in out
 
 
 def test_a_wrong_map_is_told_before_what_it_spoils_and_by_a_limited_reading_too(tmp_path, capsys):

@@ -241,7 +241,7 @@ def test_evqa_broken_rows(tmp_path):
 def test_evqa_a_reference_of_nothing_but_articles_is_noted(tmp_path):
     source, samples, _ = read("evqa", mini.evqa(tmp_path, [mini.evqa_row(answer="the|It")]))
     assert len(samples) == 1
-    assert source.notes["questions with a reference that the official scorer refuses (nothing but articles)"] == 1
+    assert source.notes["questions with a reference that the official scorer refuses (articles only)"] == 1
 
 
 def test_evqa_says_which_column_is_missing(tmp_path):
@@ -274,7 +274,7 @@ def test_webqa_negatives_of_both_kinds_and_content_ids(tmp_path):
     # the same snippet has one id under every question; one that repeats the gold, in other case, is no negative
     assert text.negatives[0].id == image.negatives[0].id
     assert len(text.negatives) == 2
-    assert source.notes["evidence dropped because the same stands in the sample already"] == 1
+    assert source.notes["pieces of evidence dropped because they repeat another of the same sample"] == 1
     ids = {d.id for d in source.documents()}
     assert {e.id for s in samples.values() for e in (*s.gold, *s.negatives)} <= ids
 
@@ -414,7 +414,7 @@ def test_mrag_negatives_are_neither_gold_nor_the_query(tmp_path):
     hashes = [digest(mini.png(seed)) for seed in (43, 44)]
     assert [e.image.sha256 for e in sample.negatives] == hashes
     assert sample.negatives[0].image.uri == "parquet:data/test-00009-of-000011.parquet#0/retrieved_images/0"
-    assert source.notes["retrieved pictures that show what gold shows"] == 1
+    assert source.notes["retrieved pictures of the same thing as gold"] == 1
     assert source.notes["retrieved pictures equal to the query or to one another"] == 1
 
 

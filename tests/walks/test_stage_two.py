@@ -259,7 +259,7 @@ def test_the_ids_of_an_index_of_one_source_fit_a_recipe_of_several(made):
 def test_an_index_that_does_not_fit_is_told_and_never_replaced(made):
     before = files(made / "mine")
     told = build(made, "other-cut", code=2, index="mine", chunk="100:10")
-    assert re.search(r"cuts infoseek by 100:10 \w+, this index was cut by 250:32", told)
+    assert re.search(r"chunks infoseek by 100:10 \w+, this index is chunked by 250:32", told)
     (made / "there/index").mkdir(parents=True)
     (made / "mine").rename(made / "there/index/infoseek")
     told = build(made, "there", code=2, chunk="100:10")
@@ -269,9 +269,9 @@ def test_an_index_that_does_not_fit_is_told_and_never_replaced(made):
     (made / "there/index/infoseek").rename(made / "mine")
     native.viquae(made / "viquae")
     told = build(made, "foreign", code=2, sources=[{"name": "viquae", "path": "viquae"}], index="mine")
-    assert "it is no index of viquae alone: no gold of 10 samples lies there" in told
+    assert "this is not an index of viquae alone: it has no gold of 10 samples" in told
     demur("index", "build", f"infoseek={made / 'infoseek'}", *BY[:2], "--out", made / "old/index")
-    assert "this is an index itself" in build(made, "old", code=2)
+    assert "this folder is an index itself" in build(made, "old", code=2)
     assert files(made / "mine") == before
 
 

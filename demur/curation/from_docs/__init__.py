@@ -1,7 +1,7 @@
-"""A small release from documents and questions of one's own: `make.from_docs`, in four steps, a file each.
+"""A small release from a user's own documents and questions: `make.from_docs`, in four steps, one file each.
 
-questions   a list or a log of questions, with answers where they are known
-gold        which passages answer a question, proposed by words and by the answer
-review      a person's yes or no to each proposal
-make        what was settled, with distractors, as a release and its corpora
+questions   read a list or a log of questions, with answers if they are known
+gold        propose passages that answer a question
+review      let a person say yes or no to each proposal
+make        write the release, with distractors, and its corpora
 """

@@ -1,8 +1,7 @@
-"""Which passages answer a question: proposed by the question's words (BM25) and by the answer that stands in them.
+"""Propose passages that answer a question: by the question's words (BM25), and by the answer they hold.
 
-What is found is a proposal. That an answer's words stand in a passage is no proof that it answers the question, and
-where nobody knows the answer there is nothing but words; so a person says yes or no
-(`demur.curation.from_docs.review`).
+A passage with the answer's words need not answer the question, and without an answer there are only the question's
+words. So a person says yes or no to each proposal (`demur.curation.from_docs.review`).
 """
 
 from __future__ import annotations
@@ -20,9 +19,9 @@ from demur.curation.from_docs.questions import Question
 from demur.indexing.bm25 import BM25, build_bm25
 
 DEEP = 200
-"""Passages that a search looks at for the answer."""
+"""Hits of a search that are checked for the answer."""
 _SHORTEST = 4
-"""Letters of a word of the question that a passage must share to be about it."""
+"""A passage must share a word of the question with at least so many letters."""
 
 
 class Proposal(NamedTuple):
@@ -30,7 +29,7 @@ class Proposal(NamedTuple):
 
     document: Document
     states: bool
-    """Whether an accepted answer stands in it."""
+    """Whether it holds an accepted answer."""
 
 
 class Finder:
@@ -38,7 +37,7 @@ class Finder:
 
     Args:
         documents: the passages; those without text are not searched.
-        folder: for the index, which is made anew.
+        folder: of the index, which is built anew.
     """
 
     def __init__(self, documents: Sequence[Document], folder: Path) -> None:
@@ -59,7 +58,7 @@ class Finder:
         ]
 
     def proposals(self, question: Question, spec: AnswerSpec, most: int = 3) -> list[Proposal]:
-        """Passages that may answer it, likeliest first: those that state the answer, or else the best by its words."""
+        """Passages that may answer it, likeliest first: those that hold the answer, or else the best by its words."""
         by_words = [self.documents[hit.document] for hit in self.hits(question.asked)]
         if not question.answers:
             return [Proposal(d, False) for d in by_words[:most]]

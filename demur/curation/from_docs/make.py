@@ -1,13 +1,12 @@
-"""Documents and questions of one's own -> a frozen release, and the corpora to ask a whole RAG system over.
+"""A user's own documents and questions -> a frozen release, and corpora for a RAG system with its own index.
 
-    DOCS --read, cut--> passages --index--> Finder
+    DOCS --read, chunk--> passages --index--> Finder
     QUESTIONS --Finder--> proposals --a person's yes or no--> samples with gold
-    samples --BM25, what leaks is left out--> distractors --freeze, verify--> OUT/release, OUT/corpora
+    samples --BM25, without leaks--> distractors --freeze, verify--> OUT/release, OUT/corpora
 
-Nothing is downloaded and no model is asked. What a question lacks decides how it is used: with an answer and gold it is
-a sample as any other; with gold alone, only whether gold was retrieved and whether the system declined can be told; one
-that no document answers is asked where it must be declined. What cannot be used leaves with its reason
-(``OUT/release/drops.jsonl``).
+Needs no download and no model. A question with an answer and gold is a sample like any other. With gold alone, only
+retrieval of gold and deflection can be measured. A question that no document answers must be declined. Questions that
+cannot be used are dropped with the reason (``OUT/release/drops.jsonl``).
 """
 
 from __future__ import annotations
@@ -41,7 +40,7 @@ from demur.scenarios.injection import injected
 
 STAGE = "questions"
 CUT = "250:32"
-"""Tokens of a passage, and those shared with the one before."""
+"""Words per passage, and words shared with the passage before."""
 NO_GATE = (
     "Made from documents and questions of its owner; no gate was asked, so a model may know some answers by heart."
 )
@@ -49,12 +48,12 @@ BY_SEARCH = "Gold evidence was proposed by a search for words and answer"
 
 
 class DocsRelease(NamedTuple):
-    """What `from_docs` made."""
+    """The result of `from_docs`."""
 
     release: Release | None
-    """None while questions wait for a person's look."""
+    """None while questions wait for review."""
     waiting: tuple[str, ...]
-    """Ids of these questions."""
+    """Ids of questions that wait for review."""
     review: Path
     """The labelling task: ``demur annotate --out REVIEW``."""
     corpora: Path
@@ -64,19 +63,19 @@ class DocsRelease(NamedTuple):
     proposed: int
     """Passages that were proposed as gold."""
     drops: Mapping[str, int]
-    """Why questions left -> how many."""
+    """Reason of dropped questions -> how many."""
     kinds: Mapping[str, int]
     """Kind of question -> how many are in the release (or would be): ``answered``, ``gold alone``, ``unanswerable``."""
 
 
-class _Settled(NamedTuple):
-    """What came of one question."""
+class _Outcome(NamedTuple):
+    """The result for one question."""
 
     sample: Sample | None
     why: str = ""
-    """Why it left; "" where it stays, or waits."""
+    """Why it was dropped; "" if it was not."""
     looked: bool = False
-    """Whether a person, or the question's own row, said what is gold."""
+    """Whether a person, or the question's own row, decided what is gold."""
 
 
 def from_docs(
@@ -95,7 +94,7 @@ def from_docs(
     poison: bool = False,
     steps: Progress = QUIET,
 ) -> DocsRelease:
-    """Make a release from documents and questions; the same call goes on when proposals were looked at.
+    """Make a release from documents and questions; call it again after the review of proposals.
 
     Args:
         docs: a folder or a file of documents (`demur.corpora.docs`), or a corpus by name (``jsonl:kb.jsonl?id=key``).
@@ -103,23 +102,24 @@ def from_docs(
         out: folder: ``release``, ``corpora``, ``review`` and working files.
         name: of the release; the folder of the documents when empty.
         version: of the release.
-        chunk: ``SIZE:OVERLAP`` in words; ``auto`` cuts files by 250:32 and leaves rows of tables as they are (chunks of
-            a store); ``none`` cuts nothing.
+        chunk: ``SIZE:OVERLAP`` in words; ``auto`` cuts files by 250:32 and keeps rows of tables (chunks of a store) as
+            they are; ``none`` cuts nothing.
         candidates: passages proposed for each question, at most.
         distractors: distractors of each question, at most.
-        accept_found: do not wait for a look: of each question the likeliest passage that states its answer is gold, and
-            questions without one leave. The card says so.
+        accept_found: do not wait for review: the likeliest passage with its answer becomes a question's gold, and
+            questions without one are dropped. The card says so.
         licence: of the documents.
-        skip_bad: leave out what cannot be read, and count it.
-        poison: whether documents of the corpora get instructions, see `demur.scenarios.injection`.
-        steps: told what happens.
+        skip_bad: leave out unreadable files and rows, and count them.
+        poison: put instructions into documents of the corpora, see `demur.scenarios.injection`.
+        steps: shows progress.
 
     Returns:
-        The release, or what waits for a look.
+        The release, or the questions that wait for review.
 
     Raises:
-        BadInput: files and rows that cannot be read, all at once, unless ``skip_bad``.
-        UsageError: an option is wrong, no document or question is there, none is left, or another call is at work.
+        BadInput: unreadable files and rows, all together, unless ``skip_bad``.
+        UsageError: an option is wrong, there are no documents or questions, all questions are dropped, or another call
+            is writing to the folder.
         ReleaseError: the frozen folder did not pass its own verification (a defect of demur).
     """
     if candidates < 1 or distractors < 0:
@@ -144,28 +144,28 @@ def from_docs(
         pairs = [(q, p) for q in asked.asked for p in proposals.get(q.id, ())]
         proposed = write_review(review, pairs)
         labels = read_review(review)
-        settled: dict[str, _Settled | None] = {}
+        outcomes: dict[str, _Outcome | None] = {}
         for question in asked.asked:
             own = _own_gold(question, by_document)
             if question.gold and not own:
-                settled[question.id] = _Settled(None, "its gold is no document")
+                outcomes[question.id] = _Outcome(None, "its gold is not among the documents")
                 continue
-            settled[question.id] = _settle(question, own, proposals.get(question.id, []), labels, accept_found)
-        waiting = tuple(id for id, one in settled.items() if one is None)
-        drops = [Drop(sample=i, stage=STAGE, reason=s.why) for i, s in settled.items() if s is not None and s.why]
-        samples = [s.sample for s in settled.values() if s is not None and s.sample is not None]
-        told = DocsRelease(
+            outcomes[question.id] = _decide(question, own, proposals.get(question.id, []), labels, accept_found)
+        waiting = tuple(id for id, one in outcomes.items() if one is None)
+        drops = [Drop(sample=i, stage=STAGE, reason=s.why) for i, s in outcomes.items() if s is not None and s.why]
+        samples = [s.sample for s in outcomes.values() if s is not None and s.sample is not None]
+        result = DocsRelease(
             None, waiting, review, out / "corpora", len(whole), len(passages), proposed,
             dict(Counter(d.reason for d in drops)), dict(Counter(_kind_of(s) for s in samples)),
         )  # fmt: skip
         if waiting:
-            return told
+            return result
         if not samples:
-            why = "; ".join(f"{reason} ({n})" for reason, n in told.drops.items())
-            raise UsageError(f"none of {len(asked.asked)} questions stays: {why}", item=str(questions),
-                             cure="give answers that stand in the documents, or say yes to some passages")  # fmt: skip
+            why = "; ".join(f"{reason} ({n})" for reason, n in result.drops.items())
+            raise UsageError(f"all {len(asked.asked)} questions are dropped: {why}", item=str(questions),
+                             cure="give answers that the documents hold, or say yes to some passages")  # fmt: skip
         steps.stage("distractors, freeze and verify the release")
-        looked = sum(s.looked for s in settled.values() if s is not None and s.sample is not None)
+        looked = sum(s.looked for s in outcomes.values() if s is not None and s.sample is not None)
         complete = [_with_distractors(s, finder, distractors) for s in samples]
         release = _frozen(
             out / "release", name or _plain_name(docs), version, complete, drops,
@@ -177,7 +177,7 @@ def from_docs(
             about=f"{docs.name}, {len(passages):,} passages of {len(whole):,} documents",
             release={"name": release.name, "version": release.version, "sha256": release.sha256},
         )  # fmt: skip
-        return told._replace(release=release)
+        return result._replace(release=release)
 
 
 # --- documents -----------------------------------------------------------------------------------
@@ -195,7 +195,7 @@ def _documents(docs: Path, questions: Path, licence: str, problems: Problems) ->
         found[document.id] = document
     if not found and not len(problems):
         raise UsageError(
-            "it holds no document", item=str(docs), cure="give a folder of Markdown, text, HTML, PDF or JSONL"
+            "there is no document", item=str(docs), cure="give a folder of Markdown, text, HTML, PDF or JSONL"
         )
     return list(found.values())
 
@@ -212,7 +212,7 @@ def _passages(documents: Sequence[Document], chunk: str) -> list[Document]:
 
 
 def _by_document(passages: Sequence[Document]) -> Mapping[str, list[Document]]:
-    """Every id by which gold may be named -> its passages."""
+    """Id of a passage, document or page -> its passages."""
     found: dict[str, list[Document]] = {}
     for passage in passages:
         for id in dict.fromkeys((passage.id, document_of(passage), page_of(passage))):
@@ -239,18 +239,18 @@ def _spec(question: Question) -> AnswerSpec:
 
 
 def _unknown_gold(asked: Sequence[Question], known: Mapping[str, list[Document]], docs: Path) -> Problems:
-    """All gold that the rows name and no document is."""
+    """A problem for each gold id that is not among the documents."""
     found = Problems()
     like = f"write ids as the documents have them, such as {next(iter(known), '')!r}"
     for question in asked:
         for id in question.gold:
             if id not in known:
-                found.add(question.place, f"gold {id!r} is no document of {docs}; {like}")
+                found.add(question.place, f"gold {id!r} is not among the documents of {docs}; {like}")
     return found
 
 
 def _own_gold(question: Question, known: Mapping[str, list[Document]]) -> list[Document]:
-    """The passages that a question's own row names: of a document that was cut, those that state the answer, or all."""
+    """The passages that a question's own row names; of a document that was cut, those with the answer, or all."""
     found: dict[str, Document] = {}
     spec = _spec(question)
     for id in question.gold:
@@ -260,14 +260,14 @@ def _own_gold(question: Question, known: Mapping[str, list[Document]]) -> list[D
     return list(found.values())
 
 
-def _settle(
+def _decide(
     question: Question,
     own: Sequence[Document],
     proposals: Sequence[Proposal],
     labels: Mapping[str, str],
     accept_found: bool,
-) -> _Settled | None:
-    """What comes of a question; None while it waits for a look."""
+) -> _Outcome | None:
+    """The outcome of a question; None while it waits for review."""
     spec = _spec(question)
     if question.answerable is False or own:
         return _fit(question, spec, own, looked=True)
@@ -276,19 +276,21 @@ def _settle(
         return _fit(question, spec, gold, looked=True)
     if all(said):  # none of them answers it, or nothing was found
         if question.answers:
-            return _Settled(None, "no passage answers it")
+            return _Outcome(None, "no passage answers it")
         if question.answerable is None and said:
             return _fit(question, AnswerSpec(kind="none"), (), looked=True)
-        return _Settled(None, "no passage was found")
+        return _Outcome(None, "no passage was found")
     if not accept_found:
         return None
     states = next((p.document for p, label in zip(proposals, said, strict=True) if p.states and not label), None)
     if states is None:
-        return _Settled(None, "no passage states its answer" if question.answers else "nobody said what answers it")
+        return _Outcome(
+            None, "no passage holds its answer" if question.answers else "no passage was confirmed as its gold"
+        )
     return _fit(question, spec, [states], looked=False)
 
 
-def _fit(question: Question, spec: AnswerSpec, gold: Sequence[Document], *, looked: bool) -> _Settled:
+def _fit(question: Question, spec: AnswerSpec, gold: Sequence[Document], *, looked: bool) -> _Outcome:
     sample = Sample(
         id=question.id, source="docs", question=question.text, answers=spec, answerable=spec.kind != "none",
         gold=tuple(Evidence.of(d, Role.GOLD) for d in gold), topic=question.topic, source_ref=question.place,
@@ -296,7 +298,7 @@ def _fit(question: Question, spec: AnswerSpec, gold: Sequence[Document], *, look
         cluster=document_of(gold[0]) if gold else question.id, licence="",
     )  # fmt: skip
     why = unfit_reason(sample, lambda image: None) if sample.answerable else ""
-    return _Settled(None, why) if why else _Settled(sample, looked=looked)
+    return _Outcome(None, why) if why else _Outcome(sample, looked=looked)
 
 
 def _kind_of(sample: Sample) -> str:
@@ -307,7 +309,7 @@ def _kind_of(sample: Sample) -> str:
 
 
 def _with_distractors(sample: Sample, finder: Finder, most: int) -> Sample:
-    """The sample with the nearest passages by its words that are neither gold nor hold its answer."""
+    """The sample with distractors: the nearest passages by its words that are not gold and lack its answer."""
     options = MiningOptions(text=0, lexical=most, visual=0)
     mined = mine_kind("lexical", sample, finder.hits(sample.asked), finder.documents, options)
     return sample.model_copy(update={"negatives": mined.negatives})

@@ -1,8 +1,8 @@
-"""Questions as RAG owners have them: a list, or a log, with answers where somebody knows them.
+"""Read questions: a list or a log, with answers if they are known.
 
-JSONL, JSON, CSV, TSV or Parquet with columns by their usual names (`USUAL`), or a text file with a question a line.
-What a question lacks is allowed: its answer, its gold, an id. A question that comes again (a log) is taken once. One
-that comes later in a conversation has a list of the messages before it (`demur.core.turns`), the question may end it.
+JSONL, JSON, CSV, TSV or Parquet with the usual column names (`USUAL`), or a text file with one question per line.
+Answer, gold and id may be missing. A repeated question (a log) counts once. A question within a conversation has a list
+of the messages before it (`demur.core.turns`), which may end with the question.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ USUAL = {
     "turns": ("turns", "messages", "history", "chat_history", "conversation"),
     "topic": ("topic", "category", "tag", "intent"),
 }
-"""What a column says -> the names that it may have."""
+"""Content of a column -> its possible names."""
 _TRUE, _FALSE = frozenset({"true", "1", "yes", "y", "t"}), frozenset({"false", "0", "no", "n", "f"})
 _NOTHING = frozenset({"", "none", "null", "nan", "n/a", "na"})
 SEPARATOR = "|"
@@ -35,44 +35,44 @@ SEPARATOR = "|"
 
 
 class Question(NamedTuple):
-    """A question, as far as its owner knows it."""
+    """A question with what its owner knows about it."""
 
     id: str
     text: str
     answers: tuple[str, ...] = ()
     answerable: bool | None = None
-    """False: no document answers it; None: nobody said."""
+    """False: no document answers it. None: unknown."""
     gold: tuple[str, ...] = ()
     """Ids of documents that answer it."""
     topic: str = ""
     place: str = ""
     turns: tuple[Turn, ...] = ()
-    """What was said before it."""
+    """The messages before it."""
 
     @property
     def asked(self) -> str:
-        """The question, with what was said before it."""
+        """The question, with the messages before it."""
         return asked_in(self.turns, self.text)
 
 
 class Questions(NamedTuple):
-    """What a file holds."""
+    """The questions of a file."""
 
     asked: list[Question]
     repeated: int
-    """Rows that ask what an earlier one asks."""
+    """Rows that repeat an earlier question."""
 
 
 def read_questions(path: Path, problems: Problems) -> Questions:
     """The questions of a file, each once, in its order.
 
     Args:
-        path: ``.jsonl``, ``.json``, ``.csv``, ``.tsv``, ``.parquet``, or any other ending for a question a line.
-        problems: takes rows that are none.
+        path: ``.jsonl``, ``.json``, ``.csv``, ``.tsv`` or ``.parquet``; any other file has one question per line.
+        problems: takes rows that cannot be used.
 
     Raises:
         UsageError: there is no such file, or no column that holds a question.
-        DataError: there is no question in it.
+        DataError: the file holds no question.
     """
     if not path.is_file():
         raise UsageError("there is no such file of questions", item=str(path), cure="check the path")
@@ -89,7 +89,7 @@ def read_questions(path: Path, problems: Problems) -> Questions:
             found[key] = question
             ids.add(question.id)
     if not found and not len(problems):
-        raise DataError("there is no question in it", item=str(path), cure="write one a line")
+        raise DataError("the file holds no question", item=str(path), cure="write one question per line")
     return Questions(list(found.values()), repeated)
 
 
@@ -118,7 +118,7 @@ def _read(path: Path, problems: Problems) -> Iterator[Question]:
 
 
 def _question(row: Mapping[str, Any], place: str) -> Question | None:
-    """The question of a row; None of a row without one in a file that has others."""
+    """The question of a row; None if it has none."""
     cells = {what: next((row[n] for n in names if n in row), None) for what, names in USUAL.items()}
     turns, text = turns_of(cells["turns"]), cells["question"]
     if turns and turns[-1].role == "user" and (text is None or normalise(turns[-1].content) == normalise(str(text))):
@@ -132,7 +132,7 @@ def _question(row: Mapping[str, Any], place: str) -> Question | None:
         answerable = not no
     answers, gold = _texts(cells["answers"]), _texts(cells["gold"])
     if answerable is False and gold:
-        raise ValueError(f"nothing answers it, and {gold[0]} is its gold: leave one of them out")
+        raise ValueError(f"it is unanswerable, but {gold[0]} is its gold: remove one of them")
     return Question(
         str(cells["id"]) if cells["id"] not in (None, "") else _id_of(asked_in(turns, text)), text.strip(),
         () if answerable is False else answers, answerable, gold, str(cells["topic"] or ""), place, turns,
@@ -153,7 +153,7 @@ def _truth(cell: Any, name: str) -> bool | None:
     if said in _NOTHING:
         return None
     if said not in _TRUE | _FALSE:
-        raise ValueError(f"{name} holds {said!r}; true or false, or nothing where nobody knows")
+        raise ValueError(f"{name} holds {said!r}; write true or false, or leave it empty if unknown")
     return said in _TRUE
 
 

@@ -1,7 +1,7 @@
-"""A person's yes or no to each proposed passage: a labelling task that ``demur annotate`` serves, or a file.
+"""A person's yes or no to each proposed passage: a labelling task for ``demur annotate``, or a file.
 
-The task lies in ``OUT/review``. An item is named by what is asked and what is shown, so that labels stay with both when
-documents or questions change and the task is written anew; labels of what is no more shown are kept and not read.
+The task is in ``OUT/review``. An item's id is a hash of question and passage, so labels survive when documents or
+questions change and the task is written again. Labels of items that no longer exist are kept and ignored.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ A passage in which the answer's words stand for another reason is a no.
 
 
 def key_of(question: Question, document: Document) -> str:
-    """What a label is kept under."""
+    """The id of a question with a passage."""
     return digest([question.asked, list(question.answers), document.title, document.text], 16)
 
 
 def write_review(folder: Path, proposals: Iterable[tuple[Question, Proposal]]) -> int:
-    """Write the task of all proposals, over one that is there; labels stay. Returns how many items it has."""
+    """Write the task of all proposals, replacing an earlier one; labels stay. Returns the number of items."""
     items = {}
     for question, (document, states) in proposals:
         key = key_of(question, document)
@@ -56,10 +56,10 @@ def write_review(folder: Path, proposals: Iterable[tuple[Question, Proposal]]) -
 
 
 def read_review(folder: Path) -> Mapping[str, str]:
-    """Item -> yes or no, as people settled it; of which nobody can tell is a no.
+    """Item -> yes or no; an item that people cannot tell is a no.
 
     Raises:
-        UsageError: two people said different things, and nobody settled it.
+        UsageError: two people disagree on an item, and nobody has decided.
     """
     if not (folder / "task.json").is_file():
         return {}

@@ -3,10 +3,10 @@
 A pool folder holds ``samples.jsonl`` (Sample), ``documents.jsonl`` (Document, when asked for), images,
 ``duplicates.jsonl``, ``left-out.jsonl`` and ``pool.json``. It is deterministic: the same sources give the same bytes.
 
-There are two kinds, written by the one `build`. A pool to keep (`demur pool build`) can be moved: its images are copied
-as ``images/ab/<sha256>.png``. A pool to build from (`demur.curation.sample_pool`) stays beside its sources: their
-images are reached through links, what no release may hold is left out of it, and ``image-hashes.jsonl`` keeps the
-hashes of the images that had to be compared for that.
+`build` writes two kinds. A pool to keep (`demur pool build`) can be moved: its images are copied to
+``images/ab/<sha256>.png``. A pool for a release (`demur.curation.sample_pool`) stays beside its sources: links lead to
+their images, it has no samples that a release cannot hold, and ``image-hashes.jsonl`` keeps the hashes of the images
+compared for that.
 """
 
 from demur.curation.pool.counts import PoolCounts, SourceCounts

@@ -13,18 +13,18 @@ class SourceCounts(Record):
 
     source: str
     read: int
-    """Samples that the adapter yielded."""
+    """Samples from the adapter."""
     bad: int
-    """Problems it noted."""
+    """Problems that it noted."""
     defective: int
-    """Samples left out because a picture or the gold evidence is missing."""
+    """Samples left out because a picture or gold evidence is missing."""
     duplicates: int
     """Samples left out as duplicates."""
     samples: int
     query: str
     """Dominant query: Multi (image and text) or Textual."""
     context: str
-    """Dominant kind of evidence: Textual, Visual or Multi; None where there is none."""
+    """Dominant kind of evidence: Textual, Visual or Multi; None without evidence."""
     gold: float | None
     """Mean pieces of gold evidence per sample."""
     negatives: float | None
@@ -45,27 +45,36 @@ class PoolCounts(Record):
     gold: float | None
     negatives: float | None
     with_image_negatives: float | None
-    """Share of the samples with negatives that have a picture among them; None when none has negatives."""
+    """Share of samples with a picture among their negatives, of those with negatives; None if none has any."""
     unanswerable: int
     duplicate_pairs: int
     left_out: int
 
 
 class Tally:
-    """Running counts of the samples of one source."""
+    """Running counts of one source."""
 
     def __init__(self) -> None:
+        self.read = self.defective = self.duplicates = self.documents = 0
         self.samples = self.gold = self.negatives = 0
         self.query: Counter[str] = Counter()
         self.context: Counter[str] = Counter()
 
     def add(self, sample: Sample) -> None:
-        """Count one sample."""
+        """Count one sample of the pool."""
         self.samples += 1
         self.gold += len(sample.gold)
         self.negatives += len(sample.negatives)
         self.query["Multi" if sample.images else "Textual"] += 1
         self.context.update(_kinds((*sample.gold, *sample.negatives)))
+
+    def counts(self, source: str, bad: int) -> SourceCounts:
+        """The line of the pool's table, with the number of problems."""
+        return SourceCounts(
+            source=source, read=self.read, bad=bad, defective=self.defective, duplicates=self.duplicates,
+            samples=self.samples, query=_most_common(self.query), context=_most_common(self.context),
+            gold=mean(self.gold, self.samples), negatives=mean(self.negatives, self.samples), documents=self.documents,
+        )  # fmt: skip
 
 
 def _kinds(evidence: Iterable[Evidence]) -> list[str]:
@@ -74,10 +83,9 @@ def _kinds(evidence: Iterable[Evidence]) -> list[str]:
 
 
 def mean(total: float, n: int) -> float | None:
-    """To four decimals; None of nothing."""
+    """The mean to four decimals; None for n = 0."""
     return round(total / n, 4) if n else None
 
 
-def dominant(counts: Counter[str]) -> str:
-    """What was counted most; ``None``, in words, where nothing was."""
+def _most_common(counts: Counter[str]) -> str:
     return counts.most_common(1)[0][0] if counts else "None"

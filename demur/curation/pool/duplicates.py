@@ -1,4 +1,4 @@
-"""Samples that ask the same of the same pictures, whichever source they come from."""
+"""Duplicates: samples with the same question about the same pictures, also across sources."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from demur.core.store import digest
 from demur.corpora.near_duplicates import ImageHash, same_picture
 
 BANDS = 5
-"""The DCT hash is cut into so many bands: two hashes within 4 bits agree in at least one of them, those of a
-re-encoded or resized copy nearly always."""
+"""Bands of the DCT hash: two hashes within 4 bits agree in at least one, those of a re-encoded or resized copy nearly
+always."""
 
 
 class EarlierSample(NamedTuple):
@@ -23,7 +23,7 @@ class EarlierSample(NamedTuple):
 
 
 class DuplicateFinder:
-    """Finds samples that ask the same of the same pictures, whichever source they come from.
+    """Finds earlier samples with the same question about the same pictures.
 
     Questions are compared normalised, pictures by `demur.corpora.near_duplicates.same_picture`, which recognises
     re-encoded copies. Memory: about 1 kB per sample with images.
@@ -33,20 +33,20 @@ class DuplicateFinder:
         self._seen: dict[tuple[str, ...], list[tuple[EarlierSample, tuple[ImageHash, ...]]]] = {}
 
     def of(self, sample: Sample, image_hashes: tuple[ImageHash, ...]) -> list[EarlierSample]:
-        """The earlier twins of a sample, in their order; it is remembered, unless one accepts the same answer."""
+        """The earlier duplicates of a sample, in their order; it is remembered, unless one has a common answer."""
         question = digest(normalise(sample.question).encode("utf-8", "surrogatepass"), 16)
         keys = [(question, str(len(image_hashes)), *band) for band in _bands(image_hashes)]
         mine = EarlierSample(sample.id, sample.source, accepted(sample))
-        twins = dict.fromkeys(
+        found = dict.fromkeys(
             other
             for key in keys
             for other, other_hashes in self._seen.get(key, ())
             if all(map(same_picture, image_hashes, other_hashes))
         )
-        if not any(other.answers & mine.answers for other in twins):
+        if not any(other.answers & mine.answers for other in found):
             for key in keys:
                 self._seen.setdefault(key, []).append((mine, image_hashes))
-        return list(twins)
+        return list(found)
 
 
 def accepted(sample: Sample) -> frozenset[str]:

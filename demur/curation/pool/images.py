@@ -1,4 +1,4 @@
-"""Where the images of a pool are: copied into it, or where their sources have them."""
+"""The images of a pool: copied into it, or linked in the folders of their sources."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ _SCHEME = re.compile(r"^(zip|tar|parquet|tsv|slice|lines):")
 
 
 class Copied:
-    """Images in the pool's own store, named by their hash; ``image_hashes`` has those that were asked about.
+    """Images copied into the pool, named by their SHA-256; ``image_hashes`` has those of queries.
 
-    Taking an image raises, here and of `Linked`, `DataError` (its bytes are not those that the reference names, or
-    cannot be ``looked_at``) and `StorageError` (it cannot be read or written).
+    `take`, here and in `Linked`, raises `DataError` if the bytes do not match the reference or cannot be hashed, and
+    `StorageError` if they cannot be read or written.
     """
 
     def __init__(self, out: Path) -> None:
@@ -29,27 +29,27 @@ class Copied:
         self.image_hashes = ImageHashes(out)
 
     def begin(self, source: Source) -> None:
-        """Nothing."""
+        """Nothing to prepare."""
 
-    def take(self, ref: ImageRef, source: Source, *, looked_at: bool = False) -> ImageRef:
-        """Copied, once."""
+    def take(self, ref: ImageRef, source: Source, *, hashed: bool = False) -> ImageRef:
+        """Copy the image once; with ``hashed``, hash it too."""
         name = f"images/{ref.sha256[:2]}/{ref.sha256}{SUFFIX.get(ref.media_type, '.bin')}"
-        need_look = looked_at and ref.sha256 not in self._seen
-        if ref.sha256 not in self._stored or need_look:
+        must_hash = hashed and ref.sha256 not in self._seen
+        if ref.sha256 not in self._stored or must_hash:
             data = read_image(ref, source.root)
             if ref.sha256 not in self._stored:
                 path = self._out / name
                 if not path.is_file() or path.stat().st_size != len(data):
                     write_atomic(path, data)
                 self._stored.add(ref.sha256)
-            if need_look:
+            if must_hash:
                 self.image_hashes.read(ref, data)
                 self._seen.add(ref.sha256)
         return ref.model_copy(update={"uri": name})
 
 
 class Linked:
-    """Images where they are: below a link that has the source's name, so that no uri names this machine's paths."""
+    """Images in place, below a link with the source's name, so that uris hold no paths of this machine."""
 
     def __init__(self, out: Path) -> None:
         self._out = out
@@ -62,11 +62,11 @@ class Linked:
             link.unlink(missing_ok=True)
             link.symlink_to(source.root.resolve(), target_is_directory=True)
 
-    def take(self, ref: ImageRef, source: Source, *, looked_at: bool = False) -> ImageRef:
-        """Unread: whoever uses it checks its bytes against its hash. What lies outside the source's folder stays so."""
+    def take(self, ref: ImageRef, source: Source, *, hashed: bool = False) -> ImageRef:
+        """Point the uri at the link, without reading the image; one outside the source's folder keeps its path."""
         scheme = match[0] if (match := _SCHEME.match(ref.uri)) else ""
         place = ref.uri.removeprefix(scheme)
-        if place.startswith("/"):  # what `demur mine` found in an index
+        if place.startswith("/"):  # `demur mine` found it in an index
             root = f"{source.root.resolve()}/"
             if not place.startswith(root):
                 return ref
@@ -75,4 +75,4 @@ class Linked:
 
 
 Images = Copied | Linked
-"""Where the images of a pool are."""
+"""Either kind of image storage."""

@@ -1,4 +1,4 @@
-"""A pool of sources by name, as ``demur pool build`` takes them."""
+"""Build a pool from the names and folders of sources, as ``demur pool build`` takes them."""
 
 from __future__ import annotations
 
@@ -24,15 +24,15 @@ def build_named(
     """Join sources into one pool.
 
     Args:
-        sources: each ``NAME=FOLDER``, or the name alone of one that ships with demur.
+        sources: ``NAME=FOLDER`` each, or just the name of one that ships with demur.
         out: the pool's folder.
-        options: ``NAME.KEY`` -> value, of the adapters.
-        pins: name -> file of the hashes and counts that the source's files must have.
-        rest: of `demur.curation.pool.write.build`.
+        options: ``NAME.KEY`` -> value of an adapter's option.
+        pins: name -> file with the hashes and counts that the source's files must have.
+        rest: further arguments of `demur.curation.pool.write.build`.
 
     Raises:
         UsageError: an option or pins for a source that is not among them.
-        BadInput: files that are not as their pins say, all of them told.
+        BadInput: files that break their pins, all of them.
     """
     folders = {name: Path(folder) if mark else None for name, mark, folder in (s.partition("=") for s in sources)}
     given: dict[str, dict[str, str]] = {name: {} for name in folders}

@@ -1,4 +1,4 @@
-"""A pool, read again: as it is, or one of its sources as a source of a recipe."""
+"""Read a pool: as a whole, or one of its sources as a source of a recipe."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ from demur.curation.pool.write import FORMAT
 from demur.curation.sources import open_source
 
 MINED = "mining.json"
-"""Of what `demur mine` wrote: what it mined for, and where the images of its samples are."""
+"""File of a folder that `demur mine` wrote: the origin of its samples and where their images are."""
 
 
 ALL = "pool"
-"""Name of a source that is a pool of several."""
+"""Name of a pool of several sources as one source."""
 
 
 class Pool:
-    """A built pool as a source: its samples and documents, ids prefixed already.
+    """A built pool: its samples and documents, with prefixed ids.
 
     Raises:
         UsageError: the folder is no pool.
@@ -38,26 +38,26 @@ class Pool:
         if not (self.root / "pool.json").is_file():
             raise UsageError(f"{self.root} holds no pool.json", cure="build it with 'demur pool build'")
         self.made: dict[str, Any] = read_json(self.root / "pool.json")
-        """What ``pool.json`` holds: counts, ``parts`` in the order of the sources, the hashes of the files."""
+        """The content of ``pool.json``: counts, ``parts`` in the order of the sources, hashes of the files."""
         if isinstance(self.made, dict) and "demur" in self.made and self.made.get("format") != FORMAT:
             raise UsageError(
-                "a pool that another version of demur made: its evidence does not say which document and page it is of",
+                "another version of demur built this pool: its evidence does not name its document and page",
                 item=self.root,
                 cure="build it again with 'demur pool build'",
             )
 
     @property
     def counts(self) -> PoolCounts:
-        """The statistics that ``pool.json`` holds."""
+        """The statistics in ``pool.json``."""
         return PoolCounts.model_validate(self.made["counts"])
 
     def documents(self) -> Iterator[Document]:
-        """Documents of every source, in the order of the build; empty when they were not asked for."""
+        """Documents of every source, in the order of the build; empty if the pool was built without documents."""
         if (self.root / "documents.jsonl").is_file():
             yield from read_records(self.root / "documents.jsonl", Document, self.problems)
 
     def documents_of(self, source: str) -> Iterator[Document]:
-        """The knowledge base of one source, its ids as they are in the pool."""
+        """The knowledge base of one source, with the ids of the pool."""
         for part, line in self.lines("documents"):
             if self.made["parts"][part]["source"] == source:
                 yield Document.model_validate_json(line)
@@ -67,7 +67,7 @@ class Pool:
         yield from read_records(self.root / "samples.jsonl", Sample, self.problems)
 
     def lines(self, what: Literal["samples", "documents"]) -> Iterator[tuple[int, bytes]]:
-        """(number of its part, line) of every sample or document, unread."""
+        """(number of its part, line) of every sample or document, not parsed."""
         path = self.root / f"{what}.jsonl"
         with storage_errors(path):
             handle = path.open("rb")
@@ -78,24 +78,23 @@ class Pool:
 
 
 class PoolSource:
-    """Reads one source's samples of a pool, under that source's own name and ids; of several all, as they are.
+    """Reads the samples of one source of a pool under the source's own name and ids, or all samples as they are.
 
-    Distractors that were mined stay, and nothing is mined again unless the recipe says so (``negatives: mined``).
+    Mined distractors stay; they are mined again only if the recipe asks for it (``negatives: mined``).
 
     Args:
-        folder: a pool folder, or what `demur mine` wrote.
+        folder: a pool folder, or one that `demur mine` wrote.
         problems: where bad lines are noted.
-        source: whose samples; without it those of the only source there is, or of several all as they are, under the
-            name ``pool``.
-        base: ``module:Class`` of the source that was mined for, where it is one of your own: no file of a pool chooses
-            what is imported.
+        source: the source. Without it: the only source of the pool, or all of several, under the name ``pool``.
+        base: ``module:Class`` of the source that was mined for, if it is your own; a file never chooses what is
+            imported.
 
     Raises:
-        UsageError: the folder is neither, or no sample is of that source.
+        UsageError: the folder is neither, or it has no samples of that source.
     """
 
     elsewhere = True
-    """What was mined leads to images and documents outside its folder."""
+    """Mined samples refer to images and documents outside the folder."""
 
     def __init__(self, folder: Path, problems: Problems | None = None, source: str = "", base: str = "") -> None:
         self.folder = Path(folder)
@@ -109,7 +108,7 @@ class PoolSource:
         self.root = Path(self._base.root)
         held = sorted({sample.source for sample in self._samples(Problems())})
         if source and source not in held:
-            raise UsageError(f"no samples of {source} are in it", item=folder, cure=f"it holds {', '.join(held)}")
+            raise UsageError(f"there are no samples of {source}", item=folder, cure=f"it holds {', '.join(held)}")
         self.name = source or (held[0] if len(held) == 1 else ALL)
 
     def _samples(self, problems: Problems) -> Iterator[Sample]:
@@ -124,7 +123,7 @@ class PoolSource:
                 yield self._own(sample)
 
     def documents(self) -> Iterator[Document]:
-        """The knowledge base of the source, as far as the pool has one."""
+        """The knowledge base of the source, if the pool has it."""
         mark = f"{self.name}:"
         for document in self._base.documents():
             if self.name == ALL:
@@ -144,19 +143,19 @@ class PoolSource:
 
 
 def _mined_from(folder: Path, base: str) -> Any:
-    said = read_json(folder / MINED)
-    told = said.get("from") if isinstance(said, dict) else None
-    if not isinstance(told, dict):
-        raise UsageError("it does not say what was mined for", item=folder / MINED, cure="mine again")
-    place = None if told.get("folder") is None else Path(str(told["folder"]))
-    name, options = str(told.get("source") or ""), told.get("options") or {}
+    summary = read_json(folder / MINED)
+    origin = summary.get("from") if isinstance(summary, dict) else None
+    if not isinstance(origin, dict):
+        raise UsageError("the file does not name the origin of its samples", item=folder / MINED, cure="mine again")
+    place = None if origin.get("folder") is None else Path(str(origin["folder"]))
+    name, options = str(origin.get("source") or ""), origin.get("options") or {}
     if name:
         if name not in names("sources") and name != base:
             raise UsageError(
-                f"it was mined for {name!r}, and a file may not choose what is imported", item=folder / MINED,
+                f"its samples come from {name!r}, and a file may not choose what is imported", item=folder / MINED,
                 cure=f"name it yourself if you trust it: options: {{base: '{name}'}}",
             )  # fmt: skip
         if not isinstance(options, dict):
-            raise UsageError("its options are no mapping", item=folder / MINED, cure="mine again")
+            raise UsageError("its options are not a mapping", item=folder / MINED, cure="mine again")
         return open_source(name, place, options=options)
     return Pool(place or folder)

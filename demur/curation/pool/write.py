@@ -1,9 +1,8 @@
-"""The writing of a pool: records of several sources, one in memory at a time, and what is counted of them."""
+"""Write a pool: records of several sources, one in memory at a time, and their counts."""
 
 from __future__ import annotations
 
 import re
-from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from hashlib import sha256
@@ -19,33 +18,33 @@ from demur.core.version import __version__
 from demur.corpora.formats import Seen
 from demur.corpora.leaks import unfit_reason
 from demur.corpora.lineage import prefixed
-from demur.curation.pool.counts import PoolCounts, SourceCounts, Tally, dominant, mean
+from demur.curation.pool.counts import PoolCounts, Tally, mean
 from demur.curation.pool.duplicates import DuplicateFinder, accepted
 from demur.curation.pool.images import Copied, Images, Linked
 from demur.curation.sources import DEFECT, Source
 from demur.curation.sources.native import OnceEach
 
 FORMAT = 2
-"""Of a pool's records. 2: evidence names its document and page (`demur.corpora.lineage`)."""
+"""Format of a pool. 2: evidence names its document and page (`demur.corpora.lineage`)."""
 IMAGE_HASHES = "image-hashes.jsonl"
-"""Of a pool for a release: what the images look like that gold evidence and questions were compared by."""
+"""File of a pool for a release: hashes of the images that gold evidence and questions were compared by."""
 
 
 class LeftOut(Record):
-    """Why something is not in the pool."""
+    """Something that is not in the pool, and why."""
 
     source: str
     sample: str = ""
-    """Prefixed id, or the place of a row whose id is that of another; "" for a line about anything else."""
+    """Prefixed id, or the place of a row that has another's id; "" for anything but a sample."""
     reason: str
 
 
 _ROW = re.compile(r"(?P<place>[^:]+:[^:\s]+)(?: \((?P<id>.*?)\))?: (?P<why>.*)", re.DOTALL)
-"""A line of an adapter about one row: ``questions.jsonl:4 (q3): no answers``."""
+"""A problem of one row: ``questions.jsonl:4 (q3): no answers``."""
 
 
 class DuplicateOf(Record):
-    """Two samples that ask the same of the same pictures."""
+    """Two samples with the same question about the same pictures."""
 
     sample: str
     first: str
@@ -71,26 +70,27 @@ def build(
         sources: adapters; their names become the prefixes of ids, so each name may occur once.
         out: the pool's folder; files of an earlier pool are replaced, images are kept.
         skip_bad: leave bad rows and defective samples out and count them, instead of refusing.
-        drop_duplicates: leave out a sample that asks the same of the same pictures as an earlier one and accepts one
-            of its answers; twins whose answers conflict are reported and kept.
+        drop_duplicates: leave out a sample with the same question and pictures as an earlier one and a common answer;
+            duplicates with conflicting answers are reported and kept.
         documents: also write the knowledge bases.
         limit: at most so many samples (and documents) per source.
-        for_release: a release is to be built from it: images are not copied, ids of an only source stay as they are,
-            one name may occur several times with other options over one folder, samples that are `unfit` are left
-            out as bad ones, and twins are not looked for (they are among what is drawn of it).
+        for_release: write a pool to build a release from. Images are not copied; ids of a single source get no prefix;
+            a source may occur several times with other options over one folder; samples that no release can hold
+            (`demur.corpora.leaks.unfit_reason`) are left out as bad ones; duplicates are looked for later, among the
+            sampled ones.
 
     Returns:
-        the statistics that ``pool.json`` holds.
+        The statistics in ``pool.json``.
 
     Raises:
         UsageError: two sources of one name.
-        BadInput: there are problems and ``skip_bad`` is off; nothing is written but images.
+        BadInput: there are problems and ``skip_bad`` is off; only images were written.
         StorageError: the folder cannot be written.
     """
     names = list(dict.fromkeys(source.name for source in sources))
     if len(set((s.name, s.root.resolve()) for s in sources) if for_release else sources) > len(names):
         raise UsageError(
-            f"two sources are named alike: {', '.join(s.name for s in sources)}", cure="pool them one at a time"
+            f"two sources have the same name: {', '.join(s.name for s in sources)}", cure="pool them one at a time"
         )
     with storage_errors(out):
         out.mkdir(parents=True, exist_ok=True)
@@ -99,7 +99,7 @@ def build(
         images,
         prefixed=not for_release or len(sources) > 1,
         fit_only=for_release,
-        twins=None if for_release else DuplicateFinder(),
+        finder=None if for_release else DuplicateFinder(),
         drop_duplicates=drop_duplicates,
         limit=limit,
     )
@@ -118,7 +118,7 @@ def build(
         (out / "documents.jsonl").unlink(missing_ok=True)
     if for_release:
         write_atomic(out / IMAGE_HASHES, images.image_hashes.lines())
-    write_records(out / "duplicates.jsonl", writer.twins_found)
+    write_records(out / "duplicates.jsonl", writer.duplicates_found)
     left_out = [
         *writer.left_out,
         *(row for name in names if for_release for row in writer.lost_rows(name)),
@@ -132,7 +132,7 @@ def build(
             "demur": __version__,
             "format": FORMAT,
             "counts": counts.model_dump(mode="json"),
-            "parts": [part.told() for part in parts],
+            "parts": [part.as_json() for part in parts],
             "files": {
                 path.name: file_digest(path) for path in sorted(out.glob("*.jsonl")) if not path.name.startswith(".")
             },
@@ -142,7 +142,7 @@ def build(
 
 
 class _Part:
-    """A source on its way into the pool, with what of it is there already."""
+    """A source, and how much of it the pool has so far."""
 
     def __init__(self, source: Source) -> None:
         self.source = source
@@ -151,12 +151,12 @@ class _Part:
         """Documents with text, and with an image."""
         self.hashes = {"documents": sha256(), "samples": sha256()}
         self.noted = 0
-        """Lines of the adapter's problems that were taken over."""
+        """Problems of the adapter that were copied."""
         self.counted = 0
-        """Problems of it without a line that were taken over."""
+        """Problems beyond the adapter's listed ones that were counted."""
 
-    def told(self) -> dict[str, Any]:
-        """For ``pool.json``."""
+    def as_json(self) -> dict[str, Any]:
+        """The entry in ``pool.json``."""
         return {
             "source": self.source.name,
             "samples": self.samples,
@@ -176,7 +176,7 @@ class _Writer:
         *,
         prefixed: bool,
         fit_only: bool,
-        twins: DuplicateFinder | None,
+        finder: DuplicateFinder | None,
         drop_duplicates: bool,
         limit: int | None,
     ) -> None:
@@ -188,16 +188,12 @@ class _Writer:
         self.problems: dict[str, OnceEach] = {}
         self.left_out: list[LeftOut] = []
         self._rows: dict[str, dict[str, LeftOut]] = {}
-        """Source -> place -> what its adapter said of a row that no sample came from so far."""
+        """Source -> place -> the problem of a row without a sample so far."""
         self._files: dict[str, set[str]] = {}
-        """Source -> files that samples come from: rows of others are of documents."""
-        self.twins_found: list[DuplicateOf] = []
-        self._twins = twins
+        """Source -> files with samples; rows of other files are documents."""
+        self.duplicates_found: list[DuplicateOf] = []
+        self._finder = finder
         self._tallies: dict[str, Tally] = {}
-        self._read: Counter[str] = Counter()
-        self._defective: Counter[str] = Counter()
-        self._dropped: Counter[str] = Counter()
-        self._documents: Counter[str] = Counter()
         self._sample_ids, self._document_ids = Seen(), Seen()
         self._questions, self._images = Seen(), Seen()
         self._words = self._unanswerable = self._with_negatives = self._with_image_negatives = 0
@@ -211,7 +207,7 @@ class _Writer:
         files = self._files.setdefault(source.name, set())
         for sample in islice(source.samples(), self.limit):
             self._note(part, rows)
-            self._read[source.name] += 1
+            tally.read += 1
             rows.pop(sample.source_ref, None)
             files.add(sample.source_ref.rpartition(":")[0])
             place = f"{sample.source_ref} ({sample.id})"
@@ -227,7 +223,7 @@ class _Writer:
                 self._leave_out(source, f"{self._prefix(source)}{sample.id}", str(error))
                 continue
             if defect := sample.attributes.get(DEFECT, ""):
-                self._defective[source.name] += 1
+                tally.defective += 1
                 if self.fit_only:
                     for statement in defect.split("; "):
                         noted.add(place, statement)
@@ -237,8 +233,8 @@ class _Writer:
                 noted.add(place, why)
                 self._leave_out(source, pooled.id, why)
                 continue
-            if self._is_twin(pooled):
-                self._dropped[source.name] += 1
+            if self._is_duplicate(pooled):
+                tally.duplicates += 1
                 continue
             tally.add(pooled)
             self._count(pooled)
@@ -248,33 +244,33 @@ class _Writer:
         self._note(part, rows)
 
     def _leave_out(self, source: Source, sample: str, why: str) -> None:
-        """Note a sample that a release cannot hold; of a pool to keep, such a one is a problem alone."""
+        """List a sample that a release cannot hold. In a pool to keep, it is a problem only."""
         if self.fit_only:
             self.left_out.append(LeftOut(source=source.name, sample=sample, reason=why))
 
     def lost_rows(self, source: str) -> Iterator[LeftOut]:
-        """Rows of the files of samples that no sample could be made of; by their place where another has their id."""
+        """Rows of sample files that no sample could be made of, by id, or by place if another row has the id."""
         prefix = f"{source}:" if self.prefixed else ""
         for place, row in self._rows.get(source, {}).items():
             if place.rpartition(":")[0] in self._files[source] or not self._files[source]:
                 own = row.sample and self._sample_ids.add(f"{source}:{row.sample}")
                 yield row.model_copy(update={"sample": f"{prefix}{row.sample if own else place}"})
 
-    def _is_twin(self, sample: Sample) -> bool:
-        if self._twins is None:
+    def _is_duplicate(self, sample: Sample) -> bool:
+        if self._finder is None:
             return False
         image_hashes = tuple(
             image_hash for ref in sample.images if (image_hash := self.images.image_hashes(ref)) is not None
         )
-        twins = self._twins.of(sample, image_hashes)
-        if not twins:
+        earlier = self._finder.of(sample, image_hashes)
+        if not earlier:
             return False
         mine = accepted(sample)
-        same = next((twin for twin in twins if twin.answers & mine), None)
+        same = next((other for other in earlier if other.answers & mine), None)
         kind = "same" if same else "conflict"
         dropped = self.drop_duplicates and kind == "same"
-        first = (same or twins[0]).id
-        self.twins_found.append(DuplicateOf(sample=sample.id, first=first, kind=kind, dropped=dropped))
+        first = (same or earlier[0]).id
+        self.duplicates_found.append(DuplicateOf(sample=sample.id, first=first, kind=kind, dropped=dropped))
         return dropped
 
     def _count(self, sample: Sample) -> None:
@@ -300,7 +296,7 @@ class _Writer:
             except (DataError, StorageError, ValueError) as error:
                 noted.add(f"document {document.id}", str(error))
                 continue
-            self._documents[source.name] += 1
+            self._tallies[source.name].documents += 1
             part.documents += 1
             part.texts += bool(document.text and document.text.strip())
             part.images += document.image is not None
@@ -309,7 +305,7 @@ class _Writer:
         self._note(part)
 
     def _note(self, part: _Part, rows: dict[str, LeftOut] | None = None) -> None:
-        """Take over what the adapter has noted since; into ``rows`` what it says of single rows, by their places."""
+        """Copy the adapter's new problems; those of single rows go into ``rows`` too, by place."""
         theirs, ours = part.source.problems, self.problems[part.source.name]
         for line in theirs.lines[part.noted :]:
             ours.note(line)
@@ -335,7 +331,7 @@ class _Writer:
                 "id": f"{prefix}{sample.id}",
                 "source": source.name,
                 "images": tuple(
-                    self.images.take(ref, source, looked_at=self._twins is not None) for ref in sample.images
+                    self.images.take(ref, source, hashed=self._finder is not None) for ref in sample.images
                 ),
                 "gold": tuple(map(evidence, sample.gold)),
                 "negatives": tuple(map(evidence, sample.negatives)),
@@ -344,7 +340,7 @@ class _Writer:
         )
 
     def counts(self, names: Sequence[str]) -> PoolCounts:
-        rows = [self._source_counts(name) for name in names]
+        rows = [self._tallies[name].counts(name, len(self.problems[name])) for name in names]
         total = sum(row.samples for row in rows)
         tallies = self._tallies.values()
         return PoolCounts(
@@ -359,24 +355,8 @@ class _Writer:
                 round(self._with_image_negatives / self._with_negatives, 4) if self._with_negatives else None
             ),
             unanswerable=self._unanswerable,
-            duplicate_pairs=len(self.twins_found),
+            duplicate_pairs=len(self.duplicates_found),
             left_out=len(self.left_out),
-        )
-
-    def _source_counts(self, name: str) -> SourceCounts:
-        tally = self._tallies[name]
-        return SourceCounts(
-            source=name,
-            read=self._read[name],
-            bad=len(self.problems[name]),
-            defective=self._defective[name],
-            duplicates=self._dropped[name],
-            samples=tally.samples,
-            query=dominant(tally.query),
-            context=dominant(tally.context),
-            gold=mean(tally.gold, tally.samples),
-            negatives=mean(tally.negatives, tally.samples),
-            documents=self._documents[name],
         )
 
 
@@ -384,7 +364,7 @@ def _line(record: Record) -> bytes:
     """A line of JSON.
 
     Raises:
-        DataError: the record holds what no file can: half a surrogate pair.
+        DataError: the record holds half a surrogate pair, which no file can.
     """
     try:
         return (canonical(record) + "\n").encode()

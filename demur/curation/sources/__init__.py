@@ -1,7 +1,7 @@
-"""Sources: the folders that datasets publish, as documents and samples, nothing lost in translation.
+"""Sources: the folders that datasets publish, read as documents and samples.
 
-One file per source, its card (``<name>.yaml``) beside it. An adapter is a class with four members; it registers
-under the entry-point group ``demur.sources``, and ``docs/adding-a-source.md`` shows how to write one.
+One file per source, with its card (``<name>.yaml``) beside it. An adapter is a class with the members of `Source`,
+registered in the entry-point group ``demur.sources``; ``docs/adding-a-source.md`` shows how to write one.
 """
 
 from __future__ import annotations
@@ -16,18 +16,17 @@ from demur.core.records import Document, Sample
 from demur.core.store import Problems
 
 DEFECT = "defect"
-"""Attribute of a sample that is not whole: ``; ``-joined statements such as ``query image missing: a.jpg``.
+"""Attribute of a defective sample: what it lacks, such as ``query image missing: a.jpg``, joined by ``; ``.
 
-A sample with a defect is yielded all the same, so that nothing is dropped unseen; `demur pool build` leaves it out.
+Adapters yield defective samples too, so that nothing disappears silently; `demur pool build` leaves them out.
 """
 
 
 class Source(Protocol):
-    """What an adapter is: constructed as ``Adapter(folder, problems=None, **options)``, options being text.
+    """An adapter, constructed as ``Adapter(folder, problems=None, **options)``; options are texts.
 
-    Bad rows are noted in the given `demur.core.store.Problems` with file, line and id, and left out. A missing or
-    unreadable image is noted too, and recorded in the sample's ``defect`` attribute: never an exception, never a
-    placeholder image.
+    It notes a bad row in the given `demur.core.store.Problems` with file, line and id, and leaves it out. It notes a
+    missing or unreadable image too and records it in the sample's ``defect`` attribute: no exception, no placeholder.
     """
 
     name: str
@@ -37,10 +36,10 @@ class Source(Protocol):
     problems: Problems
     """Where bad rows are noted."""
 
-    # An adapter that reads what is not in its folder says so with ``elsewhere = True``: a build reads it every time.
+    # An adapter that reads anything outside its folder sets ``elsewhere = True``, and a build reads it every time.
 
     def documents(self) -> Iterator[Document]:
-        """The knowledge base, streamed; empty where the source has none."""
+        """The knowledge base, streamed; empty if the source has none."""
         ...
 
     def samples(self) -> Iterator[Sample]:
@@ -82,7 +81,7 @@ def open_source(
 
 
 def ships(factory: Any) -> bool:
-    """Whether an adapter has a folder of its own: its ``folder`` may be left out."""
+    """Whether an adapter ships with its data, so that ``folder`` may be left out."""
     from inspect import Parameter, signature
 
     parameter = signature(factory).parameters.get("folder")

@@ -66,13 +66,12 @@ class _Question(_Row):
 class Atlas(NativeSource):
     """Reads an Atlas folder; rows that cannot be used are noted in ``problems`` and left out.
 
-    Every problem names file, line and id: an unreadable line, a duplicate id, a missing or broken image, an empty
-    question, a missing answer, a gold id that no document has. The caller decides what follows, with
-    ``problems.settle(skip_bad=...)`` after the iterators have ended. Files are read once, at the first use.
+    A problem names file, line and id of an unreadable line, a duplicate id, a missing or broken image, an empty
+    question, a missing answer, or a gold id without a document. Files are read once, at the first use.
 
     Args:
-        folder: the corpus; the one shipped with demur when None.
-        problems: where problems are gathered; a new one (``self.problems``) when None.
+        folder: the corpus; the one shipped with demur if None.
+        problems: where bad rows are noted.
     """
 
     name = "atlas"
@@ -83,8 +82,7 @@ class Atlas(NativeSource):
     def documents(self) -> Iterator[Document]:
         """Passages, then images, in the order of their files.
 
-        ``page`` groups what belongs together: a country's passages, flag and map (``dz``), a photographed thing's
-        photo and passage (``koala``).
+        ``page`` groups a country's passages, flag and map (``dz``), or a thing's photo and passage (``koala``).
 
         Raises:
             StorageError: a file of the corpus cannot be opened.

@@ -1,8 +1,7 @@
-"""Source cards and pins: what a source is, and what its files should be.
+"""Source cards, which describe a source, and pins, which say what its files should be.
 
-A card is the file ``<module>.yaml`` beside the adapter's module, a stranger's as well as demur's own. Its
-``published`` part pins files by hash, size or number of rows as their publisher gave them; a folder's own pins
-are a YAML list of the same form.
+A card is the file ``<module>.yaml`` beside the adapter's module, in demur and in plug-ins. Its ``published`` part pins
+files by hash, size or number of rows as published; a user's own pins are a YAML list of the same form.
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ from demur.core.errors import DataError, UsageError
 from demur.core.plugins import find
 from demur.core.records import Record
 from demur.core.store import Problems, file_digest, lines_of, parsed_yaml, read_text, storage_errors, why_invalid
-from demur.corpora.formats import csv_rows, in_numeric_order, json_elements, json_items, open_bytes
+from demur.corpora.formats import in_numeric_order, json_elements, json_items, open_bytes, table_rows
 
 
 class CardFile(Record):
@@ -30,9 +29,9 @@ class CardFile(Record):
 
 
 class Pin(Record):
-    """What a file should be; at least one of the three is given.
+    """The expected hash, size or number of rows of a file; at least one of them.
 
-    ``file`` may be a pattern: rows and bytes are then summed over all that match.
+    ``file`` may be a pattern: rows and bytes are then sums over all matches.
     """
 
     file: str
@@ -48,7 +47,7 @@ class Pin(Record):
 
 
 class Card(Record):
-    """What a reader should know of a source before using it."""
+    """What a user should know about a source."""
 
     title: str
     purpose: str
@@ -58,7 +57,7 @@ class Card(Record):
     knowledge_base: str
     negatives: str
     vlm_deflectionbench: str = ""
-    """What that paper used of it."""
+    """What that paper used from it."""
     gold: str
     rule: str
     files: tuple[CardFile, ...]
@@ -101,14 +100,14 @@ def read_pins(path: Path) -> tuple[Pin, ...]:
 
 
 def pins_for(name: str, file: Path | None = None, *, published: bool = True) -> tuple[Pin, ...]:
-    """What is expected of a source's files: what a file says, and what its card says was published."""
+    """The pins of a source: those of a file, and those of its card."""
     card = card_of(find("sources", name)[0])
     pins = read_pins(file) if file else ()
     return pins + card.published if card is not None and published else pins
 
 
 def mismatches(folder: Path, pins: tuple[Pin, ...]) -> list[str]:
-    """One line per broken pin: ``file: expected ... found ...``. Files that are not in the folder are passed over."""
+    """One line per broken pin: ``file: expected ... found ...``. Files that are not in the folder are skipped."""
     found: list[str] = []
     for pin in pins:
         paths = in_numeric_order(path for path in folder.glob(pin.file) if path.is_file())
@@ -138,7 +137,7 @@ def rows_in(path: Path) -> int:
         with storage_errors(path):
             return int(pq.read_metadata(path).num_rows)
     if kind in ("csv", "tsv"):
-        return sum(1 for _ in csv_rows(path, quiet, delimiter="\t" if kind == "tsv" else ","))
+        return sum(1 for _ in table_rows(path, quiet))
     with open_bytes(path) as handle:
         if kind != "json":
             return sum(1 for line in lines_of(handle) if line is None or line.strip())

@@ -1,4 +1,4 @@
-"""One reading of a source, and everything in it that would silently change a benchmark."""
+"""Check a source: read it once and report everything that would silently change a benchmark."""
 
 from __future__ import annotations
 
@@ -33,11 +33,10 @@ KINDS = (
     ("file damaged", r"cut off or damaged|not JSON from here on|not readable as Parquet"),
     ("unreadable row", r"not a JSON|not a CSV|UTF-8|expected .* fields|expected a"),
 )
-"""Kinds of problems, by what their line says; the first that fits counts."""
-
+"""Kind of a problem, pattern of its line; the first match counts."""
 
 NAMED = 20
-"""Ids told of each count of samples."""
+"""Ids listed for each count of samples."""
 
 
 class Rendered(Record):
@@ -54,12 +53,12 @@ class Rendered(Record):
 
 
 class Checked(Record):
-    """What one reading of a source found."""
+    """The result of a check."""
 
     source: str
     folder: str
     limited: bool
-    """Whether ``--limit`` ended the reading early; the knowledge base is then not compared with the gold."""
+    """Whether ``--limit`` ended the reading early; gold is then not looked up in the knowledge base."""
     samples: int
     splits: dict[str, int]
     topics: dict[str, int]
@@ -73,23 +72,23 @@ class Checked(Record):
     without_gold: int
     documents: int
     images: int
-    """Distinct pictures that were read and decoded."""
+    """Distinct pictures, all decoded."""
     defective: int
     """Samples yielded with a ``defect``."""
     problems: dict[str, int]
     """Problems by kind."""
     findings: tuple[str, ...]
-    """What would silently change a benchmark; empty when the source is sound."""
+    """Problems and everything else that would silently change a benchmark; empty for a sound source."""
     untold: int = 0
-    """Problems behind the first thousand: counted under no kind, and in no finding."""
+    """Problems after the first thousand, which are neither findings nor counted by kind."""
     notes: dict[str, int]
     """Harmless peculiarities, counted."""
     named: dict[str, tuple[str, ...]]
     """Ids of the first `NAMED` samples of each count: ``unanswerable``, ``defective``, ``without_gold``,
     ``not_for_a_release``."""
     not_for_a_release: int = 0
-    """Samples that no release can hold by what they are, since nothing is gold: unanswerable ones, and all of a source
-    without evidence; they can be asked without evidence."""
+    """Samples without gold by their nature, which no release can hold: unanswerable ones, and all of a source without
+    evidence. They can be asked without evidence."""
     shown: tuple[Rendered, ...]
 
 
@@ -98,7 +97,7 @@ def check(source: Source, pins: tuple[Pin, ...] = (), limit: int | None = None) 
 
     Args:
         source: an adapter over a folder.
-        limit: read at most so many samples and documents, and leave out what only a whole reading can tell.
+        limit: read at most so many samples and documents, and skip the checks that need all of them.
 
     Memory: a few strings per sample; documents are streamed.
     """
@@ -113,27 +112,25 @@ def check(source: Source, pins: tuple[Pin, ...] = (), limit: int | None = None) 
     named: dict[str, list[str]] = {}
     goldless: list[str] = []
     image_hashes = ImageHashes(Path(source.root), most=HASHES_IN_MEMORY)
-    samples = unanswerable = without_gold = defective = not_for_a_release = 0
+    samples = 0
+    counted = Counter[str]()
 
-    def name(what: str, sample: Sample) -> None:
-        if len(named.setdefault(what, [])) < NAMED:
-            named[what].append(sample.id)
+    def count(what: str, sample: Sample) -> None:
+        counted[what] += 1
+        if counted[what] <= NAMED:
+            named.setdefault(what, []).append(sample.id)
 
     for sample in islice(source.samples(), limit):
         samples += 1
         counts["splits"][sample.split or "(none)"] += 1
         counts["topics"][sample.topic or "(none)"] += 1
         counts["answers"][sample.answers.kind] += 1
-        unanswerable += not sample.answerable
-        without_gold += not sample.gold
-        defective += DEFECT in sample.attributes
-        for what, so in (
-            ("unanswerable", not sample.answerable),
-            ("without_gold", not sample.gold),
-            ("defective", DEFECT in sample.attributes),
-        ):
-            if so:
-                name(what, sample)
+        if not sample.answerable:
+            count("unanswerable", sample)
+        if not sample.gold:
+            count("without_gold", sample)
+        if DEFECT in sample.attributes:
+            count("defective", sample)
         for evidence in sample.gold:
             counts["gold"][f"{evidence.modality}/{evidence.level}"] += 1
             wanted.setdefault(evidence.id, (document_of(evidence), sample.id))
@@ -152,8 +149,7 @@ def check(source: Source, pins: tuple[Pin, ...] = (), limit: int | None = None) 
         if refused and sample.gold:
             findings.append(line)
         elif refused and not sample.answerable:
-            not_for_a_release += 1
-            name("not_for_a_release", sample)
+            count("not_for_a_release", sample)
         elif refused:
             goldless.append(line)
         rank = (-int(digest(sample.id, 12), 16), -samples)  # the number of the sample parts equal ids
@@ -166,7 +162,7 @@ def check(source: Source, pins: tuple[Pin, ...] = (), limit: int | None = None) 
     if counts["gold"] or documents:
         findings += goldless
     else:  # a source without evidence: MMMU, SimpleQA
-        not_for_a_release += len(goldless)
+        counted["not_for_a_release"] += len(goldless)
     problems = list(dict.fromkeys(source.problems.lines))
     return Checked(
         source=source.name,
@@ -175,20 +171,20 @@ def check(source: Source, pins: tuple[Pin, ...] = (), limit: int | None = None) 
         samples=samples,
         splits=dict(counts["splits"]),
         topics=dict(counts["topics"].most_common()),
-        unanswerable=unanswerable,
+        unanswerable=counted["unanswerable"],
         answers=dict(counts["answers"]),
         gold=dict(counts["gold"]),
         negatives=dict(counts["negatives"]),
-        without_gold=without_gold,
+        without_gold=counted["without_gold"],
         documents=documents,
         images=len(images),
-        defective=defective,
+        defective=counted["defective"],
         problems=dict(Counter(map(kind_of, (*problems, *findings))).most_common()),
         findings=tuple(problems + findings + mismatches(Path(source.root), pins)),
         untold=source.problems.more,
         notes=dict(notes),
         named={what: tuple(ids) for what, ids in named.items()},
-        not_for_a_release=not_for_a_release,
+        not_for_a_release=counted["not_for_a_release"],
         shown=tuple(rendered(sample) for _, _, sample in sorted(shown, reverse=True)),
     )
 
@@ -196,10 +192,10 @@ def check(source: Source, pins: tuple[Pin, ...] = (), limit: int | None = None) 
 def _documents(
     source: Source, wanted: dict[str, tuple[str, str]], findings: list[str], limit: int | None
 ) -> tuple[int, set[str]]:
-    """Number of documents and their pictures; gold that no document has, and ids that repeat, become findings.
+    """Number of documents, and their pictures; gold without a document and repeated ids become findings.
 
     Args:
-        wanted: gold evidence -> its document, and a sample that it is gold of.
+        wanted: id of gold evidence -> its document, and one of its samples.
     """
     missing = dict(wanted)
     ids = Seen()

@@ -38,7 +38,7 @@ REQUIRED = (
 )  # fmt: skip
 
 _EMPTY = re.compile(r"\b(?:the answer is|a|an|the)\b|[^\w\s]|_", re.IGNORECASE)
-"""What the official normalisation deletes."""
+"""Matches what the official normalisation deletes."""
 
 
 class EncyclopedicVQA(NativeSource):
@@ -49,10 +49,10 @@ class EncyclopedicVQA(NativeSource):
         problems: where bad rows are noted.
         split: ``test``, ``val``, ``train``, several with a comma, or ``all``.
         images: ``first`` asks each question once, with the first of its photographs that can be read; ``each`` asks
-            it once per photograph (the triplets that the dataset's size is given in).
+            it once per photograph (the dataset's size is given in such triplets).
         types: question types to keep (``templated,automatic,multi_answer,2_hop``) or ``all``.
 
-    ``question_original`` names the subject and is never shown; it stays in ``native``.
+    ``question_original`` names the subject; it stays in ``native`` and no system gets it.
     """
 
     name = "evqa"
@@ -128,7 +128,7 @@ class EncyclopedicVQA(NativeSource):
     ) -> list[Sample]:
         answers = answer_spec(row)
         if not all(_EMPTY.sub("", form[0]).strip() for form in answers.accepted):
-            self.notes["questions with a reference that the official scorer refuses (nothing but articles)"] += 1
+            self.notes["questions with a reference that the official scorer refuses (articles only)"] += 1
         gold, lacks = self._gold(row, pages)
         ids = image_ids(row)
         if not ids:
@@ -168,12 +168,11 @@ class EncyclopedicVQA(NativeSource):
         return [sample(id_, image_id, [first], **more)]
 
     def _gold(self, row: dict[str, str], pages: Lookup) -> tuple[list[Evidence], list[str]]:
-        """The evidence section of each hop (or the evidence text, or the whole article), and what is lacking."""
+        """The evidence section of each hop (or the evidence text, or the whole article), and what is missing."""
         gold: list[Evidence] = []
         lacks: list[str] = []
         urls, sections = _parts(row["wikipedia_url"]), row["evidence_section_id"].split("|")
         for hop, stated_url in enumerate(urls):
-            # evidence is named as the knowledge base names it
             url = stated_url if pages.get(stated_url) else unquote(stated_url)
             page = pages.get(url)
             if not isinstance(page, dict):

@@ -1,7 +1,7 @@
-"""The field map of a `generic` source: what ``demur-map.yaml`` says, checked, and wrong maps told in its own words.
+"""The field map of a `generic` source, ``demur-map.yaml``.
 
-`FieldMap` is the map as a record; `read_map` reads one, and names what is wrong with line, key and an example that
-works; `Used` tells afterwards which fields of the map no row had, and which fields of the rows the map does not use.
+`FieldMap` is the map as a record. `read_map` reads one; its errors name line and key and show an example that works.
+`Used` compares the map with the rows: fields of the map that no row has, and fields of the rows that it does not use.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ MAP = "demur-map.yaml"
 
 
 def _listed(value: Any) -> Any:
-    """One name may stand where a list of names may."""
+    """One name as a list of names."""
     return (value,) if isinstance(value, str) else value
 
 
@@ -99,7 +99,7 @@ class SampleFields(Record):
 
 
 class AnswerMarks(Record):
-    """How the text of an answer field is taken apart, and scored."""
+    """How the text of an answer field is split, and scored."""
 
     any: str = ""
     all: str = ""
@@ -142,15 +142,15 @@ _EXAMPLES = {
     "split": "split: test",
     "licence": "licence: CC-BY-4.0",
 }
-"""A line that works, by the key it mends."""
-_PAGE = "every key stands in docs/sources.md under 'The field map'"
+"""Key -> a line that works."""
+_PAGE = "docs/sources.md lists every key under 'The field map'"
 
 
 def read_map(path: Path) -> FieldMap:
     """Read and check a map.
 
     Raises:
-        UsageError: it is no map; the message has line, key and the nearest key that exists, the cure a line that works.
+        UsageError: the map is wrong; the message names line, key and the nearest known key, the cure a line that works.
         StorageError: it cannot be read.
     """
     text = read_text(path)
@@ -158,10 +158,10 @@ def read_map(path: Path) -> FieldMap:
     root = yaml.compose(text, Loader=yaml.SafeLoader)
     if not isinstance(root, yaml.MappingNode) or not isinstance(value, dict):
         raise UsageError(
-            "a field map is a mapping that says where the questions are",
+            "the field map is not a mapping of keys to values",
             item=path, cure=f"for example `{_EXAMPLES['samples']}`; {_PAGE}",
         )  # fmt: skip
-    wrong = [(place, f"{place} stands there twice") for place in _twice(root, ())]
+    wrong = [(place, f"{place} occurs twice") for place in _twice(root, ())]
     complaints: list[tuple[str, str]] = []
     try:
         found = FieldMap.model_validate(value)
@@ -177,7 +177,7 @@ def read_map(path: Path) -> FieldMap:
 
 
 def _twice(node: Any, place: tuple[str, ...]) -> Iterator[str]:
-    """Keys that stand twice in one mapping, of which YAML would silently take the last."""
+    """Keys that occur twice in one mapping; YAML would silently take the last."""
     if isinstance(node, yaml.MappingNode):
         seen: set[str] = set()
         for key, value in node.value:
@@ -192,7 +192,7 @@ def _twice(node: Any, place: tuple[str, ...]) -> Iterator[str]:
 
 
 def _complaint(error: Any, root: Any) -> tuple[str, str]:
-    """(key, what is wrong with it) of one complaint of the validator."""
+    """(key, what is wrong with it) of one error of the validator."""
     steps = [step for step in error["loc"] if isinstance(step, int) or str(step).isidentifier()]
     line, value, steps = _found(root, steps)
     place = _shown(steps)
@@ -218,7 +218,7 @@ def _complaint(error: Any, root: Any) -> tuple[str, str]:
 
 
 def _found(root: Any, steps: Sequence[Any]) -> tuple[int, Any, list[Any]]:
-    """(line, value as plain data, steps that exist) of a place in the map, as far as the map has it."""
+    """(line, value as plain data, existing steps) of a place in the map."""
     node, line, taken = root, root.start_mark.line + 1, []
     for step in steps:
         if isinstance(node, yaml.MappingNode):
@@ -230,7 +230,7 @@ def _found(root: Any, steps: Sequence[Any]) -> tuple[int, Any, list[Any]]:
             node = node.value[step]
             line = node.start_mark.line + 1
         elif step == 0:
-            continue  # one part that stands where a list may
+            continue  # one part in place of a list
         else:
             break
         taken.append(step)
@@ -246,7 +246,7 @@ def _shown(steps: Sequence[Any]) -> str:
 
 
 def _keys(steps: Sequence[Any]) -> Iterable[str]:
-    """Keys that the map may have at a place."""
+    """The known keys at a place in the map."""
     kinds: dict[tuple[str, ...], type[Record]] = {
         (): FieldMap, ("samples",): SamplesPart, ("samples", "fields"): SampleFields,
         ("samples", "answers"): AnswerMarks, ("samples", "dataset"): Repository, ("documents",): DocumentsPart,
@@ -274,10 +274,11 @@ _ABSENT = object()
 
 
 class Used:
-    """Which fields of one part of the map the rows have, and which fields of the rows it does not use.
+    """Compares the fields of one part of the map with those of the rows.
 
     Args:
-        place: where it stands in the map: ``samples``, ``documents[0]``.
+        part: a part of the map.
+        place: of the part in the map: ``samples``, ``documents[0]``.
     """
 
     def __init__(self, part: SamplesPart | DocumentsPart, place: str) -> None:
@@ -293,7 +294,7 @@ class Used:
         self.rows = 0
 
     def saw(self, row: dict[str, Any]) -> None:
-        """Take note of one row."""
+        """Take the fields of one row into account."""
         self.rows += 1
         if not self._keys.keys() >= row.keys() and len(self._keys) < 1000:
             self._keys.update(dict.fromkeys(map(str, row)))
@@ -304,11 +305,11 @@ class Used:
 
     @property
     def complete(self) -> bool:
-        """Whether every field that the map names was in some row."""
+        """Whether some row had each field that the map names."""
         return not self._missing
 
     def missing(self) -> Iterator[str]:
-        """What is wrong with the map: a field that it names and no row has."""
+        """A problem for each field that the map names and no row has."""
         if not self.rows:
             return
         have = list(self._keys)

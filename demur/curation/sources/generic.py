@@ -33,14 +33,14 @@ from demur.curation.sources.native import Found, NativeSource, listed, literal, 
 _TRUE = frozenset({"true", "1", "1.0", "yes", "y", "t", "answerable"})
 _FALSE = frozenset({"false", "0", "0.0", "no", "n", "f", "unanswerable"})
 _NOTHING = frozenset({"", "none", "null", "nan", "na", "n/a"})
-"""Texts that stand for no value at all in a table."""
+"""Texts that mean "no value" in a table."""
 LOOKED_AT = 100
-"""Rows of each part of the map whose fields are compared with the map."""
+"""Rows of each part of the map that are read, at least, to compare their fields with the map."""
 _LIKE_AN_ID = re.compile(r"\S*\w")
 
 
 class _Row:
-    """One row: where it stands, its fields, and the uri of an image cell in it."""
+    """One row: its place, its fields, and the uri of an image cell in it."""
 
     def __init__(self, place: str, value: dict[str, Any], uri: Callable[[str], str] | None) -> None:
         self.place = place
@@ -70,7 +70,7 @@ class Generic(NativeSource):
         self.name = self.map.name  # type: ignore[misc]  # the map names the source
         origins = [origin.dataset for origin in (self.map.samples, *self.map.documents) if origin.dataset is not None]
         self.elsewhere = any(not self._within(repository.path) for repository in origins)
-        """Whether it reads what is not in its folder: a repository by its name on the hub."""
+        """Whether it reads anything outside its folder: a repository on the hub."""
 
     def _within(self, path: str) -> bool:
         place = (self.root / path).resolve()
@@ -82,7 +82,7 @@ class Generic(NativeSource):
         if origin.dataset is not None:
             yield from self._repository(origin.dataset)
         for pattern in origin.files:
-            inside(self.root, pattern)  # a star stands for no folder above, and glob takes no absolute pattern
+            inside(self.root, pattern)  # a star matches no folder above, and glob takes no absolute pattern
             paths = in_numeric_order(self.root.glob(pattern)) if "*" in pattern else [self.root / pattern]
             if not paths or not paths[0].is_file():
                 self.need(pattern)
@@ -175,8 +175,8 @@ class Generic(NativeSource):
             yield sample
         if not self.map.documents and gold_texts[False] and not gold_texts[True]:
             self.problems.note(
-                f"{MAP}: all {gold_texts[False]:,} gold texts of {', '.join(fields.gold)} look like ids, and the map "
-                "has no part `documents` that says what they are ids of"
+                f"{MAP}: all {gold_texts[False]:,} gold texts of {', '.join(fields.gold)} look like ids, but the map "
+                "has no part `documents` with the documents of these ids"
             )
 
     def _found(self, wanted: set[str]) -> Iterator[tuple[str, Any]]:
@@ -213,16 +213,16 @@ class Generic(NativeSource):
         )
 
     def _answerable(self, row: _Row) -> bool:
-        """What the row says; a row that says nothing is answerable."""
+        """Whether a row is answerable; yes if it does not say."""
         name = self.map.samples.fields.answerable
         if not name:
             return True
         said = _text(row, name).strip().lower()
         if said in _NOTHING:
-            self.notes[f"inferred: answerable, where {name} holds nothing"] += 1
+            self.notes[f"rows taken for answerable, because {name} is empty"] += 1
             return True
         if said not in _TRUE | _FALSE:
-            raise DataError(f"{name} holds {said!r}", cure="true or false, or nothing, which means answerable")
+            raise DataError(f"{name} holds {said!r}", cure="write true or false, or leave it empty for answerable")
         return said in _TRUE
 
     def _answers(self, row: _Row) -> AnswerSpec:
@@ -247,7 +247,7 @@ class Generic(NativeSource):
         several: Literal["parts", "string"] = "parts" if any(len(form) > 1 for form in forms) else "string"
         if not kind:
             kind = "choice" if shown else "number" if span else several
-            self.notes[f"inferred: answers of the kind {kind!r}, where no answer_kind is given"] += 1
+            self.notes[f"rows without answer_kind, read as answers of the kind {kind!r}"] += 1
         return AnswerSpec(
             kind=kind,
             accepted=tuple(forms),
@@ -301,7 +301,7 @@ class Generic(NativeSource):
         return self.root / "images-from-datasets"
 
     def _images(self, row: _Row, name: str) -> list[Found]:
-        """Images of a field: a path, a struct of bytes and path, or a list of either."""
+        """Images of a field, which holds a path, a struct of bytes and path, or a list of these."""
         value = pick(row.value, name) if name else None
         cells = value if isinstance(value, list) else [value]
         listed = isinstance(value, list)
@@ -315,11 +315,11 @@ class Generic(NativeSource):
             path = cell.get("path") if isinstance(cell, dict) else None
             return self.images.file(str(path)) if path else Found(at, None, "missing")
         if row.uri is not None:
-            return self.images.given(data, row.uri(at))
+            return self.images.at(row.uri(at), data=data)
         path = self._bytes_folder / digest(data)
         if not path.is_file():
             write_atomic(path, data)
-        return self.images.given(data, path.relative_to(self.root).as_posix())
+        return self.images.at(path.relative_to(self.root).as_posix(), data=data)
 
 
 # --- fields --------------------------------------------------------------------------------------
@@ -356,7 +356,7 @@ def _attributes(row: _Row, names: tuple[str, ...]) -> dict[str, str]:
 
 
 def _listed(values: list[Any]) -> str:
-    """A list as the text of an attribute: JSON where it holds more than plain values (turns of a conversation)."""
+    """A list as the text of an attribute: JSON if it holds objects or lists (turns of a conversation)."""
     if any(isinstance(value, dict | list) for value in values):
         return json.dumps(values, ensure_ascii=False)
     return ",".join(map(str, values))

@@ -33,8 +33,8 @@ class InfoSeek(NativeSource):
         problems: where bad rows are noted.
         split: ``val``, ``train``, both with a comma, or ``all``; test and human have no public answers.
 
-    The gold evidence is cut from the entity's article (`demur.curation.sources.passages`). One streamed pass over
-    Wiki6M puts the articles in question aside on disk; memory holds two short strings per question.
+    The gold evidence comes from the entity's article (`demur.curation.sources.passages`). One streamed pass over Wiki6M
+    copies the needed articles to disk; memory holds two short strings per question.
     """
 
     name = "infoseek"
@@ -51,7 +51,7 @@ class InfoSeek(NativeSource):
         return first_existing(self.root, "Wiki6M_ver_1_0.jsonl", "Wiki6M_ver_1_0.jsonl.gz")
 
     def documents(self) -> Iterator[Document]:
-        """Wiki6M, one document per article; later rows of the same entity are counted in ``notes``."""
+        """Wiki6M, one document per article."""
         if self._wiki is not None:
             rows = json_lines(self._wiki, self.problems)
             yield from wiki6m.documents(rows, self.problems, self.notes, source=self.name)
@@ -172,9 +172,9 @@ class InfoSeek(NativeSource):
 
 
 def answer_spec(row: dict[str, Any], kind: str | None) -> AnswerSpec:
-    """What counts as right: accepted forms, or for a numerical question the closed range of ``answer_eval``.
+    """The accepted forms, or for a numerical question the closed range of ``answer_eval``.
 
-    The kind comes from the question-type file; where it is silent, a ``range`` in ``answer_eval`` means numerical.
+    The kind comes from the question-type file; without it, a ``range`` in ``answer_eval`` means numerical.
 
     Raises:
         DataError: no answer, or a range that is not two numbers.

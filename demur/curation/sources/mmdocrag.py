@@ -27,9 +27,9 @@ class MMDocRAG(NativeSource):
         split: ``evaluation``, ``dev``, both with a comma, or ``all``.
         quotes: ``20`` or ``15`` candidate quotes per question (different files, same questions).
         captions: ``no`` titles a picture with its document and page; ``yes`` with ``img_description``, which a model
-            wrote while looking at it, so that text-only readers then see the picture's content.
+            wrote from the picture, so that text-only readers get its content.
 
-    ``answer_interleaved`` cites the gold quotes and is never shown; it stays in ``native``, as do the quote numbers.
+    ``answer_interleaved`` cites the gold quotes; it stays in ``native`` with the quote numbers, and no system gets it.
     """
 
     name = "mmdocrag"
@@ -106,7 +106,7 @@ class MMDocRAG(NativeSource):
         )
 
     def _quotes(self, row: dict[str, Any]) -> list[tuple[Document | None, str]]:
-        """(document, quote id) of every quote in order; (None, ``quote id what is wrong``) where it cannot be shown."""
+        """(document, quote id) of every quote in order; (None, ``quote id`` and what is wrong) for an unusable one."""
         found: list[tuple[Document | None, str]] = []
         name = str(row.get("doc_name") or "")
         for quote in row.get("text_quotes") or []:

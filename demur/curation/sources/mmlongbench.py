@@ -2,8 +2,8 @@
 
 Layout of the folder: ``data/samples.json`` (or ``samples.json``), a JSON list; the pages as pictures,
 ``pages/<document without .pdf>/<page>.png`` with pages counted from 1, or the documents as published,
-``data/documents/<document>.pdf`` (or ``documents/``), of which pages are rendered where the option ``render`` names a
-folder for them (extra: ``pdf``). With neither, questions have no evidence.
+``data/documents/<document>.pdf`` (or ``documents/``), whose pages the option ``render`` writes into a folder (extra:
+``pdf``). With neither, questions have no evidence.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ class MMLongBenchDoc(NativeSource):
         return (self.root / "pages").is_dir() or self._pdfs is not None
 
     def _all_pages(self, document: str) -> list[int]:
-        """The numbers of a document's pages that can be shown."""
+        """The numbers of a document's available pages."""
         if document not in self._numbers:
             folder = self.root / "pages" / document.removesuffix(".pdf")
             if folder.is_dir():
@@ -82,7 +82,7 @@ class MMLongBenchDoc(NativeSource):
         )
 
     def documents(self) -> Iterator[Document]:
-        """Every page that can be shown, document by document."""
+        """Every available page, document by document."""
         folder = self.root / "pages"
         named = {f"{path.name}.pdf" for path in folder.iterdir()} if folder.is_dir() else set()
         named |= {path.name for path in self._pdfs.glob("*.pdf")} if self._pdfs is not None else set()
@@ -101,7 +101,7 @@ class MMLongBenchDoc(NativeSource):
         for number, (place, row) in enumerate(rows):
             key = (str(row.get("doc_id")), str(row.get("question")))
             if key in asked:
-                self.notes["a question asked twice of one document"] += 1
+                self.notes["questions that another row asks about the same document"] += 1
             asked.add(key)
             sample = self.make(place, f"row {number}", partial(self._sample, place, str(number), row))
             if sample is not None:
@@ -124,7 +124,7 @@ class MMLongBenchDoc(NativeSource):
             elif self._has_pages:
                 lacks.append(f"gold page missing: {document} page {page}")
         if not self._has_pages:
-            self.notes["gold pages not shown: there are neither page pictures nor PDFs to render"] += 1
+            self.notes["questions without gold pages: there are neither page pictures nor PDFs to render"] += 1
         elif self._distractors == "document":
             named = {e.id for e in gold}
             others = (

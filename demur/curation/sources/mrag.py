@@ -30,11 +30,10 @@ class MRAGBench(NativeSource):
         form: ``open`` asks for the answer's text, as VLM-DeflectionBench does, and keeps the options in ``attributes``
             and ``native``; ``choice`` shows the options.
 
-    Pictures have no ids: they are named by the SHA-256 of their bytes. The first picture alone counts for scenario
-    ``Incomplete``, as in the authors' code. Pictures that are gold in rows of the same answer show the same thing and
-    lie on one page, whichever of them a sample names, so that none of them is a distractor of another's question.
-    ``retrieved_images`` (nearest by CLIP) may hold the query or a picture of that thing: those are dropped by hash
-    before the rest serve as negatives.
+    A picture's id is the SHA-256 of its bytes. In scenario ``Incomplete`` only the first picture counts, as in the
+    authors' code. Gold pictures of rows with the same answer show the same thing and lie on one page, so that none of
+    them becomes a distractor of another row. ``retrieved_images`` (nearest by CLIP) may include the query or such a
+    picture; these are dropped by hash, and the rest are the negatives.
     """
 
     name = "mrag"
@@ -61,7 +60,7 @@ class MRAGBench(NativeSource):
 
     @cached_property
     def _things(self) -> dict[str, str]:
-        """SHA-256 of every gold picture -> the page of what it shows: one for each answer."""
+        """SHA-256 of every gold picture -> its page; one page per answer."""
         pages: dict[str, str] = {}
         for _, _, (_, row) in self._rows():
             for cell in row.get("gt_images") or []:
@@ -93,7 +92,7 @@ class MRAGBench(NativeSource):
                 elif found.ref.sha256 in queries:
                     self.notes["corpus: query pictures left out by hash"] += 1
                 elif found.ref.sha256 in seen:
-                    self.notes["corpus: pictures that stood earlier"] += 1
+                    self.notes["corpus: repeated pictures"] += 1
                 else:
                     seen.add(found.ref.sha256)
                     yield self._document(found.ref)
@@ -118,7 +117,7 @@ class MRAGBench(NativeSource):
         lacks = [f"gold picture {found.status}: {found.name}" for found in golds if found.ref is None]
         nearest = [f for f in offered if f.ref is None or self._things.get(f.ref.sha256) != thing(row)]
         if len(nearest) < len(offered):
-            self.notes["retrieved pictures that show what gold shows"] += len(offered) - len(nearest)
+            self.notes["retrieved pictures of the same thing as gold"] += len(offered) - len(nearest)
         seen = {query.ref.sha256} if query.ref else set()
         gold = self._fresh(golds, Role.GOLD, seen, "gold pictures equal to the query or to one another")
         negatives = self._fresh(
@@ -184,5 +183,5 @@ def picture_id(ref: ImageRef) -> str:
 
 
 def thing(row: dict[str, Any]) -> str:
-    """Id of what a row's gold pictures show: the same where the answers are. It says no word of the answer."""
+    """Id of the thing in a row's gold pictures: one per answer, without revealing the answer."""
     return "thing-" + digest(" ".join(str(row.get("answer") or "").casefold().split()).encode(), 12)

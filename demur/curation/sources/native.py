@@ -1,7 +1,7 @@
-"""What the adapters of published datasets share: images with a status, bad rows noted, ids kept unique.
+"""The base class of the adapters: images with a status, problems of bad rows, unique ids.
 
-Images are described when they are first asked for (`demur.core.images.image_ref` decodes them whole), so that a sample
-never refers to bytes that nobody has seen.
+An image is decoded whole when a sample first refers to it (`demur.core.images.image_ref`), so that no sample refers to
+bytes that were never checked.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ SUFFIXES = (".jpg", ".JPEG", ".jpeg", ".png", ".JPG", ".PNG", ".gif", ".webp")
 
 
 class Found(NamedTuple):
-    """An image that was asked for: its reference, or why there is none."""
+    """An image that a source names: its reference, or why there is none."""
 
     name: str
     ref: ImageRef | None
@@ -39,58 +39,49 @@ class Found(NamedTuple):
 
 
 class Images:
-    """Images of a folder by uri, each read and checked once while it stays among the last ``keep``.
+    """Images of a folder by uri; each is read and checked once while it stays among the last ``keep``.
 
     Args:
-        keep: references remembered (about 0.5 kB each).
+        root: the folder.
+        keep: references in memory (about 0.5 kB each).
     """
 
     def __init__(self, root: Path, keep: int = 100_000) -> None:
         self.root = root
         self._keep = keep
         self._known: OrderedDict[str, Found] = OrderedDict()
-        self._inside: set[str] = set()
-        """Paths below the root that were seen to stay there."""
 
-    def at(self, uri: str, name: str = "") -> Found:
-        """The image behind a uri that `demur.core.uris.read_image` reads."""
-        if uri in self._known:
-            self._known.move_to_end(uri)
-            return self._known[uri]
-        try:
-            found = Found(name or uri, image_ref(read_uri(uri, self.root), uri), "ok")
-        except StorageError:
-            found = Found(name or uri, None, "missing")
-        except (DataError, ValueError, LookupError):
-            found = Found(name or uri, None, "unreadable")
-        self._known[uri] = found
-        if len(self._known) > self._keep:
-            self._known.popitem(last=False)
-        return found
+    def at(self, uri: str, name: str = "", data: bytes | None = None) -> Found:
+        """The image behind a uri that `demur.core.uris.read_image` reads.
 
-    def given(self, data: bytes | None, uri: str) -> Found:
-        """The image whose bytes were read on the way, described once under the uri that leads back to them."""
-        if uri not in self._known and data is not None:
+        Args:
+            uri: relative to the folder.
+            name: for messages; the uri if empty.
+            data: its bytes, if they were read already.
+        """
+        if uri not in self._known:
             try:
-                self._known[uri] = Found(uri, image_ref(data, uri), "ok")
-            except DataError:
-                self._known[uri] = Found(uri, None, "unreadable")
-        return self._known.get(uri) or Found(uri, None, "missing")
+                content = read_uri(uri, self.root) if data is None else data
+                found = Found(name or uri, image_ref(content, uri), "ok")
+            except StorageError:
+                found = Found(name or uri, None, "missing")
+            except (DataError, ValueError, LookupError):
+                found = Found(name or uri, None, "unreadable")
+            self._known[uri] = found
+            if len(self._known) > self._keep:
+                self._known.popitem(last=False)
+        self._known.move_to_end(uri)
+        return self._known[uri]
 
     def file(self, relative: str) -> Found:
-        """The image at a path below the root; one that leads out of it counts as missing."""
-        if relative in self._inside and relative in self._known:
-            return self.at(relative)
+        """The image at a path below the root; a path that leads out of it counts as missing."""
         try:
             path = inside(self.root, relative)
         except DataError:
             return Found(relative, None, "missing")
         if not path.is_file():
             return Found(relative, None, "missing")
-        uri = path.relative_to(self.root).as_posix()
-        if uri == relative and len(self._inside) < self._keep:
-            self._inside.add(relative)
-        return self.at(uri, relative)
+        return self.at(path.relative_to(self.root).as_posix(), relative)
 
     def stem(self, relative: str) -> Found:
         """The image at a path without its extension."""
@@ -99,25 +90,25 @@ class Images:
     def cell(self, cell: Any, uri: str) -> Found:
         """The image in a cell of a table: its bytes, or the struct ``{bytes, path}`` of `datasets`."""
         data = cell.get("bytes") if isinstance(cell, dict) else cell
-        return self.given(data if isinstance(data, bytes) else None, uri)
+        return self.at(uri, data=data) if isinstance(data, bytes) else Found(uri, None, "missing")
 
 
 def first_there(tries: Iterable[Found], name: str) -> Found:
-    """The first that is not missing, tried in their order; else ``name``, missing."""
+    """The first that is not missing; else ``name`` as a missing image."""
     return next((found for found in tries if found.status != "missing"), Found(name, None, "missing"))
 
 
 class OnceEach(Problems):
-    """Each line once, here and in another's: a file read for samples and for documents tells its faults once."""
+    """Problems without repeats, passed on to a target: a file may be read for samples and for documents."""
 
     def __init__(self, target: Problems | None = None) -> None:
         super().__init__()
         self._target = target
-        self._told = Seen()
+        self._noted = Seen()
 
     def note(self, line: str) -> None:
-        """Note one problem that was not noted before."""
-        if self._told.add(line):
+        """Note a problem, unless it was noted before."""
+        if self._noted.add(line):
             super().note(line)
             if self._target is not None:
                 self._target.note(line)
@@ -127,12 +118,12 @@ class NativeSource:
     """Base of the adapters: options, problems, images and notes.
 
     Attributes:
-        notes: harmless peculiarities met while reading, counted by what they are; ``check`` prints them.
+        notes: harmless peculiarities of the data, counted by kind; ``check`` prints them.
     """
 
     name: ClassVar[str]
     licence: ClassVar[str] = ""
-    """Of the questions, where the rows do not say."""
+    """Of the questions, if the rows do not name one."""
 
     def __init__(self, folder: Path, problems: Problems | None = None) -> None:
         self.root = Path(folder)
@@ -164,7 +155,7 @@ class NativeSource:
         return found.ref
 
     def documents(self) -> Iterator[Document]:
-        """None, where a source has no knowledge base."""
+        """No documents, for a source without a knowledge base."""
         yield from ()
 
     def members(self, archive: Path) -> dict[str, str]:
@@ -193,17 +184,17 @@ class NativeSource:
         attributes: Mapping[str, str] | None = None,
         **fields: Any,
     ) -> Sample:
-        """A sample of this source, with what it lacks in its attributes and among the problems.
+        """A sample of this source; what it lacks goes into its attributes and the problems.
 
         Args:
-            id_: of the row; it may not be empty.
-            row: as read; kept as ``native``, unless ``fields`` has another.
-            question: without blanks around it in the sample.
-            images: of the question; those that cannot be had make the sample defective.
-            gold: without repeats in the sample, as are the negatives.
-            negatives: the source's own; what is gold too is dropped, and counted in ``notes``.
-            lacks: what else makes the sample defective: gold that cannot be shown.
-            missing: negatives that cannot be shown.
+            id_: of the row; not empty.
+            row: as read; becomes ``native``, unless ``fields`` has it.
+            question: blanks around it are removed.
+            images: of the question; a missing or unreadable one makes the sample defective.
+            gold: repeats are removed, as among the negatives.
+            negatives: the source's own. One that is gold too is dropped and counted in ``notes``.
+            lacks: other defects: gold that is missing or unreadable.
+            missing: negatives that are missing or unreadable.
 
         Raises:
             DataError: the row has no id.
@@ -213,10 +204,10 @@ class NativeSource:
         pictures, kept, others = list(images), *self._distinct(gold, negatives)
         lacking = [f"query image {image.status}: {image.name}" for image in pictures if image.ref is None]
         lacking += lacks
-        told = list(missing)
-        for statement in (*told, *lacking):
+        without = list(missing)
+        for statement in (*without, *lacking):
             self.problems.add(f"{place} ({id_})", statement)
-        more = {"missing_negatives": "; ".join(told), DEFECT: "; ".join(lacking)}
+        more = {"missing_negatives": "; ".join(without), DEFECT: "; ".join(lacking)}
         return Sample(
             **{"native": dict(row), "licence": self.licence, **fields},
             id=id_,
@@ -231,7 +222,7 @@ class NativeSource:
         )
 
     def _distinct(self, gold: Iterable[Evidence], others: Iterable[Evidence]) -> tuple[list[Evidence], list[Evidence]]:
-        """Gold and negatives without repeats, by id or by content; what is dropped is counted."""
+        """Gold and negatives without repeats, by id or by content; repeats are counted."""
         seen: set[str] = set()
 
         def fresh(items: Iterable[Evidence]) -> Iterator[Evidence]:
@@ -242,7 +233,7 @@ class NativeSource:
                     content = " ".join((item.text or "").casefold().split()) or item.id
                 keys = {item.id, content}
                 if keys & seen:
-                    self.notes["evidence dropped because the same stands in the sample already"] += 1
+                    self.notes["pieces of evidence dropped because they repeat another of the same sample"] += 1
                 else:
                     seen.update(keys)
                     yield item
@@ -253,7 +244,7 @@ class NativeSource:
         """The first of these files that is in the folder.
 
         Raises:
-            UsageError: none is; the message lists what the folder holds.
+            UsageError: there is none; the message lists the files of the folder.
         """
         for name in names:
             if (self.root / name).is_file():
@@ -266,7 +257,7 @@ class NativeSource:
 
 
 def chosen(source: str, asked: str, known: Sequence[str], unlabelled: Sequence[str] = ()) -> list[str]:
-    """Splits named in an option: comma-separated names, or ``all`` for every labelled one.
+    """The splits that an option names, separated by commas, or ``all`` for every labelled one.
 
     Raises:
         UsageError: no such split, or one whose answers are not public.
@@ -283,10 +274,10 @@ def chosen(source: str, asked: str, known: Sequence[str], unlabelled: Sequence[s
 
 
 def one_of(source: str, option: str, value: str, *known: str) -> str:
-    """The value of an option that takes one of a few words.
+    """The value of an option that takes one of ``known``.
 
     Raises:
-        UsageError: it is none of them.
+        UsageError: the option does not take it.
     """
     if value not in known:
         raise UsageError(f"{source}: {option} is {value!r}", cure=f"give {' or '.join(known)}")
@@ -294,7 +285,7 @@ def one_of(source: str, option: str, value: str, *known: str) -> str:
 
 
 def shown(row: Mapping[str, Any], *names: str, **renamed: str) -> dict[str, str]:
-    """Fields of a row as attributes: "" where it has none, a list with commas; ``new=old`` gives another name.
+    """Fields of a row as attributes: "" for a missing one, lists with commas; ``new=old`` renames a field.
 
     >>> shown({"aspect": "angle", "kinds": ["a", "b"], "source": None}, "aspect", "kinds", origin="source")
     {'aspect': 'angle', 'kinds': 'a,b', 'origin': ''}
@@ -306,7 +297,7 @@ def shown(row: Mapping[str, Any], *names: str, **renamed: str) -> dict[str, str]
 
 
 def literal(text: Any) -> Any:
-    """The list that a text such as ``"['a', 'b']"`` stands for; the value itself when it is no such text."""
+    """The list that a text such as ``"['a', 'b']"`` writes out; any other value as it is."""
     if not isinstance(text, str) or not text.lstrip().startswith(("[", "{", "(")):
         return text
     outside = _QUOTED.sub("", text)
@@ -325,17 +316,17 @@ _NO_VALUE = re.compile(
     r"|[-+]\s*+[^\s\d.]|(?<!\d[eE])(?<![\s,:\[({])[-+]|[^\s,:\[({]\s++[-+]"  # a sign that is not a number's
     r"|\b(?!(?:None|True|False)\b)[^\W\d]"  # a name
 )
-"""What stands outside the quotes of no list of plain values."""
+"""Matches text outside quotes that no list of plain values has."""
 
 
 def listed(value: Any) -> list[Any]:
-    """The items of a list, written out or as text; what is no list is one item, and nothing is none."""
+    """The items of a list, or of a list written as text; any other value is one item, an empty one none."""
     value = literal(value)
     return list(value) if isinstance(value, list | tuple) else [] if value in (None, "") else [value]
 
 
 def pick(value: Any, name: str, absent: Any = None) -> Any:
-    """A field by its name; a name that is no field is a path through objects (``output.answer``)."""
+    """A field by its name, or by a path through objects (``output.answer``)."""
     if isinstance(value, dict) and name in value:
         return value[name]
     for step in name.split("."):
@@ -346,7 +337,7 @@ def pick(value: Any, name: str, absent: Any = None) -> Any:
 
 
 def unquoted(text: str) -> str:
-    """Without one pair of literal double quotes around the whole (WebQA's image questions and answers).
+    """A text without the literal double quotes around all of it (WebQA's image questions and answers).
 
     >>> unquoted('"Are both round?"'), unquoted('"A" or "B"'), unquoted('"Is "A" red?"')
     ('Are both round?', '"A" or "B"', 'Is "A" red?')
@@ -356,7 +347,7 @@ def unquoted(text: str) -> str:
         return stripped
     inner = stripped[1:-1]
     mark = inner.find('"')
-    if mark > 0 and not inner[mark - 1].isspace():  # it closes the first quotation: the two are no pair
+    if mark > 0 and not inner[mark - 1].isspace():  # it closes a first quotation
         return stripped
     return inner.strip()
 

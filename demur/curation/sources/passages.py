@@ -1,8 +1,8 @@
-"""Gold passages cut from a gold article: the paragraphs that hold the answer.
+"""Gold passages of a gold article: the paragraphs that hold the answer.
 
-InfoSeek and ViQuAE name the article, not the passage. The paragraphs of it that hold an accepted answer are gold at
-level ``passage`` (after ViQuAE's own rule of passage relevance); where none does - numbers written differently,
-answers that must be inferred - the whole article is gold at level ``article``, and the level says so.
+InfoSeek and ViQuAE name the article, not the passage. Its paragraphs that hold an accepted answer are gold at level
+``passage`` (ViQuAE's own rule of passage relevance). If none does - a number written differently, an answer that must
+be inferred - the whole article is gold at level ``article``.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ def paragraphs(text: str) -> list[str]:
 
 
 def gold_of(article: Document, parts: Sequence[str], answers: AnswerSpec) -> list[Evidence]:
-    """Gold evidence of one article: its paragraphs that hold the answer, else the article whole."""
+    """Gold evidence of one article: its paragraphs that hold the answer, else the whole article."""
     found = [
         Evidence(
             id=passage_id(article.id, number),

@@ -1,4 +1,4 @@
-"""Pages of PDFs as pictures, rendered once each into a folder of the user's (extra: ``pdf``)."""
+"""Pages of PDFs as pictures, each rendered once into a folder that the user chooses (extra: ``pdf``)."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from demur.core.errors import MissingExtra
 from demur.core.store import write_atomic
 
 DPI = 144
-"""Dots per inch of a rendered page, as the authors of MMLongBench-Doc render theirs."""
+"""Dots per inch of a rendered page; the same as in MMLongBench-Doc's own code."""
 OPEN = 4
-"""Documents kept open: questions about one follow each other."""
+"""Documents kept open; questions about one document follow each other."""
 
 
 class Rendered:
-    """Renders pages into a folder; one that is there is not rendered again.
+    """Renders pages into a folder, unless they are there already.
 
     Args:
         folder: gets ``<document without .pdf>/<page>.png``, pages counted from 1.
@@ -28,7 +28,7 @@ class Rendered:
         self._open: OrderedDict[Path, Any] = OrderedDict()
 
     def count(self, document: Path) -> int:
-        """Pages of a document; 0 when it is missing or no PDF.
+        """Number of pages of a document; 0 if it is missing or no PDF.
 
         Raises:
             MissingExtra: pypdfium2 is not installed.
@@ -37,7 +37,7 @@ class Rendered:
         return 0 if pdf is None else len(pdf)
 
     def page(self, document: Path, number: int) -> Path | None:
-        """The picture of a page; None when there is no such page, or it cannot be rendered.
+        """The picture of a page; None if there is no such page or it cannot be rendered.
 
         Raises:
             MissingExtra: pypdfium2 is not installed.

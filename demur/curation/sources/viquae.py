@@ -33,8 +33,8 @@ class ViQuAE(NativeSource):
         problems: where bad rows are noted.
         split: ``validation``, ``test``, ``train``, several with a comma, or ``all``.
 
-    ``original_question`` names the entity and is never shown. The gold evidence is cut from the provenance articles
-    (`demur.curation.sources.passages`), found by title, or by Wikidata id where the title is not in the base.
+    ``original_question`` names the entity, and no system gets it. The gold evidence comes from the provenance articles
+    (`demur.curation.sources.passages`), found by title, or by Wikidata id if the base lacks the title.
     """
 
     name = "viquae"
@@ -56,7 +56,7 @@ class ViQuAE(NativeSource):
                 yield from json_lines(path, self.problems)
 
     def documents(self) -> Iterator[Document]:
-        """One document per article: its prose, and its picture where that is among the images."""
+        """One document per article: its prose, and its picture if that is among the images."""
 
         def picture(place: str, name: str) -> ImageRef | None:
             found = self._image(name)
@@ -160,7 +160,7 @@ def provenance(row: dict[str, Any]) -> list[str]:
 
 
 def answer_spec(row: dict[str, Any]) -> AnswerSpec:
-    """Every alias counts; the original answer is shown."""
+    """Accept every alias; the original answer is the canonical one."""
     forms: list[str] = []
     canonical = ""
     for output in _outputs(row):

@@ -20,7 +20,7 @@ from demur.corpora.formats import LineIndex, Seen, first_existing, json_items
 from demur.curation.sources.native import Found, NativeSource, chosen, text_of, unquoted
 
 MARKS = re.compile(r"^(?:\[\d+\]\s*)+")
-"""Reference marks that some snippets begin with."""
+"""Reference marks at the beginning of some snippets."""
 
 
 class WebQA(NativeSource):
@@ -31,7 +31,7 @@ class WebQA(NativeSource):
         problems: where bad rows are noted.
         split: ``val``, ``train``, both with a comma, or ``all``; the test file has no labelled facts.
 
-    Snippet ids are per question and one picture stands under many captions, so documents are named by their content:
+    Snippet ids are per question and one picture has many captions, so the id of a document is a hash of its content:
     the same snippet, or the same picture with the same caption, has the same id everywhere.
     """
 
@@ -49,7 +49,7 @@ class WebQA(NativeSource):
         """Every distinct snippet and captioned picture of all splits, in the order met."""
         seen = Seen()
         for _, _, row in self._rows():
-            for document, _ in self._facts(row) if isinstance(row, dict) else ():  # what is none, samples() notes
+            for document, _ in self._facts(row) if isinstance(row, dict) else ():  # samples() notes the others
                 if document is not None and seen.add(document.id):
                     yield document
 
@@ -91,7 +91,7 @@ class WebQA(NativeSource):
                 (gold if is_gold else others).append(Evidence.of(document, Role.GOLD if is_gold else Role.DISTRACTOR))
         if not gold and not lacks:
             lacks.append("gold evidence missing: no positive fact")
-        told = self._store is not None  # without any picture, that is said once
+        with_pictures = self._store is not None  # without any, one problem says so
         return self.sample(
             place,
             guid,
@@ -101,17 +101,17 @@ class WebQA(NativeSource):
             gold=gold,
             negatives=others,
             lacks=lacks,
-            missing=missing if told else (),
+            missing=missing if with_pictures else (),
             split=str(row["split"]),
             topic=category,
             attributes={
                 **({"subject": str(row["topic"])} if row.get("topic") else {}),
-                **({"missing_negatives": "; ".join(missing)} if missing and not told else {}),
+                **({"missing_negatives": "; ".join(missing)} if missing and not with_pictures else {}),
             },
         )
 
     def _facts(self, row: dict[str, Any]) -> Iterator[tuple[Document | None, str]]:
-        """(document, role) of every fact; (None, what is wrong) where it cannot be shown."""
+        """(document, role) of every fact; (None, what is wrong) for an unusable one."""
         for kind, role in (("pos", "gold"), ("neg", "negative")):
             for fact in row.get(f"txt_{kind}Facts") or []:
                 text = " ".join(MARKS.sub("", str(fact.get("fact") or "")).split())
