@@ -13,9 +13,11 @@ A corpus is named by text that parses back, ``READER:PATH`` with options after a
     docs:handbook                            a folder of Markdown, text, HTML, PDF, and tables of chunks
     datasets:org/name?split=train&text=body  anything `datasets` opens
 
-A bare path is read by its ending. Every reader streams: one record in memory at a time, and beside it what its module
-names (the ids met, a map of images, the names of one folder). Bad rows go to `demur.core.store.Problems` under file and
-line. Images are referred to by absolute paths, so that a document leads to its image wherever it is read again.
+A bare path is read by its ending. Every reader streams: one record in memory at a time, besides what its module names
+(a map of images, the names of one folder). Bad rows go to `demur.core.store.Problems` under file and line. Images have
+absolute paths, so that they are found from any working folder.
+
+Sources (`demur.curation.sources`) read the published knowledge bases through the same modules.
 """
 
 from __future__ import annotations
@@ -62,12 +64,12 @@ def read_corpus(text: str, problems: Problems) -> Iterator[Document]:
     """The documents of the corpus that ``text`` names, streamed.
 
     Args:
-        text: see the module.
-        problems: takes bad rows; settle it when the stream has ended.
+        text: names the corpus as the module describes.
+        problems: takes bad rows; settle it at the end of the stream.
 
     Raises:
         UnknownPart: no reader of that name.
-        UsageError: an unknown option, or a path whose ending says nothing.
+        UsageError: an unknown option, or a path with an unknown ending.
         StorageError: the path cannot be read.
     """
     reader, colon, rest = text.partition(":")
@@ -91,12 +93,14 @@ def _by_ending(path: Path) -> str:
     if endings and endings[-1] in READERS:
         return endings[-1]
     raise UsageError(
-        "the path's ending does not say what it is", item=path, cure=f"write READER:PATH, one of {', '.join(READERS)}"
+        "the ending of the path does not name a format",
+        item=path,
+        cure=f"write READER:PATH, one of {', '.join(READERS)}",
     )
 
 
 def make(problems: Problems, place: str, **fields: Any) -> Iterator[Document]:
-    """The document of these fields, or none and a problem at ``place``."""
+    """One document of these fields, or none and a problem at ``place``."""
     if not fields.get("id"):
         problems.add(place, "there is no id")
         return
@@ -115,7 +119,7 @@ def image_at(file: Path) -> ImageRef:
     """The image in a file, by its absolute path.
 
     Raises:
-        DataError: it is no image, no plain file, or its path is not UTF-8 and could not be written down.
+        DataError: it is no image, no plain file, or its path is not UTF-8 and could not be stored.
         StorageError: it cannot be read.
     """
     uri = str(file.absolute())
@@ -125,7 +129,7 @@ def image_at(file: Path) -> ImageRef:
         shown = uri.encode(errors="backslashreplace").decode()
         raise DataError("the path of the image is not UTF-8", item=shown, cure="rename it") from error
     with storage_errors(file):
-        if file.exists() and not file.is_file():  # a pipe would be waited on for ever
+        if file.exists() and not file.is_file():  # reading a pipe would wait for ever
             raise DataError("this is not a file", item=uri, cure="leave it out")
         return image_ref(file.read_bytes(), uri)
 
@@ -141,7 +145,7 @@ def image_or_none(problems: Problems, place: str, path_of: Callable[[], Path]) -
 
 
 def anchored(document: Document, root: Path) -> Document:
-    """The document with an absolute path to its image; one that is relative starts from ``root``.
+    """The document with an absolute path to its image; a relative one starts at ``root``.
 
     >>> image = ImageRef(sha256="0" * 64, uri="zip:a.zip!x.png", width=1, height=1)
     >>> anchored(Document(id="1", title="", image=image), Path("/kb")).image.uri

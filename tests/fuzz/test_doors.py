@@ -31,7 +31,7 @@ from demur.core.records import Document, Sample
 from demur.core.store import Problems, read_json, read_records, unstorable
 from demur.corpora.formats import csv_rows, json_lines
 from demur.corpora.formats.json_streams import json_elements, json_items, json_rows
-from demur.corpora.formats.tables import parquet_columns, parquet_rows
+from demur.corpora.formats.tables import parquet_rows
 from demur.corpora.near_duplicates import image_hash
 from demur.curation.recipe import load_recipe
 from demur.models import wire
@@ -125,7 +125,7 @@ DOORS: dict[str, tuple[str, Callable[[Path], bytes] | bytes, Callable[[Path], ob
     "json items": ("items.json", b'{"a": {"x": 1}, "b": {"x": [2]}}', _every(json_items)),
     "json elements": ("rows.json", b'{"data": [1, {"a": 2}, "x"]}', _every(lambda p, q: json_elements(p, q, "data"))),
     "csv": ("rows.csv", b'id,text\n1,"a, b"\n2,c\n', _every(lambda p, q: csv_rows(p, q, delimiter=",", required=["id"]))),
-    "parquet": ("rows.parquet", _parquet(), lambda p: (parquet_columns(p), _every(parquet_rows)(p))),
+    "parquet": ("rows.parquet", _parquet(), _every(parquet_rows)),
     "documents": ("kb.jsonl", _records(), _every(lambda p, q: read_records(p, Document, q))),
     "samples": ("samples.jsonl", _records(), _every(lambda p, q: read_records(p, Sample, q))),
     "recipe": ("recipe.yaml", RECIPE, load_recipe),

@@ -168,7 +168,7 @@ def test_duplicates_across_sources_by_question_and_picture(tmp_path):
 
 
 def test_two_sources_of_one_name_are_refused(tmp_path):
-    with pytest.raises(UsageError, match="two sources are named alike"):
+    with pytest.raises(UsageError, match="two sources have the same name"):
         build([generic(tmp_path, "a", []), generic(tmp_path, "a", [])], tmp_path / "pool")
 
 

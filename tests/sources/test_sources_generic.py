@@ -154,8 +154,8 @@ def test_inline_evidence_nested_fields_and_options(tmp_path):
         ("samples: {}", "line 1: samples needs `files` or `dataset`, and has neither"),
         ("samples:\n  files: [a]\n  dataset: {path: x}", "line 1: samples needs `files` or `dataset`, and has both"),
         ("samples: [", "line 1: not YAML"),
-        ("", "a field map is a mapping"),
-        ("- a", "a field map is a mapping"),
+        ("", "the field map is not a mapping"),
+        ("- a", "the field map is not a mapping"),
         ("name: x", "line 1: the map lacks the key 'samples'"),
         ("name: A B\nsamples: {files: [a.jsonl]}", "line 1: name is 'A B', expected small letters, digits"),
         ("samples:\n  files: [a]\n  fields:\n    id: id\n    golde: x", "line 5: samples.fields has no key 'golde'; did you mean 'gold'?"),
@@ -297,8 +297,8 @@ def test_ids_without_documents_are_not_taken_for_texts(tmp_path):
     source = open_source("generic", tmp_path, Problems())
     list(source.samples())
     assert source.problems.lines == [
-        "demur-map.yaml: all 2 gold texts of gold look like ids, and the map has no part `documents` that says what they "
-        "are ids of"
+        "demur-map.yaml: all 2 gold texts of gold look like ids, but the map has no part `documents` with the documents "
+        "of these ids"
     ]
 
 

@@ -15,7 +15,7 @@ from demur.corpora.formats.files import first_existing, in_numeric_order, open_b
 from demur.corpora.formats.json_streams import json_elements, json_items, json_lines, json_rows
 from demur.corpora.formats.line_index import LineIndex
 from demur.corpora.formats.scratch import Lookup, Seen
-from demur.corpora.formats.tables import csv_rows, dataset_rows, parquet_columns, parquet_rows, sheet_rows, table_rows
+from demur.corpora.formats.tables import csv_rows, dataset_rows, parquet_rows, sheet_rows, table_rows
 
 __all__ = [
     "LineIndex",
@@ -32,7 +32,6 @@ __all__ = [
     "json_lines",
     "json_rows",
     "open_bytes",
-    "parquet_columns",
     "parquet_rows",
     "sheet_rows",
     "table_rows",

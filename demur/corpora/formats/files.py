@@ -1,4 +1,4 @@
-"""Opening files that may be compressed, and finding them."""
+"""Find files, and open them whether they are compressed or not."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ BLOCK = 1 << 20
 """Characters or bytes read at a time."""
 
 BROKEN = (EOFError, zlib.error, gzip.BadGzipFile, zipfile.BadZipFile)
-"""What reading raises where a compressed file was cut off or damaged."""
+"""Errors of a compressed file that is cut off or damaged."""
 
 
 @contextmanager
 def open_bytes(path: Path, member: str = "") -> Iterator[IO[bytes]]:
-    """A file as bytes: ``.gz`` is unpacked on the way, a ``.zip`` is read in place.
+    """A file as bytes; ``.gz`` and ``.zip`` are decompressed.
 
     Args:
-        member: member of the zip; when empty the archive must hold exactly one file.
+        member: member of the zip; if empty, the archive must hold exactly one file.
 
     Raises:
         StorageError: the file cannot be opened.

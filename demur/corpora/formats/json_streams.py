@@ -14,7 +14,7 @@ from demur.core.strict_json import STRICT_JSON, check_depth, check_whole_charact
 from demur.corpora.formats.files import BLOCK, BROKEN, open_bytes
 
 MAX_VALUE = 1 << 28
-"""Characters after which one JSON value is called broken instead of unfinished; no knowledge base comes near."""
+"""Most characters of one JSON value; a longer one counts as broken. No knowledge base comes near."""
 
 
 def json_lines(path: Path, problems: Problems) -> Iterator[tuple[str, dict[str, Any]]]:
@@ -24,7 +24,7 @@ def json_lines(path: Path, problems: Problems) -> Iterator[tuple[str, dict[str, 
 
 
 class _Window:
-    """A window that slides over the text of a file and knows its line number and byte offset."""
+    """A window that slides over the text of a file and counts its lines."""
 
     def __init__(self, handle: IO[bytes]) -> None:
         self._handle = handle
@@ -38,20 +38,20 @@ class _Window:
         """Whether ``\\u`` stands anywhere in the window."""
 
     def more(self) -> None:
-        """Drop what was consumed and read at least as much as is left, so that a long value costs linear time."""
+        """Drop the consumed text and read at least as much as is left, so that a long value takes linear time."""
         self.here()
         self.text = self.text[self.at :]
         self.at = self._counted = 0
         block = self._handle.read(max(BLOCK, len(self.text)))
         self.ended = not block
         self.text += self._decoder.decode(block, final=self.ended)
-        check_depth(self.text)  # it begins outside every string: what was consumed are whole values
+        check_depth(self.text)  # the window begins outside strings, since only whole values are consumed
         self._escapes = "\\" in self.text and "\\u" in self.text
 
     def here(self) -> int:
         """Line number (1-based) of the current position."""
         first = self.text.find("\n", self._counted, self.at)
-        if first >= 0:  # counting is ten times slower than not finding
+        if first >= 0:  # find is ten times faster than count
             self.line += self.text.count("\n", first, self.at)
         self._counted = self.at
         return self.line
@@ -75,19 +75,19 @@ class _Window:
         self.at += 1
 
     def value(self) -> Any:
-        """Decode the next value, reading on while it is unfinished."""
+        """Decode the next value, reading more while it is incomplete."""
         self.peek()
         while True:
             try:
                 value, end = STRICT_JSON.raw_decode(self.text, self.at)
             except json.JSONDecodeError as error:
-                # A value cut by the window fails at the window's edge, or as a string that never ends.
+                # An incomplete value fails at the end of the window, or as an unterminated string.
                 cut = error.msg.startswith("Unterminated string") or error.pos >= len(self.text) - 8
                 if self.ended or not cut or len(self.text) - self.at > MAX_VALUE:
                     raise ValueError("the file ends too early" if self.ended and cut else error.msg) from error
                 self.more()
                 continue
-            if len(self.text) - end < 4 and not self.ended:  # a number may go on: 1 | 1. | 1.5e+
+            if len(self.text) - end < 4 and not self.ended:  # a number may continue: 1 | 1. | 1.5e+
                 self.more()
                 continue
             if self._escapes and self.text.find("\\u", self.at, end) >= 0:
@@ -99,8 +99,8 @@ class _Window:
 def json_items(path: Path, problems: Problems, member: str = "") -> Iterator[tuple[str, str, Any]]:
     """Entries of one giant JSON object as (place, key, value), one value in memory at a time.
 
-    A key that occurs twice is yielded twice. Where the text stops being JSON nothing after it can be trusted:
-    reading ends there, with a problem that names the line and the last key read.
+    A key that occurs twice is yielded twice. Reading ends where the text stops being JSON, with a problem that names
+    the line and the last key.
     """
     with open_bytes(path, member) as handle:
         window = _Window(handle)
@@ -121,10 +121,10 @@ def json_items(path: Path, problems: Problems, member: str = "") -> Iterator[tup
 
 
 def json_elements(path: Path, problems: Problems, under: str = "") -> Iterator[tuple[str, Any]]:
-    """Elements of one giant JSON list as (place, value); ends with a problem where the text stops being JSON.
+    """Elements of one giant JSON list as (place, value); ends with a problem if the text stops being JSON.
 
     Args:
-        problems: takes the break.
+        problems: takes the place where the text stops being JSON.
         under: the list is the value of this key of the outermost object (``images`` of a COCO file).
     """
     with open_bytes(path) as handle:
@@ -162,7 +162,7 @@ def json_elements(path: Path, problems: Problems, under: str = "") -> Iterator[t
 
 
 def json_rows(path: Path, problems: Problems) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Objects of a file that is either one JSON list or JSON Lines, told apart by its first character."""
+    """Objects of a file that is either one JSON list or JSON Lines; its first character decides."""
     with open_bytes(path) as handle:
         try:
             start = handle.read(4096).removeprefix(codecs.BOM_UTF8).lstrip()[:1]

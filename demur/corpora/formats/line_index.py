@@ -18,7 +18,7 @@ class LineIndex:
         index: text file with one offset per line; read when it exists.
 
     Raises:
-        DataError: the index is not a list of growing integers within the file.
+        DataError: the index is not a list of ascending offsets within the file.
     """
 
     def __init__(self, path: Path, index: Path | None = None) -> None:
@@ -52,10 +52,10 @@ class LineIndex:
         return len(self.offsets)
 
     def line(self, number: int, most: int = -1) -> bytes:
-        """Line ``number`` (from 0) without its end, or its first ``most`` bytes; IndexError when there is none.
+        """Line ``number`` (from 0) without its line end, or its first ``most`` bytes; IndexError if there is none.
 
         Raises:
-            DataError: no line begins there: the index beside the file is that of another.
+            DataError: no line begins there, so the index belongs to another file.
         """
         if number < 0:
             raise IndexError(number)
@@ -64,7 +64,7 @@ class LineIndex:
             handle.seek(max(offset - 1, 0))
             if offset and handle.read(1) != b"\n":
                 raise DataError(
-                    f"line {number} does not begin at byte {offset}, where its index says", item=self.path,
+                    f"line {number} does not begin at byte {offset}, as its index has it", item=self.path,
                     cure="fetch file and index together, or delete the index to have it built",
                 )  # fmt: skip
             return handle.readline(most).rstrip(b"\r\n")

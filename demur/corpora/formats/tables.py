@@ -234,19 +234,3 @@ def dataset_rows(
         raise StorageError(
             why, item=f"datasets:{path}", cure="check its name and split, its files, and the network"
         ) from error
-
-
-def parquet_columns(path: Path) -> list[str]:
-    """Names of the columns of a Parquet file; reads its schema alone.
-
-    Raises:
-        StorageError: the file or its disk cannot be read.
-        DataError: it is no Parquet file.
-    """
-    import pyarrow.parquet as pq
-
-    try:
-        with storage_errors(path), _damage():
-            return [str(name) for name in pq.read_schema(path).names]
-    except _Damaged as error:
-        raise DataError(f"not readable as Parquet: {error}", item=path, cure="fetch it again") from error

@@ -15,7 +15,7 @@ from typing import Any
 from demur.core.errors import DataError
 from demur.core.records import AnswerSpec, Document, Evidence, ImageRef, Role, Sample
 from demur.core.store import Problems, digest
-from demur.corpora.formats import in_numeric_order, parquet_columns, parquet_rows
+from demur.corpora.formats import in_numeric_order, parquet_rows
 from demur.curation.sources.native import SUFFIXES, Found, NativeSource, one_of, shown, text_of
 
 LETTERS = "ABCD"
@@ -51,11 +51,10 @@ class MRAGBench(NativeSource):
 
     def _rows(self) -> Iterator[tuple[str, str, tuple[str, dict[str, Any]]]]:
         for shard in self._shards():
-            missing = sorted({"id", "question", "answer", "image", "gt_images", *LETTERS} - set(parquet_columns(shard)))
-            if missing:
-                raise DataError(f"column(s) {', '.join(missing)} missing", item=shard.name, cure="check the file")
             below = shard.relative_to(self.root).as_posix()
             for place, number, row in parquet_rows(shard, self.problems, batch=8):
+                if missing := sorted({"id", "question", "answer", "image", "gt_images", *LETTERS} - row.keys()):
+                    raise DataError(f"column(s) {', '.join(missing)} missing", item=shard.name, cure="check the file")
                 yield place, str(row.get("id") or ""), (f"parquet:{below}#{number}", row)
 
     @cached_property
