@@ -191,7 +191,7 @@ def test_gold_that_the_rows_name_is_looked_at_by_nobody(docs, tmp_path):
     with pytest.raises(BadInput) as caught:
         demur.from_docs(docs, csv, tmp_path / "other")
     assert [line.partition(" of ")[0] for line in caught.value.problems] == [  # all of them at once
-        "q.csv:2: gold 'fees.doc' is not among the documents", "q.csv:4: gold 'refunds' is no document",
+        "q.csv:2: gold 'fees.doc' is not among the documents", "q.csv:4: gold 'refunds' is not among the documents",
     ]  # fmt: skip
     made = demur.from_docs(docs, csv, tmp_path / "skipped", skip_bad=True)
     assert [s.question for s in made.release.samples()] == ["Which fee?"]
