@@ -89,7 +89,7 @@ def test_pages_without_text_are_counted(docs, caplog):
     (docs / "scanned.pdf").write_bytes(pdf("The cover letter.", " ", " "))
     found = [d.id for d in read_corpus(f"docs:{docs}", Problems()) if d.id.startswith("scanned")]
     assert found == ["scanned.pdf#page-1"]
-    assert "scanned.pdf: 2 of 3 pages hold no text and are left out" in caplog.text
+    assert "scanned.pdf: skipped 2 of 3 pages, which hold no text" in caplog.text
 
 
 @pytest.mark.parametrize(("page", "text"), [
