@@ -3,8 +3,8 @@
     def test_our_rag_declines_what_it_cannot_know(demur_gate):
         demur_gate("mine/release", my_rag, scenarios=["oracle", "adversarial"], max_hallucination={"adversarial": 0.2})
 
-It is loaded where it is named, and nowhere else: no test suite beside it becomes slower. A gate that cannot tell skips
-the test and says how many questions would tell; one that only advises warns.
+Only a ``conftest.py`` that names the plug-in loads it, so other test suites do not become slower. If there are too few
+questions to decide, the gate skips the test and says how many are needed; a gate that only advises warns.
 """
 
 from __future__ import annotations
@@ -22,16 +22,16 @@ LIMITS = ("min_accuracy", "max_hallucination", "min_deflection", "max_deflection
 
 
 class GateAdvice(UserWarning):
-    """What a gate says that only advises, since nobody has labelled answers of the run."""
+    """The text of a gate that only advises, because nobody has labelled answers of the run."""
 
 
 @pytest.fixture
 def demur_gate(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Gate]:
-    """``demur_gate(release, system, **options)``: ask a system, and fail, skip or pass the test by what it answers.
+    """``demur_gate(release, system, **options)``: evaluate a system, and fail, skip or pass the test by its answers.
 
     Options are those of `demur.evaluate` (scenarios, limit, seed, repeat, judge, corpora, minutes, out ...) and of
     `demur.gate` (min_accuracy, max_hallucination, min_deflection, max_deflection, baseline, max_failed). ``strict`` is
-    True here: a test should decide.
+    True by default here: a test should decide.
     """
 
     def decide(release: Any, system: Any, *, strict: bool = True, **options: Any) -> Gate:
@@ -40,13 +40,13 @@ def demur_gate(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Gate]:
         asked: Mapping[str, Any] = {name: options.pop(name) for name in LIMITS if name in options}
         options.setdefault("out", tmp_path_factory.mktemp("demur"))
         found = demur.gate(demur.evaluate(release, system, **options), strict=strict, **asked)
-        said = found.text().rstrip()
+        text = found.text().rstrip()
         if found.exit_code in (1, 5):
-            pytest.fail(said, pytrace=False)
+            pytest.fail(text, pytrace=False)
         if found.exit_code == 4:
-            pytest.skip(said)
+            pytest.skip(text)
         if found.advisory and found.state != "pass":
-            warnings.warn(said, GateAdvice, stacklevel=2)
+            warnings.warn(text, GateAdvice, stacklevel=2)
         return found
 
     return decide

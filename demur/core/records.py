@@ -1,7 +1,7 @@
-"""Every record that flows between rooms, in one page.
+"""All records that flow between rooms.
 
-All are frozen, JSON-safe and strict (an unknown field is an error). Ids are strings: native ids kept as
-they were, or content hashes. ``docs/datamodel.md`` shows how they flow; this file is what they hold.
+They are frozen, JSON-safe and strict (an unknown field is an error). Ids are strings: unchanged native ids, or content
+hashes. ``docs/datamodel.md`` shows how the records flow.
 """
 
 from __future__ import annotations
@@ -20,27 +20,27 @@ class Record(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
 
-# --- what is known -------------------------------------------------------------------------------
+# --- documents, evidence and samples -------------------------------------------------------------
 
 
 class Modality(StrEnum):
-    """What a piece of evidence is made of."""
+    """Of a piece of evidence."""
 
     TEXT = "text"
     IMAGE = "image"
 
 
 class ImageRef(Record):
-    """An image by reference: its bytes live in a file or a store, its identity is their SHA-256."""
+    """A reference to an image: its bytes are in a file or a store, its identity is their SHA-256."""
 
     sha256: str = Field(pattern="^[0-9a-f]{64}$")
     """Lower-case hex SHA-256 of the encoded bytes as stored (not of the pixels)."""
     uri: str
-    """Where the bytes are: a path, or a form that `demur.core.uris.read_image` knows (``zip:..!member`` ...)."""
+    """Where the bytes are: a path, or another form of `demur.core.uris.read_image` (``zip:..!member`` ...)."""
     width: int = Field(ge=1)
     height: int = Field(ge=1)
     media_type: str = Field(default="image/png", pattern="^[a-z]+/[a-z0-9][a-z0-9.+-]{0,60}$")
-    """Files are named by this and by the hash: neither may hold what leads out of a folder."""
+    """File names contain it and the hash, so neither may contain a path."""
 
 
 class Document(Record):
@@ -51,9 +51,9 @@ class Document(Record):
     text: str | None = None
     image: ImageRef | None = None
     document: str = ""
-    """Id of the document that it was cut from; "" where it was not cut (`demur.corpora.lineage`)."""
+    """Id of the document that it is a passage of; "" if it is a whole one (`demur.corpora.lineage`)."""
     page: str = ""
-    """What it is a part of (an article, a file): retrieval finds pages, then passages of them."""
+    """The article or file that it belongs to: retrieval finds pages, then passages of them."""
     source: str = ""
     licence: str = ""
     attributes: dict[str, str] = {}
@@ -61,12 +61,12 @@ class Document(Record):
     @model_validator(mode="after")
     def _holds_something(self) -> Self:
         if self.text is None and self.image is None:
-            raise ValueError("a document holds text or an image; this one has neither")
+            raise ValueError("a document needs text or an image; this one has neither")
         return self
 
     @property
     def modality(self) -> Modality:
-        """TEXT when it has text of its own, else IMAGE (the title is then a caption)."""
+        """TEXT if it has text, else IMAGE (the title is then a caption)."""
         return Modality.TEXT if self.text is not None else Modality.IMAGE
 
 
@@ -78,28 +78,28 @@ class Role(StrEnum):
 
 
 class Evidence(Record):
-    """A document in its role for one sample, with where it came from."""
+    """A document in its role for one sample, with its provenance."""
 
     id: str
-    """Id of the document, or of the passage cut from one; unique within a sample."""
+    """Id of the document or passage; unique within a sample."""
     document: str = ""
-    """Id of the document that it was cut from, by source or index; "" if it was not cut (`demur.corpora.lineage`)."""
+    """Id of the document that it is a passage of, by source or index; "" for a whole one (`demur.corpora.lineage`)."""
     page: str = ""
-    """What that document is a part of; "" where it is a part of nothing else."""
+    """The page of that document; "" if it is its own page."""
     modality: Modality
     title: str
     text: str | None = None
     image: ImageRef | None = None
     licence: str = ""
-    """Of the document, where the source states one."""
+    """Of the document, if the source states one."""
     role: Role
     origin: Literal["native", "mined"] = "native"
     """native: shipped by the source. mined: found by demur."""
     level: Literal["passage", "section", "article", "page", "image", "quote"] = "passage"
     index_id: str = ""
-    """The index that found it; of gold evidence, the one that it lies in."""
+    """The index that found it; for gold evidence, the one that contains it."""
     mode: str = ""
-    """Mined only: how it was asked (``image->image``, ``image->title``, ``text->text``, ``lexical`` ...)."""
+    """Mined only: the retrieval mode (``image->image``, ``image->title``, ``text->text``, ``lexical`` ...)."""
     rank: int | None = None
     """1 is the best: in the search that found it, or in its source's own order."""
     score: float | None = None
@@ -122,26 +122,26 @@ class Evidence(Record):
 
 
 class AnswerSpec(Record):
-    """What counts as a correct answer, and by whose rule.
+    """What counts as a correct answer, and by which rule.
 
-    ``accepted`` is any-of over all-of: ``(("Paris",),)`` one answer, ``(("Paris",), ("Lutetia",))`` two
-    accepted forms, ``(("46", "27", "64"),)`` three parts that must all be there. Two kinds accept nothing: ``none``
-    (the documents do not answer it: to decline is right) and ``unknown`` (they do, and nobody wrote the answer down).
+    ``accepted`` is any-of over all-of: ``(("Paris",),)`` one answer, ``(("Paris",), ("Lutetia",))`` two accepted forms,
+    ``(("46", "27", "64"),)`` three parts that must all be there. Two kinds accept nothing: ``none`` (the documents do
+    not answer it: to decline is right) and ``unknown`` (they do, but the source does not record the answer).
     """
 
     kind: Literal["string", "number", "date", "choice", "parts", "box", "none", "unknown"] = "string"
     accepted: tuple[tuple[str, ...], ...] = ()
     canonical: str = ""
-    """The form shown to a judge and to readers; the first accepted form when left empty."""
+    """The form for judges and readers; "": the first accepted form."""
     number: tuple[float, float] | None = None
     """kind=number: the closed range of right values, in ``unit``."""
     unit: str = ""
     choices: tuple[tuple[str, str], ...] = ()
-    """kind=choice: (label, text) of every option shown."""
+    """kind=choice: (label, text) of every option."""
     box: tuple[float, float, float, float] | None = None
     """kind=box: (x1, y1, x2, y2); right when the intersection over union reaches ``tolerance``."""
     tolerance: float | None = None
-    """box: least IoU. number: relative tolerance when no range is given."""
+    """box: minimum IoU. number: relative tolerance if there is no range."""
     rule: str = "demur"
     """Name of the normalisation and scoring rule of the source (``infoseek``, ``evqa``, ...)."""
 
@@ -152,9 +152,9 @@ class AnswerSpec(Record):
         given = bool(self.accepted) or self.number is not None or self.box is not None
         if given == (self.kind in ("none", "unknown")):
             raise ValueError(
-                f"an answer is given, and its kind says {self.kind}"
+                f"it has an answer, but its kind is {self.kind}"
                 if given
-                else "no answer is given: accepted, number or box must hold one, or the kind say none or unknown"
+                else "no answer is given: set accepted, number or box, or the kind none or unknown"
             )
         if self.number is not None and self.number[0] > self.number[1]:
             raise ValueError(f"number range {self.number} runs backwards")
@@ -186,19 +186,19 @@ class Sample(Record):
     negatives: tuple[Evidence, ...] = ()
     split: str = ""
     topic: str = ""
-    """Category within the source (question kind, domain): breakdowns go by it."""
+    """Category within the source (question kind, domain), for breakdowns."""
     cluster: str = ""
-    """What samples share (entity, image): intervals are clustered by it."""
+    """What samples share (entity, image), for clustered intervals."""
     attributes: dict[str, str] = {}
     licence: str = ""
     native: dict[str, Any] = {}
-    """The untouched row of the source, or its ids where size or licence forbid."""
+    """The source's original row, or its ids if size or licence forbid more."""
     source_ref: str = ""
-    """File and line or row it came from."""
+    """Its file and line or row."""
 
     @property
     def turns(self) -> tuple[Turn, ...]:
-        """What was said before the question; see `demur.core.turns`."""
+        """Earlier turns of the conversation; see `demur.core.turns`."""
         return turns_of(self.attributes.get(ATTRIBUTE))
 
     @property
@@ -222,11 +222,11 @@ class Sample(Record):
         return self
 
 
-# --- what was found and why it was kept ----------------------------------------------------------
+# --- search, verdicts and decisions --------------------------------------------------------------
 
 
 class Hit(Record):
-    """One answer of an index to one query."""
+    """One result of an index for one query."""
 
     document: str
     score: float
@@ -236,7 +236,7 @@ class Hit(Record):
 
 
 class Outcome(StrEnum):
-    """What a graded answer was; SimpleQA's three labels, VLM-DeflectionBench's three measures."""
+    """Label of a graded answer: SimpleQA's three labels, VLM-DeflectionBench's three measures."""
 
     CORRECT = "correct"
     INCORRECT = "incorrect"
@@ -244,10 +244,10 @@ class Outcome(StrEnum):
 
 
 class Status(StrEnum):
-    """Whether a verdict exists. Three absences that are never mixed.
+    """Whether there is a grade. Three absences that are never mixed.
 
-    A system that *deflects* is GRADED with Outcome.DEFLECTED. UNGRADED: the judge could not say. FAILED: the
-    system gave no usable answer (an error, an empty or malformed reply); the judge was not asked.
+    A system that *deflects* is GRADED with Outcome.DEFLECTED. UNGRADED: the judge could not decide. FAILED: the system
+    gave no usable answer (an error, an empty or malformed reply); the judge did not see it.
     """
 
     GRADED = "graded"
@@ -256,20 +256,20 @@ class Status(StrEnum):
 
 
 class Verdict(Record):
-    """What a judge said of one response."""
+    """A judge's verdict on one response."""
 
     id: str
-    """The id of the ask it belongs to."""
+    """The id of its ask."""
     status: Status
     outcome: Outcome | None = None
     kind: str = ""
-    """Which of a judge's rules, or which sort: of deflections ``refusal`` (will not), ``lack`` (cannot tell), ``asks
-    back``, ``echo``; of what is ungraded ``near``, ``other``, ``contested``, ``language``, ``starved``,
-    ``unjudged`` (the judge failed, and may do better another time)."""
+    """The judge's rule, or a subtype: for deflections ``refusal`` (will not), ``lack`` (cannot tell), ``asks back``,
+    ``echo``; for ungraded answers ``near``, ``other``, ``contested``, ``language``, ``starved``, ``unjudged`` (the
+    judge failed, and may succeed next time)."""
     reason: str = ""
-    """Which rule fired, or what the judge wrote; why it is ungraded or failed."""
+    """The rule that fired, or the judge's text; why it is ungraded or failed."""
     credit: float | None = Field(default=None, ge=0, le=1)
-    """Partial credit, where the judge rates (`demur.judge.rating`); None where it only labels."""
+    """Partial credit, if the judge rates (`demur.judge.rating`); None if it only labels."""
     judge: str
     prompt_sha256: str = ""
     model: str = ""
@@ -288,7 +288,7 @@ class GateVerdict(Record):
     sample: str
     stage: Literal["parametric", "solvable", "distractor", "count"]
     evidence: str = ""
-    """stage=distractor: the distractor that was shown alone."""
+    """stage=distractor: the distractor that was the only evidence."""
     labels: dict[str, str]
     """gate name -> correct | incorrect | deflected | unproven | ungraded | failed | skipped:<why>"""
     answers: dict[str, str] = {}
@@ -306,14 +306,14 @@ class Drop(Record):
     detail: str = ""
 
 
-# --- what a system sees and says -----------------------------------------------------------------
+# --- asks and responses --------------------------------------------------------------------------
 
 
 class Scenario(StrEnum):
-    """What a system is given to answer from.
+    """The evidence that a system gets.
 
-    The first four are those of VLM-DeflectionBench (section 3.5): evidence is shown. In the others a whole RAG system
-    is asked, its own retriever included, over a corpus that holds the gold, lacks it, or is empty
+    The first four are those of VLM-DeflectionBench (section 3.5): demur shows the evidence. The others test a whole RAG
+    system with its own retriever, over a corpus that contains the gold, lacks it, or is empty
     (`demur.release.corpora`).
     """
 
@@ -327,17 +327,17 @@ class Scenario(StrEnum):
 
     @property
     def should(self) -> Literal["answer", "deflect"]:
-        """What is right in it, of a question that can be answered at all."""
+        """The right behaviour for an answerable question."""
         return "answer" if self in (Scenario.ORACLE, Scenario.REALISTIC, Scenario.FULL) else "deflect"
 
     @property
     def shows_evidence(self) -> bool:
-        """Whether it is one of the four in which evidence is shown, or withheld, by demur."""
+        """Whether it is one of the four in which demur shows, or withholds, evidence."""
         return self not in (Scenario.FULL, Scenario.GOLD_REMOVED, Scenario.EMPTY)
 
 
 class ContextSet(Record):
-    """The evidence one sample is asked with, in the order shown."""
+    """The evidence for one ask of a sample, in its order."""
 
     id: str
     """Content hash of everything below."""
@@ -346,7 +346,7 @@ class ContextSet(Record):
     evidence: tuple[str, ...]
     """Evidence ids in the order shown."""
     gold: tuple[str, ...] = ()
-    """Those of them that are gold."""
+    """The gold ids among them."""
     expected: Literal["answer", "deflect"]
     k_asked: int = Field(ge=0)
     k_used: int = Field(ge=0)
@@ -356,7 +356,7 @@ class ContextSet(Record):
 
 
 class Shown(Record):
-    """Evidence as a system may see it: no role, no origin, no score."""
+    """Evidence as a system sees it: without role, origin and score."""
 
     id: str
     modality: Modality
@@ -366,10 +366,10 @@ class Shown(Record):
 
 
 class Ask(Record):
-    """Everything a system under test is given for one answer."""
+    """Everything that a system under test gets for one answer."""
 
     id: str
-    """Content hash of context set, condition and prompts: the key under which its answer is kept."""
+    """Content hash of context set, condition and prompts: the key of its answer."""
     sample: str
     context: str
     scenario: Scenario
@@ -380,21 +380,21 @@ class Ask(Record):
     condition: str = "moderate"
     """Canonical text of the prompting condition (strictness and add-ons)."""
     repeat: int = 0
-    """Which of several independent answers to the same question this asks for."""
+    """Number of this answer, where several independent answers to the same question are wanted."""
     recipe: str = ""
-    """How the context set was composed, as text that parses back (``realistic(k=3)``)."""
+    """Canonical text of the recipe of the context set (``realistic(k=3)``); parses back."""
     k: int = 0
     """Distractors shown."""
     exclude: tuple[str, ...] = ()
-    """Scenario gold-removed: ids of the corpus that are not to be retrieved for it."""
+    """Scenario gold-removed: ids of the corpus that must not be retrieved."""
     fold: str = ""
-    """Scenario gold-removed over corpora in folds: the one without this question's gold (``gold-removed-2``)."""
+    """Scenario gold-removed over corpora in folds: the fold without this question's gold (``gold-removed-2``)."""
     turns: tuple[Turn, ...] = ()
-    """What was said before the question."""
+    """Earlier turns of the conversation."""
 
     @property
     def corpus(self) -> str:
-        """The corpus that a system with a retriever of its own is to search; "" where evidence is shown."""
+        """The corpus for a system with its own retriever; "" if demur shows the evidence."""
         return "" if self.scenario.shows_evidence else self.fold or self.scenario.value
 
     @property
@@ -404,14 +404,14 @@ class Ask(Record):
 
 
 class TextPart(Record):
-    """A run of text in a message."""
+    """Text in a message."""
 
     type: Literal["text"] = "text"
     text: str
 
 
 class ImagePart(Record):
-    """An image in a message, by reference; its bytes are read when the request is sent."""
+    """An image in a message; its bytes are read when the request is sent."""
 
     type: Literal["image"] = "image"
     image: ImageRef
@@ -425,10 +425,10 @@ class Message(Record):
 
 
 class Request(Record):
-    """One model call. Its identity is everything here but ``item`` and ``draw=0``; see `demur.models`."""
+    """One model call. All fields except ``item`` and ``draw=0`` are its identity; see `demur.models.identity`."""
 
     model: str
-    """Model string without its address: the same model behind another port is the same request."""
+    """Model string without its address: the same model at another port is the same request."""
     messages: tuple[Message, ...]
     temperature: float | None = None
     top_p: float | None = None
@@ -439,11 +439,11 @@ class Request(Record):
     top_logprobs: int | None = None
     json_schema: dict[str, Any] | None = None
     extra: dict[str, Any] = Field(default_factory=dict)
-    """Passed through in the body: top_k, repetition_penalty, chat_template_kwargs ..."""
+    """Further fields of the body: top_k, repetition_penalty, chat_template_kwargs ..."""
     draw: int = 0
-    """Which of several independent draws of the same request this is."""
+    """Number of this draw, where several independent draws of the same request are wanted."""
     item: str = ""
-    """What it is about, for errors and progress; not part of its identity."""
+    """Its item, for errors and progress; not part of its identity."""
 
 
 class Usage(Record):
@@ -456,7 +456,7 @@ class Usage(Record):
 
 
 class TokenLogprob(Record):
-    """One generated token with its log-probability (natural log) and its rivals."""
+    """One generated token with its log-probability (natural log), and the most likely tokens."""
 
     token: str
     logprob: float
@@ -464,54 +464,54 @@ class TokenLogprob(Record):
 
 
 class Retrieved(Record):
-    """One piece of what a system's own retriever found for a question."""
+    """One result of a system's own retriever for a question."""
 
     id: str = ""
-    """As the system calls it; "" where it does not say."""
+    """The system's id; "" if it gives none."""
     rank: int = Field(ge=1)
     score: float | None = None
     text: str = ""
 
 
 class Response(Record):
-    """What came back for one ask or request. ``error`` set means that no answer was had."""
+    """The response to one ask or request. If ``error`` is set, there is no answer."""
 
     text: str = ""
     reasoning: str = ""
     confidence: float | None = None
-    """The system's own confidence in [0, 1], where it states one."""
+    """The system's own confidence in [0, 1], if it states one."""
     logprobs: tuple[TokenLogprob, ...] = ()
     usage: Usage = Usage()
     finish_reason: str = ""
     served_by: str = ""
     latency_s: float = 0.0
     first_s: float = 0.0
-    """Seconds until its first byte, or its first event where it was streamed; 0 where that is not known."""
+    """Seconds until its first byte, or the first event of a stream; 0 if unknown."""
     retrieved: tuple[Retrieved, ...] = ()
-    """What the system itself retrieved, best first, where it says so."""
+    """Results of the system's own retriever, best first, if it reports them."""
     citations: tuple[str, ...] = ()
     """Ids that its answer cites."""
     abstained: bool | None = None
-    """The system's own word on whether it gave an answer; None where it says nothing of it."""
+    """Whether the system says that it abstained; None if it does not say."""
     cost: float | None = None
-    """US dollars, where the system says what it cost."""
+    """US dollars, if the system reports them."""
     cached: bool = False
     cuts: tuple[str, ...] = ()
-    """What the model could not be shown: one line per piece of evidence, beginning with its id."""
+    """Evidence that the model could not be shown: one line for each piece, beginning with its id."""
     error: str = ""
-    """One line, naming the cause; "" when the answer is there."""
+    """One line with the cause; "" if there is an answer."""
 
 
 class Measure(Record):
-    """A rate or mean with everything needed to doubt it."""
+    """A rate or mean with its denominators and interval."""
 
     name: str
     value: float | None
-    """None where the denominator is zero: undefined, never 0."""
+    """None if the denominator is zero: undefined, never 0."""
     n: int
     """Graded items in the denominator."""
     repeats: int = 0
-    """Graded answers behind them where items were asked several times; 0 where each was asked once."""
+    """Graded answers to these items, if each was asked several times; else 0."""
     ungraded: int = 0
     failed: int = 0
     low: float | None = None
@@ -521,9 +521,9 @@ class Measure(Record):
 
     @property
     def bounds(self) -> tuple[float, float] | None:
-        """What the value would be if none, and if all, of the ungraded answers were hits; None without any answer.
+        """The value if none, and if all, of the ungraded answers were hits; None without answers.
 
-        Items that were asked several times weigh here by their answers.
+        Items that were asked several times are weighted by their number of answers.
 
         >>> Measure(name="accuracy", value=0.5, n=60, ungraded=40).bounds
         (0.3, 0.7)
@@ -537,7 +537,7 @@ class Measure(Record):
 
 
 class Row(Record):
-    """One graded ask, flat: a run's ``rows.parquet`` has exactly these columns; measures and reports read it."""
+    """One graded ask as a flat row: a run's ``rows.parquet`` has exactly these columns, for measures and reports."""
 
     ask: str
     context: str
@@ -554,7 +554,7 @@ class Row(Record):
     condition: str
     recipe: str
     repeat: int = 0
-    """Which of several independent answers; repeats of one context and condition are one item, never several."""
+    """Number of this answer; all answers to one context and condition are one item."""
     k_used: int
     """Distractors shown."""
     expected: Literal["answer", "deflect"]
@@ -565,4 +565,4 @@ class Row(Record):
     confidence: float | None = None
     error: str = ""
     kind: str = ""
-    """Of the verdict (`Verdict.kind`): of deflections ``refusal``, ``lack``, ``asks back``, ``echo``."""
+    """`Verdict.kind`: for deflections ``refusal``, ``lack``, ``asks back``, ``echo``."""

@@ -1,4 +1,4 @@
-"""For authors of plug-ins: a fake endpoint that hurts, and one check for each kind of part (`demur.testing.contracts`).
+"""For authors of plug-ins: a fake endpoint with faults, and a check for each kind of part (`demur.testing.contracts`).
 
 from demur.testing import FakeEndpoint, check_source, check_suite
 """

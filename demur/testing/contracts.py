@@ -1,4 +1,4 @@
-"""Contracts: one check for each kind of part that can be plugged in; an author's tests call it with the part.
+"""Contracts: one check for each kind of plug-in; its author's tests call the check with the plug-in.
 
     check_source   a folder in its native format, as samples and documents
     check_corpus   a knowledge base in any format, as documents
@@ -6,11 +6,11 @@
     check_index    the nearest of what was indexed
     check_system   a system under test (awaited)
     check_judge    verdicts on replies (awaited)
-    check_model    one model behind demur's own door (awaited)
+    check_model    a model (awaited)
     check_suite    a benchmark that is not the four scenarios
 
-Each raises `AssertionError` that says what the contract is and what came instead. They look at the form of what a part
-gives, never at how good it is.
+Each check raises `AssertionError` with the contract and what came instead. The checks concern the form of the results,
+not their quality.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ HOSTILE = (
     "", " ", "{", "[" * 5000, '{"label": ' * 500, "null", "1e999", "NaN", "<script>alert(1)</script>",
     "=HYPERLINK(1)", "\\input{x}", "\x00\x1b[31m\u202e", "yes " * 20_000,
 )  # fmt: skip
-"""Replies that nobody may trip over."""
+"""Replies that must not cause an error."""
 
 
 def _whole(record: Record, where: str) -> None:
@@ -68,14 +68,14 @@ def _images(refs: Iterable[ImageRef], root: Path, where: str) -> None:
 
 
 def check_source(source: str, folder: Path | None = None, **options: str) -> None:
-    """Check that a source keeps its contract over a sound folder.
+    """Check a source with a valid folder.
 
-    Reading twice gives the same records; ids are unique; every sample says where it is from, and carries images, gold
-    and negatives that can be shown; no negative is gold too; gold is in the knowledge base, where there is one.
+    Reading twice gives the same records; ids are unique; every sample names its source and row, and its images, gold
+    and negatives can be read; no negative is also gold; gold is in the knowledge base, if there is one.
 
     Args:
         source: its name, or ``module:Class``.
-        folder: a small one in its native format, without faults.
+        folder: a small one in its native format, without errors.
         options: of the adapter, as text.
 
     Raises:
@@ -91,14 +91,14 @@ def check_source(source: str, folder: Path | None = None, **options: str) -> Non
     assert samples or documents, f"source {source}: it gives neither samples nor documents"
     assert samples == list(again.samples()), f"source {source}: reading twice gives other samples"
     assert documents == list(again.documents()), f"source {source}: reading twice gives other documents"
-    assert not problems.lines, f"source {source}: problems in a sound folder: {problems.lines[:3]}"
+    assert not problems.lines, f"source {source}: problems in a valid folder: {problems.lines[:3]}"
     for what, ids in (("samples", [s.id for s in samples]), ("documents", [d.id for d in documents])):
         assert len(set(ids)) == len(ids), f"source {source}: two {what} have one id"
     held = {name for d in documents for name in (d.id, d.page)}
     for sample in samples:
         where = f"source {source}, sample {sample.id}"
         assert sample.source == opened.name, f"{where}: its source is {sample.source!r}, not {opened.name!r}"
-        assert sample.source_ref, f"{where}: source_ref does not say which row it is of"
+        assert sample.source_ref, f"{where}: source_ref does not name its row"
         assert DEFECT not in sample.attributes, f"{where}: {sample.attributes[DEFECT]}"
         gold, negatives = ({e.id for e in part} for part in (sample.gold, sample.negatives))
         assert not gold & negatives, f"{where}: gold and negative at once: {gold & negatives}"
@@ -106,7 +106,7 @@ def check_source(source: str, folder: Path | None = None, **options: str) -> Non
             assert evidence.text or evidence.image, f"{where}: evidence {evidence.id} holds neither text nor image"
         for evidence in sample.gold if documents else ():
             places = {evidence.id, document_of(evidence), page_of(evidence)}
-            assert held & places, f"{where}: gold {evidence.id} is of no document"
+            assert held & places, f"{where}: gold {evidence.id} belongs to no document"
         _images([*sample.images, *(e.image for e in sample.gold if e.image)], opened.root, where)
         _whole(sample, where)
     for document in documents:
@@ -115,10 +115,10 @@ def check_source(source: str, folder: Path | None = None, **options: str) -> Non
 
 
 def check_corpus(text: str) -> None:
-    """Check that a corpus reads as it must: twice the same, unique ids, something in every document.
+    """Check a corpus: reading twice gives the same, ids are unique, every document holds something.
 
     Args:
-        text: ``READER:PATH?options``, as `demur.corpora.read_corpus` takes it; a sound one.
+        text: ``READER:PATH?options``, as for `demur.corpora.read_corpus`; a valid one.
 
     Raises:
         AssertionError: the contract is broken; says where.
@@ -129,7 +129,7 @@ def check_corpus(text: str) -> None:
     documents = list(read_corpus(text, problems))
     assert documents, f"corpus {text}: no documents"
     assert documents == list(read_corpus(text, Problems())), f"corpus {text}: reading twice gives other documents"
-    assert not problems.lines, f"corpus {text}: problems in a sound corpus: {problems.lines[:3]}"
+    assert not problems.lines, f"corpus {text}: problems in a valid corpus: {problems.lines[:3]}"
     assert len({d.id for d in documents}) == len(documents), f"corpus {text}: two documents have one id"
     for document in documents:
         where = f"corpus {text}, document {document.id}"
@@ -142,12 +142,12 @@ def check_corpus(text: str) -> None:
 
 
 def check_encoder(encoder: Encoder, texts: Sequence[str] = (), images: Sequence[Any] = ()) -> None:
-    """Check that an encoder gives rows of the form, length and order that its dimensions and its name promise.
+    """Check that an encoder's rows have the right shape, type, length and order.
 
     Args:
         encoder: under test.
-        texts: to encode; three short ones when empty. Pass none of a space that holds no texts.
-        images: RGB; three plain ones when empty.
+        texts: to encode; three short ones if empty.
+        images: RGB; three plain ones if empty.
 
     Raises:
         AssertionError: the contract is broken; says where.
@@ -160,12 +160,12 @@ def check_encoder(encoder: Encoder, texts: Sequence[str] = (), images: Sequence[
     assert encoder.note, f"{where}: its note does not say what it is"
     assert encoder.fingerprint() == encoder.fingerprint(), f"{where}: its fingerprint changes from call to call"
     int(encoder.fingerprint(), 16)
-    said = list(texts) or ["a red fox", "", "The Danube flows through Vienna. " * 40]
-    seen = list(images) or [
+    some_texts = list(texts) or ["a red fox", "", "The Danube flows through Vienna. " * 40]
+    some_images = list(images) or [
         Image.new("RGB", (40 + 9 * n, 30), colour) for n, colour in enumerate(("red", "blue", "#fff"))
     ]
     for space, dims in encoder.dims.items():
-        for kind, items in (("texts", said), ("images", seen)):
+        for kind, items in (("texts", some_texts), ("images", some_images)):
             if space == {"texts": "look", "images": "text"}[kind]:
                 continue
             ask: Any = getattr(encoder, kind)
@@ -182,10 +182,10 @@ def check_encoder(encoder: Encoder, texts: Sequence[str] = (), images: Sequence[
 
 
 def check_index(index: Any, queries: Any, k: int = 3) -> None:
-    """Check that an index answers in order, the same alone as among others, and pads what it does not have.
+    """Check an index: best first, a query's result does not depend on the others, missing neighbours are padding.
 
     Args:
-        index: opened; it has ``count``, ``search(queries, k)`` and ``search_subset(queries, candidates, k)``.
+        index: opened; with ``count``, ``search(queries, k)`` and ``search_subset(queries, candidates, k)``.
         queries: at least two: (Q, d) float32, or texts for a lexical index.
         k: neighbours.
 
@@ -203,17 +203,17 @@ def check_index(index: Any, queries: Any, k: int = 3) -> None:
         real = rows[rows >= 0]
         assert (np.diff(scores[: len(real)]) <= 0).all(), f"{where}, query {number}: best first"
         assert len(set(real.tolist())) == len(real), f"{where}, query {number}: a row twice"
-        assert (real < index.count).all(), f"{where}, query {number}: a row that is not there"
-        past = f"{where}, query {number}: past the end stand row -1 and score -inf"
+        assert (real < index.count).all(), f"{where}, query {number}: a row that does not exist"
+        past = f"{where}, query {number}: missing neighbours have row -1 and score -inf"
         assert (rows[len(real) :] == -1).all(), past
         assert np.isneginf(scores[len(real) :]).all(), past
         alone = index.search(queries[number : number + 1], k)
-        assert alone.rows[0].tolist() == rows.tolist(), f"{where}, query {number}: asked alone it finds other rows"
+        assert alone.rows[0].tolist() == rows.tolist(), f"{where}, query {number}: alone it finds other rows"
     most = index.search(queries, index.count + 2)
     assert (most.rows[:, -2:] == -1).all(), f"{where}: more neighbours than there are"
     candidates = [np.arange(0, index.count, 2, dtype=np.int64) for _ in range(len(queries))]
     within = index.search_subset(queries, candidates, k).rows
-    assert not (within % 2 == 1)[within >= 0].any(), f"{where}: among candidates it finds others"
+    assert not (within % 2 == 1)[within >= 0].any(), f"{where}: search_subset finds rows that are no candidates"
     try:
         index.search(queries, 0)
     except UsageError:
@@ -225,7 +225,7 @@ def check_index(index: Any, queries: Any, k: int = 3) -> None:
 
 
 def asks() -> list[Ask]:
-    """Four asks as a run makes them: without evidence, with some, with choices, and hostile."""
+    """Four asks like those of a run: without evidence, with evidence, with choices, and hostile."""
     river = Shown(id="d1", modality=Modality.TEXT, title="Danube", text="The Danube flows through Vienna.")
     return [
         Ask(id="a1", sample="s1", context="c1", scenario=Scenario.PARAMETRIC, question="Which river is it?"),
@@ -244,12 +244,12 @@ def asks() -> list[Ask]:
 async def check_system(system: SystemLike, context: SystemContext | None = None) -> None:
     """Check that a system answers as the runner expects.
 
-    It has an id and a note; says of any ask whether it can be asked; gives a `Response` for each, several at a time,
-    and an item's failure as ``Response(error=...)``; can be closed twice.
+    It has an id and a note; says for any ask whether it takes it; returns a `Response` for each, several at a time, and
+    ``Response(error=...)`` for a failed item; can be closed twice.
 
     Args:
         system: a name, a function, or an object that answers.
-        context: what it may need; nothing when left out.
+        context: for the system; an empty one by default.
 
     Raises:
         AssertionError: the contract is broken; says where.
@@ -259,8 +259,8 @@ async def check_system(system: SystemLike, context: SystemContext | None = None)
     opened = open_system(system, context or SystemContext(read_image=lambda ref: b""))
     where = f"system {opened.id!r}"
     assert opened.id, f"{where}: it has no id"
-    assert isinstance(opened.note, str), f"{where}: its note is no text (it may be empty)"
-    assert isinstance(opened.revision, str), f"{where}: its revision is text"
+    assert isinstance(opened.note, str), f"{where}: its note is not text (it may be empty)"
+    assert isinstance(opened.revision, str), f"{where}: its revision is not text"
     try:
         able = [ask for ask in asks() if not opened.skip_reason(ask)]
         replies = await asyncio.gather(*(opened.answer(ask) for ask in able))
@@ -275,10 +275,10 @@ async def check_system(system: SystemLike, context: SystemContext | None = None)
 
 
 async def check_judge(judge: Judge) -> None:
-    """Check that a judge gives a verdict on whatever a system says.
+    """Check that a judge gives a verdict on any response.
 
-    Every verdict carries the ask's id and the judge's; a response that failed is ``failed``, and an empty one is never
-    correct; what is word for word the answer is never incorrect, and the same reply gets the same verdict again.
+    Every verdict has the ask's id and the judge's; a failed response is ``failed``, and an empty one is never correct;
+    the answer itself is never incorrect, and the same reply gets the same verdict again.
 
     Args:
         judge: under test.
@@ -313,21 +313,21 @@ async def check_judge(judge: Judge) -> None:
 
 
 async def check_model(model: Model, requests: Sequence[Request] = ()) -> None:
-    """Check that a model answers as the one door promises.
+    """Check that a model keeps the contract of `demur.models.Model`.
 
-    It has an id without an address; each reply is a `Response` with text or reasoning and without ``error``; calls
-    may run at the same time and each gets its own reply; a failure is a `CallError`.
+    It has an id without an address; each reply is a `Response` with text or reasoning and without ``error``; concurrent
+    calls each get their own reply; a failure is a `CallError`.
 
     Args:
         model: under test.
-        requests: to ask; three short ones when empty.
+        requests: to ask; three short ones if empty.
 
     Raises:
         AssertionError: the contract is broken; says where.
     """
     assert isinstance(model.id, str), "the model has no id"
     assert model.id, "the model's id is empty"
-    assert "://" not in model.id, f"the model's id {model.id!r} holds an address: it would change the cache key"
+    assert "://" not in model.id, f"the model's id {model.id!r} contains an address, which would change the cache key"
     asked = list(requests) or [
         Request(
             model=model.id, messages=(Message(role="user", parts=(TextPart(text=text),)),), temperature=0.0,
@@ -345,46 +345,46 @@ async def check_model(model: Model, requests: Sequence[Request] = ()) -> None:
     replies = await asyncio.gather(*(one(r) for r in asked))
     for request, reply in zip(asked, replies, strict=True):
         if isinstance(reply, CallError):
-            assert str(reply), f"the failure of {request.item!r} says nothing"
+            assert str(reply), f"the error of {request.item!r} has no message"
             continue
         assert isinstance(reply, Response), f"{request.item!r}: expected a Response, got {type(reply).__name__}"
-        assert not reply.error, f"{request.item!r}: an error is raised, not returned: {reply.error}"
+        assert not reply.error, f"{request.item!r}: it must raise its error, not return it: {reply.error}"
         assert reply.text.strip() or reply.reasoning.strip(), f"{request.item!r}: the reply is empty"
         _whole(reply, repr(request.item))
     assert any(isinstance(r, Response) for r in replies), f"no request was answered: {replies[0]}"
 
 
 def check_suite(suite: Suite[Any, Any], items: Path, **options: Any) -> None:
-    """Check that a suite keeps its contract on a sound set of items.
+    """Check a suite with a valid set of items.
 
     Args:
         suite: opened.
-        items: a path that its `load` takes, without bad items.
+        items: a path for its `load`, without bad items.
         options: of the score; the others have their defaults.
 
     Raises:
         AssertionError: the contract is broken; says where.
     """
     where = f"suite {suite.name!r}"
-    assert all((suite.name, suite.title, suite.about)), f"{where}: name, title and about are said"
+    assert all((suite.name, suite.title, suite.about)), f"{where}: name, title and about must not be empty"
     loaded = suite.open(items)
     again = suite.open(items)
     questions = list(suite.questions(loaded.items))
     assert questions == list(suite.questions(again.items)), f"{where}: reading twice gives the same questions"
     ids = [q.id for q in questions]
-    assert len(set(ids)) == len(ids) > 0, f"{where}: every question has an id of its own"
-    assert "$question" in suite.prompts().texts["ask"], f"{where}: the prompt holds $question"
+    assert len(set(ids)) == len(ids) > 0, f"{where}: every question needs its own id"
+    assert "$question" in suite.prompts().texts["ask"], f"{where}: the prompt must contain $question"
     tasks = suite.tasks(loaded.items)
     assert [t.ask.id for t in tasks] == [t.ask.id for t in suite.tasks(again.items)], f"{where}: asks have stable ids"
     try:
         suite.open(items / "no such file or folder")
-        raise AssertionError(f"{where}: a path that is not there must be an error of demur's")
+        raise AssertionError(f"{where}: a missing path must raise a DemurError")
     except DemurError:
         pass
     for text in HOSTILE:
         for question in questions[:1]:
             status, outcome, _ = suite.verdict(Response(text=text), question.answers)
-            assert (outcome is None) == (status is not Status.GRADED), f"{where}: an outcome exactly when graded"
+            assert (outcome is None) == (status is not Status.GRADED), f"{where}: an outcome if and only if graded"
     several = {
         "nothing": {},
         "failed": {id: Response(error="the server was down") for id in ids},
@@ -392,9 +392,9 @@ def check_suite(suite: Suite[Any, Any], items: Path, **options: Any) -> None:
     }
     options = {**{o.name: o.default for o in suite.options}, **options}
     scores = suite.scores(loaded.items, several, **options)
-    assert len(scores) == len(several), f"{where}: one score a model, whatever it said"
+    assert len(scores) == len(several), f"{where}: one score per model, whatever its replies"
     tables = [*suite.tables(scores, loaded.items), *suite.statistics(loaded.items)]
-    assert len({t.name for t in tables}) == len(tables) > 0, f"{where}: tables with names of their own"
+    assert len({t.name for t in tables}) == len(tables) > 0, f"{where}: every table needs its own name"
     for table in tables:
         for form in ("terminal", "markdown", "latex", "csv"):
             assert table.render(form), f"{where}: table {table.name} as {form}"

@@ -14,7 +14,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Serve until interrupted; the first line on standard output is the base URL."""
     parser = argparse.ArgumentParser(
         prog="python -m demur.testing.endpoint",
-        description="A chat-completions server that fails on a script.",
+        description="A chat-completions server whose faults are scripted.",
         epilog=f"faults: {', '.join(FAULTS)}\nexample: python -m demur.testing.endpoint --faults '429=10%,reset=5%'",
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )

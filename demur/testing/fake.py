@@ -1,4 +1,4 @@
-"""A chat-completions server that hurts: the real HTTP faults of real endpoints, on a script.
+"""A chat-completions server with the real HTTP faults of real endpoints, on a script.
 
 In a test::
 
@@ -10,8 +10,8 @@ or as a process, for anything that speaks the wire format::
 
     python -m demur.testing.endpoint --port 8099 --faults "429=10%,reset=5%" --latency 0.05
 
-What it answers depends on the request alone, so a run through any number of faults, kills and resumes must end
-with the same replies as an undisturbed one.
+Its answers depend only on the requests, so a run with any number of faults, kills and resumes must end with the same
+replies as an undisturbed one.
 """
 
 from __future__ import annotations
@@ -48,11 +48,11 @@ RETRYABLE = (
     "stall",
 )
 """Faults after which the same request can succeed: rate limits with and without Retry-After, server errors,
-connections reset before and in the middle of a reply, cut and invalid JSON, no choices, an empty choice, a web page
-instead of JSON, a stall."""
+connections reset before and during a reply, truncated and invalid JSON, no choices, an empty choice, a web page instead
+of JSON, a stall."""
 HARMLESS = ("duplicate", "duplicate-late", "drip", "injection")
-"""Replies that a good client takes as they are: one sent twice on the wire, at once or a little later, one that
-drips in, one that tries to give orders to whoever reads it."""
+"""Replies that a good client accepts: one sent twice on the wire, at once or a little later, one that arrives in drips,
+one with a prompt injection."""
 PERMANENT = ("401", "404", "too-long", "413", "text-only", "filter", "quota")
 """Refusals after which the same request cannot succeed."""
 FAULTS = RETRYABLE + HARMLESS + PERMANENT
@@ -63,17 +63,17 @@ INJECTION = (
 )
 
 _LATE_S = 0.005
-"""Seconds after which ``duplicate-late`` sends its second copy: by then the next request is under way."""
+"""Seconds after which ``duplicate-late`` sends its second copy: by then the next request is in progress."""
 
 Reply = Callable[[dict[str, Any]], str]
 
 
 def parse_faults(text: str) -> tuple[list[str], dict[str, float]]:
-    """What is to go wrong, from its text.
+    """Parse a description of faults.
 
     Args:
         text: a script for the first requests (``429*2,ok,reset``), or probabilities (``429=10%,reset=5%``), or one
-            probability shared evenly by all faults that leave the answer as it is (``30%``); "" for none.
+            probability shared evenly by all faults that do not change the answer (``30%``); "" for none.
 
     Returns:
         (script, probability of each fault in [0, 1]).
@@ -84,7 +84,7 @@ def parse_faults(text: str) -> tuple[list[str], dict[str, float]]:
     ([], {'reset': 0.05})
 
     Raises:
-        UsageError: not a fault; names those that exist.
+        UsageError: not a fault; the message lists those that exist.
     """
     script: list[str] = []
     shares: dict[str, float] = {}
@@ -105,15 +105,15 @@ def parse_faults(text: str) -> tuple[list[str], dict[str, float]]:
         except ValueError as error:
             raise UsageError(f"{word!r} is not a fault", cure="write 429*2, reset=5% or 30%") from error
     if sum(shares.values()) > 1:
-        raise UsageError("the faults add up to more than 100 %", cure="lower them")
+        raise UsageError("the faults add up to more than 100 %", cure="reduce them")
     return script, shares
 
 
 class PrefixCache:
-    """What a server with automatic prefix caching would not have to compute again.
+    """Simulates a server's automatic prefix cache.
 
-    The prompt is cut into blocks of ``block`` tokens; a block is known by everything before it and itself, and the
-    least recently used go first when ``capacity`` blocks are held. Four characters count as one token, an image as
+    Prompts are split into blocks of ``block`` tokens; the key of a block is its text and all text before it. The cache
+    holds ``capacity`` blocks and drops the least recently used first. Four characters count as one token, an image as
     ``image_tokens``.
     """
 
@@ -124,7 +124,7 @@ class PrefixCache:
         self._blocks: OrderedDict[str, None] = OrderedDict()
 
     def ask(self, messages: Sequence[Mapping[str, Any]]) -> tuple[int, int]:
-        """(prompt tokens, of these cached) of a prompt; it is in the cache afterwards."""
+        """(prompt tokens, cached tokens among them) of a prompt; adds it to the cache."""
         text = ""
         for message in messages:
             text += f"<{message['role']}>"
@@ -168,7 +168,7 @@ def _is_object(text: str) -> bool:
 
 
 def _instance(schema: Mapping[str, Any]) -> Any:
-    """The simplest value that a JSON schema allows (objects, arrays, enums and plain types)."""
+    """A minimal value for a JSON schema (objects, arrays, enums and plain types)."""
     if "enum" in schema:
         return schema["enum"][0]
     kind = schema.get("type", "object")
@@ -178,7 +178,7 @@ def _instance(schema: Mapping[str, Any]) -> Any:
 
 
 def echo(body: dict[str, Any]) -> str:
-    """The default answer: depends on the messages and the seed alone."""
+    """The default answer: depends only on the messages and the seed."""
     return f"answer {digest([body['messages'], body.get('seed')], 12)}"
 
 
@@ -186,17 +186,18 @@ class FakeEndpoint:
     """An OpenAI-compatible server with faults, in this process.
 
     Args:
-        faults: what goes wrong; see `parse_faults`.
+        faults: see `parse_faults`.
         reply: body of a request -> text of the answer.
         latency_s: seconds before it answers.
         stall_s: seconds that a stall lasts.
-        retry_after_s: what ``429-after`` asks for.
-        most_faults: faults at most for one request; after that it is answered.
-        most_in_flight: requests at once beyond which it answers 429; None for no limit.
-        key: required as bearer token; a wrong one is echoed in the refusal, as careless servers do.
-        seed: of the faults; which request meets which fault depends on it and on the request alone.
+        retry_after_s: the ``Retry-After`` of ``429-after``.
+        most_faults: maximum faults for one request; after that it is answered.
+        most_in_flight: concurrent requests beyond which it answers 429; None for no limit.
+        key: required bearer token; a refusal echoes a wrong one, as careless servers do.
+        seed: of the faults; the fault of a request depends only on the seed and the request.
         port: 0 picks a free one.
         models: names that it serves; () serves all.
+        prefix_blocks: size of its `PrefixCache`.
     """
 
     def __init__(
@@ -223,9 +224,9 @@ class FakeEndpoint:
         self.requests = 0
         """Requests that arrived."""
         self.paid: Counter[str] = Counter()
-        """Digest of a request body -> how often a whole, good reply was sent for it."""
+        """Digest of a request body -> number of complete, good replies sent for it."""
         self.hurt: Counter[str] = Counter()
-        """Fault -> how often."""
+        """Fault -> number of times."""
         self.in_flight = 0
         self.in_flight_most = 0
         self.bodies: deque[dict[str, Any]] = deque(maxlen=100)
@@ -279,7 +280,7 @@ class FakeEndpoint:
         return web.json_response(self.stats())
 
     def stats(self) -> dict[str, Any]:
-        """What happened so far, JSON-safe."""
+        """Counts so far, JSON-safe."""
         return {
             "requests": self.requests,
             "paid": self.paid.total(),
@@ -386,7 +387,7 @@ class FakeEndpoint:
 
     def _completion(self, body: dict[str, Any], text: str) -> dict[str, Any]:
         schema = (body.get("response_format") or {}).get("json_schema")
-        if schema is not None and not _is_object(text):  # a reply that is an object already is taken as it is
+        if schema is not None and not _is_object(text):  # a reply that is an object already stays
             text = canonical(_instance(schema["schema"]))
         prompt, cached = self.prefix.ask(body["messages"])
         words = text.split(" ")
@@ -412,7 +413,7 @@ class FakeEndpoint:
         return {
             "id": f"chatcmpl-{digest(body, 12)}",
             "object": "chat.completion",
-            "created": 1_700_000_000,  # always the same: what it answers depends on the request alone
+            "created": 1_700_000_000,  # constant: answers depend only on the request
             "model": body["model"],
             "choices": [choice],
             "usage": {
@@ -462,7 +463,7 @@ def _abort(request: web.Request) -> None:
 
 @contextmanager
 def running(faults: str = "", **options: Any) -> Iterator[FakeEndpoint]:
-    """A `FakeEndpoint` in a thread of its own, for code without an event loop; options as for the class."""
+    """A `FakeEndpoint` in its own thread, for code without an event loop; options as for the class."""
     server = FakeEndpoint(faults, **options)
     loop = asyncio.new_event_loop()
     started = threading.Event()

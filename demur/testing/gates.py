@@ -5,9 +5,9 @@
         name: strong
         options: {strength: 0.6, reading: 0.95, leak: 0.1}
 
-It answers from the samples' own answers: right without evidence on the easiest ``strength`` of all questions, right
-with the gold evidence on ``reading`` of them, and right with a distractor alone on ``leak`` of the distractors. Which
-ones is decided by hashing, so the same gate says the same in every build; it stands for nothing but a table of labels.
+It uses the samples' own answers. It is right without evidence on the easiest ``strength`` of all questions, with the
+gold evidence on ``reading`` of them, and with a distractor alone on ``leak`` of the distractors. Hashing decides which,
+so the same gate gives the same answers in every build; it is a table of labels, not a model.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ if TYPE_CHECKING:
     from demur.scenarios.systems import SystemContext
 
 WRONG = "It is called Qwxyz."
-"""Holds no number, date or name of any question set."""
+"""Contains no number, date or name of any question set."""
 DECLINES = "I do not know."
 
 
 def _chance(*parts: object) -> float:
-    """A number in [0, 1) that depends on the parts alone."""
+    """A number in [0, 1) that depends only on the parts."""
     return seed_of(*parts) / 2**63
 
 
@@ -37,12 +37,12 @@ class SimulatedGate:
     """A gate whose knowledge is known.
 
     Args:
-        argument: not used; it is set by options.
-        context: ``pool`` gives the questions with their answers. ``options``: ``name``; ``strength``, ``reading``,
-            ``leak`` in [0, 1]; ``own`` in [0, 1], how much of its knowledge other gates do not share (0: a stronger
-            gate knows all that a weaker one knows); ``declines``, the share of its failures that are deflections;
-            ``noise``, the chance that an answer without evidence turns out right or wrong by luck, drawn anew with
-            ``draw``; ``garbage``, the share of answers that no judge can grade; ``fails``, the share that are errors;
+        argument: unused; options configure it.
+        context: ``pool`` has the questions with their answers. ``options``: ``name``; ``strength``, ``reading``,
+            ``leak`` in [0, 1]; ``own`` in [0, 1], the part of its knowledge that other gates do not share (0: a
+            stronger gate knows everything that a weaker one knows); ``declines``, the share of its failures that are
+            deflections; ``noise``, the chance that an answer without evidence is right or wrong by luck, which depends
+            on ``draw``; ``garbage``, the share of answers that no judge can grade; ``fails``, the share of errors;
             ``latency``, seconds per answer; ``seed``.
     """
 
@@ -65,11 +65,11 @@ class SimulatedGate:
         self._pool = {s.id: s for s in context.pool}
 
     def skip_reason(self, ask: Ask) -> str:
-        """Any question of the pool."""
+        """It takes any question of the pool."""
         return "" if ask.sample in self._pool else "the question is not in the pool"
 
     def knows(self, sample: str) -> bool:
-        """Whether it answers a question without evidence, luck aside."""
+        """Whether it is right about a question without evidence, apart from luck."""
         seed, own = self._set["seed"], self._set["own"]
         who = self.id.partition(",")[0]
         alone = _chance(seed, "alone", who, sample) < own
@@ -77,7 +77,7 @@ class SimulatedGate:
         return hardness < self._set["strength"]
 
     async def answer(self, ask: Ask) -> Response:
-        """Right, wrong or declining, as its options say."""
+        """A right, wrong or declining answer, as its options say."""
         if self._set["latency"]:
             await asyncio.sleep(self._set["latency"])
         sample = self._pool[ask.sample]
@@ -103,4 +103,4 @@ class SimulatedGate:
         return Response(text=text, served_by=self.id)
 
     async def close(self) -> None:
-        """Nothing to let go of."""
+        """It holds no resources."""
