@@ -71,7 +71,6 @@ def curate(
     out: Path,
     *,
     exhaustive: bool = False,
-    learn: bool = True,
     hurry: bool = False,
     fresh: bool = False,
     **work: Unpack[Work],
@@ -81,7 +80,6 @@ def curate(
     Args:
         out: folder; a build that was stopped there continues.
         exhaustive: ask every gate everything; the release is the same.
-        learn: let answers decide which gate is asked first; False always asks the cheapest.
         hurry: keep every endpoint busy, for a few more calls (`demur.curation.gates.scheduler.ask_states`).
         fresh: ask and pay for everything again: verdicts and replies move to ``build/.earlier``. Pool and index stay.
         work: see `Work`.
@@ -96,7 +94,7 @@ def curate(
 
     async def build() -> Built:
         async with open_context(recipe, out, **work) as ctx:
-            return await _build(ctx, exhaustive=exhaustive, learn=learn, hurry=hurry)
+            return await _build(ctx, exhaustive=exhaustive, hurry=hurry)
 
     with locked(out / "build" / "lock", "building there"):
         if fresh:
@@ -104,10 +102,10 @@ def curate(
         return run_sync(build())
 
 
-async def _build(ctx: BuildContext, *, exhaustive: bool, learn: bool, hurry: bool) -> Built:
+async def _build(ctx: BuildContext, *, exhaustive: bool, hurry: bool) -> Built:
     """Stages I, II and III, then the release."""
     recipe, pool, steps = ctx.recipe, ctx.pool, ctx.steps
-    gates, order = gates_of(recipe.specs()), SuccessCounter(learn=learn)
+    gates, order = gates_of(recipe.specs()), SuccessCounter()
     states = {
         s.id: SampleState(gates, (), recipe.rules.rules(), exhaustive=exhaustive, order=order, group=s.source)
         for s in pool.samples

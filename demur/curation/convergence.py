@@ -46,41 +46,41 @@ Table = Mapping[str, Mapping[str, Label]]
 
 
 class Rates(Record):
-    """A system's behaviour on the samples left; None where it gave no graded answer to any of them."""
+    """A system's rates on the samples left; None if none of its answers was graded."""
 
     accuracy: float | None
     deflection: float | None
     hallucination: float | None
     n: int
-    """Graded answers, which the rates are of."""
+    """Graded answers: the denominator of the rates."""
     ungraded: int = 0
-    """Asked, but no verdict could be had."""
+    """Answers without a verdict."""
     skipped: int = 0
-    """It cannot be asked these."""
+    """Samples that it cannot be asked about."""
 
 
 class Round(Record):
-    """The pool after some gates."""
+    """The pool after the first gates."""
 
     gates: tuple[str, ...]
     size: int
-    """Samples left: all that no gate so far is known to take."""
+    """Samples left: those that no gate so far is known to take."""
     undecided: int = 0
-    """Of these, the ones of which nobody knows: no verdict could be had, or no gate so far can be asked about them."""
+    """Of these, samples without a verdict, or that no gate so far can be asked about."""
     changed: float | None
     """Share of the samples left before that the last gate took, in [0, 1]; None before the first."""
     monitors: dict[str, Rates]
     kept: int | None = None
-    """Samples that the whole funnel keeps with these gates; None before the first, or where a label is missing (an
-    exhaustive build has them all)."""
+    """Samples that the whole funnel keeps with these gates; None before the first gate, or if a label is missing (an
+    exhaustive build has all)."""
     kept_changed: float | None = None
-    """Difference to the round before, as a share of that; a gate also brings samples, which it alone can solve."""
+    """Relative change from the round before; a gate can also add samples, which it alone can solve."""
     kept_monitors: dict[str, Rates] = Field(default_factory=dict)
-    """Behaviour of the monitors on those kept."""
+    """Rates of the monitors on the samples kept."""
 
 
 class Survival(Record):
-    """What is left of the pool up to a strength."""
+    """The share of the pool left by all gates up to a strength."""
 
     gate: str
     strength: float
@@ -93,39 +93,39 @@ class Survival(Record):
 
 
 class Forecast(Record):
-    """Samples that one more gate would take of those left."""
+    """Number of the samples left that one more gate would take."""
 
     kind: str
     """``like these`` or ``stronger``."""
     strength: float | None
-    """That the next gate has at least, where the forecast assumes one."""
+    """Least strength of the next gate, if the forecast assumes one."""
     taken: float
     share: float
-    """Of the samples left."""
+    """``taken`` as a share of the samples left."""
     low: float
     high: float
     """95 % interval of ``taken``."""
 
 
 class Convergence(Record):
-    """Everything about how the filter converges."""
+    """How the filter converges."""
 
     gates: tuple[str, ...]
     """In the order in which they were added."""
     silent: tuple[str, ...] = ()
-    """Of these, the ones that answered nothing (no answers, no verdicts, cannot be asked, or declined everything): they
-    show neither that the filter has converged nor what a further gate would take."""
+    """Gates that answered nothing (no verdicts, cannot be asked, or only deflections). They show neither convergence
+    nor what a further gate would take."""
     pool: int
     rounds: tuple[Round, ...]
     threshold: float
     converged_after: int | None
     """Fewest gates after which each further one takes less than ``threshold`` of what is left; None: not yet."""
     kept_converged_after: int | None = None
-    """The same of the samples that the whole funnel keeps."""
+    """The same for the samples that the whole funnel keeps."""
     survival: tuple[Survival, ...]
     forecasts: tuple[Forecast, ...]
     first_knew: dict[str, int]
-    """Gate -> samples that it was the first to know; "" -> those that none knows."""
+    """Gate -> number of samples that it was the first to know; "" -> those that no gate knows."""
 
 
 def strength(table: Table, gate: str) -> float:
@@ -139,13 +139,13 @@ def weakest_first(table: Table, gates: Sequence[str]) -> tuple[str, ...]:
 
 
 def answering(table: Table, gates: Sequence[str], rule: Parametric = "not_correct") -> tuple[str, ...]:
-    """The gates that have answered something, right or wrong; by the literal rule declining decides, too."""
+    """The gates that answered something, right or wrong; with the literal rule a deflection counts too."""
     answers = {Label.CORRECT, Label.INCORRECT, Label.UNPROVEN} | ({Label.DEFLECTED} if rule == "literal" else set())
     return tuple(g for g in gates if any(row[g] in answers for row in table.values()))
 
 
 def first_to_know(table: Table, order: Sequence[str]) -> dict[str, str]:
-    """Sample -> the first gate that answers it without evidence; "" where none does."""
+    """Sample -> the first gate that answers it without evidence; "" if none does."""
     return {s: next((g for g in order if row[g] is Label.CORRECT), "") for s, row in table.items()}
 
 
@@ -159,23 +159,22 @@ def converge(
     rule: Parametric = "not_correct",
     threshold: float = 0.02,
 ) -> Convergence:
-    """Add gates one by one and see what is left.
+    """Add gates one by one and measure what is left.
 
     Args:
-        table: every label; a sample that lacks one is an error.
-        whole: some of the gates, in the order added -> the samples that the whole funnel keeps with them; None where
-            labels are missing for that.
-        order: in which gates are added; weakest first when None.
-        threshold: share of what is left, in [0, 1], below which a further gate changes nothing that matters.
+        table: every label.
+        whole: gates, as added -> the samples that the whole funnel keeps with them; None if labels are missing.
+        order: of adding gates; None: weakest first.
+        threshold: share of the samples left, in [0, 1], below which a further gate makes no difference.
 
     Raises:
-        UsageError: no samples or gates, ``order`` is not one of the gates, or a label is missing.
+        UsageError: no samples or no gates, ``order`` is not an order of the gates, or a label is missing.
     """
     if not table or not gates:
-        raise UsageError("nothing to add: no samples or no gates", cure="give a pool and gates")
+        raise UsageError("there are no samples or no gates", cure="give a pool and gates")
     if order is not None and sorted(order) != sorted(gates):
         raise UsageError(
-            f"the order {', '.join(order)} is not one of the gates", cure=f"name {', '.join(gates)}, each once"
+            f"{', '.join(order)} is not an order of the gates", cure=f"name each of {', '.join(gates)} once"
         )
     if missing := next((s for s, row in table.items() if any(g not in row for g in (*gates, *monitors))), None):
         raise UsageError("a label without evidence is missing", item=missing, cure="ask every gate everything")
@@ -184,8 +183,8 @@ def converge(
     before: int | None = None
     for i in range(len(added) + 1):
         stays = {s: unknown_without_evidence({g: row[g] for g in added[:i]}, rule) for s, row in table.items()}
-        left = [s for s in table if stays[s] is not False]  # what could not be graded is not taken
-        changed = (before - len(left)) / before if before else None  # of nothing no share is taken
+        left = [s for s in table if stays[s] is not False]  # a sample without a verdict is not taken
+        changed = (before - len(left)) / before if before else None  # no share of nothing
         kept = whole(added[:i]) if whole is not None and i else None
         last = rounds[-1].kept if rounds else None
         rounds.append(Round(
@@ -224,12 +223,12 @@ def _rates(labels: Sequence[Label]) -> Rates:
 
 
 def _converged(changes: Sequence[float | None], threshold: float, silent: Sequence[int] = ()) -> int | None:
-    """A last gate that still took much shows that it has not converged: nothing after it was tried.
+    """The first round after which all changes are small; None if there is none, or no later round.
 
     Args:
-        changes: of each round, the one before the first gate among them.
+        changes: of each round, including the one before the first gate.
         threshold: below which a change is small.
-        silent: rounds that show nothing, because their gate answered nothing.
+        silent: rounds whose gate answered nothing, which show nothing.
     """
     small = [change is not None and abs(change) < threshold for change in changes]
     for i in range(1, len(changes) - 1):
@@ -251,7 +250,7 @@ def _survival(table: Table, order: Sequence[str]) -> tuple[Survival, ...]:
     return tuple(out)
 
 
-# --- what the next gate would take ---------------------------------------------------------------
+# --- what the next gate would take
 
 
 def forecast(table: Table, gates: Sequence[str]) -> tuple[Forecast, ...]:
@@ -284,10 +283,10 @@ def forecast(table: Table, gates: Sequence[str]) -> tuple[Forecast, ...]:
     return of("like these", float(odds.mean()), None), of("stronger", float(odds[-1]), strongest)
 
 
-# --- of a build -----------------------------------------------------------------------------------
+# --- of a build
 
 FILE = "convergence.json"
-"""Beside ``release``: `demur report` draws Fig. 5 from it."""
+"""Beside ``release``; `demur report` draws Fig. 5 from it."""
 
 
 class FirstKnew(Record):
@@ -295,7 +294,7 @@ class FirstKnew(Record):
 
     sample: str
     gate: str
-    """The first to answer it without evidence, in the order of the rounds; "" where none does."""
+    """The first to answer it without evidence, in the order of the rounds; "" if none does."""
 
 
 def measure_convergence(
@@ -310,22 +309,21 @@ def measure_convergence(
     """Write ``out/convergence.json`` and ``out/first_knew.jsonl``; verdicts of a build in ``out`` are used again.
 
     Args:
-        recipe: the recipe; without ``monitors`` the gates are watched themselves.
-        order: in which gates are added; weakest first when None.
+        recipe: without ``monitors`` its gates are the monitors.
+        order: of adding gates; None: weakest first.
         threshold: see `converge`.
-        fresh: ask everything again, and pay for it again, as `demur.curation.build.curate` does.
+        fresh: ask and pay for everything again, as `demur.curation.build.curate` does.
         work: see `demur.curation.context.Work`.
 
     Raises:
         BudgetReached: the budget leaves no room for another call.
-        UsageError: ``order`` is not one of the gates, ``out`` was built by another recipe, or another build is at work
-            there.
+        UsageError: ``order`` is not an order of the gates, another recipe built ``out``, or another build is using it.
     """
     same_recipe(recipe, out, base=work.get("base", Path()))
 
     async def measure() -> Convergence:
         async with open_context(recipe, out, **work) as ctx:
-            ctx.steps.stage("ask everybody everything without evidence")
+            ctx.steps.stage("ask all gates and monitors without evidence")
             gates = [n for n, spec in recipe.specs().items() if Stage.PARAMETRIC in spec.stages]
             watched = [m.name or m.system for m in recipe.monitors]
             asked = [Gate(n, frozenset({Stage.PARAMETRIC})) for n in (*gates, *watched)]
@@ -359,10 +357,10 @@ def measure_convergence(
 def _whole(
     recipe: BuildRecipe, build: Path, table: Mapping[str, Mapping[str, Label]]
 ) -> Callable[[Sequence[str]], list[str] | None]:
-    """Gates -> samples that a build with these alone (and those that are asked with evidence only) would keep.
+    """A function: gates -> samples that a build with these, and gates that see evidence only, would keep.
 
     Args:
-        build: its build folder; where what it decided is missing, or not all was asked, the answer is None.
+        build: the build folder; the function returns None if its decisions or some labels are missing.
     """
     labels: dict[str, dict[GateQuery, Label]] = {}
     candidates: dict[str, list[str]] = {}

@@ -1,10 +1,10 @@
-"""What a build will ask and cost, before anybody is asked: calls, tokens and money per stage and gate.
+"""Estimates what a build will ask and cost before any call: calls, tokens and money per stage and gate.
 
-Samples of the pool are replayed through the funnel with the verdicts that there are: their own, or those of another
-sample that was asked already (in this folder, a pilot, an earlier release). A label that nobody knows is drawn by the
-gate's rate, measured where it was asked often enough and assumed otherwise. How much gates know in common is then open,
-so it is drawn in both extremes: gates that know things independently of each other, and gates of which each knows all
-that a weaker one knows. The interval covers both, and the chance of the draw.
+Samples of the pool are replayed through the funnel with known verdicts: their own, or those of another sample (of this
+folder, a pilot, an earlier release). Other labels are drawn by the gate's rate, which is measured if the gate was asked
+often enough, else assumed. How much gates know in common is then unknown, so labels are drawn for both extremes:
+independent gates, and nested ones, where each gate knows all that a weaker one knows. The interval covers both
+extremes, and chance.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from demur.core.stats import z_of
 from demur.core.store import seed_of
 from demur.core.uris import read_image
 from demur.curation.context import enough_candidates, gate_opener, gates_of
-from demur.curation.gates.askable import Askable, Skips, all_can_be_asked, askable
+from demur.curation.gates.askable import Skips, all_can_be_asked, gates_for
 from demur.curation.gates.costs import algorithm1_calls, replay
 from demur.curation.gates.funnel import Gate, GateQuery, Rules, SampleState, Stage, settling
 from demur.curation.gates.order import SuccessCounter
@@ -48,19 +48,23 @@ if TYPE_CHECKING:
     from demur.models import Estimate
 
 ASSUMED = {Stage.PARAMETRIC: 0.3, Stage.SOLVABLE: 0.6, Stage.DISTRACTOR: 0.1}
-"""Probability of CORRECT where nothing was measured; the estimate says that it is assumed."""
+"""Probability of CORRECT where none was measured; the estimate marks it as assumed."""
 MEASURED_FROM = 15
-"""Questions of a gate in a stage from which its rate counts as measured; samples from which others are like them."""
+"""Answers of a gate in a stage from which its rate counts as measured; known samples from which others are replayed
+by them."""
 LEARNT_UP_TO = 0.05
-"""Share of calls, at most, whose answers are drawn by rates that nobody measured, of an estimate that is learnt."""
+"""Largest share of calls with answers drawn by unmeasured rates, of an estimate that counts as learnt."""
 STAND_INS = 200
-"""Questions that the size of distractor questions is estimated from."""
+"""Questions that the mean size of distractor questions is estimated from."""
 REPLAYS = 1000
-"""Samples that are replayed, about."""
+"""Number of replayed samples, roughly."""
 BUILT_IN = frozenset({"prior", "reader", "answers"})
 
+QUESTIONS = ((Stage.PARAMETRIC, None), (Stage.SOLVABLE, None), *((Stage.DISTRACTOR, kind) for kind in Modality))
+"""Stages, each with the modality of the distractor or None."""
+
 Labels = dict[GateQuery, Label]
-"""What gates said about one sample."""
+"""Known labels of one sample."""
 Place = tuple[str, Stage]
 """A gate in a stage."""
 
@@ -71,22 +75,22 @@ class StageEstimate(Record):
     stage: Stage
     gate: str
     naive: int
-    """Questions that Algorithm 1 would put to it, stage after stage."""
+    """Questions that Algorithm 1 asks it."""
     at_most: int
-    """Questions if every sample reached the stage and every answer were needed."""
+    """Questions if every sample reaches the stage and every answer is needed."""
     expected: int
-    """Questions when only what can matter is asked."""
+    """Questions that the funnel asks it."""
     had: int
-    """Verdicts that the journal of the build folder has, for this gate and stage."""
+    """Verdicts in the journal of the build folder."""
     rate: float
-    """Probability of CORRECT, of the questions that the funnel puts to it."""
+    """Probability of CORRECT, of the questions that the funnel asks it."""
     rate_from: Literal["given", "measured", "assumed"]
     tokens: int
-    """Prompt tokens expected, estimated; 0 for a gate that calls no model."""
+    """Expected prompt tokens; 0 for a gate that calls no model."""
     waits: bool
-    """Whether its answers come from elsewhere, a model or the user's own code; the built-in systems compute them."""
+    """Whether its answers come from a model or the user's code, not from a built-in system."""
     money_expected: float | None
-    """US dollars; None when no price is known."""
+    """US dollars; None if no price is known."""
     money_at_most: float | None
 
 
@@ -95,23 +99,23 @@ class BuildEstimate(Record):
 
     samples: int
     candidates: int
-    """Distractors per sample, at most."""
+    """Most distractors per sample."""
     lines: tuple[StageEstimate, ...]
     calls: tuple[int, int]
-    """Questions in all, from and to: 95 %, from independent gates to gates that know the same."""
+    """Total questions: 95 % interval, from independent to nested gates."""
     money: tuple[float, float] | None
-    """The same of the US dollars still to pay; None when a price is not known."""
+    """The same for US dollars to pay; None if a price is not known."""
     kept: float
-    """Share of the pool expected to stay."""
+    """Share of the pool that is expected to be kept."""
     kept_range: tuple[float, float]
     verdicts: int
-    """That the estimate learnt from."""
+    """Verdicts that the estimate uses."""
     basis: Literal["learnt", "assumed"]
-    """``learnt``: by verdicts. ``assumed``: more than a few answers are drawn by assumed or given rates."""
+    """``assumed`` if more than `LEARNT_UP_TO` of the answers are drawn by assumed or given rates."""
     notes: tuple[str, ...]
 
     def seconds(self, per_second: float) -> float:
-        """Time for what models and the user's own code are expected to be asked, at that many answers a second."""
+        """Time for the expected questions to models and the user's code, at that many answers per second."""
         return sum(max(0, line.expected - line.had) for line in self.lines if line.waits) / per_second
 
     def total(self, column: Literal["naive", "at_most", "expected", "had", "tokens"]) -> int:
@@ -119,7 +123,7 @@ class BuildEstimate(Record):
         return sum(getattr(line, column) for line in self.lines)
 
     def dollars(self, column: Literal["money_expected", "money_at_most"]) -> float | None:
-        """Sum of a column of money; None when a part of it is unknown."""
+        """Sum of a column of money; None if a value is unknown."""
         values = [getattr(line, column) for line in self.lines]
         return None if None in values else sum(values)
 
@@ -134,16 +138,16 @@ def estimate_build(
     prices: Path | None = None,
     learn_from: Path | None = None,
 ) -> BuildEstimate:
-    """Estimate a build; the sources are read, nothing is embedded and nobody is asked.
+    """Estimate a build. This reads the sources, embeds nothing and makes no call.
 
     Args:
-        out: its build folder; verdicts and replies that it has are not paid again.
-        rates: ``stage`` or ``gate/stage`` -> probability of CORRECT, in [0, 1], before what was measured.
+        out: its build folder; its verdicts and replies cost nothing.
+        rates: ``stage`` or ``gate/stage`` -> probability of CORRECT, in [0, 1]; overrides measured rates.
         learn_from: another build, or its release, whose verdicts count as well: a pilot on part of the pool, an
             earlier version. Gates are the same when they have the same name.
 
     Raises:
-        UsageError: a rate names no gate or stage, or lies outside [0, 1]; ``learn_from`` has no verdicts.
+        UsageError: a rate names no gate or stage, or is outside [0, 1]; ``learn_from`` has no verdicts.
         BadInput: problems of the sources.
     """
     specs = recipe.specs()
@@ -156,11 +160,11 @@ def estimate_build(
         all_can_be_asked(recipe, pool, gates, skips)
     samples, n = pool.samples, len(pool.samples)
     kinds = {source: _candidates(recipe, pool, source) for source in {s.source for s in samples}}
-    able = {s.id: askable(s, gates, skips) for s in samples}
-    own = _labels_in(out / "build" / "journal.jsonl")
-    known = own if learn_from is None else {**_labels_in(_journal_of(learn_from)), **own}
-    had = Counter((query.gate, query.stage) for labels in own.values() for query in labels)
+    able = {s.id: {kind: gates_for(s, *kind, gates, skips) for kind in QUESTIONS} for s in samples}
     places = [(name, stage) for stage in Stage for name, spec in specs.items() if stage in spec.stages]
+    own = _labels_in(out / "build" / "journal.jsonl", places)
+    known = own if learn_from is None else {**_labels_in(_journal_of(learn_from), places), **own}
+    had = Counter((query.gate, query.stage) for labels in own.values() for query in labels)
     rate, rate_from = _rates_of(places, known, given, recipe.rules.rules())
     per_call = {place: _per_call(recipe, specs[place[0]], *place, pool, out, prices) for place in places}
 
@@ -172,9 +176,9 @@ def estimate_build(
     new = sum(s.id not in known for s in samples)
 
     def interval(rows: Sequence[npt.NDArray[np.float64]]) -> tuple[float, float]:
-        """Interval of a sum over the pool, from both extremes.
+        """Interval of a sum over the pool that covers both extremes.
 
-        Each has the chance of the pool's samples, of those that they are replayed by, and of the number of replays.
+        The variance is that of the new samples, of the known ones that they are replayed by, and of the replays.
         """
         spread = max(row.std() for row in rows) * math.sqrt(new * (1 + new / (len(known) or n) + n / len(replayed)))
         sums = [n * float(row.mean()) for row in rows]
@@ -182,7 +186,8 @@ def estimate_build(
 
     lines = []
     for i, (name, stage) in enumerate(places):
-        most = sum(_questions(name, stage, able[s.id], kinds[s.source]) for s in samples)
+        shown = {source: some if stage is Stage.DISTRACTOR else [None] for source, some in kinds.items()}
+        most = sum(name in able[s.id][stage, kind] for s in samples for kind in shown[s.source])
         tokens, money = per_call[name, stage]
         lines.append(StageEstimate(
             stage=stage, gate=name, naive=round(algorithm1[i]), at_most=most, expected=min(most, round(calls[i])),
@@ -200,18 +205,18 @@ def estimate_build(
     notes = []
     if basis == "assumed":
         notes.append(
-            "rates are assumed where it says so; the interval is from independent gates to gates of which each knows "
-            "all that a weaker one knows. Build a pilot on a few samples per topic, then plan with --learn-from it"
+            "some rates are assumed, as marked; the interval is from independent gates to gates where each knows all "
+            "that a weaker one knows. Build a pilot on a few samples per topic, then plan with --learn-from PILOT"
         )
     if recipe.judge != "rules":
-        notes.append(f"what the judge {recipe.judge} costs is not in it")
+        notes.append(f"the cost of the judge {recipe.judge} is not included")
     if recipe.topic_names is not None and recipe.topics != "none":
-        notes.append(f"naming the topics by {recipe.topic_names.system}, a call for each of at most 30, is not in it")
+        notes.append(f"naming at most 30 topics, one call each to {recipe.topic_names.system}, is not included")
     if recipe.retest:
-        notes.append(f"the re-test of {recipe.retest} kept samples is not in it")
+        notes.append(f"the re-test of {recipe.retest} kept samples is not included")
     others = [name for name, spec in specs.items() if spec.system.partition(":")[0] not in {*BUILT_IN, "model"}]
     if others:
-        notes.append(f"what {', '.join(others)} may pay for is not known here")
+        notes.append(f"costs of {', '.join(others)} are unknown")
     notes += _price_notes(specs.values(), prices)
     return BuildEstimate(
         samples=n, candidates=max(map(len, kinds.values())), lines=tuple(lines), calls=(round(low), round(high)),
@@ -222,39 +227,39 @@ def estimate_build(
 
 
 CALLS, UNPAID, DRAWN, ALGORITHM1 = range(4)
-"""What is counted of a replayed sample: its questions; those that the build folder has no verdict for; those whose
-answer was drawn by a rate; the questions of Algorithm 1."""
+"""Counts of a replayed sample: its questions; those without a verdict in the build folder; those whose answer was drawn
+by a rate; the questions of Algorithm 1."""
 
 
 class _Replayed(NamedTuple):
-    """What replaying S samples came to."""
+    """Counts of S replayed samples."""
 
     questions: npt.NDArray[np.float64]
-    """(S, 4, places): the counts of each sample, by gate and stage."""
+    """(S, 4, places)."""
     kept: npt.NDArray[np.float64]
-    """(S,) 1 for a sample that stays."""
+    """(S,) 1 for a kept sample."""
 
 
 class _Replays(NamedTuple):
-    """What samples are replayed by."""
+    """Replays samples of a pool."""
 
     recipe: BuildRecipe
     gates: Sequence[Gate]
-    able: Mapping[str, Askable]
-    """Sample -> gates that can be asked about it."""
+    able: Mapping[str, Mapping[tuple[Stage, Modality | None], frozenset[str]]]
+    """Sample -> stage and modality of the distractor -> gates that can be asked."""
     kinds: Mapping[str, Sequence[Modality]]
-    """Source -> kinds of the distractors that its samples will have."""
+    """Source -> modalities of the distractors of its samples."""
     own: Mapping[str, Labels]
-    """Sample -> labels that the build folder has."""
+    """Sample -> labels in the build folder."""
     rate: Mapping[Place, float]
-    """Of answers that are not known; its keys are the places."""
+    """For unknown labels; its keys are the places."""
 
     def of(self, samples: Sequence[Sample], donated: Mapping[str, Labels], *, nested: bool) -> _Replayed:
         """Replay samples through the funnel.
 
         Args:
-            donated: sample -> labels that it is replayed with.
-            nested: draw other labels as if each gate knew all that a weaker one knows; else independently.
+            donated: sample -> labels to replay it with.
+            nested: draw other labels for nested gates; else for independent ones.
         """
         dice, order = random.Random(seed_of(self.recipe.seed, "estimate")), SuccessCounter()
         at = {place: i for i, place in enumerate(self.rate)}
@@ -282,15 +287,14 @@ class _Replays(NamedTuple):
         return _Replayed(questions, kept)
 
     def _state(self, sample: Sample, labels: Labels, order: SuccessCounter) -> SampleState:
-        """A sample before the funnel; gates that cannot be asked are noted."""
+        """A sample before the funnel, with gates that cannot be asked marked."""
         able = self.able[sample.id]
         asked: dict[str, set[str]] = defaultdict(set)
         for query in labels:
             if query.stage is Stage.DISTRACTOR:
                 asked[query.distractor].add(query.gate)
-        left = [able.image if kind is Modality.IMAGE else able.text for kind in self.kinds[sample.source]]
-        left.sort(key=len)
-        distractors = {}  # -> gates that can be asked about it
+        left = sorted((able[Stage.DISTRACTOR, kind] for kind in self.kinds[sample.source]), key=len)
+        distractors = {}  # distractor -> gates that can be asked about it
         for distractor, by in asked.items():
             distractors[distractor] = next((some for some in left if by <= some), frozenset(by))
             if distractors[distractor] in left:
@@ -302,13 +306,13 @@ class _Replays(NamedTuple):
                 self.gates, list(distractors), self.recipe.rules.rules(), order=order, group=sample.source
             )
             for query in new.all_queries():
-                of_stage = able.parametric if query.stage is Stage.PARAMETRIC else able.solvable
-                if query not in labels and query.gate not in distractors.get(query.distractor, of_stage):
+                can = distractors[query.distractor] if query.distractor else able[query.stage, None]
+                if query not in labels and query.gate not in can:
                     skipped[query] = Label.SKIPPED
             return replace(new, labels=skipped)
 
         known = replace(found := state(), labels=found.labels | labels).decision()
-        if known is None or not known.kept:  # else all its distractors are known
+        if known is None or not known.kept:  # a kept sample has labels on all its distractors
             distractors |= {f"#{number}": some for number, some in enumerate(left)}
             found = state()
         return found
@@ -317,12 +321,12 @@ class _Replays(NamedTuple):
 def _donated(
     samples: Sequence[Sample], own: Mapping[str, Labels], known: Mapping[str, Labels], given: Mapping[Place, float]
 ) -> dict[str, Labels]:
-    """Sample -> labels to replay it with: what is known of it, or of another sample, of its source if there are some.
+    """Sample -> labels to replay it with: its own, else those of another sample, of the same source if possible.
 
     Args:
-        own: labels of the build folder.
+        own: labels in the build folder.
         known: these and those of another folder.
-        given: rates that the user gave, which hold instead of the labels of others.
+        given: the user's rates, which replace labels of other samples.
     """
     usable = {id: {q: v for q, v in labels.items() if (q.gate, q.stage) not in given} for id, labels in known.items()}
     if len(usable) < MEASURED_FROM:
@@ -331,18 +335,17 @@ def _donated(
     for s in samples:
         if s.id in usable:
             of_source[s.source].append(usable[s.id])
-    anybody = cycle(usable.values())
+    everyone = cycle(usable.values())
     donors = {source: cycle(some) for source, some in of_source.items() if len(some) >= MEASURED_FROM}
-    return {s.id: own.get(s.id) or usable.get(s.id) or next(donors.get(s.source, anybody)) for s in samples}
+    return {s.id: own.get(s.id) or usable.get(s.id) or next(donors.get(s.source, everyone)) for s in samples}
 
 
 def _rates_of(
     places: Sequence[Place], known: Mapping[str, Labels], given: Mapping[Place, float], rules: Rules
 ) -> tuple[dict[Place, float], dict[Place, Literal["given", "measured", "assumed"]]]:
-    """How often each gate settles a question of each stage, and how that is known.
+    """The rate at which each gate settles questions of each stage, and its origin.
 
-    Of solvable and distractor questions those about samples that came so far count: an exhaustive build asks them about
-    all samples, and what gates know without evidence would pass for what they read.
+    Only samples that reach a stage count: an exhaustive build also asks about samples that gates know without evidence.
     """
     asked: Counter[Place] = Counter()
     settled: Counter[Place] = Counter()
@@ -365,7 +368,7 @@ def _rates_of(
 
 
 def _candidates(recipe: BuildRecipe, pool: SampledPool, source: str) -> list[Modality]:
-    """The kinds of the distractors that a sample of a source will have, on the whole and at most."""
+    """Modalities of the distractors of a sample of a source, at most."""
     how = retrieval_by_source(recipe, pool)[source]
     mine = [s for s in pool.samples if s.source == source]
     native = Counter(e.modality for s in mine for e in s.negatives) if how.adopts else Counter[Modality]()
@@ -375,15 +378,8 @@ def _candidates(recipe: BuildRecipe, pool: SampledPool, source: str) -> list[Mod
     return [Modality.TEXT] * text + [Modality.IMAGE] * (how.visual + images)
 
 
-def _questions(gate: str, stage: Stage, able: Askable, shown: Sequence[Modality]) -> int:
-    """Most questions of a stage that a gate can be asked about a sample."""
-    if stage is Stage.DISTRACTOR:
-        return sum(gate in (able.image if kind is Modality.IMAGE else able.text) for kind in shown)
-    return int(gate in (able.parametric if stage is Stage.PARAMETRIC else able.solvable))
-
-
 def _skips(recipe: BuildRecipe, pool: SampledPool) -> Skips:
-    """What gates cannot be asked; they are opened for that, and nothing is embedded or sent."""
+    """Which gates cannot be asked what. Opens the gates, but embeds and sends nothing."""
     specs, prompts = recipe.specs(), Prompts()
 
     def embed(texts: Sequence[str]) -> npt.NDArray[np.float32]:
@@ -394,7 +390,7 @@ def _skips(recipe: BuildRecipe, pool: SampledPool) -> Skips:
         prompts=prompts,
     )  # fmt: skip
     opened = cache(gate_opener(specs, context, {}))
-    for name in specs:  # one that cannot be opened is told now
+    for name in specs:  # raises now for a gate that cannot be opened
         opened(name, 0).revision  # noqa: B018 - of a model that is a function: it is imported
 
     def skips(sample: Sample, stage: Stage, distractor: str) -> dict[str, str]:
@@ -407,16 +403,24 @@ def _journal_of(folder: Path) -> Path:
     for path in (folder / "build" / "journal.jsonl", folder.resolve().parent / "build" / "journal.jsonl"):
         if path.exists():
             return path
-    raise UsageError("no verdicts there to learn from", item=folder, cure="name a build folder, or the release in one")
+    raise UsageError(
+        "there are no verdicts to learn from", item=folder, cure="give a build folder, or the release in one"
+    )
 
 
-def _labels_in(journal: Path) -> dict[str, Labels]:
-    """Sample -> final labels that a journal has."""
+def _labels_in(journal: Path, places: Sequence[Place]) -> dict[str, Labels]:
+    """Sample -> final labels in a journal, of these gates and stages."""
     found: dict[str, Labels] = defaultdict(dict)
     seen: set[str] = set()
     for line in read_journal(journal):
         graded = line.answer.label not in (Label.UNGRADED, Label.SKIPPED)
-        if graded and line.final and not line.repeat and line.key not in seen:
+        if (
+            (line.query.gate, line.query.stage) in places
+            and graded
+            and line.final
+            and not line.repeat
+            and line.key not in seen
+        ):
             seen.add(line.key)
             found[line.sample][line.query] = line.answer.label
     return found
@@ -425,7 +429,9 @@ def _labels_in(journal: Path) -> dict[str, Labels]:
 def _rates(rates: Mapping[str, float], specs: Mapping[str, GateSpec]) -> dict[tuple[str, Stage], float]:
     found: dict[tuple[str, Stage], float] = {}
     stages = [s.value for s in Stage]
-    for text, rate in sorted(rates.items(), key=lambda item: "/" in item[0]):  # a gate's own rate goes last, and wins
+    for text, rate in sorted(
+        rates.items(), key=lambda item: "/" in item[0]
+    ):  # the rate of a single gate overrides that of its stage
         gate, _, stage = text.rpartition("/")
         if stage not in stages or (gate and gate not in specs):
             raise UsageError(
@@ -441,7 +447,7 @@ def _rates(rates: Mapping[str, float], specs: Mapping[str, GateSpec]) -> dict[tu
 
 
 def _price_notes(specs: Iterable[GateSpec], prices: Path | None) -> list[str]:
-    """How old each model gate's price is."""
+    """Notes on the age of each model's price."""
     from demur.models import Prices, model_id
     from demur.models.estimate import price_notes
 
@@ -454,7 +460,7 @@ def _price_notes(specs: Iterable[GateSpec], prices: Path | None) -> list[str]:
 def _per_call(
     recipe: BuildRecipe, spec: GateSpec, name: str, stage: Stage, pool: SampledPool, out: Path, prices: Path | None
 ) -> tuple[float, float | None]:
-    """(prompt tokens, US dollars) of a mean question of a stage that a gate can be asked and has no reply to yet."""
+    """(prompt tokens, US dollars) of a mean question of a stage to a gate, of those without a reply yet."""
     if spec.system.partition(":")[0] != "model" or not spec.system.partition(":")[2]:
         return 0.0, 0.0
     from demur.models.estimate import estimate_calls
@@ -466,7 +472,7 @@ def _per_call(
 
     def requests() -> Iterator[Request]:
         for sample in pool.samples:
-            # its gold evidence stands in for the distractors that nobody has found yet
+            # gold evidence has about the size of distractors, which are not mined yet
             for shown in (e.id for e in sample.gold) if stage is Stage.DISTRACTOR else ("",):
                 ask = ask_of(sample, GateQuery(name, stage, shown), recipe.seed, spec.condition, prompts)
                 if not system.skip_reason(ask):
@@ -490,10 +496,10 @@ def estimate_convergence(
     prices: Path | None = None,
     per_second: float | None = None,
 ) -> Estimate:
-    """What `demur.curation.convergence.measure_convergence` would ask: a line per model or function.
+    """Estimate `demur.curation.convergence.measure_convergence`: a line per model or function.
 
-    Verdicts that the folder's journal has count as cached, like replies of its ledger. An answer that cannot be graded
-    is asked for once more, which no estimate can foresee.
+    Verdicts in the folder's journal count as cached, like replies in its ledger. Second tries of answers that cannot be
+    graded are not included.
     """
     from demur.models import Estimate, EstimateLine
     from demur.models.estimate import estimate_calls
@@ -537,5 +543,5 @@ def estimate_convergence(
             todo = sum(1 for _ in missing())
             seconds = None if per_second is None else todo / per_second
             line = EstimateLine(stage=gate, model=system.id, calls=todo + had, cached=had, money=0.0, seconds=seconds)
-            total += Estimate(lines=(line,), notes=(f"what {gate} may pay for is not known here",))
+            total += Estimate(lines=(line,), notes=(f"costs of {gate} are unknown",))
     return total

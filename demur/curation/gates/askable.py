@@ -30,30 +30,14 @@ _STAND_INS = {
 """A distractor of each kind, to find out which gates can be asked before any is mined."""
 
 
-class Askable(NamedTuple):
-    """The gates that can be asked about a sample."""
+def gates_for(
+    sample: Sample, stage: Stage, kind: Modality | None, gates: Sequence[Gate], skips: Skips
+) -> frozenset[str]:
+    """Gates of a stage that can be asked about a sample.
 
-    parametric: frozenset[str]
-    """Without evidence."""
-    solvable: frozenset[str]
-    """With its gold evidence."""
-    text: frozenset[str]
-    """With a text distractor alone."""
-    image: frozenset[str]
-    """With an image distractor alone."""
-
-
-def askable(sample: Sample, gates: Sequence[Gate], skips: Skips) -> Askable:
-    """The gates of each stage, and kind of distractor, that `skips` leaves."""
-    return Askable(
-        _left(sample, Stage.PARAMETRIC, None, gates, skips), _left(sample, Stage.SOLVABLE, None, gates, skips),
-        _left(sample, Stage.DISTRACTOR, Modality.TEXT, gates, skips),
-        _left(sample, Stage.DISTRACTOR, Modality.IMAGE, gates, skips),
-    )  # fmt: skip
-
-
-def _left(sample: Sample, stage: Stage, kind: Modality | None, gates: Sequence[Gate], skips: Skips) -> frozenset[str]:
-    """Gates of a stage that can be asked about a sample, with a distractor of that kind where one is given."""
+    Args:
+        kind: modality of the distractor (stage DISTRACTOR), else None.
+    """
     names = frozenset(g.name for g in gates if stage in g.stages)
     shown = ""
     if kind is not None:
@@ -85,7 +69,7 @@ def all_can_be_asked(recipe: BuildRecipe, pool: SampledPool, gates: Sequence[Gat
         for kind in _kinds(sample, hows[sample.source]):
             counted[kind] += 1
             if not found.get(kind):
-                found[kind] = bool(_left(sample, kind.stage, kind.alone, gates, skips))
+                found[kind] = bool(gates_for(sample, kind.stage, kind.alone, gates, skips))
     lacking = [kind for kind, able in found.items() if not able]
     if not lacking:
         return
