@@ -54,8 +54,8 @@ def common(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     from demur.core.progress import TerminalProgress
     from demur.curation.build import curate
+    from demur.curation.build_folder import recipe_at
     from demur.curation.estimate import estimate_build
-    from demur.curation.made_by import recipe_at
 
     plan, base, skip_bad, out = recipe_at(args.recipe, args.out, skip_bad=args.skip_bad)
     if args.plan:

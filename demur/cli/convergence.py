@@ -39,9 +39,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     from demur.core.progress import TerminalProgress
+    from demur.curation.build_folder import recipe_at
     from demur.curation.convergence import measure_convergence
     from demur.curation.estimate import estimate_convergence
-    from demur.curation.made_by import recipe_at
 
     plan, base, skip_bad, out = recipe_at(args.recipe, args.out, skip_bad=args.skip_bad)
     if args.plan:

@@ -12,12 +12,12 @@ from demur.core.progress import QUIET, Progress
 from demur.core.records import ImageRef, Sample
 from demur.core.store import storage_errors
 from demur.core.uris import read_image
+from demur.curation.build_folder import record_recipe
 from demur.curation.gates.funnel import Gate, GateQuery, SampleState, Stage
 from demur.curation.gates.rules import Label
 from demur.curation.gates.runner import GateRunner, model_options
 from demur.curation.gates.scheduler import ask_states
 from demur.curation.knowledge_bases import KnowledgeBase, align_gold, open_bases, retrieval_by_source
-from demur.curation.made_by import note
 from demur.curation.mining.queries import modes_of
 from demur.curation.recipe import BuildRecipe, GateSpec
 from demur.curation.sample_pool import SampledPool, sample_sources
@@ -89,7 +89,7 @@ async def open_context(recipe: BuildRecipe, out: Path, **work: Unpack[Work]) -> 
     concurrency, prices = work.get("concurrency"), work.get("prices")
     steps.stage("read the sources")
     folder = out / "build"
-    note(recipe, out, base=base, skip_bad=skip_bad)
+    record_recipe(recipe, out, base=base, skip_bad=skip_bad)
     if recipe.topics == "bertopic":  # a missing package is reported before the sources are read
         need_bertopic()
     encoder = work.get("encoder") or open_encoder(recipe.retrieval.encoder)

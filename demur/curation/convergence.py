@@ -30,13 +30,13 @@ from demur.core.errors import UsageError
 from demur.core.records import Record
 from demur.core.stats import wilson, z_of
 from demur.core.store import Problems, digest, locked, read_records, write_json, write_records
+from demur.curation.build_folder import check_same_recipe
 from demur.curation.context import Work, ask_gates, gates_of, open_context, set_aside
 from demur.curation.decisions import FILE as DECISIONS
 from demur.curation.decisions import DecisionLine
 from demur.curation.gates.funnel import Gate, GateQuery, SampleState, Stage
 from demur.curation.gates.rules import Label, Parametric, unknown_without_evidence
 from demur.curation.gates.runner import last_answers
-from demur.curation.made_by import same_recipe
 from demur.curation.provenance import model_of
 from demur.curation.recipe import BuildRecipe
 from demur.models.run import run_sync
@@ -319,7 +319,7 @@ def measure_convergence(
         BudgetReached: the budget leaves no room for another call.
         UsageError: ``order`` is not an order of the gates, another recipe built ``out``, or another build is using it.
     """
-    same_recipe(recipe, out, base=work.get("base", Path()))
+    check_same_recipe(recipe, out, base=work.get("base", Path()))
 
     async def measure() -> Convergence:
         async with open_context(recipe, out, **work) as ctx:

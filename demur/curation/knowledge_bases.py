@@ -27,7 +27,7 @@ from demur.corpora.leaks import Leaks
 from demur.corpora.lineage import Gold, IndexedDocuments, document_of, page_of, unprefixed
 from demur.curation.mining.choose import SUBJECTS, CrossEncoder, subjects_of
 from demur.curation.mining.mine import open_cross_encoder
-from demur.curation.mining.queries import within
+from demur.curation.mining.queries import supported_options
 from demur.curation.pool import ALL
 from demur.curation.recipe import BuildRecipe, RetrievalSpec
 from demur.curation.sample_pool import SampledPool
@@ -165,7 +165,7 @@ def _retrieval_by_source(recipe: BuildRecipe, pool: SampledPool) -> dict[str, tu
         if how.mines and not how.index:
             modes = ["text->text", "lexical"] if pool.documents.count(name, "texts") else []
             modes += ["image->image"] if how.query_images or pool.documents.count(name, "images") else []
-            how, lacking = within(how, modes)
+            how, lacking = supported_options(how, modes)
         found[name] = how, lacking
     return found
 

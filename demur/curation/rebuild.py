@@ -17,8 +17,8 @@ from typing import Any, NamedTuple
 from demur.core.errors import UsageError
 from demur.core.store import parsed_yaml, storage_errors, write_atomic
 from demur.curation.build import Built, curate
+from demur.curation.build_folder import FolderRecipe, recipe_of_folder, write_recipe
 from demur.curation.estimate import BuildEstimate, estimate_build
-from demur.curation.made_by import MadeBy, leave_recipe, made_by
 from demur.curation.recipe import parse_recipe
 from demur.curation.sample_pool import built
 from demur.models.ledger import forget_spending
@@ -76,7 +76,7 @@ def carry_over(work: Path, out: Path) -> None:
 class Enlarged(NamedTuple):
     """A release with more gates, before it is built."""
 
-    new: MadeBy
+    new: FolderRecipe
     """The recipe with the new gates; ``work`` is the old folder."""
     out: Path
     """Its build folder."""
@@ -105,7 +105,7 @@ def enlarge(
     """
     folder = old if (old / "manifest.json").exists() else old / "release"
     release = Release.open(folder)
-    made = made_by(folder)
+    made = recipe_of_folder(folder)
     data = made.recipe.model_dump(mode="json")
     data["gates"] += [gate_of(gate) if isinstance(gate, str) else gate for gate in gates]
     data["version"] = version or bumped(release.version, "minor")
@@ -125,7 +125,7 @@ def rebuild(what: Enlarged, **options: Any) -> Built:
     """Build it with the verdicts, replies, pool and index of the old one; ``options`` go to `curate`."""
     new, out = what
     carry_over(new.work, out)
-    leave_recipe(new.recipe, out, base=new.base)
+    write_recipe(new.recipe, out, base=new.base)
     return curate(new.recipe, out, base=new.base, skip_bad=new.skip_bad, **options)
 
 

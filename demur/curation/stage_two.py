@@ -14,7 +14,7 @@ from demur.corpora.near_duplicates import IMAGE_THRESHOLDS
 from demur.curation.knowledge_bases import KnowledgeBase, nothing_to_mine
 from demur.curation.mining.mine import mine_samples
 from demur.curation.mining.modes import check_images, choose_modes, tune_probes
-from demur.curation.mining.queries import within
+from demur.curation.mining.queries import supported_options
 from demur.curation.recipe import BuildRecipe
 from demur.curation.sample_pool import SampledPool
 from demur.retrieval.recall import Choice
@@ -54,7 +54,7 @@ def mine_pool(
                 drops += gone
             continue
         asked_of = [s for s in pool.samples if s.source == source]
-        how, lacking = within(base.how, base.searcher.modes, pictured=any(s.images for s in asked_of))
+        how, lacking = supported_options(base.how, base.searcher.modes, pictured=any(s.images for s in asked_of))
         base.notes += [line for line in lacking if line not in base.notes]
         if lacking and not how.wanted and not (how.adopts and any(s.negatives for s in todo)):
             raise nothing_to_mine(source, lacking)

@@ -36,10 +36,10 @@ from demur.core.errors import DemurError
 from demur.core.store import Problems, file_digest
 from demur.curation import sources
 from demur.curation.build import curate
+from demur.curation.build_folder import recipe_of_folder
 from demur.curation.corpora import export_corpora
 from demur.curation.explain import explain
 from demur.curation.from_docs.make import from_docs
-from demur.curation.made_by import made_by
 from demur.curation.pool.read import PoolSource
 from demur.curation.sources import open_source
 from demur.curation.sources.cards import card_of, read_pins
@@ -250,7 +250,7 @@ def _read_pool(folder: Path) -> None:
 
 
 def _read_build(folder: Path) -> None:
-    made_by(folder / "out")
+    recipe_of_folder(folder / "out")
     _read_release(folder / "out/release")
     explain(folder / "out/release", "q1")
 

@@ -22,7 +22,7 @@ from demur.curation.gates.rules import (
     Parametric,
     Solvable,
     misleads,
-    nobody_can_say,
+    none_can_be_asked,
     solvable_with_gold,
     unknown_without_evidence,
 )
@@ -204,7 +204,7 @@ class SampleState:
             if keep is None:
                 if self._unasked(stage):
                     return None
-                if nobody_can_say(self.of(stage)):
+                if none_can_be_asked(self.of(stage)):
                     return Decision(False, stage.value, f"no gate can be asked about it {HOW_ASKED[stage]}")
                 return self._held(stage)
             if not keep:
@@ -273,7 +273,7 @@ class SampleState:
 
     def _can_be_asked(self, distractor: str) -> bool:
         """Whether some gate can be asked about a distractor; a distractor that nobody can check never stays."""
-        return not nobody_can_say(self.of(Stage.DISTRACTOR, distractor))
+        return not none_can_be_asked(self.of(Stage.DISTRACTOR, distractor))
 
     def _why_lost(self, distractor: str, misleading: bool | None) -> str:
         if misleading is False:

@@ -70,7 +70,7 @@ def _all_incorrect(labels: Labels) -> bool | None:
     return True if asked and all(v in _WRONG for v in asked) else None
 
 
-def nobody_can_say(labels: Labels) -> bool:
+def none_can_be_asked(labels: Labels) -> bool:
     """Whether no gate can be asked: there is none, or each is skipped."""
     return all(v is Label.SKIPPED for v in labels.values())
 

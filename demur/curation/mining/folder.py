@@ -26,7 +26,7 @@ from demur.curation.knowledge_bases import align_gold_of_sample
 from demur.curation.mining.mine import mine_samples, open_cross_encoder
 from demur.curation.mining.modes import check_images, choose_modes, tune_probes
 from demur.curation.mining.options import MiningOptions
-from demur.curation.mining.queries import modes_of, within
+from demur.curation.mining.queries import modes_of, supported_options
 from demur.curation.mining.training import Format, rows_of
 from demur.curation.pool import Pool
 from demur.curation.sources import open_source
@@ -143,7 +143,7 @@ def mine_folder(
     cross_encoder = open_cross_encoder(options.cross_encoder) if options.cross_encoder else None
     modes_of(options)  # raises for a wrong mode
     searcher = open_searcher(index, encoder, text_encoder, engine)
-    there, lacking = within(options, searcher.modes)
+    there, lacking = supported_options(options, searcher.modes)
     if lacking and not there.wanted and not there.adopts:
         raise UsageError(
             f"no distractor can be mined: {'; '.join(lacking)}", item=index,

@@ -24,7 +24,7 @@ from demur.curation.mining.choose import CrossEncoder, Mined, mine
 from demur.curation.mining.diversity import Similarity
 from demur.curation.mining.modes import ChosenModes, can_score
 from demur.curation.mining.options import MiningOptions, Pool
-from demur.curation.mining.queries import READ, Unasked, blocks_of, embedded, hits_for, picture_of, shown_of
+from demur.curation.mining.queries import READ, Unsearchable, blocks_of, embedded, hits_for, image_to_match, query_image
 from demur.retrieval.search import Query, Searcher
 
 SAME_SHARE = 0.05
@@ -75,9 +75,9 @@ def mine_samples(
         cases = _cases(block, searcher, root, options, chosen)
         for pool, wanted in options.quotas.items():
             if wanted and pool == "visual":
-                _ask_looks(cases, searcher, options)
+                _search_images(cases, searcher, options)
             elif wanted:
-                _ask_passages(cases, pool, searcher, options, chosen)
+                _search_passages(cases, pool, searcher, options, chosen)
         for case in _with_hits(cases, searcher, options, chosen):
             sample = case.sample
             base, gone = (
@@ -103,7 +103,7 @@ def mine_samples(
             same |= _same_pictures(mined, searcher, case.gold)
             reasons = [] if case.unasked is None else [case.unasked]
             if options.by_margin and not _margin_holds(case):
-                reasons.append(Unasked("no margin: the score of gold is not known", ""))
+                reasons.append(Unsearchable("no margin: the score of gold is not known", ""))
             notes = [Drop(sample=sample.id, stage=STAGE, reason=why, detail=detail) for why, detail in reasons]
             known = {drop.evidence for drop in gone}  # a search may find them again
             found = [drop for drop in mined.drops if drop.evidence not in known]
@@ -202,7 +202,7 @@ class _Case:
     """The lowest dense score of its gold evidence in each search, whether or not it is among the hits."""
     dense: Mapping[str, float] | None = None
     """Document -> dense score of the text hits, if their own score is of another kind."""
-    unasked: Unasked | None = None
+    unasked: Unsearchable | None = None
     """Why it, or the image of its gold evidence, cannot be searched with."""
 
 
@@ -221,18 +221,18 @@ def _cases(
         if modes:
             by_modes.setdefault(tuple(modes), []).append(case)
     for asked_in, group in by_modes.items():
-        wanted = [(case.sample.question, picture_of(case.sample)) for case in group]
+        wanted = [(case.sample.question, query_image(case.sample)) for case in group]
         for case, made in zip(group, embedded(wanted, searcher, root, asked_in), strict=True):
-            if isinstance(made, Unasked):
+            if isinstance(made, Unsearchable):
                 case.unasked = made
             else:
                 case.query = made
                 case.shown = made if visual and case.sample.images else None
     if visual:
-        group = [case for case in cases if not case.sample.images and shown_of(case.sample)]
-        wanted = [(case.sample.question, shown_of(case.sample)) for case in group]
+        group = [case for case in cases if not case.sample.images and image_to_match(case.sample)]
+        wanted = [(case.sample.question, image_to_match(case.sample)) for case in group]
         for case, made in zip(group, embedded(wanted, searcher, root, ["image->image"]), strict=True):
-            if isinstance(made, Unasked):
+            if isinstance(made, Unsearchable):
                 case.unasked = made
             else:
                 case.shown = made
@@ -248,7 +248,7 @@ def _mode(sample: Sample, pool: Pool, chosen: ChosenModes) -> str:
     return by if pool == "lexical" or by_text is None else by_text.mode
 
 
-def _ask_passages(
+def _search_passages(
     cases: Sequence[_Case], pool: Pool, searcher: Searcher, options: MiningOptions, chosen: ChosenModes
 ) -> None:
     """Search passages for every sample."""
@@ -265,7 +265,7 @@ def _ask_passages(
                 case.found[pool] = found
 
 
-def _ask_looks(cases: Sequence[_Case], searcher: Searcher, options: MiningOptions) -> None:
+def _search_images(cases: Sequence[_Case], searcher: Searcher, options: MiningOptions) -> None:
     """Search images near the query image, or near the gold image if the question is text."""
     asked = [(case, case.shown) for case in cases if case.shown is not None]
     found = searcher.iter_search([query for _, query in asked], "image->image", hits_for(options, "visual"))

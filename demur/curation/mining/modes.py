@@ -19,17 +19,17 @@ from demur.corpora.lineage import Gold
 from demur.corpora.near_duplicates import HASHES_IN_MEMORY, ImageHash, ImageHashes, image_matcher
 from demur.curation.mining.options import MiningOptions
 from demur.curation.mining.queries import (
-    LOOK_MODES,
+    IMAGE_MODES,
     PAGE_MODES,
     PASSAGES,
     TEXT_MODES,
     Asked,
     blocks_of,
     embedded,
+    image_to_match,
     modes_of,
-    picture_of,
-    reach,
-    shown_of,
+    neighbours_needed,
+    query_image,
 )
 from demur.retrieval.recall import DEPTHS, Choice, Recall, best_mode
 from demur.retrieval.search import WAYS, Probes, Query, Searcher
@@ -137,7 +137,7 @@ def tune_probes(
     """
     deepest: dict[str, int] = {}
     for options in wanted:
-        for mode, k in reach(options).items():
+        for mode, k in neighbours_needed(options).items():
             if WAYS[mode].part in searcher.lists:
                 deepest[mode] = max(k, deepest.get(mode, 0))
     if not deepest:
@@ -148,7 +148,7 @@ def tune_probes(
     dice = random.Random(0)
     for sample in samples:
         for mode, some in drawn.items():
-            image = shown_of(sample) if mode == "image->image" else picture_of(sample)
+            image = image_to_match(sample) if mode == "image->image" else query_image(sample)
             if image is None if mode == "image->image" else bool(image) != (mode in PAGE_MODES):
                 continue
             seen[mode] += 1
@@ -209,7 +209,7 @@ def choose_modes(
         for kind, modes in (("pages", PAGE_MODES), ("passages", TEXT_MODES)):
             here = [mode for mode in modes if mode in wanted and mode in searcher.modes]
             mine_ = [s for s in block if bool(s.images) == (kind == "pages")]
-            made = embedded([(s.question, picture_of(s)) for s in mine_], searcher, root, here)
+            made = embedded([(s.question, query_image(s)) for s in mine_], searcher, root, here)
             asked = [(s, query) for s, query in zip(mine_, made, strict=True) if isinstance(query, Query)]
             gold = []
             for sample, _ in asked:
@@ -221,13 +221,13 @@ def choose_modes(
             for source in {sample.source for sample, _ in asked}:
                 for mode in here:  # in the order of modes, which decides between equals
                     found.setdefault((kind, source), {}).setdefault(mode, Recall())
-            others = [mode for mode in here if mode not in LOOK_MODES]
+            others = [mode for mode in here if mode not in IMAGE_MODES]
             ranks = searcher.first_ranks([query for _, query in asked], others, depth, gold)
             for mode, line in ranks.items():
                 for (sample, _), right, rank in zip(asked, gold, line, strict=True):
                     found[kind, sample.source][mode].count(rank, known=bool(right))
-            for mode in (one for one in here if one in LOOK_MODES):
-                pages = _pages_by_look(asked, searcher, image_hashes, depth, mode)
+            for mode in (one for one in here if one in IMAGE_MODES):
+                pages = _pages_by_image(asked, searcher, image_hashes, depth, mode)
                 for (sample, _), right, (ids, itself) in zip(asked, gold, pages, strict=True):
                     found_itself[kind, sample.source, mode] += itself
                     found[kind, sample.source][mode].add(ids, right)
@@ -244,7 +244,7 @@ def choose_modes(
     return ChosenModes(chosen["pages"], chosen["passages"], done, pages_of)
 
 
-def _pages_by_look(
+def _pages_by_image(
     asked: Sequence[tuple[Sample, Query]],
     searcher: Searcher,
     image_hashes: Callable[[ImageRef], ImageHash | None],

@@ -17,8 +17,8 @@ from demur.core.uris import read_image
 from demur.curation.mining.options import MiningOptions, Pool
 from demur.retrieval.search import Query, Searcher, canonical_mode
 
-LOOK_MODES = ("image->image", "image->first-image")
-PAGE_MODES = ("image->title", "image->title+summary", *LOOK_MODES)
+IMAGE_MODES = ("image->image", "image->first-image")
+PAGE_MODES = ("image->title", "image->title+summary", *IMAGE_MODES)
 TEXT_MODES = ("text->text", "lexical", "fused")
 PASSAGES = 10
 """Depth at which gold passages count as found."""
@@ -38,7 +38,7 @@ Asked = tuple[str, ImageRef | None]
 """A question and its query image."""
 
 
-class Unasked(NamedTuple):
+class Unsearchable(NamedTuple):
     """Why a question and its image cannot be searched with."""
 
     reason: str
@@ -62,7 +62,7 @@ def modes_of(options: MiningOptions) -> tuple[str, ...]:
     return modes
 
 
-def within(options: Options, modes: Collection[str], *, pictured: bool = False) -> tuple[Options, list[str]]:
+def supported_options(options: Options, modes: Collection[str], *, pictured: bool = False) -> tuple[Options, list[str]]:
     """The options without what an index with these modes cannot give, and messages about what it cannot.
 
     Args:
@@ -78,14 +78,14 @@ def within(options: Options, modes: Collection[str], *, pictured: bool = False) 
         for pool, (some, what) in needs.items()
         if options.quotas[pool] and some.isdisjoint(modes)
     }
-    options, told = options.model_copy(update=dict.fromkeys(lacking, 0)), list(lacking.values())
+    options, messages = options.model_copy(update=dict.fromkeys(lacking, 0)), list(lacking.values())
     by_image = [mode for mode in PAGE_MODES if mode in modes_of(options)]
     if pictured and by_image and (options.text or options.lexical) and not set(by_image) & set(modes):
-        told.append(
+        messages.append(
             f"its knowledge base cannot be searched by {' or '.join(by_image)}; "
             "passages are searched by the question alone"
         )
-    return options, told
+    return options, messages
 
 
 def hits_for(options: MiningOptions, pool: Pool) -> int:
@@ -93,7 +93,7 @@ def hits_for(options: MiningOptions, pool: Pool) -> int:
     return options.range_min + max(options.quotas[pool] * DEPTH, options.range_max or 0)
 
 
-def reach(options: MiningOptions) -> dict[str, int]:
+def neighbours_needed(options: MiningOptions) -> dict[str, int]:
     """Simple dense mode -> number of neighbours that mining uses from it."""
     modes = modes_of(options)
     found = {mode: options.pages for mode in PAGE_MODES if mode in modes}
@@ -117,11 +117,11 @@ def blocks_of(samples: Iterable[Sample], searcher: Searcher, options: MiningOpti
 
 def embedded(
     wanted: Sequence[Asked], searcher: Searcher, root: Path | None, modes: Iterable[str]
-) -> list[Query | Unasked]:
+) -> list[Query | Unsearchable]:
     """Queries with vectors for these modes, or why a question cannot be searched with."""
     simple = sorted({one for mode in modes for one in mode.split("/")})
     by_image = [mode for mode in simple if mode in PAGE_MODES]
-    made: list[Query | Unasked] = []
+    made: list[Query | Unsearchable] = []
     for start in range(0, len(wanted), READ):
         queries: list[Query] = []
         read: list[str] = []
@@ -132,28 +132,30 @@ def embedded(
             except (DataError, StorageError) as error:
                 read.append(str(error) or "unreadable")
         vectors = iter(_with_vectors(queries, searcher, by_image))
-        made += [Unasked("image cannot be read", why) if why else next(vectors) for why in read]
+        made += [Unsearchable("image cannot be read", why) if why else next(vectors) for why in read]
     whole = iter(searcher.embedded([query for query in made if isinstance(query, Query)], simple))
-    made = [one if isinstance(one, Unasked) else next(whole) for one in made]
-    return [Unasked("cannot be embedded", one.fault) if isinstance(one, Query) and one.fault else one for one in made]
+    made = [one if isinstance(one, Unsearchable) else next(whole) for one in made]
+    return [
+        Unsearchable("cannot be embedded", one.fault) if isinstance(one, Query) and one.fault else one for one in made
+    ]
 
 
-def _with_vectors(queries: Sequence[Query], searcher: Searcher, modes: Sequence[str]) -> list[Query | Unasked]:
-    """As `Searcher.embedded`; an image that the encoder refuses (too thin to be resized) becomes an `Unasked`."""
+def _with_vectors(queries: Sequence[Query], searcher: Searcher, modes: Sequence[str]) -> list[Query | Unsearchable]:
+    """As `Searcher.embedded`; an image that the encoder refuses (too thin to be resized) becomes an `Unsearchable`."""
     try:
         return list(searcher.embedded(queries, modes))
     except DataError as error:
         if len(queries) == 1:
-            return [Unasked("cannot be embedded", str(error))]
+            return [Unsearchable("cannot be embedded", str(error))]
     return [one for query in queries for one in _with_vectors([query], searcher, modes)]
 
 
-def picture_of(sample: Sample) -> ImageRef | None:
+def query_image(sample: Sample) -> ImageRef | None:
     """The query image."""
     return sample.images[0] if sample.images else None
 
 
-def shown_of(sample: Sample) -> ImageRef | None:
+def image_to_match(sample: Sample) -> ImageRef | None:
     """The image whose neighbours become distractors: the query image, or that of the gold evidence."""
     gold = (e.image for e in sample.gold if e.modality is Modality.IMAGE and e.image is not None)
-    return picture_of(sample) or next(gold, None)
+    return query_image(sample) or next(gold, None)

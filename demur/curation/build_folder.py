@@ -16,7 +16,7 @@ RECIPE = "recipe.yaml"
 """The enlarged recipe that `demur rebuild` writes into a build folder."""
 
 
-class MadeBy(NamedTuple):
+class FolderRecipe(NamedTuple):
     """The recipe of a build folder, and how it was used."""
 
     recipe: BuildRecipe
@@ -27,13 +27,13 @@ class MadeBy(NamedTuple):
     """The folder that holds ``build``, ``index`` and ``release``."""
 
 
-def note(recipe: BuildRecipe, work: Path, *, base: Path, skip_bad: bool) -> None:
+def record_recipe(recipe: BuildRecipe, work: Path, *, base: Path, skip_bad: bool) -> None:
     """Write the recipe of a build into its folder."""
     state = {"recipe": recipe.model_dump(mode="json"), "base": str(base.resolve()), "skip_bad": skip_bad}
     write_json(_state(work), state)
 
 
-def made_by(folder: Path) -> MadeBy:
+def recipe_of_folder(folder: Path) -> FolderRecipe:
     """The recipe of a build folder, or of the release in one.
 
     Raises:
@@ -47,10 +47,10 @@ def made_by(folder: Path) -> MadeBy:
         )  # fmt: skip
     stated = read_json(_state(found))
     recipe = parse_recipe(dict(stated["recipe"]), str(_state(found)))
-    return MadeBy(recipe, Path(stated["base"]), bool(stated["skip_bad"]), found.resolve())
+    return FolderRecipe(recipe, Path(stated["base"]), bool(stated["skip_bad"]), found.resolve())
 
 
-def recipe_at(path: Path, out: Path | None = None, *, skip_bad: bool = False) -> MadeBy:
+def recipe_at(path: Path, out: Path | None = None, *, skip_bad: bool = False) -> FolderRecipe:
     """The recipe in a file or of a build folder, with the build folder to use.
 
     Args:
@@ -59,13 +59,13 @@ def recipe_at(path: Path, out: Path | None = None, *, skip_bad: bool = False) ->
         skip_bad: leave bad records out; a folder that was built so stays so.
     """
     if path.is_dir():
-        made = made_by(path)
+        made = recipe_of_folder(path)
         return made._replace(skip_bad=skip_bad or made.skip_bad, work=out or made.work)
     recipe = load_recipe(path)
-    return MadeBy(recipe, path.resolve().parent, skip_bad, out or Path(f"{recipe.name}-{recipe.version}"))
+    return FolderRecipe(recipe, path.resolve().parent, skip_bad, out or Path(f"{recipe.name}-{recipe.version}"))
 
 
-def same_recipe(recipe: BuildRecipe, work: Path, *, base: Path) -> None:
+def check_same_recipe(recipe: BuildRecipe, work: Path, *, base: Path) -> None:
     """Check that a build folder is new or was built by this recipe.
 
     Monitors, re-tests, topics, limits and authors decide nothing and may differ.
@@ -75,7 +75,7 @@ def same_recipe(recipe: BuildRecipe, work: Path, *, base: Path) -> None:
     """
     if not _state(work).is_file():
         return
-    other = made_by(work)
+    other = recipe_of_folder(work)
     mine, theirs = _deciding(recipe, base), _deciding(other.recipe, other.base)
     if differ := [key for key in mine if mine[key] != theirs[key]]:
         raise UsageError(
@@ -84,7 +84,7 @@ def same_recipe(recipe: BuildRecipe, work: Path, *, base: Path) -> None:
         )  # fmt: skip
 
 
-def leave_recipe(recipe: BuildRecipe, work: Path, *, base: Path) -> Path:
+def write_recipe(recipe: BuildRecipe, work: Path, *, base: Path) -> Path:
     """Write a recipe file into a build folder; its paths are relative to that folder."""
     stated = recipe.model_dump(mode="json", exclude_defaults=True)
     for source in stated["sources"]:
