@@ -33,7 +33,15 @@ from demur.curation.gates.costs import algorithm1_calls, replay
 from demur.curation.gates.funnel import Gate, GateQuery, Rules, SampleState, Stage, settling
 from demur.curation.gates.order import SuccessCounter
 from demur.curation.gates.rules import Label
-from demur.curation.gates.runner import ask_of, judge_key, key_of, model_options, read_journal, skip_reasons
+from demur.curation.gates.runner import (
+    ask_of,
+    judge_key,
+    key_of,
+    last_answers,
+    model_options,
+    read_journal,
+    skip_reasons,
+)
 from demur.curation.knowledge_bases import align_gold, open_bases, retrieval_by_source
 from demur.curation.recipe import BuildRecipe, GateSpec
 from demur.curation.sample_pool import SampledPool, sample_sources
@@ -409,20 +417,12 @@ def _journal_of(folder: Path) -> Path:
 
 
 def _labels_in(journal: Path, places: Sequence[Place]) -> dict[str, Labels]:
-    """Sample -> final labels in a journal, of these gates and stages."""
+    """Sample -> labels in a journal, of these gates and stages; samples without any are left out."""
     found: dict[str, Labels] = defaultdict(dict)
-    seen: set[str] = set()
-    for line in read_journal(journal):
-        graded = line.answer.label not in (Label.UNGRADED, Label.SKIPPED)
-        if (
-            (line.query.gate, line.query.stage) in places
-            and graded
-            and line.final
-            and not line.repeat
-            and line.key not in seen
-        ):
-            seen.add(line.key)
-            found[line.sample][line.query] = line.answer.label
+    for sample, answers in last_answers(journal).items():
+        for query, answer in answers.items():
+            if (query.gate, query.stage) in places and answer.label is not Label.UNGRADED:
+                found[sample][query] = answer.label
     return found
 
 
