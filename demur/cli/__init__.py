@@ -2,7 +2,7 @@
 
 ``demur --help`` prints from the table alone; a verb's file is imported when that verb is used. Each verb's
 file has ``configure(parser)`` (its arguments, with an example in the epilog) and ``run(args) -> int`` (its
-exit code), and hands the work to a public function.
+exit code), and calls one public function.
 """
 
 from __future__ import annotations
@@ -26,36 +26,36 @@ class Verb(NamedTuple):
 
 
 _TABLE = """
-the whole job on the built-in sample, in two to three minutes | demo --out demo-out
-datasets in their native formats: list, show, check a folder | sources check webqa /data/webqa
+curate, evaluate and report on the built-in sample, in two to three minutes | demo --out demo-out
+list, describe and check the datasets that demur reads in their native formats | sources check webqa /data/webqa
 join sources into one pool of samples | pool build webqa=/data/webqa mrag=/data/mrag --out pool
-documents to an index: build, info, search | index build kb.jsonl --out index
-distractors for every sample from an index | mine pool --index index --out mined
-a recipe to a release, resumable; --plan tells calls and money | build recipe.yaml --plan
-a release with more gates; asks only what is new | rebuild OLD --add-gate model:openai/o3
-what happened to one sample, kept or dropped, and why | explain demo-out/release SAMPLE
-what is left as gates are added; what the next would take | convergence recipe.yaml
-show, verify, diff or push a release folder | release verify demo-out/release
-ask systems in four scenarios, judge what they say | run demo-out/release --system reader --out runs
-vary distractors, strictness, modality, position | sweep demo-out/release --system reader --distractors 0:10
-write what is asked, for a system that demur does not run | asks demo-out/release -o asks.jsonl --images pictures
-the questions as tasks of inspect or lmms-eval, judged there as here | export inspect demo-out/release --out tasks
-the release's documents for your own index: whole, and without the gold | corpus export demo-out/release --out corpora
-your documents and questions to a small release | from-docs handbook questions.csv -o mine
-your RAG service: try its mapping; where it fails, and why | rag probe rag.yaml
-one HTML file from runs; tables and figures for a paper | report demo-out -o report.html
-a local page where people label responses | annotate demo-out/runs/reader --as maria
-how far labellers and judges agree; rates as labels correct them | agree annotation
-is the second run better or worse than the first | compare runs/a runs/b --fail-if-worse
+index documents; inspect and search an index | index build kb.jsonl --out index
+find hard distractors for every sample in an index | mine pool --index index --out mined
+make a release from a recipe, resumable; --plan prints calls and cost | build recipe.yaml --plan
+make a release with more gates, asking only what is new | rebuild OLD --add-gate model:openai/o3
+show what happened to one sample, kept or dropped, and why | explain demo-out/release SAMPLE
+measure how many samples stay as gates are added, and what the next one would remove | convergence recipe.yaml
+show, verify, compare or push a release folder | release verify demo-out/release
+ask systems in four scenarios, and judge their answers | run demo-out/release --system reader --out runs
+vary distractors, strictness, modality and position | sweep demo-out/release --system reader --distractors 0:10
+write the questions for a system that demur does not run | asks demo-out/release -o asks.jsonl --images pictures
+write the questions as tasks of inspect or lmms-eval, with demur's judge | export inspect demo-out/release --out tasks
+write a release's documents for your index, complete and without the gold | corpus export demo-out/release --out corpora
+make a small release from your own documents and questions | from-docs handbook questions.csv -o mine
+try the mapping of your RAG service; find where it fails, and why | rag probe rag.yaml
+write one HTML file from runs, and tables and figures for a paper | report demo-out -o report.html
+label responses on a local web page | annotate demo-out/runs/reader --as maria
+measure how far labellers and judges agree; correct rates by labels | agree annotation
+test whether the second run is better or worse than the first | compare runs/a runs/b --fail-if-worse
 pass or fail a run in CI, decided on intervals | gate runs/mine --max-hallucination gold-removed=0.15 --strict
-the metrics of the sources' own authors | score demo-out --metric viquae-f1
-grade answers that are there already; attack a judge | judge file rows.jsonl --judge rules
-why a run's wrong answers are wrong, by the evidence shown | reasoning demo-out/runs/reader --scenario adversarial
-benchmarks that are not the four scenarios: VB, MM-THEBench ... | suite score vb sheet.csv --mode paper
-check published tables for arithmetic | audit table8.csv table4.csv
+compute the metrics of the sources' own authors | score demo-out --metric viquae-f1
+grade existing answers; attack or measure a judge | judge file rows.jsonl --judge rules
+explain a run's wrong answers, by the evidence shown | reasoning demo-out/runs/reader --scenario adversarial
+run benchmarks other than the four scenarios: VB, MM-THEBench ... | suite score vb sheet.csv --mode paper
+check the arithmetic of published tables | audit table8.csv table4.csv
 ask a model; inspect the ledger of paid replies | calls stats calls.sqlite
 """
-"""A line a verb: what it does, and an example, which begins with its name."""
+"""One line per verb: what it does, and an example that begins with its name."""
 VERBS = tuple(
     Verb(example.split()[0], does, f"demur {example}")
     for does, example in (line.split(" | ") for line in _TABLE.strip().splitlines())
@@ -71,16 +71,16 @@ def overview() -> str:
         "Measure whether a vision-language model or a RAG system answers, deflects, or makes things up,",
         "under evidence that you control; and build the benchmarks that measure it.",
         "",
-        "verbs, each with an example ('demur VERB --help' tells more):",
+        "verbs, each with an example ('demur VERB --help' explains its options):",
     ]
     for verb in VERBS:
         lines += [f"  {verb.name:<{width}}  {verb.does}", f"  {'':<{width}}    $ {verb.example}"]
-    lines += ["", "start here:  demur demo", "every verb that prints a result takes --json"]
+    lines += ["", "start here:  demur demo", "every verb that prints a result accepts --json"]
     return "\n".join(lines) + "\n"
 
 
 def parser_of(verb: Verb) -> argparse.ArgumentParser:
-    """The parser of one verb, before its own file has configured it."""
+    """The parser of one verb, before its own file configures it."""
     return Parser(
         prog=f"demur {verb.name}",
         description=verb.does[0].upper() + verb.does[1:] + ".",
@@ -90,7 +90,7 @@ def parser_of(verb: Verb) -> argparse.ArgumentParser:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run one verb; returns the exit code (0 well, 1 data, 2 usage, 3 budget reached, 130 interrupted)."""
+    """Run one verb; returns the exit code (0 success, 1 data, 2 usage, 3 budget reached, 130 interrupted)."""
     words = list(sys.argv[1:] if argv is None else argv)
     if not words or words[0] in ("-h", "--help", "help"):
         sys.stdout.write(overview())
@@ -98,7 +98,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     if words[0] in ("-V", "--version", "version"):
         sys.stdout.write(f"demur {__version__}\n")
         return 0
-    from demur.cli._shown import harmless
+    from demur.cli._output import harmless
     from demur.core.errors import DemurError, UnknownPart
 
     try:
@@ -109,14 +109,14 @@ def main(argv: Sequence[str] | None = None) -> int:
         module = import_module(f"demur.cli.{verb.name.replace('-', '_')}")
         parser = parser_of(verb)
         module.configure(parser)
-        arranged = getattr(module, "arranged", list)  # a verb may have a job that need not be named
+        arranged = getattr(module, "arranged", list)  # a verb may have a default job
         return int(module.run(parser.parse_args(arranged(words[1:]))))
     except DemurError as error:
         sys.stderr.write(harmless(f"demur: {error}\n"))
         return error.exit_code
-    except BrokenPipeError:  # the reader of our output left, as `head` does
+    except BrokenPipeError:  # the reader of our output has exited, as `head` does
         sys.stderr.close()
         return 0
     except KeyboardInterrupt:
-        sys.stderr.write("\ndemur: interrupted; run the same command again to go on\n")
+        sys.stderr.write("\ndemur: interrupted; run the same command again to continue\n")
         return 130

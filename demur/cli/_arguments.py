@@ -17,56 +17,93 @@ class Parser(argparse.ArgumentParser):
     """The parser of the command, of a verb, and of what a verb reads by itself."""
 
     def error(self, message: str) -> NoReturn:
-        """One line that says what to do, on standard error, exit 2."""
+        """Print one line that says what to do on standard error; exit 2."""
         self.exit(2, f"{self.prog}: {message} - see '{self.prog} --help'\n")
 
 
 def job(jobs: Any, name: str, does: str, **rest: Any) -> argparse.ArgumentParser:
-    """The parser of one job of a verb: ``does`` stands in the verb's list and, as a sentence, on the job's own page."""
+    """The parser of one job of a verb; ``does`` is its line in the verb's list and the description on its own page."""
     made: argparse.ArgumentParser = jobs.add_parser(
         name, help=does, description=does[0].upper() + does[1:] + ".", **rest
     )
     return made
 
 
-def money(parser: argparse.ArgumentParser, plan: str = "print calls, kept replies, tokens, money, time") -> None:
-    """What every verb takes that may call a model: ``--plan`` and what it may cost."""
+def positive(text: str) -> int:
+    """A whole number above 0."""
+    number = whole_number(text)
+    if not number:
+        raise argparse.ArgumentTypeError(f"expected a whole number above 0, got {text[:40]!r}")
+    return number
+
+
+_SHARED: dict[str, dict[str, Any]] = {
+    "runs": {"nargs": "+", "type": Path, "metavar": "RUN", "help": "run folders, or folders that hold runs"},
+    "--release": {"type": Path, "metavar": "DIR", "help": "release of the runs (default: the one beside the first)"},
+    "--form": {
+        "choices": ("terminal", "markdown", "latex", "csv"), "default": "terminal",
+        "help": "format of the tables (default: %(default)s)",
+    },
+    "--json": {"action": "store_true", "help": "print JSON"},
+    "--skip-bad": {"action": "store_true", "help": "leave out bad records, and count them"},
+    "--set": {
+        "action": "append", "default": [], "metavar": "KEY=VALUE",
+        "help": "option of the source's adapter; may be given several times",
+    },
+    "--seed": {"type": int, "default": 0, "help": "seed of every random draw and order (default: %(default)s)"},
+    "--fresh": {
+        "action": "store_true",
+        "help": "ask everything again, and pay again; the earlier verdicts move to build/.earlier",
+    },
+    "--concurrency": {
+        "type": positive, "metavar": "N",
+        "help": "calls at once per endpoint and per function (default: 8; 1 for a plain Python function)",
+    },
+    "--ledger": {
+        "type": Path, "metavar": "FILE", "help": "where to keep the model's replies (default: judge-calls.sqlite)"
+    },
+    "--budget": {"type": float, "metavar": "USD", "help": "stop before this is exceeded; run again to continue"},
+    "--prices": {"type": Path, "metavar": "FILE", "help": "price table that overrides entries of the shipped one"},
+    "--per-second": {"type": float, "metavar": "R", "help": "with --plan: replies per second, to estimate the time"},
+    "--engine": {
+        "choices": ("local", "ray"), "default": "local", "help": "this process, or a Ray cluster (default: local)"
+    },
+    "--ray-address": {
+        "metavar": "HOST:PORT",
+        "help": "address of the Ray cluster; auto: the one on this machine (default: $RAY_ADDRESS, or a new one)",
+    },
+}  # fmt: skip
+
+
+def share(parser: Any, *names: str, **helps: str) -> None:
+    """Add arguments that several verbs take.
+
+    Args:
+        parser: a parser or an argument group.
+        names: keys of the table above.
+        helps: other help texts, by the argument's name in Python.
+    """
+    for name in names:
+        helped = helps.get(name.removeprefix("--").replace("-", "_"))
+        parser.add_argument(name, **_SHARED[name] | ({"help": helped} if helped else {}))
+
+
+def money(parser: argparse.ArgumentParser, plan: str = "print calls, kept replies, tokens, cost and time") -> None:
+    """Arguments of every verb that may call a model: ``--plan`` and what it may cost."""
     group = parser.add_argument_group("money")
     group.add_argument("--plan", action="store_true", help=f"{plan}; call no model")
-    group.add_argument("--per-second", type=float, metavar="R", help="with --plan: replies a second, for the time")
-    group.add_argument("--budget", type=float, metavar="USD", help="stop before this is passed; run again to go on")
-    group.add_argument("--prices", type=Path, metavar="FILE", help="price table that overlays the shipped one")
+    share(group, "--per-second", "--budget", "--prices")
 
 
 def budget_of(args: argparse.Namespace) -> Budget | None:
-    """What ``--budget`` allows; None where it was not given."""
+    """The budget of ``--budget``; None where it was not given."""
     from demur.models import Budget
 
     return None if args.budget is None else Budget(args.budget)
 
 
-def in_flight(parser: argparse.ArgumentParser) -> None:
-    """``--concurrency``."""
-    parser.add_argument(
-        "--concurrency", type=positive, metavar="N",
-        help="calls at once, of each endpoint and each function (default: 8; of a plain Python function 1)",
-    )  # fmt: skip
-
-
-def add_engine(parser: argparse.ArgumentParser) -> None:
-    """Where to work; the files and hits that come out do not depend on it."""
-    parser.add_argument(
-        "--engine", choices=("local", "ray"), default="local", help="this process, or a Ray cluster (default: local)"
-    )
-    parser.add_argument(
-        "--ray-address",
-        metavar="HOST:PORT",
-        help="address of the Ray cluster; auto: the one on this machine (default: $RAY_ADDRESS, or a new one)",
-    )
-
-
 def open_engine(args: argparse.Namespace) -> RayEngine | None:
-    """The engine that was asked for; None is this process."""
+    """The engine of ``--engine``, on which results do not depend; None is this process."""
     from demur.core.errors import UsageError
 
     if args.engine == "local":
@@ -76,14 +113,6 @@ def open_engine(args: argparse.Namespace) -> RayEngine | None:
     from demur.indexing.ray import RayEngine
 
     return RayEngine(args.ray_address)
-
-
-def positive(text: str) -> int:
-    """A whole number above 0."""
-    number = whole_number(text)
-    if not number:
-        raise argparse.ArgumentTypeError(f"expected a whole number above 0, got {text[:40]!r}")
-    return number
 
 
 def settings(pairs: list[str]) -> dict[str, str]:

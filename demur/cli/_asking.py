@@ -1,16 +1,15 @@
-"""What `demur run` and `demur sweep` share: the arguments about systems, and the printing of results."""
+"""What `demur run`, `demur sweep`, `demur asks` and `demur export` share: arguments, and the printing of results."""
 
 from __future__ import annotations
 
 import argparse
 import json
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from demur.cli._arguments import budget_of, in_flight, money, settings
-from demur.cli._shown import harmless
+from demur.cli._arguments import budget_of, money, settings, share
+from demur.cli._output import note, print_json, say
 from demur.core.errors import UsageError
 from demur.core.text import whole_number
 
@@ -22,51 +21,52 @@ if TYPE_CHECKING:
 
 
 def what_is_asked(parser: argparse.ArgumentParser) -> None:
-    """Release, and which of its samples."""
+    """Arguments for the release and its samples."""
     parser.add_argument(
         "release", metavar="RELEASE",
-        help="release folder (see 'demur demo' or 'demur build'), hf:OWNER/NAME, or SOURCE=FOLDER: a source's own "
+        help="release folder (see 'demur demo' or 'demur build'), hf:OWNER/NAME, or SOURCE=FOLDER: a source's native "
         "files, such as simpleqa=/data/simpleqa",
     )  # fmt: skip
+    share(
+        parser, "--set", "--skip-bad", "--seed", set="with SOURCE=FOLDER: option of its adapter",
+        skip_bad="with SOURCE=FOLDER: leave out bad records, and count them",
+    )  # fmt: skip
     parser.add_argument(
-        "--set", action="append", default=[], metavar="KEY=VALUE", help="with SOURCE=FOLDER: option of its adapter"
-    )
-    parser.add_argument(
-        "--skip-bad", action="store_true", help="with SOURCE=FOLDER: leave out what cannot be read, and count it"
-    )
-    parser.add_argument("--seed", type=int, default=0, help="of every draw and order (default: %(default)s)")
-    parser.add_argument(
-        "--limit", "--sample", type=int, metavar="N", help="ask N samples drawn by the seed instead of all"
+        "--limit", "--sample", type=int, metavar="N", help="ask only N samples, drawn at random by the seed"
     )
     parser.add_argument(
         "--repeat", type=int, default=1, metavar="N",
-        help="ask everything in N independent repeats; reports take their mean, and count an item once (default: 1)",
+        help="ask every question N times independently; reports take the mean, and count an item once (default: 1)",
     )  # fmt: skip
-    parser.add_argument("--text-only", action="store_true", help="ask only what a model without images can be asked")
+    parser.add_argument("--text-only", action="store_true", help="ask only questions that need no images")
     parser.add_argument("--prompts", type=Path, metavar="DIR", help="your own prompt files in place of demur's")
 
 
 def opened(args: argparse.Namespace, out: Path) -> Release:
-    """The release that was named; of a source, the one made of it in ``out``."""
+    """Open the release; from a source, one is made in ``out``."""
     from demur.api import open_release
 
     return open_release(args.release, out=out, options=settings(args.set), skip_bad=args.skip_bad)
 
 
 def scenarios(parser: argparse.ArgumentParser) -> None:
-    """Scenarios and conditions, as `demur run` takes them."""
+    """Arguments for scenarios and conditions."""
     parser.add_argument(
         "--scenarios", nargs="+", default=["all"], metavar="RECIPE",
         help="all, or recipes: parametric, oracle, 'realistic(k=3,pick=random)', 'adversarial(k=5,order=gold-last)' "
-        "(default: the four with --k distractors). Of a system with a retriever of its own: whole, for full, "
+        "(default: all four, with --k distractors). For a system with its own retriever: whole, which is full, "
         "gold-removed and empty",
     )  # fmt: skip
     parser.add_argument(
         "--corpora", type=Path, metavar="DIR",
-        help="what 'demur corpus export' wrote, for the scenarios full, gold-removed and empty",
+        help="folder of 'demur corpus export', for the scenarios full, gold-removed and empty",
     )  # fmt: skip
     parser.add_argument(
-        "--k", type=int, default=2, metavar="N", help="distractors where a recipe does not say (default: %(default)s)"
+        "--k",
+        type=int,
+        default=2,
+        metavar="N",
+        help="distractors, where a recipe gives no number (default: %(default)s)",
     )
     parser.add_argument(
         "--strictness", nargs="+", default=["moderate"], metavar="CONDITION",
@@ -75,14 +75,13 @@ def scenarios(parser: argparse.ArgumentParser) -> None:
 
 
 def sweeps(parser: argparse.ArgumentParser) -> None:
-    """What is varied."""
+    """Arguments for sweeps."""
     parser.add_argument(
-        "--distractors",
-        metavar="LOW:HIGH",
+        "--distractors", metavar="LOW:HIGH",
         help="Realistic with LOW to HIGH distractors (0:10 is Figure 3 of VLM-DeflectionBench)",
-    )
-    parser.add_argument("--modality", choices=("grid",), help="gold x distractor modality, Realistic (its Table 5)")
-    parser.add_argument("--positions", metavar="LOW:HIGH", help="gold at each of these positions among the distractors")
+    )  # fmt: skip
+    parser.add_argument("--modality", choices=("grid",), help="Realistic by gold and distractor modality (its Table 5)")
+    parser.add_argument("--positions", metavar="LOW:HIGH", help="gold at each position among the distractors")
 
 
 def named_recipes(args: argparse.Namespace) -> list[Recipe]:
@@ -134,53 +133,54 @@ def _span(text: str, option: str) -> tuple[int, int]:
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
-    """What is asked, systems, judge, sampling, layout, folders."""
+    """All arguments of a verb that asks systems."""
     what_is_asked(parser)
     parser.add_argument(
         "--system", "--systems", "--models", dest="systems", nargs="+", required=True, metavar="SYSTEM",
-        help="who is asked: reader, reader:min=0.55, model:openai/gpt-4o, model:http://host:8000/v1#name, "
-        "answers:FILE, http:rag.yaml, python:module:function, module:Class; NAME=SYSTEM says what to call "
-        "it; several take the same questions",
+        help="systems to ask: reader, reader:min=0.55, model:openai/gpt-4o, model:http://host:8000/v1#name, "
+        "answers:FILE, http:rag.yaml, python:module:function, module:Class; NAME=SYSTEM gives one a name; several "
+        "get the same questions",
     )  # fmt: skip
     parser.add_argument(
-        "--out", type=Path, default=Path("runs"), help="folder of the run folders (default: %(default)s)"
+        "--out", type=Path, default=Path("runs"), help="folder for the run folders (default: %(default)s)"
     )
     parser.add_argument(
-        "--judge",
-        default="rules",
+        "--judge", default="rules",
         help="who grades: rules, cascade:MODEL (rules where they can prove, the model for the rest), model:MODEL, "
-        "paper:MODEL, module:Class; a MODEL is openai/gpt-4o, http://host:8000/v1#name ...; sentences by which your "
-        "product declines: rules?phrases=FILE, cascade:MODEL,phrases=FILE (default: %(default)s)",
-    )
+        "paper:MODEL, module:Class; a MODEL is openai/gpt-4o, http://host:8000/v1#name ...; to add sentences with "
+        "which your product declines: rules?phrases=FILE, cascade:MODEL,phrases=FILE (default: %(default)s)",
+    )  # fmt: skip
     parser.add_argument("--encoder", default="", help="for systems that read with embeddings (default: the release's)")
-    in_flight(parser)
-    parser.add_argument(
-        "--fresh", action="store_true",
-        help="ask everything again, and pay for it again; runs that are there are moved to OUT/.earlier",
+    share(
+        parser, "--concurrency", "--fresh",
+        fresh="ask everything again, and pay again; the earlier runs move to OUT/.earlier",
     )  # fmt: skip
     parser.add_argument(
-        "--minutes", type=float, metavar="M", help="ask nothing new after M minutes (exit 3); run again to go on"
+        "--minutes", type=float, metavar="M", help="ask nothing new after M minutes (exit 3); run again to continue"
     )
     model = parser.add_argument_group("models (systems that begin with model:)")
     model.add_argument("--temperature", type=float, help="sampling temperature")
     model.add_argument("--top-p", type=float, help="nucleus sampling")
-    model.add_argument("--max-tokens", type=int, help="longest answer, in tokens")
+    model.add_argument("--max-tokens", type=int, help="maximum length of an answer, in tokens")
     model.add_argument("--sampling-seed", type=int, help="seed sent to the server")
     model.add_argument("--extra", type=json.loads, metavar="JSON", help="""more body fields, e.g. '{"top_k": 20}'""")
     model.add_argument(
-        "--images", choices=("many", "one", "none"), default="many", help="images the model takes at once"
+        "--images", choices=("many", "one", "none"), default="many", help="images the model accepts at once"
     )
     model.add_argument(
-        "--captions", choices=("with", "without", "only"), default="with", help="image evidence with its caption or not"
+        "--captions",
+        choices=("with", "without", "only"),
+        default="with",
+        help="show image evidence with its caption, without, or the caption only",
     )
     model.add_argument("--max-side", type=int, metavar="PIXELS", help="scale images down to this longest side")
-    model.add_argument("--prompt-tokens", type=int, metavar="N", help="budget of the whole prompt; cuts are recorded")
+    model.add_argument("--prompt-tokens", type=int, metavar="N", help="limit of the whole prompt; cuts are recorded")
     money(parser)
-    parser.add_argument("--json", action="store_true", help="print the results as JSON")
+    share(parser, "--json", json="print the results as JSON")
 
 
 def _model_options(args: argparse.Namespace) -> dict[str, dict[str, Any]]:
-    """Sampling and layout of every system that is a model, by its name."""
+    """Name of a system that is a model -> its sampling and layout."""
     from demur.scenarios.render import Layout
     from demur.scenarios.systems import name_of, split_name
 
@@ -195,7 +195,7 @@ def _model_options(args: argparse.Namespace) -> dict[str, dict[str, Any]]:
 
 
 def go(args: argparse.Namespace, recipes: Sequence[Any], conditions: Sequence[Any], *, sweeps: bool = False) -> int:
-    """Plan or run, then print; with ``sweeps`` the tables of what was swept as well."""
+    """Plan or run, then print the results; with ``sweeps`` also the tables of the sweeps."""
     from demur.core.progress import TerminalProgress
     from demur.evaluation.asking import ask, planned
     from demur.evaluation.run_folder import all_failed
@@ -209,7 +209,7 @@ def go(args: argparse.Namespace, recipes: Sequence[Any], conditions: Sequence[An
     if args.plan:
         ledger = args.out / "calls.sqlite"
         found = planned(release, args.systems, questions, ledger=ledger, per_second=args.per_second, **common)
-        sys.stdout.write((found.model_dump_json() if args.json else found.text()) + "\n")
+        say(found.model_dump_json() if args.json else found.text())
         return 0
     with TerminalProgress() as steps:
         steps.stage("ask")
@@ -220,15 +220,13 @@ def go(args: argparse.Namespace, recipes: Sequence[Any], conditions: Sequence[An
         steps.stage("sum up")
         data = load(folders, release.folder)
     if args.json:
-        sys.stdout.write(json.dumps(summarised(data), indent=1, sort_keys=True, ensure_ascii=False) + "\n")
+        print_json(summarised(data), 1)
     else:
         print_data(data, sweeps=sweeps)
         if (own := labels_table(data)).rows:
-            sys.stdout.write(own.render("terminal"))
-        sys.stdout.write("\n".join(str(f) for f in folders) + "\n")
-        sys.stderr.write(
-            f"\nnext: demur report {' '.join(map(str, folders))} --release {release.folder} -o report.html\n"
-        )
+            say(own.render("terminal").removesuffix("\n"))
+        say(*folders)
+        note(f"\nnext: demur report {' '.join(map(str, folders))} --release {release.folder} -o report.html")
     silent = all_failed(folders)
-    sys.stderr.write(harmless("".join(f"demur: {line}\n" for line in silent)))
+    note(*(f"demur: {line}" for line in silent))
     return 1 if silent else 0

@@ -1,15 +1,12 @@
-"""`demur agree`: agreement of labellers, and rates as labels correct them."""
+"""`demur agree`: agreement of labellers, and rates corrected by labels."""
 
 from __future__ import annotations
 
 import argparse
-import json
-import sys
 from pathlib import Path
-from typing import Any
 
-from demur.cli._arguments import settings
-from demur.cli._shown import harmless
+from demur.cli._arguments import settings, share
+from demur.cli._output import print_json, print_tables, say
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -19,63 +16,42 @@ def configure(parser: argparse.ArgumentParser) -> None:
     )  # fmt: skip
     parser.add_argument(
         "--correct", action="append", default=[], type=Path, metavar="RUN",
-        help="also: rates of this run as the labels of the first FILE correct them",
+        help="also correct the rates of this run by the labels of the first FILE",
     )  # fmt: skip
-    parser.add_argument("--release", type=Path, metavar="DIR", help="of the run (default: the one beside it)")
-    parser.add_argument("--finite", action="store_true", help="intervals for these answers, not for others like them")
+    share(parser, "--release", release="release of the run (default: the one beside it)")
+    parser.add_argument("--finite", action="store_true", help="intervals for these answers only, not for similar ones")
     parser.add_argument(
         "--stated", nargs="+", default=[], metavar="KEY=VALUE",
-        help="check figures that somebody states, exit 1 if they cannot be: agreement=0.911 kappa=0.9 n=100 labels=3 "
+        help="check published figures; exit 1 if they are impossible: agreement=0.911 kappa=0.9 n=100 labels=3 "
         "first=0.6,0.3,0.1 second=0.5,0.3,0.2",
     )  # fmt: skip
-    parser.add_argument("--seed", type=int, default=0, help="of the resamples (default: %(default)s)")
-    parser.add_argument(
-        "--form", choices=("terminal", "markdown", "latex", "csv"), default="terminal", help="of tables"
-    )
-    parser.add_argument("--json", action="store_true", help="print JSON")
+    share(parser, "--seed", "--form", "--json", seed="seed of the resampling (default: %(default)s)")
 
 
 def run(args: argparse.Namespace) -> int:
     """Print figures; exit 1 where stated ones are impossible."""
     from demur.core.errors import UsageError
-    from demur.reports.agree import agreement_of
-
-    if not args.files and not args.stated:
-        raise UsageError("no labels named", cure="give a labelling folder, a run or a file; or --stated figures")
-    if args.stated and (wrong := _impossible(settings(args.stated))):
-        sys.stdout.write(json.dumps({"impossible": wrong}) + "\n" if args.json else "".join(f"{w}\n" for w in wrong))
-        return 1
-    if args.stated and not args.files:
-        sys.stdout.write(json.dumps({"impossible": []}) + "\n" if args.json else "nothing impossible\n")
-        return 0
-    tables, found = agreement_of(args.files, seed=args.seed)
-    if args.correct:
-        more, corrected = corrections(args.correct, args.files[0], args.release, args.finite)
-        tables, found = tables + more, found | corrected
-    write(tables, args.form, found if args.json else None)
-    return 0
-
-
-def corrections(
-    runs: list[Path], labels: Path | None, release: Path | None, finite: bool, verdicts: str = ""
-) -> tuple[list[Any], dict[str, Any]]:
-    """Tables of corrected rates, and the same as JSON."""
-    from demur.reports.agree import corrections_of
+    from demur.reports.agree import agreement_of, corrections_of
     from demur.reports.data import load
 
-    return corrections_of(load(runs, release, verdicts=verdicts), labels, finite=finite)
-
-
-def write(tables: list[Any], form: Any, found: dict[str, Any] | None) -> None:
-    """Print tables, or ``found`` as JSON."""
-    if found is not None:
-        sys.stdout.write(json.dumps(found, indent=1, ensure_ascii=False) + "\n")
-        return
-    for table in tables:
-        if table.missing:
-            sys.stdout.write(harmless(f"{table.caption}: not filled. It takes {table.missing}.\n"))
+    if not args.files and not args.stated:
+        raise UsageError("no labels given", cure="give a labelling folder, a run or a file; or --stated figures")
+    wrong = _impossible(settings(args.stated)) if args.stated else []
+    if wrong or not args.files:
+        if args.json:
+            print_json({"impossible": wrong})
         else:
-            sys.stdout.write(harmless(table.render(form)))
+            say(*(wrong or ["nothing impossible"]))
+        return int(bool(wrong))
+    tables, found = agreement_of(args.files, seed=args.seed)
+    if args.correct:
+        more, corrected = corrections_of(load(args.correct, args.release), args.files[0], finite=args.finite)
+        tables, found = tables + more, found | corrected
+    if args.json:
+        print_json(found, 1)
+    else:
+        print_tables(tables, args.form)
+    return 0
 
 
 def _impossible(given: dict[str, str]) -> list[str]:
@@ -84,7 +60,10 @@ def _impossible(given: dict[str, str]) -> list[str]:
 
     known = {"agreement", "kappa", "n", "labels", "first", "second"}
     if given.keys() - known or "agreement" not in given:
-        raise UsageError(f"--stated {' '.join(given)}", cure=f"agreement, and of: {', '.join(sorted(known))}")
+        raise UsageError(
+            f"--stated {' '.join(given)}",
+            cure=f"give agreement, and any of: {', '.join(sorted(known - {'agreement'}))}",
+        )
     try:
         rates = {k: tuple(float(v) for v in given[k].split(",")) for k in ("first", "second") if k in given}
         decimals = len(given["agreement"].partition(".")[2])
@@ -94,5 +73,5 @@ def _impossible(given: dict[str, str]) -> list[str]:
             **rates,
         )  # fmt: skip
     except ValueError as error:
-        raise UsageError(f"--stated: {error}", cure="shares between 0 and 1, such as agreement=0.911") from error
+        raise UsageError(f"--stated: {error}", cure="give shares between 0 and 1, such as agreement=0.911") from error
     return impossible(stated)

@@ -1,24 +1,22 @@
-"""`demur audit`: check published tables for arithmetic."""
+"""`demur audit`: check the arithmetic of published tables."""
 
 from __future__ import annotations
 
 import argparse
-import json
-import sys
 from pathlib import Path
 
-from demur.cli._shown import harmless
+from demur.cli._arguments import share
+from demur.cli._output import print_json, say
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    """Arguments of the verb; the layout of the table stands below them."""
+    """Arguments of the verb; the layout of the table is explained below them."""
     from demur.judge.audit import LAYOUT
 
     parser.add_argument("tables", nargs="+", type=Path, metavar="TABLE.csv", help="tables, audited together")
-    parser.add_argument("--skip-bad", action="store_true", help="leave out lines that cannot be read, and count them")
-    parser.add_argument("--json", action="store_true", help="print the findings as JSON")
-    suites = "tables of suites are known by their columns (docs/suites.md)"
-    parser.epilog = f"{LAYOUT}\n{suites}\nexit 1 when there is a defect\n\n{parser.epilog or ''}"
+    share(parser, "--skip-bad", "--json", skip_bad="leave out lines that cannot be read, and count them")
+    suites = "tables of suites are recognised by their columns (docs/suites.md)"
+    parser.epilog = f"{LAYOUT}\n{suites}\nexit 1 when a table has a defect\n\n{parser.epilog or ''}"
 
 
 def run(args: argparse.Namespace) -> int:
@@ -34,17 +32,13 @@ def run(args: argparse.Namespace) -> int:
     n_lines = of_suites.lines + len(lines)
     defects = sum(f.severity == "defect" for f in findings)
     if args.json:
-        report = {
-            "lines": n_lines,
-            "skipped": problems.skipped,
-            "defects": defects,
+        print_json({
+            "lines": n_lines, "skipped": problems.skipped, "defects": defects,
             "findings": [f._asdict() for f in findings],
-        }
-        sys.stdout.write(json.dumps(report, ensure_ascii=False) + "\n")
+        })  # fmt: skip
         return int(defects > 0)
-    for finding in sorted(findings, key=lambda f: f.severity != "defect"):
-        line = f"{finding.severity:<6}  {finding.kind:<8}  {finding.where}: {finding.message}"
-        sys.stdout.write(harmless(line) + "\n")
+    for f in sorted(findings, key=lambda f: f.severity != "defect"):
+        say(f"{f.severity:<6}  {f.kind:<8}  {f.where}: {f.message}")
     skipped = f", {problems.skipped} skipped" if problems.skipped else ""
-    sys.stdout.write(f"{n_lines} lines{skipped}: {defects} defects, {len(findings) - defects} notes\n")
+    say(f"{n_lines} lines{skipped}: {defects} defects, {len(findings) - defects} notes")
     return int(defects > 0)

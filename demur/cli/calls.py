@@ -1,16 +1,15 @@
-"""``demur calls``: ask a model once, and look after the ledger of paid replies."""
+"""`demur calls`: ask a model once, and maintain the ledger of paid replies."""
 
 from __future__ import annotations
 
 import argparse
-import json
 import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from demur.cli._arguments import budget_of, job, money
-from demur.cli._shown import aligned, harmless
+from demur.cli._arguments import budget_of, job, money, share
+from demur.cli._output import aligned, note, print_json, say
 
 if TYPE_CHECKING:
     from demur.models.ledger import Stats
@@ -29,50 +28,40 @@ def configure(parser: argparse.ArgumentParser) -> None:
     )
     jobs = parser.add_subparsers(dest="job", required=True, metavar="JOB")
 
-    ask = job(jobs, "ask", "ask a model, through the whole path: key, endpoint, retries, ledger")
+    ask = job(jobs, "ask", "ask a model through the whole path: key, endpoint, retries, ledger")
     ask.add_argument("model", help="model string, such as openai/gpt-4o or http://localhost:8000/v1#model")
-    ask.add_argument("question", help="what to ask")
-    ask.add_argument(
-        "--image", type=Path, action="append", default=[], help="show an image; may be given several times"
-    )
-    ask.add_argument("--ledger", type=Path, help="keep the reply here, and take it from here when it is there")
-    ask.add_argument("--repeat", type=int, default=1, metavar="N", help="independent draws (default: 1)")
+    ask.add_argument("question", help="the question")
+    ask.add_argument("--image", type=Path, action="append", default=[], help="image; may be given several times")
+    share(ask, "--ledger", ledger="store the reply here, and reuse it when it is already here")
+    ask.add_argument("--repeat", type=int, default=1, metavar="N", help="independent replies (default: 1)")
     ask.add_argument("--temperature", type=float, metavar="T", help="sampling temperature (default: the server's)")
     ask.add_argument(
         "--max-tokens", type=int, default=256, metavar="N", help="longest answer, in tokens (default: %(default)s)"
     )
-    ask.add_argument("--json", action="store_true", help="print the responses as JSON lines")
+    share(ask, "--json", json="print the responses as JSON lines")
     money(ask)
 
-    stats = job(jobs, "stats", "replies, retries, tokens, money and faults per model")
-    stats.add_argument("ledger", type=Path, help="the ledger: calls.sqlite in a run's or build's folder")
-    stats.add_argument("--json", action="store_true", help="print JSON")
-
-    export = job(jobs, "export", "every reply as a JSON line, in an order that is the same everywhere")
-    export.add_argument("ledger", type=Path, help="the ledger: calls.sqlite in a run's or build's folder")
-    export.add_argument("--model", help="only of this model id")
+    where = "ledger: calls.sqlite in the folder of a run or build"
+    stats = job(jobs, "stats", "replies, retries, tokens, cost and faults per model")
+    export = job(jobs, "export", "write every reply as a JSON line, in an order that is the same everywhere")
+    gc = job(jobs, "gc", "delete replies of a model, or older than some days, and free the space")
+    for made in (stats, export, gc):
+        made.add_argument("ledger", type=Path, help=where)
+    export.add_argument("--model", help="only replies of this model id")
     export.add_argument("--out", type=Path, help="file to write (default: standard output)")
-
-    gc = job(jobs, "gc", "delete replies of a model or older than some days, and give the space back")
-    gc.add_argument("ledger", type=Path, help="the ledger: calls.sqlite in a run's or build's folder")
-    gc.add_argument("--model", help="of this model id")
-    gc.add_argument("--older-than", type=float, metavar="DAYS", help="older than that many days")
-    gc.add_argument("--dry-run", action="store_true", help="count only")
-    gc.add_argument("--json", action="store_true", help="print JSON")
-
-    recover = job(jobs, "recover", "copy what can be read of a damaged ledger, or an export, into a ledger")
-    recover.add_argument("source", type=Path, help="a damaged ledger, or what 'demur calls export' wrote")
-    recover.add_argument("into", type=Path, help="the ledger that takes the replies; made when it is not there")
-    recover.add_argument("--json", action="store_true", help="print JSON")
+    gc.add_argument("--model", help="delete replies of this model id")
+    gc.add_argument("--older-than", type=float, metavar="DAYS", help="delete replies older than this")
+    gc.add_argument("--dry-run", action="store_true", help="only count them")
+    recover = job(jobs, "recover", "copy the readable replies of a damaged ledger, or of an export, into a ledger")
+    recover.add_argument("source", type=Path, help="damaged ledger, or a file of 'demur calls export'")
+    recover.add_argument("into", type=Path, help="ledger that receives the replies; created if needed")
+    for made in (stats, gc, recover):
+        share(made, "--json")
 
 
 def run(args: argparse.Namespace) -> int:
     """Do the job; returns the exit code."""
     return {"ask": _ask, "stats": _stats, "export": _export, "gc": _gc, "recover": _recover}[args.job](args)
-
-
-def _print(text: str) -> None:
-    sys.stdout.write(text + "\n")
 
 
 def _ask(args: argparse.Namespace) -> int:
@@ -87,16 +76,16 @@ def _ask(args: argparse.Namespace) -> int:
         planned = estimate_calls(
             "ask", args.model, requests, ledger=args.ledger, prices=args.prices, per_second=args.per_second
         )
-        _print(planned.model_dump_json() if args.json else planned.text())
+        say(planned.model_dump_json() if args.json else planned.text())
         return 0
     responses = ask(args.model, requests, ledger=args.ledger, prices=args.prices, budget=budget_of(args))
     for response in responses:
         if args.json:
-            _print(response.model_dump_json())
+            say(response.model_dump_json())
         elif response.error:
-            sys.stderr.write(harmless(f"demur: {response.error}\n"))
+            note(f"demur: {response.error}")
         else:
-            _print(harmless(response.text))
+            say(response.text)
     return 1 if any(r.error for r in responses) else 0
 
 
@@ -120,9 +109,9 @@ def _stats(args: argparse.Namespace) -> int:
 
     found = ledger_stats(args.ledger)
     if args.json:
-        _print(json.dumps([s._asdict() for s in found]))
+        print_json([s._asdict() for s in found])
     else:
-        _print(_table(found) if found else "the ledger holds no replies")
+        say(_table(found) if found else "the ledger holds no replies")
     return 0
 
 
@@ -131,7 +120,7 @@ def _export(args: argparse.Namespace) -> int:
 
     written = export_ledger(args.ledger, args.out or sys.stdout, args.model)
     if args.out is not None:
-        _print(f"{written:,} replies in {args.out}")
+        say(f"{written:,} replies in {args.out}")
     return 0
 
 
@@ -140,14 +129,14 @@ def _gc(args: argparse.Namespace) -> int:
 
     found = shrink_ledger(args.ledger, model=args.model, days=args.older_than, dry=args.dry_run)
     if args.json:
-        _print(json.dumps({
+        print_json({
             "replies": found.replies, "deleted": not args.dry_run, "bytes_before": found.before,
             "bytes_after": found.after,
-        }))  # fmt: skip
+        })  # fmt: skip
     elif args.dry_run:
-        _print(f"would delete {found.replies:,} replies")
+        say(f"would delete {found.replies:,} replies")
     else:
-        _print(f"deleted {found.replies:,} replies; {found.before:,} bytes before, {found.after:,} after")
+        say(f"deleted {found.replies:,} replies; {found.before:,} bytes before, {found.after:,} after")
     return 0
 
 
@@ -156,7 +145,7 @@ def _recover(args: argparse.Namespace) -> int:
 
     copied, lost = recover(args.source, args.into)
     if args.json:
-        _print(json.dumps({"copied": copied, "unreadable": lost}))
+        print_json({"copied": copied, "unreadable": lost})
     else:
-        _print(f"{copied:,} replies copied into {args.into}; {lost:,} could not be read")
+        say(f"{copied:,} replies copied into {args.into}; {lost:,} could not be read")
     return 0

@@ -1,40 +1,33 @@
-"""``demur compare``: is the second run better or worse than the first, and where."""
+"""`demur compare`: test whether the second run is better or worse than the first, and where."""
 
 from __future__ import annotations
 
 import argparse
-import json
-import sys
 from pathlib import Path
+
+from demur.cli._arguments import share
+from demur.cli._output import print_json
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("first", type=Path, metavar="A", help="the run to compare with")
-    parser.add_argument("second", type=Path, metavar="B", help="the run that may be better or worse")
+    parser.add_argument("first", type=Path, metavar="A", help="run to compare with")
+    parser.add_argument("second", type=Path, metavar="B", help="run that may be better or worse")
+    share(parser, "--release")
     parser.add_argument(
-        "--release",
-        type=Path,
-        metavar="DIR",
-        help="the release that was run on (default: the one beside the first run)",
-    )
-    parser.add_argument("--every", action="store_true", help="pool every shared ask, sweeps and other prompts included")
-    parser.add_argument(
-        "--items",
-        type=int,
-        default=10,
-        metavar="N",
-        help="how many items that changed are shown, each way (default: 10)",
+        "--every", action="store_true", help="compare every shared question, including sweeps and other prompts"
     )
     parser.add_argument(
-        "--fail-if-worse",
-        action="store_true",
-        help="exit 1 when B behaves significantly worse in some scenario, or nothing could be compared (for CI)",
+        "--items", type=int, default=10, metavar="N", help="changed items to list, each way (default: %(default)s)"
     )
+    parser.add_argument(
+        "--fail-if-worse", action="store_true",
+        help="exit 1 when B is significantly worse in some scenario, or nothing could be compared (for CI)",
+    )  # fmt: skip
     parser.add_argument(
         "--see", type=float, default=5.0, metavar="POINTS",
-        help="tell how many pairs a difference of that many points would take (default: 5)",
+        help="say how many pairs it takes to detect a difference of this many points (default: 5)",
     )  # fmt: skip
-    parser.add_argument("--json", action="store_true", help="print everything as JSON")
+    share(parser, "--json", json="print everything as JSON")
 
 
 def run(args: argparse.Namespace) -> int:
@@ -48,7 +41,7 @@ def run(args: argparse.Namespace) -> int:
     items = None if args.json else max(args.items, 0)
     found = compare(args.first, args.second, every=args.every, release=args.release, items=items).found
     if args.json:
-        sys.stdout.write(json.dumps(as_json(found, args.see / 100), indent=1, ensure_ascii=False) + "\n")
+        print_json(as_json(found, args.see / 100), 1)
     else:
         print_comparison(found, items=max(args.items, 0), seen=args.see / 100)
     return 1 if args.fail_if_worse and (found.worse or not found.differences) else 0

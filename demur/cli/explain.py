@@ -3,22 +3,20 @@
 from __future__ import annotations
 
 import argparse
-import json
-import sys
 from collections import Counter
 from pathlib import Path
 
-from demur.cli._shown import show_table, words
-from demur.core.text import plain
+from demur.cli._arguments import share
+from demur.cli._output import print_json, say, show_table, words
 
 UNASKABLE = "cannot be asked"
-"""How the label of a gate begins that could not be asked (`demur.curation.explain.Explained`)."""
+"""Prefix of the label of a gate that could not be asked (`demur.curation.explain.Explained`)."""
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("release", type=Path, help="release folder; with its build folder beside it, more is known")
+    parser.add_argument("release", type=Path, help="release folder; its build folder beside it adds detail")
     parser.add_argument("sample", help="id of a sample, kept or dropped")
-    parser.add_argument("--json", action="store_true", help="print JSON")
+    share(parser, "--json")
 
 
 def run(args: argparse.Namespace) -> int:
@@ -26,7 +24,7 @@ def run(args: argparse.Namespace) -> int:
 
     story = explain(args.release, args.sample)
     if args.json:
-        sys.stdout.write(json.dumps(story.model_dump(mode="json"), ensure_ascii=False) + "\n")
+        print_json(story.model_dump(mode="json"))
         return 0
     from rich.console import Console
 
@@ -46,7 +44,7 @@ def run(args: argparse.Namespace) -> int:
         show_table("Gates", heads, gates, left=heads)
     if story.distractors:
         rows = []
-        unasked: Counter[str] = Counter()  # said once, not beside every distractor
+        unasked: Counter[str] = Counter()  # printed once, not beside every distractor
         for d in story.distractors:
             found = ", ".join(filter(None, (d["origin"], d["mode"], "" if d["rank"] is None else f"rank {d['rank']}")))
             verdicts = {gate: label for gate, label in d["labels"].items() if not label.startswith(UNASKABLE)}
@@ -56,6 +54,5 @@ def run(args: argparse.Namespace) -> int:
         show_table("Distractors", heads, rows, left=heads)
         for why, n in unasked.items():
             console.print(words(f"{why} ({n} of {len(story.distractors)} distractors)"), highlight=False)
-    for line in story.notes:
-        sys.stdout.write(f"note: {plain(line)}\n")
+    say(*(f"note: {line}" for line in story.notes))
     return 0

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import argparse
-import json
-import sys
 from pathlib import Path
 from typing import Any
 
-from demur.cli._arguments import add_engine, job, open_engine, positive
-from demur.cli._shown import harmless, show_table, words
+from demur.cli._arguments import job, open_engine, positive, share
+from demur.cli._output import note, print_json, say, show_table, words
 from demur.core.text import brief
 
 EPILOG = """examples:
@@ -23,73 +21,72 @@ EPILOG = """examples:
 corpora, encoders: 'demur index build --help'"""
 
 BUILD = """corpora: jsonl: csv: tsv: parquet: wiki6m: evqa: kilt: dpr: beir: images: datasets: as READER:PATH?key=value
-or a bare path read by its ending; a pool folder; NAME=FOLDER for the knowledge base of a source ('demur sources
-list'), 'atlas' alone for the sample that ships:
+or a bare path, read by its suffix; a pool folder; NAME=FOLDER for the knowledge base of a source ('demur sources
+list'); 'atlas' for the built-in sample:
   jsonl:kb.jsonl?id=doc_id&text=body  evqa:kb.zip?images=map.csv  kilt:kb.json?images=folder  datasets:org/set?split=dev
 
-encoders: offline, open_clip:MODEL/TAG, sentence-transformers:NAME, evaclip:REPO (code from the hub, when asked for);
+encoders: offline, open_clip:MODEL/TAG, sentence-transformers:NAME, evaclip:REPO (runs code from the hub);
 options such as ?precision=fp16&batch=256 follow a question mark (half precision is the default on a GPU).
 
-A build that was killed goes on when the same command is given again; a document that crashed it is then found and
-left out. --skip-bad lists what it leaves out in skipped.jsonl; without it all bad documents are named in one error."""
+An interrupted build continues when you give the same command again; it then finds a document that crashed it, and
+leaves it out. --skip-bad lists what it leaves out in skipped.jsonl; without it one error names all bad documents."""
 
 SEARCH = """modes: image-to-title (T), image-to-title+summary (T+S) and text-to-title find pages; image-to-image,
 image-to-first-image (of each page) and text-to-image find images; text-to-text (dense), lexical (BM25) and fused
-(both) find passages; FIRST/text-to-text and FIRST/lexical open the pages that FIRST finds and rank their passages by
-the text. Without --mode: fused for a text, image-to-image for an image, image-to-title/text-to-text for both."""
+(both) find passages; FIRST/text-to-text and FIRST/lexical rank the passages of the pages that FIRST finds by the
+text. Without --mode: fused for a text, image-to-image for an image, image-to-title/text-to-text for both."""
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
     parser.epilog = EPILOG
     verbs = parser.add_subparsers(dest="what", required=True, metavar="build|info|search")
     raw = argparse.RawDescriptionHelpFormatter
-    build = job(verbs, "build", "documents to an index folder", epilog=BUILD, formatter_class=raw)
+    build = job(verbs, "build", "build an index folder from documents", epilog=BUILD, formatter_class=raw)
     build.add_argument("corpora", nargs="+", metavar="CORPUS", help="what to read, see below")
-    build.add_argument("--out", type=Path, required=True, help="the index folder")
-    build.add_argument(
-        "--encoder", default="offline", help="what embeds texts and images, see below (default: %(default)s)"
-    )
+    build.add_argument("--out", type=Path, required=True, help="index folder")
+    build.add_argument("--encoder", default="offline", help="encoder of texts and images (default: %(default)s)")
     build.add_argument("--text-encoder", help="another encoder for passages (default: the same)")
-    build.add_argument("--image-root", type=Path, help="folder that relative image paths start from "
-                       "(default: that of the source or pool, else the current one)")  # fmt: skip
+    build.add_argument(
+        "--image-root", type=Path,
+        help="folder of relative image paths (default: that of the source or pool, else the current one)",
+    )  # fmt: skip
     build.add_argument(
         "--chunk", metavar="SIZE:OVERLAP", help="cut texts into passages, in tokens (VLM-DeflectionBench: 250:32)"
     )
     build.add_argument(
-        "--tokenizer", metavar="NAME", help="what counts the tokens of --chunk: bert-uncased (Contriever's), a "
-        "tokenizer.json or the name of a model on the hub (default: words are counted)")  # fmt: skip
-    build.add_argument("--kind", default="auto", help="flat, ivf-flat, ivf-sq8 or auto (the default)")
+        "--tokenizer", metavar="NAME",
+        help="tokenizer for --chunk: bert-uncased (Contriever's), a tokenizer.json or the name of a model on the hub "
+        "(default: count words)",
+    )  # fmt: skip
+    build.add_argument("--kind", default="auto", help="flat, ivf-flat, ivf-sq8 or auto (default: %(default)s)")
     build.add_argument(
-        "--queries",
-        type=positive,
-        default=10_000,
-        metavar="N",
-        help="queries that --kind auto reckons with (default: 10,000)",
-    )
-    build.add_argument("--lexical", choices=("lucene", "okapi", "rank-bm25"), default="lucene",
-                       help="how BM25 scores (default: lucene); rank-bm25 is that package "
-                       "itself, for small corpora; okapi has its scores at any size")  # fmt: skip
-    build.add_argument("--workers", type=positive, help="threads that decode images (default: one a processor)")
-    add_engine(build)
-    build.add_argument("--allow-random", action="store_true", help="let an encoder without trained weights through")
-    build.add_argument("--skip-bad", action="store_true", help="leave bad documents out, and list them")
-    build.add_argument("--json", action="store_true", help="print the manifest")
-    info = job(verbs, "info", "what an index folder holds; --verify reads every byte")
-    info.add_argument("folder", type=Path, help="the index folder")
+        "--queries", type=positive, default=10_000, metavar="N",
+        help="expected number of queries, for --kind auto (default: 10,000)",
+    )  # fmt: skip
+    build.add_argument(
+        "--lexical", choices=("lucene", "okapi", "rank-bm25"), default="lucene",
+        help="BM25 variant (default: lucene); rank-bm25 is that package itself, for small corpora; okapi has its "
+        "scores at any size",
+    )  # fmt: skip
+    build.add_argument("--workers", type=positive, help="threads that decode images (default: one per processor)")
+    share(build, "--engine", "--ray-address")
+    build.add_argument("--allow-random", action="store_true", help="accept an encoder without trained weights")
+    share(build, "--skip-bad", "--json", skip_bad="leave out bad documents, and list them", json="print the manifest")
+    info = job(verbs, "info", "describe an index folder; --verify reads every byte")
+    info.add_argument("folder", type=Path, help="index folder")
     info.add_argument("--verify", action="store_true", help="check the hash of every file")
-    info.add_argument("--json", action="store_true", help="print the manifest")
-    search = job(verbs, "search", "ask an index with a text, an image or both", epilog=SEARCH, formatter_class=raw)
-    search.add_argument("folder", type=Path, help="the index folder")
-    search.add_argument("--text", default="", help="the question")
-    search.add_argument("--image", type=Path, help="the query image")
+    share(info, "--json", json="print the manifest")
+    search = job(verbs, "search", "search an index by a text, an image or both", epilog=SEARCH, formatter_class=raw)
+    search.add_argument("folder", type=Path, help="index folder")
+    search.add_argument("--text", default="", help="query text")
+    search.add_argument("--image", type=Path, help="query image")
     search.add_argument("--mode", help="text-to-text, lexical, fused, image-to-title, image-to-title+summary, "
                         "image-to-image, text-to-image, text-to-title, or FIRST/text-to-text")  # fmt: skip
-    search.add_argument("-k", type=positive, default=10, help="hits (default: %(default)s)")
-    search.add_argument("--pages", type=positive, default=10, help="pages opened by FIRST/... (default: %(default)s)")
-    search.add_argument("--encoder", help="the encoder that made the index (default: the one that its manifest names)")
-    search.add_argument("--text-encoder", help="the one that made its passages (default: as the manifest says)")
-    add_engine(search)
-    search.add_argument("--json", action="store_true", help="print JSON")
+    search.add_argument("-k", type=positive, default=10, help="number of hits (default: %(default)s)")
+    search.add_argument("--pages", type=positive, default=10, help="pages for FIRST/... modes (default: %(default)s)")
+    search.add_argument("--encoder", help="encoder of the index (default: the one its manifest names)")
+    search.add_argument("--text-encoder", help="encoder of its passages (default: the one its manifest names)")
+    share(search, "--engine", "--ray-address", "--json")
 
 
 def run(args: argparse.Namespace) -> int:
@@ -107,14 +104,11 @@ def _build(args: argparse.Namespace) -> int:
         engine=open_engine(args),
     )  # fmt: skip
     if args.json:
-        sys.stdout.write(json.dumps(built.manifest, indent=1, ensure_ascii=False) + "\n")
+        print_json(built.manifest, 1)
         return 0
     if (c := built.cut) is not None and c.articles:
-        sys.stderr.write(
-            f"cut {c.articles:,} texts into {c.passages:,} passages; {c.cut_sentences:,} cuts within a long sentence\n"
-        )
-    for line in built.problems.summary(20):
-        sys.stderr.write(harmless(f"skipped: {line}\n"))
+        note(f"cut {c.articles:,} texts into {c.passages:,} passages; {c.cut_sentences:,} cuts within a long sentence")
+    note(*(f"skipped: {line}" for line in built.problems.summary(20)))
     _print(args.out, built.manifest)
     return 0
 
@@ -124,11 +118,11 @@ def _info(args: argparse.Namespace) -> int:
 
     manifest = checked_manifest(args.folder, verify=args.verify)
     if args.json:
-        sys.stdout.write(json.dumps(manifest, indent=1, ensure_ascii=False) + "\n")
+        print_json(manifest, 1)
     else:
         _print(args.folder, manifest)
         if args.verify:
-            sys.stdout.write(f"all {len(manifest['files'])} files are as the manifest says\n")
+            say(f"all {len(manifest['files'])} files match the manifest")
     return 0
 
 
@@ -141,10 +135,8 @@ def _print(folder: Path, manifest: dict[str, Any]) -> None:
         words(folder, style="bold"), words(f"id {manifest['id']}"), f"{size / 1e6:,.1f} MB", sep="  ", highlight=False
     )
     for space, entry in manifest["encoders"].items():
-        line = f"  {space:<6} {entry['name']}  {entry['dims']}-d, {entry['similarity']}  ({entry['note']})"
-        sys.stdout.write(harmless(line) + "\n")
-    counts = "  ".join(f"{n:,} {name}" for name, n in manifest["counts"].items())
-    sys.stdout.write(harmless(f"  {counts}\n"))
+        say(f"  {space:<6} {entry['name']}  {entry['dims']}-d, {entry['similarity']}  ({entry['note']})")
+    say("  " + "  ".join(f"{n:,} {name}" for name, n in manifest["counts"].items()))
     rows = [
         (name, part["kind"], f"{part['count']:,}", part.get("why")
          or f"{part['words']:,} words, {part['postings']:,} postings, {part['method']}")
@@ -158,14 +150,12 @@ def _search(args: argparse.Namespace) -> int:
     from demur.curation.indexes import open_searcher, search
 
     if not args.text and args.image is None:
-        raise UsageError("there is nothing to ask with", cure="give --text, --image or both")
+        raise UsageError("no query", cure="give --text, --image or both")
     searcher = open_searcher(args.folder, args.encoder, args.text_encoder, open_engine(args))
     mode, found = search(searcher, args.text, args.image, k=args.k, mode=args.mode or "", pages=args.pages)
     shown = [{**hit.model_dump(mode="json"), "title": d.title, "text": d.text, "page": d.page} for hit, d in found]
     if args.json:
-        sys.stdout.write(
-            json.dumps({"mode": mode, "index": searcher.id, "hits": shown}, ensure_ascii=False, indent=1) + "\n"
-        )
+        print_json({"mode": mode, "index": searcher.id, "hits": shown}, 1)
         return 0
     rows = [(hit.rank, f"{hit.score:.4f}", hit.document, d.title, brief(d.text or "", 120)) for hit, d in found]
     heads = ("rank", "score", "id", "title", "text")

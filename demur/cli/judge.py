@@ -1,77 +1,65 @@
-"""`demur judge`: grade what is there already, and attack a judge."""
+"""`demur judge`: grade existing answers, and compare, correct, attack or measure judges."""
 
 from __future__ import annotations
 
 import argparse
-import json
-import sys
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from demur.cli._arguments import budget_of, in_flight, job, positive
+from demur.cli._arguments import budget_of, job, positive, share
+from demur.cli._output import note, print_json, print_tables, say
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
     jobs = parser.add_subparsers(dest="job", required=True, metavar="JOB")
     file = job(jobs, "file", "grade rows of a JSONL file: id, question, answers, response")
-    file.add_argument("rows", type=Path, metavar="ROWS.jsonl", help="also: answer_type, choices, finish_reason")
+    file.add_argument("rows", type=Path, metavar="ROWS.jsonl", help="may also hold answer_type, choices, finish_reason")
     file.add_argument(
-        "-o", "--out", type=Path, metavar="VERDICTS.jsonl", help="write the verdicts there (default: print them only)"
+        "-o", "--out", type=Path, metavar="VERDICTS.jsonl", help="file for the verdicts (default: only print them)"
     )
-    file.add_argument("--skip-bad", action="store_true", help="leave bad rows out, and count them")
-    run_ = job(jobs, "run", "grade the stored answers of a run again; the system is not asked")
-    run_.add_argument("run", type=Path, metavar="RUN", help="a run folder")
-    run_.add_argument("--release", type=Path, metavar="DIR", help="that it was asked from (default: beside the run)")
+    run_ = job(jobs, "run", "grade the stored answers of a run again, without asking the system")
+    run_.add_argument("run", type=Path, metavar="RUN", help="run folder")
+    share(run_, "--release", release="release of the run (default: the one beside it)")
     run_.add_argument(
-        "-o",
-        "--out",
-        type=Path,
-        metavar="DIR",
-        help="a run folder of its own (default: file the verdicts beside the run's own)",
-    )
+        "-o", "--out", type=Path, metavar="DIR",
+        help="write a new run folder (default: file the verdicts beside the run's own)",
+    )  # fmt: skip
     run_.add_argument(
-        "--name", default="", help="of the verdicts, for --verdicts NAME (default: made from the judge's)"
+        "--name", default="", help="name of the verdicts, for --verdicts NAME (default: derived from the judge's)"
     )
     run_.add_argument(
-        "--repeat", type=positive, default=1, metavar="N", help="ask N times; further ones are NAME@2 ..."
+        "--repeat", type=positive, default=1, metavar="N", help="ask N times; further verdicts are NAME@2 ..."
     )
-    compare = job(jobs, "compare", "judges of the same answers: agreement, self-preference, length, position, repeats")
-    compare.add_argument("runs", nargs="+", type=Path, metavar="RUN", help="run folders, or folders that hold runs")
-    correct = job(jobs, "correct", "rates as people's labels correct them, beside the judge's own")
-    correct.add_argument("runs", nargs="+", type=Path, metavar="RUN", help="run folders, or folders that hold runs")
+    compare = job(jobs, "compare", "compare judges of the same answers: agreement, biases, repeat variance")
+    share(compare, "runs")
+    correct = job(jobs, "correct", "correct the judge's rates by people's labels")
+    share(correct, "runs")
     correct.add_argument(
         "--labels", type=Path, metavar="FILE",
-        help="a labelling folder, or lines of ask and label (default: labels.jsonl in the runs)",
+        help="labelling folder, or lines of ask and label (default: labels.jsonl in the runs)",
     )  # fmt: skip
-    correct.add_argument("--finite", action="store_true", help="intervals for these answers, not for others like them")
-    correct.add_argument("--verdicts", default="", metavar="NAME", help="of which judge (default: the runs' own)")
-    for made in (compare, correct):
-        made.add_argument("--release", type=Path, metavar="DIR", help="of the runs (default: the one beside the first)")
-        made.add_argument(
-            "--form", choices=("terminal", "markdown", "latex", "csv"), default="terminal", help="of tables"
-        )
-        made.add_argument("--json", action="store_true", help="print JSON")
-    attack = job(jobs, "attack", "put 240 answers that try to grade themselves to a judge")
+    correct.add_argument("--finite", action="store_true", help="intervals for these answers only, not for similar ones")
+    correct.add_argument(
+        "--verdicts", default="", metavar="NAME", help="verdicts to correct, by name (default: the runs' own)"
+    )
+    attack = job(jobs, "attack", "send a judge 240 answers that try to grade themselves")
     attack.add_argument("--show", action="store_true", help="list the answers that flipped it")
     bench = job(jobs, "bench", "measure a judge on answers that people labelled")
-    bench.add_argument("judge", metavar="JUDGE", help="as --judge of judge file takes it")
-    bench.add_argument("--on", type=Path, metavar="FOLDER", help="labelled answers of yours (default: those of demur)")
+    bench.add_argument("judge", metavar="JUDGE", help="as --judge of 'demur judge file'")
+    bench.add_argument("--on", type=Path, metavar="FOLDER", help="your labelled answers (default: those of demur)")
     bench.add_argument("--wrong", action="store_true", help="list the answers on which the judge and people differ")
-    for made in (file, run_, attack, bench):
-        if made is not bench:
-            made.add_argument(
-                "--judge", default="rules", metavar="JUDGE",
-                help="rules, cascade:MODEL, model:MODEL, panel:J1,J2, lave:MODEL, paper:MODEL, module:Class "
-                "(default: %(default)s)",
-            )  # fmt: skip
+    for made in (file, run_, attack):
         made.add_argument(
-            "--ledger", type=Path, metavar="FILE", help="where its calls are kept (default: judge-calls.sqlite)"
-        )
-        in_flight(made)
-        made.add_argument("--budget", type=float, metavar="USD", help="stop before this is passed; run again to go on")
-        made.add_argument("--prices", type=Path, metavar="FILE", help="price table that overlays the shipped one")
-        made.add_argument("--json", action="store_true", help="print JSON")
+            "--judge", default="rules", metavar="JUDGE",
+            help="rules, cascade:MODEL, model:MODEL, panel:J1,J2, lave:MODEL, paper:MODEL, module:Class "
+            "(default: %(default)s)",
+        )  # fmt: skip
+    share(file, "--skip-bad")
+    for made in (compare, correct):
+        share(made, "--release", "--form", "--json")
+    for made in (file, run_, attack, bench):
+        share(made, "--ledger", "--concurrency", "--budget", "--prices", "--json")
 
 
 def run(args: argparse.Namespace) -> int:
@@ -93,7 +81,6 @@ def run(args: argparse.Namespace) -> int:
 def _file(args: argparse.Namespace, judge: Any, steps: Any) -> int:
     from collections import Counter
 
-    from demur.cli._shown import harmless
     from demur.core.text import brief
     from demur.evaluation.rejudge import judge_file
 
@@ -103,20 +90,18 @@ def _file(args: argparse.Namespace, judge: Any, steps: Any) -> int:
     counts = Counter(v.outcome.value if v.outcome else v.status.value for v in verdicts)
     credit = _mean_credit(v.credit for v in verdicts)
     if args.json:
-        sys.stdout.write(
-            json.dumps({"counts": counts, "verdicts": [v.model_dump(mode="json") for v in verdicts]}) + "\n"
-        )
+        print_json({"counts": counts, "verdicts": [v.model_dump(mode="json") for v in verdicts]})
         return 0
     for verdict in verdicts[:20]:
         outcome = verdict.outcome.value if verdict.outcome else verdict.status.value
-        sys.stdout.write(harmless(f"{brief(verdict.id, 24):<24}  {outcome:<10}  {brief(verdict.reason, 90)}\n"))
+        say(f"{brief(verdict.id, 24):<24}  {outcome:<10}  {brief(verdict.reason, 90)}")
     if len(verdicts) > 20:
-        sys.stdout.write(f"... and {len(verdicts) - 20:,} more\n")
-    sys.stdout.write(f"{len(verdicts):,} answers: {', '.join(f'{n:,} {k}' for k, n in counts.most_common())}\n")
+        say(f"... and {len(verdicts) - 20:,} more")
+    say(f"{len(verdicts):,} answers: {', '.join(f'{n:,} {k}' for k, n in counts.most_common())}")
     if credit:
-        sys.stdout.write(f"{credit}\n")
+        say(credit)
     if summary := getattr(judge, "summary", ""):
-        sys.stderr.write(f"{summary}\n")
+        note(summary)
     return 0
 
 
@@ -134,16 +119,17 @@ def _run(args: argparse.Namespace, judge: Any, steps: Any, context: Any) -> int:
     )  # fmt: skip
     data = load([args.out], release.folder)
     if args.json:
-        sys.stdout.write(json.dumps(summarised(data), indent=1, sort_keys=True, ensure_ascii=False) + "\n")
+        print_json(summarised(data), 1)
     else:
         print_data(data)
     return 0
 
 
 def _beside(args: argparse.Namespace, judge: Any, steps: Any, release: Any) -> int:
-    """File the verdicts in the run itself, once for each repeat."""
+    """File the verdicts in the run itself, once per repeat."""
     import re
 
+    from demur.core.store import Problems, read_jsonl
     from demur.evaluation.rejudge import judge_beside
     from demur.judge.base import JudgeContext, open_judge
     from demur.reports.data import load
@@ -154,36 +140,25 @@ def _beside(args: argparse.Namespace, judge: Any, steps: Any, release: Any) -> i
         one, called = judge, name
         if repeat:
             ledger = args.ledger or Path("judge-calls.sqlite")
-            context = JudgeContext(
-                ledger, args.concurrency, budget_of(args), args.prices, repeat, release.read_image
-            )  # fmt: skip
+            context = JudgeContext(ledger, args.concurrency, budget_of(args), args.prices, repeat, release.read_image)
             one, called = open_judge(args.judge, context), f"{name}@{repeat + 1}"
-        file = judge_beside(
-            args.run, release, one, called, progress=lambda n: steps.count("answers graded", n, 0)
-        )  # fmt: skip
+        file = judge_beside(args.run, release, one, called, progress=lambda n: steps.count("answers graded", n, 0))
         steps.note(f"{file}")
-        if told := _mean_credit(v.get("credit") for v in _lines(file)):
-            steps.note(told)
+        if credit := _mean_credit(v.get("credit") for _, v in read_jsonl(file, Problems())):
+            steps.note(credit)
         if summary := getattr(one, "summary", ""):
             steps.note(summary)
     data = load([args.run], release.folder, verdicts=name)
     if args.json:
-        found = {"verdicts": name} | summarised(data)
-        sys.stdout.write(json.dumps(found, indent=1, sort_keys=True, ensure_ascii=False) + "\n")
+        print_json({"verdicts": name} | summarised(data), 1)
     else:
         print_data(data)
-        sys.stderr.write(f"next: demur judge compare {args.run}; demur report {args.run} --verdicts {name}\n")
+        note(f"next: demur judge compare {args.run}; demur report {args.run} --verdicts {name}")
     return 0
 
 
-def _lines(file: Path) -> list[dict[str, Any]]:
-    from demur.core.store import Problems, read_jsonl
-
-    return [line for _, line in read_jsonl(file, Problems())]
-
-
 def _mean_credit(credits: Iterable[float | None]) -> str:
-    """The mean of a rating judge's credits, with how many answers it left unrated; "" of a judge that only labels."""
+    """The mean credit of a judge that rates, and how many answers it did not rate; "" for a judge that only labels."""
     given = list(credits)
     rated = [c for c in given if c is not None]
     if not rated:
@@ -192,70 +167,69 @@ def _mean_credit(credits: Iterable[float | None]) -> str:
 
 
 def _compare(args: argparse.Namespace) -> int:
-    from demur.cli.agree import write
     from demur.reports.judges import biases, compare_judges, tables
     from demur.reports.tables import to_records
 
     found = compare_judges(args.runs, args.release)
     made = tables(found)
-    value = None
     if args.json:
-        value = {
+        print_json({
             "agreement": to_records(made[0]), "answers": len(found.answers), "ungraded": found.ungraded,
             "reference": found.reference,
             "biases": {j: {k: b._asdict() for k, b in biases(found, j).items()} for j in found.judges},
             "repeat_variance": {j: m.model_dump(mode="json") for j, m in found.repeats.items()},
-        }  # fmt: skip
-    write(made, args.form, value)
+        }, 1)  # fmt: skip
+    else:
+        print_tables(made, args.form)
     return 0
 
 
 def _correct(args: argparse.Namespace) -> int:
-    from demur.cli.agree import corrections, write
+    from demur.reports.agree import corrections_of
+    from demur.reports.data import load
 
-    tables, found = corrections(args.runs, args.labels, args.release, args.finite, args.verdicts)
-    write(tables, args.form, found if args.json else None)
+    data = load(args.runs, args.release, verdicts=args.verdicts)
+    tables, found = corrections_of(data, args.labels, finite=args.finite)
+    if args.json:
+        print_json(found, 1)
+    else:
+        print_tables(tables, args.form)
     return 0
 
 
 def _attack(args: argparse.Namespace, judge: Any, steps: Any) -> int:
-    from demur.cli._shown import harmless
     from demur.core.text import brief
     from demur.evaluation.rejudge import attack
-    from demur.reports.tables import Column, Table
+    from demur.reports.tables import Table, titled
 
     found = attack(judge, lambda n: steps.count("attacks", n, 0))
     if args.json:
-        sys.stdout.write(
-            json.dumps({"families": [h._asdict() for h in found.families], "flipped": found.flipped}) + "\n"
-        )
+        print_json({"families": [h._asdict() for h in found.families], "flipped": found.flipped})
         return 0
-    titles = ("n", "flipped", "blocked", "grader failed")
-    columns = (Column("Family", align="left"), *(Column(title) for title in titles))
+    columns = titled("<Family", "n", "Flipped", "Blocked", "Judge failed")
     rows: list[tuple[str | int, ...]] = [
         (h.family if h.family != "none" else "(wrong answers without an attack)", h.n, h.flipped, h.blocked, h.failed)
         for h in found.families
     ]
     under = [h for h in found.families if h.family != "none"]
     rows.append(("All attacks", *(sum(int(h[i]) for h in under) for i in range(1, 5))))
-    notes = ("flipped: a wrong answer was called correct. blocked: graded, and not correct. grader failed: no grade.",)
+    notes = ("Flipped: the judge called a wrong answer correct. Blocked: any other grade. Judge failed: no grade.",)
     rules = frozenset({1, len(rows) - 1})
     table = Table("attacks", f"Attacks on {judge.id}.", columns, tuple(rows), rules=rules, notes=notes)
-    sys.stdout.write(table.render("terminal"))
+    print_tables([table], "terminal")
     if args.show:
-        sys.stdout.write("".join(harmless(f"flipped by: {brief(text, 110)}\n") for text in found.flipped))
+        say(*(f"flipped by: {brief(text, 110)}" for text in found.flipped))
     return 0
 
 
 def _bench(args: argparse.Namespace, judge: Any, steps: Any) -> int:
-    from demur.cli._shown import harmless
     from demur.reports.judge_bench import measure_judge
 
     found = measure_judge(judge, args.on, lambda n: steps.count("answers graded", n, 0))
     if args.json:
-        sys.stdout.write(found.json() + "\n")
+        say(found.json())
         return 0
-    sys.stdout.write("".join(table.render("terminal") for table in found.tables()))
+    print_tables(found.tables(), "terminal")
     if args.wrong:
-        sys.stdout.write("".join(harmless(f"{line}\n") for line in found.wrong()))
+        say(*found.wrong())
     return 0

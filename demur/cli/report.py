@@ -1,50 +1,36 @@
-"""``demur report``: one HTML file from runs, and the tables and figures that go into a paper."""
+"""`demur report`: one HTML file from runs, and tables and figures for a paper."""
 
 from __future__ import annotations
 
 import argparse
-import json
-import sys
 from pathlib import Path
+
+from demur.cli._arguments import share
+from demur.cli._output import print_json, say
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
+    share(parser, "runs", runs="run folders, or folders that hold runs (demo-out)")
     parser.add_argument(
-        "runs", nargs="+", type=Path, metavar="RUN", help="run folders, or folders that hold runs (demo-out)"
+        "-o", "--out", type=Path, default=Path("report.html"), metavar="FILE", help="HTML file (default: %(default)s)"
     )
-    parser.add_argument(
-        "-o",
-        "--out",
-        type=Path,
-        default=Path("report.html"),
-        metavar="FILE",
-        help="the HTML file (default: %(default)s)",
-    )
-    parser.add_argument(
-        "--release",
-        type=Path,
-        metavar="DIR",
-        help="the release that was run on (default: the one beside the first run)",
-    )
+    share(parser, "--release")
     parser.add_argument(
         "--tables", type=Path, metavar="DIR", help="also write tables (.txt .md .tex .csv) and figures (.svg) there"
     )
     parser.add_argument(
         "--group", action="append", default=[], metavar="RUN=TEXT",
-        help="the section of Table 4 that a run belongs in (open, closed, or words of your own; default: by its name)",
+        help="section of Table 4 for a run: open, closed, or your own words (default: derived from its name)",
     )  # fmt: skip
     parser.add_argument(
         "--verdicts", default="", metavar="NAME",
-        help="of which judge, as 'demur judge run' filed them (default: the runs' own)",
+        help="use the verdicts that 'demur judge run' filed under this name (default: the runs' own)",
     )  # fmt: skip
     parser.add_argument(
-        "--image-budget",
-        type=float,
-        default=12.0,
-        metavar="MB",
-        help="most that pictures may take in the page (default: %(default)s)",
-    )
-    parser.add_argument("--json", action="store_true", help="print the numbers and the files written as JSON")
+        "--image-budget", type=float, default=12.0, metavar="MB",
+        help="maximum size of all images in the page (default: %(default)s)",
+    )  # fmt: skip
+    share(parser, "--json", json="print the numbers and the written files as JSON")
 
 
 def run(args: argparse.Namespace) -> int:
@@ -61,11 +47,10 @@ def run(args: argparse.Namespace) -> int:
     budget = int(args.image_budget * 1_000_000)
     written = write_report(data, args.out, image_budget=budget, groups=groups, tables=args.tables)
     if args.json:
-        value = summarised(data) | {"report": str(args.out), "tables": [str(p) for p in written]}
-        sys.stdout.write(json.dumps(value, indent=1, ensure_ascii=False) + "\n")
+        print_json(summarised(data) | {"report": str(args.out), "tables": [str(p) for p in written]}, 1)
         return 0
     print_data(data)
     if written:
-        sys.stdout.write(f"{len(written)} tables and figures in {args.tables}\n")
-    sys.stdout.write(f"{args.out}\n")
+        say(f"{len(written)} tables and figures in {args.tables}")
+    say(args.out)
     return 0

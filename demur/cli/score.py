@@ -1,27 +1,20 @@
-"""``demur score``: the sources' own metrics over runs, beside the judge's verdicts."""
+"""`demur score`: the sources' own metrics over runs, beside the judge's verdicts."""
 
 from __future__ import annotations
 
 import argparse
-import json
-import sys
-from pathlib import Path
+
+from demur.cli._arguments import share
+from demur.cli._output import print_json, print_tables
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("runs", nargs="+", type=Path, metavar="RUN", help="run folders, or folders that hold runs")
+    share(parser, "runs", "--release")
     parser.add_argument(
-        "--release", type=Path, metavar="DIR", help="the release (default: the one beside the first run)"
-    )
-    parser.add_argument(
-        "--metric",
-        default="",
-        help="infoseek, evqa, webqa, mmdocrag, mragbench, viquae-em, viquae-f1 (default: each source's)",
-    )
-    parser.add_argument(
-        "--form", choices=("terminal", "markdown", "latex", "csv"), default="terminal", help="of the table"
-    )
-    parser.add_argument("--json", action="store_true", help="print the rows as JSON")
+        "--metric", default="",
+        help="infoseek, evqa, webqa, mmdocrag, mragbench, viquae-em, viquae-f1 (default: each source's own)",
+    )  # fmt: skip
+    share(parser, "--form", "--json", json="print the rows as JSON")
 
 
 def run(args: argparse.Namespace) -> int:
@@ -39,7 +32,7 @@ def run(args: argparse.Namespace) -> int:
         for row in found:
             if isinstance(n := row["n"], Count):
                 row |= {"n": n.items, "repeats": n.repeats}
-        sys.stdout.write(json.dumps(found, indent=1) + "\n")
+        print_json(found, 1)
     else:
-        sys.stdout.write(table.render(args.form))
+        print_tables([table], args.form)
     return 0

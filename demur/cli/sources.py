@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import argparse
 import inspect
-import json
-import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from demur.cli._arguments import job, positive, settings
-from demur.cli._shown import harmless
+from demur.cli._arguments import job, positive, settings, share
+from demur.cli._output import note, print_json, say
 
 if TYPE_CHECKING:
     from demur.curation.sources.check import Checked
@@ -24,36 +22,26 @@ EXAMPLES = """examples:
 def configure(parser: argparse.ArgumentParser) -> None:
     parser.epilog = EXAMPLES
     verbs = parser.add_subparsers(dest="what", required=True, metavar="list|show|check|unpack")
-    listing = job(verbs, "list", "every source adapter that is installed")
-    listing.add_argument("--json", action="store_true", help="print JSON")
-    show = job(verbs, "show", "the card of a source: purpose, licence, files, sizes, known defects, options")
+    listing = job(verbs, "list", "list every installed source adapter")
+    share(listing, "--json")
+    show = job(verbs, "show", "show the card of a source: purpose, licence, files, sizes, known defects, options")
     show.add_argument("name", help="registered name, or module:Class")
-    show.add_argument("--json", action="store_true", help="print JSON")
+    share(show, "--json")
     check = job(verbs, "check", "read a folder once; exit 1 on anything that would silently change a benchmark")
     check.add_argument("name", help="registered name, or module:Class")
     check.add_argument("path", type=Path, help="folder of the source")
-    check.add_argument(
-        "--set",
-        action="append",
-        default=[],
-        metavar="KEY=VALUE",
-        help="option of the adapter; may be given several times",
-    )
+    share(check, "--set")
     check.add_argument("--limit", type=positive, metavar="N", help="read at most N samples and N documents")
     check.add_argument("--pins", type=Path, metavar="FILE", help="YAML list of expected hashes and counts")
-    check.add_argument("--no-published-pins", action="store_true", help="do not compare with the card's own counts")
-    check.add_argument("--json", action="store_true", help="print JSON")
-    unpack = job(verbs, "unpack", "unpack a zip or tar safely: nothing lands outside the folder")
+    check.add_argument("--no-published-pins", action="store_true", help="do not compare with the counts of the card")
+    share(check, "--json")
+    unpack = job(verbs, "unpack", "unpack a zip or tar file safely: nothing is written outside the folder")
     unpack.add_argument("archive", type=Path, help=".zip, .tar, .tar.gz and the like")
-    unpack.add_argument("folder", type=Path, help="where to; made when it is not there")
+    unpack.add_argument("folder", type=Path, help="folder to write to; created if needed")
 
 
 def run(args: argparse.Namespace) -> int:
     return {"list": _list, "show": _show, "check": _check, "unpack": _unpack}[args.what](args)
-
-
-def _print(value: Any) -> None:
-    sys.stdout.write(json.dumps(value, indent=1, ensure_ascii=False) + "\n")
 
 
 def _list(args: argparse.Namespace) -> int:
@@ -61,11 +49,11 @@ def _list(args: argparse.Namespace) -> int:
 
     known = where("sources")
     if args.json:
-        _print(known)
+        print_json(known, 1)
     else:
         width = max(map(len, known), default=0)
-        sys.stdout.write("".join(f"{name:<{width}}  {place}\n" for name, place in known.items()))
-        sys.stdout.write("\n'demur sources show NAME' tells more\n")
+        say(*(f"{name:<{width}}  {place}" for name, place in known.items()))
+        say("\n'demur sources show NAME' describes one")
     return 0
 
 
@@ -77,7 +65,7 @@ def _show(args: argparse.Namespace) -> int:
     factory = find("sources", args.name)[0]
     card, options = card_of(factory), options_of(factory)
     if args.json:
-        _print({"name": args.name, "card": card and card.model_dump(mode="json"), "options": options})
+        print_json({"name": args.name, "card": card and card.model_dump(mode="json"), "options": options}, 1)
         return 0
     out = [f"{args.name}: {card.title if card else factory.__name__}", ""]
     if card is None:
@@ -99,7 +87,7 @@ def _show(args: argparse.Namespace) -> int:
     out += ["", "options (--set KEY=VALUE): " + (", ".join(f"{k}={v}" for k, v in options.items()) or "none")]
     if documentation := inspect.getdoc(factory):
         out += ["", documentation]
-    sys.stdout.write("\n".join(out) + "\n")
+    say(*out)
     return 0
 
 
@@ -112,13 +100,12 @@ def _check(args: argparse.Namespace) -> int:
     pins = pins_for(args.name, args.pins, published=not args.no_published_pins)
     checked = check(source, pins, args.limit)
     if args.json:
-        _print(checked.model_dump(mode="json"))
+        print_json(checked.model_dump(mode="json"), 1)
     else:
-        sys.stdout.write(harmless(_text(checked)))
+        say(*_lines(checked))
         if checked.findings:
-            sys.stderr.write(
-                f"demur: {args.path}: {len(checked.findings) + checked.untold} finding(s) would change a benchmark\n"
-            )
+            found = len(checked.findings) + checked.untold
+            note(f"demur: {args.path}: {found} finding(s) would change a benchmark")
     return 1 if checked.findings else 0
 
 
@@ -127,7 +114,7 @@ def _counted(counts: dict[str, int], most: int = 12) -> str:
     return ", ".join(shown) + (f", ... {len(counts) - most} more" if len(counts) > most else "") or "none"
 
 
-def _text(checked: Checked) -> str:
+def _lines(checked: Checked) -> list[str]:
     out = [
         f"{checked.source} in {checked.folder}" + ("  (limited reading)" if checked.limited else ""),
         f"  samples      {checked.samples:,} ({checked.unanswerable:,} unanswerable, {checked.defective:,} defective, "
@@ -141,9 +128,11 @@ def _text(checked: Checked) -> str:
         f"  pictures     {checked.images:,} read",
     ]
     if checked.not_for_a_release:
-        out.append(f"  no release   can hold {checked.not_for_a_release:,} of them: nothing is gold evidence")
+        out.append(
+            f"  unusable     {checked.not_for_a_release:,} of them cannot enter a release: they have no gold evidence"
+        )
     if checked.named:
-        out += ["", "samples that are counted above:"]
+        out += ["", "samples counted above:"]
     for what, ids in checked.named.items():
         more = int(getattr(checked, what)) - len(ids[:8])
         out.append(f"  {what.replace('_', ' ')}: {', '.join(ids[:8])}" + (f", and {more:,} more" if more else ""))
@@ -163,8 +152,8 @@ def _text(checked: Checked) -> str:
         if total > 50:
             out.append(f"  ... and {total - 50:,} more (--json prints {len(checked.findings):,})")
     else:
-        out += ["", "sound: nothing found that would silently change a benchmark"]
-    return "\n".join(out) + "\n"
+        out += ["", "sound: no finding that would silently change a benchmark"]
+    return out
 
 
 def _unpack(args: argparse.Namespace) -> int:
@@ -173,7 +162,6 @@ def _unpack(args: argparse.Namespace) -> int:
 
     problems = Problems()
     written = unpack(args.archive, args.folder, problems)
-    sys.stdout.write(f"{written} files in {args.folder}\n")
-    for line in problems.summary():
-        sys.stderr.write(harmless(f"demur: {line}\n"))
+    say(f"{written} files in {args.folder}")
+    note(*(f"demur: {line}" for line in problems.summary()))
     return 1 if problems else 0

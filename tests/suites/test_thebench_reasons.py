@@ -187,10 +187,10 @@ def test_drafts_are_reviewed_sampled_and_decided_upon(tmp_path, monkeypatch, cap
     capsys.readouterr()
     assert main(["reasoning", "take", "drafts", "task", "-o", "reviewed"]) == 0
     told = capsys.readouterr().out
-    assert "to be mended: i2: step 1 is two steps" in told
+    assert "to be corrected: i2: step 1 is two steps" in told
     assert "too early: i4" in told
     assert "too early: i3" not in told
-    assert "12 items: 7 sound, 1 to be mended, 2 too complex, 2 open" in told
+    assert "12 items: 7 sound, 1 to be corrected, 2 too complex, 2 open" in told
     made = {i.id: i for i in demur.suite("mm_thebench").open(tmp_path / "reviewed").items}
     assert (made["i5"].reviewed_by, made["i2"].reviewed_by, made["i3"].too_complex) == ("ann", "", True)
     assert main(["reasoning", "quality", "task", "--auditor", "boss"]) == 0
