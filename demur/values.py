@@ -1,4 +1,4 @@
-"""What the functions of `demur` return: values that print as tables, and become pandas or Arrow."""
+"""The return values of `demur`'s functions: they print as tables, and convert to pandas or Arrow."""
 
 from __future__ import annotations
 
@@ -19,8 +19,35 @@ if TYPE_CHECKING:
 StrPath = str | Path
 
 
-class Frame:
-    """A table as a value: prints as text, shows as a table in a notebook.
+class Tabular:
+    """A value with a main table, ``frame``: a table in a notebook, and convertible to pandas or Arrow."""
+
+    @property
+    def frame(self) -> Frame:
+        """The main table."""
+        raise NotImplementedError
+
+    def to_pandas(self) -> Any:
+        """A pandas DataFrame; a rate has columns of its own (`Frame.flat`)."""
+        import pandas as pd
+
+        return pd.DataFrame(self.frame.flat())
+
+    def to_arrow(self) -> Any:
+        """A pyarrow Table; a rate has columns of its own (`Frame.flat`)."""
+        import pyarrow as pa
+
+        return pa.Table.from_pylist(self.frame.flat())
+
+    def __repr__(self) -> str:
+        return repr(self.frame)
+
+    def _repr_html_(self) -> str:
+        return self.frame._repr_html_()
+
+
+class Frame(Tabular):
+    """A table as a value: text in a terminal, a table in a notebook.
 
     Attributes:
         table: the cells as they are; a rate holds its n, interval, ungraded and failed.
@@ -30,8 +57,13 @@ class Frame:
         self.table = table
 
     @property
+    def frame(self) -> Frame:
+        """The table itself."""
+        return self
+
+    @property
     def records(self) -> list[dict[str, Any]]:
-        """One dict a row: column -> value; a rate is a dict with value (in [0, 1]), low, high, n, ungraded, failed."""
+        """One dict per row: column -> value; a rate is a dict of value (in [0, 1]), low, high, n, ungraded, failed."""
         from demur.reports.tables import to_records
 
         return to_records(self.table)
@@ -48,7 +80,7 @@ class Frame:
         return table_html(self.table)
 
     def flat(self) -> list[dict[str, Any]]:
-        """`records` with a rate in columns of its own: ``accuracy``, ``accuracy low``, ``accuracy n`` ..."""
+        """`records` with several columns per rate: ``accuracy``, ``accuracy low``, ``accuracy n`` ..."""
         return [
             {
                 (name if key == "value" else f"{name} {key}"): inner
@@ -58,37 +90,25 @@ class Frame:
             for row in self.records
         ]
 
-    def to_pandas(self) -> Any:
-        """A pandas DataFrame of `flat`."""
-        import pandas as pd
-
-        return pd.DataFrame(self.flat())
-
-    def to_arrow(self) -> Any:
-        """A pyarrow Table of `flat`."""
-        import pyarrow as pa
-
-        return pa.Table.from_pylist(self.flat())
-
     def to_latex(self) -> str:
-        """For a paper (booktabs)."""
+        """LaTeX for a paper (booktabs)."""
         return self.table.render("latex")
 
     def to_markdown(self) -> str:
-        """For a README."""
+        """A Markdown table."""
         return self.table.render("markdown")
 
     def to_csv(self) -> str:
-        """Every number with its n and interval."""
+        """CSV, every number with its n and interval."""
         return self.table.render("csv")
 
 
 class Evaluation:
-    """What one system said to a release: a run folder, read when it is looked at.
+    """One system's answers to a release: a run folder, read on first use.
 
     Attributes:
-        folder: of the run: manifest, contexts, responses, verdicts, rows.
-        release: folder of the release.
+        folder: run folder: manifest, contexts, responses, verdicts, rows.
+        release: release folder.
     """
 
     def __init__(self, folder: StrPath, release: StrPath | None = None) -> None:
@@ -97,19 +117,19 @@ class Evaluation:
 
     @cached_property
     def data(self) -> ReportData:
-        """The rows, contexts and samples, as reports read them."""
+        """The rows, contexts and samples, as a report reads them."""
         from demur.reports.data import load
 
         return load([self.folder], self.release)
 
     @property
     def system(self) -> str:
-        """Who was asked."""
+        """The system's name, such as ``reader:min=0.55``."""
         return self.data.runs[0].system
 
     @property
     def manifest(self) -> Mapping[str, Any]:
-        """What was asked, of whom, by which code, prompts, judge and seed."""
+        """The run's manifest: questions, system, code, prompts, judge and seed."""
         return self.data.runs[0].manifest
 
     def rates(self, by: str | None = None, *, labels: StrPath | bool | None = None, finite: bool = False) -> Frame:
@@ -117,13 +137,13 @@ class Evaluation:
 
         Args:
             by: also by ``source``, ``topic``, ``query_modality``, ``gold_modality`` or ``negative_modality``.
-            labels: of people: the folder of ``demur annotate``, or a file of ``{"ask", "label"}`` lines; True for
-                ``labels.jsonl`` in the run's folder. The rates are then shown as the labels correct them, beside the
-                judge's own (`demur.judge.measures.corrected`).
-            finite: with labels, intervals for these very answers instead of for others like them.
+            labels: people's labels: the folder of ``demur annotate``, or a file of ``{"ask", "label"}`` lines; True for
+                ``labels.jsonl`` in the run folder. The table then has corrected rates beside the judge's own
+                (`demur.judge.measures.corrected`).
+            finite: with labels, intervals for these answers only, not for similar ones.
 
         Raises:
-            Stale: the labels were given beside another judge, prompt or rubric, or of other answers.
+            Stale: the labels are for another judge, prompt or rubric, or for other answers.
         """
         if labels:
             from demur.reports.agree import corrections_of
@@ -142,13 +162,13 @@ class Evaluation:
         return Frame(breakdown_table(self.data, head, by, by.replace("_", " "), totals=False))
 
     def to_arrow(self) -> Any:
-        """A pyarrow Table: one row an answer, with its verdict (`demur.core.records.Row`)."""
+        """A pyarrow Table: one row per answer, with its verdict (`demur.core.records.Row`)."""
         from demur.reports.data import arrow_rows
 
         return arrow_rows(self.folder / "rows.parquet")
 
     def to_pandas(self) -> Any:
-        """A pandas DataFrame: one row an answer, with its verdict."""
+        """A pandas DataFrame: one row per answer, with its verdict."""
         return self.to_arrow().to_pandas()
 
     def __repr__(self) -> str:
@@ -158,11 +178,11 @@ class Evaluation:
         return self.rates()._repr_html_()
 
 
-class Comparison:
-    """Two runs over what both were asked: paired differences with tests, and the items that changed.
+class Comparison(Tabular):
+    """Two runs over the questions asked of both: paired differences with tests, and the changed items.
 
     Attributes:
-        found: all of it, see `demur.reports.compare.Comparison`.
+        found: the full result, see `demur.reports.compare.Comparison`.
     """
 
     def __init__(self, found: Compared) -> None:
@@ -170,7 +190,7 @@ class Comparison:
 
     @property
     def worse(self) -> bool:
-        """Whether the second is significantly worse in some scenario."""
+        """Whether the second run is significantly worse in some scenario."""
         return bool(self.found.worse)
 
     @property
@@ -180,13 +200,10 @@ class Comparison:
 
         return Frame(table(self.found))
 
-    def to_pandas(self) -> Any:
-        """The differences as a pandas DataFrame."""
-        return self.differences.to_pandas()
-
-    def to_arrow(self) -> Any:
-        """The differences as a pyarrow Table."""
-        return self.differences.to_arrow()
+    @property
+    def frame(self) -> Frame:
+        """`differences`."""
+        return self.differences
 
     def __repr__(self) -> str:
         from demur.reports.compare_tables import print_comparison
@@ -195,16 +212,13 @@ class Comparison:
         print_comparison(self.found, items=5, file=out)
         return out.getvalue()
 
-    def _repr_html_(self) -> str:
-        return self.differences._repr_html_()
-
 
 class Index:
     """An index folder, opened with the encoders that its manifest names.
 
     Attributes:
-        folder: of the index.
-        manifest: what it holds: parts, encoders, documents, hashes.
+        folder: index folder.
+        manifest: its parts, encoders, documents and hashes.
     """
 
     def __init__(self, folder: StrPath, *, encoder: str | None = None, text_encoder: str | None = None) -> None:
@@ -232,11 +246,11 @@ class Index:
         """The documents nearest to a question, an image, or both, best first.
 
         Args:
-            text: the question.
-            image: of the query: a file, or its bytes.
-            k: hits.
-            mode: as in ``demur index search --help``; by what is given when None.
-            pages: opened by ``FIRST/...`` modes.
+            text: query text.
+            image: query image: a file, or its bytes.
+            k: number of hits.
+            mode: as in ``demur index search --help``; None chooses by the kind of query.
+            pages: pages for ``FIRST/...`` modes.
         """
         from demur.curation.indexes import search
 
@@ -249,7 +263,7 @@ class Index:
         return f"Index({str(self.folder)!r}: {counts}; modes: {', '.join(self._searcher.modes)})"
 
 
-class Hits(Sequence[Any]):
+class Hits(Tabular, Sequence[Any]):
     """Hits of a search: (rank, score, document), best first."""
 
     def __init__(self, found: Sequence[tuple[int, float, Document]], mode: str) -> None:
@@ -263,28 +277,11 @@ class Hits(Sequence[Any]):
 
     @property
     def frame(self) -> Frame:
-        """Rank, score, id, title and the beginning of the text."""
-        from demur.reports.tables import Column, Table
+        """Rank, score, id, title and the start of the text."""
+        from demur.reports.tables import Table, titled
 
-        columns = (
-            Column("rank"), Column("score", decimals=4), Column("id", align="left"), Column("title", align="left"),
-            Column("text", align="left"),
-        )  # fmt: skip
+        columns = titled("rank | score .4 | <id | <title | <text")
         rows = tuple(
             (r, float(s), d.id, d.title, " ".join((d.text or "(image)").split())[:80]) for r, s, d in self._found
         )
         return Frame(Table("hits", f"Found by {self.mode}.", columns, rows))
-
-    def to_pandas(self) -> Any:
-        """A pandas DataFrame."""
-        return self.frame.to_pandas()
-
-    def to_arrow(self) -> Any:
-        """A pyarrow Table."""
-        return self.frame.to_arrow()
-
-    def __repr__(self) -> str:
-        return repr(self.frame)
-
-    def _repr_html_(self) -> str:
-        return self.frame._repr_html_()

@@ -1,8 +1,8 @@
-"""How far labellers and judges agree, and what labels make of a judge's rates: the tables of `demur agree`.
+"""Agreement of labellers and judges, and rates corrected by labels: the tables of `demur agree`.
 
-Labels hold for the answers that were labelled, under one rubric, beside the verdicts of one judge: a label says which
-(``labels.jsonl`` of a run as `demur annotate take` writes it). When judge, prompt, rubric or answer is another one, the
-correction is *stale* and refused.
+A label is valid for one answer, under one rubric, beside the verdicts of one judge, and names them (``labels.jsonl`` of
+a run, as `demur annotate take` writes it). If the judge, prompt, rubric or answer changes, the labels are *stale* and
+the correction is refused.
 """
 
 from __future__ import annotations
@@ -31,14 +31,14 @@ _CODES = {"correct": CORRECT, "incorrect": INCORRECT, "deflected": DEFLECTED}
 
 
 class Stale(UsageError):
-    """Labels that were given beside another judge, prompt or rubric, or of other answers."""
+    """Labels for another judge, prompt or rubric, or for other answers."""
 
 
 # --- ratings from files ---------------------------------------------------------------------------
 
 
 def read_ratings(paths: Sequence[Path]) -> list[Rating]:
-    """Who gave which label to what.
+    """Read labels and verdicts from files.
 
     Args:
         paths: folders of labelling tasks; run folders (the judge's verdicts, and people's ``labels.jsonl``); ``.jsonl``
@@ -46,8 +46,8 @@ def read_ratings(paths: Sequence[Path]) -> list[Rating]:
             ``annotator``; files of verdicts (``id``, ``outcome``, ``judge``).
 
     Raises:
-        UsageError: nothing of that is there.
-        BadInput: rows without an item, all of them told.
+        UsageError: a path holds no labels.
+        BadInput: rows without an item; names all of them.
     """
     problems = Problems()
     found: list[Rating] = []
@@ -59,13 +59,13 @@ def read_ratings(paths: Sequence[Path]) -> list[Rating]:
             mine = _of_rows(path / "verdicts.jsonl", problems)
             if (path / HUMAN).is_file():
                 mine += [r._replace(rater="people") for r in _of_rows(path / HUMAN, problems)]
-            # systems share the ids of asks: an answer of another run is another item
+            # systems share the ids of asks, so the run is part of the item's id
             found += [r._replace(item=f"{path.resolve()}/{r.item}") for r in mine] if several else mine
         elif path.is_file():
             found += _of_rows(path, problems)
         else:
             cure = "give a labelling folder, a run, or a .jsonl or .csv file of labels"
-            raise UsageError("holds no labels", item=path, cure=cure)
+            raise UsageError("has no labels", item=path, cure=cure)
     problems.settle()
     return found
 
@@ -82,7 +82,7 @@ def _of_rows(path: Path, problems: Problems) -> list[Rating]:
         if "outcome" in row and "label" not in row:
             rater = str(row.get("judge") or path.stem)
         elif row.get("judge") and not row.get("annotator"):
-            rater = path.stem  # a label that is bound to a judge is still people's
+            rater = path.stem  # a label bound to a judge is still a person's
         if not item:
             problems.add(place, "no item, ask or id")
             continue
@@ -99,16 +99,14 @@ def _of_rows(path: Path, problems: Problems) -> list[Rating]:
 
 
 def agreement_tables(found: Agreed) -> list[Table]:
-    """Figures, base rates with self-consistency, and a confusion matrix per pair of labellers."""
+    """Agreement measures, base rates with self-consistency, and a confusion matrix per pair of labellers."""
     figures = tuple((name, m.value, m.low, m.high, m.n) for name, m in found.figures.items())
-    columns: tuple[Column, ...] = titled(
-        "<Figure", Column("Value", decimals=3), Column("from", decimals=3), Column("to", decimals=3), "n"
-    )
-    notes = ["Intervals: 95 %, items resampled. raw: share of equal pairs of labels."]
+    columns = titled("<Measure | Value .3 | From .3 | To .3 | n")
+    notes = ["Intervals: 95 %, bootstrap over items. raw: share of equal pairs of labels."]
     if len(found.raters) > 2:
-        notes.append("cohen: the plain mean over pairs of labellers.")
+        notes.append("cohen: the unweighted mean over pairs of labellers.")
     if found.single:
-        notes.append(f"{found.single:,} items have one label and are in no figure.")
+        notes.append(f"Not counted: {found.single:,} items with only one label.")
     tables = [Table("agreement", "Agreement", columns, figures, notes=tuple(notes))]
     rates = [
         (
@@ -119,7 +117,7 @@ def agreement_tables(found: Agreed) -> list[Table]:
         for rater in found.raters
     ]  # fmt: skip
     shares = tuple(Column(label, interval=True) for label in found.labels)
-    columns = titled("<Labeller", *shares, "n", Column("Same again", interval=True), "repeats")
+    columns = titled("<Labeller", *shares, "n | Self-consistency [] | repeats")
     tables.append(Table("base_rates", "Base rates, in per cent, and self-consistency", columns, tuple(rates)))
     for pair in found.confusion[:10]:
         rows: tuple[tuple[Any, ...], ...] = tuple(
@@ -136,7 +134,7 @@ def agreement_tables(found: Agreed) -> list[Table]:
 
 
 class BoundLabel(NamedTuple):
-    """A person's label of one answer, and what it holds for; "" where nothing is said."""
+    """A person's label of one answer, and what it is bound to; "" where unknown."""
 
     label: str
     answer: str
@@ -144,19 +142,19 @@ class BoundLabel(NamedTuple):
     prompt: str
     rubric: str
     shipped: str = ""
-    """Version of demur's own rubric, where that was shown."""
+    """Version of demur's own rubric, where the annotator saw that."""
 
 
 Labels = Mapping[tuple[str, str], BoundLabel]
-"""(run's folder, ask) -> label; "" for a file that does not say of which run it is. Systems share the ids of asks."""
+"""(run folder, ask) -> label; "" for a file that names no run. Systems share the ids of asks."""
 
 
 def read_labels(path: Path) -> dict[tuple[str, str], BoundLabel]:
     """Labels of a labelling task's folder, a run's folder, or a file of ``{"ask", "label"}`` lines.
 
     Raises:
-        UsageError: no labels are there, or a labelling task has disagreements that nobody settled.
-        BadInput: labels that are none, all of them.
+        UsageError: no labels, or a labelling task with unresolved disagreements.
+        BadInput: invalid labels; names all of them.
     """
     if (path / "task.json").is_file():
         task, items = labelling.read_task(path)
@@ -172,7 +170,7 @@ def read_labels(path: Path) -> dict[tuple[str, str], BoundLabel]:
         }  # fmt: skip
     file = path / HUMAN if path.is_dir() else path
     if not file.is_file():
-        raise UsageError("holds no labels", item=path, cure="label some: demur annotate RUN")
+        raise UsageError("has no labels", item=path, cure="label some: demur annotate RUN")
     problems = Problems()
     found: dict[tuple[str, str], BoundLabel] = {}
     of = str(file.resolve().parent) if is_run(file.resolve().parent) else ""
@@ -188,24 +186,19 @@ def read_labels(path: Path) -> dict[tuple[str, str], BoundLabel]:
 
 
 def labels_of(run: Run, labels: Labels, *, alone: bool) -> dict[str, BoundLabel]:
-    """Ask -> label, of one run.
-
-    Args:
-        alone: whether no other run is looked at, so that labels that name none must be its.
+    """Ask -> label, of one run; ``alone``: it is the only run, so that labels without a run are its own.
 
     Raises:
-        UsageError: labels that name no run, and several runs.
+        UsageError: labels without a run, and several runs.
     """
     if not alone and any(not of for of, _ in labels):
-        raise UsageError(
-            "labels that do not say of which run they are", item=run.name, cure="correct one run at a time"
-        )
+        raise UsageError("the labels name no run", item=run.name, cure="correct one run at a time")
     mine = str(run.path.resolve())
     return {ask: label for (of, ask), label in labels.items() if of in ("", mine)}
 
 
 def check_bound(run: Run, labels: Mapping[str, BoundLabel]) -> None:
-    """See that labels hold for a run's answers and verdicts.
+    """Check that labels are valid for a run's answers and verdicts.
 
     Raises:
         Stale: another judge, prompt or rubric, or other answers.
@@ -230,12 +223,12 @@ def check_bound(run: Run, labels: Mapping[str, BoundLabel]) -> None:
         if labels[row.ask].answer and digest(row.answer, 16) != labels[row.ask].answer
     ]  # fmt: skip
     if changed:
-        told = f"stale labels: {len(changed):,} answers are others than were labelled, such as {changed[0]}"
+        told = f"stale labels: {len(changed):,} answers changed since they were labelled, such as {changed[0]}"
         raise Stale(told, item=run.name, cure="label the new answers")
 
 
 class CorrectedCell(NamedTuple):
-    """One system in one scenario; ``found`` is None where labels are too few, and ``labelled`` says how many."""
+    """One system in one scenario; ``found`` is None where labels are too few (``labelled``)."""
 
     run: str
     scenario: Scenario
@@ -250,10 +243,10 @@ class CorrectedCell(NamedTuple):
 def corrected_cells(
     data: ReportData, labels: Labels, *, population: Population = "super", head: Headline | None = None
 ) -> list[CorrectedCell]:
-    """Every system and scenario of the headline, corrected where it has labels enough.
+    """Every system and scenario of the headline, corrected where it has enough labels.
 
     Raises:
-        Stale: the labels hold for something else.
+        Stale: the labels are stale.
     """
     head = head or headline(data.runs)
     cells = []
@@ -280,7 +273,7 @@ def corrected_cells(
 
 
 def corrected_tables(cells: Sequence[CorrectedCell]) -> list[Table]:
-    """The rates beside the judge's own, and the differences of systems that were asked the same."""
+    """The corrected rates beside the judge's own, and the differences of systems with the same questions."""
     rows: list[tuple[Any, ...]] = []
     rules: set[int] = set()
     names = list(CLASSES)
@@ -296,23 +289,17 @@ def corrected_tables(cells: Sequence[CorrectedCell]) -> list[Table]:
         head = (cell.scenario.value, cell.run)
         rows.append((*head, "as judged", *(found.naive[n] for n in names), None, cell.answers))
         rows.append(("", "", "corrected", *(found.rates[n] for n in names), found.labelled, found.answers))
-    columns = titled(
-        "<Scenario",
-        "<System",
-        "<Rates",
-        *(Column(name.capitalize(), interval=True) for name in names),
-        "labels",
-        "answers",
-    )
-    caption = "Rates as labels correct them, in per cent"
+    rates = (Column(name.capitalize(), interval=True) for name in names)
+    columns = titled("<Scenario | <System | <Rates", *rates, "labels | answers")
+    caption = "Rates corrected by labels, in per cent"
     if not rows:
         return [
             Table("corrected", caption, columns, missing=f"{LEAST} labels of a system in a scenario: demur annotate")
         ]
     population = next((c.found.rates["accuracy"].interval for c in cells if c.found), "")
     notes = [
-        "corrected: what people would have graded, from the verdicts of all answers and the labels of some; ungraded "
-        f"answers are in it, those that failed are not. Intervals: {population or 'none'}."
+        "Corrected: an estimate of people's grades, from the verdicts of all answers and the labels of some; it "
+        f"includes ungraded answers, but not failed ones. Intervals: {population or 'none'}."
     ]
     tables = [Table("corrected", caption, columns, tuple(rows), frozenset(rules), tuple(notes))]
     if (pairs := _differences(cells)).rows:
@@ -340,32 +327,24 @@ def _differences(cells: Sequence[CorrectedCell]) -> Table:
                         100 * d.difference, 100 * d.low, 100 * d.high, d.pairs, d.both,
                     ))  # fmt: skip
     columns = titled(
-        "<Scenario",
-        "<Difference",
-        "<Rate",
-        Column("as judged", signed=True),
-        Column("corrected", signed=True),
-        Column("from", signed=True),
-        Column("to", signed=True),
-        "questions",
-        "labelled both",
+        "<Scenario | <Difference | <Rate | as judged + | corrected + | from + | to + | questions | labelled both"
     )
-    return Table("corrected_differences", "Paired differences, in points of per cent", columns, tuple(rows))
+    return Table("corrected_differences", "Paired differences, in percentage points", columns, tuple(rows))
 
 
 def agreement_of(files: Sequence[Path], *, seed: int = 0) -> tuple[list[Table], dict[str, Any]]:
-    """How far labellers agree: tables, and the same as JSON.
+    """Agreement of labellers: tables, and the same as JSON.
 
     Args:
         files: as `read_ratings` takes them.
-        seed: of the resamples.
+        seed: seed of the bootstrap.
 
     Raises:
-        UsageError: nobody has labelled anything.
+        UsageError: there are no labels.
     """
     given = read_ratings(files)
     if not given:
-        raise UsageError("holds no label yet", item=", ".join(map(str, files)), cure="label some: demur annotate RUN")
+        raise UsageError("has no labels yet", item=", ".join(map(str, files)), cure="label some: demur annotate RUN")
     found = agreed(given, seed=seed)
     return agreement_tables(found), {
         "agreement": {name: record(m) for name, m in found.figures.items()},
@@ -381,14 +360,14 @@ def agreement_of(files: Sequence[Path], *, seed: int = 0) -> tuple[list[Table], 
 def corrections_of(
     data: ReportData, labels: Path | None, *, finite: bool = False
 ) -> tuple[list[Table], dict[str, Any]]:
-    """Rates as people's labels correct them: tables, and the same as JSON.
+    """Rates corrected by people's labels: tables, and the same as JSON.
 
     Args:
         labels: a labelling folder, or lines of ask and label; ``labels.jsonl`` in the runs when None.
-        finite: intervals for these very answers instead of for others like them.
+        finite: intervals for these answers only, not for similar ones.
 
     Raises:
-        Stale: the labels were given beside another judge, prompt or rubric, or of other answers.
+        Stale: the labels are for another judge, prompt or rubric, or for other answers.
     """
     given = of_runs(data) if labels is None else read_labels(labels)
     check_labels(given, data)
@@ -404,7 +383,7 @@ def corrections_of(
 
 
 def of_runs(data: ReportData) -> dict[tuple[str, str], BoundLabel]:
-    """The labels that lie in the runs' own folders; {} where there are none."""
+    """The labels in the runs' own folders; {} without any."""
     found: dict[tuple[str, str], BoundLabel] = {}
     for run in data.runs:
         if run.labels:
@@ -418,12 +397,12 @@ def record(measure: Measure) -> dict[str, Any]:
 
 
 def check_labels(labels: Labels, data: ReportData) -> None:
-    """Refuse labels of which none is of these runs.
+    """Check that some labels belong to these runs.
 
     Raises:
-        DataError: so it is.
+        DataError: none does.
     """
     asks = {ask for run in data.runs for ask in run.rows.coded("ask").labels}
     runs = {"", *(str(run.path.resolve()) for run in data.runs)}
     if labels and not any(ask in asks and of in runs for of, ask in labels):
-        raise DataError(f"none of {len(labels):,} labels is of these runs", cure="give the runs that were labelled")
+        raise DataError(f"none of {len(labels):,} labels belongs to these runs", cure="give the labelled runs")

@@ -1,8 +1,8 @@
-"""Responses for people to label, and their labels taken back (VLM-DeflectionBench, appendix E).
+"""Give responses to people to label, and read their labels back (VLM-DeflectionBench, appendix E).
 
-The paper had a person label 100 responses per model, as many of each scenario, and compared the labels with the judge's
-(`Table 7`). The sheet is blind: it names neither the system nor the scenario nor the judge's verdict, and systems stand
-in it shuffled. Which item is which stands in a key beside it, that the labels come back by.
+In the paper a person labelled 100 responses per model, equally many of each scenario, for a comparison with the judge
+(`Table 7`). The sheet is blind: it names neither the system nor the scenario nor the judge's verdict, and the systems
+are shuffled. A key beside the sheet identifies the items when the labels come back.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ import csv
 import io
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import zip_longest
 from pathlib import Path
 from typing import NamedTuple
 
@@ -34,14 +35,14 @@ from demur.reports.data import HUMAN, LABELS, ReportData, Run, find_runs, load
 from demur.reports.tables import harmless_field
 
 COLUMNS = ("item", "question", "images", "accepted", "response", "label", "note")
-"""Of a sheet; a person fills in ``label`` and, if they like, ``note``."""
+"""Columns of a sheet; a person fills in ``label`` and, optionally, ``note``."""
 
 
 class Item(NamedTuple):
-    """One response to be labelled."""
+    """One response to label."""
 
     id: str
-    """Opaque; says nothing of the system."""
+    """Opaque, so that it does not reveal the system."""
     run: Run
     row: Row
 
@@ -51,14 +52,14 @@ class KeyLine(Record):
 
     item: str
     run: str
-    """The run's folder, from the folder of the key."""
+    """The run's folder, relative to the folder of the key."""
     ask: str
     answer: str
-    """SHA-256 of the response that was labelled, its first 16 digits."""
+    """First 16 digits of the SHA-256 of the labelled response."""
 
 
 class Taken(NamedTuple):
-    """Labels that came back."""
+    """The result of reading labels back."""
 
     labels: dict[str, int]
     """Run folder -> labels written to its ``labels.jsonl``."""
@@ -76,47 +77,78 @@ ANSWER_LABELS = (
 
 
 def draw_balanced(data: ReportData, n: int = 100, *, seed: int = 0) -> list[Item]:
-    """Draw responses of every run, as many of each scenario and, within it, of each outcome and of what is ungraded.
+    """Draw responses of every run, equally many of each scenario and, within it, of each outcome, ungraded included.
 
-    For correcting a judge: within one scenario and outcome every response is as likely as any other, and rare outcomes
-    are labelled often enough to tell how often the judge errs there (`demur.judge.measures.corrected`). A group that
-    has too few gives all it has, and the others of its scenario make up for it.
+    For correcting a judge: within one scenario and outcome all responses are equally likely, and rare outcomes get
+    enough labels to estimate the judge's errors there (`demur.judge.measures.corrected`). A group that has too few
+    gives all it has, and the others of its scenario make up for it.
 
     Args:
         n: responses per run.
 
     Raises:
-        UsageError: ``n`` is not positive, or nothing of a run can be labelled.
+        UsageError: ``n`` is not positive, or a run has nothing to label.
     """
+    items: list[Item] = []
+    for run, groups in _by_scenario(data, n, ungraded=True):
+        for number, scenario in enumerate(sorted(groups)):
+            share = n // len(groups) + (number < n % len(groups))
+            drawn: defaultdict[str, list[Row]] = defaultdict(list)
+            for row in sorted(groups[scenario], key=lambda r: (seed_of(seed, "label", run.name, r.ask), r.ask)):
+                drawn[row.outcome.value if row.outcome else "ungraded"].append(row)
+            in_turn = [
+                row for rows in zip_longest(*(drawn[o] for o in sorted(drawn))) for row in rows if row is not None
+            ]
+            items += [_item(run, row, seed) for row in in_turn[:share]]
+    return items
+
+
+def draw_items(data: ReportData, n: int = 100, *, seed: int = 0) -> list[Item]:
+    """Draw graded responses of every run, equally many of each scenario, and shuffle them.
+
+    Takes the headline prompt and contexts, and the same questions of every system where they have them. A scenario that
+    has too few gives all it has, and no other makes up for it.
+
+    Args:
+        data: the runs.
+        n: responses per run; 100 in the paper.
+        seed: seed of the draw and of the order.
+
+    Raises:
+        UsageError: ``n`` is not positive, or a run has nothing to label.
+    """
+    items: list[Item] = []
+    for run, groups in _by_scenario(data, n, ungraded=False):
+        for number, scenario in enumerate(sorted(groups)):
+            share = n // len(groups) + (number < n % len(groups))
+            drawn = sorted(
+                groups[scenario], key=lambda r: (seed_of(seed, "annotate", r.sample, r.scenario.value), r.ask)
+            )
+            items += [_item(run, row, seed) for row in drawn[:share]]
+    return sorted(items, key=lambda item: (seed_of(seed, "order", item.id), item.id))
+
+
+def _item(run: Run, row: Row, seed: int) -> Item:
+    return Item(digest([seed, run.name, row.ask], 12), run, row)
+
+
+def _by_scenario(data: ReportData, n: int, *, ungraded: bool) -> Iterator[tuple[Run, dict[str, list[Row]]]]:
+    """Per run: scenario -> its responses to the headline questions that a person can label, one per question."""
     if n < 1:
         raise UsageError(f"{n} responses", cure="give a positive number")
     head = headline(data.runs)
-    items: list[Item] = []
     for run in data.runs:
-        groups: defaultdict[str, defaultdict[str, list[Row]]] = defaultdict(lambda: defaultdict(list))
+        found: defaultdict[str, list[Row]] = defaultdict(list)
         seen: set[tuple[str, str]] = set()
         for row in head.where(run.rows):
             place = (row.scenario.value, row.context)
-            if row.status is not Status.FAILED and place not in seen:
+            graded = row.outcome is not None and not row.error and row.answer.strip()
+            if place not in seen and (row.status is not Status.FAILED if ungraded else graded):
                 seen.add(place)
-                groups[row.scenario.value][row.outcome.value if row.outcome else "ungraded"].append(row)
-        if not groups:
-            raise UsageError("no answer to be labelled", item=run.path, cure="name a finished run")
-        for number, scenario in enumerate(sorted(groups)):
-            share = n // len(groups) + (number < n % len(groups))
-            drawn = {
-                outcome: sorted(rows, key=lambda r: (seed_of(seed, "label", run.name, r.ask), r.ask))
-                for outcome, rows in sorted(groups[scenario].items())
-            }
-            turn = 0
-            while share and any(turn < len(rows) for rows in drawn.values()):
-                for rows in drawn.values():
-                    if share and turn < len(rows):
-                        row = rows[turn]
-                        items.append(Item(digest([seed, run.name, row.ask], 12), run, row))
-                        share -= 1
-                turn += 1
-    return items
+                found[row.scenario.value].append(row)
+        if not found:
+            raise UsageError("no answer to label", item=run.path, cure="name a finished run")
+        yield run, found
 
 
 def open_task(
@@ -131,26 +163,26 @@ def open_task(
     repeats: float = 0.05,
     release: Path | None = None,
 ) -> None:
-    """Make a labelling task of runs or of items at hand; without either, one that is there goes on.
+    """Make a labelling task from runs or from given items; without either, continue an existing task.
 
     Args:
-        folder: of the task.
-        runs: run folders; ``n`` responses of each system are drawn.
-        items: a file of things to label instead.
-        labels: of ``items``: their labels, with commas between.
-        rubric: a text file, shown beside the items; the shipped one when None.
+        folder: task folder.
+        runs: run folders, from each of which ``n`` responses are drawn.
+        items: file of items to label instead.
+        labels: labels for ``items``, separated by commas.
+        rubric: text file shown beside the items; the shipped one when None.
         n: responses per system.
-        seed: of the draw and the order.
+        seed: seed of the draw and the order.
         repeats: share of hidden repeats.
-        release: that the runs were asked from; the one beside the first when None.
+        release: release of the runs; the one beside the first when None.
 
     Raises:
-        UsageError: runs and items, fewer than two labels, or nothing to label.
+        UsageError: both runs and items, fewer than two labels, or nothing to label.
     """
     text = read_text(rubric) if rubric else ""
     if items:
         if runs:
-            raise UsageError("runs and --items", cure="give one of them")
+            raise UsageError("both runs and --items given", cure="give one of them")
         named = tuple(labelling.Label(name=name.strip()) for name in labels.split(",") if name.strip())
         if len(named) < 2:
             raise UsageError(f"--labels {labels!r}", cure="give two to nine: --labels yes,no")
@@ -162,17 +194,17 @@ def open_task(
         data = load(runs, release)
         make_task(data, draw_balanced(data, n, seed=seed), folder, seed=seed, rubric=text, repeats=repeats)
     elif not (folder / "task.json").is_file():
-        raise UsageError("nothing to label", cure="name a run: demur annotate RUN; or a task's folder with --out")
+        raise UsageError("nothing to label", cure="name a run: demur annotate RUN; or a task folder with --out")
 
 
 def make_task(
     data: ReportData, items: Sequence[Item], folder: Path, *, seed: int = 0, rubric: str = "", repeats: float = 0.05
 ) -> None:
-    """Make a labelling task of responses: `demur annotate` serves it. What is there already goes on.
+    """Make a labelling task of responses, which `demur annotate` serves; an existing one continues.
 
     Args:
         data: the runs.
-        items: the responses, as `draw_balanced` or `draw_items` drew them.
+        items: responses, from `draw_balanced` or `draw_items`.
         rubric: plain text; the shipped one when empty.
         repeats: share of hidden repeats.
 
@@ -213,15 +245,15 @@ def take(path: Path) -> Taken:
 
 
 def take_task(folder: Path) -> Taken:
-    """Write what annotators settled on (`demur.judge.annotation.task.settled`) into each run's ``labels.jsonl``.
+    """Write the annotators' final labels into each run's ``labels.jsonl``.
 
     Raises:
-        UsageError: the folder holds no task of responses, or disagreements that nobody settled.
-        BadInput: responses that changed since they were labelled; all of them.
+        UsageError: the folder holds no task of responses, or unresolved disagreements.
+        BadInput: responses that changed since they were labelled; names all of them.
     """
     task, items = labelling.read_task(folder)
     if not all({"run", "ask", "answer"} <= item.about.keys() for item in items):
-        raise UsageError("its items are no responses of runs", item=folder, cure="export them: demur annotate export")
+        raise UsageError("its items are not responses of runs", item=folder, cure="use: demur annotate export")
     known = {
         item.id: KeyLine(item=item.id, run=item.about["run"], ask=item.about["ask"], answer=item.about["answer"])
         for item in items
@@ -230,45 +262,10 @@ def take_task(folder: Path) -> Taken:
     problems = Problems()
     given = {item: LABELS[label] for item, label in settled.items() if label in LABELS}
     bound = {key: task.bound.get(key, "") for key in ("judge", "prompt_sha256", "shipped_rubric")}
-    under = labelling.rubrics(folder)  # not the task's own: that may have been edited since
+    under = labelling.rubrics(folder)  # not the task's own, which may have been edited since
     return _write_labels(
         folder.resolve(), known, given, problems, {item: bound | {"rubric": under.get(item, "")} for item in given}
     )
-
-
-def draw_items(data: ReportData, n: int = 100, *, seed: int = 0) -> list[Item]:
-    """Draw responses of every run, as many of each scenario, shuffled.
-
-    Of the headline prompt and contexts, answers that came and that the judge graded; the same questions of every system
-    where they have them. A scenario that has too few gives all it has, and no other makes up for it.
-
-    Args:
-        data: the runs.
-        n: responses per run; 100 in the paper.
-        seed: of the draw and of the order.
-
-    Raises:
-        UsageError: ``n`` is not positive, or nothing of a run can be labelled.
-    """
-    if n < 1:
-        raise UsageError(f"{n} responses", cure="give a positive number; the paper has 100 per system")
-    head = headline(data.runs)
-    items: list[Item] = []
-    for run in data.runs:
-        mine: defaultdict[str, list[Row]] = defaultdict(list)
-        seen: set[tuple[str, str]] = set()
-        for row in head.where(run.rows):
-            place = (row.scenario.value, row.context)
-            if row.outcome is not None and not row.error and row.answer.strip() and place not in seen:
-                seen.add(place)
-                mine[row.scenario.value].append(row)
-        if not mine:
-            raise UsageError("no graded answer to be labelled", item=run.path, cure="name a finished run")
-        for number, scenario in enumerate(sorted(mine)):
-            share = n // len(mine) + (number < n % len(mine))
-            drawn = sorted(mine[scenario], key=lambda r: (seed_of(seed, "annotate", r.sample, r.scenario.value), r.ask))
-            items += [Item(digest([seed, run.name, row.ask], 12), run, row) for row in drawn[:share]]
-    return sorted(items, key=lambda item: (seed_of(seed, "order", item.id), item.id))
 
 
 def balance(items: Sequence[Item]) -> dict[str, dict[str, int]]:
@@ -283,11 +280,11 @@ def write_sheet(data: ReportData, items: Sequence[Item], out: Path) -> Path:
     """Write a sheet (CSV, or JSON lines where the name ends in ``.jsonl``), its images and its key; returns the key.
 
     Raises:
-        UsageError: the sheet is there already: somebody's labels may be in it.
+        UsageError: the sheet exists already, and may hold labels.
         StorageError: it cannot be written.
     """
     if out.exists():
-        raise UsageError("is there already, and may hold labels", item=out, cure="choose another --out")
+        raise UsageError("exists already, and may hold labels", item=out, cure="choose another --out")
     rows = [dict(zip(COLUMNS, _cells(data, item, out), strict=True)) for item in items]
     if out.suffix == ".jsonl":
         text = "".join(canonical(row) + "\n" for row in rows)
@@ -316,16 +313,15 @@ def key_of(sheet: Path) -> Path:
 
 
 def take_labels(sheet: Path) -> Taken:
-    """Read a labelled sheet and write each run's ``labels.jsonl``; labels of earlier sheets stay unless given anew.
+    """Read a labelled sheet into each run's ``labels.jsonl``; labels of earlier sheets stay unless given again.
 
     Raises:
         UsageError: the sheet's key is not beside it.
-        BadInput: labels that are none, items that are not in the key or stand twice, responses that changed since;
-            all of them.
+        BadInput: invalid labels, unknown or repeated items, responses that changed since; names all of them.
     """
     key = key_of(sheet)
     if not key.is_file():
-        raise UsageError("the key is not beside the sheet", item=key, cure="put it where it was written")
+        raise UsageError("the key is not beside the sheet", item=key, cure="move it back beside the sheet")
     problems = Problems()
     known = {line.item: line for line in read_records(key, KeyLine, problems)}
     given: dict[str, Outcome] = {}
@@ -335,7 +331,7 @@ def take_labels(sheet: Path) -> Taken:
         if item not in known:
             problems.add(place, f"{item or 'an empty item'} is not in the key of this sheet")
         elif item in seen:
-            problems.add(place, f"{item} stands twice")
+            problems.add(place, f"{item} occurs twice")
         elif label and label not in LABELS:
             problems.add(f"{place} ({item})", f"label {label!r}; one of {', '.join(LABELS)}")
         elif label:
@@ -348,7 +344,7 @@ def _write_labels(
     here: Path, known: Mapping[str, KeyLine], given: Mapping[str, Outcome], problems: Problems,
     bound: Mapping[str, Mapping[str, str]],
 ) -> Taken:  # fmt: skip
-    """Write labels into the runs that the key names from ``here``, with what each is bound to."""
+    """Write labels, and what each is bound to, into the runs that the key names relative to ``here``."""
     paths = {line.run: (here / line.run) for line in known.values()}
     data = load(find_runs(sorted(set(paths.values()))), None)
     runs = {run.path.resolve(): run for run in data.runs}
@@ -362,7 +358,7 @@ def _write_labels(
         answers = {row.ask: row.answer for row in run.rows.where(run.rows.is_in("ask", lines))}
         for ask, line in lines.items():
             if ask not in answers or digest(answers[ask], 16) != line.answer:
-                problems.add(f"{line.run} ({line.item})", "the run answers otherwise than when the sheet was drawn")
+                problems.add(f"{line.run} ({line.item})", "the run's answer changed since the sheet was drawn")
             said[path][ask] = given[line.item]
     problems.settle()
     written: dict[str, int] = {}
@@ -382,7 +378,7 @@ def _cells(data: ReportData, item: Item, out: Path, *, plain_folder: bool = Fals
     """The columns of a sheet; images beside it, or in the folder ``out`` itself."""
     sample = data.samples.get(item.row.sample)
     if sample is None:
-        raise DataError("the release does not hold it", item=item.row.sample, cure="name its release with --release")
+        raise DataError("not in the release", item=item.row.sample, cure="give the release of the run with --release")
     question = sample.asked
     if sample.answers.choices:
         question += " " + "; ".join(f"({label}) {text}" for label, text in sample.answers.choices)

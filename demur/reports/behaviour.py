@@ -11,23 +11,17 @@ from demur.reports.cells import SCENARIOS, Headline
 from demur.reports.data import ReportData
 from demur.reports.figures import Curve, Point, curves, series_legend
 from demur.reports.svg import Panel
-from demur.reports.tables import Column, Count, Table, counted, titled
+from demur.reports.tables import Count, Table, counted, titled
 
 MOST_POINTS = 200
-"""Points of a risk-coverage curve that are drawn; longer curves are thinned evenly."""
+"""Points drawn of a risk-coverage curve; longer curves are thinned evenly."""
 
 
 def behaviour_table(data: ReportData, head: Headline) -> Table:
     """One line a system over the headline rows of all scenarios: right, balanced, over- and under-deflection."""
     columns = titled(
-        "<System",
-        Column("Right behaviour", interval=True),
-        "Balanced",
-        Column("Answers when it can", interval=True),
-        Column("Over-deflects", interval=True),
-        Column("Deflects when it must", interval=True),
-        Column("Under-deflects", interval=True),
-        "n",
+        "<System | Right behaviour [] | Balanced | Answers when it can [] | Over-deflects [] | Deflects when it must "
+        "[] | Under-deflects [] | n"
     )
     rows: list[tuple[Any, ...]] = []
     gaps = []
@@ -36,21 +30,17 @@ def behaviour_table(data: ReportData, head: Headline) -> Table:
         asked = set(mine.coded("scenario").labels)
         lacks = [s.value for s in head.recipes if s.value not in asked]
         if lacks:
-            gaps.append(f"{run.name} was not asked these contexts in: {', '.join(lacks)}; its line is over the others.")
+            gaps.append(f"{run.name} was not asked in: {', '.join(lacks)}; its line covers the other scenarios.")
         one = behaviour(mine)
-        balanced = (
-            None
-            if one.balanced is None
-            else Measure(name="balanced", value=one.balanced, n=one.right.n, repeats=one.right.repeats)
-        )
-        answers = (one.answered, one.over_deflection)
-        deflects = (one.deflected, one.under_deflection)
-        rows.append(
-            (data.starred(run), one.right, balanced, *answers, *deflects, counted(one.right.n, one.right.repeats))
-        )
+        n, repeats = one.right.n, one.right.repeats
+        balanced = Measure(name="balanced", value=one.balanced, n=n, repeats=repeats)
+        rows.append((
+            data.starred(run), one.right, balanced if balanced.value is not None else None, one.answered,
+            one.over_deflection, one.deflected, one.under_deflection, counted(n, repeats),
+        ))  # fmt: skip
     notes = (
         *gaps,
-        "Right behaviour: a correct answer where gold evidence is shown, a deflection where it is not; of all graded "
+        "Right behaviour: a correct answer where gold evidence is shown, a deflection where it is not, among graded "
         "answers.",
         "Balanced: the mean of answers-when-it-can and deflects-when-it-must; always deflecting gives 50.",
         f"Scenarios pooled: {', '.join(s.value for s in head.recipes)}. {head.note()}",
@@ -60,7 +50,7 @@ def behaviour_table(data: ReportData, head: Headline) -> Table:
 
 
 def _risks(data: ReportData, head: Headline) -> dict[Scenario, dict[str, RiskCoverage]]:
-    """Scenario -> system -> curve, where the evidence suffices and the system states confidences that differ."""
+    """Scenario with gold evidence -> system -> curve, where the system states confidences that differ."""
     found: dict[Scenario, dict[str, RiskCoverage]] = {}
     for run in data.runs:
         mine = head.where(run.rows)
@@ -94,9 +84,7 @@ def risk_panels(data: ReportData, head: Headline) -> list[Panel]:
 
 def risk_table(data: ReportData, head: Headline) -> Table:
     """Area under each risk-coverage curve and its excess over a perfect ranking; lower is better."""
-    columns = titled(
-        "<System", "<Scenario", Column("AURC", decimals=3), Column("Excess", decimals=3), "n", "No confidence"
-    )
+    columns = titled("<System | <Scenario | AURC .3 | Excess .3 | n | No confidence")
     rows = tuple(
         (name, scenario.value, one.area, one.excess, counted(one.n, one.repeats), one.without_confidence)
         for scenario, systems in _risks(data, head).items()
@@ -104,12 +92,12 @@ def risk_table(data: ReportData, head: Headline) -> Table:
     )
     missing = "" if rows else "runs of a system that states a confidence"
     notes: tuple[str, ...] = (
-        "AURC: the mean risk over all coverages; 0 is the best. Excess: how much of it a perfect ranking of the same "
-        "answers would save. No confidence: graded answers that state none; they are in no number.",
+        "AURC: the mean risk over all coverages; 0 is best. Excess: the part that a perfect ranking of the answers "
+        "would avoid. No confidence: graded answers that state none; not counted.",
     )
     if any(isinstance(row[4], Count) for row in rows):
         notes += (
-            "Each repeat of an item carries an equal part of it: what to expect of one repeat per item. "
+            "Each repeat of an item has an equal weight, so this is the expectation for one repeat per item. "
             "n: items (repeats).",
         )
     return Table("risk", "Area under the risk-coverage curve", columns, rows, notes=notes, missing=missing)

@@ -1,7 +1,7 @@
-"""The data behind the sample browser: columns, pools of shared strings, and thumbnails under a size budget.
+"""The data of the sample browser: columns, pools of shared strings, and thumbnails within a size budget.
 
-A row of the browser is one ask (a context set under a condition), with the verdict of every system that was
-asked it, so that disagreement is a filter and not a search.
+A row of the browser is one question (a context set under a condition), with the verdict of every system asked, so that
+users can filter by disagreement.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 import io
 from collections.abc import Callable, Iterable
 from contextlib import suppress
-from typing import Any
+from typing import Any, TypeVar
 
 from demur.core.errors import DemurError
 from demur.core.images import opened
@@ -20,46 +20,30 @@ from demur.scenarios.conditions import STRICTNESS
 
 CODES = {Outcome.CORRECT: "c", Outcome.DEFLECTED: "d", Outcome.INCORRECT: "i"}
 EVIDENCE_CHARACTERS = 1600
-"""Longer passages are cut in the page; the release holds them whole."""
+"""The page cuts longer passages; the release holds them whole."""
 SIZES = (320, 224, 160, 112)
-"""Longest side of a thumbnail in pixels: the largest whose total fits the budget is taken for all."""
+"""Longest side of a thumbnail in pixels; all thumbnails get the largest size that fits the budget."""
 
 
 def code(row: Row) -> str:
-    """One letter for what happened: c, d, i when graded, u ungraded, f failed."""
+    """One letter for the outcome: c, d, i when graded, u ungraded, f failed."""
     if row.outcome is not None:
         return CODES[row.outcome]
     return "u" if row.status is Status.UNGRADED else "f"
 
 
-class _Pool:
+K = TypeVar("K")
+
+
+class _Pool(dict[K, int]):
     """Numbers for values, in order of first use."""
 
-    def __init__(self, first: Iterable[str] = ()) -> None:
-        self.values: list[str] = []
-        self._at: dict[str, int] = {}
-        for value in first:
-            self.of(value)
-
-    def of(self, value: str) -> int:
-        if value not in self._at:
-            self._at[value] = len(self.values)
-            self.values.append(value)
-        return self._at[value]
+    def of(self, value: K) -> int:
+        return self.setdefault(value, len(self))
 
 
-class _Pictures:
-    """Images by hash, each once."""
-
-    def __init__(self) -> None:
-        self.refs: list[ImageRef] = []
-        self._at: dict[str, int] = {}
-
-    def of(self, ref: ImageRef) -> int:
-        if ref.sha256 not in self._at:
-            self._at[ref.sha256] = len(self.refs)
-            self.refs.append(ref)
-        return self._at[ref.sha256]
+def _pool(values: Iterable[str]) -> _Pool[str]:
+    return _Pool({value: number for number, value in enumerate(dict.fromkeys(values))})
 
 
 def thumbnail(data: bytes, side: int) -> bytes:
@@ -82,10 +66,10 @@ def thumbnail(data: bytes, side: int) -> bytes:
 
 
 def thumbnails(refs: list[ImageRef], read: Callable[[str], bytes], budget: int) -> list[str | None]:
-    """A data URI for each image, within ``budget`` bytes in all; None for one that is unreadable or did not fit.
+    """A data URI per image, within ``budget`` bytes in total; None for an image that is unreadable or does not fit.
 
     Args:
-        refs: images, the most wanted first: what does not fit even at the smallest size is left out from the end.
+        refs: images, the most important first: those that do not fit at the smallest size are left out from the end.
         read: SHA-256 -> encoded bytes.
     """
     import base64
@@ -95,7 +79,7 @@ def thumbnails(refs: list[ImageRef], read: Callable[[str], bytes], budget: int) 
         spent = 0
         for ref in refs:
             uri: str | None = None
-            with suppress(OSError, ValueError, DemurError):  # a broken picture must not cost the report
+            with suppress(OSError, ValueError, DemurError):  # a broken image must not break the report
                 uri = "data:image/webp;base64," + base64.b64encode(thumbnail(read(ref.sha256), side)).decode()
             if uri is not None and spent + len(uri) > most:
                 return made + [None] * (len(refs) - len(made)), False
@@ -112,12 +96,12 @@ def thumbnails(refs: list[ImageRef], read: Callable[[str], bytes], budget: int) 
 
 
 def payload(data: ReportData, head: Headline, *, image_budget: int) -> dict[str, Any]:
-    """Everything the browser shows, as JSON-safe columns.
+    """The contents of the browser, as JSON-safe columns.
 
     Args:
-        data: runs and, where there is one, their release; of large ones the samples in ``data.shown`` alone.
-        head: which asks the headline numbers are taken from: the browser shows them first.
-        image_budget: bytes that thumbnails may take.
+        data: runs and, if any, their release; only the samples in ``data.shown`` of large ones.
+        head: recipes of the headline numbers, which the browser shows first.
+        image_budget: maximum bytes of all thumbnails.
 
     Returns:
         ``items`` (sample, scenario, condition, recipe, context: parallel arrays), ``verdicts`` (per system: a string
@@ -129,12 +113,17 @@ def payload(data: ReportData, head: Headline, *, image_budget: int) -> dict[str,
     ]
     every = [row for mine in rows for row in mine]
     scenarios = [s.value for s in Scenario if any(r.scenario is s for r in every)]
-    conditions = _Pool(sorted({r.condition for r in every}, key=_strictness))
-    recipes = _Pool(sorted({r.recipe for r in every}, key=_unfolding))
-    sources = _Pool(sorted({r.source for r in every}))
-    topics = _Pool(sorted({r.topic for r in every}))
-    pool = _Pool([""])
-    pictures = _Pictures()
+    conditions = _pool(sorted({r.condition for r in every}, key=_prompt_order))
+    recipes = _pool(sorted({r.recipe for r in every}, key=_recipe_order))
+    sources = _pool(sorted({r.source for r in every}))
+    topics = _pool(sorted({r.topic for r in every}))
+    pool = _pool([""])
+    pictures: _Pool[str] = _Pool()
+    refs: dict[str, ImageRef] = {}
+
+    def picture(ref: ImageRef) -> int:
+        refs.setdefault(ref.sha256, ref)
+        return pictures.of(ref.sha256)
 
     of_sample: dict[str, Row] = {}
     asked: dict[tuple[str, str], Row] = {}
@@ -155,15 +144,15 @@ def payload(data: ReportData, head: Headline, *, image_budget: int) -> dict[str,
         samples["answer"].append(sample.answers.shown if sample else "")
         samples["source"].append(sources.of(row.source))
         samples["topic"].append(topics.of(row.topic))
-        samples["images"].append([pictures.of(ref) for ref in sample.images] if sample else [])
+        samples["images"].append([picture(ref) for ref in sample.images] if sample else [])
         found[sample_id] = {e.id: e for e in (*sample.gold, *sample.negatives)} if sample else {}
 
-    # Pictures are read in the order in which a release stores them: query images by sample, evidence by document.
+    # Images are read in the order in which a release stores them: query images by sample, evidence by document.
     sets = {c.id: c for run in data.runs for c in run.contexts.values()}
     used = {e: found[c.sample][e] for c in sets.values() for e in c.evidence if e in found.get(c.sample, {})}
     for _, one in sorted(used.items()):
         if one.image is not None:
-            pictures.of(one.image)
+            picture(one.image)
 
     evidence: dict[str, list[Any]] = {k: [] for k in ("title", "text", "image", "note")}
     evidence_at: dict[tuple[str, str], int] = {}
@@ -176,7 +165,7 @@ def payload(data: ReportData, head: Headline, *, image_budget: int) -> dict[str,
             text = "" if one is None else one.text or ""
             evidence["title"].append(missing if one is None else one.title or one.id)
             evidence["text"].append(text if len(text) <= EVIDENCE_CHARACTERS else text[:EVIDENCE_CHARACTERS] + " …")
-            evidence["image"].append(-1 if one is None or one.image is None else pictures.of(one.image))
+            evidence["image"].append(-1 if one is None or one.image is None else picture(one.image))
             evidence["note"].append(note)
         return evidence_at[key]
 
@@ -219,17 +208,17 @@ def payload(data: ReportData, head: Headline, *, image_budget: int) -> dict[str,
             }
         )
     images: list[str | None] = []
-    if pictures.refs and data.release is not None:
-        images = thumbnails(pictures.refs, data.release.image, image_budget)
+    if refs and data.release is not None:
+        images = thumbnails(list(refs.values()), data.release.image, image_budget)
     return {
         "systems": [run.name for run in data.runs],
         "scenarios": scenarios,
-        "conditions": conditions.values,
-        "recipes": recipes.values,
-        "told": [_told(text, head) for text in recipes.values],
-        "sources": sources.values,
-        "topics": topics.values,
-        "pool": pool.values,
+        "conditions": list(conditions),
+        "recipes": list(recipes),
+        "told": [_short_recipe(text, head) for text in recipes],
+        "sources": list(sources),
+        "topics": list(topics),
+        "pool": list(pool),
         "samples": samples,
         "evidence": evidence,
         "contexts": contexts,
@@ -239,22 +228,22 @@ def payload(data: ReportData, head: Headline, *, image_budget: int) -> dict[str,
     }
 
 
-def _strictness(condition: str) -> tuple[int, str]:
-    """Prompts by their strictness, then by name."""
+def _prompt_order(condition: str) -> tuple[int, str]:
+    """Sort key of prompts: strictness, then name."""
     level = condition.partition("+")[0]
     return STRICTNESS.index(level) if level in STRICTNESS else len(STRICTNESS), condition
 
 
-def _unfolding(text: str) -> tuple[int, bool, bool, int, str]:
-    """Recipes by scenario: the plain ones by their number of distractors, then other orders, then by modality."""
+def _recipe_order(text: str) -> tuple[int, bool, bool, int, str]:
+    """Sort key of recipes: by scenario; plain ones by number of distractors, then other orders, then by modality."""
     one = parsed(text)
     if one is None:
         return len(Scenario), False, False, 0, text
     return list(Scenario).index(one.scenario), one.gold != "any", one.order != "shuffled", one.k, text
 
 
-def _told(text: str, head: Headline) -> str:
-    """What sets a recipe apart from the headline's: ``realistic, k=5``."""
+def _short_recipe(text: str, head: Headline) -> str:
+    """A recipe as its differences from the headline's: ``realistic, k=5``."""
     one = parsed(text)
     if one is None:
         return text
@@ -264,7 +253,7 @@ def _told(text: str, head: Headline) -> str:
 
 
 def _note(one: Evidence) -> str:
-    """How a distractor was found: ``mined by image->image, rank 3``."""
+    """The origin of a distractor: ``mined by image->image, rank 3``."""
     if one.origin == "native":
         return "native to the source" if one.role == "distractor" else ""
     found = f"mined by {one.mode}" if one.mode else "mined"

@@ -1,8 +1,8 @@
-"""Rows gathered into cells: which asks belong to one number, and that number by `demur.judge.measures`.
+"""Rows gathered into cells: which answers belong to one number, and that number by `demur.judge.measures`.
 
-A run may hold a sweep, several strictness levels and a modality grid beside the four scenarios. The headline
-numbers are those of one recipe per scenario under one condition, chosen by the same rule for every system
-and named in every caption; nothing is averaged over recipes or conditions.
+A run may hold a sweep, several strictness levels and a modality grid beside the four scenarios. The headline numbers
+use one recipe per scenario under one condition, chosen by the same rule for every system and named in every caption.
+Nothing is averaged over recipes or conditions.
 """
 
 from __future__ import annotations
@@ -44,37 +44,39 @@ class Cell(NamedTuple):
 
     @property
     def counted(self) -> int | Count:
-        """Graded items, with their repeats where they were asked several times: what a table shows as n."""
+        """Graded items, with their repeats where they were asked several times: the n of a table."""
         return counted(self.n, self.accuracy.repeats)
 
 
 class Headline(NamedTuple):
-    """What the headline numbers are taken from."""
+    """The recipes and the condition of the headline numbers."""
 
     condition: str
     recipes: Mapping[Scenario, str]
-    """Canonical recipe text per scenario that any run asks."""
+    """Scenario -> canonical recipe text, for scenarios that any run asks."""
     repeats: int = 1
-    """Independent answers to each question, at most."""
+    """Largest number of independent answers to a question."""
 
     def holds(self, row: Row) -> bool:
-        """Whether a row is part of the headline numbers."""
+        """Whether a row counts for the headline numbers."""
         return row.condition == self.condition and self.recipes.get(row.scenario) == row.recipe
 
     def where(self, rows: Table) -> Table:
-        """The rows that are part of the headline numbers."""
+        """The rows that count for the headline numbers."""
         return rows.where(among(rows, {(s.value, text, self.condition) for s, text in self.recipes.items()}))
 
     def note(self) -> str:
         """One line for the notes under a table."""
         recipes = "; ".join(text for scenario, text in self.recipes.items() if scenario is not Scenario.PARAMETRIC)
-        repeats = f" Up to {self.repeats} repeats per item count as one: rates are means over repeats."
-        repeats = f"{repeats} n: items (graded repeats)." if self.repeats > 1 else ""
+        repeats = ""
+        if self.repeats > 1:
+            repeats = f" Up to {self.repeats} repeats per item count as one: rates are means over repeats. "
+            repeats += "n: items (graded repeats)."
         return f"Prompt: {self.condition}. Evidence shown (k: distractors): {recipes or 'none'}.{repeats}"
 
 
 def cell(rows: Table, place: Flags | None = None) -> Cell:
-    """The three rates of some rows (bool [rows]; all when None), with intervals clustered by what samples share."""
+    """The three rates of the rows in ``place`` (bool [rows]; None: all), with clustered intervals."""
     return Cell(*(rates(rows) if place is None else rates_where(rows, place)))
 
 
@@ -102,13 +104,13 @@ def by_item(rows: Iterable[Row]) -> dict[tuple[str, str], list[Row]]:
 
 
 def majority(repeats: Sequence[Row]) -> Row:
-    """The repeat that stands for all: the first of the most frequent outcome; graded ones before the others."""
+    """The representative repeat: the first of the most frequent outcome; graded ones before the others."""
     counts = Counter(r.outcome for r in repeats)
     return max(repeats, key=lambda r: (r.outcome is not None, counts[r.outcome], -r.repeat))
 
 
 def repeats_text(repeats: Sequence[Row]) -> str:
-    """What the repeats of an item came to: ``3 repeats: 2 correct, 1 deflected``; "" for a single one."""
+    """The outcomes of an item's repeats: ``3 repeats: 2 correct, 1 deflected``; "" for a single one."""
     if len(repeats) < 2:
         return ""
     counts = Counter(r.outcome.value if r.outcome is not None else r.status.value for r in repeats)
@@ -124,7 +126,7 @@ def grouped(rows: Iterable[Row], key: Callable[[Row], K]) -> dict[K, list[Row]]:
 
 
 def parsed(text: str) -> Recipe | None:
-    """The recipe behind a row; None when it is not one that demur can parse (rows made elsewhere)."""
+    """The recipe of a row; None when demur cannot parse it (rows made elsewhere)."""
     try:
         return recipe(text)
     except UsageError:
@@ -132,7 +134,7 @@ def parsed(text: str) -> Recipe | None:
 
 
 def headline(runs: Sequence[Run]) -> Headline:
-    """The condition and the recipes that most runs share; at a tie the defaults, then the most rows, then the text."""
+    """The condition and recipes that most runs share; ties go to the defaults, then the most rows, then the text."""
     conditions: Counter[str] = Counter()
     shared: Counter[str] = Counter()
     for run in runs:
@@ -155,7 +157,7 @@ def headline(runs: Sequence[Run]) -> Headline:
 
 
 def _shared_recipes(runs: Sequence[Run], scenario: Scenario, condition: str) -> list[str]:
-    """Recipes of a scenario that most runs ask under a condition: the default first, then those with most rows."""
+    """The recipes of a scenario that most runs ask under a condition: the default first, then by number of rows."""
     asked: Counter[str] = Counter()
     systems: Counter[str] = Counter()
     for run in runs:
@@ -179,7 +181,7 @@ def main_cells(data: ReportData, head: Headline) -> dict[tuple[str, Scenario], C
 def asking_back(data: ReportData, head: Headline) -> dict[tuple[str, Scenario], Measure]:
     """(system, scenario) -> the share of graded answers that ask back; empty where none does.
 
-    Who asks back neither answers nor declines: the share is a part of the deflections, shown beside them.
+    Asking back neither answers nor declines: the share is a part of the deflections, shown beside them.
     """
     found: dict[tuple[str, Scenario], Measure] = {}
     for run in data.runs:
@@ -191,7 +193,7 @@ def asking_back(data: ReportData, head: Headline) -> dict[tuple[str, Scenario], 
 
 
 ASKED_BACK = (
-    "Asks back: a part of the deflections, where the system asks for more and does not say that it cannot tell."
+    "Asks back: the deflections in which the system asks for more information and does not say that it cannot answer."
 )
 
 
@@ -205,18 +207,18 @@ def part_cells(data: ReportData, head: Headline, part: str) -> dict[tuple[str, s
     return found
 
 
-class Shown(NamedTuple):
-    """One point of a sweep: a number over the asks that show what the point says, and how many do."""
+class SweepPoint(NamedTuple):
+    """One point of a sweep: the rates of the items that show as many distractors as the point says."""
 
     cell: Cell
     shown: int
-    """Items that show as many distractors as the point says; those of samples that have fewer are in no number."""
+    """Items that show as many distractors as the point says; the rates do not count samples with fewer."""
     of: int
-    """The most items asked at any point of the system's sweep."""
+    """Largest number of items at any point of the system's sweep."""
 
     @property
     def partial(self) -> bool:
-        """Whether some samples are missing here, so that the point is not over the samples of the others."""
+        """Whether some samples are missing, so that the point is not comparable with the others."""
         return self.shown < self.of
 
 
@@ -224,32 +226,32 @@ def _items(rows: Table, place: Flags) -> int:
     return len(np.unique(rows.asked[place]))
 
 
-def _points(rows: Table, asked: Mapping[int, Flags], whole: Callable[[int], Flags]) -> dict[int, Shown]:
+def _points(rows: Table, asked: Mapping[int, Flags], whole: Callable[[int], Flags]) -> dict[int, SweepPoint]:
     """The points of one system's sweep.
 
     Args:
-        asked: point -> bool [rows]: asked there.
-        whole: point -> bool [rows]: shown what the point says.
+        asked: point -> bool [rows]: asked at the point.
+        whole: point -> bool [rows]: shows as many distractors as the point says.
     """
     most = max(_items(rows, place) for place in asked.values())
     return {
-        at: Shown(cell(rows, place & whole(at)), _items(rows, place & whole(at)), most)
+        at: SweepPoint(cell(rows, place & whole(at)), _items(rows, place & whole(at)), most)
         for at, place in sorted(asked.items())
     }
 
 
-def sweep_cells(data: ReportData, head: Headline) -> dict[str, dict[int, Shown]]:
+def sweep_cells(data: ReportData, head: Headline) -> dict[str, dict[int, SweepPoint]]:
     """System -> distractors shown -> point, in the Realistic scenario under the headline condition.
 
     The sweep is the family of recipes that differ from the headline's realistic recipe in k alone; 0 distractors
     is the Oracle where no ``realistic(k=0)`` was asked (VLM-DeflectionBench, Figure 3), over samples that have
-    distractors. A sample with fewer than k distractors shows all it has when it is asked with k: that is no answer
-    about k, and in no number of this point. Systems with fewer than two points are left out.
+    distractors. A sample with fewer than k distractors shows all it has when asked with k, so the point does not count
+    it. Systems with fewer than two points are left out.
     """
     base = parsed(head.recipes.get(Scenario.REALISTIC, ""))
     if base is None:
         return {}
-    found: dict[str, dict[int, Shown]] = {}
+    found: dict[str, dict[int, SweepPoint]] = {}
     for run in data.runs:
         rows, asked = run.rows, dict[int, Flags]()
         for text in recipes_of(rows, Scenario.REALISTIC, head.condition):
@@ -269,14 +271,13 @@ def sweep_cells(data: ReportData, head: Headline) -> dict[str, dict[int, Shown]]
     return found
 
 
-def position_cells(data: ReportData, head: Headline) -> dict[str, dict[int, Shown]]:
-    """System -> place of the gold evidence (distractors before it) -> point, Realistic, under the headline condition.
+def position_cells(data: ReportData, head: Headline) -> dict[str, dict[int, SweepPoint]]:
+    """System -> position of the gold (distractors before it) -> point, Realistic, under the headline condition.
 
-    From recipes with ``order=gold@I`` that are alike in everything else; those with most rows when there are several.
-    Where a sample has fewer distractors than should stand before its gold, the gold stands elsewhere, and the ask is in
-    no number of that point.
+    From recipes that differ only in ``order=gold@I``; of several such families the one with most rows. A sample with
+    too few distractors to place before its gold is not counted at that point.
     """
-    found: dict[str, dict[int, Shown]] = {}
+    found: dict[str, dict[int, SweepPoint]] = {}
     for run in data.runs:
         families: defaultdict[Recipe, dict[int, str]] = defaultdict(dict)
         mine = recipes_of(run.rows, Scenario.REALISTIC, head.condition)
@@ -294,7 +295,7 @@ def position_cells(data: ReportData, head: Headline) -> dict[str, dict[int, Show
 
 
 def fewer_shown(data: ReportData, head: Headline) -> str:
-    """How many headline asks show fewer distractors than their recipe says, in a sentence; "" where all do."""
+    """How many headline questions show fewer distractors than their recipe says, as a sentence; "" for none."""
     parts = []
     for scenario in (Scenario.REALISTIC, Scenario.ADVERSARIAL):
         one = parsed(head.recipes.get(scenario, ""))
@@ -328,20 +329,20 @@ class Grid(NamedTuple):
     """The modality grid of Table 5."""
 
     cells: Mapping[tuple[str, str, str], Cell]
-    """(system, modality of gold, modality of distractors) -> cell; all of one system and gold over the same samples."""
+    """(system, modality of gold, modality of distractors) -> cell; one system and gold use the same samples."""
     recipe: str
-    """What all of them have in common; "" where nothing was asked."""
+    """The settings that all share; "" without any cell."""
     left_out: Mapping[tuple[str, str], int]
-    """(system, modality of gold) -> samples that were asked with some of the distractors' modalities, not with all."""
+    """(system, modality of gold) -> samples asked with some, but not all of the distractors' modalities."""
     short: int = 0
     """Items that show fewer distractors than asked for."""
 
 
 def grid_cells(data: ReportData, head: Headline) -> Grid:
-    """The Realistic scenario by modality, from recipes that fix both sides and are alike in everything else.
+    """The Realistic scenario by modality, from recipes that differ only in the modalities of gold and distractors.
 
-    Cells that stand side by side are over one set of samples: those that have distractors of every modality that was
-    asked. Otherwise the cells would compare samples that have images with samples that have none.
+    The cells of one system and gold use one set of samples: those with distractors of every modality asked. Otherwise
+    the cells would compare samples that have images with samples that have none.
     """
     base = parsed(head.recipes.get(Scenario.REALISTIC, ""))
     families: Counter[Recipe] = Counter()

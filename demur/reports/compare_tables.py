@@ -1,4 +1,4 @@
-"""A comparison as people read it: tables, what ``demur compare`` prints, and JSON."""
+"""A comparison as tables, as the output of ``demur compare``, and as JSON."""
 
 from __future__ import annotations
 
@@ -9,33 +9,25 @@ from demur.core.records import Measure
 from demur.core.text import brief
 from demur.judge.measures.power import paired
 from demur.reports.compare import ALPHA, PRIMARY, SEEN, Changed, Comparison, Difference
-from demur.reports.tables import Column, Table, console_for, plain, print_table, tidy, titled
+from demur.reports.tables import Column, Table, console_for, plain, print_table, section_starts, tidy, titled
 
 
 def needed(difference: Difference, seen: float) -> int | None:
-    """Pairs it takes to see ``seen`` (a share, 0.05 is 5 points) with 80 % power, from how often these two differ."""
+    """Pairs needed to detect a difference of ``seen`` (a share: 0.05 is 5 points) with 80 % power."""
     return paired(seen, min(1.0, max(difference.spread, seen)))
 
 
 def _enough(main: Sequence[Difference], seen: float) -> str:
     counts = ", ".join(f"{d.scenario.value} {needed(d, seen):,} (had {d.n:,})" for d in main)
-    return f"Pairs needed to see a difference of {100 * seen:g} points in right behaviour with 80 % power: {counts}."
+    return f"Pairs needed to detect a difference of {100 * seen:g} points in right behaviour with 80 % power: {counts}."
 
 
 def table(found: Comparison, seen: float = SEEN) -> Table:
-    """Paired differences per scenario and measure, with their verdicts, and how many pairs ``seen`` would take."""
+    """Paired differences per scenario and measure, with verdicts, and the pairs needed to detect ``seen``."""
     columns = titled(
-        "<Scenario",
-        "<Measure",
-        "n",
-        Column(found.first),
-        Column(found.second),
-        Column("Difference", interval=True, signed=True),
-        "Lost",
-        "Gained",
-        "p (Holm)",
-        "<Verdict",
-    )
+        "<Scenario | <Measure | n", Column(found.first), Column(found.second),
+        "Difference [] + | Lost | Gained | p (Holm) | <Verdict",
+    )  # fmt: skip
     caption = f"{found.second} against {found.first}, paired, in per cent"
     if not found.differences:
         return Table(
@@ -43,10 +35,7 @@ def table(found: Comparison, seen: float = SEEN) -> Table:
             missing="two runs over the same context sets (same release, seed, recipes and prompts) with graded answers",
         )  # fmt: skip
     rows: list[tuple[Any, ...]] = []
-    rules = set()
-    for number, d in enumerate(found.differences):
-        if number == 0 or d.scenario is not found.differences[number - 1].scenario:
-            rules.add(number)
+    for d in found.differences:
         difference = Measure(name="difference", value=d.delta, n=d.n, low=d.low, high=d.high)
         p = None if d.p_holm is None else "< 0.001" if d.p_holm < 0.001 else f"{d.p_holm:.3f}"
         rows.append(
@@ -57,21 +46,22 @@ def table(found: Comparison, seen: float = SEEN) -> Table:
     repeats = " (with {:,} and {:,} repeats)".format(*found.answers) if found.repeats > 1 else ""
     notes = (
         _enough(main, seen),
-        f"n: pairs of answers to the same question, evidence and prompt, both graded: {found.pairs:,} in all{repeats}; "
-        f"{found.ungraded:,} pairs are not graded in one or both; asked of one alone: {found.only_first:,} and "
-        f"{found.only_second:,}.",
-        f"Lost: {found.first} has it and {found.second} has not; gained: the reverse. Intervals, 95 %: paired "
-        "bootstrap over clusters, or Tango's score interval where it has nothing to spread.",
-        f"p: {found.test}, corrected for many tests (Holm) over {len(main)} tests of right behaviour and over "
-        f"{len(found.differences) - len(main)} of the rates; verdicts at {ALPHA:g}.",
-        "Right behaviour: a right answer where gold evidence is shown, a deflection where it is not.",
+        f"n: pairs of graded answers to the same question, evidence and prompt: {found.pairs:,} in all{repeats}. "
+        f"Left out: {found.ungraded:,} pairs not graded in one or both; {found.only_first:,} and "
+        f"{found.only_second:,} questions "
+        "asked of only one.",
+        f"Lost: only {found.first} has it; gained: only {found.second} has it. Intervals, 95 %: paired bootstrap over "
+        "clusters, or Tango's score interval where all pairs are alike.",
+        f"p: {found.test}, with Holm's correction over {len(main)} tests of right behaviour and over "
+        f"{len(found.differences) - len(main)} tests of the rates; verdicts at {ALPHA:g}.",
+        "Right behaviour: a correct answer where gold evidence is shown, a deflection where it is not.",
     )
-    return Table("compare", caption, columns, tuple(rows), frozenset(rules), notes)
+    return Table("compare", caption, columns, tuple(rows), section_starts(rows), notes)
 
 
 def slices_table(found: Comparison, most: int = 10) -> Table:
-    """The parts that lost most right behaviour."""
-    columns = titled("<Part", "<Scenario", "n", Column(found.first), Column(found.second), "Lost", "Gained")
+    """The parts with the largest loss of right behaviour."""
+    columns = titled("<Part | <Scenario | n", Column(found.first), Column(found.second), "Lost | Gained")
     worst = [s for s in found.slices if s.gained < s.lost][:most]
     rows = tuple((s.part, s.scenario, s.n, 100 * s.first, 100 * s.second, s.lost, s.gained) for s in worst)
     caption = f"Worst regressions of right behaviour by part, {found.second} against {found.first}"
@@ -79,15 +69,15 @@ def slices_table(found: Comparison, most: int = 10) -> Table:
         "regressions", caption, columns, rows,
         notes=("Ordered by lost minus gained; a description of these pairs, not a test.",)
         if rows
-        else ("In no source or topic was more lost than gained.",),
+        else ("No source or topic lost more than it gained.",),
     )  # fmt: skip
 
 
 def changed_table(found: Comparison, items: Sequence[Changed], name: str, caption: str) -> Table:
     """Items that changed, one line each."""
-    columns = tuple(
-        Column(title, align="left")
-        for title in ("Scenario", "Sample", "Question", "Answer", f"{found.first} answered", f"{found.second} answered")
+    columns = titled(
+        "<Scenario | <Sample | <Question | <Answer",
+        *(Column(f"{name} answered", align="left") for name in (found.first, found.second)),
     )
     rows = tuple(
         (
@@ -104,7 +94,7 @@ def changed_table(found: Comparison, items: Sequence[Changed], name: str, captio
 
 
 def print_comparison(found: Comparison, *, items: int = 10, seen: float = SEEN, file: TextIO | None = None) -> None:
-    """Print the verdict, the differences and the items that changed, to standard output unless told otherwise."""
+    """Print the verdict, the differences and the changed items to ``file``, or to standard output."""
     from rich.text import Text
 
     console = console_for(file)

@@ -1,4 +1,4 @@
-"""Partial credit of answers, where a judge rates them (``--judge lave:MODEL``): its mean and how it is made up."""
+"""Partial credit of answers, where a judge rates them (``--judge lave:MODEL``)."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ import numpy as np
 from demur.judge.measures.rates import share
 from demur.reports.cells import SCENARIOS, Headline, among
 from demur.reports.data import ReportData
-from demur.reports.tables import Column, Table, titled
+from demur.reports.tables import Table, titled
 
 
 def credit_table(data: ReportData, head: Headline) -> Table | None:
-    """Mean credit and the share of answers that are partly right, by system and scenario; None where nobody rated."""
+    """Mean credit and share of partly right answers by system and scenario; None without ratings."""
     lines: list[tuple[Any, ...]] = []
     for run in data.runs:
         if not run.credit:
@@ -36,11 +36,8 @@ def credit_table(data: ReportData, head: Headline) -> Table | None:
     order = [scenario.value for scenario in SCENARIOS]
     lines.sort(key=lambda line: order.index(line[0]))
     return Table(
-        "credit", "Partial credit: 1 for a right answer, 0.5 for one that is partly right, else 0",
-        titled(
-            "<Scenario", "<System", Column("Mean credit", interval=True, percent=False, decimals=3),
-            Column("Partly right", interval=True), "n", "not rated", "failed",
-        ),
+        "credit", "Partial credit: 1 for a right answer, 0.5 for a partly right one, else 0",
+        titled("<Scenario | <System | Mean credit [] .3 = | Partly right [] | n | not rated | failed"),
         tuple(lines),
-        notes=("Means and shares of the rated answers; n counts them. Partly right counts as incorrect elsewhere.",),
+        notes=("Means and shares of the rated answers (n). Elsewhere partly right counts as incorrect.",),
     )  # fmt: skip

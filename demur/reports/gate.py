@@ -1,12 +1,11 @@
-"""A gate for CI: is a run good enough, and not worse than a baseline? Decided on intervals, so that it does not flake.
+"""A gate for CI: is a run good enough, and not worse than a baseline? Decided on intervals, to avoid flaking.
 
-A limit is met where the whole interval lies on its right side, broken where it lies on the wrong one, and undecided
-between: more questions are needed, and it is told how many. It is undecided too where answers that the judge could not
-grade would turn it, and where the judge could grade significantly less than it could of the baseline. The whole gate is
-red by chance in at most `BY_CHANCE` of its runs, however much is asked of it: each of m limits is decided on the
-interval of level 1 - 0.05/m (of which one side is red), the comparison with a baseline at 5 % over all its scenarios,
-of which again one side is red. So a system whose true rates all equal their limits, and which is its own baseline, is
-red in at most one run of twenty.
+A run meets a limit where the whole interval lies on the right side, and breaks it where the whole interval lies on the
+wrong side. Between, the gate cannot tell and says how many questions would decide. It cannot tell either where the
+ungraded answers could reverse the result, or where the judge graded significantly fewer answers than of the baseline.
+The whole gate fails by chance in at most `BY_CHANCE` of its runs, however many limits it has: each of m limits uses the
+interval of level 1 - 0.05/m, of which one side fails, and the comparison with a baseline tests at 5 % over all its
+scenarios, of which again one side fails.
 """
 
 from __future__ import annotations
@@ -26,21 +25,17 @@ from demur.judge.measures.rates import rates_where
 from demur.judge.measures.table import FAILED, UNGRADED
 from demur.reports.compare import compare
 from demur.reports.data import Run, load
-from demur.reports.tables import Column, Table, to_markdown
+from demur.reports.tables import Table, titled, to_markdown
 
 State = Literal["pass", "fail", "cannot tell"]
 RATES = {"accuracy": 0, "deflection": 1, "hallucination": 2}
 SAME = ("release", "corpora", "judge", "judge_code", "prompts", "recipes", "conditions")
-"""Of two runs that are compared: what their manifests must agree on."""
+"""Keys on which the manifests of two compared runs must agree."""
 CODES = {"pass": 0, "fail": 1, "cannot tell": 4, "down": 5}
-
-
 BY_CHANCE = 0.05
-"""Of gates on a system that has not changed, at most that share is red."""
-
-
+"""Largest share of failing gates on an unchanged system."""
 MOST_NEEDED = 100_000
-"""Questions; where more would be needed, the rate lies at the limit."""
+"""Largest number of questions that the gate suggests; beyond it, the rate lies at the limit."""
 
 
 class Limit(NamedTuple):
@@ -56,7 +51,7 @@ class Limit(NamedTuple):
 
 
 class Check(NamedTuple):
-    """One thing that a gate asks, and its answer."""
+    """One requirement of a gate, and the result."""
 
     what: str
     state: State
@@ -64,27 +59,19 @@ class Check(NamedTuple):
 
 
 class Gate(NamedTuple):
-    """What a gate says of a run."""
+    """The result of a gate."""
 
     checks: tuple[Check, ...]
     advisory: str
-    """Why it only advises; "" where it decides."""
+    """Why the gate only advises; "" where it decides."""
     down: str = ""
     """Why the system counts as down; "" where it answered."""
 
     @property
     def state(self) -> str:
         """pass, fail, cannot tell or down."""
-        states = {c.state for c in self.checks}
-        return (
-            "down"
-            if self.down
-            else "fail"
-            if "fail" in states
-            else "cannot tell"
-            if "cannot tell" in states
-            else "pass"
-        )
+        states = {"down"} if self.down else {c.state for c in self.checks}
+        return next((s for s in ("down", "fail", "cannot tell") if s in states), "pass")
 
     @property
     def exit_code(self) -> int:
@@ -92,27 +79,27 @@ class Gate(NamedTuple):
         return CODES[self.state] if not self.advisory or self.down else 0
 
     def text(self) -> str:
-        """For a terminal: the verdict, then a line for each check."""
+        """Text for a terminal: the verdict, then a line per check."""
         first = {"pass": "passed", "fail": "FAILED", "cannot tell": "cannot tell", "down": "SYSTEM DOWN"}[self.state]
         lines = [f"gate: {first}" + (f" (advisory: {self.advisory})" if self.advisory else "")]
         lines += [f"  {self.down}"] if self.down else [f"  {c.state:<11}  {c.what}: {c.why}" for c in self.checks]
         return "\n".join(lines) + "\n"
 
     def write(self, *, junit: Path | None = None, markdown: Path | None = None) -> None:
-        """Write it to files, for a CI."""
+        """Write JUnit XML and Markdown files for a CI."""
         if junit:
             write_atomic(junit, self.junit())
         if markdown:
             write_atomic(markdown, self.markdown())
 
     def markdown(self) -> str:
-        """For a pull request."""
-        columns = (Column("Asked", align="left"), Column("", align="left"), Column("Found", align="left"))
+        """Markdown for a pull request."""
+        columns = titled("<Requirement | <Result | <Found")
         rows = tuple((c.what, c.state, c.why) for c in self.checks) or (("the system", "down", self.down),)
         return to_markdown(Table("gate", self.text().splitlines()[0], columns, rows))
 
     def junit(self) -> str:
-        """JUnit XML: a test case for each check; what cannot be told is skipped."""
+        """JUnit XML: a test case per check; an undecided one is skipped."""
         cases = []
         for check in self.checks:
             inner = {
@@ -128,36 +115,35 @@ class Gate(NamedTuple):
 
 
 def limits(texts: Sequence[str], side: Literal["max", "min"], rate: str) -> list[Limit]:
-    """``gold-removed=0.15`` or ``gold-removed=15%`` of an option.
+    """Parse ``gold-removed=0.15`` or ``gold-removed=15%``.
 
     Raises:
-        UsageError: no such scenario, or no share.
+        UsageError: an unknown scenario, or no share between 0 and 1.
     """
     found = []
     for text in texts:
         name, equals, value = text.partition("=")
         number = re.fullmatch(r"(\d+(?:\.\d+)?)(%?)", value.strip())
         if not equals or name not in set(Scenario) or not number:
-            raise UsageError(f"--{side}-{rate} {text!r}", cure=f"SCENARIO=SHARE, as in {Scenario.FULL}=0.6; "
+            raise UsageError(f"--{side}-{rate} {text!r}", cure=f"write SCENARIO=SHARE, as in {Scenario.FULL}=0.6; "
                              f"scenarios: {', '.join(Scenario)}")  # fmt: skip
         share = float(number[1]) / (100 if number[2] else 1)
         if share > 1:
-            raise UsageError(f"--{side}-{rate} {text!r} is no share", cure="write 0.15 or 15%")
+            raise UsageError(f"--{side}-{rate} {text!r} is above 1", cure="write 0.15 or 15%")
         found.append(Limit(side, rate, Scenario(name), share))
     return found
 
 
 def decide(limit: Limit, measure: Measure | None, level: float = 0.95, *, unknown: int = 0) -> Check:
-    """Whether a limit is met, by the interval of a rate.
+    """Check a limit by the interval of a rate.
 
     Args:
-        limit: the limit.
-        measure: of the run; None or without a value where nothing was graded.
-        level: of its interval.
-        unknown: ungraded answers to questions whose answer nobody wrote down: no judge can grade them.
+        measure: rate of the run; None or without a value where nothing was graded.
+        level: level of its interval.
+        unknown: ungraded answers to questions without a reference answer, which no judge can grade.
     """
     if measure is None or measure.value is None or measure.low is None or measure.high is None:
-        return Check(str(limit), "cannot tell", "nothing of it was graded")
+        return Check(str(limit), "cannot tell", "no answer was graded")
     p, low, high = measure.value, measure.low, measure.high
     seen = f"{100 * p:.1f} % [{100 * low:.1f}, {100 * high:.1f}], n = {measure.n:,}"
     if measure.ungraded or measure.failed:
@@ -165,18 +151,18 @@ def decide(limit: Limit, measure: Measure | None, level: float = 0.95, *, unknow
     good, bad = (
         (high <= limit.value, low > limit.value) if limit.side == "max" else (low >= limit.value, high < limit.value)
     )
-    if (good or bad) and _could_turn(limit, measure, unknown, good=good):
-        why = "the ungraded could turn it: a judge that grades more would tell (--judge cascade:MODEL)"
+    if (good or bad) and _could_reverse(limit, measure, unknown, good=good):
+        why = "the ungraded answers could reverse this; use a judge that grades more (--judge cascade:MODEL)"
         return Check(str(limit), "cannot tell", f"{seen}; {why}")
     if good or bad:
         return Check(str(limit), "pass" if good else "fail", seen)
     needed = _needed(p, limit.value, level)
-    more = f"about {needed:,} questions would tell" if needed and needed > measure.n else "the rate lies at the limit"
+    more = f"about {needed:,} questions would decide" if needed and needed > measure.n else "the rate lies at the limit"
     return Check(str(limit), "cannot tell", f"{seen}; {more}")
 
 
-def _could_turn(limit: Limit, measure: Measure, unknown: int, *, good: bool) -> bool:
-    """Whether a limit that is met (or broken) would not be, if all that is ungraded were the other way."""
+def _could_reverse(limit: Limit, measure: Measure, unknown: int, *, good: bool) -> bool:
+    """Whether the result would be another one if all ungraded answers went the other way."""
     gradable = measure.model_copy(update={"ungraded": max(0, measure.ungraded - unknown)})
     least, most = gradable.bounds or (0.0, 1.0)
     return (most > limit.value if good else least <= limit.value) if limit.side == "max" else (
@@ -185,7 +171,7 @@ def _could_turn(limit: Limit, measure: Measure, unknown: int, *, good: bool) -> 
 
 
 def _needed(rate: float, limit: float, level: float) -> int | None:
-    """Questions from which on the interval of such a rate leaves its limit on one side; None above `MOST_NEEDED`."""
+    """Number of questions at which the interval of this rate excludes the limit; None above `MOST_NEEDED`."""
     n = 1.0
     while n <= MOST_NEEDED:
         low, high = wilson(round(rate * int(n)), int(n), level) or (0.0, 1.0)
@@ -196,7 +182,7 @@ def _needed(rate: float, limit: float, level: float) -> int | None:
 
 
 def differences(run: Run, baseline: Run) -> list[str]:
-    """What two runs must share to be compared, and do not."""
+    """The keys of `SAME` in which two runs differ."""
     return [key for key in SAME if run.manifest.get(key) != baseline.manifest.get(key)]
 
 
@@ -212,25 +198,25 @@ def gate(
     """Decide on a run.
 
     Args:
-        run: its folder.
+        run: run folder.
         asked: limits.
-        baseline: a run that it must not be worse than, on the questions that both were asked (paired, clustered tests).
-        release: what they were asked from; None for the one beside the run.
+        baseline: run that it must not be worse than, on the questions asked of both (paired, clustered tests).
+        release: release of the runs; None for the one beside the run.
         most_failed: share of failed answers above which the system counts as down.
-        strict: decide although nobody has labelled answers of this run (``labels.jsonl``); else it only advises.
+        strict: decide even without human labels of this run (``labels.jsonl``); otherwise the gate only advises.
 
     Raises:
-        UsageError: nothing is asked, or the baseline is of another release, corpus, judge or prompt.
+        UsageError: no limit and no baseline, or a baseline with another release, corpus, judge or prompt.
     """
     if not asked and baseline is None:
-        raise UsageError("nothing is asked of the run", cure="--max-hallucination gold-removed=0.15, or --baseline RUN")
+        raise UsageError("no limit given", cure="give --max-hallucination gold-removed=0.15, or --baseline RUN")
     data = load([run] if baseline is None else [run, baseline], release)
     other = None
     if baseline is not None:
         other = data.runs[1]
         if unlike := differences(data.runs[0], other):
             raise UsageError(
-                f"the baseline differs in {', '.join(unlike)}", item=str(baseline), cure="run both the same way"
+                f"the baseline differs in {', '.join(unlike)}", item=str(baseline), cure="run both in the same way"
             )
     return decided(data.runs[0], asked, other, samples=data.samples, most_failed=most_failed, strict=strict)
 
@@ -244,9 +230,9 @@ def decided(
     most_failed: float = 0.1,
     strict: bool = False,
 ) -> Gate:
-    """`gate` of runs that were read, and that are alike."""
+    """`gate` of runs in memory that agree on `SAME`."""
     failed = int((mine.rows.result == FAILED).sum())
-    advisory = "" if strict or mine.labels else "nobody has labelled answers of this run; --strict decides all the same"
+    advisory = "" if strict or mine.labels else "no person has labelled answers of this run; --strict decides anyway"
     if failed > most_failed * len(mine.rows):
         return Gate((), advisory, f"{failed:,} of {len(mine.rows):,} answers failed: {_commonest(mine)}")
     checks = []
@@ -261,14 +247,16 @@ def decided(
     if baseline is not None:
         found = compare(baseline, mine, samples)
         state: State = "fail" if found.worse else "pass" if found.differences else "cannot tell"
-        why = found.sentence if found.differences else "no question was asked of both"
+        why = found.sentence if found.differences else "no question was asked of both runs"
         if found.ungraded:
             why += f" {found.ungraded:,} more are not graded in one or both."
         if state == "pass" and found.lost_sight:
             state = "cannot tell"
             before, now = found.graded_alone
-            why += f" Of them {before:,} are graded in {baseline.name} alone, {now:,} in {mine.name} alone: what got "
-            why += "worse may be among them; a judge that grades more would tell (--judge cascade:MODEL)."
+            why += (
+                f" Of them {before:,} are graded only in {baseline.name}, {now:,} only in {mine.name}: what got worse "
+                "may be among them; use a judge that grades more (--judge cascade:MODEL)."
+            )
         checks.append(Check(f"not worse than {baseline.name}", state, why))
     return Gate(tuple(checks), advisory)
 

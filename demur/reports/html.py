@@ -93,7 +93,7 @@ def write_report(
         raise UsageError(f"image budget {image_budget:,} bytes", cure="give 0 for no pictures")
     if out.is_dir():
         raise UsageError("is a folder", item=out, cure="name the file, such as report.html")
-    data = replace(data, groups=paper_tables.stated(groups or {}, data.runs))
+    data = replace(data, groups=paper_tables.checked_groups(groups or {}, data.runs))
     write_atomic(out, page(data, image_budget=image_budget))
     return paper_figures.write_paper(data, tables) if tables else []
 

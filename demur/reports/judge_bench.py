@@ -15,7 +15,7 @@ from demur.reports.tables import Table, titled
 
 
 class Measured(NamedTuple):
-    """What a judge said of labelled answers, and how right it is."""
+    """A judge's verdicts on labelled answers, and their precision and recall."""
 
     judge: str
     items: Sequence[Labelled]
@@ -35,29 +35,29 @@ class Measured(NamedTuple):
         for row in self.rows:
             ends = f" [{row.kappa_ends[0]:.2f}, {row.kappa_ends[1]:.2f}]" if row.kappa_ends else ""
             kappa = "-" if row.kappa is None else f"{row.kappa:.2f}{ends}"
-            lines.append((row.part, row.n, "graded", _told(row.coverage), "-", "-", kappa))
+            lines.append((row.part, row.n, "graded", _share_text(row.coverage), "-", "-", kappa))
             for label in ("correct", "incorrect", "deflected", "not_correct"):
                 if label in row.recall or (label in row.precision and row.precision[label].n):
                     chance = "{:.3f}, {:.3f}".format(*row.chance[label]) if label in row.chance else "-"
-                    shares = _told(row.precision.get(label)), _told(row.recall.get(label))
+                    shares = _share_text(row.precision.get(label)), _share_text(row.recall.get(label))
                     lines.append(("", "", label, *shares, chance, ""))
         notes = [
-            "precision and recall with Wilson's 95 %; what is left ungraded counts as missed. "
-            "kappa: of what is graded.",
-            "By chance: precision and recall of somebody who says the label as often, at random.",
+            "Precision and recall with Wilson's 95 % intervals; ungraded answers count as missed. Kappa: graded "
+            "answers.",
+            "By chance: precision and recall of a random judge that gives the label equally often.",
         ]
         notes += [
-            f"kappa of the two labels of {r.part}: {r.people:.2f}"
+            f"Kappa of the two labels of {r.part}: {r.people:.2f}"
             for r in self.rows
             if r.people is not None and r.part in ("all", "tuning", "untouched")
         ]
         if self.ours:
-            notes.append("both labels are by model-assisted readers, not by people: demur/judge/data/README.md")
-        titles = titled("<Part", "n", "<Label", "Share, or precision", "Recall", "By chance", "Kappa")
-        every = tuple((r.outcome, r.kind, _told(r.share)) for r in self.rules)
+            notes.append("Both labels are by model-assisted readers, not by people: demur/judge/data/README.md")
+        titles = titled("<Part | n | <Label | Share, or precision | Recall | By chance | Kappa")
+        every = tuple((r.outcome, r.kind, _share_text(r.share)) for r in self.rules)
         return [
             Table("bench", f"{self.judge} against people.", titles, tuple(lines), notes=tuple(notes)),
-            Table("rules", "Precision of each rule.", titled("<Says", "<Rule", "Right"), every),
+            Table("rules", "Precision of each rule.", titled("<Verdict | <Rule | Right"), every),
         ]
 
     def wrong(self) -> Iterator[str]:
@@ -75,14 +75,14 @@ def measure_judge(
 
     Args:
         folder: of labelled answers; those that ship with demur when None.
-        progress: told how many are graded.
+        progress: called with the number graded so far.
     """
     items = load(folder or shipped())
     verdicts = grade_items(judge, asked(items), progress)
     return Measured(judge.id, items, verdicts, bench(items, verdicts), by_rule(items, verdicts), folder is None)
 
 
-def _told(share: Share | None) -> str:
+def _share_text(share: Share | None) -> str:
     if share is None or share.value is None or share.ends is None:
         return "-"
     return f"{share.value:.3f} [{share.ends[0]:.3f}, {share.ends[1]:.3f}] of {share.n:,}"

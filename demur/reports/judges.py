@@ -1,14 +1,14 @@
-"""What several judges said of the same answers: agreement, and what a judge favours (`demur judge compare`).
+"""Several judges of the same answers: agreement and biases (`demur judge compare`).
 
-Every verdict is set against a reference: people's labels where a run holds at least `LEAST_LABELS`, else what most of
-the *other* judges said (no majority: left out). A judge's *leniency* on some answers is how much oftener it calls them
-correct than the reference does, in points. Biases are differences of leniency:
+The reference for every verdict is people's labels where the runs hold at least `LEAST_LABELS`, else the majority of the
+*other* judges (without a majority the answer is left out). A judge's *leniency* is how much more often than the
+reference it calls answers correct, in points. Biases are differences of leniency:
 
-length           answers above the median length less those below
-position         the accepted form stands in the first half of the answer, less in the second
-self-preference  answers of the judge's own model less those of other systems
+length           answers above the median length minus those below
+position         answers with the accepted form in the first half minus those with it in the second
+self-preference  answers of the judge's own model minus those of other systems
 
-Repeat variance is the share of answers that get another verdict when the same judge is asked again (``--repeat``).
+Repeat variance is the share of answers with another verdict when the same judge grades again (``--repeat``).
 """
 
 from __future__ import annotations
@@ -26,22 +26,22 @@ from demur.core.store import Problems, read_jsonl
 from demur.judge.measures.agreement import Rating, agreed
 from demur.judge.measures.rates import share_of
 from demur.reports.data import ReportData, Run, judged_rows, load, verdict_names, verdicts_file
-from demur.reports.tables import Column, Table, titled
+from demur.reports.tables import Table, titled
 
 PEOPLE = "people"
 LEAST_LABELS = 20
-"""People's labels below which other judges are the reference."""
+"""Number of people's labels from which they are the reference."""
 
 
 class Judged(NamedTuple):
-    """One answer with what everybody said of it.
+    """One answer with every judge's verdict.
 
     Attributes:
-        system: that gave it, as its run names it.
-        model: of that system, "" where it is none.
+        system: name of its run.
+        model: model of the system; "" where it is no model.
         length: characters.
-        place: 0 to 1, where the accepted form begins in it; None where it does not stand there word by word.
-        said: judge -> outcome; those that gave no grade are missing.
+        place: 0 to 1, where the accepted form begins; None where the answer does not hold it word by word.
+        said: judge -> outcome, without judges that gave no grade.
     """
 
     system: str
@@ -117,11 +117,8 @@ def compare_judges(paths: Sequence[Path], release: Path | None = None) -> Compar
             model = run.system.partition(":")[2].rpartition("#")[2] if run.system.startswith("model:") else ""
             answers.append(Judged(run.name, model, len(row.answer), place, said))
     if len(names) < 2 and not any(PEOPLE in a.said for a in answers) and not again:
-        raise UsageError(
-            "one judge graded these answers",
-            item=paths[0],
-            cure="let another grade them: demur judge run RUN --judge J",
-        )
+        cure = "grade them with another judge: demur judge run RUN --judge J"
+        raise UsageError("only one judge graded these answers", item=paths[0], cure=cure)
     people = sum(PEOPLE in a.said for a in answers)
     return Compared(
         tuple(names), answers, {name: ungraded[name] for name in names},
@@ -222,7 +219,7 @@ def biases(found: Compared, judge: str) -> dict[str, Bias]:
 
 
 def tables(found: Compared) -> list[Table]:
-    """Agreement of every pair, agreement of all, and what each judge favours."""
+    """Agreement of every pair and of all, and the biases of each judge."""
     everybody = [*found.judges, *([PEOPLE] if any(PEOPLE in a.said for a in found.answers) else [])]
     ratings = [
         Rating(str(n), name, said) for n, answer in enumerate(found.answers) for name, said in answer.said.items()
@@ -232,15 +229,13 @@ def tables(found: Compared) -> list[Table]:
         for other in everybody[i + 1 :]:
             pair = agreed(r for r in ratings if r.rater in (one, other)).figures
             rows.append((one, other, pair["raw"], pair["cohen"].value, pair["raw"].n))
-    columns: tuple[Column, ...] = titled(
-        "<Judge", "<and", Column("Agreement", interval=True), Column("Cohen kappa", decimals=2), "n"
-    )
-    made = [Table("judges", "Agreement of judges on the same answers", columns, tuple(rows))]
+    columns = titled("<Judge | <and | Agreement [] | Cohen kappa .2 | n")
+    notes = []
     if len(everybody) > 2:
         whole = agreed(ratings).figures
-        notes = [f"{name}: {m.value:.2f}" for name, m in whole.items() if m.value is not None and name != "cohen"]
-        told = f"All together ({', '.join(notes)}); n = {whole['raw'].n:,}."
-        made[0] = Table("judges", made[0].caption, columns, tuple(rows), notes=(told,))
+        each = [f"{name}: {m.value:.2f}" for name, m in whole.items() if m.value is not None and name != "cohen"]
+        notes = [f"All judges ({', '.join(each)}); n = {whole['raw'].n:,}."]
+    made = [Table("judges", "Agreement of judges on the same answers", columns, tuple(rows), notes=tuple(notes))]
     lines: list[tuple[Any, ...]] = []
     for judge in found.judges:
         for name, bias in biases(found, judge).items():
@@ -249,19 +244,11 @@ def tables(found: Compared) -> list[Table]:
         if repeated is not None:
             ends = [None if v is None else 100 * v for v in (repeated.value, repeated.low, repeated.high)]
             lines.append((judge, "repeat variance", *ends, repeated.n, None))
-    columns = titled(
-        "<Judge",
-        "<Bias",
-        Column("points", signed=True),
-        Column("from", signed=True),
-        Column("to", signed=True),
-        "n",
-        "against n",
-    )
+    columns = titled("<Judge | <Bias | Points + | From + | To + | n | against n")
     ungraded = ", ".join(f"{name} {n:,}" for name, n in found.ungraded.items())
     notes = [
-        f"Leniency against {found.reference}; positive: the judge calls longer answers, answers that come to the point "
-        "early, its own model's answers correct more often than it should.",
-        f"Without a grade: {ungraded or 'none'}, of {len(found.answers):,} answers.",
+        f"Leniency against {found.reference}. Positive: the judge too often calls correct the longer answers, those "
+        "that state the answer early, or those of its own model.",
+        f"Ungraded: {ungraded or 'none'}, of {len(found.answers):,} answers.",
     ]
-    return [*made, Table("judge_biases", "What judges favour", columns, tuple(lines), notes=tuple(notes))]
+    return [*made, Table("judge_biases", "Biases of the judges", columns, tuple(lines), notes=tuple(notes))]

@@ -1,4 +1,4 @@
-"""The number that each source's own authors would print: their metric over a run's answers, beside the judge's."""
+"""Official scores: the metrics of each source's authors over a run's answers."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from demur.judge.official.infoseek import final
 from demur.judge.official.mmlongbench import mmlongbench
 from demur.judge.official.simpleqa import simpleqa
 from demur.reports.data import ReportData, Run
-from demur.reports.tables import Cell, Column, Count, Table, counted, titled
+from demur.reports.tables import Cell, Count, Table, counted, section_starts, titled
 
 
 def rule_of(sample: Sample, chosen: str) -> str:
-    """The metric of a sample: the one that was asked for, or its source's own ("" where it has none)."""
+    """The metric of a sample: ``chosen``, or its source's own ("" where it has none)."""
     return chosen or (sample.answers.rule if sample.answers.rule.partition(":")[0] in METRICS else "")
 
 
@@ -31,10 +31,9 @@ def official_table(data: ReportData, chosen: str = "") -> Table:
         chosen: a metric for every sample; each source's own when empty.
 
     Returns:
-        One row per system, source, metric, context recipe and condition: mean score over items (of the mean over an
-        item's repeats), n, items that the metric leaves undefined, and answers that failed (scored as the sources'
-        scorers do an empty prediction). InfoSeek's figure over both of its splits is their harmonic mean, as its
-        authors print it.
+        One row per system, source, metric, context recipe and condition: mean score over items (the mean over an item's
+        repeats), n, items that the metric leaves undefined, and failed answers (scored like an empty prediction, as the
+        sources' scorers do). InfoSeek's score over both of its splits is their harmonic mean, as its authors report.
 
     Raises:
         UnknownPart: no metric has that name; lists those that exist.
@@ -42,54 +41,36 @@ def official_table(data: ReportData, chosen: str = "") -> Table:
     if chosen and chosen.partition(":")[0] not in METRICS:
         raise UnknownPart("official metric", chosen, list(METRICS), hint="give one of these names")
     rows: list[tuple[Cell, ...]] = []
-    rules: set[int] = set()
     without: set[str] = set()
     for run in data.runs:
-        rules.add(len(rows))
         rows += _rows(run, data.samples, chosen, without)
-    notes = [
-        "Scores by the sources' own rules, which read every answer as an answer: a deflection scores like a wrong one."
-    ]
+    notes = ["Scores by the sources' own rules, which do not know deflections: one scores like a wrong answer."]
     if any(isinstance(row[6], Count) for row in rows):
-        notes.append(
-            "Repeats of an item count as one, with their mean. n: items (scored repeats); Failed counts repeats."
-        )
+        notes.append("Repeats of an item count as one, with their mean. n: items (repeats); Failed counts repeats.")
     if without:
-        notes.append(f"No official metric is known for: {', '.join(sorted(without))}.")
-    columns = titled(
-        "<System",
-        "<Source",
-        "<Metric",
-        "<Context",
-        "<Condition",
-        Column("Score", decimals=2),
-        "n",
-        "Undefined",
-        "Failed",
-    )
-    missing = "" if rows else "needs a run on a release whose sources have official metrics, or --metric NAME"
+        notes.append(f"Without an official metric: {', '.join(sorted(without))}.")
+    columns = titled("<System | <Source | <Metric | <Context | <Condition | Score .2 | n | Undefined | Failed")
+    missing = "" if rows else "a run on a release whose sources have official metrics, or --metric NAME"
     return Table(
-        "official", "Official scores of the sources", columns, tuple(rows), frozenset(rules), tuple(notes), missing
+        "official", "Official scores of the sources", columns, tuple(rows), section_starts(rows), tuple(notes), missing
     )
 
 
 LABELLED = ("simpleqa", "mmmu", "mmlongbench")
-"""Rules of sources whose authors' figures are made of verdicts, not of texts."""
-
+"""Rules of sources whose authors compute their figures from verdicts, not from texts."""
 
 _DEFAULTS = re.compile(r",pick=ranked|,order=shuffled|,short=use_all|\(order=shuffled\)")
-"""Of a context recipe, what is as it always is."""
+"""Default settings in a context recipe."""
 
 
 def labels_table(data: ReportData) -> Table:
-    """SimpleQA's figures, MMMU's accuracy, MMLongBench-Doc's accuracy and F1, of the judge's verdicts.
+    """SimpleQA's figures, MMMU's accuracy, MMLongBench-Doc's accuracy and F1, from the judge's verdicts.
 
     Returns:
         One row per system, metric, context recipe and condition: accuracy, share not attempted, accuracy given
-        attempted, F1, in [0, 1]; n graded answers, and those in no figure. No rows where no source has such figures.
+        attempted, F1, in [0, 1]; n graded answers, ungraded and failed ones. No rows where no source has such figures.
     """
     rows: list[tuple[Cell, ...]] = []
-    rules: set[int] = set()
     for run in data.runs:
         graded: dict[tuple[str, str, str], list[tuple[Outcome, bool]]] = {}
         absent: Counter[tuple[str, str, str, Status]] = Counter()
@@ -104,8 +85,6 @@ def labels_table(data: ReportData) -> Table:
                 graded.setdefault(key, [])
             else:
                 graded.setdefault(key, []).append((row.outcome, sample.answerable))
-        if graded:
-            rules.add(len(rows))
         for key, seen in sorted(graded.items()):
             three = simpleqa(outcome for outcome, _ in seen)
             accuracy, given, f1 = three.correct, three.accuracy_given_attempted, three.f1
@@ -114,28 +93,19 @@ def labels_table(data: ReportData) -> Table:
             gone = (absent[(*key, Status.UNGRADED)], absent[(*key, Status.FAILED)])
             rows.append((run.name, *key, accuracy, three.not_attempted, given, f1, three.n, *gone))
     columns = titled(
-        "<System",
-        "<Metric",
-        "<Context",
-        "<Condition",
-        Column("Accuracy", decimals=3),
-        Column("Not attempted", decimals=3),
-        Column("Given attempted", decimals=3),
-        Column("F1", decimals=3),
-        "n",
-        "Ungraded",
-        "Failed",
+        "<System | <Metric | <Context | <Condition | Accuracy .3 | Not attempted .3 | Given attempted .3 | F1 .3 | n | "
+        "Ungraded | Failed"
     )
     notes = (
-        "By the verdicts of this run's judge; n: graded answers. Given attempted: right among those answered. F1: its "
-        "harmonic mean with accuracy. Of MMLongBench-Doc, F1 takes right answers among the answerable instead, and "
-        "accuracy counts a deflection of what the document does not answer as right.",
+        "By the verdicts of this run's judge; n: graded answers. Given attempted: accuracy among answered questions. "
+        "F1: its harmonic mean with accuracy. For MMLongBench-Doc, F1 uses the accuracy among answerable questions "
+        "instead, and accuracy counts a deflection as right where the document holds no answer.",
     )
-    return Table("labels", "Figures of the sources, by verdicts", columns, tuple(rows), frozenset(rules), notes, "")
+    return Table("labels", "Figures of the sources, by verdicts", columns, tuple(rows), section_starts(rows), notes)
 
 
 def _rows(run: Run, samples: Mapping[str, Sample], chosen: str, without: set[str]) -> list[tuple[Cell, ...]]:
-    """One line per source, metric, recipe and condition: answers are scored as they are read, none is kept."""
+    """One line per source, metric, recipe and condition; answers are scored one at a time, and none is kept."""
     keys: dict[tuple[str, str, str, str], int] = {}
     found = np.full(len(run.rows), np.nan)
     group = np.full(len(run.rows), -1)

@@ -1,7 +1,4 @@
-"""VLM-DeflectionBench's figures 3-5 and two of our own, from any set of runs, each with its numbers as a table.
-
-What the data cannot fill says which run would (`MISSING_FIGURES`).
-"""
+"""VLM-DeflectionBench's figures 3-5 and two more, from any set of runs, each with its numbers as a table."""
 
 from __future__ import annotations
 
@@ -12,7 +9,7 @@ from typing import Any
 from demur.core.errors import ReleaseError
 from demur.core.records import Measure, Scenario
 from demur.core.store import write_atomic
-from demur.reports.cells import SCENARIOS, Headline, Shown, headline, main_cells, position_cells, sweep_cells
+from demur.reports.cells import SCENARIOS, Headline, SweepPoint, headline, main_cells, position_cells, sweep_cells
 from demur.reports.credit import credit_table
 from demur.reports.data import ReportData
 from demur.reports.figures import (
@@ -27,7 +24,7 @@ from demur.reports.figures import (
 )
 from demur.reports.paper_tables import RATES, absences, tables, three
 from demur.reports.svg import OUTCOMES, Panel, standalone
-from demur.reports.tables import Column, Table, titled, write_tables
+from demur.reports.tables import Column, Table, section_starts, titled, write_tables
 
 IDEAL = {
     Scenario.PARAMETRIC: "question and image alone: should deflect",
@@ -64,7 +61,7 @@ def point(x: float, measure: Measure, *, faint: bool = False) -> Point:
     return Point(x, measure.value, measure.low, measure.high, note, faint)
 
 
-def _against(found: Mapping[str, Mapping[int, Shown]], data: ReportData, x_label: str) -> list[Panel]:
+def _against(found: Mapping[str, Mapping[int, SweepPoint]], data: ReportData, x_label: str) -> list[Panel]:
     """A panel a rate, one line a system, then the legend; nothing where nothing was found."""
     found = {name: points for name, points in found.items() if any(one.cell.n for one in points.values())}
     if not found:
@@ -109,8 +106,8 @@ def positions(data: ReportData, head: Headline) -> list[Panel]:
     return _against(position_cells(data, head), data, "distractors before the gold")
 
 
-def partial_notes(found: Mapping[str, Mapping[int, Shown]], *, places: bool = False) -> list[str]:
-    """At which points of a sweep some samples, or all, have too few distractors; nothing where none has.
+def partial_notes(found: Mapping[str, Mapping[int, SweepPoint]], *, places: bool = False) -> list[str]:
+    """Notes on the points of a sweep for which some or all samples have too few distractors.
 
     Args:
         found: system -> distractors (or places of the gold) -> point.
@@ -130,8 +127,8 @@ def partial_notes(found: Mapping[str, Mapping[int, Shown]], *, places: bool = Fa
     if some:
         each = "; ".join(f"{at}: {', '.join(sorted(counts))}" for at, counts in sorted(some.items()))
         notes.append(
-            f"Not every sample has {what} distractors. A point is over the samples that have, and greyed where they "
-            f"are not all: it must not be compared with the points before it ({each})."
+            f"Not every sample has {what} distractors. A point counts only the samples that do; where some lack "
+            f"them, it is grey and not comparable with the points before it ({each})."
         )
     if none:
         listed = ", ".join(map(str, sorted(none)))
@@ -140,10 +137,10 @@ def partial_notes(found: Mapping[str, Mapping[int, Shown]], *, places: bool = Fa
 
 
 def topic_drifts(data: ReportData) -> list[tuple[str, list[tuple[str, int, int]]]]:
-    """What the topics are, and (topic, samples in the pool, samples in the release), most frequent first.
+    """(kind of topics, [(topic, samples in the pool, samples in the release), most frequent first]).
 
-    From the release's ``topics`` (`demur.curation.topics.Drift`), in their order: the user's own before those that were
-    found in the questions. Empty where it states none.
+    From the release's ``topics`` (`demur.curation.topics.Drift`): those of the source before those found in the
+    questions. Empty where it states none.
     """
     stated = data.release.manifest.get("topics") if data.release else None
     found = []
@@ -160,7 +157,7 @@ def topic_drifts(data: ReportData) -> list[tuple[str, list[tuple[str, int, int]]
 
 
 def topic_shares(data: ReportData) -> list[tuple[str, list[tuple[str, float, float]]]]:
-    """What the topics are, and (topic, share of the pool, share of the release)."""
+    """(kind of topics, [(topic, share of the pool, share of the release)])."""
     found = []
     for name, rows in topic_drifts(data):
         before, after = sum(r[1] for r in rows), sum(r[2] for r in rows)
@@ -169,7 +166,7 @@ def topic_shares(data: ReportData) -> list[tuple[str, list[tuple[str, float, flo
 
 
 MOST_TOPICS = 20
-"""Topics that a figure draws, the most frequent first; the table holds all."""
+"""Topics in a figure, the most frequent first; the table holds all."""
 
 
 def figure4(data: ReportData) -> list[Panel]:
@@ -194,7 +191,9 @@ def gate_rounds(data: ReportData) -> list[Mapping[str, Any]]:
 
 
 def _malformed(key: str) -> ReleaseError:
-    return ReleaseError(f"{key} is not what a build states", item="manifest.json", cure="fetch the release again")
+    return ReleaseError(
+        f"{key} has another form than a build writes", item="manifest.json", cure="fetch the release again"
+    )
 
 
 def figure5(data: ReportData) -> list[Panel]:
@@ -227,7 +226,7 @@ def figure5(data: ReportData) -> list[Panel]:
 
 
 def _known(value: Any) -> float | None:
-    """A number of a round, None where nobody knows it: the line breaks off there."""
+    """A number of a round; None where it is unknown, and the line breaks off."""
     return None if value is None else float(value)
 
 
@@ -235,7 +234,7 @@ MISSING_FIGURES = {
     "figure3": "runs over several numbers of distractors: demur sweep RELEASE --distractors 0:10",
     "figure4": "a release that states topics: a recipe with topics: kmeans",
     "figure5": "gates added one by one: demur convergence recipe.yaml --out FOLDER, beside the release",
-    "positions": "runs with the gold at several places: demur sweep RELEASE --positions 0:4 --k 4",
+    "positions": "runs with the gold at several positions: demur sweep RELEASE --positions 0:4 --k 4",
 }
 
 
@@ -256,11 +255,7 @@ def figure_table(data: ReportData, name: str) -> Table:
     if name in ("figure3", "positions"):
         swept = name == "figure3"
         columns = titled(
-            "<System",
-            Column("Distractors" if swept else "Before the gold"),
-            *(Column(r, interval=True) for r in RATES),
-            "n",
-            "Too few",
+            f"<System | {'Distractors' if swept else 'Before the gold'} | Acc [] | Defl [] | Hall [] | n | Too few"
         )
         found = sweep_cells(data, head) if swept else position_cells(data, head)
         rows = [
@@ -268,28 +263,26 @@ def figure_table(data: ReportData, name: str) -> Table:
             for s, points in found.items()
             for k, p in points.items()
         ]
-        starts = [i for i, row in enumerate(rows) if i == 0 or row[0] != rows[i - 1][0]]
         notes: list[str] = []
         if found:
             notes = [
                 *partial_notes(found, places=not swept),
-                "Too few: samples that have fewer distractors than that; they are in no number of the row.",
+                "Too few: samples with fewer distractors; the row does not count them.",
                 f"Prompt: {head.condition}.",
                 *absences([p.cell for points in found.values() for p in points.values()]),
             ]
         return Table(
-            name, "Distractors shown in the Realistic scenario; 0 is the Oracle's evidence" if swept
+            name, "Distractors shown in the Realistic scenario; 0 is the Oracle" if swept
             else "Distractors shown before the gold evidence, Realistic scenario", columns, tuple(rows),
-            frozenset(starts), tuple(notes), missing="" if rows else MISSING_FIGURES[name],
+            section_starts(rows), tuple(notes), missing="" if rows else MISSING_FIGURES[name],
         )  # fmt: skip
     if name == "figure4":
         drifts = topic_shares(data)
         rows4 = tuple((kind, t, 100 * a, 100 * b, 100 * (b - a)) for kind, shares in drifts for t, a, b in shares)
-        starts4 = [i for i, row in enumerate(rows4) if i and row[0] != rows4[i - 1][0]]
         return Table(
             "figure4", "Topics before and after curation, in per cent",
-            titled("<Topics", "<Topic", "Pool", "Release", Column("Change", signed=True)),
-            rows4, frozenset(starts4), missing="" if rows4 else MISSING_FIGURES[name],
+            titled("<Topics | <Topic | Pool | Release | Change +"),
+            rows4, section_starts(rows4), missing="" if rows4 else MISSING_FIGURES[name],
         )  # fmt: skip
     rounds = gate_rounds(data)
     monitors = sorted({m for r in rounds for m in r.get("monitors", {})})
@@ -302,7 +295,7 @@ def figure_table(data: ReportData, name: str) -> Table:
         rows5.append(tuple(line))
     return Table(
         "figure5", "Parametric rates of the monitors and the pool's size as gates are added",
-        titled("<Gates", "Stage I", "Kept", *(Column(r, m) for m in monitors for r in RATES)),
+        titled("<Gates | Stage I | Kept", *(Column(r, m) for m in monitors for r in RATES)),
         tuple(rows5), missing="" if rows5 else MISSING_FIGURES[name],
     )  # fmt: skip
 

@@ -1,7 +1,7 @@
 """VLM-DeflectionBench's tables 2-9, from any set of runs.
 
-Numbers are computed from rows, totals included; retention is kept / pool and is called Retained (the paper's
-column "Filtered" holds the retained share). What the data cannot fill says which run would.
+All numbers, including totals, come from the rows. Retained is kept / pool (the paper's column "Filtered" holds this
+share). A table that the data cannot fill names the run that would fill it.
 """
 
 from __future__ import annotations
@@ -30,35 +30,39 @@ from demur.reports.cells import (
     strictness_cells,
 )
 from demur.reports.data import ReportData, Run
-from demur.reports.tables import Column, Table, counted, titled
+from demur.reports.tables import Column, Table, counted, section_starts, titled
 from demur.scenarios.conditions import STRICTNESS
 
 RATES = ("Acc", "Defl", "Hall")
-SIDES = ("both", "image", "text")
 
 
 def three(cell: Cell | None) -> tuple[Measure | None, Measure | None, Measure | None]:
-    """The three rates of a cell, None where there is no such cell."""
+    """The three rates of a cell; three times None without a cell."""
     return (None, None, None) if cell is None else (cell.accuracy, cell.deflection, cell.hallucination)
 
 
-def _rate_columns(scenarios: Sequence[Scenario], *, interval: bool, n: bool, asks: bool = False) -> list[Column]:
+def four(cell: Cell | None) -> tuple[Any, ...]:
+    """The three rates of a cell and its n; four times None without a cell."""
+    return (*three(cell), cell.counted if cell else None)
+
+
+def _rate_columns(scenarios: Sequence[Scenario], *, interval: bool, asks: bool = False) -> list[Column]:
     found = []
     for scenario in scenarios:
         group = scenario.value.capitalize()
         found += [Column(name, group, interval=interval) for name in RATES]
         found += [Column("Asks", group)] if asks else []
-        found += [Column("n", group)] if n else []
+        found.append(Column("n", group))
     return found
 
 
 def absences(cells: Sequence[Cell]) -> list[str]:
-    """The footnotes every table of rates carries: how many were not graded, and how intervals were made."""
+    """The footnotes of every table of rates: how many answers were not graded, and the method of the intervals."""
     ungraded, failed = sum(c.accuracy.ungraded for c in cells), sum(c.accuracy.failed for c in cells)
     methods = sorted({m.interval for c in cells for m in c} - {""})
     notes = [
-        f"Per cent of the graded answers; n counts them. In no rate: {ungraded:,} ungraded (the judge could not "
-        f"decide), {failed:,} failed (the system gave no usable answer)."
+        f"Per cent of the graded answers (n). Not counted: {ungraded:,} ungraded (the judge could not decide), "
+        f"{failed:,} failed (the system gave no usable answer)."
     ]
     return notes + ([f"Intervals: {', '.join(methods)}."] if methods else [])
 
@@ -69,8 +73,8 @@ def _modality(text: bool, image: bool) -> str:
 
 def table2(data: ReportData) -> Table:
     """Per source: samples kept, pool, share retained, modality of the query and of the evidence."""
-    columns = titled("<Source", "Samples", "Pool", "Retained", "<Query", "<Context")
-    caption = "Samples per source, and the share of each source's pool that was retained"
+    columns = titled("<Source | Samples | Pool | Retained | <Query | <Context")
+    caption = "Samples per source, and the retained share of each source's pool"
     if not data.samples or data.release is None:
         return Table("table2", caption, columns, missing="a release: give one with --release")
     pools = data.release.manifest.get("pools") or {}
@@ -91,13 +95,13 @@ def table2(data: ReportData) -> Table:
         rows.append(line(name, samples, pools.get(name)))
     whole = sum(pools[s] for s in by_source) if all(s in pools for s in by_source) else _pool_of_funnel(data)
     rows.append(line("Total", list(data.samples.values()), whole))
-    notes = ["Retained = samples / pool. Query: Multi has an image, Textual has none, Mixed holds both kinds."]
+    notes = ["Retained = samples / pool. Query: Multi has an image, Textual has none, Mixed has both kinds."]
     drawn = data.release.manifest.get("chosen_from_pool")
     if drawn and whole and drawn < whole:
         share = 100 * len(data.samples) / drawn
-        notes.append(f"Only {drawn:,} of the pool were drawn for this release; of those, {share:.1f} % were retained.")
+        notes.append(f"This release drew {drawn:,} samples from the pool and retained {share:.1f} % of them.")
     if not pools:
-        notes.append("The release does not say how large each source's pool was; the total is from the funnel.")
+        notes.append("The release does not state the pool size of each source; the total is from the funnel.")
     last = len(rows) - 1
     return Table(
         "table2", caption, columns, tuple(rows), frozenset({last}), tuple(notes),
@@ -112,7 +116,7 @@ def _pool_of_funnel(data: ReportData) -> int | None:
 
 def table3(data: ReportData) -> Table:
     """Global statistics of the release."""
-    columns = titled("<Statistic", "Value")
+    columns = titled("<Statistic | Value")
     caption = "Global statistics of the release"
     samples = list(data.samples.values())
     if not samples:
@@ -135,7 +139,7 @@ def table3(data: ReportData) -> Table:
 
 
 def table4(data: ReportData, head: Headline, *, interval: bool = False) -> Table:
-    """System x scenario: accuracy, deflection, hallucination; open and closed weights apart, where both are there."""
+    """System x scenario: accuracy, deflection, hallucination; open and closed weights in sections, where both occur."""
     cells, asking = main_cells(data, head), asking_back(data, head)
     scenarios = [s for s in SCENARIOS if s in head.recipes]
     section = sections(data)
@@ -154,10 +158,10 @@ def table4(data: ReportData, head: Headline, *, interval: bool = False) -> Table
     return Table(
         "table4",
         "Accuracy, deflection and hallucination by scenario",
-        (
-            Column("System", align="left"),
-            *([Column(title, align="left")] if section else []),
-            *_rate_columns(scenarios, interval=interval, n=True, asks=bool(asking)),
+        titled(
+            "<System",
+            *([f"<{title}"] if section else []),
+            *_rate_columns(scenarios, interval=interval, asks=bool(asking)),
         ),
         tuple(rows),
         frozenset(i for i in range(1, len(order)) if section and section[order[i]] != section[order[i - 1]]),
@@ -166,43 +170,36 @@ def table4(data: ReportData, head: Headline, *, interval: bool = False) -> Table
 
 
 def table5(data: ReportData, head: Headline, *, interval: bool = False) -> Table:
-    """Modality of gold x modality of distractors, Realistic, with n; one set of samples per modality of gold."""
+    """Modality of gold x modality of distractors, Realistic; one set of samples per modality of gold."""
     grid = grid_cells(data, head)
     names = {"both": "MM", "image": "Visual", "text": "Textual"}
-    columns = titled(
-        "<System",
-        Column("Positive", "Context", align="left"),
-        Column("Negative", "Context", align="left"),
-        *(Column(r, interval=interval) for r in RATES),
-        "n",
-    )
+    sides = (Column(side, "Context", align="left") for side in ("Positive", "Negative"))
+    columns = titled("<System", *sides, *(Column(r, interval=interval) for r in RATES), "n")
     caption = f"Modality of gold and distractors, Realistic scenario (prompt {head.condition})"
     if not grid.cells:
         return Table("table5", caption, columns, missing="a run over the grid: demur sweep RELEASE --modality grid")
-    rows: list[tuple[Any, ...]] = []
-    rules = set()
-    for run in data.runs:
-        mine = [(g, d) for g in ("text", "image", "both") for d in SIDES if (run.name, g, d) in grid.cells]
-        if mine:
-            rules.add(len(rows))
-        for gold, negatives in mine:
-            one = grid.cells[run.name, gold, negatives]
-            rows.append((run.name, names[gold], names[negatives], *three(one), one.counted))
-    notes = [*grid_notes(grid), *absences(list(grid.cells.values()))]
-    return Table("table5", caption, columns, tuple(rows), frozenset(rules), tuple(notes))
+    rows = [
+        (run.name, names[gold], names[side], *one, one.counted)
+        for run in data.runs
+        for gold in ("text", "image", "both")
+        for side in ("both", "image", "text")
+        if (one := grid.cells.get((run.name, gold, side))) is not None
+    ]
+    notes = [*_grid_notes(grid), *absences(list(grid.cells.values()))]
+    return Table("table5", caption, columns, tuple(rows), section_starts(rows), tuple(notes))
 
 
-def grid_notes(grid: Grid) -> list[str]:
-    """Which samples the cells of the modality grid are over, and which they are not."""
+def _grid_notes(grid: Grid) -> list[str]:
+    """The samples behind the cells of the modality grid, and those left out."""
     notes = [
-        "The cells of one system and one positive modality are over the same samples: those that have distractors of "
-        f"every modality asked. MM: text and image. Evidence shown (k: distractors): {grid.recipe}."
+        "All cells of one system and one positive modality use the same samples: those with distractors of every "
+        f"modality asked. MM: text and image. Evidence shown (k: distractors): {grid.recipe}."
     ]
     if grid.left_out:
         counts = "; ".join(f"{name}, gold {gold}: {n:,}" for (name, gold), n in grid.left_out.items())
         notes.append(f"Samples left out because they lack distractors of one modality: {counts}.")
     if grid.short:
-        notes.append(f"{grid.short:,} questions show fewer distractors than that: their samples have no more.")
+        notes.append(f"{grid.short:,} questions show fewer distractors, because their samples have no more.")
     return notes
 
 
@@ -210,32 +207,25 @@ def _strictness(data: ReportData, head: Headline, name: str, scenarios: Sequence
     cells = strictness_cells(data, head)
     shown = [s for s in scenarios if any(k[2] is s for k in cells)]
     caption = f"Prompt strictness: {' and '.join(s.value.capitalize() for s in scenarios)} scenarios"
-    columns = titled("<System", "<Severity", *_rate_columns(shown or scenarios, interval=interval, n=True))
+    columns = titled("<System | <Severity", *_rate_columns(shown or scenarios, interval=interval))
     if not shown:
         return Table(name, caption, columns, missing="runs at several levels: demur sweep RELEASE --strictness all")
-    rows: list[tuple[Any, ...]] = []
-    rules = set()
-    blind = [run.name for run in data.runs if run.blind and any(k[0] == run.name for k in cells)]
-    for run in data.runs:
-        levels = [level for level in STRICTNESS if any((run.name, level, s) in cells for s in shown)]
-        if levels:
-            rules.add(len(rows))
-        for level in levels:
-            line: list[Any] = [marked(run), level.capitalize()]
-            for scenario in shown:
-                one = cells.get((run.name, level, scenario))
-                line += [*three(one), one.counted if one else None]
-            rows.append(tuple(line))
-    used = [c for k, c in cells.items() if k[2] in shown]
-    notes = [*([BLIND] if blind else []), *absences(used)]
-    return Table(name, caption, columns, tuple(rows), frozenset(rules), tuple(notes))
+    rows = [
+        (marked(run), level.capitalize(), *(cell for s in shown for cell in four(cells.get((run.name, level, s)))))
+        for run in data.runs
+        for level in STRICTNESS
+        if any((run.name, level, s) in cells for s in shown)
+    ]
+    blind = any(run.blind for run in data.runs if any(k[0] == run.name for k in cells))
+    notes = [*([BLIND] if blind else []), *absences([c for k, c in cells.items() if k[2] in shown])]
+    return Table(name, caption, columns, tuple(rows), section_starts(rows), tuple(notes))
 
 
-BLIND = "\u2020 is not shown the prompt: its rows are the same question asked again, and say nothing about strictness."
+BLIND = "\u2020 does not see the prompt: its rows repeat the same questions, and say nothing about strictness."
 
 
 def marked(run: Run) -> str:
-    """A system's name where prompts are compared, with a dagger where it is not shown any."""
+    """A system's name for a comparison of prompts, with a dagger where it sees none."""
     return run.name + ("\u2020" if run.blind else "")
 
 
@@ -250,8 +240,8 @@ def table9(data: ReportData, head: Headline, *, interval: bool = False) -> Table
 
 
 def table7(data: ReportData) -> Table:
-    """Agreement of the judge with people (``labels.jsonl`` in a run), with Cohen's kappa from the table of labels."""
-    columns = titled("<System", "Agreement", Column("Cohen kappa", decimals=2), "n")
+    """Agreement and Cohen's kappa of the judge and people (``labels.jsonl`` in a run)."""
+    columns = titled("<System | Agreement | Cohen kappa .2 | n")
     caption = "Agreement of the judge with human labels"
     rows: list[tuple[Any, ...]] = []
     unknown = 0
@@ -279,62 +269,56 @@ def table7(data: ReportData) -> Table:
         average = Measure(name="macro-total(agreement)", value=macro(shares), n=n, repeats=repeats)
         rows.append(("Average", average, macro(kappas), counted(n, repeats)))
     last = len(rows) - 1
-    notes = [f"{unknown:,} human labels belong to no graded answer and are left out."] if unknown else []
+    notes = [f"Left out: {unknown:,} human labels without a graded answer."] if unknown else []
     if last:
-        notes.append("Average: every system counts alike.")
+        notes.append("Average: unweighted mean over systems.")
     rules = frozenset({last}) if last else frozenset()
     return Table("table7", caption, columns, tuple(rows), rules, tuple(notes))
 
 
 def table8(data: ReportData, head: Headline, *, interval: bool = False) -> Table:
-    """Per-source breakdown, with totals computed over all samples (not the mean of the rows)."""
+    """Rates per source, with totals over all samples (not the mean of the rows)."""
     return breakdown_table(data, head, "source", "table8", interval=interval)
 
 
 PARTS = {"source": "Source", "topic": "Topic", "query_modality": "Query"}
-"""Column of rows -> its title; what breakdowns go by."""
+"""Column of the rows -> its title, for breakdowns."""
 
 
 def breakdown_table(
     data: ReportData, head: Headline, by: str, name: str, *, interval: bool = False, totals: bool = True
 ) -> Table:
-    """Headline rates by a column of rows (``source``, ``topic``, ``query_modality``), with totals over all samples."""
+    """Headline rates by a column of the rows (``source``, ``topic``, ``query_modality`` ...), with totals."""
     parts = part_cells(data, head, by)
     wholes = main_cells(data, head)
     scenarios = [s for s in SCENARIOS if s in head.recipes]
     labels = sorted({k[1] for k in parts})
     rows: list[tuple[Any, ...]] = []
-    rules, bold = set(), set()
+    bold = set()
     for run in data.runs:
         mine = [s for s in labels if any((run.name, s, c) in parts for c in scenarios)]
-        rules.add(len(rows))
         for label in [*mine, *([None] if totals and len(mine) > 1 else [])]:
             line: list[Any] = [data.starred(run), "Total" if label is None else label or "(none)"]
             for scenario in scenarios:
                 one = wholes.get((run.name, scenario)) if label is None else parts.get((run.name, label, scenario))
-                line += [*three(one), one.counted if one else None]
+                line += four(one)
             if label is None:
                 bold |= {(len(rows), c) for c in range(1, len(line))}
             rows.append(tuple(line))
-    what = PARTS[by].lower()
-    notes = ["Query: what the question is asked with, text alone or text and an image."] * (by == "query_modality")
+    notes = ["Query: the modality of the question, text only or text with an image."] * (by == "query_modality")
     if totals:
-        notes.append("Totals are over all samples: larger parts weigh more.")
+        notes.append("Totals are over all samples, so larger parts weigh more.")
     notes += [head.note(), *absences(list(wholes.values())), *data.star_note]
     return Table(
         name,
-        f"Breakdown by {'query modality' if by == 'query_modality' else what}",
-        (
-            Column("System", align="left"),
-            Column(PARTS[by], align="left"),
-            *_rate_columns(scenarios, interval=interval, n=True),
-        ),
-        tuple(rows), frozenset(rules), tuple(notes), bold=frozenset(bold),
+        f"Breakdown by {by.replace('_', ' ')}",
+        titled("<System", f"<{PARTS[by]}", *_rate_columns(scenarios, interval=interval)),
+        tuple(rows), section_starts(rows), tuple(notes), bold=frozenset(bold),
     )  # fmt: skip
 
 
 def tables(data: ReportData, *, interval: bool = False) -> list[Table]:
-    """Tables 2 to 9 and one by query modality; those that cannot be filled say what would fill them."""
+    """Tables 2 to 9, and the breakdown by query modality."""
     head = headline(data.runs)
     return [
         table2(data),
@@ -351,10 +335,8 @@ def tables(data: ReportData, *, interval: bool = False) -> list[Table]:
 
 # --- sections of Table 4 ---------------------------------------------------------------------------
 #
-# A group is what the user says it is; else it follows from what was asked: a name that only its vendor serves is
-# closed, a model at an address or in a folder of one's own is open, and of anything else (a function, a reader, answers
-# from a file, a model under a name of its own) nobody can tell.
-
+# The user may state a group. Otherwise the system's name decides: a model that only its vendor serves is closed, one at
+# an address or in a local folder is open; anything else (a function, a reader, answers from a file) is "other".
 
 OPEN, CLOSED, OTHER = "open", "closed", "other"
 
@@ -364,14 +346,12 @@ _CLOSED = re.compile(
     re.IGNORECASE,
 )
 """Names that only their vendors serve."""
-
-
 _VENDOR = re.compile(r"^(openai|anthropic|gemini|vertexai|xai|bedrock|azure\w*)/", re.IGNORECASE)
-"""Services that serve models of their vendors, of which a name that is not known says nothing."""
+"""Services of vendors that serve both kinds: an unknown name there decides nothing."""
 
 
 def weights(system: str) -> str:
-    """Whether a system's weights are open, by its canonical name; "" where that does not say.
+    """Whether a system's weights are open or closed, by its canonical name; "" where the name does not decide.
 
     >>> weights("model:openai/gpt-4o"), weights("model:Qwen/Qwen2.5-VL-7B-Instruct"), weights("reader:min=0.5")
     ('closed', 'open', '')
@@ -385,7 +365,7 @@ def weights(system: str) -> str:
 
 
 def sections(data: ReportData) -> dict[str, str]:
-    """Run name -> its group, in the order of the sections; empty where nobody says and not both kinds are there."""
+    """Run name -> its group, in section order; empty where the user states none and not both kinds occur."""
     found = {run.name: data.groups.get(run.name) or weights(run.system) or OTHER for run in data.runs}
     if not data.groups and not {OPEN, CLOSED} <= set(found.values()):
         return {}
@@ -394,11 +374,11 @@ def sections(data: ReportData) -> dict[str, str]:
     return {name: found[name] for name in sorted(found, key=lambda name: order.index(found[name]))}
 
 
-def stated(given: Mapping[str, str], runs: tuple[Run, ...]) -> dict[str, str]:
-    """Groups that a user gives; ``open`` and ``closed`` stand for the two of the paper.
+def checked_groups(given: Mapping[str, str], runs: tuple[Run, ...]) -> dict[str, str]:
+    """The groups that a user states; ``open`` and ``closed`` are those of the paper.
 
     Raises:
-        UsageError: there is no such run; names the nearest.
+        UsageError: no run has that name; suggests the nearest.
     """
     names = [run.name for run in runs]
     for name in given:

@@ -1,9 +1,9 @@
 """Where a RAG system fails: was the gold retrieved, was the answer right, what did it cite, and how long did it take.
 
-Read from what runs recorded of a system's own retriever (`demur.core.records.Retrieved`) and from the release's gold.
-A retrieved piece is gold where its id is that of gold evidence, of its document or its page, whatever the user's own
-chunking added to it (``id#3``, ``id:chunk-3``); or, without a known id, where most of the shorter text's runs of five
-words stand in the other.
+The data are what runs recorded of a system's own retriever (`demur.core.records.Retrieved`) and the release's gold. A
+retrieved piece is gold where its id is that of gold evidence, of its document or its page, with or without a suffix of
+the user's own chunking (``id#3``, ``id:chunk-3``); or, without a known id, where the two texts share most five-grams of
+the shorter one.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
 
@@ -25,19 +26,19 @@ from demur.judge.deflection import ASKS_BACK
 from demur.judge.measures.rates import share_of
 from demur.judge.model import CALL_FAILED
 from demur.reports.data import ReportData, Run, load
-from demur.reports.tables import Cell, Column, Table
+from demur.reports.tables import Cell, Column, Table, section_starts, titled
 from demur.scenarios.contexts import WHOLE
 from demur.scenarios.injection import INJECTED, obeyed
 
 SAME = 0.5
-"""Share of the five-grams of the shorter text from which a retrieved text is taken for gold, cut otherwise."""
+"""Least share of the shorter text's five-grams for a retrieved text to count as gold."""
 _CHUNK = re.compile(r"(?:[#/:@|]|::|_?-?chunk[_-]?|_?-?part[_-]?)[\w.-]{0,40}$", re.IGNORECASE)
-FOUND = ("gold retrieved", "gold not retrieved", "nothing retrieved", "not told")
-"""What the retriever did for a question; "not told" where the system records no contexts at all."""
+FOUND = ("gold retrieved", "gold not retrieved", "nothing retrieved", "not recorded")
+"""The retriever's result for a question; "not recorded" where the system records no contexts at all."""
 
 
 class Asked(NamedTuple):
-    """One question of a run: what was retrieved and cited for it, and what came of it."""
+    """One question of a run: what was retrieved and cited for it, and the outcome."""
 
     run: str
     scenario: str
@@ -50,16 +51,16 @@ class Asked(NamedTuple):
     """gold, distractor, unknown or "" where nothing is cited."""
     response: Response
     kind: str
-    """Of a deflection: refusal, lack, asks back ..., as the judge says; "" where it does not."""
+    """Kind of a deflection by the judge: refusal, lack, asks back ...; "" where it gives none."""
     recipe: str
     timing: Timing | None
-    """When it came; None of runs of before, and of answers from a file."""
+    """When it came; None for older runs and for answers from a file."""
     why: str = ""
-    """Of what is ungraded: the judge's reason."""
+    """The judge's reason, where the answer is ungraded."""
 
 
 def _base(identifier: str) -> Iterator[str]:
-    """An id, and what is left of it without the ends that chunking adds: ``doc-7#3`` -> ``doc-7#3``, ``doc-7``."""
+    """An id with and without the suffixes that chunking adds: ``doc-7#3`` -> ``doc-7#3``, ``doc-7``."""
     yield identifier
     for _ in range(3):
         shorter = _CHUNK.sub("", identifier)
@@ -73,16 +74,10 @@ def names_of(evidence: Iterable[Evidence]) -> frozenset[str]:
     return frozenset(name for e in evidence for name in (e.id, e.document, e.page) if name)
 
 
-def found_of(response: Response, sample: Sample, told: bool) -> str:
-    """What the retriever did for a question: one of `FOUND`.
-
-    Args:
-        response: with what was retrieved.
-        sample: with its gold.
-        told: whether the system records contexts for any question of the run.
-    """
-    if not told:
-        return "not told"
+def found_of(response: Response, sample: Sample, recorded: bool) -> str:
+    """The retriever's result for a question, one of `FOUND`; ``recorded``: any question of the run has contexts."""
+    if not recorded:
+        return "not recorded"
     if not response.retrieved:
         return "nothing retrieved"
     gold = names_of(sample.gold)
@@ -106,7 +101,7 @@ def cited_of(response: Response, sample: Sample) -> str:
 
 
 def asked_of(run: Run, samples: Mapping[str, Sample]) -> list[Asked]:
-    """The questions of a run, with what its files say of retrieval.
+    """The questions of a run, with retrieval, citation and outcome.
 
     Raises:
         UsageError: the folder holds no responses.
@@ -122,85 +117,66 @@ def asked_of(run: Run, samples: Mapping[str, Sample]) -> list[Asked]:
         if not (ask in responses and ask in verdicts):
             problems.add(f"rows.parquet ({ask})", "the run holds no response or no verdict for it")
     problems.settle()
-    told = any(r.retrieved for r in responses.values())
+    recorded = any(r.retrieved for r in responses.values())
     timings = read_timings(run.path)
     asks = tuple(run.rows.coded(name) for name in ("ask", "sample", "scenario", "recipe"))
     found = []
     for ask, sample_id, scenario, recipe in zip(*([c.labels[i] for i in c.codes] for c in asks), strict=True):
         response, verdict, sample = responses[ask], verdicts[ask], samples[sample_id]
         result = verdict.outcome.value if verdict.outcome is not None else verdict.status.value
-        did, cited = found_of(response, sample, told), cited_of(response, sample)
-        found.append(
-            Asked(
-                run.name,
-                scenario,
-                sample,
-                did,
-                result,
-                cited,
-                response,
-                verdict.kind if result == "deflected" else "",
-                recipe,
-                timings.get(ask),
-                verdict.reason if verdict.status is Status.UNGRADED else "",
-            )
-        )
+        did, cited = found_of(response, sample, recorded), cited_of(response, sample)
+        found.append(Asked(
+            run.name, scenario, sample, did, result, cited, response, verdict.kind if result == "deflected" else "",
+            recipe, timings.get(ask), verdict.reason if verdict.status is Status.UNGRADED else "",
+        ))  # fmt: skip
     return found
 
 
 OUTCOMES = (Outcome.CORRECT.value, Outcome.DEFLECTED.value, Outcome.INCORRECT.value)
 
 
-def what_to_mend(asked: Sequence[Asked], group: str, of: Mapping[int, str]) -> Table:
-    """Rows of what the retriever did against what the answer was, per run and group; shares of what was graded.
+def retrieval_table(asked: Sequence[Asked], group: str, of: Mapping[int, str]) -> Table:
+    """The retriever's result against the outcome, per run and group; shares of graded answers.
 
     Args:
         asked: questions of all runs.
         group: title of the second column.
         of: index of a question -> its group.
     """
-    columns = (
-        Column("System", align="left"), Column(group, align="left"), Column("Retriever", align="left"), Column("n"),
-        *(Column(o.capitalize(), interval=o == "correct") for o in OUTCOMES), Column("Ungraded"), Column("Failed"),
-    )  # fmt: skip
+    columns = titled(f"<System | <{group} | <Retriever | n | Correct [] | Deflected | Incorrect | Ungraded | Failed")
     cells: dict[tuple[str, str, str], Counter[str]] = {}
     for i, one in enumerate(asked):
         cells.setdefault((one.run, of[i], one.found), Counter())[one.result] += 1
     rows: list[tuple[Cell, ...]] = []
-    rules, last = set(), ("", "")
     for key in sorted(cells, key=lambda k: (k[0], k[1], FOUND.index(k[2]))):
         results = cells[key]
         graded = sum(results[o] for o in OUTCOMES)
-        if key[:2] != last and rows:
-            rules.add(len(rows))
-        last = key[:2]
         rows.append((*key, sum(results.values()), *(share_of(o, results[o], graded) for o in OUTCOMES),
                      results[Status.UNGRADED.value], results[Status.FAILED.value]))  # fmt: skip
     slug = group.lower().replace(" ", "-")
     return Table(
-        f"rag-{slug}", f"What to mend: retrieval against outcome, by {group.lower()}, in per cent of what was graded",
-        columns, tuple(rows), rules=frozenset(rules),
-        notes=("Gold not retrieved and correct: the model knew it, or another passage says it. "
-               "Gold retrieved and deflected or incorrect: the generator's fault; not retrieved: the retriever's.",),
+        f"rag-{slug}", f"Retrieval and outcome by {group.lower()}, in per cent of graded answers",
+        columns, tuple(rows), section_starts(rows, 2),
+        ("Correct without the gold: the model knew the answer, or another passage states it. Deflected or incorrect: "
+         "the generator fails where the gold was retrieved, the retriever where it was not.",),
     )  # fmt: skip
 
 
 def _gold_was_there(one: Asked) -> bool:
-    """Whether a retriever could find gold, and said what it found: what a judge can grade has no part in that."""
-    return one.found != "not told" and one.scenario not in WHOLE[1:] and one.result != Status.FAILED.value
+    """Whether the gold could be found and the system recorded what it found; grades do not matter here."""
+    return one.found != "not recorded" and one.scenario not in WHOLE[1:] and one.result != Status.FAILED.value
 
 
-def telling(asked: Sequence[Asked]) -> Table:
-    """Per run, the faults by name: deflected although retrieved, answered without, what is cited."""
-    columns = (
-        Column("System", align="left"), Column("Gold found", interval=True), Column("Deflects with it", interval=True),
-        Column("Answers without", interval=True), *(Column(c, "Cites") for c in ("gold", "distractor", "other")),
-        Column("Citing"), Column("Asks back"),
+def faults_table(asked: Sequence[Asked]) -> Table:
+    """Faults per run: deflected with the gold, answered without it, citations."""
+    cited = (Column(c, "Cites") for c in ("gold", "distractor", "other"))
+    columns = titled(
+        "<System | Gold found [] | Deflects with it [] | Answers without []", *cited, "Citing | Asks back"
     )  # fmt: skip
     rows: list[tuple[Cell, ...]] = []
     for run in dict.fromkeys(one.run for one in asked):
         mine = [one for one in asked if one.run == run and one.result in OUTCOMES]
-        told = [one for one in mine if one.found != "not told"]
+        told = [one for one in mine if one.found != "not recorded"]
         there = [one for one in asked if one.run == run and _gold_was_there(one)]
         brought = sum(one.found == "gold retrieved" for one in there)
         had = [one for one in told if one.found == "gold retrieved"]
@@ -214,20 +190,15 @@ def telling(asked: Sequence[Asked]) -> Table:
             *(share_of(c, cites[c], len(citing)) for c in ("gold", "distractor", "unknown")), len(citing),
             share_of("asks back", sum(o.kind == ASKS_BACK for o in mine), len(mine)),
         ))  # fmt: skip
-    note = (
-        "Gold found: of every reply where the gold was there to be found, graded or not. The rest: of what was graded."
-    )
-    return Table(
-        "rag-faults", "A system's own retriever and generator, in per cent", columns, tuple(rows), notes=(note,)
-    )
+    note = "Gold found: among all replies whose gold is in the corpus, graded or not. The others: among graded answers."
+    title = "The system's own retriever and generator, in per cent"
+    return Table("rag-faults", title, columns, tuple(rows), notes=(note,))
 
 
-def whole(asked: Sequence[Asked]) -> Table | None:
-    """Per run, by sample: right where the gold is in the corpus, deflecting where it was removed, and both."""
-    columns = (
-        Column("System", align="left"), Column("Right, full", interval=True),
-        Column("Deflects, removed", interval=True), Column("Deflects, empty"),
-        Column("Both", interval=True), Column("Samples of both"),
+def whole_system_table(asked: Sequence[Asked]) -> Table | None:
+    """Shares of samples per run: right with the gold in the corpus, deflected where it was removed, and both."""
+    columns = titled(
+        "<System | Right, full [] | Deflects, removed [] | Deflects, empty | Both [] | Samples of both"
     )  # fmt: skip
     rows: list[tuple[Cell, ...]] = []
     for run in dict.fromkeys(one.run for one in asked):
@@ -250,22 +221,19 @@ def whole(asked: Sequence[Asked]) -> Table | None:
         ))  # fmt: skip
     if not rows:
         return None
-    note = "Both: right with its gold in the corpus and deflecting without it, of samples graded in both."
+    note = "Both: right with the gold in the corpus and deflected without it, among samples graded in both."
     return Table("rag-whole", "A whole RAG system, its own retriever included, in per cent of samples", columns,
                  tuple(rows), notes=(note,))  # fmt: skip
 
 
-def injection(asked: Sequence[Asked], samples: Collection[str]) -> Table | None:
-    """Per run and scenario: how often a system does what a document tells it; None where none told it anything.
+def injection_table(asked: Sequence[Asked], samples: Collection[str]) -> Table | None:
+    """How often a system obeys an instruction in a document, per run and scenario; None without such documents.
 
     Args:
         asked: questions of all runs.
-        samples: ids of the whole release: over a corpus, a document of any of them may have been retrieved.
+        samples: ids of the whole release: a retriever may find the document of any of them.
     """
-    columns = (
-        Column("System", align="left"), Column("Scenario", align="left"), Column("Obeys", interval=True), Column("n"),
-        Column("Obeys when shown one", interval=True), Column("Shown"), Column("Failed"),
-    )  # fmt: skip
+    columns = titled("<System | <Scenario | Obeys [] | n | Obeys when shown one [] | Shown | Failed")
     cells: dict[tuple[str, str], list[Asked]] = {}
     for one in asked:
         if INJECTED in one.recipe:
@@ -288,20 +256,19 @@ def injection(asked: Sequence[Asked], samples: Collection[str]) -> Table | None:
     if not rows:
         return None
     notes = (
-        "A document told the system to say a code word and nothing else; it obeys where its answer holds the word.",
-        "Shown: answers before which such a document was handed over or retrieved; - where no text of it is told.",
+        "A document instructs the system to say only a code word; a system obeys where its answer holds the word.",
+        "Shown: answers for which such a document was given or retrieved; a dash where no retrieved text is recorded.",
     )
     title = "Instructions in documents, in per cent of answers"
     return Table("rag-injection", title, columns, tuple(rows), notes=notes)
 
 
-def latency(asked: Sequence[Asked]) -> Table:
-    """Seconds of a reply, tokens, money, and failures, per run; replies of caches are not timed."""
-    columns = (
-        Column("System", align="left"), Column("Replies"), Column("Timed"),
-        *(Column(t, decimals=2) for t in ("p50 s", "p95 s", "First p50 s", "First p95 s")),
-        Column("Tokens"), Column("USD", decimals=4), Column("Failed"), Column("Most common failure", align="left"),
-    )  # fmt: skip
+def latency_table(asked: Sequence[Asked]) -> Table:
+    """Seconds per reply, tokens, cost and failures per run; cached replies are not timed."""
+    columns = titled(
+        "<System | Replies | Timed | p50 s .2 | p95 s .2 | First p50 s .2 | First p95 s .2 | Tokens | USD .4 | "
+        "Failed | <Most common failure"
+    )
     rows: list[tuple[Cell, ...]] = []
     for run in dict.fromkeys(one.run for one in asked):
         mine = [one for one in asked if one.run == run]
@@ -318,23 +285,21 @@ def latency(asked: Sequence[Asked]) -> Table:
             *_percentiles([t.first_s for t in timed if t.first_s]), tokens or None, sum(costs) if costs else None,
             sum(errors.values()), "; ".join(f"{n} x {why}" for why, n in errors.most_common(1)),
         ))  # fmt: skip
-    note = (
-        "First: until the first byte, or the first event of a stream. Tokens and USD: as far as the system tells them."
-    )
-    return Table("rag-latency", "Seconds per reply, what it cost, and what failed", columns, tuple(rows), notes=(note,))
+    note = "First: until the first byte or stream event. Tokens and USD: as far as the system reports them."
+    return Table("rag-latency", "Seconds per reply, cost, and failures", columns, tuple(rows), notes=(note,))
 
 
 def _percentiles(seconds: Sequence[float]) -> tuple[float | None, float | None]:
-    """The 50th and the 95th; None of nothing."""
+    """The 50th and the 95th percentile; None without data."""
     return (float(np.percentile(seconds, 50)), float(np.percentile(seconds, 95))) if seconds else (None, None)
 
 
-def in_words(asked: Sequence[Asked]) -> list[str]:
-    """What is the matter with each system, in a sentence, where its figures say it plainly."""
+def diagnosis(asked: Sequence[Asked]) -> list[str]:
+    """The main fault of each system in a sentence, where its figures are clear."""
     lines = []
     for run in dict.fromkeys(one.run for one in asked):
         mine = [one for one in asked if one.run == run]
-        lines += _of_its_serving(run, [one.timing for one in mine if one.timing is not None])
+        lines += _serving(run, [one.timing for one in mine if one.timing is not None])
         graded = [one for one in mine if one.result in OUTCOMES]
         ungraded = sum(one.result == Status.UNGRADED.value for one in mine)
         failed = sum(one.result == Status.FAILED.value for one in mine)
@@ -344,45 +309,48 @@ def in_words(asked: Sequence[Asked]) -> list[str]:
         had = [one for one in told if one.found == "gold retrieved"]
         without = [  # its gold was taken away, or was not found
             one for one in graded
-            if one.scenario in WHOLE[1:] or one.found not in ("gold retrieved", "not told")
+            if one.scenario in WHOLE[1:] or one.found not in ("gold retrieved", "not recorded")
         ]  # fmt: skip
         if failed * 2 > len(mine):
-            lines.append(f"{run}: most questions failed ({failed:,} of {len(mine):,}): the service is down or refuses.")
+            lines.append(
+                f"{run}: most questions failed ({failed:,} of {len(mine):,}): the service is down or refuses requests."
+            )
         elif silent * 2 > len(judged):
             lines.append(
-                f"{run}: the judge is down ({silent:,} of {len(judged):,} verdicts failed): no rate says anything yet."
+                f"{run}: the judge is down ({silent:,} of {len(judged):,} verdicts failed): no rate is meaningful yet."
             )
         elif ungraded * 2 > len(mine):
             lines.append(
-                f"{run}: the judge graded {len(graded):,} of {len(mine):,}: mend the judge before reading rates."
+                f"{run}: the judge graded {len(graded):,} of {len(mine):,}: fix the judge before you read the rates."
             )
         elif (parts := _by_modality(told)) is not None:
-            lines.append(f"{run}: the retriever found gold for {parts}: its search by image needs mending.")
+            lines.append(f"{run}: the retriever found gold for {parts}: fix its image search.")
         elif told and len(had) * 2 < len(told):
-            lines.append(f"{run}: the retriever found gold for {len(had):,} of {len(told):,} questions: mend it first.")
+            lines.append(f"{run}: the retriever found gold for {len(had):,} of {len(told):,} questions: fix it first.")
         elif len(without) >= 10 and sum(one.result != "deflected" for one in without) * 10 > 9 * len(without):
             n = sum(one.result != "deflected" for one in without)
             lines.append(
-                f"{run}: the generator answers whatever it is given: {n:,} of {len(without):,} times without gold."
+                f"{run}: the generator answers regardless of the evidence: {n:,} of {len(without):,} times without "
+                f"gold."
             )
     return lines
 
 
-def _of_its_serving(run: str, timings: Sequence[Timing]) -> list[str]:
-    """Whether a system was redeployed, or a cache answered for it, during the run."""
+def _serving(run: str, timings: Sequence[Timing]) -> list[str]:
+    """Notes on redeployments and cached replies during the run."""
     lines = []
     names = {t.served_by.rpartition("@")[0] for t in timings if "@" in t.served_by}
     versions = {version: n for name in names for version, n in versions_of(name, timings).items()}
     if len(names) == 1 and len(versions) > 1:
         told = ", ".join(f"{version}: {n:,}" for version, n in versions.items())
-        lines.append(f"{run}: redeployed during the run; its figures are of several versions ({told} answers).")
+        lines.append(f"{run}: redeployed during the run; its figures mix several versions ({told} answers).")
     if cached := sum(t.cached for t in timings):
         lines.append(f"{run}: {cached:,} of {len(timings):,} replies came from a cache, not from the system.")
     return lines
 
 
 def _by_modality(told: Sequence[Asked]) -> str | None:
-    """How often gold was found for text and for image questions, where the latter is less than half as often."""
+    """How often gold was found for text and for image questions; None unless images find it less than half as often."""
     kinds = [[o.found == "gold retrieved" for o in told if bool(o.sample.images) is image] for image in (False, True)]
     if not all(kinds) or 2 * np.mean(kinds[1]) >= np.mean(kinds[0]) or np.mean(kinds[0]) < 0.5:
         return None
@@ -402,7 +370,7 @@ def rag_tables(runs: Sequence[Path], release: Path | None = None) -> list[Table]
     """
     data: ReportData = load(runs, release)
     if not data.samples:
-        raise UsageError("the release is needed: its gold tells what should be retrieved", cure="--release DIR")
+        raise UsageError("the release is missing, and with it the gold evidence", cure="add --release DIR")
     asked = [one for run in data.runs for one in asked_of(run, data.samples)]
     groups = {
         "Scenario": [one.scenario for one in asked],
@@ -410,11 +378,13 @@ def rag_tables(runs: Sequence[Path], release: Path | None = None) -> list[Table]
         "Source": [one.sample.source for one in asked],
         "Topic": [one.sample.topic for one in asked],
     }
-    tables = [telling(asked)]
+    tables = [faults_table(asked)]
     for title, values in groups.items():
         if title == "Scenario" or len(set(values)) > 1:
-            tables.append(what_to_mend(asked, title, dict(enumerate(values))))
-    first = tables[0]
-    told = tuple(in_words(asked))
-    tables[0] = Table(first.name, first.caption, first.columns, first.rows, notes=(*told, *first.notes))
-    return [t for t in (whole(asked), *tables, injection(asked, data.samples), latency(asked)) if t is not None]
+            tables.append(retrieval_table(asked, title, dict(enumerate(values))))
+    tables[0] = replace(tables[0], notes=(*diagnosis(asked), *tables[0].notes))
+    return [
+        t
+        for t in (whole_system_table(asked), *tables, injection_table(asked, data.samples), latency_table(asked))
+        if t is not None
+    ]

@@ -1,4 +1,4 @@
-"""What a report tells of the release: funnel, retrieval modes, and the caveats that release and runs state."""
+"""The release in a report: funnel, retrieval modes, and the caveats of release and runs."""
 
 from __future__ import annotations
 
@@ -12,12 +12,10 @@ from demur.reports.tables import Cell, Column, Table, titled
 
 
 def caveats(data: ReportData) -> list[str]:
-    """What the release and the runs say against themselves, each once, in order."""
+    """The caveats that the release and the runs state, each once, in order."""
     notes: list[str] = []
     if data.release is None:
-        notes.append(
-            "No release was given: questions, pictures and the curation funnel are missing. Add --release DIR."
-        )
+        notes.append("No release given: questions, images and the curation funnel are missing. Add --release DIR.")
     else:
         manifest = data.release.manifest
         encoder = manifest.get("encoder")
@@ -31,41 +29,41 @@ def caveats(data: ReportData) -> list[str]:
             asked = run.manifest.get("release")
             if isinstance(asked, Mapping) and asked.get("sha256") and asked["sha256"] != built:
                 notes.append(
-                    f"{run.name} was asked from another build of this release (sha256 {str(asked['sha256'])[:12]}, "
-                    f"here {str(built)[:12]}): the evidence shown below may not be what it saw."
+                    f"{run.name} used another build of this release (sha256 {str(asked['sha256'])[:12]}, "
+                    f"here {str(built)[:12]}): it may have seen other evidence than the page shows."
                 )
     notes += [f"{run.name}: {run.note}" for run in data.runs if run.note]
     for run in data.runs:
         if part := run.part(len(data.samples)):
-            notes.append(f"{run.name}: was asked a part of the samples: {part}.")
+            notes.append(f"{run.name}: asked only part of the samples: {part}.")
         not_asked = run.manifest.get("not_asked")
         if isinstance(not_asked, Mapping) and not_asked:
             reasons = "; ".join(f"{why} ({n:,})" for why, n in sorted(not_asked.items()))
-            notes.append(f"{run.name}: questions that it cannot be asked: {reasons}; they count in no figure.")
+            notes.append(f"{run.name}: questions it cannot take: {reasons}; no figure counts them.")
         lost = int((~run.rows.graded).sum())
         if lost:
-            notes.append(f"{run.name}: {lost:,} of {len(run.rows):,} answers are not graded; they count in no rate.")
+            notes.append(f"{run.name}: {lost:,} of {len(run.rows):,} answers are not graded; no rate counts them.")
         overall = rates(run.rows)
         if overall.accuracy.ungraded and overall.accuracy.bounds and overall.hallucination.bounds:
             right, wrong = overall.accuracy.bounds, overall.hallucination.bounds
             notes.append(
-                f"{run.name}: its judge {run.manifest.get('judge', '')} could not decide {overall.accuracy.ungraded:,} "
-                f"answers. With all of them wrong or all of them right, accuracy over all scenarios lies between "
+                f"{run.name}: the judge {run.manifest.get('judge', '')} could not decide {overall.accuracy.ungraded:,} "
+                "answers. If all of them were wrong or all of them right, accuracy over all scenarios lies between "
                 f"{100 * right[0]:.1f} and {100 * right[1]:.1f} %, hallucination between {100 * wrong[0]:.1f} and "
                 f"{100 * wrong[1]:.1f} %."
             )
     if data.shown is not None:
         every = {s for run in data.runs for s in run.rows.coded("sample").labels}
         notes.append(
-            f"The sample browser shows {len(data.shown):,} of {len(every):,} samples, drawn by the hash of their ids; "
-            "every number is over all of them."
+            f"The sample browser shows {len(data.shown):,} of {len(every):,} samples, selected by the hash of their "
+            "ids; all numbers are over all samples."
         )
     return list(dict.fromkeys(notes))
 
 
 def funnel_table(data: ReportData) -> Table:
-    """Stages of curation with the reasons of what they dropped."""
-    columns = titled("<Stage", "Entered", "Kept", "Dropped", "<Why")
+    """Stages of curation, with the reasons for dropped samples."""
+    columns = titled("<Stage | Entered | Kept | Dropped | <Why")
     caption = "Curation funnel"
     if data.release is None or not data.release.steps:
         return Table("funnel", caption, columns, missing="a release: give one with --release")
@@ -77,13 +75,13 @@ def funnel_table(data: ReportData) -> Table:
 
 
 def recall_table(data: ReportData) -> Table:
-    """Retrieval modes by recall of gold, with the columns the release gives; rates with their intervals."""
+    """Retrieval modes by recall of gold; rates with their intervals."""
     from demur.release.card import recall_lines
 
     rows = list(data.release.recall) if data.release else []
     if not rows:
         return Table(
-            "recall", "Retrieval modes by recall of gold", (Column("Mode", align="left"),),
+            "recall", "Retrieval modes by recall of gold", titled("<Mode"),
             missing="a release whose retrieval modes were measured",
         )  # fmt: skip
     heads, _ = recall_lines(rows)
@@ -104,8 +102,8 @@ def recall_table(data: ReportData) -> Table:
         for h in heads
     )
     notes = (
-        "Of the questions whose gold evidence the modes can find (n), the share that found it among the first 1, 5, "
-        "10 ... Intervals: 95 %.",
+        "Share of questions whose gold evidence is among the first 1, 5, 10 ... hits; n: questions whose gold evidence "
+        "the modes can find. Intervals: 95 %.",
     )
     body = tuple(tuple(cell(row, head) for head in heads) for row in rows)
     return Table("recall", "Retrieval modes by recall of gold", columns, body, notes=notes)

@@ -1,8 +1,8 @@
-"""One table model, shown four ways: terminal, Markdown, LaTeX (booktabs) and CSV.
+"""One table model in four forms: terminal, Markdown, LaTeX (booktabs) and CSV.
 
-A table holds values, never formatted text: a rate is a `Measure` and keeps its n, its interval and its
-absences, so that each form of it can show as much as fits (a terminal cell ``56.0``, a CSV row all of it).
-Every form treats names, questions and answers as untrusted text.
+A table holds values, never formatted text: a rate is a `Measure` with its n, its interval, and its ungraded and failed
+answers, so that each form shows what fits (a terminal cell ``56.0``, a CSV row everything). Every form treats names,
+questions and answers as untrusted text.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 class Count(NamedTuple):
-    """How many items a number is over, where they were asked several times."""
+    """The number of items behind a rate, where they were asked several times."""
 
     items: int
     repeats: int
@@ -34,7 +34,7 @@ class Count(NamedTuple):
 
 
 Cell: TypeAlias = str | int | float | Measure | Count | None
-"""None: there is no such value; shown as a dash, never as 0."""
+"""None: no such value, shown as a dash and never as 0."""
 
 Form = Literal["terminal", "markdown", "latex", "csv"]
 FORMS: dict[Form, str] = {"terminal": ".txt", "markdown": ".md", "latex": ".tex", "csv": ".csv"}
@@ -45,28 +45,54 @@ DASH = "–"
 
 @dataclass(frozen=True)
 class Column:
-    """One column: its title, the spanning header above it, and how its rates are shown."""
+    """One column: its title, the spanning header above it, and the format of its rates."""
 
     title: str
     group: str = ""
     """Neighbours with the same non-empty group share a spanning header (a scenario over Acc, Defl, Hall)."""
     align: Literal["left", "right"] = "right"
     interval: bool = False
-    """Rates are followed by their interval: ``56.0 [53.1, 58.8]``."""
+    """Show the interval of rates: ``56.0 [53.1, 58.8]``."""
     decimals: int = 1
-    """Digits after the point, of rates in per cent and of floats as they are."""
+    """Digits after the point, for rates and for floats."""
     percent: bool = True
-    """Rates are shown in per cent (0-100); False shows the value itself."""
+    """Show rates in per cent (0-100); False shows the value itself."""
     signed: bool = False
-    """Numbers are differences: they are shown with their sign."""
+    """Show numbers with their sign, as differences."""
+
+
+_MARKS = re.compile(r"(<?)(.*?)((?: (?:\[\]|\.\d|\+|=))*)")
 
 
 def titled(*columns: str | Column) -> tuple[Column, ...]:
-    """Columns by their titles: ``n`` of numbers, on the right; ``<System`` of text, on the left; others as they are."""
-    return tuple(
-        c if isinstance(c, Column) else Column(c.removeprefix("<"), align="left" if c.startswith("<") else "right")
-        for c in columns
-    )
+    """Columns by their titles, with `` | `` between several; `Column` objects stay as they are.
+
+    ``<`` before a title: text, aligned left. After it: ``[]`` shows the interval, ``.3`` three decimals, ``=`` the
+    value and not per cent, ``+`` the sign.
+
+    >>> [c.title for c in titled("<System | Accuracy [] | Gap .2 +", Column("n"))]
+    ['System', 'Accuracy', 'Gap', 'n']
+    """
+    found: list[Column] = []
+    for column in columns:
+        if isinstance(column, Column):
+            found.append(column)
+            continue
+        for text in column.split(" | "):
+            left, title, marks = _MARKS.fullmatch(text).groups()  # type: ignore[union-attr]  # it matches any text
+            digits = re.search(r"\.(\d)", marks)
+            found.append(
+                Column(
+                    title, align="left" if left else "right", interval="[]" in marks, percent="=" not in marks,
+                    signed="+" in marks, decimals=int(digits[1]) if digits else 1,
+                )
+            )  # fmt: skip
+    return tuple(found)
+
+
+def section_starts(rows: Sequence[Sequence[object]], cells: int = 1) -> frozenset[int]:
+    """Indices of the rows whose first ``cells`` cells differ from those of the row above: a table's ``rules``."""
+    return frozenset(i for i, row in enumerate(rows) if i == 0 or row[:cells] != rows[i - 1][:cells])
 
 
 @dataclass(frozen=True)
@@ -75,12 +101,12 @@ class Table:
 
     Attributes:
         name: slug; the file name of each form, without suffix.
-        caption: one or two sentences: what is shown, under which condition.
+        caption: one or two sentences: the content and its condition.
         columns: C columns.
         rows: R rows of C cells each.
         rules: indices of the rows that start a new section (a line is drawn above them).
         notes: footnotes: n, ungraded, failed, the interval method, what is missing.
-        missing: when the data cannot fill the table: which run would; the table has then no rows.
+        missing: which run would fill the table, where the data cannot; the table then has no rows.
     """
 
     name: str
@@ -91,7 +117,7 @@ class Table:
     notes: tuple[str, ...] = ()
     missing: str = ""
     bold: frozenset[tuple[int, int]] = field(default=frozenset())
-    """(row, column) of the cells to stress: totals, the best of a column."""
+    """(row, column) of the bold cells: totals, the best of a column."""
 
     def __post_init__(self) -> None:
         for number, row in enumerate(self.rows):
@@ -107,7 +133,7 @@ class Table:
         return {"markdown": to_markdown, "latex": to_latex, "csv": to_csv}[form](self)
 
     def records(self) -> list[dict[str, Any]]:
-        """The rows as JSON-safe objects, columns by their group and title as they are spelt.
+        """The rows as JSON-safe objects; keys are the columns' groups and titles.
 
         A rate is an object with value (a fraction in [0, 1]), low, high, n, ungraded, failed, interval (the method)
         and, where anything was asked several times, repeats.
@@ -131,12 +157,12 @@ def write_tables(tables: Iterable[Table], folder: Path) -> list[Path]:
 
 
 def _slug(name: str) -> str:
-    """A table's name where no other text may stand: in a file's name, and in a label of LaTeX."""
+    """A table's name, safe as a file name and as a label of LaTeX."""
     return re.sub(r"[^A-Za-z0-9._-]+", "-", name).strip(".-") or "table"
 
 
 def tidy(value: float) -> float:
-    """A number without the dust of floating point: what differs from a round one by less than 1e-12 is that one.
+    """A number without floating-point noise: rounded to 12 decimals, and never -0.
 
     >>> tidy(6.3e-18), tidy(-0.0), tidy(0.1 + 0.2)
     (0.0, 0.0, 0.3)
@@ -145,7 +171,7 @@ def tidy(value: float) -> float:
 
 
 def signed(value: float, decimals: int = 1) -> str:
-    """A difference with its sign; what rounds to nothing has none.
+    """A difference with its sign; one that rounds to zero has none.
 
     >>> signed(5.62), signed(-0.04), signed(-12.0)
     ('+5.6', '0.0', '-12.0')
@@ -155,12 +181,12 @@ def signed(value: float, decimals: int = 1) -> str:
 
 
 def counted(n: int, repeats: int) -> int | Count:
-    """The n of a number: items alone, or items with their repeats where they were asked several times."""
+    """The n of a rate: items, with their repeats where they were asked several times."""
     return Count(n, repeats) if repeats else n
 
 
 def shown(cell: Cell, column: Column) -> str:
-    """One cell as people read it: ``56.0``, ``56.0 [53.1, 58.8]``, ``1,646``, or a dash.
+    """One cell as text: ``56.0``, ``56.0 [53.1, 58.8]``, ``1,646``, or a dash.
 
     >>> shown(Measure(name="accuracy", value=0.56, n=100, low=0.46, high=0.65), Column("Acc", interval=True))
     '56.0 [46.0, 65.0]'
@@ -206,21 +232,21 @@ def spans(columns: Sequence[Column]) -> list[tuple[str, int]]:
 # --- terminal ------------------------------------------------------------------------------------
 
 
-_TOGETHER = re.compile(r"(?<=\d) (?=%)")
-_HELD = "\ue000"
-"""Stands between a number and its sign of per cent while lines are broken: rich breaks at any blank, the no-break one
-too, and no text has this one (`plain`)."""
+_BEFORE_PERCENT = re.compile(r"(?<=\d) (?=%)")
+_GLUE = "\ue000"
+"""Replaces the blank between a number and "%" while rich breaks lines: rich breaks at any blank, even the no-break one,
+and `plain` text never holds this character."""
 
 
 def _printed(console: Console, table: Table) -> str:
-    """What a console shows of a table, with colour where the console has it."""
-    with console.capture() as shown_:
+    """The table as a console prints it, in colour where the console has it."""
+    with console.capture() as captured:
         console.print(to_rich(table))
-    return shown_.get().replace(_HELD, " ")
+    return captured.get().replace(_GLUE, " ")
 
 
 def to_rich(table: Table) -> RichTable:
-    """The table for a `rich.console.Console`; a group's name stands over its first column's title."""
+    """The table for a `rich.console.Console`; a group's name is above the title of its first column."""
     from rich import box
     from rich.table import Table as Rich
     from rich.text import Text
@@ -246,7 +272,7 @@ def to_rich(table: Table) -> RichTable:
             rich.add_section()
         cells = []
         for place, (cell, column) in enumerate(zip(row, table.columns, strict=True)):
-            text = _TOGETHER.sub(_HELD, shown(cell, column))
+            text = _BEFORE_PERCENT.sub(_GLUE, shown(cell, column))
             cells.append(Text(text, style="bold" if (number, place) in table.bold else ""))
         rich.add_row(*cells)
     return rich
@@ -262,7 +288,7 @@ def to_terminal(table: Table, *, width: int = 120) -> str:
         file=stream, width=width, color_system=None, force_terminal=False, force_jupyter=False, legacy_windows=False
     )
     if table.missing:
-        console.print(Text(f"{plain(table.caption)}\n  not filled: {plain(table.missing)}"))
+        console.print(Text(f"{plain(table.caption)}\n  no data; needs {plain(table.missing)}"))
     else:
         stream.write(_printed(console, table))
         for note in table.notes:
@@ -271,7 +297,7 @@ def to_terminal(table: Table, *, width: int = 120) -> str:
 
 
 def console_for(file: TextIO | None = None) -> Console:
-    """A terminal, or a file of 140 columns; standard output when None. Colour is used on a terminal alone."""
+    """A console for a terminal, or 140 columns for a file; standard output when None. Only a terminal has colour."""
     from rich.console import Console
 
     stream = file or sys.stdout
@@ -279,11 +305,11 @@ def console_for(file: TextIO | None = None) -> Console:
 
 
 def print_table(console: Console, table: Table) -> None:
-    """A table with its notes, and a blank line behind it."""
+    """Print a table with its notes and a blank line."""
     from rich.text import Text
 
     if table.missing:
-        console.print(Text(f"{plain(table.caption)}: not filled; it takes {plain(table.missing)}"))
+        console.print(Text(f"{plain(table.caption)}: no data; needs {plain(table.missing)}"))
     else:
         if table.rows:
             console.file.write(_printed(console, table))
@@ -298,7 +324,7 @@ def print_table(console: Console, table: Table) -> None:
 
 _MARKDOWN = str.maketrans({c: "\\" + c for c in "\\|*_`[]#~$"} | {"<": "&lt;", ">": "&gt;", "&": "&amp;"})
 _LINK = re.compile(r"(?=://)|(?<=mailto)(?=:)|(?<=xmpp)(?=:)|(?<=www)(?=\.)|(?=@)", re.IGNORECASE)
-"""What GitHub makes links of without being asked: addresses of pages and of people."""
+"""What GitHub turns into links by itself: addresses of pages and of people."""
 
 
 def _md(text: str) -> str:
@@ -309,7 +335,7 @@ def to_markdown(table: Table) -> str:
     """A GitHub-flavoured Markdown table with its caption above and its notes below."""
     lines = [f"**{_md(table.caption)}**", ""]
     if table.missing:
-        return "\n".join([*lines, f"*Not filled: {_md(table.missing)}*"]) + "\n"
+        return "\n".join([*lines, f"*No data; needs {_md(table.missing)}*"]) + "\n"
     heads = [f"{_md(c.group)} {_md(c.title)}".strip() for c in table.columns]
     lines.append("| " + " | ".join(heads) + " |")
     lines.append("|" + "|".join(" :-- " if c.align == "left" else " --: " for c in table.columns) + "|")
@@ -354,18 +380,18 @@ def _tex(text: str) -> str:
 
 
 _COLUMN_PT = 219.0
-"""Width of a column of a two-column paper in points (that of ACL; others' are wider)."""
+"""Column width of a two-column paper in points (ACL; others are wider)."""
 _WRAPPED = 40
-"""Characters above which a column of text is set as a paragraph."""
+"""Characters above which a column of text wraps."""
 
 
 def _first(text: str) -> str:
-    """A row's first cell: a rule or a row break before it must not take it for its own argument."""
+    """A row that the rule or row break before it does not read as its argument."""
     return "{}" + text if text.startswith(("[", "*", "(")) else text
 
 
 def _points(text: str) -> float:
-    """About how wide a text is in LaTeX's size small (9 pt Computer Modern), in points."""
+    """Approximate width of a text in LaTeX's size small (9 pt Computer Modern), in points."""
     narrow, wide = set("ijltfr.,:;'|!()[] -"), set("mwMW@%+")
     ems = sum(
         0.33 if c in narrow else 0.8 if c in wide else 0.75 if c.isupper() or ord(c) > 0x2E7F else 0.51 for c in text
@@ -374,7 +400,7 @@ def _points(text: str) -> float:
 
 
 def _width(table: Table) -> float:
-    """About how wide a table is in LaTeX, in points, with the space between its columns."""
+    """Approximate width of a table in LaTeX, in points, including the space between columns."""
     total = -6.0
     for place, column in enumerate(table.columns):
         texts = [column.title, *(shown(row[place], column) for row in table.rows)]
@@ -383,7 +409,7 @@ def _width(table: Table) -> float:
 
 
 def _spec(table: Table, place: int) -> str:
-    """How LaTeX sets a column."""
+    """The LaTeX column specification."""
     column = table.columns[place]
     if column.align == "right":
         return "r"
@@ -394,11 +420,11 @@ def _spec(table: Table, place: int) -> str:
 def to_latex(table: Table) -> str:
     r"""A float with booktabs rules; needs ``\usepackage{booktabs,graphicx}``.
 
-    What is too wide for a column of a two-column paper is a ``table*`` over both; whatever is too wide even for that is
-    scaled down to fit, and nothing else is scaled. Names in scripts that pdfLaTeX does not know need XeLaTeX.
+    A table too wide for one column of a two-column paper is a ``table*`` over both; one too wide even for that is
+    scaled down to fit. Names in scripts that pdfLaTeX does not know need XeLaTeX.
     """
     if table.missing:
-        return f"% {_slug(table.name)}: not filled: {plain(table.missing)}\n"
+        return f"% {_slug(table.name)}: no data; needs {plain(table.missing)}\n"
     float_ = "table" if _width(table) <= _COLUMN_PT else "table*"
     out = [
         r"% needs \usepackage{booktabs,graphicx}",
@@ -437,16 +463,16 @@ def to_latex(table: Table) -> str:
 
 
 _FORMULA = re.compile(r"(^|;)(\s*)(?=[=+\-@\uff1d\uff0b\uff0d\uff20])")
-"""Where a spreadsheet could begin a cell with a formula: at the start, and behind what half the world separates by."""
+"""Where a spreadsheet could start a cell with a formula: at the start, and after ";", a common separator."""
 
 
 def harmless_field(cell: str) -> str:
-    """Text that no spreadsheet takes for a formula: an apostrophe stands before its sign (OWASP, CSV injection)."""
+    """Text that no spreadsheet reads as a formula: an apostrophe goes before its sign (OWASP, CSV injection)."""
     return _FORMULA.sub(r"\1\2'", plain(cell))
 
 
 def _plainly(value: float) -> str:
-    """A number as a spreadsheet reads it: six figures, never an exponent."""
+    """A number for a spreadsheet: six significant figures, never an exponent."""
     text = f"{tidy(value):.6g}"
     return text if "e" not in text else f"{tidy(value):.12f}".rstrip("0").rstrip(".")
 
@@ -454,7 +480,7 @@ def _plainly(value: float) -> str:
 def to_csv(table: Table) -> str:
     """RFC 4180 text; a column of rates becomes value (a fraction in [0, 1]), low, high, n, ungraded, failed.
 
-    Where anything was asked several times, ``repeats`` stands behind each n.
+    Where any item was asked several times, ``repeats`` follows each n.
     """
     stream = io.StringIO()
     writer = csv.writer(stream, lineterminator="\n")
@@ -493,7 +519,7 @@ def to_csv(table: Table) -> str:
 
 
 def to_records(table: Table) -> list[dict[str, Any]]:
-    """`Table.records` with the names of columns in small letters."""
+    """`Table.records` with column names in lower case."""
     return [{name.lower(): value for name, value in row.items()} for row in table.records()]
 
 

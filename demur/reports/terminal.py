@@ -1,4 +1,4 @@
-"""What `demur demo` and `demur run` print when they are done: results, funnel, times."""
+"""What `demur demo` and `demur run` print at the end: results, funnel, times."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, TextIO
 
-from demur.core.records import Scenario
+from demur.core.records import Measure, Scenario
 from demur.reports import paper_tables
 from demur.reports.cells import (
     ASKED_BACK,
@@ -22,11 +22,11 @@ from demur.reports.data import ReportData
 from demur.reports.paper_figures import figure_table
 from demur.reports.paper_tables import absences
 from demur.reports.release import caveats, funnel_table
-from demur.reports.tables import Column, Table, console_for, plain, print_table, titled, to_records
+from demur.reports.tables import Table, console_for, plain, print_table, titled, to_records
 
 
 def results_table(data: ReportData, head: Headline) -> Table:
-    """Scenario by system, one line each, with intervals, n, and what was not graded."""
+    """One line per scenario and system, with intervals, n, ungraded and failed answers."""
     cells, asking = main_cells(data, head), asking_back(data, head)
     rows: list[tuple[Any, ...]] = []
     rules = set()
@@ -40,20 +40,13 @@ def results_table(data: ReportData, head: Headline) -> Table:
             if one is None:
                 continue
             named = (scenario.value, scenario.should) if len(rows) == start else ("", "")
-            asks = [asking[run.name, scenario]] if asking else []
-            absent = (one.accuracy.ungraded, one.accuracy.failed)
-            rows.append((*named, data.starred(run), *one, *asks, one.counted, *absent))
+            rows.append((
+                *named, data.starred(run), *one, *([asking[run.name, scenario]] if asking else []), one.counted,
+                one.accuracy.ungraded, one.accuracy.failed,
+            ))  # fmt: skip
+    asks = " | Asks back" if asking else ""
     columns = titled(
-        "<Scenario",
-        "<Should",
-        "<System",
-        Column("Accuracy", interval=True),
-        Column("Deflection", interval=True),
-        Column("Hallucination", interval=True),
-        *(["Asks back"] if asking else []),
-        "n",
-        "Ungraded",
-        "Failed",
+        f"<Scenario | <Should | <System | Accuracy [] | Deflection [] | Hallucination []{asks} | n | Ungraded | Failed"
     )
     fewer = fewer_shown(data, head)
     notes = (
@@ -64,13 +57,16 @@ def results_table(data: ReportData, head: Headline) -> Table:
 
 
 def bounds(cells: Mapping[tuple[str, Scenario], Cell]) -> list[str]:
-    """A line for each cell with ungraded answers: its rates with none and with all of them counted as hits."""
+    """A line for each cell with ungraded answers: each rate if none or all of them counted for it."""
     lines = []
     for (system, scenario), cell in cells.items():
         ends = [(m.name, m.bounds) for m in cell if m.bounds and m.ungraded]
         if ends:
-            told = ", ".join(f"{name} {100 * low:.1f} to {100 * high:.1f}" for name, (low, high) in ends)
-            lines.append(f"{system}, {scenario.value}: whatever its {cell.accuracy.ungraded:,} ungraded are, {told}.")
+            ranges = ", ".join(f"{name} {100 * low:.1f} to {100 * high:.1f}" for name, (low, high) in ends)
+            n = cell.accuracy.ungraded
+            lines.append(
+                f"{system}, {scenario.value}: with the {n:,} ungraded answers, the possible range is {ranges}."
+            )
     return lines
 
 
@@ -83,10 +79,7 @@ def times_table(times: Mapping[str, float]) -> Table:
 
 
 def sweep_tables(data: ReportData) -> list[Table]:
-    """What a sweep asked beyond the four scenarios, a table each: distractors, gold's places, modality, strictness.
-
-    Empty where the runs hold no sweep.
-    """
+    """One table per sweep in the runs: number of distractors, position of the gold, modality, strictness."""
     head = headline(data.runs)
     every = [
         figure_table(data, "figure3"),
@@ -99,12 +92,12 @@ def sweep_tables(data: ReportData) -> list[Table]:
 
 
 def query_table(data: ReportData, head: Headline) -> Table | None:
-    """The breakdown by what questions are asked with; None where all are asked with the same."""
+    """The breakdown by query modality; None where all questions have the same."""
     asked = {label for run in data.runs for label in run.rows.coded("query_modality").labels}
     if len(asked) < 2:
         return None
     found = paper_tables.breakdown_table(data, head, "query_modality", "queries", totals=False)
-    return replace(found, notes=found.notes[:1])  # the other notes stand under the table above it
+    return replace(found, notes=found.notes[:1])  # the other notes are under the table above it
 
 
 def summarised(data: ReportData) -> dict[str, Any]:
@@ -112,39 +105,31 @@ def summarised(data: ReportData) -> dict[str, Any]:
 
     Returns:
         ``release`` (name, version, samples), ``condition``, ``recipes``, ``results`` (one object per scenario and
-        system with its measures, rates as fractions in [0, 1], ``asks_back`` among them where any system does; ``n``
-        counts items, ``repeats``, where they were asked several times, their graded repeats), ``by_query`` (the same by
-        query modality), ``sweeps`` (table -> its rows: ``figure3``, ``positions``, ``table5``, ``table6``, ``table9``,
-        those that the runs fill), ``funnel``, ``caveats``.
+        system: rates as fractions in [0, 1], ``asks_back`` where any system asks back, ``n`` items, and ``repeats``,
+        their graded repeats, where they were asked several times), ``by_query`` (the same by query modality),
+        ``sweeps`` (table -> rows: those of ``figure3``, ``positions``, ``table5``, ``table6``, ``table9`` that the runs
+        fill), ``funnel``, ``caveats``.
     """
     head = headline(data.runs)
     cells, asking = main_cells(data, head), asking_back(data, head)
-    results = [
-        {
-            "scenario": scenario.value,
-            "system": run.name,
-            "n": cells[run.name, scenario].n,
-            **({"repeats": d} if (d := cells[run.name, scenario].accuracy.repeats) else {}),
-            "ungraded": cells[run.name, scenario].accuracy.ungraded,
-            "failed": cells[run.name, scenario].accuracy.failed,
-            **{
-                name: {
-                    "value": m.value,
-                    "low": m.low,
-                    "high": m.high,
-                    "interval": m.interval,
-                    **({"bounds": list(m.bounds)} if m.ungraded and m.bounds else {}),
-                }
-                for name, m in (
-                    *cells[run.name, scenario]._asdict().items(),
-                    *([("asks_back", asking[run.name, scenario])] if asking else []),
-                )
-            },
-        }
-        for scenario in SCENARIOS
-        for run in data.runs
-        if (run.name, scenario) in cells
-    ]
+
+    def rate(m: Measure) -> dict[str, Any]:
+        bounds = {"bounds": list(m.bounds)} if m.ungraded and m.bounds else {}
+        return {"value": m.value, "low": m.low, "high": m.high, "interval": m.interval, **bounds}
+
+    results = []
+    for scenario in SCENARIOS:
+        for run in data.runs:
+            one = cells.get((run.name, scenario))
+            if one is None:
+                continue
+            rates = one._asdict() | ({"asks_back": asking[run.name, scenario]} if asking else {})
+            repeats = {"repeats": d} if (d := one.accuracy.repeats) else {}
+            results.append({
+                "scenario": scenario.value, "system": run.name, "n": one.n, **repeats,
+                "ungraded": one.accuracy.ungraded, "failed": one.accuracy.failed,
+                **{name: rate(m) for name, m in rates.items()},
+            })  # fmt: skip
     release = data.release
     named = {k: release.manifest.get(k) for k in ("name", "version")} if release is not None else {}
     return {
@@ -165,9 +150,9 @@ def print_data(
     """Print results, funnel, caveats and stage times.
 
     Args:
-        times: seconds per stage, in order; nothing is printed of them when None.
-        sweeps: the tables of the runs' sweeps as well.
-        file: where to; standard output when None. Colour is used on a terminal only, and never under NO_COLOR.
+        times: seconds per stage, in order; None prints no times.
+        sweeps: also print the tables of the runs' sweeps.
+        file: output; standard output when None. Only a terminal gets colour, and none under NO_COLOR.
     """
     from rich.text import Text
 

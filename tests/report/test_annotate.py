@@ -121,7 +121,7 @@ def test_every_mistake_in_a_sheet_is_told_and_nothing_is_written(demo: tuple[Pat
     sheet.write_text("".join(json.dumps(row) + "\n" for row in rows))
     with pytest.raises(BadInput) as told:
         take_labels(sheet)
-    for part in ("'right'", "foreign is not in the key", "stands twice", "answers otherwise"):
+    for part in ("'right'", "foreign is not in the key", "occurs twice", "answer changed"):
         assert part in str(told.value)
     assert not any((run / "labels.jsonl").exists() for run in runs)
     rows[0]["label"], rows[1]["item"], rows[2]["item"], rows[4]["label"] = "", "", "", ""

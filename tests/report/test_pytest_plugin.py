@@ -62,4 +62,4 @@ def test_a_test_of_yours_is_decided_by_the_gate(tmp_path):
     assert "FAILED test_mine.py::test_fails" in told
     assert "FAILED test_mine.py::test_down" in told
     assert "gate: SYSTEM DOWN" in told
-    assert "questions would tell" in told
+    assert "questions would decide" in told

@@ -319,7 +319,7 @@ def test_questions_with_and_without_an_image_are_told_apart_by_default() -> None
 
 def test_the_part_of_a_release_that_was_asked_is_told(data: ReportData) -> None:
     part = replace(data, runs=(run("a", rows("ccc"), limit=3, seed=5),))
-    assert "a: was asked a part of the samples: 3 of 48, seed 5." in caveats(part)
+    assert "a: asked only part of the samples: 3 of 48, seed 5." in caveats(part)
     assert "3 of 48, seed 5" in html._header(part, cells.headline(part.runs), "t")
     text_only = run("b", rows("ccc"), not_asked={"text-only model": 24})
     assert any("text-only model (24)" in line for line in caveats(replace(data, runs=(text_only,))))

@@ -138,7 +138,7 @@ def test_three_broken_ones_are_told_apart_in_words(made, tmp_path, capsys):
     capsys.readouterr()
     assert main(["rag", "table", str(tmp_path / "runs"), "--release", str(made / "out/release")]) == 0
     told = " ".join(capsys.readouterr().out.split())
-    assert "blind: the retriever found gold for 0 of 6 questions: mend it first." in told
+    assert "blind: the retriever found gold for 0 of 6 questions: fix it first." in told
     assert "chatty: the generator answers whatever it is given: 24 of 24 times without gold." in told
     assert "unjudged: the judge is down (" in told
     assert "well:" not in told

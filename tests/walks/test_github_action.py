@@ -81,7 +81,7 @@ def steps(desk, out, **given):
         ("reads", "--min-accuracy oracle=0.6", {}, 0, "passed"),
         ("reads", "--min-deflection oracle=0.6", {}, 1, "FAILED"),
         ("reads", "--min-deflection oracle=0.6", {"strict": "false"}, 0, "advisory"),
-        ("reads", "--min-accuracy oracle=0.9", {"sample": "3", "cannot_tell": "fail"}, 4, "questions would tell"),
+        ("reads", "--min-accuracy oracle=0.9", {"sample": "3", "cannot_tell": "fail"}, 4, "questions would decide"),
         ("down", "--min-accuracy oracle=0.9", {}, 5, "SYSTEM DOWN"),
         ("reads", "--min-accuracy orcale=0.9", {}, 2, "scenarios:"),
     ],

@@ -244,7 +244,7 @@ def test_a_report_of_it_opens_on_its_questions(desk: Desk, built: Path):
 def test_an_edited_gate_is_asked_again(desk: Desk, built: Path):
     shutil.copytree(built, desk.folder / "again", symlinks=True)
     out, _ = desk.demur("build", "corpus/recipe.yaml", "--out", "again")
-    assert "asked now: nobody" in out
+    assert "asked in this build: nobody" in out
     desk.edit("examples/own_corpus.py", '"rings": "6"', '"rings": "2"')
     try:
         out, _ = desk.demur("build", "corpus/recipe.yaml", "--out", "again")

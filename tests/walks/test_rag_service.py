@@ -15,7 +15,7 @@ from report_factory import make_release
 from demur.cli import main
 from demur.core.records import Response
 from demur.release import Release
-from demur.reports.rag import FOUND, Asked, in_words, telling
+from demur.reports.rag import FOUND, Asked, diagnosis, faults_table
 from demur.reports.tables import to_records
 
 MAPPING = """
@@ -305,7 +305,7 @@ def test_what_a_retriever_found_does_not_wait_for_the_judge(tmp_path):
         Asked("mine", "full", s, found, result, "", Response(), "", "full", None)
         for half, found in zip(halves, FOUND, strict=False) for s, result in zip(half, results, strict=True)
     ]  # fmt: skip
-    [row] = to_records(telling(asked))
+    [row] = to_records(faults_table(asked))
     assert (row["gold found"]["n"], row["gold found"]["value"], row["deflects with it"]["n"]) == (12, 0.5, 2)
-    [said] = in_words(asked)
+    [said] = diagnosis(asked)
     assert "found gold for 6 of 6 text questions and for 0 of 6 with an image" in said
