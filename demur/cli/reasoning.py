@@ -190,7 +190,7 @@ def _quality(args: argparse.Namespace) -> int:
         return 0
     for q in found:
         ends = f" [{100 * q.ends[0]:.0f}, {100 * q.ends[1]:.0f}] %" if q.ends else ""
-        decided = q.decision or f"{args.auditor} must first audit {', '.join(q.sampled)}"
+        decided = q.decision or f"{args.auditor} must first audit: {', '.join(q.sampled)}"
         seen = f"{q.unqualified} of {q.looked} unqualified{ends}, {len(q.sampled)} of {q.labelled} sampled"
         say(f"{q.name}: {seen}: {decided}")
     return 0

@@ -1,11 +1,10 @@
-"""Two runs side by side: paired differences with a verdict on each, and the items that changed.
+"""Compare two runs: paired differences, each with a verdict, and the items that changed.
 
-Runs are paired by context set and condition: only asks that both systems were graded on are compared, and how
-many were not is told. Every test is exact McNemar on the asks where the two differ; where asks were repeated, each
-counts with the mean of its repeats, and a sign-flip test takes McNemar's place. Holm's correction is over two
-families: right behaviour in each scenario, which decides the verdict, and the three rates behind it, which explain it.
-The interval of a difference is a paired bootstrap over clusters (Tango's score interval where that is a point);
-McNemar's test takes pairs as independent.
+Runs are paired by context set and condition; only questions graded for both systems count, and the result states how
+many do not. The test is exact McNemar on the questions where the two differ; repeated questions count with the mean of
+their repeats, and a sign-flip test replaces McNemar's. Holm's correction covers two families: right behaviour in each
+scenario, which decides the verdict, and the three rates behind it, which explain it. The interval of a difference is a
+paired bootstrap over clusters (Tango's score interval where that is a point); McNemar's test assumes independent pairs.
 """
 
 from __future__ import annotations
@@ -30,7 +29,7 @@ PRIMARY = "right behaviour"
 ALPHA = 0.05
 """Level of the verdicts, after Holm's correction."""
 SEEN = 0.05
-"""The difference for which the number of pairs needed is told: 5 points."""
+"""Difference for which the result states the number of pairs needed: 5 points."""
 
 
 def _flags(rows: Columns) -> dict[str, Flags]:
@@ -83,12 +82,12 @@ class Difference(NamedTuple):
 
     @property
     def significant(self) -> bool:
-        """Whether chance alone is an unlikely reason, at `ALPHA` after correction."""
+        """Whether the difference is significant at `ALPHA` after correction."""
         return self.p_holm is not None and self.p_holm < ALPHA
 
     @property
     def better(self) -> int:
-        """+1 when the second is better here, -1 when worse, 0 when neither can be said."""
+        """+1 when the second run is significantly better here, -1 when worse, else 0."""
         wanted = 1 if self.scenario.should == "deflect" else -1
         sign = _SIGN.get(self.measure, wanted)
         return 0 if not self.significant else sign * (1 if self.delta > 0 else -1)
@@ -100,7 +99,7 @@ class Difference(NamedTuple):
 
 
 class Changed(NamedTuple):
-    """One ask that the two systems ended differently."""
+    """One question with different outcomes of the two systems."""
 
     sample: str
     context: str
@@ -113,7 +112,7 @@ class Changed(NamedTuple):
     said_before: str
     said_after: str
     accepted: str = ""
-    """The accepted answer; "" without a release. It tells questions of equal words apart."""
+    """The accepted answer; "" without a release."""
 
 
 class Slice(NamedTuple):
@@ -129,7 +128,7 @@ class Slice(NamedTuple):
 
 
 class Comparison(NamedTuple):
-    """Everything that two runs differ in."""
+    """The result of a comparison of two runs."""
 
     first: str
     second: str
@@ -137,20 +136,20 @@ class Comparison(NamedTuple):
     only_first: int
     only_second: int
     ungraded: int
-    """Shared asks that are not graded in one or both."""
+    """Shared questions not graded in one or both runs."""
     graded_alone: tuple[int, int]
-    """Of those, how many are graded in the first alone, and in the second alone."""
+    """Of those, the numbers graded only in the first run and only in the second."""
     differences: tuple[Difference, ...]
     lost: tuple[Changed, ...]
-    """Right with the first, not with the second; hallucinations first, and those before gold evidence first of all."""
+    """Right only with the first run; hallucinations first, and among them those with gold evidence."""
     gained: tuple[Changed, ...]
     slices: tuple[Slice, ...]
     """Worst first."""
     lost_in_all: int
-    """How many were lost; ``lost`` may hold the worst of them alone."""
+    """Number of lost items; ``lost`` may hold only the worst of them."""
     gained_in_all: int
     repeats: int = 1
-    """Repeats per ask, at most; an ask's repeats are one pair, with their mean."""
+    """Largest number of repeats per question; they form one pair, with their mean."""
     answers: tuple[int, int] = (0, 0)
     """Graded repeats behind the pairs, of each run."""
 
@@ -166,8 +165,8 @@ class Comparison(NamedTuple):
 
     @property
     def lost_sight(self) -> bool:
-        """Whether significantly more asks are graded in the first run alone than in the second: what got worse may be
-        among those that no rate counts.
+        """Whether significantly more questions are graded only in the first run than only in the second, so that losses
+        may be among those that no rate counts.
         """
         before, now = self.graded_alone
         return before > now and (mcnemar(before, now) or 1.0) < ALPHA
@@ -186,25 +185,25 @@ class Comparison(NamedTuple):
         if not parts:
             return (
                 f"{self.pairs:,} pairs show no difference in right behaviour between {self.first} and {self.second} "
-                f"(at {ALPHA:g} after Holm); that is not proof that there is none."
+                f"(at {ALPHA:g} after Holm); this does not prove that there is none."
             )
         return f"{self.second} {' and '.join(parts)}."
 
 
 class _Side(NamedTuple):
-    """One run's graded items among those that both were asked; arrays over its items."""
+    """One run's graded items among those asked of both; arrays over its items."""
 
     rows: Columns
     key: Codes
     """int64: equal for the same context set and condition on both sides."""
     stands: Codes
-    """int64: the row that stands for the item: the first repeat of its most frequent outcome."""
+    """int64: the item's representative row, the first repeat of its most frequent outcome."""
     repeats: Codes
     """int64: its graded repeats."""
     means: Mapping[str, Floats]
     """Measure name -> the share of its repeats that count."""
     right: Flags
-    """bool: whether the row that stands for it shows the right behaviour."""
+    """bool: whether the representative row shows the right behaviour."""
 
 
 def _side(rows: Columns, key: Codes, shared: Codes) -> _Side:
@@ -235,17 +234,17 @@ def compare(
     head: Headline | None = None,
     most: int | None = None,
 ) -> Comparison:
-    """Compare two runs over the asks they share.
+    """Compare two runs over the questions they share.
 
     Args:
-        first: the one to compare with.
-        second: the one that may be better or worse.
-        samples: sample id -> sample, for the questions of the items that changed; ids are shown without.
-        head: count the asks of these recipes and this prompt alone; None takes every shared ask, sweeps and all.
-        most: items told one by one, of those lost and of those gained, the worst first; None: all.
+        first: run to compare with.
+        second: run that may be better or worse.
+        samples: sample id -> sample, for the questions of changed items; without it they show ids.
+        head: count only these recipes and this prompt; None counts every shared question, including sweeps.
+        most: most lost and most gained items to list, the worst first; None: all.
 
     Returns:
-        The comparison; without a shared ask it has no differences.
+        The comparison; it has no differences without a shared question.
     """
     left, right = (run.rows if head is None else head.where(run.rows) for run in (first, second))
     keys = _keys(left, right)
@@ -264,7 +263,7 @@ def compare(
             shares = one.means[name][a[mine]], other.means[name][b[mine]]
             found = of_means(*shares, cluster[one.stands[a[mine]]], measure=name)
             raw.append((which, found, float(((shares[1] - shares[0]) ** 2).mean())))
-    # Two families: the behaviour that is asked for decides; the three rates behind it explain.
+    # Two families: right behaviour decides; the three rates behind it explain.
     corrected: list[float | None] = [None] * len(raw)
     for first_question in (True, False):
         family = [i for i, (_, found, _) in enumerate(raw) if (found.measure == PRIMARY) is first_question]
@@ -316,7 +315,7 @@ def _changed(
     *,
     wrong: Literal[0, 1],
 ) -> tuple[Changed, ...]:
-    """Items that changed (rows of each side): made up before deflected, with gold in sight before without."""
+    """Changed items (rows of each side): hallucinations before deflections, those with gold evidence first."""
     outcome = (left.result[before], right.result[after])[wrong]
     columns = [left.texts(name, before) for name in ("scenario", "sample", "context", "condition")]
     gravity = {s.value: i for i, s in enumerate(_GRAVITY)}
@@ -344,7 +343,7 @@ def _word(row: Row) -> str:
 
 
 def _slices(rows: Columns, place: Codes, first: Floats, second: Floats) -> tuple[Slice, ...]:
-    """Sources and topics by scenario, those that lost most pairs on balance first; shares are means over repeats."""
+    """Sources and topics by scenario, those with the largest net loss first; shares are means over repeats."""
     slices = []
     scenario = rows.coded("scenario")
     for kind in ("source", "topic"):

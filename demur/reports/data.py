@@ -1,7 +1,7 @@
-"""What a report is made from: run folders and, where there is one, the release they were asked from.
+"""The input of a report: run folders and, if there is one, their release.
 
-Everything is read from files and checked here, so that tables, figures and pages only arrange it. Rows are held as
-columns, never as a record each; what is shown one by one is bounded by `MOST_ITEMS` and drawn by hash.
+This module reads and checks all files; tables, figures and pages only arrange the data. Rows are columns, not records;
+`MOST_ITEMS` limits the samples shown one by one, which are selected by hash.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ if TYPE_CHECKING:
 
 ROWS = "rows.parquet"
 MOST_ITEMS = 50_000
-"""Asks that the sample browser holds; of larger runs it shows samples drawn by the hash of their id, each whole."""
+"""Most questions in the sample browser; of larger runs it shows the samples with the lowest hashes."""
 _REPEATED = (
     "source", "topic", "cluster", "query_modality", "gold_modality", "negative_modality", "scenario", "condition",
     "recipe", "expected", "status", "outcome", "reason", "error", "kind",
 )  # fmt: skip
-"""Columns whose texts occur again and again: kept as numbers into their distinct texts."""
+"""Columns of repeated texts, dictionary-encoded."""
 
 
 @dataclass(frozen=True)
@@ -40,16 +40,16 @@ class Run:
     """One run folder, read.
 
     Attributes:
-        name: the system: its folder's name, made unique among the runs of a report.
-        path: the folder.
-        manifest: as the run wrote it.
-        rows: every ask, in file order; given as rows or as a `Table`.
+        name: folder name, made unique among the runs of a report.
+        path: run folder.
+        manifest: its manifest.
+        rows: every answer, in file order; given as rows or as a `Table`.
         contexts: context id -> context set of the samples shown one by one; empty when the folder holds none.
         judges: judge ids of its verdicts, sorted; from the manifest when there is no verdicts file.
-        prompts: SHA-256 of the judge prompts used, sorted.
-        usage: ``responses``, how many of them ``told`` their tokens, these summed; how many were ``timed`` when they
-            came, and of those ``cached``.
-        labels: ask id -> what a person said of the answer, from ``labels.jsonl`` where somebody put one.
+        prompts: SHA-256 of the judge prompts, sorted.
+        usage: number of ``responses``, of those that ``told`` their tokens, sums of tokens; number of ``timed`` and of
+            ``cached`` responses.
+        labels: ask id -> a person's label of the answer, from ``labels.jsonl``.
     """
 
     name: str
@@ -69,21 +69,21 @@ class Run:
 
     @property
     def note(self) -> str:
-        """A caveat the run states of itself (a demo-sized model, an encoder that is not CLIP)."""
+        """The caveat that the run states (a demo-sized model, an encoder that is not CLIP)."""
         return str(self.manifest.get("note") or "")
 
     @property
     def system(self) -> str:
-        """What was asked, as the run says (``reader:min=0.55``); its folder's name where it does not say."""
+        """The system by its specification (``reader:min=0.55``); the folder's name where the run does not state it."""
         return str(self.manifest.get("system") or self.name)
 
     @property
     def blind(self) -> bool:
-        """Whether the run states that its system is not shown the prompt, so that strictness cannot reach it."""
+        """Whether the system does not see the prompt, so that strictness has no effect."""
         return self.manifest.get("reads_prompt") is False
 
     def part(self, samples: int) -> str:
-        """``40 of 281, seed 0`` where the run asks a part of a release of so many samples; "" where it asks all."""
+        """``40 of 281, seed 0`` where the run asks only part of a release with ``samples`` samples; "" otherwise."""
         asked = len(self.rows.coded("sample").labels)
         if not samples or asked >= samples:
             return ""
@@ -93,20 +93,20 @@ class Run:
 
 @dataclass(frozen=True)
 class ReportData:
-    """The whole input of a report."""
+    """The input of a report."""
 
     runs: tuple[Run, ...]
     release: Release | None = None
     samples: Mapping[str, Sample] = field(default_factory=dict)
     """Sample id -> sample, of the release; empty without one."""
     shown: frozenset[str] | None = None
-    """Samples that are shown one by one; None: all."""
+    """Samples shown one by one; None: all."""
     groups: Mapping[str, str] = field(default_factory=dict)
-    """Run name -> the section of Table 4 that it belongs in, where the user says so (`paper_tables.py`)."""
+    """Run name -> its section of Table 4, where the user states one (`paper_tables.py`)."""
 
     @property
     def gates(self) -> dict[str, str]:
-        """Run name -> the gate of the release that its system is: by what was asked, whatever the folder is called."""
+        """Run name -> the gate of the release that its system is, by the specification and not by the folder's name."""
         manifest = self.release.manifest if self.release is not None else {}
         models = manifest.get("gate_models") or {name: {"system": name} for name in manifest.get("gates") or ()}
         found: dict[str, str] = {}
@@ -123,7 +123,7 @@ class ReportData:
 
     @property
     def star_note(self) -> tuple[str, ...]:
-        """What the star means, for the notes under a table; nothing where none stands."""
+        """The note that explains the star; none without a starred system."""
         if not self.gates:
             return ()
         note = "* also a gate of the release: it decided which samples and distractors stayed, so its rates are biased."
@@ -140,10 +140,10 @@ def is_run(path: Path) -> bool:
 
 
 def find_runs(paths: Sequence[Path]) -> list[Path]:
-    """Run folders among ``paths`` and inside them (``demo-out`` and ``demo-out/runs`` stand for all their runs).
+    """Run folders among ``paths`` and inside them (``demo-out`` and ``demo-out/runs`` give all their runs).
 
     Raises:
-        UsageError: a path is no folder, holds no run, or the same run is named twice.
+        UsageError: a path is no folder or holds no run, or a run occurs twice.
     """
     found: list[Path] = []
     for path in paths:
@@ -160,7 +160,7 @@ def find_runs(paths: Sequence[Path]) -> list[Path]:
     seen: set[Path] = set()
     for path in found:
         if path.resolve() in seen:
-            raise UsageError("the same run is named twice", item=path, cure="name each run once")
+            raise UsageError("the same run occurs twice", item=path, cure="name each run once")
         seen.add(path.resolve())
     return found
 
@@ -173,7 +173,7 @@ def _why_not_a_run(path: Path) -> tuple[str]:
 
 
 def arrow_rows(path: Path, **options: Any) -> Any:
-    """``rows.parquet`` as a pyarrow Table; older runs call ``repeat`` ``draw`` and have no ``kind``, or neither."""
+    """``rows.parquet`` as a pyarrow Table; adapts older runs, which name ``repeat`` ``draw`` and have no ``kind``."""
     rows = whole_table(path, **options)
     rows = rows.rename_columns(["repeat" if name == "draw" else name for name in rows.column_names])
     if "kind" not in rows.column_names and "outcome" in rows.column_names:
@@ -191,7 +191,7 @@ def read_rows(path: Path) -> Table:
 
     Raises:
         DataError: not Parquet, other columns, or no rows.
-        BadInput: rows that are not valid, all of them told.
+        BadInput: invalid rows; names all of them.
     """
     with storage_errors(path):
         rows = arrow_rows(path, read_dictionary=list(_REPEATED))
@@ -219,9 +219,9 @@ def read_rows(path: Path) -> Table:
 
 
 def drawn_samples(runs: Sequence[Table], most: int) -> frozenset[str] | None:
-    """Samples to be shown one by one: all (None) while they were asked at most ``most`` things.
+    """Samples to show one by one: all (None) for up to ``most`` questions, else those whose ids have the lowest hashes.
 
-    Else those whose ids hash lowest, as many as fit, each with everything that any run asked of it.
+    Each sample counts with all questions that any run asked about it.
     """
     asks: Counter[str] = Counter()
     for rows in runs:
@@ -247,12 +247,12 @@ def read_run(
     """Read one run folder.
 
     Args:
-        name: what to call the system; the folder's name when empty.
-        shown: samples whose context sets are wanted; None: all.
-        verdicts: of which judge (`verdicts_file`); "" for those that the run was judged with.
+        name: name of the system; the folder's name when empty.
+        shown: samples whose context sets are read; None: all.
+        verdicts: name of the verdicts (`verdicts_file`); "" for the run's own.
 
     Raises:
-        DataError: a file of it is broken; names the file and the line.
+        DataError: a file is broken; names the file and the line.
     """
     manifest = read_json(path / "manifest.json")
     if not isinstance(manifest, dict):
@@ -272,7 +272,7 @@ def read_run(
             prompts.add(str(verdict.get("prompt_sha256", "")))
             if isinstance(given := verdict.get("credit"), int | float) and 0 <= given <= 1:
                 credit[str(verdict.get("id", ""))] = float(given)
-    timings = read_timings(path).values()  # what is filed with an answer does not say where it came from
+    timings = read_timings(path).values()  # the answers themselves do not say whether a cache served them
     usage = {"responses": 0, "told": 0, "prompt": 0, "completion": 0, "timed": len(timings)}
     usage["cached"] = sum(t.cached for t in timings)
     if (path / "responses.jsonl").is_file():
@@ -303,16 +303,16 @@ def read_run(
 
 
 VERDICTS = "verdicts"
-"""In a run folder: the verdicts of further judges, ``NAME.jsonl`` each, with ``NAME.json`` on who gave them."""
+"""Folder in a run folder: the verdicts of further judges, ``NAME.jsonl`` each, with their origin in ``NAME.json``."""
 
 
 def verdicts_file(run: Path, name: str = "") -> Path:
-    """Where verdicts of a name are: beside the run's own ("")."""
+    """The file of the verdicts with a name; "" for the run's own."""
     return run / VERDICTS / f"{name}.jsonl" if name else run / "verdicts.jsonl"
 
 
 def verdict_names(run: Path) -> list[str]:
-    """The further judges whose verdicts lie in a run, sorted."""
+    """Names of the verdicts of further judges in a run, sorted."""
     return sorted(p.stem for p in (run / VERDICTS).glob("*.jsonl"))
 
 
@@ -320,11 +320,11 @@ def judged_rows(run: Path, verdicts: str = "") -> Table:
     """The rows of a run with the verdicts of one judge.
 
     Args:
-        verdicts: the name under which `demur judge run` filed them; "" for the run's own.
+        verdicts: name given by `demur judge run`; "" for the run's own.
 
     Raises:
-        UsageError: there are none of that name; lists those that are there.
-        DataError: they are of other answers than the run holds.
+        UsageError: no verdicts have that name; lists the known names.
+        DataError: the verdicts are for other answers than the run holds.
     """
     rows = read_rows(run / ROWS)
     if not verdicts:
@@ -332,13 +332,13 @@ def judged_rows(run: Path, verdicts: str = "") -> Table:
     file = verdicts_file(run, verdicts)
     if not file.is_file():
         known = ", ".join(verdict_names(run)) or "none"
-        cure = f"those that are there: {known}; demur judge run RUN --judge J"
+        cure = f"known names: {known}; or grade: demur judge run RUN --judge J"
         raise UsageError(f"no verdicts named {verdicts!r}", item=run, cure=cure)
     about = read_json(file.with_suffix(".json")) if file.with_suffix(".json").is_file() else {}
     now = read_json(run / "manifest.json").get("files", {}).get("responses.jsonl", "")
     if about.get("responses", now) != now:
         cure = "grade the run again: demur judge run RUN --judge J"
-        raise DataError("these verdicts are of earlier answers", item=file, cure=cure)
+        raise DataError("these verdicts are for earlier answers", item=file, cure=cure)
     import pyarrow as pa
 
     problems = Problems()
@@ -362,7 +362,7 @@ def judged_rows(run: Path, verdicts: str = "") -> Table:
 
 
 HUMAN = "labels.jsonl"
-"""In a run folder: what people said of its answers."""
+"""File in a run folder: people's labels of its answers."""
 LABELS = {o.value: o for o in Outcome} | {"not_attempted": Outcome.DEFLECTED, "hallucinated": Outcome.INCORRECT}
 
 
@@ -383,7 +383,7 @@ def _human_labels(path: Path, problems: Problems) -> dict[str, Outcome]:
 
 
 def _unique_names(paths: Sequence[Path]) -> list[str]:
-    """Folder names; where two are equal, with as many parents as it takes to tell them apart."""
+    """Folder names, with as many parents as needed to make them unique."""
     parts = [p.resolve().parts for p in paths]
     names = [p[-1] for p in parts]
     for deep in range(2, max((len(p) for p in parts), default=0) + 1):
@@ -395,7 +395,7 @@ def _unique_names(paths: Sequence[Path]) -> list[str]:
 
 
 def release_beside(run: Path) -> Path | None:
-    """The release folder that lies where ``demur demo`` and ``demur run`` put it: ``runs/../release``."""
+    """The release folder where ``demur demo`` and ``demur run`` put it: ``runs/../release``."""
     for place in (run.resolve().parent.parent / "release", run.resolve().parent / "release"):
         if (place / "manifest.json").is_file() and (place / "data").is_dir():
             return place
@@ -403,11 +403,11 @@ def release_beside(run: Path) -> Path | None:
 
 
 def open_beside(run: Path, release: Path | None = None) -> Release:
-    """The release that a run was asked from, opened.
+    """Open the release of a run.
 
     Args:
-        run: its folder.
-        release: of the release; the one beside the run when None.
+        run: run folder.
+        release: release folder; the one beside the run when None.
 
     Raises:
         UsageError: there is no such run, or no release beside it.
@@ -418,7 +418,7 @@ def open_beside(run: Path, release: Path | None = None) -> Release:
         raise UsageError("no such run folder", item=run)
     folder = release or release_beside(run)
     if folder is None:
-        raise UsageError("there is no release beside the run", item=run, cure="give --release DIR")
+        raise UsageError("no release beside the run", item=run, cure="give --release DIR")
     return Release.open(folder)
 
 
@@ -426,17 +426,17 @@ def load(runs: Sequence[Path], release: Path | None = None, *, verdicts: str = "
     """Read everything a report needs.
 
     Args:
-        release: the release they were asked from; None looks beside the first run, and does without when
-            there is none (questions, pictures and the funnel are then missing from the report).
-        verdicts: of which judge, by the name that `demur judge run` filed them under; "" for the runs' own.
+        release: release of the runs; None looks beside the first run; without one the report has no questions,
+            images and funnel.
+        verdicts: name of the verdicts given by `demur judge run`; "" for the runs' own.
 
     Raises:
-        UsageError: a path is not what it should be.
-        DataError: a file is broken, or a run asks samples that the release does not have.
+        UsageError: a path is not a run or release.
+        DataError: a file is broken, or a run has samples that the release does not.
     """
     paths = find_runs(runs)
     if not paths:
-        raise UsageError("no run was named", cure="give a folder such as demo-out/runs/SYSTEM")
+        raise UsageError("no run given", cure="give a folder such as demo-out/runs/SYSTEM")
     rows = [judged_rows(path, verdicts) for path in paths]
     shown = drawn_samples(rows, MOST_ITEMS)
     names = _unique_names(paths)
@@ -454,8 +454,8 @@ def load(runs: Sequence[Path], release: Path | None = None, *, verdicts: str = "
         strange = sorted(set(run.rows.coded("sample").labels) - set(samples))
         if strange:
             raise DataError(
-                f"the run asks {len(strange)} sample(s) that the release {folder} does not have, such as {strange[0]}",
+                f"the run has {len(strange)} sample(s) that the release {folder} does not have, such as {strange[0]}",
                 item=run.path,
-                cure="give the release it was run on with --release",
+                cure="give the release of the run with --release",
             )
     return ReportData(read, opened, samples, shown)

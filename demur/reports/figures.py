@@ -1,6 +1,5 @@
-"""The kinds of figure, each a list of *panels*: the page lets them flow (one column on a phone), `demur.reports.svg`
-has what they are drawn with and sets them side by side in one file for a paper. Every mark carries its numbers as a
-tooltip.
+"""The kinds of figure, each made of *panels*: the page lets them flow (one column on a phone); `demur.reports.svg`,
+which draws them, puts them side by side in one file for a paper. Every mark has its numbers as a tooltip.
 """
 
 from __future__ import annotations
@@ -23,12 +22,12 @@ class Point(NamedTuple):
 
     x: float
     y: float | None
-    """None where nothing is known: the line breaks off there."""
+    """None where unknown: the line breaks off there."""
     low: float | None = None
     high: float | None = None
     note: str = ""
     faint: bool = False
-    """Greyed: it cannot be compared with the others as they can among themselves."""
+    """Grey: not comparable with the other points."""
 
 
 class Curve(NamedTuple):
@@ -52,14 +51,14 @@ def _percent(value: float | None, digits: int = 1) -> str:
     return "–" if value is None else f"{100 * value:.{digits}f} %"
 
 
-def _told(name: str, m: Measure) -> str:
-    """A rate in words, as a tooltip tells it."""
+def _rate_text(name: str, m: Measure) -> str:
+    """A rate in words, for a tooltip."""
     interval = f" [{100 * m.low:.1f}, {100 * m.high:.1f}]" if m.low is not None and m.high is not None else ""
     away = "".join(f", {count} {what}" for count, what in ((m.ungraded, "ungraded"), (m.failed, "failed")) if count)
-    return f"{name} {_percent(m.value)}{interval}, n = {m.n}{_draws(m)}{away}"
+    return f"{name} {_percent(m.value)}{interval}, n = {m.n}{_repeats(m)}{away}"
 
 
-def _draws(m: Measure) -> str:
+def _repeats(m: Measure) -> str:
     return f" ({m.repeats:,} repeats)" if m.repeats else ""
 
 
@@ -79,24 +78,23 @@ def whole_shares(values: Sequence[float]) -> list[int]:
 def outcome_bars(title: str, rows: Sequence[OutcomeRow], *, key: str, ideal: str = "") -> Panel:
     """Stacked bars, one a system: accuracy from the left, then deflection, then hallucination.
 
-    Below each bar stand the three rates in whole per cent with their intervals, each behind its own colour and pattern:
-    a whisker at a border of two segments could be read as the interval of either.
+    Below each bar are the three rates in whole per cent with their intervals, each behind its own colour and pattern: a
+    whisker at the border of two segments could be read as the interval of either.
 
     Args:
         key: unique within a page; prefixes the ids of the patterns.
-        ideal: what a reliable system does here ("should answer"), shown beside the title.
+        ideal: the right behaviour here ("should answer"), shown beside the title.
     """
     row_height, top = 64.0, 26.0
     height = top + row_height * len(rows) + 18
     out = [svg.patterns(key), svg.title(title)]
     if ideal:
         out.append(svg.text(WIDTH, 14, svg.fit(ideal, WIDTH * 0.72, 11.5), size=11.5, anchor="end", faint=True))
-    bar_w = WIDTH
     bottom = top + row_height * len(rows)
     for number, row in enumerate(rows):
         y = top + row_height * number
         away = row.accuracy.ungraded + row.accuracy.failed
-        tail = f"n = {row.accuracy.n:,}{_draws(row.accuracy)}" + (f" + {away:,} not graded" if away else "")
+        tail = f"n = {row.accuracy.n:,}{_repeats(row.accuracy)}" + (f" + {away:,} not graded" if away else "")
         out.append(svg.text(0, y + 12, svg.fit(row.label, WIDTH - svg.breadth(tail, 11) - 10)))
         out.append(svg.text(WIDTH, y + 12, tail, size=11, anchor="end", faint=True))
         bar_y, bar_h = y + 19, 16.0
@@ -107,12 +105,12 @@ def outcome_bars(title: str, rows: Sequence[OutcomeRow], *, key: str, ideal: str
         measures = (row.accuracy, row.deflection, row.hallucination)
         whole = whole_shares([m.value or 0.0 for m in measures])
         for place, (name, measure) in enumerate(zip(OUTCOMES, measures, strict=True)):
-            wide = (measure.value or 0.0) * bar_w
-            out.append(f'<g class="mark"><title>{escape(_told(OUTCOMES[name][1], measure))}</title>')
+            wide = (measure.value or 0.0) * WIDTH
+            out.append(f'<g class="mark"><title>{escape(_rate_text(OUTCOMES[name][1], measure))}</title>')
             shape = f'x="{num(x)}" y="{num(bar_y)}" width="{num(wide)}" height="{num(bar_h)}"'
             out.append(svg.outcome(name, shape, key))
             if wide >= 34:
-                # its own ground under the number keeps it legible on pattern and colour alike
+                # a plate under the number keeps it legible on pattern and colour
                 middle = x + wide / 2
                 out.append(
                     f'<rect x="{num(middle - 14)}" y="{num(bar_y + 2)}" width="28" height="{num(bar_h - 4)}" rx="3" '
@@ -122,22 +120,19 @@ def outcome_bars(title: str, rows: Sequence[OutcomeRow], *, key: str, ideal: str
                     f'<text x="{num(middle)}" y="{num(bar_y + 12)}" font-size="11" text-anchor="middle" '
                     f'class="ink" fill="{INK}">{whole[place]}</text>'
                 )
-            told_x, told_y = place * bar_w / 3, bar_y + bar_h + 6
-            out.append(svg.outcome(name, f'x="{num(told_x)}" y="{num(told_y)}" width="9" height="9"', key))
+            key_x, key_y = place * WIDTH / 3, bar_y + bar_h + 6
+            out.append(svg.outcome(name, f'x="{num(key_x)}" y="{num(key_y)}" width="9" height="9"', key))
             ends = f" [{_whole(measure.low)}, {_whole(measure.high)}]" if measure.low is not None else ""
-            out.append(svg.text(told_x + 14, told_y + 8.5, f"{whole[place]} %{ends}", size=10.5, faint=True))
+            out.append(svg.text(key_x + 14, key_y + 8.5, f"{whole[place]} %{ends}", size=10.5, faint=True))
             out.append("</g>")
             x += wide
     for tick in (0, 25, 50, 75, 100):
-        x = bar_w * tick / 100
+        x = WIDTH * tick / 100
         anchor = {0: "start", 100: "end"}.get(tick, "middle")
-        out.append(
-            svg.text(
-                x, bottom + 12, f"{tick} %" if tick in (0, 100) else str(tick), size=10.5, anchor=anchor, faint=True
-            )
-        )
+        label = f"{tick} %" if tick in (0, 100) else str(tick)
+        out.append(svg.text(x, bottom + 12, label, size=10.5, anchor=anchor, faint=True))
     alt = "; ".join(
-        f"{r.label}: " + ", ".join(_told(OUTCOMES[k][1].lower(), m) for k, m in zip(OUTCOMES, r[1:], strict=True))
+        f"{r.label}: " + ", ".join(_rate_text(OUTCOMES[k][1].lower(), m) for k, m in zip(OUTCOMES, r[1:], strict=True))
         for r in rows
     )
     return Panel(title, "".join(out), height, alt=f"{title}. {alt}")
@@ -168,16 +163,16 @@ def curves(
     y_max: float | None = 1.0,
     counts: Mapping[float, str] = MappingProxyType({}),
 ) -> Panel:
-    """Lines with markers and bands; a line breaks off where nothing is known, and is grey to and from faint points.
+    """Lines with markers and bands; a line breaks off where y is unknown, and is grey to and from faint points.
 
     Args:
         title: what the y axis shows.
         series: one curve each; y in [0, 1] and shown in per cent while ``y_max`` is 1.
         x_label: under the x axis.
         y_label: beside the title.
-        whole_x: x takes whole numbers (counts): ticks fall on them.
+        whole_x: ticks only at whole numbers (counts).
         y_max: top of the y axis; None fits it to the data and shows y as it is.
-        counts: x -> n there, shown under its tick where it is another than at the tick before.
+        counts: x -> n, shown under its tick where it differs from the tick before.
     """
     left, right, top, bottom = 38.0, 10.0, 30.0, 54.0 if counts else 40.0
     height = 210.0 + bottom
@@ -199,13 +194,9 @@ def curves(
         return left + (p_x - x0) / (x1 - x0) * wide, top + (1 - min(max((p_y or 0.0) / top_y, 0), 1)) * high
 
     for tick in _ticks(0, top_y, 4):
-        y = at(x0, tick)[1]
+        y, label = at(x0, tick)[1], f"{tick * 100:.0f}" if share else f"{tick:,.6g}"
         out.append(svg.line(left, y, left + wide, y))
-        out.append(
-            svg.text(
-                left - 6, y + 4, f"{tick * 100:.0f}" if share else f"{tick:,.6g}", size=10.5, anchor="end", faint=True
-            )
-        )
+        out.append(svg.text(left - 6, y + 4, label, size=10.5, anchor="end", faint=True))
     before, free = "", left - 14
     for tick in _ticks(x0, x1, 10 if whole_x else 5):
         if whole_x and tick != int(tick):
@@ -254,17 +245,16 @@ def curves(
     for c in series:
         known = [p.y for p in c.points if p.y is not None]
         alt += [f"{c.label} from {_percent(known[0])} to {_percent(known[-1])}"] if known else []
-    return Panel(
-        title, "".join(out), height, alt=f"{title} by {x_label}. {'; '.join(alt) if share else ''}".strip()
-    )  # fmt: skip
+    described = f"{title} by {x_label}. {'; '.join(alt) if share else ''}".strip()
+    return Panel(title, "".join(out), height, alt=described)
 
 
 FADED = ' opacity=".38"'
-"""Of what is greyed: light enough to stand back, dark enough to be read in print."""
+"""Opacity of grey marks: light enough to recede, dark enough to read in print."""
 
 
 def _runs(points: Sequence[Point]) -> list[list[Point]]:
-    """The points in runs without a gap."""
+    """The points, split at gaps."""
     runs: list[list[Point]] = [[]]
     for p in points:
         if p.y is None:
@@ -275,7 +265,7 @@ def _runs(points: Sequence[Point]) -> list[list[Point]]:
 
 
 def _strokes(points: Sequence[Point]) -> list[tuple[bool, list[Point]]]:
-    """The lines of a curve: (greyed, points); a piece is greyed where either of its ends is."""
+    """The lines of a curve: (grey, points); a piece is grey where either of its ends is."""
     strokes: list[tuple[bool, list[Point]]] = []
     for run in _runs(points):
         for number, (one, other) in enumerate(pairwise(run)):
@@ -288,7 +278,7 @@ def _strokes(points: Sequence[Point]) -> list[tuple[bool, list[Point]]]:
 
 
 def series_legend(labels: Sequence[tuple[str, int]]) -> Panel:
-    """Which line is which: (label, style), one below the other in two columns."""
+    """Legend of curves: (label, style), in two columns."""
     out = []
     rows = math.ceil(len(labels) / 2)
     for number, (label, raw) in enumerate(labels):
@@ -306,7 +296,7 @@ def series_legend(labels: Sequence[tuple[str, int]]) -> Panel:
 
 
 def outcome_legend(key: str) -> Panel:
-    """Which segment of an outcome bar is which."""
+    """Legend of outcome bars."""
     out = [svg.patterns(key)]
     x = 0.0
     for name, (_, label) in OUTCOMES.items():
@@ -320,9 +310,7 @@ def outcome_legend(key: str) -> Panel:
 
 
 def heat(title: str, rows: Sequence[str], columns: Sequence[str], values: Sequence[Sequence[Measure | None]]) -> Panel:
-    """A heat map of rates; the number and its n stand in every cell, the interval in its tooltip.
-
-    Labels keep to their own room, on two lines where they must: none lies under a cell.
+    """A heat map of rates; every cell shows its number and n, its tooltip the interval. Labels wrap on two lines.
 
     Args:
         title: the measure.
@@ -355,7 +343,7 @@ def heat(title: str, rows: Sequence[str], columns: Sequence[str], values: Sequen
                 f'{measure.value * 100:.1f}</text><text x="{middle}" y="{num(y + 30)}" font-size="9.5" '
                 f'text-anchor="middle" fill="{ink}">n {measure.n:,}</text>'
             )
-            told_cell = f"{label}, {columns[place]}: {_told(title, measure)}"
+            told_cell = f"{label}, {columns[place]}: {_rate_text(title, measure)}"
             square = svg.rect(x + 1, y + 1, cell_w - 2, cell_h - 2, "cell", ground, 'rx="3"')
             out.append(svg.mark(told_cell, square, inside))
     alt = "; ".join(
@@ -366,7 +354,7 @@ def heat(title: str, rows: Sequence[str], columns: Sequence[str], values: Sequen
 
 
 def funnel(title: str, stages: Sequence[tuple[str, int, int]]) -> Panel:
-    """What each curation stage let through: (stage, entered, kept), all bars on the scale of the first."""
+    """Samples kept by each curation stage: (stage, entered, kept), all bars on the scale of the first."""
     row_height, top = 38.0, 26.0
     full = max((entered for _, entered, _ in stages), default=0) or 1
     out = [svg.title(title)]

@@ -1,7 +1,7 @@
-"""A page of tables and cards: items with their pictures, what was asked, what was right, and what each system said.
+"""A page of tables and cards: items with their images, question, right answer and the systems' replies.
 
-Plain records in, one self-contained HTML file out; nothing here knows what an item is. No script runs on the page,
-and text of items and systems is escaped (`demur.reports.html.text`).
+Writes plain records of any kind of item to one self-contained HTML file without a script; text of items and systems is
+escaped (`demur.reports.markup.text`).
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from demur.reports.svg import Panel
 from demur.reports.tables import Table
 
 Glyph = Literal["c", "i", "d", "u", "f", "p", "o"]
-"""Right, wrong, deflected, ungraded, failed, as in the sample browser; partly right; a step that none matches."""
+"""Right, wrong, deflected, ungraded, failed, as in the sample browser; partly right; a step without a match."""
 SIGNS: dict[Glyph, tuple[str, str]] = {
     "c": ("✓", "right"),
     "i": ("✗", "wrong"),
@@ -33,7 +33,7 @@ SIGNS: dict[Glyph, tuple[str, str]] = {
 
 
 class Reply(NamedTuple):
-    """What one system said: its name, how it was graded, the words."""
+    """One system's reply: its name, grade and words."""
 
     system: str
     glyph: Glyph
@@ -41,7 +41,7 @@ class Reply(NamedTuple):
 
 
 class Cell(NamedTuple):
-    """One question under a picture: a heading, the question, what is right, what systems replied."""
+    """One question about an image: a heading, the question, the right answer, the replies."""
 
     title: str
     question: str
@@ -50,13 +50,13 @@ class Cell(NamedTuple):
 
 
 class Row(NamedTuple):
-    """One picture (None: none) with its caption, and its questions side by side."""
+    """One image, if any, with its caption and its questions side by side."""
 
     image: ImageRef | None
     caption: str
     cells: tuple[Cell, ...]
     pictured: bool = True
-    """False of a row that is about no picture (a chain of thought): none is missing then."""
+    """False for a row that needs no image (a chain of thought), so that none is missing."""
 
 
 class Card(NamedTuple):
@@ -83,10 +83,10 @@ def write_gallery(
     """Write the page.
 
     Args:
-        tables: shown first.
-        notes: what a reader must know.
-        figures: shown between tables and cards.
-        image_budget: bytes of base64 that pictures may take; what does not fit is left out from the end, and said.
+        tables: tables, at the top.
+        notes: caveats for the reader.
+        figures: figures between tables and cards.
+        image_budget: maximum bytes of all images, in base64; those that do not fit are left out, with a note.
     """
     given = list(cards)
     refs: dict[str, ImageRef] = {}
@@ -105,7 +105,11 @@ def write_gallery(
     lost = sum(uri is None for uri in pictures.values())
     lines = [
         *notes,
-        *([f"{lost} of {len(pictures)} pictures are not shown: unreadable, or over the page's size"] if lost else []),
+        *(
+            [f"{lost} of {len(pictures)} images are left out: unreadable, or beyond the size limit of the page"]
+            if lost
+            else []
+        ),
     ]
     css = files("demur.reports").joinpath("page", "report.css").read_text(encoding="utf-8")
     css += files("demur.reports").joinpath("page", "gallery.css").read_text(encoding="utf-8")
@@ -153,7 +157,7 @@ def _card(card: Card, pictures: dict[str, str | None]) -> str:
 
 def _row(row: Row, pictures: dict[str, str | None]) -> str:
     uri = pictures.get(row.image.sha256) if row.image is not None else None
-    missing = '<div class="none">no picture</div>' if row.pictured else ""
+    missing = '<div class="none">no image</div>' if row.pictured else ""
     picture = f'<img src="{uri}" alt="{text(row.caption)}">' if uri else missing
     cells = "".join(
         f'<div class="cell"><h4>{text(c.title)}</h4><p>{text(c.question)}</p><p class="right">{text(c.right)}</p>'

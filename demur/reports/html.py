@@ -1,10 +1,8 @@
-"""One self-contained ``report.html``: opens from a file, asks the network for nothing, prints, and reads on a phone.
+"""One self-contained ``report.html``: opens from a file, makes no network requests, prints, and works on a phone.
 
-Everything that is a number or a picture of numbers is written here, as HTML and SVG; the page's script only
-browses samples. Untrusted text (questions, answers, titles, names) reaches the page in two ways: escaped in
-markup, or inside a data block that is compressed and base64-coded, from which the script takes it as text
-alone. A content security policy allows the one style sheet and the one script by their hash, pictures from
-``data:``, and nothing else.
+All numbers and figures are HTML and SVG; the script only browses samples. Untrusted text (questions, answers, titles,
+names) enters the page escaped in markup, or in a compressed, base64-coded data block that the script reads only as
+text. A content security policy allows only the one style sheet and the one script, by hash, and images from ``data:``.
 """
 
 from __future__ import annotations
@@ -35,9 +33,9 @@ from demur.reports.tables import Table, plain
 from demur.reports.terminal import results_table
 
 MOST_CHANGED = 12
-"""Questions named under a comparison."""
+"""Questions listed under a comparison."""
 IMAGE_BUDGET = 12_000_000
-"""Bytes that thumbnails may take in the page."""
+"""Maximum bytes of all thumbnails in the page."""
 
 
 def render_report(
@@ -51,9 +49,9 @@ def render_report(
     """Write the HTML report of some runs.
 
     Args:
-        release: the release they were asked from; None looks beside the first run.
-        image_budget: bytes of base64 that thumbnails may take.
-        groups: run name -> ``open``, ``closed`` or words of one's own: the section of Table 4 that it belongs in.
+        release: release of the runs; None looks beside the first run.
+        image_budget: maximum bytes of all thumbnails, in base64.
+        groups: run name -> its section of Table 4: ``open``, ``closed`` or other words.
 
     Returns:
         ``out``.
@@ -75,15 +73,15 @@ def write_report(
     groups: Mapping[str, str] | None = None,
     tables: Path | None = None,
 ) -> list[Path]:
-    """Write the page of runs that are read already and, where a folder is given, tables and figures for a paper.
+    """Write the page of runs in memory and, where a folder is given, tables and figures for a paper.
 
     Args:
         image_budget: as for `render_report`.
         groups: as for `render_report`.
-        tables: folder of tables (.txt .md .tex .csv) and figures (.svg).
+        tables: folder for tables (.txt .md .tex .csv) and figures (.svg).
 
     Returns:
-        The tables and figures written.
+        The written tables and figures.
 
     Raises:
         UsageError: ``out`` is a folder, the budget is negative, or no run has the name of a group.
@@ -135,7 +133,7 @@ def page(data: ReportData, *, image_budget: int = IMAGE_BUDGET) -> str:
         nav="".join(f'<a href="#{key}">{escape(name)}</a>' for key, name, _ in kept),
         body="\n".join(body for _, _, body in kept),
         footer=f"<p>Written by demur {escape(__version__)} from the files named under Provenance. "
-        "The page is complete in itself and asks the network for nothing.</p>",
+        "The page is self-contained and makes no network requests.</p>",
         data=packed(payload(data, head, image_budget=image_budget)),
     )
 
@@ -182,18 +180,18 @@ def _overview(data: ReportData, head: Headline) -> str:
     return section(
         "overview",
         "What the systems did",
-        "Of the graded answers: how many were right (accuracy), declined to answer (deflection), or were wrong "
-        "(hallucination). Below each bar: each rate with its 95 % interval. n: graded answers; what was not graded is "
-        "in no rate. Gold evidence holds the answer; distractors look like it and do not.",
+        "The share of graded answers that were right (accuracy), declined to answer (deflection), or were wrong "
+        "(hallucination). Below each bar: each rate with its 95 % interval. n: graded answers; rates do not count "
+        "ungraded ones. Gold evidence holds the answer; distractors look similar but do not.",
         _sentences(data, head),
-        f'<div class="legend">{panels[-1].svg()}</div>',
+        _legend(panels),
         panels_html(panels[:-1], "two"),
         table_html(results_table(data, head)),
     )
 
 
 def _sentences(data: ReportData, head: Headline) -> str:
-    """Each system in a sentence, while they are few enough to be read."""
+    """One sentence per system; nothing for more than six."""
     if len(data.runs) > 6:
         return ""
     lines = []
@@ -233,7 +231,7 @@ def _sweep(data: ReportData, head: Headline) -> str:
         "sweep",
         "More distractors",
         "The Realistic scenario with more and more distractors beside the gold evidence; 0 is the Oracle. "
-        "Bands are 95 % intervals; n below the axis: graded answers of samples that have so many distractors.",
+        "Bands are 95 % intervals; n below the axis: graded answers of samples with that many distractors.",
         paper_figures.figure3(data, head),
         paper_figures.figure_table(data, "figure3"),
         paper_figures.partial_notes(sweep_cells(data, head)),
@@ -243,7 +241,7 @@ def _sweep(data: ReportData, head: Headline) -> str:
 def _positions(data: ReportData, head: Headline) -> str:
     return _curves(
         "positions",
-        "Where the gold evidence stands",
+        "Position of the gold evidence",
         "The same evidence in another order: the gold after 0, 1, 2 ... distractors. A system without position bias "
         "draws flat lines.",
         paper_figures.positions(data, head),
@@ -255,20 +253,16 @@ def _positions(data: ReportData, head: Headline) -> str:
 def _curves(
     key: str, title: str, why: str, panels: Sequence[Panel], numbers: Table, partial: Sequence[str] = ()
 ) -> str:
-    """A section of curves, the last panel their legend; nothing where there are none."""
+    """A section of curves with their legend, the last panel; nothing without panels."""
     if not panels:
         return ""
-    legend = f'<div class="legend">{panels[-1].svg()}</div>'
     notes = "".join(f'<p class="why">{text(note)}</p>' for note in partial)
-    return section(
-        key,
-        title,
-        why,
-        notes,
-        legend,
-        panels_html(panels[:-1], "three"),
-        more("Numbers of the curves", table_html(numbers)),
-    )
+    folded = more("Numbers of the curves", table_html(numbers))
+    return section(key, title, why, notes, _legend(panels), panels_html(panels[:-1], "three"), folded)
+
+
+def _legend(panels: Sequence[Panel]) -> str:
+    return f'<div class="legend">{panels[-1].svg()}</div>'
 
 
 def _strictness(data: ReportData, head: Headline) -> str:
@@ -293,7 +287,7 @@ def _strictness(data: ReportData, head: Headline) -> str:
     return section(
         "prompts",
         "Stricter prompts",
-        "The same questions under a firmer and firmer instruction to deflect when unsure: none, soft, moderate, "
+        "The same questions under increasingly strict instructions to deflect when unsure: none, soft, moderate, "
         "severe. Per cent of graded answers, n in each cell.",
         f'<p class="why">{text(paper_tables.BLIND)}</p>' if blind else "",
         panels_html(maps, "two"),
@@ -324,8 +318,8 @@ def _modality(data: ReportData, head: Headline) -> str:
     return section(
         "modality",
         "Text against image",
-        "The Realistic scenario with gold evidence and distractors each restricted to text, image, or both. Rows: the "
-        "gold evidence; columns: the distractors. A row is over one set of samples, n in each cell.",
+        "The Realistic scenario with gold evidence and distractors each restricted to text, image, or both. Rows: gold "
+        "evidence; columns: distractors. The cells of a row use the same samples; n in each cell.",
         panels_html(maps, "three"),
         more("Numbers of the maps", table_html(paper_tables.table5(data, head, interval=True))),
     )
@@ -345,9 +339,9 @@ def _parts(data: ReportData, head: Headline) -> str:
         parts.append(more(f"By topic ({len(labels[by])})", body) if by == "topic" else body)
     return section(
         "parts",
-        "Part by part",
-        "The same numbers by what a question is asked with (text alone, or text and an image), by source and by topic. "
-        "Small parts swing: mind n.",
+        "Results by part",
+        "The same rates by query modality (text only, or text with an image), by source and by topic. Rates of small "
+        "parts vary widely: check n.",
         *parts,
     )
 
@@ -359,9 +353,9 @@ def _confidence(data: ReportData, head: Headline) -> str:
     return section(
         "confidence",
         "Confidence",
-        "If only the most confident answers are kept: the share of wrong ones among them (risk) against how many are "
-        "kept (coverage). A useful confidence makes the curve rise late.",
-        f'<div class="legend">{panels[-1].svg()}</div>',
+        "When only the most confident answers are kept: the share of wrong ones among them (risk) against the share "
+        "kept (coverage). With a useful confidence the curve rises late.",
+        _legend(panels),
         panels_html(panels[:-1]),
         table_html(right.risk_table(data, head)),
     )
@@ -371,27 +365,28 @@ def _credit(data: ReportData, head: Headline) -> str:
     made = credit_table(data, head)
     if made is None:
         return ""
-    return section("credit", "Partial credit", "What the judge's ratings give, where it rates.", table_html(made))
+    return section("credit", "Partial credit", "The judge's ratings of answers.", table_html(made))
 
 
 def _corrected(data: ReportData, head: Headline) -> str:
-    """Rates as people's labels correct them, where runs have labels; what makes them stale is told instead."""
+    """Rates corrected by people's labels, where runs have any; or why the labels are stale."""
     labels = agree.of_runs(data)
     if not labels:
         return ""
-    about = "What people would have graded, from the judge's verdicts on all answers and people's labels of some."
+    title = "Rates corrected by labels"
+    about = "An estimate of people's grades, from the judge's verdicts on all answers and people's labels of some."
     try:
         tables = agree.corrected_tables(agree.corrected_cells(data, labels, head=head))
     except agree.Stale as error:
-        return section("corrected", "Rates as labels correct them", about, f'<p class="missing">{text(str(error))}</p>')
+        return section("corrected", title, about, f'<p class="missing">{text(str(error))}</p>')
     shown_tables = [table_html(table) for table in (*tables, paper_tables.table7(data))]
-    return section("corrected", "Rates as labels correct them", about, *shown_tables)
+    return section("corrected", title, about, *shown_tables)
 
 
 def _compare(data: ReportData, head: Headline) -> str:
     if len(data.runs) < 2:
         return ""
-    # Against the run that was asked most: a system tried on a handful of samples compares with nothing.
+    # Compare with the largest run: a system tried on a few samples is no reference.
     first = max(data.runs, key=lambda run: int(head.where(run.rows).graded.sum()))
     parts = []
     others = sorted((run for run in data.runs if run is not first), key=lambda run: -len(head.where(run.rows)))
@@ -410,48 +405,42 @@ def _compare(data: ReportData, head: Headline) -> str:
     return section(
         "compare",
         "Compare two systems",
-        "Paired by context set and prompt: both saw the same evidence. Worst first; each question opens below.",
+        "Paired by context set and prompt: both systems saw the same evidence. Worst first; each question links to the "
+        "sample below.",
         *parts,
     )
 
 
 def _changed(found: compare.Comparison, shown_: frozenset[str] | None) -> str:
-    """The questions that the second system lost, each a link that opens it in the browser below, where it is there.
+    """The questions that the second system lost, each linked to the sample browser where that shows it.
 
-    Questions of equal words are told apart by their id, accepted answer and picture (which the page's script sets in).
+    The id, accepted answer and picture (which the page's script inserts) distinguish questions of equal words.
     """
     lost = found.lost
     if not lost:
         return ""
     rows = []
     for item in lost:
-        link = f'<a href="#ask={text(item.context)}/{text(item.condition)}">{text(item.question)}</a>'
-        link = link if shown_ is None or item.sample in shown_ else text(item.question)
-        answers = [
-            f"{text(word)}<br>{text(brief(answer, 70))}"
-            for word, answer in ((item.before, item.said_before), (item.after, item.said_after))
-        ]
-        asked = (
+        question = text(item.question)
+        if shown_ is None or item.sample in shown_:
+            question = f'<a href="#ask={text(item.context)}/{text(item.condition)}">{question}</a>'
+        cells = [
             f'<div class="asked"><span data-sample="{text(item.sample)}"></span>'
-            f"<span>{link}<br><small>{text(item.sample)}</small></span></div>"
-        )
-        cells = (asked, text(brief(item.accepted, 70)), text(item.scenario), *answers)
+            f"<span>{question}<br><small>{text(item.sample)}</small></span></div>",
+            text(brief(item.accepted, 70)), text(item.scenario),
+            f"{text(item.before)}<br>{text(brief(item.said_before, 70))}",
+            f"{text(item.after)}<br>{text(brief(item.said_after, 70))}",
+        ]  # fmt: skip
         wide = (True, len(item.accepted) > 28, False, True, True)
-        rows.append(
-            "<tr>"
-            + "".join(f'<td class="l{" long" if w else ""}">{c}</td>' for c, w in zip(cells, wide, strict=True))
-            + "</tr>"
-        )
-    more = f" (first {len(lost)} of {found.lost_in_all})" if found.lost_in_all > len(lost) else ""
-    caption = f"Right with {found.first}, not with {found.second}{more}"
-    heads = "".join(
-        f'<th class="l" scope="col">{text(h)}</th>'
-        for h in ("Question", "Accepted answer", "Scenario", found.first, found.second)
-    )
+        rows.append([f'<td class="l{" long" if w else ""}">{c}</td>' for c, w in zip(cells, wide, strict=True)])
+    first = f" (first {len(lost)} of {found.lost_in_all})" if found.lost_in_all > len(lost) else ""
+    caption = text(f"Right with {found.first}, not with {found.second}{first}")
+    titles = ("Question", "Accepted answer", "Scenario", found.first, found.second)
+    heads = "".join(f'<th class="l" scope="col">{text(title)}</th>' for title in titles)
+    body = "".join(f"<tr>{''.join(row)}</tr>" for row in rows)
     return (
-        f'<p class="cap">{text(caption)}</p>'
-        f'<div class="scroll" tabindex="0" role="region" aria-label="{text(caption)}">'
-        f'<table class="changed"><thead><tr>{heads}</tr></thead><tbody>{"".join(rows)}</tbody></table></div>'
+        f'<p class="cap">{caption}</p><div class="scroll" tabindex="0" role="region" aria-label="{caption}">'
+        f'<table class="changed"><thead><tr>{heads}</tr></thead><tbody>{body}</tbody></table></div>'
     )
 
 
@@ -464,23 +453,23 @@ def _curation(data: ReportData) -> str:
     return section(
         "curation",
         "How the release was made",
-        "Samples that survived each stage, and why the others left.",
+        "Samples that remained after each stage, and why the others were dropped.",
         panels_html(panels) if panels else "",
         table_html(funnel_table(data)) if steps else "",
         panels_html(rounds, "three") if rounds else "",
         table_html(recall_table(data)) if data.release.recall else "",
-        more("What the release holds", table_html(paper_tables.table2(data)), table_html(paper_tables.table3(data))),
+        more("Contents of the release", table_html(paper_tables.table2(data)), table_html(paper_tables.table3(data))),
     )
 
 
 def _used(usage: Mapping[str, int]) -> str:
-    """Responses, and what is known of their tokens and of caches; nothing where nothing is."""
+    """The number of responses, and what is known of their tokens and of caches."""
     said = f"{usage['responses']:,} responses"
     if usage["timed"]:
         said += f" ({usage['cached']:,} of {usage['timed']:,} timed ones from a cache)"
     if not usage["told"]:
-        return f"{said}; none of them told its tokens."
-    of = "" if usage["told"] == usage["responses"] else f", told by {usage['told']:,} of them"
+        return f"{said}; none reports its tokens."
+    of = "" if usage["told"] == usage["responses"] else f", reported by {usage['told']:,} of them"
     return f"{said}; {usage['prompt']:,} prompt and {usage['completion']:,} completion tokens{of}."
 
 
@@ -494,4 +483,4 @@ def _provenance(data: ReportData) -> str:
             used = f"<p>{_used(run.usage)}</p>"
         prompts = f"<p>Judge prompts: <code>{text(', '.join(run.prompts))}</code></p>" if run.prompts else ""
         parts.append(more(f"Run {run.name}", used, prompts, json_html(run.manifest)))
-    return section("provenance", "Provenance", "What was run, from what, with which seeds and prompts.", *parts)
+    return section("provenance", "Provenance", "The systems, data, seeds and prompts of the runs.", *parts)

@@ -1,4 +1,4 @@
-"""Pieces of a page: untrusted text made harmless, tables, rows of panels, sections, and blocks of data."""
+"""Elements of a page: escaped text, tables, rows of panels, sections, and data blocks."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from demur.reports.tables import Column, Table, plain, shown, spans
 
 
 def text(value: object) -> str:
-    """Untrusted text for markup."""
+    """Untrusted text, escaped for markup."""
     return escape(plain(str(value)))
 
 
 def table_html(table: Table) -> str:
-    """A table with its caption and notes; wide ones scroll inside their own box."""
+    """A table with its caption and notes; a wide one scrolls in its own box."""
     if table.missing:
-        return f'<p class="missing">{text(table.caption)}: not filled. It takes {text(table.missing)}.</p>'
+        return f'<p class="missing">{text(table.caption)}: no data. Needed: {text(table.missing)}.</p>'
     out = [
         f'<p class="cap" id="cap-{text(table.name)}">{text(table.caption)}</p>',
         f'<div class="scroll" tabindex="0" role="region" aria-labelledby="cap-{text(table.name)}">',
@@ -58,7 +58,7 @@ def table_html(table: Table) -> str:
 
 
 def _class(column: Column, inner: str = "") -> str:
-    """Left-aligned cells, and among them those long enough to wrap."""
+    """The classes of a cell: left-aligned, and long enough to wrap."""
     names = ["l"] if column.align == "left" else []
     names += ["long"] if names and len(inner) > 28 else []
     return f' class="{" ".join(names)}"' if names else ""
@@ -70,7 +70,7 @@ def panels_html(panels: Iterable[Panel], cls: str = "") -> str:
 
 
 def section(key: str, title: str, why: str, *parts: str) -> str:
-    """A section of the page under its heading, with a sentence that says how to read it."""
+    """A section of the page with its heading and a sentence on how to read it."""
     return (
         f'<section id="{key}" aria-labelledby="{key}-h"><h2 id="{key}-h">{escape(title)}</h2>'
         f'<p class="why">{escape(why)}</p>{"".join(parts)}</section>'
@@ -78,7 +78,7 @@ def section(key: str, title: str, why: str, *parts: str) -> str:
 
 
 def more(summary: str, *parts: str) -> str:
-    """What is folded away until somebody opens it."""
+    """A folded element with a summary."""
     return f"<details><summary>{text(summary)}</summary>{''.join(parts)}</details>"
 
 
@@ -89,11 +89,11 @@ def json_html(value: Mapping[str, Any]) -> str:
 
 
 def csp_hash(text: str) -> str:
-    """A style sheet or script, as the content security policy names it."""
+    """The hash of a style sheet or script, for the content security policy."""
     return f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}'"
 
 
 def packed(value: Mapping[str, Any]) -> str:
-    """JSON as base64 of zlib: small, and free of any character that HTML could take for markup."""
+    """JSON as base64 of zlib: small, and without any character of markup."""
     data = zlib.compress(canonical(value).encode(), 9)
     return json.dumps({"deflate": base64.b64encode(data).decode()})

@@ -1,12 +1,12 @@
-"""What figures are drawn with: colours, dashes, markers, text, boxes, lines, and the panel that holds them.
+"""Elements of figures: colours, dashes, markers, text, boxes, lines, and the panel that holds them.
 
-SVG is written by hand: a few marks do, the text stays text, and the same numbers give the same bytes. Matplotlib
-would be heavier than the rest of the core together, and its files carry a date and random ids; a chart library in
-the page would need a script where paper and print have none.
+We write SVG directly: a few marks suffice, text stays text, and the same numbers give the same bytes. Matplotlib is
+heavier than the rest of the core together, and its files hold a date and random ids; a chart library in the page would
+need a script, which paper and print do not have.
 
-Colours are those of Okabe and Ito (Color Universal Design, 2008), and no meaning hangs on colour alone: series
-differ in dash and marker, outcomes in pattern. Colours stand as presentation attributes, so that a style sheet (the
-report's dark mode) may override them by class.
+Colours are those of Okabe and Ito (Color Universal Design, 2008), and no meaning depends on colour alone: series differ
+in dash and marker, outcomes in pattern. Colours are presentation attributes, so that a style sheet (the report's dark
+mode) can override them by class.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ WIDTH = 380.0
 
 @dataclass(frozen=True)
 class Panel:
-    """One drawing: its marks in a box of ``width`` x ``height`` user units, and what it shows in a sentence."""
+    """One drawing: its marks in a box of ``width`` x ``height`` user units, with a text alternative."""
 
     title: str
     body: str
@@ -44,7 +44,7 @@ class Panel:
     alt: str = ""
 
     def svg(self) -> str:
-        """The panel alone, for the page: scales with its container, named for assistive technology."""
+        """The panel as an element of the page; scales with its container."""
         return (
             f'<svg class="panel" viewBox="0 0 {num(self.width)} {num(self.height)}" role="img" '
             f"aria-label={attribute(self.alt or self.title)}>{self.body}</svg>"
@@ -58,7 +58,7 @@ def look(style: int) -> tuple[str, str, str]:
 
 
 def num(value: float) -> str:
-    """A coordinate: two decimals at the most."""
+    """A coordinate with at most two decimals."""
     text = f"{value:.2f}".rstrip("0").rstrip(".")
     return "0" if text in ("-0", "") else text
 
@@ -69,7 +69,7 @@ def attribute(words: str) -> str:
 
 
 def breadth(words: str, size: float = 12) -> float:
-    """About how wide a text is drawn, in user units: on the safe side, for the widest fonts a page may fall back to."""
+    """Estimated width of a text in user units, an upper estimate for the widest fallback fonts."""
     narrow, wide = set("ijltfrI.,:;'|!()[] -"), set("mwMW@%")
     ems = (
         1.0 if ord(c) > 0x2E7F else 0.41 if c in narrow else 0.95 if c in wide else 0.7 if c.isupper() else 0.62
@@ -79,7 +79,7 @@ def breadth(words: str, size: float = 12) -> float:
 
 
 def fit(words: str, room: float, size: float = 12) -> str:
-    """A text in at most ``room`` user units, cut in its middle: names often differ at their end alone.
+    """A text in at most ``room`` user units, cut in the middle, because names often differ only at their end.
 
     >>> fit("Qwen2.5-VL-7B-Instruct-AWQ", 120)
     'Qwen2.5-V…t-AWQ'
@@ -96,7 +96,7 @@ def fit(words: str, room: float, size: float = 12) -> str:
 
 
 def wrapped(words: str, room: float, size: float = 12) -> list[str]:
-    """A text on one or two lines of ``room`` user units, parted where it can be, and cut where it must be."""
+    """A text on one or two lines of ``room`` user units, broken at separators, and cut if it is still too long."""
     flat = plain(words)
     if breadth(flat, size) <= room:
         return [flat]
@@ -110,7 +110,7 @@ def wrapped(words: str, room: float, size: float = 12) -> list[str]:
 def text(
     x: float, y: float, words: str, *, size: float = 12, anchor: str = "start", faint: bool = False, bold: bool = False
 ) -> str:
-    """Any text, its baseline beginning (``anchor``: start, middle, end) at x, y."""
+    """Text with its ``anchor`` (start, middle, end) of the baseline at x, y."""
     return (
         f'<text x="{num(x)}" y="{num(y)}" font-size="{num(size)}" text-anchor="{anchor}" '
         f'class="{"faint" if faint else "ink"}" fill="{FAINT if faint else INK}"'
@@ -120,7 +120,7 @@ def text(
 
 
 def title(words: str) -> str:
-    """What a panel shows, above it."""
+    """The title of a panel."""
     return text(0, 14, fit(words, WIDTH * 0.92, 14), size=14, bold=True)
 
 
@@ -133,7 +133,7 @@ def rect(x: float, y: float, width: float, height: float, cls: str, fill: str, e
 
 
 def mark(tooltip: str, *shapes: str) -> str:
-    """Shapes that stand for data, with the numbers as their tooltip."""
+    """Shapes for a data point, with its numbers as a tooltip."""
     return f'<g class="mark"><title>{escape(plain(tooltip))}</title>{"".join(shapes)}</g>'
 
 
@@ -204,10 +204,10 @@ def luminance(colour: Sequence[int]) -> float:
 
 
 def standalone(panels: Sequence[Panel], *, columns: int = 0, title: str = "") -> str:
-    """One SVG file: the panels in a grid on white, fit for a paper.
+    """One SVG file for a paper: the panels in a grid on white.
 
     Args:
-        columns: panels a row; 0 sets up to three side by side.
+        columns: panels per row; 0 puts up to three side by side.
     """
     across = columns or min(len(panels), 3) or 1
     gap, margin = 28.0, 14.0

@@ -118,4 +118,4 @@ def test_no_label_is_no_agreement(tmp_path, capsys):
     for name, text in (("a.csv", "item,label,annotator\na,,x\n"), ("b.jsonl", ""), ("c.csv", "")):
         (tmp_path / name).write_text(text)
         assert main(["agree", str(tmp_path / name)]) == 2
-        assert "holds no label yet" in capsys.readouterr().err
+        assert "has no labels yet" in capsys.readouterr().err

@@ -113,7 +113,7 @@ def test_verdicts_lie_side_by_side_and_reports_choose(asked, tmp_path, capsys):
     assert compared["biases"]["kind"]["length"]["value"] < 0  # wrong answers are short ones, and it lets them pass
     assert compared["biases"]["kind"]["self-preference"]["value"] is None
     assert main(["judge", "compare", str(run)]) == 0
-    assert "What judges favour" in capsys.readouterr().out
+    assert "Biases of the judges" in capsys.readouterr().out
     manifest = json.loads((run / "manifest.json").read_text())
     manifest["files"]["responses.jsonl"] = "0" * 64
     (run / "manifest.json").write_text(json.dumps(manifest))
@@ -134,7 +134,7 @@ def test_rates_are_corrected_and_stale_labels_refused(asked, tmp_path, capsys):
     assert cell["labels"] == cell["answers"] == N
     assert cell["rates"]["accuracy"]["low"] == pytest.approx(cell["rates"]["accuracy"]["high"])  # all are labelled
     page = demur.report(run, tmp_path / "r.html").read_text()
-    assert "Rates as labels correct them" in page
+    assert "Rates corrected by labels" in page
     some = tmp_path / "some.jsonl"
     some.write_text("".join(line + "\n" for line in file.read_text().splitlines()[:39]))
     assert main(["agree", str(run), "--correct", str(run)]) == 0
@@ -161,7 +161,7 @@ def test_rates_are_corrected_and_stale_labels_refused(asked, tmp_path, capsys):
     labelled(run)
     lines = file.read_text().splitlines()
     file.write_text("\n".join([lines[0].replace('"answer": "', '"answer": "x'), *lines[1:]]) + "\n")
-    with pytest.raises(Stale, match="answers are others"):
+    with pytest.raises(Stale, match="answers changed since"):
         demur.open_run(run).rates(labels=True)
     file.write_text("\n".join(line.replace("}", f', "rubric": "{n % 2}"}}') for n, line in enumerate(lines)) + "\n")
     with pytest.raises(Stale, match="2 rubrics"):

@@ -11,7 +11,7 @@ from demur.cli import main
 from demur.core.errors import UsageError
 from demur.reports import cells, paper_tables
 from demur.reports.data import ReportData
-from demur.reports.paper_tables import CLOSED, OPEN, OTHER, stated, weights
+from demur.reports.paper_tables import CLOSED, OPEN, OTHER, checked_groups, weights
 
 
 @pytest.mark.parametrize(
@@ -47,12 +47,12 @@ def test_sections_of_table_4(data: ReportData) -> None:
     assert table.columns[1].title == "Weights"
     for form in ("terminal", "markdown", "latex", "csv"):
         assert OPEN in table.render(form, width=200)  # type: ignore[arg-type]
-    given = replace(known, groups=stated({"small-lm": "Ours", "cautious": "closed"}, known.runs))
+    given = replace(known, groups=checked_groups({"small-lm": "Ours", "cautious": "closed"}, known.runs))
     assert [row[:2] for row in paper_tables.table4(given, head).rows] == [
         ("reader", CLOSED), ("cautious", CLOSED), ("small-lm", "Ours"),
     ]  # fmt: skip
     with pytest.raises(UsageError, match="reader"):
-        stated({"raeder": "open"}, known.runs)
+        checked_groups({"raeder": "open"}, known.runs)
 
 
 @pytest.mark.heavy

@@ -148,5 +148,5 @@ def test_what_no_reply_told_is_not_a_zero(run: Path, tmp_path: Path) -> None:
         for n, ask in enumerate(asks):
             handle.write(Timing(ask=ask, latency_s=1.0, cached=n == 0).model_dump_json() + "\n")
     assert html._used(read_run(silent).usage) == (
-        f"{len(lines):,} responses (1 of 4 timed ones from a cache); none of them told its tokens."
+        f"{len(lines):,} responses (1 of 4 timed ones from a cache); none reports its tokens."
     )

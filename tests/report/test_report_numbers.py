@@ -296,7 +296,7 @@ def test_rows_of_a_system_that_is_shown_no_prompt_are_marked() -> None:
     data = ReportData((run("reader", found, reads_prompt=False), run("model", found, reads_prompt=True)))
     table = paper_tables.table9(data, cells.headline(data.runs))
     assert set(column(table, "System")) == {"reader†", "model"}
-    assert any("not shown the prompt" in note for note in table.notes)
+    assert any("does not see the prompt" in note for note in table.notes)
     assert "reader†" in html.page(data)
     assert r"reader$\dagger$" in table.render("latex")
 
@@ -353,7 +353,7 @@ def test_table_7_is_computed_from_human_labels() -> None:
     # chance: (4*3 + 4*5 + 2*2) / 100 = .36, so (.9 - .36) / .64 = .84; b: one judge label throughout, chance .75
     assert column(table, "Cohen kappa") == ["0.84", "0.00", "0.42"]
     assert column(table, "n") == ["10", "4", "14"]
-    assert "10 human labels belong to no graded answer" in table.notes[0]
+    assert "10 human labels without a graded answer" in table.notes[0]
 
 
 def test_positions_are_told_apart_from_the_sweep() -> None:

@@ -140,7 +140,7 @@ def test_system_names_from_folders_are_escaped(demo: Demo, tmp_path: Path) -> No
 def test_without_a_release_the_page_says_so(demo: Demo, tmp_path: Path) -> None:
     run = Path(shutil.copytree(demo[1][0], tmp_path / "alone"))
     text = page(load([run]))
-    assert "No release was given" in text
+    assert "No release given" in text
     assert 'id="curation"' not in text
     assert unpacked(text)["images"] == []
 

@@ -187,7 +187,7 @@ def test_check_names_what_it_counts(tmp_path, capsys):
     assert main(["sources", "check", "generic", str(tmp_path)]) == 1  # thirty times the same question
     out = capsys.readouterr().out
     assert "unanswerable: u00, u01, u02, u03, u04, u05, u06, u07, and 22 more" in out
-    assert "no release   can hold 30 of them" in out
+    assert "unusable     30 of them" in out
 
 
 def test_an_empty_set_is_a_finding(tmp_path):

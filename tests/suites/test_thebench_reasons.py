@@ -195,7 +195,7 @@ def test_drafts_are_reviewed_sampled_and_decided_upon(tmp_path, monkeypatch, cap
     assert (made["i5"].reviewed_by, made["i2"].reviewed_by, made["i3"].too_complex) == ("ann", "", True)
     assert main(["reasoning", "quality", "task", "--auditor", "boss"]) == 0
     first = capsys.readouterr().out
-    assert "boss looks at these first: " in first
+    assert "boss must first audit: " in first
     sampled = first.rpartition(": ")[2].strip()
     boss = Session(tmp_path / "task", "boss")
     at = next(n for n, place in enumerate(boss.places) if place.item == sampled)

@@ -164,7 +164,7 @@ def test_bad_families_are_named_with_file_and_line(tmp_path, capsys):
         assert re.search(rf"families.jsonl:{line} .*{words}", err), err
     assert main(["suite", "check", "vb", str(tmp_path), "--skip-bad"]) == 0
     out = capsys.readouterr().out
-    assert "2 items, 6 left out" in out  # e and g stay
+    assert "2 items are sound, 6 were left out" in out  # e and g stay
     assert "ABSTAIN gold label" in out
 
 
