@@ -160,7 +160,7 @@ def find_runs(paths: Sequence[Path]) -> list[Path]:
     seen: set[Path] = set()
     for path in found:
         if path.resolve() in seen:
-            raise UsageError("the same run occurs twice", item=path, cure="name each run once")
+            raise UsageError("the same run is named twice", item=path, cure="name each run once")
         seen.add(path.resolve())
     return found
 
