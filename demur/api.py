@@ -1,9 +1,8 @@
-"""The library as one uses it: a dozen functions; the values that they return stand in `demur.values`.
+"""The public functions; `demur.values` holds the values that they return.
 
-Everything takes ``str`` or `Path` where a path is meant, and text or objects where a part is meant (a system is a
-name such as ``model:openai/gpt-4o``, or any function). All of it works where an event loop is already running (a
-notebook). Results are values: they print as tables, show as tables in a notebook, and become pandas or Arrow by
-``to_pandas()`` and ``to_arrow()``. The command's verbs call the same functions beneath.
+A path is a ``str`` or `Path`; a part is a name or an object (a system is a name such as ``model:openai/gpt-4o``, or any
+function). All functions also work in a running event loop (a notebook). Results print as tables, also in a notebook,
+and convert with ``to_pandas()`` and ``to_arrow()``. The command's verbs call the same functions.
 """
 
 from __future__ import annotations
@@ -16,10 +15,12 @@ from demur.core.errors import UsageError
 from demur.values import Comparison, Evaluation, Index, StrPath
 
 if TYPE_CHECKING:
+    from demur.core.progress import Progress
     from demur.core.records import Verdict
     from demur.curation.from_docs.make import DocsRelease
     from demur.curation.recipe import BuildRecipe
     from demur.indexing.ivf import Kind
+    from demur.models import Budget
     from demur.release import Release
     from demur.reports.gate import Gate
     from demur.scenarios.systems import SystemLike
@@ -33,19 +34,19 @@ ALL = ("parametric", "oracle", "realistic", "adversarial")
 def open_release(
     path: StrPath, *, out: StrPath = "runs", options: Mapping[str, str] | None = None, skip_bad: bool = False
 ) -> Release:
-    """A release by name.
+    """Open a release by name.
 
     Args:
-        path: a release folder; ``hf:OWNER/NAME@v1.0.0``, of the Hugging Face Hub (downloaded once, then cached); or
-            ``SOURCE=FOLDER``, a source's own files as they are (``simpleqa=/data/simpleqa``).
-        out: of SOURCE=FOLDER: a release is made of it in ``out/release``.
-        options: of SOURCE=FOLDER: of its adapter (`demur sources show NAME`).
-        skip_bad: of SOURCE=FOLDER: leave out what cannot be read, and count it.
+        path: a release folder; ``hf:OWNER/NAME@v1.0.0`` on the Hugging Face Hub (downloaded once, then cached); or
+            ``SOURCE=FOLDER``, a source's native files (``simpleqa=/data/simpleqa``).
+        out: with SOURCE=FOLDER: folder that receives the release, as ``out/release``.
+        options: with SOURCE=FOLDER: options of its adapter (`demur sources show NAME`).
+        skip_bad: with SOURCE=FOLDER: leave out bad records, and count them.
 
     Raises:
-        ReleaseError: it is no finished release.
-        UsageError: options for something that is no source.
-        StorageError: it cannot be read or downloaded.
+        ReleaseError: the folder holds no finished release.
+        UsageError: source options for a path that is no source.
+        StorageError: the release cannot be read or downloaded.
     """
     from demur.curation.from_source import names_source, release_of
     from demur.release import Release
@@ -54,7 +55,7 @@ def open_release(
     if names_source(text):
         return release_of(text, Path(out), options=options, skip_bad=skip_bad)
     if options or skip_bad:
-        raise UsageError("--set and --skip-bad are for SOURCE=FOLDER", item=text, cure="leave them out")
+        raise UsageError("--set and --skip-bad need SOURCE=FOLDER", item=text, cure="leave them out")
     if not text.startswith("hf:"):
         return Release.open(Path(path))
     from demur.release.push import pull
@@ -85,45 +86,42 @@ def evaluate(
     minutes: float | None = None,
     **sampling: Any,
 ) -> Evaluation:
-    """Ask a system the questions of a release in some scenarios, judge what it says, keep all of it.
+    """Ask a system the questions of a release in some scenarios, judge the answers, and store everything.
 
     Args:
         release: folder, ``hf:...`` or opened.
         system: a name (``reader``, ``model:openai/gpt-4o``, ``http:rag.yaml``, ``answers:FILE``,
-            ``python:module:function``; ``NAME=`` before it says what to call it), a function, an object whose method
-            ``answer`` is such a function, or one with the methods of `demur.scenarios.systems.System`. A function
-            takes ``question``, ``images`` (list of bytes), ``evidence`` (list of dicts: id, title, text, image),
-            ``choices``, ``id`` and ``strictness``, and, of a system with its own retriever, ``corpus`` and ``exclude``,
-            whichever of them it names, or one dict of all; it returns a string, or a dict with ``answer``,
-            ``confidence``, ``contexts``, ``citations`` ... It may be
-            async. A plain one is called by one thread unless ``concurrency`` says otherwise.
-        scenarios: names or recipes: ``oracle``, ``adversarial(k=3)``; all four by default. Of a system with its own
+            ``python:module:function``; a ``NAME=`` prefix names it), a function, an object whose method ``answer`` is
+            such a function, or one with the methods of `demur.scenarios.systems.System`. A function takes any of
+            ``question``, ``images`` (list of bytes), ``evidence`` (list of dicts: id, title, text, image), ``choices``,
+            ``id``, ``strictness``, and, for a system with its own retriever, ``corpus`` and ``exclude``, or one dict of
+            all. It returns a string, or a dict with ``answer``, ``confidence``, ``contexts``, ``citations`` ... It may
+            be async; one thread calls a plain one unless ``concurrency`` is given.
+        scenarios: names or recipes: ``oracle``, ``adversarial(k=3)``; all four by default. For a system with its own
             retriever ``whole``: full, gold-removed and empty.
-        k: distractors where a recipe does not say.
+        k: distractors, where a recipe gives no number.
         strictness: prompting conditions: none, soft, moderate, severe; ``+strict``, ``+confidence``, ``+reasoning``.
-        limit: ask so many samples, drawn by the seed; None for all.
-        text_only: ask only what a system without images can be asked.
-        corpora: what ``demur corpus export`` wrote, for the scenarios of ``whole``.
-        seed: of every draw and order.
+        limit: number of samples to ask, drawn by the seed; None for all.
+        text_only: ask only questions that need no images.
+        corpora: folder of ``demur corpus export``, for the scenarios of ``whole``.
+        seed: seed of every random draw and order.
         repeat: independent answers to each question.
         judge: who grades.
-        out: folder of run folders. Answers that are there are not asked for again; an edited function is another
-            system.
-        name: of the run; the system's own when empty.
+        out: folder for the run folders. Stored answers are not requested again; an edited function is another system.
+        name: name of the run; the system's own when empty.
         concurrency: calls at once.
-        budget: stop before so many dollars are passed; the same call goes on.
+        budget: dollars; stops before exceeding them, and the same call continues.
         encoder: for systems that read with embeddings; the release's own when empty.
-        fresh: reuse nothing.
-        progress: show it on standard error.
-        minutes: ask nothing new after so many; the same call goes on.
-        sampling: of models: temperature, max_tokens ...
+        fresh: reuse no stored answers.
+        progress: show progress on standard error.
+        minutes: ask nothing new after this time; the same call continues.
+        sampling: options for models: temperature, max_tokens ...
 
     Raises:
-        UsageError: a part does not exist, or nothing can be asked this way.
-        BudgetReached: the budget leaves no room.
-        CallError: a model cannot be reached at all; what was answered is kept.
+        UsageError: a part does not exist, or no question can be asked this way.
+        BudgetReached: the budget is used up.
+        CallError: a model cannot be reached at all; received answers are kept.
     """
-    from demur.core.progress import QUIET, TerminalProgress
     from demur.evaluation.asking import ask
     from demur.evaluation.questions import Questions
     from demur.release import Release
@@ -132,22 +130,18 @@ def evaluate(
     from demur.scenarios.systems import name_of, split_name
 
     opened = release if isinstance(release, Release) else open_release(release, out=out)
-    money = None
-    if budget is not None:
-        from demur.models import Budget
-
-        money = Budget(budget)
     called = name or split_name(system)[0]
     given = {**sampling, **({"name": called} if called else {})}
     texts = [one for text in _several(scenarios) for one in (WHOLE if text == "whole" else (text,))]
-    with TerminalProgress() if progress else QUIET as steps:
+    with _steps(progress) as steps:
         questions = Questions(
             [recipe(one, k=k) for one in texts], [condition(one) for one in _several(strictness)], seed, limit,
             text_only, repeat, None if corpora is None else Path(corpora),
         )  # fmt: skip
         [folder] = ask(
             opened, [system], Path(out), questions, judge=judge, options={name_of(system): given},
-            encoder_name=encoder, concurrency=concurrency, budget=money, steps=steps, fresh=fresh, minutes=minutes,
+            encoder_name=encoder, concurrency=concurrency, budget=_budget(budget),
+            steps=steps, fresh=fresh, minutes=minutes,
         )  # fmt: skip
     return Evaluation(folder, opened.folder)
 
@@ -156,15 +150,31 @@ def _several(texts: Scenarios) -> list[str]:
     return [texts] if isinstance(texts, str) else list(texts)
 
 
+def _folder(run: StrPath | Evaluation) -> Path:
+    return run.folder if isinstance(run, Evaluation) else Path(run)
+
+
+def _budget(dollars: float | None) -> Budget | None:
+    from demur.models import Budget
+
+    return None if dollars is None else Budget(dollars)
+
+
+def _steps(progress: bool) -> Progress:
+    from demur.core.progress import QUIET, TerminalProgress
+
+    return TerminalProgress() if progress else QUIET
+
+
 def open_run(folder: StrPath, release: StrPath | None = None) -> Evaluation:
-    """A run folder of ``demur run``, ``demur sweep`` or `evaluate`.
+    """Open a run folder of ``demur run``, ``demur sweep`` or `evaluate`.
 
     Args:
-        folder: of the run.
-        release: that it was asked from; looked for beside it when None.
+        folder: run folder.
+        release: release of the run; the one beside it when None.
 
     Raises:
-        UsageError: it is no run folder.
+        UsageError: the folder is no run folder.
     """
     found = Evaluation(folder, release)
     if len(found.data.runs) != 1:
@@ -180,17 +190,17 @@ def compare(
     release: StrPath | None = None,
     items: int | None = None,
 ) -> Comparison:
-    """Is the second run better or worse than the first, and where: paired over what both were asked.
+    """Test whether the second run is better or worse than the first, and where, on the questions asked of both.
 
     Args:
-        first: the run to compare with.
-        second: the one that may be better or worse.
-        every: pool every shared question, sweeps and other prompts included.
-        release: that they were asked from; the evaluations' own, or the one beside the first run, when None.
-        items: read at most so many of the items that changed, each way; all when None.
+        first: run to compare with.
+        second: run that may be better or worse.
+        every: compare every shared question, including sweeps and other prompts.
+        release: release of the runs; the evaluations' own, or the one beside the first run, when None.
+        items: most changed items to read, each way; None for all.
 
     Raises:
-        UsageError: they are not two runs.
+        UsageError: the arguments are not two runs.
     """
     from demur.reports.cells import headline
     from demur.reports.compare import compare as paired
@@ -213,14 +223,14 @@ def grade(
     judge: str = "rules",
     choices: Sequence[tuple[str, str]] = (),
 ) -> Verdict:
-    """One verdict: correct, incorrect or deflected; ungraded where the judge cannot say; failed where nothing was said.
+    """Grade one response: correct, incorrect or deflected; ungraded without a decision; failed for an empty response.
 
     Args:
-        question: as it was asked.
-        answers: accepted forms; any one of them is right.
-        response: what a system said. Untrusted.
+        question: the question.
+        answers: accepted answers; any one of them is right.
+        response: the system's response. Untrusted.
         judge: who grades.
-        choices: (letter, text) of the options shown; ``answers`` are then letters or texts of the right ones.
+        choices: (letter, text) of the options; ``answers`` are then letters or texts of the right ones.
 
     >>> grade("Which river is it?", answers=["Danube"], response="The Danube, I think.").outcome.value
     'correct'
@@ -247,18 +257,18 @@ def build_index(
     skip_bad: bool = False,
     progress: bool = False,
 ) -> Index:
-    """Documents to an index folder; one that was killed goes on, one that is there and the same is taken as it is.
+    """Build an index folder from documents; continues an interrupted build, and reuses an equal finished one.
 
     Args:
         corpora: files, folders, pools or ``READER:PATH?key=value``, as ``demur index build`` takes them.
-        out: the index folder.
-        encoder: of images and texts.
-        text_encoder: another one for passages.
-        chunk: ``SIZE:OVERLAP`` in tokens; texts are not cut when empty (VLM-DeflectionBench: 250:32).
-        tokenizer: a tokenizer.json that counts them; words when None.
-        kind: of the vector index.
-        skip_bad: leave bad documents out, and list them in the folder.
-        progress: show it on standard error.
+        out: index folder.
+        encoder: encoder of images and texts.
+        text_encoder: another encoder for passages.
+        chunk: ``SIZE:OVERLAP`` in tokens (VLM-DeflectionBench: 250:32); empty to keep texts whole.
+        tokenizer: a tokenizer.json; None counts words.
+        kind: kind of vector index.
+        skip_bad: leave out bad documents, and list them in the folder.
+        progress: show progress on standard error.
     """
     from demur.curation.indexes import build_from
 
@@ -271,7 +281,7 @@ def build_index(
 
 
 def open_index(folder: StrPath, *, encoder: str | None = None, text_encoder: str | None = None) -> Index:
-    """An index folder, to be searched; with other encoders than its manifest names where they are given."""
+    """Open an index folder for search, with the encoders that its manifest names or the given ones."""
     return Index(folder, encoder=encoder, text_encoder=text_encoder)
 
 
@@ -284,34 +294,28 @@ def build_release(
     concurrency: int | None = None,
     progress: bool = False,
 ) -> Release:
-    """Sources to a release, by a recipe: gates, mining, checks, freeze; one that was stopped goes on.
+    """Build a release from sources by a recipe: gates, mining, checks, freeze; continues an interrupted build.
 
     Args:
         recipe: a YAML file, or a `demur.curation.recipe.BuildRecipe`.
-        out: folder; the release is ``out/release``.
-        skip_bad: leave bad records out, and count them.
-        budget: stop before so many dollars are passed; the same call goes on.
+        out: build folder; the release is ``out/release``.
+        skip_bad: leave out bad records, and count them.
+        budget: dollars; stops before exceeding them, and the same call continues.
         concurrency: calls in flight per endpoint.
-        progress: show it on standard error.
+        progress: show progress on standard error.
 
     Raises:
-        BadInput: problems of the sources, all at once.
-        UsageError: the recipe names parts that do not exist, or nothing survived.
+        BadInput: problems of the sources; names all of them.
+        UsageError: the recipe names unknown parts, or no sample remains.
     """
-    from demur.core.progress import QUIET, TerminalProgress
     from demur.curation.build import curate
     from demur.curation.recipe import BuildRecipe, load_recipe
 
-    money = None
-    if budget is not None:
-        from demur.models import Budget
-
-        money = Budget(budget)
     given = recipe if isinstance(recipe, BuildRecipe) else load_recipe(Path(recipe))
     base = Path() if isinstance(recipe, BuildRecipe) else Path(recipe).parent
-    with TerminalProgress() if progress else QUIET as steps:
+    with _steps(progress) as steps:
         return curate(
-            given, Path(out), base=base, skip_bad=skip_bad, budget=money, steps=steps, concurrency=concurrency
+            given, Path(out), base=base, skip_bad=skip_bad, budget=_budget(budget), steps=steps, concurrency=concurrency
         ).release
 
 
@@ -326,29 +330,26 @@ def gate(
     max_failed: float = 0.1,
     strict: bool = False,
 ) -> Gate:
-    """Is a run good enough, and not worse than a baseline; ``demur gate``.
+    """Decide whether a run is good enough, and not worse than a baseline; ``demur gate``.
 
     Args:
-        run: to be decided on.
-        min_accuracy: scenario -> least share of right answers: ``{"full": 0.6}``.
+        run: the run.
+        min_accuracy: scenario -> lowest share of right answers: ``{"full": 0.6}``.
         max_hallucination: scenario -> highest share of wrong answers.
-        min_deflection: scenario -> least share of deflections.
+        min_deflection: scenario -> lowest share of deflections.
         max_deflection: scenario -> highest share of deflections.
-        baseline: a run that it must not be worse than.
+        baseline: run that it must not be worse than.
         max_failed: share of failed answers above which the system counts as down.
-        strict: decide although nobody has labelled answers of the run; else it only advises.
+        strict: decide even without human labels of the run; otherwise the gate only advises.
 
     Returns:
         ``state`` (pass, fail, cannot tell, down), ``exit_code``, ``checks``; ``text()``, ``markdown()``, ``junit()``.
 
     Raises:
-        UsageError: nothing is asked of it, or the baseline is of another release, corpus, judge or prompt.
+        UsageError: no limit and no baseline, or a baseline with another release, corpus, judge or prompt.
     """
     from demur.reports.gate import gate as decided
     from demur.reports.gate import limits
-
-    def folder(one: StrPath | Evaluation) -> Path:
-        return one.folder if isinstance(one, Evaluation) else Path(one)
 
     asked = [
         limit
@@ -360,7 +361,7 @@ def gate(
     ]  # fmt: skip
     release = run.release if isinstance(run, Evaluation) else None
     return decided(
-        folder(run), asked, baseline=None if baseline is None else folder(baseline), release=release,
+        _folder(run), asked, baseline=None if baseline is None else _folder(baseline), release=release,
         most_failed=max_failed, strict=strict,
     )  # fmt: skip
 
@@ -374,15 +375,15 @@ def report(
     groups: Mapping[str, str] | None = None,
     verdicts: str = "",
 ) -> Path:
-    """One self-contained HTML file of some runs; returns its path.
+    """Write one self-contained HTML file of some runs; returns its path.
 
     Args:
         runs: evaluations, run folders, or folders that hold runs.
-        out: the file to write.
-        release: that they were asked from; the evaluations' own, or the one beside the first run, when None.
-        tables: a folder that gets tables (.txt .md .tex .csv) and figures (.svg) for a paper.
-        groups: run name -> ``open``, ``closed`` or words of your own: the section of Table 4 that it belongs in.
-        verdicts: of which judge, as ``demur judge run --name`` filed them; "" for the runs' own.
+        out: file to write.
+        release: release of the runs; the evaluations' own, or the one beside the first run, when None.
+        tables: folder for tables (.txt .md .tex .csv) and figures (.svg) for a paper.
+        groups: run name -> its section of Table 4: ``open``, ``closed`` or your own words.
+        verdicts: name of the verdicts given by ``demur judge run --name``; "" for the runs' own.
     """
     from demur.reports.data import load
     from demur.reports.html import write_report
@@ -390,7 +391,7 @@ def report(
     several = [runs] if isinstance(runs, str | Path | Evaluation) else list(runs)
     known = (r.release for r in several if isinstance(r, Evaluation) and r.release is not None)
     beside = next(known, None) if release is None else Path(release)
-    data = load([r.folder if isinstance(r, Evaluation) else Path(r) for r in several], beside, verdicts=verdicts)
+    data = load([_folder(r) for r in several], beside, verdicts=verdicts)
     write_report(data, Path(out), groups=groups, tables=None if tables is None else Path(tables))
     return Path(out)
 
@@ -404,29 +405,28 @@ def from_docs(
     progress: bool = False,
     **options: Any,
 ) -> DocsRelease:
-    """A small release from documents and questions of one's own; ``demur from-docs``.
+    """Make a small release from your own documents and questions; ``demur from-docs``.
 
     Args:
         docs: a folder or file of documents: Markdown, text, HTML, PDF, rows of tables; or a corpus by name.
-        questions: a list or a log: JSONL, CSV, Parquet, or a question a line; answers where they are known.
-        out: folder: ``release``, ``corpora``, ``review``.
-        accept_found: wait for no person's look at what was found as gold.
-        progress: show it on standard error.
+        questions: JSONL, CSV, Parquet, or one question per line; with answers where they are known.
+        out: folder for ``release``, ``corpora`` and ``review``.
+        accept_found: accept the proposed gold passages without a review.
+        progress: show progress on standard error.
         options: name, version, chunk, candidates, distractors, licence, skip_bad, poison
             (`demur.curation.from_docs.make.from_docs`).
 
     Returns:
-        ``release``, or None and in ``waiting`` the questions whose passages somebody must look at (in ``review``).
+        ``release``, or None and in ``waiting`` the questions whose passages need a review (in ``review``).
     """
-    from demur.core.progress import QUIET, TerminalProgress
     from demur.curation.from_docs.make import from_docs as made
 
-    with TerminalProgress() if progress else QUIET as steps:
+    with _steps(progress) as steps:
         return made(Path(docs), Path(questions), Path(out), accept_found=accept_found, steps=steps, **options)
 
 
 def suite(name: str) -> Suite[Any, Any]:
-    """The suite of a name, such as ``vb``: a benchmark that is not the four scenarios (`demur.suites.Suite`).
+    """A suite by name, such as ``vb``: a benchmark other than the four scenarios (`demur.suites.Suite`).
 
     Raises:
         UnknownPart: no suite has that name; lists those that exist.

@@ -1,6 +1,6 @@
-"""The demo: the main job on the embedded sample, every part of it real.
+"""The demo: the whole workflow on the built-in sample, with real parts.
 
-Atlas -> a versioned release -> three systems over four scenarios -> verdicts -> a report made from their files.
+Atlas -> a versioned release -> three systems in four scenarios -> verdicts -> a report.
 """
 
 from __future__ import annotations
@@ -37,20 +37,20 @@ if TYPE_CHECKING:
     from demur.models import Estimate
 
 CAREFUL = "reader:min=0.55"
-"""The reader that declines; the threshold was read off the confidences of the always-answering reader."""
+"""The reader that declines; its threshold comes from the confidences of the always-answering reader."""
 SMALL = "SmolLM2-135M"
 SMALL_NOTE = (
     "a 135-million-parameter text-only language model, asked a few text questions: too small to judge models by"
 )
 SMALL_SAMPLES = 5
-"""Questions it is asked; one more than are drawn of each topic where that is less."""
+"""Number of questions for it, unless fewer are drawn per topic (`_small_samples`)."""
 BY_CONSTRUCTION = (
     "it also decided which samples are solvable and which distractors stay, so its accuracy is 100 % with gold alone "
     "and about 0 % with distractors alone by construction"
 )
 LAYOUT = Layout(images="none", max_tokens=450)
 OWN = ("release", "runs", "build", "index", "report.html", "summary.json", "demo.json")
-"""What the demo writes into its folder."""
+"""Files that the demo writes into its folder."""
 
 
 class Demo(NamedTuple):
@@ -59,10 +59,10 @@ class Demo(NamedTuple):
     built: Built
     runs: list[Path]
     left_out: list[str]
-    """What could not take part, with the command that brings it; empty when all did."""
+    """Parts left out, with the command that installs them; empty when all took part."""
 
 
-def _asked_of_it(plan: BuildRecipe) -> int:
+def _small_samples(plan: BuildRecipe) -> int:
     return min(SMALL_SAMPLES, (plan.sources[0].per_topic or SMALL_SAMPLES) + 1)
 
 
@@ -83,18 +83,18 @@ def demo(
     model: bool = True,
     steps: Progress = QUIET,
 ) -> Demo:
-    """Run it; a demo that was stopped in the same folder goes on.
+    """Run the demo; continues an interrupted one in the same folder.
 
     Args:
         out: folder for release, runs and working files.
-        seed: which questions are drawn, and every order; the same seed gives the same bytes.
-        per_topic: questions drawn of each topic; the recipe's own number when None.
-        fresh: delete what an earlier demo left there first.
-        model: let the small language model take part, when its weights can be had.
-        steps: told what happens.
+        seed: seed of every random draw and order; the same seed gives the same bytes.
+        per_topic: questions per topic; the recipe's own number when None.
+        fresh: first delete the files of an earlier demo there.
+        model: include the small language model, if its weights are available.
+        steps: receives the progress.
 
     Raises:
-        UsageError: ``out`` holds another demo or something else.
+        UsageError: ``out`` holds another demo or other files.
         MissingExtra: the demo's packages are not installed.
     """
     if per_topic is not None and per_topic < 1:
@@ -127,11 +127,11 @@ def demo(
         def ask_small() -> list[Path]:
             return ask(
                 built.release, [small], out / "runs",
-                Questions(standard(), moderate, seed, limit=_asked_of_it(plan), text_only=True),
+                Questions(standard(), moderate, seed, limit=_small_samples(plan), text_only=True),
                 options={small: sampling}, steps=steps, max_in_flight=2, ledger=out / "build" / "calls.sqlite",
             )  # fmt: skip
 
-        with ThreadPoolExecutor(1) as other:  # the model answers in its own process meanwhile
+        with ThreadPoolExecutor(1) as other:  # the model answers in its own process in parallel
             waiting = other.submit(ask_small) if address else None
             runs = ask(
                 built.release, ["reader"], out / "runs", Questions(standard(), moderate, seed), encoder=encoder,
@@ -150,7 +150,7 @@ def demo_report(out: Path, *, steps: Progress = QUIET, **options: Any) -> tuple[
 
     Args:
         out: as of `demo`.
-        steps: told what happens; the summary says how long each stage took.
+        steps: receives the progress; the summary holds the time of each stage.
         options: of `demo`.
     """
     made = demo(out, steps=steps, **options)
@@ -172,14 +172,14 @@ def plan_demo(
     model: bool = True,
     per_second: float | None = None,
 ) -> Estimate:
-    """What the demo asks its language model, at most; it runs in this machine and costs nothing.
+    """An upper bound of the demo's calls to its language model, which runs on this machine and costs nothing.
 
     Args:
-        out: the demo's folder; replies that are there are not asked for again.
+        out: the demo's folder; stored replies are not requested again.
         seed: as for `demo`.
         per_topic: as for `demo`.
-        model: as for `demo`; without it nobody is asked.
-        per_second: replies a second, for the time.
+        model: as for `demo`; without it there are no calls.
+        per_second: replies per second, to estimate the time.
     """
     from demur.models import Estimate, EstimateLine
     from demur.models.estimate import check_rate
@@ -188,38 +188,38 @@ def plan_demo(
     if not model:
         return Estimate(notes=("no model is called: the demo's other systems compute their answers",))
     plan = recipe(seed, per_topic)
-    with TemporaryDirectory() as folder:  # a folder that was only planned for stays empty
+    with TemporaryDirectory() as folder:  # planning leaves the folder empty
         samples = len(sample_sources(plan.sources, Path(folder), seed=plan.seed).samples)
     path = out / "build" / "calls.sqlite"
     had = 0
     if path.is_file():
         with Ledger(path, read_only=True) as ledger:
             had = sum(s.replies for s in ledger.stats())
-    asks = _asked_of_it(plan) * len(standard())
+    asks = _small_samples(plan) * len(standard())
     lines = []
     for stage, calls in (("gate", samples), ("run", asks)):
         cached = min(had, calls)
         had -= cached
         seconds = None if per_second is None else (calls - cached) / per_second
         lines.append(EstimateLine(stage=stage, model=SMALL, calls=calls, cached=cached, money=0.0, seconds=seconds))
-    notes = "at most: the gate is a text model and is not asked about images; it runs on this machine and costs nothing"
-    return Estimate(lines=tuple(lines), notes=(notes,))
+    note = "an upper bound: the gate is a text model and gets no questions about images; it runs here at no cost"
+    return Estimate(lines=tuple(lines), notes=(note,))
 
 
 def _model(stack: ExitStack, left_out: list[str]) -> str:
-    """Start the model's server; "" when it cannot take part, and why is noted."""
+    """Start the model's server; returns "", and appends the reason to ``left_out``, when that fails."""
     why = llm.fetch()
     if not why:
         try:
             return stack.enter_context(llm.serving())
         except (UsageError, MissingExtra) as error:
             why = str(error)
-    left_out.append(f"the small language model took no part: {why} - bring its weights with: {llm.BY_HAND}")
+    left_out.append(f"the small language model took no part: {why} - install its weights with: {llm.BY_HAND}")
     return ""
 
 
 def _claim(out: Path, mark: dict[str, Any], fresh: bool) -> None:
-    """Make sure that the folder is ours to write to."""
+    """Check that the folder is empty or holds the same demo, and mark it."""
     path = out / "demo.json"
     if fresh and path.exists():
         for name in OWN:
@@ -232,5 +232,5 @@ def _claim(out: Path, mark: dict[str, Any], fresh: bool) -> None:
             )
         return
     if out.exists() and (not out.is_dir() or any(out.iterdir())):
-        raise UsageError("is not empty, and not a demo's folder", item=str(out), cure="choose another --out")
+        raise UsageError("not empty, and not a folder of the demo", item=str(out), cure="choose another --out")
     write_json(path, mark)
