@@ -102,7 +102,7 @@ def print_built(built: Built, out: Path, *, as_json: bool) -> None:
         f"Stage I keeps {one['kept']:,} by 'no gate right', {one['kept_by_the_literal_rule']:,} by 'every gate "
         f"asked is wrong' (this build: {one['rule']})"
     ))  # fmt: skip
-    asked = ", ".join(f"{name} {n:,}" for name, n in sorted(built.asked.items())) or "nobody: all verdicts were there"
+    asked = ", ".join(f"{name} {n:,}" for name, n in sorted(built.asked.items())) or "nobody: every verdict was there"
     reused = f"; reused {built.reused:,} verdicts, the latest from {built.since}" if built.reused else ""
     console.print(words(f"asked in this build: {asked}{reused}"))
     share = f" ({100 * built.used / built.algorithm1:.0f} %)" if built.algorithm1 else ""

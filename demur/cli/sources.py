@@ -152,7 +152,7 @@ def _lines(checked: Checked) -> list[str]:
         if total > 50:
             out.append(f"  ... and {total - 50:,} more (--json prints {len(checked.findings):,})")
     else:
-        out += ["", "sound: no finding that would silently change a benchmark"]
+        out += ["", "sound: nothing found that would silently change a benchmark"]
     return out
 
 

@@ -76,7 +76,7 @@ def test_where_a_verb_writes_when_nothing_is_said_is_in_its_help(verb):
         (["release", "frobnicate", "{tmp}"], 2, "invalid choice"),
         (["sweep", "{release}", "--system", "answers:x", "--distractors", "5"], 2, "LOW:HIGH"),
         (["demo", "--out", "/proc/x"], 1, "/proc/x"),
-        (["demo", "--out", "{release}"], 2, "not a demo's folder"),
+        (["demo", "--out", "{release}"], 2, "not a folder of the demo"),
     ],
 )
 def test_what_is_wrong_is_said_in_one_line_with_the_cure(words, code, named, release, tmp_path, capsys):

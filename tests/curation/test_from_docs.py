@@ -231,7 +231,7 @@ def test_the_command(docs, questions, tmp_path, capsys):
     command = ["from-docs", str(docs), str(questions), "-o", str(out)]
     assert main(command) == 1
     said = capsys.readouterr()
-    assert "3 questions wait" in said.out
+    assert "3 questions need a yes" in said.out
     assert f"demur annotate --out {out / 'review'}" in said.err
     assert main([*command, "--accept-found", "--json"]) == 0
     told = json.loads(capsys.readouterr().out)

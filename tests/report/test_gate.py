@@ -172,4 +172,4 @@ def test_a_run_of_which_the_judge_grades_less_than_of_its_baseline_is_not_let_th
     (check,) = gate.checks
     assert check.state == state
     assert f"{mine + theirs} more are not graded in one or both" in check.why
-    assert (f"{mine} are graded in main alone, {theirs} in run alone" in check.why) == (state == "cannot tell")
+    assert (f"{mine} are graded only in main, {theirs} only in run" in check.why) == (state == "cannot tell")

@@ -54,7 +54,7 @@ def test_sweep_prints_its_own_tables(
     assert "behind so many distractors: 9" in told
     assert "Modality of gold and distractors" in told
     assert "Prompt strictness: Parametric and Oracle scenarios" in told
-    assert "not shown the prompt" in told
+    assert "does not see the prompt" in told
     assert main([*words, "--json"]) == 0
     found = json.loads(capsys.readouterr().out)["sweeps"]
     assert set(found) == {"figure3", "positions", "table5", "table6", "table9"}

@@ -250,7 +250,7 @@ def test_an_edited_gate_is_asked_again(desk: Desk, built: Path):
         out, _ = desk.demur("build", "corpus/recipe.yaml", "--out", "again")
     finally:
         desk.edit("examples/own_corpus.py", '"rings": "2"', '"rings": "6"')
-    assert "asked now: guess 40" in out
+    assert "asked in this build: guess 40" in out
     known = sum(
         row["about"] == "rings" and row["accepted"] == ["2"] for row in lines(desk.folder / "corpus/questions.jsonl")
     )
