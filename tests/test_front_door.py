@@ -171,7 +171,7 @@ def test_an_index_is_built_and_searched(tmp_path):
     assert "Town 1" in repr(hits)
     assert hits.to_pandas().loc[0, "title"] == "Town 1"
     assert "3 " in repr(index)
-    with pytest.raises(UsageError, match="no query"):
+    with pytest.raises(UsageError, match="query is empty"):
         index.search()
 
 

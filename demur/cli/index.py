@@ -150,7 +150,7 @@ def _search(args: argparse.Namespace) -> int:
     from demur.curation.indexes import open_searcher, search
 
     if not args.text and args.image is None:
-        raise UsageError("no query", cure="give --text, --image or both")
+        raise UsageError("the query is empty", cure="give --text, --image or both")
     searcher = open_searcher(args.folder, args.encoder, args.text_encoder, open_engine(args))
     mode, found = search(searcher, args.text, args.image, k=args.k, mode=args.mode or "", pages=args.pages)
     shown = [{**hit.model_dump(mode="json"), "title": d.title, "text": d.text, "page": d.page} for hit, d in found]

@@ -239,7 +239,7 @@ def test_times_versions_and_caches_are_told(tmp_path, capsys):
     assert 0 < row["first p50 s"] <= row["p50 s"] <= row["p95 s"]
     assert main(["rag", "table", str(tmp_path / "runs"), "--release", str(folder)]) == 0
     words = " ".join(capsys.readouterr().out.split())
-    assert f"redeployed during the run; its figures are of several versions (1: 30, 2: {asked - 30} answers)" in words
+    assert f"redeployed during the run; its figures mix several versions (1: 30, 2: {asked - 30} answers)" in words
     assert f"3 of {asked} replies came from a cache" in words
 
 
