@@ -130,6 +130,22 @@ def test_a_key_is_claimed_by_one_and_freed(tmp_path):
         two.release(key)
 
 
+def test_replies_and_claims_are_written_together_and_an_answered_key_cannot_be_claimed(tmp_path):
+    with Ledger(tmp_path / "l") as one, Ledger(tmp_path / "l") as two:
+        assert one.claim(entry(1).key)
+        one.unsaved += [entry(1), entry(2)]
+        one.wanted |= {entry(2).key, entry(3).key}
+        assert one.write()
+        assert (one.unsaved, one.wanted, one.claimed) == ([], set(), {entry(3).key})
+        assert not two.claim(entry(1).key)
+        assert not two.claim(entry(3).key)
+        two.release(entry(3).key)  # nobody waits for it: it must not be claimed with the next write
+        two.put(entry(4))
+        one.release(entry(3).key)
+        assert two.claimed == set()
+        assert two.claim(entry(3).key)
+
+
 def test_closing_one_ledger_keeps_the_claims_of_another(tmp_path):
     with Ledger(tmp_path / "l") as one:
         assert one.claim(entry(1).key)
