@@ -1,18 +1,17 @@
-"""BM25 over passages: bm25s for size, with the scores of Lucene or, to the last digit, of rank-bm25.
+"""BM25 over passages: bm25s for size, with the scores of Lucene or of rank-bm25.
 
     method  idf of a word in df of N passages             what else
     lucene  ln(1 + (N - df + 0.5) / (df + 0.5))           float32; bm25s's own default
-    okapi   ln((N - df + 0.5) / (df + 0.5)), and where    float64; x (k1 + 1); equal to
-            that is negative 0.25 x the mean of all idf   ``rank_bm25.BM25Okapi``
+    okapi   ln((N - df + 0.5) / (df + 0.5)); if that is   float64; x (k1 + 1); equal to
+            negative, 0.25 x the mean of all idf          ``rank_bm25.BM25Okapi`` to the last digits
 
-``rank-bm25`` itself serves small corpora (`RankBM25`). The two methods rank differently: in okapi
-a word found in more than half of the passages weighs a quarter of the mean idf, more than a word of middling frequency
-does; and query words count as often as they are repeated in both.
+The two methods rank differently. With okapi a word in more than half of the passages weighs a quarter of the mean idf,
+which is more than the weight of a word of medium frequency. Both count a query word as often as it is repeated.
 
 The index is built in one pass over the texts and one over spooled postings, with memory for the vocabulary and 4 bytes
-per passage; it is written in bm25s's own format (``bm25s.BM25.load(folder)`` opens it) and mapped when it is searched.
-Order: score descending, then row ascending, and ties at the cut are settled exactly. With numba installed, bm25s's
-compiled kernel is used for large indexes.
+per passage. It has bm25s's own format (``bm25s.BM25.load(folder)`` opens it) and is mapped when it is searched. Hits
+are ordered by score descending, then row ascending, and ties at the cut are resolved exactly. If numba is installed,
+bm25s's compiled kernel searches large indexes.
 """
 
 from __future__ import annotations
@@ -36,27 +35,25 @@ from numpy.typing import NDArray
 
 from demur.core.errors import IndexFileError, UsageError
 from demur.core.store import storage_errors
-from demur.core.strict_json import loose_json
 from demur.core.system import allocate, release_memory
 from demur.core.text import stream_safe
 from demur.indexing.exact import MARGIN, Found
 
 Method = Literal["lucene", "okapi"]
 NUMBA_FROM = 20_000
-"""Passages from which compiling bm25s's kernel (seconds, once per process) is worth it."""
+"""Passages from which compiling bm25s's kernel (seconds, once per process) pays off."""
 SPOOL = 1 << 19
 """Postings sorted at once while building."""
-
 
 _PLAIN = re.compile(r"\w+", re.ASCII)
 
 
 def words(text: str) -> list[str]:
-    """Words of a text, in the form that is compared: NFKC, case folded; nothing is stemmed or stopped.
+    """The words of a text in NFKC and case folded; there is no stemming and there are no stop words.
 
-    A word is a letter, digit or underscore and what follows of these and of combining marks, without which vowels of
-    Indic scripts and points of Arabic and Hebrew would cut words. The dot that folding leaves over the Turkish capital
-    i goes.
+    A word is a run of letters, digits, underscores and combining marks that begins with none of the last: without
+    marks, vowels of Indic scripts and points of Arabic and Hebrew would split words. The dot that case folding leaves
+    over a Turkish capital i is removed.
 
     >>> words("The Eiffel Tower, 330\u00a0m; हिन्दी, İstanbul, Straße")
     ['the', 'eiffel', 'tower', '330', 'm', 'हिन्दी', 'istanbul', 'strasse']
@@ -71,7 +68,7 @@ def words(text: str) -> list[str]:
 def _word() -> re.Pattern[str]:
     r"""``\w`` followed by any number of ``\w`` and combining marks, for which `re` has no class.
 
-    The look ahead spares most words the search through all marks, which takes longer than all the rest.
+    The look-ahead spares most words the search through all marks, which takes longer than all the rest.
     """
     planes = chain(range(0x300, 0x20000), range(0xE0100, 0xE01F0))  # those that hold marks
     marks = "".join(chr(code) for code in planes if unicodedata.category(chr(code))[0] == "M")
@@ -79,12 +76,12 @@ def _word() -> re.Pattern[str]:
 
 
 def idf_lucene(df: NDArray[np.int64], n: int) -> NDArray[np.float64]:
-    """Inverse document frequency as Lucene has it (Kamphuis et al. 2020, table 1); never negative."""
+    """Lucene's inverse document frequency (Kamphuis et al. 2020, table 1); never negative."""
     return np.log1p((n - df + 0.5) / (df + 0.5))
 
 
 def idf_okapi(df: NDArray[np.int64], n: int) -> NDArray[np.float64]:
-    """Inverse document frequency as in rank-bm25's BM25Okapi: negative values are lifted to a quarter of the mean."""
+    """Inverse document frequency of rank-bm25's BM25Okapi: negative values become a quarter of the mean."""
     idf: NDArray[np.float64] = np.log(n - df + 0.5) - np.log(df + 0.5)
     return np.where(idf < 0, 0.25 * idf.mean(), idf) if len(idf) else idf
 
@@ -92,7 +89,7 @@ def idf_okapi(df: NDArray[np.int64], n: int) -> NDArray[np.float64]:
 def build_bm25(
     texts: Iterable[str], folder: Path, *, method: Method = "lucene", k1: float = 1.5, b: float = 0.75
 ) -> dict[str, Any]:
-    """Write a BM25 index of ``texts`` in their order; returns its entry for the manifest.
+    """Write a BM25 index of ``texts`` and return its entry for the manifest.
 
     Args:
         texts: passages, read once; an empty one keeps its row and is never found.
@@ -188,7 +185,7 @@ def _invert(
 
 
 def _mapped(path: Path, dtype: np.dtype[Any], count: int) -> NDArray[Any]:
-    """A new array on disk; its room is taken at once, because a mapped write to a full disk kills the process."""
+    """A new array on disk. Its space is allocated at once: a mapped write to a full disk would kill the process."""
     if not count:
         np.save(path, np.zeros(0, dtype))
         return np.zeros(0, dtype)
@@ -199,22 +196,22 @@ def _mapped(path: Path, dtype: np.dtype[Any], count: int) -> NDArray[Any]:
 
 
 def _keep_compiled() -> None:
-    """Let numba keep on disk what it compiles for bm25s: that takes 6 s of CPU, in every process that searches."""
-    with suppress(ImportError, AttributeError, RuntimeError):  # another bm25s; no folder that can be written
+    """Have numba cache on disk what it compiles for bm25s: 6 s of CPU, in every process that searches."""
+    with suppress(ImportError, AttributeError, RuntimeError):  # another version of bm25s; no writable folder
         from bm25s.numba import retrieve_utils
 
         retrieve_utils._retrieve_internal_jitted_serial.enable_caching()
 
 
 class BM25:
-    """A BM25 index on disk, opened with its arrays mapped.
+    """A BM25 index on disk, with its arrays mapped.
 
     Args:
-        folder: where `build_bm25` wrote.
+        folder: written by `build_bm25`.
         part: its entry in the manifest.
 
     Raises:
-        IndexFileError: a file is missing, cut short or not of this index.
+        IndexFileError: a file is missing, truncated or not of this index.
     """
 
     def __init__(self, folder: Path, part: dict[str, Any]) -> None:
@@ -226,7 +223,7 @@ class BM25:
                 self._engine = bm25s.BM25.load(folder, mmap=True, load_vocab=True, backend=self._backend())
             except OSError:
                 raise
-            except Exception as error:  # damaged parameters reach functions of its own
+            except Exception as error:  # bm25s passes damaged parameters on to functions of all kinds
                 raise IndexFileError(f"not a BM25 index: {error}", item=folder) from error
         if self._engine.scores["num_docs"] != self.count:
             raise IndexFileError(
@@ -235,9 +232,7 @@ class BM25:
 
     @classmethod
     def open(cls, folder: Path, part: dict[str, Any]) -> BM25:
-        """The door that `demur.core.plugins` finds."""
-        if part["method"] == "rank-bm25":
-            return RankBM25(folder, part)
+        """Open the index (called by `demur.core.plugins`)."""
         return cls(folder, part)
 
     def _backend(self) -> str:
@@ -247,14 +242,14 @@ class BM25:
         return "numba"
 
     def scores(self, text: str) -> NDArray[np.floating[Any]]:
-        """(n,) scores of all passages for one query: the sum over its words, in the order they stand."""
+        """(n,) scores of all passages for one query: the sum over its words, in their order."""
         ids = self._ids(text)
         if not ids:
             return np.zeros(self.count, dtype=self._engine.dtype)
         return np.asarray(self._engine.get_scores_from_ids(ids))
 
     def search(self, texts: Sequence[str], k: int) -> Found:
-        """The first k passages that share a word with each query; places past them hold row -1 and score -inf.
+        """The first k passages that share a word with each query; later places hold row -1 and score -inf.
 
         Raises:
             UsageError: k is below 1.
@@ -278,7 +273,7 @@ class BM25:
         return found
 
     def search_subset(self, texts: Sequence[str], candidates: Sequence[NDArray[np.int64]], k: int) -> Found:
-        """The first k for each query among its own candidate rows; those that share no word with it stay out."""
+        """The first k for each query among its own candidate rows; rows that share no word with it are left out."""
         found = Found.nothing(len(texts), k)
         for place, (text, rows) in enumerate(zip(texts, candidates, strict=True)):
             rows = np.unique(rows)
@@ -295,79 +290,3 @@ def _put(found: Found, place: int, rows: NDArray[np.int64], scores: NDArray[np.f
     hit = scores > 0
     order = np.lexsort((rows[hit], -scores[hit]))[: found.rows.shape[1]]
     found.scores[place, : len(order)], found.rows[place, : len(order)] = scores[hit][order], rows[hit][order]
-
-
-# --- by rank-bm25 itself: every word of every passage in memory, all of them gone through for every query
-
-MOST = 200_000
-"""Passages beyond which a query takes the better part of a second, and memory runs to gigabytes."""
-WORDS = "words.jsonl"
-
-
-def build_rank_bm25(texts: Iterable[str], folder: Path, *, k1: float = 1.5, b: float = 0.75) -> dict[str, Any]:
-    """Write the words of every passage, one JSON list a line; returns the entry for the manifest.
-
-    Raises:
-        UsageError: there are more passages than `MOST`.
-        StorageError: the disk is full or cannot be written.
-    """
-    count = postings = 0
-    vocabulary: set[str] = set()
-    with storage_errors(folder):
-        folder.mkdir(parents=True, exist_ok=True)
-        with (folder / WORDS).open("w", encoding="utf-8") as handle:
-            for text in texts:
-                found = words(text)
-                handle.write(json.dumps(found, ensure_ascii=False) + "\n")
-                own = set(found)
-                vocabulary |= own
-                postings += len(own)
-                count += 1
-                if count > MOST:
-                    raise UsageError(
-                        f"rank-bm25 is for corpora of up to {MOST:,} passages",
-                        cure="--lexical okapi has its scores at any size",
-                    )
-    return {
-        "kind": "bm25", "method": "rank-bm25", "k1": k1, "b": b, "count": count, "words": len(vocabulary),
-        "postings": postings,
-    }  # fmt: skip
-
-
-class RankBM25(BM25):
-    """The words of an index folder, opened by ``rank_bm25.BM25Okapi``; answers as `demur.indexing.bm25.BM25` does.
-
-    Raises:
-        IndexFileError: the file is missing, cut short or not of this index.
-    """
-
-    def __init__(self, folder: Path, part: dict[str, Any]) -> None:
-        from rank_bm25 import BM25Okapi
-
-        path = folder / WORDS
-        self.count = int(part["count"])
-        with storage_errors(path), path.open(encoding="utf-8") as handle:
-            try:
-                passages = [loose_json(line) for line in handle]
-            except ValueError as error:
-                raise IndexFileError(f"not lists of words: {error}", item=path) from error
-        if len(passages) != self.count:
-            raise IndexFileError(f"expected {self.count} passages, found {len(passages)}", item=path)
-        self._passages = BM25Okapi(passages, k1=part["k1"], b=part["b"]) if any(passages) else None
-
-    def scores(self, text: str) -> NDArray[np.float64]:
-        """(n,) scores of all passages for one query; a word of more than half of them may score below 0."""
-        if self._passages is None:
-            return np.zeros(self.count)
-        return np.asarray(self._passages.get_scores(words(text)))
-
-    def search(self, texts: Sequence[str], k: int) -> Found:
-        """The first k passages that score above 0; places past them hold row -1 and score -inf.
-
-        Raises:
-            UsageError: k is below 1.
-        """
-        if k < 1:
-            raise UsageError(f"k must be at least 1, not {k}", cure="ask for one neighbour or more")
-        every = np.arange(self.count, dtype=np.int64)
-        return self.search_subset(texts, [every] * len(texts), k)

@@ -40,7 +40,7 @@ from demur.core.store import Problems, digest, file_digest, locked, read_json, s
 from demur.core.system import release_memory
 from demur.core.text import plain
 from demur.core.version import __version__
-from demur.indexing.bm25 import Method, build_bm25, build_rank_bm25
+from demur.indexing.bm25 import Method, build_bm25
 from demur.indexing.encoders import Encoder, fingerprint_of
 from demur.indexing.folder import FORMAT, SMALL, VERSION, read_manifest, wrong_files
 from demur.indexing.ivf import KINDS, Kind
@@ -87,7 +87,7 @@ def build_index(
         kind: of the dense indexes, see `demur.indexing.indexes`; ``auto`` chooses for each part by size, free memory
             and ``queries``, and the manifest says why.
         queries: how many queries ``auto`` should reckon with.
-        lexical: how BM25 scores, see `demur.indexing.bm25`; ``rank-bm25``: by that package itself, for small corpora.
+        lexical: how BM25 scores, see `demur.indexing.bm25`; ``rank-bm25`` is another name of ``okapi``.
         skip_bad: leave out, and list in ``skipped.jsonl``, bad rows and documents whose id repeats, that are empty, or
             that cannot be embedded (an unreadable image, a NaN vector); else all that are known are named in one error,
             those of the reader and of the texts before anything is embedded.
@@ -243,9 +243,9 @@ def _build_lexical(
 ) -> dict[str, Any]:
     """Index the texts by their words; returns the entry for the manifest."""
     texts = (passage_text(str(fields["title"]), str(fields["text"])) for fields in shelf.raw(in_blocks(rows)))
-    made = build_rank_bm25(texts, folder) if method == "rank-bm25" else build_bm25(texts, folder, method=method)
+    entry = build_bm25(texts, folder, method="okapi" if method == "rank-bm25" else method)
     save(folder / "rows.npy", rows)
-    return made | {"space": "", "over": "texts"}
+    return entry | {"space": "", "over": "texts"}
 
 
 def _manifest(

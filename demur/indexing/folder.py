@@ -16,8 +16,10 @@ FORMAT = "demur-index"
 VERSION = 4
 """2: words of BM25 hold combining marks, and documents that were left out describe no page. 3: passages name the
 document that they were cut from. 4: lists lie in a file of their own, SQLite finds documents."""
-GONE = ("ivf-sqfp16", "ivf-rabitq", "ivf-pq")
-"""Kinds of index that earlier versions made."""
+GONE = dict.fromkeys(
+    ("ivf-sqfp16", "ivf-rabitq", "ivf-pq"), "build it again with --kind auto, flat, ivf-flat or ivf-sq8"
+) | {"rank-bm25": "build it again: it is then in the format of okapi, with the same scores"}
+"""Kinds of index that earlier versions made; each with what to do."""
 SMALL = 64 << 20
 """Files up to this many bytes are hashed whenever an index is opened; larger ones when ``verify`` is asked for."""
 
@@ -130,11 +132,11 @@ def read_manifest(folder: Path) -> dict[str, Any]:
         )
     parts = manifest.get("parts")
     for part in parts.values() if isinstance(parts, dict) else ():
-        if isinstance(part, dict) and part.get("kind") in GONE:
+        kinds = (part.get("kind"), part.get("method")) if isinstance(part, dict) else ()
+        if gone := next((kind for kind in kinds if kind in GONE), None):
             raise IndexFileError(
-                f"it has an index of kind {part['kind']}, which demur no longer has", item=folder,
-                cure="build it again with --kind auto, flat, ivf-flat or ivf-sq8",
-            )  # fmt: skip
+                f"it has an index of kind {gone}, which this demur cannot read", item=folder, cure=GONE[gone]
+            )
     try:
         _Manifest.model_validate(manifest)
     except ValidationError as error:

@@ -1,10 +1,11 @@
-"""The local engine: embedding in this process, and in a worker process once a crash has ended it.
+"""The local engine: embedding in this process, and in a worker process after a crash.
 
-What Python itself ends, Ctrl-C and errors included, takes the lock of its folder away; so a lock that is left tells of
-a process that crashed or was killed. The run that finds one has the shard that was under way, and the shards from which
-images were decoded ahead, made by a worker (`demur.indexing.worker`), which finds the item and leaves it out by name;
-everything that follows is then made there too. Where nothing ends the worker, the work goes on here. A second copy of
-the weights is held meanwhile; where the worker cannot open the encoder, the work goes on here, and this is said.
+Whatever Python itself ends (errors and Ctrl-C included) removes the lock of its folder. So a lock that is left behind
+means that a process crashed or was killed. The run that finds one has a worker (`demur.indexing.worker`) make the shard
+that was in progress, and the shards from which images were decoded ahead: the worker finds the item that crashes, and
+leaves it out by name. If an item crashed the worker, it makes all later shards too; else this process takes over again.
+A second copy of the weights is held meanwhile. If the worker cannot open the encoder, this process does the work, and
+says so.
 """
 
 from __future__ import annotations
@@ -13,11 +14,11 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
-from demur.indexing.embed import Elsewhere, Item, batch_of, died, embed, read_ahead
+from demur.indexing.embed import Item, ShardMaker, batch_of, crashed, embed, read_ahead
 from demur.indexing.encoders import Encoder, fingerprint_of
 from demur.indexing.ivf import build_ivf
 from demur.indexing.vectors import Embedded, MadeShard
-from demur.indexing.worker import Worker, WorkerEndedError, ended_its_process
+from demur.indexing.worker import Worker, WorkerCrashedError, crashed_its_process
 
 
 class LocalEngine:
@@ -27,7 +28,7 @@ class LocalEngine:
 
     def __init__(self) -> None:
         self._crashes = False
-        """Items of this build have ended processes: an image stands in more than one part."""
+        """Items of this build have crashed processes: an image is in more than one part."""
 
     def embed(
         self,
@@ -40,51 +41,50 @@ class LocalEngine:
         progress: bool | Callable[[int, int], None],
         shard: int = 8192,
     ) -> Embedded:
-        """As `demur.indexing.embed.embed`; items that end the process are left out by name when it is called again.
+        """As `demur.indexing.embed.embed`; called again, it leaves out by name the items that crash the process.
 
-        ``items`` are pickled, a shard at a time, where a worker embeds them. Their ids must not repeat.
+        A worker is sent ``items`` pickled, a shard at a time.
         """
-        elsewhere: Elsewhere | None = None
+        make_elsewhere: ShardMaker | None = None
         about = encoder.name, fingerprint_of(encoder)
         with Worker(about, space, "passage", workers, batch_of(encoder)) as worker:
-            if (crashed := died(out)) or self._crashes:
+            if (after_crash := crashed(out)) or self._crashes:
                 ahead = read_ahead(encoder, workers)
 
-                def elsewhere(runs: Sequence[tuple[int, int]]) -> Iterator[MadeShard]:
-                    return self._made(items, runs, worker, out.name, crashed, ahead)
+                def make_elsewhere(runs: Sequence[tuple[int, int]]) -> Iterator[MadeShard]:
+                    return self._by_worker(items, runs, worker, out.name, after_crash, ahead)
 
             made = embed(
-                items, encoder, space, out, shard=shard, workers=workers, progress=progress, distinct=True,
-                elsewhere=elsewhere,
+                items, encoder, space, out, shard=shard, workers=workers, progress=progress,
+                make_elsewhere=make_elsewhere,
             )  # fmt: skip
-        self._crashes = self._crashes or any(ended_its_process(why) for _, why in made.errors())
+        self._crashes = self._crashes or any(crashed_its_process(why) for _, why in made.errors())
         return made
 
-    def _made(
+    def _by_worker(
         self,
         items: Sequence[Item],
         runs: Sequence[tuple[int, int]],
         worker: Worker,
         what: str,
-        crashed: bool,
+        after_crash: bool,
         ahead: int,
     ) -> Iterator[MadeShard]:
-        """The shards of the runs, made by the worker as long as there is reason to."""
+        """The shards of the runs, as long as there is reason to have the worker make them."""
         if not runs:
             return
         first, stop = runs[0]
-        if crashed:
+        if after_crash:
             sys.stderr.write(
-                f"{what}: the last run died in items {first} to {stop - 1}: a worker process does these now\n"
+                f"{what}: the last run crashed in items {first} to {stop - 1}: a worker embeds these now\n"
             )
         try:
             worker.open()
-        except (Exception, WorkerEndedError) as error:
+        except (Exception, WorkerCrashedError) as error:
             why = str(error) or type(error).__name__
-            sys.stderr.write(f"{what}: the worker process cannot open the encoder, they are done here: {why}\n")
+            sys.stderr.write(f"{what}: the worker cannot open the encoder, so this process embeds them: {why}\n")
             return
         for run in runs:
-            if not self._crashes and not worker.ended and run[0] > stop + ahead:
+            if not self._crashes and not worker.crashes and run[0] > stop + ahead:
                 return
-            own = items[slice(*run)]
-            yield worker.after_a_crash(own) if crashed and run[0] == first else worker.shard(own)
+            yield worker.shard(items[slice(*run)], crashed_before=after_crash and run[0] == first)

@@ -193,7 +193,7 @@ class RayEngine:
             shard=self.shard,
             workers=workers,
             progress=progress,
-            elsewhere=lambda runs: self._passed(opened, runs, gpus=self.gpus),
+            make_elsewhere=lambda runs: self._passed(opened, runs, gpus=self.gpus),
         )
 
     def build_ivf(self, kind: ivf.Kind, vectors: NDArray[np.float32], path: Path) -> dict[str, Any]:

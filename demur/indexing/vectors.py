@@ -1,14 +1,14 @@
-"""A folder of vectors: written shard by shard, each noted once the disk has it; opened without reading it.
+"""A folder of vectors: written shard by shard, each recorded once it is on disk, and opened without being read.
 
-    manifest.json   what it is: encoder, fingerprint, space, sizes and hashes of the other files; written last
+    manifest.json   encoder, fingerprint, space, and the size and hash of the other files; written last
     vectors.npy     (n, d) float32, row by row in the order of the items
     ids.jsonl       n lines, each the id of its row as a JSON string
-    errors.jsonl    the items that have no row, and why
-    shards.jsonl    one line per finished shard: hash of its input, sizes and hashes of what it appended
+    errors.jsonl    the items without a row, each with the reason
+    shards.jsonl    one line per finished shard: hash of its input, size and hash of what it appended
 
-A shard is appended to the three data files, then noted in ``shards.jsonl``. A killed run leaves at worst one shard
-that is not noted: the next run cuts it off and does it again, so that the finished folder is, byte for byte, that of a
-run that was never stopped. When items were added at the end, the shards before them are kept as well.
+A shard is appended to the three data files and then recorded in ``shards.jsonl``. If a run is killed, at most one shard
+is not recorded: the next run cuts it off and makes it again, so the finished folder has the same bytes as after a run
+that was never stopped. If items were added at the end, the shards before them are kept too.
 """
 
 from __future__ import annotations
@@ -18,19 +18,18 @@ from collections.abc import Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import IO, Any, Literal, NamedTuple
+from typing import IO, Any, NamedTuple
 
 import numpy as np
 
 from demur.core.errors import IndexFileError
 from demur.core.store import canonical, digest, file_digest, read_json, storage_errors, write_atomic, write_json
 from demur.core.strict_json import loose_json
-from demur.indexing.encoders import Role
 
 FORMAT = 1
-"""Of the folder; another number is refused."""
+"""Version of the folder; another is refused."""
 HEADER = 128
-"""Bytes before the rows in ``vectors.npy``; fixed, so that the row count can be written when it is known."""
+"""Bytes before the rows in ``vectors.npy``; fixed, so that the number of rows can be written at the end."""
 
 
 @dataclass(frozen=True)
@@ -38,24 +37,18 @@ class Embedded:
     """A finished folder of vectors, opened without reading them."""
 
     path: Path
-    encoder: str
-    """Canonical name of the encoder."""
-    note: str
-    fingerprint: str
-    similarity: Literal["cosine", "dot"]
-    space: str
-    role: Role
-    failed: int
-    """Items without a row; `errors` tells each."""
+    manifest: dict[str, Any]
+    """``encoder`` (canonical name), ``note``, ``fingerprint``, ``similarity``, ``space``, ``role``, ``dimensions``,
+    ``count`` (rows), ``failed`` (items without a row)."""
     vectors: np.memmap[Any, np.dtype[np.float32]] = field(repr=False)
     """(n, d) float32, mapped read-only."""
 
     @classmethod
     def open(cls, path: Path, *, verify: bool = False) -> Embedded:
-        """Open a finished folder; sizes are checked always, content hashes when ``verify`` is set (reads everything).
+        """Open a finished folder; sizes are always checked, content hashes if ``verify`` is set (reads everything).
 
         Raises:
-            IndexFileError: unfinished, foreign, truncated or altered; names the file.
+            IndexFileError: the folder is unfinished, foreign, truncated or altered; names the file.
         """
         place = path / "manifest.json"
         if not place.exists():
@@ -66,11 +59,8 @@ class Embedded:
                 cure="run the same command again" if half else "check the path",
             )
         manifest = read_json(place)
-        if (
-            not isinstance(manifest, dict)
-            or manifest.get("kind") != "demur embeddings"
-            or manifest.get("format") != FORMAT
-        ):
+        head = (manifest.get("kind"), manifest.get("format")) if isinstance(manifest, dict) else ()
+        if head != ("demur embeddings", FORMAT):
             raise IndexFileError("not embeddings that this demur can read", item=place, cure="embed again")
         for name, stated in manifest["files"].items():
             _check_file(path / name, stated, verify=verify)
@@ -78,22 +68,10 @@ class Embedded:
         with storage_errors(path / "vectors.npy"), (path / "vectors.npy").open("rb") as handle:
             if handle.read(HEADER) != npy_header(*shape):
                 raise IndexFileError(f"its header does not say {shape}", item=path / "vectors.npy", cure="embed again")
-        vectors: Any
+        vectors: Any = np.empty(shape, np.float32)  # an empty file cannot be mapped
         if shape[0]:
             vectors = np.memmap(path / "vectors.npy", np.float32, "r", offset=HEADER, shape=shape)
-        else:
-            vectors = np.empty(shape, np.float32)  # nothing cannot be mapped
-        return cls(
-            path,
-            manifest["encoder"],
-            manifest["note"],
-            manifest["fingerprint"],
-            manifest["similarity"],
-            manifest["space"],
-            manifest["role"],
-            manifest["failed"],
-            vectors,
-        )
+        return cls(path, manifest, vectors)
 
     @property
     def ids(self) -> list[str]:
@@ -102,7 +80,7 @@ class Embedded:
             return [str(loose_json(line)) for line in handle]
 
     def errors(self) -> Iterator[tuple[str, str]]:
-        """(id, why) of every item that has no row, in the order of the items."""
+        """(id, reason) of every item without a row, in the order of the items."""
         with storage_errors(self.path), (self.path / "errors.jsonl").open("rb") as handle:
             for line in handle:
                 row = loose_json(line)
@@ -124,14 +102,14 @@ def npy_header(rows: int, dimensions: int) -> bytes:
     return b"\x93NUMPY\x01\x00" + (HEADER - 10).to_bytes(2, "little") + text.ljust(HEADER - 11).encode() + b"\n"
 
 
-# --- the writing end --------------------------------------------------------------------------------
+# --- writing ----------------------------------------------------------------------------------------
 
 DATA = ("vectors.npy", "ids.jsonl", "errors.jsonl")
 """The files that a shard is appended to."""
 
 
 class MadeShard(NamedTuple):
-    """One finished shard."""
+    """The rows of one shard."""
 
     input: str
     """Hash of its items."""
@@ -154,13 +132,13 @@ class _Shard(NamedTuple):
     items: int
     failed: int
     rows: int
-    bytes: tuple[int, int, int]
+    bytes: list[int]
     """What it appended to each data file."""
-    sha256: tuple[str, str, str]
+    sha256: list[str]
 
 
 class ShardWriter:
-    """The writing end of a folder of embeddings."""
+    """Writes a folder of vectors."""
 
     def __init__(self, path: Path, plan: dict[str, Any], shard: int, done: list[_Shard]) -> None:
         self._path, self._plan, self.shard, self.done = path, plan, shard, done
@@ -168,35 +146,34 @@ class ShardWriter:
 
     @classmethod
     def open(cls, path: Path, plan: dict[str, Any], shard: int) -> ShardWriter:
-        """Read what is there: of the same plan, and every noted shard whole (checked by its hashes)."""
-        ledger = path / "shards.jsonl"
-        if not ledger.exists():
+        """Read what is there: it must be of the same plan; recorded shards are kept if they are whole on the disk."""
+        record = path / "shards.jsonl"
+        if not record.exists():
             foreign = [name for name in (*DATA, "manifest.json") if (path / name).exists()]
             if foreign:
                 raise IndexFileError("the folder holds something else", item=path / foreign[0], cure="choose another")
-            write_atomic(ledger, canonical({"plan": plan, "shard": shard}) + "\n")
+            write_atomic(record, canonical({"plan": plan, "shard": shard}) + "\n")
             return cls(path, plan, shard, [])
-        with storage_errors(ledger):
-            noted = ledger.read_bytes().split(b"\n")[:-1]  # a torn last line has no end
+        with storage_errors(record):
+            recorded = record.read_bytes().split(b"\n")[:-1]  # a torn last line has no end
         try:
-            head, *rest = [loose_json(line) for line in noted]
-            found = head["plan"]
-            done = [_Shard(**{**row, "bytes": tuple(row["bytes"]), "sha256": tuple(row["sha256"])}) for row in rest]
-            shard = int(head["shard"])
+            head, *rest = [loose_json(line) for line in recorded]
+            found, shard = head["plan"], int(head["shard"])
+            done = [_Shard(**row) for row in rest]
         except (ValueError, KeyError, TypeError) as error:
             raise IndexFileError(
-                f"not a ledger of shards: {error}", item=ledger, cure="embed into another folder"
+                f"not a list of shards: {error}", item=record, cure="embed into another folder"
             ) from error
         differs = [key for key in plan if found.get(key) != plan[key]]
         if differs:
             key = next((k for k in ("encoder", "space", "role") if k in differs), differs[0])
             old, new = (str(values.get(key))[:60] for values in (found, plan))
             raise IndexFileError(
-                f"its vectors are of {key} {old!r}, not {new!r}: they cannot be mixed",
+                f"its vectors have {key} {old!r}, not {new!r}: they cannot be mixed",
                 item=path,
                 cure="choose another folder, or delete this one",
             )
-        if not (path / "manifest.json").exists():  # stopped at some moment: trust nothing
+        if not (path / "manifest.json").exists():  # the run was stopped at some moment: trust nothing
             done = done[: _whole(path, done)]
         return cls(path, plan, shard, done)
 
@@ -210,23 +187,23 @@ class ShardWriter:
         return self
 
     def __exit__(self, *_: object) -> None:
-        with storage_errors(self._path), ExitStack() as closing:  # a full disk refuses what is still in a buffer
+        with storage_errors(self._path), ExitStack() as closing:  # closing writes buffers, which a full disk refuses
             for handle in self._handles:
                 closing.callback(handle.close)
 
     def cut(self, number: int) -> None:
-        """Forget shard ``number`` and all after it: the folder is unfinished from here on."""
+        """Remove shard ``number`` and all after it: the folder is unfinished from there on."""
         self.done = self.done[:number]
         with storage_errors(self._path):
             (self._path / "manifest.json").unlink(missing_ok=True)
             head = canonical({"plan": self._plan, "shard": self.shard})
             write_atomic(self._path / "shards.jsonl", lines([head, *(canonical(s._asdict()) for s in self.done)]))
             for which, handle in enumerate(self._handles):
-                handle.truncate(_start(which) + sum(s.bytes[which] for s in self.done))  # also leaves room for the head
+                handle.truncate(_start(which) + sum(s.bytes[which] for s in self.done))  # leaves room for the header
                 handle.seek(0, os.SEEK_END)
 
     def append(self, made: MadeShard) -> None:
-        """Add a shard's rows, have the disk keep them, and only then note the shard."""
+        """Add a shard's rows, sync them to disk, and only then record the shard."""
         if (self._path / "manifest.json").exists():
             self.cut(len(self.done))
         blobs = (made.vectors, made.ids, made.errors)
@@ -235,24 +212,17 @@ class ShardWriter:
                 handle.write(blob)
                 handle.flush()
                 os.fsync(handle.fileno())
-            sizes, hashes = [len(b) for b in blobs], [digest(b) for b in blobs]
-            rows = made.items - made.failed
             entry = _Shard(
-                made.input,
-                made.items,
-                made.failed,
-                rows,
-                (sizes[0], sizes[1], sizes[2]),
-                (hashes[0], hashes[1], hashes[2]),
+                made.input, made.items, made.failed, made.items - made.failed, [*map(len, blobs)], [*map(digest, blobs)]
             )
-            with (self._path / "shards.jsonl").open("ab") as ledger:
-                ledger.write(lines([canonical(entry._asdict())]))
-                ledger.flush()
-                os.fsync(ledger.fileno())
+            with (self._path / "shards.jsonl").open("ab") as record:
+                record.write(lines([canonical(entry._asdict())]))
+                record.flush()
+                os.fsync(record.fileno())
         self.done.append(entry)
 
     def finish(self) -> None:
-        """Write the row count and the manifest; nothing is touched when the folder was finished as it is."""
+        """Write the number of rows and the manifest; a folder that was already finished is not touched."""
         if (self._path / "manifest.json").exists():
             return
         count = sum(s.rows for s in self.done)
@@ -274,15 +244,15 @@ def _start(which: int) -> int:
 
 
 def _whole(path: Path, done: list[_Shard]) -> int:
-    """How many of the noted shards, from the first, are on the disk as they were noted."""
+    """How many of the recorded shards, from the first on, are on the disk as they were recorded."""
     for which, name in enumerate(DATA):
         place = path / name
         if not place.exists():
             return 0
         with storage_errors(place), place.open("rb") as handle:
             handle.seek(_start(which))
-            for number, noted in enumerate(done):
-                if digest(handle.read(noted.bytes[which])) != noted.sha256[which]:
+            for number, shard in enumerate(done):
+                if digest(handle.read(shard.bytes[which])) != shard.sha256[which]:
                     done = done[:number]
                     break
     return len(done)

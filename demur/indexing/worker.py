@@ -1,12 +1,12 @@
-"""A worker process that embeds: what ends it is found, left out and named, and the run goes on.
+"""A worker process that embeds: an item that crashes it is found, left out and named, and the run goes on.
 
-A decoder that crashes or a batch that takes all memory leaves no exception behind. So the work is done in a process of
-its own, and where that ends, less and less is tried at once in a new one:
+A decoder that crashes, or a batch that takes all memory, raises no exception. So a separate process does the work.
+When it crashes, a new one tries less and less at once:
 
-    the shard as a whole -> its batches, which start where they did, so that their rows are the same -> single items
+    the shard as a whole -> its batches, which begin where they did, so that their rows are the same -> single items
 
-An item that was under way when it ended for the third time, alone at last, is left out by name. A model that cannot be
-opened, and `IN_A_ROW` ends with nothing done between them, end the run with an error.
+An item is left out by name if it is alone when the process crashes and it was among the items of two crashes before. A
+model that cannot be opened ends the run with an error, as do `IN_A_ROW` crashes with nothing done between them.
 """
 
 from __future__ import annotations
@@ -26,26 +26,26 @@ from demur.core.errors import DataError, DemurError, StorageError, UsageError
 from demur.core.store import canonical
 from demur.indexing.embed import Item, input_digest, make_shard
 from demur.indexing.encoders import Encoder, Role, fingerprint_of, open_encoder
-from demur.indexing.vectors import MadeShard
+from demur.indexing.vectors import MadeShard, lines
 
-ENDS = 3
+CRASHES = 3
 """Of the process, before an item or a model is given up."""
 IN_A_ROW = 12
-"""Ends with nothing done between them: not the items then, but the machine or the model."""
-_ENDED = "it ended the process that worked on it, "
+"""Crashes with nothing done between them: the cause is then the machine or the model, not an item."""
+_CRASHED = "it crashed the process that embedded it, "
 
 
-def ended_its_process(why: str) -> bool:
-    """Whether the reason why an item was left out (a line of ``errors.jsonl``) is that it ended processes."""
-    return why.startswith(_ENDED)
+def crashed_its_process(why: str) -> bool:
+    """Whether an item was left out because it crashed processes, by the reason in ``errors.jsonl``."""
+    return why.startswith((_CRASHED, "it ended the process that worked on it, "))  # the latter is of earlier versions
 
 
-class WorkerEndedError(Exception):
-    """The process ended while it worked."""
+class WorkerCrashedError(Exception):
+    """The process crashed while it worked."""
 
 
 class Worker:
-    """A process that makes shards, begun again where it ended. It opens the encoder by its name.
+    """A process that makes shards, started again after a crash. It opens the encoder by its name.
 
     Args:
         encoder: its name and fingerprint; the process refuses other weights.
@@ -55,8 +55,8 @@ class Worker:
 
     def __init__(self, encoder: tuple[str, str], space: str, role: Role, workers: int, batch: int) -> None:
         self._about, self._batch = (*encoder, space, role, workers), batch
-        self.ended = 0
-        """How often it ended in the middle of its work."""
+        self.crashes = 0
+        """How often it crashed in the middle of its work."""
         self._in_a_row = 0
         self._process: subprocess.Popen[bytes] | None = None
         self._line: Connection | None = None
@@ -68,69 +68,58 @@ class Worker:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def shard(self, items: Sequence[Item]) -> MadeShard:
-        """The shard of these items, whose ids must not repeat; those on which the process ends are among its errors.
+    def shard(self, items: Sequence[Item], *, crashed_before: bool = False) -> MadeShard:
+        """The shard of these items, whose ids must not repeat; items that crash the process are among its errors.
+
+        Args:
+            crashed_before: an earlier process crashed on this shard: it is not tried as a whole again.
 
         Raises:
-            StorageError: the process keeps ending, on whatever it is given.
+            StorageError: the process keeps crashing, whatever it is given.
             Exception: what the encoder raised.
         """
         with self._one:
-            return self._made(items, 0)
+            return self._in_parts(items, 1) if crashed_before else self._made(items, 0)
 
-    def after_a_crash(self, items: Sequence[Item]) -> MadeShard:
-        """The same, of a shard on which a process ended before: it is not tried as a whole again."""
-        with self._one:
-            return self._in_parts(items, 1)
-
-    def _made(self, items: Sequence[Item], ends: int) -> MadeShard:
-        """The shard of items on which, among others, the process has ended that often."""
+    def _made(self, items: Sequence[Item], crashes: int) -> MadeShard:
+        """The shard of items that were in the process at that many crashes."""
         try:
             made = self._asked(items)
             self._in_a_row = 0
             return made
-        except WorkerEndedError:
-            self.ended, self._in_a_row = self.ended + 1, self._in_a_row + 1
+        except WorkerCrashedError:
+            self.crashes, self._in_a_row = self.crashes + 1, self._in_a_row + 1
         if self._in_a_row >= IN_A_ROW:
-            raise _given_up(items[0].id, f"the worker ended {self._in_a_row} times in a row")
-        return self._in_parts(items, ends + 1)
+            raise _given_up(items[0].id, f"the worker crashed {self._in_a_row} times in a row")
+        return self._in_parts(items, crashes + 1)
 
-    def _in_parts(self, items: Sequence[Item], ends: int) -> MadeShard:
-        if len(items) == 1 and ends >= ENDS:
-            line = canonical({"id": items[0].id, "error": f"{_ENDED}{ends} times"}) + "\n"
-            return MadeShard(input_digest(items), 1, 1, b"", b"", line.encode("utf-8", "backslashreplace"))
+    def _in_parts(self, items: Sequence[Item], crashes: int) -> MadeShard:
+        if len(items) == 1 and crashes >= CRASHES:
+            error = canonical({"id": items[0].id, "error": f"{_CRASHED}{crashes} times"})
+            return MadeShard(input_digest(items), 1, 1, b"", b"", lines([error]))
         step = self._batch if len(items) > self._batch else 1
-        parts = [self._made(items[start : start + step], ends) for start in range(0, len(items), step)]
-        return MadeShard(
-            input_digest(items),
-            len(items),
-            sum(part.failed for part in parts),
-            b"".join(part.vectors for part in parts),
-            b"".join(part.ids for part in parts),
-            b"".join(part.errors for part in parts),
-        )
+        parts = [self._made(items[start : start + step], crashes) for start in range(0, len(items), step)]
+        _, counts, failed, *blobs = zip(*parts, strict=True)
+        return MadeShard(input_digest(items), sum(counts), sum(failed), *map(b"".join, blobs))
 
     def _asked(self, items: Sequence[Item]) -> MadeShard:
-        for _ in range(ENDS if self._line is None else 0):
-            try:
-                self.open()
-                break
-            except WorkerEndedError:
-                pass
-        else:
+        for _ in range(CRASHES):
             if self._line is None:
-                raise _given_up(self._about[0], f"the worker ended {ENDS} times while it opened its model")
+                with suppress(WorkerCrashedError):
+                    self.open()
+        if self._line is None:
+            raise _given_up(self._about[0], f"the worker crashed {CRASHES} times while it opened its model")
         return self._answered(pickle.dumps(items))
 
     def open(self) -> None:
-        """Begin the process and have it open the encoder.
+        """Start the process and have it open the encoder.
 
         Raises:
-            WorkerEndedError: it ended meanwhile.
+            WorkerCrashedError: it crashed meanwhile.
             Exception: what opening raised.
         """
         self._line, its = Pipe()
-        # Not by multiprocessing, which runs the caller's script again; in a session where Ctrl-C reaches us alone.
+        # multiprocessing would run the caller's script again. In a session of its own, Ctrl-C does not reach it.
         command = [sys.executable, "-c", _BEGIN, str(its.fileno()), *sys.path]
         with its:
             self._process = subprocess.Popen(
@@ -150,7 +139,7 @@ class Worker:
             answer = self._line.recv()
         except (EOFError, OSError) as error:
             self.close()
-            raise WorkerEndedError("it ended") from error
+            raise WorkerCrashedError("it crashed") from error
         if isinstance(answer, Exception):
             raise answer
         made: MadeShard = answer
@@ -168,8 +157,8 @@ class Worker:
 
 def _given_up(item: str, why: str) -> StorageError:
     return StorageError(
-        f"{why}: it crashed, or the system stopped it for the memory it took", item=item,
-        cure="give more memory or a smaller batch (?batch=8), on Ray try without --engine ray, run again to go on",
+        f"{why}: by itself, or the system stopped it because it took too much memory", item=item,
+        cure="give it more memory or a smaller batch (?batch=8), or leave out --engine ray, and run again to continue",
     )  # fmt: skip
 
 
@@ -190,12 +179,12 @@ _BEGIN = "import sys; sys.path[:] = sys.argv[2:]; from demur.indexing.worker imp
 
 
 def serve(line: int) -> None:
-    """What the process does: it makes shards as long as somebody wants them.
+    """The main loop of the process: it makes shards until its pipe is closed.
 
     Args:
         line: file descriptor of its end of the pipe.
     """
-    with suppress(OSError):  # where memory is short the system is to choose this process, not the one that waits
+    with suppress(OSError):  # if memory is short, the system should stop this process, not the one that waits
         Path("/proc/self/oom_score_adj").write_text("1000")
     Thread(target=_end_with, args=(line,), daemon=True).start()
     encoder: Encoder | None = None
@@ -220,8 +209,8 @@ def serve(line: int) -> None:
 
 
 def _end_with(line: int) -> None:
-    """End this process with the one that waits for it, whatever is under way."""
+    """End this process when the one that waits for it ends, even in the middle of a shard."""
     end = select.poll()
-    end.register(line, 0)  # a hang-up is always told
+    end.register(line, 0)  # a hang-up is always reported
     end.poll()
     os._exit(1)

@@ -12,7 +12,7 @@ from strategies import examples
 
 from demur.core.errors import IndexFileError, StorageError, UsageError
 from demur.indexing import bm25
-from demur.indexing.bm25 import BM25, build_bm25, build_rank_bm25, words
+from demur.indexing.bm25 import BM25, build_bm25, words
 
 
 def zipf(n, vocabulary=300, longest=40, seed=0):
@@ -50,37 +50,6 @@ def test_candidates_are_ranked_as_among_all_and_what_shares_no_word_is_left_out(
     assert index.search_subset(["w1", "unheard"], some, 3).rows.tolist() == [[3, 0, -1], [-1, -1, -1]]
     with pytest.raises(UsageError, match="at least 1"):
         index.search(["w1"], 0)
-
-
-def test_the_package_itself_finds_what_okapi_finds(tmp_path):
-    texts = [*zipf(300), "", "w1 w1 w1"]
-    fast = built(tmp_path, texts, "okapi")
-    part = build_rank_bm25(texts, tmp_path / "slow")
-    slow = BM25.open(tmp_path / "slow", part)
-    assert {k: part[k] for k in ("count", "words", "postings")} == {
-        "count": 302, "words": len({w for t in texts for w in words(t)}), "postings": sum(len(set(words(t))) for t in texts),
-    }  # fmt: skip
-    assert (slow.scores("w0 w7") == okapi(texts).get_scores(words("w0 w7"))).all()
-    queries = [*texts[:20], "unheard", ""]
-    one, other = slow.search(queries, 400), fast.search(queries, 400)
-    assert np.allclose(one.scores, other.scores, rtol=1e-6)
-    assert (one.rows[:, :3] == other.rows[:, :3]).mean() > 0.95, "but for ties in the last digit"
-    some = [np.array([5, 1, 9])] * len(queries)
-    assert (slow.search_subset(queries, some, 2).rows == fast.search_subset(queries, some, 2).rows).all()
-
-
-def test_the_package_itself_refuses_what_is_broken_or_too_large(tmp_path, monkeypatch):
-    part = build_rank_bm25(["a b", "", "c"], tmp_path / "i")
-    lines = (tmp_path / "i" / "words.jsonl").read_text().splitlines(keepends=True)
-    for damage, says in (("".join(lines[:2]), "expected 3 passages, found 2"), ("[", "not lists of words")):
-        (tmp_path / "i" / "words.jsonl").write_text(damage)
-        with pytest.raises(IndexFileError, match=says):
-            BM25.open(tmp_path / "i", part)
-    empty = BM25.open(tmp_path / "e", build_rank_bm25(["", ""], tmp_path / "e"))
-    assert (empty.search(["a"], 2).rows == -1).all()
-    monkeypatch.setattr(bm25, "MOST", 2)
-    with pytest.raises(UsageError, match="up to 2 passages - --lexical okapi"):
-        build_rank_bm25(["a", "b", "c"], tmp_path / "l")
 
 
 @settings(deadline=None, max_examples=examples(30))

@@ -18,7 +18,7 @@ from demur.indexing import ivf
 from demur.indexing.build import build_index
 from demur.indexing.embed import Item, embed
 from demur.indexing.ray import RayEngine
-from demur.indexing.worker import ENDS
+from demur.indexing.worker import CRASHES
 from demur.retrieval.search import Query, Searcher
 
 pytestmark = [pytest.mark.integration, pytest.mark.filterwarnings("ignore")]
@@ -236,9 +236,11 @@ def test_an_item_that_kills_its_worker_is_left_out_by_name(two_nodes, tmp_path):
     items = [Item(f"i{n}", text=f"text {n}") for n in range(64)]
     deadly(two_nodes, "text 21", "text 50")
     made = RayEngine(shard=16).embed(items, deadly_stub(), "text", tmp_path / "ray")
-    assert dict(made.errors()) == {i: f"it ended the process that worked on it, {ENDS} times" for i in ("i21", "i50")}
-    assert made.failed == 2
-    assert Counter(two_nodes.noted.read_text().splitlines()) == {"text 21": ENDS, "text 50": ENDS}
+    assert dict(made.errors()) == {
+        i: f"it crashed the process that embedded it, {CRASHES} times" for i in ("i21", "i50")
+    }
+    assert made.manifest["failed"] == 2
+    assert Counter(two_nodes.noted.read_text().splitlines()) == {"text 21": CRASHES, "text 50": CRASHES}
     others = [item for item in items if item.id not in ("i21", "i50")]
     whole = embed(others, stub(), "text", tmp_path / "local", progress=False)
     assert list(made.ids) == list(whole.ids)
@@ -246,7 +248,7 @@ def test_an_item_that_kills_its_worker_is_left_out_by_name(two_nodes, tmp_path):
     before = files(tmp_path / "ray")
     RayEngine(shard=16).embed(items, deadly_stub(), "text", tmp_path / "ray")
     assert files(tmp_path / "ray") == before
-    assert len(two_nodes.noted.read_text().split()) == 4 * ENDS, "a second run knows every shard, and kills nobody"
+    assert len(two_nodes.noted.read_text().split()) == 4 * CRASHES, "a second run knows every shard, and kills nobody"
 
 
 @pytest.mark.slow
@@ -256,9 +258,9 @@ def test_a_model_that_cannot_be_opened_ends_the_run_and_a_resume_keeps_what_is_d
     deadly(two_nodes)
     embed(items[:32], encoder, "text", tmp_path / "ray", shard=16, progress=False)
     deadly(two_nodes, "opening")
-    with pytest.raises(StorageError, match=f"the worker ended {ENDS} times while it opened its model"):
+    with pytest.raises(StorageError, match=f"the worker ended {CRASHES} times while it opened its model"):
         RayEngine().embed(items, encoder, "text", tmp_path / "ray")
-    assert two_nodes.noted.read_text().split() == ["opening"] * ENDS
+    assert two_nodes.noted.read_text().split() == ["opening"] * CRASHES
     deadly(two_nodes)
     told = []
     RayEngine().embed(items, encoder, "text", tmp_path / "ray", progress=lambda done, total: told.append((done, total)))

@@ -25,13 +25,13 @@ from demur.core.images import image_ref
 from demur.core.records import Document
 from demur.core.store import write_records
 from demur.indexing import worker
-from demur.indexing.embed import Item, died, embed, input_digest
+from demur.indexing.embed import Item, crashed, embed, input_digest
 from demur.indexing.local import LocalEngine
 from demur.indexing.vectors import MadeShard
-from demur.indexing.worker import ENDS, IN_A_ROW, Worker, WorkerEndedError, ended_its_process
+from demur.indexing.worker import CRASHES, IN_A_ROW, Worker, WorkerCrashedError, crashed_its_process
 
 TESTS = Path(__file__).parents[1]
-ENDED = f"it ended the process that worked on it, {ENDS} times"
+ENDED = f"it crashed the process that embedded it, {CRASHES} times"
 
 
 @pytest.fixture
@@ -66,7 +66,7 @@ def left_by_the_dead(out):
     """The folder as a process leaves it that ended in the first shard."""
     out.mkdir()
     (out / "lock").touch()
-    assert died(out)
+    assert crashed(out)
     return out
 
 
@@ -80,19 +80,21 @@ def test_deadly_items_are_left_out_by_name_and_the_rest_is_as_it_would_be(noted,
     out = left_by_the_dead(tmp_path / "out")
     encoder, engine = deadly_stub(), LocalEngine()
     made = here(items, out, encoder, engine=engine)
-    assert capfd.readouterr().err == ("out: the last run died in items 0 to 15: a worker process does these now\n")
+    assert capfd.readouterr().err == ("out: the last run crashed in items 0 to 15: a worker embeds these now\n")
     assert dict(made.errors()) == {"i5": ENDED, "i90": ENDED}
-    assert Counter(noted.read_text().splitlines()) == {"text 5": ENDS - 1, "text 90": ENDS}, "one death was before"
+    assert Counter(noted.read_text().splitlines()) == {"text 5": CRASHES - 1, "text 90": CRASHES}, (
+        "one death was before"
+    )
     assert encoder.calls == 0, "once an item has ended the process aside, all is done there"
     others = [item for item in items if item.id not in ("i5", "i90")]
     whole = embed(others, deadly_stub(), "text", tmp_path / "others", progress=False)
     assert list(made.ids) == list(whole.ids)
     assert made.vectors.tobytes() == whole.vectors.tobytes()
-    assert not died(out)
+    assert not crashed(out)
     before = files(out)
     here(items, out)
     assert files(out) == before
-    assert len(noted.read_text().splitlines()) == 2 * ENDS - 1, "known shards kill nobody"
+    assert len(noted.read_text().splitlines()) == 2 * CRASHES - 1, "known shards kill nobody"
 
     again = here(items, tmp_path / "next part", encoder, engine=engine)
     assert dict(again.errors()) == {"i5": ENDED, "i90": ENDED}, "the same items in the next part: aside from the start"
@@ -116,7 +118,7 @@ def test_an_item_that_was_reached_ahead_of_its_shard_is_found_there(noted, tmp_p
     deadly(noted, "text 40")
     made = here(texts(100), left_by_the_dead(tmp_path / "out"))
     assert dict(made.errors()) == {"i40": ENDED}
-    assert noted.read_text().splitlines() == ["text 40"] * ENDS
+    assert noted.read_text().splitlines() == ["text 40"] * CRASHES
 
 
 @pytest.mark.integration
@@ -127,7 +129,7 @@ def test_a_run_that_was_stopped_later_goes_on_there(noted, tmp_path, capfd):
     told = []
     deadly(noted, "text 40")
     made = here(items, tmp_path / "out", progress=lambda done, total: told.append((done, total)))
-    assert "died in items 32 to 47" in capfd.readouterr().err
+    assert "crashed in items 32 to 47" in capfd.readouterr().err
     assert told == [(16, 60), (32, 60), (48, 60), (60, 60)]
     assert dict(made.errors()) == {"i40": ENDED}
     assert len(made.ids) == 59
@@ -137,8 +139,8 @@ def test_a_run_that_was_stopped_later_goes_on_there(noted, tmp_path, capfd):
 def test_an_encoder_that_cannot_be_opened_by_its_name_works_here(noted, tmp_path, capfd):
     here(texts(40), left_by_the_dead(tmp_path / "out"), StubEncoder(name="nobody knows"))
     first, second = capfd.readouterr().err.splitlines()
-    assert "died in items 0 to 15" in first
-    assert "the worker process cannot open the encoder, they are done here" in second
+    assert "crashed in items 0 to 15" in first
+    assert "the worker cannot open the encoder, so this process embeds them" in second
     assert "nobody knows" in second
     embed(texts(40), StubEncoder(name="nobody knows"), "text", tmp_path / "whole", shard=16, progress=False)
     assert files(tmp_path / "out") == files(tmp_path / "whole")
@@ -162,29 +164,29 @@ def refusing(argument="", *, allow_random=False, device=None):
 def test_an_error_aside_is_an_error_here(noted, tmp_path):
     with pytest.raises(ValueError, match="no threes"):
         here(texts(9), left_by_the_dead(tmp_path / "out"), refusing())
-    assert not died(tmp_path / "out")
+    assert not crashed(tmp_path / "out")
 
 
 @pytest.mark.integration
 def test_when_everything_ends_the_process_the_run_ends_by_name(noted, tmp_path, monkeypatch):
     monkeypatch.setattr(worker, "IN_A_ROW", 3)
     deadly(noted, *(f"text {n}" for n in range(40)))
-    with pytest.raises(StorageError, match="the worker ended 3 times in a row"):
+    with pytest.raises(StorageError, match="the worker crashed 3 times in a row"):
         here(texts(40), left_by_the_dead(tmp_path / "out"))
     assert len(noted.read_text().splitlines()) == 3
-    assert not died(tmp_path / "out"), "this end was told"
+    assert not crashed(tmp_path / "out"), "this end was told"
 
 
 @pytest.mark.parametrize("end", [KeyboardInterrupt, SystemExit, ValueError])
 def test_what_python_ends_by_itself_is_no_death(tmp_path, end):
     class Ending(StubEncoder):
         def texts(self, texts, space="joint", *, role="passage"):
-            assert died(tmp_path / "out"), "while it works it might die"
+            assert crashed(tmp_path / "out"), "while it works it might die"
             raise end
 
     with pytest.raises(end):
         here(texts(3), tmp_path / "out", Ending())
-    assert not died(tmp_path / "out")
+    assert not crashed(tmp_path / "out")
 
 
 # --- an index -------------------------------------------------------------------------------------
@@ -220,7 +222,7 @@ def test_a_build_whose_decoder_crashes_is_run_once_more_and_goes_to_its_end(note
     assert build(tmp_path, "index")[0] == (-signal.SIGKILL if "text 21" in killers else -signal.SIGSEGV)
     code, told = build(tmp_path, "index")
     assert code == 0, told
-    assert told.count("the last run died in items 0 to 39: a worker process does these now") == 1
+    assert told.count("the last run crashed in items 0 to 39: a worker embeds these now") == 1
 
     deadly(noted)
     assert build(tmp_path, "whole")[0] == 0
@@ -229,7 +231,7 @@ def test_a_build_whose_decoder_crashes_is_run_once_more_and_goes_to_its_end(note
     for part in ("passages", "titles", "summaries", "looks", "images"):
         mine, whole = tmp_path / "index" / "parts" / part, tmp_path / "whole" / "parts" / part
         wrong = [json.loads(line) for line in (mine / "errors.jsonl").read_text().splitlines()]
-        assert all(row["error"] == ENDED and ended_its_process(row["error"]) for row in wrong)
+        assert all(row["error"] == ENDED and crashed_its_process(row["error"]) for row in wrong)
         found |= {(row["id"], part) for row in wrong}
         ids = [json.loads(line) for line in (whole / "ids.jsonl").read_text().splitlines()]
         kept = [n for n, id in enumerate(ids) if id not in names or part in ("titles", "summaries")]
@@ -254,7 +256,7 @@ def test_a_build_that_was_killed_leaves_the_same_folder_when_it_is_run_again(not
     deadly(noted)
     code, told = build(tmp_path, "index")
     assert code == 0, told
-    assert "passages: the last run died in items 0 to 399" in told
+    assert "passages: the last run crashed in items 0 to 399" in told
     assert "died" not in build(tmp_path, "whole")[1]
     assert files(tmp_path / "index") == files(tmp_path / "whole")
 
@@ -305,7 +307,7 @@ class Fake(Worker):
     def _asked(self, items):
         self.tried.append([item.id for item in items])
         if self.deadly(items):
-            raise WorkerEndedError
+            raise WorkerCrashedError
         ids = "".join(json.dumps(item.id) + "\n" for item in items).encode()
         return MadeShard(input_digest(items), len(items), 0, b"v" * len(items), ids, b"")
 
@@ -333,5 +335,5 @@ def test_an_item_that_was_under_way_once_by_chance_is_kept():
 
 def test_a_machine_on_which_everything_ends_is_given_up():
     fake = Fake(8, lambda items: True)
-    with pytest.raises(StorageError, match=f"ended {IN_A_ROW} times in a row.*memory"):
+    with pytest.raises(StorageError, match=f"crashed {IN_A_ROW} times in a row.*memory"):
         fake.shard(texts(100))

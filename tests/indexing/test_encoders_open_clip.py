@@ -77,7 +77,7 @@ def test_what_goes_through_the_pipeline_is_the_same(encoder, tmp_path):
     assert np.abs(made.vectors - encoder.images(pictures())).max() < 1e-6
     made = embed([Item(str(i), t) for i, t in enumerate(TEXTS) if t], encoder, "joint", tmp_path / "t", progress=False)
     assert np.abs(made.vectors - encoder.texts([t for t in TEXTS if t])).max() < 1e-6
-    assert made.fingerprint == encoder.fingerprint()
+    assert made.manifest["fingerprint"] == encoder.fingerprint()
 
 
 @pytest.mark.parametrize("size", [(1_000_000, 1), (1, 1_000_000)])
