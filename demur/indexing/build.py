@@ -1,24 +1,24 @@
 """Documents to an index folder, whole or not at all.
 
-    out/manifest.json          what is in it, by whom, and the size and hash of every file
+    out/manifest.json          what is in it, who made it, and the size and hash of every file
     out/documents/  out/pages/ `demur.core.docstore.Documents`: every document; every page (id, title, summary)
-    out/page_of.npy            document row -> page row, -1 for one that is left out of every part
+    out/page_of.npy            document row -> page row, -1 for a document that is left out of every part
     out/page_ends.npy  out/page_documents.npy   page row -> its document rows
     out/parts/NAME/            one index each, with ``rows.npy``: row of the index -> row of documents or pages
     out/skipped.jsonl          what could not be indexed, each with its reason
 
-The parts are the dense ones of `demur.indexing.parts`, for those spaces that the encoder serves, and ``lexical``: BM25
+The parts are the dense ones of `demur.indexing.parts`, for the spaces that the encoder serves, and ``lexical``: BM25
 over documents with text.
 
 A page is what documents share under `Document.page` (a document without one is a page of its own). Its title is
 ``attributes["page_title"]`` or else the title of its first document; its summary is ``attributes["summary"]`` or else
-the text of its first document with text. A document that is left out of every part describes none.
+the text of its first document with text. Documents that are left out of every part do not describe a page.
 
-A build that was killed goes on where it stopped: documents are read again, vectors that were made are not made again
-(`demur.indexing.embed`), and nothing else that it left goes into the index. A whole folder takes the place of the one
-before by renaming, and a run that finds this half done does the rest. A finished folder whose files are not as its
-manifest says is made again, with the vectors in it that are whole. Memory grows by some 50 bytes per document and by
-the vocabulary, not with texts or vectors.
+A killed build is continued: documents are read again, finished vectors are not made again (`demur.indexing.embed`), and
+nothing else that it left goes into the index. A finished folder replaces the one before by renaming, and a run that
+finds this half done completes it. A finished folder whose files are not as its manifest says is made again, except for
+the vectors in it that are whole. Memory grows by some 50 bytes per document and by the vocabulary, not with texts or
+vectors.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ from demur.indexing.folder import FORMAT, SMALL, VERSION, read_manifest, wrong_f
 from demur.indexing.ivf import KINDS, Kind
 from demur.indexing.local import LocalEngine
 from demur.indexing.parts import DENSE_PARTS, build_dense, copy_vectors, keep_vectors, passage_text
-from demur.indexing.tables import Progress, Table, in_blocks, numbers, read_documents, save, write_pages
+from demur.indexing.tables import Progress, Table, in_blocks, read_documents, save, save_rows, write_pages
 
 if TYPE_CHECKING:
     from demur.indexing.ray import RayEngine
@@ -75,40 +75,40 @@ def build_index(
 ) -> dict[str, Any]:
     """Write an index folder of ``documents``; returns its manifest.
 
-    A finished folder made of the same documents, encoders and options is left as it is when every byte of it is right;
-    where only their images lie elsewhere now, they are noted anew and no vector is made again.
-    A folder is built beside ``out`` and moved there when it is whole.
+    The folder is built beside ``out`` and moved there when it is whole. A finished folder of the same documents,
+    encoders and options is kept if every byte of it is right. If only its images have moved, their new places are
+    recorded and no vector is made again.
 
     Args:
         documents: read once, in order.
-        encoder: for the spaces that it serves; ``text_encoder`` takes ``text`` from it when given (the paper pairs
+        encoder: for the spaces that it serves; ``text_encoder``, if given, serves ``text`` instead (the paper pairs
             EVA-CLIP with Contriever).
-        out: the folder; refused when something else than an index stands there.
+        out: the folder; refused if it holds something other than an index.
         kind: of the dense indexes, see `demur.indexing.indexes`; ``auto`` chooses for each part by size, free memory
             and ``queries``, and the manifest says why.
-        queries: how many queries ``auto`` should reckon with.
+        queries: how many queries ``auto`` expects.
         lexical: how BM25 scores, see `demur.indexing.bm25`; ``rank-bm25`` is another name of ``okapi``.
-        skip_bad: leave out, and list in ``skipped.jsonl``, bad rows and documents whose id repeats, that are empty, or
-            that cannot be embedded (an unreadable image, a NaN vector); else all that are known are named in one error,
+        skip_bad: leave out, and list in ``skipped.jsonl``, bad rows and documents that repeat an id, are empty, or
+            cannot be embedded (an unreadable image, a NaN vector). Otherwise one error names all that are known:
             those of the reader and of the texts before anything is embedded.
-        problems: bad rows that the reader of ``documents`` puts aside; settled together with those found here.
-        progress: show bars on standard error, lines where that is no terminal; or a function called now and then with
-            (what, done, in all or 0).
-        engine: the cluster where embedding and indexing are done, into the same files; this machine when None.
+        problems: bad rows that the reader of ``documents`` collected; they are settled with those found here.
+        progress: show bars on standard error (lines if that is no terminal); or a function that is called now and then
+            with (stage, items done, items in all or 0).
+        engine: the cluster that embeds and indexes, into the same files; None for this machine.
         cut: how the documents were cut into passages (`demur.indexing.chunk.Chunker.told`), for the manifest.
-        owner: for whom the index is made; "" is the user. One that is made for somebody is for that one to replace:
-            a finished folder of the same documents by the same encoders is left as it is, whatever its other options
-            and wherever its images lie, and one that another made of anything else is refused.
+        owner: for whom the index is made; "" is the user. An owner may replace its own index: a finished folder of the
+            same documents by the same encoders is kept, whatever its other options and wherever its images are, and
+            an index of another owner that was made of anything else is refused.
 
     Raises:
         BadInput: bad documents, unless ``skip_bad``.
-        DataError: there are no documents, or none is left when bad ones are.
-        UsageError: ``out`` holds something else, or another's index, or another process is building there.
+        DataError: there are no documents, or none is left without the bad ones.
+        UsageError: ``out`` holds something else, or another owner's index, or another process is building there.
         StorageError: the disk is full or cannot be written.
     """
     if kind != "auto" and kind not in KINDS:
         raise UsageError(f"no index kind named {kind!r}; known: auto, {', '.join(KINDS)}", cure="choose one of them")
-    out = out.resolve() if out.is_symlink() else out  # what it leads to is replaced, not the link
+    out = out.resolve() if out.is_symlink() else out  # its target is replaced, not the link
     if out.exists() and not out.is_dir():
         raise UsageError("this is a file, not a folder", item=out, cure="choose another --out")
     if out.exists() and any(out.iterdir()) and not _is_index(out):
@@ -128,19 +128,19 @@ def build_index(
         release_memory()
         inputs = digest([table.sha256, makers, options, VERSION])
         content = digest([table.sha256, makers, VERSION])
-        if owner and _is_anothers(out, owner):
+        if owner and _is_of_another(out, owner):
             complaints.settle(skip_bad=skip_bad)
             shutil.rmtree(work)
-            if why := _unlike(out, content, table, encoders):
+            if why := _difference(out, content, table, encoders):
                 raise UsageError(
-                    f"an index lies there that this build did not make, and it does not fit: {why}", item=out,
+                    f"the index there was not made by this build, and does not fit: {why}", item=out,
                     cure="build it as the recipe says, name another with retrieval.index, or move it away",
                 )  # fmt: skip
             return read_manifest(out)
         if (finished := _made_of(out, inputs)) is not None:
             wrong = dict(wrong_files(out, finished, hashed=inf))
             if file_digest(work / LINES) != finished["files"][LINES]["sha256"]:
-                wrong.setdefault(LINES, "images lie elsewhere now")
+                wrong.setdefault(LINES, "its images have moved")
             if not wrong:
                 complaints.settle(skip_bad=skip_bad)
                 shutil.rmtree(work)
@@ -161,33 +161,24 @@ def build_index(
             raise DataError(f"there are no documents to index{why and ': '}{why}", item=corpus, cure="check the corpus")
         pages = write_pages(work, table)
         release_memory()
-        rows = {"texts": texts, "images": images, "pages": numbers(work / "every.npy", range(len(pages)))}
+        rows = {"texts": texts, "images": images, "pages": save_rows(work / "every.npy", range(len(pages)))}
         at_work, parts = engine or LocalEngine(), dict[str, Any]()
         left_out: set[str] = set()
         for part in DENSE_PARTS:
             folder = work / "parts" / part.name
             if part.space not in encoders or not len(rows[part.over]):
-                shutil.rmtree(folder, ignore_errors=True)  # of a build of other documents that was killed
+                shutil.rmtree(folder, ignore_errors=True)  # left by a killed build of other documents
                 continue
             shelf = pages if part.over == "pages" else table.shelf
             entry, failed = build_dense(
-                part,
-                encoders[part.space],
-                shelf,
-                rows[part.over],
-                folder,
-                image_root,
-                kind,
-                queries,
-                workers,
-                progress,
-                at_work,
-            )
+                part, encoders[part.space], shelf, rows[part.over], folder, image_root, kind, queries, workers,
+                progress, at_work,
+            )  # fmt: skip
             release_memory()
             parts[part.name] = entry
             for id, why in failed:
                 drops.append(Drop(sample="", evidence=id, stage=part.name, reason=why))
-                if part.over != "pages":  # a page without a title is no mistake of the corpus
+                if part.over != "pages":  # a page without a title is no fault of the corpus
                     complaints.add(id, why)
                     left_out.add(id)
         complaints.settle(skip_bad=skip_bad)
@@ -196,22 +187,43 @@ def build_index(
         for name in ("texts.npy", "images.npy", "every.npy"):
             (work / name).unlink()
         write_records(work / "skipped.jsonl", drops)
-        counts = {
-            "documents": len(table.shelf),
-            "pages": len(pages),
-            "texts": len(texts),
-            "images": len(images),
-            "skipped": skipped + len(left_out),
+        counts = {"documents": len(table.shelf), "pages": len(pages), "texts": len(texts), "images": len(images)}
+        counts["skipped"] = skipped + len(left_out)
+        manifest = {
+            "format": FORMAT,
+            "version": VERSION,
+            "inputs": inputs,
+            "id": inputs[:12],
+            "demur": __version__,
+            "encoders": {
+                space: {
+                    "name": maker.name,
+                    "note": maker.note,
+                    "fingerprint": fingerprint_of(maker),
+                    "similarity": maker.similarity,
+                    "dims": maker.dims[space],
+                }
+                for space, maker in sorted(encoders.items())
+            },
+            "counts": counts,
+            "options": options,
+            "parts": parts,
+            "files": {
+                path.relative_to(work).as_posix(): {"bytes": path.stat().st_size, "sha256": file_digest(path)}
+                for path in sorted(work.rglob("*"))
+                if path.is_file()
+            },
+            "content": content,
+            "cut": cut,
+            "owner": owner,
         }
-        manifest = _manifest(work, inputs, encoders, counts, options, parts)
-        manifest |= {"content": content, "cut": cut, "owner": owner}
         write_json(work / "manifest.json", manifest)
         _put_in_place(work, out)
     return manifest
 
 
-def _is_anothers(out: Path, owner: str) -> bool:
-    """Whether an index lies there, whole or not, that was made for somebody else."""
+def _is_of_another(out: Path, owner: str) -> bool:
+    """Whether the folder holds an index, whole or not, that was made for another owner."""
     if not out.is_dir() or not any(out.iterdir()):
         return False
     try:
@@ -221,8 +233,8 @@ def _is_anothers(out: Path, owner: str) -> bool:
     return not isinstance(manifest, dict) or manifest.get("owner", "") != owner
 
 
-def _unlike(out: Path, content: str, table: Table, encoders: Mapping[str, Encoder]) -> str:
-    """Why an index is not one of these documents by these encoders; "" when it is."""
+def _difference(out: Path, content: str, table: Table, encoders: Mapping[str, Encoder]) -> str:
+    """How an index differs from one of these documents by these encoders; "" if it does not."""
     try:
         theirs = read_manifest(out)
     except IndexFileError as error:
@@ -233,9 +245,9 @@ def _unlike(out: Path, content: str, table: Table, encoders: Mapping[str, Encode
     for space, maker in sorted(encoders.items()):
         entry = theirs["encoders"].get(space)
         if entry is None or entry["fingerprint"] != fingerprint_of(maker):
-            return f"its {space} vectors are by {entry['name'] if entry else 'nobody'}, not by {maker.name}"
+            return f"its {space} vectors are by {entry['name'] if entry else 'no encoder'}, not by {maker.name}"
     there = theirs["counts"]["documents"]
-    return f"it is of other documents ({there:,}; the source gives {len(table.shelf):,}, cut as the recipe says)"
+    return f"it holds other documents ({there:,}; the source gives {len(table.shelf):,}, cut as the recipe says)"
 
 
 def _build_lexical(
@@ -248,44 +260,8 @@ def _build_lexical(
     return entry | {"space": "", "over": "texts"}
 
 
-def _manifest(
-    work: Path,
-    inputs: str,
-    encoders: dict[str, Encoder],
-    counts: dict[str, int],
-    options: dict[str, Any],
-    parts: dict[str, Any],
-) -> dict[str, Any]:
-    """What is in the folder, by whom it was made, and the size and hash of every file."""
-    return {
-        "format": FORMAT,
-        "version": VERSION,
-        "inputs": inputs,
-        "id": inputs[:12],
-        "demur": __version__,
-        "encoders": {
-            space: {
-                "name": maker.name,
-                "note": maker.note,
-                "fingerprint": fingerprint_of(maker),
-                "similarity": maker.similarity,
-                "dims": maker.dims[space],
-            }
-            for space, maker in sorted(encoders.items())
-        },
-        "counts": counts,
-        "options": options,
-        "parts": parts,
-        "files": {
-            path.relative_to(work).as_posix(): {"bytes": path.stat().st_size, "sha256": file_digest(path)}
-            for path in sorted(work.rglob("*"))
-            if path.is_file()
-        },
-    }
-
-
 def _put_in_place(work: Path, out: Path) -> None:
-    """Put a whole folder where the one before stood; what a run that was killed in here had yet to do is done."""
+    """Replace the folder by a finished one; also completes what a run left undone that was killed in here."""
     before = work.with_name(f"{work.name}.before")
     with storage_errors(out):
         if (work / "manifest.json").is_file():  # written last
@@ -298,7 +274,7 @@ def _put_in_place(work: Path, out: Path) -> None:
 
 
 def _is_index(out: Path) -> bool:
-    """Whether a folder is an index, be its manifest cut short or gone."""
+    """Whether a folder is an index, even if its manifest is truncated or missing."""
     try:
         manifest = read_json(out / "manifest.json")
     except (DataError, StorageError):
@@ -307,7 +283,7 @@ def _is_index(out: Path) -> bool:
 
 
 def _made_of(out: Path, inputs: str) -> dict[str, Any] | None:
-    """The manifest of a finished folder that was made of these inputs; None where there is none that can be read."""
+    """The manifest of a finished folder that was made of these inputs; None if there is none."""
     try:
         manifest = read_manifest(out)
     except IndexFileError:

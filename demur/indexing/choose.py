@@ -1,4 +1,4 @@
-"""Which kind of index: by the number of vectors and queries, and by memory, with the reason in words."""
+"""Chooses the kind of index by the number of vectors and queries and by memory, and says why."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from demur.indexing.ivf import Kind
 SMALL = 50_000
 """Vectors below which exact search is fast enough for anything."""
 BUILD = 5
-"""Building lists costs as much as some ``BUILD * sqrt(n)`` exact queries (measured: 1,600 for 100,000 vectors, 3,500
+"""Building lists costs as much as about ``BUILD * sqrt(n)`` exact queries (measured: 1,600 for 100,000 vectors, 3,500
 for a million)."""
 
 
@@ -29,12 +29,12 @@ def choose(n: int, dims: int, *, queries: int = 10_000, memory: int | None = Non
 
     Args:
         queries: how many will be asked in the index's life.
-        memory: bytes that may be used; three quarters of the free memory when None.
+        memory: bytes that may be used; None for three quarters of the free memory.
     """
     if n < SMALL:
         return Choice("flat", f"{n:,} vectors are few: exact search needs no training")
     if queries < (worth := int(BUILD * sqrt(n))):
-        return Choice("flat", f"{queries:,} queries are few: building lists costs as much as some {worth:,} exact ones")
+        return Choice("flat", f"{queries:,} queries are few: building lists costs as much as {worth:,} exact ones")
     memory = memory if memory is not None else free_memory() * 3 // 4
     size = 4 * n * dims
     room = f"{size / 1e9:.1f} GB of vectors, {memory / 1e9:.1f} GB of memory"
@@ -46,7 +46,7 @@ def choose(n: int, dims: int, *, queries: int = 10_000, memory: int | None = Non
 
 
 def free_memory() -> int:
-    """Bytes of memory that can be had without swapping, as the system sees it."""
+    """Bytes of memory that the system can give without swapping."""
     try:
         for line in Path("/proc/meminfo").read_text(encoding="ascii").splitlines():
             if line.startswith("MemAvailable:"):

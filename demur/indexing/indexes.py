@@ -3,9 +3,10 @@
     flat      the mapped vectors themselves; exact
     ivf-...   inverted lists, see `demur.indexing.ivf`
 
-Both search mapped files and answer in the order of `demur.indexing.exact`. Lists: the ``nprobe`` whose centroids are
-nearest (found exactly) are searched by faiss, or more of them where these hold less than k vectors; what it finds is
-scored again from the vectors. Of ``ivf-flat`` that is exact within the lists; of codes ``refine`` times k are scored.
+Both search mapped files and return hits in the order of `demur.indexing.exact`. faiss searches the ``nprobe`` lists
+whose centroids are nearest (found exactly), or more of them if these hold fewer than k vectors. What it finds is scored
+again from the vectors: for ``ivf-flat`` the result is exact within the lists; of codes, ``refine`` times k candidates
+are scored.
 """
 
 from __future__ import annotations
@@ -30,11 +31,12 @@ from demur.indexing.exact import (
     norms_of,
     padded,
     rescore,
+    stacked,
 )
 from demur.indexing.ivf import Tuned, centroids_of, least_mean, lists_enough, nearest_lists, open_lists
 
 SCAN = 10
-"""What scanning a list costs more, for each vector, than exact search of many queries."""
+"""How many times more scanning a list costs, for each vector, than exact search of many queries."""
 
 
 class Dense:
@@ -44,7 +46,7 @@ class Dense:
         part: its entry in the index folder's manifest: ``kind``, ``dims``, ``count``, ``largest_norm``.
 
     Raises:
-        IndexFileError: a file is cut short or does not fit the entry.
+        IndexFileError: a file is truncated or does not match the entry.
     """
 
     def __init__(self, folder: Path, part: dict[str, Any]) -> None:
@@ -56,11 +58,11 @@ class Dense:
         path = folder / "vectors.npy"
         with storage_errors(path):
             try:
-                empty = not self.count  # nothing cannot be mapped
-                self.vectors: Floats = np.load(path, mmap_mode=None if empty else "r")
+                # an empty file cannot be mapped
+                self.vectors: Floats = np.load(path, mmap_mode="r" if self.count else None)
             except OSError:
                 raise
-            except Exception as error:  # its header is read as Python's own notation, and fails in as many ways
+            except Exception as error:  # numpy parses the header as Python, which can fail in any way
                 raise IndexFileError(f"the vectors cannot be mapped: {type(error).__name__}", item=path) from error
         if self.vectors.shape != (self.count, self.dims) or self.vectors.dtype != np.float32:
             raise IndexFileError(
@@ -84,7 +86,7 @@ class Dense:
 
     @classmethod
     def open(cls, folder: Path, part: dict[str, Any]) -> Dense:
-        """The door that `demur.core.plugins` finds."""
+        """Open the index (called by `demur.core.plugins`)."""
         return cls(folder, part)
 
     def search(self, queries: Floats, k: int) -> Found:
@@ -92,7 +94,7 @@ class Dense:
 
         Args:
             queries: (Q, d) float32.
-            k: at least 1; more than there are vectors gives them all, padded.
+            k: at least 1; if it is more than there are vectors, all come back, padded.
 
         Raises:
             UsageError: k is below 1, or the dimensions differ.
@@ -104,14 +106,14 @@ class Dense:
         try:
             return padded(self._enough(queries, min(k, self.count)), k)
         except IndexError as error:
-            raise IndexFileError("its lists hold rows that are not there", item=self.folder) from error
+            raise IndexFileError("its lists hold rows that do not exist", item=self.folder) from error
 
     def _enough(self, queries: Floats, wanted: int) -> Found:
-        """The first of the nearest lists of each query: `nprobe`, and twice as many for whom they hold too few."""
+        """The first k in the `nprobe` nearest lists of each query; in twice as many, and so on, if they hold too few."""
         nprobe = self.nprobe
         found = self._probe(queries, wanted, nprobe)
         short = np.flatnonzero(found.rows[:, -1] < 0)
-        while len(short) and nprobe < self._lists.nlist:  # they hold too few: twice as many, for those queries
+        while len(short) and nprobe < self._lists.nlist:
             nprobe = min(2 * nprobe, self._lists.nlist)
             more = self._probe(queries[short], wanted, nprobe)
             found.scores[short], found.rows[short] = more
@@ -156,19 +158,19 @@ class Dense:
     def nprobe_for(self, blocks: Iterable[Floats], k: int, *, recall: float = 0.99, asked: float = inf) -> Tuned:
         """How many lists must be searched to find that share of the exact first k of the questions to come.
 
-        Set `nprobe` to it. The lists of the true neighbours are looked up: nothing is searched by trial, but for what
-        kinds with codes lose. Another block is measured while its exact search costs less than what it may save.
+        Set `nprobe` to the result. The lists of the true neighbours are looked up, nothing is tried out, except for
+        what codes lose. Another block is measured as long as its exact search costs less than it may save.
 
         Args:
             blocks: (Q, d) float32 each, some hundred of the questions that will be asked; more blocks narrow the
-                interval. With less than 300 questions of many no recall of 0.99 can be proven: all lists are searched.
+                interval. Fewer than 300 of many questions cannot prove a recall of 0.99: all lists are then searched.
             k: neighbours that count.
             recall: share of them, in (0, 1], that the lower end of the interval must reach. Codes may lose more than
-                that: the `Tuned` says so.
-            asked: questions that will be asked in all, these among them.
+                that; `Tuned.least` then stays below it.
+            asked: number of questions that will be asked in all, including these.
 
         Returns:
-            1 list of 1 for a flat index, which has none, and where no question is given.
+            1 list for a flat index, which has no lists, and if no question is given.
         """
         queries: Floats = np.empty((0, self.dims), np.float32)
         right = needed = np.empty((0, min(k, self.count)), np.int64)
@@ -192,10 +194,10 @@ class Dense:
         return tuned
 
     def _lists_to(self, queries: Floats, found: Rows) -> Rows:
-        """(Q, k) how many lists of each query must be searched to come upon each row found for it."""
+        """(Q, k) how many lists of each query must be searched to find each of its rows."""
         rows, inverse = np.unique(found, return_inverse=True)
         lists = nearest_lists(self.vectors[rows], self._centroids)
-        # float64 products, rounded, are the exact scores but for a bit in a million; equal ones count as before
+        # rounded float64 products differ from the exact scores in one bit of a million; equal ones count as nearer
         scores = (queries.astype(np.float64) @ self._centroids.T.astype(np.float64)).astype(np.float32)
         own = np.take_along_axis(scores, lists[inverse.reshape(found.shape)], axis=1)
         scores.sort(axis=1)
@@ -210,15 +212,14 @@ class Dense:
             k: at least 1.
         """
         queries = self._checked(queries, k)
-        found = Found.nothing(len(queries), k)
-        for place, rows in enumerate(candidates):
+        parts = [Found.nothing(0, k)]
+        for query, rows in zip(queries, candidates, strict=True):
             own = np.unique(np.asarray(rows, dtype=np.int64))[None]
-            first = padded(best(rescore(queries[place : place + 1], self.vectors, own), own, k), k)
-            found.scores[place], found.rows[place] = first.scores[0], first.rows[0]
-        return found
+            parts.append(padded(best(rescore(query[None], self.vectors, own), own, k), k))
+        return stacked(parts)
 
     def _checked(self, queries: Floats, k: int) -> Floats:
-        """The queries as they can be searched."""
+        """The queries as C-contiguous float32; raises for those that cannot be searched."""
         if k < 1:
             raise UsageError(f"k must be at least 1, not {k}", cure="ask for one neighbour or more")
         queries = np.ascontiguousarray(queries, dtype=np.float32)

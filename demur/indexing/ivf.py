@@ -1,10 +1,10 @@
-"""Inverted-list indexes of faiss: trained, filled in shards, joined on the disk, mapped.
+"""Inverted-list indexes of faiss: trained, filled in shards, merged on disk, mapped.
 
     ivf-flat   lists of whole vectors
-    ivf-sq8    lists of 8 bits a dimension, for vectors that do not fit the memory
+    ivf-sq8    lists of 8 bits a dimension, for vectors that do not fit in memory
 
 ``index.faiss`` holds the centroids, ``lists.bin`` the lists (`faiss.OnDiskInvertedLists`). A vector goes to the list of
-its nearest centroid, found exactly, so that the files do not depend on how many are added at once, or where.
+its nearest centroid, found exactly, so the files do not depend on how many are added at once, or by which process.
 """
 
 from __future__ import annotations
@@ -34,35 +34,35 @@ KINDS: tuple[Kind, ...] = get_args(Kind)
 SAMPLE = 20
 """Training vectors per list."""
 ROUNDS = 6
-"""Rounds of k-means; more of either move the recall little and cost as much as the search."""
+"""Rounds of k-means; more rounds or training vectors raise the recall little and cost as much as the search."""
 NPROBE = 16
-"""Inverted lists searched for each query, where nothing was tuned."""
+"""Inverted lists searched for each query, unless tuned."""
 FILL_BYTES = 1 << 26
-"""Bytes of vectors that are put into lists at once."""
+"""Bytes of vectors that are added at once."""
 REFINE: dict[Kind, int] = {"flat": 1, "ivf-flat": 1, "ivf-sq8": 3}
 """Candidates that are scored again, as a multiple of k."""
 _READING = Lock()
-"""What faiss may read at most is one number for all threads."""
+"""faiss has one limit of what it may read, for all threads."""
 LISTS = "lists.bin"
 """The file of the lists, beside ``index.faiss``."""
 
 
 def lists_for(n: int) -> int:
-    """Number of inverted lists for n vectors: 2 sqrt(n); filling them then costs as much as 2 sqrt(n) exact queries."""
+    """Number of inverted lists for n vectors: 2 sqrt(n). Filling them costs as much as 2 sqrt(n) exact queries."""
     return max(1, min(int(2 * sqrt(n)), n // SAMPLE))
 
 
 def build_ivf(kind: Kind, vectors: Floats, path: Path, *, lists: int | None = None) -> dict[str, Any]:
     """Train an inverted-list index on ``vectors``, fill it and write it to ``path``; returns its manifest entries.
 
-    Memory: the training sample and some `FILL_BYTES`. Disk: the lists twice, for a while.
+    Memory: the training sample and a few times `FILL_BYTES`. Disk: temporarily twice the lists.
     """
     rows = max(1, FILL_BYTES // (4 * vectors.shape[1]))
     with tempfile.TemporaryDirectory(dir=path.parent) as name:
         trained = Path(name) / "trained.faiss"
         entry = train(kind, vectors, trained, lists=lists)
         cuts = [(first, min(first + rows, len(vectors))) for first in range(0, len(vectors), rows)]
-        join_lists(trained, [fill(trained, vectors, *cut) for cut in cuts], path)
+        merge_lists(trained, [fill(trained, vectors, *cut) for cut in cuts], path)
     return entry
 
 
@@ -96,7 +96,7 @@ def train(kind: Kind, vectors: Floats, path: Path, *, lists: int | None = None, 
 
 
 def fill(trained: Path, vectors: Floats, first: int, stop: int) -> Path:
-    """Put rows ``first`` to ``stop`` of ``vectors`` into lists; returns the file, beside ``trained``."""
+    """Put rows ``first`` to ``stop`` of ``vectors`` into lists; returns their file, beside ``trained``."""
     import faiss
 
     index: Any = faiss.read_index(str(trained))
@@ -119,16 +119,16 @@ def centroids_of(index: Any) -> Floats:
 
 
 def nearest_lists(vectors: Floats, centroids: Floats) -> Rows:
-    """(n,) the list of each vector: that of its nearest centroid."""
+    """(n,) the list of each vector, that of its nearest centroid."""
     norm = float(norms_of(centroids).max(initial=0))
     return np.ascontiguousarray(exact_top(vectors, centroids, 1, largest_norm=norm).rows[:, 0])
 
 
-def join_lists(trained: Path, shards: Sequence[Path], path: Path) -> None:
-    """Write one index that holds the lists of several, all of one training; lists go from disk to disk.
+def merge_lists(trained: Path, shards: Sequence[Path], path: Path) -> None:
+    """Write one index that holds the lists of several, all of one training; lists are copied from disk to disk.
 
     Raises:
-        StorageError: they do not fit the disk.
+        StorageError: they do not fit on the disk.
     """
     import faiss
     from faiss.contrib.ondisk import merge_ondisk
@@ -136,9 +136,11 @@ def join_lists(trained: Path, shards: Sequence[Path], path: Path) -> None:
     with storage_errors(path):
         path.parent.mkdir(parents=True, exist_ok=True)
         needed, free = sum(shard.stat().st_size for shard in shards), shutil.disk_usage(path.parent).free
-        if needed > free:  # faiss writes through a map: a disk that gets full would end the process
+        if needed > free:  # faiss writes to a mapped file: a full disk would kill the process
             raise StorageError(
-                f"the lists need {needed:,} bytes, the disk has {free:,}", item=path, cure="make room, run again"
+                f"the lists need {needed:,} bytes, the disk has {free:,}",
+                item=path,
+                cure="free some space, run again",
             )
         index: Any = faiss.read_index(str(trained))
         with _silenced():
@@ -150,7 +152,7 @@ def join_lists(trained: Path, shards: Sequence[Path], path: Path) -> None:
 
 @contextmanager
 def _silenced() -> Iterator[None]:
-    """Without what C writes to standard output: faiss tells there of each file that it makes."""
+    """Discard what C code writes to standard output: faiss prints a line there for each file that it makes."""
     flush = getattr(ctypes.CDLL(None) if os.name == "posix" else None, "fflush", lambda _: 0)
     flush(None)
     kept, null = os.dup(1), os.open(os.devnull, os.O_WRONLY)
@@ -176,16 +178,16 @@ def write_faiss(index: Any, path: Path) -> None:
 
 
 def open_lists(path: Path) -> Any:
-    """Open what `join_lists` wrote; the lists are mapped.
+    """Open what `merge_lists` wrote; the lists are mapped.
 
     Raises:
-        IndexFileError: faiss cannot read it, or the file of its lists is missing or cut short.
+        IndexFileError: faiss cannot read it, or the file of its lists is missing or truncated.
     """
     import faiss
 
     file = path.with_name(LISTS)
     try:
-        # Mapped by hand: asked to look for the lists beside the index, faiss tells so on standard output.
+        # Mapped by hand: if faiss itself looks for the lists beside the index, it prints so on standard output.
         with _bounded(path):
             index: Any = faiss.read_index(str(path), faiss.IO_FLAG_SKIP_IVF_DATA | faiss.IO_FLAG_READ_ONLY)
         lists: Any = faiss.downcast_InvertedLists(index.invlists)
@@ -196,7 +198,7 @@ def open_lists(path: Path) -> Any:
         ends = [(one.size, one.capacity, one.offset) for one in map(lists.lists.at, range(lists.nlist))]
         width = lists.code_size + 8
         if any(size > room or at + room * width > lists.totsize for size, room, at in ends if room):
-            raise IndexFileError("its lists lie outside their file", item=file)
+            raise IndexFileError("its lists reach past the end of their file", item=file)
         lists.do_mmap()
     except (RuntimeError, MemoryError, AttributeError) as error:
         why = (str(error).splitlines() or ["it asks for too much memory"])[0].split("Error: ")[-1]
@@ -206,7 +208,7 @@ def open_lists(path: Path) -> Any:
 
 @contextmanager
 def _bounded(path: Path) -> Iterator[None]:
-    """Reading takes no more memory for anything in a file than the file is large."""
+    """While a file is read, faiss allocates little more for anything in it than the file is large."""
     import faiss
 
     with storage_errors(path):
@@ -227,26 +229,27 @@ def _bounded(path: Path) -> Iterator[None]:
 
 
 class Tuned(NamedTuple):
-    """How many inverted lists are to be searched for a recall, and what was measured with as many."""
+    """How many inverted lists must be searched for a recall, and what was measured with that many."""
 
     nprobe: int
     recall: float
     """Mean over the questions measured."""
     least: float
-    """Lower end of the 95 % interval of the mean over all that will be asked (`least_mean`)."""
+    """Lower end of the 95 % interval of the mean over all questions (`least_mean`)."""
     questions: int
-    """That were measured."""
+    """Number of questions measured."""
 
 
 def least_mean(values: NDArray[np.float64], asked: float = inf) -> float:
-    """Lower end of the 95 % interval of the mean over everything that the values were drawn from.
+    """Lower end of the 95 % interval of the mean over the population that the values are a sample of.
 
-    That of Student's normal theory, with one more value of 0: where none of n questions missed anything the plain
-    interval says 1, and this 1 - 2.96 / (n + 1), nearly the rule of three (Hanley and Lippman-Hand 1983).
+    The normal approximation, with one more value of 0: if none of n questions missed anything, the plain interval
+    would begin at 1, and this one begins at 1 - 2.96 / (n + 1), nearly the rule of three (Hanley and Lippman-Hand
+    1983).
 
     Args:
-        values: (n,) each in [0, 1], independent: one for a question, whose neighbours are not.
-        asked: how many there are in all, these among them; what was measured needs no interval.
+        values: (n,) each in [0, 1], independent: one for each question (its neighbours are not independent).
+        asked: size of the population, including these; what was measured needs no interval.
     """
     n, known = len(values), min(1.0, len(values) / asked)
     mean = float(values.sum()) / (n + 1)
@@ -255,13 +258,13 @@ def least_mean(values: NDArray[np.float64], asked: float = inf) -> float:
 
 
 def lists_enough(needed: Rows, recall: float, lists: int, asked: float = inf) -> Tuned:
-    """The fewest lists with which the recall of all questions is most likely enough: all, if few were measured.
+    """The fewest lists whose interval of recall begins at ``recall`` or above: all lists, if few were measured.
 
     Args:
-        needed: (Q, k) how many lists must be searched to come upon each neighbour of each question.
+        needed: (Q, k) how many lists must be searched to find each neighbour of each question.
         recall: wanted, in (0, 1].
-        lists: in all.
-        asked: questions that will be asked, these among them.
+        lists: number of lists in all.
+        asked: number of questions that will be asked, including these.
     """
 
     def found(nprobe: int) -> NDArray[np.float64]:

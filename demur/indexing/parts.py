@@ -1,6 +1,6 @@
 """The dense parts of an index folder: what each embeds, and how one is made.
 
-Made for those spaces that the encoder serves:
+A part is made if the encoder serves its space:
 
     passages   documents with text, space ``text``
     titles     pages by title, space ``joint``                    (T of VLM-DeflectionBench, appendix H)
@@ -27,8 +27,9 @@ from demur.core.strict_json import loose_json
 from demur.indexing.choose import Choice, choose
 from demur.indexing.embed import LOCK, Item
 from demur.indexing.encoders import Encoder, fingerprint_of
+from demur.indexing.exact import norms_of
 from demur.indexing.ivf import Kind
-from demur.indexing.tables import BLOCK, Progress, in_blocks, save, without
+from demur.indexing.tables import BLOCK, Progress, in_blocks, save, save_rows
 
 if TYPE_CHECKING:
     from demur.indexing.local import LocalEngine
@@ -36,7 +37,7 @@ if TYPE_CHECKING:
 
 
 class Part(NamedTuple):
-    """What a dense part is over, and in which space."""
+    """What a dense part embeds, and in which space."""
 
     name: str
     over: Literal["texts", "pages", "images"]
@@ -53,17 +54,17 @@ DENSE_PARTS = (
 
 
 def passage_text(title: str, text: str) -> str:
-    """What stands for a passage in dense and lexical indexes: its title on a line of its own, then its text."""
+    """The text of a passage in dense and lexical indexes: its title on a line of its own, then its text."""
     return f"{title}\n{text}" if title else text
 
 
 def page_text(title: str, summary: str) -> str:
-    """What stands for a page in the T+S index."""
+    """The text of a page in the T+S index."""
     return f"{title}. {summary}" if summary else title
 
 
 class _Items(Sequence[Item]):
-    """What a part embeds, read from disk item by item; pickled it is three paths, so that other machines read too."""
+    """The items of a part, read from disk one by one; pickled it is three paths, for workers and other machines."""
 
     def __init__(self, part: Part, documents: Path, rows: Path, root: Path) -> None:
         self._part, self._documents, self._chosen, self._root = part, documents, rows, root
@@ -98,8 +99,8 @@ class _Items(Sequence[Item]):
     def _items(self, rows: Iterable[int]) -> Iterator[Item]:
         if self._part.over == "images":
             for document in map(self._shelf.at, rows):
-                if document.image is None:  # rows of this part have one
-                    raise IndexFileError("the image is gone", item=document.id)
+                if document.image is None:  # the rows of this part have one
+                    raise IndexFileError("the image is missing", item=document.id)
                 yield Item.of_image(document.id, document.image, self._root)
             return
         embedded = {"passages": passage_text, "titles": lambda title, _: title, "summaries": page_text}[self._part.name]
@@ -108,14 +109,14 @@ class _Items(Sequence[Item]):
 
 
 EMBEDDED = ("vectors.npy", "ids.jsonl", "errors.jsonl", "shards.jsonl")
-"""Files of a part that `demur.indexing.embed` goes on with; each shard in them is checked by its hashes."""
+"""Files of a part that `demur.indexing.embed` continues; it checks each shard in them by its hashes."""
 
 
 def keep_vectors(work: Path, encoders: Mapping[str, Encoder]) -> None:
-    """Make ready to build in ``work``: of what a build that was killed left, only vectors by the same encoders stay."""
+    """Prepare ``work`` for a build: of what a killed build left there, only vectors of the same encoders are kept."""
     folders = {work / "parts" / part.name: encoders.get(part.space) for part in DENSE_PARTS}
     kept = {folder for folder, encoder in folders.items() if encoder and _made_by(folder, encoder)}
-    for path in sorted(work.rglob("*"), reverse=True):  # what is in a folder, then the folder
+    for path in sorted(work.rglob("*"), reverse=True):  # the content of a folder before the folder
         if path.is_symlink() or not path.is_dir():
             if path.parent not in kept or path.name not in (*EMBEDDED, "manifest.json", LOCK):
                 path.unlink()
@@ -125,23 +126,21 @@ def keep_vectors(work: Path, encoders: Mapping[str, Encoder]) -> None:
 
 
 def _made_by(folder: Path, encoder: Encoder) -> bool:
-    """Whether the vectors in a part's folder are by that encoder, run in the same way."""
+    """Whether that encoder, run in the same way, made the vectors in a part's folder."""
+    wanted = {"encoder": encoder.name, "note": encoder.note, "fingerprint": fingerprint_of(encoder)}
     try:
-        with (folder / "shards.jsonl").open("rb") as ledger:
-            plan = loose_json(ledger.readline())["plan"]
-            return [plan[key] for key in ("encoder", "note", "fingerprint")] == [
-                encoder.name, encoder.note, fingerprint_of(encoder),
-            ]  # fmt: skip
-    except (OSError, ValueError, KeyError, TypeError):
+        with (folder / "shards.jsonl").open("rb") as shards:
+            return bool(wanted.items() <= loose_json(shards.readline())["plan"].items())
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
         return False
 
 
 def copy_vectors(index: Path, work: Path, encoders: Mapping[str, Encoder], wrong: Collection[str]) -> None:
-    """Take the vectors of an index over, so that those of its shards that are whole need not be made again.
+    """Copy the vectors of a damaged index, so that its whole shards need not be made again.
 
     Args:
         index: of the same inputs.
-        wrong: files of the index that are damaged; parts whose list of shards is among them are passed over.
+        wrong: damaged files of the index; a part whose list of shards is among them is left out.
 
     Raises:
         StorageError: something cannot be copied.
@@ -171,40 +170,29 @@ def build_dense(
     progress: bool | Progress,
     engine: LocalEngine | RayEngine,
 ) -> tuple[dict[str, Any], list[tuple[str, str]]]:
-    """Embed and index one part; returns its entry for the manifest, and (id, why) of what could not be embedded."""
+    """Embed and index one part; returns its entry for the manifest, and (id, reason) of what could not be embedded."""
     save(folder / "rows.npy", rows)
-    here = (folder.absolute() / "rows.npy", (root or Path()).absolute())
-    made = engine.embed(
-        _Items(part, shelf.folder.absolute(), *here),
-        encoder,
-        part.space,
-        folder,
-        workers=workers,
-        progress=partial(progress, part.name) if callable(progress) else progress,
-    )
+    items = _Items(part, shelf.folder.absolute(), folder.absolute() / "rows.npy", (root or Path()).absolute())
+    tell = partial(progress, part.name) if callable(progress) else progress
+    made = engine.embed(items, encoder, part.space, folder, workers=workers, progress=tell)
     failed = list(made.errors())
-    left_out = [row for id, _ in failed if (row := shelf.row(id)) is not None]
     if failed:
-        without(rows, left_out, folder / "rows.npy")
+        left_out = {shelf.row(id) for id, _ in failed}
+        save_rows(folder / "rows.npy", (row for row in in_blocks(rows) if row not in left_out))
     vectors: NDArray[np.float32] = made.vectors
     count, dims = vectors.shape
     largest = 0.0
     for start in range(0, count, BLOCK):
-        squares = np.square(vectors[start : start + BLOCK], dtype=np.float64).sum(axis=1)
-        largest = max(largest, float(np.sqrt(squares.max())))
-        if encoder.similarity == "cosine" and not np.allclose(squares, 1.0, atol=1e-3):
+        norms = norms_of(vectors[start : start + BLOCK])
+        largest = max(largest, float(norms.max()))
+        if encoder.similarity == "cosine" and not np.allclose(np.square(norms), 1.0, atol=1e-3):
             raise DataError(
-                "it calls itself a cosine encoder, and gives rows that are not of length 1",
+                "its similarity is cosine, but its rows do not have length 1",
                 item=encoder.name,
-                cure="mend the encoder, or have it say 'dot'",
+                cure="normalise the rows, or set its similarity to 'dot'",
             )
-    entry: dict[str, Any] = {
-        "space": part.space,
-        "over": part.over,
-        "dims": dims,
-        "count": count,
-        "largest_norm": largest,
-    }
+    entry: dict[str, Any] = {"space": part.space, "over": part.over, "dims": dims, "count": count}
+    entry["largest_norm"] = largest
     chosen = choose(count, dims, queries=queries) if kind == "auto" else Choice(kind, "as asked")
     if not count:
         chosen = Choice("flat", "there is nothing to index")

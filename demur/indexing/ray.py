@@ -203,7 +203,7 @@ class RayEngine:
             trained = Path(held).absolute() / "trained.faiss"
             entry = ivf.train(kind, vectors, trained)
             runs = [(first, min(first + self.rows, len(vectors))) for first in range(0, len(vectors), self.rows)]
-            ivf.join_lists(trained, list(self._passed(partial(_filling, trained, beside), runs)), path)
+            ivf.merge_lists(trained, list(self._passed(partial(_filling, trained, beside), runs)), path)
         return entry
 
     def open_part(self, folder: Path, entry: dict[str, Any]) -> Any:

@@ -1,6 +1,6 @@
-"""Documents and their pages as tables on the disk, before anything is indexed; what `demur.indexing.build` begins with.
+"""The tables of documents and pages that `demur.indexing.build` writes before anything is indexed.
 
-SQLite sorts (`demur.core.docstore`); rows are mapped ``.npy`` files.
+SQLite finds and sorts documents (`demur.core.docstore`); row numbers are mapped ``.npy`` files.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ import json
 from array import array
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
-from itertools import groupby, islice, repeat
+from itertools import groupby
 from operator import itemgetter
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -23,13 +23,13 @@ from demur.core.records import Document
 from demur.core.store import storage_errors
 
 Progress = Callable[[str, int, int], None]
-"""Called with what is being done, items done, and items in all (0 when unknown)."""
+"""Called with the name of the stage, items done, and items in all (0 if unknown)."""
 BLOCK = 1 << 16
-"""Rows looked at together."""
+"""Rows in memory at once."""
 
 
 class Table(NamedTuple):
-    """All documents on disk, and which rows are left out."""
+    """All documents on disk, and the rows that are left out."""
 
     shelf: Documents
     sha256: str
@@ -37,14 +37,14 @@ class Table(NamedTuple):
     """Rows left out of every part, each with its reason."""
 
     def rows(self, having: str, path: Path) -> NDArray[np.int64]:
-        """(n,) ascending rows that are good and have a ``text`` or an ``image``, written to a file and mapped."""
+        """(n,) ascending rows that are good and have a ``text`` or an ``image``, in a mapped file."""
         bad = {row for row, _ in self.bad}
         found = self.shelf.select(f"SELECT row FROM documents WHERE {having} ORDER BY row")
-        return numbers(path, (row for (row,) in found if row not in bad))
+        return save_rows(path, (row for (row,) in found if row not in bad))
 
 
 def read_documents(documents: Iterable[Document], folder: Path, progress: bool | Progress) -> Table:
-    """Write the table of documents, read once and in order; bad ones keep their row and are named in ``bad``."""
+    """Write the table of documents, read once; bad ones keep their row and are named in ``bad``."""
     with DocumentsWriter(folder) as writer:
         for document in _counted(documents, progress):
             writer.add(document)
@@ -57,7 +57,7 @@ def read_documents(documents: Iterable[Document], folder: Path, progress: bool |
 
 
 def _counted(documents: Iterable[Document], progress: bool | Progress) -> Iterator[Document]:
-    """The same documents, counted by a bar or told to a function: every hundredth, and the last."""
+    """The same documents; progress is shown at every hundredth and at the last."""
     tell = partial(progress, "documents") if callable(progress) else progress
     with counting("reading documents", progress=tell) as count:
         number = 0
@@ -75,23 +75,11 @@ def save(path: Path, values: NDArray[Any]) -> None:
         np.save(path, values)
 
 
-def numbers(path: Path, values: Iterable[int]) -> NDArray[np.int64]:
-    """(n,) whole numbers, written to a ``.npy`` file as they come, then mapped."""
-    values, count = iter(values), 0
-    head = "{{'descr': '<i8', 'fortran_order': False, 'shape': ({},), }}"
-    with storage_errors(path):
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with path.open("wb") as file:
-            file.write(bytes(128))
-            while block := array("q", islice(values, BLOCK)):
-                file.write(block)
-                count += len(block)
-            file.seek(0)
-            file.write(
-                b"\x93NUMPY\x01\x00" + (118).to_bytes(2, "little") + head.format(count).ljust(117).encode() + b"\n"
-            )
-        made: NDArray[np.int64] = np.load(path, mmap_mode="r+" if count else None)  # nothing cannot be mapped
-        return made
+def save_rows(path: Path, rows: Iterable[int]) -> NDArray[np.int64]:
+    """(n,) whole numbers, written to a ``.npy`` file and mapped, so that they take no memory."""
+    found = np.fromiter(rows, np.int64)
+    save(path, found)
+    return np.load(path, mmap_mode="r") if len(found) else found  # an empty file cannot be mapped
 
 
 def in_blocks(rows: NDArray[np.int64]) -> Iterator[int]:
@@ -100,20 +88,13 @@ def in_blocks(rows: NDArray[np.int64]) -> Iterator[int]:
         yield from rows[start : start + BLOCK].tolist()
 
 
-def without(rows: NDArray[np.int64], some: Sequence[int], path: Path) -> NDArray[np.int64]:
-    """(n,) ascending rows without some of them, written to a file and mapped."""
-    dropped = set(some)
-    return numbers(path, (row for row in in_blocks(rows) if row not in dropped))
-
-
 def write_pages(work: Path, table: Table) -> Documents:
-    """Write the table of pages, in the order of their first documents, and which documents lie on each.
+    """Write the table of pages, in the order of their first documents, and which documents belong to each.
 
-    Documents that are left out of every part lie on no page (-1).
+    Documents that are left out of every part belong to no page (-1).
     """
     ends = array("q")
     bad = json.dumps([row for row, _ in table.bad])
-
     with DocumentsWriter(work / "pages") as writer:
 
         def by_page() -> Iterator[int]:
@@ -123,13 +104,12 @@ def write_pages(work: Path, table: Table) -> Documents:
                 ends.append((ends[-1] if ends else 0) + len(rows))
                 yield from rows
 
-        order = numbers(work / "page_documents.npy", by_page())
+        order = save_rows(work / "page_documents.npy", by_page())
         writer.close()
-    last = numbers(work / "page_ends.npy", ends)
-    page_of = numbers(work / "page_of.npy", repeat(-1, len(table.shelf)))
-    for start in range(0, len(order), BLOCK):
-        rows = order[start : start + BLOCK]
-        page_of[rows] = np.searchsorted(last, np.arange(start, start + len(rows)), side="right")
+    save(work / "page_ends.npy", np.frombuffer(ends, np.int64))
+    page_of = np.full(len(table.shelf), -1, np.int64)
+    page_of[order] = np.repeat(np.arange(len(ends)), np.diff(ends, prepend=0))
+    save(work / "page_of.npy", page_of)
     return Documents(work / "pages")
 
 
@@ -137,7 +117,7 @@ _BY_PAGE = """
 SELECT min(row) OVER (PARTITION BY page) AS first, row FROM documents
 WHERE row NOT IN (SELECT value FROM json_each(?)) ORDER BY first, row
 """
-"""(first row of its page, row) of every document that is good, page by page."""
+"""(first row of its page, row) of every good document, page by page."""
 
 
 def _page(shelf: Documents, rows: Sequence[int]) -> Document:
@@ -145,15 +125,15 @@ def _page(shelf: Documents, rows: Sequence[int]) -> Document:
     for fields in shelf.raw(rows):
         attributes: Any = fields["attributes"]
         id = id or str(fields["page"] or fields["id"])
-        first = first or _said(fields["title"])
-        title = title or _said(attributes.get("page_title"))
-        summary = summary or _said(attributes.get("summary"))
-        lead = lead or _said(fields["text"])
+        first = first or _text(fields["title"])
+        title = title or _text(attributes.get("page_title"))
+        summary = summary or _text(attributes.get("summary"))
+        lead = lead or _text(fields["text"])
         if title and summary:
             break
     return Document(id=id, title=title or first, text=summary or lead)
 
 
-def _said(text: Any) -> str:
-    """A text as it stands; "" when there is none, or a blank one."""
-    return text if isinstance(text, str) and text.strip() else ""
+def _text(value: Any) -> str:
+    """A text as it is; "" for a blank one and for anything else."""
+    return value if isinstance(value, str) and value.strip() else ""

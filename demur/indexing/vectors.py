@@ -68,9 +68,11 @@ class Embedded:
         with storage_errors(path / "vectors.npy"), (path / "vectors.npy").open("rb") as handle:
             if handle.read(HEADER) != npy_header(*shape):
                 raise IndexFileError(f"its header does not say {shape}", item=path / "vectors.npy", cure="embed again")
-        vectors: Any = np.empty(shape, np.float32)  # an empty file cannot be mapped
+        vectors: Any
         if shape[0]:
             vectors = np.memmap(path / "vectors.npy", np.float32, "r", offset=HEADER, shape=shape)
+        else:
+            vectors = np.empty(shape, np.float32)  # an empty file cannot be mapped
         return cls(path, manifest, vectors)
 
     @property

@@ -214,7 +214,7 @@ def test_an_encoder_that_gives_the_wrong_shape_is_named(tmp_path):
         def texts(self, texts, space="joint", *, role="passage"):
             return super().texts(texts, space)[:, :3]
 
-    with pytest.raises(UsageError, match=r"stub: it gave rows of shape \(2, 3\) where \(2, 24\)"):
+    with pytest.raises(UsageError, match=r"stub: it returned rows of shape \(2, 3\) instead of \(2, 24\)"):
         run(texts(2), tmp_path / "e", Wrong())
 
 
@@ -418,7 +418,7 @@ def test_a_folder_of_something_else_is_left_alone(tmp_path):
     with pytest.raises(IndexFileError, match="no manifest"):
         Embedded.open(tmp_path)
     (tmp_path / "shards.jsonl").write_text("what\nis this\n")
-    with pytest.raises(IndexFileError, match="not a ledger"):
+    with pytest.raises(IndexFileError, match="not a list of shards"):
         run(texts(1), tmp_path)
 
 

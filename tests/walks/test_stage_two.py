@@ -263,7 +263,7 @@ def test_an_index_that_does_not_fit_is_told_and_never_replaced(made):
     (made / "there/index").mkdir(parents=True)
     (made / "mine").rename(made / "there/index/infoseek")
     told = build(made, "there", code=2, chunk="100:10")
-    assert "this build did not make, and it does not fit: it is of other documents" in told
+    assert "was not made by this build, and does not fit: it holds other documents" in told
     told = build(made, "there", code=2, text_encoder="native_miniatures:sighted")
     assert "its text vectors are by native_miniatures:contriever, not by native_miniatures:sighted" in told
     (made / "there/index/infoseek").rename(made / "mine")
