@@ -109,7 +109,7 @@ class Dense:
             raise IndexFileError("its lists hold rows that do not exist", item=self.folder) from error
 
     def _enough(self, queries: Floats, wanted: int) -> Found:
-        """The first k in the `nprobe` nearest lists of each query; in twice as many, and so on, if they hold too few."""
+        """The first k in the `nprobe` nearest lists of each query; in twice as many where these hold too few."""
         nprobe = self.nprobe
         found = self._probe(queries, wanted, nprobe)
         short = np.flatnonzero(found.rows[:, -1] < 0)

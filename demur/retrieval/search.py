@@ -1,6 +1,6 @@
-"""Questions and images in, hits out: every way of asking that the paper tries (VLM-DeflectionBench, appendix H).
+"""Questions and images in, hits out: every retrieval mode that the paper tries (VLM-DeflectionBench, appendix H).
 
-    mode                        asks                          with             finds
+    mode                        searches                      by               finds
     text->text                  passages, dense               the text         documents
     lexical                     passages, BM25                the text         documents
     fused                       both, reciprocal ranks        the text         documents
@@ -13,10 +13,10 @@
     FIRST/text->text            passages of the pages that FIRST found, ranked by the text   documents
     FIRST/lexical               the same, ranked by BM25                                      documents
 
-On a command line, where ``>`` means something else, ``-to-`` may stand for ``->``. Hits are ordered by (score
-descending, row ascending) and do not depend on how many queries are asked at once. Fused, the first hits are the same
-however many are asked for: both lists are read to rank 100, and where more than 100 hits are wanted, what stands behind
-that rank in both comes after them (`demur.retrieval.fuse`).
+On a command line, where ``>`` has another meaning, ``-to-`` may replace ``->``. Hits are ordered by (score descending,
+row ascending) and do not depend on how many queries are searched at once. The first fused hits are the same however
+many are wanted: both lists are read to rank 100, and if more than 100 hits are wanted, documents behind that rank in
+both lists come last (`demur.retrieval.fuse`).
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from functools import cached_property, partial
 from itertools import chain
 from math import inf
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, overload
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, overload
 
 import numpy as np
 from numpy.typing import NDArray
@@ -37,6 +37,7 @@ from demur.core.docstore import Documents, mapped
 from demur.core.errors import IndexFileError, UnknownPart, UsageError
 from demur.core.records import Hit
 from demur.indexing.encoders import Encoder, fingerprint_of
+from demur.indexing.exact import norms_of, unit
 from demur.indexing.folder import checked_manifest
 from demur.retrieval.fuse import DEPTH, reciprocal_ranks, reciprocal_scores
 
@@ -48,61 +49,60 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Query:
-    """What is asked: a text, an image, or both. A mode uses the one that it needs."""
+    """A text, an image, or both. A mode uses the one that it needs."""
 
     text: str = ""
     image: Image | None = None
     vectors: Mapping[tuple[str, str], NDArray[np.float32]] = field(default_factory=dict, compare=False, repr=False)
-    """What was embedded already (`Searcher.embedded`): ("text" or "image", space) -> (d,) float32."""
+    """What is already embedded (`Searcher.embedded`): ("text" or "image", space) -> (d,) float32."""
 
     @property
     def fault(self) -> str:
-        """Why nothing can be searched for with a vector that it holds, "" where all are sound."""
+        """Why one of its vectors cannot be searched with; "" if all can."""
         bad = [by for (by, _), vector in self.vectors.items() if not (np.isfinite(vector).all() and vector.any())]
         return f"the vector of its {bad[0]} is NaN, infinite or zero" if bad else ""
 
     def has(self, by: str, space: str) -> bool:
-        """Whether it can be asked with its text or its image in a space."""
+        """Whether it can be searched by its text or its image in a space."""
         return (by, space) in self.vectors or (bool(self.text.strip()) if by == "text" else self.image is not None)
 
 
-class _Way(NamedTuple):
+class _Simple(NamedTuple):
+    """A mode that searches one part of the index."""
+
     part: str
-    by: str
-    finds: str
+    by: Literal["text", "image"]
+    finds: Literal["documents", "pages"]
 
 
-WAYS = {
-    "text->text": _Way("passages", "text", "documents"),
-    "lexical": _Way("lexical", "text", "documents"),
-    "image->title": _Way("titles", "image", "pages"),
-    "image->title+summary": _Way("summaries", "image", "pages"),
-    "text->title": _Way("titles", "text", "pages"),
-    "image->image": _Way("looks", "image", "documents"),
-    "image->first-image": _Way("looks", "image", "documents"),
-    "text->image": _Way("images", "text", "documents"),
+SIMPLE_MODES = {
+    "text->text": _Simple("passages", "text", "documents"),
+    "lexical": _Simple("lexical", "text", "documents"),
+    "image->title": _Simple("titles", "image", "pages"),
+    "image->title+summary": _Simple("summaries", "image", "pages"),
+    "text->title": _Simple("titles", "text", "pages"),
+    "image->image": _Simple("looks", "image", "documents"),
+    "image->first-image": _Simple("looks", "image", "documents"),
+    "text->image": _Simple("images", "text", "documents"),
 }
-MODES = (*WAYS, "fused")
+MODES = (*SIMPLE_MODES, "fused")
 FUSED = ("text->text", "lexical")
 RANKED = 64
-"""Queries whose own candidates are ranked at once: the passages of their pages may be many."""
+"""Queries whose candidates are ranked at once: the passages of their pages may be many."""
 
 
-class _Line(Sequence[Hit]):
-    """The hits of one query, made when they are looked at."""
+class _Hits(Sequence[Hit]):
+    """The hits of one query; each is made when it is read."""
 
     def __init__(
         self, rows: NDArray[np.int64], scores: NDArray[np.float32], name: Callable[[int], str], index_id: str, mode: str
     ) -> None:
-        count = int(np.count_nonzero(rows >= 0))  # the places past the last hit stand at the end
-        self._rows, self._scores = rows[:count].tolist(), scores[:count].tolist()
+        count = int(np.count_nonzero(rows >= 0))  # empty places are at the end
+        self._scored = list(zip(rows[:count].tolist(), scores[:count].tolist(), strict=True))
         self._name, self._index_id, self._mode = name, index_id, mode
 
     def __len__(self) -> int:
-        return len(self._rows)
-
-    def __iter__(self) -> Iterator[Hit]:
-        return (self[at] for at in range(len(self._rows)))
+        return len(self._scored)
 
     @overload
     def __getitem__(self, place: int) -> Hit: ...
@@ -111,11 +111,9 @@ class _Line(Sequence[Hit]):
     def __getitem__(self, place: int | slice) -> Hit | list[Hit]:
         if isinstance(place, slice):
             return [self[at] for at in range(*place.indices(len(self)))]
-        at = range(len(self))[place]
-        return Hit(
-            document=self._name(self._rows[at]), score=self._scores[at], rank=at + 1, index_id=self._index_id,
-            mode=self._mode,
-        )  # fmt: skip
+        row, score = self._scored[place]
+        rank = place % len(self) + 1
+        return Hit(document=self._name(row), score=score, rank=rank, index_id=self._index_id, mode=self._mode)
 
 
 class Probes(NamedTuple):
@@ -124,25 +122,24 @@ class Probes(NamedTuple):
     part: str
     probes: int
     lists: int
-    """Of the part in all."""
+    """The number of lists of the part."""
     k: int = 0
-    """Neighbours that counted; 0 where the number was given, not measured."""
+    """Neighbours that count; 0 if the number of lists was given, not measured."""
     recall: float = 0.0
-    """Share of the exact first k that was asked for."""
+    """Wanted share of the exact first k."""
     found: float = 0.0
-    """Share of them that was found."""
+    """Measured share."""
     least: float = 0.0
     """Lower end of the 95 % interval of that share over all questions, see `demur.indexing.ivf.least_mean`."""
     questions: int = 0
-    """That it was measured on."""
+    """Number of questions measured."""
 
     def __str__(self) -> str:
-        """For people."""
-        told = f"IVF {self.part}: {self.probes:,} of {self.lists:,} lists"
+        searched = f"IVF {self.part}: {self.probes:,} of {self.lists:,} lists"
         if not self.k:
-            return f"{told}, as asked"
+            return f"{searched}, as asked"
         proven = f"for recall@{self.k} {'>=' if self.least >= self.recall else 'short of'} {self.recall:g}"
-        return f"{told} {proven}: {self.found:.4f} on {self.questions:,} questions, {self.least:.4f} or more on all"
+        return f"{searched} {proven}: {self.found:.4f} on {self.questions:,} questions, {self.least:.4f} or more on all"
 
 
 def canonical_mode(text: str) -> str:
@@ -162,19 +159,19 @@ def canonical_mode(text: str) -> str:
 
 
 class Searcher:
-    """An index folder, opened for asking.
+    """Searches an index folder.
 
     Args:
         folder: written by `demur.indexing.build.build_index`.
         encoder: the encoder that made it.
-        text_encoder: the one that made its passages, where that is another.
+        text_encoder: the encoder that made its passages, if that is another.
         verify: check the SHA-256 of every file, not only its size.
-        engine: where the parts are searched; this process when None.
-        prefix: before the ids of all that it tells of (`demur.core.docstore.Documents`).
-        stored: what ids in the folder begin with themselves.
+        engine: the cluster that searches the parts; None for this process.
+        prefix: put before all ids that come back (`demur.core.docstore.Documents`).
+        stored: what the ids in the folder begin with.
 
     Raises:
-        IndexFileError: the folder is not an index, a file is cut short or changed, or another encoder made it.
+        IndexFileError: the folder is not an index, a file is truncated or changed, or another encoder made it.
     """
 
     def __init__(
@@ -198,52 +195,45 @@ class Searcher:
         for space, entry in self.manifest["encoders"].items():
             given = self._encoders.get(space)
             if given is None or fingerprint_of(given) != entry["fingerprint"]:
+                other = f"not by {given.name!r} ({fingerprint_of(given)[:12]})" if given else "and none is given"
                 raise IndexFileError(
-                    f"its {space} vectors were made by {entry['name']!r} ({entry['fingerprint'][:12]}), "
-                    + (
-                        f"not by {given.name!r} ({fingerprint_of(given)[:12]})"
-                        if given
-                        else "and no encoder for that space is given"
-                    ),
+                    f"its {space} vectors were made by {entry['name']!r} ({entry['fingerprint'][:12]}), {other}",
                     item=folder,
                     cure="open it with the encoder that made it, or build it again",
                 )
         self.documents: Documents = Documents(folder / "documents", prefix=prefix, stored=stored)
-        """Every document, by id; what mining takes."""
+        """Every document, by id."""
         self.pages = Documents(folder / "pages", prefix=prefix, stored=stored)
-        """Every page: its id, title and summary (as text)."""
+        """Every page: its id, its title, and its summary as text."""
         self._page_of = mapped(folder / "page_of.npy", below=len(self.pages), least=-1)
         self._page_ends = mapped(folder / "page_ends.npy")
         self._page_documents = mapped(folder / "page_documents.npy", below=len(self.documents))
         if (len(self._page_of), len(self._page_ends)) != (len(self.documents), len(self.pages)):
-            raise IndexFileError("its tables do not fit together", item=folder)
+            raise IndexFileError("its tables have different lengths", item=folder)
         self._parts: dict[str, Any] = {}
         self._rows: dict[str, NDArray[np.int64]] = {}
         self.probes: dict[str, Probes] = {}
-        """Part -> how many of its lists are searched, where that is not what the manifest says."""
+        """Part -> how many of its lists are searched, if not as many as its manifest says."""
 
     @property
     def modes(self) -> tuple[str, ...]:
-        """The simple modes that this index can be asked in."""
-        here = [mode for mode, way in WAYS.items() if way.part in self.manifest["parts"]]
+        """The modes that this index can be searched in, except for those of two steps."""
+        here = [mode for mode, way in SIMPLE_MODES.items() if way.part in self.manifest["parts"]]
         return (*here, *(["fused"] if all(mode in here for mode in FUSED) else []))
 
     def table(self, mode: str) -> Documents:
-        """Where the hits of a mode are looked up: `documents`, or `pages`."""
+        """Where the hits of a mode are found by id: `documents` or `pages`."""
         last = canonical_mode(mode).rpartition("/")[2]
-        return self.pages if last in WAYS and WAYS[last].finds == "pages" else self.documents
+        return self.pages if last in SIMPLE_MODES and SIMPLE_MODES[last].finds == "pages" else self.documents
 
     @property
     def lists(self) -> dict[str, int]:
         """Part -> its number of inverted lists, for the parts that have them."""
-        return {
-            name: int(part["lists"])
-            for name, part in self.manifest["parts"].items()
-            if {"lists", "nprobe"} <= set(part)
-        }
+        parts = self.manifest["parts"].items()
+        return {name: int(part["lists"]) for name, part in parts if {"lists", "nprobe"} <= part.keys()}
 
     def probe(self, part: str, probes: int) -> Probes:
-        """Search that many lists of a part for each query from now on; all of them where there are fewer.
+        """Search that many lists of a part for each query from now on; all of them if there are fewer.
 
         Raises:
             UsageError: the part has no inverted lists, or ``probes`` is below 1.
@@ -262,16 +252,16 @@ class Searcher:
         """Search as many lists from now on as a recall needs (`demur.indexing.indexes.Dense.nprobe_for`).
 
         Args:
-            mode: a simple one, whose part has inverted lists.
-            blocks: some hundred of the queries that will be asked, and more of them for when that is too few.
+            mode: one of `SIMPLE_MODES` whose part has inverted lists.
+            blocks: some hundred of the queries to come, and more of them in case these are too few.
             k: neighbours that count.
             recall: the share of the exact first k that the lists must hold, in (0, 1].
-            asked: queries that will be asked in all, these among them.
+            asked: number of queries to come, including these.
 
         Raises:
-            UsageError: the part has no inverted lists that can be tuned, or a query lacks what the mode asks with.
+            UsageError: the part has no inverted lists that can be tuned, or a query lacks what the mode searches by.
         """
-        way = WAYS[canonical_mode(mode)]
+        way = SIMPLE_MODES[canonical_mode(mode)]
         part = self._part(way.part)
         if way.part not in self.lists or not hasattr(part, "nprobe_for"):
             raise UsageError(
@@ -279,8 +269,9 @@ class Searcher:
             )
         vectors = (self._asked(queries, way) for queries in blocks)
         tuned = part.nprobe_for(vectors, k, recall=recall, asked=asked)
-        told = {"recall": recall, "found": tuned.recall, "least": tuned.least, "questions": tuned.questions}
-        return self._probe(Probes(way.part, tuned.nprobe, self.lists[way.part], k, **told))
+        return self._probe(
+            Probes(way.part, tuned.nprobe, self.lists[way.part], k, recall, tuned.recall, tuned.least, tuned.questions)
+        )
 
     def _probe(self, probes: Probes) -> Probes:
         self.probes[probes.part] = probes
@@ -288,15 +279,14 @@ class Searcher:
         return probes
 
     def embedded(self, queries: Sequence[Query], modes: Iterable[str]) -> list[Query]:
-        """The queries with the vectors that these modes ask with, in place of their images.
+        """The queries with the vectors that these modes search by, in place of their images.
 
-        So a query is embedded once for all modes, and the images of many need not be held together. What a query or the
-        index lacks is passed over.
+        A query is then embedded once for all modes, and the images of many need not be in memory together. What a query
+        or the index lacks is ignored.
         """
-        simple = {one for mode in modes for one in canonical_mode(mode).split("/")}
-        simple = {one for mode in simple for one in (FUSED if mode == "fused" else (mode,))}
+        simple = _simple(one for mode in modes for one in canonical_mode(mode).split("/"))
         parts = self.manifest["parts"]
-        ways = {WAYS[one] for one in simple if WAYS[one].part in parts and WAYS[one].part != "lexical"}
+        ways = {way for way in map(SIMPLE_MODES.__getitem__, simple) if way.part in parts and way.part != "lexical"}
         made = [dict(query.vectors) for query in queries]
         for by, space in sorted({(way.by, parts[way.part]["space"]) for way in ways}):
             todo = [n for n, q in enumerate(queries) if (by, space) not in q.vectors and q.has(by, space)]
@@ -309,12 +299,12 @@ class Searcher:
         """The first k hits of each query.
 
         Args:
-            k: at least 1; fewer hits come back where there are fewer.
-            pages: for ``FIRST/...``: how many pages are opened (10 for InfoSeek and ViQuAE, 5 for Encyclopedic-VQA in
-                the paper).
+            k: at least 1; fewer hits come back if there are fewer.
+            pages: for ``FIRST/...``, how many pages are searched (the paper: 10 for InfoSeek and ViQuAE, 5 for
+                Encyclopedic-VQA).
 
         Returns:
-            Hits by rank. ``Hit.document`` is the id of a document, or of a page where the mode finds pages.
+            Hits by rank. ``Hit.document`` is the id of a document, or of a page if the mode finds pages.
 
         Raises:
             UnknownPart: no such mode.
@@ -323,20 +313,20 @@ class Searcher:
         return [list(line) for line in self.iter_search(queries, mode, k, pages=pages)]
 
     def iter_search(self, queries: Sequence[Query], mode: str, k: int, *, pages: int = 10) -> Iterator[Sequence[Hit]]:
-        """As `search`; all are searched together and at once, but a hit is made when it is looked at."""
+        """As `search`. All queries are searched at once, but a hit is made when it is read."""
         mode = canonical_mode(mode)
         if k < 1:
             raise UsageError(f"k must be at least 1, not {k}", cure="ask for one hit or more")
         if not queries:
             return iter(())
-        k, pages = min(k, max(1, len(self.documents))), min(pages, max(1, len(self.pages)))  # room is made for each
+        k, pages = min(k, max(1, len(self.documents))), min(pages, max(1, len(self.pages)))  # memory is taken for all
         first, slash, then = mode.partition("/")
         if not slash:
-            if mode in WAYS:
+            if mode in SIMPLE_MODES:
                 found, name = self._found(queries, mode, k), partial(self._name, mode)
-                return (_Line(*line, name, self.id, mode) for line in zip(found.rows, found.scores, strict=True))
+                return (_Hits(*line, name, self.id, mode) for line in zip(found.rows, found.scores, strict=True))
             return (self._hits(line, mode) for line in self._scored(queries, mode, k))
-        self._complete(queries, WAYS[then])
+        self._complete(queries, SIMPLE_MODES[then])
         queries = self.embedded(queries, [mode])
         opened = self._pages_found(queries, first, pages)
 
@@ -350,7 +340,7 @@ class Searcher:
         return chain.from_iterable(map(ranked, some))
 
     def _scored(self, queries: Sequence[Query], mode: str, k: int) -> Iterator[list[tuple[str, float]]]:
-        """Ids and scores of the first k in a simple mode, or fused; searched at once, told one by one."""
+        """(id, score) of the first k in a mode of one step; all queries are searched at once."""
         if mode == "fused":
             both = [self._scored(queries, one, max(k, DEPTH)) for one in FUSED]
             return (
@@ -365,33 +355,33 @@ class Searcher:
         )
 
     def _found(self, queries: Sequence[Query], mode: str, k: int) -> Any:
-        """What a part finds in one of `WAYS`: ``rows`` of the part, -1 past the last, and ``scores``, (queries, k)."""
-        way = WAYS[mode]
+        """What the part of a simple mode finds: its ``rows``, -1 after the last, and ``scores``; (queries, k)."""
+        way = SIMPLE_MODES[mode]
         return self._part(way.part).search(self._asked(queries, way), k)
 
     def _name(self, mode: str, row: int) -> str:
-        """The id of what stands in a row of the part that a mode asks."""
-        way = WAYS[mode]
+        """The id of the document or page in a row of the part that a mode searches."""
+        way = SIMPLE_MODES[mode]
         return (self.documents if way.finds == "documents" else self.pages).id(int(self._rows[way.part][row]))
 
     def first_ranks(
         self, queries: Sequence[Query], modes: Sequence[str], k: int, wanted: Sequence[Collection[str]]
     ) -> dict[str, list[int | None]]:
-        """The rank at which each query first finds what is wanted of it, in several modes; None where it is not found.
+        """The rank of the first wanted hit of each query, in several modes; None if there is none.
 
-        As by `iter_search`, without making a hit of what is not wanted, and with each part searched once.
+        As by `iter_search`, but each part is searched once and no hits are made.
 
         Args:
             queries: any number.
+            modes: of one step.
             k: hits that count.
-            wanted: of each query, the ids of documents, or of pages where the modes find pages.
+            wanted: for each query the ids of documents, or of pages if the modes find pages.
         """
         lists: dict[str, Any] = {}
-        searched = dict.fromkeys(one for mode in modes for one in (FUSED if mode == "fused" else (mode,)))
-        for one in searched:
+        for one in _simple(modes):
             deep = max(k, DEPTH) if "fused" in modes and one in FUSED else k
             found = self._found(queries, one, min(deep, max(1, len(self.documents))))
-            rows = np.asarray(self._rows[WAYS[one].part])
+            rows = np.asarray(self._rows[SIMPLE_MODES[one].part])
             lists[one] = np.where(found.rows >= 0, rows[np.maximum(found.rows, 0)], -1) if len(rows) else found.rows
         ranks: dict[str, list[int | None]] = {mode: [] for mode in modes}
         for place, ids in enumerate(wanted):
@@ -408,16 +398,16 @@ class Searcher:
         return ranks
 
     def _fused_rank(self, scores: Mapping[int, float], right: Collection[int]) -> int | None:
-        """The first rank of some rows when all are in the order of their scores, ties by their ids."""
+        """The first rank of the right rows if all are ordered by score, ties by id."""
         best = max((scores[row] for row in right if row in scores), default=None)
         if best is None:
             return None
-        alike = sorted((self.documents.id(row), row) for row, score in scores.items() if score == best)
-        before = next(place for place, (_, row) in enumerate(alike) if row in right)
+        tied = sorted((self.documents.id(row), row) for row, score in scores.items() if score == best)
+        before = next(place for place, (_, row) in enumerate(tied) if row in right)
         return 1 + before + sum(score > best for score in scores.values())
 
     def _by_first_images(self, queries: Sequence[Query], k: int) -> list[list[tuple[str, float]]]:
-        """As `_scored` by looks, of images that are the first of their page alone: more are searched until k are."""
+        """As `_scored` by looks, only of first images of pages: more are searched until k are among them."""
         first, most = self._first_images, max(1, len(self.rows("looks")))
         found: list[list[tuple[str, float]]] = [[] for _ in queries]
         left, wide = list(range(len(queries))), min(most, 4 * k)
@@ -432,9 +422,9 @@ class Searcher:
 
     @cached_property
     def _with_text(self) -> NDArray[np.bool_]:
-        """(pages,) whether some passage lies on each: only then there is something to open it for."""
+        """(pages + 1,) whether each page has a passage: only then it is worth searching."""
         part = next((part for part in ("passages", "lexical") if part in self.manifest["parts"]), "")
-        there = np.zeros(len(self.pages) + 1, np.bool_)  # the last is of documents that lie on none (-1)
+        there = np.zeros(len(self.pages) + 1, np.bool_)  # the last is for documents without a page (-1)
         if part:
             there[np.asarray(self._page_of[np.asarray(self.rows(part))])] = True
             there[-1] = False
@@ -442,7 +432,7 @@ class Searcher:
 
     @cached_property
     def _first_images(self) -> NDArray[np.bool_]:
-        """(documents,) whether each is the first of its page's images, in the order of the knowledge base."""
+        """(documents,) whether each is the first image of its page, in the order of the knowledge base."""
         rows = np.asarray(self.rows("looks"))
         pages = np.asarray(self._page_of[rows])
         rows, pages = rows[pages >= 0], pages[pages >= 0]
@@ -463,12 +453,13 @@ class Searcher:
 
         Args:
             queries: Q of them.
-            candidates: Q lists of document ids; documents without text, and ids not here, are passed over.
+            candidates: Q lists of document ids; documents without text and unknown ids are ignored.
             k: at least 1.
-            by: ``text->text`` (dense: the part that Contriever has in the paper) or ``lexical``.
-            mode: what stands in ``Hit.mode``; ``by`` when empty.
+            by: ``text->text`` (dense; Contriever in the paper) or ``lexical``.
+            mode: becomes ``Hit.mode``; ``by`` if empty.
         """
-        way = WAYS[canonical_mode(by)]
+        by = canonical_mode(by)
+        way = SIMPLE_MODES[by]
         part = self._part(way.part)
         rows = self._rows[way.part]
         places = []
@@ -478,41 +469,34 @@ class Searcher:
             places.append(at[at >= 0])
         found = part.search_subset(self._asked(queries, way), places, k)
         return [
-            self._hits(
-                [
-                    (self.documents.id(int(rows[row])), float(s))
-                    for row, s in zip(line, scores, strict=True)
-                    if row >= 0
-                ],
-                mode or by,
-            )
-            for line, scores in zip(found.rows, found.scores, strict=True)
+            self._hits([(self._name(by, row), float(s)) for row, s in zip(*line, strict=True) if row >= 0], mode or by)
+            for line in zip(found.rows, found.scores, strict=True)
         ]
 
     def pages_of(self, ids: Sequence[str]) -> list[str]:
-        """The pages of documents, each once, in the order first met; ids not here, or left out, are passed over."""
+        """The pages of documents, each once, in their order; unknown ids and documents without a page are ignored."""
         pages = [int(self._page_of[row]) for row in self.documents.rows(ids) if row is not None]
         return list(dict.fromkeys(self.pages.id(page) for page in pages if page >= 0))
 
     def on_page(self, page: str) -> list[str]:
-        """The ids of the documents on a page, in their order; none where there is no such page."""
+        """The ids of the documents on a page, in their order; none if there is no such page."""
         row = self.pages.row(page)
         return [] if row is None else [self.documents.id(int(at)) for at in self._documents_of(row)]
 
     def rows(self, part: str) -> NDArray[np.int64]:
-        """(n,) mapped: the rows of `documents`, or of `pages`, that a part is over."""
+        """(n,) mapped: the rows of `documents` or `pages` that a part holds."""
         self._part(part)
         return self._rows[part]
 
     def reached(self, ids: Iterable[str], modes: Iterable[str], *, pages: bool = False) -> set[str]:
-        """Those that any of these modes can find at all: an image is no passage, a page of text alone has no look.
+        """Those that one of these modes can find at all: an image is no passage, a page without images has no look.
 
         Args:
-            ids: of documents, or of pages; those that are not here are reached by nothing.
-            modes: simple ones, or fused, that the index can be asked in.
+            ids: of documents or pages; unknown ones cannot be found.
+            modes: of one step, that the index can be searched in.
             pages: the ids are of pages; a mode that finds documents finds the pages that they are on.
         """
-        ways = {WAYS[one] for mode in modes for one in (FUSED if mode == "fused" else (mode,))}
+        ways = {SIMPLE_MODES[one] for one in _simple(modes)}
         table, found = self.pages if pages else self.documents, set()
         for id in ids:
             row = table.row(id)
@@ -534,7 +518,7 @@ class Searcher:
         return vectors
 
     def cosines(self, ids: Sequence[str], part: str) -> NDArray[np.float64]:
-        """(n, n) cosines of documents' vectors in a dense part; a document that has none there is like no other (0).
+        """(n, n) cosines of documents' vectors in a dense part; 0 for a document without a vector there.
 
         Raises:
             UsageError: the index has no such part.
@@ -543,33 +527,33 @@ class Searcher:
         rows = np.array([-1 if row is None else row for row in self.documents.rows(ids)], dtype=np.int64)
         at = _places(self._rows[part], rows)
         own = np.where(at[:, None] >= 0, vectors[np.maximum(at, 0)].astype(np.float64), 0.0)
-        norms = np.sqrt(np.add.reduce(np.square(own), axis=1, keepdims=True))
+        norms = norms_of(own)[:, None]
         own /= np.where(norms > 0, norms, 1.0)
-        # not a matrix product: its bits may change with the number of rows
+        # no matrix product: its bits may change with the number of rows
         return np.stack([np.add.reduce(own * one, axis=1) for one in own]) if len(own) else np.zeros((0, 0))
 
     def search_until(
         self, queries: Sequence[Query], mode: str, k: int, short: Callable[[int, list[str]], bool]
     ) -> None:
-        """Search the first k, and four times as many for those queries that are short of something, until none is.
+        """Search the first k, and four times as many for the queries that are still short, until none is.
 
         Args:
-            mode: a simple one, or fused.
-            k: hits that are asked for first.
-            short: given the place of a query and the ids it found, best first, tells whether it should find more; not
-                asked again when there is no more.
+            mode: of one step.
+            k: hits wanted at first.
+            short: called with the place of a query and the ids it found, best first; whether it should find more. It
+                is not called again for a query that has found everything.
         """
         most = max(1, self.manifest["counts"]["documents"])
         asked: Sequence[int] = range(len(queries))
         while asked:
             lines = zip(asked, self._scored([queries[n] for n in asked], mode, k), strict=True)
-            # asked again alone: what is found for a query may not depend on the others
+            # only those that are short: what a query finds must not depend on the others
             asked = [n for n, line in lines if short(n, [id for id, _ in line]) and len(line) == k < most]
             k = min(most, k * 4)
 
     def _pages_found(self, queries: Sequence[Query], mode: str, pages: int) -> list[list[int]]:
-        """The first pages of each query; several of the documents found may lie on one."""
-        finds = WAYS[FUSED[0] if mode == "fused" else mode].finds
+        """The first pages of each query; several of the documents found may be on one page."""
+        finds = SIMPLE_MODES[FUSED[0] if mode == "fused" else mode].finds
         table = self.pages if finds == "pages" else self.documents
         found: list[list[int]] = [[] for _ in queries]
         with_text = self._with_text
@@ -595,7 +579,7 @@ class Searcher:
                 raise UsageError(
                     f"the index has no part {name!r}; it has {', '.join(self.manifest['parts'])}",
                     item=self.folder,
-                    cure=f"ask in one of: {', '.join(self.modes)}",
+                    cure=f"search in one of: {', '.join(self.modes)}",
                 )
             entry, folder = self.manifest["parts"][name], self.folder / "parts" / name
             if name in self.probes:
@@ -605,22 +589,23 @@ class Searcher:
             else:
                 kind, _ = plugins.find("indexes", entry["kind"], registered_only=True)
                 self._parts[name] = kind.open(folder, entry)
-            over = self.pages if any(way == _Way(name, way.by, "pages") for way in WAYS.values()) else self.documents
-            self._rows[name] = mapped(folder / "rows.npy", below=len(over))
+            finds = {way.finds for way in SIMPLE_MODES.values() if way.part == name}
+            table = self.pages if "pages" in finds else self.documents
+            self._rows[name] = mapped(folder / "rows.npy", below=len(table))
         return self._parts[name]
 
-    def _complete(self, queries: Sequence[Query], way: _Way) -> None:
-        """Every query has what the mode asks with, or the first that has not is named."""
+    def _complete(self, queries: Sequence[Query], way: _Simple) -> None:
+        """Raise for the first query that lacks what the mode searches by."""
         space = self.manifest["parts"][way.part]["space"] if way.part in self.manifest["parts"] else ""
         lacking = next((n for n, query in enumerate(queries) if not query.has(way.by, space)), None)
         if lacking is not None:
             raise UsageError(
-                f"the mode asks with {way.by}, which the query lacks",
+                f"the mode searches by {way.by}, which the query lacks",
                 item=f"query {lacking}",
                 cure="choose another mode",
             )
 
-    def _asked(self, queries: Sequence[Query], way: _Way) -> Any:
+    def _asked(self, queries: Sequence[Query], way: _Simple) -> Any:
         self._complete(queries, way)
         if way.part == "lexical":
             return [q.text for q in queries]
@@ -639,8 +624,7 @@ class Searcher:
         else:
             vectors = encoder.images([q.image for q in queries if q.image is not None], space)
         if encoder.similarity == "cosine":
-            norms = np.sqrt(np.add.reduce(np.square(vectors, dtype=np.float64), axis=-1, keepdims=True))
-            vectors = np.asarray(vectors / np.where((norms > 0) & np.isfinite(norms), norms, 1.0), dtype=np.float32)
+            vectors = unit(vectors)
         return vectors
 
     def _hits(self, scored: Sequence[tuple[str, float]], mode: str) -> list[Hit]:
@@ -651,8 +635,13 @@ class Searcher:
 
 
 def _places(rows: NDArray[np.int64], wanted: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Where each wanted row stands among the ascending ``rows``; -1 for one that does not."""
+    """The place of each wanted row among the ascending ``rows``; -1 for a row that is not among them."""
     if not len(rows):
         return np.full(len(wanted), -1, np.int64)
     at = np.searchsorted(rows, wanted).astype(np.int64)
     return np.where(rows[np.minimum(at, len(rows) - 1)] == wanted, at, -1)
+
+
+def _simple(modes: Iterable[str]) -> list[str]:
+    """The simple modes that modes of one step consist of, each once."""
+    return list(dict.fromkeys(one for mode in modes for one in (FUSED if mode == "fused" else (mode,))))

@@ -84,7 +84,7 @@ def test_of_a_build_killed_before_its_end_no_vector_is_made_again(tmp_path, monk
         raise KilledError
 
     with monkeypatch.context() as now:
-        now.setattr(build, "_manifest", killed)
+        now.setattr(build, "write_json", killed)
         with pytest.raises(KilledError):
             build_index(documents, StubEncoder(), tmp_path / "index", image_root=tmp_path)
     encoder = StubEncoder()

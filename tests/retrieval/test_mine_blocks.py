@@ -23,7 +23,7 @@ from demur.curation.mining.modes import choose_modes, tune_probes
 from demur.curation.mining.options import MiningOptions
 from demur.indexing.exact import exact_top
 from demur.indexing.indexes import Dense
-from demur.retrieval.search import WAYS, Query, Searcher
+from demur.retrieval.search import SIMPLE_MODES, Query, Searcher
 
 ENCODER = ["--encoder", "stub_encoder:stub"]
 TEXTS, IMAGES, SAMPLES = 600, 120, 90
@@ -278,7 +278,7 @@ def test_the_most_neighbours_that_any_plan_wants_count(here):
     set_ = tune_probes(samples, searcher, here, plans)
     assert [(p.part, p.k, p.questions) for p in set_] == [("passages", 24, 60)]
     assert searcher.probes == {"passages": set_[0]}
-    assert searcher._part(WAYS["text->text"].part).nprobe == set_[0].probes
+    assert searcher._part(SIMPLE_MODES["text->text"].part).nprobe == set_[0].probes
 
 
 @pytest.mark.heavy

@@ -267,7 +267,7 @@ def test_an_encoder_that_lies_about_its_length(tmp_path):
         def _vectors(self, keys, space):
             return 2 * super()._vectors(keys, space)
 
-    with pytest.raises(DataError, match="not of length 1"):
+    with pytest.raises(DataError, match="do not have length 1"):
         build_index(corpus(tmp_path), Long(), tmp_path / "index", image_root=tmp_path)
 
 

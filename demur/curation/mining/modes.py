@@ -32,7 +32,7 @@ from demur.curation.mining.queries import (
     query_image,
 )
 from demur.retrieval.recall import DEPTHS, Choice, Recall, best_mode
-from demur.retrieval.search import WAYS, Probes, Query, Searcher
+from demur.retrieval.search import SIMPLE_MODES, Probes, Query, Searcher
 
 TUNED_ON = 512
 """Questions, at a time, that the number of inverted lists is measured on."""
@@ -138,7 +138,7 @@ def tune_probes(
     deepest: dict[str, int] = {}
     for options in wanted:
         for mode, k in neighbours_needed(options).items():
-            if WAYS[mode].part in searcher.lists:
+            if SIMPLE_MODES[mode].part in searcher.lists:
                 deepest[mode] = max(k, deepest.get(mode, 0))
     if not deepest:
         return []
