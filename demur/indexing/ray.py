@@ -1,13 +1,13 @@
-"""The same files and the same hits from many machines: embedding, index shards and exact search on Ray.
+"""Embedding, inverted lists and search on many machines, by Ray; files and hits are those of one machine.
 
-    embedding      a pass of Ray Data over runs of items: actors that open the encoder once, one shard a run
-    inverted lists a pass of Ray Data over runs of rows: every run becomes an index file, the files are merged
-    search         actors that stay: each keeps its rows mapped; what they find is merged
+    embedding      a pass of Ray Data over runs of items: actors open the encoder once and make one shard of each run
+    inverted lists a pass of Ray Data over runs of rows: each run becomes an index file, and the files are merged
+    search         actors that stay: each keeps its rows mapped, and their results are merged
 
-Every shard is what one machine would have made of the same rows, and shards are joined in order on the driver's disk:
-the folder that comes out is, byte for byte, the local one. A pass
-that loses a node is begun again with the runs that are missing. Nodes need demur, the encoder's weights, and a file
-system shared with the driver under the same paths. Why it is built so: docs/design/ray.md.
+One machine would have made the same shard of the same rows, and the driver joins shards in order on its disk, so the
+folder has the same bytes. A pass that loses a node is started again with the runs that are missing. Nodes need demur,
+the encoder's weights, and a file system that they share with the driver under the same paths. Design:
+docs/design/ray.md.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
-from itertools import count, pairwise
+from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -33,7 +33,7 @@ from demur.indexing import ivf
 from demur.indexing.bm25 import BM25
 from demur.indexing.embed import Item, batch_of, embed
 from demur.indexing.encoders import Encoder, Role, fingerprint_of
-from demur.indexing.exact import Floats, Found, exact_top, merge, padded
+from demur.indexing.exact import Floats, Found, exact_top, merge, padded, stacked
 from demur.indexing.indexes import Dense
 from demur.indexing.vectors import Embedded
 from demur.indexing.worker import Worker, portable
@@ -51,12 +51,12 @@ Work = Callable[[Run], Any]
 
 
 KNOWN_S = 60.0
-"""Seconds for which lost work is begun again in any case: until a lost node is known to be lost, everything that is put
-on it is lost too, and on a busy machine that takes longer than any number of quick tries."""
+"""Seconds for which lost work is always retried: until Ray knows that a node is lost, it puts new work on it, which is
+lost too, and on a busy machine this lasts longer than any number of quick retries."""
 
 
 class _Actor:
-    """What an actor of Ray Data holds: work that is opened once, then done run after run."""
+    """An actor of Ray Data: it opens its work once, and does it for run after run."""
 
     def __init__(self, opened: Callable[[], Work]) -> None:
         self._work = opened()
@@ -74,26 +74,26 @@ class _Actor:
 
 
 def _embedding(items: Sequence[Item], about: tuple[Any, ...]) -> Work:
-    """A worker process; then: a run of items to its shard, without those that end that process."""
+    """Embed runs of items in a worker process; items that crash it are left out of their shard."""
     worker = Worker(*about)
     return lambda run: worker.shard(items[slice(*run)])
 
 
 def _filling(trained: Path, vectors: Path) -> Work:
-    """Map the vectors; then: a run of rows to a file of its lists."""
+    """Write the lists of runs of rows to files."""
     mapped = np.load(vectors, mmap_mode="r")
     return lambda run: ivf.fill(trained, mapped, *run)
 
 
-class _Seeker:
-    """What a search actor holds: parts of indexes, opened when they are first asked."""
+class _SearchActor:
+    """A search actor: it opens parts of indexes when they are first searched."""
 
     def __init__(self) -> None:
         self._parts: dict[Path, tuple[tuple[int, int], Any]] = {}
-        """Each with the inode of its folder, as another one of the same path is another index, and the lists probed."""
+        """Each with the inode of its folder (a new folder of the same path is another index) and its ``nprobe``."""
 
     def found(self, folder: Path, entry: dict[str, Any], queries: Any, k: int, run: Run | None) -> Found | Exception:
-        """The first k of one run of rows, as rows of the whole; of all rows when the run is None."""
+        """The first k of one run of rows, as rows of the whole index; of all rows if the run is None."""
         try:
             with storage_errors(folder):
                 same = folder.stat().st_ino, int(entry.get("nprobe", 0))
@@ -119,12 +119,12 @@ class RayEngine:
 
     Args:
         address: of the cluster, "auto" for the one that runs on this machine; None takes ``RAY_ADDRESS``, or else
-            starts one for this process alone: somebody else's might end in the middle of the work.
+            starts one for this process alone (another's cluster might end in the middle of the work).
         shard: items embedded by one task, for a new folder.
         rows: vectors put into lists by one task.
-        gpus: GPUs that an embedding actor takes; None takes one where the cluster has any.
+        gpus: GPUs that an embedding actor takes; None takes one if the cluster has any.
         actors: most actors at once; None takes as many as the cluster has GPUs, or else processors.
-        retries: how often work is begun again without progress when nodes are lost.
+        retries: how often lost work is retried without progress.
 
     Raises:
         MissingExtra: Ray is not installed.
@@ -141,14 +141,14 @@ class RayEngine:
         actors: int | None = None,
         retries: int = 5,
     ) -> None:
-        os.environ.setdefault("RAY_BACKEND_LOG_LEVEL", "fatal")  # its core writes to our standard error
+        os.environ.setdefault("RAY_BACKEND_LOG_LEVEL", "fatal")  # Ray's core writes to our standard error
         try:
             import ray
             import ray.data
         except ModuleNotFoundError as error:
             raise MissingExtra("--engine ray", extra="ray", module=str(error.name)) from error
         for name in ("ray", "ray.data"):
-            logging.getLogger(name).setLevel(logging.CRITICAL)  # what matters comes as an exception
+            logging.getLogger(name).setLevel(logging.CRITICAL)  # what matters is raised
         self._ray: Any = ray
         self.shard, self.rows, self.actors, self.retries = shard, rows, actors, retries
         if not ray.is_initialized():
@@ -157,14 +157,14 @@ class RayEngine:
                 ray.init(address=address, log_to_driver=False, include_dashboard=False, configure_logging=False)
             except Exception as error:
                 usual = ConnectionError, RuntimeError, ValueError, TimeoutError
-                if not (isinstance(error, usual) or type(error) is Exception):  # a bare one: it did not start in time
+                if not (isinstance(error, usual) or type(error) is Exception):  # a bare one: Ray did not start in time
                     raise
                 why = (str(error).splitlines() or ["no answer"])[0]
                 raise StorageError(
                     f"no Ray cluster: {why}", item=address, cure="start one with 'ray start --head'"
                 ) from error
         self.gpus = gpus if gpus is not None else min(1.0, self._ray.cluster_resources().get("GPU", 0.0))
-        self._seekers: list[Any] = []
+        self._actors: list[Any] = []
 
     def embed(
         self,
@@ -179,22 +179,14 @@ class RayEngine:
     ) -> Embedded:
         """As `demur.indexing.embed.embed`, its shards made on the cluster.
 
-        ``items`` is pickled and sent to every actor: give a sequence that reads from the shared disk. Its ids must not
-        repeat.
+        ``items`` is pickled and sent to every actor: give a sequence that reads from the shared disk.
         """
         about = (encoder.name, fingerprint_of(encoder)), space, role, workers, batch_of(encoder)
         opened = partial(_embedding, items, about)
         return embed(
-            items,
-            encoder,
-            space,
-            out,
-            role=role,
-            shard=self.shard,
-            workers=workers,
-            progress=progress,
+            items, encoder, space, out, role=role, shard=self.shard, workers=workers, progress=progress,
             make_elsewhere=lambda runs: self._passed(opened, runs, gpus=self.gpus),
-        )
+        )  # fmt: skip
 
     def build_ivf(self, kind: ivf.Kind, vectors: NDArray[np.float32], path: Path) -> dict[str, Any]:
         """As `demur.indexing.ivf.build_ivf`: trained here, filled on the cluster, merged on disk."""
@@ -207,71 +199,75 @@ class RayEngine:
         return entry
 
     def open_part(self, folder: Path, entry: dict[str, Any]) -> Any:
-        """A part of an index folder whose search is done on the cluster (a stranger's kind: here)."""
+        """Open a part of an index folder that is searched on the cluster (a third party's kind: in this process)."""
         kind, _ = plugins.find("indexes", entry["kind"], registered_only=True)
         opened = {Dense: _RayDense, BM25: _RayLexical}.get(kind)
         return kind.open(folder, entry) if opened is None else opened(self, folder, entry)
 
     def search(self, folder: Path, entry: dict[str, Any], queries: Floats | Sequence[str], k: int) -> Found:
-        """The first k of each query: every actor takes a run of rows of a flat index, of queries of another.
+        """The first k of each query: each actor searches a run of rows of a flat index, else a run of the queries.
 
         Args:
-            entry: its entry in the manifest.
+            entry: of the part in the manifest.
             queries: (Q, d) float32, already checked; or Q texts for BM25.
         """
-        from ray import exceptions
 
-        until = time.monotonic() + KNOWN_S
-        for tried in count():
-            try:
-                return self._found(self._held_seekers(), folder.absolute(), entry, queries, k)
-            except exceptions.RayTaskError:  # a mistake in the program: to be seen as it is
-                raise
-            except exceptions.RayError as error:
-                self._seekers = []  # the last references: those that live on end with them
-                if tried >= self.retries and time.monotonic() > until:
-                    raise self._lost(tried, error) from error
-                time.sleep(min(0.5 * 2.0**tried, 8.0))
-        raise AssertionError("it is tried without end")
+        def attempt(_: int) -> Iterator[Found]:
+            yield self._found(self._search_actors(), folder.absolute(), entry, queries, k)
+
+        found: Found = next(self._retried(1, attempt))
+        return found
 
     def _found(
-        self, seekers: Sequence[Any], path: Path, entry: dict[str, Any], queries: Floats | Sequence[str], k: int
+        self, actors: Sequence[Any], path: Path, entry: dict[str, Any], queries: Floats | Sequence[str], k: int
     ) -> Found:
         if entry["kind"] == "flat":
             shared = self._ray.put(queries)
-            runs = _cuts(int(entry["count"]), len(seekers))
-            return merge(self._asked(seekers, [(path, entry, shared, k, run) for run in runs]), k)
-        blocks = [queries[first:stop] for first, stop in _cuts(len(queries), len(seekers))]
-        parts = self._asked(seekers, [(path, entry, block, k, None) for block in blocks])
-        return Found(np.concatenate([p.scores for p in parts]), np.concatenate([p.rows for p in parts]))
+            runs = _cuts(int(entry["count"]), len(actors))
+            return merge(self._asked(actors, [(path, entry, shared, k, run) for run in runs]), k)
+        blocks = [queries[first:stop] for first, stop in _cuts(len(queries), len(actors))]
+        return stacked(self._asked(actors, [(path, entry, block, k, None) for block in blocks]))
 
     def _slots(self, gpus: float) -> int:
-        """How many actors find room."""
+        """How many actors the cluster has room for."""
         has = self._ray.cluster_resources()
         room = has.get("GPU", 0.0) / gpus if gpus else has.get("CPU", 1.0)
         return max(1, min(int(room), self.actors or int(room)))
 
     def _passed(self, opened: Callable[[], Work], runs: Sequence[Run], *, gpus: float = 0) -> Iterator[Any]:
-        """What the work makes of each run, in their order; begun again with what is missing when a node is lost."""
+        """The result of each run, in their order."""
+        for made in self._retried(len(runs), lambda done: self._one_pass(opened, runs[done:], gpus)):
+            if isinstance(made, Exception):
+                raise made
+            yield made
+
+    def _retried(self, wanted: int, attempt: Callable[[int], Iterator[Any]]) -> Iterator[Any]:
+        """That many results; when nodes are lost, another attempt is told how many are there and gives the rest.
+
+        Raises:
+            StorageError: `retries` attempts in a row brought nothing, for more than `KNOWN_S` seconds.
+        """
         from ray import exceptions
 
         done, tries, until = 0, 0, 0.0
-        while done < len(runs):
+        while done < wanted:
             try:
-                for made in self._one_pass(opened, runs[done:], gpus):
-                    if isinstance(made, Exception):
-                        raise made
-                    yield made
+                for result in attempt(done):
+                    yield result
                     done, tries = done + 1, 0
-            except exceptions.RayTaskError:  # a mistake in the program: to be seen as it is
+            except exceptions.RayTaskError:  # a bug in the program: show it as it is
                 raise
             except exceptions.RayError as error:
+                self._actors = []  # the actors that are still alive end with their last references
                 tries += 1
                 until = until if tries > 1 else time.monotonic() + KNOWN_S
                 if tries > self.retries and time.monotonic() > until:
-                    raise self._lost(tries - 1, error) from error
-                if tries > 1:
-                    time.sleep(min(0.25 * 2.0**tries, 8.0))
+                    why = (str(error).splitlines() or [type(error).__name__])[0]
+                    raise StorageError(
+                        f"work was lost {tries} times: {why}", item="ray",
+                        cure="check the cluster, and run again to continue",
+                    ) from error  # fmt: skip
+                time.sleep(min(0.25 * 2.0**tries, 8.0))
 
     def _one_pass(self, opened: Callable[[], Work], runs: Sequence[Run], gpus: float) -> Iterator[Any]:
         from ray.data import ActorPoolStrategy, from_items
@@ -286,7 +282,7 @@ class RayEngine:
             fn_constructor_args=(opened,),
             batch_size=1,
             batch_format="pyarrow",
-            # two calls at once: one computes, while the results of the other are packed and fetched
+            # two calls at once: one computes while the results of the other are packed and fetched
             compute=ActorPoolStrategy(min_size=1, max_size=most, initial_size=most, max_concurrent_calls_per_actor=2),
             num_cpus=1,
             num_gpus=gpus,
@@ -296,28 +292,22 @@ class RayEngine:
             for blob in batch["made"].to_pylist():
                 yield pickle.loads(blob)
 
-    def _held_seekers(self) -> list[Any]:
-        if not self._seekers:
-            # Of no processor: they wait most of the time, and embedding may want one meanwhile.
-            kind = self._ray.remote(num_cpus=0, scheduling_strategy="SPREAD")(_Seeker)
+    def _search_actors(self) -> list[Any]:
+        if not self._actors:
+            # They reserve no processor: they wait most of the time, and embedding may need one meanwhile.
+            kind = self._ray.remote(num_cpus=0, scheduling_strategy="SPREAD")(_SearchActor)
             has = int(self._ray.cluster_resources().get("CPU", 1))
-            self._seekers = [kind.remote() for _ in range(max(1, min(has, self.actors or has)))]
-        return self._seekers
+            self._actors = [kind.remote() for _ in range(max(1, min(has, self.actors or has)))]
+        return self._actors
 
-    def _asked(self, seekers: Sequence[Any], calls: Sequence[Sequence[Any]]) -> list[Found]:
-        """Each call to the actor of its place, so that a node keeps the same rows in its memory."""
-        waiting = [seeker.found.remote(*call) for seeker, call in zip(seekers, calls, strict=False)]
+    def _asked(self, actors: Sequence[Any], calls: Sequence[Sequence[Any]]) -> list[Found]:
+        """The results of calls, each to the actor of its place, so that a node keeps the same rows in its memory."""
+        waiting = [actor.found.remote(*call) for actor, call in zip(actors, calls, strict=False)]
         answers: list[Found | Exception] = self._ray.get(waiting)
         for answer in answers:
             if isinstance(answer, Exception):
                 raise answer
         return [answer for answer in answers if isinstance(answer, Found)]
-
-    def _lost(self, times: int, error: Exception) -> StorageError:
-        why = (str(error).splitlines() or [type(error).__name__])[0]
-        return StorageError(
-            f"work was lost {times} times: {why}", item="ray", cure="look at the cluster, run again to go on"
-        )
 
 
 def _cuts(count: int, most: int) -> list[Run]:
@@ -327,7 +317,7 @@ def _cuts(count: int, most: int) -> list[Run]:
 
 
 class _RayDense(Dense):
-    """A dense part whose search is done on a cluster; a query's own candidates are few, and scored here."""
+    """A dense part that is searched on a cluster; candidates of single queries are few, and scored in this process."""
 
     def __init__(self, engine: RayEngine, folder: Path, entry: dict[str, Any]) -> None:
         super().__init__(folder, entry)
@@ -342,7 +332,7 @@ class _RayDense(Dense):
 
 
 class _RayLexical(BM25):
-    """BM25 whose search is done on a cluster; a query's own candidates are scored here."""
+    """BM25 that is searched on a cluster; candidates of single queries are scored in this process."""
 
     def __init__(self, engine: RayEngine, folder: Path, entry: dict[str, Any]) -> None:
         super().__init__(folder, entry)

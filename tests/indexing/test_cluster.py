@@ -107,7 +107,7 @@ def far(monkeypatch):
                 raise ray.exceptions.ActorDiedError
             return ["found"]
 
-        monkeypatch.setattr(engine, "_held_seekers", list)
+        monkeypatch.setattr(engine, "_search_actors", list)
         monkeypatch.setattr(engine, "_found", answer)
         monkeypatch.setattr(engine, "_one_pass", lambda *_: iter(answer()))
         return engine

@@ -9,7 +9,7 @@ from demur.cli.mine import _print, print_recall
 from demur.core.errors import UsageError
 from demur.core.records import Document, Evidence, Role, Sample
 from demur.core.store import write_records
-from demur.indexing.ray import RayEngine, _Seeker
+from demur.indexing.ray import RayEngine, _SearchActor
 from demur.retrieval.recall import Choice
 from demur.retrieval.search import Query, Searcher
 
@@ -279,7 +279,7 @@ def test_a_manifest_does_not_choose_what_is_imported(kb, monkeypatch):
     doors = {
         "here": lambda: searcher.search([Query("x")], "lexical", 1),
         "the driver of a cluster": lambda: RayEngine.open_part(object(), folder, entry),  # type: ignore[arg-type]
-        "a node of it": lambda: _raise(_Seeker().found(folder, entry, ["x"], 1, None)),
+        "a node of it": lambda: _raise(_SearchActor().found(folder, entry, ["x"], 1, None)),
     }
     for door, opened in doors.items():
         with pytest.raises(UsageError, match="may not choose what is imported"):
