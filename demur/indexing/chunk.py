@@ -1,17 +1,17 @@
 """Articles to passages: 250 tokens, 32 of them shared with the passage before, on sentence boundaries.
 
-VLM-DeflectionBench (appendix H) cuts pages so for Contriever. What a token is says the tokenizer of the model that will
-rank the passages (a `tokenizers.Tokenizer`), or, where there is none, a plain rule (a run of letters or digits, or
-one other character).
+VLM-DeflectionBench (appendix H) cuts pages like this for Contriever. The tokenizer of the model that will rank the
+passages (a `tokenizers.Tokenizer`) defines a token; without one, a token is a run of letters or digits, or one other
+character.
 
 The rules, in this order:
 
-1. No passage has more than ``size`` tokens: the cap is hard. A sentence longer than that is cut (at the end of a word,
-   where there is one in the last quarter) and counted.
+1. No passage has more than ``size`` tokens. A sentence longer than that is cut (at the end of a word, if one ends in
+   the last quarter) and counted.
 2. A passage ends where a sentence ends.
-3. A passage begins with the last whole sentences of the one before, as many as fit ``overlap`` tokens; where not even
-   one fits, with the end of it, from a token that begins a word. It begins with less where the next sentence would else
-   have to be cut.
+3. A passage begins with the last whole sentences of the one before, as many as fit in ``overlap`` tokens. If not even
+   one fits, it begins with the end of the last one, from a token that begins a word. It begins with less if the next
+   sentence would otherwise have to be cut.
 """
 
 from __future__ import annotations
@@ -34,12 +34,12 @@ from demur.core.text import whole_number
 from demur.corpora.lineage import chunk_id, document_of, page_of
 
 Offsets = Callable[[Sequence[str]], list[list[tuple[int, int]]]]
-"""Texts to the (start, end) character offsets of their tokens, ascending; special tokens left out."""
+"""Texts to the (start, end) character offsets of their tokens, ascending, without special tokens."""
 
-REMEMBERED = 200_000
-"""Pieces of text whose tokens are remembered, some 50 MB."""
+CACHED = 200_000
+"""Pieces of text whose tokens are cached, some 50 MB."""
 _PIECE = re.compile(r"[^ \n\t]+")
-"""What stands between blanks that every tokenizer takes for blanks."""
+"""Text between characters that every tokenizer takes for blanks."""
 _TOKEN = re.compile(r"[^\W_]+|[^\s]", re.UNICODE)
 _END = re.compile(r"(?<=[.!?\u2026\u3002])[\"'\u201d\u2019)\]]*\s+(?=[^\s a-z])|\n\s*\n+")
 _ABBREVIATED = re.compile(
@@ -57,12 +57,11 @@ def plain_offsets(texts: Sequence[str]) -> list[list[tuple[int, int]]]:
 def tokenizer_offsets(tokenizer: Any) -> Offsets:
     """Tokens of a `tokenizers.Tokenizer`.
 
-    Where blanks always part tokens (BERT's pre-tokenizer: Contriever, MiniLM, e5, BGE ...), what stands between two
-    blanks is tokenized once and remembered, which is several times faster; other tokenizers are asked in batches. The
-    offsets are the same.
+    If blanks always separate tokens (BERT's pre-tokenizer: Contriever, MiniLM, e5, BGE ...), a piece of text between
+    two blanks is tokenized once and cached, which is several times faster. The offsets are the same.
 
     Args:
-        tokenizer: a copy of it is used, with padding and truncation switched off; others may share the one given.
+        tokenizer: a copy of it is used, with padding and truncation switched off.
     """
     tokenizer = deepcopy(tokenizer)
     tokenizer.no_padding()
@@ -72,11 +71,11 @@ def tokenizer_offsets(tokenizer: Any) -> Offsets:
         encodings = tokenizer.encode_batch(list(texts), add_special_tokens=False)
         return [[span for span in encoding.offsets if span[1] > span[0]] for encoding in encodings]
 
-    return _remembered(of) if _parted_by_blanks(tokenizer) else of
+    return _cached(of) if _separated_by_blanks(tokenizer) else of
 
 
-def _parted_by_blanks(tokenizer: Any) -> bool:
-    """Whether a text's tokens are those of its pieces between blanks: no step of the tokenizer looks across a blank."""
+def _separated_by_blanks(tokenizer: Any) -> bool:
+    """Whether the tokens of a text are those of its pieces between blanks: no step of the tokenizer crosses a blank."""
     steps = (tokenizer.pre_tokenizer, tokenizer.normalizer)
     added = tokenizer.get_added_tokens_decoder().values()
     return (
@@ -86,14 +85,14 @@ def _parted_by_blanks(tokenizer: Any) -> bool:
     )
 
 
-def _remembered(offsets: Offsets) -> Offsets:
-    """The same offsets, with those of pieces between blanks remembered (`REMEMBERED` of them)."""
+def _cached(offsets: Offsets) -> Offsets:
+    """The same offsets, with those of pieces between blanks cached (`CACHED` of them)."""
     places: dict[str, int] = {}
-    ends = array("q", [0])  # piece -> where its tokens end among all that are remembered
+    ends = array("q", [0])  # piece -> where its tokens end among all cached ones
     left, right = array("i"), array("i")
 
     def of(texts: Sequence[str]) -> list[list[tuple[int, int]]]:
-        if len(places) > REMEMBERED:
+        if len(places) > CACHED:
             places.clear()
             del ends[1:], left[:], right[:]
         pieces = [_PIECE.findall(text) for text in texts]
@@ -101,7 +100,7 @@ def _remembered(offsets: Offsets) -> Offsets:
         return [spans(text, own) for text, own in zip(texts, pieces, strict=True)]
 
     def spans(text: str, own: list[str]) -> list[tuple[int, int]]:
-        """The offsets of each piece, moved to where it stands."""
+        """The offsets of each piece, moved to its place in the text."""
         place = np.array([places[piece] for piece in own], dtype=np.int64)
         start = np.array([match.start() for match in _PIECE.finditer(text)], dtype=np.int64)
         bounds = np.frombuffer(ends, dtype=np.int64)
@@ -112,7 +111,7 @@ def _remembered(offsets: Offsets) -> Offsets:
         return list(zip(*((side[token] + at).tolist() for side in sides), strict=True))
 
     def learn(fresh: list[str]) -> None:
-        """Many to a text: a call of the tokenizer costs as much as some dozens of tokens."""
+        """Many pieces in one text: a call of the tokenizer costs as much as dozens of tokens."""
         groups = [fresh[i : i + 256] for i in range(0, len(fresh), 256)]
         for group, tokens in zip(groups, offsets([" ".join(group) for group in groups]), strict=True):
             at = done = 0
@@ -130,18 +129,18 @@ def _remembered(offsets: Offsets) -> Offsets:
 
 
 def open_chunker(cut: str, tokenizer: str | None = None, base: Path = Path()) -> Chunker:
-    """The chunker that texts stand for.
+    """The chunker of these texts.
 
     Args:
         cut: ``SIZE:OVERLAP`` in tokens; VLM-DeflectionBench's is 250:32.
-        tokenizer: what counts them: ``bert-uncased`` (ships with the extra ``demo``; Contriever's and MiniLM's), a
+        tokenizer: counts the tokens: ``bert-uncased`` (comes with the extra ``demo``; Contriever's and MiniLM's), a
             tokenizer.json, or the name of a model on the Hugging Face hub; None counts words.
         base: folder that a relative path starts from.
 
     Raises:
-        UsageError: not a size and an overlap, or they cannot be.
+        UsageError: not a size and an overlap, or impossible ones.
         MissingExtra: the package tokenizers is not installed.
-        DataError: not a tokenizer, or one that cannot be had.
+        DataError: not a tokenizer, or one that cannot be loaded.
     """
     size, overlap = map(whole_number, cut.partition(":")[::2])
     if size is None or overlap is None:
@@ -149,7 +148,7 @@ def open_chunker(cut: str, tokenizer: str | None = None, base: Path = Path()) ->
     if not tokenizer:
         return Chunker(size, overlap)
     opened = _tokenizer(tokenizer, base)
-    offsets = tokenizer_offsets(opened)  # switches padding and truncation off, which say nothing of tokens
+    offsets = tokenizer_offsets(opened)  # switches padding and truncation off, which do not change tokens
     tokens = hashlib.sha256(opened.to_str().encode()).hexdigest()[:16]
     return Chunker(size, overlap, offsets, tokens=tokens)
 
@@ -173,7 +172,7 @@ def _tokenizer(name: str, base: Path) -> Any:
 
 
 def sentences(text: str) -> list[tuple[int, int]]:
-    """(start, end) of the sentences of a text, blanks at their edges left out; every other character is in one.
+    """(start, end) of the sentences of a text, without blanks at their edges; every other character is in one.
 
     >>> text = "Dr. A. Mason built it. It is 3.5 m high! Really?"
     >>> [text[start:end] for start, end in sentences(text)]
@@ -208,7 +207,7 @@ class Passage(NamedTuple):
 
 @dataclass
 class Counts:
-    """What chunking met, to be told at the end."""
+    """What was cut, for the summary at the end."""
 
     articles: int = 0
     passages: int = 0
@@ -242,7 +241,7 @@ class Chunker:
 
     @property
     def told(self) -> str:
-        """How texts are cut, for manifests: two that say the same cut alike."""
+        """How texts are cut, for manifests: equal texts mean equal passages."""
         return f"{self.size}:{self.overlap} {self.tokens}"
 
     def cut(self, texts: Sequence[str]) -> list[list[Passage]]:
@@ -274,10 +273,10 @@ class Chunker:
         return sorted(end for end in found | {len(starts)} if end)
 
     def _next_start(self, text: str, tokens: list[tuple[int, int]], ends: list[int], first: int, done: int) -> int:
-        """Where the passage after ``done`` tokens begins: rule 3, as far as rule 2 leaves room for it."""
+        """Where the passage after ``done`` tokens begins: rule 3, as far as rule 2 allows."""
         earliest = max(first + 1, done - self.overlap)
         following = ends[bisect_right(ends, done)]
-        if following - done <= self.size:  # the next sentence fits a passage: no overlap may push it out
+        if following - done <= self.size:  # the next sentence fits in a passage: no overlap may push it out
             earliest = max(earliest, following - self.size)
         whole = ends[bisect_left(ends, earliest)]
         if whole < done:
@@ -285,16 +284,15 @@ class Chunker:
         return next((at for at in range(earliest, done) if _begins_word(text, tokens, at)), done)
 
     def _word_end(self, text: str, tokens: list[tuple[int, int]], least: int, most: int) -> int:
-        """The last place in [least, most] at which a word ends; ``most`` when there is none."""
+        """The last place in [least, most] at which a word ends; ``most`` if there is none."""
         return next((at for at in range(most, least - 1, -1) if _begins_word(text, tokens, at)), most)
 
     def documents(self, articles: Iterable[Document], *, batch: int = 64) -> Iterator[Document]:
         """The passages of articles as documents: ``<id>#<n>`` from 0, on the article's page, with its title.
 
-        Each names the article (`demur.corpora.lineage`), so that gold evidence is found by whatever was cut from it.
-        The first passage carries the article's attributes (its summary among them), so that the page is described once;
-        an article's image becomes a document of its own, ``<id>#image``. Documents without text pass through, and those
-        whose text is empty, so that they are named as they are where nothing is cut.
+        Each names its article (`demur.corpora.lineage`), so that a passage of gold evidence counts as gold. The first
+        passage has the article's attributes (its summary among them), so that the page is described once. An article's
+        image becomes a document of its own, ``<id>#image``. Documents with no text or an empty one are not changed.
 
         Args:
             articles: streamed; ``batch`` are held at once.

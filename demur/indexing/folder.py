@@ -1,4 +1,4 @@
-"""Is this folder the index it says it is? Truncated, foreign and changed files are refused by name."""
+"""Checks an index folder against its manifest; truncated, foreign and changed files are refused by name."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ from demur.core.store import file_digest, read_json, storage_errors, why_invalid
 
 FORMAT = "demur-index"
 VERSION = 4
-"""2: words of BM25 hold combining marks, and documents that were left out describe no page. 3: passages name the
-document that they were cut from. 4: lists lie in a file of their own, SQLite finds documents."""
+"""2: words of BM25 contain combining marks; documents that were left out do not describe pages. 3: passages name the
+document that they were cut from. 4: lists have a file of their own, SQLite finds documents."""
 GONE = dict.fromkeys(
     ("ivf-sqfp16", "ivf-rabitq", "ivf-pq"), "build it again with --kind auto, flat, ivf-flat or ivf-sq8"
 ) | {"rank-bm25": "build it again: it is then in the format of okapi, with the same scores"}
 """Kinds of index that earlier versions made; each with what to do."""
 SMALL = 64 << 20
-"""Files up to this many bytes are hashed whenever an index is opened; larger ones when ``verify`` is asked for."""
+"""Files up to this many bytes are hashed whenever an index is opened; larger ones if ``verify`` is set."""
 
 
-# --- what a manifest must say; it may say more -----------------------------------------------------
+# --- the required fields of a manifest; it may have more -------------------------------------------
 
 
 class _File(BaseModel):
@@ -65,7 +65,7 @@ class _Dense(BaseModel):
     @model_validator(mode="after")
     def _lists(self) -> _Dense:
         if self.kind.startswith("ivf-") and min(self.lists, self.nprobe, self.refine) < 1:
-            raise ValueError("lists, nprobe and refine are 1 or more for an ivf kind")
+            raise ValueError("an ivf kind needs lists, nprobe and refine of 1 or more")
         return self
 
 
@@ -108,10 +108,10 @@ _TABLE = (LINES, TABLE)
 
 
 def read_manifest(folder: Path) -> dict[str, Any]:
-    """The manifest of an index folder; of the files, none but this one is looked at.
+    """The manifest of an index folder; the other files are not checked.
 
     Raises:
-        IndexFileError: the folder is not an index, or its manifest does not say what it must.
+        IndexFileError: the folder is not an index, or its manifest lacks a required field.
     """
     path = folder / "manifest.json"
     try:
@@ -121,9 +121,7 @@ def read_manifest(folder: Path) -> dict[str, Any]:
             f"not an index folder: {error.message}", item=folder, cure="build it with 'demur index build'"
         ) from error
     if not isinstance(manifest, dict) or manifest.get("format") != FORMAT:
-        raise IndexFileError(
-            "not an index folder: the manifest is of something else", item=folder, cure="check the path"
-        )
+        raise IndexFileError("not an index folder: its manifest is of another kind", item=folder, cure="check the path")
     if manifest.get("version") != VERSION:
         raise IndexFileError(
             f"an index of version {manifest.get('version')}, this demur reads {VERSION}",
@@ -140,15 +138,15 @@ def read_manifest(folder: Path) -> dict[str, Any]:
     try:
         _Manifest.model_validate(manifest)
     except ValidationError as error:
-        raise IndexFileError(f"its manifest is not whole: {why_invalid(error)}", item=path) from error
+        raise IndexFileError(f"its manifest is not valid: {why_invalid(error)}", item=path) from error
     return manifest
 
 
 def wrong_files(folder: Path, manifest: dict[str, Any], *, hashed: float) -> Iterator[tuple[str, str]]:
-    """(name, what is wrong) of every file that is not as the manifest says.
+    """(name, fault) of every file that is not as the manifest says.
 
     Args:
-        hashed: of files up to that many bytes the content is looked at too.
+        hashed: files up to this many bytes are hashed; of larger ones only the size is checked.
 
     Raises:
         StorageError: a file cannot be read.
@@ -167,13 +165,13 @@ def wrong_files(folder: Path, manifest: dict[str, Any], *, hashed: float) -> Ite
 
 
 def checked_manifest(folder: Path, *, verify: bool = False) -> dict[str, Any]:
-    """The manifest of an index folder whose files have the sizes and hashes that it names.
+    """The manifest of an index folder, whose files have the sizes and hashes in it.
 
     Args:
         verify: hash files above `SMALL` too.
 
     Raises:
-        IndexFileError: the folder is not an index, or a file is missing, cut short or changed; names it.
+        IndexFileError: the folder is not an index, or a file is missing, truncated or changed; names it.
     """
     manifest = read_manifest(folder)
     for name, why in wrong_files(folder, manifest, hashed=float("inf") if verify else SMALL):

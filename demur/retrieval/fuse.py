@@ -1,4 +1,4 @@
-"""Reciprocal rank fusion (Cormack, Clarke and Buettcher, SIGIR 2009), the same however long the lists are."""
+"""Reciprocal rank fusion (Cormack, Clarke and Buettcher, SIGIR 2009), whose result does not depend on list length."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ T = TypeVar("T", bound=Hashable)
 RRF_K = 60
 """The constant of the paper; it damps the first ranks."""
 DEPTH = 100
-"""Ranks of each list that are added up."""
+"""Ranks of each list that count."""
 
 
 def reciprocal_ranks(lists: Sequence[Sequence[str]], k: int = RRF_K, depth: int = DEPTH) -> list[tuple[str, float]]:
-    """Score each id by the sum of 1 / (k + rank) over the lists that hold it among the first ``depth``; ties go by id.
+    """Order ids by the sum of 1 / (k + rank) over the lists that have them among the first ``depth``; ties go by id.
 
-    An id that stands behind ``depth`` wherever it stands has the term of its best rank alone, and so comes after all
-    others. The first n fused are therefore the same for lists of any length from ``depth`` and n on.
+    An id that is behind ``depth`` in every list scores by its best rank alone, and so comes after all others. The first
+    n are therefore the same for all lists at least as long as ``depth`` and n.
 
     Args:
         lists: ids by rank, best first, each once per list.
@@ -29,7 +29,7 @@ def reciprocal_ranks(lists: Sequence[Sequence[str]], k: int = RRF_K, depth: int 
 
 
 def reciprocal_scores(lists: Sequence[Sequence[T]], k: int = RRF_K, depth: int = DEPTH) -> dict[T, float]:
-    """The scores of `reciprocal_ranks`, without an order; of ids, or of whatever stands for them."""
+    """The scores of `reciprocal_ranks`, unordered; for ids or any other keys."""
     scores: dict[T, float] = {}
     for ids in lists:
         for rank, id in enumerate(ids[:depth], 1):

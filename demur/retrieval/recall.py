@@ -1,7 +1,7 @@
-"""How often the gold is found: recall@k of each way of asking, with intervals, and the best way for each source.
+"""Recall@k of gold for each retrieval mode, with intervals, and the best mode of each source.
 
-The paper tries every retrieval mode on each source and keeps the one that does best (appendix H); this is the table
-it would have shown.
+The paper tries every retrieval mode on each source and keeps the best (appendix H). This is the table behind that
+choice.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from demur.core.records import Measure
 from demur.core.stats import wilson
 
 DEPTHS = (1, 5, 10, 20)
-"""At which recall is told."""
+"""Depths k of the table."""
 
 
 class Choice(NamedTuple):
@@ -27,34 +27,34 @@ class Choice(NamedTuple):
     table: tuple[tuple[str, tuple[Measure, ...]], ...]
     """(mode, recall at each depth), best mode first."""
     own: int = 0
-    """Questions whose own image was found in the index, in the same bytes or nearly; such hits count in no recall."""
+    """Questions whose own image is in the index, exactly or nearly; such hits do not count."""
     lacking: int = 0
-    """Questions whose gold evidence no mode can find, in no denominator: it is not in the index, or of another kind."""
+    """Questions whose gold evidence no mode can find (not in the index, or of another kind); in no denominator."""
 
     @property
     def n(self) -> int:
-        """Questions that the choice rests on: those whose gold evidence can be found."""
+        """Questions behind the choice: those whose gold evidence can be found."""
         return max((measure.n for _, measures in self.table for measure in measures), default=0)
 
     @property
     def warning(self) -> str:
-        """What must be known before the choice is believed; "" where it rests on every question.
+        """Why the choice may be wrong; "" if it rests on every question.
 
         >>> Choice("webqa: passages by question", "text->text", 10, (), lacking=3).warning
         'webqa: passages by question: gold of none of 3 questions can be found: text->text is taken by default'
         """
         if not self.n:
-            told = f"gold of none of {self.lacking:,} questions can be found"
-            return f"{self.source}: {told}: {self.mode or 'nothing'} is taken by default"
+            share = f"gold of none of {self.lacking:,} questions can be found"
+            return f"{self.source}: {share}: {self.mode or 'nothing'} is taken by default"
         if self.lacking:
-            told = f"gold of {self.lacking:,} of {self.n + self.lacking:,} questions cannot be found"
-            why = "it is not in the index, or of another kind than is sought"
-            return f"{self.source}: {told} ({why}): {self.mode} is chosen by the others"
+            share = f"gold of {self.lacking:,} of {self.n + self.lacking:,} questions cannot be found"
+            why = "it is not in the index, or of another kind"
+            return f"{self.source}: {share} ({why}): {self.mode} is chosen by the others"
         return ""
 
 
 class Recall:
-    """The ranks at which questions first found gold, counted: recall at any depth, however many are asked.
+    """Counts the ranks at which questions first found gold: recall at any depth, for any number of questions.
 
     >>> recall = Recall()
     >>> recall.add(["a", "b"], {"b"})
@@ -66,20 +66,20 @@ class Recall:
     def __init__(self) -> None:
         self._asked = 0
         self.lacking = 0
-        """Questions that had nothing to find."""
+        """Questions without gold to find."""
         self._ranks: Counter[int] = Counter()
 
     def add(self, ids: Iterable[str], gold: Collection[str]) -> None:
         """Count one question.
 
         Args:
-            ids: what it found, by rank.
-            gold: what it should find, any of it; without any it is in no denominator.
+            ids: its hits by rank.
+            gold: what it should find, any of it; a question without gold is in no denominator.
         """
         self.count(next((rank for rank, id in enumerate(ids, 1) if id in gold), None), known=bool(gold))
 
     def count(self, rank: int | None, *, known: bool) -> None:
-        """Count one question by the first rank at which it found gold; where gold is not ``known``, as lacking it."""
+        """Count one question by the first rank at which it found gold; or as lacking gold, if none is ``known``."""
         if not known:
             self.lacking += 1
             return
@@ -89,17 +89,19 @@ class Recall:
 
     def at(self, k: int) -> Measure:
         """Share of the questions with gold among the first k, with Wilson's 95 % interval."""
-        hits = sum(n for rank, n in self._ranks.items() if rank <= k)
-        return _share(f"recall@{k}", hits, self._asked)
+        hits, n = sum(count for rank, count in self._ranks.items() if rank <= k), self._asked
+        low, high = wilson(hits, n) or (None, None)
+        value = hits / n if n else None
+        return Measure(name=f"recall@{k}", value=value, n=n, low=low, high=high, interval="wilson(0.95)")
 
 
 def best_mode(source: str, found: Mapping[str, Recall], *, ks: Sequence[int] = DEPTHS, at: int = 10) -> Choice:
-    """Choose the mode with the highest recall at one depth; ties go to the recall at smaller depths, then to the first.
+    """Choose the mode with the highest recall at one depth; ties go by recall at smaller depths, then to the first.
 
     Args:
-        found: mode -> what was counted of it; the first is the default, where no question can tell them apart.
+        found: mode -> its counts; the first mode is the default if no question tells them apart.
         ks: depths of the table.
-        at: the depth that decides; added to ``ks`` when it is not among them.
+        at: the depth that decides; added to ``ks`` if it is not among them.
     """
     depths = sorted({*ks, at})
     table = [(mode, tuple(map(recall.at, depths))) for mode, recall in found.items()]
@@ -112,8 +114,3 @@ def best_mode(source: str, found: Mapping[str, Recall], *, ks: Sequence[int] = D
     table.sort(key=worse)
     lacking = max((recall.lacking for recall in found.values()), default=0)
     return Choice(source, table[0][0] if table else "", at, tuple(table), lacking=lacking)
-
-
-def _share(name: str, hits: int, n: int) -> Measure:
-    low, high = wilson(hits, n) or (None, None)
-    return Measure(name=name, value=hits / n if n else None, n=n, low=low, high=high, interval="wilson(0.95)")

@@ -133,7 +133,7 @@ def test_remembered_tokens_are_those_of_the_whole_text(texts):
     for normalizer in (tokenizers.normalizers.BertNormalizer(), tokenizers.normalizers.Lowercase(), None):
         if normalizer is not None:
             tokenizer.normalizer = normalizer
-        assert chunk._parted_by_blanks(tokenizer)
+        assert chunk._separated_by_blanks(tokenizer)
         whole = [
             [span for span in encoding.offsets if span[1] > span[0]]
             for encoding in tokenizer.encode_batch(texts, add_special_tokens=False)
@@ -142,9 +142,9 @@ def test_remembered_tokens_are_those_of_the_whole_text(texts):
 
 
 def test_pieces_are_forgotten_in_time(monkeypatch):
-    monkeypatch.setattr(chunk, "REMEMBERED", 3)
+    monkeypatch.setattr(chunk, "CACHED", 3)
     asked = []
-    of = chunk._remembered(lambda pieces: asked.extend(pieces) or plain_offsets(pieces))
+    of = chunk._cached(lambda pieces: asked.extend(pieces) or plain_offsets(pieces))
     for text in ("a b", "b c, d", "a"):
         assert of([text]) == plain_offsets([text])
     assert [sorted(text.split()) for text in asked] == [["a", "b"], ["c,", "d"], ["a"]]
@@ -153,14 +153,14 @@ def test_pieces_are_forgotten_in_time(monkeypatch):
 def test_tokenizers_that_look_across_blanks_are_asked_for_whole_texts():
     tokenizers = pytest.importorskip("tokenizers")
     bert = tokenizers.Tokenizer(tokenizers.models.WordPiece({"[UNK]": 0}))
-    assert not chunk._parted_by_blanks(bert)  # nothing parts words
+    assert not chunk._separated_by_blanks(bert)  # nothing parts words
     bert.pre_tokenizer = tokenizers.pre_tokenizers.BertPreTokenizer()
-    assert chunk._parted_by_blanks(bert)
+    assert chunk._separated_by_blanks(bert)
     bert.add_special_tokens([tokenizers.AddedToken("<m>", lstrip=True)])
-    assert not chunk._parted_by_blanks(bert)
+    assert not chunk._separated_by_blanks(bert)
     byte_level = tokenizers.Tokenizer(tokenizers.models.BPE())
     byte_level.pre_tokenizer = tokenizers.pre_tokenizers.ByteLevel()
-    assert not chunk._parted_by_blanks(byte_level)
+    assert not chunk._separated_by_blanks(byte_level)
 
 
 def test_articles_become_passages():

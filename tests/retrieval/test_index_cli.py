@@ -228,7 +228,7 @@ def test_a_manifest_that_says_too_little_is_refused(kb, capsys, lacks):
     path = kb / "index" / "manifest.json"
     path.write_text(json.dumps({key: value for key, value in json.loads(path.read_text()).items() if key != lacks}))
     assert main(["index", "info", "index"]) == 1
-    assert f"its manifest is not whole: {lacks}: Field required" in capsys.readouterr().err
+    assert f"its manifest is not valid: {lacks}: Field required" in capsys.readouterr().err
 
 
 @pytest.mark.slow
@@ -238,7 +238,7 @@ def test_a_manifest_that_says_too_little_is_refused(kb, capsys, lacks):
         (lambda m: m.update(files=[1]), "files: Input should be a valid dictionary"),
         (lambda m: m["files"].update({"page_of.npy": {}}), "files.page_of.npy.bytes: Field required"),
         (lambda m: m["parts"].update(passages={}), "parts.passages.kind: Field required"),
-        (lambda m: m["parts"]["passages"].update(kind="ivf-sq8"), "lists, nprobe and refine are 1 or more"),
+        (lambda m: m["parts"]["passages"].update(kind="ivf-sq8"), "an ivf kind needs lists, nprobe and refine"),
         (lambda m: m["parts"]["lexical"].pop("method"), "parts.lexical.method: Field required"),
         (lambda m: m["encoders"].update(text={}), "encoders.text.name: Field required"),
         (lambda m: m["counts"].pop("documents"), "counts.documents: Field required"),
