@@ -60,22 +60,20 @@ def configure(parser: argparse.ArgumentParser) -> None:
     )  # fmt: skip
     build.add_argument("--kind", default="auto", help="flat, ivf-flat, ivf-sq8 or auto (default: %(default)s)")
     build.add_argument(
-        "--queries",
-        type=positive,
-        default=10_000,
-        metavar="N",
-        help="queries that --kind auto reckons with (default: 10,000)",
-    )
-    build.add_argument("--lexical", choices=("lucene", "okapi", "rank-bm25"), default="lucene",
-                       help="how BM25 scores (default: lucene); okapi has the scores of the package rank-bm25, "
-                       "and rank-bm25 is another name of it")  # fmt: skip
-    build.add_argument("--workers", type=positive, help="threads that decode images (default: one a processor)")
-    add_engine(build)
-    build.add_argument("--allow-random", action="store_true", help="let an encoder without trained weights through")
-    build.add_argument("--skip-bad", action="store_true", help="leave bad documents out, and list them")
-    build.add_argument("--json", action="store_true", help="print the manifest")
-    info = job(verbs, "info", "what an index folder holds; --verify reads every byte")
-    info.add_argument("folder", type=Path, help="the index folder")
+        "--queries", type=positive, default=10_000, metavar="N",
+        help="expected number of queries, for --kind auto (default: 10,000)",
+    )  # fmt: skip
+    build.add_argument(
+        "--lexical", choices=("lucene", "okapi", "rank-bm25"), default="lucene",
+        help="BM25 variant (default: lucene); okapi has the scores of the package rank-bm25, and rank-bm25 is another "
+        "name of it",
+    )  # fmt: skip
+    build.add_argument("--workers", type=positive, help="threads that decode images (default: one per processor)")
+    share(build, "--engine", "--ray-address")
+    build.add_argument("--allow-random", action="store_true", help="accept an encoder without trained weights")
+    share(build, "--skip-bad", "--json", skip_bad="leave out bad documents, and list them", json="print the manifest")
+    info = job(verbs, "info", "describe an index folder; --verify reads every byte")
+    info.add_argument("folder", type=Path, help="index folder")
     info.add_argument("--verify", action="store_true", help="check the hash of every file")
     share(info, "--json", json="print the manifest")
     search = job(verbs, "search", "search an index by a text, an image or both", epilog=SEARCH, formatter_class=raw)
