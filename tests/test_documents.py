@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gc
-import io
 import os
 import sqlite3
 import sys
@@ -30,15 +29,6 @@ def in_small_pieces():
     patch.setattr(tables, "BLOCK", 4)
     yield
     patch.undo()
-
-
-@given(st.lists(st.integers(-(2**63), 2**63 - 1), max_size=20))
-def test_numbers_are_saved_as_numpy_does(tmp_path_factory, values):
-    path = tmp_path_factory.mktemp("numbers") / "saved.npy"
-    assert tables.numbers(path, values).tolist() == values
-    plain = io.BytesIO()
-    np.save(plain, np.array(values, np.int64))
-    assert path.read_bytes() == plain.getvalue()
 
 
 @settings(max_examples=examples(60), deadline=None)
