@@ -4,7 +4,7 @@ A suite has five places, each in its own file:
 
     items.py     its records; how they are read and checked            -> `Suite.load`, `Suite.statistics`
     build.py     how items are made, where they can be                 -> `Suite.build`
-    prompts/     what a model is told (own words, versioned files)     -> `Suite.prompts`
+    prompts/     the words for a model (versioned files)              -> `Suite.prompts`
     measures.py  pure functions from outputs to numbers                -> `Suite.score`
     tables.py    plain tables and cards that `demur.reports` renders   -> `Suite.tables`, `Suite.cards`
 

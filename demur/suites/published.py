@@ -111,7 +111,7 @@ def printed_lines(
             if fits(column, value):
                 values[column], half[column] = value, 0.5 * 10.0 ** -len(text.partition(".")[2])
             else:
-                told = f"{column} is {row[column]!r}, which is not a possible value"
-                findings.append(Finding("number", "defect", f"{place}, {who}", told))
+                message = f"{column} is {row[column]!r}, which is not a possible value"
+                findings.append(Finding("number", "defect", f"{place}, {who}", message))
         lines.append(Printed(who, place, row, values, half))
     return lines, findings

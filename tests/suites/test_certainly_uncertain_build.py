@@ -221,7 +221,7 @@ def test_grounding_dino_and_sam_are_loaded_from_folders_and_make_pairs(photos, t
     [made] = [json.loads(line) for line in "".join(lines).splitlines()]
     assert made.get("id", made.get("sample")) == "g-1"
     assert made.get("reason") != "mask cannot be made"
-    with pytest.raises(UsageError, match="weights cannot be had"):
+    with pytest.raises(UsageError, match="weights cannot be loaded"):
         inpainting.Grounded.open(str(segmenter), str(detector))
     for bad in ("sam:one", "grabcut:a,b", "hand"):
         with pytest.raises(UsageError, match="mask="):

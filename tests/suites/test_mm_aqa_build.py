@@ -216,7 +216,7 @@ def test_selection_penalises_balances_and_tells_why():
             "adversarial ambiguity": 2}  # fmt: skip
     first = select(f, used)
     assert category_of(first.order[0].name) == "occlusion ambiguity"
-    assert any("used 1 times" in line for line in first.told)
+    assert any("used 1 times" in line for line in first.reasons)
     no_dates = Features("documents", kind="extractive", images=2, numbers=9, tables=1)
     assert rate("temporal-drift", no_dates).score < 0.25
     assert rate("remove-visual-element", no_dates).score > rate("contradictory-caption", no_dates).score

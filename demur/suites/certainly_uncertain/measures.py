@@ -1,8 +1,8 @@
 """The measures of CertainlyUncertain: pure functions over graded replies, and a model's score.
 
     reply            LAVE-idk                       F1-idk     with a probability only
-    declines         1 unanswerable, 0 answerable   said IDK   CW-acc, ECE, Brier, AURC, thresholds
-    answers          0 unanswerable, else its       said none  the same
+    declines         1 unanswerable, 0 answerable   IDK        CW-acc, ECE, Brier, AURC, thresholds
+    answers          0 unanswerable, else its       not IDK    the same
                      rating: 0, .5 or 1
     cannot be rated  in no figure, counted          still in   left out, counted
     refusal unclear  in no figure, counted          left out   left out, counted
@@ -87,7 +87,7 @@ def confidence_weighted(credit: float, probability: float) -> float:
 
 
 class Detection(NamedTuple):
-    """How well IDK is told from the rest; None where a denominator is zero."""
+    """How well IDK is detected; None where a denominator is zero."""
 
     f1: float | None
     """Of class IDK over all items."""
@@ -97,9 +97,9 @@ class Detection(NamedTuple):
     precision: float | None
 
 
-def detection(said: Sequence[bool], gold: Sequence[bool]) -> Detection:
+def detection(declined: Sequence[bool], gold: Sequence[bool]) -> Detection:
     """F1 of class IDK, over all items and as its recall-only variant."""
-    both = Counter(zip(said, gold, strict=True))
+    both = Counter(zip(declined, gold, strict=True))
     hit, wrongly, missed = both[True, True], both[True, False], both[False, True]
     recall = hit / (hit + missed) if hit + missed else None
     return Detection(
@@ -228,7 +228,7 @@ def measured(rows: Sequence[Graded], bins: int = BINS, k: int = FOLDS) -> tuple[
     chosen: Thresholds = (None, ())
     how: dict[str, dict[str, float | None]] = {name: {} for name in ("replied", "oracle", "crossed")}
     if sure:
-        said = np.array([bool(g.idk) for g in sure])
+        idk = np.array([bool(g.idk) for g in sure])
         value = kept_or_idk(c, gold)
         best, _ = cal.best_threshold(p, value)
         fold = cal.folds([g.pair for g in sure], min(k, max(2, len({g.pair for g in sure}))))
@@ -237,7 +237,7 @@ def measured(rows: Sequence[Graded], bins: int = BINS, k: int = FOLDS) -> tuple[
         for name, kept in zip(how, (p >= 0, p >= (best or 0.0), p >= by_fold), strict=True):
             had = np.where(kept, c, gold.astype(np.float64))
             how[name] = {
-                "": _mean(had), "_f1": detection(list(~kept | said), list(gold)).f1,
+                "": _mean(had), "_f1": detection(list(~kept | idk), list(gold)).f1,
                 "_cw": _mean(np.array([confidence_weighted(x, y) for x, y in zip(had, p, strict=True)])),
                 "_ece": cal.ece(p[gold], had[gold], bins),
             }  # fmt: skip

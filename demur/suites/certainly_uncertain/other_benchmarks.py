@@ -6,7 +6,7 @@ A line of the file is one reply, or one rating of a reply by the judge that a be
     {"benchmark": "MM-Hal", "id": "1", "system": "m", "rating": 4}
 
     lave-idk   UNK-VQA, TDIUC   LAVE-idk as for pairs; what cannot be answered says ``"answerable": false``
-    f1         POPE, AMBER      F1 of one side (``"positive": "no"``; yes unless said) of yes-or-no questions
+    f1         POPE, AMBER      F1 of one side (``"positive": "no"``; default yes) of yes-or-no questions
     vqa        VQAv2, VizWiz    agreement with all annotators but one, over every one left out; declining is "unanswerable"
     rating     MM-Hal           mean rating, and the share below 3, which counts as hallucinated
 
@@ -81,7 +81,7 @@ def read_others(path: Path) -> dict[str, dict[str, list[Line]]]:
 
     Raises:
         UsageError: there is no such file.
-        BadInput: lines that cannot be read, all of them told.
+        BadInput: lines that cannot be read.
     """
     if not path.is_file():
         raise UsageError("no such file", item=str(path), cure="give replies to other benchmarks as JSONL")

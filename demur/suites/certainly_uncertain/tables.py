@@ -84,11 +84,11 @@ def idk_table(scores: Sequence[Score]) -> Table:
     columns = [Column(title, TITLES[name]) for name in names for title in ("value", "n")]
     rows = [(s.model, *with_n(s.by["total"][name] for name in names), s.counts["declined"]) for s in scores]
     return table(
-        "cu-idk", "How well IDK is told from the rest (mean over categories).",
+        "cu-idk", "How well IDK is detected (mean over categories).",
         ("<Model", *columns, "replies that decline"), rows,
         "Over all questions F1 is of class IDK; over unanswerable ones alone precision is 1 by "
         "construction. The paper's words allow both readings. n of precision: replies that decline; of recall: "
-        "unanswerable questions; replies of which nobody can say whether they decline are in none.",
+        "unanswerable questions; replies that no judge could read are in none.",
     )  # fmt: skip
 
 

@@ -177,8 +177,11 @@ def _card(pairs: Sequence[Pair], counts: Mapping[str, Any], photos: bool) -> str
 def _of_rtune(found: Mapping[str, int] | None) -> list[str]:
     if found is None:
         return []
-    told = f'rtune: {found.get("relabelled", 0)} answers that the base model got wrong became "I don\'t know"'
-    return [f"{told}; {found.get('left out: not graded', 0)} questions that nobody graded are not among its rows.", ""]
+    changed = f'rtune: {found.get("relabelled", 0)} answers that the base model got wrong became "I don\'t know"'
+    return [
+        f"{changed}; {found.get('left out: not graded', 0)} questions that nobody graded are not among its rows.",
+        "",
+    ]
 
 
 def credits_of(pairs: Sequence[Pair], replies: Mapping[str, Response], judge: str) -> dict[str, float | None]:

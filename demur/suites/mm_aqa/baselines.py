@@ -85,7 +85,7 @@ class SelfConsistency(ModelSystem):
         share = len(top) / self.n
         if 2 * len(top) > self.n and not read[top[0]].abstains:
             return replies[top[0]].model_copy(update={"confidence": share, "abstained": False})
-        why = f"{len(top)} of {self.n} draws agree" + (", that it cannot be told" if read[top[0]].abstains else "")
+        why = f"{len(top)} of {self.n} draws agree" + (" to abstain" if read[top[0]].abstains else "")
         abstention = f"EXPLANATION - {why}\nFINAL ANSWER - I Don't Know"
         return Response(text=abstention, confidence=share, abstained=True, served_by=replies[0].served_by)
 
@@ -125,10 +125,10 @@ class PTrue(ModelSystem):
         model, request = await self._opened(), self.request(ask)
         try:
             reply = await model.complete(request)
-            said = read_reply(reply, "base")
-            if said.problem or said.abstains:
+            answered = read_reply(reply, "base")
+            if answered.problem or answered.abstains:
                 return reply.model_copy(update={"confidence": None})
-            judged = await model.complete(self.question(request, said.answer))
+            judged = await model.complete(self.question(request, answered.answer))
         except (ItemError, TransientError) as error:
             return Response(error=str(error))
         return reply.model_copy(update={"confidence": yes_share(judged.logprobs)})

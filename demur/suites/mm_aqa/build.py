@@ -367,7 +367,7 @@ class _Work:
 
     def _pair(self, begun: Begun, order: Selected) -> dict[str, Any]:
         a, images = begun.question, begun.images
-        told = [*begun.told, *order.told]
+        told = [*begun.told, *order.reasons]
         names = [c.name for c in order.order]
         scores = {c.name: c for c in order.order}
         first = names[0] if names else ""

@@ -127,7 +127,7 @@ class Selected(NamedTuple):
     """Transformations to try in their order, the reasons in lines, and all that were rated."""
 
     order: tuple[Choice, ...]
-    told: tuple[str, ...]
+    reasons: tuple[str, ...]
     rated: tuple[Choice, ...] = ()
 
 
@@ -153,14 +153,14 @@ def select(
         eligible,
         key=lambda c: (used.get(category_of(c.name), 0), made.get(c.name, 0), -c.score, place.get(c.name, 0)),
     )
-    told = [f"dependency {f.dependency}" if f.dependency else f"kind {f.kind}"]
-    told.append(f"{len(eligible)} of {len(rated)} eligible above {least}")
+    reasons = [f"dependency {f.dependency}" if f.dependency else f"kind {f.kind}"]
+    reasons.append(f"{len(eligible)} of {len(rated)} eligible above {least}")
     if order:
         top = order[0]
         many = used.get(category_of(top.name), 0)
-        told.append(f"{top.name} first: {category_of(top.name)} used {many} times, score {top.score:.2f}")
-        told += list(top.why)
-    return Selected(tuple(order), tuple(told), tuple(rated))
+        reasons.append(f"{top.name} first: {category_of(top.name)} used {many} times, score {top.score:.2f}")
+        reasons += list(top.why)
+    return Selected(tuple(order), tuple(reasons), tuple(rated))
 
 
 def uses(transforms: Sequence[str]) -> tuple[Counter[str], Counter[str]]:

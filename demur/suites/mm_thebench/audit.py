@@ -39,8 +39,10 @@ def _association(who: str, v: Mapping[str, float]) -> list[Finding]:
             follows = f"of rates {v['err_p']:g} and {v['err_r']:g} it is {(low + high) / 2:.2f}"
             found.append(Finding("odds", "defect", who, f"the odds ratio is {v['or']:g}; {follows}"))
     if "chi2" in v and not counts_behind(v["err_p"], v["err_r"], v["chi2"], first=True):
-        told = f"no counts up to 200 give rates {v['err_p']:g} and {v['err_r']:g} and chi2 {v['chi2']:g} (with Yates)"
-        found.append(Finding("chi2", "defect", who, told))
+        message = (
+            f"no counts up to 200 give rates {v['err_p']:g} and {v['err_r']:g} and chi2 {v['chi2']:g} (with Yates)"
+        )
+        found.append(Finding("chi2", "defect", who, message))
     return found
 
 
@@ -82,6 +84,6 @@ def _halves(who: str, v: Mapping[str, float]) -> list[Finding]:
             half = round(2 * n * v[source] / 100)
             if abs(50 * half / n - v[source]) > 0.0051:
                 nearest = f"next to it is {50 * half / n:.2f}"
-                told = f"{source} {v[source]:g} is no number of half points of {n} questions; {nearest}"
-                found.append(Finding("share", "defect", who, told))
+                message = f"{source} {v[source]:g} is no number of half points of {n} questions; {nearest}"
+                found.append(Finding("share", "defect", who, message))
     return found

@@ -36,8 +36,8 @@ def audit(rows: Sequence[PublishedRow]) -> list[Finding]:
         for column, value in line.values.items():
             name = PRINTED.get(column, column)
             if values.setdefault(name, value) != value:
-                told = f"{name} is {values[name]:g} and, in {line.place}, {value:g}"
-                found.append(Finding("disagree", "defect", line.who, told))
+                message = f"{name} is {values[name]:g} and, in {line.place}, {value:g}"
+                found.append(Finding("disagree", "defect", line.who, message))
     for who, values in models.items():
         found += _row(who, values)
     return found

@@ -21,6 +21,7 @@ import math
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import permutations, product
 from typing import Any, Literal, NamedTuple, TypeAlias
 
 import numpy as np
@@ -506,45 +507,27 @@ def sensitivity(
         least_caa: leave out weightings that give CAA less than this.
     """
     names = [n for n in WEIGHTS if any(line.get(n) is not None for line in parts.values())]
-    units = round(1 / step)
-    models = sorted(parts)
-    first: dict[str, float] = dict.fromkeys(models, 0.0)
-    ranks: dict[str, tuple[int, int]] = {}
-    before: dict[tuple[str, str], set[int]] = {}
-    settings = 0
-    for split in _splits(units, len(names)):
-        weights = {name: share / units for name, share in zip(names, split, strict=True)}
-        if weights.get("caa", 1.0) + 1e-9 < least_caa:
-            continue
-        made = {m: composite(parts[m], weights) for m in models}
-        known = {m: round(v, 12) for m, v in made.items() if v is not None}
-        if not known:
-            continue
-        settings += 1
-        top = max(known.values())
-        tied = [m for m, v in known.items() if v == top]
-        for model in tied:
-            first[model] += 1 / len(tied)
-        for model, value in known.items():
-            rank = 1 + sum(v > value for v in known.values())
-            best, worst = ranks.get(model, (rank, rank))
-            ranks[model] = (min(best, rank), max(worst, rank))
-        for i, one in enumerate(models):
-            for other in models[i + 1 :]:
-                if one in known and other in known and known[one] != known[other]:
-                    before.setdefault((one, other), set()).add(1 if known[one] > known[other] else -1)
+    models, units = sorted(parts), round(1 / step)
+    if not names:
+        return Sensitivity(0, dict.fromkeys(models, 0.0), {}, ())
+    grid = [split for split in product(range(units + 1), repeat=len(names)) if sum(split) == units]
+    weights = np.array(grid, dtype=np.float64).reshape(-1, len(names)) / units
+    if "caa" in names:
+        weights = weights[weights[:, names.index("caa")] + 1e-9 >= least_caa]
+    given = np.array([[parts[m].get(n) for n in names] for m in models], dtype=np.float64).reshape(len(models), -1)
+    known = ~np.isnan(given)
+    with np.errstate(invalid="ignore"):  # 0 / 0: no component with a weight is defined
+        made = (weights @ np.where(known, given, 0.0).T / (weights @ known.T)).round(12)  # [weightings, models]
+    made = made[~np.isnan(made).all(axis=1)]
+    n = len(made)
+    tied = made == np.nanmax(made, axis=1, keepdims=True) if n else made == made
+    first = (tied / tied.sum(axis=1, keepdims=True)).sum(axis=0)
+    rank = np.where(np.isnan(made), np.nan, 1 + (made[:, None, :] > made[:, :, None]).sum(axis=2))
+    ranked = {m: rank[~np.isnan(rank[:, i]), i] for i, m in enumerate(models)}
+    above = {(i, j): bool((made[:, i] > made[:, j]).any()) for i, j in permutations(range(len(models)), 2)}
     return Sensitivity(
-        settings,
-        {m: first[m] / settings if settings else 0.0 for m in models},
-        ranks,
-        tuple(pair for pair, signs in before.items() if len(signs) > 1),
+        n,
+        {m: float(first[i]) / n if n else 0.0 for i, m in enumerate(models)},
+        {m: (int(of.min()), int(of.max())) for m, of in ranked.items() if len(of)},
+        tuple((models[i], models[j]) for i, j in above if i < j and above[i, j] and above[j, i]),
     )
-
-
-def _splits(units: int, parts: int) -> list[tuple[int, ...]]:
-    """Every way to divide ``units`` among ``parts``."""
-    if parts == 0:
-        return []
-    if parts == 1:
-        return [(units,)]
-    return [(first, *rest) for first in range(units + 1) for rest in _splits(units - first, parts - 1)]

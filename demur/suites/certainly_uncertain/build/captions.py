@@ -158,7 +158,7 @@ def from_captions(out: Path, options: Mapping[str, Any], *, seed: int = 0) -> li
         raise UsageError("no such file of captions", item=str(path), cure="give --input captions.jsonl")
     problems = Problems()
     held = list(read_captions(path, problems))[: options["limit"] or None]
-    if len(problems):  # told before anything is paid
+    if len(problems):  # before any call is paid
         raise BadInput(problems.lines, more=problems.more, cure="mend these lines, or take them out")
     held = [one.model_copy(update={"licence": one.licence or licences.get(one.image, "")}) for one in held]
     photos = _photos(held, Path(options["photos"]) if options["photos"] else root, out)

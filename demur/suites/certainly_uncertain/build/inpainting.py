@@ -183,7 +183,7 @@ class Grounded(NamedTuple):
 
         Raises:
             MissingExtra: transformers or torch is not installed.
-            UsageError: the weights cannot be had.
+            UsageError: the weights cannot be loaded.
         """
         detector, segmenter = detector or DETECTOR, segmenter or SEGMENTER
         try:
@@ -206,39 +206,39 @@ class Grounded(NamedTuple):
             raise MissingExtra("masks by GroundingDINO and SAM", extra="hf", module=what) from error
         except (OSError, ValueError, RuntimeError, KeyError, AttributeError) as error:
             raise UsageError(
-                f"the weights cannot be had: {str(error).splitlines()[0]}", item=f"{detector}, {segmenter}",
+                f"the weights cannot be loaded: {str(error).splitlines()[0]}", item=f"{detector}, {segmenter}",
                 cure="name folders that hold them: --mask sam:DETECTOR,SEGMENTER; or use --mask grabcut",
             ) from error  # fmt: skip
 
     def boxes(self, photo: Image, phrase: str, threshold: float = 0.3, text_threshold: float = 0.25) -> list[Box]:
-        """Boxes of a phrase, by the paper's two thresholds; a box that no word of the phrase belongs to is none."""
+        """Boxes of a phrase, by the paper's two thresholds; boxes of no word of the phrase are left out."""
         import torch
 
         given = self.reader(images=photo, text=phrase.lower().rstrip(". ") + ".", return_tensors="pt")
         with torch.inference_mode():
-            said = self.detector(**given)
+            output = self.detector(**given)
         [found] = self.reader.post_process_grounded_object_detection(
-            said, given["input_ids"], threshold=threshold, text_threshold=text_threshold
+            output, given["input_ids"], threshold=threshold, text_threshold=text_threshold
         )
         boxes = found["boxes"].clamp(0, 1).tolist()  # as shares, where no size is given
         return [tuple(box) for box, words in zip(boxes, found["text_labels"], strict=False) if words]  # [""] for no box
 
     def mask(self, photo: Image, box: Box) -> Mask:
-        """What stands in a box."""
+        """The mask of the thing in a box."""
         import torch
 
         pixels = [float(v) for v in pixels_of(box, photo.width, photo.height)]
         given = self.processor(photo, input_boxes=[[pixels]], return_tensors="pt")
         with torch.inference_mode():
-            said = self.segmenter(**given, multimask_output=False)
+            output = self.segmenter(**given, multimask_output=False)
         masks = self.processor.image_processor.post_process_masks(
-            said.pred_masks, given["original_sizes"], given["reshaped_input_sizes"]
+            output.pred_masks, given["original_sizes"], given["reshaped_input_sizes"]
         )
         return np.asarray(masks[0][0, 0].numpy(), dtype=bool)
 
 
 def looked_at(photo: Image) -> Box:
-    """The box of what a classifier looked at: where the class activation of its best class is above half its most.
+    """The box where the class activation of a classifier's best class is above half its maximum.
 
     Raises:
         MissingExtra: the extra ``demo`` (EfficientNet-Lite0) is not installed.

@@ -57,8 +57,8 @@ def stems(text: str) -> set[str]:
 
 def holds_answer(question: str, answer: str, but: set[str]) -> bool:
     """Whether the words of an answer, ``but`` some that say nothing, all stand in the question, which offers no choice."""
-    told = {s for s in stems(answer) if len(s) > 2} - but
-    return bool(told) and told <= stems(question) and not re.search(r"\bor\b", question, re.IGNORECASE)
+    words = {s for s in stems(answer) if len(s) > 2} - but
+    return bool(words) and words <= stems(question) and not re.search(r"\bor\b", question, re.IGNORECASE)
 
 
 def salient(question: str, answer: str, labels: Sequence[str] = ()) -> str | None:

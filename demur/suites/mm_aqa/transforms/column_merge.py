@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from demur.suites.mm_aqa.transforms import Given, Made, Need
 from demur.suites.mm_aqa.transforms.drawing import Box, background, covered, padded, size_in, written
-from demur.suites.mm_aqa.transforms.tables import Grid, named_in, read_tables, told_elsewhere_erased
+from demur.suites.mm_aqa.transforms.tables import Grid, answer_elsewhere_erased, named_in, read_tables
 
 if TYPE_CHECKING:
     from PIL.Image import Image
@@ -53,7 +53,7 @@ def apply(given: Given) -> Made:
     """Every table with two columns merged."""
     made, merged = [], []
     for image, found in zip(given.images, read_tables(given), strict=True):
-        page = told_elsewhere_erased(given, image, found)
+        page = answer_elsewhere_erased(given, image, found)
         for grid in found:
             left = _pair(grid, given)
             page = _merged(page, grid, left, given)

@@ -54,8 +54,8 @@ def _rival(given: Given) -> str:
 def apply(given: Given) -> Made:
     """The question with its note."""
     if given.rewrite is not None:
-        told = {"question": given.question, "answer": given.answers.shown}
-        note = " ".join(given.rewrite("rewrite-contradictory-caption.v1.md", told).split()).strip('"')
+        words = {"question": given.question, "answer": given.answers.shown}
+        note = " ".join(given.rewrite("rewrite-contradictory-caption.v1.md", words).split()).strip('"')
         note = note.removeprefix("Note:").strip()
         note += "" if not note or note.endswith((".", "!", "?")) else "."
         if _states(note, given):

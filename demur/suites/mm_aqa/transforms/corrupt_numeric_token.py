@@ -19,8 +19,8 @@ def apply(given: Given) -> Made:
     made, changes, wiped = [], [], 0
     for image, words in zip(given.images, read_pages(given), strict=True):
         numbers, others = split(words)
-        told = [w for w in others if given.in_answer(w)]
-        page = erased(image, [*told, *drawn(others, min(1.0, WORDS * given.strength), given.random)])
+        answer = [w for w in others if given.in_answer(w)]
+        page = erased(image, [*answer, *drawn(others, min(1.0, WORDS * given.strength), given.random)])
         for word in numbers:
             page = covered(page, [padded(word.box, 1, image.size)], background(image, word.box))
             value = other_value(word.text, given.random)

@@ -1,7 +1,7 @@
 """D8: plausible rows with other values stand in the table, under the same name as the row that holds the answer.
 
 The rows below move down; a row's copy differs by 20 to 50 % in its numbers and, where it has none, by the values of
-another row. Which of several rows is meant cannot be told. Elsewhere the right answer's words are erased.
+another row. No reader can know which row is meant. Elsewhere the right answer's words are erased.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from demur.suites.mm_aqa.transforms import Given, Infeasible, Made, Need
 from demur.suites.mm_aqa.transforms.drawing import Box, background, covered, padded, size_in, written
-from demur.suites.mm_aqa.transforms.tables import Cell, Grid, named_in, read_tables, told_elsewhere_erased
+from demur.suites.mm_aqa.transforms.tables import Cell, Grid, answer_elsewhere_erased, named_in, read_tables
 from demur.suites.mm_aqa.transforms.tokens import other_value
 
 if TYPE_CHECKING:
@@ -74,7 +74,7 @@ def apply(given: Given) -> Made:
     """Every table with rows that compete."""
     made, added = [], 0
     for image, found in zip(given.images, read_tables(given), strict=True):
-        page = told_elsewhere_erased(given, image, found)
+        page = answer_elsewhere_erased(given, image, found)
         for grid in sorted(found, key=lambda g: -g.box[1]):  # from below, so that boxes above stay true
             for place in sorted(_rows(grid, given), reverse=True)[:2]:
                 page, more = _inserted(page, grid, place, given, max(1, round(ROWS * min(given.strength, 1.5))))

@@ -23,7 +23,7 @@ def apply(given: Given) -> Made:
     tells = [given.answer_words(image) for image in given.images]
     order = sorted(range(n), key=lambda p: (-len(tells[p]), given.random.random()))
     hidden = set(order[: n // 2])
-    made, halves, told = [], {}, 0
+    made, halves, count = [], {}, 0
     for place, image in enumerate(given.images):
         w, h = image.size
         if place in hidden:
@@ -35,7 +35,12 @@ def apply(given: Given) -> Made:
         halves[place + 1] = lost
         gone: Box = (0, h // 2, w, h) if lost == "lower" else (0, 0, w, h // 2)
         stays = [word for word in tells[place] if not within(word.box, gone)]
-        told += len(stays)
+        count += len(stays)
         made.append(covered(erased(image, stays), [gone], (255, 255, 255)))
-    measured = {"pages": n, "hidden": sorted(p + 1 for p in hidden), "cut": sorted(halves), "answer_words_erased": told}
+    measured = {
+        "pages": n,
+        "hidden": sorted(p + 1 for p in hidden),
+        "cut": sorted(halves),
+        "answer_words_erased": count,
+    }
     return Made(given.question, tuple(made), {**measured, "lost_half": {str(k): v for k, v in halves.items()}})

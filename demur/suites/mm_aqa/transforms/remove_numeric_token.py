@@ -22,10 +22,10 @@ def apply(given: Given) -> Made:
     made, gone, all_numbers, lost, all_words = [], 0, 0, 0, 0
     for image, words in zip(given.images, read_pages(given), strict=True):
         numbers, others = split(words)
-        told = [w for w in words if given.in_answer(w)]
+        answer = [w for w in words if given.in_answer(w)]
         least = math.ceil(NUMBERS * len(numbers))
         away = {
-            *told,
+            *answer,
             *given.random.sample(numbers, min(least, len(numbers))),
             *drawn(others, words_share, given.random),
         }

@@ -17,7 +17,7 @@ MASKS, SPREAD, LEAST = 10, 0.22, 0.35
 
 def apply(given: Given) -> Made:
     """Each page under masks."""
-    made, share, told = [], 1.0, 0
+    made, share, count = [], 1.0, 0
     for image in given.images:
         w, h = image.size
         grey = np.asarray(image.convert("L"), dtype=np.float64)
@@ -33,7 +33,7 @@ def apply(given: Given) -> Made:
             y = round(given.random.gauss(float(ys.mean()), SPREAD * h)) - b // 2
             boxes.append(padded((x, y, x + a, y + b), 0, image.size))
         words = [word.box for word in given.answer_words(image)]
-        told += len(words)
+        count += len(words)
         share = min(share, coverage(image.size, boxes))
         made.append(covered(image, [*boxes, *(padded(b, 3, image.size) for b in words)]))
-    return Made(given.question, tuple(made), {"coverage": share, "answer_words_covered": told})
+    return Made(given.question, tuple(made), {"coverage": share, "answer_words_covered": count})

@@ -125,11 +125,11 @@ def read_tables(given: Given) -> list[list[Grid]]:
     return pages
 
 
-def told_elsewhere_erased(given: Given, image: Image, found: Sequence[Grid]) -> Image:
+def answer_elsewhere_erased(given: Given, image: Image, found: Sequence[Grid]) -> Image:
     """A page on which words of the right answer stand in its tables alone."""
     inside = [g.box for g in found]
-    told = [
+    outside = [
         w for w in given.answer_words(image)
         if not any(b[0] <= w.box[0] <= b[2] and b[1] <= w.box[1] <= b[3] for b in inside)
     ]  # fmt: skip
-    return erased(image, told)
+    return erased(image, outside)
