@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import math
 import random
-import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -450,10 +449,11 @@ def _price_notes(specs: Iterable[GateSpec], prices: Path | None) -> list[str]:
     """Notes on the age of each model's price."""
     from demur.models import Prices, model_id
     from demur.models.estimate import price_notes
+    from demur.models.names import addresses_of
 
     table = Prices(prices)
     named = [spec.system.partition(":")[2] for spec in specs if spec.system.startswith("model:")]
-    ids = sorted({model_id(re.split(r",(?=[a-z-]+:|[a-z-]+/)", name)[0]) for name in named if name})
+    ids = sorted({model_id(addresses_of(name)[0]) for name in named if name})
     return [note for name in ids for note in price_notes(name, table.find(name))]
 
 

@@ -95,9 +95,10 @@ class ModelJudge:
         if not argument:
             raise UsageError("no model named", item="model:", cure="write --judge model:openai/gpt-4o")
         from demur.models import model_id, parse_model
+        from demur.models.names import addresses_of
 
         argument, self.sees = _seeing(argument)
-        self.addresses = tuple(a.strip() for a in re.split(r",(?=[a-z-]+:|[a-z-]+/)", argument))
+        self.addresses = addresses_of(argument)
         for address in self.addresses:
             parse_model(address)
         self.model = model_id(self.addresses[0])

@@ -55,9 +55,10 @@ class ModelSystem:
             raise UsageError(
                 f"unknown option(s) {', '.join(sorted(unknown))}", cure=f"known: {', '.join(sorted(SAMPLING))}"
             )
+        from demur.models.names import addresses_of
+
         self.sampling = options
-        # Several addresses of one model, joined by commas, form a fleet.
-        self.addresses = tuple(a.strip() for a in re.split(r",(?=[a-z-]+:|[a-z-]+/)", argument))
+        self.addresses = addresses_of(argument)
         self._context = context
         self._images = Scaler(context.read_image, self.layout.max_side)
         self._model: Model | None = None
