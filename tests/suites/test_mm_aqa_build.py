@@ -310,7 +310,7 @@ def test_models_rewrite_and_agree_disagreement_goes_to_people_and_comes_back(tmp
         "pairs": 6, "ocr": "no", "rewriter": f"python:{MODELS}:rewriter", "verifier": f"python:{MODELS}:doubtful",
         "panel": f"python:{MODELS}:strict,python:{MODELS}:doubtful",
     }  # fmt: skip
-    with pytest.raises(UsageError, match="two models, 1 is named"):
+    with pytest.raises(UsageError, match="two models, not 1"):
         suite.build(tmp_path / "s", **options | {"panel": "python:a:b"})
     out = suite.build(tmp_path / "s", **options)
     decisions = [json.loads(line) for line in (out / "decisions.jsonl").read_text().splitlines()]
