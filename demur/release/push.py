@@ -201,7 +201,8 @@ def hub_state(api: HfApi, release: Release, repository: str, names: Sequence[str
         if odd:
             raise _frozen(target, release, f"{odd[0]} differs")
         return HubState(True, head, True, same, ())
-    there = _files(api, repository, head) if head else []
+    with _hub_errors(repository):
+        there = sorted(api.list_repo_files(repository, repo_type=KIND, revision=head)) if head else []
     old = _manifest(api, repository, head) if "manifest.json" in there else None
     if old is None:
         foreign = [f for f in there if f != "README.md" and f.partition("/")[0] not in CARRIERS]
@@ -263,11 +264,6 @@ def send(api: HfApi, release: Release, repository: str, names: Sequence[str], he
     with _hub_errors(repository):
         api.create_tag(repository, tag=tag, tag_message=f"sha256 {release.sha256}", revision=commit, repo_type=KIND)
     return commit
-
-
-def _files(api: HfApi, repository: str, revision: str) -> list[str]:
-    with _hub_errors(repository):
-        return sorted(api.list_repo_files(repository, repo_type=KIND, revision=revision))
 
 
 def _same(api: HfApi, release: Release, repository: str, revision: str, names: Sequence[str]) -> tuple[str, ...]:

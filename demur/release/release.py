@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -104,16 +105,12 @@ class Release:
 
     def _table(self, name: str) -> pq.ParquetFile:
         """Open a table, after checking its columns and the size that it unpacks to."""
-        import pyarrow as pa
         import pyarrow.parquet as pq
 
-        path = self.folder / "data" / f"{name}.parquet"
-        try:
-            with storage_errors(path):
-                file = pq.ParquetFile(path)
-                packed = path.stat().st_size
-        except pa.ArrowException as error:
-            raise ReleaseError(f"not a Parquet file: {error}", item=path, cure="fetch the release again") from error
+        path = self._path(name)
+        with _table_errors(path, "not a Parquet file"):
+            file = pq.ParquetFile(path)
+            packed = path.stat().st_size
         found = file.schema_arrow
         expected = schema_of(name, first=not set(LINEAGE) & set(found.names))
         if not found.equals(expected, check_metadata=False):
@@ -126,17 +123,13 @@ class Release:
         return file
 
     def _rows(self, name: str, columns: Sequence[str] | None = None, batch: int = 256) -> Iterator[dict[str, Any]]:
-        import pyarrow as pa
-
         file = self._table(name)
-        try:
-            with storage_errors(self.folder / "data" / f"{name}.parquet"):
-                for rows in file.iter_batches(batch_size=batch, columns=columns):
-                    yield from rows.to_pylist()
-        except (pa.ArrowException, UnicodeDecodeError) as error:
-            raise ReleaseError(
-                f"cannot be read: {error}", item=f"data/{name}.parquet", cure="fetch the release again"
-            ) from error
+        with _table_errors(self._path(name)):
+            for rows in file.iter_batches(batch_size=batch, columns=columns):
+                yield from rows.to_pylist()
+
+    def _path(self, table: str) -> Path:
+        return self.folder / "data" / f"{table}.parquet"
 
     @cached_property
     def documents(self) -> dict[str, dict[str, Any]]:
@@ -212,17 +205,11 @@ class Release:
 
     def _cells(self, table: str, group: int) -> list[Any]:
         """The images of one row group; caches the last one, as neighbours are read next."""
-        import pyarrow as pa
-
         if self._cached is None or self._cached[0] != (table, group):
             column = "images" if table == "samples" else "image"
             file = self._table(table)
-            path = self.folder / "data" / f"{table}.parquet"
-            try:
-                with storage_errors(path):
-                    cells = file.read_row_group(group, columns=[column]).column(0).to_pylist()
-            except pa.ArrowException as error:
-                raise ReleaseError(f"cannot be read: {error}", item=path, cure="fetch it again") from error
+            with _table_errors(self._path(table)):
+                cells = file.read_row_group(group, columns=[column]).column(0).to_pylist()
             self._cached = ((table, group), cells)
         return self._cached[1]
 
@@ -322,6 +309,18 @@ class Release:
         problems = Problems()
         yield from read_records(self.folder / "drops.jsonl", Drop, problems)
         problems.settle()
+
+
+@contextmanager
+def _table_errors(path: Path, what: str = "cannot be read") -> Iterator[None]:
+    """Turn errors of the disk and of Arrow into errors of the table."""
+    import pyarrow as pa
+
+    try:
+        with storage_errors(path):
+            yield
+    except (pa.ArrowException, UnicodeDecodeError) as error:
+        raise ReleaseError(f"{what}: {error}", item=path, cure="fetch the release again") from error
 
 
 def _picture(owner: str, images: Sequence[Any], metas: Sequence[Any]) -> Picture:
