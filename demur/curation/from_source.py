@@ -1,9 +1,9 @@
-"""A source as it is, asked without a build: ``demur run simpleqa=FOLDER --system ...``.
+"""Runs on a source without a build: ``demur run simpleqa=FOLDER --system ...``.
 
-For sources without a knowledge base, which no build can give distractors, and to look at any other as it ships. Its
-samples become a release folder of their own, in which nothing was gated or mined; runs and reports then work as on any
-release. Samples without evidence are asked without (parametric), those with gold evidence also with it (oracle), and
-those with negatives of their source in all four scenarios.
+For sources without a knowledge base, for which no build can mine distractors, and to run on any other source as it
+ships. Its samples become a release without gates and mining; runs and reports work as on any release. Samples without
+evidence are asked in the parametric scenario, those with gold evidence also in oracle, and those with negatives in all
+four.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from demur.curation.sources import DEFECT, open_source, options_of
 from demur.release import FunnelStep, Release, freeze
 
 VERSION = "0.0.0"
-"""Of such a release: it is a reading of somebody else's files, which its hash names."""
+"""Version of such a release: its hash identifies the source's files."""
 AS_IT_IS = "Taken from its source as it is: no gate was asked, nothing was mined; it shows no more than its source."
 
 
@@ -38,14 +38,14 @@ def release_of(text: str, out: Path, *, options: Mapping[str, str] | None = None
         text: ``NAME=FOLDER``: a source (`demur sources list`, or ``module:Class``) and the folder of its files.
         out: folder; pages that must be rendered from PDFs go to ``out/pages``.
         options: of the adapter (`demur sources show NAME`).
-        skip_bad: leave out what cannot be read, and count it.
+        skip_bad: leave out records that cannot be read, and count them.
 
     Returns:
-        The release: every sample of the source, with the evidence that the source gives it.
+        The release: every sample of the source with its own evidence.
 
     Raises:
-        UnknownPart: no such source.
-        UsageError: no such folder or option.
+        UnknownPart: there is no such source.
+        UsageError: there is no such folder or option.
         BadInput: bad rows and samples with missing images, all of them, unless ``skip_bad``.
         DataError: the source has no samples.
         StorageError: the release cannot be written.
@@ -64,7 +64,7 @@ def release_of(text: str, out: Path, *, options: Mapping[str, str] | None = None
             samples.append(sample)
     problems.settle(skip_bad=skip_bad)
     if not samples:
-        raise DataError("the source holds no samples", item=text, cure="check the folder and the options")
+        raise DataError("the source has no samples", item=text, cure="check the folder and the options")
     total = len(samples) + len(problems)
     step = FunnelStep(
         stage="source", entered=total, kept=len(samples), dropped={"cannot be read": len(problems)} if problems else {}
