@@ -239,6 +239,7 @@ def test_a_manifest_that_says_too_little_is_refused(kb, capsys, lacks):
         (lambda m: m["files"].update({"page_of.npy": {}}), "files.page_of.npy.bytes: Field required"),
         (lambda m: m["parts"].update(passages={}), "parts.passages.kind: Field required"),
         (lambda m: m["parts"]["passages"].update(kind="ivf-sq8"), "an ivf kind needs lists, nprobe and refine"),
+        (lambda m: m["parts"]["lexical"].update(method="rank-bm25"), "an index of kind rank-bm25"),
         (lambda m: m["parts"]["lexical"].pop("method"), "parts.lexical.method: Field required"),
         (lambda m: m["encoders"].update(text={}), "encoders.text.name: Field required"),
         (lambda m: m["counts"].pop("documents"), "counts.documents: Field required"),
