@@ -277,7 +277,9 @@ def test_bad_pairs_are_named_with_their_line(pairs, capsys):
     ):
         assert re.search(rf"pairs.jsonl:{line} .*{words}", err), err
     assert main(["suite", "check", NAME, str(pairs), "--skip-bad"]) == 0
-    assert "2 items are sound, 7 were left out" in capsys.readouterr().out  # the paper's own word for complexity is taken
+    assert (
+        "2 items are sound, 7 were left out" in capsys.readouterr().out
+    )  # the paper's own word for complexity is taken
 
 
 def test_pairs_without_photos_are_scored_but_nobody_is_asked(tmp_path):
