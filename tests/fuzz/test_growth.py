@@ -71,7 +71,7 @@ MADE_AT_RUN_TIME: dict[str, list[re.Pattern[str]]] = {
     "demur.suites.mm_aqa.transforms.unit_swap: f'(?<!\\\\w){re.escape(unit)}(?!\\\\w)'": [
         re.compile(r"(?<!\w)square\ kilometres(?!\w)")
     ],
-    "demur.suites.vb.items: f'(?<!\\\\w){re.escape(a)}(?!\\\\w)'": [],  # words of the text, as they are
+    "demur.suites.vb.items: f'(?<!\\\\w){re.escape(agent)}(?!\\\\w)'": [],  # words of the text, as they are
 }
 """Patterns that depend on more than their module -> examples of what they come to."""
 
