@@ -242,11 +242,23 @@ def weighed(found: Reading, text: str, likelihood: Callable[[str], float]) -> Re
     if not found.known or len(said.encode(errors="replace")) < SHORT:
         return found
     likely, long = likelihood(said), is_long(said)
-    if found.deflects and likely <= (DOUBTS_LONG if long else DOUBTS) and len(found.cue) * 3 < len(said):
-        return Reading(False, "")  # what says little else than words that a rule knows is what the rule says
+    unlikely = likely <= (DOUBTS_LONG if long and not _opens_with_refusal(found, said) else DOUBTS)
+    if found.deflects and unlikely and len(found.cue) * 3 < len(said):
+        return Reading(False, "")  # a reply that is little more than the words a rule knows is what the rule says
     if not found.deflects and likely > (DECLINES_LONG if long else OFFERS if found.cue else DECLINES):
-        return Reading(True, said[:_CUE], ASKS_BACK if said.endswith(_ASKING) else LACK, proven=False)
+        refuses = by_rules(_first_sentence(said)).kind == REFUSAL
+        kind = REFUSAL if refuses else ASKS_BACK if said.endswith(_ASKING) else LACK
+        return Reading(True, said[:_CUE], kind, proven=False)
     return found
+
+
+def _opens_with_refusal(found: Reading, text: str) -> bool:
+    """Whether the first sentence refuses: the reasons and the advice after it are no answer."""
+    return found.kind == REFUSAL and by_rules(_first_sentence(text)).kind == REFUSAL
+
+
+def _first_sentence(text: str) -> str:
+    return re.split(r"[.!?]\s|[\u3002\uff01\uff1f\u0964\n]", text, maxsplit=1)[0]
 
 
 _CUE = 80
@@ -273,16 +285,16 @@ def _read_english(text: str) -> Reading:
     marked = _marked(text)
     if marked:
         inner = _read(marked)
-        return _named(inner) if inner.deflects or len(marked.split()) <= 60 else Reading(False, "")
-    return _named(_read(text))
+        return _named(inner, marked) if inner.deflects or len(marked.split()) <= 60 else Reading(False, "")
+    return _named(_read(text), text)
 
 
-def _named(reading: Reading) -> Reading:
-    """A deflection with its kind."""
+def _named(reading: Reading, text: str) -> Reading:
+    """A deflection with its kind. A refusal in the first sentence stays one, whatever the rest offers."""
     if not reading.deflects:
         return reading
     cue = reading.cue
-    if _pattern("refuses").search(cue):
+    if _pattern("refuses").search(cue) or _pattern("refuses").search(_first_sentence(text)[:_LONGEST]):
         return reading._replace(kind=REFUSAL)
     return reading._replace(kind=ASKS_BACK if _pattern("asks").search(cue) else LACK)
 

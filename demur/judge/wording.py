@@ -27,11 +27,11 @@ BUCKETS = 1 << 19
 """Hashes of runs and words fall into so many buckets."""
 RUNS = (2, 3, 4, 5)
 """Lengths of the runs of letters, in characters of folded text, spaces included."""
-DECLINES, DECLINES_LONG = 0.7, 0.85
+DECLINES, DECLINES_LONG = 0.5, 0.75
 """From this probability on a reply, or a long one, declines though no rule says so."""
 OFFERS = 0.6
 """The same where a rule reads a part of it as offering an answer."""
-DOUBTS, DOUBTS_LONG = 0.05, 0.5
+DOUBTS, DOUBTS_LONG = 0.1, 0.5
 """Up to this probability a reply, or a long one, answers though a rule reads a part of it as declining."""
 LONG = 200
 """Letters (a Chinese, Japanese or Korean one is two) from which on a reply is long: one of its many clauses may
