@@ -74,6 +74,7 @@ def documents(
     files: Mapping[str, str],
     picture: Callable[[str], ImageRef],
     first_only: bool = False,
+    optional_pictures: bool = False,
 ) -> Iterator[Document]:
     """The sections and pictures of pages (place, url, page); later entries of a page are counted in ``notes``.
 
@@ -81,16 +82,21 @@ def documents(
         files: url of a picture -> path, of those that were downloaded.
         picture: the image at such a path; raises where it is missing or broken.
         first_only: of each page, only the first picture that can be read.
+        optional_pictures: a picture that is missing or broken is counted in ``notes``; it is no problem.
     """
 
     def pictures_of(place: str, url: str, page: Mapping[str, Any]) -> Iterator[Document]:
         for number, address, caption in pictures(page):
             if address not in files:
+                notes["pictures that were not downloaded"] += bool(files)
                 continue  # a quarter of the URLs has no pixels anywhere: the next picture of the page is tried
             try:
                 image = picture(files[address])
             except (DataError, StorageError) as error:
-                problems.add(f"{place} ({address})", error.message)
+                if optional_pictures:
+                    notes["pictures that cannot be read"] += 1
+                else:
+                    problems.add(f"{place} ({address})", error.message)
                 continue
             yield Document(
                 id=picture_id(url, number), title=caption, image=image, page=url, source="evqa",

@@ -264,7 +264,7 @@ def test_json_rows_are_read_by_their_own_keys(tmp_path):
         ("kb:0", "no id", "first", ""), ("b", "", "the dog", "p"), ("c", "a cow", None, ""),
     ]  # fmt: skip
     assert problems[0] == "kb.jsonl:4: there is no id"
-    assert problems[1].startswith("kb.jsonl:5 (e): record: a document holds")
+    assert problems[1].startswith("kb.jsonl:5 (e): record: a document ")
     documents, _ = read(f"{tmp_path / 'kb.jsonl'}?text=body", 3)
     assert [d.id for d in documents] == ["b", "c"]
 
@@ -280,7 +280,7 @@ def test_values_of_parquet_that_are_not_texts(tmp_path):
     assert [(d.id, d.text) for d in documents] == [("1", "ok"), ("2.5", "Größe")]
     assert problems[:2] == ["kb.parquet:1: there is no id", "kb.parquet:3: there is no id"]
     assert problems[2].startswith("kb.parquet:4: 'text' holds bytes that are not UTF-8")
-    assert problems[3].startswith("kb.parquet:5 (5): record: a document holds")
+    assert problems[3].startswith("kb.parquet:5 (5): record: a document ")
     documents, problems = read(lines(tmp_path / "kb.jsonl", [{"id": "l", "text": ["a list"]}]), 1)
     assert problems[0].startswith("kb.jsonl:1: 'text' holds a list, not a text")
 

@@ -86,8 +86,9 @@ class EncyclopedicVQA(NativeSource):
     def documents(self) -> Iterator[Document]:
         """One document per section with text, then one per downloaded picture; ``page`` is the article's URL."""
         yield from evqa.documents(
-            self._pages(), self.problems, self.notes, files=self._pictures(), picture=self.picture
-        )
+            self._pages(), self.problems, self.notes,
+            files=self._pictures(), picture=self.picture, optional_pictures=True,
+        )  # fmt: skip
 
     def _pictures(self) -> dict[str, str]:
         path = self.root / "kb_images.jsonl"
