@@ -65,7 +65,7 @@ def _zero_width(word: str) -> str:
 
 
 def _cyrillic(word: str) -> str:
-    return word.translate(str.maketrans("CORETA", "\u0421\u041e\u0420\u0415\u0422\u0410"))
+    return word.translate(str.maketrans("COETA", "\u0421\u041e\u0415\u0422\u0410"))
 
 
 _TONGUES = (

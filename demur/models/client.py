@@ -334,7 +334,8 @@ class ModelClient:
                 self.counts.sent += 1
                 flight.sending = True
                 patience = retry.timeout_s * 2.0 ** faults.get("timeout", 0)
-                raw = await slot.backend.send(request, min(patience, max(deadline - started, 0.001)))
+                left = max(deadline - started, retry.timeout_s)  # a retry that waited for its slot past the deadline
+                raw = await slot.backend.send(request, min(patience, left))
                 latency = clock() - started
                 try:
                     answer = wire.response(raw, served_by=slot.backend.name, latency_s=latency)

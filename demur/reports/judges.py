@@ -68,7 +68,7 @@ class Compared(NamedTuple):
         judges: names of the verdicts; the run's own bear its judge's.
         answers: everything that was judged.
         ungraded: judge -> answers without a grade from it (those that failed are nobody's).
-        repeats: judge -> share of answers with another verdict when asked again.
+        repeats: judge -> share of repeats with another verdict, the mean over answers (n) of which both have a grade.
         models: judge -> model that it asks.
         reference: ``people`` or ``other judges``.
     """
@@ -93,7 +93,7 @@ def compare_judges(paths: Sequence[Path], release: Path | None = None) -> Compar
     data = load(paths, release)
     answers: list[Judged] = []
     ungraded: Counter[str] = Counter()
-    again: defaultdict[str, Counter[bool]] = defaultdict(Counter)
+    again: defaultdict[str, list[float]] = defaultdict(list)
     models: dict[str, str] = {}
     names: dict[str, None] = {}
     for run in data.runs:
@@ -108,9 +108,13 @@ def compare_judges(paths: Sequence[Path], release: Path | None = None) -> Compar
                     ungraded[name] += 1
                 else:
                     said[name] = outcome
+            different: defaultdict[str, list[bool]] = defaultdict(list)
             for name, by_ask in repeats:
                 first, second = columns[name].get(row.ask), by_ask.get(row.ask)
-                again[name][first != second] += 1
+                if first is not None and second is not None:  # a repeat without a grade is no other verdict
+                    different[name].append(first != second)
+            for name, each in different.items():
+                again[name].append(sum(each) / len(each))
             if row.ask in run.labels:
                 said[PEOPLE] = run.labels[row.ask].value
             place = _place(data, row.sample, row.answer)
@@ -122,7 +126,7 @@ def compare_judges(paths: Sequence[Path], release: Path | None = None) -> Compar
     people = sum(PEOPLE in a.said for a in answers)
     return Compared(
         tuple(names), answers, {name: ungraded[name] for name in names},
-        {name: share_of("repeat variance", c[True], c.total()) for name, c in again.items()}, models,
+        {name: share_of("repeat variance", sum(each), len(each)) for name, each in again.items()}, models,
         PEOPLE if people >= LEAST_LABELS else "other judges",
     )  # fmt: skip
 
