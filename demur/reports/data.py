@@ -395,8 +395,8 @@ def _unique_names(paths: Sequence[Path]) -> list[str]:
 
 
 def release_beside(run: Path) -> Path | None:
-    """The release folder where ``demur demo`` and ``demur run`` put it: ``runs/../release``."""
-    for place in (run.resolve().parent.parent / "release", run.resolve().parent / "release"):
+    """The release folder of a run: beside it (``demur run SOURCE=FOLDER``), else beside ``runs`` (``demur demo``)."""
+    for place in (run.resolve().parent / "release", run.resolve().parent.parent / "release"):
         if (place / "manifest.json").is_file() and (place / "data").is_dir():
             return place
     return None

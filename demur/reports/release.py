@@ -47,7 +47,7 @@ def caveats(data: ReportData) -> list[str]:
         if overall.accuracy.ungraded and overall.accuracy.bounds and overall.hallucination.bounds:
             right, wrong = overall.accuracy.bounds, overall.hallucination.bounds
             notes.append(
-                f"{run.name}: the judge {run.manifest.get('judge', '')} could not decide {overall.accuracy.ungraded:,} "
+                f"{run.name}: the judge {', '.join(run.judges)} could not decide {overall.accuracy.ungraded:,} "
                 "answers. If all of them were wrong or all of them right, accuracy over all scenarios lies between "
                 f"{100 * right[0]:.1f} and {100 * right[1]:.1f} %, hallucination between {100 * wrong[0]:.1f} and "
                 f"{100 * wrong[1]:.1f} %."
