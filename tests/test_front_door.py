@@ -101,7 +101,7 @@ def test_an_object_with_the_methods_of_a_system(release, tmp_path):
 
     run = demur.evaluate(demur.open_release(release), Own(), scenarios="oracle", out=tmp_path)
     assert outcomes(run) == [("oracle", "deflected")] * 6
-    with pytest.raises(UsageError, match="no system"):
+    with pytest.raises(UsageError, match="is not a system"):
         demur.evaluate(release, 7, out=tmp_path)
 
 

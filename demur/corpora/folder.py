@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 import os
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
 from demur.core.errors import DataError, StorageError
@@ -26,7 +26,7 @@ CAPTIONS = "metadata.jsonl"
 
 
 def read(reader: str, path: str, problems: Problems, options: Mapping[str, str]) -> Iterator[Document]:
-    """Images of the folder, then of the folders in it, by name; an image that cannot be read is a problem.
+    """Images below the folder, by path; an image that cannot be read is a problem.
 
     Links to files are followed wherever they lead (collections are often put together of links), links to folders not.
     The log says how many files were skipped, and of which endings.
@@ -54,27 +54,53 @@ def read(reader: str, path: str, problems: Problems, options: Mapping[str, str])
 
 
 def _images(root: Path, problems: Problems, passed: Counter[str]) -> Iterator[Path]:
-    """The files below a folder that look like images, folder by folder; the others are counted."""
+    """The files below a folder that look like images, by path; the others are counted."""
     from PIL import Image
 
     known, readable = Image.registered_extensions(), readable_formats()
     endings = frozenset(ending for ending, kind in known.items() if kind in readable)
 
-    def unreadable(error: OSError) -> None:
-        problems.add(_printable(os.path.relpath(error.filename, root)), f"cannot be read: {error.strerror}")
+    def wanted(entry: os.DirEntry[str]) -> bool:
+        ending = os.path.splitext(entry.name)[1].lower()
+        if entry.is_symlink() and entry.is_dir():
+            passed["links to folders"] += 1
+        elif ending in endings:
+            return True
+        elif entry.path != str(root / CAPTIONS):
+            passed[f"{_printable(ending)} files" if ending else "without an ending"] += 1
+        return False
 
-    with storage_errors(root):
-        os.scandir(root).close()
-    for folder, folders, names in os.walk(root, onerror=unreadable):
-        folders.sort()
-        if links := sum(os.path.islink(os.path.join(folder, name)) for name in folders):
-            passed["links to folders"] += links
-        for name in sorted(names):
-            file, ending = Path(folder, name), os.path.splitext(name)[1].lower()
-            if ending in endings:
-                yield file
-            elif file != root / CAPTIONS:
-                passed[f"{_printable(ending)} files" if ending else "without an ending"] += 1
+    opened = [_listed(root, wanted)]
+    while opened:
+        try:
+            for path, is_folder in opened[-1]:
+                if is_folder:
+                    opened.append(_listed(path, wanted))
+                    break
+                yield path
+            else:
+                opened.pop()
+        except StorageError as error:
+            if len(opened) == 1:
+                raise
+            problems.add(_printable(error.item), error.message)
+            opened.pop()
+
+
+def _listed(folder: Path, wanted: Callable[[os.DirEntry[str]], bool]) -> Iterator[tuple[Path, bool]]:
+    """What is in a folder and wanted, by name, and its folders; with whether it is one."""
+    names: list[str] = []
+    folders: set[str] = set()
+    with storage_errors(folder), os.scandir(folder) as entries:
+        for entry in entries:
+            if entry.is_dir(follow_symlinks=False):
+                folders.add(entry.name)
+            elif not wanted(entry):
+                continue
+            names.append(entry.name)
+    names.sort()
+    for name in names:
+        yield folder / name, name in folders
 
 
 def _printable(name: str) -> str:

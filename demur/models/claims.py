@@ -41,12 +41,14 @@ class Claims:
             if not _alive(*about):
                 db.execute("DELETE FROM claim WHERE owner = ?", (owner,))
                 db.execute("DELETE FROM owner WHERE id = ?", (owner,))
-        db.execute(
-            "INSERT INTO owner VALUES (?, ?, ?, ?, ?)", (self._id, platform.node(), _PROCESS, os.getpid(), time())
-        )
+
+    def enter(self, db: sqlite3.Connection) -> None:
+        """Name this owner in the file, in the transaction of its claims: a ledger that is only read is not changed."""
+        about = (self._id, platform.node(), _PROCESS, os.getpid(), time())
+        db.execute("INSERT OR IGNORE INTO owner VALUES (?, ?, ?, ?, ?)", about)
 
     def take(self, key: bytes, db: sqlite3.Connection) -> bool:
-        """Claim a key in an open transaction; False if it has a reply or another living owner."""
+        """Claim a key in an open transaction, after `enter`; False if it has a reply or another living owner."""
         claim = {"key": key, "owner": self._id}
         if db.execute(_CLAIM, claim).rowcount == 1:
             return True

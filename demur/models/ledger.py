@@ -308,6 +308,8 @@ class Ledger:
             db.executemany(_INSERT, replies)
             if self._claims is not None:
                 self._claims.release(answered, db)
+                if self.wanted:
+                    self._claims.enter(db)
                 granted = {key for key in self.wanted if self._claims.take(key, db)}
         del self.unsaved[: len(replies)]
         self.claimed = self.claimed - answered | granted

@@ -323,7 +323,7 @@ def test_images_are_found_from_another_folder(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     uris = {corpus: [d.image.uri for d in read(corpus)[0] if d.image is not None] for corpus in corpora}
     assert uris.pop("kb/rows.parquet") == [f"parquet:{kb}/rows.parquet#0/image"]
-    assert uris.pop("images:kb") == [f"{kb}/x.png", f"{kb}/Q999/Q9990.jpg"]
+    assert uris.pop("images:kb") == [f"{kb}/Q999/Q9990.jpg", f"{kb}/x.png"]
     assert uris.pop("wiki6m:kb/w.jsonl?images=kb") == [f"{kb}/Q999/Q9990.jpg"]
     assert {corpus: found for corpus, found in uris.items() if found != [f"{kb}/x.png"]} == {}
 
@@ -348,15 +348,15 @@ def test_what_pillow_opens_is_taken_and_what_is_passed_over_is_told(tmp_path, ca
     assert "1 links to folders" in caplog.text
 
 
-def test_a_folder_comes_before_the_folders_in_it_each_by_name(tmp_path):
+def test_a_folder_is_walked_in_the_order_of_paths_a_folder_at_a_time(tmp_path):
     for parent in ("b", "a.d", "a"):
         (tmp_path / parent).mkdir()
         for name in ("2.png", "10.png"):
             (tmp_path / parent / name).write_bytes(png())
     (tmp_path / "a.png").write_bytes(png())
     documents, _ = read(f"images:{tmp_path}")
-    below = [f"{parent}/{name}" for parent in ("a", "a.d", "b") for name in ("10.png", "2.png")]
-    assert [d.id for d in documents] == ["a.png", *below]
+    paths = sorted(path.relative_to(tmp_path) for path in tmp_path.rglob("*.png"))
+    assert [d.id for d in documents] == [path.as_posix() for path in paths]
 
 
 @pytest.mark.heavy

@@ -108,7 +108,7 @@ def test_the_command_tells_how_many(world, capsys, monkeypatch):
     assert main(["index", "build", ".", "--out", "index", *made]) == 0
     words = ["mine", ".", "--index", "index", *made, "--out", "mined", "--visual", "3", "--text", "1"]
     assert main(words) == 0
-    assert "2 of the images asked about lie in the index" in capsys.readouterr().out
+    assert "2 query images are in the index themselves" in capsys.readouterr().out
     summary = json.loads((root / "mined/mining.json").read_text())
     assert [summary["left_out"].get(why) for why in ("query image", "near-duplicate of query")] == [1, 1]
     assert [choice["own_image_in_index"] for choice in summary["recall"]] == [2]

@@ -139,7 +139,7 @@ def test_three_broken_ones_are_told_apart_in_words(made, tmp_path, capsys):
     assert main(["rag", "table", str(tmp_path / "runs"), "--release", str(made / "out/release")]) == 0
     told = " ".join(capsys.readouterr().out.split())
     assert "blind: the retriever found gold for 0 of 6 questions: fix it first." in told
-    assert "chatty: the generator answers whatever it is given: 24 of 24 times without gold." in told
+    assert "chatty: the generator answers regardless of the evidence: 24 of 24 times without gold." in told
     assert "unjudged: the judge is down (" in told
     assert "well:" not in told
     with served(Service(corpora)) as url:  # nobody there at all is told before anything is asked
