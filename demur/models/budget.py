@@ -14,11 +14,10 @@ import asyncio
 import math
 import sqlite3
 from collections import deque
-from contextlib import closing
 from copy import copy
 from pathlib import Path
 
-from demur.core.errors import BudgetReached, UsageError
+from demur.core.errors import BudgetReached, StorageError, UsageError
 from demur.models.ledger import SPENDING, add_spending, open_database, sqlite_errors, transaction
 
 _PER_DOLLAR = 1_000_000_000
@@ -109,9 +108,8 @@ class Budget:
 
     def recorded_in(self, ledger: Path, label: str = "all") -> Budget:
         """Count spending there from now on, and include what stands there under ``label``; returns itself."""
-        if ledger.exists():
-            with closing(open_database(ledger)):
-                pass  # an unusable ledger is an error now
+        if ledger.exists() and not ledger.is_file():
+            raise StorageError("the ledger is not a file", item=ledger, cure="choose another path")
         self._account.ledger, self._account.labels = ledger, []
         self._use(label)
         return self
