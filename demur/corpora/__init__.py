@@ -26,7 +26,6 @@ import logging
 import os
 import re
 from collections.abc import Callable, Iterator, Mapping
-from functools import partial
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -36,7 +35,7 @@ from demur.core.images import image_ref
 from demur.core.records import Document, ImageRef
 from demur.core.spec import named
 from demur.core.store import Problems, storage_errors
-from demur.corpora.rows import attempt
+from demur.corpora.rows import bad_rows_noted
 
 __all__ = ["READERS", "anchored", "image_at", "image_or_none", "log_notes", "make", "read_corpus"]
 
@@ -104,7 +103,9 @@ def make(problems: Problems, place: str, **fields: Any) -> Iterator[Document]:
     if not fields.get("id"):
         problems.add(place, "there is no id")
         return
-    document = attempt(problems, place, fields["id"], partial(Document, **fields))
+    document = None
+    with bad_rows_noted(problems, place, fields["id"]):
+        document = Document(**fields)
     if document is not None:
         yield document
 

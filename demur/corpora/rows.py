@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
-from functools import partial
+from contextlib import contextmanager
 from typing import Any, TypeVar
 
 from pydantic import ValidationError
@@ -19,10 +19,12 @@ from demur.corpora.formats import Seen
 T = TypeVar("T")
 
 
-def attempt(problems: Problems, place: str, id_: str, maker: Callable[[], T]) -> T | None:
-    """The record that ``maker`` makes, or None and a problem under place and id."""
+@contextmanager
+def bad_rows_noted(problems: Problems, place: str, id_: str) -> Iterator[None]:
+    """Turn the error of a row that cannot be used into a problem under its place and id."""
     try:
-        return maker()
+        yield
+        return
     except ValidationError as error:
         reason = why_invalid(error)
     except (DataError, StorageError) as error:
@@ -32,7 +34,6 @@ def attempt(problems: Problems, place: str, id_: str, maker: Callable[[], T]) ->
     except (ValueError, TypeError, AttributeError, IndexError, OverflowError) as error:
         reason = f"{type(error).__name__}: {error}"
     problems.add(f"{place} ({id_ or 'no id'})", reason)
-    return None
 
 
 def records(
@@ -60,7 +61,9 @@ def records(
             else:
                 problems.add(f"{place} ({id_})", "this id stands in an earlier row too; the first is kept")
             continue
-        made = attempt(problems, place, id_, partial(maker, place, id_, *values))
+        made = None
+        with bad_rows_noted(problems, place, id_):
+            made = maker(place, id_, *values)
         if id_ and (made is not None or not repeated):
             seen.add(id_)
         if made is not None:

@@ -27,7 +27,7 @@ BUCKETS = 1 << 19
 """Hashes of runs and words fall into so many buckets."""
 RUNS = (2, 3, 4, 5)
 """Lengths of the runs of letters, in characters of folded text, spaces included."""
-DECLINES, DECLINES_LONG = 0.5, 0.75
+DECLINES, DECLINES_LONG = 0.55, 0.75
 """From this probability on a reply, or a long one, declines though no rule says so."""
 OFFERS = 0.6
 """The same where a rule reads a part of it as offering an answer."""

@@ -237,12 +237,12 @@ def test_deflections_in_every_language() -> None:
 
 
 def test_deflections_that_nobody_tuned_on() -> None:
-    """Holds what was measured on 23 November 2026. Whoever tunes on these rows writes others and measures again."""
+    """Holds what was measured on 24 November 2026. Whoever tunes on these rows writes others and measures again."""
     tuned = LABELLED.with_name("deflections_by_language.jsonl")
     known = {row["text"] for _, row in read_jsonl(tuned, Problems())}
     for name, n, precision, recall in (
-        ("replies_untouched", 915, 0.95, 0.86), ("languages_untouched", 683, 0.93, 0.96),
-        ("situations_untouched", 1_363, 0.91, 0.75),
+        ("replies_untouched", 915, 0.95, 0.90), ("languages_untouched", 683, 0.93, 0.97),
+        ("situations_untouched", 1_363, 0.92, 0.80),
     ):  # fmt: skip
         path = LABELLED.with_name(f"{name}.jsonl")
         parts, _ = score(path)

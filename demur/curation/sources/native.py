@@ -20,7 +20,7 @@ from demur.core.store import Problems
 from demur.core.strict_json import check_depth
 from demur.core.uris import read_uri
 from demur.corpora.formats import Seen, archive_uris, inside
-from demur.corpora.rows import attempt, records
+from demur.corpora.rows import bad_rows_noted, records
 from demur.curation.sources import DEFECT
 
 T = TypeVar("T")
@@ -134,7 +134,10 @@ class NativeSource:
 
     def make(self, place: str, id_: str, maker: Callable[[], T]) -> T | None:
         """A record, or None with the reason noted under place and id."""
-        return attempt(self.problems, place, id_, maker)
+        made = None
+        with bad_rows_noted(self.problems, place, id_):
+            made = maker()
+        return made
 
     def records(
         self, rows: Iterable[tuple[str, str, tuple[Any, ...]]], maker: Callable[..., T], *, repeated: str = ""
