@@ -258,7 +258,7 @@ def test_a_model_that_cannot_be_opened_ends_the_run_and_a_resume_keeps_what_is_d
     deadly(two_nodes)
     embed(items[:32], encoder, "text", tmp_path / "ray", shard=16, progress=False)
     deadly(two_nodes, "opening")
-    with pytest.raises(StorageError, match=f"the worker ended {CRASHES} times while it opened its model"):
+    with pytest.raises(StorageError, match=f"the worker crashed {CRASHES} times while it opened its model"):
         RayEngine().embed(items, encoder, "text", tmp_path / "ray")
     assert two_nodes.noted.read_text().split() == ["opening"] * CRASHES
     deadly(two_nodes)

@@ -31,7 +31,7 @@ def test_rules(judge, answers, said, outcome):
 def test_an_answer_and_a_kind_that_denies_it_do_not_go_together():
     assert "made up" in target(NONE)
     for wrong in ({"kind": "none", "accepted": (("a",),)}, {"kind": "string"}):
-        with pytest.raises(ValueError, match="its kind is|no answer is given"):
+        with pytest.raises(ValueError, match=r"its kind is|no answer is given"):
             AnswerSpec(**wrong)
 
 

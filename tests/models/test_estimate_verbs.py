@@ -103,7 +103,7 @@ def test_a_rebuild_is_planned_from_the_old_verdicts_and_nothing_is_written(tmp_p
     assert planned["total"]["seconds"] == sum(max(0, line["expected"] - line["had"]) for line in planned["lines"])
     told = run(*words[:2], "--add-gate", gate.replace("#new", "#gpt-4o"), "--plan", "--per-second", "0.5")
     assert "time: " in told
-    assert "at 0.5 answers a second" in told
+    assert "at 0.5 answers per second" in told
     assert "from 2026-11-22: check it before" in told
 
 

@@ -200,7 +200,7 @@ def test_an_unreadable_query_image_is_one_samples_matter(kb, capsys):
         (["index", "build", "documents.jsonl", "--tokenizer", "t.json", "--out", "y", *ENCODER], "without --chunk"),
         (["index", "build", "documents.jsonl", "", "--out", "y", *ENCODER], "a corpus has no name"),
         (["index", "search", "nowhere", "--text", "x"], "not an index folder"),
-        (["index", "build", "x.bin", "--out", "y", *ENCODER], "no such file|does not say"),
+        (["index", "build", "x.bin", "--out", "y", *ENCODER], "no such file|does not name a format"),
         (["mine", ".", "--index", "index", *ENCODER, "--out", "m", "--modes", "text-to-image"], "finds neither pages"),
         (["mine", ".", "--index", "index", *ENCODER, "--out", "m", "--text", "-1"], "greater than or equal to 0"),
         (["mine", ".", "--index", "index", *ENCODER, "--out", "m", "--diversity", "2"], "outside 0 to 1"),

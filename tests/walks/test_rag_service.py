@@ -195,7 +195,10 @@ def test_three_services_are_told_apart(tmp_path, capsys):
     assert main(["rag", "table", str(tmp_path / "runs"), "--release", str(folder)]) == 0
     words = capsys.readouterr().out
     assert "blind: the retriever found gold for" in words
-    assert "chatty: the generator answers regardless of the evidence" in words or "chatty: the retriever found gold" in words
+    assert (
+        "chatty: the generator answers regardless of the evidence" in words
+        or "chatty: the retriever found gold" in words
+    )
     assert "good: the retriever found gold for 20 of 24 text questions and for 3 of 24 with an image" in " ".join(
         words.split()
     )
