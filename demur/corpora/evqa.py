@@ -88,7 +88,8 @@ def documents(
     def pictures_of(place: str, url: str, page: Mapping[str, Any]) -> Iterator[Document]:
         for number, address, caption in pictures(page):
             if address not in files:
-                notes["pictures that were not downloaded"] += bool(files)
+                if files:
+                    notes["pictures that were not downloaded"] += 1
                 continue  # a quarter of the URLs has no pixels anywhere: the next picture of the page is tried
             try:
                 image = picture(files[address])
