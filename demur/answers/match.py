@@ -11,6 +11,8 @@ from demur.answers.assertion import denied, final_part, rival, withdrawn
 from demur.answers.boxes import boxes, iou
 from demur.answers.choices import right_labels, stated_options
 from demur.answers.dates import whole_date
+from demur.answers.in_english import in_english, language_of, languages_of, side_in_english, spec_in_english
+from demur.answers.negation import DENIED, denies, other_candidate, part_of_a_word, taken_back
 from demur.answers.numbers import whole_quantity
 from demur.answers.spans import Span, content, range_spans, spans
 from demur.answers.text import both_ends, normalise, readable, words
@@ -113,12 +115,14 @@ def matches(spec: AnswerSpec, answer: str, question: str = "") -> Match:
         return _match_box(spec, text)
     if spec.kind == "choice" and spec.choices:
         return _match_choice(spec, text)
+    code, others = language_of(question, text), languages_of(question, text)
+    spec, text = spec_in_english(spec, code), in_english(text, code)
     stands = polarity(spec)
     if stands:
-        return _match_polarity(spec, stands, text, question)
+        return _match_polarity(spec, stands, side_in_english(text, code), question)
     first: Match | None = None
     for form in ((), *spec.accepted) if spec.number is not None else spec.accepted:
-        found = _match_form(spec, form, text, question)
+        found = _match_form(spec, form, text, question, others)
         if found.correct:
             return found
         if first is None or (found.form and not first.form) or (not found.sure and first.sure and not first.form):
@@ -133,7 +137,9 @@ _MENTIONS = 50
 # --- one accepted form ---------------------------------------------------------------------------
 
 
-def _match_form(spec: AnswerSpec, form: tuple[str, ...], text: str, question: str) -> Match:
+def _match_form(
+    spec: AnswerSpec, form: tuple[str, ...], text: str, question: str, others: tuple[str, ...] = ()
+) -> Match:
     name = "; ".join(form) or _shown_range(spec)
     taken: list[Span] = []
     for part in form or ("",):
@@ -150,6 +156,9 @@ def _match_form(spec: AnswerSpec, form: tuple[str, ...], text: str, question: st
         other = next((r for r in (rival(text, s, partial(holds, spec)) for s in stated) if r), "")
         if other and len(form) == 1:
             return Match(False, name, f"offers {other!r} beside {name!r}")
+        elsewhere = _in_other_languages(spec, part, text, question, stated, others)
+        if elsewhere:
+            return Match(False, name, elsewhere)
         taken += stated
     surplus = _surplus(spec, form, text)
     if surplus:
@@ -158,6 +167,29 @@ def _match_form(spec: AnswerSpec, form: tuple[str, ...], text: str, question: st
     if retraction:
         return Match(False, name, f"takes it back: {retraction!r}")
     return Match(True, name, f"states {name!r}")
+
+
+def _in_other_languages(
+    spec: AnswerSpec, part: str, text: str, question: str, stated: list[Span], others: tuple[str, ...]
+) -> str:
+    """Why a form that stands in a reply in another language is not stated there; "" if it is, at one place at least."""
+    why = ""
+    for span in stated:
+        why = f"may hold {part!r} as a piece of a word" if part_of_a_word(text, span, question) else ""
+        for code in () if why else others:
+            found = denies(text, span, code)
+            other = "" if found else other_candidate(text, span, code)
+            if found:
+                why = f"denies {part!r}" if found == DENIED else f"may deny {part!r}"
+            elif other and not holds(spec, other):
+                why = f"offers {other!r} beside {part!r}"
+            elif taken_back(text, span, code):
+                why = f"takes back {part!r}"
+            if why:
+                break
+        if not why:
+            return ""
+    return why
 
 
 def _nearly(part: str, text: str) -> Match:

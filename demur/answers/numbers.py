@@ -180,6 +180,8 @@ _MINUS = re.compile(r"(?<![^\W_])(?:minus|negative) [$€£¥]?$", re.IGNORECASE
 _BELOW_ZERO = re.compile(r" below (?:zero|0)(?![^\W_]|[.,]\d)", re.IGNORECASE)
 _INITIAL = re.compile(r" [KJM]\.(?: ?[A-Z]\.)? ?(?!(?:The|It|Its|This|At|In|On|For|A|As|Its|They|He|She)\b)[A-Z]")
 """After a year: a name, no unit."""
+_COUNTED = re.compile("[\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7a3]")
+"""Chinese, Japanese and Korean write what is counted right behind the number: 13人."""
 _BETWEEN = re.compile(r"\bbetween\s+[$€£]?$", re.IGNORECASE)
 _TO = re.compile(r"\s*(?:-|to|and|up to)\s*[$€£]?", re.IGNORECASE)
 
@@ -208,7 +210,7 @@ def _in_digits(text: str) -> list[Quantity]:
         start, end = match.span()
         before = text[start - 1 : start]
         joined = before in "-/" and start > 1 and text[start - 2 : start - 1].isalpha()
-        if before.isalnum() or before == "_" or joined:
+        if (before.isalnum() and not _COUNTED.match(before)) or before == "_" or joined:
             continue  # A380, F-16, x/2
         if match["fraction"]:
             top, bottom = match["fraction"].split("/")
@@ -255,7 +257,7 @@ def _finish(
         after = _WRITTEN.match(text, end)
         if after and after.lastindex and not (after.group() == "s" and value % 10 == 0):  # 1960s
             unit, end = _NAMES[after.lastindex - 1], after.end()
-    if text[end : end + 1].isalpha() and text[end - 1 : end].isdigit():
+    if text[end : end + 1].isalpha() and text[end - 1 : end].isdigit() and not _COUNTED.match(text, end):
         return None  # 5G, 20th-like identifiers, 1960s
     minus = _MINUS.search(text, max(0, start - 10), start)
     if minus and not text[max(0, minus.start() - 2) : minus.start()].rstrip()[-1:].isdigit():  # but "5 minus 3"
@@ -398,6 +400,8 @@ def whole_quantity(text: str) -> tuple[Quantity, str] | None:
     if head and head.lower() != "between":
         return None
     tail = text[quantity.end :].strip(" .")
-    if tail and not re.fullmatch(r"[a-z]{3,}(?: [a-z]{3,})?", tail):
+    if tail and not re.fullmatch(
+        r"[a-z]{3,}(?: [a-z]{3,})?|[\u3040-\u30ff\u4e00-\u9fff]{1,3}|[\uac00-\ud7a3]{1,2}", tail
+    ):
         return None
     return quantity, tail

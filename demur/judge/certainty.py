@@ -85,6 +85,9 @@ def _other_date(question: str, text: str, forms: list[str]) -> str:
 
 
 def _near(said: Date, right: Date) -> bool:
+    if not said.year or not right.year:  # nothing but a day or a month was written
+        both = ((said.month, right.month), (said.day, right.day))
+        return all(not one or not other or one == other for one, other in both)
     return abs(said.year - right.year) < 2  # one year apart may be a season, a fiscal year, or another calendar
 
 

@@ -22,8 +22,9 @@ from importlib.resources import files
 from typing import NamedTuple
 
 from demur.answers import normalise
+from demur.answers.languages import bare, fold, spoken
 from demur.answers.text import both_ends
-from demur.judge.languages import Language, bare, fold, language, spoken, wholes
+from demur.judge.languages import Language, language, wholes
 from demur.judge.wording import DECLINES, DECLINES_LONG, DOUBTS, DOUBTS_LONG, OFFERS, SHORT, is_long, likelihood
 
 REFUSAL, LACK, ASKS_BACK = "refusal", "lack", "asks back"

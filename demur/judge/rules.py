@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from demur.answers import Match, matches, normalise
+from demur.answers.in_english import in_english, is_inexact, language_of, side_in_english, spec_in_english
 from demur.answers.rephrased import rephrased
 from demur.answers.text import both_ends
 from demur.answers.yes_no import polarity, side_of
@@ -106,8 +107,12 @@ class RuleJudge:
         if _echoes(text, ask.question):
             return Status.GRADED, Outcome.DEFLECTED, "echo", "repeats the question"
         found = matches(answers, text, ask.question)
+        code = language_of(ask.question, text)
+        answers, english = spec_in_english(answers, code), in_english(text, code)
         reading = self.phrases.read(text)
-        sided = polarity(answers) and side_of(text, ask.question)  # "There is no mug." answers a yes-or-no question
+        side = polarity(answers)
+        english = side_in_english(english, code) if side else english
+        sided = side and side_of(english, ask.question)  # "There is no mug." answers a yes-or-no question
         if reading.deflects and not sided and (reading.proven or not found.correct):
             if found.correct and _is_itself(found, text):
                 return Status.GRADED, Outcome.CORRECT, "stated", found.why
@@ -120,7 +125,7 @@ class RuleJudge:
             return Status.UNGRADED, None, UNKNOWN, "nobody wrote down what is right"
         if found.correct:
             return Status.GRADED, Outcome.CORRECT, "stated", found.why
-        rule, _, why = rephrased(answers, text, ask.question)
+        rule, _, why = rephrased(answers, english, ask.question)
         if rule:
             return Status.GRADED, Outcome.CORRECT, rule, why
         if cut:
@@ -133,7 +138,9 @@ class RuleJudge:
             return Status.UNGRADED, None, NEAR, found.why
         if not reading.known:
             return Status.UNGRADED, None, FOREIGN, f"in a language that rules do not read; {found.why}"
-        kind, what = rival(ask.question, text, answers)
+        if is_inexact(text, code) and not side:
+            return Status.UNGRADED, None, OTHER, f"uncertain: {found.why}, and figures may be rough"
+        kind, what = rival(ask.question, english, answers)
         if kind:
             return Status.GRADED, Outcome.INCORRECT, kind, f"{what}; {found.why}"
         return Status.UNGRADED, None, OTHER, f"uncertain: {found.why}, which proves nothing"

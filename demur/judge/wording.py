@@ -21,7 +21,7 @@ from itertools import pairwise
 import numpy as np
 import numpy.typing as npt
 
-from demur.judge.languages import fold
+from demur.answers.languages import fold
 
 BUCKETS = 1 << 19
 """Hashes of runs and words fall into so many buckets."""

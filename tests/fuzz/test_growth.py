@@ -55,7 +55,7 @@ MADE_AT_RUN_TIME: dict[str, list[re.Pattern[str]]] = {
     "demur.judge.certainty: f'(?<!\\\\w)(?:{either})(?!\\\\w)'": [],  # names as they are
     "demur.judge.own_phrases: '|'.join(words)": [re.compile(r"our[\W_]+docs[\W_]+don|not[\W_]+in[\W_]+scope", re.I)],
     "demur.judge.languages: turned": [],  # these two on clauses: `deflection.read` below
-    "demur.judge.languages: '|'.join((f'(?:{_plain(p)})' for p in self._written[name])) or '(?!)'": [],
+    "demur.judge.languages: '|'.join((f'(?:{plain(p)})' for p in self._written[name])) or '(?!)'": [],
     "demur.judge.deflection: '|'.join((f'(?:{line})' for line in _phrases()[section]))": [],  # its own test below
     "demur.scenarios.systems.reader: _NUMBER + unit": [],
     "demur.scenarios.systems.reader: f'\\\\b{re.escape(subject)}\\\\b'": [],

@@ -5,7 +5,6 @@ per line. Case, accents, Arabic hamzas and vowel marks, and Chinese character fo
 folded alike. Every gap is bounded, so that reading takes time in proportion to the text.
 
     TURN       words after which a sentence turns ("but", "so")
-    COMMON     words by which a language in Latin letters is told from its neighbours
     [refuses]  the speaker will not      [declines]  he cannot tell       [blames]    the evidence does not say
     [asks]     he asks back              [doubts]    he is not sure       [offers]    an answer is coming
     [describes] what evidence shows, courtesies          [more]  what lies beyond an answer that was given
@@ -22,26 +21,10 @@ from functools import cache
 from importlib.resources import files
 from typing import NamedTuple
 
-from demur.core.text import stream_safe
+from demur.answers.languages import CODES, bare, plain
 
-LATIN = ("en", "es", "ca", "gl", "pt", "it", "fr", "de", "nl", "pl", "tr", "eu")
-CODES = (*LATIN, "ru", "ar", "hi", "zh", "ja", "ko")
-"""The languages that are read."""
 SECTIONS = ("refuses", "declines", "blames", "asks", "doubts", "offers", "describes", "more", "corrects", "others")
 
-_MARKS = re.compile("[\u0300-\u036f\u064b-\u065f\u0670\u0640\u093c]")
-_LETTERS = {"ı": "i", "ł": "l", "ß": "ss", "ى": "ي", "ة": "ه", "\u2019": "'", "\u02bc": "'", "ё": "е"}
-_TRADITIONAL = (
-    "無法確認識別斷觀資訊圖們沒關說讀應該個這為從據問題顯內數檢繪頁後於難請給並當實與時結論對來誰記載猜測"
-    "細節絡線證細詳義處傷類協評發報導權辦聽見過還額補傳澄開護選擇願質獲達標註寫歸僅關係顏顧務優麼嗎裡裏臺"
-    "歡滿號將會長東萬"
-)
-_SIMPLIFIED = (
-    "无法确认识别断观资讯图们没关说读应该个这为从据问题显内数检绘页后于难请给并当实与时结论对来谁记载猜测"
-    "细节络线证细详义处伤类协评发报导权办听见过还额补传澄开护选择愿质获达标注写归仅关系颜顾务优么吗里里台"
-    "欢满号将会长东万"
-)
-_TABLE = str.maketrans(_LETTERS | dict(zip(_TRADITIONAL, _SIMPLIFIED, strict=True)))
 _SPACELESS = frozenset({"zh", "ja", "ko"})
 """Languages in which a turn needs no word boundary."""
 _SUFFIXES = {"ar": "(?:ه|ها|هم|ني|ي|نا)?", "hi": ""}
@@ -49,28 +32,6 @@ _SUFFIXES = {"ar": "(?:ه|ها|هم|ني|ي|نا)?", "hi": ""}
 _COMMA_ONLY = frozenset({"de", "nl"})
 """Languages in which the words that turn stand inside other clauses too."""
 _MACRO = re.compile(r"([A-Z]+) = (.*)")
-_SCRIPTS = {
-    "ja": re.compile("[\u3040-\u30ff]"),
-    "ko": re.compile("[\u1100-\u11ff\uac00-\ud7a3]"),
-    "zh": re.compile("[\u3400-\u4dbf\u4e00-\u9fff]"),
-    "ru": re.compile("[\u0400-\u04ff]"),
-    "ar": re.compile("[\u0600-\u06ff]"),
-    "hi": re.compile("[\u0900-\u097f]"),
-    "latin": re.compile("[A-Za-z\u00c0-\u024f]"),
-}
-_FOREIGN = {
-    "ru": re.compile("[\u0456\u0457\u0454\u0491]"),
-    "ar": re.compile("[\u067e\u0686\u06af\u0698\u06cc\u06a9\u06d2]"),
-}
-"""Letters of other languages in the same script: Ukrainian, Persian, Urdu."""
-_LETTERS_OF = {
-    "es": "ñ¿¡", "gl": "ñ", "ca": "·çò", "pt": "ãõç", "it": "òì", "fr": "çœêûî", "de": "ßäü", "pl": "łąężśćń",
-    "tr": "ışğ",
-}  # fmt: skip
-"""Letters that few of the languages have."""
-_SEEN = 4_000
-"""Characters by which a language is told."""
-
 
 class _Sections(dict[str, re.Pattern[str]]):
     """Patterns by section, compiled when they are first asked for: most replies need one language of eighteen."""
@@ -81,7 +42,7 @@ class _Sections(dict[str, re.Pattern[str]]):
 
     def __missing__(self, name: str) -> re.Pattern[str]:
         # only what is not an escape is folded: patterns are written small
-        self[name] = re.compile("|".join(f"(?:{_plain(p)})" for p in self._written[name]) or r"(?!)")
+        self[name] = re.compile("|".join(f"(?:{plain(p)})" for p in self._written[name]) or r"(?!)")
         return self[name]
 
 
@@ -89,28 +50,9 @@ class Language(NamedTuple):
     """The patterns of one language, over folded text."""
 
     code: str
-    common: frozenset[str]
     turn: re.Pattern[str]
     sections: _Sections
     whole: frozenset[str]
-
-
-def fold(text: str) -> str:
-    """Text as patterns see it: no case, no accents, one form of each letter.
-
-    >>> fold("No está CLARO."), fold("無法確定")
-    ('no esta claro.', '无法确定')
-    """
-    return _plain(unicodedata.normalize("NFKC", stream_safe(text)).casefold())
-
-
-def _plain(text: str) -> str:
-    return unicodedata.normalize("NFC", _MARKS.sub("", unicodedata.normalize("NFD", text))).translate(_TABLE)
-
-
-def bare(folded: str) -> str:
-    """Folded text as words and single spaces."""
-    return " ".join(re.sub(r"[^\w\u0900-\u0963\u0966-\u097f]+|_", " ", folded).split())
 
 
 @cache
@@ -134,7 +76,7 @@ def language(code: str) -> Language:
         else:
             lines[section].append(line)
     written = {name: lines[name] for name in SECTIONS}
-    turn = _plain(macros.get("TURN", "(?!)"))
+    turn = plain(macros.get("TURN", "(?!)"))
     if code in _SPACELESS:
         turned = rf"[,،，、]?\s*(?:{turn})[,،，、]?\s*"
     elif code in _SUFFIXES:
@@ -144,8 +86,8 @@ def language(code: str) -> Language:
     else:
         turned = rf"(?:^\W*|[,;:]\s*|\s)(?:{turn})\b,?\s*"
     return Language(
-        code, frozenset(_plain(macros.get("COMMON", "")).split()), re.compile(turned), _Sections(written),
-        frozenset(bare(_plain(line)) for line in lines["whole"]),
+        code, re.compile(turned), _Sections(written),
+        frozenset(bare(plain(line)) for line in lines["whole"]),
     )  # fmt: skip
 
 
@@ -154,56 +96,3 @@ def wholes() -> frozenset[str]:
     """Replies that decline and are nothing else, of all languages."""
     return frozenset().union(*(language(code).whole for code in CODES))
 
-
-def spoken(text: str) -> tuple[str, ...]:
-    """The languages that a text may be in, likeliest first; () where it is in none of `CODES`.
-
-    >>> spoken("No lo sé, la verdad"), spoken("Δεν ξέρω"), spoken("分かりません")
-    (('es', 'it', 'en'), (), ('ja',))
-    """
-    seen = text[:_SEEN]
-    letters = sum(c.isalpha() for c in seen)
-    counts = {code: len(script.findall(seen)) for code, script in _SCRIPTS.items()}
-    if not letters:
-        return ("en",)
-    if counts["ja"] * 10 >= counts["zh"] > 0 or counts["ja"] > counts["latin"]:
-        counts["ja"] += counts["zh"]
-        counts["zh"] = 0
-    top = max(counts, key=lambda code: counts[code] * (3 if code in ("zh", "ja", "ko") else 1))
-    if counts[top] * (3 if top in ("zh", "ja", "ko") else 1) < letters / 3:
-        return ()
-    if top == "zh" and letters <= 8:
-        return ("zh", "ja")  # too short for a kana
-    if top != "latin":
-        foreign = _FOREIGN.get(top)
-        return () if foreign and foreign.search(seen.casefold()) else (top,)
-    scores = _likeness(bare(fold(seen)).split(), seen.casefold())
-    best = max(scores.values())
-    if best < 1 and len(seen.split()) <= 8:
-        return tuple(sorted(LATIN, key=lambda c: -scores[c]))  # too short to tell: tried in all
-    if not best:
-        return ()
-    near = [c for c in LATIN if scores[c] >= 0.65 * best or (c == "en" and scores[c] and best < 3)]
-    return tuple(sorted(near, key=lambda c: -scores[c]))
-
-
-def _likeness(said: list[str], seen: str) -> dict[str, float]:
-    """Latin language -> how much of a text is its own: a small word counts for less the more languages share it."""
-    scores = dict.fromkeys(LATIN, 0.0)
-    shared = _shared()
-    for word in said:
-        for code in shared.get(word, ()):
-            scores[code] += 1 / len(shared[word])
-    for code, letters in _LETTERS_OF.items():
-        scores[code] += 0.5 * min(2, sum(seen.count(letter) for letter in letters))
-    return scores
-
-
-@cache
-def _shared() -> dict[str, tuple[str, ...]]:
-    """Small word -> the languages that have it."""
-    found: dict[str, tuple[str, ...]] = {}
-    for code in LATIN:
-        for word in language(code).common:
-            found[word] = (*found.get(word, ()), code)
-    return found

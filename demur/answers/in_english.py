@@ -1,0 +1,398 @@
+"""Numbers, dates, units, and yes or no of other languages, rewritten in the English way, which the other modules read.
+
+"1.234,5 Meter" becomes "1234.5 m", "12 de octubre de 1492" "12 October 1492", "veintitrés" "23", "一千五百人" "1500人",
+"1,5 Millionen" "1500000". Everything else stays. Only for short texts (a reply, an accepted form): in a long passage a
+word may mean something else.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Callable
+from decimal import Decimal
+from functools import cache, lru_cache
+
+from demur.answers.languages import LATIN, fold, listed, plain, spoken, word_lists
+from demur.core.records import AnswerSpec
+
+ENGLISH = "en"
+_SPACELESS = ("zh", "ja")
+_NO_COMMA = (*_SPACELESS, "ko", "hi", "ar", "en")
+"""Languages that write numbers with a decimal point."""
+_MONTHS = (
+    "January", "February", "March", "April", "May", "June",
+    "July", "August", "September", "October", "November", "December",
+)  # fmt: skip
+_ERAS = {"明治": 1867, "大正": 1911, "昭和": 1925, "平成": 1988, "令和": 2018}
+_END = 2_000
+"""Characters of a text that is rewritten; a longer one stays as it is."""
+
+
+def language_of(question: str, text: str) -> str:
+    """The language in which a reply is to be read: that of question and reply together; English if in doubt.
+
+    >>> language_of("Wann war das?", "Am 03.10.1990."), language_of("When was it?", "In 1990.")
+    ('de', 'en')
+    """
+    return _likely(f"{question[:500]} {text[:500]}")[0]
+
+
+def languages_of(question: str, text: str) -> tuple[str, ...]:
+    """The languages besides English in which a reply may deny something: those that it or the question looks like."""
+    found = (_likely(f"{question[:500]} {text[:500]}"), _likely(text[:500]))
+    return tuple(dict.fromkeys(code for likely in found if likely[0] != ENGLISH for code in likely))
+
+
+@lru_cache(maxsize=4096)
+def _likely(text: str) -> tuple[str, ...]:
+    """The languages that a text looks like, likeliest first; at least one."""
+    found = spoken(text)
+    if not found:
+        return (ENGLISH,)
+    if found[0] not in LATIN:
+        return found
+    scores = dict.fromkeys(LATIN, 0.0)
+    telling, folded = _telling(), _telling(folded=True)
+    for word in set(re.findall(r"[^\W\d_]+", text.casefold())):
+        exact = telling.get(word, ())
+        codes = exact or folded.get(plain(word), ())
+        for code in codes:
+            scores[code] += (1.0 if exact else 0.5) / len(codes)
+    best = max(scores.values())
+    if best < _ENOUGH:
+        return (ENGLISH,)
+    order = sorted(LATIN, key=lambda code: (-scores[code], code != ENGLISH, code != found[0]))
+    return tuple(code for code in order if scores[code] >= 0.6 * best)
+
+
+@cache
+def _telling(*, folded: bool = False) -> dict[str, tuple[str, ...]]:
+    """Word by which a short text shows its language -> the languages in Latin letters that have it."""
+    lists = ("common", "asks", "yes", "no", "not", "filler")  # units and months are much the same everywhere
+    found: dict[str, tuple[str, ...]] = {}
+    for code in LATIN:
+        written = " ".join(word_lists()[code].get(name, "") for name in lists).casefold()
+        words = re.findall(r"[^\W\d_]+", written)
+        for word in {plain(word) for word in words} if folded else set(words):
+            found[word] = (*found.get(word, ()), code)
+    return found
+
+
+def _words(text: str) -> list[str]:
+    return re.findall(r"[^\W\d_]+", fold(text))
+
+
+# --- one text --------------------------------------------------------------------------------------
+
+
+@lru_cache(maxsize=4096)
+def in_english(text: str, code: str) -> str:
+    """A short text with its figures in the English way.
+
+    >>> in_english("El 12 de octubre de 1492", "es"), in_english("1.234,5 Meter", "de")
+    ('El 12 October 1492', '1234.5 m')
+    >>> in_english("一千五百人", "zh"), in_english("१.५ करोड़", "hi")
+    ('1500人', '15000000')
+    """
+    if code == ENGLISH or len(text) > _END:
+        return text
+    text = "".join(str(unicodedata.decimal(c)) if c.isdecimal() else c for c in text)
+    text = unicodedata.normalize("NFC", text).translate({0x66B: ".", 0x66C: ","})
+    if code not in _NO_COMMA:
+        text = _GROUPED.sub(lambda m: re.sub(r"\D", "", m[1]) + (f".{m[2]}" if m[2] else ""), text)
+        text = _DECIMAL.sub(r"\1.\2", text)
+    for change in _changes(code):
+        text = change(text)
+    return text
+
+
+_GROUPED = re.compile(r"(?<![\d.,])(\d{1,3}(?:[.\u00a0\u202f\u2009' ]\d{3})++)(?:,(\d+))?(?![\d]|[.,]\d)")
+_DECIMAL = re.compile(r"(?<![\d.,])(\d+),(\d+)(?![\d]|[.,]\d)")
+_ENOUGH = 0.25
+"""Score below which a text is read as English: one small word that four languages share."""
+_Change = Callable[[str], str]
+
+
+@cache
+def _changes(code: str) -> tuple[_Change, ...]:
+    changes: list[_Change] = []
+    if code in (*_SPACELESS, "ko"):
+        changes += [_eras, _han_numbers, _korean_dates]
+    else:
+        changes += [_dates(code)]
+    changes += [_years, _number_words(code), _scales(code), _percent(code), _units(code)]
+    return tuple(changes)
+
+
+def _either(words: list[str]) -> str:
+    return "|".join(re.escape(word) for word in sorted(set(words), key=len, reverse=True))
+
+
+def _spelt(word: str) -> str:
+    """A word as a pattern, with and without its accents."""
+    less = plain(word)
+    return re.escape(word) if less == word else f"{re.escape(word)}|{re.escape(less)}"
+
+
+def _spellings(words: list[str]) -> str:
+    return "|".join(_spelt(word) for word in sorted(set(words), key=len, reverse=True))
+
+
+_LETTER = r"(?:[^\W_]|[\u0900-\u0963])"
+
+
+# dates
+
+
+def _dates(code: str) -> _Change:
+    numbers = {
+        spelling: i
+        for i, forms in enumerate(listed(code, "months"))
+        for form in forms.replace("_", " ").split("/")
+        for spelling in (form.casefold(), plain(form.casefold()))
+    }
+    month = rf"(?P<month>{_spellings(list(numbers))})(?!{_LETTER})\.?"
+    day = r"(?<!\d)(?P<day>\d{1,2})(?:\.|º|ª|°|er|-?го|-?е)?"
+    year = r"(?P<year>\d{3,4})(?!\d)"
+    of = r"(?:d'|de |del |do |من |di |da )?"
+    forms = [
+        rf"{day}\s{{0,2}}{of}{month}(?:,?\s{{1,2}}(?:de |del |do |d'|عام |سنة |r\. )?{year})?",
+        rf"(?<!{_LETTER}){month} (?P<day>\d{{1,2}})(?:,| de| del),? {year}",
+        rf"(?<!{_LETTER}){month}\s{{1,2}}(?:de |del |do |d'|عام |سنة )?{year}",
+    ]
+    if code == "eu":
+        forms.insert(0, rf"{year}(?:e?ko)? {month} (?P<day>\d{{1,2}})(?!\d)\w{{0,4}}")
+        forms.append(rf"(?<!\w){month} (?P<day>\d{{1,2}})(?!\d)\w{{0,4}}")
+    found = re.compile("|".join(f"(?:{_renamed(form, i)})" for i, form in enumerate(forms)), re.IGNORECASE)
+
+    def change(match: re.Match[str]) -> str:
+        said = {key.rstrip("0123456789"): value for key, value in match.groupdict().items() if value}
+        name = _MONTHS[numbers.get(said["month"].casefold(), numbers.get(plain(said["month"].casefold()), 0))]
+        return " ".join(part for part in (said.get("day"), name, said.get("year")) if part)
+
+    return lambda text: found.sub(change, text)
+
+
+def _renamed(pattern: str, i: int) -> str:
+    return re.sub(r"\(\?P<(\w+)>", rf"(?P<\g<1>{i}>", pattern)
+
+
+_YEAR_WORD = re.compile(
+    r"(?<![\d.,])(1\d{3}|20\d\d)(?:\s?(?:год[ауе]?м?|гг?\.|r\.|roku?|rokiem|yılında|yılı|년도?|ko urte\w*|\.? urte\w*))"
+    r"(?![^\W_])|(?<![\d.,])(1\d{3}|20\d\d)년"
+)
+
+
+def _years(text: str) -> str:
+    """A year without the word for year, which would make it an amount of time."""
+    return _YEAR_WORD.sub(lambda m: m[1] or m[2], text)
+
+
+_KOREAN_DATE = re.compile(r"(?:(?P<year>\d{3,4})년 ?)?(?P<month>\d{1,2})월(?: ?(?P<day>\d{1,2})일)?")
+_ERA = re.compile(rf"({'|'.join(_ERAS)})(元|\d{{1,2}})年")
+
+
+def _korean_dates(text: str) -> str:
+    def change(match: re.Match[str]) -> str:
+        month = int(match["month"])
+        if not 1 <= month <= 12 or not (match["year"] or match["day"]):
+            return match.group()
+        return " ".join(p for p in (match["day"], _MONTHS[month - 1], match["year"]) if p)
+
+    return _KOREAN_DATE.sub(change, text)
+
+
+def _eras(text: str) -> str:
+    """Years of Japanese reigns: 明治45年 is 1912年."""
+    text = re.sub(
+        rf"({'|'.join(_ERAS)})([{_HAN_DIGITS}十]+)年", lambda m: f"{m[1]}{_han_value(m[2]) or m[2]}年", text
+    )
+    return _ERA.sub(lambda m: f"{_ERAS[m[1]] + (1 if m[2] == '元' else int(m[2]))}年", text)
+
+
+# numbers in words
+
+
+def _number_words(code: str) -> _Change:
+    values: dict[str, str] = {}
+    for entry in filter(None, word_lists()[code].get("numbers", "").split(",")):
+        value, forms = entry.split(maxsplit=1)
+        for form in forms.split("/"):
+            for spelling in (form.casefold(), plain(form.casefold())):
+                values.setdefault(" ".join(spelling.split()), value)
+    if not values:
+        return lambda text: text
+    either = "|".join(re.escape(w).replace(r"\ ", "[ -]") for w in sorted(values, key=len, reverse=True))
+    after = r"(?= ?(?:명|개|번|마리|권|대|살|시간|곳|가지|잔|장|년|월|일|세|층|회|위|\W|$))" if code == "ko" else rf"(?!{_LETTER})"
+    found = re.compile(rf"(?<!{_LETTER})(?:{either}){after}", re.IGNORECASE)
+    return lambda text: found.sub(lambda m: values[" ".join(re.split("[ -]", m.group().casefold()))], text)
+
+
+_HAN_DIGITS = "〇零一二两三四五六七八九"
+_HAN = re.compile(
+    f"[{_HAN_DIGITS}]{{4}}(?=年)"
+    f"|[{_HAN_DIGITS}十百千万亿億]{{2,12}}"
+    f"|[二两三四五六七八九十](?=[个個人位名只條条本次年月日岁歳枚匹回階層层頭头杯冊册部座种種つ])"
+)
+_HAN_SIZES = {"十": 10, "百": 100, "千": 1000}
+_HAN_LARGE = {"万": 10**4, "亿": 10**8, "億": 10**8}
+
+
+def _han_value(written: str) -> int | None:
+    """The value of a Chinese numeral; None if it is none.
+
+    >>> _han_value("一千五百"), _han_value("一九一二"), _han_value("二十三"), _han_value("万一")
+    (1500, 1912, 23, None)
+    """
+    digits = {c: str(i) for i, c in enumerate("零一二三四五六七八九")} | {"〇": "0", "两": "2"}
+    if all(c in digits for c in written):
+        return int("".join(digits[c] for c in written)) if len(written) in (1, 4) else None
+    total = part = 0
+    digit: int | None = None
+    last = 10**12
+    for i, c in enumerate(written):
+        if c in digits:
+            if digit not in (None, 0):
+                return None
+            digit = int(digits[c])
+        elif c in _HAN_SIZES:
+            size = _HAN_SIZES[c]
+            if size >= last or (digit is None and (i or size != 10)):
+                return None
+            part, digit, last = part + (1 if digit is None else digit) * size, None, size
+        else:
+            if digit is None and not part:
+                return None
+            total = (total + part + (digit or 0)) * _HAN_LARGE[c] if not total else total + (
+                part + (digit or 0)
+            ) * _HAN_LARGE[c]
+            part, digit, last = 0, None, 10**12
+    return total + part + (digit or 0)
+
+
+def _han_numbers(text: str) -> str:
+    def change(match: re.Match[str]) -> str:
+        value = _han_value(match.group())
+        return match.group() if value is None else str(value)
+
+    return _HAN.sub(change, text)
+
+
+# amounts
+
+
+def _scales(code: str) -> _Change:
+    powers = {
+        spelling: int(power)
+        for word, _, power in (entry.partition(":") for entry in listed(code, "scales"))
+        for spelling in (word.casefold(), plain(word.casefold()))
+    }
+    if not powers:
+        return lambda text: text
+    close = rf"\.?(?!{_LETTER})" if code not in (*_SPACELESS, "ko") else ""
+    gap = r"[ \u00a0]?" if code in (*_SPACELESS, "ko") else r"[ \u00a0-]"
+    scale = f"(?:{_either(list(powers))})"
+    found = re.compile(rf"(?<![\d.,])(\d+(?:\.\d+)?)({gap}{scale}(?:{gap}{scale})?){close}(?:(?<=[万億亿])(\d{{1,4}})(?!\d))?", re.I)
+    one = re.compile(scale, re.IGNORECASE)
+
+    def change(match: re.Match[str]) -> str:
+        value = Decimal(match[1])
+        for word in one.findall(match[2]):
+            value *= 10 ** powers[word.casefold()]
+        value += int(match[3] or 0)
+        return f"{value.normalize():f}"
+
+    return lambda text: found.sub(change, text)
+
+
+def _percent(code: str) -> _Change:
+    words = word_lists()[code].get("percent", "")
+    if code in ("tr", "eu"):  # before the number
+        before = re.compile(rf"(?:%|{words}) ?(\d+(?:\.\d+)?)(?!\d)", re.IGNORECASE)
+        return lambda text: before.sub(r"\1%", text)
+    if not words:
+        return lambda text: text
+    after = re.compile(rf"(?<=\d) ?(?:{words})(?!{_LETTER})", re.IGNORECASE)
+    return lambda text: after.sub("%", text)
+
+
+def _units(code: str) -> _Change:
+    symbols = {
+        spelling: symbol
+        for word, _, symbol in (entry.partition(":") for entry in listed(code, "units"))
+        for spelling in (word.casefold(), plain(word.casefold()))
+    }
+    if not symbols:
+        return lambda text: text
+    hangs = {"tr": r"(?:d[ıiuü]r|t[ıiuü]r|'?[dt][ae]n?)?", "eu": r"(?:a|ak|ko|koa|ra|n|tan)?"}.get(code, "")
+    close = rf"{hangs}(?!{_LETTER})" if code not in (*_SPACELESS, "ko") else ""
+    found = re.compile(rf"(?<=\d)[ \u00a0-]?({_either(list(symbols))}){close}", re.IGNORECASE)
+
+    def change(match: re.Match[str]) -> str:
+        symbol = symbols[match[1].casefold()]
+        if symbol in ("year", "years") and code in _SPACELESS and match[1] == "年":
+            return match.group()  # 1912年: read as a year
+        return f" {symbol}" + (" " if close == "" and match.end() < len(match.string) else "")
+
+    return lambda text: found.sub(change, text)
+
+
+# --- an answer ---------------------------------------------------------------------------------------
+
+
+@lru_cache(maxsize=4096)
+def spec_in_english(spec: AnswerSpec, code: str) -> AnswerSpec:
+    """The accepted forms with their figures in the English way, yes and no in English words."""
+    if code == ENGLISH:
+        return spec
+    sides = [side_word(form[0], code) if len(form) == 1 else "" for form in spec.accepted]
+    if sides and all(sides):
+        accepted = tuple((side,) for side in dict.fromkeys(sides))
+    else:
+        accepted = tuple(tuple(in_english(part, code) for part in form) for form in spec.accepted)
+    return spec if accepted == spec.accepted else spec.model_copy(update={"accepted": accepted})
+
+
+_OPENING = re.compile(r"\W*([^\s,.;:!?。，、！？；：।،؛؟]+)(?=[\s,.;:!?。，、！？；：।،؛؟]|$)")
+_DENIES_ALL = re.compile(r"(?<!是)(?:不是|并非|没有)")
+
+
+def side_word(text: str, code: str) -> str:
+    """"yes" or "no" for a text that is nothing but such a word in a language; else "".
+
+    >>> side_word("Sí.", "es"), side_word("nein", "de"), side_word("París", "es")
+    ('yes', 'no', '')
+    """
+    said = fold(text).strip(" .!。！,")
+    for side in ("yes", "no"):
+        if said in _sides(code, side):
+            return side
+    return ""
+
+
+@cache
+def _sides(code: str, side: str) -> frozenset[str]:
+    return frozenset(fold(word) for word in listed(code, side))
+
+
+def side_in_english(text: str, code: str) -> str:
+    """A reply to a yes-or-no question with its first word in English, if that takes a side."""
+    first = _OPENING.match(text)
+    side = side_word(first[1], code) if first else ""
+    if side and first:
+        return f"{side.capitalize()}{text[first.end() :]}"
+    if code == "zh" and _DENIES_ALL.search(re.split("[。！？\n]", text, maxsplit=1)[0]):
+        return f"No, {text}"
+    return text
+
+
+def is_inexact(text: str, code: str) -> bool:
+    """Whether a text in another language may give its figures as rough ones ("etwa 50")."""
+    if code == ENGLISH:
+        return False
+    words = listed(code, "about")
+    if code in (*_SPACELESS, "ko"):
+        return any(word in text for word in words)
+    said = set(_words(text))
+    return any(fold(word) in said for word in words)

@@ -1,0 +1,137 @@
+"""Whether a reply in another language denies its answer, or offers another beside it.
+
+English has its own patterns (`demur.answers.assertion`). Of the other languages we know the words that deny and join;
+where one stands in the same clause as the answer, the answer is not taken for stated.
+"""
+
+from __future__ import annotations
+
+import re
+from functools import cache
+from typing import NamedTuple
+
+from demur.answers.languages import listed, plain
+from demur.answers.spans import Span
+from demur.answers.text import normalise, readable
+
+DENIED, DOUBTFUL = "denies", "may deny"
+
+_CLAUSE = re.compile(r"[.;:!?,\n。，；：！？、،؛؟।—]|(?<=\s)-(?=\s)")
+_REACH = 80
+"""Characters before and after an answer in which a word may deny it."""
+_BEHIND = {"tr": "değil(?:dir)?|yok(?:tur)?", "hi": "नहीं", "ja": "では?な|じゃな|とは違|とは異|ではありません|ではございません",
+           "ko": "(?:이|가|은|는)? ?아니"}  # fmt: skip
+"""What denies the word right before it."""
+_LOOSE = {
+    "ja": "ない|ません|なかった|なく[、て]|ずに|違います", "ko": "않|없|못|아니|안 ",
+    "zh": "不|没(?:有|能|在|被|是|去|来|获|得|赢)|从没|未|非|无", "tr": r"değil|yok\b|hiç|\w{2,}m[ae](?:d[ıi]|z\b|m[ıi]ş|yor|yacak|yecek|yan|yen)\w*",
+}  # fmt: skip
+_TIGHT = {"zh": "(?:不是|并非|并不是|不在|不叫|不为|不到|而非|没有|非)(?:在|于|由|因|指|说)?", "ja": "(?!)", "ko": "(?!)"}
+_NOT_ONLY = {"zh": "不仅|不但|不只|不过|不错|无疑|不久|非常|不同|未来|不断|非洲|不列颠"}
+_LETTER = r"(?:[^\W_]|[\u0900-\u0963])"
+
+
+class _Words(NamedTuple):
+    tight: re.Pattern[str]
+    """Before the answer, with nothing but small words between."""
+    loose: re.Pattern[str]
+    """Anywhere in its clause."""
+    behind: re.Pattern[str]
+    """Right after the answer."""
+    joined: re.Pattern[str]
+    """"and not": what follows is denied, not what stands before."""
+    harmless: re.Pattern[str]
+    or_after: re.Pattern[str]
+    or_before: re.Pattern[str]
+    back: re.Pattern[str]
+
+
+def _spelt(words: list[str]) -> str:
+    forms = {form for word in words for form in (word, plain(word))}
+    return "|".join(re.escape(form) for form in sorted(forms, key=len, reverse=True)) or r"(?!)"
+
+
+@cache
+def _words(code: str) -> _Words:
+    no, small = _spelt(listed(code, "not")), _spelt(listed(code, "filler"))
+    joined, either, back = (_spelt(listed(code, name)) for name in ("and", "or", "back"))
+    spaceless = code in ("zh", "ja", "ko")
+    whole = rf"(?<!{_LETTER})(?:{no})(?:(?<=')|(?!{_LETTER}))"
+    loose = _LOOSE.get(code, whole)
+    tight = _TIGHT.get(code, rf"{whole}(?:\s*(?:{small})(?:(?<=')|(?!{_LETTER})))*")
+    edge = "" if spaceless else rf"(?!{_LETTER})"
+    start = "" if spaceless else rf"(?<!{_LETTER})"
+    flags = re.IGNORECASE
+    return _Words(
+        re.compile(rf"{tight}[\s\"'«„“(*]*$", flags),
+        re.compile(loose, flags),
+        re.compile(rf"[\"'»“”)*\s]*(?:{_BEHIND.get(code, whole)})", flags),
+        re.compile(rf"{start}(?:{joined}){edge}\s*(?:{loose})", flags),
+        re.compile(_NOT_ONLY.get(code, r"(?!)")),
+        re.compile(rf"[\"'»“”)*]*,?\s*{start}(?:{either}){edge}\s*(?P<other>[^,.;?!\n。，；？！]{{1,80}})", flags),
+        re.compile(rf"(?P<other>[^,.;:?!\n。，；：？！]{{1,80}}?),?\s*{start}(?:{either}){edge}\s*[\"'«„“(*]*$", flags),
+        re.compile(rf"(?:^|[.!?;\n。！？]|\s[-—])\s*(?:{back})(?:[,:，、.!\s]|$)", flags),
+    )
+
+
+def denies(text: str, span: Span, code: str) -> str:
+    """`DENIED` or `DOUBTFUL` if a word in the clause around ``span`` denies it, or may; "" if none does.
+
+    >>> answer = "No es París, sino Londres."
+    >>> denies(answer, (6, 11), "es"), denies(answer, (18, 25), "es")
+    ('denies', '')
+    """
+    text, words = readable(text), _words(code)
+    before = _CLAUSE.split(text[max(0, span[0] - _REACH) : span[0]])[-1]
+    after = _CLAUSE.split(text[span[1] : span[1] + _REACH], maxsplit=1)[0]
+    if words.tight.search(before) or words.behind.match(after):
+        return DENIED
+    before, after = words.harmless.sub("", before), words.harmless.sub("", after)
+    after = after[: found.start()] if (found := words.joined.search(after)) else after
+    return DOUBTFUL if words.loose.search(before) or words.loose.search(after) else ""
+
+
+def other_candidate(text: str, span: Span, code: str) -> str:
+    """What a reply offers with "or" beside the answer at ``span``; "" if nothing.
+
+    >>> other_candidate("Cervantes o Lope de Vega", (0, 9), "es")
+    'Lope de Vega'
+    """
+    text, words = readable(text), _words(code)
+    after = words.or_after.match(text[span[1] : span[1] + 120])
+    if after and normalise(after["other"]):
+        return str(after["other"].strip())
+    clause = text[max(0, span[0] - _REACH) : span[0]]
+    before = words.or_before.search(clause)
+    return str(before["other"].strip()) if before and normalise(before["other"]) else ""
+
+
+def taken_back(text: str, last: Span, code: str) -> bool:
+    """Whether the reply takes something back after ``last`` ("Perdón, ...")."""
+    return _words(code).back.search(readable(text)[last[1] :]) is not None
+
+
+# --- scripts without spaces --------------------------------------------------------------------------
+
+_HAN_OR_KANA = re.compile("[\u30a0-\u30ff\u3400-\u4dbf\u4e00-\u9fff]")
+_MAY_PRECEDE = frozenset("是在为為于於叫由的了与與和或向从從到至即乃指作做成名称稱姓个個位座の中将把被让說说答案ーは")
+_MAY_FOLLOW = frozenset("是的了和与與或在也说說，。等人市省县縣国國年月日号號们這这先岁歳语語教氏様")
+
+
+def part_of_a_word(text: str, span: Span, question: str) -> bool:
+    """Whether a short Chinese or Japanese answer may be a piece of a longer word ("东" of "东京").
+
+    Args:
+        text: the reply.
+        span: one or two characters; a longer answer is taken as it stands.
+        question: its characters may stand beside the answer ("首都" before "北京").
+    """
+    text = readable(text)
+    own = text[span[0] : span[1]]
+    if len(own) > 2 or not _HAN_OR_KANA.match(own):
+        return False
+    before, after = text[span[0] - 1 : span[0]] if span[0] else "", text[span[1] : span[1] + 1]
+    led = bool(_HAN_OR_KANA.match(before)) and before not in _MAY_PRECEDE and before not in question
+    if len(own) == 2:
+        return led
+    return led or (bool(_HAN_OR_KANA.match(after)) and after not in _MAY_FOLLOW and after not in question)
