@@ -205,9 +205,7 @@ def _korean_dates(text: str) -> str:
 
 def _eras(text: str) -> str:
     """Years of Japanese reigns: 明治45年 is 1912年."""
-    text = re.sub(
-        rf"({'|'.join(_ERAS)})([{_HAN_DIGITS}十]+)年", lambda m: f"{m[1]}{_han_value(m[2]) or m[2]}年", text
-    )
+    text = re.sub(rf"({'|'.join(_ERAS)})([{_HAN_DIGITS}十]+)年", lambda m: f"{m[1]}{_han_value(m[2]) or m[2]}年", text)
     return _ERA.sub(lambda m: f"{_ERAS[m[1]] + (1 if m[2] == '元' else int(m[2]))}年", text)
 
 
@@ -224,7 +222,11 @@ def _number_words(code: str) -> _Change:
     if not values:
         return lambda text: text
     either = "|".join(re.escape(w).replace(r"\ ", "[ -]") for w in sorted(values, key=len, reverse=True))
-    after = r"(?= ?(?:명|개|번|마리|권|대|살|시간|곳|가지|잔|장|년|월|일|세|층|회|위|\W|$))" if code == "ko" else rf"(?!{_LETTER})"
+    after = (
+        r"(?= ?(?:명|개|번|마리|권|대|살|시간|곳|가지|잔|장|년|월|일|세|층|회|위|\W|$))"
+        if code == "ko"
+        else rf"(?!{_LETTER})"
+    )
     found = re.compile(rf"(?<!{_LETTER})(?:{either}){after}", re.IGNORECASE)
     return lambda text: found.sub(lambda m: values[" ".join(re.split("[ -]", m.group().casefold()))], text)
 
@@ -264,9 +266,11 @@ def _han_value(written: str) -> int | None:
         else:
             if digit is None and not part:
                 return None
-            total = (total + part + (digit or 0)) * _HAN_LARGE[c] if not total else total + (
-                part + (digit or 0)
-            ) * _HAN_LARGE[c]
+            total = (
+                (total + part + (digit or 0)) * _HAN_LARGE[c]
+                if not total
+                else total + (part + (digit or 0)) * _HAN_LARGE[c]
+            )
             part, digit, last = 0, None, 10**12
     return total + part + (digit or 0)
 
@@ -293,7 +297,9 @@ def _scales(code: str) -> _Change:
     close = rf"\.?(?!{_LETTER})" if code not in (*_SPACELESS, "ko") else ""
     gap = r"[ \u00a0]?" if code in (*_SPACELESS, "ko") else r"[ \u00a0-]"
     scale = f"(?:{_either(list(powers))})"
-    found = re.compile(rf"(?<![\d.,])(\d+(?:\.\d+)?)({gap}{scale}(?:{gap}{scale})?){close}(?:(?<=[万億亿])(\d{{1,4}})(?!\d))?", re.I)
+    found = re.compile(
+        rf"(?<![\d.,])(\d+(?:\.\d+)?)({gap}{scale}(?:{gap}{scale})?){close}(?:(?<=[万億亿])(\d{{1,4}})(?!\d))?", re.I
+    )
     one = re.compile(scale, re.IGNORECASE)
 
     def change(match: re.Match[str]) -> str:
@@ -347,6 +353,7 @@ def spec_in_english(spec: AnswerSpec, code: str) -> AnswerSpec:
     if code == ENGLISH:
         return spec
     sides = [side_word(form[0], code) if len(form) == 1 else "" for form in spec.accepted]
+    accepted: tuple[tuple[str, ...], ...]
     if sides and all(sides):
         accepted = tuple((side,) for side in dict.fromkeys(sides))
     else:
@@ -359,7 +366,7 @@ _DENIES_ALL = re.compile(r"(?<!是)(?:不是|并非|没有)")
 
 
 def side_word(text: str, code: str) -> str:
-    """"yes" or "no" for a text that is nothing but such a word in a language; else "".
+    """The side of a text that is nothing but a word for yes or no in a language; "" for any other text.
 
     >>> side_word("Sí.", "es"), side_word("nein", "de"), side_word("París", "es")
     ('yes', 'no', '')

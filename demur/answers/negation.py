@@ -19,15 +19,27 @@ DENIED, DOUBTFUL = "denies", "may deny"
 _CLAUSE = re.compile(r"[.;:!?,\n。，；：！？、،؛؟।—]|(?<=\s)-(?=\s)")
 _REACH = 80
 """Characters before and after an answer in which a word may deny it."""
-_BEHIND = {"tr": "değil(?:dir)?|yok(?:tur)?", "hi": "नहीं", "ja": "では?な|じゃな|とは違|とは異|ではありません|ではございません",
-           "ko": "(?:이|가|은|는)? ?아니"}  # fmt: skip
+_BEHIND = {
+    "tr": "değil(?:dir)?|yok(?:tur)?",
+    "hi": "नहीं",
+    "ja": "では?な|じゃな|とは違|とは異|ではありません|ではございません",
+    "ko": "(?:이|가|은|는)? ?아니",
+}
 """What denies the word right before it."""
 _LOOSE = {
-    "ja": "ない|ません|なかった|なく[、て]|ずに|違います", "ko": "않|없|못|아니|안 ",
-    "zh": "不|没(?:有|能|在|被|是|去|来|获|得|赢)|从没|未|非|无", "tr": r"değil|yok\b|hiç|\w{2,}m[ae](?:d[ıi]|z\b|m[ıi]ş|yor|yacak|yecek|yan|yen)\w*",
-}  # fmt: skip
-_TIGHT = {"zh": "(?:不是|并非|并不是|不在|不叫|不为|不到|而非|没有|非)(?:在|于|由|因|指|说)?", "ja": "(?!)", "ko": "(?!)"}
-_NOT_ONLY = {"zh": "不仅|不但|不只|不过|不错|无疑|不久|非常|不同|未来|不断|非洲|不列颠"}
+    "tr": r"değil|yok\b|hiç|\w{2,}m[ae](?:d[ıi]|z\b|m[ıi]ş|yor|yacak|yecek|yan|yen)",
+    "ja": "ない|ません|なかった|なく[、て]|ずに|違います",
+    "ko": "않|없|못|아니|안 ",
+    "zh": "不|没(?:有|能|在|被|是|去|来|获|得|赢)|从没|未|非|无",
+}
+"""What may deny anything in its clause, where it is more than whole words."""
+_TIGHT = {
+    "zh": "(?:不是|并非|并不是|不在|不叫|不为|不到|而非|没有|非)(?:在|于|由|因|指|说)?",
+    "ja": "(?!)",  # Japanese and Korean deny what stands before
+    "ko": "(?!)",
+}
+_HARMLESS = {"zh": "不仅|不但|不只|不过|不错|无疑|不久|非常|不同|未来|不断|非洲|不列颠"}
+"""Words that hold such a sign and deny nothing."""
 _LETTER = r"(?:[^\W_]|[\u0900-\u0963])"
 
 
@@ -67,10 +79,10 @@ def _words(code: str) -> _Words:
         re.compile(loose, flags),
         re.compile(rf"[\"'»“”)*\s]*(?:{_BEHIND.get(code, whole)})", flags),
         re.compile(rf"{start}(?:{joined}){edge}\s*(?:{loose})", flags),
-        re.compile(_NOT_ONLY.get(code, r"(?!)")),
+        re.compile(_HARMLESS.get(code, r"(?!)")),
         re.compile(rf"[\"'»“”)*]*,?\s*{start}(?:{either}){edge}\s*(?P<other>[^,.;?!\n。，；？！]{{1,80}})", flags),
         re.compile(rf"(?P<other>[^,.;:?!\n。，；：？！]{{1,80}}?),?\s*{start}(?:{either}){edge}\s*[\"'«„“(*]*$", flags),
-        re.compile(rf"(?:^|[.!?;\n。！？]|\s[-—])\s*(?:{back})(?:[,:，、.!\s]|$)", flags),
+        re.compile(rf"(?:^|[.!?;\n。！？]|\s[-—])\s{{0,3}}(?:{back})(?:[,:，、.!\s]|$)", flags),
     )
 
 

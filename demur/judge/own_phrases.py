@@ -12,10 +12,10 @@ import re
 from collections.abc import Sequence
 from pathlib import Path
 
+from demur.answers.languages import bare, fold, spoken
 from demur.core.errors import UsageError
 from demur.core.store import digest, read_text
 from demur.judge.deflection import LACK, Reading, read
-from demur.answers.languages import bare, fold, spoken
 
 SHORTEST = 6
 """Letters of a phrase; shorter ones stand inside answers."""

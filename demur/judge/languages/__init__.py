@@ -33,6 +33,7 @@ _COMMA_ONLY = frozenset({"de", "nl"})
 """Languages in which the words that turn stand inside other clauses too."""
 _MACRO = re.compile(r"([A-Z]+) = (.*)")
 
+
 class _Sections(dict[str, re.Pattern[str]]):
     """Patterns by section, compiled when they are first asked for: most replies need one language of eighteen."""
 
@@ -95,4 +96,3 @@ def language(code: str) -> Language:
 def wholes() -> frozenset[str]:
     """Replies that decline and are nothing else, of all languages."""
     return frozenset().union(*(language(code).whole for code in CODES))
-

@@ -1,0 +1,174 @@
+"""What the rule judge makes of replies in languages other than English: figures, yes or no, denials, alternatives."""
+
+from __future__ import annotations
+
+import pytest
+
+import demur
+from demur.answers.in_english import in_english, language_of
+from demur.answers.languages import CODES, listed
+from demur.core.records import Outcome
+
+CASES = """
+incorrect | كم؟ | 3 | ليس 3 بل 4
+incorrect | ما العاصمة؟ | باريس | ليست باريس بل لندن.
+correct | ما عاصمة مصر؟ | القاهرة | عاصمة مصر هي القاهرة.
+ungraded | متى هبط الإنسان على القمر؟ | 1969 | عام 1968
+correct | متى هبط الإنسان على القمر؟ | 1969 | في عام ١٩٦٩
+incorrect | هل هو طبيب؟ | نعم | لا، ليس طبيباً
+correct | Quan? | 11 de setembre de 1714 | L'11 de setembre del 1714.
+incorrect | Quina és la capital? | París | No és París, és Londres.
+incorrect | És metge? | sí | No.
+incorrect | Ist er Arzt? | ja | Nein.
+ungraded | Wann? | 1990 | Nicht vor 1990, sondern 1989.
+correct | Wann? | 3. Oktober 1990 | Am 03.10.1990.
+incorrect | Was ist die Hauptstadt? | Paris | Es ist nicht Paris, sondern London.
+incorrect | Was ist die Hauptstadt? | Paris | Nicht Paris.
+incorrect | Wer gewann? | Hans | Peter gewann, nicht Hans.
+correct | Wie hoch? | 1.234 m | 1234 Meter
+correct | Wie viele Einwohner? | 1,5 Millionen | Etwa 1.500.000 Einwohner.
+incorrect | Wie viele? | 3 | Nicht 3, sondern 4.
+incorrect | ¿Cuál es la capital? | París | No es París, sino Londres.
+incorrect | ¿Cuál es la capital? | París | París no es la capital.
+correct | ¿Cuándo? | 12 de octubre de 1492 | El 12/10/1492
+incorrect | ¿Cuántos? | 3 | No son 3, son 4.
+correct | ¿Cuántos? | veintitrés | Son 23.
+incorrect | ¿Es médico? | sí | No, no lo es.
+ungraded | ¿Quién escribió el Quijote? | Cervantes | Quizá Cervantes o Lope de Vega.
+incorrect | ¿Quién ganó? | Juan | Ganó Pedro, no Juan.
+incorrect | Medikua da? | bai | Ez.
+correct | Noiz? | 1936ko uztailaren 18a | 1936ko uztailaren 18an.
+ungraded | Noiz? | 1936ko uztailaren 18a | 1936ko uztailaren 19an.
+incorrect | Zein da hiriburua? | Paris | Ez da Paris, Londres baizik.
+incorrect | Combien ? | 90 | quatre-vingts
+correct | Combien ? | quatre-vingt-dix | 90
+incorrect | Est-il médecin ? | oui | Non.
+correct | Quand ? | 1er janvier 2002 | Le 1 janvier 2002.
+incorrect | Quand? | 1990 | Pas en 1990 mais en 1989.
+incorrect | Quelle est la capitale ? | Paris | Ce n'est pas Paris, mais Londres.
+incorrect | Quelle est la capitale ? | Paris | Paris n'est pas la capitale.
+incorrect | Qui a gagné ? | Jean | Pierre a gagné, pas Jean.
+incorrect | Cal é a capital? | París | Non é París, é Londres.
+correct | Cando? | 25 de xullo de 1936 | O 25 de xullo de 1936.
+incorrect | É médico? | si | Non.
+incorrect | कितने? | 3 | 3 नहीं, 4 हैं।
+incorrect | क्या वह डॉक्टर है? | हाँ | नहीं
+incorrect | भारत गणराज्य कब बना? | 26 जनवरी 1950 | 15 अगस्त 1947
+correct | भारत गणराज्य कब बना? | 26 जनवरी 1950 | २६ जनवरी १९५०
+incorrect | राजधानी क्या है? | पेरिस | पेरिस नहीं, लंदन।
+incorrect | Chi ha vinto? | Gianni | Ha vinto Pietro, non Gianni.
+incorrect | Qual è la capitale? | Parigi | Non è Parigi, è Londra.
+correct | Quando? | 2 giugno 1946 | Il 2 giugno 1946.
+correct | Quanti? | ventitré | 23
+incorrect | È medico? | sì | No.
+incorrect | いくつ？ | 3 | 3ではなく4です。
+incorrect | 何人？ | 3人 | 13人です
+ungraded | 何人？ | 三 | 三重県
+correct | 何年に沈没しましたか | 1912年 | 1912年に沈没しました。
+correct | 何年？ | 明治45年 | 明治四十五年です
+incorrect | 彼は医者ですか？ | はい | いいえ、違います。
+correct | 彼は医者？ | はい | はい、そうです
+correct | 首都はどこですか | 東京 | 東京都です。
+incorrect | 首都はどこ？ | パリ | パリではなくロンドンです。
+ungraded | 首都？ | 京都 | 東京都です
+incorrect | 그는 의사입니까? | 네 | 아니요.
+ungraded | 누가? | 이순 | 이순신
+ungraded | 몇 년에? | 1912년 | 1913년입니다.
+incorrect | 몇 명? | 3명 | 13명입니다
+ungraded | 무엇? | 배 | 배우입니다.
+correct | 수도는? | 서울 | 서울입니다.
+incorrect | 수도는? | 파리 | 파리가 아니라 런던입니다.
+correct | Hoeveel? | vierentwintig | 24
+incorrect | Is hij arts? | ja | Nee.
+correct | Wanneer? | 5 mei 1945 | Op 5 mei 1945.
+incorrect | Wat is de hoofdstad? | Parijs | Het is niet Parijs maar Londen.
+incorrect | Co jest stolicą? | Paryż | To nie Paryż, lecz Londyn.
+incorrect | Czy jest lekarzem? | tak | Nie, nie jest.
+ungraded | Gdzie? | Kraków | W Krakowie.
+incorrect | Gdzie? | w Paryżu | Nie w Paryżu.
+correct | Kiedy? | 3 maja 1791 | 03.05.1791 r.
+incorrect | Qual é a capital? | Paris | Não é Paris, é Londres.
+correct | Quando? | 7 de setembro de 1822 | Em 7 de setembro de 1822.
+incorrect | É médico? | sim | Não, não é.
+incorrect | Где? | в Париже | Не в Париже.
+incorrect | Какая столица? | Париж | Это не Париж, а Лондон.
+correct | Когда? | 12 апреля 1961 года | 12.04.1961
+ungraded | Когда? | 12 апреля 1961 года | 13 апреля 1961
+correct | Кто написал «Войну и мир»? | Лев Толстой | Лев Николаевич Толстой.
+ungraded | Кто написал «Войну и мир»? | Лев Толстой | Роман написан Львом Толстым.
+incorrect | Кто победил? | Иван | Победил Пётр, а не Иван.
+incorrect | Он врач? | да | Нет.
+incorrect | Başkent neresi? | Paris | Paris değil, Londra.
+incorrect | Doktor mu? | evet | Hayır, değil.
+correct | Kaç yılında? | 1923 | 1923'te kuruldu.
+incorrect | Kaç? | 3 | 3 değil, 4.
+correct | Türkiye'nin başkenti neresi? | Ankara | Ankara'dır.
+correct | 人口多少？ | 130000000 | 1.3亿
+incorrect | 他是医生吗？ | 不是 | 是的，他是。
+incorrect | 他是医生吗？ | 是 | 不是
+incorrect | 他是医生吗？ | 是 | 他不是医生。
+correct | 他是医生吗？ | 是 | 是的
+ungraded | 哪个方向？ | 东 | 东京
+incorrect | 哪年？ | 912年 | 1912年
+incorrect | 多少？ | 3 | 13
+incorrect | 多少？ | 3 | 不是3，是4。
+incorrect | 多少？ | 3个 | 13个
+ungraded | 姓什么？ | 王 | 国王
+correct | 有多少人？ | 1500 | 一千五百人
+incorrect | 有多少人？ | 1500 | 一千六百人
+ungraded | 泰坦尼克号是哪一年沉没的？ | 1912年 | 1913年
+correct | 泰坦尼克号是哪一年沉没的？ | 1912年 | 一九一二年沉没的。
+incorrect | 谁？ | 李白 | 不是李白写的，是杜甫写的。
+incorrect | 首都是哪里？ | 巴黎 | 不是巴黎，而是伦敦。
+incorrect | 首都？ | 南京 | 不在南京。
+"""
+"""verdict | question | accepted form | reply"""
+
+
+@pytest.mark.parametrize("line", CASES.strip().splitlines())
+def test_reply_in_another_language(line: str) -> None:
+    expected, question, accepted, reply = line.split(" | ")
+    verdict = demur.grade(question, [accepted], reply)
+    assert (verdict.outcome.value if verdict.outcome else "ungraded") == expected, verdict.reason
+
+
+@pytest.mark.parametrize("code", [code for code in CODES if code not in ("en", "zh", "ja", "ko", "hi", "tr")])
+def test_what_any_word_denies_is_not_correct(code: str) -> None:
+    question = " ".join(listed(code, "asks")[:4]) + "?"
+    for no in listed(code, "not"):
+        for small in ("", *listed(code, "filler")):
+            verdict = demur.grade(question, ["Zanzibar"], f"{no} {small} Zanzibar.")
+            assert verdict.outcome is not Outcome.CORRECT, (no, small)
+
+
+@pytest.mark.parametrize(
+    ("code", "text", "rewritten"),
+    [
+        ("de", "Es waren 1.234.567 Menschen.", "Es waren 1234567 Menschen."),
+        ("de", "2,5 Mrd. Euro", "2500000000 euros"),
+        ("fr", "soixante-dix-sept", "77"),
+        ("fr", "12 000 habitants", "12000 habitants"),
+        ("es", "cinco mil millones", "5000000000"),
+        ("pt", "em março de 1974", "em March 1974"),
+        ("eu", "1936ko uztailaren 18an", "18 July 1936"),
+        ("pl", "3 maja 1791 r.", "3 May 1791"),
+        ("ru", "в 1961 году", "в 1961"),
+        ("tr", "%46", "46%"),
+        ("ar", "في ٢٠ يوليو ١٩٦٩", "في 20 July 1969"),
+        ("hi", "डेढ़ या २.५ लाख", "डेढ़ या 250000"),
+        ("zh", "三万五千", "35000"),
+        ("zh", "万一", "万一"),
+        ("ja", "明治45年", "1912年"),
+        ("ko", "1950년 6월 25일", "25 June 1950"),
+        ("en", "1.234,5 Meter", "1.234,5 Meter"),
+    ],
+)
+def test_figures_in_the_english_way(code: str, text: str, rewritten: str) -> None:
+    assert in_english(text, code) == rewritten
+
+
+@pytest.mark.parametrize(
+    "text", ["Paris", "5730 metres", "KISS sings 'Rock 'n' Roll'", "Mario Vargas Llosa", "NO", "$50K"]
+)
+def test_names_and_figures_alone_are_read_as_english(text: str) -> None:
+    assert language_of("", text) == "en"
