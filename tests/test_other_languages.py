@@ -10,6 +10,16 @@ from demur.answers.languages import CODES, listed
 from demur.core.records import Outcome
 
 CASES = """
+correct | ¿Quién escribió el Quijote? | Miguel de Cervantes | Lo escribió Cervantes.
+ungraded | ¿Quién escribió el Quijote? | Miguel de Cervantes | No fue Cervantes.
+ungraded | ¿Quién escribió el Quijote? | Miguel de Cervantes | Ana de Cervantes
+correct | Wer schrieb Faust? | Johann Wolfgang von Goethe | Goethe schrieb es.
+correct | Где? | Москва | В Москве
+ungraded | Где? | Иван | Иванов
+correct | Non dago? | Bilbo | Bilbon dago.
+correct | Who wrote it? | Gabriel García Márquez | It is by García Márquez
+correct | Who is it? | Vincent van Gogh | Van Gogh
+ungraded | Who is it? | Vincent van Gogh | Theo van Gogh
 incorrect | كم؟ | 3 | ليس 3 بل 4
 incorrect | ما العاصمة؟ | باريس | ليست باريس بل لندن.
 correct | ما عاصمة مصر؟ | القاهرة | عاصمة مصر هي القاهرة.
@@ -84,7 +94,7 @@ correct | Wanneer? | 5 mei 1945 | Op 5 mei 1945.
 incorrect | Wat is de hoofdstad? | Parijs | Het is niet Parijs maar Londen.
 incorrect | Co jest stolicą? | Paryż | To nie Paryż, lecz Londyn.
 incorrect | Czy jest lekarzem? | tak | Nie, nie jest.
-ungraded | Gdzie? | Kraków | W Krakowie.
+correct | Gdzie? | Kraków | W Krakowie.
 incorrect | Gdzie? | w Paryżu | Nie w Paryżu.
 correct | Kiedy? | 3 maja 1791 | 03.05.1791 r.
 incorrect | Qual é a capital? | Paris | Não é Paris, é Londres.

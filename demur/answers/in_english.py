@@ -394,6 +394,12 @@ def side_in_english(text: str, code: str) -> str:
     return text
 
 
+def asks_who(question: str, code: str) -> bool:
+    """Whether a question in another language asks for a person."""
+    who = {fold(word) for word in listed(code, "who")}
+    return any(word in question for word in who) if code in (*_SPACELESS, "ko") else bool(who & set(_words(question)))
+
+
 def is_inexact(text: str, code: str) -> bool:
     """Whether a text in another language may give its figures as rough ones ("etwa 50")."""
     if code == ENGLISH:

@@ -7,13 +7,16 @@ rule under its name.
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from functools import lru_cache
 
 from demur.answers.assertion import denied, final_part, rival, withdrawn
 from demur.answers.dates import dates, whole_date
+from demur.answers.in_english import asks_who
+from demur.answers.negation import denies, other_candidate, taken_back
 from demur.answers.numbers import quantities, whole_quantity
 from demur.answers.spans import Span, spans
-from demur.answers.text import Word, normalise, readable, words
+from demur.answers.text import Word, fold, normalise, readable, words
 from demur.core.records import AnswerSpec
 
 _WHO = re.compile(r"\b(?:who|whose|whom|which (?:\w+ )?(?:person|actor|actress|singer|author|player|artist))\b", re.I)
@@ -26,6 +29,11 @@ _TITLES = frozenset({
     "senator", "emperor", "actor", "actress", "singer", "director", "author", "writer", "coach", "chef", "executive",
     "jr", "sr", "ii", "iii", "iv",
 })  # fmt: skip
+_PARTICLES = frozenset({
+    "de", "del", "della", "di", "da", "dos", "das", "do", "du", "des", "la", "le", "van", "von", "der", "den", "ter", "ten",
+    "zu", "zur", "bin", "ibn", "al", "el", "y", "e", "i", "af", "av", "ap",
+})  # fmt: skip
+"""Small words inside a name."""
 _AND = re.compile(r",? (?:and|&) | ?[,;/&] ?")  # of a form with single spaces: with runs of \s it would be quadratic
 _ASIDE = re.compile(r"\[[^\]]{0,60}\]|\([^)]{0,60}\)|[\"\u201c\u201d][^\"\u201c\u201d]{0,30}[\"\u201c\u201d]")
 _LEADING = re.compile(
@@ -38,8 +46,15 @@ _WHAT_YEAR = re.compile(r"\b(?:what|which) year\b", re.I)
 _HOW_MANY = re.compile(r"\bhow many\b", re.I)
 
 
-def rephrased(spec: AnswerSpec, answer: str, question: str) -> tuple[str, str, str]:
-    """(rule, accepted form, why) of the first rule that finds an accepted form; three "" if none does."""
+def rephrased(spec: AnswerSpec, answer: str, question: str, languages: Sequence[str] = ()) -> tuple[str, str, str]:
+    """(rule, accepted form, why) of the first rule that finds an accepted form; three "" if none does.
+
+    Args:
+        spec: the answer; in another language with its figures in the English way (`demur.answers.in_english`).
+        answer: untrusted.
+        question: as asked.
+        languages: other than English, in which the reply may deny or inflect something.
+    """
     if spec.kind in ("choice", "box") or spec.number is not None:
         return "", "", ""
     text = final_part(answer)
@@ -53,11 +68,16 @@ def rephrased(spec: AnswerSpec, answer: str, question: str) -> tuple[str, str, s
             ("number of how many", _count(form, text) if _HOW_MANY.search(question) else None),
             ("year of what year", _year(form, text) if _WHAT_YEAR.search(question) else None),
             ("name without its middle", _person(form, text)),
-            ("surname", _surname(form, text, question)),
+            ("surname", _surname(form, text, question, languages)),
+            *((f"case ending, {code}", _inflected(form, text, code)) for code in languages if code in _ENDINGS),
         ):
             if found is not None:
                 seen = apart if rule == "run together" else text
-                if not denied(seen, found) and not withdrawn(seen, found):
+                doubtful = any(
+                    denies(seen, found, code) or other_candidate(seen, found, code) or taken_back(seen, found, code)
+                    for code in languages
+                )
+                if not doubtful and not denied(seen, found) and not withdrawn(seen, found):
                     other = rival(seen, found, lambda said: False)
                     if not other:
                         return rule, form, f"states {form!r} in other words ({rule})"
@@ -115,7 +135,7 @@ def _name(form: str) -> tuple[Word, ...]:
     plain = " ".join(_ASIDE.sub(" ", form).split())
     if _NOT_PERSON.search(plain) or any(c.isdigit() for c in plain) or not 2 <= len(words(plain)) <= 6:
         return ()
-    found = tuple(w for w in words(plain) if w.norm not in _TITLES)
+    found = tuple(w for w in words(plain) if w.norm not in _TITLES and w.raw not in _PARTICLES)
     if len(found) < 2 or any(not w.raw[:1].isupper() for w in found) or len(found[-1].norm) < 3:
         return ()
     return found
@@ -131,7 +151,7 @@ def _person(form: str, text: str) -> Span | None:
         if word.norm != name[0].norm:
             continue
         for j in range(i + 1, min(i + 4, len(said))):
-            between = said[i + 1 : j]
+            between = tuple(w for w in said[i + 1 : j] if w.raw not in _PARTICLES)
             if said[j].norm != name[-1].norm or not all(w.raw[:1].isupper() for w in (said[j], *between)):
                 continue
             middle = {w.norm[0] for w in name[1:-1]}
@@ -140,10 +160,10 @@ def _person(form: str, text: str) -> Span | None:
     return None
 
 
-def _surname(form: str, text: str, question: str) -> Span | None:
+def _surname(form: str, text: str, question: str, languages: Sequence[str] = ()) -> Span | None:
     """The last name alone, without another first name before it."""
     name = _name(form)
-    if not name or not _WHO.search(question):
+    if not name or not (_WHO.search(question) or any(asks_who(question, code) for code in languages)):
         return None
     last = name[-1]
     if len(last.norm) < 4 or last.norm in {w.norm for w in words(question)}:
@@ -153,17 +173,50 @@ def _surname(form: str, text: str, question: str) -> Span | None:
     for i, word in enumerate(said):
         if word.norm != last.norm or not word.raw[:1].isupper():
             continue
-        before = said[i - 1] if i else None
+        own, first = {w.norm for w in words(form)}, i
+        while first and (said[first - 1].raw in _PARTICLES or said[first - 1].norm in own):
+            first -= 1  # "García" before "Márquez", "de" before "Cervantes"
+        before = said[first - 1] if first else None
         after = said[i + 1] if i + 1 < len(said) else None
         if before is not None and before.raw[:1].isupper() and before.norm not in _TITLES:
-            if not (plain[before.end : word.start].strip() or _begins(plain, before.start)):
+            if not plain[before.end : said[first].start].strip():
                 return None  # another first name, or a family of that name
-            if not plain[before.end : word.start].strip():
-                return None
         if after is not None and after.raw[:1].isupper() and not plain[word.end : after.start].strip():
             return None  # it is somebody's first name here
         return word.start, word.end
     return None
+
+
+_ENDINGS = {
+    "ru": (
+        "[аеиоуыэюяьй]?",
+        "(?:а|я|у|ю|е|и|ы|о[мйю]|е[мйю]|ою|ею|ам[иь]?|ями?|ах|ях|ого|его|ому|ему|ым|им|ых|их|ую|юю|ая|яя)",
+    ),
+    "pl": ("[aeioyąę]?", "(?:a|u|y|i|e|o|owi|em|iem|ie|ze|ce|ą|ę|ego|emu|ym|im|ej|ami|ach|om)"),
+    "eu": ("a?", "(?:a|ak|ek|n|an|en|ren|aren|ko|ako|eko|ra|era|tik|atik|etik|k|ri|ari|rekin|arekin|z|az|ean|da)"),
+    "de": ("", "(?:s|es|n|en|e)"),
+    "tr": ("", "(?:[ıiuü]|n[ıiuü]n|[ıiuü]n|[dt][ae]n?|y?[ae]|l[ae]|d[ıiuü]r|t[ıiuü]r)"),
+}
+"""Language -> what a word may lose at its end, and the case endings that may stand there."""
+
+
+def _inflected(form: str, text: str, code: str) -> Span | None:
+    """The form with other case endings: "Kraków" in "w Krakowie"."""
+    wanted, said = words(form), words(text)
+    if not wanted or len(wanted) > 4 or any(any(c.isdigit() for c in w.norm) for w in wanted):
+        return None
+    patterns = [_cases(w.norm, code) for w in wanted]
+    for i in range(len(said) - len(wanted) + 1):
+        if all(p.fullmatch(w.norm) for p, w in zip(patterns, said[i:], strict=False)):
+            return said[i].start, said[i + len(wanted) - 1].end
+    return None
+
+
+@lru_cache(maxsize=16384)
+def _cases(word: str, code: str) -> re.Pattern[str]:
+    loses, endings = (fold(part) for part in _ENDINGS[code])
+    stem = re.sub(f"{loses}$", "", word) if len(word) > 3 else word
+    return re.compile(rf"{re.escape(word)}|{re.escape(stem)}{endings}" if len(stem) >= 3 else re.escape(word))
 
 
 def _begins(text: str, start: int) -> bool:

@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from demur.answers import Match, matches, normalise
-from demur.answers.in_english import in_english, is_inexact, language_of, side_in_english, spec_in_english
+from demur.answers.in_english import in_english, is_inexact, language_of, languages_of, side_in_english, spec_in_english
 from demur.answers.rephrased import rephrased
 from demur.answers.text import both_ends
 from demur.answers.yes_no import polarity, side_of
@@ -125,7 +125,7 @@ class RuleJudge:
             return Status.UNGRADED, None, UNKNOWN, "nobody wrote down what is right"
         if found.correct:
             return Status.GRADED, Outcome.CORRECT, "stated", found.why
-        rule, _, why = rephrased(answers, english, ask.question)
+        rule, _, why = rephrased(answers, english, ask.question, languages_of(ask.question, text))
         if rule:
             return Status.GRADED, Outcome.CORRECT, rule, why
         if cut:
