@@ -36,7 +36,7 @@ def final_part(answer: str) -> str:
 
 _DENIAL = re.compile(
     r"(?:\b(?:not|never|neither|nor|without|except|excluding|unlike)|n't|\b(?:rather than|instead of|"
-    r"other than|no longer|apart from|as opposed to))"
+    r"(?<!none )(?<!nothing )(?<!nobody )(?<!no one )other than|no longer|apart from|as opposed to))"
     r"(?:\s+(?:in|at|on|by|from|the|a|an|really|actually|necessarily|to|be|called|located|named|it|"
     r"is))*\s*+(?:[\"'(*]++\s*+)?+$",
     re.IGNORECASE,

@@ -11,6 +11,7 @@ from demur.answers.assertion import denied, final_part, rival, withdrawn
 from demur.answers.boxes import boxes, iou
 from demur.answers.choices import right_labels, stated_options
 from demur.answers.dates import whole_date
+from demur.answers.doubt import doubt
 from demur.answers.in_english import in_english, language_of, languages_of, side_in_english, spec_in_english
 from demur.answers.negation import DENIED, denies, other_candidate, part_of_a_word, taken_back
 from demur.answers.numbers import whole_quantity
@@ -156,9 +157,9 @@ def _match_form(
         other = next((r for r in (rival(text, s, partial(holds, spec)) for s in stated) if r), "")
         if other and len(form) == 1:
             return Match(False, name, f"offers {other!r} beside {name!r}")
-        elsewhere = _in_other_languages(spec, part, text, question, stated, others)
-        if elsewhere:
-            return Match(False, name, elsewhere)
+        unclear = _may_not_mean(spec, part, text, question, stated, others)
+        if unclear:
+            return Match(False, name, unclear)
         taken += stated
     surplus = _surplus(spec, form, text)
     if surplus:
@@ -169,13 +170,14 @@ def _match_form(
     return Match(True, name, f"states {name!r}")
 
 
-def _in_other_languages(
+def _may_not_mean(
     spec: AnswerSpec, part: str, text: str, question: str, stated: list[Span], others: tuple[str, ...]
 ) -> str:
-    """Why a form that stands in a reply in another language is not stated there; "" if it is, at one place at least."""
+    """Why a form that stands in a reply may not be what it says; "" if it is, at one place at least."""
     why = ""
     for span in stated:
         why = f"may hold {part!r} as a piece of a word" if part_of_a_word(text, span, question) else ""
+        why = why or ("" if others else doubt(text, span, question, part))
         for code in () if why else others:
             found = denies(text, span, code)
             other = "" if found else other_candidate(text, span, code)

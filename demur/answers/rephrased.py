@@ -27,11 +27,11 @@ _TITLES = frozenset({
     "mr", "mrs", "ms", "miss", "dr", "prof", "professor", "sir", "dame", "lord", "lady", "king", "queen", "prince",
     "princess", "president", "pope", "saint", "st", "general", "captain", "colonel", "justice", "judge", "chief",
     "senator", "emperor", "actor", "actress", "singer", "director", "author", "writer", "coach", "chef", "executive",
-    "jr", "sr", "ii", "iii", "iv",
 })  # fmt: skip
+_AFTER_NAME = frozenset({"jr", "sr", "ii", "iii", "iv"})
 _PARTICLES = frozenset({
-    "de", "del", "della", "di", "da", "dos", "das", "do", "du", "des", "la", "le", "van", "von", "der", "den", "ter", "ten",
-    "zu", "zur", "bin", "ibn", "al", "el", "y", "e", "i", "af", "av", "ap",
+    "de", "del", "della", "di", "da", "dos", "das", "do", "du", "des", "la", "le", "van", "von", "der", "den", "ter",
+    "ten", "zu", "zur", "bin", "ibn", "al", "el", "y", "e", "i", "af", "av", "ap",
 })  # fmt: skip
 """Small words inside a name."""
 _AND = re.compile(r",? (?:and|&) | ?[,;/&] ?")  # of a form with single spaces: with runs of \s it would be quadratic
@@ -42,6 +42,7 @@ _LEADING = re.compile(
     re.I,
 )
 _GLUE = re.compile(r"(?<=[a-z]{2})(?=[A-Z])|(?<=[a-z]{3})(?=\d)")
+_GLUED_DIGIT = re.compile(r"(?<=[a-z]{3})(?=\d)")
 _WHAT_YEAR = re.compile(r"\b(?:what|which) year\b", re.I)
 _HOW_MANY = re.compile(r"\bhow many\b", re.I)
 
@@ -59,10 +60,9 @@ def rephrased(spec: AnswerSpec, answer: str, question: str, languages: Sequence[
         return "", "", ""
     text = final_part(answer)
     single = [form[0] for form in spec.accepted if len(form) == 1]
-    apart = _GLUE.sub(" ", re.sub("[\u00b9\u00b2\u00b3\u2070-\u2079]+", " ", text))
     for form in single:
         for rule, found in (
-            ("run together", _stated(spec, form, apart) if apart != text else None),
+            ("run together", _stated(spec, form, seen) if (seen := _apart(form, text)) != text else None),
             ("less around it", _less_around(spec, form, text)),
             ("parts in any order", _parts(spec, form, text)),
             ("number of how many", _count(form, text) if _HOW_MANY.search(question) else None),
@@ -72,7 +72,7 @@ def rephrased(spec: AnswerSpec, answer: str, question: str, languages: Sequence[
             *((f"case ending, {code}", _inflected(form, text, code)) for code in languages if code in _ENDINGS),
         ):
             if found is not None:
-                seen = apart if rule == "run together" else text
+                seen = _apart(form, text) if rule == "run together" else text
                 doubtful = any(
                     denies(seen, found, code) or other_candidate(seen, found, code) or taken_back(seen, found, code)
                     for code in languages
@@ -82,6 +82,12 @@ def rephrased(spec: AnswerSpec, answer: str, question: str, languages: Sequence[
                     if not other:
                         return rule, form, f"states {form!r} in other words ({rule})"
     return "", "", ""
+
+
+def _apart(form: str, text: str) -> str:
+    """The text with words apart that were run together; JavaScript remains one word if the form is but one."""
+    glue = _GLUE if len(words(form)) > 1 else _GLUED_DIGIT
+    return glue.sub(" ", re.sub("[\u00b9\u00b2\u00b3\u2070-\u2079]+", " ", text))
 
 
 def _stated(spec: AnswerSpec, form: str, text: str) -> Span | None:
@@ -135,7 +141,9 @@ def _name(form: str) -> tuple[Word, ...]:
     plain = " ".join(_ASIDE.sub(" ", form).split())
     if _NOT_PERSON.search(plain) or any(c.isdigit() for c in plain) or not 2 <= len(words(plain)) <= 6:
         return ()
-    found = tuple(w for w in words(plain) if w.norm not in _TITLES and w.raw not in _PARTICLES)
+    said = words(plain)
+    first = next((i for i, w in enumerate(said) if w.norm not in _TITLES), len(said))
+    found = tuple(w for w in said[first:] if w.norm not in _AFTER_NAME and w.raw not in _PARTICLES)
     if len(found) < 2 or any(not w.raw[:1].isupper() for w in found) or len(found[-1].norm) < 3:
         return ()
     return found
@@ -178,9 +186,9 @@ def _surname(form: str, text: str, question: str, languages: Sequence[str] = ())
             first -= 1  # "García" before "Márquez", "de" before "Cervantes"
         before = said[first - 1] if first else None
         after = said[i + 1] if i + 1 < len(said) else None
-        if before is not None and before.raw[:1].isupper() and before.norm not in _TITLES:
-            if not plain[before.end : said[first].start].strip():
-                return None  # another first name, or a family of that name
+        named = before is not None and before.raw[:1].isupper() and before.norm not in _TITLES | _AFTER_NAME
+        if named and before is not None and not plain[before.end : said[first].start].strip():
+            return None  # another first name, or a family of that name
         if after is not None and after.raw[:1].isupper() and not plain[word.end : after.start].strip():
             return None  # it is somebody's first name here
         return word.start, word.end

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from demur.answers.text import normalise, readable
+from demur.answers.text import normalise, readable, words
 from demur.core.records import AnswerSpec
 
 _YES_NO = re.compile(
@@ -88,6 +88,9 @@ def side_of(text: str, question: str) -> str:
     if first and (side := _FOREIGN_SIDES.get(first[1].casefold())):
         return side
     plain = readable(text)
+    opening = _AGREES.match(plain)
+    if opening:
+        return "no" if opening["no"] else "yes"
     if _EXISTS.search(readable(question)):
         sentence = re.split(r"[.!?\n]", plain.strip(), maxsplit=1)[0][:300]
         if not _LACKING.search(sentence):
@@ -95,4 +98,46 @@ def side_of(text: str, question: str) -> str:
                 return "no"
             if _SOME.match(sentence):
                 return "yes"
-    return ""
+    return _restated(plain, readable(question))
+
+
+_AGREES = re.compile(
+    r"\W*(?:(?P<no>not (?:really|at all|quite|true|correct)|(?:absolutely|definitely|certainly|of course) not|"
+    r"(?:it|that)(?:'s| is) (?:not (?:true|correct|right|the case)|false|incorrect|wrong|untrue)|"
+    r"incorrect|wrong|negative)"
+    r"|(?:it|that)(?:'s| is) (?:true|correct|right)|absolutely|correct|certainly|definitely|indeed|of course|"
+    r"affirmative)(?=[.,;:!]|$|\s(?:it|he|she|they|there|that|this)\b)",
+    re.IGNORECASE,
+)
+"""Other openings that take a side."""
+_ASKS_WHETHER = re.compile(
+    r"^\W*(?:is|are|was|were|do|does|did|has|have|had|can|could|will|would|should)(?:n't)?\s", re.IGNORECASE
+)
+_NEGATED = re.compile(r"n't\b|\b(?:not|never|no|none|nobody|neither|nor|without|hardly)\b", re.IGNORECASE)
+_PERHAPS = re.compile(
+    r"\b(?:may|might|could|would|perhaps|maybe|possibly|probably|likely|if|whether|unless|or|only|some|sometimes|partly|"
+    r"unclear|unknown|unsure|sure|asked?|claim\w*|said|says?|think|thought|believe\w*|suppos\w*|alleged\w*|reported\w*|"
+    r"apparent\w*|most|mostly|nearly|almost|barely|rarely|usually|generally|occasionally|long)\b|\?",
+    re.IGNORECASE,
+)
+_SMALL = frozenset({
+    "is", "are", "was", "were", "do", "does", "did", "has", "have", "had", "can", "could", "will", "would", "should",
+    "be", "been", "being", "the", "a", "an", "it", "he", "she", "they", "this", "that", "there", "any", "in", "on",
+    "of", "to", "at", "for", "with", "by", "from", "and", "ever", "his", "her", "its", "their", "you",
+})  # fmt: skip
+
+
+def _restated(text: str, question: str) -> str:
+    """The side of a reply whose first sentence says again what the question asks, with or without a "not"."""
+    if not _ASKS_WHETHER.match(question) or _PERHAPS.search(question.rstrip("? ")[3:]) or _NEGATED.search(question):
+        return ""
+    sentence = re.split(
+        r"[.!;\n](?:\s|$)|, (?:but|however|though|although|so|because|since|as)\b", text.strip(), maxsplit=1
+    )[0]
+    asked = [w.norm[:5] for w in words(question) if w.norm not in _SMALL]
+    said = iter([w.norm[:5] for w in words(sentence)])
+    if not asked or not all(word in said for word in asked):  # in this order: "B is taller than A" is something else
+        return ""
+    if len(sentence.split()) > 20 or _PERHAPS.search(sentence):
+        return ""
+    return {0: "yes", 1: "no"}.get(len(_NEGATED.findall(sentence)), "")

@@ -28,7 +28,8 @@ CLOSE = 0.1
 
 _UNSURE = re.compile(
     r"\b(?:circa|c\.|around|about|approximately|roughly|nearly|almost|over|under|than|least|most|up to|early|mid|late|"
-    r"before|after|since|until|by)[\s-]{1,3}(?:the\s)?\D{0,3}\d|\b(?:once|twice|thrice|none)\b"  # no exact figure
+    r"before|after|since|until|by)[\s-]{1,3}(?:the\s)?\D{0,3}\d"  # no exact figure
+    r"|\b(?:once|twice|thrice|none|hal(?:f|ves)|thirds?|quarters?|fifths?)\b"
     r"|\b(?:1\d|20)\d\ds\b|\d\s?[-\u2013]\s?\d|\bcentur"
     r"|\b(?:1[5-9]|20)\d\d\d{1,2}(?!\d)(?=[\s.,;)]|$)|[A-Za-z]\d|(?<![\d.,])0\d",  # a footnote, or words run together
     re.IGNORECASE,

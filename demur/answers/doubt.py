@@ -1,0 +1,158 @@
+"""Why a right answer that stands in a reply may not be what the reply says: somebody else's belief, another event.
+
+English. Where one of these reasons holds, the rule judge leaves the reply ungraded.
+"""
+
+from __future__ import annotations
+
+import re
+from functools import lru_cache
+
+from demur.answers.spans import Span
+from demur.answers.text import readable, words
+
+_SENTENCE = re.compile(r"(?<=[.!?;])\s|\n")
+_BELIEF = re.compile(
+    r"\b(?:(?:used to|might|may|would|could|first|once|initially|originally|wrongly|mistakenly|often|commonly|widely|"
+    r"popularly|sometimes|long)\s(?:be\s)?(?:think|thought|say|said|believed?|assumed?|expect(?:ed)?|guess(?:ed)?|"
+    r"mistaken|confused|called|attributed|credited)"
+    r"|(?:some|many|most|other|few)(?:\s(?:people|sources|of\w*))?\s(?:say|think|believe|assume|claim|argue|would say|"
+    r"attribute|credit|call)"
+    r"|mistake\w*\s(?:\w+\s)?(?:for|with)|confused? (?:it )?with|misconception|myth|rumou?r(?:s|ed)?|contrary to|"
+    r"popular belief|legend has it|supposedly|allegedly|so-called)\b",
+    re.IGNORECASE,
+)
+_TURNS = re.compile(
+    r"(?:,|;|\.)\s(?:but|however|yet|though|although|in fact|actually|whereas|while|the (?:truth|correct))\b",
+    re.IGNORECASE,
+)
+_WHILE = re.compile(r"^\W*(?:while|although|though|even though|whereas|despite|unlike|instead of|rather than)\b", re.I)
+_BUT = re.compile(
+    r"\b(?:anything|everything|all|everyone|anyone|any\w*\s\w+|every\s\w+)\s(?:but|except)\s(?:the\s)?$|\bwith no\s$",
+    re.I,
+)
+_BESIDE = re.compile(
+    r"\b(?:near|outside|close to|next to|beyond|opposite|adjacent to|away from|not far from|short of"
+    r"|(?:north|south|east|west)(?:-?(?:east|west))?(?:ern)? of"
+    r"|(?:km|kilomet\w+|mi|miles?|minutes?|hours?|m|met\w+)(?:\s\w+){0,2} from)\s(?:the\s)?$",
+    re.IGNORECASE,
+)
+_WIN = re.compile(r"\b(?:w[io]n|wins|winner|champions?|victor\w*|defeated|beat)\b", re.IGNORECASE)
+_BEATEN_BEFORE = re.compile(
+    r"\b(?:beat|beats|beating|defeat(?:s|ed|ing)?|over|against|thrash\w*|edg(?:ed|ing)|upset|eliminat(?:ed|ing)|outscor\w+)"
+    r"\s(?:the\s)?(?:\w+\s)?$",
+    re.IGNORECASE,
+)
+_BEATEN_AFTER = re.compile(
+    r"^(?:\s\w+){0,2}\s(?:lost|fell|(?:was|were) (?:beaten|defeated)|(?:finished|came|came in) second|"
+    r"(?:was|were) the runner)\b",
+    re.IGNORECASE,
+)
+_EVENTS = """
+    born birth; die died dies death dead; bury buried burial; build built construct constructed erected;
+    sink sank sunk sinking; open opened opening inaugurated; close closed closing shut;
+    found founded founding established; dissolve dissolved disbanded abolished;
+    begin began begins begun start started starts; end ended ends finished;
+    marry married marriage; divorce divorced; elect elected election; resign resigned; release released;
+    publish published publication; write wrote written; discover discovered discovery; invent invented invention;
+    sign signed; ratify ratified; destroy destroyed; win won wins; lose lost; move moved; grow raised grew;
+    buy bought acquired; sell sold; directed; produced; kill killed"""
+"""Words of one event, then those of the next."""
+_EVENT_OF = {word: event.split()[0] for event in _EVENTS.split(";") for word in event.split()}
+_OTHER_PLACE = frozenset({
+    "new", "north", "south", "east", "west", "northern", "southern", "eastern", "western", "papua", "equatorial",
+})  # fmt: skip
+_COMPOUND = frozenset({"dioxide", "monoxide", "tetrachloride", "oxide", "effect", "theorem", "constant"})
+_NAMED_AFTER = frozenset({
+    "airport", "university", "street", "avenue", "bridge", "museum", "institute", "school", "hospital", "award",
+    "prize", "station", "stadium", "memorial", "library", "foundation", "college", "hotel",
+})  # fmt: skip
+"""What is named after a person."""
+_WHO = re.compile(r"\bwho(?:m|se)?\b", re.IGNORECASE)
+_OPENING = re.compile(
+    r"(?:yes|no|sure|okay|ok|well|great|good|thanks?|hello|hi|of course|certainly|answer|note|context|summary|correct|"
+    r"right|explanation|based|according|final|short|here)\b",
+    re.IGNORECASE,
+)
+"""Words that open a reply and answer nothing."""
+
+
+def doubt(text: str, span: Span, question: str, form: str) -> str:
+    """Why the answer at ``span`` may not be the reply's own; "" without such a reason.
+
+    Args:
+        text: the reply.
+        span: where the accepted form stands in ``readable(text)``.
+        question: as asked; its words excuse a name that goes on ("South" of "South Korea").
+        form: the accepted form.
+
+    >>> doubt("Some say Paris, but the correct answer is Lyon.", (9, 14), "Where?", "Paris")
+    'tells what others think'
+    """
+    text = readable(text)
+    start = max((m.end() for m in _SENTENCE.finditer(text[: span[0]])), default=0)
+    before = text[start : span[0]]
+    after = _SENTENCE.split(text[span[1] : span[1] + 200], maxsplit=1)[0]
+    clause = re.split(r"[,:;]\s", before)[-1][-80:]
+    if (_BELIEF.search(clause) and _TURNS.search(after + (text[span[1] :][len(after) :][:40]))) or (
+        _WHILE.search(before[-120:]) and "," not in before[-120:] and "," in after[:80]
+    ):
+        return "tells what others think"
+    if _BUT.search(before[-40:]):
+        return "makes an exception of it"
+    if _BESIDE.search(before[-40:]) and not _BESIDE.search(f"{form} "):
+        return "says what is near it"
+    if _WIN.search(question) and (_BEATEN_BEFORE.search(before[-60:]) or _BEATEN_AFTER.match(after[:60])):
+        return "may say who lost"
+    return (
+        _goes_on(text, span, question, form)
+        or _other_event(before, text, question)
+        or _opens_with_another(text, span, form)
+    )
+
+
+def _goes_on(text: str, span: Span, question: str, form: str) -> str:
+    """Whether the name goes on before or after the form: "New York" with York, "carbon dioxide" with carbon."""
+    if not form[:1].isupper() and " " in form:
+        return ""
+    asked, own = {w.norm for w in words(question)}, {w.norm for w in words(form)}
+    led = words(text[max(0, span[0] - 30) : span[0]])[-1:]
+    if (
+        led
+        and led[0].raw[:1].isupper()
+        and led[0].norm in _OTHER_PLACE - own - asked
+        and text[span[0] - 1 : span[0]] == " "
+    ):
+        return f"names {led[0].raw} {form}"
+    follows = words(text[span[1] : span[1] + 40])[:1]
+    more = _COMPOUND | _NAMED_AFTER if _WHO.search(question) else _COMPOUND
+    if follows and follows[0].norm in more - own - asked and text[span[1] : span[1] + 1] == " ":
+        return f"names {form} {follows[0].raw}"
+    return ""
+
+
+@lru_cache(maxsize=4096)
+def _events(text: str) -> tuple[str, ...]:
+    return tuple(_EVENT_OF[w.norm] for w in words(text) if w.norm in _EVENT_OF)
+
+
+def _other_event(before: str, text: str, question: str) -> str:
+    """Whether the form belongs to another event than the one asked for, which the reply tells elsewhere."""
+    asked = set(_events(question))
+    nearest = _events(before[-80:])[-1:]
+    if not asked or not nearest or nearest[0] in asked or not asked & set(_events(text[:2_000])):
+        return ""
+    return f"may tell another event ({nearest[0]})"
+
+
+def _opens_with_another(text: str, span: Span, form: str) -> str:
+    """Whether the reply opens with another short answer ("Lyon. Paris was ...")."""
+    first = re.match(r"\W*([^\W\d_]{3}[^.,!?\n]{0,37})(?:(?<!Mr)(?<!Mrs)(?<!Dr)(?<!St)[.!]\s|\n)", text)
+    if not first or first.end() > span[0] or _OPENING.match(first[1]):
+        return ""
+    said = words(first[1])
+    if not 1 <= len(said) <= 3 or not all(w.raw[:1].isupper() or w.raw[:1].isdigit() for w in said):
+        return ""
+    if {w.norm for w in said} & {w.norm for w in words(form)}:
+        return ""
+    return f"opens with {first[1]!r}"
