@@ -1,6 +1,7 @@
 """Why a right answer that stands in a reply may not be what the reply says: somebody else's belief, another event.
 
-English. Where one of these reasons holds, the rule judge leaves the reply ungraded.
+Where one of these reasons holds, the rule judge leaves the reply ungraded. Most need English words; other languages have
+theirs in `demur.answers.negation`.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ import re
 from functools import lru_cache
 
 from demur.answers.spans import Span
-from demur.answers.text import readable, words
+from demur.answers.text import Word, readable, words
 
 _SENTENCE = re.compile(r"(?<=[.!?;])\s|\n")
 _BELIEF = re.compile(
@@ -77,7 +78,7 @@ _OPENING = re.compile(
 """Words that open a reply and answer nothing."""
 
 
-def doubt(text: str, span: Span, question: str, form: str) -> str:
+def doubt(text: str, span: Span, question: str, form: str, *, english: bool = True) -> str:
     """Why the answer at ``span`` may not be the reply's own; "" without such a reason.
 
     Args:
@@ -85,11 +86,14 @@ def doubt(text: str, span: Span, question: str, form: str) -> str:
         span: where the accepted form stands in ``readable(text)``.
         question: as asked; its words excuse a name that goes on ("South" of "South Korea").
         form: the accepted form.
+        english: the reply is in English; in another language only what needs no English words is looked at.
 
     >>> doubt("Some say Paris, but the correct answer is Lyon.", (9, 14), "Where?", "Paris")
     'tells what others think'
     """
     text = readable(text)
+    if not english:
+        return _opens_with_another(text, span, form) or _nearer(text, span, question)
     start = max((m.end() for m in _SENTENCE.finditer(text[: span[0]])), default=0)
     before = text[start : span[0]]
     after = _SENTENCE.split(text[span[1] : span[1] + 200], maxsplit=1)[0]
@@ -108,6 +112,8 @@ def doubt(text: str, span: Span, question: str, form: str) -> str:
         _goes_on(text, span, question, form)
         or _other_event(before, text, question)
         or _opens_with_another(text, span, form)
+        or _nearer(text, span, question)
+        or _led_by_a_name(text, span, question, form)
     )
 
 
@@ -156,3 +162,66 @@ def _opens_with_another(text: str, span: Span, form: str) -> str:
     if {w.norm for w in said} & {w.norm for w in words(form)}:
         return ""
     return f"opens with {first[1]!r}"
+
+
+def _led_by_a_name(text: str, span: Span, question: str, form: str) -> str:
+    """Whether the reply begins with another name than the answer's and the question's ("Roger Federer defeated ...")."""
+    if not form[:1].isupper():
+        return ""
+    known = {w.norm for w in words(question)} | {w.norm for w in words(form)}
+    led: list[Word] = []
+    for word in words(text[: span[0]]):
+        if not word.raw[:1].isupper() or (led and text[led[-1].end : word.start].strip()):
+            break
+        led.append(word)
+    if not led or not text[led[-1].end : span[0]].strip():
+        return ""  # "Diana" of "Diana Rigg"
+    follows = text[led[-1].end : led[-1].end + 30]
+    if _OWNS.match(follows) or ":" in text[: span[0]] or (len(led) == 1 and not _DID.match(follows)):
+        return ""  # "Hazel's friend is ...", "Release date of ...: ...", "People born on ..."
+    if not led or led[0].norm in _NO_NAME or any(w.norm in known for w in led):
+        return ""
+    return f"begins with {' '.join(w.raw for w in led)!r}"
+
+
+_OWNS = re.compile(r"'s?\s|\s(?:of|for|in|at|on)\b", re.IGNORECASE)
+_DID = re.compile(r"\s(?:\w+ed|won|beat|lost|wrote|made|led|is|was)\b|[.;,]")
+_NO_NAME = frozenset(
+    "the a an in on at it he she they we i you this that these those there here as by for from with according based "
+    "after before during since when while although though if yes no not so and but or its his her their our my your "
+    "to of is was are were one two three some many most all both each other another also currently originally first "
+    "according unfortunately sorry sure based however well ok okay great good thank thanks who what where which how why "
+    "mr mrs ms dr sir lord lady king queen president prince princess saint st professor captain general".split()
+)
+
+
+def _nearer(text: str, span: Span, question: str) -> str:
+    """Whether another year or number stands nearer to the question's own words than the one at ``span``."""
+    own = text[span[0] : span[1]]
+    if not any(c.isdigit() for c in own):
+        return ""
+    year = _YEAR.search(own)
+    others = [
+        m.span() for m in (_YEAR if year else _FIGURE).finditer(text) if m.end() <= span[0] or m.start() >= span[1]
+    ]
+    asked = [w for w in words(question) if len(w.norm) > 3 and w.norm not in _NO_NAME]
+    told = [w for w in words(text) if any(w.norm[:5] == q.norm[:5] for q in asked)]
+    others = [o for o in others if text[slice(*o)] not in question]
+    if not others or not told:
+        return ""
+
+    def gap(place: Span) -> int:
+        """Characters from the nearest word of the question; one before the figure is nearer than one behind it."""
+        return min(
+            (place[0] - w.end if w.end <= place[0] else w.start - place[1] + _BEHIND)
+            + _BEHIND * 8 * bool(_SENTENCE.search(text[min(w.end, place[1]) : max(w.start, place[0])]))
+            for w in told
+        )
+
+    mine = gap(span)
+    return "another figure stands nearer to what is asked" if any(gap(o) + 12 < mine for o in others) else ""
+
+
+_BEHIND = 25
+_YEAR = re.compile(r"(?<![\d.,])(?:1\d|20)\d\d(?![\d]|[.,]\d)")
+_FIGURE = re.compile(r"(?<![\d.,])\d[\d.,]*(?<=\d)")

@@ -63,7 +63,8 @@ def _likely(text: str) -> tuple[str, ...]:
     if best < _ENOUGH:
         return (ENGLISH,)
     order = sorted(LATIN, key=lambda code: (-scores[code], code != ENGLISH, code != found[0]))
-    return tuple(code for code in order if scores[code] >= 0.6 * best)
+    near = tuple(code for code in order if scores[code] >= _NEAR * best)
+    return tuple(c for c in near if c in _NO_IS_IN) if near[0] in _NO_IS_IN else near
 
 
 @cache
@@ -109,6 +110,10 @@ def in_english(text: str, code: str) -> str:
 
 _GROUPED = re.compile(r"(?<![\d.,])(\d{1,3}(?:[.\u00a0\u202f\u2009' ]\d{3})++)(?:,(\d+))?(?![\d]|[.,]\d)")
 _DECIMAL = re.compile(r"(?<![\d.,])(\d+),(\d+)(?![\d]|[.,]\d)")
+_NEAR = 0.75
+"""Share of the best score from which on a text may be in another language too."""
+_NO_IS_IN = ("gl", "pt")
+"""Languages in which "no" means "in the"; in their neighbours it denies."""
 _ENOUGH = 0.25
 """Score below which a text is read as English: one small word that four languages share."""
 _Change = Callable[[str], str]
@@ -227,8 +232,29 @@ def _number_words(code: str) -> _Change:
         if code == "ko"
         else rf"(?!{_LETTER})"
     )
-    found = re.compile(rf"(?<!{_LETTER})(?:{either}){after}", re.IGNORECASE)
-    return lambda text: found.sub(lambda m: values[" ".join(re.split("[ -]", m.group().casefold()))], text)
+    if code == "tr":
+        after = rf"(?:s?[ıiuü]|[dt][ae])?(?!{_LETTER})"
+    found = re.compile(rf"(?<!{_LETTER})({either}){after}", re.IGNORECASE)
+
+    def change(match: re.Match[str]) -> str:
+        before, behind = match.string[: match.start()][-20:], match.string[match.end() :][:20]
+        if _HUNDREDS.search(before) or _HUNDRED.match(behind):
+            return match.group()  # "trescientos trece": larger numbers are not read in words
+        said = " ".join(re.split("[ -]", match[1].casefold()))
+        return values.get(said) or values.get(plain(said), match.group())
+
+    return lambda text: found.sub(change, text)
+
+
+_HUNDRED = re.compile(
+    r"[\s-](?:(?:y|e|i|et|en|und|és)[\s-])?\w*(?:cent|cient|quinient|hund|honderd|sto\b|set\b|сто\b|сот|yüz|ehun|مئ|مائ|सौ|백)",
+    re.IGNORECASE,
+)
+_HUNDREDS = re.compile(
+    r"(?:cent|cient|quinient|hund|honderd|sto|ście|sta|set|сто|сти|ста|сот|yüz|ehun|مئ|مائ|सौ|백|mil|mille|mila|tausend|duizend|"
+    r"tysi|тысяч|ألف|हज़ार|हजार|천|\bbin)\w*[\s-](?:(?:y|e|i|et|en|und|eta)[\s-])?$",
+    re.IGNORECASE,
+)
 
 
 _HAN_DIGITS = "〇零一二两三四五六七八九"
@@ -305,7 +331,7 @@ def _scales(code: str) -> _Change:
     def change(match: re.Match[str]) -> str:
         value = Decimal(match[1])
         for word in one.findall(match[2]):
-            value *= 10 ** powers[word.casefold()]
+            value *= 10 ** powers.get(word.casefold(), powers.get(plain(word.casefold()), 0))
         value += int(match[3] or 0)
         return f"{value.normalize():f}"
 
@@ -336,7 +362,7 @@ def _units(code: str) -> _Change:
     found = re.compile(rf"(?<=\d)[ \u00a0-]?({_either(list(symbols))}){close}", re.IGNORECASE)
 
     def change(match: re.Match[str]) -> str:
-        symbol = symbols[match[1].casefold()]
+        symbol = symbols.get(match[1].casefold()) or symbols.get(plain(match[1].casefold()), match[1])
         if symbol in ("year", "years") and code in _SPACELESS and match[1] == "年":
             return match.group()  # 1912年: read as a year
         return f" {symbol}" + (" " if close == "" and match.end() < len(match.string) else "")
@@ -386,8 +412,13 @@ def _sides(code: str, side: str) -> frozenset[str]:
 def side_in_english(text: str, code: str) -> str:
     """A reply to a yes-or-no question with its first word in English, if that takes a side."""
     first = _OPENING.match(text)
-    side = side_word(first[1], code) if first else ""
-    if side and first:
+    if not first:
+        return text
+    side, more = side_word(first[1], code), re.split(r"[,.;:!?\n،。，]", text[first.end() :], maxsplit=1)[0]
+    nots = listed(code, "not")
+    if more.strip() and (first[1].casefold() in nots or (side and set(_words(more)) & {fold(word) for word in nots})):
+        return text[first.end() :]  # "No" of "No sé decirlo" answers nothing; nor does "Doğru" of "Doğru değil"
+    if side:
         return f"{side.capitalize()}{text[first.end() :]}"
     if code == "zh" and _DENIES_ALL.search(re.split("[。！？\n]", text, maxsplit=1)[0]):
         return f"No, {text}"
@@ -404,7 +435,7 @@ def is_inexact(text: str, code: str) -> bool:
     """Whether a text in another language may give its figures as rough ones ("etwa 50")."""
     if code == ENGLISH:
         return False
-    words = listed(code, "about")
+    words = [*listed(code, "about"), *listed(code, "not")]
     if code in (*_SPACELESS, "ko"):
         return any(word in text for word in words)
     said = set(_words(text))

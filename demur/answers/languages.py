@@ -76,9 +76,12 @@ def word_lists() -> dict[str, dict[str, str]]:
 
 
 def listed(code: str, name: str) -> list[str]:
-    """The words of a list, as they stand there; those of ``or`` and ``back`` may have spaces."""
+    """The words of a list, as they stand there; those of `_PHRASES` may have spaces."""
     found = word_lists()[code].get(name, "")
-    return [part.strip() for part in found.split(",")] if name in ("or", "back") and found else found.split()
+    return [" ".join(part.split()) for part in found.split(",")] if name in _PHRASES and found else found.split()
+
+
+_PHRASES = frozenset({"or", "back", "doubts", "perhaps"})
 
 
 def spoken(text: str) -> tuple[str, ...]:

@@ -177,7 +177,7 @@ def _may_not_mean(
     why = ""
     for span in stated:
         why = f"may hold {part!r} as a piece of a word" if part_of_a_word(text, span, question) else ""
-        why = why or ("" if others else doubt(text, span, question, part))
+        why = why or doubt(text, span, question, part, english=not others)
         for code in () if why else others:
             found = denies(text, span, code)
             other = "" if found else other_candidate(text, span, code)

@@ -17,6 +17,7 @@ from demur.answers.text import normalise, readable
 DENIED, DOUBTFUL = "denies", "may deny"
 
 _CLAUSE = re.compile(r"[.;:!?,\n。，；：！？、،؛؟।—]|(?<=\s)-(?=\s)")
+_SENTENCE = re.compile(r"[.!?\n。！？।]")
 _REACH = 80
 """Characters before and after an answer in which a word may deny it."""
 _BEHIND = {
@@ -53,6 +54,8 @@ class _Words(NamedTuple):
     joined: re.Pattern[str]
     """"and not": what follows is denied, not what stands before."""
     harmless: re.Pattern[str]
+    doubts: re.Pattern[str]
+    """What tells of others, or of something near: anywhere in the sentence before the answer."""
     or_after: re.Pattern[str]
     or_before: re.Pattern[str]
     back: re.Pattern[str]
@@ -66,7 +69,11 @@ def _spelt(words: list[str]) -> str:
 @cache
 def _words(code: str) -> _Words:
     no, small = _spelt(listed(code, "not")), _spelt(listed(code, "filler"))
-    joined, either, back = (_spelt(listed(code, name)) for name in ("and", "or", "back"))
+    joined, back, doubts, first_no = (
+        _spelt(words)
+        for words in (listed(code, "and"), listed(code, "back"), listed(code, "doubts"), listed(code, "no")[:1])
+    )
+    either = _spelt([*listed(code, "or"), *listed(code, "perhaps")])
     spaceless = code in ("zh", "ja", "ko")
     whole = rf"(?<!{_LETTER})(?:{no})(?:(?<=')|(?!{_LETTER}))"
     loose = _LOOSE.get(code, whole)
@@ -80,9 +87,17 @@ def _words(code: str) -> _Words:
         re.compile(rf"[\"'»“”)*\s]*(?:{_BEHIND.get(code, whole)})", flags),
         re.compile(rf"{start}(?:{joined}){edge}\s*(?:{loose})", flags),
         re.compile(_HARMLESS.get(code, r"(?!)")),
-        re.compile(rf"[\"'»“”)*]*,?\s*{start}(?:{either}){edge}\s*(?P<other>[^,.;?!\n。，；？！]{{1,80}})", flags),
+        re.compile(rf"{start}(?:{doubts}){'' if code in ('tr', 'eu') else edge}", flags),
+        re.compile(
+            rf"(?:'\w{{1,5}})?[\"'»“”)*]*,?\s*(?:(?:{joined}){edge}\s)?{start}(?:{either}){edge}\s*(?P<other>[^,.;?!\n。，；？！]{{1,80}})",
+            flags,
+        ),
         re.compile(rf"(?P<other>[^,.;:?!\n。，；：？！]{{1,80}}?),?\s*{start}(?:{either}){edge}\s*[\"'«„“(*]*$", flags),
-        re.compile(rf"(?:^|[.!?;\n。！？]|\s[-—])\s{{0,3}}(?:{back})(?:[,:，、.!\s]|$)", flags),
+        re.compile(
+            rf"(?:^|[.!?;,\n。！？，、…]|\s[-—])\s{{0,3}}(?:(?:{first_no})[,，、\s]\s?)?(?:{back})(?:[,:，、.!\s]|$)"
+            rf"|(?:\.\.|…)\s{{0,3}}(?:\w{{1,3}}\s)?(?:{first_no}){edge}",
+            flags,
+        ),
     )
 
 
@@ -98,6 +113,9 @@ def denies(text: str, span: Span, code: str) -> str:
     after = _CLAUSE.split(text[span[1] : span[1] + _REACH], maxsplit=1)[0]
     if words.tight.search(before) or words.behind.match(after):
         return DENIED
+    told = _SENTENCE.split(text[max(0, span[0] - _REACH) : span[0]])[-1]
+    if words.doubts.search(told) or words.doubts.search(after):
+        return DOUBTFUL
     before, after = words.harmless.sub("", before), words.harmless.sub("", after)
     after = after[: found.start()] if (found := words.joined.search(after)) else after
     return DOUBTFUL if words.loose.search(before) or words.loose.search(after) else ""

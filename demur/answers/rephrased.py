@@ -12,6 +12,7 @@ from functools import lru_cache
 
 from demur.answers.assertion import denied, final_part, rival, withdrawn
 from demur.answers.dates import dates, whole_date
+from demur.answers.doubt import doubt
 from demur.answers.in_english import asks_who
 from demur.answers.negation import denies, other_candidate, taken_back
 from demur.answers.numbers import quantities, whole_quantity
@@ -77,6 +78,7 @@ def rephrased(spec: AnswerSpec, answer: str, question: str, languages: Sequence[
                     denies(seen, found, code) or other_candidate(seen, found, code) or taken_back(seen, found, code)
                     for code in languages
                 )
+                doubtful = doubtful or bool(doubt(seen, found, question, form, english=not languages))
                 if not doubtful and not denied(seen, found) and not withdrawn(seen, found):
                     other = rival(seen, found, lambda said: False)
                     if not other:
@@ -113,6 +115,9 @@ def _parts(spec: AnswerSpec, form: str, text: str) -> Span | None:
     if any(f is None or denied(text, f) for f in found):
         return None
     starts, ends = [f[0] for f in found if f], [f[1] for f in found if f]
+    own = {w.norm for w in words(form)}
+    if any(w.raw[:1].isupper() and w.norm not in own for w in words(readable(text)[min(starts) : max(ends)])):
+        return None  # a third name between them
     return (min(starts), max(ends)) if max(ends) - min(starts) <= 40 + sum(map(len, parts)) else None
 
 
@@ -163,6 +168,8 @@ def _person(form: str, text: str) -> Span | None:
             if said[j].norm != name[-1].norm or not all(w.raw[:1].isupper() for w in (said[j], *between)):
                 continue
             middle = {w.norm[0] for w in name[1:-1]}
+            if len(name) == 2 and any(len(w.norm) > 2 for w in between):
+                continue  # John Quincy Adams is not John Adams
             if (len(name) > 2 or between) and (not middle or all(w.norm[0] in middle for w in between)):
                 return word.start, said[j].end
     return None
@@ -224,7 +231,7 @@ def _inflected(form: str, text: str, code: str) -> Span | None:
 def _cases(word: str, code: str) -> re.Pattern[str]:
     loses, endings = (fold(part) for part in _ENDINGS[code])
     stem = re.sub(f"{loses}$", "", word) if len(word) > 3 else word
-    return re.compile(rf"{re.escape(word)}|{re.escape(stem)}{endings}" if len(stem) >= 3 else re.escape(word))
+    return re.compile(rf"{re.escape(word)}|{re.escape(stem)}{endings}" if len(stem) >= 4 else re.escape(word))
 
 
 def _begins(text: str, start: int) -> bool:

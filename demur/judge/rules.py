@@ -108,7 +108,7 @@ class RuleJudge:
             return Status.GRADED, Outcome.DEFLECTED, "echo", "repeats the question"
         found = matches(answers, text, ask.question)
         code = language_of(ask.question, text)
-        answers, english = spec_in_english(answers, code), in_english(text, code)
+        spelt, answers, english = answers, spec_in_english(answers, code), in_english(text, code)
         reading = self.phrases.read(text)
         side = polarity(answers)
         english = side_in_english(english, code) if side else english
@@ -138,7 +138,8 @@ class RuleJudge:
             return Status.UNGRADED, None, NEAR, found.why
         if not reading.known:
             return Status.UNGRADED, None, FOREIGN, f"in a language that rules do not read; {found.why}"
-        if is_inexact(text, code) and not side:
+        rough = is_inexact(text, code) or any(is_inexact(part, code) for form in spelt.accepted for part in form)
+        if rough and not side:
             return Status.UNGRADED, None, OTHER, f"uncertain: {found.why}, and figures may be rough"
         kind, what = rival(ask.question, english, answers)
         if kind:
