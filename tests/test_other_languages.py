@@ -41,7 +41,7 @@ incorrect | Wie viele? | 3 | Nicht 3, sondern 4.
 incorrect | ¿Cuál es la capital? | París | No es París, sino Londres.
 incorrect | ¿Cuál es la capital? | París | París no es la capital.
 correct | ¿Cuándo? | 12 de octubre de 1492 | El 12/10/1492
-incorrect | ¿Cuántos? | 3 | No son 3, son 4.
+ungraded | ¿Cuántos? | 3 | No son 3, son 4.
 correct | ¿Cuántos? | veintitrés | Son 23.
 incorrect | ¿Es médico? | sí | No, no lo es.
 ungraded | ¿Quién escribió el Quijote? | Cervantes | Quizá Cervantes o Lope de Vega.

@@ -123,7 +123,8 @@ def _same_amount(one: str, other: str) -> bool:
 
 _TAKEN_BACK = re.compile(
     r"(?:^|[.!?;-]|(?<!\s)[^\S\n]*+\n)\s*+(?:(?:no|oh|hmm|sorry)[,.]\s*+)?(?:wait|correction|scratch that|"
-    r"on second thought|actually,? no|let me correct)\b|(?:\.\.|\u2026)\s{0,3}(?:no|sorry|wait)\b|,\sno,\s(?:sorry|wait)\b",
+    r"on second thought|actually,? no|let me correct)\b"
+    r"|(?:\.\.|\u2026)\s{0,3}(?:no|sorry|wait)\b|,\sno,\s(?:sorry|wait)\b",
     re.IGNORECASE,
 )
 

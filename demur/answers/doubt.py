@@ -1,16 +1,20 @@
 """Why a right answer that stands in a reply may not be what the reply says: somebody else's belief, another event.
 
-Where one of these reasons holds, the rule judge leaves the reply ungraded. Most need English words; other languages have
-theirs in `demur.answers.negation`.
+Where one of these reasons holds, the rule judge leaves the reply ungraded. Most need English words; other languages
+have theirs in `demur.answers.negation`.
 """
 
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from functools import lru_cache
 
+from demur.answers.assertion import denied
+from demur.answers.languages import listed
+from demur.answers.negation import VERB_LAST, denies
 from demur.answers.spans import Span
-from demur.answers.text import Word, readable, words
+from demur.answers.text import Word, fold, readable, words
 
 _SENTENCE = re.compile(r"(?<=[.!?;])\s|\n")
 _BELIEF = re.compile(
@@ -28,6 +32,7 @@ _TURNS = re.compile(
     re.IGNORECASE,
 )
 _WHILE = re.compile(r"^\W*(?:while|although|though|even though|whereas|despite|unlike|instead of|rather than)\b", re.I)
+_NOT = re.compile(r"(?:\b(?:not|never)|n't)\b(?! only| just)(?:\s(?!until)\w+){0,3}\s$", re.IGNORECASE)
 _BUT = re.compile(
     r"\b(?:anything|everything|all|everyone|anyone|any\w*\s\w+|every\s\w+)\s(?:but|except)\s(?:the\s)?$|\bwith no\s$",
     re.I,
@@ -35,7 +40,7 @@ _BUT = re.compile(
 _BESIDE = re.compile(
     r"\b(?:near|outside|close to|next to|beyond|opposite|adjacent to|away from|not far from|short of"
     r"|(?:north|south|east|west)(?:-?(?:east|west))?(?:ern)? of"
-    r"|(?:km|kilomet\w+|mi|miles?|minutes?|hours?|m|met\w+)(?:\s\w+){0,2} from)\s(?:the\s)?$",
+    r"|(?:km|kilomet\w+|mi|miles?|minutes?|hours?|m|met\w+|ride|walk|drive|trip|stop)(?:\s\w+){0,2} from)\s(?:the\s)?$",
     re.IGNORECASE,
 )
 _WIN = re.compile(r"\b(?:w[io]n|wins|winner|champions?|victor\w*|defeated|beat)\b", re.IGNORECASE)
@@ -78,7 +83,7 @@ _OPENING = re.compile(
 """Words that open a reply and answer nothing."""
 
 
-def doubt(text: str, span: Span, question: str, form: str, *, english: bool = True) -> str:
+def doubt(text: str, span: Span, question: str, form: str, *, languages: Sequence[str] = ()) -> str:
     """Why the answer at ``span`` may not be the reply's own; "" without such a reason.
 
     Args:
@@ -86,14 +91,18 @@ def doubt(text: str, span: Span, question: str, form: str, *, english: bool = Tr
         span: where the accepted form stands in ``readable(text)``.
         question: as asked; its words excuse a name that goes on ("South" of "South Korea").
         form: the accepted form.
-        english: the reply is in English; in another language only what needs no English words is looked at.
+        languages: others than English that the reply may be in; then only what needs no English words is looked at.
 
     >>> doubt("Some say Paris, but the correct answer is Lyon.", (9, 14), "Where?", "Paris")
     'tells what others think'
     """
     text = readable(text)
-    if not english:
-        return _opens_with_another(text, span, form) or _nearer(text, span, question)
+    if languages:
+        return (
+            _opens_with_another(text, span, form)
+            or _nearer(text, span, question, languages)
+            or ("" if "de" in languages else _earlier_name(text, span, question, form))
+        )
     start = max((m.end() for m in _SENTENCE.finditer(text[: span[0]])), default=0)
     before = text[start : span[0]]
     after = _SENTENCE.split(text[span[1] : span[1] + 200], maxsplit=1)[0]
@@ -102,6 +111,8 @@ def doubt(text: str, span: Span, question: str, form: str, *, english: bool = Tr
         _WHILE.search(before[-120:]) and "," not in before[-120:] and "," in after[:80]
     ):
         return "tells what others think"
+    if _NOT.search(before[-60:]):
+        return "may deny it"
     if _BUT.search(before[-40:]):
         return "makes an exception of it"
     if _BESIDE.search(before[-40:]) and not _BESIDE.search(f"{form} "):
@@ -130,6 +141,8 @@ def _goes_on(text: str, span: Span, question: str, form: str) -> str:
         and text[span[0] - 1 : span[0]] == " "
     ):
         return f"names {led[0].raw} {form}"
+    if re.match(r"-[A-Z]", text[span[1] : span[1] + 2]):
+        return f"names {form}-..."
     follows = words(text[span[1] : span[1] + 40])[:1]
     more = _COMPOUND | _NAMED_AFTER if _WHO.search(question) else _COMPOUND
     if follows and follows[0].norm in more - own - asked and text[span[1] : span[1] + 1] == " ":
@@ -153,11 +166,13 @@ def _other_event(before: str, text: str, question: str) -> str:
 
 def _opens_with_another(text: str, span: Span, form: str) -> str:
     """Whether the reply opens with another short answer ("Lyon. Paris was ...")."""
-    first = re.match(r"\W*([^\W\d_]{3}[^.,!?\n]{0,37})(?:(?<!Mr)(?<!Mrs)(?<!Dr)(?<!St)[.!]\s|\n)", text)
+    first = re.match(r"\W*([^\W\d_][^.,!?\n]{2,40})(?:(?<!Mr)(?<!Mrs)(?<!Dr)(?<!St)(?<!\b[A-Z])[.!]\s|\n)", text)
     if not first or first.end() > span[0] or _OPENING.match(first[1]):
         return ""
     said = words(first[1])
-    if not 1 <= len(said) <= 3 or not all(w.raw[:1].isupper() or w.raw[:1].isdigit() for w in said):
+    if not 1 <= len(said) <= 3 or (
+        len(said) == 3 and not all(w.raw[:1].isupper() or w.raw[:1].isdigit() for w in said)
+    ):
         return ""
     if {w.norm for w in said} & {w.norm for w in words(form)}:
         return ""
@@ -165,7 +180,7 @@ def _opens_with_another(text: str, span: Span, form: str) -> str:
 
 
 def _led_by_a_name(text: str, span: Span, question: str, form: str) -> str:
-    """Whether the reply begins with another name than the answer's and the question's ("Roger Federer defeated ...")."""
+    """Whether the reply begins with another name than the answer's and the question's ("Federer defeated ...")."""
     if not form[:1].isupper():
         return ""
     known = {w.norm for w in words(question)} | {w.norm for w in words(form)}
@@ -184,36 +199,60 @@ def _led_by_a_name(text: str, span: Span, question: str, form: str) -> str:
     return f"begins with {' '.join(w.raw for w in led)!r}"
 
 
+def _earlier_name(text: str, span: Span, question: str, form: str) -> str:
+    """Whether a person's whole name, neither of the form nor of the question, stands before a form that is one."""
+    own = words(form)
+    if not 2 <= len(own) <= 4 or not (own[0].raw[:1].isupper() and own[-1].raw[:1].isupper()):
+        return ""
+    known = {w.norm for w in (*own, *words(question))}
+    run: list[Word] = []
+    for word in words(text[: span[0]]):
+        joined = run and not text[run[-1].end : word.start].strip()
+        run = [*run, word] if word.raw[:1].isupper() and joined else [word] if word.raw[:1].isupper() else []
+        if len(run) == 2 and not any(w.norm in known for w in run):
+            return f"names {run[0].raw} {run[1].raw} first"
+    return ""
+
+
 _OWNS = re.compile(r"'s?\s|\s(?:of|for|in|at|on)\b", re.IGNORECASE)
 _DID = re.compile(r"\s(?:\w+ed|won|beat|lost|wrote|made|led|is|was)\b|[.;,]")
-_NO_NAME = frozenset(
-    "the a an in on at it he she they we i you this that these those there here as by for from with according based "
-    "after before during since when while although though if yes no not so and but or its his her their our my your "
-    "to of is was are were one two three some many most all both each other another also currently originally first "
-    "according unfortunately sorry sure based however well ok okay great good thank thanks who what where which how why "
-    "mr mrs ms dr sir lord lady king queen president prince princess saint st professor captain general".split()
-)
+_NO_NAME = frozenset({
+    "the", "a", "an", "in", "on", "at", "it", "he", "she", "they", "we", "i", "you", "this", "that", "these",
+    "those", "there", "here", "as", "by", "for", "from", "with", "according", "based", "after", "before",
+    "during", "since", "when", "while", "although", "though", "if", "yes", "no", "not", "so", "and", "but",
+    "or", "its", "his", "her", "their", "our", "my", "your", "to", "of", "is", "was", "are", "were", "one",
+    "two", "three", "some", "many", "most", "all", "both", "each", "other", "another", "also", "currently",
+    "originally", "first", "unfortunately", "sorry", "sure", "however", "well", "ok", "okay", "great", "good",
+    "thank", "thanks", "who", "what", "where", "which", "how", "why", "mr", "mrs", "ms", "dr", "sir", "lord",
+    "lady", "king", "queen", "president", "prince", "princess", "saint", "st", "professor", "captain", "general",
+})  # fmt: skip
 
 
-def _nearer(text: str, span: Span, question: str) -> str:
+def _nearer(text: str, span: Span, question: str, languages: Sequence[str] = ()) -> str:
     """Whether another year or number stands nearer to the question's own words than the one at ``span``."""
     own = text[span[0] : span[1]]
     if not any(c.isdigit() for c in own):
         return ""
+    start = max(0, span[0] - _REACH)
+    text, span = text[start : span[1] + _REACH], (span[0] - start, span[1] - start)
     year = _YEAR.search(own)
     others = [
         m.span() for m in (_YEAR if year else _FIGURE).finditer(text) if m.end() <= span[0] or m.start() >= span[1]
     ]
-    asked = [w for w in words(question) if len(w.norm) > 3 and w.norm not in _NO_NAME]
+    common = _NO_NAME.union(*({fold(word) for word in listed(code, "common")} for code in languages))
+    asked = [w for w in words(question) if len(w.norm) > 3 and w.norm not in common]
     told = [w for w in words(text) if any(w.norm[:5] == q.norm[:5] for q in asked)]
-    others = [o for o in others if text[slice(*o)] not in question]
+    others = [o for o in others if text[slice(*o)] not in question and not denied(text, o)]
+    others = [o for o in others if not any(denies(text, o, code) for code in languages)]
     if not others or not told:
         return ""
 
+    last = bool(set(languages) & VERB_LAST)
+
     def gap(place: Span) -> int:
-        """Characters from the nearest word of the question; one before the figure is nearer than one behind it."""
+        """Characters from the nearest word of the question; a verb on its usual side of the figure is nearer."""
         return min(
-            (place[0] - w.end if w.end <= place[0] else w.start - place[1] + _BEHIND)
+            (place[0] - w.end + _BEHIND * last if w.end <= place[0] else w.start - place[1] + _BEHIND * (not last))
             + _BEHIND * 8 * bool(_SENTENCE.search(text[min(w.end, place[1]) : max(w.start, place[0])]))
             for w in told
         )
@@ -222,6 +261,8 @@ def _nearer(text: str, span: Span, question: str) -> str:
     return "another figure stands nearer to what is asked" if any(gap(o) + 12 < mine for o in others) else ""
 
 
+_REACH = 400
+"""Characters before and after a figure in which others are looked for."""
 _BEHIND = 25
 _YEAR = re.compile(r"(?<![\d.,])(?:1\d|20)\d\d(?![\d]|[.,]\d)")
 _FIGURE = re.compile(r"(?<![\d.,])\d[\d.,]*(?<=\d)")

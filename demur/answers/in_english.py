@@ -13,7 +13,7 @@ from collections.abc import Callable
 from decimal import Decimal
 from functools import cache, lru_cache
 
-from demur.answers.languages import LATIN, fold, listed, plain, spoken, word_lists
+from demur.answers.languages import LATIN, LETTERS_OF, fold, listed, plain, spoken, word_lists
 from demur.core.records import AnswerSpec
 
 ENGLISH = "en"
@@ -59,12 +59,13 @@ def _likely(text: str) -> tuple[str, ...]:
         codes = exact or folded.get(plain(word), ())
         for code in codes:
             scores[code] += (1.0 if exact else 0.5) / len(codes)
+    for code, letters in LETTERS_OF.items():
+        scores[code] += 0.5 * min(2, sum(text.casefold().count(letter) for letter in letters))
     best = max(scores.values())
     if best < _ENOUGH:
         return (ENGLISH,)
     order = sorted(LATIN, key=lambda code: (-scores[code], code != ENGLISH, code != found[0]))
-    near = tuple(code for code in order if scores[code] >= _NEAR * best)
-    return tuple(c for c in near if c in _NO_IS_IN) if near[0] in _NO_IS_IN else near
+    return tuple(code for code in order if scores[code] >= _NEAR * best)
 
 
 @cache
@@ -110,10 +111,8 @@ def in_english(text: str, code: str) -> str:
 
 _GROUPED = re.compile(r"(?<![\d.,])(\d{1,3}(?:[.\u00a0\u202f\u2009' ]\d{3})++)(?:,(\d+))?(?![\d]|[.,]\d)")
 _DECIMAL = re.compile(r"(?<![\d.,])(\d+),(\d+)(?![\d]|[.,]\d)")
-_NEAR = 0.75
+_NEAR = 0.9
 """Share of the best score from which on a text may be in another language too."""
-_NO_IS_IN = ("gl", "pt")
-"""Languages in which "no" means "in the"; in their neighbours it denies."""
 _ENOUGH = 0.25
 """Score below which a text is read as English: one small word that four languages share."""
 _Change = Callable[[str], str]
@@ -123,10 +122,10 @@ _Change = Callable[[str], str]
 def _changes(code: str) -> tuple[_Change, ...]:
     changes: list[_Change] = []
     if code in (*_SPACELESS, "ko"):
-        changes += [_eras, _han_numbers, _korean_dates]
+        changes += [_eras, _han_numbers, _before_christ, _korean_dates, _years, _number_words(code)]
     else:
-        changes += [_dates(code)]
-    changes += [_years, _number_words(code), _scales(code), _percent(code), _units(code)]
+        changes += [_number_words(code), _before_christ, _dates(code), _case_endings(code), _years]
+    changes += [_scales(code), _percent(code), _units(code), _about(code)]
     return tuple(changes)
 
 
@@ -194,6 +193,41 @@ def _years(text: str) -> str:
     return _YEAR_WORD.sub(lambda m: m[1] or m[2], text)
 
 
+_BEFORE_CHRIST = re.compile(
+    r"(?<![\d.,])(\d{1,4})(?: ?(?:r\.|roku|г\.|годом?|года))?\s?"
+    r"(?:v\. ?Chr\.?|vor Christus|vor unserer Zeitrechnung|voor Christus|a\. ?(?:de )?C\.?(?!\w)|antes de Cristo|"
+    r"abans de Crist|av\. ?J\.?-C\.?|avant (?:Jésus|J\.?)-C(?:hrist|\.)?|avanti Cristo|p\. ?n\. ?e\.?|przed naszą erą|"
+    r"до н\. ?э\.?|до нашей эры|K\. ?a\.|Kristo aurre\w*|قبل الميلاد|ق\.م\.?|ईसा पूर्व|ई\.पू\.)"
+    r"|(?:公元前|紀元前|기원전|M\. ?Ö\.|MÖ|milattan önce)\s?(\d{1,4})(?:年|년)?",
+    re.IGNORECASE,
+)
+
+
+def _before_christ(text: str) -> str:
+    return _BEFORE_CHRIST.sub(lambda m: f"{m[1] or m[2]} BC", text)
+
+
+def _case_endings(code: str) -> _Change:
+    """Numbers without the case ending that Basque and Russian hang on them: 1997an, 5-го."""
+    hung = {
+        "eu": r"(?<=\d)(?:e?an|e?ko|e?tik|e?ra|a?ren|e?k|[ank])(?![^\W_])",
+        "ru": r"(?<=\d)-(?:ый|ой|го|му|ом|ым|ая|ую|ое|ые|ых|[йемяюх])(?![^\W_])",
+        "pl": r"(?<=\d)-(?:go|tego|ego|ty|ta|te|y|a|e|m)(?![^\W_])",
+    }.get(code)
+    if hung is None:
+        return lambda text: text
+    found = re.compile(hung, re.IGNORECASE)
+    return lambda text: found.sub("", text)
+
+
+def _about(code: str) -> _Change:
+    words = [word for word in listed(code, "about") if len(word) > 2]
+    if code in (*_SPACELESS, "ko") or not words:
+        return lambda text: text
+    found = re.compile(rf"(?<!{_LETTER})(?:{_spellings(words)})(?: de| a)? (?=\d)", re.IGNORECASE)
+    return lambda text: found.sub("about ", text)
+
+
 _KOREAN_DATE = re.compile(r"(?:(?P<year>\d{3,4})년 ?)?(?P<month>\d{1,2})월(?: ?(?P<day>\d{1,2})일)?")
 _ERA = re.compile(rf"({'|'.join(_ERAS)})(元|\d{{1,2}})年")
 
@@ -247,11 +281,11 @@ def _number_words(code: str) -> _Change:
 
 
 _HUNDRED = re.compile(
-    r"[\s-](?:(?:y|e|i|et|en|und|és)[\s-])?\w*(?:cent|cient|quinient|hund|honderd|sto\b|set\b|сто\b|сот|yüz|ehun|مئ|مائ|सौ|백)",
+    r"[\s-](?:(?:y|e|i|et|en|und|és)[\s-])?\w*(?:cent|cient|quinient|zent|hent|hund|honderd|sto\b|set\b|сто\b|сот|yüz|ehun|مئ|مائ|सौ|백)",
     re.IGNORECASE,
 )
 _HUNDREDS = re.compile(
-    r"(?:cent|cient|quinient|hund|honderd|sto|ście|sta|set|сто|сти|ста|сот|yüz|ehun|مئ|مائ|सौ|백|mil|mille|mila|tausend|duizend|"
+    r"(?:cent|cient|quinient|zent|hent|hund|honderd|sto|ście|sta|set|сто|сти|ста|сот|yüz|ehun|مئ|مائ|सौ|백|mil|mille|mila|tausend|duizend|"
     r"tysi|тысяч|ألف|हज़ार|हजार|천|\bbin)\w*[\s-](?:(?:y|e|i|et|en|und|eta)[\s-])?$",
     re.IGNORECASE,
 )
@@ -409,8 +443,10 @@ def _sides(code: str, side: str) -> frozenset[str]:
     return frozenset(fold(word) for word in listed(code, side))
 
 
-def side_in_english(text: str, code: str) -> str:
-    """A reply to a yes-or-no question with its first word in English, if that takes a side."""
+def side_in_english(text: str, code: str, question: str = "") -> str:
+    """A reply to a yes-or-no question with its side in an English word in front, if it takes one."""
+    if code == ENGLISH:
+        return text
     first = _OPENING.match(text)
     if not first:
         return text
@@ -422,7 +458,34 @@ def side_in_english(text: str, code: str) -> str:
         return f"{side.capitalize()}{text[first.end() :]}"
     if code == "zh" and _DENIES_ALL.search(re.split("[。！？\n]", text, maxsplit=1)[0]):
         return f"No, {text}"
-    return text
+    side = _restated(text, question, code)
+    return f"{side}, {text}" if side else text
+
+
+def _restated(text: str, question: str, code: str) -> str:
+    """The side of a reply whose first sentence says again, in order, what is asked, with or without a "not"."""
+    if code in (*_SPACELESS, "ko"):
+        return ""
+    small = {fold(w) for name in ("common", "asks", "yes", "no", "filler") for w in listed(code, name)}
+    nots = {fold(word) for word in listed(code, "not")}
+    asked = [word for word in _words(question) if word not in small and len(word) > 2]
+    sentence = _CLAUSES.split(text.strip(), maxsplit=1)[0]
+    said = _words(sentence)
+    rest = iter(said)
+    unsure = {
+        fold(word)
+        for name in ("about", "perhaps", "doubts")
+        for phrase in listed(code, name)
+        for word in phrase.split()
+    }
+    if not asked or nots & set(_words(question)) or (unsure - small) & set(said) or len(said) > 20:
+        return ""
+    if not all(any(w[:5] == word[:5] for w in rest) for word in asked):
+        return ""
+    return {0: "Yes", 1: "No"}.get(len([w for w in said if w in nots]), "")
+
+
+_CLAUSES = re.compile(r"[.!?;:\n।؟]\s?|, ")
 
 
 def asks_who(question: str, code: str) -> bool:

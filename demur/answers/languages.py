@@ -41,7 +41,7 @@ _FOREIGN = {
     "ar": re.compile("[\u067e\u0686\u06af\u0698\u06cc\u06a9\u06d2]"),
 }
 """Letters of other languages in the same script: Ukrainian, Persian, Urdu."""
-_LETTERS_OF = {
+LETTERS_OF = {
     "es": "ñ¿¡", "gl": "ñ", "ca": "·çò", "pt": "ãõç", "it": "òì", "fr": "çœêûî", "de": "ßäü", "pl": "łąężśćń",
     "tr": "ışğ",
 }  # fmt: skip
@@ -123,7 +123,7 @@ def _likeness(said: list[str], seen: str) -> dict[str, float]:
     for word in said:
         for code in shared.get(word, ()):
             scores[code] += 1 / len(shared[word])
-    for code, letters in _LETTERS_OF.items():
+    for code, letters in LETTERS_OF.items():
         scores[code] += 0.5 * min(2, sum(seen.count(letter) for letter in letters))
     return scores
 

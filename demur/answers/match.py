@@ -120,7 +120,7 @@ def matches(spec: AnswerSpec, answer: str, question: str = "") -> Match:
     spec, text = spec_in_english(spec, code), in_english(text, code)
     stands = polarity(spec)
     if stands:
-        return _match_polarity(spec, stands, side_in_english(text, code), question)
+        return _match_polarity(spec, stands, side_in_english(text, code, question), question)
     first: Match | None = None
     for form in ((), *spec.accepted) if spec.number is not None else spec.accepted:
         found = _match_form(spec, form, text, question, others)
@@ -177,12 +177,13 @@ def _may_not_mean(
     why = ""
     for span in stated:
         why = f"may hold {part!r} as a piece of a word" if part_of_a_word(text, span, question) else ""
-        why = why or doubt(text, span, question, part, english=not others)
+        why = why or doubt(text, span, question, part, languages=others)
         for code in () if why else others:
             found = denies(text, span, code)
             other = "" if found else other_candidate(text, span, code)
             if found:
-                why = f"denies {part!r}" if found == DENIED else f"may deny {part!r}"
+                sure = found == DENIED and not (_NO_IS_IN & set(others) and _NO_IS_NOT & set(others))
+                why = f"denies {part!r}" if sure else f"may deny {part!r}"
             elif other and not holds(spec, other):
                 why = f"offers {other!r} beside {part!r}"
             elif taken_back(text, span, code):
@@ -192,6 +193,10 @@ def _may_not_mean(
         if not why:
             return ""
     return why
+
+
+_NO_IS_IN, _NO_IS_NOT = {"gl", "pt"}, {"es", "ca", "it"}
+"""Neighbours in which "no" means "in the", or denies."""
 
 
 def _nearly(part: str, text: str) -> Match:

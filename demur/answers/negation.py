@@ -17,7 +17,7 @@ from demur.answers.text import normalise, readable
 DENIED, DOUBTFUL = "denies", "may deny"
 
 _CLAUSE = re.compile(r"[.;:!?,\n。，；：！？、،؛؟।—]|(?<=\s)-(?=\s)")
-_SENTENCE = re.compile(r"[.!?\n。！？।]")
+_SENTENCE = re.compile(r"[.!?;\n。！？；।]")
 _REACH = 80
 """Characters before and after an answer in which a word may deny it."""
 _BEHIND = {
@@ -41,6 +41,8 @@ _TIGHT = {
 }
 _HARMLESS = {"zh": "不仅|不但|不只|不过|不错|无疑|不久|非常|不同|未来|不断|非洲|不列颠"}
 """Words that hold such a sign and deny nothing."""
+VERB_LAST = frozenset({"eu", "tr", "hi", "ja", "ko"})
+"""Languages in which a verb follows what it denies, or dates."""
 _LETTER = r"(?:[^\W_]|[\u0900-\u0963])"
 
 
@@ -113,8 +115,10 @@ def denies(text: str, span: Span, code: str) -> str:
     after = _CLAUSE.split(text[span[1] : span[1] + _REACH], maxsplit=1)[0]
     if words.tight.search(before) or words.behind.match(after):
         return DENIED
+    if code == "ko":  # the particle is a part of the word
+        after = text[max(0, span[1] - 2) : span[1]] + after
     told = _SENTENCE.split(text[max(0, span[0] - _REACH) : span[0]])[-1]
-    if words.doubts.search(told) or words.doubts.search(after):
+    if words.doubts.search(told) or (code in VERB_LAST and words.doubts.search(after)):
         return DOUBTFUL
     before, after = words.harmless.sub("", before), words.harmless.sub("", after)
     after = after[: found.start()] if (found := words.joined.search(after)) else after

@@ -36,6 +36,12 @@ _PARTICLES = frozenset({
 })  # fmt: skip
 """Small words inside a name."""
 _AND = re.compile(r",? (?:and|&) | ?[,;/&] ?")  # of a form with single spaces: with runs of \s it would be quadratic
+_JOINTS = {
+    "es": " [ye] ", "ca": " i ", "gl": " e ", "pt": " e ", "it": " ed? ", "fr": " et ", "de": " und ", "nl": " en ",
+    "pl": " (?:i|oraz) ", "ru": " и ", "tr": " ve ", "eu": " eta ", "ar": " و ?", "hi": " (?:और|व) ", "zh": "[和与、]",
+    "ja": "[と、]", "ko": "[와과] ",
+}  # fmt: skip
+"""Language -> "and"."""
 _ASIDE = re.compile(r"\[[^\]]{0,60}\]|\([^)]{0,60}\)|[\"\u201c\u201d][^\"\u201c\u201d]{0,30}[\"\u201c\u201d]")
 _LEADING = re.compile(
     r"^(?:(?:located|estimated|based|found|situated)\s+)?(?:by|at|in|on|from|to|into|near|of|around|about|as|with)\s+"
@@ -65,7 +71,7 @@ def rephrased(spec: AnswerSpec, answer: str, question: str, languages: Sequence[
         for rule, found in (
             ("run together", _stated(spec, form, seen) if (seen := _apart(form, text)) != text else None),
             ("less around it", _less_around(spec, form, text)),
-            ("parts in any order", _parts(spec, form, text)),
+            ("parts in any order", _parts(spec, form, text, languages)),
             ("number of how many", _count(form, text) if _HOW_MANY.search(question) else None),
             ("year of what year", _year(form, text) if _WHAT_YEAR.search(question) else None),
             ("name without its middle", _person(form, text)),
@@ -78,7 +84,7 @@ def rephrased(spec: AnswerSpec, answer: str, question: str, languages: Sequence[
                     denies(seen, found, code) or other_candidate(seen, found, code) or taken_back(seen, found, code)
                     for code in languages
                 )
-                doubtful = doubtful or bool(doubt(seen, found, question, form, english=not languages))
+                doubtful = doubtful or bool(doubt(seen, found, question, form, languages=languages))
                 if not doubtful and not denied(seen, found) and not withdrawn(seen, found):
                     other = rival(seen, found, lambda said: False)
                     if not other:
@@ -106,9 +112,12 @@ def _less_around(spec: AnswerSpec, form: str, text: str) -> Span | None:
     return _stated(spec, less, text)
 
 
-def _parts(spec: AnswerSpec, form: str, text: str) -> Span | None:
+def _parts(spec: AnswerSpec, form: str, text: str, languages: Sequence[str] = ()) -> Span | None:
     """All parts of a form such as "red and blue", close together, in any order."""
-    parts = [p for p in _AND.split(" ".join(form.split())) if normalise(p)]
+    joined = " ".join(form.split())
+    for code in languages:
+        joined = re.sub(_JOINTS.get(code, r"(?!)"), ", ", joined)
+    parts = [p for p in _AND.split(joined) if normalise(p)]
     if not 2 <= len(parts) <= 4 or any(len(words(p)) > 3 for p in parts) or whole_quantity(form) or whole_date(form):
         return None
     found = [_stated(spec, part, text) for part in parts]
@@ -168,8 +177,8 @@ def _person(form: str, text: str) -> Span | None:
             if said[j].norm != name[-1].norm or not all(w.raw[:1].isupper() for w in (said[j], *between)):
                 continue
             middle = {w.norm[0] for w in name[1:-1]}
-            if len(name) == 2 and any(len(w.norm) > 2 for w in between):
-                continue  # John Quincy Adams is not John Adams
+            if len(name) == 2 and any(len(w.norm) > 2 and not w.norm.endswith(("вич", "вна", "ична")) for w in between):
+                continue  # John Quincy Adams is not John Adams; a patronymic is no other name
             if (len(name) > 2 or between) and (not middle or all(w.norm[0] in middle for w in between)):
                 return word.start, said[j].end
     return None
@@ -186,7 +195,8 @@ def _surname(form: str, text: str, question: str, languages: Sequence[str] = ())
     said = words(text)
     plain = readable(text)
     for i, word in enumerate(said):
-        if word.norm != last.norm or not word.raw[:1].isupper():
+        alike = any(_cases(last.norm, code).fullmatch(word.norm) for code in languages if code in _ENDINGS)
+        if (word.norm != last.norm and not alike) or not word.raw[:1].isupper():
             continue
         own, first = {w.norm for w in words(form)}, i
         while first and (said[first - 1].raw in _PARTICLES or said[first - 1].norm in own):
@@ -220,18 +230,33 @@ def _inflected(form: str, text: str, code: str) -> Span | None:
     wanted, said = words(form), words(text)
     if not wanted or len(wanted) > 4 or any(any(c.isdigit() for c in w.norm) for w in wanted):
         return None
-    patterns = [_cases(w.norm, code) for w in wanted]
+    least = 3 if len(wanted) > 1 else 4
     for i in range(len(said) - len(wanted) + 1):
-        if all(p.fullmatch(w.norm) for p, w in zip(patterns, said[i:], strict=False)):
+        pairs = zip(wanted, said[i:], strict=False)
+        if all(
+            (
+                _cases(one.norm, code, least).fullmatch(other.norm)
+                and (code != "eu" or _begins_alike(one.raw, other.raw))
+            )
+            or (len(other.norm) > 4 and _cases(other.norm, code, least).fullmatch(one.norm))
+            for one, other in pairs
+        ):
             return said[i].start, said[i + len(wanted) - 1].end
     return None
 
 
+def _begins_alike(one: str, other: str) -> bool:
+    """Whether two words have the same letters up to the last of the shorter: Irun is not Iruñea."""
+    return all(a == b for a, b in zip(one.casefold()[:-1], other.casefold(), strict=False)) and (
+        other.casefold()[len(one) - 1 : len(one)] in (one.casefold()[-1], "") or one[-1] in "aeiou"
+    )
+
+
 @lru_cache(maxsize=16384)
-def _cases(word: str, code: str) -> re.Pattern[str]:
+def _cases(word: str, code: str, least: int = 4) -> re.Pattern[str]:
     loses, endings = (fold(part) for part in _ENDINGS[code])
     stem = re.sub(f"{loses}$", "", word) if len(word) > 3 else word
-    return re.compile(rf"{re.escape(word)}|{re.escape(stem)}{endings}" if len(stem) >= 4 else re.escape(word))
+    return re.compile(rf"{re.escape(word)}|{re.escape(stem)}{endings}" if len(stem) >= least else re.escape(word))
 
 
 def _begins(text: str, start: int) -> bool:

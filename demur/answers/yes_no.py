@@ -101,12 +101,12 @@ def side_of(text: str, question: str) -> str:
     return _restated(plain, readable(question))
 
 
+_THIS_IS = r"(?:it|that|this|(?:the|that|this) (?:statement|claim))(?:'s| is) "
 _AGREES = re.compile(
-    r"\W*(?:(?P<no>not (?:really|at all|quite|true|correct)|(?:absolutely|definitely|certainly|of course) not|"
-    r"(?:it|that)(?:'s| is) (?:not (?:true|correct|right|the case)|false|incorrect|wrong|untrue)|"
-    r"incorrect|wrong|negative)"
-    r"|(?:it|that)(?:'s| is) (?:true|correct|right)|absolutely|correct|certainly|definitely|indeed|of course|"
-    r"affirmative)(?=[.,;:!]|$|\s(?:it|he|she|they|there|that|this)\b)",
+    rf"\W*(?:(?P<no>not (?:really|at all|quite|true|correct)|(?:absolutely|definitely|certainly|of course) not|"
+    rf"{_THIS_IS}(?:not (?:true|correct|right|the case)|false|incorrect|wrong|untrue)|incorrect|wrong|negative)"
+    rf"|{_THIS_IS}(?:true|correct|right)|absolutely|correct|certainly|definitely|indeed|of course|affirmative)"
+    r"(?=[.,;:!]|$|\s(?:it|he|she|they|there|that|this)\b)",
     re.IGNORECASE,
 )
 """Other openings that take a side."""

@@ -111,7 +111,7 @@ class RuleJudge:
         spelt, answers, english = answers, spec_in_english(answers, code), in_english(text, code)
         reading = self.phrases.read(text)
         side = polarity(answers)
-        english = side_in_english(english, code) if side else english
+        english = side_in_english(english, code, ask.question) if side else english
         sided = side and side_of(english, ask.question)  # "There is no mug." answers a yes-or-no question
         if reading.deflects and not sided and (reading.proven or not found.correct):
             if found.correct and _is_itself(found, text):
