@@ -241,7 +241,12 @@ def _nearer(text: str, span: Span, question: str, languages: Sequence[str] = ())
     ]
     common = _NO_NAME.union(*({fold(word) for word in listed(code, "common")} for code in languages))
     asked = [w for w in words(question) if len(w.norm) > 3 and w.norm not in common]
-    told = [w for w in words(text) if any(w.norm[:5] == q.norm[:5] for q in asked)]
+    told = [(w.start, w.end) for w in words(text) if any(w.norm[:5] == q.norm[:5] for q in asked)]
+    if {"zh", "ja"} & set(languages):  # two signs are a word there, more or less
+        pairs = {question[i : i + 2] for i in range(len(question) - 1)}
+        told += [
+            (i, i + 2) for i in range(len(text) - 1) if text[i : i + 2] in pairs and _HAN.fullmatch(text[i : i + 2])
+        ]
     others = [o for o in others if text[slice(*o)] not in question and not denied(text, o)]
     others = [o for o in others if not any(denies(text, o, code) for code in languages)]
     if not others or not told:
@@ -252,17 +257,18 @@ def _nearer(text: str, span: Span, question: str, languages: Sequence[str] = ())
     def gap(place: Span) -> int:
         """Characters from the nearest word of the question; a verb on its usual side of the figure is nearer."""
         return min(
-            (place[0] - w.end + _BEHIND * last if w.end <= place[0] else w.start - place[1] + _BEHIND * (not last))
-            + _BEHIND * 8 * bool(_SENTENCE.search(text[min(w.end, place[1]) : max(w.start, place[0])]))
-            for w in told
+            (place[0] - end + _BEHIND * last if end <= place[0] else at - place[1] + _BEHIND * (not last))
+            + _BEHIND * 8 * bool(_SENTENCE.search(text[min(end, place[1]) : max(at, place[0])]))
+            for at, end in told
         )
 
     mine = gap(span)
-    return "another figure stands nearer to what is asked" if any(gap(o) + 12 < mine for o in others) else ""
+    return "another figure stands nearer to what is asked" if any(gap(o) + _NEARER < mine for o in others) else ""
 
 
 _REACH = 400
 """Characters before and after a figure in which others are looked for."""
-_BEHIND = 25
+_HAN = re.compile("[\u3400-\u4dbf\u4e00-\u9fff]{2}")
+_BEHIND, _NEARER = 25, 12
 _YEAR = re.compile(r"(?<![\d.,])(?:1\d|20)\d\d(?![\d]|[.,]\d)")
 _FIGURE = re.compile(r"(?<![\d.,])\d[\d.,]*(?<=\d)")

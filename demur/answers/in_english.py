@@ -82,7 +82,10 @@ def _telling(*, folded: bool = False) -> dict[str, tuple[str, ...]]:
 
 
 def _words(text: str) -> list[str]:
-    return re.findall(r"[^\W\d_]+", fold(text))
+    return _WORD.findall(fold(text))
+
+
+_WORD = re.compile(r"(?:[^\W\d_]|[\u0900-\u0963])+")  # the vowel signs of Hindi are no letters
 
 
 # --- one text --------------------------------------------------------------------------------------
@@ -286,7 +289,7 @@ _HUNDRED = re.compile(
 )
 _HUNDREDS = re.compile(
     r"(?:cent|cient|quinient|zent|hent|hund|honderd|sto|ście|sta|set|сто|сти|ста|сот|yüz|ehun|مئ|مائ|सौ|백|mil|mille|mila|tausend|duizend|"
-    r"tysi|тысяч|ألف|हज़ार|हजार|천|\bbin)\w*[\s-](?:(?:y|e|i|et|en|und|eta)[\s-])?$",
+    r"tysi|тысяч|ألف|हज़ार|हजार|천|\bbin)\w{0,12}[\s-](?:(?:y|e|i|et|en|und|eta)[\s-])?$",
     re.IGNORECASE,
 )
 

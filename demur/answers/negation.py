@@ -25,6 +25,7 @@ _BEHIND = {
     "hi": "नहीं",
     "ja": "では?な|じゃな|とは違|とは異|ではありません|ではございません",
     "ko": "(?:이|가|은|는)? ?아니",
+    "ar": "ليس|ليست",
 }
 """What denies the word right before it."""
 _LOOSE = {
@@ -118,7 +119,7 @@ def denies(text: str, span: Span, code: str) -> str:
     if code == "ko":  # the particle is a part of the word
         after = text[max(0, span[1] - 2) : span[1]] + after
     told = _SENTENCE.split(text[max(0, span[0] - _REACH) : span[0]])[-1]
-    if words.doubts.search(told) or (code in VERB_LAST and words.doubts.search(after)):
+    if words.doubts.search(told) or (code in (*VERB_LAST, "zh") and words.doubts.search(after)):
         return DOUBTFUL
     before, after = words.harmless.sub("", before), words.harmless.sub("", after)
     after = after[: found.start()] if (found := words.joined.search(after)) else after

@@ -64,6 +64,10 @@ MADE_AT_RUN_TIME: dict[str, list[re.Pattern[str]]] = {
     "demur.judge.languages: turned": [],  # these two on clauses: `deflection.read` below
     "demur.judge.languages: '|'.join((f'(?:{plain(p)})' for p in self._written[name])) or '(?!)'": [],
     "demur.judge.deflection: '|'.join((f'(?:{line})' for line in _phrases()[section]))": [],  # its own test below
+    "demur.answers.rephrased: _JOINTS.get(code, '(?!)')": [re.compile(" (?:i|oraz) ")],
+    "demur.answers.rephrased: f'{loses}$'": [],  # of one word, as the next
+    "demur.answers.rephrased: f'{re.escape(word)}|{re.escape(stem)}{endings}' if len(stem) >= least else "
+    "re.escape(word)": [],
     "demur.scenarios.systems.reader: _NUMBER + unit": [],
     "demur.scenarios.systems.reader: f'\\\\b{re.escape(subject)}\\\\b'": [],
     "demur.scenarios.systems.reader: f'{re.escape(named[1])} ({_NUMBER} km)'": [
