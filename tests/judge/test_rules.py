@@ -253,6 +253,17 @@ def test_deflections_that_nobody_tuned_on() -> None:
         assert not {row["text"] for _, row in read_jsonl(path, Problems())} & known
 
 
+def test_graded_replies_that_nobody_tuned_on() -> None:
+    """Holds what was measured on 24 November 2026, on replies written to be hard."""
+    items = [one for one in load(LABELLED.with_name("graded_by_language.jsonl")) if one.part == "untouched"]
+    *_, every = bench(items, [JUDGE.grade(*one) for one in asked(items)])
+    assert every.n == 1_289
+    assert (every.coverage.value or 0) >= 0.53
+    for label, share, least in (("correct", 0.90, 400), ("incorrect", 0.95, 125), ("deflected", 0.94, 145)):
+        assert every.precision[label].n >= least
+        assert (every.precision[label].value or 0) >= share, label
+
+
 @pytest.mark.parametrize(
     "text",
     [
