@@ -23,7 +23,7 @@ import numpy.typing as npt
 
 from demur.answers.languages import fold
 
-BUCKETS = 1 << 19
+BUCKETS = 1 << 21
 """Hashes of runs and words fall into so many buckets."""
 RUNS = (2, 3, 4, 5)
 """Lengths of the runs of letters, in characters of folded text, spaces included."""
@@ -91,11 +91,12 @@ def likelihood(text: str) -> float:
     found = buckets(text)
     if not len(found):
         return 0.0
-    weights, bias = _weights()
-    return float(1 / (1 + np.exp(-(weights[found].sum() / np.sqrt(len(found)) + bias))))
+    weights, scale, bias = _weights()
+    total = scale * int(weights[found].sum(dtype=np.int64))
+    return float(1 / (1 + np.exp(-(total / np.sqrt(len(found)) + bias))))
 
 
 @cache
-def _weights() -> tuple[npt.NDArray[np.float64], float]:
+def _weights() -> tuple[npt.NDArray[np.int8], float, float]:
     with as_file(files(__package__) / "data" / "wording.npz") as path, np.load(path, allow_pickle=False) as stored:
-        return stored["weights"] * float(stored["scale"]), float(stored["bias"])
+        return stored["weights"], float(stored["scale"]), float(stored["bias"])

@@ -239,10 +239,11 @@ def test_deflections_in_every_language() -> None:
 def test_deflections_that_nobody_tuned_on() -> None:
     """Holds what was measured on 24 November 2026. Whoever tunes on these rows writes others and measures again."""
     tuned = LABELLED.with_name("deflections_by_language.jsonl")
-    known = {row["text"] for _, row in read_jsonl(tuned, Problems())}
+    later = LABELLED.with_name("deflections_replies.jsonl")
+    known = {row["text"] for file in (tuned, later) for _, row in read_jsonl(file, Problems())}
     for name, n, precision, recall in (
-        ("replies_untouched", 915, 0.95, 0.90), ("languages_untouched", 683, 0.93, 0.97),
-        ("situations_untouched", 1_363, 0.92, 0.80),
+        ("replies_untouched", 915, 0.95, 0.91), ("languages_untouched", 683, 0.93, 0.98),
+        ("situations_untouched", 1_363, 0.92, 0.86),
     ):  # fmt: skip
         path = LABELLED.with_name(f"{name}.jsonl")
         parts, _ = score(path)
@@ -259,7 +260,7 @@ def test_graded_replies_that_nobody_tuned_on() -> None:
     *_, every = bench(items, [JUDGE.grade(*one) for one in asked(items)])
     assert every.n == 1_289
     assert (every.coverage.value or 0) >= 0.53
-    for label, share, least in (("correct", 0.90, 400), ("incorrect", 0.95, 125), ("deflected", 0.94, 145)):
+    for label, share, least in (("correct", 0.90, 400), ("incorrect", 0.95, 125), ("deflected", 0.91, 145)):
         assert every.precision[label].n >= least
         assert (every.precision[label].value or 0) >= share, label
 

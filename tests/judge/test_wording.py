@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from demur.core.records import AnswerSpec, Ask, Outcome, Response, Scenario
 from demur.judge import wording
 from demur.judge.deflection import by_rules, read
-from demur.judge.rules import RuleJudge
+from demur.judge.rules import RuleJudge, visible
 
 ROOT = Path(__file__).resolve().parents[2]
 RARE = "Wem das Gut nach dem Brand zufiel, dar\u00fcber geben die Akten keinen Aufschluss."
@@ -93,9 +93,10 @@ def test_long_text_costs_no_more_than_a_little() -> None:
 def test_the_weights_are_those_of_the_sentences() -> None:
     """Trained again, on this machine: the same likelihoods, but for the rounding of the stored weights."""
     tool = runpy.run_path(str(ROOT / "tools" / "train_wording.py"))
-    rows = tool["rows"]()
-    matrix = tool["matrix"]([row["text"] for row in rows])
-    weights, bias = tool["fitted"](matrix, np.array([row["deflects"] for row in rows]))
+    earlier, since = tool["rows"](), tool["later"]()
+    matrix = tool["matrix"]([visible(row["text"]) for row in earlier + since])
+    labels = np.array([row["deflects"] for row in earlier + since])
+    weights, bias = tool["mean_of_two"](matrix, labels, np.arange(len(labels)) < len(earlier))
     path = ROOT / "tests" / "judge" / "languages_untouched.jsonl"
     texts = [json.loads(line)["text"] for line in path.read_text(encoding="utf-8").splitlines()]
     again = 1 / (1 + np.exp(-(tool["matrix"](texts) @ weights + bias)))
