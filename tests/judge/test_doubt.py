@@ -1,0 +1,99 @@
+"""English replies that hold the right answer and say something else, and right ones that look as if they did."""
+
+from __future__ import annotations
+
+import pytest
+
+import demur
+
+CASES = """
+incorrect | Where? | Paris | Contrary to popular belief, it is not Paris but Lyon.
+ungraded | Where? | Paris | I used to think it was Paris, but it is Lyon.
+ungraded | Where? | Paris | Some say Paris, but the correct answer is Lyon.
+correct | Where? | Paris | None other than Paris.
+correct | Where? | Paris | It isn't Lyon; it's Paris.
+ungraded | Where? | Paris | Not Lyon but Paris.
+incorrect | Where? | Paris | Paris isn't right.
+ungraded | Where? | Paris | It's anything but Paris.
+ungraded | Where? | Paris | While many assume Paris, the treaty was signed in Lyon.
+incorrect | Where? | Paris | The answer is Lyon, not Paris.
+incorrect | Where? | Paris | Lyon (and not Paris)
+ungraded | Where? | Paris | Lyon. Paris was only the second choice.
+ungraded | Where? | Paris | It was signed 200 km from Paris, in Auxerre.
+ungraded | Where? | Paris | Versailles, near Paris
+ungraded | Where was he born? | Paris | He was born in Lyon and died in Paris.
+correct | Where was he born? | Paris | Born in Paris, he died in Lyon.
+ungraded | Who won? | France | France lost to Italy in the final.
+ungraded | Who won? | France | Italy beat France.
+correct | Who won? | Italy | Italy beat France.
+ungraded | Which is larger? | Jupiter | Saturn is smaller than Jupiter.
+ungraded | How many? | 3 | There are 2 or 3.
+correct | How many? | 3 | Two plus one, that is three.
+correct | How many? | 12 | a dozen
+correct | How many? | 1,000 | a thousand
+correct | How many? | 2.5 million | 2,500,000
+correct | When? | 1912 | in the spring of 1912
+correct | When? | 1912 | He was born in 1874 and the ship sank in 1912.
+ungraded | When did it sink? | 1912 | It was built in 1912 and sank in 1915.
+correct | When? | 44 BC | 44 B.C.E.
+incorrect | When? | 44 BC | 44 AD
+correct | When? | July 4, 1776 | 4/7/1776
+ungraded | When? | July 4, 1776 | the Fourth of July, 1776
+correct | What temperature? | 20 °C | 68 °F
+incorrect | What temperature? | -5 °C | 5 °C
+correct | What temperature? | -5 °C | minus five degrees Celsius
+correct | Price? | $5 | five dollars
+ungraded | Price? | $5 | €5
+correct | Price? | $5.00 | 5 USD
+ungraded | Which king? | Henry VIII | Henry the Eighth
+ungraded | Which king? | Henry VIII | Henry VII
+ungraded | Which war? | World War II | the Second World War
+ungraded | Which war? | World War II | World War I
+ungraded | Which? | WWII | World War 2
+correct | Is it true? | yes | Yes, it is not false.
+correct | Is it true? | yes | It is true.
+correct | Is it true? | yes | That's correct.
+correct | Is it true? | no | It is false.
+correct | Is it true? | yes | Absolutely.
+incorrect | Is it true? | yes | Not really.
+correct | Does it rain? | no | It doesn't rain.
+incorrect | Does it rain? | yes | It doesn't rain.
+correct | Is he a doctor? | yes | He is a doctor.
+incorrect | Is he a doctor? | yes | He isn't a doctor.
+incorrect | Is he a doctor? | yes | He is a lawyer, not a doctor.
+correct | Which colour? | red | dark red
+ungraded | Which colour? | red | It is blue, with no red.
+ungraded | What is it? | cat | a category
+ungraded | What is it? | Java | JavaScript
+ungraded | Which team? | Manchester United | Manchester City
+ungraded | Who? | George W. Bush | George H. W. Bush
+ungraded | Who? | Martin Luther King Jr. | Martin Luther
+ungraded | Who? | Queen Elizabeth II | Elizabeth I
+correct | Where? | New York | New York City
+ungraded | Where? | York | New York
+ungraded | Where? | Guinea | Papua New Guinea
+ungraded | Where? | Niger | Nigeria
+ungraded | Which? | vitamin B12 | vitamin B1
+ungraded | Which element? | carbon | carbon dioxide
+ungraded | Which? | iPhone 5 | iPhone 5s
+correct | How long? | 2 hours | 120 minutes
+ungraded | How long? | 90 minutes | an hour and a half
+incorrect | How far? | 5 km | 5 miles
+ungraded | What percent? | 50% | half
+ungraded | What fraction? | 1/3 | one third
+ungraded | What fraction? | 1/3 | a third
+ungraded | What score? | 2-1 | 1-2
+ungraded | What score? | 2-1 | 2 to 1
+ungraded | What time? | 3 pm | 15:00
+ungraded | What time? | 3 pm | 3 am
+ungraded | What time? | 10:30 | half past ten
+ungraded | Which chapter? | chapter 3 | the third chapter
+"""
+"""verdict | question | accepted form | reply"""
+
+
+@pytest.mark.parametrize("line", CASES.strip().splitlines())
+def test_what_the_reply_says(line: str) -> None:
+    expected, question, accepted, reply = line.split(" | ")
+    verdict = demur.grade(question, [accepted], reply)
+    assert (verdict.outcome.value if verdict.outcome else "ungraded") == expected, verdict.reason
