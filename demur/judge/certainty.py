@@ -2,7 +2,8 @@
 
 That the accepted form is missing proves nothing: of such answers of real QA systems people call four in ten right. A
 rival is another option, the opposite of yes or no, another date, another number in the same unit, another thing of a
-listed kind (``kinds.txt``), another person where the question asks who. `docs/judging.md` has how often each is right.
+listed kind (``things_of_a_kind.txt``), another person where the question asks who. `docs/judging.md` has how often each
+is right.
 """
 
 from __future__ import annotations
@@ -115,7 +116,7 @@ def _may_be(said: Quantity, gold: Quantity) -> bool:
 def _kinds() -> dict[str, tuple[str, str]]:
     """Normalised name -> (kind, the thing)."""
     found: dict[str, tuple[str, str]] = {}
-    for line in files(__package__).joinpath("kinds.txt").read_text(encoding="utf-8").splitlines():
+    for line in files(__package__).joinpath("things_of_a_kind.txt").read_text(encoding="utf-8").splitlines():
         if line.startswith("#") or ":" not in line:
             continue
         kind, _, things = line.partition(":")

@@ -1,4 +1,4 @@
-"""Whether a reply declines to answer, by its wording, in the languages of `demur.judge.languages`.
+"""Whether a reply declines to answer, by its wording, in the languages of `demur.judge.phrases_by_language`.
 
 A reply is read clause by clause. A clause may *decline* (the speaker cannot or will not answer), *blame* (the evidence
 does not say), *doubt* ("I'm not sure"), *offer* (a guess is coming: "it might be", "my best guess"), *describe* (what
@@ -24,7 +24,7 @@ from typing import NamedTuple
 from demur.answers import normalise
 from demur.answers.languages import bare, fold, spoken
 from demur.answers.text import both_ends
-from demur.judge.languages import Language, language, wholes
+from demur.judge.phrases_by_language import Language, language, wholes
 from demur.judge.wording import DECLINES, DECLINES_LONG, DOUBTS, DOUBTS_LONG, OFFERS, SHORT, is_long, likelihood
 
 REFUSAL, LACK, ASKS_BACK = "refusal", "lack", "asks back"

@@ -61,8 +61,8 @@ MADE_AT_RUN_TIME: dict[str, list[re.Pattern[str]]] = {
     "demur.judge.annotation.server: f'<{tag}>(.*?)</{tag}>'": [],  # of the page that ships with it, nothing else
     "demur.judge.certainty: f'(?<!\\\\w)(?:{either})(?!\\\\w)'": [],  # names as they are
     "demur.judge.own_phrases: '|'.join(words)": [re.compile(r"our[\W_]+docs[\W_]+don|not[\W_]+in[\W_]+scope", re.I)],
-    "demur.judge.languages: turned": [],  # these two on clauses: `deflection.read` below
-    "demur.judge.languages: '|'.join((f'(?:{plain(p)})' for p in self._written[name])) or '(?!)'": [],
+    "demur.judge.phrases_by_language: turned": [],  # these two on clauses: `deflection.read` below
+    "demur.judge.phrases_by_language: '|'.join((f'(?:{plain(p)})' for p in self._written[name])) or '(?!)'": [],
     "demur.judge.deflection: '|'.join((f'(?:{line})' for line in _phrases()[section]))": [],  # its own test below
     "demur.answers.rephrased: _JOINTS.get(code, '(?!)')": [re.compile(" (?:i|oraz) ")],
     "demur.answers.rephrased: f'{loses}$'": [],  # of one word, as the next
