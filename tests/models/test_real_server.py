@@ -121,7 +121,7 @@ def test_a_real_model_judges_what_rules_leave_open(server, tmp_path, capsys):
 
     rows = tmp_path / "rows.jsonl"
     asked = {"question": "Which river flows through Vienna?", "answers": ["Danube"]}
-    replies = {"proven": "The Danube.", "open": "A river that many songs are about."}
+    replies = {"proven": "The Danube.", "open": "It is the Donau."}
     rows.write_text("".join(json.dumps({"id": k, **asked, "response": v}) + "\n" for k, v in replies.items()))
     words = [
         "judge",
