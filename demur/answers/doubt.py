@@ -7,12 +7,12 @@ have theirs in `demur.answers.negation`.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import lru_cache
 
 from demur.answers.assertion import denied
 from demur.answers.languages import listed
-from demur.answers.negation import VERB_LAST, denies
+from demur.answers.negation import DENIED, VERB_LAST, denies, other_candidate, part_of_a_word, taken_back
 from demur.answers.spans import Span
 from demur.answers.text import Word, fold, readable, words
 
@@ -81,6 +81,35 @@ _OPENING = re.compile(
     re.IGNORECASE,
 )
 """Words that open a reply and answer nothing."""
+
+
+def unclear(
+    text: str, span: Span, question: str, form: str, languages: Sequence[str], is_right: Callable[[str], bool]
+) -> str:
+    """Why the answer at ``span`` may not be what the reply says, in English or another language; "" if it is.
+
+    Args:
+        text, span, question, form, languages: as of `doubt`.
+        is_right: whether a second candidate is right too.
+    """
+    if part_of_a_word(text, span, question):
+        return f"may hold {form!r} as a piece of a word"
+    why = doubt(text, span, question, form, languages=languages)
+    for code in () if why else languages:
+        found = denies(text, span, code)
+        if found:
+            sure = found == DENIED and not (_NO_IS_IN & set(languages) and _NO_IS_NOT & set(languages))
+            return f"denies {form!r}" if sure else f"may deny {form!r}"
+        other = other_candidate(text, span, code)
+        if other and not is_right(other):
+            return f"offers {other!r} beside {form!r}"
+        if taken_back(text, span, code):
+            return f"takes back {form!r}"
+    return why
+
+
+_NO_IS_IN, _NO_IS_NOT = {"gl", "pt"}, {"es", "ca", "it"}
+"""Neighbours in which "no" means "in the", or denies."""
 
 
 def doubt(text: str, span: Span, question: str, form: str, *, languages: Sequence[str] = ()) -> str:
@@ -194,7 +223,7 @@ def _led_by_a_name(text: str, span: Span, question: str, form: str) -> str:
     follows = text[led[-1].end : led[-1].end + 30]
     if _OWNS.match(follows) or ":" in text[: span[0]] or (len(led) == 1 and not _DID.match(follows)):
         return ""  # "Hazel's friend is ...", "Release date of ...: ...", "People born on ..."
-    if not led or led[0].norm in _NO_NAME or any(w.norm in known for w in led):
+    if led[0].norm in _NO_NAME or any(w.norm in known for w in led):
         return ""
     return f"begins with {' '.join(w.raw for w in led)!r}"
 

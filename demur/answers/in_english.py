@@ -9,12 +9,25 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from decimal import Decimal
 from functools import cache, lru_cache
+from typing import TypeVar
 
-from demur.answers.languages import LATIN, LETTERS_OF, fold, listed, plain, spoken, word_lists
+from demur.answers.languages import (
+    LATIN,
+    LETTER,
+    LETTERS_OF,
+    fold,
+    listed,
+    plain,
+    spellings,
+    spoken,
+    word_lists,
+)
 from demur.core.records import AnswerSpec
+
+T = TypeVar("T")
 
 ENGLISH = "en"
 _SPACELESS = ("zh", "ja")
@@ -132,41 +145,36 @@ def _changes(code: str) -> tuple[_Change, ...]:
     return tuple(changes)
 
 
-def _either(words: list[str]) -> str:
-    return "|".join(re.escape(word) for word in sorted(set(words), key=len, reverse=True))
+def _table(entries: Iterable[tuple[str, T]]) -> dict[str, T]:
+    """Small words -> what they stand for, each with and without its accents."""
+    found: dict[str, T] = {}
+    for word, meaning in entries:
+        for spelling in (word.casefold(), plain(word.casefold())):
+            found.setdefault(" ".join(spelling.split()), meaning)
+    return found
 
 
-def _spelt(word: str) -> str:
-    """A word as a pattern, with and without its accents."""
-    less = plain(word)
-    return re.escape(word) if less == word else f"{re.escape(word)}|{re.escape(less)}"
-
-
-def _spellings(words: list[str]) -> str:
-    return "|".join(_spelt(word) for word in sorted(set(words), key=len, reverse=True))
-
-
-_LETTER = r"(?:[^\W_]|[\u0900-\u0963])"
+def _look_up(table: dict[str, T], said: str) -> T | None:
+    """What a word of a text stands for; None for letters that only a pattern without case takes for a word's."""
+    found = table.get(said.casefold())
+    return table.get(plain(said.casefold())) if found is None else found
 
 
 # dates
 
 
 def _dates(code: str) -> _Change:
-    numbers = {
-        spelling: i
-        for i, forms in enumerate(listed(code, "months"))
-        for form in forms.replace("_", " ").split("/")
-        for spelling in (form.casefold(), plain(form.casefold()))
-    }
-    month = rf"(?P<month>{_spellings(list(numbers))})(?!{_LETTER})\.?"
+    numbers = _table(
+        (form, i) for i, forms in enumerate(listed(code, "months")) for form in forms.replace("_", " ").split("/")
+    )
+    month = rf"(?P<month>{spellings(numbers)})(?!{LETTER})\.?"
     day = r"(?<!\d)(?P<day>\d{1,2})(?:\.|º|ª|°|er|-?го|-?е)?"
     year = r"(?P<year>\d{3,4})(?!\d)"
     of = r"(?:d'|de |del |do |من |di |da )?"
     forms = [
         rf"{day}\s{{0,2}}{of}{month}(?:,?\s{{1,2}}(?:de |del |do |d'|عام |سنة |r\. )?{year})?",
-        rf"(?<!{_LETTER}){month} (?P<day>\d{{1,2}})(?:,| de| del),? {year}",
-        rf"(?<!{_LETTER}){month}\s{{1,2}}(?:de |del |do |d'|عام |سنة )?{year}",
+        rf"(?<!{LETTER}){month} (?P<day>\d{{1,2}})(?:,| de| del),? {year}",
+        rf"(?<!{LETTER}){month}\s{{1,2}}(?:de |del |do |d'|عام |سنة )?{year}",
     ]
     if code == "eu":
         forms.insert(0, rf"{year}(?:e?ko)? {month} (?P<day>\d{{1,2}})(?!\d)\w{{0,4}}")
@@ -175,7 +183,8 @@ def _dates(code: str) -> _Change:
 
     def change(match: re.Match[str]) -> str:
         said = {key.rstrip("0123456789"): value for key, value in match.groupdict().items() if value}
-        name = _MONTHS[numbers.get(said["month"].casefold(), numbers.get(plain(said["month"].casefold()), 0))]
+        number = _look_up(numbers, said["month"])
+        name = _MONTHS[number or 0]
         return " ".join(part for part in (said.get("day"), name, said.get("year")) if part)
 
     return lambda text: found.sub(change, text)
@@ -227,12 +236,12 @@ def _about(code: str) -> _Change:
     words = [word for word in listed(code, "about") if len(word) > 2]
     if code in (*_SPACELESS, "ko") or not words:
         return lambda text: text
-    found = re.compile(rf"(?<!{_LETTER})(?:{_spellings(words)})(?: de| a)? (?=\d)", re.IGNORECASE)
+    found = re.compile(rf"(?<!{LETTER})(?:{spellings(words)})(?: de| a)? (?=\d)", re.IGNORECASE)
     return lambda text: found.sub("about ", text)
 
 
 _KOREAN_DATE = re.compile(r"(?:(?P<year>\d{3,4})년 ?)?(?P<month>\d{1,2})월(?: ?(?P<day>\d{1,2})일)?")
-_ERA = re.compile(rf"({'|'.join(_ERAS)})(元|\d{{1,2}})年")
+_ERA = re.compile(rf"({'|'.join(_ERAS)})(元|\d{{1,2}}|[一二三四五六七八九十]{{1,3}})年")
 
 
 def _korean_dates(text: str) -> str:
@@ -247,49 +256,48 @@ def _korean_dates(text: str) -> str:
 
 def _eras(text: str) -> str:
     """Years of Japanese reigns: 明治45年 is 1912年."""
-    text = re.sub(rf"({'|'.join(_ERAS)})([{_HAN_DIGITS}十]+)年", lambda m: f"{m[1]}{_han_value(m[2]) or m[2]}年", text)
-    return _ERA.sub(lambda m: f"{_ERAS[m[1]] + (1 if m[2] == '元' else int(m[2]))}年", text)
+
+    def change(match: re.Match[str]) -> str:
+        written = match[2]
+        year = 1 if written == "元" else int(written) if written.isdigit() else _han_value(written)
+        return match.group() if year is None else f"{_ERAS[match[1]] + year}年"
+
+    return _ERA.sub(change, text)
 
 
 # numbers in words
 
 
 def _number_words(code: str) -> _Change:
-    values: dict[str, str] = {}
-    for entry in filter(None, word_lists()[code].get("numbers", "").split(",")):
-        value, forms = entry.split(maxsplit=1)
-        for form in forms.split("/"):
-            for spelling in (form.casefold(), plain(form.casefold())):
-                values.setdefault(" ".join(spelling.split()), value)
+    written = word_lists()[code].get("numbers", "").split(",")
+    pairs = (entry.split(maxsplit=1) for entry in written if entry)
+    values = _table((form, value) for value, forms in pairs for form in forms.split("/"))
     if not values:
         return lambda text: text
-    either = "|".join(re.escape(w).replace(r"\ ", "[ -]") for w in sorted(values, key=len, reverse=True))
-    after = (
-        r"(?= ?(?:명|개|번|마리|권|대|살|시간|곳|가지|잔|장|년|월|일|세|층|회|위|\W|$))"
-        if code == "ko"
-        else rf"(?!{_LETTER})"
-    )
-    if code == "tr":
-        after = rf"(?:s?[ıiuü]|[dt][ae])?(?!{_LETTER})"
-    found = re.compile(rf"(?<!{_LETTER})({either}){after}", re.IGNORECASE)
+    either = spellings(values).replace(r"\ ", "[ -]")
+    after = {
+        "ko": r"(?= ?(?:명|개|번|마리|권|대|살|시간|곳|가지|잔|장|년|월|일|세|층|회|위|\W|$))",
+        "tr": rf"(?:s?[ıiuü]|[dt][ae])?(?!{LETTER})",
+    }.get(code, rf"(?!{LETTER})")
+    found = re.compile(rf"(?<!{LETTER})({either}){after}", re.IGNORECASE)
 
     def change(match: re.Match[str]) -> str:
         before, behind = match.string[: match.start()][-20:], match.string[match.end() :][:20]
         if _HUNDREDS.search(before) or _HUNDRED.match(behind):
             return match.group()  # "trescientos trece": larger numbers are not read in words
-        said = " ".join(re.split("[ -]", match[1].casefold()))
-        return values.get(said) or values.get(plain(said), match.group())
+        return _look_up(values, match[1].replace("-", " ")) or match.group()
 
     return lambda text: found.sub(change, text)
 
 
 _HUNDRED = re.compile(
-    r"[\s-](?:(?:y|e|i|et|en|und|és)[\s-])?\w*(?:cent|cient|quinient|zent|hent|hund|honderd|sto\b|set\b|сто\b|сот|yüz|ehun|مئ|مائ|सौ|백)",
+    r"[\s-](?:(?:y|e|i|et|en|und|és)[\s-])?\w*(?:cent|cient|quinient|zent|hent|hund|honderd|sto\b|set\b|сто\b|сот|yüz|ehun|"
+    r"مئ|مائ|सौ|백)",
     re.IGNORECASE,
 )
 _HUNDREDS = re.compile(
-    r"(?:cent|cient|quinient|zent|hent|hund|honderd|sto|ście|sta|set|сто|сти|ста|сот|yüz|ehun|مئ|مائ|सौ|백|mil|mille|mila|tausend|duizend|"
-    r"tysi|тысяч|ألف|हज़ार|हजार|천|\bbin)\w{0,12}[\s-](?:(?:y|e|i|et|en|und|eta)[\s-])?$",
+    r"(?:cent|cient|quinient|zent|hent|hund|honderd|sto|ście|sta|set|сто|сти|ста|сот|yüz|ehun|مئ|مائ|सौ|백|mil|mille|mila|"
+    r"tausend|duizend|tysi|тысяч|ألف|हज़ार|हजार|천|\bbin)\w{0,12}[\s-](?:(?:y|e|i|et|en|und|eta)[\s-])?$",
     re.IGNORECASE,
 )
 
@@ -329,11 +337,7 @@ def _han_value(written: str) -> int | None:
         else:
             if digit is None and not part:
                 return None
-            total = (
-                (total + part + (digit or 0)) * _HAN_LARGE[c]
-                if not total
-                else total + (part + (digit or 0)) * _HAN_LARGE[c]
-            )
+            total += (part + (digit or 0)) * _HAN_LARGE[c]
             part, digit, last = 0, None, 10**12
     return total + part + (digit or 0)
 
@@ -350,16 +354,13 @@ def _han_numbers(text: str) -> str:
 
 
 def _scales(code: str) -> _Change:
-    powers = {
-        spelling: int(power)
-        for word, _, power in (entry.partition(":") for entry in listed(code, "scales"))
-        for spelling in (word.casefold(), plain(word.casefold()))
-    }
+    entries = (entry.partition(":") for entry in listed(code, "scales"))
+    powers = _table((word, int(power)) for word, _, power in entries)
     if not powers:
         return lambda text: text
-    close = rf"\.?(?!{_LETTER})" if code not in (*_SPACELESS, "ko") else ""
+    close = rf"\.?(?!{LETTER})" if code not in (*_SPACELESS, "ko") else ""
     gap = r"[ \u00a0]?" if code in (*_SPACELESS, "ko") else r"[ \u00a0-]"
-    scale = f"(?:{_either(list(powers))})"
+    scale = f"(?:{spellings(powers)})"
     found = re.compile(
         rf"(?<![\d.,])(\d+(?:\.\d+)?)({gap}{scale}(?:{gap}{scale})?){close}(?:(?<=[万億亿])(\d{{1,4}})(?!\d))?", re.I
     )
@@ -368,7 +369,7 @@ def _scales(code: str) -> _Change:
     def change(match: re.Match[str]) -> str:
         value = Decimal(match[1])
         for word in one.findall(match[2]):
-            value *= 10 ** powers.get(word.casefold(), powers.get(plain(word.casefold()), 0))
+            value *= 10 ** (_look_up(powers, word) or 0)
         value += int(match[3] or 0)
         return f"{value.normalize():f}"
 
@@ -382,24 +383,20 @@ def _percent(code: str) -> _Change:
         return lambda text: before.sub(r"\1%", text)
     if not words:
         return lambda text: text
-    after = re.compile(rf"(?<=\d) ?(?:{words})(?!{_LETTER})", re.IGNORECASE)
+    after = re.compile(rf"(?<=\d) ?(?:{words})(?!{LETTER})", re.IGNORECASE)
     return lambda text: after.sub("%", text)
 
 
 def _units(code: str) -> _Change:
-    symbols = {
-        spelling: symbol
-        for word, _, symbol in (entry.partition(":") for entry in listed(code, "units"))
-        for spelling in (word.casefold(), plain(word.casefold()))
-    }
+    symbols = _table((word, symbol) for word, _, symbol in (entry.partition(":") for entry in listed(code, "units")))
     if not symbols:
         return lambda text: text
     hangs = {"tr": r"(?:d[ıiuü]r|t[ıiuü]r|'?[dt][ae]n?)?", "eu": r"(?:a|ak|ko|koa|ra|n|tan)?"}.get(code, "")
-    close = rf"{hangs}(?!{_LETTER})" if code not in (*_SPACELESS, "ko") else ""
-    found = re.compile(rf"(?<=\d)[ \u00a0-]?({_either(list(symbols))}){close}", re.IGNORECASE)
+    close = rf"{hangs}(?!{LETTER})" if code not in (*_SPACELESS, "ko") else ""
+    found = re.compile(rf"(?<=\d)[ \u00a0-]?({spellings(symbols)}){close}", re.IGNORECASE)
 
     def change(match: re.Match[str]) -> str:
-        symbol = symbols.get(match[1].casefold()) or symbols.get(plain(match[1].casefold()), match[1])
+        symbol = _look_up(symbols, match[1]) or match[1]
         if symbol in ("year", "years") and code in _SPACELESS and match[1] == "年":
             return match.group()  # 1912年: read as a year
         return f" {symbol}" + (" " if close == "" and match.end() < len(match.string) else "")
@@ -469,23 +466,28 @@ def _restated(text: str, question: str, code: str) -> str:
     """The side of a reply whose first sentence says again, in order, what is asked, with or without a "not"."""
     if code in (*_SPACELESS, "ko"):
         return ""
-    small = {fold(w) for name in ("common", "asks", "yes", "no", "filler") for w in listed(code, name)}
-    nots = {fold(word) for word in listed(code, "not")}
+    small, nots, unsure = _plain_words(code)
     asked = [word for word in _words(question) if word not in small and len(word) > 2]
     sentence = _CLAUSES.split(text.strip(), maxsplit=1)[0]
     said = _words(sentence)
     rest = iter(said)
-    unsure = {
-        fold(word)
-        for name in ("about", "perhaps", "doubts")
-        for phrase in listed(code, name)
-        for word in phrase.split()
-    }
-    if not asked or nots & set(_words(question)) or (unsure - small) & set(said) or len(said) > 20:
+    if not asked or nots & set(_words(question)) or unsure & set(said) or len(said) > 20:
         return ""
     if not all(any(w[:5] == word[:5] for w in rest) for word in asked):
         return ""
     return {0: "Yes", 1: "No"}.get(len([w for w in said if w in nots]), "")
+
+
+@cache
+def _plain_words(code: str) -> tuple[frozenset[str], frozenset[str], frozenset[str]]:
+    """Words that say nothing of the matter, words that deny, and words that make a statement unsure."""
+
+    def folded(*names: str) -> frozenset[str]:
+        phrases = (phrase for name in names for phrase in listed(code, name))
+        return frozenset(fold(word) for phrase in phrases for word in phrase.split())
+
+    small = folded("common", "asks", "yes", "no", "filler")
+    return small, folded("not"), folded("about", "perhaps", "doubts") - small
 
 
 _CLAUSES = re.compile(r"[.!?;:\n।؟]\s?|, ")

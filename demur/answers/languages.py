@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import tomllib
 import unicodedata
+from collections.abc import Iterable
 from functools import cache
 from importlib.resources import files
 
@@ -82,6 +83,24 @@ def listed(code: str, name: str) -> list[str]:
 
 
 _PHRASES = frozenset({"or", "back", "doubts", "perhaps"})
+
+
+def spellings(words: Iterable[str]) -> str:
+    """A pattern of any of some words, with or without accents, the longest first."""
+    forms = {form for word in words for form in (word, plain(word))}
+    return "|".join(re.escape(form) for form in sorted(forms, key=lambda form: (-len(form), form))) or r"(?!)"
+
+
+LETTER = r"(?:[^\W_]|[\u0900-\u0963])"
+"""A letter or digit; the vowel signs of Hindi are neither to ``\\w``."""
+
+
+@cache
+def sides() -> dict[str, str]:
+    """Small word by which any language other than English says yes or no -> "yes" or "no"."""
+    return {
+        word.casefold(): side for code in CODES if code != "en" for side in ("yes", "no") for word in listed(code, side)
+    }
 
 
 def spoken(text: str) -> tuple[str, ...]:

@@ -11,9 +11,8 @@ from demur.answers.assertion import denied, final_part, rival, withdrawn
 from demur.answers.boxes import boxes, iou
 from demur.answers.choices import right_labels, stated_options
 from demur.answers.dates import whole_date
-from demur.answers.doubt import doubt
+from demur.answers.doubt import unclear
 from demur.answers.in_english import in_english, language_of, languages_of, side_in_english, spec_in_english
-from demur.answers.negation import DENIED, denies, other_candidate, part_of_a_word, taken_back
 from demur.answers.numbers import whole_quantity
 from demur.answers.spans import Span, content, range_spans, spans
 from demur.answers.text import both_ends, normalise, readable, words
@@ -157,9 +156,13 @@ def _match_form(
         other = next((r for r in (rival(text, s, partial(holds, spec)) for s in stated) if r), "")
         if other and len(form) == 1:
             return Match(False, name, f"offers {other!r} beside {name!r}")
-        unclear = _may_not_mean(spec, part, text, question, stated, others)
-        if unclear:
-            return Match(False, name, unclear)
+        doubtful = ""
+        for span in stated:
+            doubtful = unclear(text, span, question, part, others, partial(holds, spec))
+            if not doubtful:
+                break
+        if doubtful:
+            return Match(False, name, doubtful)
         taken += stated
     surplus = _surplus(spec, form, text)
     if surplus:
@@ -168,35 +171,6 @@ def _match_form(
     if retraction:
         return Match(False, name, f"takes it back: {retraction!r}")
     return Match(True, name, f"states {name!r}")
-
-
-def _may_not_mean(
-    spec: AnswerSpec, part: str, text: str, question: str, stated: list[Span], others: tuple[str, ...]
-) -> str:
-    """Why a form that stands in a reply may not be what it says; "" if it is, at one place at least."""
-    why = ""
-    for span in stated:
-        why = f"may hold {part!r} as a piece of a word" if part_of_a_word(text, span, question) else ""
-        why = why or doubt(text, span, question, part, languages=others)
-        for code in () if why else others:
-            found = denies(text, span, code)
-            other = "" if found else other_candidate(text, span, code)
-            if found:
-                sure = found == DENIED and not (_NO_IS_IN & set(others) and _NO_IS_NOT & set(others))
-                why = f"denies {part!r}" if sure else f"may deny {part!r}"
-            elif other and not holds(spec, other):
-                why = f"offers {other!r} beside {part!r}"
-            elif taken_back(text, span, code):
-                why = f"takes back {part!r}"
-            if why:
-                break
-        if not why:
-            return ""
-    return why
-
-
-_NO_IS_IN, _NO_IS_NOT = {"gl", "pt"}, {"es", "ca", "it"}
-"""Neighbours in which "no" means "in the", or denies."""
 
 
 def _nearly(part: str, text: str) -> Match:

@@ -10,7 +10,7 @@ import re
 from functools import cache
 from typing import NamedTuple
 
-from demur.answers.languages import listed, plain
+from demur.answers.languages import LETTER, listed, spellings
 from demur.answers.spans import Span
 from demur.answers.text import normalise, readable
 
@@ -44,7 +44,6 @@ _HARMLESS = {"zh": "不仅|不但|不只|不过|不错|无疑|不久|非常|不�
 """Words that hold such a sign and deny nothing."""
 VERB_LAST = frozenset({"eu", "tr", "hi", "ja", "ko"})
 """Languages in which a verb follows what it denies, or dates."""
-_LETTER = r"(?:[^\W_]|[\u0900-\u0963])"
 
 
 class _Words(NamedTuple):
@@ -64,25 +63,20 @@ class _Words(NamedTuple):
     back: re.Pattern[str]
 
 
-def _spelt(words: list[str]) -> str:
-    forms = {form for word in words for form in (word, plain(word))}
-    return "|".join(re.escape(form) for form in sorted(forms, key=len, reverse=True)) or r"(?!)"
-
-
 @cache
 def _words(code: str) -> _Words:
-    no, small = _spelt(listed(code, "not")), _spelt(listed(code, "filler"))
+    no, small = spellings(listed(code, "not")), spellings(listed(code, "filler"))
     joined, back, doubts, first_no = (
-        _spelt(words)
+        spellings(words)
         for words in (listed(code, "and"), listed(code, "back"), listed(code, "doubts"), listed(code, "no")[:1])
     )
-    either = _spelt([*listed(code, "or"), *listed(code, "perhaps")])
+    either = spellings([*listed(code, "or"), *listed(code, "perhaps")])
     spaceless = code in ("zh", "ja", "ko")
-    whole = rf"(?<!{_LETTER})(?:{no})(?:(?<=')|(?!{_LETTER}))"
+    whole = rf"(?<!{LETTER})(?:{no})(?:(?<=')|(?!{LETTER}))"
     loose = _LOOSE.get(code, whole)
-    tight = _TIGHT.get(code, rf"{whole}(?:\s*(?:{small})(?:(?<=')|(?!{_LETTER})))*")
-    edge = "" if spaceless else rf"(?!{_LETTER})"
-    start = "" if spaceless else rf"(?<!{_LETTER})"
+    tight = _TIGHT.get(code, rf"{whole}(?:\s*(?:{small})(?:(?<=')|(?!{LETTER})))*")
+    edge = "" if spaceless else rf"(?!{LETTER})"
+    start = "" if spaceless else rf"(?<!{LETTER})"
     flags = re.IGNORECASE
     return _Words(
         re.compile(rf"{tight}[\s\"'«„“(*]*$", flags),

@@ -12,9 +12,8 @@ from functools import lru_cache
 
 from demur.answers.assertion import denied, final_part, rival, withdrawn
 from demur.answers.dates import dates, whole_date
-from demur.answers.doubt import doubt
+from demur.answers.doubt import unclear
 from demur.answers.in_english import asks_who
-from demur.answers.negation import denies, other_candidate, taken_back
 from demur.answers.numbers import quantities, whole_quantity
 from demur.answers.spans import Span, spans
 from demur.answers.text import Word, fold, normalise, readable, words
@@ -80,11 +79,7 @@ def rephrased(spec: AnswerSpec, answer: str, question: str, languages: Sequence[
         ):
             if found is not None:
                 seen = _apart(form, text) if rule == "run together" else text
-                doubtful = any(
-                    denies(seen, found, code) or other_candidate(seen, found, code) or taken_back(seen, found, code)
-                    for code in languages
-                )
-                doubtful = doubtful or bool(doubt(seen, found, question, form, languages=languages))
+                doubtful = unclear(seen, found, question, form, languages, lambda said: False)
                 if not doubtful and not denied(seen, found) and not withdrawn(seen, found):
                     other = rival(seen, found, lambda said: False)
                     if not other:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+from demur.answers.languages import sides
 from demur.answers.text import normalise, readable, words
 from demur.core.records import AnswerSpec
 
@@ -63,13 +64,6 @@ _LACKING = re.compile(
     r"\b(?:information|info|evidence|mention|data|details?|indication|context|way|answer|reference|clue|sign|idea)\b",
     re.IGNORECASE,
 )
-_FOREIGN_SIDES = {
-    "si": "yes", "sí": "yes", "sim": "yes", "oui": "yes", "ja": "yes", "bai": "yes", "tak": "yes", "да": "yes",
-    "evet": "yes", "نعم": "yes", "हाँ": "yes", "हां": "yes", "是": "yes", "是的": "yes", "对": "yes", "はい": "yes",
-    "네": "yes", "예": "yes", "não": "no", "non": "no", "nein": "no", "nee": "no", "ez": "no", "nie": "no",
-    "нет": "no", "hayır": "no", "لا": "no", "नहीं": "no", "不": "no", "不是": "no", "否": "no", "没有": "no",
-    "いいえ": "no", "아니요": "no", "아니오": "no", "geen": "no",
-}  # fmt: skip
 _FIRST = re.compile(r"\W*([^\s,.;:!?。，、！？；：।]+)(?=[\s,.;:!?。，、！？；：।]|$)")
 
 
@@ -85,7 +79,7 @@ def side_of(text: str, question: str) -> str:
     if said:
         return said.pop() if len(said) == 1 else ""
     first = _FIRST.match(text)
-    if first and (side := _FOREIGN_SIDES.get(first[1].casefold())):
+    if first and (side := sides().get(first[1].casefold())):
         return side
     plain = readable(text)
     opening = _AGREES.match(plain)
