@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
+
 import pytest
 
 import demur
 from demur.answers.in_english import in_english, language_of
 from demur.answers.languages import CODES, listed
+from demur.cli import main
 from demur.core.records import Outcome
 
 CASES = """
@@ -182,3 +186,21 @@ def test_figures_in_the_english_way(code: str, text: str, rewritten: str) -> Non
 )
 def test_names_and_figures_alone_are_read_as_english(text: str) -> None:
     assert language_of("", text) == "en"
+
+
+def test_a_file_of_replies_in_six_languages_to_its_verdicts(tmp_path: Path) -> None:
+    """`demur judge file`: the same rows, counted by hand."""
+    told = [
+        ("es", "¿Dónde nació?", "Burgos", "No nació en Burgos, sino en León.", "incorrect"),
+        ("de", "Wie viele Einwohner hat der Ort?", "1234", "Er hat 1.234 Einwohner.", "correct"),
+        ("ru", "Где это?", "Москва", "В Москве.", "correct"),
+        ("zh", "多少人？", "1500", "一千五百人", "correct"),
+        ("ar", "متى؟", "20 يوليو 1969", "في ٢٠ يوليو ١٩٦٩", "correct"),
+        ("fr", "Qui l'a écrit ?", "Zola", "Je ne sais pas qui l'a écrit.", "deflected"),
+    ]
+    rows, out = tmp_path / "rows.jsonl", tmp_path / "verdicts.jsonl"
+    given = [{"id": code, "question": q, "answers": [gold], "response": reply} for code, q, gold, reply, _ in told]
+    rows.write_text("".join(json.dumps(row, ensure_ascii=False) + "\n" for row in given), encoding="utf-8")
+    assert main(["judge", "file", str(rows), "--judge", "rules", "-o", str(out)]) == 0
+    said = {row["id"]: row["outcome"] for row in map(json.loads, out.read_text(encoding="utf-8").splitlines())}
+    assert said == {code: outcome for code, *_, outcome in told}
