@@ -191,7 +191,7 @@ def test_names_and_figures_alone_are_read_as_english(text: str) -> None:
 def test_a_file_of_replies_in_six_languages_to_its_verdicts(tmp_path: Path) -> None:
     """`demur judge file`: the same rows, counted by hand."""
     told = [
-        ("es", "¿Dónde nació?", "Burgos", "No nació en Burgos, sino en León.", "incorrect"),
+        ("es", "¿Dónde nació?", "Burgos", "No es Burgos, sino León.", "incorrect"),
         ("de", "Wie viele Einwohner hat der Ort?", "1234", "Er hat 1.234 Einwohner.", "correct"),
         ("ru", "Где это?", "Москва", "В Москве.", "correct"),
         ("zh", "多少人？", "1500", "一千五百人", "correct"),
