@@ -40,7 +40,7 @@ _BREAKS = (CallError, TimeoutError, aiohttp.ClientError, OSError, ValueError)
 _encode = json.JSONEncoder(separators=(",", ":"), ensure_ascii=False, allow_nan=False).encode
 _MARK = secrets.token_hex(16)
 """Placeholder of an image: image bytes never go through the JSON encoder. Random, so that no request contains it."""
-_ID = re.compile(r'"id"\s*:\s*"([^"\\]+)"')
+_ID = re.compile(r'"id"\s*:\s*"([!#-\[\]-~]+)"')  # without spaces: the head of a copy may stand in the middle of a body
 _IDS = 4096
 """Reply ids remembered per endpoint."""
 _TRANSPORT: ContextVar[Any] = ContextVar("transport", default=None)
@@ -83,23 +83,27 @@ class StaleReplies:
     """Detects a reply that belongs to an earlier request on the same connection.
 
     The second copy of a reply may also arrive after the next request was sent. It has the id of the earlier reply and
-    the same connection, which from then on is one reply behind and must not be used again. If a server's ids repeat
-    across connections, they identify nothing, and the check is off.
+    the same connection, which from then on is one reply behind: no reply on it counts any more, nor says anything about
+    ids. If a server's ids repeat across other connections, they identify nothing, and the check is off.
     """
 
     def __init__(self) -> None:
         self._seen: dict[str, tuple[int, tuple[int, ...]]] = {}
         """Reply id -> (fingerprint of its request, its connections)."""
+        self._behind: deque[object] = deque(maxlen=64)
+        """Connections that are one reply behind."""
         self._unique = True
 
     def is_stale(self, text: str, request: int, connection: object) -> bool:
-        """Whether a raw reply answers an earlier request.
+        """Whether a raw reply answers an earlier request; then close the connection.
 
         Args:
             text: the raw reply.
             request: fingerprint of this request.
             connection: that the reply came on.
         """
+        if connection in self._behind:
+            return True
         found = _ID.search(text) if self._unique else None
         if found is None:
             return False
@@ -114,6 +118,7 @@ class StaleReplies:
                 self._seen[found[1]] = (request, (*earlier[1][-7:], id(connection)))
             return False
         if id(connection) in earlier[1]:
+            self._behind.append(connection)
             return True
         self._unique = False
         return False
@@ -156,8 +161,6 @@ class Endpoint:
                 f"the key in {key_env} contains a line break or another control character", cure="set it again"
             )
         self._stale = StaleReplies()
-        self._poisoned: deque[object] = deque(maxlen=64)
-        """Closed connections that were one reply behind."""
         self._session: aiohttp.ClientSession | None = None
 
     def _headers(self) -> dict[str, str]:
@@ -216,9 +219,7 @@ class Endpoint:
         if status != 200:
             raise await self._refused(status, headers, text)
         if self._stale.is_stale(text, fingerprint, transport):
-            self._poisoned.append(transport)
             transport.close()
-        if transport in self._poisoned:
             raise Fault("the reply belongs to an earlier request on the same connection", kind="stale", paid=True)
         return text
 

@@ -104,6 +104,35 @@ async def test_a_reply_sent_twice_never_answers_the_next_request(ask, fault):
             await asyncio.gather(*(self_check(model, ask(f"{n} {k}"), server) for k in range(2)))
 
 
+def test_a_mangled_reply_and_a_connection_behind_say_nothing_about_ids():
+    """Either once switched the check off, and replies of other requests were taken from then on."""
+    from demur.models.endpoint import StaleReplies
+
+    stale = StaleReplies()
+    one, two, three = object(), object(), object()
+    a, b = '{"id": "a1", "choices": []}', '{"id": "b1", "choices": []}'
+    mangled = '{"id": "cmpl-HTTP/1.1 200 OK\\r\\n\\r\\n{"id": "a1", "choices'
+    assert not stale.is_stale(a, 1, one)
+    assert stale.is_stale(a, 2, one)  # the copy of a1 answers request 2
+    assert stale.is_stale(b, 3, one)  # and the reply to request 2 answers request 3
+    assert not stale.is_stale(b, 2, two)  # request 2 again, elsewhere
+    assert not stale.is_stale(mangled.replace("a1", "c1"), 4, two)
+    assert not stale.is_stale(mangled.replace("a1", "d1"), 5, three)
+    assert stale.is_stale(b, 6, two)  # still on
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(4))
+async def test_copies_between_slow_bodies_never_answer_another_request(ask, seed):
+    async with (
+        FakeEndpoint("duplicate=15%,duplicate-late=10%,drip=40%,reset=5%", seed=seed, most_faults=50) as server,
+        open_model(server.model(), concurrency=32, **QUICK) as model,
+    ):
+        replies = {q.item: a async for q, a in complete_all(model, (ask(f"q{n}") for n in range(600)))}
+    right = {item: echo({"messages": [{"role": "user", "content": item}]}) for item in replies}
+    assert {i: a.text for i, a in replies.items() if not a.error and a.text != right[i]} == {}
+
+
 @pytest.mark.parametrize("name", ["", "same"])
 async def test_a_server_without_telling_ids_is_believed(ask, name, monkeypatch):
     """Replies that are alike to the letter, under one id or none, are no sign of a stale connection."""
