@@ -134,7 +134,8 @@ async def open_context(recipe: BuildRecipe, out: Path, **work: Unpack[Work]) -> 
             stack.push_async_callback(namer.close)
         # report systems that cannot be opened or asked before anything is indexed
         systems: dict[str, System] = {name: runner.system(name) for name in specs}
-        for line in await preflight(systems | ({} if namer is None else {"topic_names": namer}), perhaps=runner.met):
+        systems |= {} if namer is None else {"topic_names": namer}
+        for line in await preflight(systems, stored=runner.met.__contains__):
             steps.warn(line)
         yield BuildContext(recipe, out, skip_bad, steps, pool, judge, encoder, embed, runner, prompts, bases, namer)
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from demur.core.errors import UsageError
 from demur.core.progress import QUIET, Progress
-from demur.core.records import ImageRef, Sample
+from demur.core.records import Ask, ImageRef, Sample
 from demur.evaluation.caps import Caps
 from demur.evaluation.preflight import require_ready
 from demur.evaluation.questions import Questions
@@ -202,12 +202,18 @@ def ask_opened(
         if judge_context is not None:
             judge_context.budget = budget.sub_budget("judge")
     left: dict[str, System] = {}
+    open_asks: dict[str, list[Ask]] = {}
     for one in opened:
         had = {} if fresh else known_answers(out / folder_name(one.label), one.system)
-        if any(t.ask.id not in had and not one.system.skip_reason(t.ask) for t in tasks):
-            left[one.label] = one.system  # a finished run does not need its server
+        if asks := [t.ask for t in tasks if t.ask.id not in had and not one.system.skip_reason(t.ask)]:
+            left[one.label], open_asks[one.label] = one.system, asks  # a finished run does not need its server
     others = {f"the judge {judge.id}": judge} if left else {}  # a finished run has its verdicts
-    for line in require_ready(left, [t.ask for t in tasks], others):
+
+    def stored(name: str) -> bool:  # a judge's server may be missing if nothing is paid before its first call
+        names = left if name in others else [name]
+        return not fresh and all(_in_ledger(left[n], open_asks[n], ledger) for n in names)
+
+    for line in require_ready(left, [t.ask for t in tasks], others, stored):
         steps.warn(line)
     folders = []
     try:
@@ -232,6 +238,18 @@ def ask_opened(
         for one in opened:  # also those that were not asked
             run_sync(one.system.close())
     return folders
+
+
+def _in_ledger(system: System, asks: Sequence[Ask], ledger: Path) -> bool:
+    """Whether the ledger has a model's reply to each of these questions."""
+    from demur.models.identity import request_key
+    from demur.models.ledger import Ledger
+
+    if type(system) is not ModelSystem or not ledger.exists():  # others: several calls per question, unknown beforehand
+        return False
+    requests = map(system.request, asks)
+    with Ledger(ledger, read_only=True) as opened:
+        return all(opened.get(request_key(r, r.model, system.weights)) is not None for r in requests)
 
 
 def _forget(system: ModelSystem, tasks: Sequence[Task], ledger: Path) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import copy
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from demur.core.errors import CallError, DemurError
 from demur.core.records import Ask
@@ -14,15 +14,18 @@ from demur.scenarios.systems import System
 
 
 async def preflight(
-    systems: Mapping[str, System | Judge], asks: Sequence[Ask] = (), *, perhaps: Collection[str] = ()
+    systems: Mapping[str, System | Judge],
+    asks: Sequence[Ask] = (),
+    *,
+    stored: Callable[[str], bool] = lambda name: False,
 ) -> list[str]:
     """Check that every system is ready: connects to endpoints, compares files of answers with the questions.
 
     Args:
         systems: by name.
         asks: all questions; empty if not known yet.
-        perhaps: names of systems whose answers may all be stored; an unreachable one is only a warning. (The server of
-            an old gate need not run for a rebuild.)
+        stored: whether all answers of the system of this name may be stored; called if it is unreachable, which then is
+            only a warning. (The server of an old gate need not run for a rebuild.)
 
     Returns:
         Warnings, each with the system's name first.
@@ -38,7 +41,7 @@ async def preflight(
         try:
             return [f"{name}: {line}" for line in await ready(asks)]
         except CallError as error:
-            return [f"{name}: {error.message}; its stored answers are used"] if name in perhaps else error
+            return [f"{name}: {error.message}; its stored answers are used"] if stored(name) else error
         except DemurError as error:
             return error
 
@@ -54,13 +57,16 @@ async def preflight(
 
 
 def require_ready(
-    systems: Mapping[str, System], asks: Sequence[Ask], judges: Mapping[str, Judge] | None = None
+    systems: Mapping[str, System],
+    asks: Sequence[Ask],
+    judges: Mapping[str, Judge] | None = None,
+    stored: Callable[[str], bool] = lambda name: False,
 ) -> list[str]:
     """`preflight` from synchronous code; on an error it closes all systems."""
 
     async def work() -> list[str]:
         try:
-            return await preflight({**systems, **(judges or {})}, asks)
+            return await preflight({**systems, **(judges or {})}, asks, stored=stored)
         except BaseException:
             for system in systems.values():
                 await system.close()

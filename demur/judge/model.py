@@ -12,6 +12,7 @@ import asyncio
 import re
 from collections import Counter
 from collections.abc import Sequence
+from functools import partial
 from importlib.resources import files
 from string import Template
 from typing import TYPE_CHECKING, Any
@@ -116,8 +117,6 @@ class ModelJudge:
         self._closing: Any = None
         self._opening = asyncio.Lock()
         self._schema = self.has_schema
-        self._met = True
-        """False between the opening of a model and the first sight of somebody who answers for it."""
 
     kind = "model"
     schema = SCHEMA
@@ -188,7 +187,6 @@ class ModelJudge:
             max_tokens=MOST_TOKENS, item=ask.id, draw=self._context.repeat,
             json_schema=self.schema if self._schema else None,
         )  # fmt: skip
-        await self._see_somebody(request)
         try:
             return await model.complete(request)
         except PermanentError:
@@ -213,30 +211,16 @@ class ModelJudge:
         async with self._opening:
             if self._opened is None:
                 from demur.models import open_model
+                from demur.models.ping import ping
 
                 self._closing = open_model(
                     self.addresses, ledger=self._context.ledger, concurrency=self._context.concurrency,
                     budget=self._context.budget, prices=self._context.prices,
                     read_image=self._read if self.sees else None,
+                    greet=partial(ping, self.addresses, lists=False),
                 )  # fmt: skip
                 self._opened = await self._closing.__aenter__()
-                self._met = False
             return self._opened
-
-    async def _see_somebody(self, request: Request) -> None:
-        """Before the first call whose reply is not kept: is there anybody? One who dies later is waited for, one who
-        never was there is not.
-
-        Raises:
-            PermanentError: nobody is, or the key is refused.
-        """
-        async with self._opening:
-            model: Any = self._opened
-            ledger = getattr(model, "ledger", None)
-            if self._met or (ledger is not None and ledger.get(model.key(request))):
-                return
-            await self.ready(())
-            self._met = True
 
     def _read(self, ref: ImageRef) -> bytes:
         if self._scaler is None:  # what was not scaled first is nobody's image
@@ -244,10 +228,10 @@ class ModelJudge:
         return self._scaler.read(ref)
 
     async def ready(self, asks: Sequence[Ask]) -> list[str]:
-        """See that somebody answers at one of its addresses.
+        """Check that a server answers at one of its addresses.
 
         Raises:
-            PermanentError: nobody does, or the key is refused.
+            PermanentError: none does, or the key is refused.
         """
         from demur.models.ping import ping
 
@@ -258,7 +242,7 @@ class ModelJudge:
         if self._closing is not None:
             await self._closing.__aexit__(None, None, None)
         self._closing = self._opened = None
-        self._opening, self._met = asyncio.Lock(), True
+        self._opening = asyncio.Lock()
 
     def _ungraded(self, ask: Ask, why: str, reply: Response | None = None) -> Verdict:
         self.counts["ungraded"] += 1

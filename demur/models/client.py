@@ -17,7 +17,7 @@ import logging
 import random
 import sys
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from time import monotonic, time
@@ -141,6 +141,7 @@ class ModelClient:
         budget: of the whole command.
         names: other names that requests may give the model.
         grace_s: seconds that `close` waits for replies to calls that were sent.
+        greet: awaited once, before the first call that is sent; an error ends that call and all others.
     """
 
     def __init__(
@@ -155,6 +156,7 @@ class ModelClient:
         budget: Budget | None = None,
         names: Iterable[str] = (),
         grace_s: float = GRACE_S,
+        greet: Callable[[], Awaitable[object]] | None = None,
     ) -> None:
         if budget is not None and budget.limited and price is None:
             raise UsageError(
@@ -171,6 +173,7 @@ class ModelClient:
         self._flights: dict[bytes, _Flight] = {}
         self._beating: asyncio.Task[None] | None = None
         self._grace_s = grace_s
+        self._greet, self._greeting = greet, asyncio.Lock()
         self._random = random.Random()
 
     @property
@@ -314,6 +317,8 @@ class ModelClient:
 
     async def _ask(self, request: Request, key: bytes | None, flight: _Flight) -> Response:
         """Send until a reply comes, and keep it; do not retry when nobody waits for it any more."""
+        if self._greet is not None:
+            await self._greeted()
         fleet, retry, clock = self._fleet, self._retry, asyncio.get_running_loop().time
         faults: dict[str, int] = {}
         counted = attempts = 0
@@ -378,6 +383,12 @@ class ModelClient:
                 fleet.give_back(slot)
             if wait:
                 await asyncio.sleep(wait)
+
+    async def _greeted(self) -> None:
+        async with self._greeting:  # many calls begin at once
+            if self._greet is not None:
+                await self._greet()
+                self._greet = None
 
     async def _taken(self, last: EndpointSlot | None) -> EndpointSlot:
         """Wait for a free endpoint; raises at once if the breaker says that all are down."""

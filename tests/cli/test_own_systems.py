@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import importlib
 import json
+import shutil
+import sqlite3
 import sys
 import threading
 import time
@@ -166,6 +168,26 @@ def test_a_finished_run_is_shown_again_when_its_server_is_gone(release, tmp_path
     assert run(release, "--system", f"model:{address}", "--fresh") == 1
     assert "no server answers there" in capsys.readouterr().err
     assert ping.unreachable(address.partition("#")[0])
+
+
+def test_a_run_whose_replies_are_all_kept_needs_no_server(release, tmp_path, monkeypatch, capsys):
+    """The run's folder is gone (or was killed before the last line); the ledger has every reply, the judge's too."""
+    monkeypatch.chdir(tmp_path)
+    with Served("answer 1") as address:
+        words = ["--system", f"model:{address}", "--judge", f"model:{address.replace('#m', '#j')}"]
+        assert run(release, *words) in (0, 1)
+        first = {f.name: f.read_bytes() for f in (tmp_path / "runs/model-m").glob("*.jsonl")}
+    shutil.rmtree(tmp_path / "runs/model-m")
+    capsys.readouterr()
+    run(release, *words)
+    told = capsys.readouterr().err
+    assert told.count("no server answers there") == 2
+    assert told.count("its stored answers are used") == 2
+    assert {f.name: f.read_bytes() for f in (tmp_path / "runs/model-m").glob("*.jsonl")} == first
+    shutil.rmtree(tmp_path / "runs/model-m")
+    with sqlite3.connect(tmp_path / "runs/calls.sqlite") as calls:
+        calls.execute("DELETE FROM reply WHERE key = (SELECT key FROM reply WHERE model LIKE '%m')")
+    assert run(release, *words) == 1  # one is missing
 
 
 def test_a_model_that_is_asked_otherwise_is_asked_anew(release, tmp_path, monkeypatch, capsys):

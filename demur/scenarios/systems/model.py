@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import re
 from collections.abc import Sequence
-from functools import cached_property
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
 
 from demur.core.errors import ItemError, TransientError, UsageError
@@ -145,7 +145,6 @@ class ModelSystem:
                 from demur.models import open_model
                 from demur.models.ping import ping
 
-                await ping(self.addresses, lists=False)  # only a server that was once there is waited for
                 self._closing = open_model(
                     self.addresses,
                     ledger=self._context.ledger,
@@ -153,6 +152,7 @@ class ModelSystem:
                     read_image=self._images.read,
                     budget=self._context.budget,
                     prices=self._context.prices,
+                    greet=partial(ping, self.addresses, lists=False),
                 )
                 self._model = await self._closing.__aenter__()
             return self._model

@@ -190,7 +190,6 @@ class ChainJudge(ModelJudge):
                 model=self.model, temperature=0.0, max_tokens=need + self._room, item=item, json_schema=schema,
                 messages=(Message(role="user", parts=(*shown, text)),),
             )  # fmt: skip
-            await self._see_somebody(request)
             try:
                 reply = await model.complete(request)
             except PermanentError:
