@@ -44,12 +44,12 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     from demur.curation.pool import Pool
-    from demur.curation.pool.named import build_named
+    from demur.curation.pool.from_sources import build_from_sources
 
     if args.what == "show":
         counts = Pool(args.folder).counts
     else:
-        counts = build_named(
+        counts = build_from_sources(
             args.sources, args.out, options=settings(args.set), pins=settings(args.pins), skip_bad=args.skip_bad,
             drop_duplicates=args.drop_duplicates, documents=args.documents, limit=args.limit,
         )  # fmt: skip

@@ -26,6 +26,7 @@ from demur.core.store import locked, seed_of, write_records
 from demur.curation.context import BuildContext, Work, ask_gates, gates_of, open_context, set_aside
 from demur.curation.decisions import FILE as DECISIONS
 from demur.curation.decisions import all_drops, decision_line, funnel
+from demur.curation.distractors import mine_pool
 from demur.curation.gates.askable import all_can_be_asked
 from demur.curation.gates.costs import algorithm1_calls
 from demur.curation.gates.funnel import HELD, Decision, Gate, GateQuery, SampleState, Stage
@@ -36,7 +37,6 @@ from demur.curation.gates.scheduler import at_once
 from demur.curation.knowledge_bases import index_bases
 from demur.curation.provenance import about, verdicts
 from demur.curation.recipe import BuildRecipe
-from demur.curation.stage_two import mine_pool
 from demur.curation.topics import drifts
 from demur.evaluation.runner import commonest
 from demur.models.run import run_sync

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from demur.core.errors import UsageError
 from demur.core.progress import QUIET, Progress
 from demur.core.records import Ask, ImageRef, Sample
-from demur.evaluation.caps import Caps
+from demur.evaluation.limits import Caps
 from demur.evaluation.preflight import require_ready
 from demur.evaluation.questions import Questions
 from demur.evaluation.run_folder import Task, known_answers

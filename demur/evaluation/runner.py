@@ -32,7 +32,7 @@ from demur.core.store import (
     write_records,
 )
 from demur.core.version import __version__
-from demur.evaluation.caps import Caps
+from demur.evaluation.limits import Caps
 from demur.evaluation.run_folder import (
     Answer,
     Graded,

@@ -1,9 +1,9 @@
 """A model as a judge: ``--judge model:openai/gpt-4o``; three labels, read strictly (SimpleQA's grader, mended).
 
 What cannot be read as one label is *ungraded*, never a grade; so is a call that failed. Empty, failed and starved
-answers are never sent. The answer is data: see `demur.judge.candidate`. ``paper:MODEL`` is the published grader as it
-was: its letters, read by its rule (the first A, B or C anywhere, C when there is none), for reproducing printed numbers
-only.
+answers are never sent. The answer is data: see `demur.judge.untrusted_answer`. ``paper:MODEL`` is the published grader
+as it was: its letters, read by its rule (the first A, B or C anywhere, C when there is none), for reproducing printed
+numbers only.
 """
 
 from __future__ import annotations
@@ -36,10 +36,10 @@ from demur.core.store import digest
 from demur.core.strict_json import loose_json
 from demur.core.uris import read_image
 from demur.judge.base import UNJUDGED, JudgeContext
-from demur.judge.candidate import candidate
 from demur.judge.deflection import read
 from demur.judge.parse import WORDS, literal, parse
 from demur.judge.rules import visible
+from demur.judge.untrusted_answer import candidate
 from demur.scenarios.scale import Scaler
 
 if TYPE_CHECKING:

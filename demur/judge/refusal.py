@@ -12,10 +12,10 @@ from typing import Any
 
 from demur.core.errors import ItemError, TransientError
 from demur.core.records import Ask, Outcome, Response
-from demur.judge.candidate import candidate
 from demur.judge.deflection import read
 from demur.judge.model import ModelJudge
 from demur.judge.rules import visible
+from demur.judge.untrusted_answer import candidate
 
 _NOTHING = re.compile(
     r"^\W*(?:there(?: is|'s) )?(?:nothing|none|no one|nobody|not (?:visible|shown|seen|clear))"

@@ -15,11 +15,11 @@ from demur.cli import main
 from demur.core.errors import PermanentError, TransientError, UsageError
 from demur.core.records import AnswerSpec, Ask, Outcome, Response, Scenario, Status
 from demur.judge.base import UNJUDGED, JudgeContext, open_judge
-from demur.judge.candidate import LONGEST, MASKED, candidate, clean
 from demur.judge.cascade import Cascade
 from demur.judge.certainty import rival
 from demur.judge.model import ModelJudge, PaperJudge, target
 from demur.judge.rules import RuleJudge
+from demur.judge.untrusted_answer import LONGEST, MASKED, candidate, clean
 from demur.testing import running
 
 DANUBE = AnswerSpec(accepted=(("Danube",), ("Donau",)))

@@ -23,9 +23,9 @@ from demur.core.store import read_json, seed_of, write_records
 from demur.core.taxonomy import CAUSES, Cause
 from demur.evaluation.rejudge import answered
 from demur.evaluation.run_folder import Task
-from demur.judge.candidate import clean
 from demur.judge.measures.rates import share_of
 from demur.judge.model import target
+from demur.judge.untrusted_answer import clean
 from demur.models.run import run_sync
 from demur.release import Release
 from demur.reports.data import judged_rows

@@ -13,8 +13,8 @@ from itertools import pairwise
 from typing import Any, NamedTuple
 
 from demur.core.records import Response
-from demur.judge.candidate import clean
 from demur.judge.rules import visible
+from demur.judge.untrusted_answer import clean
 
 PART = 8_000
 """Most characters of a chain in one call."""

@@ -25,9 +25,9 @@ from demur.core.records import ImagePart, ImageRef, Message, Outcome, Request, R
 from demur.core.store import digest, read_text
 from demur.core.strict_json import parsed_json
 from demur.judge.base import JudgeContext
-from demur.judge.candidate import candidate
 from demur.judge.model import ModelJudge, target
 from demur.judge.rules import RuleJudge, visible
+from demur.judge.untrusted_answer import candidate
 from demur.models.run import run_sync
 from demur.suites.files import prompt_text
 from demur.suites.grading import ask_of

@@ -13,7 +13,7 @@ from demur.curation.sources import open_source
 from demur.curation.sources.cards import mismatches, read_pins
 
 
-def build_named(
+def build_from_sources(
     sources: Sequence[str],
     out: Path,
     *,

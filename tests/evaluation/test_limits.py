@@ -9,7 +9,7 @@ import demur
 from demur.cli import main
 from demur.core.errors import BudgetReached, UsageError
 from demur.core.records import Response
-from demur.evaluation.caps import Caps
+from demur.evaluation.limits import Caps
 
 
 class Priced:
