@@ -1,7 +1,7 @@
 """Train the linear model of `demur.judge.wording` on the labelled sentences and write its weights.
 
     python tools/train_wording.py            writes demur/judge/data/wording.npz
-    python tools/train_wording.py --cross    five folds, by language: precision, recall of rules, model at 0.5, both
+    python tools/train_wording.py --cross    five folds, by language: precision, recall of rules, model alone, both
 
 The sentences are tests/judge/deflections*.jsonl and the tuning half of graded_by_language.jsonl; nothing untouched is
 read. The weights are the mean of two fits: one without `LATER`, whose replies were written to mislead the reader, and
@@ -28,7 +28,12 @@ from demur.judge.rules import visible
 ROOT = Path(__file__).resolve().parent.parent
 LABELLED = [
     ROOT / "tests/judge" / name
-    for name in ("deflections_by_language.jsonl", "deflections.jsonl", "deflections_evouna.jsonl")
+    for name in (
+        "deflections_by_language.jsonl",
+        "deflections.jsonl",
+        "deflections_evouna.jsonl",
+        "deflections_ordinary.jsonl",
+    )
 ]
 LATER = ROOT / "tests/judge/deflections_replies.jsonl"
 GRADED = ROOT / "tests/judge/graded_by_language.jsonl"
@@ -113,8 +118,8 @@ def matrix(texts: list[str]) -> sp.csr_matrix:
 def fitted(x: sp.csr_matrix, y: npt.NDArray[np.bool_]) -> tuple[npt.NDArray[np.float64], float]:
     """Weights and bias. What few sentences have is penalised less (it is scaled by its inverse document frequency).
 
-    The penalty, the scale and the words beside the runs, and the thresholds of `demur.judge.wording`, were chosen on
-    five folds like those of `--cross`.
+    The penalty, the scale and the words beside the runs, and the numbers of `demur.judge.wording`, were chosen on five
+    folds like those of `--cross`.
     """
     rarity = np.log((1 + x.shape[0]) / (1 + np.bincount(x.indices, minlength=x.shape[1])))
     model = LogisticRegression(C=5, max_iter=2_000).fit(x @ sp.diags(rarity), y)
@@ -136,7 +141,7 @@ def cross(labelled: list[dict[str, Any]], first: npt.NDArray[np.bool_]) -> None:
     p = np.zeros(len(y))
     for seen, unseen in StratifiedKFold(5, shuffle=True, random_state=0).split(x, y):
         weights, bias = mean_of_two(x[seen], y[seen], first[seen])
-        p[unseen] = 1 / (1 + np.exp(-(x[unseen] @ weights + bias)))
+        p[unseen] = x[unseen] @ weights + bias
     found = [deflection.by_rules(row["text"]) for row in labelled]
     rules = np.array([reading.deflects for reading in found])
     both = np.array([
@@ -147,7 +152,7 @@ def cross(labelled: list[dict[str, Any]], first: npt.NDArray[np.bool_]) -> None:
     for code in ["all", *sorted(set(languages))]:
         part = np.ones(len(y), bool) if code == "all" else languages == code
         told = [f"{code:4} {part.sum():6}"]
-        for said in (rules, p > 0.5, both):
+        for said in (rules, p > 0, both):
             right = (said & y & part).sum()
             told.append(f"{right / max(1, (said & part).sum()):.3f} {right / max(1, (y & part).sum()):.3f}")
         sys.stdout.write("   ".join(told) + "\n")
@@ -165,9 +170,11 @@ def main() -> None:
         return cross(labelled, first)
     x, y = matrix([visible(row["text"]) for row in labelled]), np.array([row["deflects"] for row in labelled])
     found, bias = mean_of_two(x, y, first)
-    scale = float(np.abs(found).max() / 127)  # to cut the few large ones moves a likelihood by up to 0.4
-    weights = np.round(found / scale).astype(np.int8)
-    np.savez_compressed(WEIGHTS, weights=weights, scale=np.float64(scale), bias=np.float64(bias))
+    scale = float(
+        np.abs(found).max() / 127**2
+    )  # roots: the many small weights need fine steps, the few large ones room
+    roots = np.round(np.sign(found) * np.sqrt(np.abs(found) / scale)).astype(np.int8)
+    np.savez_compressed(WEIGHTS, roots=roots, scale=np.float64(scale), bias=np.float64(bias))
     sys.stdout.write(f"{WEIGHTS.relative_to(ROOT)}: {len(labelled):,} sentences, {WEIGHTS.stat().st_size:,} bytes\n")
     return None
 

@@ -7,8 +7,8 @@ nothing. Two rules follow from published mistakes (a phrase list fires inside re
 answer is an answer, and a phrase counts only where the speaker, the question or the evidence is its subject.
 
 English has rules of its own here (``phrases.txt``); the others share one reader over a file of patterns each. A reply
-in none of them is read as no deflection, and ``known`` says so. What no rule knows, the wording as a whole may tell
-(`demur.judge.wording`).
+in none of them is read as no deflection, and ``known`` says so. The rules' reading and the wording as a whole
+(`demur.judge.wording`) decide together.
 
 How often this is right is measured, not claimed: ``python -m demur.judge.rules --score FILE``.
 """
@@ -25,7 +25,7 @@ from demur.answers import normalise
 from demur.answers.languages import bare, fold, spoken
 from demur.answers.text import both_ends
 from demur.judge.phrases_by_language import Language, language, wholes
-from demur.judge.wording import DECLINES, DECLINES_LONG, DOUBTS, DOUBTS_LONG, OFFERS, SHORT, is_long, likelihood
+from demur.judge.wording import DECLINES, REFUSES, RULE, SHORT, log_odds
 
 REFUSAL, LACK, ASKS_BACK = "refusal", "lack", "asks back"
 """Kinds of deflection: will not, cannot tell, wants to be told more."""
@@ -228,34 +228,31 @@ def read(text: str) -> Reading:
     >>> read('The display reads "no data".').deflects
     False
     """
-    return weighed(by_rules(text), text, likelihood)
+    return weighed(by_rules(text), text, log_odds)
 
 
-def weighed(found: Reading, text: str, likelihood: Callable[[str], float]) -> Reading:
-    """What the rules found in a reply, weighed against how likely its wording as a whole declines.
+def weighed(found: Reading, text: str, odds: Callable[[str], float]) -> Reading:
+    """What the rules read in a reply, weighed together with its wording as a whole.
 
     Args:
         found: of the rules.
         text: the reply.
-        likelihood: of a text to decline, in [0, 1]; not asked of what is left to the rules.
+        odds: log odds of a text to decline, by its wording; not asked of what is left to the rules.
     """
     said = (_marked(text) or text).strip()
     if not found.known or len(said.encode(errors="replace")) < SHORT:
         return found
-    likely, long = likelihood(said), is_long(said)
-    unlikely = likely <= (DOUBTS_LONG if long and not _opens_with_refusal(found, said) else DOUBTS)
-    if found.deflects and unlikely and len(found.cue) * 3 < len(said):
-        return Reading(False, "")  # a reply that is little more than the words a rule knows is what the rule says
-    if not found.deflects and likely > (DECLINES_LONG if long else OFFERS if found.cue else DECLINES):
-        refuses = by_rules(_first_sentence(said)).kind == REFUSAL
-        kind = REFUSAL if refuses else ASKS_BACK if said.endswith(_ASKING) else LACK
-        return Reading(True, said[:_CUE], kind, proven=False)
-    return found
-
-
-def _opens_with_refusal(found: Reading, text: str) -> bool:
-    """Whether the first sentence refuses: the reasons and the advice after it are no answer."""
-    return found.kind == REFUSAL and by_rules(_first_sentence(text)).kind == REFUSAL
+    if found.deflects and len(found.cue) * 3 >= len(said):
+        return found  # it is little more than the words that a rule knows
+    added = RULE + REFUSES * (found.kind == REFUSAL) if found.deflects else 0.0
+    declines = odds(said) + added > DECLINES
+    if declines == found.deflects:
+        return found
+    if not declines:
+        return Reading(False, "")
+    refuses = by_rules(_first_sentence(said)).kind == REFUSAL
+    kind = REFUSAL if refuses else ASKS_BACK if said.endswith(_ASKING) else LACK
+    return Reading(True, said[:_CUE], kind, proven=False)
 
 
 def _first_sentence(text: str) -> str:

@@ -61,7 +61,7 @@ class RuleJudge:
     ('correct', 'stated', "states '5,730 m'")
     """
 
-    version = "8"
+    version = "9"
     """Of the rules: what an earlier version decided is not taken for a decision of this one."""
 
     def __init__(self, argument: str = "") -> None:
@@ -113,7 +113,7 @@ class RuleJudge:
         side = polarity(answers)
         english = side_in_english(english, code, ask.question) if side else english
         sided = side and side_of(english, ask.question)  # "There is no mug." answers a yes-or-no question
-        if reading.deflects and not sided and (reading.proven or not found.correct):
+        if reading.deflects and not sided and (reading.proven or not found.form):
             if found.correct and _is_itself(found, text):
                 return Status.GRADED, Outcome.CORRECT, "stated", found.why
             if found.correct:

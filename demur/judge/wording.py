@@ -3,11 +3,11 @@
 Rules know the words that somebody wrote down; they miss four deflections in ten. This model has
 seen the same labelled sentences and takes what it learnt from runs of two to five letters to words that no rule has,
 and from words, pairs of neighbours and pairs with one word between; runs of the first and of the last sentence count
-once more as such, since what a reply ends in outweighs what it tells before. It reads no clauses: what a rule says
-goes before it, save where it is sure of the opposite (`DOUBTS`).
+once more as such, since what a reply ends in outweighs what it tells before. It reads no clauses: what a rule reads
+is added to its log odds (`RULE`).
 
-Weights: ``data/wording.npz`` (``weights`` int8, one per bucket of hashes, times ``scale``; ``bias``), made by
-``tools/train_wording.py`` from ``tests/judge/*deflections*.jsonl``.
+Weights: ``data/wording.npz`` (``roots`` int8, one per bucket of hashes: a weight is its square with its sign, times
+``scale``; ``bias``), made by ``tools/train_wording.py`` from ``tests/judge/*deflections*.jsonl``.
 """
 
 from __future__ import annotations
@@ -27,15 +27,10 @@ BUCKETS = 1 << 21
 """Hashes of runs and words fall into so many buckets."""
 RUNS = (2, 3, 4, 5)
 """Lengths of the runs of letters, in characters of folded text, spaces included."""
-DECLINES, DECLINES_LONG = 0.55, 0.75
-"""From this probability on a reply, or a long one, declines though no rule says so."""
-OFFERS = 0.6
-"""The same where a rule reads a part of it as offering an answer."""
-DOUBTS, DOUBTS_LONG = 0.1, 0.5
-"""Up to this probability a reply, or a long one, answers though a rule reads a part of it as declining."""
-LONG = 200
-"""Letters (a Chinese, Japanese or Korean one is two) from which on a reply is long: one of its many clauses may
-look like a deflection in the middle of an explanation."""
+RULE, REFUSES = 2.0, 0.5
+"""Log odds of declining that a rule's reading adds: that it declines; that it refuses, on top."""
+DECLINES = -0.1
+"""Log odds from which on a reply declines. All three were chosen on five folds (``train_wording.py --cross``)."""
 SHORT = 20
 """Bytes of UTF-8 (20 Latin letters, 10 Cyrillic, 7 Chinese) below which a reply has too few runs to go by."""
 _STOP = re.compile(r"(?<=[.!?\u061f\u3002\uff01\uff1f\u0964])\s*|\n")
@@ -73,30 +68,21 @@ def _runs(text: str, lengths: tuple[int, ...]) -> set[str]:
     return {padded[i : i + n] for n in lengths for i in range(len(padded) - n + 1)}
 
 
-def is_long(text: str) -> bool:
-    """Whether a reply has more than `LONG` letters.
+def log_odds(text: str) -> float:
+    """Log odds that a reply declines, by its wording alone; -inf where it has no letters.
 
-    >>> is_long("Tickets cost 12 francs.")
-    False
-    """
-    return len(text) > LONG or len(text) + sum(letter >= "\u2e80" for letter in text) > LONG
-
-
-def likelihood(text: str) -> float:
-    """Probability that a reply declines, in [0, 1]; 0.0 where it has no letters.
-
-    >>> likelihood("The leaflet keeps silent about ticket prices.") > likelihood("Tickets cost 12 francs.")
+    >>> log_odds("The leaflet keeps silent about ticket prices.") > log_odds("Tickets cost 12 francs.")
     True
     """
     found = buckets(text)
     if not len(found):
-        return 0.0
-    weights, scale, bias = _weights()
-    total = scale * int(weights[found].sum(dtype=np.int64))
-    return float(1 / (1 + np.exp(-(total / np.sqrt(len(found)) + bias))))
+        return -np.inf
+    roots, scale, bias = _weights()
+    root = roots[found].astype(np.int64)
+    return float(scale * (root * np.abs(root)).sum() / np.sqrt(len(found)) + bias)
 
 
 @cache
 def _weights() -> tuple[npt.NDArray[np.int8], float, float]:
     with as_file(files(__package__) / "data" / "wording.npz") as path, np.load(path, allow_pickle=False) as stored:
-        return stored["weights"], float(stored["scale"]), float(stored["bias"])
+        return stored["roots"], float(stored["scale"]), float(stored["bias"])

@@ -239,11 +239,11 @@ def test_deflections_in_every_language() -> None:
 def test_deflections_that_nobody_tuned_on() -> None:
     """Holds what was measured on 24 November 2026. Whoever tunes on these rows writes others and measures again."""
     tuned = LABELLED.with_name("deflections_by_language.jsonl")
-    later = LABELLED.with_name("deflections_replies.jsonl")
-    known = {row["text"] for file in (tuned, later) for _, row in read_jsonl(file, Problems())}
+    later = [LABELLED.with_name(f"deflections_{name}.jsonl") for name in ("replies", "ordinary")]
+    known = {row["text"] for file in (tuned, *later) for _, row in read_jsonl(file, Problems())}
     for name, n, precision, recall in (
-        ("replies_untouched", 915, 0.95, 0.91), ("languages_untouched", 683, 0.93, 0.98),
-        ("situations_untouched", 1_363, 0.92, 0.86),
+        ("replies_untouched", 915, 0.96, 0.89), ("languages_untouched", 683, 0.92, 0.98),
+        ("situations_untouched", 1_363, 0.92, 0.85),
     ):  # fmt: skip
         path = LABELLED.with_name(f"{name}.jsonl")
         parts, _ = score(path)

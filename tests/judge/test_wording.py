@@ -48,7 +48,6 @@ def test_a_rule_that_fires_on_a_statement_about_the_world_is_overruled() -> None
     ],
 )
 def test_advice_after_a_refusal_is_no_answer(text: str) -> None:
-    assert wording.is_long(text)
     assert read(text).deflects
     assert read(text).kind == "refusal"
 
@@ -77,8 +76,8 @@ def test_the_right_answer_stated_is_correct_whatever_the_wording() -> None:
 
 
 @given(st.text(max_size=3_000) | st.text(alphabet=st.characters(categories=["Cs", "Lo", "Zs"]), max_size=60))
-def test_any_text_has_a_likelihood(text: str) -> None:
-    assert 0.0 <= wording.likelihood(text) <= 1.0
+def test_any_text_has_log_odds(text: str) -> None:
+    assert wording.log_odds(text) < 100
     found = wording.buckets(text)
     assert len(found) == len(set(found.tolist()))
     assert not len(found) or (found.min() >= 0 and found.max() < wording.BUCKETS)
@@ -91,7 +90,7 @@ def test_long_text_costs_no_more_than_a_little() -> None:
 
 @pytest.mark.slow
 def test_the_weights_are_those_of_the_sentences() -> None:
-    """Trained again, on this machine: the same likelihoods, but for the rounding of the stored weights."""
+    """Trained again, on this machine: the same log odds, but for the rounding of the stored weights."""
     tool = runpy.run_path(str(ROOT / "tools" / "train_wording.py"))
     earlier, since = tool["rows"](), tool["later"]()
     matrix = tool["matrix"]([visible(row["text"]) for row in earlier + since])
@@ -99,6 +98,6 @@ def test_the_weights_are_those_of_the_sentences() -> None:
     weights, bias = tool["mean_of_two"](matrix, labels, np.arange(len(labels)) < len(earlier))
     path = ROOT / "tests" / "judge" / "languages_untouched.jsonl"
     texts = [json.loads(line)["text"] for line in path.read_text(encoding="utf-8").splitlines()]
-    again = 1 / (1 + np.exp(-(tool["matrix"](texts) @ weights + bias)))
-    stored = np.array([wording.likelihood(text) for text in texts])
-    assert np.abs(again - stored).max() < 0.15, "run tools/train_wording.py: the sentences have changed"
+    again = tool["matrix"](texts) @ weights + bias
+    stored = np.array([wording.log_odds(text) for text in texts])
+    assert np.abs(again - stored).max() < 0.1, "run tools/train_wording.py: the sentences have changed"
