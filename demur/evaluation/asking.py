@@ -242,14 +242,12 @@ def ask_opened(
 
 def _in_ledger(system: System, asks: Sequence[Ask], ledger: Path) -> bool:
     """Whether the ledger has a model's reply to each of these questions."""
-    from demur.models.identity import request_key
-    from demur.models.ledger import Ledger
+    from demur.models.estimate import estimate_calls
 
-    if type(system) is not ModelSystem or not ledger.exists():  # others: several calls per question, unknown beforehand
+    if type(system) is not ModelSystem:  # several calls per question, unknown beforehand
         return False
-    requests = map(system.request, asks)
-    with Ledger(ledger, read_only=True) as opened:
-        return all(opened.get(request_key(r, r.model, system.weights)) is not None for r in requests)
+    planned = estimate_calls("answers", system.addresses[0], map(system.request, asks), ledger=ledger)
+    return all(line.calls == line.cached for line in planned.lines)
 
 
 def _forget(system: ModelSystem, tasks: Sequence[Task], ledger: Path) -> None:

@@ -30,7 +30,8 @@ RUNS = (2, 3, 4, 5)
 RULE, REFUSES = 2.0, 0.5
 """Log odds of declining that a rule's reading adds: that it declines; that it refuses, on top."""
 DECLINES = -0.1
-"""Log odds from which on a reply declines. All three were chosen on five folds (``train_wording.py --cross``)."""
+"""Log odds from which on a reply declines. All three were chosen on five folds (``train_wording.py --cross``),
+the last by replies outside them too (docs/judging.md)."""
 SHORT = 20
 """Bytes of UTF-8 (20 Latin letters, 10 Cyrillic, 7 Chinese) below which a reply has too few runs to go by."""
 _STOP = re.compile(r"(?<=[.!?\u061f\u3002\uff01\uff1f\u0964])\s*|\n")
