@@ -4,7 +4,8 @@
     python tools/train_wording.py --cross    five folds, by language: precision, recall of rules, model alone, both
 
 The sentences are tests/judge/deflections*.jsonl and the tuning half of graded_by_language.jsonl; nothing untouched is
-read. The weights are the mean of two fits: one without `LATER`, whose replies were written to mislead the reader, and
+read. To some of them a caveat is added (tests/judge/caveats.jsonl); not in --cross, where such copies would be in two
+folds. The weights are the mean of two fits: one without `LATER`, whose replies were written to mislead the reader, and
 one with all. `LATER` raises recall on such replies and costs precision on usual ones; the mean keeps both.
 """
 
@@ -71,8 +72,14 @@ PLAIN = {
     "ko": ("{}입니다.", "정답은 {}입니다.", "본문에 따르면 {}입니다.", "{}인 것 같습니다.", "이 질문의 답은 {}입니다."),
 }  # fmt: skip
 """How a plain answer is put; the names and numbers of Atlas's answers go in. Of such replies people write down few."""
+CAVEATS = ROOT / "tests/judge/caveats.jsonl"
+"""What often follows an answer: that it may be out of date, that a doctor should be asked. A caveat alone declines, so
+its words look like declining; what stands before it decides."""
+EACH_CAVEAT = 30
+"""Plain answers, other answers and deflections with each caveat."""
 EACH = 40
 """Plain answers by each of these, and ten times as many that are a name or number and nothing else."""
+ENDS = (".", "\u3002", "!", "\u0964")
 WEIGHTS = ROOT / "demur/judge/data/wording.npz"
 
 
@@ -98,6 +105,28 @@ def rows() -> list[dict[str, Any]]:
         for form in forms:
             for answer in draw.choice(said, EACH, replace=False):
                 found.append({"language": language, "deflects": False, "text": form.format(answer)})
+    return found
+
+
+def with_caveats(labelled: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Answers and deflections of one sentence or two, each with a caveat after it, and labelled as without."""
+    draw = np.random.default_rng(1)
+    said = sorted({answer for row in lines(QUESTIONS) for answer in row["answers"]})
+    found = []
+    for entry in lines(CAVEATS):
+        code = entry["language"]
+        short = [
+            row for row in labelled
+            if row.get("language", "en") == code and len(row["text"]) < 200 and row["text"].rstrip().endswith(ENDS)
+        ]  # fmt: skip
+        of = {deflects: [row["text"] for row in short if row["deflects"] == deflects] for deflects in (True, False)}
+        for caveat in entry["caveats"]:
+            plain = [str(draw.choice(PLAIN[code])).format(draw.choice(said)) for _ in range(EACH_CAVEAT)]
+            answers = [*plain, *(str(text) for text in draw.choice(of[False], EACH_CAVEAT))]
+            declining = [str(text) for text in draw.choice(of[True], EACH_CAVEAT)]
+            for deflects, texts in ((False, answers), (True, declining)):
+                space = "" if code in ("zh", "ja") else " "
+                found += [{"language": code, "deflects": deflects, "text": text + space + caveat} for text in texts]
     return found
 
 
@@ -164,6 +193,8 @@ def main() -> None:
     parser.add_argument("--cross", action="store_true", help="cross-validate; write nothing")
     args = parser.parse_args()
     earlier, since = rows(), later()
+    if not args.cross:
+        earlier += with_caveats(earlier)
     labelled = earlier + since
     first = np.arange(len(labelled)) < len(earlier)
     if args.cross:

@@ -24,6 +24,7 @@ from typing import NamedTuple
 from demur.answers import normalise
 from demur.answers.languages import bare, fold, spoken
 from demur.answers.text import both_ends
+from demur.judge.courtesies import without_courtesies
 from demur.judge.phrases_by_language import Language, language, wholes
 from demur.judge.wording import DECLINES, REFUSES, RULE, SHORT, log_odds
 
@@ -239,7 +240,7 @@ def weighed(found: Reading, text: str, odds: Callable[[str], float]) -> Reading:
         text: the reply.
         odds: log odds of a text to decline, by its wording; not asked of what is left to the rules.
     """
-    said = (_marked(text) or text).strip()
+    said = without_courtesies(_marked(text) or text).strip()
     if not found.known or len(said.encode(errors="replace")) < SHORT:
         return found
     if found.deflects and len(found.cue) * 3 >= len(said):
@@ -266,7 +267,7 @@ _ASKING = ("?", "\uff1f", "\u061f")
 
 def by_rules(text: str) -> Reading:
     """What the rules alone say of a reply."""
-    text = both_ends(text).replace("\u2019", "'").replace("\u02bc", "'").strip()
+    text = both_ends(without_courtesies(text)).replace("\u2019", "'").replace("\u02bc", "'").strip()
     if bare(fold(text[:_LONGEST])) in wholes():
         return Reading(True, text[:_LONGEST], LACK)
     codes = spoken(text)

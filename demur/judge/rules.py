@@ -61,7 +61,7 @@ class RuleJudge:
     ('correct', 'stated', "states '5,730 m'")
     """
 
-    version = "9"
+    version = "10"
     """Of the rules: what an earlier version decided is not taken for a decision of this one."""
 
     def __init__(self, argument: str = "") -> None:

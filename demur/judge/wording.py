@@ -36,6 +36,14 @@ SHORT = 20
 """Bytes of UTF-8 (20 Latin letters, 10 Cyrillic, 7 Chinese) below which a reply has too few runs to go by."""
 _STOP = re.compile(r"(?<=[.!?\u061f\u3002\uff01\uff1f\u0964])\s*|\n")
 _WORD = re.compile(r"\w+")
+_MARKUP = re.compile(
+    r"[*_`#~|{}\"\u201c\u201d\u201e\u00ab\u00bb\u300c\u300d\u300e\u300f\U0001f300-\U0001faff\u2600-\u27bf\ufe0f]"
+    r"|</?\w[^<>\n]{0,80}>|\[[\d, ]{1,12}\]|https?://\S+|^[ \t]*(?:[-\u2022\u2013>]|\d{1,2}[.)])[ \t]+",
+    re.MULTILINE,
+)
+"""Markdown, HTML, quotation marks, emojis, numbers of sources, addresses, bullets."""
+_LABEL = re.compile(r"^\W*(?:final|answer|final answer|response|output|reply|text|result)\s*:", re.IGNORECASE)
+_SOURCES = re.compile(r"\n\s*(?:sources?|references?|confidence|citations?)\b[^\n]{0,200}\s*$", re.IGNORECASE)
 _LONGEST = 1_200
 """Characters that are read: untrusted text must not cost more than a little."""
 
@@ -49,8 +57,8 @@ def buckets(text: str) -> npt.NDArray[np.int64]:
     Returns:
         shape (n,), 0 <= bucket < `BUCKETS`.
     """
-    read = fold(text[:_LONGEST])
-    sentences = [part for part in _STOP.split(read) if part.strip()]
+    read = fold(_without_markup(text[:_LONGEST]))
+    sentences = [part for part in _STOP.split(read) if _WORD.search(part)]
     runs = _runs(read, RUNS)
     if sentences:
         runs |= {f"first {run}" for run in _runs(sentences[0], RUNS[1:])}
@@ -62,6 +70,11 @@ def buckets(text: str) -> npt.NDArray[np.int64]:
     return np.unique(
         np.fromiter((zlib.crc32(run.encode(errors="replace")) % BUCKETS for run in runs), np.int64, len(runs))
     )
+
+
+def _without_markup(text: str) -> str:
+    """A text without what only lays it out: the same words must weigh the same in bold, in quotes or as a list."""
+    return _SOURCES.sub("", _LABEL.sub("", _MARKUP.sub("", text)))
 
 
 def _runs(text: str, lengths: tuple[int, ...]) -> set[str]:
