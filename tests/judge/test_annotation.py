@@ -72,19 +72,18 @@ def test_every_key_is_a_line_and_a_killed_session_goes_on_where_it_was(tmp_path)
     one.act("reveal", 2)
     with pytest.raises(UsageError, match="elsewhere"):
         Session(folder, "ann")
-    state, done = dict(one.state), one.done
+    places = range(len(one.places))
+    state, done = [one.said(at) for at in places], one.done
     one._lock.__exit__(None, None, None)  # killed: the system closes what is open, and lets go of the lock
     one._log._handle.close()
     path = folder / "labels" / "ann.jsonl"
     with path.open("ab") as handle:
         handle.write(b'{"do":"label","item":"i3","aga')  # a line that the crash tore
     two = Session(folder, "ann")
-    assert {k: v for k, v in two.state.items() if v.label or v.revealed} == {
-        k: v for k, v in state.items() if v.label or v.revealed
-    }
+    assert [two.said(at) for at in places] == state
     assert (two.done, two.next()) == (done, 2)
-    assert two.state[0].note == "sure"
-    assert two.state[2].revealed
+    assert two.said(0).note == "sure"
+    assert two.said(2).revealed
     for do, more in (("shout", {}), ("label", {"label": "maybe"}), ("label", {"at": 999})):
         with pytest.raises(UsageError):
             two.act(do, **more)
@@ -123,6 +122,24 @@ def test_disagreements_are_settled_and_repeats_tell_self_consistency(tmp_path):
     assert found.figures["raw"].n == 40
     assert found.consistency["ann"].n > 5
     assert found.consistency["ann"].value <= 1
+
+
+def test_an_undo_takes_back_the_same_label_when_its_disagreement_is_gone(tmp_path):
+    folder = made(tmp_path)
+    for name, label in (("ann", "yes"), ("bob", "no")):
+        assert put_labels(folder, name, {"i3": (label, ""), "i4": (label, "")}) == 2
+    judge = Session(folder, ADJUDICATED, adjudicate=True)
+    for at in (0, 1):
+        judge.act("label", at, label="no")
+    gone = judge.places[1].item
+    judge.close()
+    put_labels(folder, "ann", {gone: ("no", "")})  # they agree by now
+    judge = Session(folder, ADJUDICATED, adjudicate=True)
+    assert [p.item for p in judge.places] != [gone]
+    judge.act("undo")
+    assert judge.said(0).label == "no"
+    judge.close()
+    assert gone not in last_labels(folder, ADJUDICATED)
 
 
 @pytest.mark.parametrize("form", ["csv", "label-studio", "inspect"])

@@ -82,7 +82,7 @@ def test_what_states_no_single_label_is_ungraded(reply, monkeypatch):
     )  # nothing said: asked again
     with running(reply=lambda body: reply or " ") as server:
         judge = ModelJudge(f"http://127.0.0.1:{server.port}/v1#m")
-        judge._schema = False
+        judge._schema = None
         [verdict] = judged(judge, "The Danube.")
     assert (verdict.status, verdict.outcome) == (Status.UNGRADED, None)
 

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 
 from demur.core.errors import DemurError, StorageError, UsageError
 from demur.core.strict_json import parsed_json
-from demur.judge.annotation.task import ADJUDICATED, CANNOT, Said, Session, as_json
+from demur.judge.annotation.task import ADJUDICATED, CANNOT, Session, as_json
 
 if TYPE_CHECKING:
     from aiohttp import web
@@ -141,7 +141,7 @@ class Page:
     def _shown(self, at: int) -> dict[str, Any]:
         session = self.session
         item = session.items[session.places[at].item]
-        said = session.state.get(at, Said())
+        said = session.said(at)
         others = [
             [name, last[item.id].label, last[item.id].note] for name, last in session.others.items() if item.id in last
         ]
