@@ -252,7 +252,3 @@ def _cases(word: str, code: str, least: int = 4) -> re.Pattern[str]:
     loses, endings = (fold(part) for part in _ENDINGS[code])
     stem = re.sub(f"{loses}$", "", word) if len(word) > 3 else word
     return re.compile(rf"{re.escape(word)}|{re.escape(stem)}{endings}" if len(stem) >= least else re.escape(word))
-
-
-def _begins(text: str, start: int) -> bool:
-    return not text[:start].strip(" \"'") or text[:start].rstrip()[-1:] in ".!?:"
