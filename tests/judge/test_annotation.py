@@ -269,3 +269,25 @@ async def test_a_request_that_the_page_never_makes_is_refused(tmp_path):
     finally:
         await runner.cleanup()
         session.close()
+
+
+def test_an_annotator_without_a_file_name_files_nothing_of_a_sheet(tmp_path):
+    folder = made(tmp_path)
+    (tmp_path / "in.csv").write_text("item,label,annotator\ni1,yes,bob\ni2,no,bob/x\n")
+    with pytest.raises(BadInput, match="bob/x"):
+        imported(folder, tmp_path / "in.csv")
+    assert last_labels(folder, "bob") == {}
+
+
+@pytest.mark.parametrize(
+    "words", [["--port", "99999"], ["--repeats", "2"], ["--labels", "yes,yes"], ["--labels", "1,2,3,4,5,6,7,8,9,10"]]
+)
+def test_what_no_page_can_have_is_told_without_a_traceback(tmp_path, words, capsys):
+    items = tmp_path / "items.jsonl"
+    items.write_text('{"id":"1","shown":[["Q","x"]]}')
+    try:
+        code = main(["annotate", "page", "--items", str(items), "-o", str(tmp_path / "task"), *words])
+    except SystemExit as ended:
+        code = ended.code
+    assert code == 2
+    assert capsys.readouterr().err.startswith("demur")

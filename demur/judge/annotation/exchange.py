@@ -26,6 +26,7 @@ from demur.judge.annotation.task import (
     last_labels,
     put_labels,
     read_task,
+    wrong_name,
 )
 
 Form = Literal["csv", "label-studio", "inspect"]
@@ -135,6 +136,8 @@ def imported(folder: Path, path: Path, name: str = "") -> dict[str, int]:
             problems.add(f"{place} ({item})", told)
         elif not annotator:
             problems.add(f"{place} ({item})", "no annotator; name one with --as")
+        elif why := wrong_name(annotator):
+            problems.add(f"{place} ({item})", f"annotator {annotator!r}; {why}")
         else:
             found.setdefault(annotator, {})[item] = (label, note)
     problems.settle()

@@ -179,7 +179,7 @@ async def serving(page: Page, port: int = 0) -> Any:
     """Start serving; returns the runner, whose ``cleanup()`` ends it.
 
     Raises:
-        UsageError: the port is taken.
+        UsageError: the port is taken, or there is no such port.
     """
     from aiohttp import web
 
@@ -188,9 +188,11 @@ async def serving(page: Page, port: int = 0) -> Any:
     try:
         site = web.TCPSite(runner, "127.0.0.1", port)
         await site.start()
-    except OSError as error:
+    except (OSError, OverflowError) as error:
         await runner.cleanup()
-        raise UsageError(str(error.strerror or error), item=f"port {port}", cure="choose another --port") from error
+        raise UsageError(
+            getattr(error, "strerror", None) or str(error), item=f"port {port}", cure="choose another --port"
+        ) from error
     page.port = int(runner.addresses[0][1])
     return runner
 

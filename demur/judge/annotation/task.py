@@ -193,6 +193,11 @@ def annotators(folder: Path) -> list[str]:
     return sorted(p.stem for p in (folder / "labels").glob("*.jsonl") if p.stem != ADJUDICATED)
 
 
+def wrong_name(name: str) -> str:
+    """What to do about an annotator's name that no file can have; "" where one can."""
+    return "" if _NAME.fullmatch(name) else "use letters, digits, dots and dashes: --as maria"
+
+
 class Session:
     """One annotator at work: every key press is one appended line, and the state is those lines read again.
 
@@ -206,8 +211,10 @@ class Session:
     """
 
     def __init__(self, folder: Path, name: str, *, adjudicate: bool = False) -> None:
-        if not _NAME.fullmatch(name) or (name == ADJUDICATED) != adjudicate:
-            raise UsageError(f"annotator {name!r}", cure="use letters, digits, dots and dashes: --as maria")
+        if why := wrong_name(name) or (
+            "that name is for --adjudicate" if name == ADJUDICATED and not adjudicate else ""
+        ):
+            raise UsageError(f"annotator {name!r}", cure=why)
         self.folder, self.name = folder, name
         self.task, items = read_task(folder)
         self.items = {item.id: item for item in items}
