@@ -50,6 +50,7 @@ _LEADING = re.compile(
 _GLUE = re.compile(r"(?<=[a-z]{2})(?=[A-Z])|(?<=[a-z]{3})(?=\d)")
 _GLUED_DIGIT = re.compile(r"(?<=[a-z]{3})(?=\d)")
 _WHAT_YEAR = re.compile(r"\b(?:what|which) year\b", re.I)
+_HALF = re.compile(r"\b(?:one[ -])?half\b(?!-| (?:past|hour|dozen|time|way|century)\b)", re.I)
 _HOW_MANY = re.compile(r"\bhow many\b", re.I)
 
 
@@ -72,6 +73,7 @@ def rephrased(spec: AnswerSpec, answer: str, question: str, languages: Sequence[
             ("less around it", _less_around(spec, form, text)),
             ("parts in any order", _parts(spec, form, text, languages)),
             ("number of how many", _count(form, text) if _HOW_MANY.search(question) else None),
+            ("half", _half(form, text)),
             ("year of what year", _year(form, text) if _WHAT_YEAR.search(question) else None),
             ("name without its middle", _person(form, text)),
             ("surname", _surname(form, text, question, languages)),
@@ -134,6 +136,15 @@ def _count(form: str, text: str) -> Span | None:
     if len(said) != 1 or said[0].low != own[0].low or said[0].is_range or len(words(text)) > 12:
         return None
     return said[0].start, said[0].end
+
+
+def _half(form: str, text: str) -> Span | None:
+    """The word "half" of a short answer without other numbers, for 0.5, 1/2 or 50 %."""
+    own, found = whole_quantity(form), _HALF.search(readable(text))
+    if own is None or own[1] or (own[0].low, own[0].unit) not in ((0.5, ""), (50.0, "%")) or not found:
+        return None
+    others = [q for q in quantities(text) if not found.start() <= q.start < found.end()]
+    return None if others or len(words(text)) > 12 else found.span()
 
 
 def _year(form: str, text: str) -> Span | None:

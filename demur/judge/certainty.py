@@ -52,8 +52,10 @@ def rival(question: str, text: str, answers: AnswerSpec) -> tuple[str, str]:
     """
     if answers.kind == "choice" and answers.choices:
         stated = stated_options(answers, text)
-        wrong = set(stated) - right_labels(answers)
-        return ("other option", f"option {sorted(wrong)[0]}") if len(stated) == 1 and wrong else ("", "")
+        right = right_labels(answers)
+        wrong = set(stated) - right
+        proven = right and len(stated) == 1 and wrong
+        return ("other option", f"option {sorted(wrong)[0]}") if proven else ("", "")
     side = polarity(answers)
     if side:
         said = side_of(text, question)
