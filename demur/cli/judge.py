@@ -73,6 +73,8 @@ def run(args: argparse.Namespace) -> int:
         return {"compare": _compare, "correct": _correct}[args.job](args)
     from demur.core.progress import TerminalProgress
 
+    args.ledger = args.ledger or Path("judge-calls.sqlite")
+    args.budget = budget_of(args)  # one for all repeats
     with TerminalProgress() as steps:
         steps.stage("grade")
         return {"file": _file, "run": _run, "attack": _attack, "bench": _bench}[args.job](args, steps)
@@ -83,17 +85,13 @@ def _opened(args: argparse.Namespace, repeat: int = 0, release: Any = None) -> A
     from demur.judge.base import JudgeContext, open_judge
 
     read_image = None if release is None else release.read_image
-    context = JudgeContext(_ledger(args), args.concurrency, budget_of(args), args.prices, repeat, read_image)
+    context = JudgeContext(args.ledger, args.concurrency, args.budget, args.prices, repeat, read_image)
     return open_judge(args.judge, context)
-
-
-def _ledger(args: argparse.Namespace) -> Path:
-    return args.ledger or Path("judge-calls.sqlite")
 
 
 def _progress(args: argparse.Namespace, judge: Any, steps: Any, what: str = "answers graded", total: int = 0) -> Any:
     """A function of the number done, which tells it; with where the calls are that a killed command made."""
-    kept = f"calls kept in {_ledger(args)}" if getattr(judge, "asks_models", False) else ""
+    kept = f"calls kept in {args.ledger}" if getattr(judge, "asks_models", False) else ""
     return lambda n: steps.count(what, n, total, kept)
 
 

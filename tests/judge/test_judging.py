@@ -222,3 +222,13 @@ def test_options_of_labelled_answers_may_be_a_list_and_bad_ones_are_told_with_th
     assert json.loads(capsys.readouterr().out)["rows"][0]["precision"]["correct"]["hits"] == 1
     assert main(["judge", "bench", "rules", "--on", str(tmp_path)]) == 1
     assert "1.jsonl:1: kind: " in capsys.readouterr().err
+
+
+def test_repeats_share_one_budget(tmp_path, monkeypatch):
+    contexts = []
+    monkeypatch.setattr("demur.judge.base.open_judge", lambda name, context: contexts.append(context) or RuleJudge())
+    path = tmp_path / "rows.jsonl"
+    path.write_text(json.dumps({"id": "1", "question": "Which?", "answers": ["a"], "response": "a"}))
+    assert main(["judge", "file", str(path), "--repeat", "2", "--budget", "1"]) == 0
+    assert [c.repeat for c in contexts] == [0, 1]
+    assert contexts[0].budget is contexts[1].budget is not None
