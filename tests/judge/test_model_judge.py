@@ -196,7 +196,6 @@ def test_the_mark_stands_nowhere_in_the_answer_and_nothing_unseen_is_left(text):
 
 def test_long_answers_are_capped():
     made = candidate("q", "x" * 50_000)
-    assert made.cut
     assert len(made.text) < LONGEST + 20
 
 

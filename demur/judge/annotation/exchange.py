@@ -22,7 +22,7 @@ from demur.judge.annotation.task import (
     Item,
     Last,
     Task,
-    annotators,
+    everybody,
     last_labels,
     put_labels,
     read_task,
@@ -42,8 +42,7 @@ def exported(folder: Path, form: Form, out: Path | None = None) -> str:
     "explanation", "metadata"}}}``, one score per annotator, with inspect's letters.
     """
     task, items = read_task(folder)
-    people = [*annotators(folder), ADJUDICATED]
-    said = {name: last_labels(folder, name) for name in people}
+    said = everybody(folder) | {ADJUDICATED: last_labels(folder, ADJUDICATED)}
     by_item = {item.id: {name: words[item.id] for name, words in said.items() if item.id in words} for item in items}
     text = {"csv": _csv, "label-studio": _label_studio, "inspect": _inspect}[form](task, items, by_item)
     if out is not None:

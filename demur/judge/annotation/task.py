@@ -219,7 +219,7 @@ class Session:
         self.task, items = read_task(folder)
         self.items = {item.id: item for item in items}
         self.places = [Place(item, False) for item in disagreements(folder)] if adjudicate else order(self.task, items)
-        self.others = {name: last_labels(folder, name) for name in annotators(folder)} if adjudicate else {}
+        self.others = everybody(folder) if adjudicate else {}
         path = folder / "labels" / f"{name}.jsonl"
         path.parent.mkdir(parents=True, exist_ok=True)
         self._lock = locked(path.with_suffix(".lock"), f"{name} is labelling elsewhere")
@@ -391,12 +391,17 @@ def last_labels(folder: Path, name: str) -> dict[str, Last]:
     }
 
 
+def everybody(folder: Path) -> dict[str, dict[str, Last]]:
+    """Annotator -> item -> last word; the adjudicator is none of them."""
+    return {name: last_labels(folder, name) for name in annotators(folder)}
+
+
 def disagreements(folder: Path) -> list[str]:
     """Items that two annotators labelled differently (can't tell beside a label is no disagreement), in their order."""
     task, items = read_task(folder)
     said: defaultdict[str, set[str]] = defaultdict(set)
-    for name in annotators(folder):
-        for item, last in last_labels(folder, name).items():
+    for words in everybody(folder).values():
+        for item, last in words.items():
             if last.label != CANNOT:
                 said[item].add(last.label)
     return [p.item for p in order(task, items) if not p.again and len(said[p.item]) > 1]
@@ -419,8 +424,8 @@ def settled(folder: Path) -> Settled:
     _, items = read_task(folder)
     last_word = last_labels(folder, ADJUDICATED)
     said: defaultdict[str, list[str]] = defaultdict(list)
-    for name in annotators(folder):
-        for item, last in last_labels(folder, name).items():
+    for words in everybody(folder).values():
+        for item, last in words.items():
             said[item].append(last.label)
     labels: dict[str, str] = {}
     open_, cannot, unlabelled = [], [], 0
@@ -459,8 +464,8 @@ def final_labels(folder: Path) -> dict[str, str]:
 def rubrics(folder: Path) -> dict[str, str]:
     """Item -> versions of the rubric that its labels were given under, with commas between."""
     given: defaultdict[str, set[str]] = defaultdict(set)
-    for name in [*annotators(folder), ADJUDICATED]:
-        for item, last in last_labels(folder, name).items():
+    for words in (*everybody(folder).values(), last_labels(folder, ADJUDICATED)):
+        for item, last in words.items():
             given[item].add(last.rubric)
     return {item: ", ".join(sorted(versions - {""})) for item, versions in given.items()}
 
@@ -468,8 +473,8 @@ def rubrics(folder: Path) -> dict[str, str]:
 def ratings(folder: Path) -> list[Rating]:
     """Every annotator's labels and hidden repeats, as `demur.judge.measures.agreement` takes them; no can't-tell."""
     found = []
-    for name in annotators(folder):
-        for item, last in last_labels(folder, name).items():
+    for name, words in everybody(folder).items():
+        for item, last in words.items():
             if last.label != CANNOT:
                 found.append(Rating(item, name, last.label))
                 if last.again and last.again != CANNOT:
@@ -506,9 +511,7 @@ def put_labels(folder: Path, name: str, labels: Mapping[str, tuple[str, str]]) -
 def about_folder(folder: Path) -> str:
     """One line on where a task stands."""
     _, items = read_task(folder)
-    people = annotators(folder)
-    counts = Counter({name: len(last_labels(folder, name)) for name in people})
-    told = ", ".join(f"{name} {counts[name]:,}" for name in people) or "nobody yet"
+    told = ", ".join(f"{name} {len(words):,}" for name, words in everybody(folder).items()) or "nobody yet"
     return f"{len(items):,} items; labelled: {told}; {len(disagreements(folder)):,} disagreements"
 
 
