@@ -188,7 +188,7 @@ class ModelJudge:
         try:
             return await model.complete(request)
         except PermanentError:
-            if self._schema is None:
+            if request.json_schema is None:  # not self._schema: another answer's call may have found out by now
                 raise
         self._schema = None  # the endpoint may not know schemas: words are asked for from here on
         return await model.complete(request.model_copy(update={"json_schema": None}))

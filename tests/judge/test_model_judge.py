@@ -110,6 +110,20 @@ def test_empty_failed_and_starved_answers_are_never_sent():
     assert "starved" in judged(judge, "<think>", finish_reason="length")[0].reason
 
 
+def test_an_endpoint_that_refuses_schemas_refuses_several_calls_at_once_and_no_verdict_is_lost():
+    async def work(judge):
+        try:
+            return await asyncio.gather(
+                *(judge.grade(ask(id=f"a{n}"), Response(text=f"The Danube {n}."), DANUBE) for n in range(4))
+            )
+        finally:
+            await judge.close()
+
+    with running("404,404,404,404,ok", reply=lambda body: "CORRECT", most_faults=4) as server:
+        found = asyncio.run(work(ModelJudge(f"http://127.0.0.1:{server.port}/v1#m")))
+    assert {v.outcome for v in found} == {Outcome.CORRECT}
+
+
 def test_an_endpoint_without_schemas_is_asked_for_words():
     asked = []
 
