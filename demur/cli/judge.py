@@ -154,6 +154,7 @@ def _say_repeated(first: Sequence[Verdict], again: Sequence[Sequence[Verdict]]) 
 
 
 def _run(args: argparse.Namespace, steps: Any) -> int:
+    from demur.core.errors import UsageError
     from demur.evaluation.rejudge import judge_run
     from demur.reports.data import load, open_beside
     from demur.reports.terminal import print_data, summarised
@@ -161,6 +162,8 @@ def _run(args: argparse.Namespace, steps: Any) -> int:
     release = open_beside(args.run, args.release)
     if args.out is None:
         return _beside(args, steps, release)
+    if args.name or args.repeat > 1:
+        raise UsageError("--name and --repeat are of verdicts beside the run's own", cure="leave out --out")
     judge = _opened(args, release=release)
     judge_run(args.run, release, judge, args.out, progress=_progress(args, judge, steps), note=steps.note)
     data = load([args.out], release.folder)

@@ -96,6 +96,9 @@ def test_stored_answers_are_graded_again_without_asking(tmp_path, capsys):
     assert again.system == run.system
     other = tiny_release(tmp_path / "other", 5)
     assert main(["judge", "run", str(run.folder), "--release", str(other), "-o", str(tmp_path / "x")]) == 2
+    assert main([*words, "--repeat", "2"]) == 2
+    assert "--repeat" in capsys.readouterr().err
+    assert main(["judge", "run", str(run.folder), "--release", str(other), "-o", str(tmp_path / "x")]) == 2
     assert "another release" in capsys.readouterr().err
 
 
