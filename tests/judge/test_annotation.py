@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from demur.cli import main
-from demur.core.errors import BadInput, UsageError
+from demur.core.errors import BadInput, StorageError, UsageError
 from demur.judge.annotation.exchange import exported, imported
 from demur.judge.annotation.server import Page, serving
 from demur.judge.annotation.task import (
@@ -269,6 +269,13 @@ async def test_a_request_that_the_page_never_makes_is_refused(tmp_path):
     finally:
         await runner.cleanup()
         session.close()
+
+
+def test_a_folder_that_no_label_can_be_written_to_is_told(tmp_path):
+    folder = made(tmp_path)
+    (folder / "labels").write_text("a file")
+    with pytest.raises(StorageError):
+        Session(folder, "ann")
 
 
 def test_an_annotator_without_a_file_name_files_nothing_of_a_sheet(tmp_path):

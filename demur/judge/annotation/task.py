@@ -221,7 +221,8 @@ class Session:
         self.places = [Place(item, False) for item in disagreements(folder)] if adjudicate else order(self.task, items)
         self.others = everybody(folder) if adjudicate else {}
         path = folder / "labels" / f"{name}.jsonl"
-        path.parent.mkdir(parents=True, exist_ok=True)
+        with storage_errors(path):
+            path.parent.mkdir(parents=True, exist_ok=True)
         self._lock = locked(path.with_suffix(".lock"), f"{name} is labelling elsewhere")
         self._lock.__enter__()
         self._log = JsonlLog(path)
