@@ -100,55 +100,40 @@ def _file(args: argparse.Namespace, steps: Any) -> int:
     from demur.evaluation.rejudge import judge_file
 
     judges = [_opened(args, repeat) for repeat in range(args.repeat)]
-    first, *again = [
-        judge_file(
-            args.rows, judge, args.out and _numbered(args.out, repeat), skip_bad=args.skip_bad,
-            progress=_progress(args, judge, steps),
-        )
-        for repeat, judge in enumerate(judges)
-    ]  # fmt: skip
-    if args.json:
-        told = [
-            {"counts": _counts(each), "verdicts": [v.model_dump(mode="json") for v in each]} for each in (first, *again)
-        ]
-        print_json(told[0] | _repeated(first, again, told[1:]))
-        return 0
-    for verdict in first[:20]:
-        outcome = verdict.outcome.value if verdict.outcome else verdict.status.value
-        say(f"{brief(verdict.id, 24):<24}  {outcome:<10}  {brief(verdict.reason, 90)}")
-    if len(first) > 20:
-        say(f"... and {len(first) - 20:,} more")
-    for judge, verdicts in zip(judges, (first, *again), strict=True):
-        say(f"{len(verdicts):,} answers: {', '.join(f'{n:,} {k}' for k, n in _counts(verdicts).most_common())}")
-        if credit := _mean_credit(v.credit for v in verdicts):
-            say(credit)
-        if summary := getattr(judge, "summary", ""):
-            note(summary)
-    _say_repeated(first, again)
+    every = []
+    for repeat, judge in enumerate(judges):
+        out = args.out.with_stem(f"{args.out.stem}@{repeat + 1}") if args.out and repeat else args.out
+        progress = _progress(args, judge, steps)
+        every.append(judge_file(args.rows, judge, out, skip_bad=args.skip_bad, progress=progress))
+    for verdict in () if args.json else every[0][:20]:
+        say(f"{brief(verdict.id, 24):<24}  {_outcome(verdict):<10}  {brief(verdict.reason, 90)}")
+    if len(every[0]) > 20 and not args.json:
+        say(f"... and {len(every[0]) - 20:,} more")
+    told = []
+    for judge, verdicts in zip(judges, every, strict=True):
+        counts = Counter(map(_outcome, verdicts))
+        told.append({"counts": counts, "verdicts": [v.model_dump(mode="json") for v in verdicts]})
+        if not args.json:
+            say(f"{len(verdicts):,} answers: {', '.join(f'{n:,} {k}' for k, n in counts.most_common())}")
+            say(*filter(None, [_mean_credit(v.credit for v in verdicts)]))
+            note(*filter(None, [getattr(judge, "summary", "")]))
+    _say(args, told, every)
     return 0
 
 
-def _numbered(path: Path, repeat: int) -> Path:
-    """Where the verdicts of a repeat are written: beside the first ones, ``verdicts@2.jsonl``."""
-    return path.with_stem(f"{path.stem}@{repeat + 1}") if repeat else path
+def _outcome(verdict: Verdict) -> str:
+    return verdict.outcome.value if verdict.outcome else verdict.status.value
 
 
-def _counts(verdicts: Iterable[Verdict]) -> Counter[str]:
-    return Counter(v.outcome.value if v.outcome else v.status.value for v in verdicts)
-
-
-def _repeated(first: Sequence[Verdict], again: Sequence[Sequence[Verdict]], told: list[Any]) -> dict[str, Any]:
-    """What JSON says of repeats; nothing where there are none."""
+def _say(args: argparse.Namespace, told: list[dict[str, Any]], verdicts: Sequence[Sequence[Verdict]]) -> None:
+    """Print as JSON what is told of the first verdicts and of each repeat, or how often a repeat differs from them."""
     from demur.judge.measures.agreement import repeat_variance
 
-    return {"repeats": told, "repeat_variance": repeat_variance(first, again).model_dump(mode="json")} if again else {}
-
-
-def _say_repeated(first: Sequence[Verdict], again: Sequence[Sequence[Verdict]]) -> None:
-    from demur.judge.measures.agreement import repeat_variance
-
-    if again:
-        found = repeat_variance(first, again)
+    found = repeat_variance(verdicts[0], verdicts[1:])
+    if args.json:
+        more = {"repeats": told[1:], "repeat_variance": found.model_dump(mode="json")} if told[1:] else {}
+        print_json(told[0] | more)
+    elif verdicts[1:]:
         ends = "" if found.value is None else f"{found.value:.1%} [{found.low:.1%}, {found.high:.1%}] "
         say(f"another verdict when asked again: {ends}of n = {found.n:,}")
 
@@ -274,13 +259,10 @@ def _bench(args: argparse.Namespace, steps: Any) -> int:
     from demur.reports.judge_bench import measure_judge
 
     judges = [_opened(args, repeat) for repeat in range(args.repeat)]
-    first, *again = [measure_judge(judge, args.on, _progress(args, judge, steps)) for judge in judges]
-    more = [each.verdicts for each in again]
-    if args.json:
-        print_json(first.as_dict() | _repeated(first.verdicts, more, [each.as_dict() for each in again]))
-        return 0
-    print_tables([table for each in (first, *again) for table in each.tables()], "terminal")
-    _say_repeated(first.verdicts, more)
-    if args.wrong:
-        say(*first.wrong())
+    every = [measure_judge(judge, args.on, _progress(args, judge, steps)) for judge in judges]
+    if not args.json:
+        print_tables([table for each in every for table in each.tables()], "terminal")
+    _say(args, [each.as_dict() for each in every], [each.verdicts for each in every])
+    if args.wrong and not args.json:
+        say(*every[0].wrong())
     return 0
