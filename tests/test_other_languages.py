@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from pathlib import Path
 
 import pytest
@@ -226,6 +227,7 @@ fr | cent | 100
 fr | deux cent sixième | deux cent sixième
 de | neunzehnhundertneunundachtzig | 1989
 de | zwanzig Prozent | 20%
+de | einhundertdreißig | 130
 nl | tweehonderdzes | 206
 pl | tysiąc dziewięćset trzydzieści dziewięć | 1939
 pl | tysiąc dziewięćset trzydziesty dziewiąty | tysiąc dziewięćset trzydziesty dziewiąty
@@ -250,3 +252,10 @@ def test_numbers_above_a_hundred_are_read_whole_or_not_at_all(line):
 def test_a_part_of_a_number_in_words_is_no_rival():
     verdict = demur.grade("En quelle année ?", "1990", "En mille neuf cent quatre-vingt-dix.")
     assert verdict.outcome is Outcome.CORRECT, verdict.reason
+
+
+@pytest.mark.parametrize(("code", "unit"), [("de", "einundzwanzig"), ("nl", "eenentwintig"), ("fr", "quatre-vingt-")])
+def test_a_flood_of_number_words_costs_little(code, unit):
+    started = time.monotonic()
+    in_english((unit * 150 + "x")[:2_000], code)
+    assert time.monotonic() - started < 5

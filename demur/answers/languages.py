@@ -98,7 +98,7 @@ def table(entries: Iterable[tuple[str, T]]) -> dict[str, T]:
     """Small words -> what they stand for, each with and without its accents."""
     found: dict[str, T] = {}
     for word, meaning in entries:
-        for spelling in (word.casefold(), plain(word.casefold())):
+        for spelling in (word.lower(), word.casefold(), plain(word.casefold())):  # dreißig, dreissig
             found.setdefault(" ".join(spelling.split()), meaning)
     return found
 

@@ -62,7 +62,10 @@ def number_words(code: str) -> Callable[[str], str]:
     either = spellings(words).replace(r"\ ", "[ -]")
     joint = rf" (?:{_AND[code]} )?|-(?:{_AND[code]}-)?" if code in _AND else "[ -]"
     joint = _GLUED.get(code, f"(?:{joint})") if large else r"(?!)"
-    found = re.compile(rf"(?<!{LETTER})({either})((?:{joint}(?:{either}))*){_HANGS.get(code, rf'(?!{LETTER})')}", re.I)
+    ends = "" if code in _GLUED else rf"(?!{LETTER})"  # possessive: else "einundzwanzig..." has 2^n readings
+    found = re.compile(
+        rf"(?<!{LETTER})({either})((?:{joint}(?:{either}){ends})*+){_HANGS.get(code, rf'(?!{LETTER})')}", re.I
+    )
     token = re.compile(rf"(?P<between>{joint})(?P<word>{either})" if large else r"(?!)", re.IGNORECASE)
     goes_on = re.compile(rf"[ -](?:{_AND.get(code, 'e')} )?(?:{either}|{_ORDINAL})", re.IGNORECASE)
 
