@@ -13,10 +13,11 @@ from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 from strategies import examples
 
+import demur
 from demur.answers import holds, matches, normalise
 from demur.answers.dates import dates, whole_date
 from demur.answers.numbers import UNITS, in_unit, quantities, unit_named, whole_quantity
-from demur.core.records import AnswerSpec
+from demur.core.records import AnswerSpec, Outcome, Status
 
 
 def spec(*forms: str | tuple[str, ...], **more: object) -> AnswerSpec:
@@ -444,3 +445,20 @@ def test_long_untrusted_text_costs_little() -> None:
         matches(spec("12 July 1975"), text)
         matches(spec("or"), text)
     assert time.process_time() - start < 90  # tells what ends from what hangs: it takes two
+
+
+def test_an_accepted_answer_that_is_no_option_proves_no_other_wrong():
+    options = (("A", "Wolf"), ("B", "Red fox"))
+    assert demur.grade("Which?", ["the fox"], "B", choices=options).status is Status.UNGRADED
+    assert demur.grade("Which?", ["Red fox"], "A", choices=options).outcome is Outcome.INCORRECT
+
+
+@pytest.mark.parametrize(
+    ("gold", "said", "right"),
+    [("0.5", "Half.", True), ("50%", "Half of them.", True), ("1/2", "one half", True), ("0.5", "half past 3", False),
+     ("0.5", "In the second half.", False), ("0.5 km", "Half.", False), ("0.25", "Half of them.", False)],
+)  # fmt: skip
+def test_half_is_a_number(gold, said, right):
+    verdict = demur.grade("What share of them?", [gold], said)
+    assert (verdict.outcome is Outcome.CORRECT) == right
+    assert verdict.outcome is not Outcome.INCORRECT

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from pathlib import Path
 
 import pytest
@@ -204,3 +205,57 @@ def test_a_file_of_replies_in_six_languages_to_its_verdicts(tmp_path: Path) -> N
     assert main(["judge", "file", str(rows), "--judge", "rules", "-o", str(out)]) == 0
     said = {row["id"]: row["outcome"] for row in map(json.loads, out.read_text(encoding="utf-8").splitlines())}
     assert said == {code: outcome for code, *_, outcome in told}
+
+
+NUMBERS = """
+es | mil novecientos noventa y dos | 1992
+es | doscientos treinta y un años | 231 years
+es | dos mil millones | 2000000000
+es | dos millones trescientos mil | 2300000
+es | veinte por ciento | 20%
+es | cien y doscientos | cien y doscientos
+es | doscientos sexto | doscientos sexto
+es | 5 mil doscientos | 5000 doscientos
+ca | mil nou-cents vuitanta-quatre | 1984
+gl | douscentos seis | 206
+pt | mil novecentos e oitenta e quatro | 1984
+it | millenovecentosessantanove | 1969
+it | venti per cento | 20%
+fr | deux cent six | 206
+fr | mille neuf cent quatre-vingt-dix | 1990
+fr | cent | 100
+fr | deux cent sixième | deux cent sixième
+de | neunzehnhundertneunundachtzig | 1989
+de | zwanzig Prozent | 20%
+de | einhundertdreißig | 130
+nl | tweehonderdzes | 206
+pl | tysiąc dziewięćset trzydzieści dziewięć | 1939
+pl | tysiąc dziewięćset trzydziesty dziewiąty | tysiąc dziewięćset trzydziesty dziewiąty
+ru | тысяча девятьсот сорок пять | 1945
+ru | тысяча девятьсот сорок пятый | тысяча девятьсот сорок пятый
+tr | bin dokuz yüz yetmiş beş | 1975
+tr | iki yüz altıncı | iki yüz altıncı
+eu | berrehun eta sei | 206
+hi | एक हज़ार नौ सौ सैंतालीस | 1947
+hi | साढ़े तीन | साढ़े तीन
+ko | 이백육 명 | 206 명
+zh | 二百零六 | 206
+"""
+
+
+@pytest.mark.parametrize("line", NUMBERS.strip().splitlines())
+def test_numbers_above_a_hundred_are_read_whole_or_not_at_all(line):
+    code, said, wanted = line.split(" | ")
+    assert in_english(said, code) == wanted
+
+
+def test_a_part_of_a_number_in_words_is_no_rival():
+    verdict = demur.grade("En quelle année ?", "1990", "En mille neuf cent quatre-vingt-dix.")
+    assert verdict.outcome is Outcome.CORRECT, verdict.reason
+
+
+@pytest.mark.parametrize(("code", "unit"), [("de", "einundzwanzig"), ("nl", "eenentwintig"), ("fr", "quatre-vingt-")])
+def test_a_flood_of_number_words_costs_little(code, unit):
+    started = time.monotonic()
+    in_english((unit * 150 + "x")[:2_000], code)
+    assert time.monotonic() - started < 5

@@ -9,10 +9,9 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from decimal import Decimal
 from functools import cache, lru_cache
-from typing import TypeVar
 
 from demur.answers.languages import (
     LATIN,
@@ -20,14 +19,15 @@ from demur.answers.languages import (
     LETTERS_OF,
     fold,
     listed,
+    look_up,
     plain,
     spellings,
     spoken,
+    table,
     word_lists,
 )
+from demur.answers.number_words import number_words
 from demur.core.records import AnswerSpec
-
-T = TypeVar("T")
 
 ENGLISH = "en"
 _SPACELESS = ("zh", "ja")
@@ -138,33 +138,18 @@ _Change = Callable[[str], str]
 def _changes(code: str) -> tuple[_Change, ...]:
     changes: list[_Change] = []
     if code in (*_SPACELESS, "ko"):
-        changes += [_eras, _han_numbers, _before_christ, _korean_dates, _years, _number_words(code)]
+        changes += [_eras, _han_numbers, _before_christ, _korean_dates, _years, number_words(code)]
     else:
-        changes += [_number_words(code), _before_christ, _dates(code), _case_endings(code), _years]
+        changes += [number_words(code), _before_christ, _dates(code), _case_endings(code), _years]
     changes += [_scales(code), _percent(code), _units(code), _about(code)]
     return tuple(changes)
-
-
-def _table(entries: Iterable[tuple[str, T]]) -> dict[str, T]:
-    """Small words -> what they stand for, each with and without its accents."""
-    found: dict[str, T] = {}
-    for word, meaning in entries:
-        for spelling in (word.casefold(), plain(word.casefold())):
-            found.setdefault(" ".join(spelling.split()), meaning)
-    return found
-
-
-def _look_up(table: dict[str, T], said: str) -> T | None:
-    """What a word of a text stands for; None for letters that only a pattern without case takes for a word's."""
-    found = table.get(said.casefold())
-    return table.get(plain(said.casefold())) if found is None else found
 
 
 # dates
 
 
 def _dates(code: str) -> _Change:
-    numbers = _table(
+    numbers = table(
         (form, i) for i, forms in enumerate(listed(code, "months")) for form in forms.replace("_", " ").split("/")
     )
     month = rf"(?P<month>{spellings(numbers)})(?!{LETTER})\.?"
@@ -183,7 +168,7 @@ def _dates(code: str) -> _Change:
 
     def change(match: re.Match[str]) -> str:
         said = {key.rstrip("0123456789"): value for key, value in match.groupdict().items() if value}
-        number = _look_up(numbers, said["month"])
+        number = look_up(numbers, said["month"])
         name = _MONTHS[number or 0]
         return " ".join(part for part in (said.get("day"), name, said.get("year")) if part)
 
@@ -265,41 +250,7 @@ def _eras(text: str) -> str:
     return _ERA.sub(change, text)
 
 
-# numbers in words
-
-
-def _number_words(code: str) -> _Change:
-    written = word_lists()[code].get("numbers", "").split(",")
-    pairs = (entry.split(maxsplit=1) for entry in written if entry)
-    values = _table((form, value) for value, forms in pairs for form in forms.split("/"))
-    if not values:
-        return lambda text: text
-    either = spellings(values).replace(r"\ ", "[ -]")
-    after = {
-        "ko": r"(?= ?(?:명|개|번|마리|권|대|살|시간|곳|가지|잔|장|년|월|일|세|층|회|위|\W|$))",
-        "tr": rf"(?:s?[ıiuü]|[dt][ae])?(?!{LETTER})",
-    }.get(code, rf"(?!{LETTER})")
-    found = re.compile(rf"(?<!{LETTER})({either}){after}", re.IGNORECASE)
-
-    def change(match: re.Match[str]) -> str:
-        before, behind = match.string[: match.start()][-20:], match.string[match.end() :][:20]
-        if _HUNDREDS.search(before) or _HUNDRED.match(behind):
-            return match.group()  # "trescientos trece": larger numbers are not read in words
-        return _look_up(values, match[1].replace("-", " ")) or match.group()
-
-    return lambda text: found.sub(change, text)
-
-
-_HUNDRED = re.compile(
-    r"[\s-](?:(?:y|e|i|et|en|und|és)[\s-])?\w*(?:cent|cient|quinient|zent|hent|hund|honderd|sto\b|set\b|сто\b|сот|yüz|ehun|"
-    r"مئ|مائ|सौ|백)",
-    re.IGNORECASE,
-)
-_HUNDREDS = re.compile(
-    r"(?:cent|cient|quinient|zent|hent|hund|honderd|sto|ście|sta|set|сто|сти|ста|сот|yüz|ehun|مئ|مائ|सौ|백|mil|mille|mila|"
-    r"tausend|duizend|tysi|тысяч|ألف|हज़ार|हजार|천|\bbin)\w{0,12}[\s-](?:(?:y|e|i|et|en|und|eta)[\s-])?$",
-    re.IGNORECASE,
-)
+# numbers of Chinese and Japanese
 
 
 _HAN_DIGITS = "〇零一二两三四五六七八九"
@@ -307,6 +258,11 @@ _HAN = re.compile(
     f"[{_HAN_DIGITS}]{{4}}(?=年)"
     f"|[{_HAN_DIGITS}十百千万亿億]{{2,12}}"
     f"|[二两三四五六七八九十](?=[个個人位名只條条本次年月日岁歳枚匹回階層层頭头杯冊册部座种種つ])"
+)
+_HANGUL = str.maketrans("일이삼사오육칠팔구십백천만억", "一二三四五六七八九十百千万亿")
+_KOREAN = re.compile(
+    "(?<![가-힣])[일이삼사오육칠팔구십백천만억]{2,12}"
+    "(?= ?(?:명|개|번|마리|권|대|살|시간|곳|가지|장|년|세|층|회|미터|킬로|톤|%))"
 )
 _HAN_SIZES = {"十": 10, "百": 100, "千": 1000}
 _HAN_LARGE = {"万": 10**4, "亿": 10**8, "億": 10**8}
@@ -344,10 +300,10 @@ def _han_value(written: str) -> int | None:
 
 def _han_numbers(text: str) -> str:
     def change(match: re.Match[str]) -> str:
-        value = _han_value(match.group())
+        value = _han_value(match.group().translate(_HANGUL))
         return match.group() if value is None else str(value)
 
-    return _HAN.sub(change, text)
+    return _KOREAN.sub(change, _HAN.sub(change, text))
 
 
 # amounts
@@ -355,7 +311,7 @@ def _han_numbers(text: str) -> str:
 
 def _scales(code: str) -> _Change:
     entries = (entry.partition(":") for entry in listed(code, "scales"))
-    powers = _table((word, int(power)) for word, _, power in entries)
+    powers = table((word, int(power)) for word, _, power in entries)
     if not powers:
         return lambda text: text
     close = rf"\.?(?!{LETTER})" if code not in (*_SPACELESS, "ko") else ""
@@ -369,7 +325,7 @@ def _scales(code: str) -> _Change:
     def change(match: re.Match[str]) -> str:
         value = Decimal(match[1])
         for word in one.findall(match[2]):
-            value *= 10 ** (_look_up(powers, word) or 0)
+            value *= 10 ** (look_up(powers, word) or 0)
         value += int(match[3] or 0)
         return f"{value.normalize():f}"
 
@@ -388,7 +344,7 @@ def _percent(code: str) -> _Change:
 
 
 def _units(code: str) -> _Change:
-    symbols = _table((word, symbol) for word, _, symbol in (entry.partition(":") for entry in listed(code, "units")))
+    symbols = table((word, symbol) for word, _, symbol in (entry.partition(":") for entry in listed(code, "units")))
     if not symbols:
         return lambda text: text
     hangs = {"tr": r"(?:d[ıiuü]r|t[ıiuü]r|'?[dt][ae]n?)?", "eu": r"(?:a|ak|ko|koa|ra|n|tan)?"}.get(code, "")
@@ -396,7 +352,7 @@ def _units(code: str) -> _Change:
     found = re.compile(rf"(?<=\d)[ \u00a0-]?({spellings(symbols)}){close}", re.IGNORECASE)
 
     def change(match: re.Match[str]) -> str:
-        symbol = _look_up(symbols, match[1]) or match[1]
+        symbol = look_up(symbols, match[1]) or match[1]
         if symbol in ("year", "years") and code in _SPACELESS and match[1] == "年":
             return match.group()  # 1912年: read as a year
         return f" {symbol}" + (" " if close == "" and match.end() < len(match.string) else "")

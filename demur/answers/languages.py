@@ -8,8 +8,11 @@ import unicodedata
 from collections.abc import Iterable
 from functools import cache
 from importlib.resources import files
+from typing import TypeVar
 
 from demur.core.text import stream_safe
+
+T = TypeVar("T")
 
 LATIN = ("en", "es", "ca", "gl", "pt", "it", "fr", "de", "nl", "pl", "tr", "eu")
 CODES = (*LATIN, "ru", "ar", "hi", "zh", "ja", "ko")
@@ -89,6 +92,21 @@ def spellings(words: Iterable[str]) -> str:
     """A pattern of any of some words, with or without accents, the longest first."""
     forms = {form for word in words for form in (word, plain(word))}
     return "|".join(re.escape(form) for form in sorted(forms, key=lambda form: (-len(form), form))) or r"(?!)"
+
+
+def table(entries: Iterable[tuple[str, T]]) -> dict[str, T]:
+    """Small words -> what they stand for, each with and without its accents."""
+    found: dict[str, T] = {}
+    for word, meaning in entries:
+        for spelling in (word.lower(), word.casefold(), plain(word.casefold())):  # dreißig, dreissig
+            found.setdefault(" ".join(spelling.split()), meaning)
+    return found
+
+
+def look_up(table: dict[str, T], said: str) -> T | None:
+    """What a word of a text stands for; None for letters that only a pattern without case takes for a word's."""
+    found = table.get(said.casefold())
+    return table.get(plain(said.casefold())) if found is None else found
 
 
 LETTER = r"(?:[^\W_]|[\u0900-\u0963])"

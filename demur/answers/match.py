@@ -249,6 +249,8 @@ def _match_polarity(spec: AnswerSpec, side: str, text: str, question: str) -> Ma
 def _match_choice(spec: AnswerSpec, text: str) -> Match:
     """Judge a letter, an option's text, or both; an answer with several options is wrong."""
     right, said = right_labels(spec), stated_options(spec, text)
+    if not right:
+        return Match(False, "", "the accepted answer is none of the options", sure=False)
     if not said:
         return Match(False, "", "states no option")
     if len(said) > 1:

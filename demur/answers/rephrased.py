@@ -14,7 +14,7 @@ from demur.answers.assertion import denied, final_part, rival, withdrawn
 from demur.answers.dates import dates, whole_date
 from demur.answers.doubt import unclear
 from demur.answers.in_english import asks_who
-from demur.answers.numbers import quantities, whole_quantity
+from demur.answers.numbers import SMALL, quantities, whole_quantity
 from demur.answers.spans import Span, spans
 from demur.answers.text import Word, fold, normalise, readable, words
 from demur.core.records import AnswerSpec
@@ -50,6 +50,7 @@ _LEADING = re.compile(
 _GLUE = re.compile(r"(?<=[a-z]{2})(?=[A-Z])|(?<=[a-z]{3})(?=\d)")
 _GLUED_DIGIT = re.compile(r"(?<=[a-z]{3})(?=\d)")
 _WHAT_YEAR = re.compile(r"\b(?:what|which) year\b", re.I)
+_HALF = re.compile(r"\b(?:one[ -])?half\b(?!-| (?:past|hour|dozen|time|way|century)\b)", re.I)
 _HOW_MANY = re.compile(r"\bhow many\b", re.I)
 
 
@@ -72,6 +73,8 @@ def rephrased(spec: AnswerSpec, answer: str, question: str, languages: Sequence[
             ("less around it", _less_around(spec, form, text)),
             ("parts in any order", _parts(spec, form, text, languages)),
             ("number of how many", _count(form, text) if _HOW_MANY.search(question) else None),
+            ("half", _half(form, text)),
+            ("time of day", _time(form, text)),
             ("year of what year", _year(form, text) if _WHAT_YEAR.search(question) else None),
             ("name without its middle", _person(form, text)),
             ("surname", _surname(form, text, question, languages)),
@@ -134,6 +137,52 @@ def _count(form: str, text: str) -> Span | None:
     if len(said) != 1 or said[0].low != own[0].low or said[0].is_range or len(words(text)) > 12:
         return None
     return said[0].start, said[0].end
+
+
+def _half(form: str, text: str) -> Span | None:
+    """The word "half" of a short answer without other numbers, for 0.5, 1/2 or 50 %."""
+    own, found = whole_quantity(form), _HALF.search(readable(text))
+    if own is None or own[1] or (own[0].low, own[0].unit) not in ((0.5, ""), (50.0, "%")) or not found:
+        return None
+    others = [q for q in quantities(text) if not found.start() <= q.start < found.end()]
+    return None if others or len(words(text)) > 12 else found.span()
+
+
+_MINUTES = {"five": 5, "ten": 10, "quarter": 15, "twenty-five": 25, "twenty": 20, "half": 30}
+_CLOCK = re.compile(
+    r"(?<![\d:.,])(?:(?P<hour>[01]?\d|2[0-3])(?P<point>[:.h])(?P<minute>[0-5]\d)(?![:.,]?\d)|(?:\ba )?"
+    rf"\b(?P<part>{'|'.join(_MINUTES)})(?: minutes)? (?P<side>past|to) "
+    rf"(?P<of>1[0-2]|[1-9]|{'|'.join(list(SMALL)[1:13])})\b)"
+    r"(?: ?(?P<half>[ap])\.?m\b\.?| in the (?P<day>morning|afternoon|evening)\b)?",
+    re.I,
+)
+
+
+def _times(text: str) -> list[tuple[int, bool, Span]]:
+    """The times of day in a text: minutes since midnight, or since noon or midnight where it does not say which."""
+    found = []
+    for said in _CLOCK.finditer(readable(text)):
+        late = (said["half"] or "").lower() == "p" or (said["day"] or "morning").lower() != "morning"
+        which = bool(said["half"] or said["day"])
+        if said["point"] == "." and not which:
+            continue  # a decimal point
+        if said["part"]:
+            hour, minutes = SMALL.get(said["of"].lower(), said["of"]), _MINUTES[said["part"].lower()]
+            minutes = 60 * int(hour) + (minutes if said["side"].lower() == "past" else -minutes)
+        else:
+            minutes = 60 * int(said["hour"]) + int(said["minute"])
+            which = which or minutes >= 780 or said["hour"].startswith("0")
+        found.append((minutes % 720 + 720 * (late or minutes >= 780) if which else minutes % 720, which, said.span()))
+    return found
+
+
+def _time(form: str, text: str) -> Span | None:
+    """The accepted time of day, written in another way, as the only time of the reply."""
+    own, said = _times(form), _times(text)
+    if len(own) != 1 or len(said) != 1 or own[0][:2] != said[0][:2]:
+        return None
+    start, end = own[0][2]
+    return None if (readable(form)[:start] + readable(form)[end:]).strip(" .,at") else said[0][2]
 
 
 def _year(form: str, text: str) -> Span | None:
@@ -252,7 +301,3 @@ def _cases(word: str, code: str, least: int = 4) -> re.Pattern[str]:
     loses, endings = (fold(part) for part in _ENDINGS[code])
     stem = re.sub(f"{loses}$", "", word) if len(word) > 3 else word
     return re.compile(rf"{re.escape(word)}|{re.escape(stem)}{endings}" if len(stem) >= least else re.escape(word))
-
-
-def _begins(text: str, start: int) -> bool:
-    return not text[:start].strip(" \"'") or text[:start].rstrip()[-1:] in ".!?:"

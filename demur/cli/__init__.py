@@ -45,11 +45,11 @@ make a small release from your own documents and questions | from-docs handbook 
 try the mapping of your RAG service; find where it fails, and why | rag probe rag.yaml
 write one HTML file from runs, and tables and figures for a paper | report demo-out -o report.html
 label responses on a local web page | annotate demo-out/runs/reader --as maria
-measure how far labellers and judges agree; correct rates by labels | agree annotation
+measure how far labellers and judges agree | agree annotation
 test whether the second run is better or worse than the first | compare runs/a runs/b --fail-if-worse
 pass or fail a run in CI, decided on intervals | gate runs/mine --max-hallucination gold-removed=0.15 --strict
 compute the metrics of the sources' own authors | score demo-out --metric viquae-f1
-grade existing answers; attack or measure a judge | judge file rows.jsonl --judge rules
+grade existing answers; correct, attack or measure a judge | judge file rows.jsonl --judge rules
 explain a run's wrong answers, by the evidence shown | reasoning demo-out/runs/reader --scenario adversarial
 run benchmarks other than the four scenarios: VB, MM-THEBench ... | suite score vb sheet.csv --mode paper
 check the arithmetic of published tables | audit table8.csv table4.csv

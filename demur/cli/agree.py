@@ -1,4 +1,4 @@
-"""`demur agree`: agreement of labellers, and rates corrected by labels."""
+"""`demur agree`: agreement of labellers and judges."""
 
 from __future__ import annotations
 
@@ -15,12 +15,6 @@ def configure(parser: argparse.ArgumentParser) -> None:
         help="labelling folders, run folders, .jsonl or .csv files of item, label, annotator; files of verdicts",
     )  # fmt: skip
     parser.add_argument(
-        "--correct", action="append", default=[], type=Path, metavar="RUN",
-        help="also correct the rates of this run by the labels of the first FILE",
-    )  # fmt: skip
-    share(parser, "--release", release="release of the run (default: the one beside it)")
-    parser.add_argument("--finite", action="store_true", help="intervals for these answers only, not for similar ones")
-    parser.add_argument(
         "--stated", nargs="+", default=[], metavar="KEY=VALUE",
         help="check published figures; exit 1 if they are impossible: agreement=0.911 kappa=0.9 n=100 labels=3 "
         "first=0.6,0.3,0.1 second=0.5,0.3,0.2",
@@ -31,8 +25,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Print figures; exit 1 where stated ones are impossible."""
     from demur.core.errors import UsageError
-    from demur.reports.agree import agreement_of, corrections_of
-    from demur.reports.data import load
+    from demur.reports.agree import agreement_of
 
     if not args.files and not args.stated:
         raise UsageError("no labels given", cure="give a labelling folder, a run or a file; or --stated figures")
@@ -44,9 +37,6 @@ def run(args: argparse.Namespace) -> int:
             say(*(wrong or ["nothing impossible"]))
         return int(bool(wrong))
     tables, found = agreement_of(args.files, seed=args.seed)
-    if args.correct:
-        more, corrected = corrections_of(load(args.correct, args.release), args.files[0], finite=args.finite)
-        tables, found = tables + more, found | corrected
     if args.json:
         print_json(found, 1)
     else:

@@ -25,7 +25,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     page.add_argument("--labels", default="yes,no", metavar="A,B", help="with --items: keys 1, 2 ... (default: yes,no)")
     page.add_argument("--rubric", type=Path, metavar="FILE", help="rubric beside the items (default: the shipped one)")
     page.add_argument(
-        "--repeats", type=float, default=0.05, metavar="SHARE", help="share of hidden repeats (default: %(default)s)"
+        "--repeats", type=_share, default=0.05, metavar="SHARE", help="share of hidden repeats (default: %(default)s)"
     )
     share(page, "--seed", "--release")
     page.add_argument("--port", type=int, default=0, metavar="PORT", help="port on 127.0.0.1 (default: any free one)")
@@ -52,6 +52,16 @@ def configure(parser: argparse.ArgumentParser) -> None:
     )
     for sub in (page, into, draw, take):
         share(sub, "--json")
+
+
+def _share(text: str) -> float:
+    try:
+        share = float(text)
+    except ValueError:
+        share = -1.0
+    if not 0 <= share <= 0.5:
+        raise argparse.ArgumentTypeError(f"expected a share from 0 to 0.5, got {text[:40]!r}")
+    return share
 
 
 def arranged(words: Sequence[str]) -> list[str]:

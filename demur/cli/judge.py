@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterable
+from collections import Counter
+from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from demur.cli._arguments import budget_of, job, positive, share
 from demur.cli._output import note, print_json, print_tables, say
+
+if TYPE_CHECKING:
+    from demur.core.records import Verdict
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -28,9 +32,6 @@ def configure(parser: argparse.ArgumentParser) -> None:
     run_.add_argument(
         "--name", default="", help="name of the verdicts, for --verdicts NAME (default: derived from the judge's)"
     )
-    run_.add_argument(
-        "--repeat", type=positive, default=1, metavar="N", help="ask N times; further verdicts are NAME@2 ..."
-    )
     compare = job(jobs, "compare", "compare judges of the same answers: agreement, biases, repeat variance")
     share(compare, "runs")
     correct = job(jobs, "correct", "correct the judge's rates by people's labels")
@@ -49,6 +50,11 @@ def configure(parser: argparse.ArgumentParser) -> None:
     bench.add_argument("judge", metavar="JUDGE", help="as --judge of 'demur judge file'")
     bench.add_argument("--on", type=Path, metavar="FOLDER", help="your labelled answers (default: those of demur)")
     bench.add_argument("--wrong", action="store_true", help="list the answers on which the judge and people differ")
+    for made, where in ((file, "in files OUT@2 ..."), (run_, "are NAME@2 ..."), (bench, "have their own tables")):
+        made.add_argument(
+            "--repeat", type=positive, default=1, metavar="N",
+            help=f"ask N times, past the ledger; further verdicts {where}",
+        )  # fmt: skip
     for made in (file, run_, attack):
         made.add_argument(
             "--judge", default="rules", metavar="JUDGE",
@@ -66,57 +72,85 @@ def run(args: argparse.Namespace) -> int:
     if args.job in ("compare", "correct"):
         return {"compare": _compare, "correct": _correct}[args.job](args)
     from demur.core.progress import TerminalProgress
-    from demur.judge.base import JudgeContext, open_judge
 
-    ledger = args.ledger or Path("judge-calls.sqlite")
-    context = JudgeContext(ledger, args.concurrency, budget_of(args), args.prices)
-    judge = open_judge(args.judge, context)
+    args.ledger = args.ledger or Path("judge-calls.sqlite")
+    args.budget = budget_of(args)  # one for all repeats
     with TerminalProgress() as steps:
         steps.stage("grade")
-        if args.job == "run":
-            return _run(args, judge, steps, context)
-        return {"file": _file, "attack": _attack, "bench": _bench}[args.job](args, judge, steps)
+        return {"file": _file, "run": _run, "attack": _attack, "bench": _bench}[args.job](args, steps)
 
 
-def _file(args: argparse.Namespace, judge: Any, steps: Any) -> int:
-    from collections import Counter
+def _opened(args: argparse.Namespace, repeat: int = 0, release: Any = None) -> Any:
+    """The judge of ``--judge``; one that is asked to see the questions' images finds them in the release."""
+    from demur.judge.base import JudgeContext, open_judge
 
+    read_image = None if release is None else release.read_image
+    context = JudgeContext(args.ledger, args.concurrency, args.budget, args.prices, repeat, read_image)
+    return open_judge(args.judge, context)
+
+
+def _progress(args: argparse.Namespace, judge: Any, steps: Any, what: str = "answers graded", total: int = 0) -> Any:
+    """A function of the number done, which tells it; with where the calls are that a killed command made."""
+    kept = f"calls kept in {args.ledger}" if getattr(judge, "asks_models", False) else ""
+    return lambda n: steps.count(what, n, total, kept)
+
+
+def _file(args: argparse.Namespace, steps: Any) -> int:
     from demur.core.text import brief
     from demur.evaluation.rejudge import judge_file
 
-    verdicts = judge_file(
-        args.rows, judge, args.out, skip_bad=args.skip_bad, progress=lambda n: steps.count("answers graded", n, 0)
-    )
-    counts = Counter(v.outcome.value if v.outcome else v.status.value for v in verdicts)
-    credit = _mean_credit(v.credit for v in verdicts)
-    if args.json:
-        print_json({"counts": counts, "verdicts": [v.model_dump(mode="json") for v in verdicts]})
-        return 0
-    for verdict in verdicts[:20]:
-        outcome = verdict.outcome.value if verdict.outcome else verdict.status.value
-        say(f"{brief(verdict.id, 24):<24}  {outcome:<10}  {brief(verdict.reason, 90)}")
-    if len(verdicts) > 20:
-        say(f"... and {len(verdicts) - 20:,} more")
-    say(f"{len(verdicts):,} answers: {', '.join(f'{n:,} {k}' for k, n in counts.most_common())}")
-    if credit:
-        say(credit)
-    if summary := getattr(judge, "summary", ""):
-        note(summary)
+    judges = [_opened(args, repeat) for repeat in range(args.repeat)]
+    every = []
+    for repeat, judge in enumerate(judges):
+        out = args.out.with_stem(f"{args.out.stem}@{repeat + 1}") if args.out and repeat else args.out
+        progress = _progress(args, judge, steps)
+        every.append(judge_file(args.rows, judge, out, skip_bad=args.skip_bad, progress=progress))
+    for verdict in () if args.json else every[0][:20]:
+        say(f"{brief(verdict.id, 24):<24}  {_outcome(verdict):<10}  {brief(verdict.reason, 90)}")
+    if len(every[0]) > 20 and not args.json:
+        say(f"... and {len(every[0]) - 20:,} more")
+    told = []
+    for judge, verdicts in zip(judges, every, strict=True):
+        counts = Counter(map(_outcome, verdicts))
+        told.append({"counts": counts, "verdicts": [v.model_dump(mode="json") for v in verdicts]})
+        if not args.json:
+            say(f"{len(verdicts):,} answers: {', '.join(f'{n:,} {k}' for k, n in counts.most_common())}")
+            say(*filter(None, [_mean_credit(v.credit for v in verdicts)]))
+            note(*filter(None, [getattr(judge, "summary", "")]))
+    _say(args, told, every)
     return 0
 
 
-def _run(args: argparse.Namespace, judge: Any, steps: Any, context: Any) -> int:
+def _outcome(verdict: Verdict) -> str:
+    return verdict.outcome.value if verdict.outcome else verdict.status.value
+
+
+def _say(args: argparse.Namespace, told: list[dict[str, Any]], verdicts: Sequence[Sequence[Verdict]]) -> None:
+    """Print as JSON what is told of the first verdicts and of each repeat, or how often a repeat differs from them."""
+    from demur.judge.measures.agreement import repeat_variance
+
+    found = repeat_variance(verdicts[0], verdicts[1:])
+    if args.json:
+        more = {"repeats": told[1:], "repeat_variance": found.model_dump(mode="json")} if told[1:] else {}
+        print_json(told[0] | more)
+    elif verdicts[1:]:
+        ends = "" if found.value is None else f"{found.value:.1%} [{found.low:.1%}, {found.high:.1%}] "
+        say(f"another verdict when asked again: {ends}of n = {found.n:,}")
+
+
+def _run(args: argparse.Namespace, steps: Any) -> int:
+    from demur.core.errors import UsageError
     from demur.evaluation.rejudge import judge_run
     from demur.reports.data import load, open_beside
     from demur.reports.terminal import print_data, summarised
 
     release = open_beside(args.run, args.release)
-    context.read_image = release.read_image  # for a judge that is asked to see the questions' images
     if args.out is None:
-        return _beside(args, judge, steps, release)
-    judge_run(
-        args.run, release, judge, args.out, progress=lambda n: steps.count("answers graded", n, 0), note=steps.note,
-    )  # fmt: skip
+        return _beside(args, steps, release)
+    if args.name or args.repeat > 1:
+        raise UsageError("--name and --repeat are of verdicts beside the run's own", cure="leave out --out")
+    judge = _opened(args, release=release)
+    judge_run(args.run, release, judge, args.out, progress=_progress(args, judge, steps), note=steps.note)
     data = load([args.out], release.folder)
     if args.json:
         print_json(summarised(data), 1)
@@ -125,24 +159,21 @@ def _run(args: argparse.Namespace, judge: Any, steps: Any, context: Any) -> int:
     return 0
 
 
-def _beside(args: argparse.Namespace, judge: Any, steps: Any, release: Any) -> int:
+def _beside(args: argparse.Namespace, steps: Any, release: Any) -> int:
     """File the verdicts in the run itself, once per repeat."""
     import re
 
     from demur.core.store import Problems, read_jsonl
     from demur.evaluation.rejudge import judge_beside
-    from demur.judge.base import JudgeContext, open_judge
     from demur.reports.data import load
     from demur.reports.terminal import print_data, summarised
 
-    name = args.name or re.sub(r"[^\w.+-]+", "-", judge.id).strip("-")[:60]
+    name = args.name
     for repeat in range(args.repeat):
-        one, called = judge, name
-        if repeat:
-            ledger = args.ledger or Path("judge-calls.sqlite")
-            context = JudgeContext(ledger, args.concurrency, budget_of(args), args.prices, repeat, release.read_image)
-            one, called = open_judge(args.judge, context), f"{name}@{repeat + 1}"
-        file = judge_beside(args.run, release, one, called, progress=lambda n: steps.count("answers graded", n, 0))
+        one = _opened(args, repeat, release)
+        name = name or re.sub(r"[^\w.+-]+", "-", one.id).strip("-")[:60]
+        called = f"{name}@{repeat + 1}" if repeat else name
+        file = judge_beside(args.run, release, one, called, progress=_progress(args, one, steps))
         steps.note(f"{file}")
         if credit := _mean_credit(v.get("credit") for _, v in read_jsonl(file, Problems())):
             steps.note(credit)
@@ -197,12 +228,14 @@ def _correct(args: argparse.Namespace) -> int:
     return 0
 
 
-def _attack(args: argparse.Namespace, judge: Any, steps: Any) -> int:
+def _attack(args: argparse.Namespace, steps: Any) -> int:
     from demur.core.text import brief
     from demur.evaluation.rejudge import attack
+    from demur.judge.attacks import attacks
     from demur.reports.tables import Table, titled
 
-    found = attack(judge, lambda n: steps.count("attacks", n, 0))
+    judge = _opened(args)
+    found = attack(judge, _progress(args, judge, steps, "attacks", sum(1 for _ in attacks())))
     if args.json:
         print_json({"families": [h._asdict() for h in found.families], "flipped": found.flipped})
         return 0
@@ -222,14 +255,14 @@ def _attack(args: argparse.Namespace, judge: Any, steps: Any) -> int:
     return 0
 
 
-def _bench(args: argparse.Namespace, judge: Any, steps: Any) -> int:
+def _bench(args: argparse.Namespace, steps: Any) -> int:
     from demur.reports.judge_bench import measure_judge
 
-    found = measure_judge(judge, args.on, lambda n: steps.count("answers graded", n, 0))
-    if args.json:
-        say(found.json())
-        return 0
-    print_tables(found.tables(), "terminal")
-    if args.wrong:
-        say(*found.wrong())
+    judges = [_opened(args, repeat) for repeat in range(args.repeat)]
+    every = [measure_judge(judge, args.on, _progress(args, judge, steps)) for judge in judges]
+    if not args.json:
+        print_tables([table for each in every for table in each.tables()], "terminal")
+    _say(args, [each.as_dict() for each in every], [each.verdicts for each in every])
+    if args.wrong and not args.json:
+        say(*every[0].wrong())
     return 0

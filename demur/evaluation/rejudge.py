@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
-from string import ascii_uppercase
 from typing import Any, NamedTuple
 
 from pydantic import ConfigDict, Field, ValidationError, field_validator
@@ -28,7 +27,7 @@ from demur.evaluation.questions import Questions
 from demur.evaluation.run_folder import Answer, Task
 from demur.evaluation.runner import commonest, map_in_order, run
 from demur.judge.attacks import Held, attacks, held, question_of
-from demur.judge.base import UNJUDGED, Judge, close_judge
+from demur.judge.base import UNJUDGED, Judge, answer_spec, close_judge, lettered
 from demur.judge.grading import Grading
 from demur.models.run import run_sync
 from demur.release import Release
@@ -40,7 +39,7 @@ from demur.scenarios.render import ask as make_ask
 class GradeRow(Record):
     """One line of a file to grade."""
 
-    model_config = ConfigDict(frozen=True, extra="allow")
+    model_config = ConfigDict(frozen=True, extra="allow", coerce_numbers_to_str=True)
 
     id: str
     question: str
@@ -54,12 +53,15 @@ class GradeRow(Record):
     finish_reason: str = ""
     """The endpoint's reason for the end of the response; "length" if the token limit cut it off."""
 
+    @field_validator("answers", mode="before")
+    @classmethod
+    def _several(cls, value: object) -> object:
+        return (value,) if isinstance(value, str | int | float) else value
+
     @field_validator("choices", mode="before")
     @classmethod
     def _lettered(cls, value: object) -> object:
-        return (
-            dict(zip(ascii_uppercase, value, strict=False)) if isinstance(value, list) and len(value) <= 26 else value
-        )
+        return lettered(value)
 
 
 def grade_items(
@@ -116,11 +118,9 @@ def read_rows(path: Path, problems: Problems) -> list[GradeRow]:
 
 def row_item(row: GradeRow) -> tuple[Ask, Response, AnswerSpec]:
     """A row as a judge's input."""
-    choices = tuple(row.choices.items())
-    kind: Any = "choice" if choices else row.answer_type
-    spec = AnswerSpec(accepted=tuple((a,) for a in row.answers), kind=kind, choices=choices)
+    spec = answer_spec(row.answers, row.answer_type, row.choices)
     ask = Ask(
-        id=row.id, sample=row.id, context="file", scenario=Scenario.ORACLE, question=row.question, choices=choices
+        id=row.id, sample=row.id, context="file", scenario=Scenario.ORACLE, question=row.question, choices=spec.choices
     )
     return ask, Response(text=row.response, finish_reason=row.finish_reason), spec
 
@@ -149,6 +149,8 @@ def judge_file(
     problems.settle(skip_bad=skip_bad)
     if not items:
         raise UsageError("holds no rows to grade", item=str(path), cure="see docs/judging.md for the layout")
+    if out is not None and out.resolve() == path.resolve():
+        raise UsageError("would be overwritten by its verdicts", item=str(path), cure="give another --out")
     verdicts = grade_items(judge, items, progress)
     if out is not None:
         write_records(out, verdicts)

@@ -24,6 +24,7 @@ from demur.core.errors import UsageError
 from demur.core.parquet import table_writer
 from demur.core.records import Ask, ContextSet, Evidence, Modality, Record, Response, Row, Sample, Verdict
 from demur.core.store import Problems, digest, read_json, read_jsonl, storage_errors, unstorable
+from demur.judge.measures.table import row_schema
 from demur.scenarios.systems import System
 
 EARLIER = ".earlier"
@@ -234,11 +235,7 @@ def _modality(evidence: Sequence[Evidence]) -> Literal["none", "text", "image", 
 
 def write_rows(path: Path, rows: Iterable[Row]) -> None:
     """Write ``rows.parquet``: exactly the columns of `Row`."""
-    import pyarrow as pa
-
-    kinds = {"k_used": pa.int32(), "repeat": pa.int32(), "confidence": pa.float64()}
-    schema = pa.schema([(name, kinds.get(name, pa.string())) for name in Row.model_fields])
-    with table_writer(path, schema) as add:
+    with table_writer(path, row_schema()) as add:
         for row in rows:
             add(row.model_dump(mode="json"))
 

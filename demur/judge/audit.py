@@ -19,7 +19,7 @@ import io
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 from demur.core.store import Problems, storage_errors
 from demur.judge.measures.kappa import highest_kappa
@@ -94,19 +94,16 @@ class Finding(NamedTuple):
     message: str
 
 
-class Tolerance(NamedTuple):
-    """Percentage points that rounding may explain."""
-
-    rows: float = 0.2
-    """Three rates against 100."""
-    total: float = 0.15
-    """Parts and total are both rounded, and the parts' n may hide ungraded items."""
-    disagree: float = 0.1
-    """The same figure in two tables."""
-    share: float = 0.1
-    """A rate against the nearest share of n items that exists."""
-    kappa: float = 0.005
-    """Kappa (not in points) as printed with two decimals."""
+ROWS = 0.2 + 1e-9
+"""Percentage points that rounding may explain: three rates against 100."""
+TOTALS = 0.15 + 1e-9
+"""A total against its parts: both are rounded, and the parts' n may hide ungraded items."""
+SAME = 0.1 + 1e-9
+"""The same figure in two tables."""
+SHARE = 0.1 + 1e-9
+"""A rate against the nearest share of n items that exists."""
+KAPPA = 0.005 + 1e-9
+"""Kappa (not in points) as printed with two decimals."""
 
 
 def read_lines(path: Path, problems: Problems) -> list[Line]:
@@ -143,7 +140,7 @@ def _line(place: str, stem: str, row: dict[str, str], problems: Problems) -> Lin
         problems.add(place, "more values than columns")
         return None
     texts = {name: (row.get(name) or "").strip() for name in _TEXTS}
-    values: dict[str, float | None] = {}
+    values: dict[str, Any] = {}
     digits = 0
     for name in _NUMBERS:
         written = (row.get(name) or "").strip().rstrip("%").replace(",", "" if name == "n" else ",")
@@ -162,50 +159,35 @@ def _line(place: str, stem: str, row: dict[str, str], problems: Problems) -> Lin
     if not texts["model"]:
         problems.add(place, "model is empty")
         return None
-    n, labels = values["n"], values["labels"]
-    return Line(
-        place=place,
-        table=texts["table"] or stem,
-        model=texts["model"],
-        condition=texts["condition"],
-        part=texts["part"],
-        scenario=texts["scenario"],
-        n=None if n is None else int(n),
-        accuracy=values["accuracy"],
-        deflection=values["deflection"],
-        hallucination=values["hallucination"],
-        agreement=values["agreement"],
-        kappa=values["kappa"],
-        labels=None if labels is None else int(labels),
-        digits=digits,
-    )
+    values |= texts | {name: int(values[name]) for name in ("n", "labels") if values[name] is not None}
+    return Line(place=place, digits=digits, **values | {"table": texts["table"] or stem})
 
 
-def audit(lines: Iterable[Line], tolerance: Tolerance = Tolerance()) -> list[Finding]:  # noqa: B008 - immutable
+def audit(lines: Iterable[Line]) -> list[Finding]:
     """Every impossibility among the lines, in the order that `Finding.kind` lists."""
     given = list(lines)
-    sums = [f for line in given if (f := _sum(line, tolerance))]
+    sums = [f for line in given if (f := _sum(line))]
     broken = {f.where for f in sums}
     return [
         *sums,
-        *_totals(given, tolerance),
-        *_disagreements(given, tolerance),
+        *_totals(given),
+        *_disagreements(given),
         # a row that does not sum is told once: its wrong figure need not be a possible count as well
-        *(f for line in given if line.name not in broken for f in _counts(line, tolerance)),
-        *(f for line in given if (f := _kappa(line, tolerance))),
+        *(f for line in given if line.name not in broken for f in _counts(line)),
+        *(f for line in given if (f := _kappa(line))),
     ]
 
 
-def _sum(line: Line, tolerance: Tolerance) -> Finding | None:
+def _sum(line: Line) -> Finding | None:
     rates = line.rates()
     total = sum(rates.values())
-    if len(rates) < 3 or abs(total - 100) <= tolerance.rows + 1e-9:
+    if len(rates) < 3 or abs(total - 100) <= ROWS:
         return None
     said = " + ".join(f"{v:g}" for v in rates.values())
     return Finding("sum", "defect", line.name, f"{said} = {total:.1f}, not 100")
 
 
-def _totals(lines: Sequence[Line], tolerance: Tolerance) -> list[Finding]:
+def _totals(lines: Sequence[Line]) -> list[Finding]:
     groups: defaultdict[tuple[str, ...], list[Line]] = defaultdict(list)
     for line in lines:
         # an average of agreements runs over models, a total of rates over the parts of one model
@@ -216,11 +198,11 @@ def _totals(lines: Sequence[Line], tolerance: Tolerance) -> list[Finding]:
     for group in groups.values():
         parts = [line for line in group if not line.is_total]
         for line in (line for line in group if line.is_total and parts):
-            found += _one_total(line, parts, tolerance)
+            found += _one_total(line, parts)
     return found
 
 
-def _one_total(line: Line, parts: Sequence[Line], tolerance: Tolerance) -> list[Finding]:
+def _one_total(line: Line, parts: Sequence[Line]) -> list[Finding]:
     is_mean = line.part.lower() == AVERAGE
     found = []
     sizes = [p.n for p in parts]
@@ -231,8 +213,8 @@ def _one_total(line: Line, parts: Sequence[Line], tolerance: Tolerance) -> list[
         printed = getattr(line, name)
         values = [(getattr(p, name), float(p.n or 0)) for p in parts]
         computed = macro(v for v, _ in values) if is_mean else weighted(values)
-        slack = tolerance.kappa if name == "kappa" else tolerance.total
-        if printed is not None and computed is not None and abs(printed - computed) > slack + 1e-9:
+        slack = KAPPA if name == "kappa" else TOTALS
+        if printed is not None and computed is not None and abs(printed - computed) > slack:
             off.append(f"{name} {printed:g} is printed, {computed:.{2 if name == 'kappa' else 1}f} follows")
     if off:
         kind = "plain mean" if is_mean else "mean weighted by n"
@@ -242,16 +224,16 @@ def _one_total(line: Line, parts: Sequence[Line], tolerance: Tolerance) -> list[
     return found
 
 
-def _disagreements(lines: Sequence[Line], tolerance: Tolerance) -> list[Finding]:
+def _disagreements(lines: Sequence[Line]) -> list[Finding]:
     """One finding per model and condition: which tables say one thing, which another."""
-    cells: defaultdict[tuple[str, str, str], dict[tuple[str, str], list[Line]]] = defaultdict(lambda: defaultdict(list))
+    cells: defaultdict[tuple[str, str, str], dict[str, list[Line]]] = defaultdict(lambda: defaultdict(list))
     for line in lines:
         if line.rates():
-            cells[line.model, line.condition, line.part][line.scenario, ""].append(line)
+            cells[line.model, line.condition, line.part][line.scenario].append(line)
     found = []
     for (model, condition, part), scenarios in cells.items():
         worst, against, where = 0.0, set(), []
-        for (scenario, _), said in scenarios.items():
+        for scenario, said in scenarios.items():
             gaps = [
                 (abs(value - other.rates()[name]), {one.table, other.table})
                 for i, one in enumerate(said)
@@ -259,7 +241,7 @@ def _disagreements(lines: Sequence[Line], tolerance: Tolerance) -> list[Finding]
                 for name, value in one.rates().items()
                 if name in other.rates()
             ]
-            wrong = [(gap, tables) for gap, tables in gaps if gap > tolerance.disagree + 1e-9]
+            wrong = [(gap, tables) for gap, tables in gaps if gap > SAME]
             if wrong:
                 where.append(scenario)
                 worst = max(worst, *(gap for gap, _ in wrong))
@@ -282,12 +264,11 @@ def _disagreement(name: str, against: set[frozenset[str]], scenarios: list[str],
     return Finding("disagree", "defect", name, f"{who} differ in {told}, by up to {worst:.1f} points")
 
 
-def _counts(line: Line, tolerance: Tolerance) -> list[Finding]:
+def _counts(line: Line) -> list[Finding]:
     found = []
-    given = {
-        **line.rates(),
-        **({"agreement": line.agreement} if line.agreement is not None and not line.is_total else {}),
-    }
+    given = line.rates()
+    if line.agreement is not None and not line.is_total:
+        given["agreement"] = line.agreement
     for name, value in given.items():
         if not line.n or line.n > 10 ** (line.digits + 2):
             continue  # every percentage of that many decimals is possible
@@ -297,18 +278,18 @@ def _counts(line: Line, tolerance: Tolerance) -> list[Finding]:
         if gap <= half + 1e-9:
             continue
         # three rounded shares need not make 100, and some tables force them to
-        severity: Literal["defect", "note"] = "note" if name in RATES and gap <= tolerance.share + 1e-9 else "defect"
+        severity: Literal["defect", "note"] = "note" if name in RATES and gap <= SHARE else "defect"
         near = f"{count} of {line.n} is {100 * count / line.n:.{line.digits + 1}f}"
         found.append(Finding("count", severity, line.name, f"{name} {value:g} is no share of {line.n}: {near}"))
     return found
 
 
-def _kappa(line: Line, tolerance: Tolerance) -> Finding | None:
+def _kappa(line: Line) -> Finding | None:
     if line.kappa is None or line.agreement is None or not line.labels or line.is_total:
         return None
     agreed = min(1.0, (line.agreement + 0.5 * 10.0**-line.digits) / 100)  # the most that rounding allows
     bound = highest_kappa(agreed, line.labels)
-    if line.kappa - tolerance.kappa <= bound + 1e-9:
+    if line.kappa - KAPPA <= bound:
         return None
     message = (
         f"kappa {line.kappa:g} with agreement {line.agreement:g} %: {line.labels} labels allow {bound:.3f} at most"

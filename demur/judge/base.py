@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from string import ascii_uppercase
+from typing import TYPE_CHECKING, Any, Protocol
 
 from demur.core import plugins
 from demur.core.code import code_digest
@@ -49,6 +50,34 @@ class JudgeContext:
     """Which of several independent verdicts on the same answers this is: replies of another one are not reused."""
     read_image: Callable[[ImageRef], bytes] | None = None
     """Bytes of the questions' images, for a judge that is asked to see them; None where there are none."""
+
+
+def answer_spec(accepted: Iterable[str], kind: str = "string", choices: Any = ()) -> AnswerSpec:
+    """What is right, as files of answers to grade state it.
+
+    Args:
+        accepted: forms of the answer, each of which is right.
+        kind: of the answer; ``choice`` where there are choices.
+        choices: letter -> text of the options.
+
+    Raises:
+        ValidationError: no such kind, or options that are none.
+    """
+    options: Any = choices
+    if isinstance(choices, Mapping):
+        options = [(str(label), str(text)) for label, text in choices.items()]
+    return AnswerSpec.model_validate({
+        "accepted": [(form,) for form in accepted], "kind": "choice" if options else kind, "choices": options,
+    })  # fmt: skip
+
+
+def lettered(choices: object) -> object:
+    """Options as letter -> text; a list of texts gets the letters A, B, C ..."""
+    return (
+        dict(zip(ascii_uppercase, choices, strict=False))
+        if isinstance(choices, list) and len(choices) <= 26
+        else choices
+    )
 
 
 def open_judge(text: str, context: JudgeContext | None = None) -> Judge:

@@ -13,7 +13,6 @@ What is read, by the shape of its lines (``.jsonl``) or its items (``.json``), e
 
 from __future__ import annotations
 
-import json
 import random
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
@@ -21,16 +20,20 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from pydantic import ValidationError
+
 from demur.core.errors import UsageError
 from demur.core.records import AnswerSpec, Ask, Outcome, Response, Scenario, Status, Verdict
 from demur.core.stats import wilson
-from demur.core.store import Problems, read_json, read_jsonl
+from demur.core.store import Problems, read_json, read_jsonl, why_invalid
+from demur.judge.base import answer_spec, lettered
 from demur.judge.measures.kappa import cohen
 
 NOT_CORRECT = "not_correct"
-LABELS = (*(o.value for o in Outcome), NOT_CORRECT)
-_LETTERS = {"a": "correct", "b": "incorrect", "c": "deflected", "not_attempted": "deflected", "true": "correct"}
-_HUMAN = {"correct": "correct", "not_correct": NOT_CORRECT, "incorrect": "incorrect", "deflected": "deflected"}
+_NAMED = {name: name for name in (*(o.value for o in Outcome), NOT_CORRECT)} | {
+    "a": "correct", "b": "incorrect", "c": "deflected", "not_attempted": "deflected", "true": "correct",
+}  # fmt: skip
+"""A label as files name it -> as it is named here."""
 
 
 class Labelled(NamedTuple):
@@ -41,7 +44,7 @@ class Labelled(NamedTuple):
     answers: AnswerSpec
     response: Response
     label: str
-    """One of `LABELS`; `NOT_CORRECT` where people did not tell a wrong answer from none."""
+    """correct, incorrect, deflected; `NOT_CORRECT` where people did not tell a wrong answer from none."""
     second: str = ""
     """Of a second person; "" where there was one only."""
     part: str = "all"
@@ -102,7 +105,11 @@ def load(path: Path) -> list[Labelled]:
     problems, found = Problems(), []
     for one in paths:
         for place, row in _rows(one, problems):
-            made = list(_labelled(place, row))
+            try:
+                made = list(_labelled(place, row))
+            except ValidationError as error:
+                problems.add(place, why_invalid(error))
+                continue
             found += made
             if not made:
                 problems.add(place, "no labelled answer: see `demur.judge.bench` for the layouts that are read")
@@ -188,7 +195,7 @@ def _labelled(place: str, row: dict[str, Any]) -> Iterator[Labelled]:
     given = str(row.get("label") or row.get("human") or row.get("grade") or "").strip().lower().replace(" ", "_")
     first, _, second = given.partition("|")
     second = second or str(row.get("second") or "").strip().lower()
-    labels = [_HUMAN.get(name) or _LETTERS.get(name, "") for name in (first, second)]
+    labels = [_NAMED.get(name, "") for name in (first, second)]
     if golds and isinstance(text, str) and labels[0] and bool(second) == bool(labels[1]):
         response = Response(text=text, finish_reason=str(row.get("finish_reason", "")), error=str(row.get("error", "")))
         yield Labelled(
@@ -198,9 +205,7 @@ def _labelled(place: str, row: dict[str, Any]) -> Iterator[Labelled]:
 
 
 def _spec(golds: Sequence[str], row: dict[str, Any]) -> AnswerSpec:
-    choices = tuple((str(k), str(v)) for k, v in dict(row.get("choices") or {}).items())
-    kind: Any = "choice" if choices else str(row.get("answer_type", "string"))
-    return AnswerSpec(accepted=tuple((g,) for g in golds), kind=kind, choices=choices)
+    return answer_spec(golds, str(row.get("answer_type") or "string"), lettered(row.get("choices") or {}))
 
 
 def asked(items: Iterable[Labelled]) -> list[tuple[Ask, Response, AnswerSpec]]:
@@ -242,15 +247,12 @@ def _row(part: str, pairs: list[tuple[Labelled, Verdict]]) -> BenchRow:
         o: Share(sum(_agrees(said, label) for label, said in graded if said == o), sum(s == o for _, s in graded))
         for o in outcomes
     }
+    given = Counter(one.label for one, _ in pairs)
     recall = {
-        o: Share(sum(label == o == said for label, said in graded), sum(one.label == o for one, _ in pairs))
+        o: Share(sum(label == o and _agrees(said, label) for label, said in graded), given[o])
         for o in (*outcomes, NOT_CORRECT)
-        if any(one.label == o for one, _ in pairs)
+        if given[o]
     }
-    if NOT_CORRECT in recall:
-        recall[NOT_CORRECT] = Share(
-            sum(la == NOT_CORRECT and s != "correct" for la, s in graded), recall[NOT_CORRECT].n
-        )
     two_way = any(label == NOT_CORRECT for label, _ in graded)
     chance = {
         o: (sum(_agrees(o, la) for la, _ in graded) / len(graded), precision[o].n / len(pairs))
@@ -299,23 +301,19 @@ def by_rule(items: Sequence[Labelled], verdicts: Sequence[Verdict]) -> list[Rule
     return [RuleShare(*key, Share(right[key], said[key])) for key in order]
 
 
-def to_json(rows: Sequence[BenchRow], rules: Sequence[RuleShare]) -> str:
-    """Rows and rules as JSON."""
+def as_dict(rows: Sequence[BenchRow], rules: Sequence[RuleShare]) -> dict[str, Any]:
+    """Rows and rules for JSON."""
 
     def share(s: Share) -> dict[str, Any]:
         return {"value": s.value, "hits": s.hits, "n": s.n, "ends": s.ends}
 
-    return json.dumps(
-        {
-            "rows": [
-                {
-                    "part": r.part, "n": r.n, "coverage": share(r.coverage),
-                    "precision": {k: share(s) for k, s in r.precision.items()},
-                    "recall": {k: share(s) for k, s in r.recall.items()}, "chance": r.chance,
-                    "kappa": r.kappa, "kappa_ends": r.kappa_ends, "people": r.people,
-                }
-                for r in rows
-            ],
-            "rules": [{"outcome": r.outcome, "kind": r.kind, **share(r.share)} for r in rules],
-        }
-    )  # fmt: skip
+    def shares(by_label: dict[str, Share]) -> dict[str, Any]:
+        return {label: share(s) for label, s in by_label.items()}
+
+    return {
+        "rows": [
+            r._asdict() | {"coverage": share(r.coverage), "precision": shares(r.precision), "recall": shares(r.recall)}
+            for r in rows
+        ],
+        "rules": [{"outcome": r.outcome, "kind": r.kind, **share(r.share)} for r in rules],
+    }

@@ -6,7 +6,6 @@ nothing. A random share of those is put to the model too, so that the agreement 
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Sequence
 
@@ -15,14 +14,11 @@ from demur.core.records import AnswerSpec, Ask, Response, Status, Verdict
 from demur.core.stats import wilson
 from demur.core.store import seed_of
 from demur.judge.base import JudgeContext
-from demur.judge.model import ModelJudge, no_answer
+from demur.judge.model import ModelJudge, no_answer, options_of
 from demur.judge.rules import RuleJudge
 
 SHARE = 0.05
 """Of what rules settle, the share that the model is asked about too."""
-
-
-_OPTION = re.compile(r",(share|phrases|images)=([^,]*)$")
 
 
 def _share(text: str) -> float:
@@ -51,10 +47,7 @@ class Cascade:
     asks_models = True
 
     def __init__(self, argument: str, context: JudgeContext | None = None) -> None:
-        given: dict[str, str] = {}
-        while option := _OPTION.search(argument):
-            given[option[1]] = option[2]
-            argument = argument[: option.start()]
+        argument, given = options_of(argument, "share|phrases|images")
         self.share = _share(given.get("share", ""))
         self.model = ModelJudge(argument + (f",images={given['images']}" if "images" in given else ""), context)
         self.rules = RuleJudge(f"?phrases={given['phrases']}" if given.get("phrases") else "")

@@ -52,8 +52,10 @@ def rival(question: str, text: str, answers: AnswerSpec) -> tuple[str, str]:
     """
     if answers.kind == "choice" and answers.choices:
         stated = stated_options(answers, text)
-        wrong = set(stated) - right_labels(answers)
-        return ("other option", f"option {sorted(wrong)[0]}") if len(stated) == 1 and wrong else ("", "")
+        right = right_labels(answers)
+        wrong = set(stated) - right
+        proven = right and len(stated) == 1 and wrong
+        return ("other option", f"option {sorted(wrong)[0]}") if proven else ("", "")
     side = polarity(answers)
     if side:
         said = side_of(text, question)
@@ -113,46 +115,27 @@ def _may_be(said: Quantity, gold: Quantity) -> bool:
 
 
 @cache
-def _kinds() -> dict[str, tuple[str, str]]:
-    """Normalised name -> (kind, the thing)."""
-    found: dict[str, tuple[str, str]] = {}
+def _kinds() -> list[tuple[re.Pattern[str], dict[str, str]]]:
+    """Of each kind a pattern of its names, and normalised name -> the thing."""
+    tables: dict[str, dict[str, str]] = {}
     for line in files(__package__).joinpath("things_of_a_kind.txt").read_text(encoding="utf-8").splitlines():
-        if line.startswith("#") or ":" not in line:
-            continue
-        kind, _, things = line.partition(":")
-        for thing in things.split(","):
+        kind, mark, things = line.partition(":")
+        for thing in things.split(",") if mark and not line.startswith("#") else ():
             names = [normalise(name) for name in thing.split("=")]
-            for name in names:
-                found[f"{kind}|{name}"] = (kind, names[0])
-    return found
-
-
-@cache
-def _names_of(kind: str) -> tuple[re.Pattern[str], dict[str, str]]:
-    table = {key.partition("|")[2]: thing for key, (k, thing) in _kinds().items() if k == kind}
-    either = "|".join(re.escape(name) for name in sorted(table, key=len, reverse=True))
-    return re.compile(rf"(?<!\w)(?:{either})(?!\w)"), table
-
-
-def _things(kind: str, text: str) -> set[str]:
-    pattern, table = _names_of(kind)
-    return {table[name] for name in pattern.findall(normalise(text))}
-
-
-@cache
-def _kind_names() -> tuple[str, ...]:
-    return tuple(dict.fromkeys(kind for kind, _ in _kinds().values()))
+            tables.setdefault(kind, {}).update(dict.fromkeys(names, names[0]))
+    either = ("|".join(re.escape(name) for name in sorted(t, key=len, reverse=True)) for t in tables.values())
+    patterns = [re.compile(rf"(?<!\w)(?:{names})(?!\w)") for names in either]
+    return list(zip(patterns, tables.values(), strict=True))
 
 
 def _other_of_kind(question: str, text: str, forms: list[str]) -> str:
     """Another thing of the listed kind that the right answer is of; it is the only one of its kind in the answer."""
-    for kind in _kind_names():
-        _, table = _names_of(kind)
-        right = {table[name] for form in forms if (name := normalise(form)) in table}
-        if not right or not all(normalise(form) in table for form in forms):
+    names = {normalise(form) for form in forms}
+    for pattern, table in _kinds():
+        if not names <= table.keys():
             continue
-        said = _things(kind, text)
-        if len(said) == 1 and not said & right and not said & _things(kind, question):
+        said, asked = ({table[name] for name in pattern.findall(normalise(t))} for t in (text, question))
+        if len(said) == 1 and not said & asked and not said & {table[name] for name in names}:
             return repr(said.pop())
     return ""
 

@@ -12,12 +12,12 @@ import inspect
 import queue
 import threading
 from collections.abc import Callable
-from typing import Any, Protocol
+from typing import Any
 
 from demur.core.errors import DemurError
 from demur.core.records import AnswerSpec, Ask, Outcome, Response, Status, Verdict
 from demur.core.store import unstorable
-from demur.judge.base import UNJUDGED
+from demur.judge.base import UNJUDGED, Judge
 
 LIMIT_S = 120.0
 """Seconds of one item, after which a plain judge is given up. Our rules read 20,000 characters of a reply, in linear
@@ -29,12 +29,6 @@ within its process at all.
 """
 
 
-class _Judge(Protocol):
-    id: str
-
-    def grade(self, ask: Ask, response: Response, answers: AnswerSpec) -> Any: ...
-
-
 class Grading:
     """Verdicts of one judge, from one thread: a judge need not know of threads.
 
@@ -43,7 +37,7 @@ class Grading:
         limit_s: seconds for one item.
     """
 
-    def __init__(self, judge: _Judge, limit_s: float = LIMIT_S) -> None:
+    def __init__(self, judge: Judge, limit_s: float = LIMIT_S) -> None:
         self._judge, self._limit_s = judge, limit_s
         self._turn = asyncio.Semaphore(1)
         self._jobs: queue.SimpleQueue[Callable[[], None] | None] | None = None

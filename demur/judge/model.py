@@ -45,36 +45,38 @@ from demur.scenarios.scale import Scaler
 if TYPE_CHECKING:
     from demur.models import Model
 
-SCHEMA: dict[str, Any] = {
-    "type": "object",
-    "properties": {"label": {"type": "string", "enum": sorted(WORDS)}},
-    "required": ["label"],
-    "additionalProperties": False,
-}
-"""Of the reply, where the endpoint takes one."""
 MOST_TOKENS = 512
 """Of a reply: room for a model that thinks aloud before its label."""
-
-
 SEEING = "images.v1.md"
 """What a judge that sees images is told of them."""
 LONGEST_SIDE = 1_024
 """Pixels of an image that a judge is shown."""
-_IMAGES = re.compile(r",images=([^,]*)$")
 
 
-def _seeing(argument: str) -> tuple[str, bool]:
-    """An argument without ``,images=yes``, and whether it was there."""
-    found = _IMAGES.search(argument)
-    if not found:
-        return argument, False
-    if found[1] not in ("yes", "no"):
-        raise UsageError(f"images={found[1]!r}", item=argument, cure="write model:MODEL,images=yes, or leave it out")
-    return argument[: found.start()], found[1] == "yes"
+def options_of(argument: str, names: str) -> tuple[str, dict[str, str]]:
+    """A judge's argument without the options at its end, and the options.
+
+    >>> options_of("openai/gpt-4o,images=yes,share=0.1", "images|share")
+    ('openai/gpt-4o', {'share': '0.1', 'images': 'yes'})
+    """
+    found: dict[str, str] = {}
+    while option := re.search(rf",({names})=([^,]*)$", argument):
+        found[option[1]] = option[2]
+        argument = argument[: option.start()]
+    return argument, found
 
 
 CALL_FAILED = "the judge's call failed"
 """How the reason of a verdict begins that could not be had."""
+
+
+def schema_of(key: str, values: Sequence[str | int]) -> dict[str, Any]:
+    """JSON schema of a reply that has one key with one of several values."""
+    kind = "string" if isinstance(values[0], str) else "integer"
+    return {
+        "type": "object", "properties": {key: {"type": kind, "enum": list(values)}}, "required": [key],
+        "additionalProperties": False,
+    }  # fmt: skip
 
 
 class ModelJudge:
@@ -90,24 +92,29 @@ class ModelJudge:
     """
 
     asks_models = True
+    kind = "model"
     prompt_name = "three-labels.v2.md"
+    schema: dict[str, Any] | None = schema_of("label", sorted(WORDS))
+    """Of the reply; None asks for words."""
 
     def __init__(self, argument: str, context: JudgeContext | None = None) -> None:
-        if not argument:
-            raise UsageError("no model named", item="model:", cure="write --judge model:openai/gpt-4o")
         from demur.models import model_id, parse_model
         from demur.models.names import addresses_of
 
-        argument, self.sees = _seeing(argument)
+        argument, options = options_of(argument, "images")
+        if not argument:
+            raise UsageError("no model named", item=self.kind, cure=f"write --judge {self.kind}:openai/gpt-4o")
+        if options.get("images", "no") not in ("yes", "no"):
+            cure = "write model:MODEL,images=yes, or leave it out"
+            raise UsageError(f"images={options['images']!r}", item=argument, cure=cure)
+        self.sees = options.get("images") == "yes"
         self.addresses = addresses_of(argument)
         for address in self.addresses:
             parse_model(address)
         self.model = model_id(self.addresses[0])
-        self.prompt = files("demur.judge").joinpath("prompts", self.prompt_name).read_text(encoding="utf-8").strip()
-        self._blind = self.prompt
+        self.prompt = self._blind = _prompt(self.prompt_name)
         if self.sees:
-            note = files("demur.judge").joinpath("prompts", SEEING).read_text(encoding="utf-8").strip()
-            self.prompt = f"{note}\n\n{self.prompt}"
+            self.prompt = f"{_prompt(SEEING)}\n\n{self.prompt}"
         self.prompt_sha256 = digest(self.prompt.encode())
         self.id = f"{self.kind}:{self.model}{',images=yes' if self.sees else ''}"
         self.counts: Counter[str] = Counter()
@@ -116,11 +123,7 @@ class ModelJudge:
         self._opened: Model | None = None
         self._closing: Any = None
         self._opening = asyncio.Lock()
-        self._schema = self.has_schema
-
-    kind = "model"
-    schema = SCHEMA
-    has_schema = True
+        self._schema = self.schema
 
     # --- one verdict -----------------------------------------------------------------------------
 
@@ -169,13 +172,8 @@ class ModelJudge:
 
     def read(self, reply: str) -> tuple[Outcome | None, str]:
         """(label, how it was read) of a reply; None where it states none, or more than one."""
-        text = visible(reply)
-        try:
-            given = loose_json(text)
-            label = given.get("label") if isinstance(given, dict) else None
-        except ValueError:
-            label = None
-        outcome = WORDS.get(label) if isinstance(label, str) else parse(text)
+        label = stated(reply, "label")
+        outcome = WORDS.get(label) if isinstance(label, str) else parse(visible(reply))
         return outcome, "the judge's label" if outcome else "the judge's reply states no single label"
 
     async def _ask(self, ask: Ask, text: str) -> Response:
@@ -185,14 +183,14 @@ class ModelJudge:
         request = Request(
             model=self.model, messages=(Message(role="user", parts=parts),), temperature=0.0,
             max_tokens=MOST_TOKENS, item=ask.id, draw=self._context.repeat,
-            json_schema=self.schema if self._schema else None,
+            json_schema=self._schema,
         )  # fmt: skip
         try:
             return await model.complete(request)
         except PermanentError:
-            if not self._schema:
+            if request.json_schema is None:  # not self._schema: another answer's call may have found out by now
                 raise
-        self._schema = False  # the endpoint may not know schemas: words are asked for from here on
+        self._schema = None  # the endpoint may not know schemas: words are asked for from here on
         return await model.complete(request.model_copy(update={"json_schema": None}))
 
     def _scaled(self, images: tuple[ImageRef, ...]) -> tuple[ImageRef, ...]:
@@ -267,14 +265,27 @@ class PaperJudge(ModelJudge):
     """``paper:MODEL``: the published grader, faults and all. Its own failures become deflections: it says so."""
 
     kind = "paper"
-    has_schema = False
     prompt_name = "letters.v1.md"
+    schema = None
 
     def read(self, reply: str) -> tuple[Outcome | None, str]:
         """The first capital A, B or C anywhere; C when there is none."""
         outcome = literal(reply)
         read = parse(reply)
         return outcome, "the published parser" + ("" if read is outcome else ", where a strict one reads otherwise")
+
+
+def _prompt(name: str) -> str:
+    return files("demur.judge").joinpath("prompts", name).read_text(encoding="utf-8").strip()
+
+
+def stated(reply: str, key: str) -> Any:
+    """The value of a key in a reply that is a JSON object, or the reply if it is a number; None of any other reply."""
+    try:
+        given = loose_json(visible(reply))
+    except ValueError:
+        return None
+    return given.get(key) if isinstance(given, dict) else None if isinstance(given, str | list) else given
 
 
 def no_answer(response: Response) -> str:

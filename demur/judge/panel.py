@@ -31,13 +31,13 @@ MOST_LISTED = 10_000
 def members_of(text: str) -> list[str]:
     """The names in ``J1,J2,J3``: a comma parts two where a judge's name stands behind it.
 
-    >>> members_of("rules,model:http://a/v1#m,http://b/v1#m,cascade:openai/gpt-4o,share=0.1")
-    ['rules', 'model:http://a/v1#m,http://b/v1#m', 'cascade:openai/gpt-4o,share=0.1']
+    >>> members_of("rules,rules?guess=yes,model:http://a/v1#m,http://b/v1#m,cascade:openai/gpt-4o,share=0.1")
+    ['rules', 'rules?guess=yes', 'model:http://a/v1#m,http://b/v1#m', 'cascade:openai/gpt-4o,share=0.1']
     """
     known = plugins.names("judges")
     found: list[str] = []
     for part in text.split(","):
-        if not found or part.partition(":")[0] in known or _CLASS.fullmatch(part):
+        if not found or re.split("[:?]", part, maxsplit=1)[0] in known or _CLASS.fullmatch(part):
             found.append(part)
         else:
             found[-1] += f",{part}"

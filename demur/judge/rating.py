@@ -8,11 +8,9 @@ ungraded.
 from __future__ import annotations
 
 import re
-from typing import Any
 
 from demur.core.records import Outcome
-from demur.core.strict_json import loose_json
-from demur.judge.model import ModelJudge
+from demur.judge.model import ModelJudge, schema_of, stated
 from demur.judge.rules import visible
 
 RATINGS: dict[str, tuple[Outcome, float]] = {
@@ -30,13 +28,7 @@ class RatingJudge(ModelJudge):
 
     kind = "lave"
     prompt_name = "rating.v1.md"
-    schema: dict[str, Any] = {  # noqa: RUF012 - never changed
-        "type": "object",
-        "properties": {"rating": {"type": "integer", "enum": [0, 1, 2, 3]}},
-        "required": ["rating"],
-        "additionalProperties": False,
-    }
-    has_schema = True
+    schema = schema_of("rating", [0, 1, 2, 3])
 
     def read(self, reply: str) -> tuple[Outcome | None, str]:
         """(outcome, how it was read)."""
@@ -52,14 +44,8 @@ class RatingJudge(ModelJudge):
 
 
 def _rating(reply: str) -> str:
-    text = visible(reply)
-    try:
-        given = loose_json(text)
-    except ValueError:
-        given = None
-    if isinstance(given, dict):
-        given = given.get("rating")
+    given = stated(reply, "rating")
     if isinstance(given, int) and not isinstance(given, bool):
         return str(given)
-    found = _ALONE.match(text)
+    found = _ALONE.match(visible(reply))
     return found[1] if found else ""

@@ -6,14 +6,13 @@ is never shown what is right.
 
 from __future__ import annotations
 
-import json
 import re
-from typing import Any
+from string import Template
 
 from demur.core.errors import ItemError, TransientError
-from demur.core.records import Ask, Outcome, Response
+from demur.core.records import Ask, Response
 from demur.judge.deflection import read
-from demur.judge.model import ModelJudge
+from demur.judge.model import CALL_FAILED, ModelJudge, schema_of, stated
 from demur.judge.rules import visible
 from demur.judge.untrusted_answer import candidate
 
@@ -65,17 +64,7 @@ class RefusalJudge(ModelJudge):
 
     kind = "refusal"
     prompt_name = "refusal.v1.md"
-    schema: dict[str, Any] = {  # noqa: RUF012 - never changed
-        "type": "object",
-        "properties": {"refusal": {"type": "integer", "enum": [0, 1]}},
-        "required": ["refusal"],
-        "additionalProperties": False,
-    }
-
-    def read(self, reply: str) -> tuple[Outcome | None, str]:
-        """(DEFLECTED where it declines, None else, how it was read)."""
-        found = _stated(reply)
-        return (Outcome.DEFLECTED if found else None), "declines" if found else "does not, or is not said to, decline"
+    schema = schema_of("refusal", [0, 1])
 
     async def declines(self, ask: Ask, response: Response) -> tuple[bool | None, str]:
         """(whether it declines, why not where nobody can say: None).
@@ -83,28 +72,20 @@ class RefusalJudge(ModelJudge):
         Raises:
             PermanentError: the model cannot be asked at all.
         """
-        from string import Template
-
         shown = candidate(ask.question, visible(response.text))
         text = Template(self.prompt).substitute(question=ask.asked, answer=shown.text, mark=shown.mark)
         try:
             reply = await self._ask(ask, text)
         except (ItemError, TransientError) as error:
-            return None, f"the judge's call failed: {error.message}"
-        found = _stated(reply.text)
+            return None, f"{CALL_FAILED}: {error.message}"
+        found = _refuses(reply.text)
         return found, "" if found is not None else "the judge's reply states neither 0 nor 1"
 
 
-def _stated(reply: str) -> bool | None:
+def _refuses(reply: str) -> bool | None:
     """What a judge's reply says; None where it says neither, or both."""
-    text = visible(reply)
-    try:
-        given = json.loads(text)
-    except (ValueError, RecursionError):
-        given = None
-    if isinstance(given, dict):
-        given = given.get("refusal")
+    given = stated(reply, "refusal")
     if isinstance(given, int) and given in (0, 1):
         return bool(given)
-    alone = _ALONE.match(text)
+    alone = _ALONE.match(visible(reply))
     return alone[1] == "1" if alone else None

@@ -55,13 +55,11 @@ class Candidate(NamedTuple):
         text: cleaned, capped, unmasked.
         mark: stands in the lines before and after it, and nowhere in it.
         forged: passages that were replaced.
-        cut: whether it was longer than is shown.
     """
 
     text: str
     mark: str
     forged: tuple[str, ...]
-    cut: bool
 
 
 def clean(text: str) -> str:
@@ -76,15 +74,14 @@ def clean(text: str) -> str:
 def candidate(question: str, text: str) -> Candidate:
     """An answer as a judge is shown it; equal answers to equal questions give equal text."""
     cleaned = clean(text).strip()
-    cut = len(cleaned) > LONGEST
-    if cut:
+    if len(cleaned) > LONGEST:
         half = LONGEST // 2
         cleaned = f"{cleaned[:half]}\n[...]\n{cleaned[-half:]}"
     shown, forged = _unmasked(cleaned)
     number = 0
     while (mark := f"ANSWER-{digest([question, text, number], 16)}") in shown:
         number += 1
-    return Candidate(shown, mark, forged, cut)
+    return Candidate(shown, mark, forged)
 
 
 def _unmasked(text: str) -> tuple[str, tuple[str, ...]]:

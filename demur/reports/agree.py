@@ -15,11 +15,12 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from demur.core.errors import DataError, UsageError
-from demur.core.records import Measure, Scenario
+from demur.core.records import Measure, Outcome, Scenario
 from demur.core.stats import Codes
 from demur.core.store import Problems, digest, read_jsonl
 from demur.corpora.formats import sheet_rows
 from demur.judge.annotation import task as labelling
+from demur.judge.bench import NOT_CORRECT
 from demur.judge.measures.agreement import Agreed, Rating, agreed
 from demur.judge.measures.corrected import CLASSES, LEAST, Corrected, Population, corrected, differences
 from demur.judge.measures.table import CORRECT, DEFLECTED, INCORRECT
@@ -333,7 +334,7 @@ def _differences(cells: Sequence[CorrectedCell]) -> Table:
 
 
 def agreement_of(files: Sequence[Path], *, seed: int = 0) -> tuple[list[Table], dict[str, Any]]:
-    """Agreement of labellers: tables, and the same as JSON.
+    """Agreement of labellers: tables, and the same as JSON; of two labels where somebody says ``not_correct``.
 
     Args:
         files: as `read_ratings` takes them.
@@ -345,6 +346,9 @@ def agreement_of(files: Sequence[Path], *, seed: int = 0) -> tuple[list[Table], 
     given = read_ratings(files)
     if not given:
         raise UsageError("has no labels yet", item=", ".join(map(str, files)), cure="label some: demur annotate RUN")
+    if any(r.label == NOT_CORRECT for r in given):  # somebody did not tell wrong from declined: nobody's is told apart
+        either = (Outcome.INCORRECT.value, Outcome.DEFLECTED.value)
+        given = [r._replace(label=NOT_CORRECT) if r.label in either else r for r in given]
     found = agreed(given, seed=seed)
     return agreement_tables(found), {
         "agreement": {name: record(m) for name, m in found.figures.items()},

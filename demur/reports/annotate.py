@@ -184,8 +184,8 @@ def open_task(
         if runs:
             raise UsageError("both runs and --items given", cure="give one of them")
         named = tuple(labelling.Label(name=name.strip()) for name in labels.split(",") if name.strip())
-        if len(named) < 2:
-            raise UsageError(f"--labels {labels!r}", cure="give two to nine: --labels yes,no")
+        if not 2 <= len({label.name for label in named}) == len(named) <= 9:
+            raise UsageError(f"--labels {labels!r}", cure="give two to nine different ones: --labels yes,no")
         given = labelling.read_items(items)
         keys = tuple(sorted({key for item in given for key in item.about}))
         task = labelling.Task(name=items.stem, labels=named, rubric=text, balance=keys, repeats=repeats, seed=seed)

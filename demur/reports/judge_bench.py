@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from demur.core.records import Verdict
 from demur.core.text import brief
 from demur.evaluation.rejudge import grade_items
 from demur.judge.base import Judge
-from demur.judge.bench import BenchRow, Labelled, RuleShare, Share, asked, bench, by_rule, load, shipped, to_json
+from demur.judge.bench import BenchRow, Labelled, RuleShare, Share, as_dict, asked, bench, by_rule, load, shipped
 from demur.reports.tables import Table, titled
 
 
@@ -25,9 +25,9 @@ class Measured(NamedTuple):
     ours: bool
     """Whether the answers are those that ship with demur."""
 
-    def json(self) -> str:
-        """Everything, as JSON."""
-        return to_json(self.rows, self.rules)
+    def as_dict(self) -> dict[str, Any]:
+        """Everything, for JSON."""
+        return as_dict(self.rows, self.rules)
 
     def tables(self) -> list[Table]:
         """Precision and recall of each label with kappa, and the precision of each rule."""

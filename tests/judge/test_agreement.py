@@ -119,3 +119,11 @@ def test_no_label_is_no_agreement(tmp_path, capsys):
         (tmp_path / name).write_text(text)
         assert main(["agree", str(tmp_path / name)]) == 2
         assert "has no labels yet" in capsys.readouterr().err
+
+
+def test_a_label_that_does_not_tell_wrong_from_declined_agrees_with_both(tmp_path, capsys):
+    sheet = tmp_path / "labels.csv"
+    rows = ["1,not_correct,a", "1,incorrect,b", "2,correct,a", "2,correct,b", "3,not_correct,a", "3,deflected,b"]
+    sheet.write_text("item,label,annotator\n" + "\n".join(rows))
+    assert main(["agree", str(sheet), "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["agreement"]["raw"]["value"] == 1

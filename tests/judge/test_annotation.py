@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from demur.cli import main
-from demur.core.errors import BadInput, UsageError
+from demur.core.errors import BadInput, StorageError, UsageError
 from demur.judge.annotation.exchange import exported, imported
 from demur.judge.annotation.server import Page, serving
 from demur.judge.annotation.task import (
@@ -72,19 +72,18 @@ def test_every_key_is_a_line_and_a_killed_session_goes_on_where_it_was(tmp_path)
     one.act("reveal", 2)
     with pytest.raises(UsageError, match="elsewhere"):
         Session(folder, "ann")
-    state, done = dict(one.state), one.done
+    places = range(len(one.places))
+    state, done = [one.said(at) for at in places], one.done
     one._lock.__exit__(None, None, None)  # killed: the system closes what is open, and lets go of the lock
     one._log._handle.close()
     path = folder / "labels" / "ann.jsonl"
     with path.open("ab") as handle:
         handle.write(b'{"do":"label","item":"i3","aga')  # a line that the crash tore
     two = Session(folder, "ann")
-    assert {k: v for k, v in two.state.items() if v.label or v.revealed} == {
-        k: v for k, v in state.items() if v.label or v.revealed
-    }
+    assert [two.said(at) for at in places] == state
     assert (two.done, two.next()) == (done, 2)
-    assert two.state[0].note == "sure"
-    assert two.state[2].revealed
+    assert two.said(0).note == "sure"
+    assert two.said(2).revealed
     for do, more in (("shout", {}), ("label", {"label": "maybe"}), ("label", {"at": 999})):
         with pytest.raises(UsageError):
             two.act(do, **more)
@@ -123,6 +122,24 @@ def test_disagreements_are_settled_and_repeats_tell_self_consistency(tmp_path):
     assert found.figures["raw"].n == 40
     assert found.consistency["ann"].n > 5
     assert found.consistency["ann"].value <= 1
+
+
+def test_an_undo_takes_back_the_same_label_when_its_disagreement_is_gone(tmp_path):
+    folder = made(tmp_path)
+    for name, label in (("ann", "yes"), ("bob", "no")):
+        assert put_labels(folder, name, {"i3": (label, ""), "i4": (label, "")}) == 2
+    judge = Session(folder, ADJUDICATED, adjudicate=True)
+    for at in (0, 1):
+        judge.act("label", at, label="no")
+    gone = judge.places[1].item
+    judge.close()
+    put_labels(folder, "ann", {gone: ("no", "")})  # they agree by now
+    judge = Session(folder, ADJUDICATED, adjudicate=True)
+    assert [p.item for p in judge.places] != [gone]
+    judge.act("undo")
+    assert judge.said(0).label == "no"
+    judge.close()
+    assert gone not in last_labels(folder, ADJUDICATED)
 
 
 @pytest.mark.parametrize("form", ["csv", "label-studio", "inspect"])
@@ -252,3 +269,32 @@ async def test_a_request_that_the_page_never_makes_is_refused(tmp_path):
     finally:
         await runner.cleanup()
         session.close()
+
+
+def test_a_folder_that_no_label_can_be_written_to_is_told(tmp_path):
+    folder = made(tmp_path)
+    (folder / "labels").write_text("a file")
+    with pytest.raises(StorageError):
+        Session(folder, "ann")
+
+
+def test_an_annotator_without_a_file_name_files_nothing_of_a_sheet(tmp_path):
+    folder = made(tmp_path)
+    (tmp_path / "in.csv").write_text("item,label,annotator\ni1,yes,bob\ni2,no,bob/x\n")
+    with pytest.raises(BadInput, match="bob/x"):
+        imported(folder, tmp_path / "in.csv")
+    assert last_labels(folder, "bob") == {}
+
+
+@pytest.mark.parametrize(
+    "words", [["--port", "99999"], ["--repeats", "2"], ["--labels", "yes,yes"], ["--labels", "1,2,3,4,5,6,7,8,9,10"]]
+)
+def test_what_no_page_can_have_is_told_without_a_traceback(tmp_path, words, capsys):
+    items = tmp_path / "items.jsonl"
+    items.write_text('{"id":"1","shown":[["Q","x"]]}')
+    try:
+        code = main(["annotate", "page", "--items", str(items), "-o", str(tmp_path / "task"), *words])
+    except SystemExit as ended:
+        code = ended.code
+    assert code == 2
+    assert capsys.readouterr().err.startswith("demur")

@@ -79,14 +79,19 @@ ungraded | Which? | iPhone 5 | iPhone 5s
 correct | How long? | 2 hours | 120 minutes
 ungraded | How long? | 90 minutes | an hour and a half
 incorrect | How far? | 5 km | 5 miles
-ungraded | What percent? | 50% | half
+correct | What percent? | 50% | half
 ungraded | What fraction? | 1/3 | one third
 ungraded | What fraction? | 1/3 | a third
 ungraded | What score? | 2-1 | 1-2
 ungraded | What score? | 2-1 | 2 to 1
 ungraded | What time? | 3 pm | 15:00
 ungraded | What time? | 3 pm | 3 am
-ungraded | What time? | 10:30 | half past ten
+correct | What time? | 10:30 | half past ten
+ungraded | What time? | 10:30 | not half past ten
+ungraded | What time? | 15:30 | half past three
+correct | What time? | 15:30 | At 3.30 p.m.
+correct | What time? | 3:45 pm | a quarter to four in the afternoon
+ungraded | What time? | 10:30 | half past ten or eleven
 ungraded | Which chapter? | chapter 3 | the third chapter
 """
 """verdict | question | accepted form | reply"""

@@ -96,6 +96,9 @@ def test_stored_answers_are_graded_again_without_asking(tmp_path, capsys):
     assert again.system == run.system
     other = tiny_release(tmp_path / "other", 5)
     assert main(["judge", "run", str(run.folder), "--release", str(other), "-o", str(tmp_path / "x")]) == 2
+    assert main([*words, "--repeat", "2"]) == 2
+    assert "--repeat" in capsys.readouterr().err
+    assert main(["judge", "run", str(run.folder), "--release", str(other), "-o", str(tmp_path / "x")]) == 2
     assert "another release" in capsys.readouterr().err
 
 
@@ -171,3 +174,64 @@ def test_no_attack_reaches_a_gullible_model_through_the_fence(judge, tmp_path, c
     assert sum(h["flipped"] for h in found.values()) == 0
     if judge == "model":  # rules leave ungraded what they have no proof of
         assert sum(h["failed"] for h in found.values()) == 0
+
+
+def test_numbers_and_single_answers_are_rows_too_and_verdicts_never_replace_them(tmp_path, capsys):
+    path = tmp_path / "rows.jsonl"
+    path.write_text(json.dumps({"id": 7, "question": "How many?", "answers": [4], "response": "4"}) + "\n"
+                    + json.dumps({"id": "8", "question": "Where?", "answers": "Paris", "response": "Paris"}))  # fmt: skip
+    assert [(v.id, v.outcome.value) for v in judge_file(path, RuleJudge())] == [("7", "correct"), ("8", "correct")]
+    before = path.read_bytes()
+    assert main(["judge", "file", str(path), "-o", str(tmp_path / "." / "rows.jsonl")]) == 2
+    assert "overwritten" in capsys.readouterr().err
+    assert path.read_bytes() == before
+
+
+def test_a_judge_is_asked_several_times_past_the_ledger(tmp_path, capsys):
+    path, out = tmp_path / "rows.jsonl", tmp_path / "v.jsonl"
+    row = {"id": "1", "question": "Which?", "answers": ["Danube"], "response": "Perhaps this.", "label": "correct"}
+    path.write_text(json.dumps(row))
+    replies = iter(["CORRECT", "INCORRECT", "INCORRECT"])
+    with running(reply=lambda body: json.dumps({"label": next(replies)})) as server:
+        model = f"model:http://127.0.0.1:{server.port}/v1#m"
+        words = ["judge", "file", str(path), "-o", str(out), "--judge", model, "--ledger", str(tmp_path / "l")]
+        assert main([*words, "--repeat", "3"]) == 0
+        assert "another verdict when asked again: 100.0%" in capsys.readouterr().out
+        files = [out, tmp_path / "v@2.jsonl", tmp_path / "v@3.jsonl"]
+        assert [json.loads(f.read_text())["outcome"] for f in files] == ["correct", "incorrect", "incorrect"]
+        words = ["judge", "bench", model, "--on", str(path), "--ledger", str(tmp_path / "l"), "--repeat", "3"]
+        assert main([*words, "--json"]) == 0
+        found = json.loads(capsys.readouterr().out)
+        assert (len(found["repeats"]), found["repeat_variance"]["value"], server.requests) == (2, 1.0, 3)
+
+
+def test_a_log_of_attacks_tells_how_far_they_are_and_where_the_calls_are(tmp_path, capsys, monkeypatch):
+    monkeypatch.setattr("demur.core.progress.EVERY_S", 0.0)
+    with running(reply=gullible) as server:
+        name = f"model:http://127.0.0.1:{server.port}/v1#m"
+        assert main(["judge", "attack", "--judge", name, "--ledger", str(tmp_path / "l")]) == 0
+    lines = [line for line in capsys.readouterr().err.splitlines() if "attacks: " in line]
+    assert len(lines) > 10
+    assert "/260" in lines[0]
+    assert f"calls kept in {tmp_path / 'l'}" in lines[0]
+
+
+def test_options_of_labelled_answers_may_be_a_list_and_bad_ones_are_told_with_their_line(tmp_path, capsys):
+    row = {"id": "1", "question": "Which?", "answers": ["Danube"], "response": "B", "label": "correct"}
+    rows = [row | {"choices": ["Rhine", "Danube"]}, row | {"answer_type": "colour"}]
+    for n, one in enumerate(rows):
+        (tmp_path / f"{n}.jsonl").write_text(json.dumps(one))
+    assert main(["judge", "bench", "rules", "--on", str(tmp_path / "0.jsonl"), "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["rows"][0]["precision"]["correct"]["hits"] == 1
+    assert main(["judge", "bench", "rules", "--on", str(tmp_path)]) == 1
+    assert "1.jsonl:1: kind: " in capsys.readouterr().err
+
+
+def test_repeats_share_one_budget(tmp_path, monkeypatch):
+    contexts = []
+    monkeypatch.setattr("demur.judge.base.open_judge", lambda name, context: contexts.append(context) or RuleJudge())
+    path = tmp_path / "rows.jsonl"
+    path.write_text(json.dumps({"id": "1", "question": "Which?", "answers": ["a"], "response": "a"}))
+    assert main(["judge", "file", str(path), "--repeat", "2", "--budget", "1"]) == 0
+    assert [c.repeat for c in contexts] == [0, 1]
+    assert contexts[0].budget is contexts[1].budget is not None

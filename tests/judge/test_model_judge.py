@@ -82,7 +82,7 @@ def test_what_states_no_single_label_is_ungraded(reply, monkeypatch):
     )  # nothing said: asked again
     with running(reply=lambda body: reply or " ") as server:
         judge = ModelJudge(f"http://127.0.0.1:{server.port}/v1#m")
-        judge._schema = False
+        judge._schema = None
         [verdict] = judged(judge, "The Danube.")
     assert (verdict.status, verdict.outcome) == (Status.UNGRADED, None)
 
@@ -108,6 +108,20 @@ def test_empty_failed_and_starved_answers_are_never_sent():
             assert verdict.status is Status.FAILED
         assert server.requests == 0
     assert "starved" in judged(judge, "<think>", finish_reason="length")[0].reason
+
+
+def test_an_endpoint_that_refuses_schemas_refuses_several_calls_at_once_and_no_verdict_is_lost():
+    async def work(judge):
+        try:
+            return await asyncio.gather(
+                *(judge.grade(ask(id=f"a{n}"), Response(text=f"The Danube {n}."), DANUBE) for n in range(4))
+            )
+        finally:
+            await judge.close()
+
+    with running("404,404,404,404,ok", reply=lambda body: "CORRECT", most_faults=4) as server:
+        found = asyncio.run(work(ModelJudge(f"http://127.0.0.1:{server.port}/v1#m")))
+    assert {v.outcome for v in found} == {Outcome.CORRECT}
 
 
 def test_an_endpoint_without_schemas_is_asked_for_words():
@@ -196,7 +210,6 @@ def test_the_mark_stands_nowhere_in_the_answer_and_nothing_unseen_is_left(text):
 
 def test_long_answers_are_capped():
     made = candidate("q", "x" * 50_000)
-    assert made.cut
     assert len(made.text) < LONGEST + 20
 
 

@@ -137,7 +137,7 @@ def test_rates_are_corrected_and_stale_labels_refused(asked, tmp_path, capsys):
     assert "Rates corrected by labels" in page
     some = tmp_path / "some.jsonl"
     some.write_text("".join(line + "\n" for line in file.read_text().splitlines()[:39]))
-    assert main(["agree", str(run), "--correct", str(run)]) == 0
+    assert main(["agree", str(run)]) == 0
     capsys.readouterr()
     assert main(["judge", "correct", str(run), "--labels", str(some)]) == 0
     assert "too few labels (40 needed)" in capsys.readouterr().out

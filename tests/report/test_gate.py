@@ -12,7 +12,7 @@ from report_factory import make_demo
 
 from demur.cli import main
 from demur.core.errors import UsageError
-from demur.core.records import Measure, Row, Scenario
+from demur.core.records import Measure, Row, Scenario, Status
 from demur.core.stats import wilson
 from demur.reports.data import Run
 from demur.reports.gate import BY_CHANCE, SAME, Limit, _needed, decide, decided, differences, gate, limits
@@ -161,7 +161,7 @@ def test_a_run_of_which_the_judge_grades_less_than_of_its_baseline_is_not_let_th
     def less(run: Run, first: int, many: int) -> Run:
         hidden = {f"full-{q}" for q in range(first, first + many)}
         rows = [
-            row.model_copy(update={"status": "ungraded", "outcome": None, "reason": "?"})
+            row.model_copy(update={"status": Status.UNGRADED, "outcome": None, "reason": "?"})
             if row.context in hidden
             else row
             for row in run.rows

@@ -22,10 +22,11 @@ from demur.judge.annotation.task import (
     Item,
     Last,
     Task,
-    annotators,
+    everybody,
     last_labels,
     put_labels,
     read_task,
+    wrong_name,
 )
 
 Form = Literal["csv", "label-studio", "inspect"]
@@ -41,8 +42,7 @@ def exported(folder: Path, form: Form, out: Path | None = None) -> str:
     "explanation", "metadata"}}}``, one score per annotator, with inspect's letters.
     """
     task, items = read_task(folder)
-    people = [*annotators(folder), ADJUDICATED]
-    said = {name: last_labels(folder, name) for name in people}
+    said = everybody(folder) | {ADJUDICATED: last_labels(folder, ADJUDICATED)}
     by_item = {item.id: {name: words[item.id] for name, words in said.items() if item.id in words} for item in items}
     text = {"csv": _csv, "label-studio": _label_studio, "inspect": _inspect}[form](task, items, by_item)
     if out is not None:
@@ -135,6 +135,8 @@ def imported(folder: Path, path: Path, name: str = "") -> dict[str, int]:
             problems.add(f"{place} ({item})", told)
         elif not annotator:
             problems.add(f"{place} ({item})", "no annotator; name one with --as")
+        elif why := wrong_name(annotator):
+            problems.add(f"{place} ({item})", f"annotator {annotator!r}; {why}")
         else:
             found.setdefault(annotator, {})[item] = (label, note)
     problems.settle()

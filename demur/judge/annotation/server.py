@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 
 from demur.core.errors import DemurError, StorageError, UsageError
 from demur.core.strict_json import parsed_json
-from demur.judge.annotation.task import ADJUDICATED, CANNOT, Said, Session, as_json
+from demur.judge.annotation.task import ADJUDICATED, CANNOT, Session, as_json
 
 if TYPE_CHECKING:
     from aiohttp import web
@@ -141,7 +141,7 @@ class Page:
     def _shown(self, at: int) -> dict[str, Any]:
         session = self.session
         item = session.items[session.places[at].item]
-        said = session.state.get(at, Said())
+        said = session.said(at)
         others = [
             [name, last[item.id].label, last[item.id].note] for name, last in session.others.items() if item.id in last
         ]
@@ -179,7 +179,7 @@ async def serving(page: Page, port: int = 0) -> Any:
     """Start serving; returns the runner, whose ``cleanup()`` ends it.
 
     Raises:
-        UsageError: the port is taken.
+        UsageError: the port is taken, or there is no such port.
     """
     from aiohttp import web
 
@@ -188,9 +188,11 @@ async def serving(page: Page, port: int = 0) -> Any:
     try:
         site = web.TCPSite(runner, "127.0.0.1", port)
         await site.start()
-    except OSError as error:
+    except (OSError, OverflowError) as error:
         await runner.cleanup()
-        raise UsageError(str(error.strerror or error), item=f"port {port}", cure="choose another --port") from error
+        raise UsageError(
+            getattr(error, "strerror", None) or str(error), item=f"port {port}", cure="choose another --port"
+        ) from error
     page.port = int(runner.addresses[0][1])
     return runner
 

@@ -107,6 +107,8 @@ class Said(NamedTuple):
     note: str = ""
     revealed: bool = False
     """Whether hidden fields were looked at before the label."""
+    rubric: str = ""
+    """Version of the rubric that the label was given under."""
 
 
 def default_rubric() -> str:
@@ -191,6 +193,11 @@ def annotators(folder: Path) -> list[str]:
     return sorted(p.stem for p in (folder / "labels").glob("*.jsonl") if p.stem != ADJUDICATED)
 
 
+def wrong_name(name: str) -> str:
+    """What to do about an annotator's name that no file can have; "" where one can."""
+    return "" if _NAME.fullmatch(name) else "use letters, digits, dots and dashes: --as maria"
+
+
 class Session:
     """One annotator at work: every key press is one appended line, and the state is those lines read again.
 
@@ -204,50 +211,30 @@ class Session:
     """
 
     def __init__(self, folder: Path, name: str, *, adjudicate: bool = False) -> None:
-        if not _NAME.fullmatch(name) or (name == ADJUDICATED) != adjudicate:
-            raise UsageError(f"annotator {name!r}", cure="use letters, digits, dots and dashes: --as maria")
+        if why := wrong_name(name) or (
+            "that name is for --adjudicate" if name == ADJUDICATED and not adjudicate else ""
+        ):
+            raise UsageError(f"annotator {name!r}", cure=why)
         self.folder, self.name = folder, name
         self.task, items = read_task(folder)
         self.items = {item.id: item for item in items}
         self.places = [Place(item, False) for item in disagreements(folder)] if adjudicate else order(self.task, items)
-        self.others = {name: last_labels(folder, name) for name in annotators(folder)} if adjudicate else {}
-        self._at = {place: number for number, place in enumerate(self.places)}
+        self.others = everybody(folder) if adjudicate else {}
         path = folder / "labels" / f"{name}.jsonl"
-        path.parent.mkdir(parents=True, exist_ok=True)
+        with storage_errors(path):
+            path.parent.mkdir(parents=True, exist_ok=True)
         self._lock = locked(path.with_suffix(".lock"), f"{name} is labelling elsewhere")
         self._lock.__enter__()
         self._log = JsonlLog(path)
-        self.state: dict[int, Said] = {}
-        self._history: list[tuple[int, Said]] = []
-        self._times: list[float] = []
         try:
-            for line in journal(path):
-                self._apply(line)
+            self._told = Told(journal(path))
         except BaseException:
             self.close()
             raise
 
-    def _apply(self, line: Pressed) -> int | None:
-        """Take one journal line into the state; the place that it is about."""
-        if line.do == "undo":
-            if not self._history:
-                return None
-            at, before = self._history.pop()
-            self.state[at] = before
-            return at
-        at = self._at.get(Place(line.item, line.again), -1)
-        if at < 0:
-            return None
-        said = self.state.get(at, Said())
-        if line.do == "label":
-            self._history.append((at, said))
-            self.state[at] = said._replace(label=line.label)
-            self._times.append(line.at)
-        elif line.do == "note":
-            self.state[at] = said._replace(note=line.note)
-        elif line.do == "reveal":
-            self.state[at] = said._replace(revealed=said.revealed or not said.label)
-        return at
+    def said(self, at: int) -> Said:
+        """What stands at a place."""
+        return self._told.said.get(self.places[at], Said())
 
     def act(self, do: str, at: int = 0, *, label: str = "", note: str = "", seconds: float = 0.0) -> int | None:
         """File one action, then carry it out.
@@ -267,7 +254,7 @@ class Session:
         """
         if do not in ("label", "note", "reveal", "skip", "undo"):
             raise UsageError(f"action {do!r}", cure="label, note, reveal, skip, undo")
-        if do == "undo" and not self._history:
+        if do == "undo" and not self._told.history:
             return None
         if not 0 <= at < len(self.places):
             raise UsageError(f"place {at} of {len(self.places)}", cure="reload the page")
@@ -283,22 +270,23 @@ class Session:
             line |= {"note": note[:4000]}
         pressed = Pressed.model_validate(line)
         self._log.append(line)
-        return self._apply(pressed)
+        about = self._told.take(pressed)
+        return self.places.index(about) if about in self.places else None
 
     def next(self, after: int = -1) -> int | None:
         """The first place without a label behind ``after``, else from the beginning; None when all have one."""
-        open_ = [n for n in range(len(self.places)) if not self.state.get(n, Said()).label]
+        open_ = [n for n in range(len(self.places)) if not self.said(n).label]
         return next((n for n in open_ if n > after), open_[0] if open_ else None)
 
     @property
     def done(self) -> int:
         """Places with a label."""
-        return sum(bool(said.label) for said in self.state.values())
+        return sum(bool(self.said(at).label) for at in range(len(self.places)))
 
     @property
     def per_minute(self) -> float | None:
         """Labels a minute over the last twenty, pauses of five minutes left out; None before the third."""
-        gaps = [b - a for a, b in pairwise(self._times[-21:])]
+        gaps = [b - a for a, b in pairwise(self._told.times[-21:])]
         gaps = [gap for gap in gaps if 0 < gap < 300]
         return 60 * len(gaps) / sum(gaps) if len(gaps) >= 2 else None
 
@@ -343,6 +331,45 @@ def journal(path: Path) -> list[Pressed]:
     return found
 
 
+class Told:
+    """What a journal comes to.
+
+    Args:
+        lines: in the order in which the keys were pressed.
+
+    Attributes:
+        said: place -> what was said there last.
+        history: (place, what was said there before) of each label that is not undone, the newest last.
+        times: of the labels, in seconds.
+    """
+
+    def __init__(self, lines: Iterable[Pressed]) -> None:
+        self.said: dict[Place, Said] = {}
+        self.history: list[tuple[Place, Said]] = []
+        self.times: list[float] = []
+        for line in lines:
+            self.take(line)
+
+    def take(self, line: Pressed) -> Place | None:
+        """Take in one more line; the place that it is about, None where there was nothing to undo."""
+        if line.do == "undo":
+            if not self.history:
+                return None
+            place, self.said[place] = self.history.pop()
+            return place
+        place = Place(line.item, line.again)
+        before = self.said.get(place, Said())
+        if line.do == "label":
+            self.history.append((place, before))
+            self.times.append(line.at)
+            self.said[place] = before._replace(label=line.label, rubric=line.rubric)
+        elif line.do == "note":
+            self.said[place] = before._replace(note=line.note)
+        elif line.do == "reveal":
+            self.said[place] = before._replace(revealed=before.revealed or not before.label)
+        return place
+
+
 class Last(NamedTuple):
     """An annotator's last word on an item."""
 
@@ -357,39 +384,25 @@ class Last(NamedTuple):
 
 def last_labels(folder: Path, name: str) -> dict[str, Last]:
     """Item -> last word of one annotator; items without a label are left out."""
-    states: dict[tuple[str, bool], dict[str, Any]] = {}
-    history: list[tuple[tuple[str, bool], dict[str, Any]]] = []
-    for line in journal(folder / "labels" / f"{name}.jsonl"):
-        if line.do == "undo":
-            if history:
-                place, before = history.pop()
-                states[place] = before
-            continue
-        place = (line.item, line.again)
-        now = dict(states.get(place, {}))
-        if line.do == "label":
-            history.append((place, dict(now)))
-            now |= {"label": line.label, "rubric": line.rubric}
-        elif line.do == "note":
-            now["note"] = line.note
-        elif line.do == "reveal" and not now.get("label"):
-            now["revealed"] = True
-        states[place] = now
-    found = {}
-    for (item, again), now in states.items():
-        if again or not now.get("label"):
-            continue
-        second = states.get((item, True), {}).get("label", "")
-        found[item] = Last(now["label"], now.get("note", ""), second, bool(now.get("revealed")), now.get("rubric", ""))
-    return found
+    said = Told(journal(folder / "labels" / f"{name}.jsonl")).said
+    return {
+        item: Last(now.label, now.note, said.get(Place(item, True), Said()).label, now.revealed, now.rubric)
+        for (item, again), now in said.items()
+        if now.label and not again
+    }
+
+
+def everybody(folder: Path) -> dict[str, dict[str, Last]]:
+    """Annotator -> item -> last word; the adjudicator is none of them."""
+    return {name: last_labels(folder, name) for name in annotators(folder)}
 
 
 def disagreements(folder: Path) -> list[str]:
     """Items that two annotators labelled differently (can't tell beside a label is no disagreement), in their order."""
     task, items = read_task(folder)
     said: defaultdict[str, set[str]] = defaultdict(set)
-    for name in annotators(folder):
-        for item, last in last_labels(folder, name).items():
+    for words in everybody(folder).values():
+        for item, last in words.items():
             if last.label != CANNOT:
                 said[item].add(last.label)
     return [p.item for p in order(task, items) if not p.again and len(said[p.item]) > 1]
@@ -412,8 +425,8 @@ def settled(folder: Path) -> Settled:
     _, items = read_task(folder)
     last_word = last_labels(folder, ADJUDICATED)
     said: defaultdict[str, list[str]] = defaultdict(list)
-    for name in annotators(folder):
-        for item, last in last_labels(folder, name).items():
+    for words in everybody(folder).values():
+        for item, last in words.items():
             said[item].append(last.label)
     labels: dict[str, str] = {}
     open_, cannot, unlabelled = [], [], 0
@@ -452,8 +465,8 @@ def final_labels(folder: Path) -> dict[str, str]:
 def rubrics(folder: Path) -> dict[str, str]:
     """Item -> versions of the rubric that its labels were given under, with commas between."""
     given: defaultdict[str, set[str]] = defaultdict(set)
-    for name in [*annotators(folder), ADJUDICATED]:
-        for item, last in last_labels(folder, name).items():
+    for words in (*everybody(folder).values(), last_labels(folder, ADJUDICATED)):
+        for item, last in words.items():
             given[item].add(last.rubric)
     return {item: ", ".join(sorted(versions - {""})) for item, versions in given.items()}
 
@@ -461,8 +474,8 @@ def rubrics(folder: Path) -> dict[str, str]:
 def ratings(folder: Path) -> list[Rating]:
     """Every annotator's labels and hidden repeats, as `demur.judge.measures.agreement` takes them; no can't-tell."""
     found = []
-    for name in annotators(folder):
-        for item, last in last_labels(folder, name).items():
+    for name, words in everybody(folder).items():
+        for item, last in words.items():
             if last.label != CANNOT:
                 found.append(Rating(item, name, last.label))
                 if last.again and last.again != CANNOT:
@@ -485,7 +498,7 @@ def put_labels(folder: Path, name: str, labels: Mapping[str, tuple[str, str]]) -
             if place.again or place.item not in labels:
                 continue
             label, note = labels[place.item]
-            before = session.state.get(at, Said())
+            before = session.said(at)
             if label and label != before.label:
                 session.act("label", at, label=label)
                 filed += 1
@@ -499,9 +512,7 @@ def put_labels(folder: Path, name: str, labels: Mapping[str, tuple[str, str]]) -
 def about_folder(folder: Path) -> str:
     """One line on where a task stands."""
     _, items = read_task(folder)
-    people = annotators(folder)
-    counts = Counter({name: len(last_labels(folder, name)) for name in people})
-    told = ", ".join(f"{name} {counts[name]:,}" for name in people) or "nobody yet"
+    told = ", ".join(f"{name} {len(words):,}" for name, words in everybody(folder).items()) or "nobody yet"
     return f"{len(items):,} items; labelled: {told}; {len(disagreements(folder)):,} disagreements"
 
 

@@ -17,7 +17,7 @@ from typing import NamedTuple
 import numpy as np
 
 from demur.core.errors import DataError
-from demur.core.records import Measure
+from demur.core.records import Measure, Verdict
 from demur.core.stats import Codes, Floats, percentile, resampled
 from demur.judge.measures.kappa import highest_kappa
 from demur.judge.measures.rates import share_of
@@ -226,6 +226,21 @@ def _krippendorff(codes: Codes, labels: int) -> _Sums:
         return np.where(expected > 1e-12, 1 - totals[:, 0] / expected, np.nan)
 
     return np.column_stack([differing, counts]), figure
+
+
+def repeat_variance(first: Sequence[Verdict], again: Sequence[Sequence[Verdict]]) -> Measure:
+    """The share of repeats in which a judge gives another grade; the mean over the answers that it graded both times.
+
+    Args:
+        first: verdicts of some answers.
+        again: those of each repeat, in the same order.
+    """
+    shares = []
+    for one, *others in zip(first, *again, strict=True):
+        differs = [other.outcome != one.outcome for other in others if one.outcome and other.outcome]
+        if differs:
+            shares.append(sum(differs) / len(differs))
+    return share_of("repeat variance", sum(shares), len(shares))
 
 
 class Stated(NamedTuple):

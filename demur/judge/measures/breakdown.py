@@ -5,13 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, NamedTuple
 
-import numpy as np
-
 from demur.core.records import Measure, Row
-from demur.core.stats import Codes
 from demur.judge.measures.intervals import Interval
 from demur.judge.measures.rates import Rates, rates_where
-from demur.judge.measures.table import Table, table
+from demur.judge.measures.table import Flags, Table, table
 from demur.judge.measures.totals import macro_total, weighted_total
 
 if TYPE_CHECKING:
@@ -43,20 +40,15 @@ def breakdown(rows: Table | pa.Table | Iterable[Row], *by: str, method: str | In
     """
     found = table(rows)
     parts = {labels: rates_where(found, place, method) for labels, place in groups(found, *by)}
+    columns = {name: [getattr(r, name) for r in parts.values()] for name in Rates._fields}
     return Breakdown(
-        by,
-        parts,
-        {name: weighted_total([getattr(r, name) for r in parts.values()]) for name in Rates._fields},
-        {name: macro_total([getattr(r, name) for r in parts.values()]) for name in Rates._fields},
-    )
+        by, parts,
+        {name: weighted_total(measures) for name, measures in columns.items()},
+        {name: macro_total(measures) for name, measures in columns.items()},
+    )  # fmt: skip
 
 
-def groups(found: Table, *by: str) -> list[tuple[tuple[str, ...], np.ndarray[tuple[int], np.dtype[np.bool_]]]]:
+def groups(found: Table, *by: str) -> list[tuple[tuple[str, ...], Flags]]:
     """(labels, bool [rows]) of every combination that occurs, in order of first appearance."""
-    columns = [found.coded(name) for name in by]
-    joint: Codes = np.zeros(len(found), dtype=np.int64)
-    for column in columns:
-        joint = joint * max(1, len(column.labels)) + column.codes
-    seen, first = np.unique(joint, return_index=True)
-    order = np.argsort(first)
-    return [(tuple(c.labels[c.codes[first[i]]] for c in columns), joint == seen[i]) for i in order]
+    labels, codes = found.combined(*by)
+    return [(one, codes == i) for i, one in enumerate(labels)]

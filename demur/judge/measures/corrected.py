@@ -104,7 +104,8 @@ def corrected(
     f[verdict == UNGRADED] = 1 / 3
     y = np.stack([given == code for code in codes], axis=1).astype(np.float64)
     groups = _groups(verdict, known) if by_verdict else np.zeros(total, dtype=np.int64)
-    weight, size, labelled = _weights(groups, known)
+    size = np.bincount(groups).astype(np.float64)
+    weight, labelled = size / size.sum(), np.bincount(groups[known], minlength=len(size)).astype(np.float64)
     power = _power(y[known], f[known], groups[known], weight, size, labelled)
     residual = np.full((total, 3), np.nan)
     estimate = power * f.mean(axis=0)
@@ -215,13 +216,6 @@ def _groups(verdict: Codes, known: Codes) -> Codes:
     if pooled:
         groups[np.isin(groups, pooled)] = pooled[0]
     return np.unique(groups, return_inverse=True)[1].astype(np.int64)
-
-
-def _weights(groups: Codes, known: Codes) -> tuple[Floats, Floats, Floats]:
-    """Share, size and labels of each group."""
-    size = np.bincount(groups).astype(np.float64)
-    labelled = np.bincount(groups[known], minlength=len(size)).astype(np.float64)
-    return size / size.sum(), size, labelled
 
 
 def _power(y: Floats, f: Floats, groups: Codes, weight: Floats, size: Floats, labelled: Floats) -> float:

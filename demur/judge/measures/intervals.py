@@ -23,10 +23,6 @@ from demur.core.errors import UsageError
 from demur.core.stats import Codes, Floats, cluster_sums, is_point, percentile, resampled, wilson
 
 
-def _number(level: float) -> str:
-    return f"{level:g}"
-
-
 @dataclass(frozen=True)
 class Wilson:
     """Wilson's score interval for a share of independent items (Wilson 1927).
@@ -38,7 +34,7 @@ class Wilson:
     level: float = 0.95
 
     def __str__(self) -> str:
-        return f"wilson({_number(self.level)})"
+        return f"wilson({self.level:g})"
 
 
 @dataclass(frozen=True)
@@ -56,7 +52,7 @@ class ClusterBootstrap:
     seed: int = 0
 
     def __str__(self) -> str:
-        return f"cluster-bootstrap({_number(self.level)},{self.draws},seed={self.seed})"
+        return f"cluster-bootstrap({self.level:g},{self.draws},seed={self.seed})"
 
 
 @dataclass(frozen=True)
@@ -68,7 +64,7 @@ class Auto:
     seed: int = 0
 
     def __str__(self) -> str:
-        return f"auto({_number(self.level)},{self.draws},seed={self.seed})"
+        return f"auto({self.level:g},{self.draws},seed={self.seed})"
 
 
 Interval: TypeAlias = Wilson | ClusterBootstrap | Auto
@@ -140,9 +136,9 @@ def of_shares(hits: Sequence[Floats], cluster: Codes, method: Interval) -> list[
     n = len(cluster)
     if n == 0:
         return [NOTHING] * len(hits)
-    automatic = isinstance(method, Auto)
-    clusters = len(np.unique(cluster)) if automatic else n
-    if isinstance(method, Auto):
+    clusters = 0
+    if automatic := isinstance(method, Auto):
+        clusters = len(np.unique(cluster))
         alone = clusters == n
         method = Wilson(method.level) if alone else ClusterBootstrap(method.level, method.draws, method.seed)
     if isinstance(method, Wilson):

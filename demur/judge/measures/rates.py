@@ -40,15 +40,11 @@ def rates(rows: Table | pa.Table | Iterable[Row], method: str | Interval = "auto
     [None, None, None]
     """
     found = table(rows)
-    return _rates(found, np.ones(len(found), dtype=np.bool_), method)
+    return rates_where(found, np.ones(len(found), dtype=np.bool_), method)
 
 
 def rates_where(found: Table, place: Flags, method: str | Interval = "auto") -> Rates:
     """The rates of the rows where ``place`` (bool [rows]) is true; like `rates` of those rows, without copying them."""
-    return _rates(found, place, method)
-
-
-def _rates(found: Table, place: Flags, method: str | Interval) -> Rates:
     kept, how = place & found.graded, interval(method)
     result, items = found.result[kept], gather(found.item, kept)
     cluster = np.arange(items.n) if isinstance(how, Wilson) else items.once(found.cluster[kept])
@@ -62,16 +58,9 @@ def _rates(found: Table, place: Flags, method: str | Interval) -> Rates:
 
 def _measure(name: str, hits: Floats, items: Items, ungraded: int, failed: int, ends: Ends) -> Measure:
     return Measure(
-        name=name,
-        value=float(hits.sum()) / items.n if items.n else None,
-        n=items.n,
-        repeats=items.repeats,
-        ungraded=ungraded,
-        failed=failed,
-        low=ends.low,
-        high=ends.high,
-        interval=ends.method,
-    )
+        name=name, value=float(hits.sum()) / items.n if items.n else None, n=items.n, repeats=items.repeats,
+        ungraded=ungraded, failed=failed, low=ends.low, high=ends.high, interval=ends.method,
+    )  # fmt: skip
 
 
 def share_of(name: str, hits: float, n: int, level: float = 0.95, *, ungraded: int = 0, failed: int = 0) -> Measure:
@@ -81,10 +70,9 @@ def share_of(name: str, hits: float, n: int, level: float = 0.95, *, ungraded: i
     (True, 0.25)
     """
     low, high = wilson(hits, n, level) or (None, None)
-    interval = str(Wilson(level)) if n else ""
     return Measure(
         name=name, value=hits / n if n else None, n=n, ungraded=ungraded, failed=failed, low=low, high=high,
-        interval=interval,
+        interval=str(Wilson(level)) if n else "",
     )  # fmt: skip
 
 

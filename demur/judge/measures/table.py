@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -31,6 +31,14 @@ _CODES = {
 }
 
 
+def row_schema() -> pa.Schema:
+    """The columns of `Row`, as ``rows.parquet`` has them."""
+    import pyarrow as pa
+
+    kinds = {"k_used": pa.int32(), "repeat": pa.int32(), "confidence": pa.float64()}
+    return pa.schema([(name, kinds.get(name, pa.string())) for name in Row.model_fields])
+
+
 class Column(NamedTuple):
     """A column of texts, coded."""
 
@@ -47,70 +55,47 @@ class Table:
     """
 
     def __init__(self, rows: pa.Table | Iterable[Row]) -> None:
-        if hasattr(rows, "column_names"):
-            self._arrow: Any = rows
-            self._rows: Sequence[Row] = ()
-        else:
-            self._arrow = None
-            self._rows = tuple(rows)
+        if not hasattr(rows, "column_names"):
+            import pyarrow as pa
+
+            rows = pa.Table.from_pylist([r.model_dump(mode="json") for r in rows], schema=row_schema())
+        self.arrow: pa.Table = rows
         self._coded: dict[str, Column] = {}
 
     def __iter__(self) -> Iterator[Row]:
         """The rows as records, made a few thousand at a time."""
-        if self._arrow is None:
-            yield from self._rows
-            return
-        for batch in self._arrow.to_batches(max_chunksize=4096):
+        for batch in self.arrow.to_batches(max_chunksize=4096):
             for values in batch.to_pylist():
                 yield Row.model_validate(values)
 
     def __len__(self) -> int:
-        return int(self._arrow.num_rows) if self._arrow is not None else len(self._rows)
+        return int(self.arrow.num_rows)
 
     def _column(self, name: str) -> Any:
-        if self._arrow is not None and name in self._arrow.column_names:
-            return self._arrow.column(name)
-        if self._arrow is None and name in Row.model_fields:
-            return [getattr(r, name) for r in self._rows]
+        if name in self.arrow.column_names:
+            return self.arrow.column(name)
         raise DataError(f"no column named {name!r}", cure=f"the columns are: {', '.join(Row.model_fields)}")
 
     def coded(self, name: str) -> Column:
         """A column of texts as int64 codes and their labels, in order of first appearance; None reads as ""."""
         if name not in self._coded:
-            self._coded[name] = self._code(name)
+            codes, labels = _encoded(self._column(name))
+            self._coded[name] = Column(codes, labels.to_pylist())
         return self._coded[name]
-
-    def _code(self, name: str) -> Column:
-        column = self._column(name)
-        if self._arrow is None:
-            index: dict[str, int] = {}
-            texts = ("" if v is None else str(getattr(v, "value", v)) for v in column)
-            codes = np.fromiter((index.setdefault(t, len(index)) for t in texts), np.int64, len(self._rows))
-            return Column(codes, list(index))
-        codes, labels = _encoded(column)
-        return Column(codes, labels.to_pylist())
 
     def coded_with(self, other: Table, name: str) -> tuple[Codes, Codes]:
         """The codes of one column in this table and another, equal where the texts are equal."""
-        if self._arrow is not None and other._arrow is not None:
-            import pyarrow as pa
+        import pyarrow as pa
 
-            pair = [t._column(name).cast(pa.string()) for t in (self, other)]
-            codes, _ = _encoded(pa.chunked_array([chunk for column in pair for chunk in column.chunks], pa.string()))
-            return codes[: len(self)], codes[len(self) :]
-        mine, theirs = self.coded(name), other.coded(name)
-        place = {label: i for i, label in enumerate(mine.labels)}
-        there = np.array([place.setdefault(label, len(place)) for label in theirs.labels], dtype=np.int64)
-        return mine.codes, there[theirs.codes] if len(theirs.codes) else theirs.codes
+        pair = [t._column(name).cast(pa.string()) for t in (self, other)]
+        codes, _ = _encoded(pa.chunked_array([chunk for column in pair for chunk in column.chunks], pa.string()))
+        return codes[: len(self)], codes[len(self) :]
 
     def numbers(self, name: str) -> Floats:
         """A column of numbers as float64 [rows]; None becomes NaN."""
-        column = self._column(name)
-        if self._arrow is None:
-            return np.array([np.nan if v is None else float(v) for v in column], dtype=np.float64)
         import pyarrow as pa
 
-        return np.asarray(column.cast(pa.float64()).to_numpy(), dtype=np.float64)
+        return np.asarray(self._column(name).cast(pa.float64()).to_numpy(), dtype=np.float64)
 
     @cached_property
     def result(self) -> Codes:
@@ -145,9 +130,7 @@ class Table:
 
         None where nothing was asked twice, and every row is an item; see `demur.judge.measures.repeats`.
         """
-        if not self.has_repeats:
-            return None
-        return self.asked
+        return self.asked if self.repeats > 1 else None
 
     @cached_property
     def asked(self) -> Codes:
@@ -158,14 +141,9 @@ class Table:
     @cached_property
     def repeats(self) -> int:
         """How often anything was asked, at most."""
-        if self._arrow is not None and "repeat" not in self._arrow.column_names:
+        if "repeat" not in self.arrow.column_names:
             return 1
         return 1 + int(np.nan_to_num(self.numbers("repeat")).max(initial=0.0))
-
-    @property
-    def has_repeats(self) -> bool:
-        """Whether anything was asked more than once."""
-        return self.repeats > 1
 
     @cached_property
     def should_deflect(self) -> Flags:
@@ -182,9 +160,6 @@ class Table:
 
     def _codes(self, name: str) -> tuple[Codes, int, int]:
         """Codes of a column, how many labels there are, and the code of "" (-1 when it does not occur)."""
-        if self._arrow is None:
-            codes, labels = self.coded(name)
-            return codes, len(labels), labels.index("") if "" in labels else -1
         import pyarrow.compute as pc
 
         codes, labels = _encoded(self._column(name))
@@ -192,21 +167,22 @@ class Table:
 
     def tally(self, *by: str) -> dict[tuple[str, ...], int]:
         """How many rows have each combination of texts that occurs, in order of first appearance."""
+        labels, codes = self.combined(*by)
+        return {one: int(n) for one, n in zip(labels, np.bincount(codes, minlength=len(labels)), strict=True)}
+
+    def combined(self, *by: str) -> tuple[list[tuple[str, ...]], Codes]:
+        """Combinations of texts of several columns in order of first appearance, and int64 [rows], the row's one."""
         columns = [self.coded(name) for name in by]
         joint: Codes = np.zeros(len(self), dtype=np.int64)
         for column in columns:
             joint = joint * max(1, len(column.labels)) + column.codes
-        _, first, counts = np.unique(joint, return_index=True, return_counts=True)
-        return {
-            tuple(c.labels[c.codes[first[i]]] for c in columns): int(counts[i])
-            for i in np.argsort(first, kind="stable")
-        }
+        _, first, codes = np.unique(joint, return_index=True, return_inverse=True)
+        order = np.argsort(first)
+        rank = np.argsort(order)
+        return [tuple(c.labels[c.codes[first[i]]] for c in columns) for i in order], rank[codes]
 
     def is_in(self, name: str, labels: Collection[str]) -> Flags:
         """Bool [rows]: the text of a column is one of ``labels``."""
-        if self._arrow is None:
-            wanted = set(labels)
-            return np.array([getattr(r, name) in wanted for r in self._rows], dtype=np.bool_)
         import pyarrow as pa
         import pyarrow.compute as pc
 
@@ -215,33 +191,17 @@ class Table:
 
     def texts(self, name: str, places: Codes) -> list[str]:
         """The texts of a column at those places, in that order; None reads as ""."""
-        if self._arrow is None:
-            column = [getattr(self._rows[i], name) for i in places]
-            return ["" if v is None else str(getattr(v, "value", v)) for v in column]
         return ["" if v is None else str(v) for v in self._column(name).take(places).to_pylist()]
 
     def take(self, places: Codes) -> list[Row]:
         """The rows at those places, as records, in that order."""
-        if self._arrow is None:
-            return [self._rows[i] for i in places]
-        return [Row.model_validate(values) for values in self._arrow.take(places).to_pylist()]
-
-    @property
-    def arrow(self) -> pa.Table:
-        """The columns as a pyarrow table."""
-        if self._arrow is None:
-            import pyarrow as pa
-
-            return pa.Table.from_pylist([r.model_dump(mode="json") for r in self._rows])
-        return self._arrow
+        return [Row.model_validate(values) for values in self.arrow.take(places).to_pylist()]
 
     def where(self, keep: Flags) -> Table:
         """The rows where ``keep`` (bool [rows]) is true."""
-        if self._arrow is not None:
-            import pyarrow as pa
+        import pyarrow as pa
 
-            return Table(self._arrow.filter(pa.array(keep)))
-        return Table(r for r, k in zip(self._rows, keep, strict=True) if k)
+        return Table(self.arrow.filter(pa.array(keep)))
 
 
 def _encoded(column: Any) -> tuple[Codes, Any]:

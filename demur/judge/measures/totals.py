@@ -29,8 +29,7 @@ def weighted_total(parts: Sequence[Measure]) -> Measure:
 
     Its name is ``weighted-total(<name>)``. It carries no interval: pool the rows and ask `rates` for one.
     """
-    value = weighted([(m.value, float(m.n)) for m in parts])
-    return _total("weighted-total", parts, value)
+    return _total("weighted-total", parts, weighted([(m.value, float(m.n)) for m in parts]))
 
 
 def macro_total(parts: Sequence[Measure]) -> Measure:
@@ -40,11 +39,5 @@ def macro_total(parts: Sequence[Measure]) -> Measure:
 
 def _total(kind: str, parts: Sequence[Measure], value: float | None) -> Measure:
     names = "/".join(sorted({m.name for m in parts})) or "nothing"
-    return Measure(
-        name=f"{kind}({names})",
-        value=value,
-        n=sum(m.n for m in parts),
-        repeats=sum(m.repeats for m in parts),
-        ungraded=sum(m.ungraded for m in parts),
-        failed=sum(m.failed for m in parts),
-    )
+    sums = {name: sum(getattr(m, name) for m in parts) for name in ("n", "repeats", "ungraded", "failed")}
+    return Measure(name=f"{kind}({names})", value=value, **sums)

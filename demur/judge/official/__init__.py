@@ -7,24 +7,18 @@ the source. They follow their publications to the letter, faults included; a fau
 from __future__ import annotations
 
 from collections.abc import Callable
-from importlib import import_module
 
 from demur.core.errors import UnknownPart
 from demur.core.records import AnswerSpec
+from demur.judge.official import evqa, infoseek, mmdocrag, mragbench, viquae, webqa
 
 Metric = Callable[[AnswerSpec, str], float | None]
 
-METRICS = {
-    "infoseek": "infoseek:score",
-    "evqa": "evqa:score",
-    "webqa": "webqa:score",
-    "mmdocrag": "mmdocrag:score",
-    "mragbench": "mragbench:score",
-    "viquae": "viquae:exact",
-    "viquae-em": "viquae:exact",
-    "viquae-f1": "viquae:f1",
-}
-"""Name of the rule -> file and function in this folder."""
+METRICS: dict[str, Metric] = {
+    "infoseek": infoseek.score, "evqa": evqa.score, "webqa": webqa.score, "mmdocrag": mmdocrag.score,
+    "mragbench": mragbench.score, "viquae": viquae.exact, "viquae-em": viquae.exact, "viquae-f1": viquae.f1,
+}  # fmt: skip
+"""Name of the rule -> its function."""
 
 
 def metric(name: str) -> Metric:
@@ -36,6 +30,4 @@ def metric(name: str) -> Metric:
     name = name.partition(":")[0]  # AnswerSpec.rule may name a category after it: webqa:color
     if name not in METRICS:
         raise UnknownPart("official metric", name, list(METRICS), hint="give one of these names")
-    module, _, function = METRICS[name].partition(":")
-    found: Metric = getattr(import_module(f"{__name__}.{module}"), function)
-    return found
+    return METRICS[name]

@@ -2,17 +2,10 @@
 
 from __future__ import annotations
 
-import string
 from collections import Counter
 
 from demur.core.records import AnswerSpec
-
-_DROP = str.maketrans("", "", string.punctuation)
-
-
-def normalise(text: str) -> str:
-    """Lower case, ASCII punctuation deleted, a/an/the dropped, spaces squeezed."""
-    return " ".join(w for w in text.lower().translate(_DROP).split() if w not in ("a", "an", "the"))
+from demur.judge.official.infoseek import normalise
 
 
 def exact(answers: AnswerSpec, prediction: str) -> float:

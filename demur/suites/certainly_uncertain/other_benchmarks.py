@@ -28,7 +28,7 @@ from demur.core.errors import UsageError
 from demur.core.records import Measure, Record, Response
 from demur.core.store import Problems, why_invalid
 from demur.corpora.formats import json_lines
-from demur.judge.official.viquae import normalise
+from demur.judge.official.infoseek import normalise
 from demur.judge.refusal import declines
 from demur.judge.rules import visible
 from demur.suites.certainly_uncertain.judging import Evaluator, in_groups

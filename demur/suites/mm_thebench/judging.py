@@ -195,9 +195,7 @@ class ChainJudge(ModelJudge):
             except PermanentError:
                 if schema is None:
                     raise
-                self._schema = (
-                    False  # the endpoint may not support schemas: from here on only the prompt gives the form
-                )
+                self._schema = None  # the endpoint may not support schemas: from here on only the prompt gives the form
                 reply = await model.complete(request.model_copy(update={"json_schema": None}))
         except (ItemError, TransientError):
             self.counts[f"{role}: calls failed"] += 1
