@@ -331,3 +331,42 @@ def test_gold_that_no_document_has_is_a_defect(tmp_path):
     (sample,) = open_source("generic", tmp_path, problems).samples()
     assert sample.attributes[DEFECT] == "gold document missing: d9"
     assert len(problems) == 1
+
+
+TABLE_MAP = """
+name: table
+samples:
+  files: [q.csv]
+  fields: {id: id, question: q, answers: a, gold: g, number: n, choices: c, images: photo}
+documents: {files: [d.csv], fields: {id: id, title: title, text: text, image: photo}}
+"""
+
+
+@pytest.mark.parametrize(
+    ("number", "choices", "span", "shown"),
+    [
+        ("46", "", (46, 46), ()),  # not 4 to 6
+        ("[4, 6.5]", "", (4, 6.5), ()),
+        ("", "['red', 'blue']", None, (("A", "red"), ("B", "blue"))),
+        ("", "{'x': 'red'}", None, (("x", "red"),)),
+        ("abc", "", "n holds 'abc'", None),
+        ("[4]", "", "n holds [4]", None),
+        ("", "red", "c holds 'red'", None),
+    ],
+)
+def test_cells_of_a_table_are_numbers_choices_or_empty(tmp_path, number, choices, span, shown):
+    (tmp_path / "demur-map.yaml").write_text(TABLE_MAP)
+    (tmp_path / "d.csv").write_text("id,title,text,photo\nd1,T,All 46 are red,\n")
+    with (tmp_path / "q.csv").open("w", newline="") as handle:
+        table = csv.writer(handle)
+        table.writerows([["id", "q", "a", "g", "n", "c", "photo"], ["1", "How many?", "A", "d1", number, choices, ""]])
+    source = open_source("generic", tmp_path)
+    samples = list(source.samples())
+    if isinstance(span, str):
+        assert not samples
+        assert span in source.problems.lines[0]
+        return
+    (sample,) = samples
+    assert (sample.answers.number, sample.answers.choices) == (span, shown)
+    assert DEFECT not in sample.attributes  # an empty cell is no missing image, of a question or a document
+    assert [e.id for e in sample.gold] == ["d1"]

@@ -593,6 +593,14 @@ def test_beir_scores_that_are_none_are_told(tmp_path, score):
     assert problems.lines[0].startswith("test.tsv:3 (qrels): ")
 
 
+def test_beir_judgements_that_lack_a_field_are_named(tmp_path):
+    mini.beir(tmp_path)
+    mini.put(tmp_path / "qrels/more.jsonl", '{"query-id": "q1", "corpus-id": "001", "score": 1}\n{"query-id": "q1"}\n')
+    _, samples, problems = read("beir", tmp_path, split="more")
+    assert list(samples) == ["q1"]
+    assert problems.lines[0] == "more.jsonl:2 (qrels): field 'corpus-id' is missing"
+
+
 def test_beir_without_answers_says_what_to_do(tmp_path):
     _, samples, problems = read("beir", mini.beir(tmp_path), answers="answers")
     assert not samples
