@@ -18,8 +18,6 @@ from demur.curation.sources import open_source
 
 MINED = "mining.json"
 """File of a folder that `demur mine` wrote: the origin of its samples and where their images are."""
-
-
 ALL = "pool"
 """Name of a pool of several sources as one source."""
 

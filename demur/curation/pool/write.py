@@ -39,7 +39,7 @@ class LeftOut(Record):
     reason: str
 
 
-_ROW = re.compile(r"(?P<place>[^:]+:[^:\s]+)(?: \((?P<id>.*?)\))?: (?P<why>.*)", re.DOTALL)
+ROW_PROBLEM = re.compile(r"(?P<place>[^:]+:[^:\s]+)(?: \((?P<id>.*?)\))?: (?P<why>.*)", re.DOTALL)
 """A problem of one row: ``questions.jsonl:4 (q3): no answers``."""
 
 
@@ -83,7 +83,7 @@ def build(
         The statistics in ``pool.json``.
 
     Raises:
-        UsageError: two sources of one name.
+        UsageError: two sources of one name, or ``out`` is the folder of a source.
         BadInput: there are problems and ``skip_bad`` is off; only images were written.
         StorageError: the folder cannot be written.
     """
@@ -92,6 +92,8 @@ def build(
         raise UsageError(
             f"two sources have the same name: {', '.join(s.name for s in sources)}", cure="pool them one at a time"
         )
+    if source := next((s for s in sources if s.root.resolve() == out.resolve()), None):
+        raise UsageError(f"the files of {source.name} are in this folder", item=out, cure="choose another --out")
     with storage_errors(out):
         out.mkdir(parents=True, exist_ok=True)
     images = Linked(out) if for_release else Copied(out)
@@ -309,7 +311,7 @@ class _Writer:
         theirs, ours = part.source.problems, self.problems[part.source.name]
         for line in theirs.lines[part.noted :]:
             ours.note(line)
-            if rows is not None and (said := _ROW.fullmatch(line)):
+            if rows is not None and (said := ROW_PROBLEM.fullmatch(line)):
                 rows.setdefault(
                     said["place"], LeftOut(source=part.source.name, sample=said["id"] or "", reason=said["why"])
                 )
