@@ -40,7 +40,7 @@ from demur.curation.recipe import BuildRecipe
 from demur.curation.topics import drifts
 from demur.evaluation.runner import commonest
 from demur.models.run import run_sync
-from demur.release import FunnelStep, Release, freeze, verify
+from demur.release import FunnelStep, Release, check_target, freeze, verify
 from demur.retrieval.recall import Choice
 
 
@@ -86,7 +86,8 @@ def curate(
 
     Raises:
         BadInput: problems of the sources, all at once.
-        UsageError: the recipe names parts that do not exist, no sample survives, or another build is using ``out``.
+        UsageError: the recipe names parts that do not exist, no sample survives, ``out`` holds another release, or
+            another build is using it.
         BudgetReached: the budget leaves no room for another call.
         CallError: a model cannot be reached; answers so far are kept.
         ReleaseError: the release fails its own verification (a defect of demur).
@@ -96,6 +97,7 @@ def curate(
         async with open_context(recipe, out, **work) as ctx:
             return await _build(ctx, exhaustive=exhaustive, hurry=hurry)
 
+    check_target(out / "release", recipe.name, recipe.version)
     with locked(out / "build" / "lock", "building there"):
         if fresh:
             set_aside(out / "build")

@@ -233,6 +233,8 @@ def test_the_command(docs, questions, tmp_path, capsys):
     said = capsys.readouterr()
     assert "3 questions need a yes" in said.out
     assert f"demur annotate --out {out / 'review'}" in said.err
+    assert main([*command, "--name", "two words"]) == 2  # before the review, not after it
+    assert "malformed release name" in capsys.readouterr().err
     assert main([*command, "--accept-found", "--json"]) == 0
     told = json.loads(capsys.readouterr().out)
     assert told["kinds"] == {"answered": 2, "unanswerable": 1}

@@ -34,7 +34,7 @@ from demur.curation.from_docs.review import YES, key_of, read_review, write_revi
 from demur.curation.mining.choose import mine_kind
 from demur.curation.mining.options import MiningOptions
 from demur.indexing.chunk import Chunker, open_chunker
-from demur.release import FunnelStep, Release, freeze, verify
+from demur.release import FunnelStep, Release, check_target, freeze, verify
 from demur.release.corpora import export
 from demur.scenarios.injection import injected
 
@@ -124,6 +124,8 @@ def from_docs(
     """
     if candidates < 1 or distractors < 0:
         raise UsageError(f"{candidates} candidates, {distractors} distractors", cure="give 1 or more, and 0 or more")
+    name = name or _plain_name(docs)
+    check_target(out / "release", name, version)
     with locked(out / "work" / "lock", "making a release there"):
         problems = Problems()
         steps.stage("read documents and questions")
@@ -168,7 +170,7 @@ def from_docs(
         looked = sum(s.looked for s in outcomes.values() if s is not None and s.sample is not None)
         complete = [_with_distractors(s, finder, distractors) for s in samples]
         release = _frozen(
-            out / "release", name or _plain_name(docs), version, complete, drops,
+            out / "release", name, version, complete, drops,
             len(asked.asked) + asked.repeated, asked.repeated, looked, docs, _reading(docs),
         )  # fmt: skip
         export(

@@ -161,7 +161,7 @@ def read_map(path: Path) -> FieldMap:
             "the field map is not a mapping of keys to values",
             item=path, cure=f"for example `{_EXAMPLES['samples']}`; {_PAGE}",
         )  # fmt: skip
-    wrong = [(place, f"{place} occurs twice") for place in _twice(root, ())]
+    wrong = [(place, f"{place} occurs twice") for place in repeated_keys(root)]
     complaints: list[tuple[str, str]] = []
     try:
         found = FieldMap.model_validate(value)
@@ -176,8 +176,8 @@ def read_map(path: Path) -> FieldMap:
     raise UsageError("; ".join(told), item=path, cure=f"for example `{_EXAMPLES[key]}`; {_PAGE}")
 
 
-def _twice(node: Any, place: tuple[str, ...]) -> Iterator[str]:
-    """Keys that occur twice in one mapping; YAML would silently take the last."""
+def repeated_keys(node: Any, place: tuple[str, ...] = ()) -> Iterator[str]:
+    """``line N: KEY`` of each key that occurs twice in a mapping of a YAML node; YAML itself takes the last."""
     if isinstance(node, yaml.MappingNode):
         seen: set[str] = set()
         for key, value in node.value:
@@ -185,10 +185,10 @@ def _twice(node: Any, place: tuple[str, ...]) -> Iterator[str]:
             if name in seen:
                 yield f"line {key.start_mark.line + 1}: {'.'.join((*place, name))}"
             seen.add(name)
-            yield from _twice(value, (*place, name))
+            yield from repeated_keys(value, (*place, name))
     elif isinstance(node, yaml.SequenceNode):
         for value in node.value:
-            yield from _twice(value, place)
+            yield from repeated_keys(value, place)
 
 
 def _complaint(error: Any, root: Any) -> tuple[str, str]:
