@@ -144,6 +144,7 @@ def estimate_build(
     rates: Mapping[str, float] | None = None,
     prices: Path | None = None,
     learn_from: Path | None = None,
+    keep_pool: bool = True,
 ) -> BuildEstimate:
     """Estimate a build. This reads the sources, embeds nothing and makes no call.
 
@@ -152,6 +153,7 @@ def estimate_build(
         rates: ``stage`` or ``gate/stage`` -> probability of CORRECT, in [0, 1]; overrides measured rates.
         learn_from: another build, or its release, whose verdicts count as well: a pilot on part of the pool, an
             earlier version. Gates are the same when they have the same name.
+        keep_pool: leave the sources' pool in ``out`` for the build; else nothing is written.
 
     Raises:
         UsageError: a rate names no gate or stage, or is outside [0, 1]; ``learn_from`` has no verdicts.
@@ -159,7 +161,9 @@ def estimate_build(
     """
     specs = recipe.specs()
     given = _rates(rates or {}, specs)
-    pool = sample_sources(recipe.sources, out / "build" / "pool", base=base, seed=recipe.seed, skip_bad=skip_bad)
+    pool = sample_sources(
+        recipe.sources, out / "build" / "pool", base=base, seed=recipe.seed, skip_bad=skip_bad, keep=keep_pool
+    )
     enough_candidates(recipe, pool)
     pool = align_gold(pool, open_bases(recipe, pool, base=base, without_encoders=True))
     gates, skips = gates_of(specs), _skips(recipe, pool)
@@ -496,7 +500,7 @@ def estimate_convergence(
     prices: Path | None = None,
     per_second: float | None = None,
 ) -> Estimate:
-    """Estimate `demur.curation.convergence.measure_convergence`: a line per model or function.
+    """Estimate `demur.curation.convergence.measure_convergence`: a line per model or function; writes nothing.
 
     Verdicts in the folder's journal count as cached, like replies in its ledger. Second tries of answers that cannot be
     graded are not included.
@@ -505,7 +509,7 @@ def estimate_convergence(
     from demur.models.estimate import estimate_calls
 
     folder = out / "build"
-    pool = sample_sources(recipe.sources, folder / "pool", base=base, seed=recipe.seed, skip_bad=skip_bad)
+    pool = sample_sources(recipe.sources, folder / "pool", base=base, seed=recipe.seed, skip_bad=skip_bad, keep=False)
     judge, prompts = open_judge(recipe.judge), Prompts()
     known = {line.key for line in read_journal(folder / "journal.jsonl") if line.final}
     total = Estimate()

@@ -118,7 +118,7 @@ def estimate_rebuild(what: Enlarged, prices: Path | None = None) -> BuildEstimat
     """Estimate it from the verdicts that would be carried over; writes nothing."""
     new, out = what
     begun = out if (out / "build" / "carried").exists() else new.work
-    return estimate_build(new.recipe, begun, base=new.base, skip_bad=new.skip_bad, prices=prices)
+    return estimate_build(new.recipe, begun, base=new.base, skip_bad=new.skip_bad, prices=prices, keep_pool=False)
 
 
 def rebuild(what: Enlarged, **options: Any) -> Built:

@@ -12,11 +12,13 @@ Memory: the drawn samples, and 8 bytes for each other sample of a source that is
 
 from __future__ import annotations
 
+import atexit
 import inspect
 import os
 import random
 import re
 import shutil
+import tempfile
 import time
 import weakref
 from array import array
@@ -109,6 +111,7 @@ def sample_sources(
     seed: int,
     skip_bad: bool = False,
     for_build: bool = False,
+    keep: bool = True,
 ) -> SampledPool:
     """Read the sources of a recipe into a pool, unless it exists, and draw samples from it.
 
@@ -117,6 +120,7 @@ def sample_sources(
         base: folder that relative source paths start from (the recipe's own).
         seed: decides which samples of a source are drawn.
         for_build: keep the pool until the next build, and no other.
+        keep: write a new pool into ``folder``; else one that is there is used, and a new one ends with this process.
 
     Raises:
         BadInput: all problems of all sources, unless ``skip_bad``.
@@ -128,7 +132,7 @@ def sample_sources(
         open_source(spec.name, None if spec.path is None else base / spec.path, Problems(), spec.options)
         for spec in sources
     ]
-    pool = _made(opened, sources, folder, for_build)
+    pool = _made(opened, sources, folder, for_build) if keep else _borrowed(opened, sources, folder)
     place = pool.root
     parts = pool.made["parts"]
     sizes: dict[str, int] = {}
@@ -196,6 +200,19 @@ def _made(opened: Sequence[Source], sources: Sequence[SourceSpec], folder: Path,
         pool = Pool(place)
         _use(pool)
     return pool
+
+
+def _borrowed(opened: Sequence[Source], sources: Sequence[SourceSpec], folder: Path) -> Pool:
+    """The pool of the sources if it is in the folder, else a temporary one; changes nothing in the folder."""
+    place = folder / _state(opened, sources)
+    if _whole(place):
+        pool = Pool(place)
+        _use(pool)
+        return pool
+    temporary = Path(tempfile.mkdtemp(prefix="demur-pool-"))
+    atexit.register(shutil.rmtree, temporary, ignore_errors=True)
+    build(opened, temporary, documents=True, skip_bad=True, for_release=True)
+    return Pool(temporary)
 
 
 def built(folder: Path) -> str:
