@@ -93,9 +93,7 @@ async def open_context(recipe: BuildRecipe, out: Path, **work: Unpack[Work]) -> 
     if recipe.topics == "bertopic":  # a missing package is reported before the sources are read
         need_bertopic()
     encoder = work.get("encoder") or open_encoder(recipe.retrieval.encoder)
-    pool = sample_sources(
-        recipe.sources, folder / "pool", base=base, seed=recipe.seed, skip_bad=skip_bad, for_build=True
-    )
+    pool = sample_sources(recipe.sources, folder / "pool", base=base, seed=recipe.seed, skip_bad=skip_bad)
     judge_context = JudgeContext(folder / "calls.sqlite", concurrency, prices=prices)
     judge = open_judge(recipe.judge, judge_context)
     bases = open_bases(recipe, pool, base=base, encoder=encoder)

@@ -43,7 +43,7 @@ from demur.curation.gates.runner import (
 )
 from demur.curation.knowledge_bases import align_gold, open_bases, retrieval_by_source
 from demur.curation.recipe import BuildRecipe, GateSpec
-from demur.curation.sample_pool import SampledPool, sample_sources
+from demur.curation.sample_pool import SampledPool, kept_pool, sample_sources
 from demur.judge.base import open_judge
 from demur.scenarios.conditions import Prompts
 from demur.scenarios.systems import System, SystemContext
@@ -153,7 +153,7 @@ def estimate_build(
         rates: ``stage`` or ``gate/stage`` -> probability of CORRECT, in [0, 1]; overrides measured rates.
         learn_from: another build, or its release, whose verdicts count as well: a pilot on part of the pool, an
             earlier version. Gates are the same when they have the same name.
-        keep_pool: leave the sources' pool in ``out`` for the build; else nothing is written.
+        keep_pool: leave the sources' pool in ``out`` for the build if it has none; else nothing is written.
 
     Raises:
         UsageError: a rate names no gate or stage, or is outside [0, 1]; ``learn_from`` has no verdicts.
@@ -161,9 +161,9 @@ def estimate_build(
     """
     specs = recipe.specs()
     given = _rates(rates or {}, specs)
-    pool = sample_sources(
-        recipe.sources, out / "build" / "pool", base=base, seed=recipe.seed, skip_bad=skip_bad, keep=keep_pool
-    )
+    pools = out / "build" / "pool"
+    keep_pool = keep_pool and kept_pool(pools) is None  # that of a build is needed by explain and rebuild
+    pool = sample_sources(recipe.sources, pools, base=base, seed=recipe.seed, skip_bad=skip_bad, keep=keep_pool)
     enough_candidates(recipe, pool)
     pool = align_gold(pool, open_bases(recipe, pool, base=base, without_encoders=True))
     gates, skips = gates_of(specs), _skips(recipe, pool)

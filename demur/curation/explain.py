@@ -20,7 +20,7 @@ from demur.curation.gates.funnel import GateQuery, Stage
 from demur.curation.gates.rules import Label
 from demur.curation.gates.runner import GateAnswer, last_answers
 from demur.curation.pool import Pool
-from demur.curation.sample_pool import built
+from demur.curation.sample_pool import kept_pool
 from demur.release import Release
 
 
@@ -158,7 +158,5 @@ def _decision(path: Path, sample: str) -> DecisionLine | None:
 
 def _in_the_pool(build: Path, sample: str) -> Sample | None:
     """The sample in the build's pool; None if the pool is gone or has no such sample."""
-    name = built(build / "pool")
-    if not name or not (build / "pool" / name / "pool.json").is_file():
-        return None
-    return next((s for s in Pool(build / "pool" / name).samples() if s.id == sample), None)
+    place = kept_pool(build / "pool")
+    return None if place is None else next((s for s in Pool(place).samples() if s.id == sample), None)

@@ -20,7 +20,7 @@ from demur.curation.build import Built, curate
 from demur.curation.build_folder import FolderRecipe, recipe_of_folder, write_recipe
 from demur.curation.estimate import BuildEstimate, estimate_build
 from demur.curation.recipe import parse_recipe
-from demur.curation.sample_pool import built
+from demur.curation.sample_pool import kept_pool
 from demur.models.ledger import forget_spending
 from demur.release import Release
 from demur.release.diff import bumped
@@ -68,8 +68,8 @@ def carry_over(work: Path, out: Path) -> None:
         if (work / "index").is_dir():
             _copied(work / "index", out / "index")
     with suppress(OSError):  # if another process removes the pool just now, the sources are read again
-        if pool := built(work / "build" / "pool"):
-            _copied(work / "build" / "pool" / pool, out / "build" / "pool" / pool)
+        if pool := kept_pool(work / "build" / "pool"):
+            _copied(pool, out / "build" / "pool" / pool.name)
     write_atomic(out / "build" / "carried", f"{work}\n")
 
 
@@ -140,11 +140,9 @@ def _copied(folder: Path, target: Path) -> None:
 
 
 def _linked(source: str, target: str) -> str:
-    """Link a file where the disk has links; copy ``pool.json``, which a pool is locked by."""
+    """Link a file, or copy it where the disk has no links."""
     try:
-        if Path(source).name != "pool.json":
-            os.link(source, target)
-            return target
+        os.link(source, target)
     except OSError:
-        pass
-    return shutil.copy2(source, target)
+        return shutil.copy2(source, target)
+    return target
