@@ -37,7 +37,6 @@ from demur.core.store import (
     read_records,
     seed_of,
     storage_errors,
-    write_atomic,
 )
 from demur.core.strict_json import loose_json
 from demur.core.version import __version__

@@ -21,13 +21,13 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from functools import cached_property, partial
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 from demur.core.errors import DataError
 from demur.core.records import AnswerSpec, Document, Evidence, Modality, Role, Sample
 from demur.core.store import Problems, digest, write_atomic
 from demur.corpora.formats import Lookup, dataset_rows, in_numeric_order, inside, table_rows
-from demur.curation.sources.field_map import MAP, DocumentsPart, Repository, Rows, Used, read_map
+from demur.curation.sources.field_map import MAP, DocumentsPart, FieldMap, Repository, Rows, Used, read_map
 from demur.curation.sources.native import Found, NativeSource, is_empty, listed, literal, pick, truth
 
 _ANSWERABLE = {"answerable": True, "unanswerable": False}
@@ -58,12 +58,13 @@ class Generic(NativeSource):
     """
 
     name = "generic"
+    _map: ClassVar[FieldMap | None] = None
+    """The map of a subclass, which reads one dataset."""
 
     def __init__(self, folder: Path, problems: Problems | None = None, map: str = "") -> None:
         super().__init__(folder, problems)
-        path = Path(map) if map else self.need(MAP)
-        self.map = read_map(path)
-        self._map_is_checked = False
+        self.map = self._map or read_map(Path(map) if map else self.need(MAP))
+        self._map_is_checked = self._map is not None
         self.name = self.map.name  # type: ignore[misc]  # the map names the source
         origins = [origin.dataset for origin in (self.map.samples, *self.map.documents) if origin.dataset is not None]
         self.elsewhere = any(not self._within(repository.path) for repository in origins)
