@@ -129,7 +129,7 @@ async def _build(ctx: BuildContext, *, exhaustive: bool, hurry: bool) -> Built:
     decisions = {i: _certain(state.decision()) for i, state in states.items()}
     lines = (decision_line(samples[i], states[i], decisions[i], ctx.runner) for i in sorted(decisions))
     write_records(ctx.out / "build" / DECISIONS, lines)
-    kept = _kept(recipe, samples, decisions)
+    kept = _kept(recipe, samples, decisions, ctx.runner.errors)
 
     steps.stage("ask kept samples again")
     retest = await _retest(ctx, kept, gates)
@@ -206,15 +206,20 @@ def _note_skipped(ctx: BuildContext, sample: Sample, state: SampleState, questio
             state.tell(query, Label.SKIPPED)
 
 
-def _kept(recipe: BuildRecipe, samples: Mapping[str, Sample], decisions: Mapping[str, Decision]) -> list[Sample]:
+def _kept(
+    recipe: BuildRecipe, samples: Mapping[str, Sample], decisions: Mapping[str, Decision], errors: Sequence[str]
+) -> list[Sample]:
     """The kept samples with their surviving distractors."""
     kept = [_finished(samples[i], decision) for i, decision in decisions.items() if decision.kept]
     if not kept:
         why = Counter(d.why for d in decisions.values()).most_common()
+        failed = "".join(f"; {n:,} answers were errors: {reason}" for reason, n in commonest(errors).items())
         raise UsageError(
-            f"the gates and rules drop all {len(decisions)} samples: " + "; ".join(f"{w} ({n})" for w, n in why),
+            f"the gates and rules drop all {len(decisions)} samples: {'; '.join(f'{w} ({n})' for w, n in why)}{failed}",
             item=recipe.name,
-            cure="lower rules.k_min, mine more distractors (retrieval.text, retrieval.visual), or change the gates",
+            cure="mend the gates that fail, and run the same command again"
+            if failed
+            else "lower rules.k_min, mine more distractors (retrieval.text, retrieval.visual), or change the gates",
         )
     return kept
 

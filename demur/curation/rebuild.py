@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 from demur.core.errors import UsageError
 from demur.core.store import parsed_yaml, storage_errors, write_atomic
 from demur.curation.build import Built, curate
-from demur.curation.build_folder import FolderRecipe, recipe_of_folder, write_recipe
+from demur.curation.build_folder import FolderRecipe, recipe_of_folder, state_of, write_recipe
 from demur.curation.estimate import BuildEstimate, estimate_build
 from demur.curation.recipe import parse_recipe
 from demur.curation.sample_pool import kept_pool
@@ -51,13 +51,15 @@ def carry_over(work: Path, out: Path) -> None:
     """Start a build folder with the verdicts, replies, pool and index of another; do nothing if it has started.
 
     Raises:
-        UsageError: ``out`` is the old folder.
+        UsageError: ``out`` is the old folder, or that of another build.
         StorageError: something cannot be copied.
     """
     if out.resolve() == work.resolve():
         raise UsageError("this is the folder of the old release", item=out, cure="choose another --out")
     if (out / "build" / "carried").exists():
         return
+    if state_of(out).exists():
+        raise UsageError("this is the folder of another build", item=out, cure="choose another --out")
     with storage_errors(out):
         (out / "build").mkdir(parents=True, exist_ok=True)
         for name in COPIED:

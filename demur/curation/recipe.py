@@ -168,9 +168,9 @@ class BuildRecipe(Record):
     @field_validator("name", "version")
     @classmethod
     def _fit_for_a_release(cls, value: str, info: ValidationInfo) -> str:
-        form, cure = {
-            "name": (NAME, "up to 96 letters, digits, dots, dashes and underscores"), "version": (VERSION, "as 1.0.0"),
-        }[str(info.field_name)]  # fmt: skip
+        form, cure = VERSION, "it as 1.0.0"
+        if info.field_name == "name":
+            form, cure = NAME, "up to 96 letters, digits, dots, dashes and underscores"
         if not form.fullmatch(value):
             raise ValueError(f"{value!r} (write {cure})")
         return value

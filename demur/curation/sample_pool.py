@@ -195,7 +195,7 @@ def _temporary(opened: Sequence[Source]) -> Path:
 
 def kept_pool(folder: Path) -> Path | None:
     """The pool in a folder of `sample_sources`; None if there is none."""
-    return next((path.parent for path in sorted(folder.glob("[0-9a-f]*/pool.json"))), None)
+    return next((path.parent for path in folder.glob("[0-9a-f]" * 16 + "/pool.json")), None)
 
 
 def _whole(place: Path) -> bool:

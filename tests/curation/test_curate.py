@@ -172,6 +172,22 @@ def test_a_folder_of_another_version_is_refused_before_anything_is_asked(built, 
     assert not (tmp_path / "build").exists()
 
 
+def test_a_rebuild_leaves_the_verdicts_of_another_build_alone(built, source, tmp_path):
+    other = tmp_path / "other"
+    (other / "build").mkdir(parents=True)
+    for name in ("recipe.json", "journal.jsonl"):
+        shutil.copy(built[1] / "build" / name, other / "build" / name)
+    (other / "build" / "journal.jsonl").write_text("theirs\n")
+    with pytest.raises(UsageError, match="folder of another build"):
+        carry_over(built[1], other)
+    assert (other / "build" / "journal.jsonl").read_text() == "theirs\n"
+
+
+def test_gates_that_only_fail_are_named_where_no_sample_is_left(source, built, tmp_path):
+    with pytest.raises(UsageError, match="14 answers were errors: dead: no answer within the deadline"):
+        build(source, tmp_path, [{"system": "curation_world:Dead", "name": "dead"}], index=built[1] / "index")
+
+
 def test_plans_of_convergence_and_rebuild_write_nothing(built, source, tmp_path):
     from demur.curation.estimate import estimate_convergence
     from demur.curation.rebuild import estimate_rebuild

@@ -51,7 +51,7 @@ def test_the_schema_file_is_the_recipes_own():
     [
         ({"seeed": 1}, "seeed: no such key .did you mean 'seed'"),
         ({"name": "../x"}, "name: '../x' .write up to 96 letters"),
-        ({"version": "1"}, "version: '1' .write as 1.0.0"),
+        ({"version": "1"}, "version: '1' .write it as 1.0.0"),
         ({"rules": {"kmin": 1}}, "rules.kmin: no such key .did you mean 'k_min'"),
         (
             {"gates": [{"system": "prior", "stags": ["parametric"]}]},
