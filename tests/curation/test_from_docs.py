@@ -220,6 +220,14 @@ def test_questions_that_are_none_are_told(tmp_path, name, text, error):
         read()
 
 
+def test_what_it_wrote_among_the_documents_is_no_document(docs, questions, tmp_path):
+    first = demur.from_docs(docs, questions, docs / "mine")
+    again = demur.from_docs(docs, questions, docs / "mine", accept_found=True)
+    third = demur.from_docs(docs, questions, docs / "mine", accept_found=True)
+    assert first.documents == again.documents == third.documents
+    assert again.release.sha256 == third.release.sha256
+
+
 def test_a_log_is_a_question_a_line_and_each_once(tmp_path):
     (tmp_path / "log.txt").write_text("Who?\n\nwho\nWhere is it?\n")
     read = read_questions(tmp_path / "log.txt", Problems())

@@ -130,7 +130,7 @@ def from_docs(
         problems = Problems()
         steps.stage("read documents and questions")
         asked = read_questions(questions, problems)
-        whole = _documents(docs, questions, licence, problems)
+        whole = _documents(docs, [questions, *out.rglob("*")], licence, problems)  # OUT may lie below DOCS
         problems.settle(skip_bad=skip_bad)
         passages = list(_passages(whole, chunk))
         by_document = _by_document(passages)
@@ -185,9 +185,9 @@ def from_docs(
 # --- documents -----------------------------------------------------------------------------------
 
 
-def _documents(docs: Path, questions: Path, licence: str, problems: Problems) -> list[Document]:
+def _documents(docs: Path, without: Sequence[Path], licence: str, problems: Problems) -> list[Document]:
     if docs.exists():
-        read = docs_reader.documents(docs, problems, licence=licence, without=[questions])
+        read = docs_reader.documents(docs, problems, licence=licence, without=without)
     else:
         read = read_corpus(str(docs), problems)
     found: dict[str, Document] = {}
