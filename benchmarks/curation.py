@@ -334,7 +334,7 @@ def atlas(plan: BuildRecipe, root: Path) -> tuple[Pool, bool, dict[str, int]]:
     model = ModelSystem("openai/bench", SystemContext(read_image=lambda ref: b"", options={"max_tokens": 64}))
     sizes: dict[tuple[str, Stage, str], int] = {}
     for story in stories:
-        ids = [d["id"] for d in story.distractors]
+        ids = [d.id for d in story.distractors]
         sample = samples[story.sample]
         sample = sample.model_copy(update={"negatives": tuple(Evidence.of(documents[i], Role.DISTRACTOR) for i in ids)})
         table = truth.setdefault(story.sample, {})
@@ -345,7 +345,7 @@ def atlas(plan: BuildRecipe, root: Path) -> tuple[Pool, bool, dict[str, int]]:
             table[query] = said.label
     found = Pool(
         gates_of(plan.specs()), {i: s.source for i, s in samples.items()},
-        {s.sample: [d["id"] for d in s.distractors] for s in stories}, lambda i, p: truth[i][p],
+        {s.sample: [d.id for d in s.distractors] for s in stories}, lambda i, p: truth[i][p],
         lambda i, p: sizes[i, p.stage, p.distractor], sum(map(len, truth.values())),
     )  # fmt: skip
     asked_now = {"exhaustive": sum(full.asked.values()), "lazy": sum(lazy.asked.values())}

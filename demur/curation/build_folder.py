@@ -46,8 +46,13 @@ def recipe_of_folder(folder: Path) -> FolderRecipe:
             cure="name a folder that 'demur build' wrote, or the release in it; or build it from its recipe",
         )  # fmt: skip
     stated = read_json(state_of(found))
-    recipe = parse_recipe(dict(stated["recipe"]), str(state_of(found)))
-    return FolderRecipe(recipe, Path(stated["base"]), bool(stated["skip_bad"]), found.resolve())
+    try:
+        recipe, base, skip_bad = dict(stated["recipe"]), Path(stated["base"]), bool(stated["skip_bad"])
+    except (KeyError, TypeError, ValueError) as error:
+        raise ReleaseError(
+            f"not the recipe of a build: {error}", item=state_of(found), cure="build it again"
+        ) from error
+    return FolderRecipe(parse_recipe(recipe, str(state_of(found))), base, skip_bad, found.resolve())
 
 
 def recipe_at(path: Path, out: Path | None = None, *, skip_bad: bool = False) -> FolderRecipe:

@@ -366,12 +366,12 @@ def _whole(
     candidates: dict[str, list[str]] = {}
     answers = last_answers(build / "journal.jsonl")
     for decided in read_records(build / DECISIONS, DecisionLine, Problems()) if (build / DECISIONS).exists() else ():
-        mine = candidates[decided.sample] = [str(d["id"]) for d in decided.distractors]
+        mine = candidates[decided.sample] = [d.id for d in decided.distractors]
         known = {p: said.label for p, said in answers.get(decided.sample, {}).items()}
         for gate in decided.skipped.get(Stage.SOLVABLE.value, ()):
             known[GateQuery(gate, Stage.SOLVABLE)] = Label.SKIPPED
         for d in decided.distractors:
-            known |= {GateQuery(gate, Stage.DISTRACTOR, str(d["id"])): Label.SKIPPED for gate in d["skipped"]}
+            known |= {GateQuery(gate, Stage.DISTRACTOR, d.id): Label.SKIPPED for gate in d.skipped}
         labels[decided.sample] = {p: v for p, v in known.items() if p.stage is Stage.SOLVABLE or p.distractor in mine}
     everyone = gates_of(recipe.specs())
 

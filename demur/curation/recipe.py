@@ -150,7 +150,7 @@ class BuildRecipe(Record):
         if not isinstance(given, Mapping):
             return given
         name = given.get("preset")
-        if name is not None and name not in PRESETS:
+        if name is not None and (not isinstance(name, str) or name not in PRESETS):
             raise ValueError(f"preset: no preset named {name!r}; there is {', '.join(sorted(PRESETS))}")
         preset, common, sources = PRESETS.get(str(name), {}), given.get("retrieval") or {}, given.get("sources")
         if not isinstance(sources, Sequence) or isinstance(sources, str) or not isinstance(common, Mapping):
