@@ -35,7 +35,7 @@ from demur.curation.build import curate
 from demur.curation.context import gates_of
 from demur.curation.decisions import DecisionLine
 from demur.curation.estimate import estimate_build
-from demur.curation.gates.funnel import Decision, Gate, GateQuery, Rules, SampleState, Stage
+from demur.curation.gates.funnel import Decision, GateQuery, GatingModel, Rules, SampleState, Stage
 from demur.curation.gates.order import SuccessCounter
 from demur.curation.gates.rules import Label
 from demur.curation.gates.runner import ask_of, last_answers
@@ -56,7 +56,7 @@ AT_ONCE = 8
 class Pool(NamedTuple):
     """What there is to ask, and what would be said."""
 
-    gates: list[Gate]
+    gates: list[GatingModel]
     groups: dict[str, str]
     """Sample -> its source."""
     candidates: dict[str, list[str]]
@@ -264,7 +264,8 @@ def of_tables(tables: Tables, sizes: dict[str, float]) -> Pool:
     n = len(tables.sources)
     everything = n * len(tables.gates) * (2 + tables.candidates)
     return Pool(
-        [Gate(name, cost=sizes[name]) for name in tables.gates], {str(i): s for i, s in enumerate(tables.sources)},
+        [GatingModel(name, cost=sizes[name]) for name in tables.gates],
+        {str(i): s for i, s in enumerate(tables.sources)},
         {str(i): ids if i in tables.distractors else [] for i in range(n)},
         lambda sample, query: tables.label(int(sample), query), lambda sample, query: 0, everything,
     )  # fmt: skip

@@ -37,14 +37,14 @@ def common(parser: argparse.ArgumentParser) -> None:
         "FOLDER/release; each source's index is FOLDER/index/SOURCE, and one that is already there is used",
     )  # fmt: skip
     parser.add_argument(
-        "--exhaustive", action="store_true", help="ask every gate every question; the release stays the same"
+        "--exhaustive", action="store_true", help="ask every gating model every question; the release stays the same"
     )
     parser.add_argument(
         "--hurry", action="store_true",
         help="keep every endpoint busy, for a few per cent more calls; the release stays the same",
     )  # fmt: skip
     share(parser, "--skip-bad", "--concurrency", "--fresh", "--json")
-    money(parser, "print calls, cost and time by stage and gate")
+    money(parser, "print calls, cost and time by stage and gating model")
 
 
 def run(args: argparse.Namespace) -> int:
@@ -113,7 +113,8 @@ def print_built(built: Built, out: Path, *, as_json: bool) -> None:
     if built.held:
         console.print(
             words(f"held out: {built.held:,} samples", style="bold"),
-            "that a gate left ungraded; run the same command again to ask where no answer came", highlight=False,
+            "that a gating model left ungraded; run the same command again to ask where no answer came",
+            highlight=False,
         )  # fmt: skip
     for reason, n in built.errors.items():
         console.print(words(f"  {n:,} answers were errors: {reason}"))
@@ -153,7 +154,7 @@ def print_estimate(plan: BuildEstimate, *, per_second: float | None, as_json: bo
         "total", "", "", "", *(f"{plan.total(c):,}" for c in ("naive", "at_most", "expected", "had", "tokens")),
         money(plan.dollars("money_expected")), money(plan.dollars("money_at_most")),
     ])  # fmt: skip
-    lines = [f"{plan.samples:,} samples, up to {plan.candidates} distractors each; questions to gates:"]
+    lines = [f"{plan.samples:,} samples, up to {plan.candidates} distractors each; questions to the gating models:"]
     lines += aligned([head, *rows], left=(0, 1, 3))
     how = f"from {plan.verdicts:,} verdicts, 95 %" if plan.basis == "learnt" else "interval, see the note"
     cost = "" if plan.money is None else f"; to pay {money(plan.money[0])} to {money(plan.money[1])}"

@@ -41,7 +41,7 @@ def run(args: argparse.Namespace) -> int:
             for gate, label in labels.items()
         ]
         heads: tuple[str, ...] = ("stage", "gate", "label", "answer")
-        show_table("Gates", heads, gates, left=heads)
+        show_table("Gating models", heads, gates, left=heads)
     if story.distractors:
         rows = []
         unasked: Counter[str] = Counter()  # printed once, not beside every distractor

@@ -29,7 +29,7 @@ from demur.curation.decisions import all_drops, decision_line, funnel
 from demur.curation.distractors import mine_pool
 from demur.curation.gates.askable import all_can_be_asked
 from demur.curation.gates.costs import algorithm1_calls
-from demur.curation.gates.funnel import HELD, Decision, Gate, GateQuery, SampleState, Stage
+from demur.curation.gates.funnel import HELD, Decision, GateQuery, GatingModel, SampleState, Stage
 from demur.curation.gates.order import SuccessCounter
 from demur.curation.gates.rules import Label
 from demur.curation.gates.runner import RETESTED, GateAnswer
@@ -224,7 +224,7 @@ def _kept(
     return kept
 
 
-async def _retest(ctx: BuildContext, kept: Sequence[Sample], gates: Sequence[Gate]) -> dict[str, dict[str, int]]:
+async def _retest(ctx: BuildContext, kept: Sequence[Sample], gates: Sequence[GatingModel]) -> dict[str, dict[str, int]]:
     """Ask the gates some kept samples again, without evidence, in an independent repeat.
 
     No gate was right the first time; a sample that one gets right now was kept by luck (3 to 5 % for the paper's gates,

@@ -34,7 +34,7 @@ from demur.curation.build_folder import check_same_recipe
 from demur.curation.context import Work, ask_gates, gates_of, open_context, set_aside
 from demur.curation.decisions import FILE as DECISIONS
 from demur.curation.decisions import DecisionLine
-from demur.curation.gates.funnel import Gate, GateQuery, SampleState, Stage
+from demur.curation.gates.funnel import GateQuery, GatingModel, SampleState, Stage
 from demur.curation.gates.rules import Label, Parametric, unknown_without_evidence
 from demur.curation.gates.runner import last_answers
 from demur.curation.provenance import model_of
@@ -326,7 +326,7 @@ def measure_convergence(
             ctx.steps.stage("ask all gates and monitors without evidence")
             gates = [n for n, spec in recipe.specs().items() if Stage.PARAMETRIC in spec.stages]
             watched = [m.name or m.system for m in recipe.monitors]
-            asked = [Gate(n, frozenset({Stage.PARAMETRIC})) for n in (*gates, *watched)]
+            asked = [GatingModel(n, frozenset({Stage.PARAMETRIC})) for n in (*gates, *watched)]
             samples = {s.id: s for s in ctx.pool.samples}
             states = {i: SampleState(asked, (), recipe.rules.rules(), exhaustive=True) for i in samples}
             await ask_gates(ctx, samples, states, frozenset({Stage.PARAMETRIC}))

@@ -29,7 +29,7 @@ from demur.core.uris import read_image
 from demur.curation.context import enough_candidates, gate_opener, gates_of
 from demur.curation.gates.askable import Skips, all_can_be_asked, gates_for
 from demur.curation.gates.costs import algorithm1_calls, replay
-from demur.curation.gates.funnel import Gate, GateQuery, Rules, SampleState, Stage, settling
+from demur.curation.gates.funnel import GateQuery, GatingModel, Rules, SampleState, Stage, settling
 from demur.curation.gates.order import SuccessCounter
 from demur.curation.gates.rules import Label
 from demur.curation.gates.runner import (
@@ -255,7 +255,7 @@ class _Replays(NamedTuple):
     """Replays samples of a pool."""
 
     recipe: BuildRecipe
-    gates: Sequence[Gate]
+    gates: Sequence[GatingModel]
     able: Mapping[str, Mapping[tuple[Stage, Modality | None], frozenset[str]]]
     """Sample -> stage and modality of the distractor -> gates that can be asked."""
     kinds: Mapping[str, Sequence[Modality]]

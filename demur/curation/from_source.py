@@ -23,7 +23,9 @@ from demur.release import FunnelStep, Release, freeze
 
 VERSION = "0.0.0"
 """Version of such a release: its hash identifies the source's files."""
-AS_IT_IS = "Taken from its source as it is: no gate was asked, nothing was mined; it shows no more than its source."
+AS_IT_IS = (
+    "Taken from its source as it is: no gating model was asked, nothing was mined; it shows no more than its source."
+)
 
 
 class _BadRows(Problems):

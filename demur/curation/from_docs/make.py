@@ -42,7 +42,7 @@ STAGE = "questions"
 CUT = "250:32"
 """Words per passage, and words shared with the passage before."""
 NO_GATE = (
-    "Made from documents and questions of its owner; no gate was asked, so a model may know some answers by heart."
+    "Made from documents and questions of its owner; no gating model was asked, so a model may know answers by heart."
 )
 BY_SEARCH = "Gold evidence was proposed by a search for words and answer"
 
