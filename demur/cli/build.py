@@ -29,11 +29,11 @@ def configure(parser: argparse.ArgumentParser) -> None:
     )  # fmt: skip
 
 
-def common(parser: argparse.ArgumentParser) -> None:
-    """Arguments that `demur build` and `demur rebuild` share."""
+def common(parser: argparse.ArgumentParser, default: str = "the recipe's NAME-VERSION") -> None:
+    """Arguments that `demur build` and `demur rebuild` share; ``default`` is the build folder's."""
     parser.add_argument(
         "--out", type=Path, metavar="FOLDER",
-        help="build folder (default: the recipe's NAME-VERSION); an interrupted build continues. The release is "
+        help=f"build folder (default: {default}); an interrupted build continues. The release is "
         "FOLDER/release; each source's index is FOLDER/index/SOURCE, and one that is already there is used",
     )  # fmt: skip
     parser.add_argument(
@@ -53,6 +53,8 @@ def run(args: argparse.Namespace) -> int:
     from demur.curation.build_folder import recipe_at
     from demur.curation.estimate import estimate_build
 
+    if (args.rate or args.learn_from) and not args.plan:
+        raise UsageError("--rate and --learn-from are for estimates", cure="add --plan, or leave them out")
     plan, base, skip_bad, out = recipe_at(args.recipe, args.out, skip_bad=args.skip_bad)
     if args.plan:
         rates = dict(map(_rate, args.rate))

@@ -18,7 +18,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "may be given several times",
     )  # fmt: skip
     parser.add_argument("--version", help="version of the new release (default: the next minor version)")
-    common(parser)
+    common(parser, "NAME-VERSION of the new release, beside the old one")
 
 
 def run(args: argparse.Namespace) -> int:
