@@ -171,9 +171,9 @@ def read_map(path: Path) -> FieldMap:
     complaints = [*wrong, *complaints]
     if found is not None and not complaints:
         return found
-    told = list(dict.fromkeys(message for _, message in complaints))
+    messages = list(dict.fromkeys(message for _, message in complaints))
     key = next((step for step in reversed(complaints[0][0].split(".")) if step in _EXAMPLES), "samples")
-    raise UsageError("; ".join(told), item=path, cure=f"for example `{_EXAMPLES[key]}`; {_PAGE}")
+    raise UsageError("; ".join(messages), item=path, cure=f"for example `{_EXAMPLES[key]}`; {_PAGE}")
 
 
 def repeated_keys(node: Any, place: tuple[str, ...] = ()) -> Iterator[str]:
@@ -285,8 +285,8 @@ class Used:
         self.part = part
         self.place = place
         self._where = ", ".join(part.files) or (part.dataset.path if part.dataset else "")
-        told = part.fields.model_fields_set | ({*_REQUIRED} if isinstance(part, SamplesPart) else {"id"})
-        names = ((key, name) for key in sorted(told) for name in _listed(getattr(part.fields, key)) if name)
+        stated = part.fields.model_fields_set | ({*_REQUIRED} if isinstance(part, SamplesPart) else {"id"})
+        names = ((key, name) for key in sorted(stated) for name in _listed(getattr(part.fields, key)) if name)
         self._wanted = {f"{place}.fields.{key}: {name}": (key, name) for key, name in names}
         self._mapped = {name for key in type(part.fields).model_fields for name in _listed(getattr(part.fields, key))}
         self._missing = dict(self._wanted)
