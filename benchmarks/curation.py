@@ -35,7 +35,7 @@ from demur.curation.build import curate
 from demur.curation.context import gates_of
 from demur.curation.decisions import DecisionLine
 from demur.curation.estimate import estimate_build
-from demur.curation.gates.funnel import Decision, Gate, GateQuery, Rules, SampleState, Stage
+from demur.curation.gates.funnel import Decision, GateQuery, GatingModel, Rules, SampleState, Stage
 from demur.curation.gates.order import SuccessCounter
 from demur.curation.gates.rules import Label
 from demur.curation.gates.runner import ask_of, last_answers
@@ -56,7 +56,7 @@ AT_ONCE = 8
 class Pool(NamedTuple):
     """What there is to ask, and what would be said."""
 
-    gates: list[Gate]
+    gates: list[GatingModel]
     groups: dict[str, str]
     """Sample -> its source."""
     candidates: dict[str, list[str]]
@@ -264,7 +264,8 @@ def of_tables(tables: Tables, sizes: dict[str, float]) -> Pool:
     n = len(tables.sources)
     everything = n * len(tables.gates) * (2 + tables.candidates)
     return Pool(
-        [Gate(name, cost=sizes[name]) for name in tables.gates], {str(i): s for i, s in enumerate(tables.sources)},
+        [GatingModel(name, cost=sizes[name]) for name in tables.gates],
+        {str(i): s for i, s in enumerate(tables.sources)},
         {str(i): ids if i in tables.distractors else [] for i in range(n)},
         lambda sample, query: tables.label(int(sample), query), lambda sample, query: 0, everything,
     )  # fmt: skip
@@ -334,7 +335,7 @@ def atlas(plan: BuildRecipe, root: Path) -> tuple[Pool, bool, dict[str, int]]:
     model = ModelSystem("openai/bench", SystemContext(read_image=lambda ref: b"", options={"max_tokens": 64}))
     sizes: dict[tuple[str, Stage, str], int] = {}
     for story in stories:
-        ids = [d["id"] for d in story.distractors]
+        ids = [d.id for d in story.distractors]
         sample = samples[story.sample]
         sample = sample.model_copy(update={"negatives": tuple(Evidence.of(documents[i], Role.DISTRACTOR) for i in ids)})
         table = truth.setdefault(story.sample, {})
@@ -345,7 +346,7 @@ def atlas(plan: BuildRecipe, root: Path) -> tuple[Pool, bool, dict[str, int]]:
             table[query] = said.label
     found = Pool(
         gates_of(plan.specs()), {i: s.source for i, s in samples.items()},
-        {s.sample: [d["id"] for d in s.distractors] for s in stories}, lambda i, p: truth[i][p],
+        {s.sample: [d.id for d in s.distractors] for s in stories}, lambda i, p: truth[i][p],
         lambda i, p: sizes[i, p.stage, p.distractor], sum(map(len, truth.values())),
     )  # fmt: skip
     asked_now = {"exhaustive": sum(full.asked.values()), "lazy": sum(lazy.asked.values())}

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from demur.core.errors import UsageError
-from demur.curation.gates.funnel import MINING, Gate, GateQuery, Rules, SampleState, Stage
+from demur.curation.gates.funnel import MINING, GateQuery, GatingModel, Rules, SampleState, Stage
 from demur.curation.gates.rules import Label
 
 
@@ -40,7 +40,7 @@ class Costs(NamedTuple):
 
 
 def costs_of(
-    gates: Sequence[Gate], distractors: Sequence[str], rules: Rules, truth: Mapping[GateQuery, Label]
+    gates: Sequence[GatingModel], distractors: Sequence[str], rules: Rules, truth: Mapping[GateQuery, Label]
 ) -> Costs:
     """Count calls offline, from every label that could be had (`Label.SKIPPED` is no call).
 

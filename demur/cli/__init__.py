@@ -32,9 +32,9 @@ join sources into one pool of samples | pool build webqa=/data/webqa mrag=/data/
 index documents; inspect and search an index | index build kb.jsonl --out index
 find hard distractors for every sample in an index | mine pool --index index --out mined
 make a release from a recipe, resumable; --plan prints calls and cost | build recipe.yaml --plan
-make a release with more gates, asking only what is new | rebuild OLD --add-gate model:openai/o3
+make a release with more gating models, asking only what is new | rebuild OLD --add-gate model:openai/o3
 show what happened to one sample, kept or dropped, and why | explain demo-out/release SAMPLE
-measure how many samples stay as gates are added, and what the next one would remove | convergence recipe.yaml
+measure how many samples stay as gating models are added, and what the next one would remove | convergence recipe.yaml
 show, verify, compare or push a release folder | release verify demo-out/release
 ask systems in four scenarios, and judge their answers | run demo-out/release --system reader --out runs
 vary distractors, strictness, modality and position | sweep demo-out/release --system reader --distractors 0:10

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 from demur.cli._arguments import share
 from demur.cli._asking import (
@@ -50,8 +51,9 @@ def run(args: argparse.Namespace) -> int:
     from demur.evaluation.asks import write_asks
 
     recipes = list(dict.fromkeys((*named_recipes(args), *swept_recipes(args))))
-    release = opened(args, args.output.parent)
-    written = write_asks(release, args.output, questions_of(args, recipes, conditions_of(args)), args.images)
+    with TemporaryDirectory() as folder:  # the release of SOURCE=FOLDER is needed for a moment only
+        release = opened(args, Path(folder))
+        written = write_asks(release, args.output, questions_of(args, recipes, conditions_of(args)), args.images)
     if args.json:
         print_json(written._asdict())
         return 0

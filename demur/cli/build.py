@@ -29,22 +29,22 @@ def configure(parser: argparse.ArgumentParser) -> None:
     )  # fmt: skip
 
 
-def common(parser: argparse.ArgumentParser) -> None:
-    """Arguments that `demur build` and `demur rebuild` share."""
+def common(parser: argparse.ArgumentParser, default: str = "the recipe's NAME-VERSION") -> None:
+    """Arguments that `demur build` and `demur rebuild` share; ``default`` is the build folder's."""
     parser.add_argument(
         "--out", type=Path, metavar="FOLDER",
-        help="build folder (default: the recipe's NAME-VERSION); an interrupted build continues. The release is "
+        help=f"build folder (default: {default}); an interrupted build continues. The release is "
         "FOLDER/release; each source's index is FOLDER/index/SOURCE, and one that is already there is used",
     )  # fmt: skip
     parser.add_argument(
-        "--exhaustive", action="store_true", help="ask every gate every question; the release stays the same"
+        "--exhaustive", action="store_true", help="ask every gating model every question; the release stays the same"
     )
     parser.add_argument(
         "--hurry", action="store_true",
         help="keep every endpoint busy, for a few per cent more calls; the release stays the same",
     )  # fmt: skip
     share(parser, "--skip-bad", "--concurrency", "--fresh", "--json")
-    money(parser, "print calls, cost and time by stage and gate")
+    money(parser, "print calls, cost and time by stage and gating model")
 
 
 def run(args: argparse.Namespace) -> int:
@@ -53,6 +53,8 @@ def run(args: argparse.Namespace) -> int:
     from demur.curation.build_folder import recipe_at
     from demur.curation.estimate import estimate_build
 
+    if (args.rate or args.learn_from) and not args.plan:
+        raise UsageError("--rate and --learn-from are for estimates", cure="add --plan, or leave them out")
     plan, base, skip_bad, out = recipe_at(args.recipe, args.out, skip_bad=args.skip_bad)
     if args.plan:
         rates = dict(map(_rate, args.rate))
@@ -113,7 +115,8 @@ def print_built(built: Built, out: Path, *, as_json: bool) -> None:
     if built.held:
         console.print(
             words(f"held out: {built.held:,} samples", style="bold"),
-            "that a gate left ungraded; run the same command again to ask where no answer came", highlight=False,
+            "that a gating model left ungraded; run the same command again to ask where no answer came",
+            highlight=False,
         )  # fmt: skip
     for reason, n in built.errors.items():
         console.print(words(f"  {n:,} answers were errors: {reason}"))
@@ -153,7 +156,7 @@ def print_estimate(plan: BuildEstimate, *, per_second: float | None, as_json: bo
         "total", "", "", "", *(f"{plan.total(c):,}" for c in ("naive", "at_most", "expected", "had", "tokens")),
         money(plan.dollars("money_expected")), money(plan.dollars("money_at_most")),
     ])  # fmt: skip
-    lines = [f"{plan.samples:,} samples, up to {plan.candidates} distractors each; questions to gates:"]
+    lines = [f"{plan.samples:,} samples, up to {plan.candidates} distractors each; questions to the gating models:"]
     lines += aligned([head, *rows], left=(0, 1, 3))
     how = f"from {plan.verdicts:,} verdicts, 95 %" if plan.basis == "learnt" else "interval, see the note"
     cost = "" if plan.money is None else f"; to pay {money(plan.money[0])} to {money(plan.money[1])}"

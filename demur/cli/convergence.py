@@ -13,7 +13,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "recipe", type=Path, metavar="RECIPE_OR_FOLDER",
         help="recipe.yaml, or a build folder (of 'demur build' or 'demur rebuild') with its own recipe; "
-        "measures the recipe's monitors, or the gates where it names none",
+        "measures the recipe's monitors, or its gating models where it names none",
     )  # fmt: skip
     parser.add_argument(
         "--out", type=Path,
@@ -21,11 +21,12 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "NAME-VERSION)",
     )  # fmt: skip
     parser.add_argument(
-        "--order", nargs="+", metavar="GATE", help="order in which to add gates (default: weakest first)"
+        "--order", nargs="+", metavar="GATE", help="order in which to add the gating models (default: weakest first)"
     )
     parser.add_argument(
         "--threshold", type=float, default=2.0, metavar="PERCENT",
-        help="converged when each further gate removes less than this share of what is left (default: %(default)s)",
+        help="converged when each further gating model removes less than this share of what is left "
+        "(default: %(default)s)",
     )  # fmt: skip
     share(parser, "--skip-bad", "--concurrency", "--fresh", "--json")
     money(parser)
@@ -73,7 +74,7 @@ def run(args: argparse.Namespace) -> int:
         *(["kept in the end"] if whole else []),
     ]
     heads += [f"{m}: right / deflects / wrong %" for m in monitors]
-    show_table("Gates added one by one", heads, rows, left=("last gate",))
+    show_table("Gating models added one by one", heads, rows, left=("last gate",))
     if found.silent:
         say(f"no information from gates that answered nothing: {', '.join(found.silent)}")
     verdict = f"converged after {found.converged_after} gate(s)"

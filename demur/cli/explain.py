@@ -41,15 +41,15 @@ def run(args: argparse.Namespace) -> int:
             for gate, label in labels.items()
         ]
         heads: tuple[str, ...] = ("stage", "gate", "label", "answer")
-        show_table("Gates", heads, gates, left=heads)
+        show_table("Gating models", heads, gates, left=heads)
     if story.distractors:
         rows = []
         unasked: Counter[str] = Counter()  # printed once, not beside every distractor
         for d in story.distractors:
-            found = ", ".join(filter(None, (d["origin"], d["mode"], "" if d["rank"] is None else f"rank {d['rank']}")))
-            verdicts = {gate: label for gate, label in d["labels"].items() if not label.startswith(UNASKABLE)}
-            unasked.update(f"{g} {v}" for g, v in d["labels"].items() if g not in verdicts)
-            rows.append((d["id"], found, ", ".join(f"{g} {v}" for g, v in verdicts.items()), d["decision"]))
+            found = ", ".join(filter(None, (d.origin, d.mode, "" if d.rank is None else f"rank {d.rank}")))
+            verdicts = {gate: label for gate, label in d.labels.items() if not label.startswith(UNASKABLE)}
+            unasked.update(f"{g} {v}" for g, v in d.labels.items() if g not in verdicts)
+            rows.append((d.id, found, ", ".join(f"{g} {v}" for g, v in verdicts.items()), d.decision))
         heads = ("id", "found by", "labels", "decision")
         show_table("Distractors", heads, rows, left=heads)
         for why, n in unasked.items():

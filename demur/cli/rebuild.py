@@ -13,11 +13,12 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("old", type=Path, help="release folder, with its build folder beside it")
     parser.add_argument(
         "--add-gate", action="append", required=True, metavar="GATE",
-        help="a system by name, or '{system: model:openai/gpt-4o, name: gpt-4o, cost: 10, options: {temperature: 0}}'; "
+        help="gating model to add: a system by name, or '{system: model:openai/gpt-4o, name: gpt-4o, cost: 10, "
+        "options: {temperature: 0}}'; "
         "may be given several times",
     )  # fmt: skip
     parser.add_argument("--version", help="version of the new release (default: the next minor version)")
-    common(parser)
+    common(parser, "NAME-VERSION of the new release, beside the old one")
 
 
 def run(args: argparse.Namespace) -> int:

@@ -29,7 +29,7 @@ from demur.curation.decisions import all_drops, decision_line, funnel
 from demur.curation.distractors import mine_pool
 from demur.curation.gates.askable import all_can_be_asked
 from demur.curation.gates.costs import algorithm1_calls
-from demur.curation.gates.funnel import HELD, Decision, Gate, GateQuery, SampleState, Stage
+from demur.curation.gates.funnel import HELD, Decision, GateQuery, GatingModel, SampleState, Stage
 from demur.curation.gates.order import SuccessCounter
 from demur.curation.gates.rules import Label
 from demur.curation.gates.runner import RETESTED, GateAnswer
@@ -40,7 +40,7 @@ from demur.curation.recipe import BuildRecipe
 from demur.curation.topics import drifts
 from demur.evaluation.runner import commonest
 from demur.models.run import run_sync
-from demur.release import FunnelStep, Release, freeze, verify
+from demur.release import FunnelStep, Release, check_target, freeze, verify
 from demur.retrieval.recall import Choice
 
 
@@ -86,7 +86,8 @@ def curate(
 
     Raises:
         BadInput: problems of the sources, all at once.
-        UsageError: the recipe names parts that do not exist, no sample survives, or another build is using ``out``.
+        UsageError: the recipe names parts that do not exist, no sample survives, ``out`` holds another release, or
+            another build is using it.
         BudgetReached: the budget leaves no room for another call.
         CallError: a model cannot be reached; answers so far are kept.
         ReleaseError: the release fails its own verification (a defect of demur).
@@ -96,6 +97,7 @@ def curate(
         async with open_context(recipe, out, **work) as ctx:
             return await _build(ctx, exhaustive=exhaustive, hurry=hurry)
 
+    check_target(out / "release", recipe.name, recipe.version)
     with locked(out / "build" / "lock", "building there"):
         if fresh:
             set_aside(out / "build")
@@ -127,7 +129,7 @@ async def _build(ctx: BuildContext, *, exhaustive: bool, hurry: bool) -> Built:
     decisions = {i: _certain(state.decision()) for i, state in states.items()}
     lines = (decision_line(samples[i], states[i], decisions[i], ctx.runner) for i in sorted(decisions))
     write_records(ctx.out / "build" / DECISIONS, lines)
-    kept = _kept(recipe, samples, decisions)
+    kept = _kept(recipe, samples, decisions, ctx.runner.errors)
 
     steps.stage("ask kept samples again")
     retest = await _retest(ctx, kept, gates)
@@ -204,20 +206,25 @@ def _note_skipped(ctx: BuildContext, sample: Sample, state: SampleState, questio
             state.tell(query, Label.SKIPPED)
 
 
-def _kept(recipe: BuildRecipe, samples: Mapping[str, Sample], decisions: Mapping[str, Decision]) -> list[Sample]:
+def _kept(
+    recipe: BuildRecipe, samples: Mapping[str, Sample], decisions: Mapping[str, Decision], errors: Sequence[str]
+) -> list[Sample]:
     """The kept samples with their surviving distractors."""
     kept = [_finished(samples[i], decision) for i, decision in decisions.items() if decision.kept]
     if not kept:
         why = Counter(d.why for d in decisions.values()).most_common()
+        failed = "".join(f"; {n:,} answers were errors: {reason}" for reason, n in commonest(errors).items())
         raise UsageError(
-            f"the gates and rules drop all {len(decisions)} samples: " + "; ".join(f"{w} ({n})" for w, n in why),
+            f"the gates and rules drop all {len(decisions)} samples: {'; '.join(f'{w} ({n})' for w, n in why)}{failed}",
             item=recipe.name,
-            cure="lower rules.k_min, mine more distractors (retrieval.text, retrieval.visual), or change the gates",
+            cure="mend the gates that fail, and run the same command again"
+            if failed
+            else "lower rules.k_min, mine more distractors (retrieval.text, retrieval.visual), or change the gates",
         )
     return kept
 
 
-async def _retest(ctx: BuildContext, kept: Sequence[Sample], gates: Sequence[Gate]) -> dict[str, dict[str, int]]:
+async def _retest(ctx: BuildContext, kept: Sequence[Sample], gates: Sequence[GatingModel]) -> dict[str, dict[str, int]]:
     """Ask the gates some kept samples again, without evidence, in an independent repeat.
 
     No gate was right the first time; a sample that one gets right now was kept by luck (3 to 5 % for the paper's gates,

@@ -30,7 +30,7 @@ class FolderRecipe(NamedTuple):
 def record_recipe(recipe: BuildRecipe, work: Path, *, base: Path, skip_bad: bool) -> None:
     """Write the recipe of a build into its folder."""
     state = {"recipe": recipe.model_dump(mode="json"), "base": str(base.resolve()), "skip_bad": skip_bad}
-    write_json(_state(work), state)
+    write_json(state_of(work), state)
 
 
 def recipe_of_folder(folder: Path) -> FolderRecipe:
@@ -39,15 +39,20 @@ def recipe_of_folder(folder: Path) -> FolderRecipe:
     Raises:
         ReleaseError: the build's files are not there.
     """
-    found = next((f for f in (folder, folder.resolve().parent) if _state(f).is_file()), None)
+    found = next((f for f in (folder, folder.resolve().parent) if state_of(f).is_file()), None)
     if found is None:
         raise ReleaseError(
             "the files of its build are missing", item=folder,
             cure="name a folder that 'demur build' wrote, or the release in it; or build it from its recipe",
         )  # fmt: skip
-    stated = read_json(_state(found))
-    recipe = parse_recipe(dict(stated["recipe"]), str(_state(found)))
-    return FolderRecipe(recipe, Path(stated["base"]), bool(stated["skip_bad"]), found.resolve())
+    stated = read_json(state_of(found))
+    try:
+        recipe, base, skip_bad = dict(stated["recipe"]), Path(stated["base"]), bool(stated["skip_bad"])
+    except (KeyError, TypeError, ValueError) as error:
+        raise ReleaseError(
+            f"not the recipe of a build: {error}", item=state_of(found), cure="build it again"
+        ) from error
+    return FolderRecipe(parse_recipe(recipe, str(state_of(found))), base, skip_bad, found.resolve())
 
 
 def recipe_at(path: Path, out: Path | None = None, *, skip_bad: bool = False) -> FolderRecipe:
@@ -73,7 +78,7 @@ def check_same_recipe(recipe: BuildRecipe, work: Path, *, base: Path) -> None:
     Raises:
         UsageError: it was built by another recipe; names the keys that differ.
     """
-    if not _state(work).is_file():
+    if not state_of(work).is_file():
         return
     other = recipe_of_folder(work)
     mine, theirs = _deciding(recipe, base), _deciding(other.recipe, other.base)
@@ -94,7 +99,8 @@ def write_recipe(recipe: BuildRecipe, work: Path, *, base: Path) -> Path:
     return work / RECIPE
 
 
-def _state(work: Path) -> Path:
+def state_of(work: Path) -> Path:
+    """The file with the recipe that a build folder was built by; it exists once a build has begun."""
     return work / "build" / "recipe.json"
 
 

@@ -13,7 +13,7 @@ from demur.core.records import ImageRef, Sample
 from demur.core.store import storage_errors
 from demur.core.uris import read_image
 from demur.curation.build_folder import record_recipe
-from demur.curation.gates.funnel import Gate, GateQuery, SampleState, Stage
+from demur.curation.gates.funnel import GateQuery, GatingModel, SampleState, Stage
 from demur.curation.gates.rules import Label
 from demur.curation.gates.runner import GateRunner, model_options
 from demur.curation.gates.scheduler import ask_states
@@ -93,9 +93,7 @@ async def open_context(recipe: BuildRecipe, out: Path, **work: Unpack[Work]) -> 
     if recipe.topics == "bertopic":  # a missing package is reported before the sources are read
         need_bertopic()
     encoder = work.get("encoder") or open_encoder(recipe.retrieval.encoder)
-    pool = sample_sources(
-        recipe.sources, folder / "pool", base=base, seed=recipe.seed, skip_bad=skip_bad, for_build=True
-    )
+    pool = sample_sources(recipe.sources, folder / "pool", base=base, seed=recipe.seed, skip_bad=skip_bad)
     judge_context = JudgeContext(folder / "calls.sqlite", concurrency, prices=prices)
     judge = open_judge(recipe.judge, judge_context)
     bases = open_bases(recipe, pool, base=base, encoder=encoder)
@@ -172,9 +170,9 @@ def gate_opener(
     return opened
 
 
-def gates_of(specs: Mapping[str, GateSpec]) -> list[Gate]:
+def gates_of(specs: Mapping[str, GateSpec]) -> list[GatingModel]:
     """The gates for the funnel."""
-    return [Gate(name, frozenset(spec.stages), spec.cost) for name, spec in specs.items()]
+    return [GatingModel(name, frozenset(spec.stages), spec.cost) for name, spec in specs.items()]
 
 
 def enough_candidates(recipe: BuildRecipe, pool: SampledPool) -> None:
@@ -208,7 +206,7 @@ async def ask_gates(
 
     async def ask(sample: str, query: GateQuery) -> Label:
         label = await runner.label(samples[sample], query)
-        ctx.steps.count("questions to gates", sum(runner.asked.values()), 0, runner.so_far)
+        ctx.steps.count("questions to the gating models", sum(runner.asked.values()), 0, runner.so_far)
         return label
 
     def known(sample: str, query: GateQuery) -> Label | None:

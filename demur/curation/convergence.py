@@ -34,7 +34,7 @@ from demur.curation.build_folder import check_same_recipe
 from demur.curation.context import Work, ask_gates, gates_of, open_context, set_aside
 from demur.curation.decisions import FILE as DECISIONS
 from demur.curation.decisions import DecisionLine
-from demur.curation.gates.funnel import Gate, GateQuery, SampleState, Stage
+from demur.curation.gates.funnel import GateQuery, GatingModel, SampleState, Stage
 from demur.curation.gates.rules import Label, Parametric, unknown_without_evidence
 from demur.curation.gates.runner import last_answers
 from demur.curation.provenance import model_of
@@ -326,7 +326,7 @@ def measure_convergence(
             ctx.steps.stage("ask all gates and monitors without evidence")
             gates = [n for n, spec in recipe.specs().items() if Stage.PARAMETRIC in spec.stages]
             watched = [m.name or m.system for m in recipe.monitors]
-            asked = [Gate(n, frozenset({Stage.PARAMETRIC})) for n in (*gates, *watched)]
+            asked = [GatingModel(n, frozenset({Stage.PARAMETRIC})) for n in (*gates, *watched)]
             samples = {s.id: s for s in ctx.pool.samples}
             states = {i: SampleState(asked, (), recipe.rules.rules(), exhaustive=True) for i in samples}
             await ask_gates(ctx, samples, states, frozenset({Stage.PARAMETRIC}))
@@ -366,12 +366,12 @@ def _whole(
     candidates: dict[str, list[str]] = {}
     answers = last_answers(build / "journal.jsonl")
     for decided in read_records(build / DECISIONS, DecisionLine, Problems()) if (build / DECISIONS).exists() else ():
-        mine = candidates[decided.sample] = [str(d["id"]) for d in decided.distractors]
+        mine = candidates[decided.sample] = [d.id for d in decided.distractors]
         known = {p: said.label for p, said in answers.get(decided.sample, {}).items()}
         for gate in decided.skipped.get(Stage.SOLVABLE.value, ()):
             known[GateQuery(gate, Stage.SOLVABLE)] = Label.SKIPPED
         for d in decided.distractors:
-            known |= {GateQuery(gate, Stage.DISTRACTOR, str(d["id"])): Label.SKIPPED for gate in d["skipped"]}
+            known |= {GateQuery(gate, Stage.DISTRACTOR, d.id): Label.SKIPPED for gate in d.skipped}
         labels[decided.sample] = {p: v for p, v in known.items() if p.stage is Stage.SOLVABLE or p.distractor in mine}
     everyone = gates_of(recipe.specs())
 

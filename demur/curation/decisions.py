@@ -12,7 +12,7 @@ from typing import Any
 
 from pydantic import Field
 
-from demur.core.records import Drop, Record, Sample
+from demur.core.records import Drop, Evidence, Record, Sample
 from demur.curation.gates.funnel import HELD, MINING, Decision, GateQuery, SampleState, Stage
 from demur.curation.gates.rules import Label
 from demur.curation.gates.runner import GateRunner
@@ -35,6 +35,19 @@ STEPS = {
 """Steps of the funnel after the pool -> stages in which they drop samples."""
 
 
+class Candidate(Record):
+    """A distractor that was considered for a sample."""
+
+    id: str
+    title: str = ""
+    origin: str = ""
+    mode: str = ""
+    rank: int | None = None
+    score: float | None = None
+    decision: str
+    """``stays``, or why not."""
+
+
 class SampleDecision(Record):
     """The decision about one sample."""
 
@@ -45,13 +58,20 @@ class SampleDecision(Record):
     stage: str
     """Where it was dropped; "" when kept."""
     why: str
-    distractors: tuple[dict[str, Any], ...] = ()
-    """id, title, origin, mode, rank, score, decision of each candidate, best first; empty if none were mined."""
+
+
+class CandidateLine(Candidate):
+    """A candidate in ``build/decisions.jsonl``."""
+
+    skipped: dict[str, str] = Field(default_factory=dict)
+    """Gate -> why it cannot be asked."""
 
 
 class DecisionLine(SampleDecision):
-    """One line of ``build/decisions.jsonl``; its distractors also have ``skipped``: gate -> why it cannot be asked."""
+    """One line of ``build/decisions.jsonl``."""
 
+    distractors: tuple[CandidateLine, ...] = ()
+    """Best first; empty if none were mined."""
     skipped: dict[str, dict[str, str]] = Field(default_factory=dict)
     """Stage (parametric, solvable) -> gate -> why it cannot be asked."""
 
@@ -74,14 +94,18 @@ def decision_line(sample: Sample, state: SampleState, decision: Decision, runner
         why=decision.why,
         skipped={s.value: found for s in (Stage.PARAMETRIC, Stage.SOLVABLE) if (found := skipped(s))},
         distractors=tuple(
-            {
-                "id": d, "title": by_id[d].title, "origin": by_id[d].origin, "mode": by_id[d].mode,
-                "rank": by_id[d].rank, "score": by_id[d].score, "skipped": skipped(Stage.DISTRACTOR, d),
-                "decision": "stays" if d in stay else lost.get(d, "the sample left"),
-            }
+            CandidateLine(
+                **found_by(by_id[d]), skipped=skipped(Stage.DISTRACTOR, d),
+                decision="stays" if d in stay else lost.get(d, "the sample left"),
+            )
             for d in state.distractors
         ),
     )  # fmt: skip
+
+
+def found_by(e: Evidence) -> dict[str, Any]:
+    """The fields of a `Candidate` that say how a distractor was found."""
+    return {name: getattr(e, name) for name in ("id", "title", "origin", "mode", "rank", "score")}
 
 
 def left_before(left_out: Sequence[LeftOut]) -> list[Drop]:

@@ -29,7 +29,7 @@ from demur.core.uris import read_image
 from demur.curation.context import enough_candidates, gate_opener, gates_of
 from demur.curation.gates.askable import Skips, all_can_be_asked, gates_for
 from demur.curation.gates.costs import algorithm1_calls, replay
-from demur.curation.gates.funnel import Gate, GateQuery, Rules, SampleState, Stage, settling
+from demur.curation.gates.funnel import GateQuery, GatingModel, Rules, SampleState, Stage, settling
 from demur.curation.gates.order import SuccessCounter
 from demur.curation.gates.rules import Label
 from demur.curation.gates.runner import (
@@ -43,7 +43,7 @@ from demur.curation.gates.runner import (
 )
 from demur.curation.knowledge_bases import align_gold, open_bases, retrieval_by_source
 from demur.curation.recipe import BuildRecipe, GateSpec
-from demur.curation.sample_pool import SampledPool, sample_sources
+from demur.curation.sample_pool import SampledPool, kept_pool, sample_sources
 from demur.judge.base import open_judge
 from demur.scenarios.conditions import Prompts
 from demur.scenarios.systems import System, SystemContext
@@ -144,6 +144,7 @@ def estimate_build(
     rates: Mapping[str, float] | None = None,
     prices: Path | None = None,
     learn_from: Path | None = None,
+    keep_pool: bool = True,
 ) -> BuildEstimate:
     """Estimate a build. This reads the sources, embeds nothing and makes no call.
 
@@ -152,6 +153,7 @@ def estimate_build(
         rates: ``stage`` or ``gate/stage`` -> probability of CORRECT, in [0, 1]; overrides measured rates.
         learn_from: another build, or its release, whose verdicts count as well: a pilot on part of the pool, an
             earlier version. Gates are the same when they have the same name.
+        keep_pool: leave the sources' pool in ``out`` for the build if it has none; else nothing is written.
 
     Raises:
         UsageError: a rate names no gate or stage, or is outside [0, 1]; ``learn_from`` has no verdicts.
@@ -159,7 +161,9 @@ def estimate_build(
     """
     specs = recipe.specs()
     given = _rates(rates or {}, specs)
-    pool = sample_sources(recipe.sources, out / "build" / "pool", base=base, seed=recipe.seed, skip_bad=skip_bad)
+    pools = out / "build" / "pool"
+    keep_pool = keep_pool and kept_pool(pools) is None  # that of a build is needed by explain and rebuild
+    pool = sample_sources(recipe.sources, pools, base=base, seed=recipe.seed, skip_bad=skip_bad, keep=keep_pool)
     enough_candidates(recipe, pool)
     pool = align_gold(pool, open_bases(recipe, pool, base=base, without_encoders=True))
     gates, skips = gates_of(specs), _skips(recipe, pool)
@@ -251,7 +255,7 @@ class _Replays(NamedTuple):
     """Replays samples of a pool."""
 
     recipe: BuildRecipe
-    gates: Sequence[Gate]
+    gates: Sequence[GatingModel]
     able: Mapping[str, Mapping[tuple[Stage, Modality | None], frozenset[str]]]
     """Sample -> stage and modality of the distractor -> gates that can be asked."""
     kinds: Mapping[str, Sequence[Modality]]
@@ -496,7 +500,7 @@ def estimate_convergence(
     prices: Path | None = None,
     per_second: float | None = None,
 ) -> Estimate:
-    """Estimate `demur.curation.convergence.measure_convergence`: a line per model or function.
+    """Estimate `demur.curation.convergence.measure_convergence`: a line per model or function; writes nothing.
 
     Verdicts in the folder's journal count as cached, like replies in its ledger. Second tries of answers that cannot be
     graded are not included.
@@ -505,7 +509,7 @@ def estimate_convergence(
     from demur.models.estimate import estimate_calls
 
     folder = out / "build"
-    pool = sample_sources(recipe.sources, folder / "pool", base=base, seed=recipe.seed, skip_bad=skip_bad)
+    pool = sample_sources(recipe.sources, folder / "pool", base=base, seed=recipe.seed, skip_bad=skip_bad, keep=False)
     judge, prompts = open_judge(recipe.judge), Prompts()
     known = {line.key for line in read_journal(folder / "journal.jsonl") if line.final}
     total = Estimate()

@@ -15,18 +15,27 @@ from pydantic import Field, ValidationError
 from demur.core.errors import StorageError, UsageError
 from demur.core.records import Drop, GateVerdict, Sample
 from demur.core.store import Problems, read_jsonl, read_records
-from demur.curation.decisions import FILE, SOURCES, DecisionLine, SampleDecision
+from demur.curation.decisions import FILE, SOURCES, Candidate, DecisionLine, SampleDecision, found_by
 from demur.curation.gates.funnel import GateQuery, Stage
 from demur.curation.gates.rules import Label
 from demur.curation.gates.runner import GateAnswer, last_answers
 from demur.curation.pool import Pool
-from demur.curation.sample_pool import built
+from demur.curation.sample_pool import kept_pool
 from demur.release import Release
 
 
-class Explained(SampleDecision):
-    """A sample, the decision about it and the answers behind it; its distractors also have ``labels`` by gate."""
+class ExplainedCandidate(Candidate):
+    """A candidate with the gates' labels."""
 
+    labels: dict[str, str] = Field(default_factory=dict)
+    """As `Explained.parametric`."""
+
+
+class Explained(SampleDecision):
+    """A sample, the decision about it and the answers behind it."""
+
+    distractors: tuple[ExplainedCandidate, ...] = ()
+    """Best first; empty if none were mined."""
     parametric: dict[str, str] = Field(default_factory=dict)
     """gate -> label; ``not asked`` where the answer could not change the decision, ``cannot be asked: ...``."""
     solvable: dict[str, str] = Field(default_factory=dict)
@@ -101,14 +110,10 @@ def _whole(
         return found
 
     distractors = tuple(
-        {k: v for k, v in d.items() if k not in ("skipped", "decision", "fate")}
-        | {
-            "labels": labels(Stage.DISTRACTOR, d["id"], d["skipped"]),
-            "decision": d.get("decision", d.get("fate", "")),
-        }  # builds before 0.2 called it fate
+        ExplainedCandidate(**d.model_dump(exclude={"skipped"}), labels=labels(Stage.DISTRACTOR, d.id, d.skipped))
         for d in decided.distractors
     )
-    shown = {str(d["id"]) for d in decided.distractors}
+    shown = {d.id for d in decided.distractors}
     return Explained(
         **decided.model_dump(exclude={"skipped", "distractors"}), distractors=distractors, notes=tuple(notes),
         parametric=labels(Stage.PARAMETRIC, "", decided.skipped.get(Stage.PARAMETRIC.value, {})),
@@ -126,18 +131,10 @@ def _from_the_release(release: Release, kept: Sample, drops: list[Drop], note: s
     mine = [v for v in all_verdicts if v.sample == kept.id]
     alone = {v.evidence: v.labels for v in mine if v.stage == "distractor"}
     first = next((v for v in mine if v.stage == "parametric"), None)
-    distractors: list[dict[str, Any]] = [
-        {
-            "id": e.id, "title": e.title, "origin": e.origin, "mode": e.mode, "rank": e.rank, "score": e.score,
-            "labels": alone.get(e.id, {}), "decision": "stays",
-        }
-        for e in kept.negatives
-    ]  # fmt: skip
-    distractors += [
-        {"id": d.evidence, "title": "", "origin": "", "mode": "", "rank": None, "score": None, "labels": {},
-         "decision": d.reason}
-        for d in drops
-    ]  # fmt: skip
+    distractors = [
+        ExplainedCandidate(**found_by(e), labels=alone.get(e.id, {}), decision="stays") for e in kept.negatives
+    ]
+    distractors += [ExplainedCandidate(id=d.evidence, decision=d.reason) for d in drops]
     return Explained(
         sample=kept.id, question=kept.question, topic=kept.topic, kept=True, stage="", why="kept",
         parametric=first.labels if first else {}, distractors=tuple(distractors),
@@ -158,7 +155,5 @@ def _decision(path: Path, sample: str) -> DecisionLine | None:
 
 def _in_the_pool(build: Path, sample: str) -> Sample | None:
     """The sample in the build's pool; None if the pool is gone or has no such sample."""
-    name = built(build / "pool")
-    if not name or not (build / "pool" / name / "pool.json").is_file():
-        return None
-    return next((s for s in Pool(build / "pool" / name).samples() if s.id == sample), None)
+    place = kept_pool(build / "pool")
+    return None if place is None else next((s for s in Pool(place).samples() if s.id == sample), None)

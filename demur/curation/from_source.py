@@ -9,7 +9,7 @@ four.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from demur.core.errors import DataError
@@ -17,12 +17,34 @@ from demur.core.plugins import find, names
 from demur.core.records import Sample
 from demur.core.store import Problems, digest
 from demur.core.uris import read_image
+from demur.curation.pool.write import ROW_PROBLEM
 from demur.curation.sources import DEFECT, open_source, options_of
 from demur.release import FunnelStep, Release, freeze
 
 VERSION = "0.0.0"
 """Version of such a release: its hash identifies the source's files."""
-AS_IT_IS = "Taken from its source as it is: no gate was asked, nothing was mined; it shows no more than its source."
+AS_IT_IS = (
+    "Taken from its source as it is: no gating model was asked, nothing was mined; it shows no more than its source."
+)
+
+
+class _BadRows(Problems):
+    """Problems of a source, and the rows that have any."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._places: set[str] = set()
+
+    def note(self, line: str) -> None:
+        super().note(line)
+        if row := ROW_PROBLEM.fullmatch(line):
+            self._places.add(row["place"])
+
+    def rows_without(self, samples: Sequence[Sample]) -> int:
+        """Number of bad rows that gave no sample, in the files that gave any; rows of other files are documents."""
+        read = {sample.source_ref for sample in samples}
+        files = {place.rpartition(":")[0] for place in read}
+        return sum(place.rpartition(":")[0] in files for place in self._places - read)
 
 
 def names_source(text: str) -> bool:
@@ -54,20 +76,16 @@ def release_of(text: str, out: Path, *, options: Mapping[str, str] | None = None
     known = options_of(find("sources", name)[0])
     wanted = {"distractors": "document", "render": str((out / "pages").resolve())}  # MMLongBench-Doc: its pages
     given = {k: v for k, v in wanted.items() if k in known} | dict(options or {})
-    problems = Problems()
+    problems = _BadRows()
     source = open_source(name, Path(folder), problems, given)
-    samples: list[Sample] = []
-    for sample in source.samples():
-        if defect := sample.attributes.get(DEFECT):
-            problems.add(f"{sample.source_ref} ({sample.id})", str(defect))
-        else:
-            samples.append(sample)
+    found = list(source.samples())
     problems.settle(skip_bad=skip_bad)
+    samples = [sample for sample in found if DEFECT not in sample.attributes]
     if not samples:
         raise DataError("the source has no samples", item=text, cure="check the folder and the options")
-    total = len(samples) + len(problems)
+    bad = len(found) - len(samples) + problems.rows_without(found)
     step = FunnelStep(
-        stage="source", entered=total, kept=len(samples), dropped={"cannot be read": len(problems)} if problems else {}
+        stage="source", entered=len(samples) + bad, kept=len(samples), dropped={"cannot be read": bad} if bad else {}
     )
     freeze(
         out / "release", name=source.name, version=VERSION, samples=samples, funnel=[step],

@@ -135,8 +135,8 @@ def open_bases(
                 judges[how.cross_encoder] = open_cross_encoder(how.cross_encoder)
             one.cross_encoder = judges[how.cross_encoder]
         if how.index:
-            one.searcher = _users(one, base / how.index, pool)
-            if how.query_images and not any(map(subjects_of, _some(one.searcher.documents))):
+            one.searcher = _users_index(one, base / how.index, pool)
+            if how.query_images and not any(map(subjects_of, _first_middle_last(one.searcher.documents))):
                 one.notes.append("query_images: the index holds no query images")
     return found
 
@@ -170,7 +170,7 @@ def _retrieval_by_source(recipe: BuildRecipe, pool: SampledPool) -> dict[str, tu
     return found
 
 
-def _users(base: KnowledgeBase, folder: Path, pool: SampledPool) -> Searcher:
+def _users_index(base: KnowledgeBase, folder: Path, pool: SampledPool) -> Searcher:
     """Open an index that the user built, if it fits the recipe."""
     cut = str(checked_manifest(folder).get("cut", ""))
     if (chunker := base.chunker) is not None:
@@ -187,7 +187,7 @@ def _users(base: KnowledgeBase, folder: Path, pool: SampledPool) -> Searcher:
         return Searcher(folder, encoder, text_encoder=base.text_encoder, prefix=base.prefix, stored=stored)
 
     name = f"{base.source}:"
-    pooled = {document.id.startswith(name) for document in _some(Documents(folder / "documents"))}
+    pooled = {document.id.startswith(name) for document in _first_middle_last(Documents(folder / "documents"))}
     searcher = opened(name if pooled == {True} else "")
     with_gold = [s for s in pool.samples if s.source == base.source and s.gold]
     if len(pooled) > 1 or (with_gold and not any(Gold(s.gold).pages_in(searcher) for s in with_gold)):
@@ -199,7 +199,7 @@ def _users(base: KnowledgeBase, folder: Path, pool: SampledPool) -> Searcher:
     return searcher
 
 
-def _some(documents: Documents) -> Iterator[Document]:
+def _first_middle_last(documents: Documents) -> Iterator[Document]:
     """The first, middle and last documents of an index; appended documents are at its end."""
     yield from (documents.at(row) for row in sorted({0, len(documents) // 2, len(documents) - 1}) if row >= 0)
 
@@ -278,7 +278,7 @@ def align_gold_of_sample(sample: Sample, documents: IndexedDocuments, leaks: Lea
             counted["as shipped"] += 1
             found.setdefault(gold.id, gold)
             continue
-        chosen, how = _shown(gold, parts, sample)
+        chosen, how = _chunks_for(gold, parts, sample)
         counted[how] += 1
         for part in chosen:
             if part.image is not None and leaks.query(part):
@@ -295,7 +295,7 @@ def _level(part: Document) -> Any:
     return "article" if page_of(part) == part.id else "section"
 
 
-def _shown(gold: Evidence, parts: Sequence[Document], sample: Sample) -> tuple[list[Document], str]:
+def _chunks_for(gold: Evidence, parts: Sequence[Document], sample: Sample) -> tuple[list[Document], str]:
     """The chunks for a piece of gold, and how they were found."""
     if len(parts) == 1:
         return list(parts), "at the cut"
@@ -353,7 +353,7 @@ def index_bases(
     for source, base in bases.items():
         if not base.how.mines or base.searcher is not None or base.encoder is None:
             continue
-        documents: Iterator[Document] = _own(pool, base, steps)
+        documents: Iterator[Document] = _documents_to_index(pool, base, steps)
         if base.chunker is not None:
             documents = base.chunker.documents(documents)
         build_index(
@@ -372,7 +372,7 @@ def _reporter(source: str, steps: Progress, stopped: Callable[[], bool]) -> Call
     return report
 
 
-def _own(pool: SampledPool, base: KnowledgeBase, steps: Progress) -> Iterator[Document]:
+def _documents_to_index(pool: SampledPool, base: KnowledgeBase, steps: Progress) -> Iterator[Document]:
     """The documents of a base with their own ids, and the query images if the recipe wants them."""
     total = pool.documents.count(base.source)
     for number, document in enumerate(pool.documents.of(base.source), 1):

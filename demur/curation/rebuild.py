@@ -17,10 +17,10 @@ from typing import Any, NamedTuple
 from demur.core.errors import UsageError
 from demur.core.store import parsed_yaml, storage_errors, write_atomic
 from demur.curation.build import Built, curate
-from demur.curation.build_folder import FolderRecipe, recipe_of_folder, write_recipe
+from demur.curation.build_folder import FolderRecipe, recipe_of_folder, state_of, write_recipe
 from demur.curation.estimate import BuildEstimate, estimate_build
 from demur.curation.recipe import parse_recipe
-from demur.curation.sample_pool import built
+from demur.curation.sample_pool import kept_pool
 from demur.models.ledger import forget_spending
 from demur.release import Release
 from demur.release.diff import bumped
@@ -51,13 +51,15 @@ def carry_over(work: Path, out: Path) -> None:
     """Start a build folder with the verdicts, replies, pool and index of another; do nothing if it has started.
 
     Raises:
-        UsageError: ``out`` is the old folder.
+        UsageError: ``out`` is the old folder, or that of another build.
         StorageError: something cannot be copied.
     """
     if out.resolve() == work.resolve():
         raise UsageError("this is the folder of the old release", item=out, cure="choose another --out")
     if (out / "build" / "carried").exists():
         return
+    if state_of(out).exists():
+        raise UsageError("this is the folder of another build", item=out, cure="choose another --out")
     with storage_errors(out):
         (out / "build").mkdir(parents=True, exist_ok=True)
         for name in COPIED:
@@ -68,8 +70,8 @@ def carry_over(work: Path, out: Path) -> None:
         if (work / "index").is_dir():
             _copied(work / "index", out / "index")
     with suppress(OSError):  # if another process removes the pool just now, the sources are read again
-        if pool := built(work / "build" / "pool"):
-            _copied(work / "build" / "pool" / pool, out / "build" / "pool" / pool)
+        if pool := kept_pool(work / "build" / "pool"):
+            _copied(pool, out / "build" / "pool" / pool.name)
     write_atomic(out / "build" / "carried", f"{work}\n")
 
 
@@ -118,7 +120,7 @@ def estimate_rebuild(what: Enlarged, prices: Path | None = None) -> BuildEstimat
     """Estimate it from the verdicts that would be carried over; writes nothing."""
     new, out = what
     begun = out if (out / "build" / "carried").exists() else new.work
-    return estimate_build(new.recipe, begun, base=new.base, skip_bad=new.skip_bad, prices=prices)
+    return estimate_build(new.recipe, begun, base=new.base, skip_bad=new.skip_bad, prices=prices, keep_pool=False)
 
 
 def rebuild(what: Enlarged, **options: Any) -> Built:
@@ -140,11 +142,9 @@ def _copied(folder: Path, target: Path) -> None:
 
 
 def _linked(source: str, target: str) -> str:
-    """Link a file where the disk has links; copy ``pool.json``, which a pool is locked by."""
+    """Link a file, or copy it where the disk has no links."""
     try:
-        if Path(source).name != "pool.json":
-            os.link(source, target)
-            return target
+        os.link(source, target)
     except OSError:
-        pass
-    return shutil.copy2(source, target)
+        return shutil.copy2(source, target)
+    return target

@@ -13,7 +13,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal, Self
 
-from pydantic import Field, ValidationError, field_validator, model_validator
+import yaml
+from pydantic import Field, ValidationError, ValidationInfo, field_validator, model_validator
 
 from demur.core.errors import UsageError, did_you_mean
 from demur.core.records import Record
@@ -22,6 +23,8 @@ from demur.curation.gates.funnel import Rules, Stage
 from demur.curation.gates.rules import Parametric, Solvable
 from demur.curation.mining.options import MiningOptions, complaint
 from demur.curation.presets import PRESETS
+from demur.curation.sources.field_map import repeated_keys
+from demur.release.layout import NAME, VERSION
 
 CHUNK = r"^\d+:\d+$"
 SCHEMA = "recipe.schema.json"
@@ -147,7 +150,7 @@ class BuildRecipe(Record):
         if not isinstance(given, Mapping):
             return given
         name = given.get("preset")
-        if name is not None and name not in PRESETS:
+        if name is not None and (not isinstance(name, str) or name not in PRESETS):
             raise ValueError(f"preset: no preset named {name!r}; there is {', '.join(sorted(PRESETS))}")
         preset, common, sources = PRESETS.get(str(name), {}), given.get("retrieval") or {}, given.get("sources")
         if not isinstance(sources, Sequence) or isinstance(sources, str) or not isinstance(common, Mapping):
@@ -161,6 +164,16 @@ class BuildRecipe(Record):
             return {**source, "retrieval": {**(of_preset or {}), **common, **(own or {})}}
 
         return {**given, "sources": [whole(source) for source in sources]}
+
+    @field_validator("name", "version")
+    @classmethod
+    def _fit_for_a_release(cls, value: str, info: ValidationInfo) -> str:
+        form, cure = VERSION, "it as 1.0.0"
+        if info.field_name == "name":
+            form, cure = NAME, "up to 96 letters, digits, dots, dashes and underscores"
+        if not form.fullmatch(value):
+            raise ValueError(f"{value!r} (write {cure})")
+        return value
 
     @field_validator("gates")
     @classmethod
@@ -203,9 +216,12 @@ def load_recipe(path: Path) -> BuildRecipe:
     Raises:
         UsageError: not YAML, or wrong keys or values; names all of them, with the nearest keys.
     """
-    data = parsed_yaml(read_text(path), str(path))
+    text = read_text(path)
+    data = parsed_yaml(text, str(path))
     if not isinstance(data, dict):
         raise UsageError("a recipe is a mapping of keys", item=path, cure="see docs/recipe.md for an example")
+    if twice := list(repeated_keys(yaml.compose(text, Loader=yaml.SafeLoader))):
+        raise UsageError("; ".join(f"{key} occurs twice" for key in twice), item=path, cure="keep one of them")
     return parse_recipe(data, str(path))
 
 

@@ -2,27 +2,24 @@
 
 The name of the pool's folder is a hash of everything that decides its content: the recipe's sources, their files (path,
 size and times of change), the code of their adapters, and `POOL_FORMAT`. Unless one of these changes, the pool is used
-again. Samples are drawn from the pool, so a pilot, a whole build and a build without bad records read the sources once.
-
-Opening a pool removes those of other states. An estimate keeps the pool of the last build, so there are two at most; a
-build keeps only its own. A pool that any process still uses is removed later.
+again; else a new one replaces it. Samples are drawn from the pool, so a pilot, a whole build and a build without bad
+records read the sources once.
 
 Memory: the drawn samples, and 8 bytes for each other sample of a source that is cut down.
 """
 
 from __future__ import annotations
 
+import atexit
 import inspect
 import os
 import random
-import re
 import shutil
+import tempfile
 import time
-import weakref
 from array import array
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
-from contextlib import suppress
 from hashlib import sha256
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
@@ -40,10 +37,8 @@ from demur.core.store import (
     read_records,
     seed_of,
     storage_errors,
-    write_atomic,
 )
 from demur.core.strict_json import loose_json
-from demur.core.system import hold
 from demur.core.version import __version__
 from demur.corpora.near_duplicates import HASHES_IN_MEMORY, ImageHashes
 from demur.curation.pool import IMAGE_HASHES, DuplicateFinder, LeftOut, Pool, build
@@ -108,15 +103,15 @@ def sample_sources(
     base: Path = Path(),
     seed: int,
     skip_bad: bool = False,
-    for_build: bool = False,
+    keep: bool = True,
 ) -> SampledPool:
     """Read the sources of a recipe into a pool, unless it exists, and draw samples from it.
 
     Args:
-        folder: the pools of a build folder, one per state of the sources.
+        folder: of the pool, which is below it.
         base: folder that relative source paths start from (the recipe's own).
         seed: decides which samples of a source are drawn.
-        for_build: keep the pool until the next build, and no other.
+        keep: write a new pool into ``folder``; else a new one is removed when this process ends.
 
     Raises:
         BadInput: all problems of all sources, unless ``skip_bad``.
@@ -128,7 +123,7 @@ def sample_sources(
         open_source(spec.name, None if spec.path is None else base / spec.path, Problems(), spec.options)
         for spec in sources
     ]
-    pool = _made(opened, sources, folder, for_build)
+    pool = _pool_of(opened, sources, folder, keep)
     place = pool.root
     parts = pool.made["parts"]
     sizes: dict[str, int] = {}
@@ -164,26 +159,22 @@ def sample_sources(
 
 POOL_FORMAT = 1
 """Increase it when the same source files give another pool, so that earlier pools are not used."""
-BUILT = "built"
-"""File that names the pool of the last build."""
 
 
-def _made(opened: Sequence[Source], sources: Sequence[SourceSpec], folder: Path, for_build: bool) -> Pool:
-    """The pool of the sources, opened or written; it gets its name when it is complete."""
+def _pool_of(opened: Sequence[Source], sources: Sequence[SourceSpec], folder: Path, keep: bool) -> Pool:
+    """The pool of the sources: that in the folder, if it is of their present state, else a new one."""
+    if not keep:
+        place = folder / _state(opened, sources)
+        return Pool(place if _whole(place) else _temporary(opened))
     # Locked before the files are examined: a second process finds the pool of the first.
     with locked(folder / "lock", "reading the sources", wait=True):
         key = _state(opened, sources)
-        place = folder / key
-        left = {key} if for_build else {key, built(folder)}
-        with storage_errors(folder):
-            for each in folder.iterdir():
-                making = each.name.startswith(".making")
-                if each.is_dir() and (making or (each.name not in left and not _in_use(each))):
-                    shutil.rmtree(each)
-        if place.is_dir() and not _whole(place):
-            shutil.rmtree(place)
-        if not place.is_dir():
-            work = folder / f".making-{key}"
+        place, work = folder / key, folder / f".making-{key}"
+        if not _whole(place):
+            with storage_errors(folder):
+                for each in folder.iterdir():
+                    if each.is_dir():
+                        shutil.rmtree(each)
             try:
                 build(opened, work, documents=True, skip_bad=True, for_release=True)
             except BaseException:
@@ -191,41 +182,20 @@ def _made(opened: Sequence[Source], sources: Sequence[SourceSpec], folder: Path,
                 raise
             with storage_errors(place):
                 work.rename(place)
-        if for_build and built(folder) != key:
-            write_atomic(folder / BUILT, key)
-        pool = Pool(place)
-        _use(pool)
-    return pool
+    return Pool(place)
 
 
-def built(folder: Path) -> str:
-    """The name of the last build's pool in a folder of pools; "" if there is none."""
-    try:
-        name = (folder / BUILT).read_text()
-    except (OSError, ValueError):
-        return ""
-    return name if re.fullmatch(r"[0-9a-f]{16}", name) else ""
+def _temporary(opened: Sequence[Source]) -> Path:
+    """A new pool that is removed when this process ends."""
+    place = Path(tempfile.mkdtemp(prefix="demur-pool-"))
+    atexit.register(shutil.rmtree, place, ignore_errors=True)
+    build(opened, place, documents=True, skip_bad=True, for_release=True)
+    return place
 
 
-def _use(pool: Pool) -> None:
-    """Protect a pool from removal while this object lives; the lock ends with the process at the latest."""
-    with storage_errors(pool.root):
-        handle = os.open(pool.root / "pool.json", os.O_RDONLY)
-    weakref.finalize(pool, os.close, handle)
-    with suppress(OSError):  # a file system without locks: no pool counts as unused
-        hold(handle, shared=True)
-
-
-def _in_use(place: Path) -> bool:
-    """Whether any process uses a pool; yes if that is unknown."""
-    try:
-        with (place / "pool.json").open("rb") as handle:
-            hold(handle)
-    except FileNotFoundError:
-        return False
-    except OSError:
-        return True
-    return False
+def kept_pool(folder: Path) -> Path | None:
+    """The pool in a folder of `sample_sources`; None if there is none."""
+    return next((path.parent for path in folder.glob("[0-9a-f]" * 16 + "/pool.json")), None)
 
 
 def _whole(place: Path) -> bool:

@@ -41,6 +41,26 @@ WEIGHT = 64 << 20
 """Bytes of images after which a row group ends; a reader needs only a few times that."""
 
 
+def check_target(out: Path, name: str, version: str) -> None:
+    """Check that a folder can receive a release of this name and version, before any work for it.
+
+    Raises:
+        UsageError: name or version is malformed, or the folder holds another release.
+    """
+    if not VERSION.fullmatch(version):
+        raise UsageError(f"version {version!r} is not semantic", cure="write it as 1.0.0")
+    if not NAME.fullmatch(name):
+        raise UsageError(
+            f"malformed release name {name!r}", cure="use up to 96 letters, digits, dots, dashes and underscores"
+        )
+    if (out / "manifest.json").exists():
+        old = read_json(out / "manifest.json")
+        if (old.get("name"), old.get("version")) != (name, version):
+            raise UsageError(
+                f"holds release {old.get('name')} {old.get('version')} already", item=out, cure="choose another folder"
+            )
+
+
 def freeze(
     out: Path,
     *,
@@ -76,21 +96,10 @@ def freeze(
     from demur.release.card import card, citation
     from demur.release.croissant import croissant
 
-    if not VERSION.fullmatch(version):
-        raise UsageError(f"version {version!r} is not semantic", cure="write it as 1.0.0")
-    if not NAME.fullmatch(name):
-        raise UsageError(
-            f"malformed release name {name!r}", cure="use up to 96 letters, digits, dots, dashes and underscores"
-        )
+    check_target(out, name, version)
     if not samples:
         raise UsageError("no sample survived; nothing to release", item=name, cure="see the funnel for why they left")
     manifest_path = out / "manifest.json"
-    if manifest_path.exists():
-        old = read_json(manifest_path)
-        if (old.get("name"), old.get("version")) != (name, version):
-            raise UsageError(
-                f"holds release {old.get('name')} {old.get('version')} already", item=out, cure="choose another folder"
-            )
     ordered = sorted(samples, key=lambda s: s.id)
     # The manifest is removed first and written last: a folder without one is unfinished, should we be killed.
     with storage_errors(out):

@@ -114,3 +114,19 @@ def test_mmlongbench_shows_the_pages_of_its_documents(run, tmp_path):
     assert sorted(p.name for p in (out / "pages" / "guide").iterdir()) == ["1.png", "2.png", "3.png", "4.png"]
     assert figures(text)[-7] == "1.000"  # one right, one rightly declined
     assert figures(text)[-4] == "1.000"
+
+
+def test_a_bad_row_and_a_defective_sample_are_each_counted_once_and_asks_leave_no_release(run, tmp_path, capsys):
+    folder = tmp_path / "table"
+    folder.mkdir()
+    (folder / "demur-map.yaml").write_text(
+        "name: table\nsamples:\n  files: [q.csv]\n  fields: {id: id, question: q, answers: a, images: photo}\n"
+    )
+    (folder / "q.csv").write_text("id,q,a,photo\n1,Who?,Zorbik,\n2,Where?,Quell,gone.png\n3,,Lake,\n")
+    _, seen, out = run("generic=table", {"Who?": "Zorbik"}, "--skip-bad")
+    assert len(seen) == 1
+    (step,) = json.loads((out / "release" / "funnel.json").read_text())
+    assert (step["entered"], step["kept"], step["dropped"]) == (3, 1, {"cannot be read": 2})
+    capsys.readouterr()
+    assert main(["asks", "generic=table", "-o", str(tmp_path / "out" / "asks.jsonl"), "--skip-bad"]) == 0
+    assert [p.name for p in (tmp_path / "out").iterdir()] == ["asks.jsonl"]

@@ -165,6 +165,44 @@ def test_how_many_the_whole_funnel_keeps_follows_from_an_exhaustive_build(built,
 
 
 @pytest.mark.heavy
+def test_a_folder_of_another_version_is_refused_before_anything_is_asked(built, source, tmp_path):
+    shutil.copytree(built[1] / "release", tmp_path / "release")
+    with pytest.raises(UsageError, match="holds release towns"):
+        build(source, tmp_path, more={"version": "1.1.0"})
+    assert not (tmp_path / "build").exists()
+
+
+def test_a_rebuild_leaves_the_verdicts_of_another_build_alone(built, source, tmp_path):
+    other = tmp_path / "other"
+    (other / "build").mkdir(parents=True)
+    for name in ("recipe.json", "journal.jsonl"):
+        shutil.copy(built[1] / "build" / name, other / "build" / name)
+    (other / "build" / "journal.jsonl").write_text("theirs\n")
+    with pytest.raises(UsageError, match="folder of another build"):
+        carry_over(built[1], other)
+    assert (other / "build" / "journal.jsonl").read_text() == "theirs\n"
+
+
+def test_gates_that_only_fail_are_named_where_no_sample_is_left(source, built, tmp_path):
+    with pytest.raises(UsageError, match="14 answers were errors: dead: no answer within the deadline"):
+        build(source, tmp_path, [{"system": "curation_world:Dead", "name": "dead"}], index=built[1] / "index")
+
+
+def test_plans_of_convergence_and_rebuild_write_nothing(built, source, tmp_path):
+    from demur.curation.estimate import estimate_convergence
+    from demur.curation.rebuild import estimate_rebuild
+
+    old = tmp_path / "old"
+    shutil.copytree(built[1], old, symlinks=True)
+    shutil.rmtree(old / "build" / "pool")  # as if the sources had changed
+    before = world.bytes_of(old)
+    estimate_convergence(world.recipe(source, world.GATES), old)
+    estimate_rebuild(enlarge(old, [world.simulated("newer")], tmp_path / "new"))
+    assert world.bytes_of(old) == before
+    assert not (old / "build" / "pool").exists()
+    assert not (tmp_path / "new").exists()
+
+
 def test_in_a_hurry_the_release_is_the_same_bytes(built, source, tmp_path):
     found = build(source, tmp_path, index=built[1] / "index", hurry=True)
     assert world.bytes_of(found.release.folder) == world.bytes_of(built[0].release.folder)

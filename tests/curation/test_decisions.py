@@ -87,7 +87,7 @@ def test_explain_tells_why_an_answer_never_came(source, built, tmp_path):
     labels = [
         *told.parametric.values(),
         *told.solvable.values(),
-        *(v for d in told.distractors for v in d["labels"].values()),
+        *(v for d in told.distractors for v in d.labels.values()),
     ]
     assert any(v.startswith("ungraded: ") for v in labels)
 

@@ -220,6 +220,14 @@ def test_questions_that_are_none_are_told(tmp_path, name, text, error):
         read()
 
 
+def test_what_it_wrote_among_the_documents_is_no_document(docs, questions, tmp_path):
+    first = demur.from_docs(docs, questions, docs / "mine")
+    again = demur.from_docs(docs, questions, docs / "mine", accept_found=True)
+    third = demur.from_docs(docs, questions, docs / "mine", accept_found=True)
+    assert first.documents == again.documents == third.documents
+    assert again.release.sha256 == third.release.sha256
+
+
 def test_a_log_is_a_question_a_line_and_each_once(tmp_path):
     (tmp_path / "log.txt").write_text("Who?\n\nwho\nWhere is it?\n")
     read = read_questions(tmp_path / "log.txt", Problems())
@@ -233,6 +241,8 @@ def test_the_command(docs, questions, tmp_path, capsys):
     said = capsys.readouterr()
     assert "3 questions need a yes" in said.out
     assert f"demur annotate --out {out / 'review'}" in said.err
+    assert main([*command, "--name", "two words"]) == 2  # before the review, not after it
+    assert "malformed release name" in capsys.readouterr().err
     assert main([*command, "--accept-found", "--json"]) == 0
     told = json.loads(capsys.readouterr().out)
     assert told["kinds"] == {"answered": 2, "unanswerable": 1}

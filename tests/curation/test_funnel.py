@@ -12,7 +12,7 @@ from strategies import examples
 from benchmarks.gate_bounds import Naive, costs_of
 from demur.core.errors import UsageError
 from demur.curation.gates.costs import algorithm1_calls, replay
-from demur.curation.gates.funnel import HELD, MINING, Decision, Gate, GateQuery, Rules, SampleState, Stage
+from demur.curation.gates.funnel import HELD, MINING, Decision, GateQuery, GatingModel, Rules, SampleState, Stage
 from demur.curation.gates.order import SuccessCounter
 from demur.curation.gates.rules import Label, misleads, solvable_with_gold, unknown_without_evidence
 
@@ -53,7 +53,7 @@ def test_a_distractor_stays_unless_it_helps():
 
 
 def test_where_no_gate_can_be_asked_nothing_is_proved():
-    gate = Gate("g")
+    gate = GatingModel("g")
     unasked = SampleState([gate], [], Rules(k_min=0), labels={GateQuery("g", Stage.PARAMETRIC): S})
     assert unasked.wanted() == ()
     assert unasked.decision() == Decision(False, "parametric", "no gate can be asked about it without evidence")
@@ -90,7 +90,7 @@ def worlds(draw):
     """Gates with their stages and costs, distractors, rules, and every answer that could be had."""
     n = draw(st.integers(1, 4))
     gates = [
-        Gate(
+        GatingModel(
             f"g{i}",
             frozenset({Stage.PARAMETRIC} if i == 0 else set()) | draw(st.frozensets(st.sampled_from(list(Stage)))),
             draw(st.sampled_from([0.0, 1.0, 5.0])),
@@ -169,7 +169,7 @@ def test_the_order_of_answers_does_not_matter(world, random):
 
 
 def test_fates_say_what_happened():
-    gate = Gate("g")
+    gate = GatingModel("g")
     state = SampleState([gate], ["a", "b"], Rules(k_min=1))
     assert state.decision() is None
     state.tell(GateQuery("g", Stage.PARAMETRIC), I)
@@ -190,7 +190,7 @@ def test_fates_say_what_happened():
 
 
 def test_one_correct_answer_ends_a_stage_and_the_cheap_gate_is_asked_first():
-    state = SampleState([Gate("dear", cost=9), Gate("cheap", cost=1)], ["d"] * 0, Rules(k_min=0))
+    state = SampleState([GatingModel("dear", cost=9), GatingModel("cheap", cost=1)], ["d"] * 0, Rules(k_min=0))
     assert [p.gate for p in state.wanted()] == ["cheap"]
     state.tell(GateQuery("cheap", Stage.PARAMETRIC), C)
     assert state.wanted() == ()
@@ -198,14 +198,14 @@ def test_one_correct_answer_ends_a_stage_and_the_cheap_gate_is_asked_first():
 
 def test_nonsense_is_refused():
     with pytest.raises(UsageError, match="without evidence"):
-        SampleState([Gate("g", frozenset({Stage.SOLVABLE}))], [])
+        SampleState([GatingModel("g", frozenset({Stage.SOLVABLE}))], [])
     with pytest.raises(UsageError, match="k_enough"):
-        SampleState([Gate("g")], [], Rules(k_min=5, k_enough=3))
+        SampleState([GatingModel("g")], [], Rules(k_min=5, k_enough=3))
 
 
 def test_an_ungraded_distractor_does_not_decide():
     """Two of three must stay; one helps, one cannot be graded: with its verdict the sample might have stayed."""
-    state = SampleState([Gate("g")], ["a", "b", "c"], Rules(k_min=2))
+    state = SampleState([GatingModel("g")], ["a", "b", "c"], Rules(k_min=2))
     for query, label in ((("g", Stage.PARAMETRIC), I), (("g", Stage.SOLVABLE), C), (("g", Stage.DISTRACTOR, "a"), C),
                          (("g", Stage.DISTRACTOR, "b"), U), (("g", Stage.DISTRACTOR, "c"), I)):  # fmt: skip
         state.tell(GateQuery(*query), label)
@@ -217,7 +217,7 @@ def test_an_ungraded_distractor_does_not_decide():
 
 
 def test_enough_distractors_are_the_best_ones():
-    state = SampleState([Gate("g")], list("abcd"), Rules(k_min=1, k_enough=2))
+    state = SampleState([GatingModel("g")], list("abcd"), Rules(k_min=1, k_enough=2))
     truth = {p: C if p.stage is Stage.SOLVABLE or p.distractor == "a" else I for p in state.all_queries()}
     live(state, truth)
     assert state.decision().survivors == ("b", "c")
@@ -246,7 +246,10 @@ def test_no_order_asks_fewer_than_the_bound_and_lazy_asks_no_more_than_algorithm
 @st.composite
 def small_worlds(draw):
     """Few enough queries to try every set of them."""
-    gates = [Gate("a"), Gate("b", draw(st.sampled_from([frozenset(Stage), frozenset({Stage.PARAMETRIC})])))]
+    gates = [
+        GatingModel("a"),
+        GatingModel("b", draw(st.sampled_from([frozenset(Stage), frozenset({Stage.PARAMETRIC})]))),
+    ]
     distractors = ["d", "e", "f"][: draw(st.integers(0, 2 + (len(gates[1].stages) == 1)))]
     k_min = draw(st.integers(0, 2))
     rules = Rules(k_min=k_min, k_enough=draw(st.sampled_from([None, max(1, k_min), k_min + 1])))
@@ -272,7 +275,7 @@ def test_the_bound_is_the_smallest_set_of_answers_that_decides(world):
 
 def test_the_gate_that_settles_most_for_its_cost_is_asked_first():
     counter = SuccessCounter()
-    gates = [Gate("weak", cost=1), Gate("strong", cost=2)]
+    gates = [GatingModel("weak", cost=1), GatingModel("strong", cost=2)]
     first = SampleState(gates, [], Rules(k_min=0), order=counter)
     assert first.wanted()[0].gate == "weak"
     for _ in range(20):
@@ -285,7 +288,7 @@ def test_the_gate_that_settles_most_for_its_cost_is_asked_first():
 
 
 def test_a_replay_asks_what_is_known_first_and_ends_where_nothing_is_known():
-    gates = [Gate("a"), Gate("b")]
+    gates = [GatingModel("a"), GatingModel("b")]
     parametric = {g: GateQuery(g, Stage.PARAMETRIC) for g in "ab"}
     solvable = GateQuery("b", Stage.SOLVABLE)
     known = {parametric["b"]: I, solvable: C}

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from benchmarks.paper_pool import paper_pool
-from demur.curation.gates.funnel import Gate, Rules, SampleState, Stage
+from demur.curation.gates.funnel import GatingModel, Rules, SampleState, Stage
 from demur.curation.gates.order import SuccessCounter
 
 
@@ -24,7 +24,7 @@ def played(tables, states, order):
 
 
 def pool(tables, counter, rules=Rules()):  # noqa: B008  # a named tuple: nothing that could change
-    gates = [Gate(name) for name in tables.gates]
+    gates = [GatingModel(name) for name in tables.gates]
     ids = [str(d) for d in range(tables.candidates)]
     return {
         i: SampleState(gates, ids if i in tables.distractors else (), rules, order=counter)
@@ -38,7 +38,7 @@ def test_learning_pays_where_the_cheapest_gate_knows_little():
     calls = []
     for learn in (False, True):
         counter = SuccessCounter(learn=learn)
-        gates = [Gate(name) for name in tables.gates]  # the weakest has the first name
+        gates = [GatingModel(name) for name in tables.gates]  # the weakest has the first name
         states = {i: SampleState(gates, (), Rules(k_min=0), order=counter) for i in range(len(tables.sources))}
         calls.append(played(tables, states, states))
     assert calls[1] < 0.98 * calls[0]
@@ -48,9 +48,12 @@ def test_a_gate_seldom_asked_gets_credit_and_groups_count_apart():
     counter = SuccessCounter()
     for _ in range(30):
         counter.note(Stage.PARAMETRIC, "x", "a", False)
-    state = SampleState([Gate("a", cost=0.5), Gate("b")], [], Rules(k_min=0), order=counter, group="x")
+    state = SampleState([GatingModel("a", cost=0.5), GatingModel("b")], [], Rules(k_min=0), order=counter, group="x")
     assert state.wanted()[0].gate == "b"
-    assert SampleState([Gate("a", cost=0.5), Gate("b")], [], Rules(k_min=0), order=counter).wanted()[0].gate == "a"
+    assert (
+        SampleState([GatingModel("a", cost=0.5), GatingModel("b")], [], Rules(k_min=0), order=counter).wanted()[0].gate
+        == "a"
+    )
 
 
 @pytest.mark.heavy

@@ -50,6 +50,8 @@ def test_the_schema_file_is_the_recipes_own():
     ("change", "told"),
     [
         ({"seeed": 1}, "seeed: no such key .did you mean 'seed'"),
+        ({"name": "../x"}, "name: '../x' .write up to 96 letters"),
+        ({"version": "1"}, "version: '1' .write it as 1.0.0"),
         ({"rules": {"kmin": 1}}, "rules.kmin: no such key .did you mean 'k_min'"),
         (
             {"gates": [{"system": "prior", "stags": ["parametric"]}]},
@@ -79,6 +81,7 @@ def test_files_that_hold_no_recipe(tmp_path):
     for text, told in (
         ("a: [", "not YAML"),
         ("- 1", "mapping"),
+        ("name: x\nrules: {k_min: 1, k_min: 2}", "line 2: rules.k_min occurs twice"),
         ("!!python/object/apply:os.system ['true']", "not YAML"),
     ):
         path.write_text(text)

@@ -67,7 +67,7 @@ def test_an_only_source_keeps_its_ids_and_several_are_told_apart(towns, tmp_path
     assert [s.id for s in one.samples] == [s.id for s in native.samples()]
     assert [(d.id, d.page, d.text) for d in one.documents] == [(d.id, d.page, d.text) for d in native.documents()]
     assert list(one.documents) == list(one.documents)
-    both = sample_sources([spec(towns), spec(renamed(tmp_path / "c", "cities"))], tmp_path / "pool", seed=0)
+    both = sample_sources([spec(towns), spec(renamed(tmp_path / "c", "cities"))], tmp_path / "both", seed=0)
     assert {d.id.partition(":")[0] for d in both.documents} == {"towns", "cities"}
     assert all(d.page.startswith(d.id.partition(":")[0] + ":") for d in both.documents)
     for found in (one, both):
@@ -89,12 +89,10 @@ def test_sources_are_read_once_until_something_changes(towns, tmp_path, readings
     os.utime(towns / "q1.png")  # the same bytes, but who can know
     sample_sources([spec(towns)], folder, seed=0)
     assert len(readings) == 2
-    assert len(pools(folder)) == 2
     before, hashes = first.samples, first.hashes
-    del first, again, cut  # of what is drawn from nothing is removed
     with (towns / "questions.jsonl").open("a") as handle:
         handle.write(json.dumps({"id": "new", "question": "Where?", "answers": ["x"], "gold": ["p1"]}) + "\n")
-    grown = sample_sources([spec(towns)], folder, seed=0, for_build=True)
+    grown = sample_sources([spec(towns)], folder, seed=0)
     assert len(readings) == 3
     assert pools(folder) == [grown.root.name]
     assert grown.samples[:-1] == before
@@ -107,59 +105,44 @@ def changed(towns, when):
     return [spec(towns)]
 
 
-def test_plans_leave_their_own_pool_and_that_of_the_build(towns, tmp_path):
+def test_a_plan_leaves_the_pool_of_a_build_alone_and_takes_its_own_away(towns, tmp_path):
     folder = tmp_path / "pool"
-    sample_sources(changed(towns, 1), folder, seed=0)
-    of_build = sample_sources(changed(towns, 2), folder, seed=0, for_build=True).root.name
-    assert pools(folder) == [of_build]
-    for when in (3, 4, 5):
-        of_plan = sample_sources(changed(towns, when), folder, seed=0).root.name
-        assert pools(folder) == sorted([of_build, of_plan])
-    (folder / "built").write_text("../../towns")  # of somebody else's making
-    sample_sources([spec(towns)], folder, seed=0)
-    assert pools(folder) == [of_plan]
-    assert (towns / "q1.png").exists()
+    command = [sys.executable, "-c", PLANNED, str(towns), str(folder)]
+    code = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert not folder.exists()
+    assert code.stdout.strip() == f"{world.N}"
+    of_build = sample_sources(changed(towns, 2), folder, seed=0)
+    before = world.bytes_of(folder)
+    subprocess.run(command, check=True, env={**os.environ, "TMPDIR": str(tmp_path)})  # of these sources
+    other = sample_sources(changed(towns, 3), folder, seed=0, keep=False)  # of others
+    assert other.root.parent != folder
+    assert [s.id for s in other.samples] == [s.id for s in of_build.samples]
+    assert world.bytes_of(folder) == before
+    assert not list(tmp_path.glob("demur-pool-*"))
 
 
-HOLDING = """
+PLANNED = """
 import sys
 from pathlib import Path
 from demur.curation.sample_pool import sample_sources
 from demur.curation.recipe import SourceSpec
-drawn = sample_sources([SourceSpec(name="generic", path=sys.argv[1])], Path(sys.argv[2]), seed=0)
-print(drawn.root.name, flush=True)
-sys.stdin.read()
+spec = SourceSpec(name="generic", path=sys.argv[1])
+print(len(sample_sources([spec], Path(sys.argv[2]), seed=0, keep=False).samples))
 """
-
-
-@pytest.mark.heavy
-def test_a_pool_that_another_process_draws_from_is_left_until_it_ends(towns, tmp_path):
-    folder = tmp_path / "pool"
-    command = [sys.executable, "-c", HOLDING, str(towns), str(folder)]
-    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as other:
-        theirs = other.stdout.readline().strip()
-        ours = sample_sources(changed(towns, 2), folder, seed=0, for_build=True).root.name
-        assert pools(folder) == sorted([theirs, ours])
-        other.kill()
-    assert sample_sources([spec(towns)], folder, seed=0, for_build=True).root.name == ours
-    assert pools(folder) == [ours]
 
 
 def test_a_rebuild_takes_over_the_pool_of_the_build_while_the_sources_are_the_same(towns, tmp_path, readings):
     folders = [tmp_path / name / "build" / "pool" for name in ("old", "new", "later")]
-    old = sample_sources(changed(towns, 1), folders[0], seed=0, for_build=True)
-    sample_sources(
-        [spec(towns), spec(renamed(tmp_path / "c", "cities"))], folders[0], seed=0
-    )  # a plan of something else
+    old = sample_sources(changed(towns, 1), folders[0], seed=0)
     carry_over(tmp_path / "old", tmp_path / "new")
     assert pools(folders[1]) == [old.root.name]
-    new = sample_sources([spec(towns)], folders[1], seed=0, for_build=True)
-    assert len(readings) == 2
+    new = sample_sources([spec(towns)], folders[1], seed=0)
+    assert len(readings) == 1
     assert world.bytes_of(new.root) == world.bytes_of(old.root)
     assert all(digest(read_image(ref, new.root)) == ref.sha256 for s in new.samples for ref in s.images)
     carry_over(tmp_path / "old", tmp_path / "later")
-    sample_sources(changed(towns, 2), folders[2], seed=0, for_build=True)
-    assert len(readings) == 3
+    sample_sources(changed(towns, 2), folders[2], seed=0)
+    assert len(readings) == 2
     assert old.root.name not in pools(folders[2])
     assert world.bytes_of(old.root)
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from strategies import examples
 
 from demur.core.errors import TransientError
-from demur.curation.gates.funnel import Gate, Rules, SampleState, Stage
+from demur.curation.gates.funnel import GatingModel, Rules, SampleState, Stage
 from demur.curation.gates.order import SuccessCounter
 from demur.curation.gates.rules import Label
 from demur.curation.gates.scheduler import ask_states
@@ -25,7 +25,7 @@ C, I = Label.CORRECT, Label.INCORRECT  # noqa: E741
     st.booleans(),
 )  # fmt: skip
 def test_every_sample_is_decided_and_hurry_and_the_number_in_flight_decide_the_same(table, most, hurry, learn):
-    gates = [Gate(name, frozenset({Stage.PARAMETRIC}), cost) for name, cost in (("a", 1), ("b", 2), ("c", 9))]
+    gates = [GatingModel(name, frozenset({Stage.PARAMETRIC}), cost) for name, cost in (("a", 1), ("b", 2), ("c", 9))]
     order = SuccessCounter(learn=learn)
     states = {str(i): SampleState(gates, (), Rules(k_min=0), order=order) for i in range(len(table))}
     under_way: set[str] = set()
@@ -44,7 +44,9 @@ def test_every_sample_is_decided_and_hurry_and_the_number_in_flight_decide_the_s
 
 
 async def test_a_failure_lets_the_calls_in_flight_come_home_and_starts_nothing_new():
-    states = {str(i): SampleState([Gate("a", frozenset({Stage.PARAMETRIC}))], (), Rules(k_min=0)) for i in range(600)}
+    states = {
+        str(i): SampleState([GatingModel("a", frozenset({Stage.PARAMETRIC}))], (), Rules(k_min=0)) for i in range(600)
+    }
     asked = []
 
     async def tell(sample, query):
@@ -62,7 +64,7 @@ async def test_a_failure_lets_the_calls_in_flight_come_home_and_starts_nothing_n
 
 @pytest.mark.parametrize("hurry", [False, True])
 async def test_in_a_hurry_a_question_goes_to_a_gate_that_is_free(hurry):
-    gates = [Gate("a", frozenset({Stage.PARAMETRIC})), Gate("b", frozenset({Stage.PARAMETRIC}), 1.5)]
+    gates = [GatingModel("a", frozenset({Stage.PARAMETRIC})), GatingModel("b", frozenset({Stage.PARAMETRIC}), 1.5)]
     states = {str(i): SampleState(gates, (), Rules(k_min=0), order=SuccessCounter(learn=False)) for i in range(100)}
     asked, at_first = [], []
     places = {gate.name: asyncio.Semaphore(2) for gate in gates}

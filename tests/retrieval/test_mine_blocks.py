@@ -78,6 +78,13 @@ def built(kind):
     return folder
 
 
+def test_a_folder_of_samples_is_not_replaced_by_what_is_mined_for_them(here, capsys):
+    folder, before = built("flat"), Path("samples.jsonl").read_bytes()
+    assert main(["mine", ".", "--index", folder, *ENCODER, "--out", str(here)]) == 2
+    assert "the samples are read from this folder" in capsys.readouterr().err
+    assert Path("samples.jsonl").read_bytes() == before
+
+
 def mined(capsys, folder, *words):
     """The summary, and every byte written."""
     capsys.readouterr()

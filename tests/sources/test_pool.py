@@ -172,6 +172,17 @@ def test_two_sources_of_one_name_are_refused(tmp_path):
         build([generic(tmp_path, "a", []), generic(tmp_path, "a", [])], tmp_path / "pool")
 
 
+def test_two_folders_of_one_adapter_are_both_in_the_pool(tmp_path):
+    for name in ("one", "two"):
+        folder(tmp_path / name, n=3)
+    (tmp_path / "two/demur-map.yaml").write_text((tmp_path / "two/demur-map.yaml").read_text().replace("towns", "two"))
+    one, two, out = f"generic={tmp_path / 'one'}", f"generic={tmp_path / 'two'}", str(tmp_path / "pool")
+    assert main(["pool", "build", one, two, "--out", out]) == 0
+    assert {s.source for s in Pool(tmp_path / "pool").samples()} == {"towns", "two"}
+    assert main(["pool", "build", one, one, "--out", out]) == 2  # two of one name
+    assert main(["pool", "build", one, "--out", str(tmp_path / "one")]) == 2  # into the folder of the source
+
+
 def test_pool_from_the_command_line(six, tmp_path, capsys):
     words = [f"{name}={folder}" for name, folder in six.items()]
     out = str(tmp_path / "pool")

@@ -593,7 +593,28 @@ def test_beir_scores_that_are_none_are_told(tmp_path, score):
     assert problems.lines[0].startswith("test.tsv:3 (qrels): ")
 
 
+def test_beir_judgements_that_lack_a_field_are_named(tmp_path):
+    mini.beir(tmp_path)
+    mini.put(tmp_path / "qrels/more.jsonl", '{"query-id": "q1", "corpus-id": "001", "score": 1}\n{"query-id": "q1"}\n')
+    _, samples, problems = read("beir", tmp_path, split="more")
+    assert list(samples) == ["q1"]
+    assert problems.lines[0] == "more.jsonl:2 (qrels): field 'corpus-id' is missing"
+
+
 def test_beir_without_answers_says_what_to_do(tmp_path):
     _, samples, problems = read("beir", mini.beir(tmp_path), answers="answers")
     assert not samples
     assert "--set answers=FIELD" in only(problems.lines)
+
+
+@pytest.mark.parametrize("value", [5, True, "x"])
+def test_a_number_where_a_list_belongs_is_that_rows_problem(tmp_path, value):
+    facts = mini.webqa_rows()
+    facts[mini.GUID]["img_posFacts"] = facts[mini.GUID]["txt_negFacts"] = value
+    mini.webqa(tmp_path / "webqa", facts)
+    mini.viquae(tmp_path / "viquae", [mini.viquae_row(output=[{"answer": ["a"], "provenance": value}])])
+    mini.mrag(tmp_path / "mrag", {"test-0.parquet": [mini.mrag_row(gt_images=value, retrieved_images=value)]})
+    for name in ("webqa", "viquae", "mrag"):
+        source, _, problems = read(name, tmp_path / name)
+        list(source.documents())
+        assert problems.lines or name == "viquae"  # its gold is found by the entity

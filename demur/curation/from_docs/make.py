@@ -34,7 +34,7 @@ from demur.curation.from_docs.review import YES, key_of, read_review, write_revi
 from demur.curation.mining.choose import mine_kind
 from demur.curation.mining.options import MiningOptions
 from demur.indexing.chunk import Chunker, open_chunker
-from demur.release import FunnelStep, Release, freeze, verify
+from demur.release import FunnelStep, Release, check_target, freeze, verify
 from demur.release.corpora import export
 from demur.scenarios.injection import injected
 
@@ -42,7 +42,7 @@ STAGE = "questions"
 CUT = "250:32"
 """Words per passage, and words shared with the passage before."""
 NO_GATE = (
-    "Made from documents and questions of its owner; no gate was asked, so a model may know some answers by heart."
+    "Made from documents and questions of its owner; no gating model was asked, so a model may know answers by heart."
 )
 BY_SEARCH = "Gold evidence was proposed by a search for words and answer"
 
@@ -74,7 +74,7 @@ class _Outcome(NamedTuple):
     sample: Sample | None
     why: str = ""
     """Why it was dropped; "" if it was not."""
-    looked: bool = False
+    reviewed: bool = False
     """Whether a person, or the question's own row, decided what is gold."""
 
 
@@ -124,11 +124,13 @@ def from_docs(
     """
     if candidates < 1 or distractors < 0:
         raise UsageError(f"{candidates} candidates, {distractors} distractors", cure="give 1 or more, and 0 or more")
+    name = name or _plain_name(docs)
+    check_target(out / "release", name, version)
     with locked(out / "work" / "lock", "making a release there"):
         problems = Problems()
         steps.stage("read documents and questions")
         asked = read_questions(questions, problems)
-        whole = _documents(docs, questions, licence, problems)
+        whole = _documents(docs, [questions, *out.rglob("*")], licence, problems)  # OUT may lie below DOCS
         problems.settle(skip_bad=skip_bad)
         passages = list(_passages(whole, chunk))
         by_document = _by_document(passages)
@@ -165,11 +167,11 @@ def from_docs(
             raise UsageError(f"all {len(asked.asked)} questions are dropped: {why}", item=str(questions),
                              cure="give answers that the documents hold, or say yes to some passages")  # fmt: skip
         steps.stage("distractors, freeze and verify the release")
-        looked = sum(s.looked for s in outcomes.values() if s is not None and s.sample is not None)
+        reviewed = sum(s.reviewed for s in outcomes.values() if s is not None and s.sample is not None)
         complete = [_with_distractors(s, finder, distractors) for s in samples]
         release = _frozen(
-            out / "release", name or _plain_name(docs), version, complete, drops,
-            len(asked.asked) + asked.repeated, asked.repeated, looked, docs, _reading(docs),
+            out / "release", name, version, complete, drops,
+            len(asked.asked) + asked.repeated, asked.repeated, reviewed, docs, _reading(docs),
         )  # fmt: skip
         export(
             out / "corpora", lambda: passages, list(release.samples()), read_image=_reading(docs),
@@ -183,9 +185,9 @@ def from_docs(
 # --- documents -----------------------------------------------------------------------------------
 
 
-def _documents(docs: Path, questions: Path, licence: str, problems: Problems) -> list[Document]:
+def _documents(docs: Path, without: Sequence[Path], licence: str, problems: Problems) -> list[Document]:
     if docs.exists():
-        read = docs_reader.documents(docs, problems, licence=licence, without=[questions])
+        read = docs_reader.documents(docs, problems, licence=licence, without=without)
     else:
         read = read_corpus(str(docs), problems)
     found: dict[str, Document] = {}
@@ -270,15 +272,15 @@ def _decide(
     """The outcome of a question; None while it waits for review."""
     spec = _spec(question)
     if question.answerable is False or own:
-        return _fit(question, spec, own, looked=True)
+        return _fit(question, spec, own, reviewed=True)
     said = [labels.get(key_of(question, p.document), "") for p in proposals]
     if gold := [p.document for p, label in zip(proposals, said, strict=True) if label == YES]:
-        return _fit(question, spec, gold, looked=True)
+        return _fit(question, spec, gold, reviewed=True)
     if all(said):  # none of them answers it, or nothing was found
         if question.answers:
             return _Outcome(None, "no passage answers it")
         if question.answerable is None and said:
-            return _fit(question, AnswerSpec(kind="none"), (), looked=True)
+            return _fit(question, AnswerSpec(kind="none"), (), reviewed=True)
         return _Outcome(None, "no passage was found")
     if not accept_found:
         return None
@@ -287,10 +289,10 @@ def _decide(
         return _Outcome(
             None, "no passage holds its answer" if question.answers else "no passage was confirmed as its gold"
         )
-    return _fit(question, spec, [states], looked=False)
+    return _fit(question, spec, [states], reviewed=False)
 
 
-def _fit(question: Question, spec: AnswerSpec, gold: Sequence[Document], *, looked: bool) -> _Outcome:
+def _fit(question: Question, spec: AnswerSpec, gold: Sequence[Document], *, reviewed: bool) -> _Outcome:
     sample = Sample(
         id=question.id, source="docs", question=question.text, answers=spec, answerable=spec.kind != "none",
         gold=tuple(Evidence.of(d, Role.GOLD) for d in gold), topic=question.topic, source_ref=question.place,
@@ -298,7 +300,7 @@ def _fit(question: Question, spec: AnswerSpec, gold: Sequence[Document], *, look
         cluster=document_of(gold[0]) if gold else question.id, licence="",
     )  # fmt: skip
     why = unfit_reason(sample, lambda image: None) if sample.answerable else ""
-    return _Outcome(None, why) if why else _Outcome(sample, looked=looked)
+    return _Outcome(None, why) if why else _Outcome(sample, reviewed=reviewed)
 
 
 def _kind_of(sample: Sample) -> str:
@@ -317,14 +319,14 @@ def _with_distractors(sample: Sample, finder: Finder, most: int) -> Sample:
 
 def _frozen(
     out: Path, name: str, version: str, samples: Sequence[Sample], drops: Sequence[Drop], rows: int, repeated: int,
-    looked: int, docs: Path, read: Any,
+    reviewed: int, docs: Path, read: Any,
 ) -> Release:  # fmt: skip
     why = dict(Counter(d.reason for d in drops))
     funnel = [FunnelStep(stage=STAGE, entered=len(samples) + len(drops), kept=len(samples), dropped=why)]
-    unseen = len(samples) - looked
+    unseen = len(samples) - reviewed
     limits = [NO_GATE]
-    if looked:  # by a person; unanswerable ones are the owner's word too
-        limits.append(f"Of {looked:,} of {len(samples):,} questions a person said what is gold, or that nothing is.")
+    if reviewed:  # by a person; unanswerable ones are the owner's word too
+        limits.append(f"Of {reviewed:,} of {len(samples):,} questions a person said what is gold, or that nothing is.")
     if unseen:
         limits.append(
             f"{BY_SEARCH}; of {unseen:,} of {len(samples):,} questions the likeliest passage that states the answer "
@@ -339,7 +341,7 @@ def _frozen(
                     "licences": sorted({e.licence for s in samples for e in s.gold if e.licence}),
                 }
             },
-            "from_docs": {"documents": docs.name, "rows": rows, "asked twice": repeated, "looked at": looked},
+            "from_docs": {"documents": docs.name, "rows": rows, "asked twice": repeated, "looked at": reviewed},
             "pool_by_topic": dict(sorted(Counter(s.topic for s in samples).items())),
             "limits": limits,
         },

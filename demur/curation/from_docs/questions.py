@@ -16,6 +16,7 @@ from demur.core.errors import DataError, UsageError
 from demur.core.store import Problems, digest, read_text
 from demur.core.turns import Turn, asked_in, turns_of
 from demur.corpora.formats import table_rows
+from demur.curation.sources.native import is_empty, truth
 
 USUAL = {
     "id": ("id", "_id", "question_id", "qid"),
@@ -28,8 +29,6 @@ USUAL = {
     "topic": ("topic", "category", "tag", "intent"),
 }
 """Content of a column -> its possible names."""
-_TRUE, _FALSE = frozenset({"true", "1", "yes", "y", "t"}), frozenset({"false", "0", "no", "n", "f"})
-_NOTHING = frozenset({"", "none", "null", "nan", "n/a", "na"})
 SEPARATOR = "|"
 """Between several answers, or several gold ids, in one cell."""
 
@@ -105,14 +104,14 @@ def _read(path: Path, problems: Problems) -> Iterator[Question]:
         seen = seen or row
         try:
             question = _question(row, place)
-        except ValueError as error:
+        except (DataError, ValueError) as error:
             problems.add(place, str(error))
             continue
         if question is not None:
             yield question
     if seen is not None and not any(name in seen for name in (*USUAL["question"], *USUAL["turns"])):
         raise UsageError(
-            f"no column holds a question; there are {', '.join(map(str, seen))}", item=str(path),
+            f"no column holds a question; there are {', '.join(map(str, seen)) or 'none'}", item=str(path),
             cure=f"call one of them {', '.join(USUAL['question'])}",
         )  # fmt: skip
 
@@ -127,8 +126,8 @@ def _question(row: Mapping[str, Any], place: str) -> Question | None:
         return None
     if not isinstance(text, str):
         raise ValueError(f"the question is {type(text).__name__}, not text")
-    answerable = _truth(cells["answerable"], "answerable")
-    if answerable is None and (no := _truth(cells["unanswerable"], "unanswerable")) is not None:
+    answerable = truth(cells["answerable"], "answerable")
+    if answerable is None and (no := truth(cells["unanswerable"], "unanswerable")) is not None:
         answerable = not no
     answers, gold = _texts(cells["answers"]), _texts(cells["gold"])
     if answerable is False and gold:
@@ -145,16 +144,7 @@ def _texts(cell: Any) -> tuple[str, ...]:
         cell = cell.get("text")
     given = cell if isinstance(cell, list | tuple) else str(cell if cell is not None else "").split(SEPARATOR)
     texts = (str(item.get("text") or item.get("id") or "") if isinstance(item, dict) else str(item) for item in given)
-    return tuple(dict.fromkeys(t.strip() for t in texts if t.strip().lower() not in _NOTHING))
-
-
-def _truth(cell: Any, name: str) -> bool | None:
-    said = str(cell if cell is not None else "").strip().lower()
-    if said in _NOTHING:
-        return None
-    if said not in _TRUE | _FALSE:
-        raise ValueError(f"{name} holds {said!r}; write true or false, or leave it empty if unknown")
-    return said in _TRUE
+    return tuple(dict.fromkeys(t.strip() for t in texts if not is_empty(t)))
 
 
 def _id_of(text: str) -> str:

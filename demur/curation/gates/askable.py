@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from demur.core.errors import UsageError
 from demur.core.records import Evidence, ImageRef, Modality, Role, Sample
-from demur.curation.gates.funnel import HOW_ASKED, Gate, Stage
+from demur.curation.gates.funnel import HOW_ASKED, GatingModel, Stage
 from demur.curation.knowledge_bases import retrieval_by_source
 from demur.curation.mining.options import MiningOptions
 from demur.curation.recipe import BuildRecipe
@@ -31,7 +31,7 @@ _STAND_INS = {
 
 
 def gates_for(
-    sample: Sample, stage: Stage, kind: Modality | None, gates: Sequence[Gate], skips: Skips
+    sample: Sample, stage: Stage, kind: Modality | None, gates: Sequence[GatingModel], skips: Skips
 ) -> frozenset[str]:
     """Gates of a stage that can be asked about a sample.
 
@@ -56,7 +56,7 @@ class _Kind(NamedTuple):
     """Kind of the distractor; None in the other stages."""
 
 
-def all_can_be_asked(recipe: BuildRecipe, pool: SampledPool, gates: Sequence[Gate], skips: Skips) -> None:
+def all_can_be_asked(recipe: BuildRecipe, pool: SampledPool, gates: Sequence[GatingModel], skips: Skips) -> None:
     """Check that each stage has a gate for each kind of sample and of evidence.
 
     Raises:

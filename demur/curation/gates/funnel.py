@@ -45,7 +45,7 @@ HOW_ASKED = {Stage.PARAMETRIC: "without evidence", Stage.SOLVABLE: "with the gol
 """How a gate is asked in each stage, for messages."""
 
 
-class Gate(NamedTuple):
+class GatingModel(NamedTuple):
     """A model that takes part in curation.
 
     Attributes:
@@ -129,7 +129,7 @@ class SampleState:
     Note gates that cannot be asked a question beforehand, as `Label.SKIPPED`: no count of calls includes them.
     """
 
-    gates: Sequence[Gate]
+    gates: Sequence[GatingModel]
     distractors: Sequence[str]
     rules: Rules = DEFAULT_RULES
     exhaustive: bool = False
@@ -259,7 +259,7 @@ class SampleState:
     def _misleads(self, distractor: str) -> bool | None:
         return misleads(self.of(Stage.DISTRACTOR, distractor))
 
-    def _unasked(self, stage: Stage, distractor: str = "") -> list[Gate]:
+    def _unasked(self, stage: Stage, distractor: str = "") -> list[GatingModel]:
         """Gates that have not been asked a question yet."""
         return [g for g in self._of_stage[stage] if GateQuery(g.name, stage, distractor) not in self.labels]
 

@@ -28,7 +28,7 @@ from demur.curation.mining.modes import check_images, choose_modes, tune_probes
 from demur.curation.mining.options import MiningOptions
 from demur.curation.mining.queries import modes_of, supported_options
 from demur.curation.mining.training import Format, rows_of
-from demur.curation.pool import Pool
+from demur.curation.pool import MINED, Pool
 from demur.curation.sources import open_source
 
 if TYPE_CHECKING:
@@ -136,7 +136,7 @@ def mine_folder(
         rows: layout of ``rows.jsonl``; None writes none.
 
     Raises:
-        UsageError: the index has none of the wanted kinds.
+        UsageError: the index has none of the wanted kinds, or ``out`` is the folder of the samples.
         BadInput: rows that are not samples, all of them.
     """
     pages = pages or {}
@@ -152,6 +152,8 @@ def mine_folder(
     if probes and not searcher.lists:
         raise UsageError("--probes for an index without inverted lists", item=index, cure="leave it out")
     source = samples.open()
+    if out.resolve() in (source.root.resolve(), samples.folder and samples.folder.resolve()):
+        raise UsageError("the samples are read from this folder", item=out, cure="choose another --out")
 
     def asked() -> Iterator[Sample]:
         nonlocal source
@@ -178,7 +180,7 @@ def mine_folder(
     total = 0
     with storage_errors(out):
         out.mkdir(parents=True, exist_ok=True)
-        for name in ("samples.jsonl", "drops.jsonl", "rows.jsonl"):
+        for name in (MINED, "samples.jsonl", "drops.jsonl", "rows.jsonl"):  # a folder without the first is unfinished
             (out / name).unlink(missing_ok=True)
     with ExitStack() as logs:
         kept, dropped = (logs.enter_context(JsonlLog(out / f"{name}.jsonl")) for name in ("samples", "drops"))
@@ -213,7 +215,7 @@ def mine_folder(
         "recall": [_recall(choice) for choice in chosen.choices],
         "skipped": source.problems.summary(),
     }
-    write_json(out / "mining.json", summary)
+    write_json(out / MINED, summary)
     return MinedFolder(summary, tuple(chosen.choices), tuple(str(one) for one in searcher.probes.values()))
 
 

@@ -11,12 +11,13 @@ compared for that.
 
 from demur.curation.pool.counts import PoolCounts, SourceCounts
 from demur.curation.pool.duplicates import DuplicateFinder
-from demur.curation.pool.read import ALL, Pool, PoolSource
+from demur.curation.pool.read import ALL, MINED, Pool, PoolSource
 from demur.curation.pool.write import IMAGE_HASHES, LeftOut, build
 
 __all__ = [
     "ALL",
     "IMAGE_HASHES",
+    "MINED",
     "DuplicateFinder",
     "LeftOut",
     "Pool",

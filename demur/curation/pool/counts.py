@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable
+from dataclasses import dataclass, field, fields
 
 from demur.core.records import Evidence, Modality, Record, Sample
 
@@ -51,20 +52,38 @@ class PoolCounts(Record):
     left_out: int
 
 
+@dataclass
 class Tally:
-    """Running counts of one source."""
+    """Running counts of one source, or of all."""
 
-    def __init__(self) -> None:
-        self.read = self.defective = self.duplicates = self.documents = 0
-        self.samples = self.gold = self.negatives = 0
-        self.query: Counter[str] = Counter()
-        self.context: Counter[str] = Counter()
+    read: int = 0
+    defective: int = 0
+    duplicates: int = 0
+    documents: int = 0
+    samples: int = 0
+    gold: int = 0
+    negatives: int = 0
+    words: int = 0
+    """Of the questions."""
+    unanswerable: int = 0
+    with_negatives: int = 0
+    with_image_negatives: int = 0
+    query: Counter[str] = field(default_factory=Counter)
+    context: Counter[str] = field(default_factory=Counter)
+
+    def __add__(self, other: Tally) -> Tally:
+        """The counts of both."""
+        return Tally(**{each.name: getattr(self, each.name) + getattr(other, each.name) for each in fields(self)})
 
     def add(self, sample: Sample) -> None:
         """Count one sample of the pool."""
         self.samples += 1
         self.gold += len(sample.gold)
         self.negatives += len(sample.negatives)
+        self.words += len(sample.question.split())
+        self.unanswerable += not sample.answerable
+        self.with_negatives += bool(sample.negatives)
+        self.with_image_negatives += any(item.modality is Modality.IMAGE for item in sample.negatives)
         self.query["Multi" if sample.images else "Textual"] += 1
         self.context.update(_kinds((*sample.gold, *sample.negatives)))
 

@@ -34,9 +34,9 @@ def build_from_sources(
         UsageError: an option or pins for a source that is not among them.
         BadInput: files that break their pins, all of them.
     """
-    folders = {name: Path(folder) if mark else None for name, mark, folder in (s.partition("=") for s in sources)}
-    given: dict[str, dict[str, str]] = {name: {} for name in folders}
-    known = ", ".join(folders)
+    named = [(name, Path(folder) if mark else None) for name, mark, folder in (s.partition("=") for s in sources)]
+    given: dict[str, dict[str, str]] = {name: {} for name, _ in named}
+    known = ", ".join(given)
     for key, value in (options or {}).items():
         name, _, option = key.rpartition(".")
         if name not in given:
@@ -44,10 +44,12 @@ def build_from_sources(
                 f"--set {key}: no source {name!r} in this pool", cure=f"known: {known}; write NAME.KEY=VALUE"
             )
         given[name][option] = value
-    opened = {name: open_source(name, folder, options=given[name]) for name, folder in folders.items()}
+    opened = [open_source(name, folder, options=given[name]) for name, folder in named]
     for name, file in (pins or {}).items():
-        if name not in folders:
+        if name not in given:
             raise UsageError(f"--pins {name}: no such source in this pool", cure=f"known: {known}")
-        if broken := mismatches(opened[name].root, read_pins(Path(file))):
-            raise BadInput([f"{name}: {line}" for line in broken], cure="fetch the files again, or correct the pins")
-    return build(list(opened.values()), out, **rest)
+        expected = read_pins(Path(file))
+        roots = [source.root for (of, _), source in zip(named, opened, strict=True) if of == name]
+        if broken := [f"{name}: {line}" for root in roots for line in mismatches(root, expected)]:
+            raise BadInput(broken, cure="fetch the files again, or correct the pins")
+    return build(opened, out, **rest)

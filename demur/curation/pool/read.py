@@ -7,10 +7,12 @@ from itertools import islice
 from pathlib import Path
 from typing import Any, Literal
 
-from demur.core.errors import UsageError
+from pydantic import ValidationError
+
+from demur.core.errors import DataError, UsageError
 from demur.core.plugins import names
 from demur.core.records import Document, Sample
-from demur.core.store import Problems, read_json, read_records, storage_errors
+from demur.core.store import Problems, read_json, read_records, storage_errors, why_invalid
 from demur.corpora.lineage import unprefixed
 from demur.curation.pool.counts import PoolCounts
 from demur.curation.pool.write import FORMAT
@@ -18,8 +20,6 @@ from demur.curation.sources import open_source
 
 MINED = "mining.json"
 """File of a folder that `demur mine` wrote: the origin of its samples and where their images are."""
-
-
 ALL = "pool"
 """Name of a pool of several sources as one source."""
 
@@ -49,7 +49,12 @@ class Pool:
     @property
     def counts(self) -> PoolCounts:
         """The statistics in ``pool.json``."""
-        return PoolCounts.model_validate(self.made["counts"])
+        try:
+            return PoolCounts.model_validate(self.made.get("counts"))
+        except ValidationError as error:
+            raise DataError(
+                f"no statistics of a pool: {why_invalid(error)}", item=self.root / "pool.json", cure="build it again"
+            ) from error
 
     def documents(self) -> Iterator[Document]:
         """Documents of every source, in the order of the build; empty if the pool was built without documents."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
+from dataclasses import dataclass, field
 from hashlib import sha256
 from itertools import islice
 from pathlib import Path
@@ -12,7 +13,7 @@ from typing import Any
 
 from demur.answers import normalise
 from demur.core.errors import BadInput, DataError, StorageError, UsageError
-from demur.core.records import Evidence, Modality, Record, Sample
+from demur.core.records import Evidence, Record, Sample
 from demur.core.store import canonical, file_digest, replacing, storage_errors, write_atomic, write_json, write_records
 from demur.core.version import __version__
 from demur.corpora.formats import Seen
@@ -39,7 +40,7 @@ class LeftOut(Record):
     reason: str
 
 
-_ROW = re.compile(r"(?P<place>[^:]+:[^:\s]+)(?: \((?P<id>.*?)\))?: (?P<why>.*)", re.DOTALL)
+ROW_PROBLEM = re.compile(r"(?P<place>[^:]+:[^:\s]+)(?: \((?P<id>.*?)\))?: (?P<why>.*)", re.DOTALL)
 """A problem of one row: ``questions.jsonl:4 (q3): no answers``."""
 
 
@@ -83,7 +84,7 @@ def build(
         The statistics in ``pool.json``.
 
     Raises:
-        UsageError: two sources of one name.
+        UsageError: two sources of one name, or ``out`` is the folder of a source.
         BadInput: there are problems and ``skip_bad`` is off; only images were written.
         StorageError: the folder cannot be written.
     """
@@ -92,6 +93,8 @@ def build(
         raise UsageError(
             f"two sources have the same name: {', '.join(s.name for s in sources)}", cure="pool them one at a time"
         )
+    if source := next((s for s in sources if s.root.resolve() == out.resolve()), None):
+        raise UsageError(f"the files of {source.name} are in this folder", item=out, cure="choose another --out")
     with storage_errors(out):
         out.mkdir(parents=True, exist_ok=True)
     images = Linked(out) if for_release else Copied(out)
@@ -141,19 +144,22 @@ def build(
     return counts
 
 
+@dataclass
 class _Part:
     """A source, and how much of it the pool has so far."""
 
-    def __init__(self, source: Source) -> None:
-        self.source = source
-        self.samples = self.documents = 0
-        self.texts = self.images = 0
-        """Documents with text, and with an image."""
-        self.hashes = {"documents": sha256(), "samples": sha256()}
-        self.noted = 0
-        """Problems of the adapter that were copied."""
-        self.counted = 0
-        """Problems beyond the adapter's listed ones that were counted."""
+    source: Source
+    samples: int = 0
+    documents: int = 0
+    texts: int = 0
+    """Documents with text."""
+    images: int = 0
+    """Documents with an image."""
+    hashes: dict[str, Any] = field(default_factory=lambda: {"documents": sha256(), "samples": sha256()})
+    noted: int = 0
+    """Problems of the adapter that were copied."""
+    counted: int = 0
+    """Problems beyond the adapter's listed ones that were counted."""
 
     def as_json(self) -> dict[str, Any]:
         """The entry in ``pool.json``."""
@@ -167,36 +173,29 @@ class _Part:
         }
 
 
+@dataclass
 class _Writer:
     """Turns the records of sources into lines of the pool, and counts."""
 
-    def __init__(
-        self,
-        images: Images,
-        *,
-        prefixed: bool,
-        fit_only: bool,
-        finder: DuplicateFinder | None,
-        drop_duplicates: bool,
-        limit: int | None,
-    ) -> None:
-        self.images = images
-        self.prefixed = prefixed
-        self.fit_only = fit_only
-        self.drop_duplicates = drop_duplicates
-        self.limit = limit
-        self.problems: dict[str, OnceEach] = {}
-        self.left_out: list[LeftOut] = []
-        self._rows: dict[str, dict[str, LeftOut]] = {}
-        """Source -> place -> the problem of a row without a sample so far."""
-        self._files: dict[str, set[str]] = {}
-        """Source -> files with samples; rows of other files are documents."""
-        self.duplicates_found: list[DuplicateOf] = []
-        self._finder = finder
-        self._tallies: dict[str, Tally] = {}
-        self._sample_ids, self._document_ids = Seen(), Seen()
-        self._questions, self._images = Seen(), Seen()
-        self._words = self._unanswerable = self._with_negatives = self._with_image_negatives = 0
+    images: Images
+    prefixed: bool
+    fit_only: bool
+    """Leave out what no release can hold."""
+    finder: DuplicateFinder | None
+    drop_duplicates: bool
+    limit: int | None
+    problems: dict[str, OnceEach] = field(default_factory=dict)
+    left_out: list[LeftOut] = field(default_factory=list)
+    duplicates_found: list[DuplicateOf] = field(default_factory=list)
+    _rows: dict[str, dict[str, LeftOut]] = field(default_factory=dict)
+    """Source -> place -> the problem of a row without a sample so far."""
+    _files: dict[str, set[str]] = field(default_factory=dict)
+    """Source -> files with samples; rows of other files are documents."""
+    _tallies: dict[str, Tally] = field(default_factory=dict)
+    _sample_ids: Seen = field(default_factory=Seen)
+    _document_ids: Seen = field(default_factory=Seen)
+    _questions: Seen = field(default_factory=Seen)
+    _images: Seen = field(default_factory=Seen)
 
     def samples(self, part: _Part) -> Iterator[bytes]:
         source = part.source
@@ -237,7 +236,9 @@ class _Writer:
                 tally.duplicates += 1
                 continue
             tally.add(pooled)
-            self._count(pooled)
+            self._questions.add(normalise(pooled.question))
+            for ref in pooled.images:
+                self._images.add(ref.sha256)
             part.samples += 1
             part.hashes["samples"].update(line[:-1])
             yield line
@@ -257,12 +258,12 @@ class _Writer:
                 yield row.model_copy(update={"sample": f"{prefix}{row.sample if own else place}"})
 
     def _is_duplicate(self, sample: Sample) -> bool:
-        if self._finder is None:
+        if self.finder is None:
             return False
         image_hashes = tuple(
             image_hash for ref in sample.images if (image_hash := self.images.image_hashes(ref)) is not None
         )
-        earlier = self._finder.of(sample, image_hashes)
+        earlier = self.finder.of(sample, image_hashes)
         if not earlier:
             return False
         mine = accepted(sample)
@@ -272,15 +273,6 @@ class _Writer:
         first = (same or earlier[0]).id
         self.duplicates_found.append(DuplicateOf(sample=sample.id, first=first, kind=kind, dropped=dropped))
         return dropped
-
-    def _count(self, sample: Sample) -> None:
-        self._questions.add(normalise(sample.question))
-        for ref in sample.images:
-            self._images.add(ref.sha256)
-        self._words += len(sample.question.split())
-        self._unanswerable += not sample.answerable
-        self._with_negatives += bool(sample.negatives)
-        self._with_image_negatives += any(item.modality is Modality.IMAGE for item in sample.negatives)
 
     def documents(self, part: _Part) -> Iterator[bytes]:
         source = part.source
@@ -309,7 +301,7 @@ class _Writer:
         theirs, ours = part.source.problems, self.problems[part.source.name]
         for line in theirs.lines[part.noted :]:
             ours.note(line)
-            if rows is not None and (said := _ROW.fullmatch(line)):
+            if rows is not None and (said := ROW_PROBLEM.fullmatch(line)):
                 rows.setdefault(
                     said["place"], LeftOut(source=part.source.name, sample=said["id"] or "", reason=said["why"])
                 )
@@ -330,9 +322,7 @@ class _Writer:
             update={
                 "id": f"{prefix}{sample.id}",
                 "source": source.name,
-                "images": tuple(
-                    self.images.take(ref, source, hashed=self._finder is not None) for ref in sample.images
-                ),
+                "images": tuple(self.images.take(ref, source, hashed=self.finder is not None) for ref in sample.images),
                 "gold": tuple(map(evidence, sample.gold)),
                 "negatives": tuple(map(evidence, sample.negatives)),
                 "cluster": f"{prefix}{sample.cluster}" if sample.cluster else "",
@@ -341,20 +331,17 @@ class _Writer:
 
     def counts(self, names: Sequence[str]) -> PoolCounts:
         rows = [self._tallies[name].counts(name, len(self.problems[name])) for name in names]
-        total = sum(row.samples for row in rows)
-        tallies = self._tallies.values()
+        total = sum(self._tallies.values(), Tally())
         return PoolCounts(
             sources=tuple(rows),
-            samples=total,
+            samples=total.samples,
             unique_questions=len(self._questions),
             unique_images=len(self._images),
-            question_words=mean(self._words, total),
-            gold=mean(sum(tally.gold for tally in tallies), total),
-            negatives=mean(sum(tally.negatives for tally in tallies), total),
-            with_image_negatives=(
-                round(self._with_image_negatives / self._with_negatives, 4) if self._with_negatives else None
-            ),
-            unanswerable=self._unanswerable,
+            question_words=mean(total.words, total.samples),
+            gold=mean(total.gold, total.samples),
+            negatives=mean(total.negatives, total.samples),
+            with_image_negatives=mean(total.with_image_negatives, total.with_negatives),
+            unanswerable=total.unanswerable,
             duplicate_pairs=len(self.duplicates_found),
             left_out=len(self.left_out),
         )

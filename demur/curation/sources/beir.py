@@ -101,27 +101,27 @@ class Beir(NativeSource):
 
     def _qrels(self) -> Iterator[tuple[str, str, int]]:
         path = self.need(f"qrels/{self.split}.tsv", f"qrels/{self.split}.jsonl", f"qrels/{self.split}.txt")
+        for place, row in self._judged_rows(path):
+            judged = self.make(place, "qrels", partial(_judgement, row))
+            if judged:
+                yield judged
+
+    def _judged_rows(self, path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
         if path.suffix == ".jsonl":
-            for place, row in json_lines(path, self.problems):
-                judged = self.make(place, "qrels", partial(_judgement, row["query-id"], row["corpus-id"], row["score"]))
-                if judged:
-                    yield judged
+            yield from json_lines(path, self.problems)
             return
         with open_bytes(path) as handle:
             for number, line in enumerate(handle, start=1):
-                text = line.decode("utf-8", "replace").rstrip("\r\n")
+                text = line.decode("utf-8-sig", "replace").rstrip("\r\n")
                 fields = text.split("\t") if "\t" in text else text.split()
                 if not text.strip() or (number == 1 and not fields[-1].strip().lstrip("-").replace(".", "").isdigit()):
                     continue
-                if len(fields) not in (3, 4):
+                if len(fields) in (3, 4):
+                    row = {"query-id": fields[0], "corpus-id": fields[-2], "score": fields[-1]}
+                    yield f"{path.name}:{number}", row
+                else:
                     self.problems.add(f"{path.name}:{number}", f"expected 3 or 4 fields, found {len(fields)}")
-                    continue
-                judged = self.make(
-                    f"{path.name}:{number}", "qrels", partial(_judgement, fields[0], fields[-2], fields[-1])
-                )
-                if judged:
-                    yield judged
 
 
-def _judgement(query: Any, document: Any, score: Any) -> tuple[str, str, int]:
-    return str(query), str(document), int(float(score))
+def _judgement(row: dict[str, Any]) -> tuple[str, str, int]:
+    return str(row["query-id"]), str(row["corpus-id"]), int(float(row["score"]))

@@ -161,7 +161,7 @@ def read_map(path: Path) -> FieldMap:
             "the field map is not a mapping of keys to values",
             item=path, cure=f"for example `{_EXAMPLES['samples']}`; {_PAGE}",
         )  # fmt: skip
-    wrong = [(place, f"{place} occurs twice") for place in _twice(root, ())]
+    wrong = [(place, f"{place} occurs twice") for place in repeated_keys(root)]
     complaints: list[tuple[str, str]] = []
     try:
         found = FieldMap.model_validate(value)
@@ -171,13 +171,13 @@ def read_map(path: Path) -> FieldMap:
     complaints = [*wrong, *complaints]
     if found is not None and not complaints:
         return found
-    told = list(dict.fromkeys(message for _, message in complaints))
+    messages = list(dict.fromkeys(message for _, message in complaints))
     key = next((step for step in reversed(complaints[0][0].split(".")) if step in _EXAMPLES), "samples")
-    raise UsageError("; ".join(told), item=path, cure=f"for example `{_EXAMPLES[key]}`; {_PAGE}")
+    raise UsageError("; ".join(messages), item=path, cure=f"for example `{_EXAMPLES[key]}`; {_PAGE}")
 
 
-def _twice(node: Any, place: tuple[str, ...]) -> Iterator[str]:
-    """Keys that occur twice in one mapping; YAML would silently take the last."""
+def repeated_keys(node: Any, place: tuple[str, ...] = ()) -> Iterator[str]:
+    """``line N: KEY`` of each key that occurs twice in a mapping of a YAML node; YAML itself takes the last."""
     if isinstance(node, yaml.MappingNode):
         seen: set[str] = set()
         for key, value in node.value:
@@ -185,10 +185,10 @@ def _twice(node: Any, place: tuple[str, ...]) -> Iterator[str]:
             if name in seen:
                 yield f"line {key.start_mark.line + 1}: {'.'.join((*place, name))}"
             seen.add(name)
-            yield from _twice(value, (*place, name))
+            yield from repeated_keys(value, (*place, name))
     elif isinstance(node, yaml.SequenceNode):
         for value in node.value:
-            yield from _twice(value, place)
+            yield from repeated_keys(value, place)
 
 
 def _complaint(error: Any, root: Any) -> tuple[str, str]:
@@ -285,8 +285,8 @@ class Used:
         self.part = part
         self.place = place
         self._where = ", ".join(part.files) or (part.dataset.path if part.dataset else "")
-        told = part.fields.model_fields_set | ({*_REQUIRED} if isinstance(part, SamplesPart) else {"id"})
-        names = ((key, name) for key in sorted(told) for name in _listed(getattr(part.fields, key)) if name)
+        stated = part.fields.model_fields_set | ({*_REQUIRED} if isinstance(part, SamplesPart) else {"id"})
+        names = ((key, name) for key in sorted(stated) for name in _listed(getattr(part.fields, key)) if name)
         self._wanted = {f"{place}.fields.{key}: {name}": (key, name) for key, name in names}
         self._mapped = {name for key in type(part.fields).model_fields for name in _listed(getattr(part.fields, key))}
         self._missing = dict(self._wanted)

@@ -21,19 +21,16 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from functools import cached_property, partial
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 from demur.core.errors import DataError
 from demur.core.records import AnswerSpec, Document, Evidence, Modality, Role, Sample
 from demur.core.store import Problems, digest, write_atomic
 from demur.corpora.formats import Lookup, dataset_rows, in_numeric_order, inside, table_rows
-from demur.curation.sources.field_map import MAP, DocumentsPart, Repository, Rows, Used, read_map
-from demur.curation.sources.native import Found, NativeSource, listed, literal, pick
+from demur.curation.sources.field_map import MAP, DocumentsPart, FieldMap, Repository, Rows, Used, read_map
+from demur.curation.sources.native import Found, NativeSource, is_empty, listed, literal, pick, truth
 
-_TRUE = frozenset({"true", "1", "1.0", "yes", "y", "t", "answerable"})
-_FALSE = frozenset({"false", "0", "0.0", "no", "n", "f", "unanswerable"})
-_NOTHING = frozenset({"", "none", "null", "nan", "na", "n/a"})
-"""Texts that mean "no value" in a table."""
+_ANSWERABLE = {"answerable": True, "unanswerable": False}
 LOOKED_AT = 100
 """Rows of each part of the map that are read, at least, to compare their fields with the map."""
 _LIKE_AN_ID = re.compile(r"\S*\w")
@@ -61,12 +58,13 @@ class Generic(NativeSource):
     """
 
     name = "generic"
+    _map: ClassVar[FieldMap | None] = None
+    """The map of a subclass, which reads one dataset."""
 
     def __init__(self, folder: Path, problems: Problems | None = None, map: str = "") -> None:
         super().__init__(folder, problems)
-        path = Path(map) if map else self.need(MAP)
-        self.map = read_map(path)
-        self._map_is_checked = False
+        self.map = self._map or read_map(Path(map) if map else self.need(MAP))
+        self._map_is_checked = self._map is not None
         self.name = self.map.name  # type: ignore[misc]  # the map names the source
         origins = [origin.dataset for origin in (self.map.samples, *self.map.documents) if origin.dataset is not None]
         self.elsewhere = any(not self._within(repository.path) for repository in origins)
@@ -217,13 +215,11 @@ class Generic(NativeSource):
         name = self.map.samples.fields.answerable
         if not name:
             return True
-        said = _text(row, name).strip().lower()
-        if said in _NOTHING:
+        said = _ANSWERABLE.get(_text(row, name).strip().lower(), _text(row, name))
+        answerable = truth(said, name)
+        if answerable is None:
             self.notes[f"rows taken for answerable, because {name} is empty"] += 1
-            return True
-        if said not in _TRUE | _FALSE:
-            raise DataError(f"{name} holds {said!r}", cure="write true or false, or leave it empty for answerable")
-        return said in _TRUE
+        return answerable is not False
 
     def _answers(self, row: _Row) -> AnswerSpec:
         fields, how = self.map.samples.fields, self.map.samples.answers
@@ -234,16 +230,9 @@ class Generic(NativeSource):
             tuple(str(part).strip() for part in (item if isinstance(item, list) else _split(str(item), how.all)))
             for item in items
         ]
-        span = pick(row.value, fields.number) if fields.number else None
-        if isinstance(span, int | float):
-            span = (span, span)
-        kind: Any = _text(row, fields.answer_kind) if fields.answer_kind else ""
-        choices = pick(row.value, fields.choices) if fields.choices else None
-        choices = literal(choices)
-        if isinstance(choices, dict):
-            shown = tuple((str(label), str(text)) for label, text in choices.items())
-        else:
-            shown = tuple((chr(ord("A") + i), str(text)) for i, text in enumerate(choices or ()))
+        span = _span(row, fields.number)
+        kind: Any = _text(row, fields.answer_kind)
+        shown = _choices(row, fields.choices)
         several: Literal["parts", "string"] = "parts" if any(len(form) > 1 for form in forms) else "string"
         if not kind:
             kind = "choice" if shown else "number" if span else several
@@ -252,7 +241,7 @@ class Generic(NativeSource):
             kind=kind,
             accepted=tuple(forms),
             canonical=_text(row, fields.canonical),
-            number=tuple(span) if span else None,
+            number=span,
             unit=_text(row, fields.unit),
             choices=shown,
             rule=how.rule,
@@ -305,7 +294,11 @@ class Generic(NativeSource):
         value = pick(row.value, name) if name else None
         cells = value if isinstance(value, list) else [value]
         listed = isinstance(value, list)
-        return [self._image(row, f"{name}/{i}" if listed else name, c) for i, c in enumerate(cells) if c is not None]
+        return [
+            self._image(row, f"{name}/{i}" if listed else name, cell)
+            for i, cell in enumerate(cells)
+            if not is_empty(cell)
+        ]
 
     def _image(self, row: _Row, at: str, cell: Any) -> Found:
         if isinstance(cell, str):
@@ -332,6 +325,31 @@ def _names(names: str | tuple[str, ...]) -> tuple[str, ...]:
 def _text(row: _Row, name: str) -> str:
     value = pick(row.value, name) if name else None
     return "" if value is None else str(value)
+
+
+def _span(row: _Row, name: str) -> tuple[float, float] | None:
+    """The range of a number: a number, or a list of its two ends; in a table it is written as text."""
+    value = literal(pick(row.value, name)) if name else None
+    if is_empty(value):
+        return None
+    ends = value if isinstance(value, list | tuple) else (value, value)
+    try:
+        low, high = map(float, ends)
+    except (TypeError, ValueError) as error:
+        raise DataError(f"{name} holds {value!r}", cure="write a number, or a list of two numbers") from error
+    return low, high
+
+
+def _choices(row: _Row, name: str) -> tuple[tuple[str, str], ...]:
+    """(label, text) of each choice: a list gets the letters from A on, a mapping has its own labels."""
+    value = literal(pick(row.value, name)) if name else None
+    if isinstance(value, dict):
+        return tuple((str(label), str(text)) for label, text in value.items())
+    if is_empty(value):
+        return ()
+    if not isinstance(value, list | tuple):
+        raise DataError(f"{name} holds {value!r}", cure="write a list of choices, such as ['red', 'blue']")
+    return tuple((chr(ord("A") + i), str(text)) for i, text in enumerate(value))
 
 
 def _several(row: _Row, names: tuple[str, ...]) -> list[Any]:

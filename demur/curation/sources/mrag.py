@@ -16,7 +16,7 @@ from demur.core.errors import DataError
 from demur.core.records import AnswerSpec, Document, Evidence, ImageRef, Role, Sample
 from demur.core.store import Problems, digest
 from demur.corpora.formats import in_numeric_order, parquet_rows
-from demur.curation.sources.native import SUFFIXES, Found, NativeSource, one_of, shown, text_of
+from demur.curation.sources.native import SUFFIXES, Found, NativeSource, listed, one_of, shown, text_of
 
 LETTERS = "ABCD"
 
@@ -62,7 +62,7 @@ class MRAGBench(NativeSource):
         """SHA-256 of every gold picture -> its page; one page per answer."""
         pages: dict[str, str] = {}
         for _, _, (_, row) in self._rows():
-            for cell in row.get("gt_images") or []:
+            for cell in listed(row.get("gt_images")):
                 data = cell.get("bytes") if isinstance(cell, dict) else cell
                 if isinstance(data, bytes):
                     pages.setdefault(sha256(data).hexdigest(), thing(row))
@@ -169,7 +169,7 @@ class MRAGBench(NativeSource):
         return fresh
 
     def _list(self, row: dict[str, Any], field: str, uri: str) -> list[Found]:
-        return [self.images.cell(cell, f"{uri}/{field}/{i}") for i, cell in enumerate(row.get(field) or [])]
+        return [self.images.cell(cell, f"{uri}/{field}/{i}") for i, cell in enumerate(listed(row.get(field)))]
 
     def _document(self, ref: ImageRef) -> Document:
         page = self._things.get(ref.sha256, "")

@@ -328,6 +328,33 @@ def listed(value: Any) -> list[Any]:
     return list(value) if isinstance(value, list | tuple) else [] if value in (None, "") else [value]
 
 
+_TRUE = frozenset({"true", "1", "1.0", "yes", "y", "t"})
+_FALSE = frozenset({"false", "0", "0.0", "no", "n", "f"})
+_NOTHING = frozenset({"", "none", "null", "nan", "na", "n/a"})
+
+
+def is_empty(cell: Any) -> bool:
+    """Whether a cell of a table holds no value: nothing, or a text that means it."""
+    return cell is None or (isinstance(cell, str) and cell.strip().lower() in _NOTHING)
+
+
+def truth(cell: Any, name: str) -> bool | None:
+    """Whether a cell says yes; None if it is empty.
+
+    Args:
+        name: of its column, for the message.
+
+    Raises:
+        DataError: it says neither yes nor no.
+    """
+    if is_empty(cell):
+        return None
+    said = str(cell).strip().lower()
+    if said not in _TRUE | _FALSE:
+        raise DataError(f"{name} holds {said!r}", cure="write true or false, or leave it empty if unknown")
+    return said in _TRUE
+
+
 def pick(value: Any, name: str, absent: Any = None) -> Any:
     """A field by its name, or by a path through objects (``output.answer``)."""
     if isinstance(value, dict) and name in value:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from demur.answers import holds
-from demur.core.records import AnswerSpec, Document, Evidence, Modality, Role
+from demur.core.records import AnswerSpec, Document, Evidence, Role
 from demur.corpora.lineage import document_of, page_of, passage_id
 
 
@@ -21,19 +21,14 @@ def paragraphs(text: str) -> list[str]:
 
 def gold_of(article: Document, parts: Sequence[str], answers: AnswerSpec) -> list[Evidence]:
     """Gold evidence of one article: its paragraphs that hold the answer, else the whole article."""
+    whole = article.model_copy(update={"image": None})
     found = [
-        Evidence(
-            id=passage_id(article.id, number),
-            document=document_of(article),
-            page=page_of(article),
-            licence=article.licence,
-            modality=Modality.TEXT,
-            title=article.title,
-            text=part,
-            role=Role.GOLD,
-            level="passage",
+        Evidence.of(
+            whole.model_copy(update={"id": passage_id(article.id, number), "document": document_of(article),
+                                     "page": page_of(article), "text": part}),
+            Role.GOLD, level="passage",
         )
         for number, part in enumerate(parts)
         if holds(answers, part)
-    ]
-    return found or [Evidence.of(article.model_copy(update={"image": None}), Role.GOLD, level="article")]
+    ]  # fmt: skip
+    return found or [Evidence.of(whole, Role.GOLD, level="article")]

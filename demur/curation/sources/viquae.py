@@ -19,7 +19,7 @@ from demur.core.store import Problems
 from demur.core.text import stream_safe
 from demur.corpora import kilt
 from demur.corpora.formats import Lookup, first_existing, json_lines
-from demur.curation.sources.native import Found, NativeSource, chosen, shown, text_of
+from demur.curation.sources.native import Found, NativeSource, chosen, listed, shown, text_of
 from demur.curation.sources.passages import gold_of
 
 PARTS = ("humans_with_faces", "humans_without_faces", "non_humans")
@@ -151,7 +151,7 @@ def provenance(row: dict[str, Any]) -> list[str]:
     """Titles of the articles that KILT names; their values are lists in ViQuAE and plain text in KILT's own form."""
     titles: list[str] = []
     for output in _outputs(row):
-        for item in output.get("provenance") or []:
+        for item in listed(output.get("provenance")):
             title = item.get("title") if isinstance(item, dict) else None
             for each in title if isinstance(title, list) else [title]:
                 if isinstance(each, str) and each.strip() and each not in titles:

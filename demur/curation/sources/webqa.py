@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
@@ -48,8 +48,11 @@ class WebQA(NativeSource):
     def documents(self) -> Iterator[Document]:
         """Every distinct snippet and captioned picture of all splits, in the order met."""
         seen = Seen()
-        for _, _, row in self._rows():
-            for document, _ in self._facts(row) if isinstance(row, dict) else ():  # samples() notes the others
+        for place, guid, row in self._rows():
+            if not isinstance(row, dict):  # samples() notes it
+                continue
+            facts: list[tuple[Document | None, str]] = self.make(place, guid, partial(list, self._facts(row))) or []
+            for document, _ in facts:
                 if document is not None and seen.add(document.id):
                     yield document
 
