@@ -36,6 +36,7 @@ from demur.suites.mm_aqa.transforms.tables import grids
 from demur.suites.mm_aqa.transforms.temporal_drift import years
 from demur.suites.mm_aqa.transforms.tokens import other_value
 from demur.suites.mm_aqa.verifying import Vote, consensus, passes, read_vote, structural
+from tests.served import Served
 from tests.suites import mm_aqa_models
 from tests.suites.mm_aqa_models import REWRITTEN
 
@@ -362,6 +363,24 @@ def test_a_model_that_nobody_answers_for_is_told_before_anything_is_made(tmp_pat
     with pytest.raises(PermanentError, match="no server answers there"):
         suite.build(tmp_path / "s", pairs=2, ocr="no", verifier="http://127.0.0.1:9/v1#m")
     assert not list(tmp_path.glob("s/images/*"))
+
+
+def test_a_set_whose_replies_are_kept_needs_no_server(tmp_path, monkeypatch):
+    """People's labels are added by the same build again, maybe long after the server was stopped."""
+    pool_of(monkeypatch, *flags(2))
+    suite = demur.suite("mm_aqa")
+    with Served("VERDICT: UNANSWERABLE") as model:
+        suite.build(tmp_path, ocr="no", verifier=model)
+    before = (tmp_path / "items.jsonl").read_bytes()
+    suite.build(tmp_path, ocr="no", verifier=model)
+    (tmp_path / "decisions.jsonl").unlink()  # as after a kill: the replies are in the ledger
+    suite.build(tmp_path, ocr="no", verifier=model)
+    assert (tmp_path / "items.jsonl").read_bytes() == before
+    (tmp_path / "decisions.jsonl").unlink()
+    for kept in tmp_path.glob("calls.sqlite*"):
+        kept.unlink()
+    with pytest.raises(PermanentError, match="no server answers there"):
+        suite.build(tmp_path, ocr="no", verifier=model)
 
 
 @pytest.mark.parametrize(

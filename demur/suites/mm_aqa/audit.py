@@ -31,6 +31,8 @@ TEXTS = ("model", "subset", "system", "cond", "condition", "clause", "baseline",
 COLUMNS = frozenset({*SHARES, *(f"{s}_se" for s in SHARES), *COUNTS, *MCCS, *TEXTS, "tau"})
 SIZES = {"images": (300, 253), "documents": (837, 689), "a-mmmu": (300, 253), "a-mmlbd": (837, 689)}
 """Subset -> answerable and unanswerable items that the paper states."""
+MOST, MOST_FN = 10**9, 10_000
+"""Items that a table can be of; values of an FN that is not printed, of which the least and greatest MCC are taken."""
 NEAR = 0.01
 """A best MCC this far off may come from a few items that were silently dropped: a note."""
 
@@ -44,7 +46,9 @@ def audit(rows: Sequence[PublishedRow]) -> list[Finding]:
 
 
 def _fits(column: str, value: float) -> bool:
-    """Whether a column can hold a value: a share to 100, an MCC from -1, any other number from 0."""
+    """Whether a column can hold a value: a share to 100, an MCC from -1, a whole count, any other number from 0."""
+    if column in COUNTS:
+        return 0 <= value <= MOST and value.is_integer()
     top = 100.0 if column in SHARES else math.inf
     return 0 <= value <= top or (column in MCCS and -1 <= value <= 1)
 
@@ -113,13 +117,14 @@ def _mcc_bounds(line: Printed, sizes: tuple[int, int]) -> tuple[float | None, fl
         ]  # fmt: skip
     elif "ar" in line.values:
         made = [rebuilt(aac, uac, ar, a, u).mcc_ext for aac, uac, ar in _corners(line, SHARES)]
-    else:  # FN is not printed: every possible one
+    else:  # FN is not printed: every possible one, or one in so many. The MCC, where defined, rises with TP and TN
         aac, uac = line.values["aac"] / 100, line.values["uac"] / 100
-        tps: list[float] = [*counts_of(aac, a, line.half["aac"] / 100)] or [aac * a]
-        tns: list[float] = [*counts_of(uac, u, line.half["uac"] / 100)] or [uac * u]
+        tps = counts_of(aac, a, line.half["aac"] / 100) or (aac * a,)
+        tns = counts_of(uac, u, line.half["uac"] / 100) or (uac * u,)
         made = [
             Matrix(tp, a - tp - fn, fn, tn, u - tn).mcc_ext
-            for tp, tn in product(tps, tns) for fn in range(math.floor(a - tp) + 1)
+            for tp, tn in product({*tps[:2], *tps[-2:]}, {*tns[:2], *tns[-2:]})
+            for fn in range(0, math.floor(a - tp) + 1, 1 + a // MOST_FN)
         ]  # fmt: skip
     defined = [m for m in made if m is not None]
     return (min(defined), max(defined)) if defined else (None, None)

@@ -90,30 +90,39 @@ class Models:
     rewriter: str = ""
     verifier: str = ""
     panel: tuple[str, ...] = ()
-    ledger: Path | None = None
+    ledger: Path = Path("calls.sqlite")
     budget: float | None = None
-
     concurrency: int = 8
     _opened: dict[str, Model] = field(default_factory=dict)
     _shown: dict[str, bytes] = field(default_factory=dict)
     _stack: AsyncExitStack = field(default_factory=AsyncExitStack)
     _calls: Worker = field(default_factory=lambda: Worker("mm-aqa-calls"))
 
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Each model once."""
+        return tuple(dict.fromkeys(filter(None, (self.rewriter, self.verifier, *self.panel))))
+
     def open(self) -> None:
-        """Check that every model answers, and open each once, on a thread of their own.
+        """Open each model once, on a thread of their own.
+
+        That every model answers is checked here for a new set; for one that was begun before, ahead of a model's first
+        call whose reply is not kept.
 
         Raises:
             DemurError: one of them does not answer.
         """
 
         async def opened() -> None:
-            ledger = self.ledger or Path("calls.sqlite")
-            budget = None if self.budget is None else Budget(self.budget).recorded_in(ledger)
-            for name in dict.fromkeys(n for n in (self.rewriter, self.verifier, *self.panel) if n):
+            begun = self.ledger.is_file()
+            for name in () if begun else self.names:
                 await ping([name], lists=False)
+            budget = None if self.budget is None else Budget(self.budget).recorded_in(self.ledger)
+            for name in self.names:
                 made = open_model(
                     name, ledger=self.ledger, concurrency=self.concurrency, budget=budget,
                     read_image=lambda ref: self._shown[ref.sha256],
+                    greet=partial(ping, [name], lists=False) if begun else None,
                 )  # fmt: skip
                 self._opened[name] = await self._stack.enter_async_context(made)
 
@@ -239,9 +248,8 @@ def _same(out: Path, recipe: Mapping[str, Any]) -> None:
 
 def _made_of(chosen: list[Answerable], models: Models) -> list[Any]:
     """What decisions depend on: questions, answers and images, and the code of models."""
-    named = dict.fromkeys(filter(None, (models.rewriter, models.verifier, *models.panel)))
     pairs = [[a.id, a.question, a.answers.model_dump(mode="json"), a.seen] for a in chosen]
-    return [pairs, [revision_of(model) for model in named]]
+    return [pairs, [revision_of(name) for name in models.names]]
 
 
 def planned(chosen: list[Answerable], models: Models) -> Estimate:

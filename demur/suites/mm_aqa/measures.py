@@ -111,25 +111,24 @@ def rebuilt(aac: float, uac: float, ar: float, answerable: int, unanswerable: in
     return Matrix(tp, answerable - tp - fn, fn, tn, unanswerable - tn)
 
 
-def counts_of(share: float, n: int, half: float = 0.0005) -> list[int]:
+def counts_of(share: float, n: int, half: float = 0.0005) -> range:
     """The whole numbers of n items whose share is within half a digit of a printed one.
 
-    >>> counts_of(0.607, 300), counts_of(0.606, 300)
+    >>> list(counts_of(0.607, 300)), list(counts_of(0.606, 300))
     ([182], [])
     """
     low, high = (share - half) * n - 1e-9, (share + half) * n + 1e-9
-    return [*range(max(0, math.ceil(low)), min(n, math.floor(high)) + 1)]
+    return range(max(0, math.ceil(low)), min(n, math.floor(high)) + 1)
 
 
 def possible(aac: float, uac: float, ar: float, answerable: int, unanswerable: int, half: float = 0.0005) -> bool:
     """Whether any whole matrix of these sizes rounds to three printed shares."""
+    tp, tn = counts_of(aac, answerable, half), counts_of(uac, unanswerable, half)
     abstained = counts_of(ar, answerable + unanswerable, half)
-    return any(
-        0 <= a - tn <= answerable - tp
-        for tp in counts_of(aac, answerable, half)
-        for tn in counts_of(uac, unanswerable, half)
-        for a in abstained
-    )
+    if not (tp and tn and abstained):
+        return False
+    # FN = abstained - TN is any whole number between these two; one of them must be from 0 to answerable - TP
+    return abstained[-1] - tn[0] >= 0 and abstained[0] - tn[-1] <= answerable - tp[0]
 
 
 def random_abstain(accuracy: float, answerable: int, unanswerable: int, p: float = 0.5) -> Matrix:
