@@ -373,6 +373,8 @@ def test_a_set_whose_replies_are_kept_needs_no_server(tmp_path, monkeypatch):
         suite.build(tmp_path, ocr="no", verifier=model)
     before = (tmp_path / "items.jsonl").read_bytes()
     suite.build(tmp_path, ocr="no", verifier=model)
+    plan = json.loads(suite.build(tmp_path, ocr="no", verifier=model, plan="yes").read_text())
+    assert [line["calls"] for line in plan["lines"]] == [0]  # of pairs that are left
     (tmp_path / "decisions.jsonl").unlink()  # as after a kill: the replies are in the ledger
     suite.build(tmp_path, ocr="no", verifier=model)
     assert (tmp_path / "items.jsonl").read_bytes() == before

@@ -12,7 +12,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from demur.core.records import Response
+import demur
+from demur.core.records import Outcome, Response, Status, Verdict
+from demur.suites.mm_aqa.items import Item
 from demur.suites.mm_aqa.measures import (
     Matrix,
     Scored,
@@ -31,6 +33,7 @@ from demur.suites.mm_aqa.measures import (
 )
 from demur.suites.mm_aqa.replies import read_reply
 from demur.suites.mm_aqa.routing import dependency_by_rules, question_kind, read_dependency
+from demur.suites.mm_aqa.scoring import scored, verbal
 from tests.strategies import examples
 
 SIZES = {"images": (300, 253), "documents": (837, 689)}
@@ -298,3 +301,29 @@ def test_kinds_of_question_by_priority():
     assert not dependency_by_rules("If x = 3 and y = 4.5, with k = 2, what is x * y + k?", 1).dependency.on_image
     assert read_dependency("It could be partial.\nLevel: ESSENTIAL").value == "essential"
     assert read_dependency("essential or exclusive") is None
+
+
+class Doubting:
+    """A judge that can grade one answer, and knows of another that it declines."""
+
+    id = version = "doubting"
+
+    def grade(self, ask, response, answers):
+        known = {"rose": Outcome.CORRECT, "who knows": Outcome.DEFLECTED}.get(response.text)
+        return Verdict(id=ask.id, status=Status.GRADED if known else Status.UNGRADED, outcome=known, judge=self.id)
+
+
+def test_ungraded_and_declining_answers_are_no_wrong_ones_at_any_threshold():
+    """They were, at every threshold below the one whose abstentions the matrix counts."""
+    items, outputs = [], {}
+    for n, answer in enumerate(("rose", "who knows", "tulip", "rose")):
+        item = {"id": f"q{n}", "pair": f"q{n}", "subset": "images", "question": "Which flower is it?"}
+        items.append(Item.model_validate(item | {"answers": {"accepted": [["rose"]]}}))
+        text = f"EXPLANATION - so\nFINAL ANSWER - {answer}\nCONFIDENCE - {2 if n < 3 else 5}"
+        outputs[f"q{n}@vconf"] = Response(text=text)
+    suite = demur.suite("mm_aqa")
+    [score] = suite.scores(items, {"m": outputs}, judge=f"{__name__}:Doubting")
+    assert score.matrix("images", "vconf") == Matrix(tp=1, fn=3)
+    found = scored(score.of("images", "vconf"), verbal)
+    assert thresholded(found, 1) == Matrix(tp=2, fn=1)
+    assert {t.name for t in suite.tables([score], items)}.isdisjoint({"mm-aqa-documents"})  # nothing was asked there

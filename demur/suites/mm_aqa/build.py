@@ -14,11 +14,12 @@ from __future__ import annotations
 
 import io
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AsyncExitStack
 from dataclasses import asdict, dataclass, field
-from functools import partial
+from functools import partial, reduce
+from operator import add
 from pathlib import Path
 from string import Template
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -67,6 +68,7 @@ if TYPE_CHECKING:
 
     from demur.models import Model
 
+DECISIONS = "decisions.jsonl"
 ALTERNATIVES, RETRIES = 3, 5
 """Other transformations, where the verifier can still answer a twin; turns after the panel rejected one."""
 WAVE = 16
@@ -194,7 +196,9 @@ def build(
     chosen = opened.questions[:pairs]
     models = Models(rewriter, verifier, two, out / "calls.sqlite", budget or None, concurrency)
     if plan == "yes":
-        write_json(out / "plan.json", planned(chosen, models).model_dump(mode="json"))
+        known = _decisions(out)
+        left = [a for a in chosen if a.id not in known]
+        write_json(out / "plan.json", planned(left, models).model_dump(mode="json"))
         return out / "plan.json"
     recipe = {"pool": pool, "pairs": pairs, "seed": seed, "rewriter": rewriter, "verifier": verifier, "panel": panel,
               "ocr": ocr, "questions": digest(_made_of(chosen, models), 16)}  # fmt: skip
@@ -246,32 +250,33 @@ def _same(out: Path, recipe: Mapping[str, Any]) -> None:
     write_json(path, dict(recipe))
 
 
-def _made_of(chosen: list[Answerable], models: Models) -> list[Any]:
+def _made_of(chosen: Sequence[Answerable], models: Models) -> list[Any]:
     """What decisions depend on: questions, answers and images, and the code of models."""
     pairs = [[a.id, a.question, a.answers.model_dump(mode="json"), a.seen] for a in chosen]
     return [pairs, [revision_of(name) for name in models.names]]
 
 
-def planned(chosen: list[Answerable], models: Models) -> Estimate:
-    """The cost of a build: one call of each stage for each pair; alternatives and retries add to it."""
-    total: Estimate | None = None
-    stages = [("dependency", models.rewriter, "dependency.v1.md", 20), ("rewrite", models.rewriter, "rewrite.v1.md",
-              REWRITE_TOKENS), ("self-verification", models.verifier, "verify.v1.md", VOTE_TOKENS)]  # fmt: skip
-    stages += [(f"consensus {n}", m, "verify.v1.md", VOTE_TOKENS) for n, m in enumerate(models.panel, start=1)]
+def planned(chosen: Sequence[Answerable], models: Models) -> Estimate:
+    """The cost of these pairs: one call of each stage for each; alternatives and retries add to it."""
+    stages = [
+        ("dependency", models.rewriter, "dependency.v1.md", 20),
+        ("rewrite", models.rewriter, "rewrite.v1.md", REWRITE_TOKENS),
+        ("self-verification", models.verifier, "verify.v1.md", VOTE_TOKENS),
+        *((f"consensus {n}", m, "verify.v1.md", VOTE_TOKENS) for n, m in enumerate(models.panel, start=1)),
+    ]
+    if not models.names:
+        raise UsageError("no model is named, so the build costs nothing", cure="leave --plan out")
+    refs = {a.id: [image_ref(p.data, f"{a.id}/{n}") for n, p in enumerate(a.pictures())] for a in chosen}
+    found = []
     for stage, model, prompt, most in stages:
         if not model:
             continue
         requests = []
         for a in chosen:
-            refs = [image_ref(p.data, f"{a.id}/{n}") for n, p in enumerate(a.pictures())]
-            refs = [] if stage == "rewrite" else refs
             words = filled(prompt, question=with_choices(a.question, a.answers), answer=a.answers.shown, task="")
-            requests.append(asked(model, words, refs, a.id, most))
-        one = estimate_calls(stage, model, requests, ledger=models.ledger)
-        total = one if total is None else total + one
-    if total is None:
-        raise UsageError("no model is named, so the build costs nothing", cure="leave --plan out")
-    return total
+            requests.append(asked(model, words, [] if stage == "rewrite" else refs[a.id], a.id, most))
+        found.append(estimate_calls(stage, model, requests, ledger=models.ledger))
+    return reduce(add, found)
 
 
 def _ends(error: DemurError) -> bool:
@@ -299,25 +304,34 @@ class Begun(NamedTuple):
     failed: str = ""
 
 
+def _decisions(out: Path) -> dict[str, dict[str, Any]]:
+    """Pair -> the decision on it, so far; pairs that failed are made again."""
+    path = out / DECISIONS
+    rows = read_jsonl(path, Problems()) if path.is_file() else ()
+    return {row["pair"]: row for _, row in rows if row["status"] != "failed"}
+
+
+@dataclass
 class _Work:
     """The making of one set, pair by pair."""
 
-    def __init__(
-        self, out: Path, seed: int, chosen: list[Answerable], models: Models, reader: Reader, unit_swap: bool = False,
-        similar: Callable[[str, str], float] | None = None,
-    ) -> None:  # fmt: skip
-        self.unit_swap, self.similar = unit_swap, similar
-        self.out, self.seed, self.chosen, self.models, self.reader = out, seed, chosen, models, reader
+    out: Path
+    seed: int
+    chosen: list[Answerable]
+    models: Models
+    reader: Reader
+    unit_swap: bool
+    similar: Callable[[str, str], float] | None
+
+    def __post_init__(self) -> None:
         self.others: dict[str, tuple[tuple[str, str], ...]] = {
-            subset: tuple((a.question, a.answers.shown) for a in chosen if a.subset == subset)
+            subset: tuple((a.question, a.answers.shown) for a in self.chosen if a.subset == subset)
             for subset in ("images", "documents")
         }
 
     def decide(self) -> list[dict[str, Any]]:
-        """One decision a pair, in the order of the pool; earlier decisions are kept, failed pairs tried again."""
-        path = self.out / "decisions.jsonl"
-        rows = [row for _, row in read_jsonl(path, Problems())] if path.is_file() else []
-        known = {row["pair"]: row for row in rows if row["status"] != "failed"}
+        """One decision a pair, in the order of the pool; earlier decisions are kept."""
+        path, known = self.out / DECISIONS, _decisions(self.out)
         found: list[dict[str, Any]] = []
         pool = ThreadPoolExecutor(min(self.models.concurrency, WAVE), thread_name_prefix="mm-aqa")
         try:
@@ -389,7 +403,7 @@ class _Work:
             if candidate is None:
                 break
             name, given, twin = candidate
-            kept = tuple((ref, data) for ref, data in (self._png(i) for i in twin.images))
+            kept = tuple(map(_png, twin.images))
             votes = [self._vote(m, twin.question, kept, a) for m in self.models.panel]
             status = consensus(votes[0], votes[1]) if votes else "accepted"
             attempts[-1] |= {"panel": [v._asdict() for v in votes], "consensus": status if votes else "not asked"}
@@ -437,7 +451,7 @@ class _Work:
                 row["why"] = f"structure: {why}"
                 continue
             if self.models.verifier:
-                vote = self._vote(self.models.verifier, twin.question, tuple(map(self._png, twin.images)), a)
+                vote = self._vote(self.models.verifier, twin.question, tuple(map(_png, twin.images)), a)
                 row["self"] = vote._asdict()
                 if not passes(vote):
                     answered += 1
@@ -481,10 +495,11 @@ class _Work:
         asked = filled("verify.v1.md", question=with_choices(question, a.answers))
         return read_vote(self.models.ask(model, asked, pictures, a.id, VOTE_TOKENS))
 
-    def _png(self, image: Image) -> tuple[ImageRef, bytes]:
-        data = io.BytesIO()
-        image.save(data, "PNG")
-        return image_ref(data.getvalue(), "memory"), data.getvalue()
+
+def _png(image: Image) -> tuple[ImageRef, bytes]:
+    data = io.BytesIO()
+    image.save(data, "PNG")
+    return image_ref(data.getvalue(), "memory"), data.getvalue()
 
 
 def _row(

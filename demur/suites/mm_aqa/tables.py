@@ -55,7 +55,7 @@ def score_tables(scores: Sequence[Score]) -> list[Table]:
 
 def present(scores: Sequence[Score]) -> list[Subset]:
     """Subsets that any model was asked about."""
-    return [s for s in NAMES if any(r.item.subset == s for x in scores for rows in x.rows.values() for r in rows)]
+    return [subset for subset in NAMES if any(s.of(subset, c) for s in scores for c in CONDITIONS)]
 
 
 def by_subset(scores: Sequence[Score]) -> Iterator[tuple[Score, Subset]]:
