@@ -30,7 +30,7 @@ from demur.suites.mm_aqa.pool import Answerable, Pool, mixed, sample_corpus
 from demur.suites.mm_aqa.routing import Dependency
 from demur.suites.mm_aqa.selecting import Features, rate, select
 from demur.suites.mm_aqa.transforms import Given, Infeasible, Made, Word, fallback, transform
-from demur.suites.mm_aqa.transforms.drawing import changed, coverage, size_in
+from demur.suites.mm_aqa.transforms.drawing import changed, coverage, sharpness_left, size_in
 from demur.suites.mm_aqa.transforms.rewriting import gates
 from demur.suites.mm_aqa.transforms.tables import grids
 from demur.suites.mm_aqa.transforms.temporal_drift import years
@@ -255,6 +255,8 @@ def test_words_are_read_off_a_page_and_kept(tmp_path):
         ((("", 1.0, None),), []),
         (((("O", 0.6, [[0, 0], [190, 0], [190, 99], [0, 99]]), ("NO", 0.9, [[5, 5], [40, 5], [40, 20], [5, 20]])),),
          [Word("NO", (5, 5, 40, 20))]),
+        (((("OFF", 0.9, [[-3, 90], [240, 90], [240, 130], [-3, 130]]), ("IT", 0.9, [[5, 101], [9, 101], [9, 120]])),),
+         [Word("OFF", (0, 90, 200, 100))]),
     ],
 )  # fmt: skip
 def test_a_picture_without_words_has_none_and_a_ring_on_a_flag_is_no_letter(results, words, monkeypatch):
@@ -541,6 +543,9 @@ def test_evidence_is_drawn_on_as_many_pages_as_it_takes():
     pages = sheets("A title", text)
     assert " ".join(w.text for p in pages for w in p.words if w.text not in ("A", "title")) == text
     assert sheets("t" * 9000, "")[0].words
+    for size in ((1, 5000), (5000, 1)):
+        assert sheets("A title", "", Image.new("RGB", size))[0].words
+        assert sharpness_left(Image.new("RGB", size), Image.new("RGB", size, "white")) == 0
 
 
 def test_any_beginning_of_a_pool_holds_every_topic():
