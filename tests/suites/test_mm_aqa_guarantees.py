@@ -161,7 +161,7 @@ def see_picture(name: str, given: Given, made: Made) -> None:
         assert sharpness(bare.crop(inner)) < 0.5 * max(sharpness(image.crop(inner)), 1.0)
 
 
-IMAGE = [n for n in CATALOGUE if dict(CATEGORIES)[category_of(n)] == "images" and transform(n).CHANGES == "image"]
+IMAGE = [n for n in CATALOGUE if CATEGORIES[category_of(n)] == "images" and transform(n).CHANGES == "image"]
 
 
 @pytest.mark.parametrize("topic", ["photos", "flags", "maps"])

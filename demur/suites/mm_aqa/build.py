@@ -53,7 +53,7 @@ from demur.suites.mm_aqa.ocr import Reader
 from demur.suites.mm_aqa.people import queue, with_choices
 from demur.suites.mm_aqa.pool import Answerable, Pool, open_pool
 from demur.suites.mm_aqa.routing import Judged, dependency_by_rules, kinds, question_kind, read_dependency, visual_words
-from demur.suites.mm_aqa.selecting import Features, Selected, select, uses
+from demur.suites.mm_aqa.selecting import Features, Selected, select
 from demur.suites.mm_aqa.transforms import Given, Infeasible, Made, accepted, fallback, transform
 from demur.suites.mm_aqa.transforms.blur_figure_region import figure
 from demur.suites.mm_aqa.transforms.tables import grids
@@ -345,7 +345,7 @@ class _Work:
                     orders: list[tuple[Begun, Selected]] = []
                     for a in wave:
                         if a.id in begun:
-                            order = select(begun[a.id].features, *uses(names))
+                            order = select(begun[a.id].features, names)
                             orders.append((begun[a.id], order))
                             first = order.order[0].name if order.order else ""
                         else:
@@ -555,13 +555,13 @@ def rejections(decisions: list[dict[str, Any]], human: Mapping[str, str]) -> Tab
     rows = []
     attempts = [(category_of(t["transform"]), t) for row in decisions for t in row["attempts"]]
     for category in CATEGORIES:
-        mine = [t for c, t in attempts if c == category.name]
+        mine = [t for c, t in attempts if c == category]
         infeasible = sum("why" in t and "self" not in t for t in mine)
         by_self = sum("self" in t and "why" in t for t in mine)
         panel = Counter(t.get("consensus", "") for t in mine)
         judged = panel["accepted"] + panel["rejected"] + panel["human"]
         share = 100 * panel["rejected"] / judged if judged else None
-        rows.append((category.name, len(mine), infeasible, by_self, judged, panel["rejected"], share, panel["human"]))
+        rows.append((category, len(mine), infeasible, by_self, judged, panel["rejected"], share, panel["human"]))
     gone = Counter(row["status"] for row in decisions)
     return table(
         "mm-aqa-rejections", "Attempts and rejections by category.",

@@ -132,7 +132,7 @@ def labels_table(folder: Path, chosen: Sequence[Shown]) -> Table:
     """By subset, kind and category: how many twins people have labelled, and the majority's label."""
     came = settled(folder)
     rows = []
-    order = [c.name for c in CATEGORIES] + [""]
+    order = [*CATEGORIES, ""]
     groups: dict[tuple[str, str, str], list[str]] = defaultdict(list)
     for item in chosen:
         groups[item.about["subset"], item.about["kind"], item.about["category"]].append(item.id)

@@ -171,7 +171,7 @@ def category_table(scores: Sequence[Score]) -> Table:
     rows = []
     for s, subset in by_subset(scores):
         twins = [r for r in s.of(subset, s.diagnostic) if not r.item.answerable]
-        groups: dict[str, list[Row]] = {c.name: [] for c in CATEGORIES if c.subset == subset}
+        groups: dict[str, list[Row]] = {c: [] for c, of in CATEGORIES.items() if of == subset}
         for row in twins:
             groups.setdefault(category_of(row.item.transform, s.grouping) or "others", []).append(row)
         for name, of in [*groups.items(), ("all", twins)]:
