@@ -114,6 +114,7 @@ def _fill_build(parser: argparse.ArgumentParser, chosen: Suite[Any, Any]) -> Non
 
 def _build(chosen: Suite[Any, Any], args: argparse.Namespace) -> int:
     from demur.core.store import read_json
+    from demur.judge.annotation.task import settled
 
     given = _given(chosen.build_options, args)
     chosen.check_options(given, chosen.build_options)
@@ -128,9 +129,13 @@ def _build(chosen: Suite[Any, Any], args: argparse.Namespace) -> int:
     left_out = manifest.get("dropped") or manifest.get("left_out") or {}
     note(*(f"left out: {n}: {reason}" for reason, n in left_out.items()))
     note(*(f"{status}: {n}" for status, n in sorted(manifest.get("decisions", {}).items())))
-    if manifest.get("decisions", {}).get("human"):
-        note(f"people must decide: demur annotate --out {quote(f'{made}/queue')}, then run the same build again")
-    folder = quote(str(made))
+    folder, queue = quote(str(made)), made / "queue"
+    if queue.is_dir():
+        came = settled(queue)
+        for n, more in ((came.unlabelled, ""), (len(came.open), " --adjudicate")):
+            if n:
+                do = f"demur annotate --out {quote(str(queue))}{more}, then run the same build again"
+                note(f"people must {'settle' if more else 'label'} {n} twin(s): {do}")
     note(
         f"\nview the items: demur suite report {chosen.name} {folder} -o items.html",
         f"next: demur suite run {chosen.name} {folder} --system model:openai/gpt-4o",

@@ -463,6 +463,26 @@ def test_pairs_that_come_to_people_later_join_the_queue_and_no_label_is_lost(tmp
 
 
 @pytest.mark.heavy
+def test_a_twin_that_people_disagree_on_waits_and_holds_up_no_other(tmp_path, monkeypatch, capsys):
+    pool_of(monkeypatch, *flags(2))
+    panel = f"python:{MODELS}:sure,python:{MODELS}:doubtful"
+    argv = ["suite", "build", "mm_aqa", "--out", str(tmp_path / "a set"), "--ocr", "no", "--panel", panel]
+    told = []
+    labels = [{}, {"ann": "uu", "bob": "ua"}, {"bob": "uu"}]
+    for given in labels:
+        for name, words in given.items():
+            queued = read_task(tmp_path / "a set/queue")[1]
+            each = {"u": "unanswerable", "a": "answerable"}
+            put_labels(tmp_path / "a set/queue", name, {i.id: (each[w], "") for i, w in zip(queued, words, strict=True)})
+        assert main(argv) == 0
+        told.append((sum("~" in i["id"] for i in items(tmp_path / "a set")), capsys.readouterr().err))
+    assert [n for n, _ in told] == [0, 1, 2]
+    assert "people must label 2 twin(s): demur annotate --out '" in told[0][1]
+    assert "people must settle 1 twin(s)" in told[1][1]
+    assert "people must" not in told[2][1]
+
+
+@pytest.mark.heavy
 def test_people_check_a_blind_sample_of_both_sides(tmp_path, monkeypatch, capsys):
     pool_of(monkeypatch, *flags(2))
     panel = f"python:{MODELS}:strict,python:{MODELS}:strict"  # calls what is rewritten answerable
