@@ -473,7 +473,9 @@ def test_a_twin_that_people_disagree_on_waits_and_holds_up_no_other(tmp_path, mo
         for name, words in given.items():
             queued = read_task(tmp_path / "a set/queue")[1]
             each = {"u": "unanswerable", "a": "answerable"}
-            put_labels(tmp_path / "a set/queue", name, {i.id: (each[w], "") for i, w in zip(queued, words, strict=True)})
+            put_labels(
+                tmp_path / "a set/queue", name, {i.id: (each[w], "") for i, w in zip(queued, words, strict=True)}
+            )
         assert main(argv) == 0
         told.append((sum("~" in i["id"] for i in items(tmp_path / "a set")), capsys.readouterr().err))
     assert [n for n, _ in told] == [0, 1, 2]
