@@ -180,9 +180,8 @@ def asked(model: str, prompt: str, refs: list[ImageRef], item: str, most: int) -
 
 
 def build(
-    out: Path, *, seed: int = 0, pool: str = "", pairs: int = 300, rewriter: str = "", verifier: str = "",
-    panel: str = "", ocr: str = "yes", plan: str = "no", budget: float = 0.0, concurrency: int = 8,
-    unit_swap: str = "no", meaning: str = "",
+    out: Path, *, seed: int, pool: str, pairs: int, rewriter: str, verifier: str, panel: str, ocr: str, plan: str,
+    budget: float, concurrency: int, unit_swap: str, meaning: str,
 ) -> Path:  # fmt: skip
     """Make a set of items in ``out``; see `demur.suites.mm_aqa.suite.MMAQA.build_options`.
 

@@ -75,7 +75,7 @@ def _filed(folder: Path, items: Sequence[Shown], balance: tuple[str, ...]) -> No
 # --- a blind sample ---------------------------------------------------------------------------------
 
 
-def sample(items: Sequence[Item], root: Path, out: Path, people: int, seed: int = 0) -> Path:
+def sample(items: Sequence[Item], root: Path, out: Path, *, people: int, seed: int) -> Path:
     """Write the sample, and the table of people's labels so far.
 
     Args:

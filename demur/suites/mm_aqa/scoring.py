@@ -22,7 +22,7 @@ from demur.models import run_sync
 from demur.suites.grading import ask_of, verdict_of
 from demur.suites.mm_aqa.conditions import CONDITIONS, question_id
 from demur.suites.mm_aqa.items import Item
-from demur.suites.mm_aqa.measures import Matrix, Scored
+from demur.suites.mm_aqa.measures import Matrix, Confidences
 from demur.suites.mm_aqa.replies import Reply, read_reply
 
 BESIDE = ("malformed", "failed", "ungraded", "not asked")
@@ -179,13 +179,13 @@ def max_prob(row: Row) -> float | None:
     return math.exp(sum(kept) / len(kept)) if kept else None
 
 
-def scored(rows: Sequence[Row], confidence: Callable[[Row], float | None]) -> Scored | None:
+def confidences(rows: Sequence[Row], confidence: Callable[[Row], float | None]) -> Confidences | None:
     """Rows whose reply is in a cell and has a confidence, as arrays; None when there is none."""
     kept = [(r, c) for r in rows if r.said in Matrix._fields and (c := confidence(r)) is not None and math.isfinite(c)]
     if not kept:
         return None
     pairs = {name: place for place, name in enumerate(dict.fromkeys(r.item.pair for r, _ in kept))}
-    return Scored(
+    return Confidences(
         np.array([c for _, c in kept], dtype=np.float64),
         np.array([r.said == "tp" for r, _ in kept], dtype=bool),
         np.array([r.item.answerable for r, _ in kept], dtype=bool),

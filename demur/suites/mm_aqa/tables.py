@@ -34,7 +34,7 @@ from demur.suites.mm_aqa.measures import (
 )
 from demur.suites.mm_aqa.replies import read_reply
 from demur.suites.mm_aqa.routing import WORDS, question_kind
-from demur.suites.mm_aqa.scoring import BESIDE, Row, Score, matrix_of, max_prob, own, scored, verbal
+from demur.suites.mm_aqa.scoring import BESIDE, Row, Score, matrix_of, max_prob, own, confidences, verbal
 from demur.suites.tables import number, table
 
 ORACLE_UAC = 0.985
@@ -133,7 +133,7 @@ def baselines(s: Score, subset: str) -> Iterator[tuple[str, str, Matrix | None, 
         yield "never abstains", "", Matrix(base.tp, a - base.tp, 0, 0, u), None, None, n
         yield "abstains at random", "p = 0.5, expected", random_abstain(base.tp / a if a else 0, a, u), None, None, n
     for name, condition, confidence, taus in SOURCES:
-        found = scored(s.of(subset, condition), confidence)
+        found = confidences(s.of(subset, condition), confidence)
         if found is None:
             continue
         area, n = curve(found), len(found.confidence)
@@ -190,7 +190,7 @@ def sweep_table(scores: Sequence[Score]) -> Table:
     """Table 7: every threshold of the stated confidence."""
     rows = []
     for s in scores:
-        found = {sub: scored(s.of(sub, "vconf"), verbal) for sub in present(scores)}
+        found = {sub: confidences(s.of(sub, "vconf"), verbal) for sub in present(scores)}
         made = {sub: sweep(x, TAUS) for sub, x in found.items() if x is not None}
         for subset, one in made.items():
             for place, tau in enumerate(TAUS):

@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from PIL.Image import Image
 
 
-
 def structural(given: Given, made: Made) -> str:
     """What is wrong with a twin's structure; "" when it is sound."""
     if not made.question.strip():
