@@ -16,8 +16,8 @@ import demur
 from demur.core.records import Outcome, Response, Status, Verdict
 from demur.suites.mm_aqa.items import Item
 from demur.suites.mm_aqa.measures import (
-    Matrix,
     Confidences,
+    Matrix,
     best,
     conformal,
     conformal_tau,

@@ -22,7 +22,7 @@ from demur.models import run_sync
 from demur.suites.grading import ask_of, verdict_of
 from demur.suites.mm_aqa.conditions import CONDITIONS, question_id
 from demur.suites.mm_aqa.items import Item
-from demur.suites.mm_aqa.measures import Matrix, Confidences
+from demur.suites.mm_aqa.measures import Confidences, Matrix
 from demur.suites.mm_aqa.replies import Reply, read_reply
 
 BESIDE = ("malformed", "failed", "ungraded", "not asked")

@@ -34,7 +34,7 @@ from demur.suites.mm_aqa.measures import (
 )
 from demur.suites.mm_aqa.replies import read_reply
 from demur.suites.mm_aqa.routing import WORDS, question_kind
-from demur.suites.mm_aqa.scoring import BESIDE, Row, Score, matrix_of, max_prob, own, confidences, verbal
+from demur.suites.mm_aqa.scoring import BESIDE, Row, Score, confidences, matrix_of, max_prob, own, verbal
 from demur.suites.tables import number, table
 
 ORACLE_UAC = 0.985
