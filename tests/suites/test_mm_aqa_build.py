@@ -359,11 +359,13 @@ def test_a_set_holds_for_answers_images_and_code_of_models_not_for_their_names(t
         suite.build(tmp_path, **options)
 
 
-def test_a_model_that_nobody_answers_for_is_told_before_anything_is_made(tmp_path):
+def test_a_model_that_nobody_answers_for_is_told_before_anything_is_made(tmp_path, monkeypatch):
     suite = demur.suite("mm_aqa")
     with pytest.raises(PermanentError, match="no server answers there"):
         suite.build(tmp_path / "s", pairs=2, ocr="no", verifier="http://127.0.0.1:9/v1#m")
     assert not list(tmp_path.glob("s/images/*"))
+    pool_of(monkeypatch, *flags(2))
+    suite.build(tmp_path / "s", pairs=2, ocr="no", verifier=f"python:{MODELS}:doubtful")  # the address is corrected
 
 
 def test_a_set_whose_replies_are_kept_needs_no_server(tmp_path, monkeypatch):

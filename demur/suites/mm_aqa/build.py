@@ -68,7 +68,7 @@ if TYPE_CHECKING:
 
     from demur.models import Model
 
-DECISIONS = "decisions.jsonl"
+RECIPE, DECISIONS = "recipe.json", "decisions.jsonl"
 ALTERNATIVES, RETRIES = 3, 5
 """Other transformations, where the verifier can still answer a twin; turns after the panel rejected one."""
 WAVE = 16
@@ -210,6 +210,7 @@ def build(
     reader = Reader(out / "words.jsonl", ocr=ocr == "yes")
     models.open()
     try:
+        write_json(out / RECIPE, recipe)  # not before: an address may be corrected
         decisions = _Work(out, seed, chosen, models, reader, unit_swap == "yes", similar).decide()
     finally:
         models.close()
@@ -240,13 +241,11 @@ def meaning_by(name: str) -> tuple[str, Callable[[str, str], float] | None]:
 
 
 def _same(out: Path, recipe: Mapping[str, Any]) -> None:
-    """File the recipe of a set; raise UsageError where the folder holds a set of another."""
-    path = out / "recipe.json"
-    old = read_json(path) if path.is_file() else recipe
+    """Raise UsageError where the folder holds a set of another recipe."""
+    old = read_json(out / RECIPE) if (out / RECIPE).is_file() else recipe
     if old != recipe:
         other = ", ".join(k for k in recipe if old.get(k) != recipe[k])
         raise UsageError(f"holds a set with other options ({other})", item=str(out), cure="choose another --out")
-    write_json(path, dict(recipe))
 
 
 def _made_of(chosen: Sequence[Answerable], models: Models) -> list[Any]:
