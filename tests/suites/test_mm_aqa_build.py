@@ -273,6 +273,21 @@ def test_the_merged_column_is_that_of_the_row_asked_about():
     assert "Gained_from" in made("column-merge", asked).measured["merged"][0]
 
 
+def test_rows_are_added_as_far_as_the_page_has_room():
+    """A table at the foot of a page ended the whole build."""
+    added = {}
+    for foot in (196, 170, 100):
+        words = [Word(f"{10 * r + c + 11}", (10 + 90 * c, foot - 86 + 24 * r, 40 + 90 * c, foot - 72 + 24 * r))
+                 for r in range(4) for c in range(3)]  # fmt: skip
+        page = (Image.new("RGB", (300, 200), "white"),)
+        asked = Given("How many?", page, AnswerSpec(accepted=(("41",),)), words=lambda _, words=words: words)
+        try:
+            added[foot] = made("distractor-rows", asked).measured["rows_added"]
+        except Infeasible:
+            added[foot] = 0
+    assert added == {196: 0, 170: 1, 100: 2}
+
+
 def test_bars_never_close_over_a_wide_picture():
     wide = Given("What is it?", (Image.new("RGB", (400, 120), "red"),), AnswerSpec(accepted=(("a",),)), strength=9)
     assert made("partial-occlusion", wide, strength=9).measured["coverage"] < 1
