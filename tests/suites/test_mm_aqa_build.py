@@ -6,6 +6,7 @@ import csv
 import io
 import json
 import random
+import sys
 from collections import Counter
 from dataclasses import replace
 from functools import cache
@@ -18,7 +19,7 @@ from PIL import Image
 
 import demur
 from demur.cli import main
-from demur.core.errors import DataError, PermanentError, UsageError
+from demur.core.errors import DataError, MissingExtra, PermanentError, UsageError
 from demur.core.records import AnswerSpec
 from demur.judge.annotation.task import put_labels, read_task
 from demur.suites.mm_aqa import build, ocr
@@ -381,6 +382,15 @@ def test_a_model_that_nobody_answers_for_is_told_before_anything_is_made(tmp_pat
     assert not list(tmp_path.glob("s/images/*"))
     pool_of(monkeypatch, *flags(2))
     suite.build(tmp_path / "s", pairs=2, ocr="no", verifier=f"python:{MODELS}:doubtful")  # the address is corrected
+
+
+@pytest.mark.parametrize(("module", "subset"), [("rapidocr", "images"), ("cv2", "documents")])
+def test_a_missing_package_is_told_instead_of_failing_pair_by_pair(module, subset, tmp_path, monkeypatch):
+    pool_of(monkeypatch, *[a for a in sample_corpus(0) if a.subset == subset][:8])
+    monkeypatch.setitem(sys.modules, module, None)
+    ocr._engine.cache_clear()
+    with pytest.raises(MissingExtra, match=r"demur\[mm-aqa\]"):
+        demur.suite("mm_aqa").build(tmp_path)
 
 
 def test_a_set_whose_replies_are_kept_needs_no_server(tmp_path, monkeypatch):

@@ -278,8 +278,9 @@ def planned(chosen: Sequence[Answerable], models: Models) -> Estimate:
 
 
 def _ends(error: DemurError) -> bool:
-    """Whether the build must stop: the budget is used up, or a model refuses everything."""
-    return error.exit_code == 3 or (isinstance(error, PermanentError) and not isinstance(error, ItemError))
+    """Whether the build must stop: the budget is used up, a model refuses everything, or a package is missing."""
+    permanent = isinstance(error, PermanentError) and not isinstance(error, ItemError)
+    return permanent or error.exit_code == 3 or isinstance(error, MissingExtra)
 
 
 class Begun(NamedTuple):

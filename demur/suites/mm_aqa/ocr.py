@@ -75,7 +75,7 @@ def _engine() -> Any:
     try:
         from rapidocr import RapidOCR
     except ImportError as error:
-        raise MissingExtra("reading words off images", extra="mm-aqa", module="rapidocr") from error
+        raise MissingExtra("reading words off images (--ocr yes)", extra="mm-aqa", module="rapidocr") from error
     return RapidOCR(params={
         "Global.log_level": "critical", "EngineConfig.onnxruntime.intra_op_num_threads": 1,
         "EngineConfig.onnxruntime.inter_op_num_threads": 1,
