@@ -63,7 +63,7 @@ def main(out: Path) -> None:
     out.mkdir(parents=True, exist_ok=True)
     for subset, height in HEIGHT.items():
         several = examples(subset)
-        names = [n for n in CATALOGUE if dict(CATEGORIES)[category_of(n)] == subset]
+        names = [n for n in CATALOGUE if CATEGORIES[category_of(n)] == subset]
         names = [n for n in names if transform(n).CHANGES == "image"]
         for name in names + (["blur", "mask"] if subset == "documents" else []):
             made = sheet(name, several, height)

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import argparse
-import json
-from collections.abc import Callable
+import math
+from collections.abc import Callable, Sequence
 from pathlib import Path
+from shlex import join, quote
 from typing import TYPE_CHECKING, Any
 
 from demur.cli._arguments import Parser, budget_of, job, positive, share
 from demur.cli._output import note, print_json, print_tables, say
+from demur.core.strict_json import parsed_json
 
 if TYPE_CHECKING:
     from demur.reports.tables import Table
-    from demur.suites import Option, Suite
+    from demur.suites import Loaded, Option, Outputs, Suite
     from demur.suites.outputs import Scored
 
 Configure = Callable[[argparse.ArgumentParser, "Suite[Any, Any]"], None]
@@ -52,15 +54,33 @@ def run(args: argparse.Namespace) -> int:
     return work(chosen, parser.parse_args(args.rest))
 
 
-def _items(parser: argparse.ArgumentParser, *, needed: bool = True) -> None:
-    if needed:
-        parser.add_argument("items", type=Path, help="file or folder of items")
+def _items(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("items", type=Path, help="file or folder of items")
+    _skip_bad(parser)
+
+
+def _skip_bad(parser: argparse.ArgumentParser) -> None:
     share(parser, "--skip-bad", skip_bad="leave out bad items, and count them")
 
 
 def _form(parser: argparse.ArgumentParser) -> None:
     share(parser, "--form", "--json", json="print everything as JSON")
     parser.add_argument("--tables", type=Path, metavar="DIR", help="also write every table in every format there")
+
+
+def _options(parser: argparse.ArgumentParser, options: tuple[Option, ...]) -> None:
+    for option in options:
+        parser.add_argument(
+            f"--{option.name.replace('_', '-')}",
+            type=type(option.default),
+            default=option.default,
+            choices=option.choices or None,
+            help=f"{option.help} (default: %(default)s)" if option.default != "" else option.help,
+        )
+
+
+def _given(options: tuple[Option, ...], args: argparse.Namespace) -> dict[str, Any]:
+    return {option.name: getattr(args, option.name) for option in options}
 
 
 def _print(tables: list[Table], args: argparse.Namespace) -> None:
@@ -89,12 +109,12 @@ def _show(chosen: Suite[Any, Any], args: argparse.Namespace) -> int:
 def _fill_build(parser: argparse.ArgumentParser, chosen: Suite[Any, Any]) -> None:
     parser.add_argument("--out", type=Path, required=True, metavar="DIR", help="folder for the items")
     share(parser, "--seed")
-    for option in chosen.build_options:
-        _option(parser, option)
+    _options(parser, chosen.build_options)
 
 
 def _build(chosen: Suite[Any, Any], args: argparse.Namespace) -> int:
     from demur.core.store import read_json
+    from demur.judge.annotation.task import settled
 
     given = _given(chosen.build_options, args)
     chosen.check_options(given, chosen.build_options)
@@ -109,11 +129,16 @@ def _build(chosen: Suite[Any, Any], args: argparse.Namespace) -> int:
     left_out = manifest.get("dropped") or manifest.get("left_out") or {}
     note(*(f"left out: {n}: {reason}" for reason, n in left_out.items()))
     note(*(f"{status}: {n}" for status, n in sorted(manifest.get("decisions", {}).items())))
-    if manifest.get("decisions", {}).get("human"):
-        note(f"people must decide: demur annotate --out {made}/queue, then run the same build again")
+    folder, queue = quote(str(made)), made / "queue"
+    if queue.is_dir():
+        came = settled(queue)
+        for n, more in ((came.unlabelled, ""), (len(came.open), " --adjudicate")):
+            if n:
+                do = f"demur annotate --out {quote(str(queue))}{more}, then run the same build again"
+                note(f"people must {'settle' if more else 'label'} {n} twin(s): {do}")
     note(
-        f"\nview the items: demur suite report {chosen.name} {made} -o items.html",
-        f"next: demur suite run {chosen.name} {made} --system model:openai/gpt-4o",
+        f"\nview the items: demur suite report {chosen.name} {folder} -o items.html",
+        f"next: demur suite run {chosen.name} {folder} --system model:openai/gpt-4o",
     )
     return 0
 
@@ -124,7 +149,6 @@ def _fill_check(parser: argparse.ArgumentParser, chosen: Suite[Any, Any]) -> Non
 
 
 def _check(chosen: Suite[Any, Any], args: argparse.Namespace) -> int:
-
     loaded = chosen.open(args.items, skip_bad=args.skip_bad)
     tables = chosen.statistics(loaded.items)
     if args.json:
@@ -153,13 +177,32 @@ def _fill_run(parser: argparse.ArgumentParser, chosen: Suite[Any, Any]) -> None:
         help=f"your own prompts: a file, or a folder of {', '.join(chosen.prompt_files.values())}",
     )  # fmt: skip
     model = parser.add_argument_group("models (systems that begin with model:)")
-    model.add_argument("--temperature", type=float, help="sampling temperature")
-    model.add_argument("--max-tokens", type=int, help="maximum length of a reply, in tokens")
-    model.add_argument("--extra", type=json.loads, metavar="JSON", help="more body fields")
+    model.add_argument("--temperature", type=_temperature, help="sampling temperature")
+    model.add_argument("--max-tokens", type=positive, help="maximum length of a reply, in tokens")
+    model.add_argument("--extra", type=_json_object, metavar="JSON", help="more body fields")
     share(parser.add_argument_group("money"), "--budget", "--prices")
-    for option in chosen.options:
-        _option(parser, option)
+    _options(parser, chosen.options)
     _form(parser)
+
+
+def _temperature(text: str) -> float:
+    try:
+        value = float(text)
+    except ValueError:
+        value = math.nan
+    if not 0 <= value < math.inf:
+        raise argparse.ArgumentTypeError(f"expected a number from 0, got {text!r}")
+    return value
+
+
+def _json_object(text: str) -> dict[str, Any]:
+    try:
+        value = parsed_json(text)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(f"{text!r} is not JSON: {error}") from error
+    if not isinstance(value, dict):
+        raise argparse.ArgumentTypeError(f"""expected a JSON object such as '{{"top_k": 20}}', got {text!r}""")
+    return value
 
 
 def _run(chosen: Suite[Any, Any], args: argparse.Namespace) -> int:
@@ -176,9 +219,8 @@ def _run(chosen: Suite[Any, Any], args: argparse.Namespace) -> int:
             concurrency=args.concurrency, budget=budget_of(args), prices=args.prices, steps=steps, fresh=args.fresh,
             prompt=args.prompt,
         )  # fmt: skip
-    shown = " ".join(map(str, folders))
-    note(f"\nnext: demur suite report {chosen.name} {shown} --items {args.items} -o report.html")
-    args.models = []
+    shown = join(map(str, folders))
+    note(f"\nnext: demur suite report {chosen.name} {shown} --items {quote(str(args.items))} -o report.html")
     silent = all_failed(folders)
     note(*(f"demur: {line}" for line in silent))
     _print_scores(chosen, args, chosen.open(args.items, skip_bad=args.skip_bad), read_outputs(folders))
@@ -186,7 +228,7 @@ def _run(chosen: Suite[Any, Any], args: argparse.Namespace) -> int:
 
 
 def _fill_score(parser: argparse.ArgumentParser, chosen: Suite[Any, Any]) -> None:
-    _fill_outputs(
+    _outputs(
         parser, chosen,
         "files that hold items and outputs together, run folders, or outputs (JSONL or CSV: id, output, system)",
     )  # fmt: skip
@@ -194,28 +236,12 @@ def _fill_score(parser: argparse.ArgumentParser, chosen: Suite[Any, Any]) -> Non
     _form(parser)
 
 
-def _fill_outputs(parser: argparse.ArgumentParser, chosen: Suite[Any, Any], paths: str) -> None:
+def _outputs(parser: argparse.ArgumentParser, chosen: Suite[Any, Any], paths: str) -> None:
     """Arguments of the jobs that read outputs."""
     parser.add_argument("paths", nargs="+", type=Path, metavar="PATH", help=paths)
     parser.add_argument("--items", type=Path, help="the items, where PATH does not hold them (a run knows its own)")
-    _items(parser, needed=False)
-    for option in chosen.options:
-        _option(parser, option)
-
-
-def _option(parser: argparse.ArgumentParser, option: Any) -> None:
-    parser.add_argument(
-        f"--{option.name.replace('_', '-')}",
-        type=type(option.default),
-        default=option.default,
-        choices=option.choices or None,
-        help=f"{option.help} (default: %(default)s)" if option.default != "" else option.help,
-    )
-
-
-def _score(chosen: Suite[Any, Any], args: argparse.Namespace) -> int:
-    found = _opened(chosen, args)
-    return _print_scores(chosen, args, found.loaded, found.outputs)
+    _skip_bad(parser)
+    _options(parser, chosen.options)
 
 
 def _opened(chosen: Suite[Any, Any], args: argparse.Namespace) -> Scored:
@@ -226,28 +252,29 @@ def _opened(chosen: Suite[Any, Any], args: argparse.Namespace) -> Scored:
     return found
 
 
-def _given(options: tuple[Option, ...], args: argparse.Namespace) -> dict[str, Any]:
-    return {option.name: getattr(args, option.name) for option in options}
+def _score(chosen: Suite[Any, Any], args: argparse.Namespace) -> int:
+    found = _opened(chosen, args)
+    _print_scores(chosen, args, found.loaded, found.outputs, args.models)
+    return 0
 
 
-def _print_scores(chosen: Suite[Any, Any], args: argparse.Namespace, loaded: Any, outputs: Any) -> int:
-
-    scores = chosen.scores(
-        loaded.items, outputs, models=args.models, skip_bad=args.skip_bad, **_given(chosen.options, args)
-    )
+def _print_scores(
+    chosen: Suite[Any, Any], args: argparse.Namespace, loaded: Loaded[Any], outputs: Outputs, models: Sequence[str] = ()
+) -> None:
+    given = _given(chosen.options, args)
+    scores = chosen.scores(loaded.items, outputs, models=models, skip_bad=args.skip_bad, **given)
     tables = chosen.tables(scores, loaded.items)
     if args.json:
         print_json({t.name: t.records() for t in tables}, 1)
-        return 0
+        return
     _print(tables, args)
     note(*(f"note: {what}: {n}" for what, n in loaded.notes.items()))
     if loaded.skipped:
         note(f"note: bad items left out: {loaded.skipped}")
-    return 0
 
 
 def _fill_report(parser: argparse.ArgumentParser, chosen: Suite[Any, Any]) -> None:
-    _fill_outputs(parser, chosen, "as for 'demur suite score'; or only items, to view them")
+    _outputs(parser, chosen, "as for 'demur suite score'; or only items, to view them")
     parser.add_argument("-o", "--out", type=Path, default=Path("report.html"), help="HTML file (default: %(default)s)")
 
 
@@ -266,8 +293,7 @@ def _fill_export(parser: argparse.ArgumentParser, chosen: Suite[Any, Any]) -> No
         help="run folders or outputs, where the export needs them",
     )  # fmt: skip
     share(parser, "--seed")
-    for option in chosen.export_options:
-        _option(parser, option)
+    _options(parser, chosen.export_options)
 
 
 def _export(chosen: Suite[Any, Any], args: argparse.Namespace) -> int:
@@ -276,8 +302,7 @@ def _export(chosen: Suite[Any, Any], args: argparse.Namespace) -> int:
     given = _given(chosen.export_options, args)
     chosen.check_options(given, chosen.export_options)
     outputs = read_outputs(args.outputs, skip_bad=args.skip_bad) if args.outputs else {}
-    made = chosen.export(args.items, args.out, outputs=outputs, seed=args.seed, skip_bad=args.skip_bad, **given)
-    say(made)
+    say(chosen.export(args.items, args.out, outputs=outputs, seed=args.seed, skip_bad=args.skip_bad, **given))
     return 0
 
 

@@ -43,7 +43,7 @@ from demur.evaluation.asking import Opened, ask_opened
 from demur.evaluation.run_folder import Task
 from demur.scenarios.conditions import Condition, Prompts
 from demur.scenarios.render import ask as make_ask
-from demur.scenarios.systems import SystemContext, SystemLike, split_name
+from demur.scenarios.systems import SystemContext, SystemLike, name_of, split_name
 from demur.scenarios.systems.model import ModelSystem
 from demur.suites.plain import plain_score, plain_table
 
@@ -250,7 +250,8 @@ class Suite(ABC, Generic[I, S]):
         loaded = self.load(Path(path), problems)
         problems.settle(skip_bad=skip_bad)
         if not loaded.items:
-            raise UsageError("holds no items", item=str(path), cure=f"see 'demur suite show {self.name}'")
+            none = f"all {problems.skipped} items are bad" if problems.skipped else "holds no items"
+            raise UsageError(none, item=str(path), cure=f"see 'demur suite show {self.name}'")
         return loaded._replace(skipped=problems.skipped)
 
     def tasks(self, items: Sequence[I], *, limit: int | None = None, prompts: Prompts | None = None) -> list[Task]:
@@ -351,6 +352,9 @@ class Suite(ABC, Generic[I, S]):
         tasks = self.tasks(loaded.items, limit=limit, prompts=prompts)
         self.check_images(Path(path), tasks)
         several = list(systems) if isinstance(systems, Sequence) and not isinstance(systems, str) else [systems]
+        names = [name_of(one) for one in several]
+        if twice := [name for name in names if names.count(name) > 1]:
+            raise UsageError("a system is named twice", item=twice[0], cure="name each once")
         judge = SuiteJudge(self, tasks)
         conditions = dict.fromkeys(self.condition(t.sample) for t in tasks)
         about = {
@@ -409,7 +413,7 @@ class Suite(ABC, Generic[I, S]):
                 raise UsageError(
                     f"{len(strangers)} of {len(outputs[model])} outputs of {model!r} belong to no question of "
                     f"these items, the first is {strangers[0]!r}",
-                    cure="give the items that they were made for",
+                    cure=f"give the items that they were made for; ids of theirs are like {min(asked)!r}",
                 )
         return [self.score(m, items, outputs[m], **options) for m in (models or tuple(outputs))]
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from demur.core.errors import BadInput, DataError, UsageError
+from demur.core.errors import BadInput, DataError, DemurError, UsageError
 from demur.core.parquet import whole_table
 from demur.core.records import Response
 from demur.core.store import Problems, read_json, read_jsonl, read_records, storage_errors
@@ -183,7 +183,12 @@ def open_outputs(
         changed = changed_since(chosen, loaded.items, paths)
         return Scored(of_runs, loaded, read_outputs(paths, skip_bad=skip_bad), changed)
     first, *more = paths
-    loaded = chosen.open(first, skip_bad=skip_bad)
+    try:
+        loaded = chosen.open(first, skip_bad=skip_bad)
+    except (BadInput, UsageError) as error:
+        if _holds_outputs(first):
+            raise UsageError("holds replies without their items", item=str(first), cure="give --items") from error
+        raise
     outputs = dict(loaded.outputs)
     for path in more:
         for model, replies in chosen.open(path, skip_bad=skip_bad).outputs.items():
@@ -193,6 +198,13 @@ def open_outputs(
                     cure="put parts of one set into one folder and give that; score repeats one by one",
                 )  # fmt: skip
     return Scored(first, loaded, outputs, [])
+
+
+def _holds_outputs(path: Path) -> bool:
+    try:
+        return bool(read_outputs(path))
+    except DemurError:
+        return False
 
 
 def _runs(path: Path, holding: str = "rows.parquet") -> list[Path]:

@@ -102,3 +102,13 @@ def test_a_line_that_cannot_be(line, kind):
 def test_sizes_may_stand_in_the_table():
     text = "answerable,unanswerable,total,aac,uac,ar\n10,10,21,33,50,25\n"
     assert [k for k, _ in told(text)] == ["count", "count"]
+
+
+def test_a_table_of_many_items_or_of_impossible_counts_is_audited_in_a_moment():
+    """An MCC without AR was compared with that of every matrix there is, and 1e300 items ended the command."""
+    text = "answerable,unanswerable,aac,uac,mcc\n{0},{0},50,50,{1}\n"
+    assert told(text.format(20000, 0.1)) == []
+    assert [k for k, _ in told(text.format(20000, 0.9))] == ["mcc"]
+    assert [k for k, _ in told("answerable,unanswerable,aac,uac,ar\n1000000,1000000,50,50,50\n")] == []
+    assert [k for k, _ in told(text.format("1e300", 0.1))] == ["number", "number"]
+    assert [k for k, _ in told("category,n,uac\na,3.5,20\n")] == ["number"]

@@ -6,6 +6,7 @@ import csv
 import io
 import json
 import random
+import sys
 from collections import Counter
 from dataclasses import replace
 from functools import cache
@@ -18,7 +19,7 @@ from PIL import Image
 
 import demur
 from demur.cli import main
-from demur.core.errors import DataError, PermanentError, UsageError
+from demur.core.errors import DataError, MissingExtra, PermanentError, UsageError
 from demur.core.records import AnswerSpec
 from demur.judge.annotation.task import put_labels, read_task
 from demur.suites.mm_aqa import build, ocr
@@ -30,19 +31,20 @@ from demur.suites.mm_aqa.pool import Answerable, Pool, mixed, sample_corpus
 from demur.suites.mm_aqa.routing import Dependency
 from demur.suites.mm_aqa.selecting import Features, rate, select
 from demur.suites.mm_aqa.transforms import Given, Infeasible, Made, Word, fallback, transform
-from demur.suites.mm_aqa.transforms.drawing import changed, coverage, size_in
+from demur.suites.mm_aqa.transforms.drawing import changed, coverage, sharpness_left, size_in
 from demur.suites.mm_aqa.transforms.rewriting import gates
 from demur.suites.mm_aqa.transforms.tables import grids
 from demur.suites.mm_aqa.transforms.temporal_drift import years
 from demur.suites.mm_aqa.transforms.tokens import other_value
 from demur.suites.mm_aqa.verifying import Vote, consensus, passes, read_vote, structural
+from tests.served import Served
 from tests.suites import mm_aqa_models
 from tests.suites.mm_aqa_models import REWRITTEN
 
 _DIGITS = str.maketrans("", "", "0123456789,")
 MODELS = "tests.suites.mm_aqa_models"
-IMAGES = [n for n in CATALOGUE if dict(CATEGORIES)[category_of(n)] == "images"]
-DOCUMENTS = [n for n in CATALOGUE if dict(CATEGORIES)[category_of(n)] == "documents"]
+IMAGES = [n for n in CATALOGUE if CATEGORIES[category_of(n)] == "images"]
+DOCUMENTS = [n for n in CATALOGUE if CATEGORIES[category_of(n)] == "documents"]
 OTHERS = (
     ("Of what do the rings of the planet consist?", "ice"),
     ("Which species of fish is shown here?", "cod"),
@@ -212,9 +214,8 @@ def test_selection_penalises_balances_and_tells_why():
     flat = Features("images", dependency=Dependency.DECORATIVE, images=1, has_model=True, others=3)
     assert rate("multi-mask", flat).score < 0.25
     assert rate("multi-mask", flat).why == ("hard: the picture is decorative",)
-    used = {"missing visual information": 3, "occlusion ambiguity": 1, "semantic unanswerability": 2,
-            "adversarial ambiguity": 2}  # fmt: skip
-    first = select(f, used)
+    twice = ["multi-mask", "aggressive-crop", "missing-context", "nonexistent-reference"]
+    first = select(f, [*twice, "ambiguous-reference", "contradictory-premise", "adaptive-darkness"])
     assert category_of(first.order[0].name) == "occlusion ambiguity"
     assert any("used 1 times" in line for line in first.reasons)
     no_dates = Features("documents", kind="extractive", images=2, numbers=9, tables=1)
@@ -254,6 +255,8 @@ def test_words_are_read_off_a_page_and_kept(tmp_path):
         ((("", 1.0, None),), []),
         (((("O", 0.6, [[0, 0], [190, 0], [190, 99], [0, 99]]), ("NO", 0.9, [[5, 5], [40, 5], [40, 20], [5, 20]])),),
          [Word("NO", (5, 5, 40, 20))]),
+        (((("OFF", 0.9, [[-3, 90], [240, 90], [240, 130], [-3, 130]]), ("IT", 0.9, [[5, 101], [9, 101], [9, 120]])),),
+         [Word("OFF", (0, 90, 200, 100))]),
     ],
 )  # fmt: skip
 def test_a_picture_without_words_has_none_and_a_ring_on_a_flag_is_no_letter(results, words, monkeypatch):
@@ -269,6 +272,21 @@ def test_the_merged_column_is_that_of_the_row_asked_about():
     page = (Image.new("RGB", (850, 300), "white"),)
     asked = Given("Of whom is Guinea free?", page, AnswerSpec(accepted=(("France",),)), words=lambda _: words)
     assert "Gained_from" in made("column-merge", asked).measured["merged"][0]
+
+
+def test_rows_are_added_as_far_as_the_page_has_room():
+    """A table at the foot of a page ended the whole build."""
+    added = {}
+    for foot in (196, 170, 100):
+        words = [Word(f"{10 * r + c + 11}", (10 + 90 * c, foot - 86 + 24 * r, 40 + 90 * c, foot - 72 + 24 * r))
+                 for r in range(4) for c in range(3)]  # fmt: skip
+        page = (Image.new("RGB", (300, 200), "white"),)
+        asked = Given("How many?", page, AnswerSpec(accepted=(("41",),)), words=lambda _, words=words: words)
+        try:
+            added[foot] = made("distractor-rows", asked).measured["rows_added"]
+        except Infeasible:
+            added[foot] = 0
+    assert added == {196: 0, 170: 1, 100: 2}
 
 
 def test_bars_never_close_over_a_wide_picture():
@@ -357,11 +375,42 @@ def test_a_set_holds_for_answers_images_and_code_of_models_not_for_their_names(t
         suite.build(tmp_path, **options)
 
 
-def test_a_model_that_nobody_answers_for_is_told_before_anything_is_made(tmp_path):
+def test_a_model_that_nobody_answers_for_is_told_before_anything_is_made(tmp_path, monkeypatch):
     suite = demur.suite("mm_aqa")
     with pytest.raises(PermanentError, match="no server answers there"):
         suite.build(tmp_path / "s", pairs=2, ocr="no", verifier="http://127.0.0.1:9/v1#m")
     assert not list(tmp_path.glob("s/images/*"))
+    pool_of(monkeypatch, *flags(2))
+    suite.build(tmp_path / "s", pairs=2, ocr="no", verifier=f"python:{MODELS}:doubtful")  # the address is corrected
+
+
+@pytest.mark.parametrize(("module", "subset"), [("rapidocr", "images"), ("cv2", "documents")])
+def test_a_missing_package_is_told_instead_of_failing_pair_by_pair(module, subset, tmp_path, monkeypatch):
+    pool_of(monkeypatch, *[a for a in sample_corpus(0) if a.subset == subset][:8])
+    monkeypatch.setitem(sys.modules, module, None)
+    ocr._engine.cache_clear()
+    with pytest.raises(MissingExtra, match=r"demur\[mm-aqa\]"):
+        demur.suite("mm_aqa").build(tmp_path)
+
+
+def test_a_set_whose_replies_are_kept_needs_no_server(tmp_path, monkeypatch):
+    """People's labels are added by the same build again, maybe long after the server was stopped."""
+    pool_of(monkeypatch, *flags(2))
+    suite = demur.suite("mm_aqa")
+    with Served("VERDICT: UNANSWERABLE") as model:
+        suite.build(tmp_path, ocr="no", verifier=model)
+    before = (tmp_path / "items.jsonl").read_bytes()
+    suite.build(tmp_path, ocr="no", verifier=model)
+    plan = json.loads(suite.build(tmp_path, ocr="no", verifier=model, plan="yes").read_text())
+    assert [line["calls"] for line in plan["lines"]] == [0]  # of pairs that are left
+    (tmp_path / "decisions.jsonl").unlink()  # as after a kill: the replies are in the ledger
+    suite.build(tmp_path, ocr="no", verifier=model)
+    assert (tmp_path / "items.jsonl").read_bytes() == before
+    (tmp_path / "decisions.jsonl").unlink()
+    for kept in tmp_path.glob("calls.sqlite*"):
+        kept.unlink()
+    with pytest.raises(PermanentError, match="no server answers there"):
+        suite.build(tmp_path, ocr="no", verifier=model)
 
 
 @pytest.mark.parametrize(
@@ -438,6 +487,28 @@ def test_pairs_that_come_to_people_later_join_the_queue_and_no_label_is_lost(tmp
     demur.suite("mm_aqa").build(tmp_path, **options)
     assert len(read_task(out / "queue")[1]) == 2
     assert sum("~" in i["id"] for i in items(out)) == 1
+
+
+@pytest.mark.heavy
+def test_a_twin_that_people_disagree_on_waits_and_holds_up_no_other(tmp_path, monkeypatch, capsys):
+    pool_of(monkeypatch, *flags(2))
+    panel = f"python:{MODELS}:sure,python:{MODELS}:doubtful"
+    argv = ["suite", "build", "mm_aqa", "--out", str(tmp_path / "a set"), "--ocr", "no", "--panel", panel]
+    told = []
+    labels = [{}, {"ann": "uu", "bob": "ua"}, {"bob": "uu"}]
+    for given in labels:
+        for name, words in given.items():
+            queued = read_task(tmp_path / "a set/queue")[1]
+            each = {"u": "unanswerable", "a": "answerable"}
+            put_labels(
+                tmp_path / "a set/queue", name, {i.id: (each[w], "") for i, w in zip(queued, words, strict=True)}
+            )
+        assert main(argv) == 0
+        told.append((sum("~" in i["id"] for i in items(tmp_path / "a set")), capsys.readouterr().err))
+    assert [n for n, _ in told] == [0, 1, 2]
+    assert "people must label 2 twin(s): demur annotate --out '" in told[0][1]
+    assert "people must settle 1 twin(s)" in told[1][1]
+    assert "people must" not in told[2][1]
 
 
 @pytest.mark.heavy
@@ -520,6 +591,9 @@ def test_evidence_is_drawn_on_as_many_pages_as_it_takes():
     pages = sheets("A title", text)
     assert " ".join(w.text for p in pages for w in p.words if w.text not in ("A", "title")) == text
     assert sheets("t" * 9000, "")[0].words
+    for size in ((1, 5000), (5000, 1)):
+        assert sheets("A title", "", Image.new("RGB", size))[0].words
+        assert sharpness_left(Image.new("RGB", size), Image.new("RGB", size, "white")) == 0
 
 
 def test_any_beginning_of_a_pool_holds_every_topic():
@@ -530,7 +604,7 @@ def test_any_beginning_of_a_pool_holds_every_topic():
 
 def test_the_unit_swap_is_chosen_where_it_is_asked_for_alone():
     f = Features("documents", kind="descriptive", images=2, units=True)
-    assert "unit-swap" not in [c.name for c in select(f, {}).order]
-    assert "unit-swap" in [c.name for c in select(replace(f, unit_swap=True), {}).order]
+    assert "unit-swap" not in [c.name for c in select(f, []).order]
+    assert "unit-swap" in [c.name for c in select(replace(f, unit_swap=True), []).order]
     assert rate("unit-swap", replace(f, units=False, unit_swap=True)).score < 0.25
     assert category_of("unit-swap") == "semantic contradiction"

@@ -12,10 +12,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from demur.core.records import Response
+import demur
+from demur.core.records import Outcome, Response, Status, Verdict
+from demur.suites.mm_aqa.items import Item
 from demur.suites.mm_aqa.measures import (
+    Confidences,
     Matrix,
-    Scored,
     best,
     conformal,
     conformal_tau,
@@ -31,6 +33,7 @@ from demur.suites.mm_aqa.measures import (
 )
 from demur.suites.mm_aqa.replies import read_reply
 from demur.suites.mm_aqa.routing import dependency_by_rules, question_kind, read_dependency
+from demur.suites.mm_aqa.scoring import confidences, verbal
 from tests.strategies import examples
 
 SIZES = {"images": (300, 253), "documents": (837, 689)}
@@ -199,12 +202,12 @@ def test_properties_of_the_matrix(tp, fp, fn, tn, au):
     assert m.n == tp + fp + fn + tn + au
 
 
-def example(n: int = 60, seed: int = 0) -> Scored:
+def example(n: int = 60, seed: int = 0) -> Confidences:
     rng = np.random.default_rng(seed)
     answerable = np.arange(n) % 2 == 0
     correct = answerable & (rng.random(n) < 0.8)
     confidence = np.clip(0.5 * correct + 0.25 * answerable + rng.random(n) * 0.3, 0, 1)
-    return Scored(confidence, correct, answerable, np.zeros(n, dtype=bool), np.arange(n) // 2)
+    return Confidences(confidence, correct, answerable, np.zeros(n, dtype=bool), np.arange(n) // 2)
 
 
 def test_thresholds_chosen_elsewhere_are_never_above_the_oracles_and_keep_pairs_whole():
@@ -234,7 +237,7 @@ def test_conformal_abstention_lets_through_no_more_than_it_was_given():
 
 def test_curve_of_a_perfect_ranking_and_of_none():
     right = np.array([True] * 5 + [False] * 5)
-    flat = Scored(np.ones(10), right, np.ones(10, dtype=bool), np.zeros(10, dtype=bool), np.arange(10))
+    flat = Confidences(np.ones(10), right, np.ones(10, dtype=bool), np.zeros(10, dtype=bool), np.arange(10))
     made = curve(flat)
     assert made.rc_auc == pytest.approx(0.5)
     assert made.aurc == pytest.approx(0.5)
@@ -298,3 +301,29 @@ def test_kinds_of_question_by_priority():
     assert not dependency_by_rules("If x = 3 and y = 4.5, with k = 2, what is x * y + k?", 1).dependency.on_image
     assert read_dependency("It could be partial.\nLevel: ESSENTIAL").value == "essential"
     assert read_dependency("essential or exclusive") is None
+
+
+class Doubting:
+    """A judge that can grade one answer, and knows of another that it declines."""
+
+    id = version = "doubting"
+
+    def grade(self, ask, response, answers):
+        known = {"rose": Outcome.CORRECT, "who knows": Outcome.DEFLECTED}.get(response.text)
+        return Verdict(id=ask.id, status=Status.GRADED if known else Status.UNGRADED, outcome=known, judge=self.id)
+
+
+def test_ungraded_and_declining_answers_are_no_wrong_ones_at_any_threshold():
+    """They were, at every threshold below the one whose abstentions the matrix counts."""
+    items, outputs = [], {}
+    for n, answer in enumerate(("rose", "who knows", "tulip", "rose")):
+        item = {"id": f"q{n}", "pair": f"q{n}", "subset": "images", "question": "Which flower is it?"}
+        items.append(Item.model_validate(item | {"answers": {"accepted": [["rose"]]}}))
+        text = f"EXPLANATION - so\nFINAL ANSWER - {answer}\nCONFIDENCE - {2 if n < 3 else 5}"
+        outputs[f"q{n}@vconf"] = Response(text=text)
+    suite = demur.suite("mm_aqa")
+    [score] = suite.scores(items, {"m": outputs}, judge=f"{__name__}:Doubting")
+    assert score.matrix("images", "vconf") == Matrix(tp=1, fn=3)
+    found = confidences(score.of("images", "vconf"), verbal)
+    assert thresholded(found, 1) == Matrix(tp=2, fn=1)
+    assert {t.name for t in suite.tables([score], items)}.isdisjoint({"mm-aqa-documents"})  # nothing was asked there

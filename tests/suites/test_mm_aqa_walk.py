@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import shlex
 from pathlib import Path
 
 import pytest
@@ -132,6 +133,38 @@ def test_outputs_made_elsewhere_by_a_system_that_sees_no_prompt(tmp_path, capsys
     assert main([*argv, "--parser", "lenient"]) == 0
     [row] = [r for r in json.loads(capsys.readouterr().out)["mm-aqa-matrix"] if r["Subset"] == "A-MMMU"]
     assert [row[c] for c in ("TP", "FP", "FN", "TN", "AU")] == [2, 1, 0, 3, 0]
+
+
+@pytest.mark.parametrize(
+    ("job", "more", "words"),
+    [
+        ("run", ["--system", "reader", "--extra", "[1]"], "expected a JSON object"),
+        ("run", ["--system", "reader", "--extra", "{bad"], "is not JSON"),
+        ("run", ["--system", "reader", "--temperature", "nan"], "expected a number from 0"),
+        ("run", ["--system", f"model:{ANSWERER}", f"model:{ANSWERER}"], "a system is named twice"),
+        ("score", [], "holds replies without their items - give --items"),
+        ("score", ["--items", "SET"], "ids of theirs are like 'q0@base'"),
+    ],
+)
+def test_what_cannot_be_asked_or_scored_is_told_with_its_cure(job, more, words, tmp_path, capsys):
+    folder = tiny_set(tmp_path / "set")
+    (tmp_path / "mine.csv").write_text("id,output\nq0,a rose\n")
+    path = folder if job == "run" else tmp_path / "mine.csv"
+    argv = ["suite", job, "mm_aqa", str(path), *(str(folder) if word == "SET" else word for word in more)]
+    with pytest.raises(SystemExit) as stopped:  # as of argparse
+        raise SystemExit(main(argv))
+    assert stopped.value.code == 2
+    assert words in capsys.readouterr().err
+
+
+def test_the_commands_that_are_proposed_can_be_pasted(tmp_path, capsys):
+    folder = tiny_set(tmp_path / "my set")
+    argv = ["suite", "run", "mm_aqa:base", str(folder), "--out", str(tmp_path / "my runs"), "--system"]
+    assert main([*argv, f"model:{ANSWERER}"]) == 0
+    [line] = [x for x in capsys.readouterr().err.splitlines() if x.startswith("next: demur ")]
+    page = tmp_path / "r.html"
+    assert main([*shlex.split(line.removeprefix("next: demur "))[:-1], str(page)]) == 0
+    assert page.is_file()
 
 
 @pytest.mark.integration

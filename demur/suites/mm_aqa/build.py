@@ -14,11 +14,12 @@ from __future__ import annotations
 
 import io
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AsyncExitStack
 from dataclasses import asdict, dataclass, field
-from functools import partial
+from functools import partial, reduce
+from operator import add
 from pathlib import Path
 from string import Template
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -52,7 +53,7 @@ from demur.suites.mm_aqa.ocr import Reader
 from demur.suites.mm_aqa.people import queue, with_choices
 from demur.suites.mm_aqa.pool import Answerable, Pool, open_pool
 from demur.suites.mm_aqa.routing import Judged, dependency_by_rules, kinds, question_kind, read_dependency, visual_words
-from demur.suites.mm_aqa.selecting import Features, Selected, select, uses
+from demur.suites.mm_aqa.selecting import Features, Selected, select
 from demur.suites.mm_aqa.transforms import Given, Infeasible, Made, accepted, fallback, transform
 from demur.suites.mm_aqa.transforms.blur_figure_region import figure
 from demur.suites.mm_aqa.transforms.tables import grids
@@ -67,6 +68,7 @@ if TYPE_CHECKING:
 
     from demur.models import Model
 
+RECIPE, DECISIONS = "recipe.json", "decisions.jsonl"
 ALTERNATIVES, RETRIES = 3, 5
 """Other transformations, where the verifier can still answer a twin; turns after the panel rejected one."""
 WAVE = 16
@@ -90,30 +92,39 @@ class Models:
     rewriter: str = ""
     verifier: str = ""
     panel: tuple[str, ...] = ()
-    ledger: Path | None = None
+    ledger: Path = Path("calls.sqlite")
     budget: float | None = None
-
     concurrency: int = 8
     _opened: dict[str, Model] = field(default_factory=dict)
     _shown: dict[str, bytes] = field(default_factory=dict)
     _stack: AsyncExitStack = field(default_factory=AsyncExitStack)
     _calls: Worker = field(default_factory=lambda: Worker("mm-aqa-calls"))
 
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Each model once."""
+        return tuple(dict.fromkeys(filter(None, (self.rewriter, self.verifier, *self.panel))))
+
     def open(self) -> None:
-        """Check that every model answers, and open each once, on a thread of their own.
+        """Open each model once, on a thread of their own.
+
+        That every model answers is checked here for a new set; for one that was begun before, ahead of a model's first
+        call whose reply is not kept.
 
         Raises:
             DemurError: one of them does not answer.
         """
 
         async def opened() -> None:
-            ledger = self.ledger or Path("calls.sqlite")
-            budget = None if self.budget is None else Budget(self.budget).recorded_in(ledger)
-            for name in dict.fromkeys(n for n in (self.rewriter, self.verifier, *self.panel) if n):
+            begun = self.ledger.is_file()
+            for name in () if begun else self.names:
                 await ping([name], lists=False)
+            budget = None if self.budget is None else Budget(self.budget).recorded_in(self.ledger)
+            for name in self.names:
                 made = open_model(
                     name, ledger=self.ledger, concurrency=self.concurrency, budget=budget,
                     read_image=lambda ref: self._shown[ref.sha256],
+                    greet=partial(ping, [name], lists=False) if begun else None,
                 )  # fmt: skip
                 self._opened[name] = await self._stack.enter_async_context(made)
 
@@ -169,9 +180,8 @@ def asked(model: str, prompt: str, refs: list[ImageRef], item: str, most: int) -
 
 
 def build(
-    out: Path, *, seed: int = 0, pool: str = "", pairs: int = 300, rewriter: str = "", verifier: str = "",
-    panel: str = "", ocr: str = "yes", plan: str = "no", budget: float = 0.0, concurrency: int = 8,
-    unit_swap: str = "no", meaning: str = "",
+    out: Path, *, seed: int, pool: str, pairs: int, rewriter: str, verifier: str, panel: str, ocr: str, plan: str,
+    budget: float, concurrency: int, unit_swap: str, meaning: str,
 ) -> Path:  # fmt: skip
     """Make a set of items in ``out``; see `demur.suites.mm_aqa.suite.MMAQA.build_options`.
 
@@ -185,7 +195,9 @@ def build(
     chosen = opened.questions[:pairs]
     models = Models(rewriter, verifier, two, out / "calls.sqlite", budget or None, concurrency)
     if plan == "yes":
-        write_json(out / "plan.json", planned(chosen, models).model_dump(mode="json"))
+        known = _decisions(out)
+        left = [a for a in chosen if a.id not in known]
+        write_json(out / "plan.json", planned(left, models).model_dump(mode="json"))
         return out / "plan.json"
     recipe = {"pool": pool, "pairs": pairs, "seed": seed, "rewriter": rewriter, "verifier": verifier, "panel": panel,
               "ocr": ocr, "questions": digest(_made_of(chosen, models), 16)}  # fmt: skip
@@ -198,6 +210,7 @@ def build(
     reader = Reader(out / "words.jsonl", ocr=ocr == "yes")
     models.open()
     try:
+        write_json(out / RECIPE, recipe)  # not before: an address may be corrected
         decisions = _Work(out, seed, chosen, models, reader, unit_swap == "yes", similar).decide()
     finally:
         models.close()
@@ -228,47 +241,46 @@ def meaning_by(name: str) -> tuple[str, Callable[[str, str], float] | None]:
 
 
 def _same(out: Path, recipe: Mapping[str, Any]) -> None:
-    """File the recipe of a set; raise UsageError where the folder holds a set of another."""
-    path = out / "recipe.json"
-    old = read_json(path) if path.is_file() else recipe
+    """Raise UsageError where the folder holds a set of another recipe."""
+    old = read_json(out / RECIPE) if (out / RECIPE).is_file() else recipe
     if old != recipe:
         other = ", ".join(k for k in recipe if old.get(k) != recipe[k])
         raise UsageError(f"holds a set with other options ({other})", item=str(out), cure="choose another --out")
-    write_json(path, dict(recipe))
 
 
-def _made_of(chosen: list[Answerable], models: Models) -> list[Any]:
+def _made_of(chosen: Sequence[Answerable], models: Models) -> list[Any]:
     """What decisions depend on: questions, answers and images, and the code of models."""
-    named = dict.fromkeys(filter(None, (models.rewriter, models.verifier, *models.panel)))
     pairs = [[a.id, a.question, a.answers.model_dump(mode="json"), a.seen] for a in chosen]
-    return [pairs, [revision_of(model) for model in named]]
+    return [pairs, [revision_of(name) for name in models.names]]
 
 
-def planned(chosen: list[Answerable], models: Models) -> Estimate:
-    """The cost of a build: one call of each stage for each pair; alternatives and retries add to it."""
-    total: Estimate | None = None
-    stages = [("dependency", models.rewriter, "dependency.v1.md", 20), ("rewrite", models.rewriter, "rewrite.v1.md",
-              REWRITE_TOKENS), ("self-verification", models.verifier, "verify.v1.md", VOTE_TOKENS)]  # fmt: skip
-    stages += [(f"consensus {n}", m, "verify.v1.md", VOTE_TOKENS) for n, m in enumerate(models.panel, start=1)]
+def planned(chosen: Sequence[Answerable], models: Models) -> Estimate:
+    """The cost of these pairs: one call of each stage for each; alternatives and retries add to it."""
+    stages = [
+        ("dependency", models.rewriter, "dependency.v1.md", 20),
+        ("rewrite", models.rewriter, "rewrite.v1.md", REWRITE_TOKENS),
+        ("self-verification", models.verifier, "verify.v1.md", VOTE_TOKENS),
+        *((f"consensus {n}", m, "verify.v1.md", VOTE_TOKENS) for n, m in enumerate(models.panel, start=1)),
+    ]
+    if not models.names:
+        raise UsageError("no model is named, so the build costs nothing", cure="leave --plan out")
+    refs = {a.id: [image_ref(p.data, f"{a.id}/{n}") for n, p in enumerate(a.pictures())] for a in chosen}
+    found = []
     for stage, model, prompt, most in stages:
         if not model:
             continue
         requests = []
         for a in chosen:
-            refs = [image_ref(p.data, f"{a.id}/{n}") for n, p in enumerate(a.pictures())]
-            refs = [] if stage == "rewrite" else refs
             words = filled(prompt, question=with_choices(a.question, a.answers), answer=a.answers.shown, task="")
-            requests.append(asked(model, words, refs, a.id, most))
-        one = estimate_calls(stage, model, requests, ledger=models.ledger)
-        total = one if total is None else total + one
-    if total is None:
-        raise UsageError("no model is named, so the build costs nothing", cure="leave --plan out")
-    return total
+            requests.append(asked(model, words, [] if stage == "rewrite" else refs[a.id], a.id, most))
+        found.append(estimate_calls(stage, model, requests, ledger=models.ledger))
+    return reduce(add, found)
 
 
 def _ends(error: DemurError) -> bool:
-    """Whether the build must stop: the budget is used up, or a model refuses everything."""
-    return error.exit_code == 3 or (isinstance(error, PermanentError) and not isinstance(error, ItemError))
+    """Whether the build must stop: the budget is used up, a model refuses everything, or a package is missing."""
+    permanent = isinstance(error, PermanentError) and not isinstance(error, ItemError)
+    return permanent or error.exit_code == 3 or isinstance(error, MissingExtra)
 
 
 class Begun(NamedTuple):
@@ -291,25 +303,34 @@ class Begun(NamedTuple):
     failed: str = ""
 
 
+def _decisions(out: Path) -> dict[str, dict[str, Any]]:
+    """Pair -> the decision on it, so far; pairs that failed are made again."""
+    path = out / DECISIONS
+    rows = read_jsonl(path, Problems()) if path.is_file() else ()
+    return {row["pair"]: row for _, row in rows if row["status"] != "failed"}
+
+
+@dataclass
 class _Work:
     """The making of one set, pair by pair."""
 
-    def __init__(
-        self, out: Path, seed: int, chosen: list[Answerable], models: Models, reader: Reader, unit_swap: bool = False,
-        similar: Callable[[str, str], float] | None = None,
-    ) -> None:  # fmt: skip
-        self.unit_swap, self.similar = unit_swap, similar
-        self.out, self.seed, self.chosen, self.models, self.reader = out, seed, chosen, models, reader
+    out: Path
+    seed: int
+    chosen: list[Answerable]
+    models: Models
+    reader: Reader
+    unit_swap: bool
+    similar: Callable[[str, str], float] | None
+
+    def __post_init__(self) -> None:
         self.others: dict[str, tuple[tuple[str, str], ...]] = {
-            subset: tuple((a.question, a.answers.shown) for a in chosen if a.subset == subset)
+            subset: tuple((a.question, a.answers.shown) for a in self.chosen if a.subset == subset)
             for subset in ("images", "documents")
         }
 
     def decide(self) -> list[dict[str, Any]]:
-        """One decision a pair, in the order of the pool; earlier decisions are kept, failed pairs tried again."""
-        path = self.out / "decisions.jsonl"
-        rows = [row for _, row in read_jsonl(path, Problems())] if path.is_file() else []
-        known = {row["pair"]: row for row in rows if row["status"] != "failed"}
+        """One decision a pair, in the order of the pool; earlier decisions are kept."""
+        path, known = self.out / DECISIONS, _decisions(self.out)
         found: list[dict[str, Any]] = []
         pool = ThreadPoolExecutor(min(self.models.concurrency, WAVE), thread_name_prefix="mm-aqa")
         try:
@@ -323,7 +344,7 @@ class _Work:
                     orders: list[tuple[Begun, Selected]] = []
                     for a in wave:
                         if a.id in begun:
-                            order = select(begun[a.id].features, *uses(names))
+                            order = select(begun[a.id].features, names)
                             orders.append((begun[a.id], order))
                             first = order.order[0].name if order.order else ""
                         else:
@@ -381,7 +402,7 @@ class _Work:
             if candidate is None:
                 break
             name, given, twin = candidate
-            kept = tuple((ref, data) for ref, data in (self._png(i) for i in twin.images))
+            kept = tuple(map(_png, twin.images))
             votes = [self._vote(m, twin.question, kept, a) for m in self.models.panel]
             status = consensus(votes[0], votes[1]) if votes else "accepted"
             attempts[-1] |= {"panel": [v._asdict() for v in votes], "consensus": status if votes else "not asked"}
@@ -429,7 +450,7 @@ class _Work:
                 row["why"] = f"structure: {why}"
                 continue
             if self.models.verifier:
-                vote = self._vote(self.models.verifier, twin.question, tuple(map(self._png, twin.images)), a)
+                vote = self._vote(self.models.verifier, twin.question, tuple(map(_png, twin.images)), a)
                 row["self"] = vote._asdict()
                 if not passes(vote):
                     answered += 1
@@ -473,10 +494,11 @@ class _Work:
         asked = filled("verify.v1.md", question=with_choices(question, a.answers))
         return read_vote(self.models.ask(model, asked, pictures, a.id, VOTE_TOKENS))
 
-    def _png(self, image: Image) -> tuple[ImageRef, bytes]:
-        data = io.BytesIO()
-        image.save(data, "PNG")
-        return image_ref(data.getvalue(), "memory"), data.getvalue()
+
+def _png(image: Image) -> tuple[ImageRef, bytes]:
+    data = io.BytesIO()
+    image.save(data, "PNG")
+    return image_ref(data.getvalue(), "memory"), data.getvalue()
 
 
 def _row(
@@ -532,13 +554,13 @@ def rejections(decisions: list[dict[str, Any]], human: Mapping[str, str]) -> Tab
     rows = []
     attempts = [(category_of(t["transform"]), t) for row in decisions for t in row["attempts"]]
     for category in CATEGORIES:
-        mine = [t for c, t in attempts if c == category.name]
+        mine = [t for c, t in attempts if c == category]
         infeasible = sum("why" in t and "self" not in t for t in mine)
         by_self = sum("self" in t and "why" in t for t in mine)
         panel = Counter(t.get("consensus", "") for t in mine)
         judged = panel["accepted"] + panel["rejected"] + panel["human"]
         share = 100 * panel["rejected"] / judged if judged else None
-        rows.append((category.name, len(mine), infeasible, by_self, judged, panel["rejected"], share, panel["human"]))
+        rows.append((category, len(mine), infeasible, by_self, judged, panel["rejected"], share, panel["human"]))
     gone = Counter(row["status"] for row in decisions)
     return table(
         "mm-aqa-rejections", "Attempts and rejections by category.",

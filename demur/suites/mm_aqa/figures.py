@@ -28,7 +28,7 @@ def distribution(items: Sequence[Item]) -> list[Panel]:
         found = Counter(i.transform for i in items if i.transform and i.subset == subset)
         if not found:
             continue
-        order = [c.name for c in CATEGORIES if c.subset == subset]
+        order = [c for c, of in CATEGORIES.items() if of == subset]
         full, out, y = max(found.values()), [svg.title(f"{name}: {sum(found.values())} twins")], 34.0
         for transform in [t for t in CATALOGUE if found[t]] + sorted(set(found) - set(CATALOGUE)):
             category = category_of(transform)

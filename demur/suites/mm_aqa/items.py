@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections import Counter
 from pathlib import Path
-from typing import Any, Literal, NamedTuple, Self
+from typing import Any, Literal, Self
 
 from pydantic import Field, model_validator
 
@@ -24,23 +24,17 @@ NAMES: dict[Subset, str] = {"images": "A-MMMU", "documents": "A-MMLBD"}
 """Subset -> what the paper calls the one that it built."""
 
 
-class Category(NamedTuple):
-    """One of the eight families of transformations."""
-
-    name: str
-    subset: Subset
-
-
-CATEGORIES = (
-    Category("missing visual information", "images"),
-    Category("occlusion ambiguity", "images"),
-    Category("semantic unanswerability", "images"),
-    Category("adversarial ambiguity", "images"),
-    Category("evidence removal", "documents"),
-    Category("evidence corruption", "documents"),
-    Category("semantic contradiction", "documents"),
-    Category("inferential impossibility", "documents"),
-)
+CATEGORIES: dict[str, Subset] = {
+    "missing visual information": "images",
+    "occlusion ambiguity": "images",
+    "semantic unanswerability": "images",
+    "adversarial ambiguity": "images",
+    "evidence removal": "documents",
+    "evidence corruption": "documents",
+    "semantic contradiction": "documents",
+    "inferential impossibility": "documents",
+}
+"""The eight families of transformations -> the subset that each changes."""
 CATALOGUE: dict[str, tuple[str, str]] = {
     "aggressive-crop": ("M1", "missing visual information"),
     "multi-mask": ("M2", "missing visual information"),
@@ -129,7 +123,7 @@ def read(path: Path, problems: Problems) -> Loaded[Item]:
 
     def made(place: str, row: dict[str, Any]) -> Item:
         item = Item.model_validate({**row, "source_ref": place})
-        if (category := category_of(item.transform)) and dict(CATEGORIES)[category] != item.subset:
+        if (category := category_of(item.transform)) and CATEGORIES[category] != item.subset:
             raise ValueError(f"{item.transform} is no transformation of {item.subset}")
         for ref in item.images:
             image_beside(file, ref.uri, ref.sha256)

@@ -111,25 +111,24 @@ def rebuilt(aac: float, uac: float, ar: float, answerable: int, unanswerable: in
     return Matrix(tp, answerable - tp - fn, fn, tn, unanswerable - tn)
 
 
-def counts_of(share: float, n: int, half: float = 0.0005) -> list[int]:
+def counts_of(share: float, n: int, half: float = 0.0005) -> range:
     """The whole numbers of n items whose share is within half a digit of a printed one.
 
-    >>> counts_of(0.607, 300), counts_of(0.606, 300)
+    >>> list(counts_of(0.607, 300)), list(counts_of(0.606, 300))
     ([182], [])
     """
     low, high = (share - half) * n - 1e-9, (share + half) * n + 1e-9
-    return [*range(max(0, math.ceil(low)), min(n, math.floor(high)) + 1)]
+    return range(max(0, math.ceil(low)), min(n, math.floor(high)) + 1)
 
 
 def possible(aac: float, uac: float, ar: float, answerable: int, unanswerable: int, half: float = 0.0005) -> bool:
     """Whether any whole matrix of these sizes rounds to three printed shares."""
+    tp, tn = counts_of(aac, answerable, half), counts_of(uac, unanswerable, half)
     abstained = counts_of(ar, answerable + unanswerable, half)
-    return any(
-        0 <= a - tn <= answerable - tp
-        for tp in counts_of(aac, answerable, half)
-        for tn in counts_of(uac, unanswerable, half)
-        for a in abstained
-    )
+    if not (tp and tn and abstained):
+        return False
+    # FN = abstained - TN is any whole number between these two; one of them must be from 0 to answerable - TP
+    return abstained[-1] - tn[0] >= 0 and abstained[0] - tn[-1] <= answerable - tp[0]
 
 
 def random_abstain(accuracy: float, answerable: int, unanswerable: int, p: float = 0.5) -> Matrix:
@@ -155,7 +154,7 @@ def best(found: Iterable[tuple[T, float | None]]) -> tuple[T, float] | None:
 # --- confidence: thresholds, curves ---------------------------------------------------------------
 
 
-class Scored(NamedTuple):
+class Confidences(NamedTuple):
     """Answers with a confidence, as arrays over n items.
 
     Attributes:
@@ -172,14 +171,14 @@ class Scored(NamedTuple):
     abstained: Bools
     cluster: Codes
 
-    def take(self, rows: Codes) -> Scored:
+    def take(self, rows: Codes) -> Confidences:
         """These rows alone."""
-        return Scored(
+        return Confidences(
             self.confidence[rows], self.correct[rows], self.answerable[rows], self.abstained[rows], self.cluster[rows]
         )
 
 
-def thresholded(found: Scored, tau: float, *, strictly: bool = False) -> Matrix:
+def thresholded(found: Confidences, tau: float, *, strictly: bool = False) -> Matrix:
     """The matrix when items with confidence <= tau (< tau when ``strictly``) are abstained on."""
     below = found.confidence < tau if strictly else found.confidence <= tau
     abstains = found.abstained | below
@@ -201,7 +200,7 @@ class Sweep(NamedTuple):
     """At the oracle's threshold; None where no threshold has a defined MCC."""
 
 
-def sweep(found: Scored, taus: Sequence[float] | None = None) -> Sweep:
+def sweep(found: Confidences, taus: Sequence[float] | None = None) -> Sweep:
     """Every threshold of a list, up to which is abstained; or every distinct confidence, below which is.
 
     The least confidence as a threshold abstains on nothing: the best one is never worse than none.
@@ -213,7 +212,9 @@ def sweep(found: Scored, taus: Sequence[float] | None = None) -> Sweep:
     return Sweep(values, matrices, None if place is None else values[place], None if place is None else matrices[place])
 
 
-def _by_folds(found: Scored, k: int, seed: int, judged: Callable[[Scored, Scored], Matrix]) -> Matrix | None:
+def _by_folds(
+    found: Confidences, k: int, seed: int, judged: Callable[[Confidences, Confidences], Matrix]
+) -> Matrix | None:
     """The sum over folds of pairs of ``judged(the other folds, the fold)``; None with fewer than k pairs."""
     if len(np.unique(found.cluster)) < k:
         return None
@@ -224,13 +225,15 @@ def _by_folds(found: Scored, k: int, seed: int, judged: Callable[[Scored, Scored
     return Matrix(*(int(v) for v in total))
 
 
-def cross_validated(found: Scored, taus: Sequence[float] | None = None, k: int = 5, seed: int = 0) -> Matrix | None:
+def cross_validated(
+    found: Confidences, taus: Sequence[float] | None = None, k: int = 5, seed: int = 0
+) -> Matrix | None:
     """The matrix when each fold takes the threshold that is best on the others: what a user would get.
 
     None with fewer than k pairs. A fold whose other folds define no MCC is answered throughout.
     """
 
-    def judged(others: Scored, held: Scored) -> Matrix:
+    def judged(others: Confidences, held: Confidences) -> Matrix:
         tau = sweep(others, taus).tau
         return thresholded(held, -math.inf if tau is None else tau, strictly=taus is None)
 
@@ -248,10 +251,10 @@ def conformal_tau(confidence: Floats, alpha: float) -> float:
     return math.inf if rank > n else float(np.sort(confidence)[max(rank, 1) - 1])
 
 
-def conformal(found: Scored, alpha: float = 0.1, k: int = 5, seed: int = 0) -> Matrix | None:
+def conformal(found: Confidences, alpha: float = 0.1, k: int = 5, seed: int = 0) -> Matrix | None:
     """Each fold takes the conformal threshold of the others' unanswerable items; None with fewer than k pairs."""
 
-    def judged(others: Scored, held: Scored) -> Matrix:
+    def judged(others: Confidences, held: Confidences) -> Matrix:
         return thresholded(held, conformal_tau(others.confidence[~others.answerable], alpha))
 
     return _by_folds(found, k, seed, judged)
@@ -271,7 +274,7 @@ class Curve(NamedTuple):
     n: int
 
 
-def curve(found: Scored) -> Curve:
+def curve(found: Confidences) -> Curve:
     """The curve of the items that were answered."""
     kept = ~found.abstained
     made = of_arrays(found.confidence[kept], (found.correct & found.answerable)[kept])

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from demur.core.errors import MissingExtra
 from demur.core.store import JsonlLog, Problems, canonical, digest, read_jsonl, write_atomic
 from demur.suites.mm_aqa.transforms import Word
+from demur.suites.mm_aqa.transforms.drawing import padded
 
 if TYPE_CHECKING:
     from PIL.Image import Image
@@ -74,7 +75,7 @@ def _engine() -> Any:
     try:
         from rapidocr import RapidOCR
     except ImportError as error:
-        raise MissingExtra("reading words off images", extra="mm-aqa", module="rapidocr") from error
+        raise MissingExtra("reading words off images (--ocr yes)", extra="mm-aqa", module="rapidocr") from error
     return RapidOCR(params={
         "Global.log_level": "critical", "EngineConfig.onnxruntime.intra_op_num_threads": 1,
         "EngineConfig.onnxruntime.inter_op_num_threads": 1,
@@ -91,7 +92,7 @@ def _read(image: Image) -> list[Word]:
             continue  # a picture without a word: ("", 1.0, None) in the place of lines
         for text, score, corners in line:
             xs, ys = [int(p[0]) for p in corners], [int(p[1]) for p in corners]
-            box = max(0, min(xs)), max(0, min(ys)), max(xs), max(ys)
+            box = padded((min(xs), min(ys), max(xs), max(ys)), 0, image.size)
             wide, high = box[2] - box[0], box[3] - box[1]
             ring = len(text) == 1 and 2 * wide * high > image.width * image.height  # a flag's circle, read as an O
             if score >= 0.5 and text.strip() and wide > 0 and high > 0 and not ring:

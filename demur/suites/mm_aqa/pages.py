@@ -84,7 +84,8 @@ class Page:
 
     def picture(self, image: Image, width: int) -> None:
         """An image at the left, with a frame."""
-        shown = image.convert("RGB").resize((width, round(width * image.height / image.width)))
+        width = max(1, width)
+        shown = image.convert("RGB").resize((width, max(1, round(width * image.height / image.width))))
         self.image.paste(shown, (MARGIN, self.y))
         self._pen.rectangle((MARGIN, self.y, MARGIN + width, self.y + shown.height), outline="grey")
         self.y += shown.height + 16

@@ -17,7 +17,7 @@ from demur.core.records import AnswerSpec, ImageRef
 from demur.core.store import Problems, digest, read_jsonl, seed_of, write_atomic, write_records
 from demur.core.uris import read_image
 from demur.judge.annotation.task import Item as Shown
-from demur.judge.annotation.task import Label, Task, final_labels, settled, write_task
+from demur.judge.annotation.task import Label, Task, settled, write_task
 from demur.judge.measures.rates import share_of
 from demur.reports.tables import Column, Table, write_tables
 from demur.suites.mm_aqa.conditions import text
@@ -33,7 +33,7 @@ def with_choices(question: str, answers: AnswerSpec) -> str:
 
 
 def queue(out: Path, rows: Sequence[Mapping[str, Any]]) -> dict[str, str]:
-    """Write the queue in a set's folder, new pairs included; pair -> label that people gave it."""
+    """Write the queue in a set's folder, new pairs included; pair -> label that most people gave it, where one has."""
     if not rows:
         return {}
     items = []
@@ -46,7 +46,7 @@ def queue(out: Path, rows: Sequence[Mapping[str, Any]]) -> dict[str, str]:
         items.append(_shown(out / "queue", out, question, refs, about, votes))
     _filed(out / "queue", items, ("category",))
     pairs = {item.id: item.about["pair"] for item in items}
-    return {pairs[id]: label for id, label in final_labels(out / "queue").items() if id in pairs}
+    return {pairs[id]: label for id, label in settled(out / "queue").labels.items() if id in pairs}
 
 
 def _shown(
@@ -75,7 +75,7 @@ def _filed(folder: Path, items: Sequence[Shown], balance: tuple[str, ...]) -> No
 # --- a blind sample ---------------------------------------------------------------------------------
 
 
-def sample(items: Sequence[Item], root: Path, out: Path, people: int, seed: int = 0) -> Path:
+def sample(items: Sequence[Item], root: Path, out: Path, *, people: int, seed: int) -> Path:
     """Write the sample, and the table of people's labels so far.
 
     Args:
@@ -132,7 +132,7 @@ def labels_table(folder: Path, chosen: Sequence[Shown]) -> Table:
     """By subset, kind and category: how many twins people have labelled, and the majority's label."""
     came = settled(folder)
     rows = []
-    order = [c.name for c in CATEGORIES] + [""]
+    order = [*CATEGORIES, ""]
     groups: dict[tuple[str, str, str], list[str]] = defaultdict(list)
     for item in chosen:
         groups[item.about["subset"], item.about["kind"], item.about["category"]].append(item.id)

@@ -151,20 +151,26 @@ _COUNTRY = re.compile(
     r"the country (?:with this flag|represented by this flag|whose flag is shown|whose outline is shown|"
     r"in this outline map)|this flag\b"
 )
-COLUMNS = {"capital": "Capital", "population": "Population", "export_commodity": "Top export", "currency": "Currency"}
-MORE = {
+COLUMNS = {
+    "capital": "Capital", "population": "Population", "export_commodity": "Top export", "currency": "Currency",
     "elevation": "Elevation", "coastline": "Coastline", "airports": "Airports", "heritage": "Heritage sites",
     "highest_point": "Highest point", "symbol": "Symbol", "export_partner": "Partner", "crop": "Top crop",
     "independence_from": "Gained from", "longest_border": "Longest border", "aircraft_prefix": "Aircraft prefix",
 }  # fmt: skip
+"""Kind of fact -> the head of its column in a table of countries; the first ones are preferred."""
 ROWS = 7
+PICTURED = (
+    "landmark_name", "landmark_place", "species_name", "capital", "currency", "band", "symbol", "animal_fact",
+    "landmark_fact", "planet_fact", "population", "longest_border",
+)  # fmt: skip
+"""Kinds of questions that are asked about a photo, flag or map."""
 
 
 def sample_corpus(seed: int = 0) -> list[Answerable]:
     """Photos, flags and maps with their questions; and for each country articles and tables, drawn as two pages."""
     root = atlas()
     rows = [row for _, row in read_jsonl(root / "questions.jsonl", Problems())]
-    pictures = [r for r in rows if r["query_image"] and _about_picture(r)]
+    pictures = [r for r in rows if r["query_image"] and r["kind"] in PICTURED]
     made = [
         Answerable(
             r["id"], "images", r["question"], _spec(r), partial(_query, root / r["query_image"]),
@@ -181,11 +187,6 @@ def _query(path: Path) -> tuple[Picture, ...]:
         return (Picture(path.read_bytes()),)
 
 
-def _about_picture(row: dict[str, Any]) -> bool:
-    return row["kind"] in ("landmark_name", "landmark_place", "species_name", "capital", "currency", "band", "symbol",
-                           "animal_fact", "landmark_fact", "planet_fact", "population", "longest_border")  # fmt: skip
-
-
 def _spec(row: dict[str, Any]) -> AnswerSpec:
     return AnswerSpec(accepted=tuple((a,) for a in row["answers"]), rule="atlas")
 
@@ -196,7 +197,7 @@ def _documents(root: Path, rows: list[dict[str, Any]]) -> list[Answerable]:
         texts[row["page"]].append(row)
     facts: dict[str, dict[str, str]] = defaultdict(dict)
     for r in rows:
-        if r["gold_text"] and r["kind"] in COLUMNS | MORE and "photo" not in r["question"]:
+        if r["gold_text"] and r["kind"] in COLUMNS and "photo" not in r["question"]:
             facts[r["entity"]].setdefault(r["kind"], r["answers"][0])
     names = {page: several[0]["title"].partition(":")[0] for page, several in texts.items()}
     countries = [c for c in facts if c in texts and len(facts[c]) >= 3]
@@ -204,7 +205,7 @@ def _documents(root: Path, rows: list[dict[str, Any]]) -> list[Answerable]:
     taken: set[tuple[str, str]] = set()
     for r in rows:
         country, kind = r["entity"], r["kind"]
-        ok = country in countries and kind in COLUMNS | MORE and r["style"] in ("text->text", "image->text")
+        ok = country in countries and kind in COLUMNS and r["style"] in ("text->text", "image->text")
         if not ok or "photo" in r["question"] or (country, kind) in taken:
             continue
         question = _COUNTRY.sub(names[country], r["question"])
@@ -225,16 +226,14 @@ def _pages(
 
     article, sheet = Page(), Page()
     article.paragraph(names[country], 26)
-    flag = next((root / "queries" / "flags" / f"{country}{s}" for s in (".jpg", ".png")
-                 if (root / "queries" / "flags" / f"{country}{s}").is_file()), None)  # fmt: skip
-    if flag is not None:
+    for flag in (root / "queries" / "flags").glob(f"{country}.*"):
         article.picture(Image.open(io.BytesIO(flag.read_bytes())), 300)
     for row in sorted(texts[country], key=lambda t: t["id"] not in gold):
         article.paragraph(row["title"].partition(": ")[2].capitalize(), 18)
         article.paragraph(row["text"], 14)
     at = countries.index(country)
-    known = {k: v for k, v in (COLUMNS | MORE).items() if k in facts[country] and k != kind}
-    columns = dict(list(({kind: (COLUMNS | MORE)[kind]} | known).items())[:4])
+    known = {k: v for k, v in COLUMNS.items() if k in facts[country] and k != kind}
+    columns = dict(list(({kind: COLUMNS[kind]} | known).items())[:4])
 
     def far(c: str) -> tuple[bool, int, int]:
         return c != country, sum(k not in facts[c] for k in columns), abs(countries.index(c) - at)

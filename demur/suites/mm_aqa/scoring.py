@@ -10,9 +10,9 @@ import asyncio
 import math
 import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -22,7 +22,7 @@ from demur.models import run_sync
 from demur.suites.grading import ask_of, verdict_of
 from demur.suites.mm_aqa.conditions import CONDITIONS, question_id
 from demur.suites.mm_aqa.items import Item
-from demur.suites.mm_aqa.measures import Matrix, Scored
+from demur.suites.mm_aqa.measures import Confidences, Matrix
 from demur.suites.mm_aqa.replies import Reply, read_reply
 
 BESIDE = ("malformed", "failed", "ungraded", "not asked")
@@ -36,7 +36,7 @@ class Row(NamedTuple):
         condition: its name.
         reply: as read; an empty one without a response.
         fell: ``tp`` ``fp`` ``fn`` ``tn`` ``au``, or one of `BESIDE`.
-        correct: whether the answer is right, where it was graded.
+        said: the same by the reply alone, whatever confidence it states.
         response: None where the item was not asked.
     """
 
@@ -44,7 +44,7 @@ class Row(NamedTuple):
     condition: str
     reply: Reply
     fell: str
-    correct: bool | None
+    said: str
     response: Response | None
 
 
@@ -108,27 +108,29 @@ def score(
     ))  # fmt: skip
     rows: dict[str, list[Row]] = {condition: [] for condition in CONDITIONS}
     for id, (item, condition, reply, response) in replies.items():
-        outcome = graded.get(id)
-        fell = _cell(item, condition, reply, response, outcome, tau, abstain)
-        correct = None if outcome is None else outcome == "tp"
-        rows[condition].append(Row(item, condition, reply, fell, correct, response))
+        said = "not asked" if response is None else _cell(item, reply, graded.get(id, ""), abstain)
+        unsure = reply.confidence is not None and reply.confidence <= tau
+        fell = _abstention(item) if unsure else said
+        rows[condition].append(Row(item, condition, reply, fell, said, response))
     return Score(model, {c: tuple(found) for c, found in rows.items()}, tau, grouping, diagnostic, seed)
 
 
-def _cell(
-    item: Item, condition: str, reply: Reply, response: Response | None, graded: str | None, tau: int, abstain: str
-) -> str:
-    if response is None:
-        return "not asked"
+def _abstention(item: Item) -> str:
+    return "fn" if item.answerable else "tn"
+
+
+def _cell(item: Item, reply: Reply, graded: str, abstain: str) -> str:
+    """The cell of a reply, or what keeps it out of all; ``graded`` is "" where no judge was asked."""
     if reply.problem:
         return reply.problem
-    unsure = condition.startswith("vconf") and reply.confidence is not None and reply.confidence <= tau
-    if reply.abstains or unsure or (graded == "fn" and abstain == "reader"):
-        return "fn" if item.answerable else "tn"
-    return ("fp" if graded == "fn" else graded or "ungraded") if item.answerable else "au"
+    if reply.abstains:
+        return _abstention(item)
+    if not item.answerable:
+        return "au"
+    return "fp" if graded == "fn" and abstain == "substring" else graded
 
 
-_WORD = {Outcome.CORRECT: "tp", Outcome.INCORRECT: "fp", Outcome.DEFLECTED: "fn"}
+_CELLS: dict[Outcome | None, str] = {Outcome.CORRECT: "tp", Outcome.INCORRECT: "fp", Outcome.DEFLECTED: "fn"}
 
 
 async def _graded(answers: Mapping[str, tuple[Item, str]], judge: Judge) -> dict[str, str]:
@@ -137,8 +139,8 @@ async def _graded(answers: Mapping[str, tuple[Item, str]], judge: Judge) -> dict
     async def one(id: str, item: Item, answer: str) -> tuple[str, str]:
         ask = ask_of(id, item.question, sample=item.id, images=item.images, choices=item.answers.choices)
         verdict = await verdict_of(judge, ask, answer, item.answers)
-        graded = verdict.status is Status.GRADED and verdict.outcome is not None
-        return id, _WORD[verdict.outcome] if graded and verdict.outcome else "ungraded"
+        outcome = verdict.outcome if verdict.status is Status.GRADED else None
+        return id, _CELLS.get(outcome, "ungraded")
 
     try:
         return dict(await asyncio.gather(*(one(id, *pair) for id, pair in answers.items())))
@@ -177,16 +179,16 @@ def max_prob(row: Row) -> float | None:
     return math.exp(sum(kept) / len(kept)) if kept else None
 
 
-def scored(rows: Sequence[Row], confidence: Any) -> Scored | None:
-    """Rows that fell into a cell and state a confidence, as arrays; None when there is none."""
-    kept = [(r, c) for r in rows if r.fell in Matrix._fields and (c := confidence(r)) is not None and math.isfinite(c)]
+def confidences(rows: Sequence[Row], confidence: Callable[[Row], float | None]) -> Confidences | None:
+    """Rows whose reply is in a cell and has a confidence, as arrays; None when there is none."""
+    kept = [(r, c) for r in rows if r.said in Matrix._fields and (c := confidence(r)) is not None and math.isfinite(c)]
     if not kept:
         return None
     pairs = {name: place for place, name in enumerate(dict.fromkeys(r.item.pair for r, _ in kept))}
-    return Scored(
+    return Confidences(
         np.array([c for _, c in kept], dtype=np.float64),
-        np.array([bool(r.correct) for r, _ in kept], dtype=bool),
+        np.array([r.said == "tp" for r, _ in kept], dtype=bool),
         np.array([r.item.answerable for r, _ in kept], dtype=bool),
-        np.array([r.reply.abstains for r, _ in kept], dtype=bool),
+        np.array([r.said in ("fn", "tn") for r, _ in kept], dtype=bool),
         np.array([pairs[r.item.pair] for r, _ in kept], dtype=np.int64),
     )

@@ -11,7 +11,7 @@ score. Source: appendices C and E.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -104,21 +104,17 @@ def rate(name: str, f: Features) -> Choice:
             ("pages" in needs and f.images < 2, "one page"),
             ("dates" in needs and not f.dated, "no date in the question"),
             ("units" in needs and not f.units, "no unit in question or answer"),
-            (
-                f.subset == "images" and changes == "image" and f.dependency is not None and not f.dependency.on_image,
-                f"the picture is {f.dependency}",
-            ),
+            (changes == "image" and f.dependency and not f.dependency.on_image, f"the picture is {f.dependency}"),
         ) if broken
     ]  # fmt: skip
     soft = []
     if name == "blur-figure-region" and not f.figures:
         soft.append("no figure: whole pages would be blurred")
-    if f.subset == "images" and changes == "question" and f.dependency is not None and f.dependency.on_image:
+    if changes == "question" and f.dependency and f.dependency.on_image:
         soft.append(f"the picture is {f.dependency}, the question would change")
-    if f.subset == "documents" and category in PREFERRED and f.kind not in PREFERRED[category]:
-        also = [k for k in f.kinds if k in PREFERRED[category]]
-        if not also:
-            soft.append(f"{category} suits {' and '.join(PREFERRED[category])} questions, this is {f.kind}")
+    suits = PREFERRED.get(category, ())
+    if suits and not {f.kind, *f.kinds} & {*suits}:
+        soft.append(f"{category} suits {' and '.join(suits)} questions, this is {f.kind}")
     score = min(fit, 1.0) * (1 - HARD) ** bool(hard) * (1 - SOFT) ** len(soft)
     return Choice(name, score, (*why, *(f"hard: {h}" for h in hard), *(f"soft: {s}" for s in soft)))
 
@@ -128,41 +124,27 @@ class Selected(NamedTuple):
 
     order: tuple[Choice, ...]
     reasons: tuple[str, ...]
-    rated: tuple[Choice, ...] = ()
+    rated: tuple[Choice, ...]
 
 
-def select(
-    f: Features, used: Mapping[str, int], made: Mapping[str, int] | None = None, tie: Sequence[str] = ()
-) -> Selected:
+def select(f: Features, made: Sequence[str]) -> Selected:
     """Rank the transformations of an item's subset.
 
     Args:
         f: its features.
-        used: category -> how often it was used so far.
-        made: transformation -> how often; spreads use within a category.
-        tie: names in their order among equals.
+        made: transformations of the twins so far: the least used category comes first, and within it the least used
+            transformation.
     """
-    made = made or {}
-    several = [*CATALOGUE, *(OPTIONAL if f.unit_swap else ())]
-    names = [n for n in several if dict(CATEGORIES)[category_of(n)] == f.subset]
-    rated = [rate(n, f) for n in names]
+    by_name, by_category = Counter(made), Counter(map(category_of, made))
+    names = [*CATALOGUE, *(OPTIONAL if f.unit_swap else ())]
+    rated = [rate(n, f) for n in names if CATEGORIES[category_of(n)] == f.subset]
     least = ELIGIBLE if any(c.score > ELIGIBLE for c in rated) else RELAXED
     eligible = [c for c in rated if c.score > least]
-    place = {n: i for i, n in enumerate(tie or names)}
-    order = sorted(
-        eligible,
-        key=lambda c: (used.get(category_of(c.name), 0), made.get(c.name, 0), -c.score, place.get(c.name, 0)),
-    )
+    order = sorted(eligible, key=lambda c: (by_category[category_of(c.name)], by_name[c.name], -c.score))
     reasons = [f"dependency {f.dependency}" if f.dependency else f"kind {f.kind}"]
     reasons.append(f"{len(eligible)} of {len(rated)} eligible above {least}")
     if order:
-        top = order[0]
-        many = used.get(category_of(top.name), 0)
-        reasons.append(f"{top.name} first: {category_of(top.name)} used {many} times, score {top.score:.2f}")
-        reasons += list(top.why)
+        top, category = order[0], category_of(order[0].name)
+        reasons.append(f"{top.name} first: {category} used {by_category[category]} times, score {top.score:.2f}")
+        reasons += top.why
     return Selected(tuple(order), tuple(reasons), tuple(rated))
-
-
-def uses(transforms: Sequence[str]) -> tuple[Counter[str], Counter[str]]:
-    """(by category, by transformation) of what was made so far."""
-    return Counter(category_of(t) for t in transforms), Counter(transforms)

@@ -148,7 +148,8 @@ class MMAQA(Suite[Item, Score]):
 
     def cards(self, items: Sequence[Item], root: Path, outputs: Outputs, **options: Any) -> Iterator[Card]:
         """One a pair: the item, and its twins below it."""
-        return tables.cards(items, root, outputs, options.get("parser", "strict"), options.get("abstain", "reader"))
+        given = with_defaults(self.options, options)
+        return tables.cards(items, root, outputs, given["parser"], given["abstain"])
 
     def figures(self, scores: Sequence[Score], items: Sequence[Item]) -> list[Panel]:
         """Figures 2 and 4."""
@@ -169,7 +170,7 @@ class MMAQA(Suite[Item, Score]):
         from demur.suites.mm_aqa.build import build
 
         self.check_options(options, self.build_options)
-        return build(Path(out), seed=seed, **options)
+        return build(Path(out), seed=seed, **with_defaults(self.build_options, options))
 
     def export(
         self, path: Path, out: Path, *, outputs: Outputs = MappingProxyType({}), seed: int = 0, skip_bad: bool = False,
@@ -178,7 +179,7 @@ class MMAQA(Suite[Item, Score]):
         """A blind sample for people to label, and a table of their labels; see `demur.suites.mm_aqa.people`."""
         self.check_options(options, self.export_options)
         loaded = self.open(path, skip_bad=skip_bad)
-        return sample(loaded.items, loaded.root, Path(out), int(options.get("people", 200)), seed)
+        return sample(loaded.items, loaded.root, Path(out), seed=seed, **with_defaults(self.export_options, options))
 
     def audit(self, rows: Sequence[PublishedRow]) -> list[Finding]:
         """See `demur.suites.mm_aqa.audit`."""

@@ -34,7 +34,7 @@ from demur.suites.mm_aqa.measures import (
 )
 from demur.suites.mm_aqa.replies import read_reply
 from demur.suites.mm_aqa.routing import WORDS, question_kind
-from demur.suites.mm_aqa.scoring import BESIDE, Row, Score, matrix_of, max_prob, own, scored, verbal
+from demur.suites.mm_aqa.scoring import BESIDE, Row, Score, confidences, matrix_of, max_prob, own, verbal
 from demur.suites.tables import number, table
 
 ORACLE_UAC = 0.985
@@ -55,7 +55,7 @@ def score_tables(scores: Sequence[Score]) -> list[Table]:
 
 def present(scores: Sequence[Score]) -> list[Subset]:
     """Subsets that any model was asked about."""
-    return [s for s in NAMES if any(r.item.subset == s for x in scores for rows in x.rows.values() for r in rows)]
+    return [subset for subset in NAMES if any(s.of(subset, c) for s in scores for c in CONDITIONS)]
 
 
 def by_subset(scores: Sequence[Score]) -> Iterator[tuple[Score, Subset]]:
@@ -133,7 +133,7 @@ def baselines(s: Score, subset: str) -> Iterator[tuple[str, str, Matrix | None, 
         yield "never abstains", "", Matrix(base.tp, a - base.tp, 0, 0, u), None, None, n
         yield "abstains at random", "p = 0.5, expected", random_abstain(base.tp / a if a else 0, a, u), None, None, n
     for name, condition, confidence, taus in SOURCES:
-        found = scored(s.of(subset, condition), confidence)
+        found = confidences(s.of(subset, condition), confidence)
         if found is None:
             continue
         area, n = curve(found), len(found.confidence)
@@ -171,7 +171,7 @@ def category_table(scores: Sequence[Score]) -> Table:
     rows = []
     for s, subset in by_subset(scores):
         twins = [r for r in s.of(subset, s.diagnostic) if not r.item.answerable]
-        groups: dict[str, list[Row]] = {c.name: [] for c in CATEGORIES if c.subset == subset}
+        groups: dict[str, list[Row]] = {c: [] for c, of in CATEGORIES.items() if of == subset}
         for row in twins:
             groups.setdefault(category_of(row.item.transform, s.grouping) or "others", []).append(row)
         for name, of in [*groups.items(), ("all", twins)]:
@@ -190,7 +190,7 @@ def sweep_table(scores: Sequence[Score]) -> Table:
     """Table 7: every threshold of the stated confidence."""
     rows = []
     for s in scores:
-        found = {sub: scored(s.of(sub, "vconf"), verbal) for sub in present(scores)}
+        found = {sub: confidences(s.of(sub, "vconf"), verbal) for sub in present(scores)}
         made = {sub: sweep(x, TAUS) for sub, x in found.items() if x is not None}
         for subset, one in made.items():
             for place, tau in enumerate(TAUS):

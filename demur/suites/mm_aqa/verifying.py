@@ -21,8 +21,6 @@ from demur.suites.mm_aqa.transforms.drawing import changed
 if TYPE_CHECKING:
     from PIL.Image import Image
 
-Word = Literal["answerable", "unanswerable", "unread"]
-
 
 def structural(given: Given, made: Made) -> str:
     """What is wrong with a twin's structure; "" when it is sound."""
@@ -45,10 +43,10 @@ def share_changed(before: Sequence[Image], after: Sequence[Image]) -> float:
 
 
 class Vote(NamedTuple):
-    """One model's vote on a twin."""
+    """One model's vote on a twin; its confidence is low, medium, high, or "" where it states none."""
 
-    says: Word
-    confidence: Literal["low", "medium", "high", ""] = ""
+    says: Literal["answerable", "unanswerable", "unread"]
+    confidence: str = ""
     justification: str = ""
 
 
@@ -67,9 +65,8 @@ def read_vote(reply: str) -> Vote:
     if len(found) != 1:
         return Vote("unread", justification=reply[:200])
     sure, why = _SURE.search(reply), _WHY.search(reply)
-    says: Word = "unanswerable" if "unanswerable" in found else "answerable"
-    confidence: Literal["low", "medium", "high", ""] = sure[1].lower() if sure else ""  # type: ignore[assignment]
-    return Vote(says, confidence, why[1].strip()[:400] if why else "")
+    says: Literal["answerable", "unanswerable"] = "unanswerable" if "unanswerable" in found else "answerable"
+    return Vote(says, sure[1].lower() if sure else "", why[1].strip()[:400] if why else "")
 
 
 def passes(vote: Vote) -> bool:

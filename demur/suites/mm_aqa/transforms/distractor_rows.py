@@ -1,7 +1,8 @@
 """D8: plausible rows with other values stand in the table, under the same name as the row that holds the answer.
 
 The rows below move down; a row's copy differs by 20 to 50 % in its numbers and, where it has none, by the values of
-another row. No reader can know which row is meant. Elsewhere the right answer's words are erased.
+another row. No reader can know which row is meant. Elsewhere the right answer's words are erased. A row at the foot of
+its page has no room below it.
 """
 
 from __future__ import annotations
@@ -41,45 +42,48 @@ def _values(grid: Grid, place: int, given: Given) -> list[str]:
     return found
 
 
-def _room(here: Box, box: Box, boxes: list[Box], width: int) -> Box:
-    """A cell's box, as wide as its column."""
-    after = [b[0] for b in boxes if b[0] > box[0]]
-    return here[0], here[1], max(here[2], min(after) - 8 if after else width - min(b[0] for b in boxes)), here[3]
+def _room(box: Box, row: tuple[Cell, ...], width: int) -> Box:
+    """The box of a cell of a row, as wide as its column."""
+    starts = [cell.box[0] for cell in row]
+    end = min((x - 8 for x in starts if x > box[0]), default=width - min(starts))
+    return box[0], box[1], max(box[2], end), box[3]
 
 
-def _inserted(page: Image, grid: Grid, place: int, given: Given, rows: int) -> tuple[Image, int]:
-    row: tuple[Cell, ...] = grid.rows[place]
+def _inserted(page: Image, grid: Grid, place: int, given: Given, most: int) -> tuple[Image, int]:
+    """A page with rows below one of a table, as many as it has room for; and how many."""
+    row = grid.rows[place]
     pitch = max(8, (grid.rows[-1][0].box[1] - grid.rows[0][0].box[1]) // (len(grid.rows) - 1))
     bottom = max(c.box[3] for c in row) + max(2, (pitch - (row[0].box[3] - row[0].box[1])) // 2)
+    rows = min(most, (page.height - bottom) // pitch)
+    if rows < 1:
+        return page, 0
     room = pitch * rows
     moved = page.copy()
     moved.paste(page.crop((0, bottom, page.width, page.height - room)), (0, bottom + room))
     moved = covered(moved, [(0, bottom, page.width, bottom + room)], background(page, row[0].box))
     strip = page.crop((0, bottom - pitch, page.width, bottom))  # with its rules
-    texts = [cell.box for cell in row]
     size = size_in(page, *row)
     for n in range(rows):
         top = bottom + n * pitch
         moved.paste(strip, (0, top))
         for cell, text in zip(row, _values(grid, place, given), strict=True):
-            box = cell.box
-            dy = top - (bottom - pitch)
-            here: Box = (box[0], box[1] + dy, box[2], box[3] + dy)
-            moved = covered(moved, [padded(here, 2, moved.size)], background(page, box))
-            moved = written(moved, _room(here, box, texts, page.width), text, size)
+            x0, y0, x1, y1 = cell.box
+            here: Box = (x0, y0 + top - bottom + pitch, x1, y1 + top - bottom + pitch)
+            moved = covered(moved, [padded(here, 2, moved.size)], background(page, cell.box))
+            moved = written(moved, _room(here, row, page.width), text, size)
     return moved, rows
 
 
 def apply(given: Given) -> Made:
     """Every table with rows that compete."""
-    made, added = [], 0
+    made, added, most = [], 0, max(1, round(ROWS * min(given.strength, 1.5)))
     for image, found in zip(given.images, read_tables(given), strict=True):
         page = answer_elsewhere_erased(given, image, found)
         for grid in sorted(found, key=lambda g: -g.box[1]):  # from below, so that boxes above stay true
             for place in sorted(_rows(grid, given), reverse=True)[:2]:
-                page, more = _inserted(page, grid, place, given, max(1, round(ROWS * min(given.strength, 1.5))))
-                added += more
+                page, rows = _inserted(page, grid, place, given, most)
+                added += rows
         made.append(page)
     if not added:
-        raise Infeasible("no row could be added")
+        raise Infeasible("below the answer's row there is no room for another")
     return Made(given.question, tuple(made), {"rows_added": added})

@@ -77,7 +77,8 @@ def sharpness(image: Image) -> float:
     The square, because a blurred edge is as high as a sharp one, only wider: on a flag the plain mean does not change.
     """
     grey = np.asarray(image.convert("L"), dtype=np.float32)
-    return float((np.square(np.diff(grey, axis=0)).mean() + np.square(np.diff(grey, axis=1)).mean()) ** 0.5)
+    steps = [np.square(np.diff(grey, axis=axis)) for axis in (0, 1)]
+    return float(sum(step.mean() for step in steps if step.size) ** 0.5)
 
 
 def padded(box: Box, by: int, size: tuple[int, int]) -> Box:

@@ -38,9 +38,7 @@ def apply(given: Given) -> Made:
         count += len(stays)
         made.append(covered(erased(image, stays), [gone], (255, 255, 255)))
     measured = {
-        "pages": n,
-        "hidden": sorted(p + 1 for p in hidden),
-        "cut": sorted(halves),
-        "answer_words_erased": count,
-    }
-    return Made(given.question, tuple(made), {**measured, "lost_half": {str(k): v for k, v in halves.items()}})
+        "pages": n, "hidden": sorted(p + 1 for p in hidden), "cut": sorted(halves), "answer_words_erased": count,
+        "lost_half": {str(k): v for k, v in halves.items()},
+    }  # fmt: skip
+    return Made(given.question, tuple(made), measured)
