@@ -261,7 +261,8 @@ def test_bad_pairs_are_named_with_their_line(pairs, capsys):
         {**good, "id": "e", "image": "../../etc/passwd"},
         {**good, "id": "f", "answer": " "},
         {**good, "id": "c0"},
-        {**good, "id": "g", "category": "complex"},
+        {**good, "id": "g", "category": "complex", "idk_answer": " "},
+        {**good, "id": "h", "image": "no.png", "control_image": "nope.png"},
     ]
     write(pairs, lines)
     assert main(["suite", "check", NAME, str(pairs)]) == 1
@@ -274,12 +275,15 @@ def test_bad_pairs_are_named_with_their_line(pairs, capsys):
         (6, "image"),
         (7, "empty"),
         (8, "earlier"),
+        (10, "no.png.*nope.png"),
     ):
         assert re.search(rf"pairs.jsonl:{line} .*{words}", err), err
     assert main(["suite", "check", NAME, str(pairs), "--skip-bad"]) == 0
     assert (
-        "2 items are sound, 7 were left out" in capsys.readouterr().out
+        "2 items are sound, 8 were left out" in capsys.readouterr().out
     )  # the paper's own word for complexity is taken
+    *_, last = demur.suite(NAME).open(pairs, skip_bad=True).items
+    assert last.idk_answer == "I don't know."
 
 
 def test_pairs_without_photos_are_scored_but_nobody_is_asked(tmp_path):

@@ -203,6 +203,12 @@ def test_drafts_are_reviewed_sampled_and_decided_upon(tmp_path, monkeypatch, cap
     boss.close()
     assert main(["reasoning", "quality", "task", "--auditor", "boss"]) == 0
     assert "1 of 1 unqualified [21, 100] %, 1 of 7 sampled: throw away and label anew" in capsys.readouterr().out
+    assert main(["reasoning", "review", "reviewed", "-o", "second task"]) == 0
+    assert "demur annotate page --out 'second task' --as NAME" in capsys.readouterr().err
+    assert main(["reasoning", "take", "reviewed", "second task", "-o", "third"]) == 0  # nobody has reviewed again
+    assert "12 items: 0 sound, 0 to be corrected, 0 too complex, 12 open" in capsys.readouterr().out
+    again = {i.id: i for i in demur.suite("mm_thebench").open(tmp_path / "third").items}
+    assert (again["i5"].reviewed_by, again["i3"].too_complex) == ("ann", True)
 
 
 def test_a_draft_is_written_from_the_picture_and_a_rubric_from_steps_that_stand(tmp_path, monkeypatch, capsys):

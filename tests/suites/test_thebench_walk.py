@@ -277,7 +277,8 @@ def test_judging_that_is_killed_goes_on_where_it_stopped(tmp_path):
      ({"rubric": [{"question": "?", "points": 1, "dimension": "knowledge", "subcategory": "count"}]}, "no subcategory of knowledge"),
      ({"rubric": [{"question": "?", "points": 1, "dimension": "perception", "subcategory": "count", "steps": [7]}]}, "linked to step 7"),
      ({"rubric": [{"question": "?", "points": 1, "dimension": "perception"}]}, "no subcategory"),
-     ({"answers": []}, "no right answer"), ({"format": "choice", "answers": ["Z"]}, "none of the letters"),
+     ({"rubric": 5}, "rubric: "), ({"rubric": [{"points": 1, "dimension": d} for d in (None, "x", 3)]}, "rubric.0.question"),
+     ({"images": ["a.png", "b.png"]}, "image 'b.png'"), ({"answers": []}, "no right answer"), ({"format": "choice", "answers": ["Z"]}, "none of the letters"),
      ({"format": "grounding"}, "a box"), ({"images": ["../out.png"]}, "leads out"), ({"video": {"path": "v", "start": 9, "end": 1}}, "ends at 1 s")],
 )  # fmt: skip
 def test_bad_items_are_told_with_their_place(files, change, told):
@@ -294,7 +295,7 @@ def test_bad_items_are_told_with_their_place(files, change, told):
 def test_base_items_in_a_file_are_left_out_and_said(files):
     items, _ = files
     base = [
-        {"question": b.question, "score": b.points, "dimension": b.dimension.value.upper(), "sub_category": ""}
+        {"question": b.question, "score": str(b.points), "dimension": b.dimension.value.upper(), "sub_category": ""}
         for b in BASE
     ]
     items.write_text(json.dumps(ITEMS[1] | {"rubric": base + ITEMS[1]["rubric"]}) + "\n")

@@ -21,12 +21,14 @@ from demur.core.records import ImageRef, Record
 from demur.core.store import Problems
 from demur.core.taxonomy import Uncertainty
 from demur.suites.base import Loaded
-from demur.suites.files import folder_of, image_beside, items_by_id, items_file
+from demur.suites.files import folder_of, images_beside, items_by_id, items_file
 
 FILE = "pairs.jsonl"
 IDK = "I don't know."
 MEMBERS = ("answerable", "unanswerable", "control")
 """Last part of a question's id."""
+PHOTOS = ("image", "idk_image", "control_image", "mask")
+"""Fields of a pair that are images."""
 
 
 class Pair(Record):
@@ -137,22 +139,18 @@ def read(path: Path, problems: Problems) -> Loaded[Pair]:
 
 
 def _pair(line: PairLine, file: Path, place: str) -> Pair:
-    def photo(name: str) -> ImageRef | None:
-        return image_beside(file, name) if name else None
-
-    image = photo(line.image)
-    given = line.model_dump(exclude={"image", "idk_image", "control_image", "mask"})
+    photos = dict(zip(PHOTOS, images_beside(file, (getattr(line, name) for name in PHOTOS)), strict=True))
     return Pair(**{
-        **given, "idk_question": line.idk_question or line.question, "image": image,
-        "idk_image": photo(line.idk_image) if line.idk_image else image,
-        "control_image": photo(line.control_image), "mask": photo(line.mask), "source_ref": place,
+        **line.model_dump(), **photos, "idk_image": photos["idk_image"] or photos["image"],
+        "idk_question": line.idk_question or line.question, "idk_answer": line.idk_answer.strip() or IDK,
+        "source_ref": place,
     })  # fmt: skip
 
 
 def line_of(pair: Pair) -> dict[str, Any]:
     """The line of a pair, its photos by the paths in their references."""
     line = pair.model_dump(mode="json", exclude={"source_ref"})
-    for name in ("image", "idk_image", "control_image", "mask"):
+    for name in PHOTOS:
         line[name] = line[name]["uri"] if line[name] else ""
     if line["idk_image"] == line["image"]:
         line["idk_image"] = ""

@@ -77,8 +77,8 @@ def draft(judge: ChainJudge, items: Sequence[Item], progress: Callable[[int], No
             wrote = {name: reply.get(name) for name in (("rubric",) if item.steps else ("steps", "rubric"))}
             made = {**bare.model_dump(), **wrote, "reviewed_by": ""}
             return ItemLine.model_validate(plain_names(made, Counter()))
-        except (ValidationError, TypeError, AttributeError) as error:
-            failed[item.id] = why_invalid(error) if isinstance(error, ValidationError) else "no steps and rubric"
+        except ValidationError as error:
+            failed[item.id] = why_invalid(error)
             return bare
 
     found = run_sync(all_of(judge, [one(i) for i in items], progress))

@@ -19,7 +19,7 @@ from pydantic import Field, model_validator
 from demur.core.records import AnswerSpec, ImageRef, Record
 from demur.core.store import Problems, write_records
 from demur.suites.base import Loaded
-from demur.suites.files import folder_of, image_beside, items_by_id, items_file
+from demur.suites.files import folder_of, images_beside, items_by_id, items_file
 
 
 class Dimension(StrEnum):
@@ -231,7 +231,7 @@ def read(path: Path, problems: Problems) -> Loaded[Item]:
 
     def made(place: str, row: dict[str, Any]) -> Item:
         line = ItemLine.model_validate(plain_names(row, notes))
-        pictures = tuple(image_beside(file, uri) for uri in line.images)
+        pictures = images_beside(file, line.images)
         return Item(**{**dict(line), "pictures": pictures, "source_ref": line.source_ref or place})
 
     items = items_by_id(file, problems, made)
@@ -246,11 +246,16 @@ def plain_names(row: Mapping[str, Any], notes: Counter[str]) -> dict[str, Any]:
     for name, names in (("steps", _STEP_NAMES), ("rubric", _RUBRIC_NAMES)):
         if isinstance(row.get(name), list):
             out[name] = [_renamed(one, names) if isinstance(one, dict) else one for one in row[name]]
-    base = [r for r in out.get("rubric") or [] if isinstance(r, dict) and not r.get("subcategory") and "points" in r]
-    kinds = sorted((b.points, b.dimension.value) for b in BASE)
-    if len(base) == 3 and sorted((r["points"], r.get("dimension")) for r in base) == kinds:
-        notes["items whose file repeats the three base rubric items: counted once"] += 1
-        out["rubric"] = [r for r in out["rubric"] if r not in base]
+    rubric = out.get("rubric")
+    if isinstance(rubric, list):
+        kinds = [(str(b.points), b.dimension) for b in BASE]
+        found = [
+            (str(r.get("points")), r.get("dimension")) if isinstance(r, dict) and not r.get("subcategory") else None
+            for r in rubric
+        ]
+        if all(found.count(kind) == 1 for kind in kinds):
+            notes["items whose file repeats the three base rubric items: counted once"] += 1
+            out["rubric"] = [r for r, kind in zip(rubric, found, strict=True) if kind not in kinds]
     return out
 
 

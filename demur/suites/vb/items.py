@@ -27,7 +27,7 @@ from demur.core.records import ImageRef, Record, Response
 from demur.core.store import Problems, storage_errors, why_invalid
 from demur.corpora.formats import csv_rows, json_lines
 from demur.suites.base import Loaded
-from demur.suites.files import folder_of, image_beside, image_in
+from demur.suites.files import folder_of, image_in, images_beside
 
 
 class Label(StrEnum):
@@ -272,10 +272,10 @@ def _of_line(file: Path, place: str, row: Mapping[str, Any]) -> Read:
         raise ValueError(f"gold lacks {', '.join(missing)}; give all four cells or leave gold out")
     if line.category is Category.MULTI_AGENT_SECOND_ORDER:
         _check_agents(line)
-    images = [image_beside(file, name) if name else None for name in (line.base_image, line.edited_image)]
+    base, edited = images_beside(file, (line.base_image, line.edited_image))
     return Family(
         id=line.id, source_ref=place, category=line.category, questions=(line.base_question, line.edited_question),
-        images=(images[0], images[1]), gold=XOR if line.gold is None else tuple(line.gold[cell] for cell in CELLS),
+        images=(base, edited), gold=XOR if line.gold is None else tuple(line.gold[cell] for cell in CELLS),
         agents=line.agents, provenance=line.provenance, licence=line.licence,
     ), {}  # fmt: skip
 

@@ -9,6 +9,7 @@ is a `Drop` with its reason.
 from __future__ import annotations
 
 import io
+import re
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
@@ -18,7 +19,7 @@ import numpy as np
 from demur.core.errors import DataError, StorageError
 from demur.core.images import image_ref, opened
 from demur.core.records import Drop, ImageRef
-from demur.core.store import seed_of, write_atomic
+from demur.core.store import digest, seed_of, write_atomic
 from demur.core.taxonomy import Uncertainty
 from demur.core.uris import read_uri
 from demur.corpora.formats import inside
@@ -70,6 +71,17 @@ def plural(label: str) -> bool:
     (True, False, True)
     """
     return label.endswith(("people", "men", "children")) or (label.endswith("s") and not label.endswith(("ss", "us")))
+
+
+def in_file_name(text: str) -> str:
+    """A text as a part of a file name: as it is where it can be, else what remains of it and a hash.
+
+    >>> in_file_name("polar-bear"), in_file_name("../a")
+    ('polar-bear', '.._a-524cd46a')
+    """
+    if re.fullmatch(r"[\w. -]+", text) and len(text.encode()) <= 80:
+        return text
+    return re.sub(r"[^\w.-]+", "_", text)[:20] + f"-{digest(text, 8)}"
 
 
 class Maker:
@@ -232,8 +244,8 @@ class Maker:
         without, mask, other = found
         asked, id = scene.questions[number - 1], f"{scene.id}-{number}"
         template = TEMPLATES[seed_of(self.seed, "template", id) % len(TEMPLATES)]
-        name = f"images/{scene.id}"
-        slug = "".join(c if c.isalnum() else "-" for c in label)
+        name = f"images/{in_file_name(scene.id)}"
+        slug = in_file_name("".join(c if c.isalnum() else "-" for c in label))
         black_white = np.repeat((mask * 255).astype(np.uint8)[:, :, None], 3, axis=2)
         return Pair(
             id=id, category=Uncertainty.EXTRANEOUS, question=asked.question, answer=asked.answer,
