@@ -37,7 +37,7 @@ from demur.suites.mm_thebench.items import BASE, Dimension, Item
 from demur.suites.mm_thebench.judging import (
     NO_STEPS,
     ChainJudge,
-    answer_by_rules,
+    graded_by_rules,
     best_mark,
     best_match,
     judge_all,
@@ -327,10 +327,10 @@ def test_the_atlas_items_are_whole_and_built(tmp_path):
     assert not loaded.notes
     right = {i.id: Response(text=f"Answer: {i.answers[0] if i.answers else list(i.box)}") for i in loaded.items}
     wrong = {
-        i: answer_by_rules(x, right[i])
+        i: graded_by_rules(x, right[i])
         for x in loaded.items
         for i in [x.id]
-        if answer_by_rules(x, right[i])[0] is not Level.MATCH
+        if graded_by_rules(x, right[i])[0] is not Level.MATCH
     }
     assert not wrong
 
@@ -374,7 +374,7 @@ FLAG = Item(id="g", question="Where?", format="grounding", box=(20, 50, 120, 150
      ("[0, 0, 10, 10]", Level.MISMATCH), ("[y1, x1, y2, x2]", Level.NO_ANSWER), ("50, 20, 150, 120", Level.MISMATCH), ("", Level.NO_ANSWER)],
 )  # fmt: skip
 def test_boxes_may_be_pixels_shares_or_thousandths(said, level):
-    assert answer_by_rules(FLAG, Response(text=said))[0] is level
+    assert graded_by_rules(FLAG, Response(text=said))[0] is level
 
 
 def test_a_box_in_a_runs_row_is_right_in_pixels_and_else_not_known():
@@ -396,7 +396,7 @@ def test_a_box_in_a_runs_row_is_right_in_pixels_and_else_not_known():
 )
 def test_options_count_by_letter_or_text(said, level):
     item = Item(id="c", question="Which is even?", format="choice", answers=("B",), choices={"A": "three", "B": "four"})
-    assert answer_by_rules(item, Response(text=said))[0] is level
+    assert graded_by_rules(item, Response(text=said))[0] is level
 
 
 def test_chains_and_their_kind():

@@ -10,7 +10,7 @@ import json
 import re
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 from demur.core.records import Response
 from demur.judge.rules import visible
@@ -25,10 +25,10 @@ LONGEST = 400_000
 
 
 class Chain(NamedTuple):
-    """A reply's chain of thought, and its origin: ``native`` or ``elicited`` (see `measures.Judged`)."""
+    """A reply's chain of thought, and its origin (see `measures.Judged`)."""
 
     text: str
-    kind: str
+    kind: Literal["native", "elicited", "none"]
 
 
 def chain_of(response: Response) -> Chain:

@@ -21,7 +21,7 @@ from typing import Any, TypeVar
 from demur.answers.boxes import boxes, iou
 from demur.answers.choices import stated_options
 from demur.core.errors import ItemError, PermanentError, TransientError, UsageError
-from demur.core.records import ImagePart, ImageRef, Message, Outcome, Request, Response, Status, TextPart
+from demur.core.records import AnswerSpec, ImagePart, ImageRef, Message, Outcome, Request, Response, Status, TextPart
 from demur.core.store import digest, read_text
 from demur.core.strict_json import parsed_json
 from demur.judge.base import JudgeContext
@@ -104,39 +104,45 @@ def schema_of(role: str, ids: range = range(1), rows: int = 0) -> dict[str, Any]
     return None
 
 
-def answer_by_rules(item: Item, response: Response) -> tuple[Level | None, str]:
+def answer_by_rules(
+    answers: AnswerSpec, response: Response, question: str = "", picture: ImageRef | None = None
+) -> tuple[Level | None, str]:
     """(level, why) as far as rules prove it: options by letter or text, boxes by overlap, words by the rule judge."""
     answer = final_answer(response.text)
     if not answer.strip():
         return Level.NO_ANSWER, "the reply is empty"
-    if item.format == "grounding":
-        return _grounded(item, answer)
-    if item.format == "choice":
-        stated = stated_options(item.spec, answer)
+    if answers.box is not None:
+        return _grounded(answers.box, answer, picture)
+    if answers.kind == "choice":
+        stated = stated_options(answers, answer)
         if len(stated) == 1:
             letter = next(iter(stated))
-            return (Level.MATCH if letter == item.answers[0] else Level.MISMATCH), f"states option {letter}"
-    ask = ask_of(item.id, item.question, choices=item.spec.choices)
-    verdict = RuleJudge().grade(ask, Response(text=answer), item.spec)
+            return (Level.MATCH if letter == answers.accepted[0][0] else Level.MISMATCH), f"states option {letter}"
+    verdict = RuleJudge().grade(ask_of("", question, choices=answers.choices), Response(text=answer), answers)
     level = {Outcome.CORRECT: Level.MATCH, Outcome.INCORRECT: Level.MISMATCH, Outcome.DEFLECTED: Level.NO_ANSWER}
     if verdict.status is Status.FAILED:
         return Level.NO_ANSWER, verdict.reason
     return (level[verdict.outcome] if verdict.outcome else None), verdict.reason
 
 
-def _grounded(item: Item, answer: str) -> tuple[Level | None, str]:
+def _grounded(box: tuple[float, ...], answer: str, picture: ImageRef | None) -> tuple[Level | None, str]:
     """A box (y1, x1, y2, x2) in pixels, in shares of the picture, or in thousandths: right when one of them fits."""
     given = boxes(answer)
-    if not given or item.box is None:
+    if not given:
         return Level.NO_ANSWER, "the reply holds no box of four numbers"
     y1, x1, y2, x2 = given[-1]
     scales = [(1.0, 1.0)]
-    for picture in item.pictures[:1]:
+    if picture is not None:
         scales += [(picture.height / scale, picture.width / scale) for scale in (1.0, 1000.0)]
-    best = max(iou((y1 * high, x1 * wide, y2 * high, x2 * wide), item.box) for high, wide in scales)
-    if best < 0.5 and not item.pictures:
+    best = max(iou((x1 * wide, y1 * high, x2 * wide, y2 * high), box) for high, wide in scales)
+    if best < 0.5 and picture is None:
         return None, f"overlap {best:.2f} in pixels; shares need the size of the picture, which is missing"
     return (Level.MATCH if best >= 0.5 else Level.MISMATCH), f"overlap {best:.2f}"
+
+
+def graded_by_rules(item: Item, response: Response) -> tuple[Level | None, str]:
+    """`answer_by_rules` for the reply to an item."""
+    return answer_by_rules(item.spec, response, item.question, next(iter(item.pictures), None))
 
 
 # --- the judge -------------------------------------------------------------------------------------
@@ -237,7 +243,7 @@ class ChainJudge(ModelJudge):
 
     async def answer(self, item: Item, response: Response, notes: set[str]) -> tuple[Level | None, str]:
         """Answer level: rules where they have a proof, the model otherwise."""
-        level, why = answer_by_rules(item, response)
+        level, why = graded_by_rules(item, response)
         if level is not None:
             return level, why
         shown = candidate(item.question, final_answer(response.text))
@@ -418,10 +424,8 @@ def judge_by_rules(item: Item, response: Response) -> Judged:
     if response.error:
         return Judged(id=item.id, failed=True, why=response.error)
     text, kind = chain_of(response)
-    level, why = answer_by_rules(item, response)
-    return Judged.model_validate({
-        "id": item.id, "answer": level, "why": why, "kind": kind, "length": thinking_length(item, text),
-    })  # fmt: skip
+    level, why = graded_by_rules(item, response)
+    return Judged(id=item.id, answer=level, why=why, kind=kind, length=thinking_length(item, text))
 
 
 def judge_all(

@@ -13,8 +13,10 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from demur.core.stats import Floats
+from demur.judge.measures.calibration import pearson as correlation
+
 TwoByTwo = tuple[tuple[int, int], tuple[int, int]]
-Floats = npt.NDArray[np.float64]
 
 
 def chi_square(table: TwoByTwo, *, yates: bool = True) -> tuple[float, float] | None:
@@ -135,12 +137,8 @@ class Correlation(NamedTuple):
 
 def pearson(x: Sequence[float], y: Sequence[float]) -> Correlation | None:
     """Pearson's r; None for fewer than three pairs, or where one side does not vary."""
-    a, b = np.asarray(x, dtype=np.float64), np.asarray(y, dtype=np.float64)
-    if len(a) < 3 or np.ptp(a) == 0 or np.ptp(b) == 0:
-        return None
-    a, b = a - a.mean(), b - b.mean()
-    r = float(np.clip((a @ b) / math.sqrt(float((a @ a) * (b @ b))), -1, 1))
-    return Correlation(r, _two_sided(r, len(a)), len(a))
+    r = correlation(np.asarray(x, dtype=np.float64), np.asarray(y, dtype=np.float64)) if len(x) > 2 else None
+    return None if r is None else Correlation(r, _two_sided(r, len(x)), len(x))
 
 
 def spearman(x: Sequence[float], y: Sequence[float]) -> Correlation | None:

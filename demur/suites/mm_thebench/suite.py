@@ -84,7 +84,7 @@ class MMTheBench(Suite[Item, Score]):
 
     def verdict(self, response: Response, answers: AnswerSpec) -> tuple[Status, Outcome | None, str]:
         """The answer by rules; a partial answer is incorrect, no answer is deflected."""
-        level, why = answer_by_rules(_item_of(answers), response)
+        level, why = answer_by_rules(answers, response)
         outcome = {Level.MATCH: Outcome.CORRECT, Level.NO_ANSWER: Outcome.DEFLECTED}
         if not response.text.strip():
             return Status.FAILED, None, why
@@ -159,14 +159,3 @@ def judge_of(options: Mapping[str, Any]) -> ChainJudge | None:
     context = JudgeContext(Path(given["ledger"]), given["judge_concurrency"], budget)
     folder = Path(given["prompts"]) if given["prompts"] else None
     return ChainJudge(given["judge"].removeprefix("model:"), context, folder, given["room"])
-
-
-def _item_of(answers: AnswerSpec) -> Item:
-    """The part of an item that grading its answer needs."""
-    given = tuple(form[0] for form in answers.accepted)
-    if answers.kind == "choice":
-        return Item(id="-", question="-", format="choice", answers=given, choices=dict(answers.choices))
-    if answers.kind == "box" and answers.box is not None:
-        x1, y1, x2, y2 = answers.box
-        return Item(id="-", question="-", format="grounding", box=(y1, x1, y2, x2), images=("-",))
-    return Item(id="-", question="-", answers=given or ("-",))
