@@ -12,6 +12,7 @@ from strategies import png
 import demur
 from demur.cli import main
 from demur.core.errors import UsageError
+from demur.core.records import AnswerSpec, Sample
 from demur.suites import read_outputs
 from demur.suites.certainly_uncertain.suite import CertainlyUncertain
 from demur.testing import FakeEndpoint, check_suite, running
@@ -108,7 +109,7 @@ def test_a_model_is_asked_and_asked_whether_it_was_right(pairs, tmp_path, capsys
 
 @pytest.mark.integration
 async def test_a_server_without_logprobs_is_asked_once(tmp_path):
-    from demur.suites.certainly_uncertain.verify import NO_LOGPROBS, Answered, verified
+    from demur.suites.certainly_uncertain.verify import NO_LOGPROBS, verified
 
     class Bare(FakeEndpoint):
         def _completion(self, body: dict, text: str) -> dict:
@@ -116,15 +117,26 @@ async def test_a_server_without_logprobs_is_asked_once(tmp_path):
             made["choices"][0].pop("logprobs", None)
             return made
 
-    said = [Answered(str(n), "What?", "this", None) for n in range(3)]
+    answers = {str(n): f"this {n}" for n in range(3)}
+    asked = {
+        id: Sample(id=id, source="cu", question="What?", answers=AnswerSpec(accepted=(("this",),))) for id in answers
+    }
+
+    async def by(server: FakeEndpoint, name: str) -> list:
+        ledger = tmp_path / f"{name}.sqlite"
+        found = await verified([server.model("m")], answers, asked, read_image=lambda ref: b"", ledger=ledger)
+        return list(found.values())
+
     async with Bare(reply=lambda body: "yes") as server:
-        found = await verified([server.model("m")], said, read_image=lambda ref: b"", ledger=tmp_path / "l.sqlite")
+        assert await by(server, "bare") == [(None, NO_LOGPROBS)] * 3
         assert server.requests == 1
-    assert [(v.probability, v.why) for v in found] == [(None, NO_LOGPROBS)] * 3
     async with FakeEndpoint(reply=lambda body: "perhaps") as server:
-        found = await verified([server.model("m")], said, read_image=lambda ref: b"", ledger=tmp_path / "other.sqlite")
+        found = await by(server, "perhaps")
     assert {v.probability for v in found} == {None}
     assert "neither" in found[0].why
+    async with FakeEndpoint("filter", reply=lambda body: "yes") as server:
+        found = await by(server, "filter")
+    assert [v.probability is None for v in found] == [True, False, False]  # one refusal is not the others'
 
 
 def test_a_function_states_no_probability_and_that_is_counted(pairs, tmp_path):

@@ -37,9 +37,9 @@ from demur.suites.mm_thebench.items import BASE, Dimension, Item
 from demur.suites.mm_thebench.judging import (
     NO_STEPS,
     ChainJudge,
-    graded_by_rules,
     best_mark,
     best_match,
+    graded_by_rules,
     judge_all,
     schema_of,
 )
