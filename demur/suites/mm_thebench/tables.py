@@ -27,7 +27,7 @@ from demur.suites.mm_thebench.measures import (
     step_score,
     subcategory_shares,
 )
-from demur.suites.tables import number, table, with_n
+from demur.suites.tables import number, scatter, table, with_n
 
 SHORT = {Dimension.KNOWLEDGE: "K", Dimension.PERCEPTION: "P", Dimension.REASONING: "R"}
 KIND_COLOURS = ("#e69f00", "#0072b2", "#cc79a7", "#009e73", "#6b6b6b")
@@ -275,24 +275,13 @@ def subcategory_figure(score: Score) -> Panel:
 
 def length_figure(score: Score, part: str) -> Panel | None:
     """Fig. 5: step precision or recall of each question against its thinking length; None without steps judged."""
-    dots = [(j.length, getattr(s, part)) for i, j in score.pairs if (s := step_score(i, j)) and j.length]
-    if not dots:
+    points = [
+        (item.id, j.length, getattr(s, part), 0) for item, j in score.pairs if (s := step_score(item, j)) and j.length
+    ]
+    if not points:
         return None
-    most = max(x for x, _ in dots) or 1.0
-    left, top, wide, high = 40.0, 30.0, svg.WIDTH - 60.0, 170.0
-    name = f"{part.capitalize()} by thinking length: {score.model} (n = {len(dots)})"
-    out = [svg.title(svg.fit(name, svg.WIDTH))]
-    for share in (0.0, 0.5, 1.0):
-        y = top + high * (1 - share)
-        out.append(svg.line(left, y, left + wide, y))
-        out.append(svg.text(left - 5, y + 4, f"{share:g}", size=11, anchor="end", faint=True))
-    for k in range(3):
-        x, tick = left + wide * k / 2, f"{most * k / 2:.1f}"
-        out.append(svg.text(x, top + high + 16, tick, size=11, anchor="middle", faint=True))
-    out += [svg.marker("circle", left + wide * x / most, top + high * (1 - y), svg.SERIES[0], "mark") for x, y in dots]
-    label = "thinking length (chain over annotated chain)"
-    out.append(svg.text(left + wide / 2, top + high + 32, label, size=11, anchor="middle", faint=True))
-    return Panel(name, "".join(out), top + high + 40)
+    title = f"{part.capitalize()} by thinking length: {score.model} (n = {len(points)})"
+    return scatter(title, points, "thinking length (chain over annotated chain)")
 
 
 # --- items as cards --------------------------------------------------------------------------------
