@@ -108,10 +108,10 @@ class MMTheBench(Suite[Item, Score]):
 
     def score(self, model: str, items: Sequence[Item], outputs: Mapping[str, Response], **options: Any) -> Score:
         """See `demur.suites.mm_thebench.measures.score`."""
-        named = options.get("judge", "").removeprefix("model:")
+        judge = judge_of(options)
         return score(
-            model, items, self.judged(items, outputs, options), judge=ChainJudge(named).id if named else "rules",
-            partial=options.get("partial", 0.0), resamples=options.get("resamples", 1000), seed=options.get("seed", 0),
+            model, items, self.judged(items, outputs, options), judge=judge.id if judge else "rules",
+            **{k: options[k] for k in ("partial", "resamples", "seed") if k in options},
         )  # fmt: skip
 
     def tables(self, scores: Sequence[Score], items: Sequence[Item]) -> list[Table]:

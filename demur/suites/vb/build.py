@@ -18,7 +18,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from demur.core.images import image_ref
-from demur.core.records import ImageRef
 from demur.core.store import Problems, canonical, read_jsonl, seed_of, storage_errors, write_atomic, write_json
 from demur.sample import atlas
 from demur.suites.vb.items import Category, Family, line_of
@@ -102,7 +101,8 @@ def build(out: Path, *, seed: int = 0) -> Path:
             else:
                 base, edit = _crop(photo, box), f"the crop to {box} was widened to the whole photo"
             asked = (f"Is {subject} visible in this photo?", f"Is it impossible to see {subject} in this photo?")
-            lines.append(_family(out, f"{kind}-{number:02d}", category, base, photo, asked, name, edit))
+            id = f"{kind}-{number:02d}"
+            lines.append(_family(out, id, category, (base, photo), asked, name, image_edit=edit))
     for number, name in enumerate((*DARKENED, *FAR), start=1):
         photo, word = _photo(name), words[number - 1]
         near = _sign(photo, word, LETTERS["near"], seed)
@@ -113,10 +113,10 @@ def build(out: Path, *, seed: int = 0) -> Path:
                 f"the sign came nearer: letters of {LETTERS['near']} instead of {LETTERS['far']} pixels"
             )  # fmt: skip
         lines.append(_family(
-            out, f"LD-{number:02d}", Category.LIGHTING_DISTANCE, base, near,
+            out, f"LD-{number:02d}", Category.LIGHTING_DISTANCE, (base, near),
             ("Can the word on the white sign be read in this photo?",
              "Is it impossible to read the word on the white sign in this photo?"),
-            name, edit, {"word": word},
+            name, image_edit=edit, word=word,
         ))  # fmt: skip
     write_atomic(out / "families.jsonl", "".join(canonical(line) + "\n" for line in lines))
     write_json(out / "manifest.json", {"suite": "vb", "seed": seed, "families": len(lines), "pillow": pillow})
@@ -124,28 +124,19 @@ def build(out: Path, *, seed: int = 0) -> Path:
 
 
 def _family(
-    out: Path,
-    id: str,
-    category: Category,
-    base: Image,
-    edited: Image,
-    questions: tuple[str, str],
-    photo: str,
-    edit: str,
-    more: dict[str, str] | None = None,
-) -> dict[str, object]:
-    places = {0: f"images/{id}-base.jpg", 1: f"images/{id}-edited.jpg"}
-    refs: list[ImageRef] = []
-    for place, image in zip(places.values(), (base, edited), strict=True):
-        data = io.BytesIO()
+    out: Path, id: str, category: Category, photos: tuple[Image, Image], questions: tuple[str, str],
+    photo: str, **about: str,
+) -> dict[str, object]:  # fmt: skip
+    refs = []
+    for which, image in zip(("base", "edited"), photos, strict=True):
+        place, data = f"images/{id}-{which}.jpg", io.BytesIO()
         image.save(data, "JPEG", quality=JPEG, subsampling=0)
         write_atomic(out / place, data.getvalue())
         refs.append(image_ref(data.getvalue(), place))
-    family = Family(
+    return line_of(Family(
         id=id, category=category, questions=questions, images=(refs[0], refs[1]), licence=_licence(photo),
-        provenance={"photo": f"sample corpus: photos/{photo}.jpg", "image_edit": edit, **(more or {})},
-    )  # fmt: skip
-    return line_of(family, places)
+        provenance={"photo": f"sample corpus: photos/{photo}.jpg", **about},
+    ))  # fmt: skip
 
 
 def _licence(photo: str) -> str:

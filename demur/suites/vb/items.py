@@ -365,11 +365,12 @@ def statistics(families: Iterable[Family]) -> dict[Category, dict[str, int]]:
     }
 
 
-def line_of(family: Family, images: Mapping[int, str]) -> dict[str, Any]:
-    """The ``families.jsonl`` line of a family, with its photos at these paths (0 base, 1 edited)."""
+def line_of(family: Family) -> dict[str, Any]:
+    """The ``families.jsonl`` line of a family, its photos by the paths in their references."""
+    base, edited = (image.uri if image is not None else "" for image in family.images)
     line = FamilyLine(
         id=family.id, category=family.category, base_question=family.questions[0],
-        edited_question=family.questions[1], base_image=images[0], edited_image=images[1],
+        edited_question=family.questions[1], base_image=base, edited_image=edited,
         gold=dict(zip(CELLS, family.gold, strict=True)), agents=family.agents, provenance=family.provenance,
         licence=family.licence,
     )  # fmt: skip
