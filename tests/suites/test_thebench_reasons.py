@@ -202,7 +202,7 @@ def test_drafts_are_reviewed_sampled_and_decided_upon(tmp_path, monkeypatch, cap
     boss.act("label", at, label=UNSOUND)
     boss.close()
     assert main(["reasoning", "quality", "task", "--auditor", "boss"]) == 0
-    assert "1 of 1 unqualified [21, 100] %, 1 of 7 sampled: throw away and label anew" in capsys.readouterr().out
+    assert "1 of 1 unqualified [21, 100] %, 1 of 7 sampled: discard and label anew" in capsys.readouterr().out
     assert main(["reasoning", "review", "reviewed", "-o", "second task"]) == 0
     assert "demur annotate page --out 'second task' --as NAME" in capsys.readouterr().err
     assert main(["reasoning", "take", "reviewed", "second task", "-o", "third"]) == 0  # nobody has reviewed again
@@ -254,7 +254,7 @@ def test_what_was_revised_is_sampled_anew(tmp_path):
 
 @pytest.mark.parametrize(
     ("bad", "n", "begins"),
-    [(0, 10, "mend"), (9, 100, "mend"), (10, 100, "revise"), (30, 100, "revise"), (31, 100, "throw")],
+    [(0, 10, "correct"), (9, 100, "correct"), (10, 100, "revise"), (30, 100, "revise"), (31, 100, "discard")],
 )
 def test_three_tiers(bad, n, begins):
     assert decision(bad, n).startswith(begins)

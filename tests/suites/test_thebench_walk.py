@@ -278,7 +278,8 @@ def test_judging_that_is_killed_goes_on_where_it_stopped(tmp_path):
      ({"rubric": [{"question": "?", "points": 1, "dimension": "perception", "subcategory": "count", "steps": [7]}]}, "linked to step 7"),
      ({"rubric": [{"question": "?", "points": 1, "dimension": "perception"}]}, "no subcategory"),
      ({"rubric": 5}, "rubric: "), ({"rubric": [{"points": 1, "dimension": d} for d in (None, "x", 3)]}, "rubric.0.question"),
-     ({"images": ["a.png", "b.png"]}, "image 'b.png'"), ({"answers": []}, "no right answer"), ({"format": "choice", "answers": ["Z"]}, "none of the letters"),
+     ({"images": ["a.png", "b.png"]}, "image 'b.png'"), ({"answers": []}, "no right answer"), ({"format": "choice", "answers": ["Z"]}, "at least two choices"),
+     ({"format": "choice", "answers": ["Z"], "choices": {"A": "a", "B": "b"}}, "none of the letters A, B"),
      ({"format": "grounding"}, "a box"), ({"images": ["../out.png"]}, "leads out"), ({"video": {"path": "v", "start": 9, "end": 1}}, "ends at 1 s")],
 )  # fmt: skip
 def test_bad_items_are_told_with_their_place(files, change, told):

@@ -91,7 +91,7 @@ class Evaluator:
                 await close_judge(judge)
 
 
-Tried = tuple[int, int, int, int]
+FirstStage = tuple[int, int, int, int]
 """How a first stage reads the set's own answers: gold IDK read as IDK, of n; other answers read as answers, of n."""
 
 
@@ -111,7 +111,7 @@ async def grade_all(evaluator: Evaluator, pairs: Sequence[Pair], outputs: Mappin
     ])  # fmt: skip
 
 
-async def tried(evaluator: Evaluator, pairs: Sequence[Pair]) -> Tried:
+async def first_stage(evaluator: Evaluator, pairs: Sequence[Pair]) -> FirstStage:
     """The first stage on the set's own answers, those of pairs from photos first: they name what is missing."""
     own = sorted(pairs, key=lambda pair: not pair.from_images)[:EVALUATED]
     found = []

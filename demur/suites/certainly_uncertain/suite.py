@@ -20,7 +20,7 @@ from demur.suites.certainly_uncertain.audit import COLUMNS, audit
 from demur.suites.certainly_uncertain.build import OPTIONS as BUILD_OPTIONS
 from demur.suites.certainly_uncertain.build import build
 from demur.suites.certainly_uncertain.items import Pair, read
-from demur.suites.certainly_uncertain.judging import Evaluator, Tried, grade_all, tried
+from demur.suites.certainly_uncertain.judging import Evaluator, FirstStage, first_stage, grade_all
 from demur.suites.certainly_uncertain.measures import BINS, FOLDS, Graded, Others, Score, score
 from demur.suites.certainly_uncertain.other_benchmarks import read_others, score_others
 from demur.suites.certainly_uncertain.train import OPTIONS as EXPORT_OPTIONS
@@ -133,15 +133,15 @@ class CertainlyUncertain(Suite[Pair, Score]):
         ledger = Path(options["ledger"]) if options.get("ledger") else None
         lines = read_others(Path(options["others"])).get(model, {}) if options.get("others") else {}
 
-        async def judged() -> tuple[list[Graded], dict[str, Tried], Others]:
-            trials: dict[str, Tried] = {}
+        async def judged() -> tuple[list[Graded], dict[str, FirstStage], Others]:
+            trials: dict[str, FirstStage] = {}
             async with Evaluator(judge, ledger) as evaluator:
                 graded = await grade_all(evaluator, items, outputs)
-                trials[judge] = await tried(evaluator, items)
+                trials[judge] = await first_stage(evaluator, items)
                 others = await score_others(lines, evaluator)
             for name in more:
                 async with Evaluator(name, ledger) as evaluator:
-                    trials[name] = await tried(evaluator, items)
+                    trials[name] = await first_stage(evaluator, items)
             return graded, trials, others
 
         graded, trials, others = run_sync(judged())

@@ -1,14 +1,13 @@
 """How items get their steps and rubrics: a model drafts, people review in the labelling page, an audit samples.
 
-    draft      a model that sees the pictures writes steps and rubric; of an item whose steps people wrote or corrected
-               it writes the rubric. Nobody has reviewed its text
-    review     each draft in the page of `demur annotate`: sound, unsound (a note says what to correct), too complex
-    take       the reviews into the items: sound ones are reviewed, unsound ones stay drafts, with the note
+    draft      a model that sees the pictures writes steps and rubric, or only the rubric of an item that has steps
+    review     people label each draft in the page of `demur annotate`: sound, unsound (with a note), too complex
+    take       the labels go into the items: sound ones are reviewed, unsound ones stay drafts
     quality    an auditor checks a tenth of each annotator's items: below 10 % unqualified the mistakes found are
                corrected and the rest accepted; up to 30 % the annotator revises all and is sampled again; above, all
-               are labelled anew
+               are discarded and labelled again
 
-An annotator may call an item too complex after five minutes; earlier calls are reported.
+An annotator may label an item too complex after five minutes; earlier ones are reported.
 """
 
 from __future__ import annotations
@@ -30,7 +29,7 @@ from demur.judge.annotation.task import Item as Shown
 from demur.models.run import run_sync
 from demur.suites.files import copy_images
 from demur.suites.mm_thebench.items import SUBCATEGORIES, Item, ItemLine, plain_names, write
-from demur.suites.mm_thebench.judging import ChainJudge, all_of, right
+from demur.suites.mm_thebench.judging import ChainJudge, all_of, right_answer
 
 SOUND, UNSOUND, TOO_COMPLEX = "sound", "unsound", "too_complex"
 PATIENCE_S = 300
@@ -40,8 +39,8 @@ AUDITED = 0.1
 RUBRIC = """Look at the question, the right answer and the picture, then at each step in turn.
 sound: every step is right, needed, in order and of the kinds that it names; no step is missing; every rubric item can \
 be answered from a chain of thought alone and stands under the right dimension and subcategory.
-unsound: something is not so. Say what, in the note: it is mended from that.
-too complex: after five minutes you cannot tell, or the question itself is wrong or has two readings."""
+unsound: something is wrong. Say what in the note; the item will be corrected from it.
+too complex: after five minutes you cannot tell, or the question itself is wrong or ambiguous."""
 
 
 # --- drafts ----------------------------------------------------------------------------------------
@@ -67,7 +66,7 @@ def draft(judge: ChainJudge, items: Sequence[Item], progress: Callable[[int], No
         stand = "\n".join(f"{s.id}. ({', '.join(s.types)}) {s.content}" for s in item.steps)
         reply = await judge.reply(
             "draft-rubric" if item.steps else "draft", item.id, 2048, notes, pictures=item.pictures,
-            question=item.question, answer=right(item), kinds=kinds, steps=stand,
+            question=item.question, answer=right_answer(item), kinds=kinds, steps=stand,
         )  # fmt: skip
         if not isinstance(reply, dict):
             called = not any("failed" in note for note in notes)
@@ -120,7 +119,12 @@ def review_task(items: Sequence[Item], out: Path, root: Path, *, seed: int = 0) 
             f"- [{r.dimension}, {r.subcategory}, {r.points} points, about {_of(r.steps)}] {r.question}"
             for r in item.rubric
         )
-        fields = (("question", item.question), ("right answer", right(item)), ("steps", steps), ("rubric", rubric))
+        fields = (
+            ("question", item.question),
+            ("right answer", right_answer(item)),
+            ("steps", steps),
+            ("rubric", rubric),
+        )
         shown.append(Shown(id=item.id, shown=fields, images=names, about={"source": item.source}))
     labels = (Label(name=SOUND), Label(name=UNSOUND), Label(name=TOO_COMPLEX, text="too complex"))
     task = Task(name="steps and rubrics", labels=labels, rubric=RUBRIC, balance=("source",), repeats=0.0, seed=seed)
@@ -198,18 +202,18 @@ def _hasty(folder: Path, people: Sequence[str]) -> set[str]:
 
 # --- quality control -------------------------------------------------------------------------------
 
-Decision = Literal["mend the sampled ones and accept", "revise all, then sample again", "throw away and label anew"]
+Decision = Literal["correct the sampled ones and accept", "revise all, then sample again", "discard and label anew"]
 
 
 def decision(unqualified: int, n: int) -> Decision:
     """The consequence of an audit: below 10 %, up to 30 %, above.
 
     >>> [decision(k, 30)[:6] for k in (2, 3, 9, 10)]
-    ['mend t', 'revise', 'revise', 'throw ']
+    ['correc', 'revise', 'revise', 'discar']
     """
     if 10 * unqualified < n:
-        return "mend the sampled ones and accept"
-    return "revise all, then sample again" if 10 * unqualified <= 3 * n else "throw away and label anew"
+        return "correct the sampled ones and accept"
+    return "revise all, then sample again" if 10 * unqualified <= 3 * n else "discard and label anew"
 
 
 class Quality(NamedTuple):

@@ -1,8 +1,8 @@
-"""The records of MM-THEBench: questions with reference steps of a right chain of thought, and a rubric.
+"""The records of MM-THEBench: questions with the reference steps of a correct chain of thought, and a rubric.
 
-A line of ``items.jsonl``: question, answer, picture or video, reference steps (what each draws on, what it says) and
-rubric items (a question about the chain, worth points, of one dimension and one of 17 subcategories, linked to steps).
-Every chain also gets three base items, which are never in the file. Image paths are relative to the file.
+A line of ``items.jsonl`` holds a question, its answer, a picture or video, reference steps (text and dimensions) and
+rubric items (a question about the chain with points, a dimension, one of 17 subcategories, and the steps it is about).
+Every chain also gets three base rubric items, which are not in the file. Image paths are relative to the file.
 Source: "MM-THEBench: Do Reasoning MLLMs Think Reasonably?", sections 2 and 3, appendices A and B.
 """
 
@@ -23,7 +23,7 @@ from demur.suites.files import folder_of, images_beside, items_by_id, items_file
 
 
 class Dimension(StrEnum):
-    """What a step draws on: facts from outside, the picture, or earlier steps."""
+    """The source of a step: facts from outside, the picture, or earlier steps."""
 
     KNOWLEDGE = "knowledge"
     PERCEPTION = "perception"
@@ -39,14 +39,14 @@ SUBCATEGORIES: dict[Dimension, tuple[str, ...]] = {
 
 
 class Step(Record):
-    """One step that a right chain takes.
+    """One step of a correct chain.
 
     Attributes:
         id: from 1, in order.
-        types: dimensions that it draws on; naming what a picture shows is perception and knowledge at once.
+        types: its dimensions; naming what a picture shows is both perception and knowledge.
         description: the kind of step, in a few words.
         content: its text.
-        necessary: whether every right chain needs it.
+        necessary: whether every correct chain needs it.
     """
 
     id: int = Field(ge=1)
@@ -60,10 +60,10 @@ class RubricItem(Record):
     """One question about a chain.
 
     Attributes:
-        question: yes is the good answer.
+        question: answered by yes or no; yes is good.
         points: for a yes.
-        dimension: the one it tests.
-        subcategory: one of the dimension's; "" of base items.
+        dimension: that it tests.
+        subcategory: of the dimension; "" for base items.
         steps: ids of the reference steps it is about.
     """
 
@@ -82,7 +82,7 @@ class RubricItem(Record):
 
     @property
     def base(self) -> bool:
-        """Whether it belongs to every chain."""
+        """Whether it is one of the three items that every chain gets."""
         return not self.subcategory
 
 
@@ -100,17 +100,17 @@ BASE = (
         points=9, dimension=Dimension.REASONING,
     ),
 )  # fmt: skip
-"""Scored for every chain, 23 points in all; in no statistics of a set of items (Table 6)."""
+"""Scored for every chain, 23 points in total; not counted in the statistics of a set (Table 6)."""
 
 
 class Video(Record):
-    """A video by reference; demur reads frames of it where the ``video`` extra is installed.
+    """A video by its path; ``demur reasoning frames`` samples its frames (extra ``video``).
 
     Attributes:
         path: relative to the items' file.
-        start: seconds at which the relevant part begins.
-        end: seconds at which it ends; None for the end of the video.
-        frames: number of evenly spaced frames to sample.
+        start: of the relevant part, in seconds.
+        end: of the relevant part, in seconds; None for the end of the video.
+        frames: evenly spaced frames to sample.
     """
 
     path: str = Field(min_length=1)
@@ -137,20 +137,20 @@ class ItemLine(Record):
     question: str = Field(min_length=1)
     format: Format = "open"
     answers: tuple[str, ...] = ()
-    """Accepted forms of the right answer, the first is shown; of a choice, its letter."""
+    """Accepted forms of the correct answer, the first is shown; for a choice, its letter."""
     choices: dict[str, str] = Field(default_factory=dict)
     box: tuple[float, float, float, float] | None = None
-    """Of a grounding item: (y1, x1, y2, x2) in pixels of its picture."""
+    """For a grounding item: (y1, x1, y2, x2) in pixels of its picture."""
     images: tuple[str, ...] = ()
     video: Video | None = None
     steps: tuple[Step, ...] = ()
     rubric: tuple[RubricItem, ...] = ()
     annotated_chain: str = ""
-    """The whole reference chain, for the thinking length; the steps' contents where left out."""
+    """The whole reference chain, for the thinking length; by default the contents of the steps."""
     reviewed_by: str = ""
-    """Who reviewed steps and rubric; "" while they are a draft."""
+    """Who reviewed steps and rubric; "" for a draft."""
     too_complex: bool = False
-    """An annotator gave up on it: systems are asked, but it is in no figure until a review decides."""
+    """An annotator could not judge it: systems are asked, but it is in no figure until it is reviewed."""
     licence: str = ""
     source_ref: str = ""
 
@@ -167,11 +167,13 @@ class ItemLine(Record):
         if self.format == "grounding":
             y1, x1, y2, x2 = self.box or (0, 0, 0, 0)
             if not (y1 < y2 and x1 < x2) or not self.images:
-                raise ValueError("a grounding item has a picture and a box (y1, x1, y2, x2) with an area")
+                raise ValueError("a grounding item needs a picture and a box (y1, x1, y2, x2) with y1 < y2 and x1 < x2")
         elif not self.answers or not all(a.strip() for a in self.answers):
-            raise ValueError("no right answer is given")
-        if self.format == "choice" and (len(self.choices) < 2 or self.answers[0] not in self.choices):
-            raise ValueError(f"the right answer {self.answers[:1]} is none of the letters {', '.join(self.choices)}")
+            raise ValueError("no right answer is given, or one is empty")
+        if self.format == "choice" and len(self.choices) < 2:
+            raise ValueError("a choice item needs at least two choices")
+        if self.format == "choice" and self.answers[0] not in self.choices:
+            raise ValueError(f"the right answer {self.answers[0]!r} is none of the letters {', '.join(self.choices)}")
         return self
 
 
@@ -241,7 +243,7 @@ def read(path: Path, problems: Problems) -> Loaded[Item]:
 
 
 def plain_names(row: Mapping[str, Any], notes: Counter[str]) -> dict[str, Any]:
-    """A line with fields as other annotation tools name them (``step_type``, ``score`` ...) as `ItemLine` does."""
+    """A line with the field names of `ItemLine` in place of other tools' (``step_type``, ``score`` ...)."""
     out = dict(row)
     for name, names in (("steps", _STEP_NAMES), ("rubric", _RUBRIC_NAMES)):
         if isinstance(row.get(name), list):
@@ -277,12 +279,12 @@ def _renamed(row: Mapping[str, Any], names: Mapping[str, str]) -> dict[str, Any]
 
 
 def _letters(name: str) -> str:
-    """A dimension that is written as its first letter, whole."""
+    """The full name of a dimension that is given by its first letter."""
     return next((d.value for d in Dimension if name == d.value[0]), name)
 
 
 def remarks(item: Item) -> list[str]:
-    """Peculiarities that an author may want to check; none of them excludes an item."""
+    """What an author may want to check; none of it excludes an item."""
     found = []
     if not item.steps or not item.rubric:
         found.append("items without reference steps or a rubric: judged by their answer and the base items only")
@@ -301,7 +303,7 @@ def write(path: Path, items: Iterable[ItemLine]) -> str:
 
 
 def published_names(item: ItemLine) -> dict[str, Any]:
-    """An item with steps and rubric as annotation tools name them, base items among them; `plain_names` reads it."""
+    """An item with other tools' field names and the base rubric items; `plain_names` reads it back."""
     line = item.model_dump(mode="json", exclude={"pictures", "steps", "rubric"})
     line["steps"] = [
         {
@@ -329,7 +331,7 @@ class StepShares(NamedTuple):
     name: str
     steps: int
     share: float | None
-    """Of all steps; shares of dimensions add up to more than one, since a step may draw on several."""
+    """Of all steps; the shares add up to more than one, since a step may have several dimensions."""
     per_question: float | None
 
 

@@ -250,7 +250,7 @@ class ChainJudge(ModelJudge):
         options = "\n".join(f"{letter}. {text}" for letter, text in item.choices.items())
         reply = await self.reply(
             "answer", item.id, 128, notes, schema=schema_of("answer"), question=item.question, options=options,
-            answer=right(item), reply=shown.text, mark=shown.mark,
+            answer=right_answer(item), reply=shown.text, mark=shown.mark,
         )  # fmt: skip
         found = reply.get("answer_match") if isinstance(reply, dict) else None
         if not isinstance(found, str) or found not in [*Level] or (found == Level.PARTIAL and item.format == "choice"):
@@ -286,7 +286,7 @@ class ChainJudge(ModelJudge):
             ids = range(first, first + len(run))
             reply = await self.reply(
                 "match", item.id, 64, notes, schema=schema_of("match", ids), question=item.question,
-                answer=right(item), step=content, steps=numbered(run, first),
+                answer=right_answer(item), step=content, steps=numbered(run, first),
             )  # fmt: skip
             return read_match(reply, ids)
 
@@ -309,7 +309,7 @@ class ChainJudge(ModelJudge):
             ids = range(first, first + len(run))
             reply = await self.reply(
                 "rubric", item.id, 64 + 80 * len(rubric), notes, schema=schema_of("rubric", ids, len(rubric)),
-                question=item.question, answer=right(item), reference=reference, steps=numbered(run, first),
+                question=item.question, answer=right_answer(item), reference=reference, steps=numbered(run, first),
                 rubric=lines,
             )  # fmt: skip
             return read_marks(reply, len(rubric), ids)
@@ -348,7 +348,7 @@ def _texts(folder: Path | None) -> tuple[dict[str, str], set[str]]:
     return texts, own
 
 
-def right(item: Item) -> str:
+def right_answer(item: Item) -> str:
     """The right answer in words."""
     return target(item.spec) if item.format != "grounding" else f"[y1, x1, y2, x2] = {list(item.box or ())}"
 

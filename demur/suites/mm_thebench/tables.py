@@ -15,7 +15,7 @@ from demur.reports.svg import Panel
 from demur.reports.tables import Cell as Value
 from demur.reports.tables import Column, Table
 from demur.suites.mm_thebench.items import Dimension, Item, rubric_shares, step_shares
-from demur.suites.mm_thebench.judging import right
+from demur.suites.mm_thebench.judging import right_answer
 from demur.suites.mm_thebench.measures import (
     KINDS,
     Judged,
@@ -299,7 +299,7 @@ def cards(items: Sequence[Item], root: Path, judged: Sequence[tuple[str, dict[st
             Reply(model, "f" if j.failed else _GLYPH[j.answer], f"{(j.answer or 'ungraded')}: {j.why}")
             for model, j in found
         )
-        first = (Cell("Question", item.question, right(item), answers),)
+        first = (Cell("Question", item.question, right_answer(item), answers),)
         rows = [Row(p, item.id, first if n == 0 else ()) for n, p in enumerate(item.pictures)]
         rows = rows or [Row(None, item.id, first)]
         rows += [Row(None, model, _beside(item, j), pictured=False) for model, j in found if j.steps]

@@ -91,22 +91,23 @@ class Maker:
         root: folder that photos and masks are relative to.
         out: folder of the set; photos go below ``images/``.
         seed: of templates, controls and grain.
-        fill: `inpainting.filled`, or LaMa's.
+        fill: `inpainting.inpaint`, or LaMa's.
         grounded: GroundingDINO and SAM instead of grabCut.
         names: the thing of each question, by a model (`salient.named`); None for rules.
-        anew: a model writes new questions from the photos (`photo_questions`): one of each thing is enough.
+        new_questions: a model writes new questions from the photos (`photo_questions`): one of each thing is enough.
         control: whether to make controls.
         dilate: pixels by which masks are grown.
         route: ``image``, or ``scene-graph`` where boxes and questions are those of scene graphs.
     """
 
     def __init__(
-        self, root: Path, out: Path, *, seed: int = 0, fill: Fill = inpainting.filled,
-        grounded: inpainting.Grounded | None = None, names: Mapping[str, Named] | None = None, anew: bool = False,
-        control: bool = True, dilate: int = inpainting.KERNEL, route: str = "image",
+        self, root: Path, out: Path, *, seed: int = 0, fill: Fill = inpainting.inpaint,
+        grounded: inpainting.Grounded | None = None, names: Mapping[str, Named] | None = None,
+        new_questions: bool = False, control: bool = True, dilate: int = inpainting.KERNEL, route: str = "image",
     ) -> None:  # fmt: skip
         self.root, self.out, self.seed, self.fill, self.grounded = root, out, seed, fill, grounded
-        self.names, self.anew, self.control, self.dilate, self.route = names, anew, control, dilate, route
+        self.names, self.new_questions = names, new_questions
+        self.control, self.dilate, self.route = control, dilate, route
         self._written: dict[str, ImageRef] = {}
 
     def pairs(self, scene: Scene) -> Iterator[Pair | Drop]:
@@ -128,9 +129,9 @@ class Maker:
             if about.why:
                 yield drop(id, STAGE, about.why, about.detail)
                 continue
-            if self.anew and isinstance(made.get(label), Without):
+            if self.new_questions and isinstance(made.get(label), Without):
                 continue
-            if not self.anew and asked.answer.strip().lower().rstrip(".") in YES_NO:
+            if not self.new_questions and asked.answer.strip().lower().rstrip(".") in YES_NO:
                 yield drop(id, STAGE, "asks for yes or no: answered without the thing too", asked.question)
                 continue
             if label not in made:
@@ -188,15 +189,15 @@ class Maker:
             boxes = self.grounded.boxes(photo, label)
             things = [Thing(label=label, box=b) for b in boxes if b[0] < b[2] and b[1] < b[3]]
         elif not things and not scene.objects:
-            things = [Thing(label=label, box=inpainting.looked_at(photo))]
+            things = [Thing(label=label, box=inpainting.activation_box(photo))]
         for thing in things:
             if thing.mask:
                 given = self._opened(thing.mask).convert("L").resize(photo.size)
                 found |= np.asarray(given) > 127
             elif thing.box is not None:
                 box = self._shares(thing.box, scene)
-                found |= self.grounded.mask(photo, box) if self.grounded is not None else inpainting.cut_out(array, box)
-        return inpainting.grown(found, self.dilate) if found.any() else None
+                found |= self.grounded.mask(photo, box) if self.grounded is not None else inpainting.mask_in_box(array, box)
+        return inpainting.dilated(found, self.dilate) if found.any() else None
 
     def _control(self, array: Pixels, mask: Mask, scene: Scene, label: str, words: set[str]) -> Control | None:
         """The photo without something else: another thing of the scene, else a patch of the mask's form elsewhere.
@@ -221,7 +222,7 @@ class Maker:
         form_of, mask = mask, np.logical_or.reduce([mask, *map(whole, named)])
         others = [o for o in others if o not in named]
         for number in rng.permutation(len(others)):
-            other = inpainting.grown(whole(others[number]), self.dilate)
+            other = inpainting.dilated(whole(others[number]), self.dilate)
             if not (other & mask).any():
                 return Control(self.fill(array, other, int(number)), others[number].label)
         cv2 = inpainting.cv()
