@@ -573,6 +573,18 @@ def test_captions_are_asked_for_whole(tmp_path, capsys):
     assert "c.jsonl:3" in err
 
 
+def test_no_call_is_paid_that_can_make_no_pair(tmp_path):
+    file = tmp_path / "c.jsonl"
+    file.write_text('{"id": "a", "caption": "A brown dog runs.", "image": "none.png"}\n')
+    with running(reply=scripted) as server:
+        given = {"source": "captions", "input": str(file), "writer": server.model("m")}
+        with pytest.raises(UsageError, match=re.escape("photo cannot be read (4)")):
+            CertainlyUncertain().build(tmp_path / "o", **given)
+        with pytest.raises(UsageError, match="least is"):
+            CertainlyUncertain().build(tmp_path / "o", **given, least=0.9, most=0.5)
+        assert server.requests == 0
+
+
 @pytest.mark.slow
 @pytest.mark.integration
 def test_a_real_small_model_writes_pairs_of_the_samples_captions_or_is_refused_with_a_reason(tmp_path, monkeypatch):
