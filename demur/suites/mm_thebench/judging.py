@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections import Counter
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from pathlib import Path
 from string import Template
@@ -30,7 +29,7 @@ from demur.judge.rules import RuleJudge, visible
 from demur.judge.untrusted_answer import candidate
 from demur.models.run import run_sync
 from demur.suites.files import prompt_text
-from demur.suites.grading import ask_of
+from demur.suites.grading import ask_of, at_once
 from demur.suites.mm_thebench.chains import (
     LONGEST,
     chain_of,
@@ -444,25 +443,9 @@ def judge_all(
 async def all_of(
     judge: ChainJudge | None, work: Sequence[Coroutine[Any, Any, T]], progress: Callable[[int], None]
 ) -> list[T]:
-    """The results of all, `AT_ONCE` at a time; raises what ends every chain (a wrong key, the budget)."""
-    at_once = asyncio.Semaphore(AT_ONCE)
-    done: Counter[str] = Counter()
-
-    async def one(job: Coroutine[Any, Any, T]) -> T:
-        async with at_once:
-            found = await job
-        done["n"] += 1
-        progress(done["n"])
-        return found
-
+    """The results of all, `AT_ONCE` at a time; then the judge is closed."""
     try:
-        async with asyncio.TaskGroup() as tasks:
-            several = [tasks.create_task(one(job)) for job in work]
-    except* Exception as errors:
-        raise errors.exceptions[0] from None
+        return await at_once(work, AT_ONCE, progress)
     finally:
-        for job in work:
-            job.close()
         if judge is not None:
             await judge.close()
-    return [task.result() for task in several]
