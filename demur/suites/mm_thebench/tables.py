@@ -42,7 +42,7 @@ def score_tables(scores: Sequence[Score]) -> list[Table]:
         headline_table(scores), headline_table(scores, video=True), counts_table(scores), sources_table(scores),
         kinds_table(scores), association_table(scores), length_table(scores), subcategory_table(scores),
     )  # fmt: skip
-    return [t for t in found if t is not None]
+    return [t for t in found if t.rows]
 
 
 def _ordered(scores: Sequence[Score]) -> list[Score]:
@@ -55,12 +55,8 @@ def _rule(scores: Sequence[Score]) -> frozenset[int]:
     return frozenset({groups.index(False)}) if True in groups and False in groups else frozenset()
 
 
-def _filled(found: Table) -> Table | None:
-    return found if found.rows else None
-
-
-def headline_table(scores: Sequence[Score], video: bool = False) -> Table | None:
-    """Table 2 (text and pictures) or Table 3 (videos); None without any such item."""
+def headline_table(scores: Sequence[Score], video: bool = False) -> Table:
+    """Table 2 (text and pictures) or Table 3 (videos); without rows where there is no such item."""
     columns = (
         "<Model", "<Chains", Column("Acc (%)", "Answer", interval=True), Column("Prec.", "Step"),
         Column("Recall", "Step"), Column("F1", "Step", interval=True), Column("K", "Rubric"), Column("P", "Rubric"),
@@ -81,7 +77,7 @@ def headline_table(scores: Sequence[Score], video: bool = False) -> Table | None
         notes += [f"{s.model}: {n} chains: {note}." for note, n in unread.items()]
     name, what = ("thebench-video", "videos") if video else ("thebench-image", "text and pictures")
     rules = frozenset() if video else _rule(scores)
-    return _filled(table(name, f"Answers, steps and rubric on {what}.", columns, rows, *notes, rules=rules))
+    return table(name, f"Answers, steps and rubric on {what}.", columns, rows, *notes, rules=rules)
 
 
 def _asked(scores: Sequence[Score], video: bool) -> list[tuple[Score, dict[str, Measure]]]:
@@ -126,7 +122,7 @@ def sources_table(scores: Sequence[Score]) -> Table:
     return table("thebench-sources", "Accuracy by source.", ("<Model", *columns), rows, rules=_rule(scores))
 
 
-def kinds_table(scores: Sequence[Score]) -> Table | None:
+def kinds_table(scores: Sequence[Score]) -> Table:
     """The numbers of Fig. 3: the kind of hallucination in chains with right and with wrong answers."""
     rows = [
         (s.model, answer, *(_share(k, found[k], found.total()) for k in (*KINDS, "none")), found.total())
@@ -134,18 +130,18 @@ def kinds_table(scores: Sequence[Score]) -> Table | None:
         for answer, found in kinds_by_answer(s.pairs).items()
         if found.total()
     ]
-    return _filled(table(
+    return table(
         "thebench-kinds", "Hallucination in the chain by correctness of the answer (%).",
         ("<Model", "<Answer", *KINDS, "none", "n"), rows,
         "n: questions whose answer and rubric were judged. Partial answers are left out.",
-    ))  # fmt: skip
+    )  # fmt: skip
 
 
 def _share(name: str, hits: int, n: int) -> Measure:
     return Measure(name=name, value=hits / n if n else None, n=n)
 
 
-def association_table(scores: Sequence[Score]) -> Table | None:
+def association_table(scores: Sequence[Score]) -> Table:
     """Table 9: are answers wrong more often where the reasoning is made up than where the perception is?"""
     columns = (
         "<Model", Column("chi2", decimals=1), Column("p", "chi2", decimals=3), Column("p", "Fisher", decimals=3),
@@ -160,14 +156,14 @@ def association_table(scores: Sequence[Score]) -> Table | None:
         if n_p + n_r:
             errors = _share("err_p", p_wrong, n_p), n_p, _share("err_r", r_wrong, n_r), n_r
             rows.append((s.model, *(a.chi or (None, None)), a.fisher, a.odds, *a.interval, *errors))
-    return _filled(table(
+    return table(
         "thebench-association", "Wrong answers and the kind of hallucination.", columns, rows,
         "Err: wrong answers among chains that hallucinate only in perception (P) or only in reasoning (R). "
         "chi2 with Yates's correction; OR with its exact 95 % interval.",
-    ))  # fmt: skip
+    )  # fmt: skip
 
 
-def length_table(scores: Sequence[Score]) -> Table | None:
+def length_table(scores: Sequence[Score]) -> Table:
     """Table 4: does a longer chain hallucinate more?"""
     dims = (Dimension.PERCEPTION, Dimension.REASONING)
     columns = [Column(t, d.value.capitalize()) for d in dims for t in ("Pearson", "Spearman", "n")]
@@ -179,14 +175,14 @@ def length_table(scores: Sequence[Score]) -> Table | None:
             for f in found:
                 cells += [f"{c.r:.2f}{c.stars}" if c else None for c in f] + [f.pearson.n if f.pearson else 0]
             rows.append(cells)
-    return _filled(table(
+    return table(
         "thebench-length", "Hallucination and thinking length.", ("<Model", *columns), rows,
         "Share of a dimension's points lost to hallucination, against thinking length. "
         "* p < .05, ** < .01, *** < .001.",
-    ))  # fmt: skip
+    )  # fmt: skip
 
 
-def subcategory_table(scores: Sequence[Score]) -> Table | None:
+def subcategory_table(scores: Sequence[Score]) -> Table:
     """The numbers of Fig. 4: points lost to hallucination by subcategory."""
     rows = [
         (s.model, dimension, name, lost, Measure(name="share", value=share, n=lost))
@@ -194,7 +190,7 @@ def subcategory_table(scores: Sequence[Score]) -> Table | None:
         for (dimension, name), (lost, share) in subcategory_shares(s.pairs).items()
     ]
     columns = ("<Model", "<Dimension", "<Subcategory", "Points", "Share (%)")
-    return _filled(table("thebench-subcategories", "Points lost to hallucination.", columns, rows))
+    return table("thebench-subcategories", "Points lost to hallucination.", columns, rows)
 
 
 def statistics_tables(items: Sequence[Item]) -> list[Table]:
