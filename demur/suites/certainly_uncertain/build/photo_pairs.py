@@ -117,7 +117,7 @@ class Maker:
             yield drop(f"{scene.id}-0", STAGE, "there is no question about it", hint)
             return
         try:
-            photo = self._photo(scene)
+            photo, scene = self._photo(scene)
         except (DataError, StorageError, ValueError) as error:
             yield drop(f"{scene.id}-0", STAGE, "photo cannot be read", str(error))
             return
@@ -176,10 +176,16 @@ class Maker:
         with opened(read_uri(uri, self.root)) as (photo, _):
             return photo.convert("RGB")
 
-    def _photo(self, scene: Scene) -> Image:
+    def _photo(self, scene: Scene) -> tuple[Image, Scene]:
+        """The photo in its size here, and the scene with all boxes as shares; boxes in pixels are of the whole photo."""
         photo = self._opened(scene.image)
+        size = np.array([*photo.size, *photo.size])
+        things = [
+            o.model_copy(update={"box": tuple((o.box / size).tolist())}) if o.box and max(o.box) > 1 else o
+            for o in scene.objects
+        ]
         photo.thumbnail((inpainting.SIDE, inpainting.SIDE))
-        return photo
+        return photo, scene.model_copy(update={"objects": tuple(things)})
 
     def _mask(self, photo: Image, array: Pixels, scene: Scene, label: str) -> Mask | None:
         """Of all things with that label (a plural or a longer name is the same), grown; None where there is none."""
@@ -195,8 +201,8 @@ class Maker:
                 given = self._opened(thing.mask).convert("L").resize(photo.size)
                 found |= np.asarray(given) > 127
             elif thing.box is not None:
-                box = self._shares(thing.box, scene)
-                found |= self.grounded.mask(photo, box) if self.grounded is not None else inpainting.mask_in_box(array, box)
+                box = thing.box
+                found |= self.grounded.mask(photo, box) if self.grounded else inpainting.mask_in_box(array, box)
         return inpainting.dilated(found, self.dilate) if found.any() else None
 
     def _control(self, array: Pixels, mask: Mask, scene: Scene, label: str, words: set[str]) -> Control | None:
@@ -213,7 +219,7 @@ class Maker:
         def whole(thing: Thing) -> Mask:
             found = np.zeros_like(mask)
             if thing.box is not None:
-                x0, y0, x1, y1 = inpainting.pixels_of(self._shares(thing.box, scene), width, height)
+                x0, y0, x1, y1 = inpainting.pixels_of(thing.box, width, height)
                 found[y0:y1, x0:x1] = True
             return found
 
@@ -274,10 +280,3 @@ class Maker:
             write_atomic(self.out / place, data.getvalue())
             self._written[place] = image_ref(data.getvalue(), place)
         return self._written[place]
-
-    def _shares(self, box: Box, scene: Scene) -> Box:
-        """A box as shares; one in pixels is of the photo as it lies in its file."""
-        if max(box) <= 1:
-            return box
-        whole = self._opened(scene.image)
-        return box[0] / whole.width, box[1] / whole.height, box[2] / whole.width, box[3] / whole.height
