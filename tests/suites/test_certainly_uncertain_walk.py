@@ -194,7 +194,7 @@ def lave(body: dict) -> str:
 
 
 @pytest.mark.integration
-def test_a_model_judges_both_stages_and_what_it_cannot_say_is_counted(pairs, tmp_path, capsys):
+def test_a_model_judges_both_stages_and_what_it_cannot_say_is_counted(pairs, tmp_path, capsys, monkeypatch):
     file = tmp_path / "m.jsonl"
     file.write_text("".join(json.dumps({"id": k, "output": v, "confidence": 0.8}) + "\n" for k, v in SAID.items()))
     with running(reply=lave) as server:
@@ -204,6 +204,10 @@ def test_a_model_judges_both_stages_and_what_it_cannot_say_is_counted(pairs, tmp
         asked = server.requests
         assert main(words) == 0
         assert server.requests == asked == 9 + 4 + 16  # stage 1, stage 2 of answers, the set's own answers
+        monkeypatch.chdir(tmp_path)
+        for _ in range(2):  # from Python too a reply is paid for once
+            demur.suite(NAME).scores(demur.suite(NAME).open(pairs).items, read_outputs(file), judge=words[-3])
+        assert server.requests == 2 * asked
     out = capsys.readouterr().out
     out = out[: out.index("\n}") + 2]
     own, replies = table(out, "cu-headline")["m"], table(out, "cu-replies")["m"]
