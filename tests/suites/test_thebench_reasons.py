@@ -13,6 +13,7 @@ import demur
 from demur.cli import main
 from demur.core.errors import UsageError
 from demur.core.records import AnswerSpec
+from demur.core.store import write_records
 from demur.core.taxonomy import CAUSES
 from demur.judge.annotation.task import Session
 from demur.suites.mm_thebench.annotation import (
@@ -25,7 +26,7 @@ from demur.suites.mm_thebench.annotation import (
     review_task,
 )
 from demur.suites.mm_thebench.causes import Piece, by_rules, judged_reason, wrong_sum
-from demur.suites.mm_thebench.items import Dimension, Item, ItemLine, Step, write
+from demur.suites.mm_thebench.items import Dimension, Item, Step
 from demur.suites.mm_thebench.judging import ChainJudge
 
 RIGHT = AnswerSpec(accepted=(("Paris",),))
@@ -169,7 +170,7 @@ def test_drafts_are_reviewed_sampled_and_decided_upon(tmp_path, monkeypatch, cap
     module.drafts = drafts
     monkeypatch.setitem(sys.modules, "drafting", module)
     monkeypatch.chdir(tmp_path)
-    write(tmp_path / "items.jsonl", [ItemLine(id=f"i{n}", question=f"Q{n}?", answers=("yes",)) for n in range(12)])
+    write_records(tmp_path / "items.jsonl", [Item(id=f"i{n}", question=f"Q{n}?", answers=("yes",)) for n in range(12)])
     assert main(["reasoning", "draft", "items.jsonl", "--judge", "python:drafting:drafts", "-o", "drafts"]) == 0
     told = capsys.readouterr().out
     assert "no draft: i0: the model's reply is no JSON object" in told
@@ -219,9 +220,9 @@ def test_a_draft_is_written_from_the_picture_and_a_rubric_from_steps_that_stand(
     monkeypatch.chdir(tmp_path)
     (tmp_path / "red.png").write_bytes(png("red"))
     mended = Step(id=1, types=(Dimension.PERCEPTION,), content="It is red.")
-    write(tmp_path / "items.jsonl", [
-        ItemLine(id="bare", question="Which colour?", answers=("red",), images=("red.png",)),
-        ItemLine(id="mended", question="Which colour?", answers=("red",), images=("red.png",), steps=(mended,), reviewed_by="ann"),
+    write_records(tmp_path / "items.jsonl", [
+        Item(id="bare", question="Which colour?", answers=("red",), images=("red.png",)),
+        Item(id="mended", question="Which colour?", answers=("red",), images=("red.png",), steps=(mended,), reviewed_by="ann"),
     ])  # fmt: skip
     command = ["reasoning", "draft", "items.jsonl", "-o", "drafts", "--judge", "python:seeing:drafts"]
     assert main(command) == 0
@@ -277,8 +278,8 @@ def test_frames_of_a_video_become_pictures(tmp_path, capsys):
     container.mux(stream.encode())
     container.close()
     videos = [{"path": "clip.mp4", "frames": 4}, {"path": "clip.mp4", "start": 2, "end": 4, "frames": 2}]
-    rows = [ItemLine(id=f"v{n}", question="What?", answers=("x",), video=v) for n, v in enumerate(videos)]
-    write(tmp_path / "items.jsonl", rows)
+    rows = [Item(id=f"v{n}", question="What?", answers=("x",), video=v) for n, v in enumerate(videos)]
+    write_records(tmp_path / "items.jsonl", rows)
     suite = demur.suite("mm_thebench")
     with pytest.raises(UsageError, match="without frames"):
         suite.run(tmp_path / "items.jsonl", lambda question: "x", tmp_path / "runs")

@@ -22,13 +22,13 @@ from pydantic import ValidationError
 
 from demur.core.errors import UsageError
 from demur.core.stats import wilson
-from demur.core.store import digest, seed_of, why_invalid, write_atomic
+from demur.core.store import digest, seed_of, why_invalid, write_atomic, write_records
 from demur.core.uris import read_image
 from demur.judge.annotation.task import CANNOT, Label, Task, annotators, journal, last_labels, read_task, write_task
 from demur.judge.annotation.task import Item as Shown
 from demur.models.run import run_sync
 from demur.suites.files import copy_images
-from demur.suites.mm_thebench.items import SUBCATEGORIES, Item, ItemLine, plain_names, write
+from demur.suites.mm_thebench.items import SUBCATEGORIES, Item, plain_names
 from demur.suites.mm_thebench.judging import ChainJudge, all_of, right_answer
 
 SOUND, UNSOUND, TOO_COMPLEX = "sound", "unsound", "too_complex"
@@ -49,7 +49,7 @@ too complex: after five minutes you cannot tell, or the question itself is wrong
 class Drafted(NamedTuple):
     """Items after drafting: those that have steps now, and why others have none."""
 
-    items: tuple[ItemLine, ...]
+    items: tuple[Item, ...]
     failed: dict[str, str]
 
 
@@ -58,10 +58,9 @@ def draft(judge: ChainJudge, items: Sequence[Item], progress: Callable[[int], No
     kinds = "\n".join(f"{d.value}: {', '.join(subs)}" for d, subs in SUBCATEGORIES.items())
     failed: dict[str, str] = {}
 
-    async def one(item: Item) -> ItemLine:
-        bare = item.line
+    async def one(item: Item) -> Item:
         if item.steps and item.rubric:
-            return bare
+            return item
         notes: set[str] = set()
         stand = "\n".join(f"{s.id}. ({', '.join(s.types)}) {s.content}" for s in item.steps)
         reply = await judge.reply(
@@ -71,23 +70,23 @@ def draft(judge: ChainJudge, items: Sequence[Item], progress: Callable[[int], No
         if not isinstance(reply, dict):
             called = not any("failed" in note for note in notes)
             failed[item.id] = "the model's reply is no JSON object" if called else "the call to the model failed"
-            return bare
+            return item
         try:
             wrote = {name: reply.get(name) for name in (("rubric",) if item.steps else ("steps", "rubric"))}
-            made = {**bare.model_dump(), **wrote, "reviewed_by": ""}
-            return ItemLine.model_validate(plain_names(made, Counter()))
+            made = {**item.model_dump(), **wrote, "reviewed_by": ""}
+            return Item.model_validate(plain_names(made, Counter()))
         except ValidationError as error:
             failed[item.id] = why_invalid(error)
-            return bare
+            return item
 
     found = run_sync(all_of(judge, [one(i) for i in items], progress))
     return Drafted(tuple(found), failed)
 
 
-def write_items(out: Path, items: Sequence[ItemLine], root: Path) -> Path:
+def write_items(out: Path, items: Sequence[Item], root: Path) -> Path:
     """Write items and their pictures into a folder; returns it."""
     copy_images((uri for i in items for uri in i.images), root, out)
-    write(out / "items.jsonl", items)
+    write_records(out / "items.jsonl", items)
     return out
 
 
@@ -155,7 +154,7 @@ class Reviewed(NamedTuple):
         open: items on which reviewers differ, or which nobody reviewed.
     """
 
-    items: tuple[ItemLine, ...]
+    items: tuple[Item, ...]
     to_mend: dict[str, str]
     hasty: tuple[str, ...]
     open: tuple[str, ...]
@@ -174,16 +173,15 @@ def take_reviews(items: Sequence[Item], folder: Path, auditor: str = "") -> Revi
     made, to_mend, open_ = [], {}, []
     for item in items:
         labels = {last.label for last in reviews[item.id].values()}
-        bare = item.line
         if len(labels) != 1:
             open_.append(item.id)
         elif labels == {SOUND}:
-            bare = bare.model_copy(update={"reviewed_by": ", ".join(sorted(reviews[item.id])), "too_complex": False})
+            item = item.model_copy(update={"reviewed_by": ", ".join(sorted(reviews[item.id])), "too_complex": False})
         else:
             if labels == {UNSOUND}:
                 to_mend[item.id] = "; ".join(last.note for last in reviews[item.id].values() if last.note) or "no note"
-            bare = bare.model_copy(update={"reviewed_by": "", "too_complex": labels == {TOO_COMPLEX}})
-        made.append(bare)
+            item = item.model_copy(update={"reviewed_by": "", "too_complex": labels == {TOO_COMPLEX}})
+        made.append(item)
     return Reviewed(tuple(made), to_mend, hasty, tuple(open_))
 
 

@@ -9,15 +9,15 @@ Source: "MM-THEBench: Do Reasoning MLLMs Think Reasonably?", sections 2 and 3, a
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from enum import StrEnum
 from pathlib import Path
-from typing import Any, Literal, NamedTuple, Self
+from typing import Annotated, Any, Literal, NamedTuple, Self
 
 from pydantic import Field, model_validator
 
 from demur.core.records import AnswerSpec, ImageRef, Record
-from demur.core.store import Problems, write_records
+from demur.core.store import Problems
 from demur.suites.base import Loaded
 from demur.suites.files import folder_of, images_beside, items_by_id, items_file
 
@@ -129,8 +129,8 @@ Format = Literal["open", "choice", "grounding"]
 Modality = Literal["text", "image", "multi-image", "video"]
 
 
-class ItemLine(Record):
-    """A line of ``items.jsonl``."""
+class Item(Record):
+    """A line of ``items.jsonl``, with its pictures once they are read."""
 
     id: str = Field(min_length=1)
     source: str = ""
@@ -141,7 +141,9 @@ class ItemLine(Record):
     choices: dict[str, str] = Field(default_factory=dict)
     box: tuple[float, float, float, float] | None = None
     """For a grounding item: (y1, x1, y2, x2) in pixels of its picture."""
-    images: tuple[str, ...] = ()
+    images: tuple[Annotated[str, Field(min_length=1)], ...] = ()
+    pictures: tuple[ImageRef, ...] = Field(default=(), exclude=True)
+    """Of ``images``; not in the file."""
     video: Video | None = None
     steps: tuple[Step, ...] = ()
     rubric: tuple[RubricItem, ...] = ()
@@ -175,17 +177,6 @@ class ItemLine(Record):
         if self.format == "choice" and self.answers[0] not in self.choices:
             raise ValueError(f"the right answer {self.answers[0]!r} is none of the letters {', '.join(self.choices)}")
         return self
-
-
-class Item(ItemLine):
-    """An item with its pictures read."""
-
-    pictures: tuple[ImageRef, ...] = ()
-
-    @property
-    def line(self) -> ItemLine:
-        """The item as a line of a file."""
-        return ItemLine(**{k: v for k, v in dict(self).items() if k != "pictures"})
 
     @property
     def modality(self) -> Modality:
@@ -232,9 +223,9 @@ def read(path: Path, problems: Problems) -> Loaded[Item]:
     notes: Counter[str] = Counter()
 
     def made(place: str, row: dict[str, Any]) -> Item:
-        line = ItemLine.model_validate(plain_names(row, notes))
-        pictures = images_beside(file, line.images)
-        return Item(**{**dict(line), "pictures": pictures, "source_ref": line.source_ref or place})
+        item = Item.model_validate(plain_names(row, notes))
+        pictures = images_beside(file, item.images)
+        return item.model_copy(update={"pictures": pictures, "source_ref": item.source_ref or place})
 
     items = items_by_id(file, problems, made)
     for item in items.values():
@@ -243,7 +234,7 @@ def read(path: Path, problems: Problems) -> Loaded[Item]:
 
 
 def plain_names(row: Mapping[str, Any], notes: Counter[str]) -> dict[str, Any]:
-    """A line with the field names of `ItemLine` in place of other tools' (``step_type``, ``score`` ...)."""
+    """A line with the field names of `Item` in place of other tools' (``step_type``, ``score`` ...)."""
     out = dict(row)
     for name, names in (("steps", _STEP_NAMES), ("rubric", _RUBRIC_NAMES)):
         if isinstance(row.get(name), list):
@@ -297,14 +288,9 @@ def remarks(item: Item) -> list[str]:
     return found
 
 
-def write(path: Path, items: Iterable[ItemLine]) -> str:
-    """Write items as ``items.jsonl`` lines; returns the file's SHA-256."""
-    return write_records(path, [i.line if isinstance(i, Item) else i for i in items])
-
-
-def published_names(item: ItemLine) -> dict[str, Any]:
+def published_names(item: Item) -> dict[str, Any]:
     """An item with other tools' field names and the base rubric items; `plain_names` reads it back."""
-    line = item.model_dump(mode="json", exclude={"pictures", "steps", "rubric"})
+    line = item.model_dump(mode="json", exclude={"steps", "rubric"})
     line["steps"] = [
         {
             "step_id": s.id, "step_type": ", ".join(s.types), "step_description": s.description,
@@ -325,37 +311,39 @@ def published_names(item: ItemLine) -> dict[str, Any]:
 # --- what a set of items is like -------------------------------------------------------------------
 
 
-class StepShares(NamedTuple):
-    """Table 1 of one dimension, or of all steps."""
+class Shares(NamedTuple):
+    """Tables 1 and 6 of one dimension, or of all.
+
+    Attributes:
+        name: of the dimension, or "all".
+        steps: reference steps.
+        share: of all steps; these add up to more than one, since a step may have several dimensions.
+        a_question: steps for each item that has steps.
+        items: rubric items for each item that has a rubric, base items not counted.
+        points: of these.
+    """
 
     name: str
     steps: int
     share: float | None
-    """Of all steps; the shares add up to more than one, since a step may have several dimensions."""
-    per_question: float | None
-
-
-def step_shares(items: Sequence[ItemLine]) -> list[StepShares]:
-    """Table 1: steps of each dimension, over items that have steps."""
-    steps = [s for i in items for s in i.steps]
-    n = sum(bool(i.steps) for i in items)
-    counts = {d.value: sum(d in s.types for s in steps) for d in Dimension} | {"all": len(steps)}
-    return [StepShares(k, c, c / len(steps) if steps else None, c / n if n else None) for k, c in counts.items()]
-
-
-class RubricShares(NamedTuple):
-    """Table 6 of one dimension, or of all: rubric items and points a question, base items left out."""
-
-    name: str
+    a_question: float | None
     items: float | None
     points: float | None
 
 
-def rubric_shares(items: Sequence[ItemLine]) -> list[RubricShares]:
-    """Table 6, over items that have a rubric."""
-    n = sum(bool(i.rubric) for i in items)
+def shares(items: Sequence[Item]) -> list[Shares]:
+    """Tables 1 and 6: each dimension, then all of them."""
+    steps, rubric = [s for i in items for s in i.steps], [r for i in items for r in i.rubric]
+    with_steps, with_rubric = sum(bool(i.steps) for i in items), sum(bool(i.rubric) for i in items)
+
+    def over(count: int, n: int) -> float | None:
+        return count / n if n else None
+
     found = []
     for name in (*(d.value for d in Dimension), "all"):
-        of = [r for i in items for r in i.rubric if name in ("all", r.dimension)]
-        found.append(RubricShares(name, len(of) / n if n else None, sum(r.points for r in of) / n if n else None))
+        n = sum(name in ("all", *s.types) for s in steps)
+        own = [r.points for r in rubric if name in ("all", r.dimension)]
+        found.append(Shares(
+            name, n, over(n, len(steps)), over(n, with_steps), over(len(own), with_rubric), over(sum(own), with_rubric)
+        ))  # fmt: skip
     return found

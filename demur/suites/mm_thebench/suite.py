@@ -99,7 +99,7 @@ class MMTheBench(Suite[Item, Score]):
         judge = judge_of(options)
         key = digest([
             [options.get(k, "") for k in ("judge", "ledger", "room")], judge.texts if judge else "",
-            [i.model_dump(mode="json") for i in items],
+            [(i.model_dump(mode="json"), [p.sha256 for p in i.pictures]) for i in items],
             {i: (r.text, r.reasoning, r.error) for i, r in outputs.items()},
         ])  # fmt: skip
         if key not in self._judged:

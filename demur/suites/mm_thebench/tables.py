@@ -14,7 +14,7 @@ from demur.reports.gallery import Card, Cell, Glyph, Reply, Row
 from demur.reports.svg import Panel
 from demur.reports.tables import Cell as Value
 from demur.reports.tables import Column, Table
-from demur.suites.mm_thebench.items import Dimension, Item, rubric_shares, step_shares
+from demur.suites.mm_thebench.items import Dimension, Item, shares
 from demur.suites.mm_thebench.judging import right_answer
 from demur.suites.mm_thebench.measures import (
     KINDS,
@@ -204,8 +204,8 @@ def statistics_tables(items: Sequence[Item]) -> list[Table]:
     }
     made = [(kind, name, c, _share(name, c, n)) for kind, found in kinds.items() for name, c in found.most_common()]
     steps = [
-        (s.name, s.steps, s.share and Measure(name="share", value=s.share, n=s.steps), s.per_question)
-        for s in step_shares(items)
+        (s.name, s.steps, s.share and Measure(name="share", value=s.share, n=s.steps), s.a_question)
+        for s in shares(items)
     ]
     counts = Counter(len(i.steps) for i in items)
     return [
@@ -216,7 +216,7 @@ def statistics_tables(items: Sequence[Item]) -> list[Table]:
               f"Steps a question: {', '.join(f'{k}: {counts[k]}' for k in sorted(counts))}."),
         table("thebench-rubric", "Rubric items and points a question; the three base items (23 points) not counted.",
               ("<Dimension", Column("items a question", decimals=2), Column("points a question", decimals=2)),
-              [(r.name, r.items, r.points) for r in rubric_shares(items)]),
+              [(r.name, r.items, r.points) for r in shares(items)]),
     ]  # fmt: skip
 
 
