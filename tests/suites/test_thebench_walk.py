@@ -30,7 +30,6 @@ from demur.suites.mm_thebench.chains import (
     cut_by_cues,
     final_answer,
     groups,
-    parts,
     sentences,
 )
 from demur.suites.mm_thebench.items import BASE, Dimension, Item
@@ -416,7 +415,8 @@ def test_chains_and_their_kind():
 @given(st.text(max_size=400), st.integers(1, 50))
 def test_what_is_cut_is_the_text(text, most):
     lines = sentences(text, most)
-    assert "".join(lines) == text == "".join(s for run in parts(text, most) for s in run)
+    runs = groups(lines, most, at_cues=True)
+    assert "".join(lines) == text == "".join(s for _, run in runs for s in run)
     assert all(0 < len(line) <= most for line in lines)
     assert "".join(cut_by_cues(lines)) == text
     steps = cut_by_cues(lines)

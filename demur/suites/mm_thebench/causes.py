@@ -198,7 +198,7 @@ async def _asked(
         {"evidence": n, "title": clean(p.title), "text": "[a picture]" if p.picture else clean(p.text)[:room]}
         for n, p in enumerate(pieces, 1)
     ]
-    runs = list(groups(steps))
+    runs = groups(steps)
     first, run = runs[-1] if runs else (1, [])  # the answer comes from the end of a long chain
     schema = reply_schema(
         cause={"type": "string", "enum": [*CAUSES]}, step=whole(0, first + len(run) - 1),

@@ -38,7 +38,7 @@ from demur.suites.mm_thebench.chains import (
     final_answer,
     groups,
     numbered,
-    parts,
+    sentences,
 )
 from demur.suites.mm_thebench.items import BASE, Item, RubricItem, Step
 from demur.suites.mm_thebench.measures import Judged, Level, Mark, StepMatch, tokens
@@ -270,7 +270,7 @@ class ChainJudge(ModelJudge):
             cut = cut_as_judged(lines, reply)
             return (cut, True) if cut is not None else (cut_by_cues(lines), False)
 
-        found = await asyncio.gather(*(one(run) for run in parts(text) if run))
+        found = await asyncio.gather(*(one(run) for _, run in groups(sentences(text), at_cues=True)))
         steps = [step for cut, _ in found for step in cut]
         if "".join(steps) != text:  # never: what is cut is the text itself
             raise AssertionError(f"the steps of {id} are not the chain")
