@@ -173,7 +173,7 @@ def test_drafts_are_reviewed_sampled_and_decided_upon(tmp_path, monkeypatch, cap
     write_records(tmp_path / "items.jsonl", [Item(id=f"i{n}", question=f"Q{n}?", answers=("yes",)) for n in range(12)])
     assert main(["reasoning", "draft", "items.jsonl", "--judge", "python:drafting:drafts", "-o", "drafts"]) == 0
     told = capsys.readouterr().out
-    assert "no draft: i0: the model's reply is no JSON object" in told
+    assert "no draft: i0: the model's reply is not a JSON object" in told
     assert "no draft: i1: record: the steps are numbered [4]" in told
     assert "10 of 12 items have steps and a rubric" in told
     assert main(["reasoning", "review", "drafts", "-o", "task"]) == 0

@@ -273,7 +273,7 @@ def test_judging_that_is_killed_goes_on_where_it_stopped(tmp_path):
 @pytest.mark.parametrize(
     ("change", "told"),
     [({"steps": [{"id": 2, "types": ["reasoning"], "content": "x"}]}, "number them 1, 2, 3"),
-     ({"rubric": [{"question": "?", "points": 1, "dimension": "knowledge", "subcategory": "count"}]}, "no subcategory of knowledge"),
+     ({"rubric": [{"question": "?", "points": 1, "dimension": "knowledge", "subcategory": "count"}]}, "not a subcategory of knowledge"),
      ({"rubric": [{"question": "?", "points": 1, "dimension": "perception", "subcategory": "count", "steps": [7]}]}, "linked to step 7"),
      ({"rubric": [{"question": "?", "points": 1, "dimension": "perception"}]}, "no subcategory"),
      ({"rubric": 5}, "rubric: "), ({"rubric": [{"points": 1, "dimension": d} for d in (None, "x", 3)]}, "rubric.0.question"),

@@ -56,7 +56,7 @@ def export(
     given = with_defaults(OPTIONS, options)
     pairs = [p for p in pairs if not given["split"] or p.split == given["split"]]
     if not pairs:
-        raise UsageError(f"no pair is of split {given['split']!r}", cure="see 'demur suite check'")
+        raise UsageError(f"no pair has the split {given['split']!r}", cure="see 'demur suite check'")
     kinds = KINDS if given["kind"] == "all" else (given["kind"],)
     with_photo = sum(p.image is not None for p in pairs)
     counts: dict[str, Any] = {}
@@ -125,7 +125,7 @@ def _base(
     name = given["model"] or (next(iter(outputs)) if len(outputs) == 1 else "")
     if name not in outputs:
         raise UsageError(
-            f"rtune needs what one base model answered; there are outputs of {', '.join(outputs) or 'none'}",
+            f"rtune needs the outputs of one base model; given are those of {', '.join(outputs) or 'none'}",
             cure="give --outputs RUN, and --model NAME where it holds several",
         )  # fmt: skip
     return outputs[name], str(given["judge"])

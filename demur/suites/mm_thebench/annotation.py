@@ -69,7 +69,7 @@ def draft(judge: ChainJudge, items: Sequence[Item], progress: Callable[[int], No
         )  # fmt: skip
         if not isinstance(reply, dict):
             called = not any("failed" in note for note in notes)
-            failed[item.id] = "the model's reply is no JSON object" if called else "the call to the model failed"
+            failed[item.id] = "the model's reply is not a JSON object" if called else "the call to the model failed"
             return item
         try:
             wrote = {name: reply.get(name) for name in (("rubric",) if item.steps else ("steps", "rubric"))}

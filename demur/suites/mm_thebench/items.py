@@ -77,7 +77,7 @@ class RubricItem(Record):
     def _of_its_dimension(self) -> Self:
         if self.subcategory and self.subcategory not in SUBCATEGORIES[self.dimension]:
             known = ", ".join(SUBCATEGORIES[self.dimension])
-            raise ValueError(f"{self.subcategory!r} is no subcategory of {self.dimension.value}; there are {known}")
+            raise ValueError(f"{self.subcategory!r} is not a subcategory of {self.dimension.value}; they are {known}")
         return self
 
     @property

@@ -85,7 +85,8 @@ def _row(who: str, v: Mapping[str, float]) -> list[Finding]:
             count = counts(of, v[share])
             if abs(count / of - v[share]) > HALF + EPS:
                 tell(
-                    "count", f"{share} {v[share]:g} is no share of {over} {of:g}: {count} of {of:g} is {count / of:.4f}"
+                    "count",
+                    f"{share} {v[share]:g} is not a share of {over} {of:g}: {count} of {of:g} is {count / of:.4f}",
                 )
     if "selrank" in v and v["selrank"] > 1:
         tell("total", f"selrank {v['selrank']:g} is above 1")

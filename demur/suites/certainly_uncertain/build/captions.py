@@ -71,7 +71,7 @@ def read_captions(path: Path, problems: Problems) -> Iterator[Captioned]:
         names = {"id": "example_id", "caption": "description", "image": "image_file", "split": "", "licence": "license"}
         found = {name: row.get(name) or row.get(other) or "" for name, other in names.items()}
         if not all(isinstance(v, str) for v in found.values()) or not found["caption"].strip() or not found["id"]:
-            problems.add(place, "holds no 'id' and 'caption' (both text)")
+            problems.add(place, "needs 'id' and 'caption', both text")
         elif found["id"] in seen:
             problems.add(f"{place} ({found['id']})", "an earlier line has this id too")
         else:

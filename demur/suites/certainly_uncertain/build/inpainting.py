@@ -135,7 +135,7 @@ def lama(file: Path) -> Any:
 
     Raises:
         MissingExtra: torch is not installed.
-        UsageError: the file is no TorchScript model.
+        UsageError: the file is not a TorchScript model.
     """
     try:
         import torch
@@ -148,7 +148,7 @@ def lama(file: Path) -> Any:
             warnings.simplefilter("ignore", DeprecationWarning)  # LaMa is published in this form
             model = torch.jit.load(str(file), map_location="cpu").eval()  # type: ignore[no-untyped-call]
     except (RuntimeError, ValueError) as error:
-        raise UsageError("is no TorchScript model", item=str(file), cure="give big-lama as TorchScript") from error
+        raise UsageError("is not a TorchScript model", item=str(file), cure="give big-lama as TorchScript") from error
 
     def fill(photo: Pixels, mask: Mask, seed: int = 0) -> Pixels:
         height, width = mask.shape

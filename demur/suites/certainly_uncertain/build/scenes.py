@@ -155,7 +155,7 @@ def _json(path: Path) -> dict[str, Any]:
     try:
         found = json.loads(read_text(path))
     except (ValueError, RecursionError) as error:
-        raise UsageError("is no JSON", item=str(path), cure="give GQA's file as it was downloaded") from error
+        raise UsageError("not JSON", item=str(path), cure="give GQA's file as it was downloaded") from error
     if not isinstance(found, dict):
-        raise UsageError("is not an object of ids", item=str(path), cure="give GQA's file as it was downloaded")
+        raise UsageError("not a JSON object with ids as keys", item=str(path), cure="give GQA's file as it was downloaded")
     return found
