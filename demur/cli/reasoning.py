@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 from collections.abc import Sequence
 from pathlib import Path
+from shlex import quote
 from typing import Any
 
 from demur.cli._arguments import budget_of, job, positive, share
@@ -144,7 +145,7 @@ def _draft(args: argparse.Namespace) -> int:
         _list(made.failed, "no draft")
         whole = sum(bool(i.steps and i.rubric) for i in made.items)
         say(f"{whole} of {len(made.items)} items have steps and a rubric")
-        note(f"next: demur reasoning review {args.out} -o annotation")
+        note(f"next: demur reasoning review {quote(str(args.out))} -o annotation")
     return 0
 
 
@@ -159,7 +160,7 @@ def _review(args: argparse.Namespace) -> int:
 
     loaded = _loaded(args.items)
     say(review_task(loaded.items, args.out, loaded.root))
-    note(f"next: demur annotate page --out {args.out} --as NAME")
+    note(f"next: demur annotate page --out {quote(str(args.out))} --as NAME")
     return 0
 
 
@@ -169,13 +170,14 @@ def _take(args: argparse.Namespace) -> int:
     loaded = _loaded(args.items)
     found = take_reviews(loaded.items, args.folder, args.auditor)
     write_items(args.out, found.items, loaded.root)
-    sound = sum(bool(i.reviewed_by) for i in found.items)
+    reviewed = [i for i in found.items if i.id not in found.open]  # others keep what an earlier task found
+    sound = sum(bool(i.reviewed_by) for i in reviewed)
     if args.json:
         print_json({"sound": sound, "to_mend": found.to_mend, "hasty": found.hasty, "open": found.open})
         return 0
     _list(found.to_mend, "to be corrected")
     _list(dict.fromkeys(found.hasty, "marked too complex in less than five minutes"), "too early")
-    complex_ = sum(i.too_complex for i in found.items)
+    complex_ = sum(i.too_complex for i in reviewed)
     counts = f"{sound} sound, {len(found.to_mend)} to be corrected, {complex_} too complex, {len(found.open)} open"
     say(f"{len(found.items)} items: {counts}")
     return 0
@@ -220,5 +222,6 @@ def _meta(args: argparse.Namespace) -> int:
             progress=lambda n: steps.count("chains judged", n, 0),
         )  # fmt: skip
     say(f"{made.decisions:,} decisions to review: {args.out}")
-    note(f"next: demur annotate page --out {args.out} --as NAME; demur agree {args.out} {made.judge}")
+    folder, decided = quote(str(args.out)), quote(str(made.judge))
+    note(f"next: demur annotate page --out {folder} --as NAME; demur agree {folder} {decided}")
     return 0

@@ -96,6 +96,24 @@ def image_beside(file: Path, uri: str, sha256: str = "") -> ImageRef:
     return found
 
 
+def images_beside(file: Path, uris: Iterable[str]) -> tuple[ImageRef | None, ...]:
+    """The images at paths relative to a file of items, in their order; None for an empty path.
+
+    Raises:
+        DataError: images that cannot be read, all of them in one message.
+    """
+    found: list[ImageRef | None] = []
+    bad = []
+    for uri in uris:
+        try:
+            found.append(image_beside(file, uri) if uri else None)
+        except DataError as error:
+            bad.append(str(error))
+    if bad:
+        raise DataError("; ".join(bad))
+    return tuple(found)
+
+
 def keep_image(out: Path, data: bytes, begin: int = 24) -> ImageRef:
     """Write an image below ``images/`` of a set, named by the first ``begin`` characters of its hash."""
     ref = image_ref(data, "memory")

@@ -1,12 +1,16 @@
-"""Grading one answer outside a run: the ask that a judge gets, and its verdict."""
+"""Grading answers outside a run: the ask that a judge gets, its verdict, and many of them at once."""
 
 from __future__ import annotations
 
+import asyncio
 import inspect
-from typing import Any
+from collections.abc import Callable, Coroutine, Sequence
+from typing import Any, TypeVar
 
 from demur.core.records import AnswerSpec, Ask, Response, Scenario, Verdict
 from demur.judge.base import Judge
+
+T = TypeVar("T")
 
 
 def ask_of(id: str, question: str, **more: Any) -> Ask:
@@ -21,3 +25,34 @@ async def verdict_of(judge: Judge, ask: Ask, answer: Response | str, answers: An
     response = Response(text=answer) if isinstance(answer, str) else answer
     verdict = judge.grade(ask, response, answers)
     return await verdict if inspect.isawaitable(verdict) else verdict
+
+
+async def at_once(
+    work: Sequence[Coroutine[Any, Any, T]], most: int, progress: Callable[[int], None] = lambda n: None
+) -> list[T]:
+    """Results in the order of the work, at most ``most`` at a time; raises what ends all of it, such as a wrong key.
+
+    Args:
+        work: coroutines.
+        most: how many run at a time.
+        progress: called with the number of those done.
+    """
+    free, done = asyncio.Semaphore(most), 0
+
+    async def one(job: Coroutine[Any, Any, T]) -> T:
+        nonlocal done
+        async with free:
+            found = await job
+        done += 1
+        progress(done)
+        return found
+
+    try:
+        async with asyncio.TaskGroup() as tasks:
+            several = [tasks.create_task(one(job)) for job in work]
+    except* Exception as errors:
+        raise errors.exceptions[0] from None
+    finally:
+        for job in work:
+            job.close()
+    return [task.result() for task in several]

@@ -1,11 +1,13 @@
-"""What the tables and cards of suites share: columns by their titles, rows as they come, replies on cards."""
+"""What the tables and figures of suites share: columns by their titles, rows as they come, points on two axes."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from demur.core.records import Measure
+from demur.reports import svg
+from demur.reports.svg import Panel
 from demur.reports.tables import Cell, Column, Table, titled
 
 
@@ -31,3 +33,31 @@ def with_n(measures: Iterable[Measure | None]) -> Iterator[Cell]:
     for measure in measures:
         yield measure
         yield measure.n if measure is not None else 0
+
+
+def scatter(title: str, points: Sequence[tuple[str, float, float, int]], x_label: str) -> Panel:
+    """Points (label, x, y, style) on axes fitted to them; values are read off their tooltips."""
+    left, top, wide, high = 46.0, 30.0, svg.WIDTH - 60, 190.0
+
+    def fit(values: list[float]) -> tuple[float, float]:
+        room = (max(values) - min(values)) * 0.08 or 0.05
+        low = min(values) - room
+        return low if min(values) < 0 else max(low, 0.0), max(values) + room
+
+    (x0, x1), (y0, y1) = fit([p[1] for p in points]), fit([p[2] for p in points])
+    out = [
+        svg.title(svg.fit(title, svg.WIDTH)),
+        svg.line(left, top + high, left + wide, top + high, kind="axis"),
+        svg.line(left, top, left, top + high, kind="axis"),
+    ]
+    for share in (0.0, 0.5, 1.0):
+        x, y = left + share * wide, top + (1 - share) * high
+        below, beside = f"{x0 + share * (x1 - x0):.2f}", f"{y0 + share * (y1 - y0):.2f}"
+        out.append(svg.text(x, top + high + 16, below, size=10.5, anchor="middle", faint=True))
+        out.append(svg.text(left - 6, y + 4, beside, size=10.5, anchor="end", faint=True))
+    for label, x, y, style in points:
+        colour, _, kind = svg.look(style)
+        place = left + (x - x0) / (x1 - x0) * wide, top + (1 - (y - y0) / (y1 - y0)) * high
+        out.append(svg.mark(f"{label}: {x:.3f}, {y:.3f}", svg.marker(kind, *place, colour, f"s{style % 8}")))
+    out.append(svg.text(left + wide / 2, top + high + 34, x_label, size=11.5, anchor="middle", faint=True))
+    return Panel(title, "".join(out), top + high + 42, alt=f"{title}: {len(points)} points")

@@ -146,22 +146,42 @@ def test_a_given_mask_is_taken_and_without_boxes_a_classifier_says_where_to_look
     assert pairs[0].control_image is None
 
 
+def test_ids_of_scenes_neither_leave_the_folder_nor_share_photos(photos, tmp_path):
+    lawn({(20, 30, 60, 70): "red", (130, 60, 150, 80): "blue"}).save(photos / "b.png")
+    one, *_ = map(json.loads, (photos / "scenes.jsonl").read_text().splitlines())
+    scenes = [one | {"id": "../../a"}, one | {"id": "x" * 300}, one, one | {"image": "b.png"}]
+    (photos / "ids.jsonl").write_text("".join(json.dumps(line) + "\n" for line in scenes))
+    out = CertainlyUncertain().build(tmp_path / "in" / "set", source="scenes", input=str(photos / "ids.jsonl"))
+    assert [p.name for p in (tmp_path / "in").iterdir()] == ["set"]
+    assert [p.id for p in CertainlyUncertain().open(out).items] == [
+        "../../a-1",
+        "../../a-2",
+        "x" * 300 + "-1",
+        "x" * 300 + "-2",
+        "a-1",
+        "a-2",
+    ]
+    assert "has this id too" in (out / "dropped.jsonl").read_text()
+
+
 def test_gqa_files_are_read_by_the_objects_that_questions_are_about(tmp_path, photos):
     lawn({(20, 30, 60, 70): "red"}).save(photos / "7.jpg")
     graphs = {"7": {"width": 200, "height": 120, "objects": {"1": {"name": "ball", "x": 16, "y": 24, "w": 48, "h": 50}, "2": {"name": "dot", "x": 1, "y": 1, "w": 0, "h": 2}}},
-              "8": {"width": 0, "height": 0, "objects": {"1": {"name": "x", "x": 0, "y": 0, "w": 1, "h": 1}}}}  # fmt: skip
+              "9": {"width": 1, "height": 1, "objects": ["1"]}, "8": {"width": 0, "height": 0, "objects": {"1": {"name": "x", "x": 0, "y": 0, "w": 1, "h": 1}}}}  # fmt: skip
     questions = {
         "q1": {"imageId": "7", "question": "What colour is the ball?", "answer": "red", "annotations": {"question": {"4": "1"}, "answer": {}, "fullAnswer": {}}},
         "q2": {"imageId": "7", "question": "Is it sunny?", "answer": "yes", "annotations": {}},
         "q3": {"imageId": "8", "question": "What is it?", "answer": "x", "annotations": {"question": {"0": "1"}}},
         "q4": ["not", "a", "question"],
+        "q5": {"imageId": "7", "question": "What is it?", "answer": "x", "annotations": {"question": ["1"]}},
+        "q6": {"imageId": "9", "question": "What is it?", "answer": "x", "annotations": {"question": {"0": "1"}}},
     }  # fmt: skip
     (tmp_path / "g.json").write_text(json.dumps(graphs))
     (tmp_path / "q.json").write_text(json.dumps(questions))
-    *lost, scene, broken = read_gqa(tmp_path / "g.json", tmp_path / "q.json")
-    assert [(d.sample, d.reason) for d in (*lost, broken)] == [
-        ("q2", "about no object of the scene graph"), ("q4", "holds no question and answer"),
-        ("8", "objects of the scene graph cannot be read"),
+    *lost, scene, one, other = read_gqa(tmp_path / "g.json", tmp_path / "q.json")
+    assert [(d.sample, d.reason) for d in (*lost, one, other)] == [
+        ("q4", "question cannot be read"), ("q5", "question cannot be read"), ("q2", "about no object of the scene graph"),
+        ("8", "objects of the scene graph cannot be read"), ("9", "objects of the scene graph cannot be read"),
     ]  # fmt: skip
     assert (scene.questions[0].object, len(scene.objects)) == ("ball", 1)
     out = CertainlyUncertain().build(
@@ -172,7 +192,7 @@ def test_gqa_files_are_read_by_the_objects_that_questions_are_about(tmp_path, ph
         photos=str(photos),
     )
     told = [json.loads(line) for line in (out / "dropped.jsonl").read_text().splitlines()]
-    assert [d["sample"] for d in told] == ["q2", "q4", "8"]
+    assert [d["sample"] for d in told] == ["q4", "q5", "q2", "8", "9"]
     assert CertainlyUncertain().open(out).items[0].route == "scene-graph"
     assert CertainlyUncertain().open(out).items[0].idk_answer in {
         "I don't know.",
@@ -196,6 +216,7 @@ def test_the_thing_that_a_question_is_about(question, answer, thing):
 def test_labels_decide_where_there_are_some():
     assert salient("What is the man holding?", "an umbrella", ["man", "umbrella"]) == "umbrella"
     assert salient("What colour is the kite?", "red", ["man"]) is None
+    assert salient("Какого цвета мяч", "red", ["стол"]) is None
 
 
 @pytest.mark.slow
@@ -550,6 +571,18 @@ def test_captions_are_asked_for_whole(tmp_path, capsys):
     err = capsys.readouterr().err
     assert "c.jsonl:1" in err
     assert "c.jsonl:3" in err
+
+
+def test_no_call_is_paid_that_can_make_no_pair(tmp_path):
+    file = tmp_path / "c.jsonl"
+    file.write_text('{"id": "a", "caption": "A brown dog runs.", "image": "none.png"}\n')
+    with running(reply=scripted) as server:
+        given = {"source": "captions", "input": str(file), "writer": server.model("m")}
+        with pytest.raises(UsageError, match=re.escape("photo cannot be read (4)")):
+            CertainlyUncertain().build(tmp_path / "o", **given)
+        with pytest.raises(UsageError, match="least is"):
+            CertainlyUncertain().build(tmp_path / "o", **given, least=0.9, most=0.5)
+        assert server.requests == 0
 
 
 @pytest.mark.slow

@@ -91,6 +91,17 @@ def test_all_three_kinds_are_written_and_datasets_opens_them_elsewhere(pairs, tm
     assert held[0]["images"][0].size == (60, 60)
 
 
+def test_a_pair_without_a_photo_takes_none_from_the_others(pairs, tmp_path):
+    bare = {"id": "n", "category": "temporal", "question": "Is it lit?", "answer": "yes", "idk_question": "For long?"}
+    with (pairs / "pairs.jsonl").open("a") as file:
+        file.write(json.dumps(bare))
+    out = CertainlyUncertain().export(pairs, tmp_path / "o", kind="sft")
+    assert {id: len(row["images"]) for id, row in rows(out, "sft").items() if id.endswith("/answerable")} == {
+        "c/answerable": 1, "x/answerable": 1, "t/answerable": 1, "n/answerable": 0,
+    }  # fmt: skip
+    assert "photos inside of 3 of them" in (out / "README.md").read_text()
+
+
 def test_what_cannot_be_exported_says_why(pairs, tmp_path):
     suite = CertainlyUncertain()
     with pytest.raises(UsageError, match="base model"):

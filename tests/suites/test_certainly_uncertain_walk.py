@@ -12,6 +12,7 @@ from strategies import png
 import demur
 from demur.cli import main
 from demur.core.errors import UsageError
+from demur.core.records import AnswerSpec, Sample
 from demur.suites import read_outputs
 from demur.suites.certainly_uncertain.suite import CertainlyUncertain
 from demur.testing import FakeEndpoint, check_suite, running
@@ -108,7 +109,7 @@ def test_a_model_is_asked_and_asked_whether_it_was_right(pairs, tmp_path, capsys
 
 @pytest.mark.integration
 async def test_a_server_without_logprobs_is_asked_once(tmp_path):
-    from demur.suites.certainly_uncertain.verify import NO_LOGPROBS, Answered, verified
+    from demur.suites.certainly_uncertain.verify import NO_LOGPROBS, verified
 
     class Bare(FakeEndpoint):
         def _completion(self, body: dict, text: str) -> dict:
@@ -116,15 +117,26 @@ async def test_a_server_without_logprobs_is_asked_once(tmp_path):
             made["choices"][0].pop("logprobs", None)
             return made
 
-    said = [Answered(str(n), "What?", "this", None) for n in range(3)]
+    answers = {str(n): f"this {n}" for n in range(3)}
+    asked = {
+        id: Sample(id=id, source="cu", question="What?", answers=AnswerSpec(accepted=(("this",),))) for id in answers
+    }
+
+    async def by(server: FakeEndpoint, name: str) -> list:
+        ledger = tmp_path / f"{name}.sqlite"
+        found = await verified([server.model("m")], answers, asked, read_image=lambda ref: b"", ledger=ledger)
+        return list(found.values())
+
     async with Bare(reply=lambda body: "yes") as server:
-        found = await verified([server.model("m")], said, read_image=lambda ref: b"", ledger=tmp_path / "l.sqlite")
+        assert await by(server, "bare") == [(None, NO_LOGPROBS)] * 3
         assert server.requests == 1
-    assert [(v.probability, v.why) for v in found] == [(None, NO_LOGPROBS)] * 3
     async with FakeEndpoint(reply=lambda body: "perhaps") as server:
-        found = await verified([server.model("m")], said, read_image=lambda ref: b"", ledger=tmp_path / "other.sqlite")
+        found = await by(server, "perhaps")
     assert {v.probability for v in found} == {None}
     assert "neither" in found[0].why
+    async with FakeEndpoint("filter", reply=lambda body: "yes") as server:
+        found = await by(server, "filter")
+    assert [v.probability is None for v in found] == [True, False, False]  # one refusal is not the others'
 
 
 def test_a_function_states_no_probability_and_that_is_counted(pairs, tmp_path):
@@ -182,7 +194,7 @@ def lave(body: dict) -> str:
 
 
 @pytest.mark.integration
-def test_a_model_judges_both_stages_and_what_it_cannot_say_is_counted(pairs, tmp_path, capsys):
+def test_a_model_judges_both_stages_and_what_it_cannot_say_is_counted(pairs, tmp_path, capsys, monkeypatch):
     file = tmp_path / "m.jsonl"
     file.write_text("".join(json.dumps({"id": k, "output": v, "confidence": 0.8}) + "\n" for k, v in SAID.items()))
     with running(reply=lave) as server:
@@ -192,6 +204,10 @@ def test_a_model_judges_both_stages_and_what_it_cannot_say_is_counted(pairs, tmp
         asked = server.requests
         assert main(words) == 0
         assert server.requests == asked == 9 + 4 + 16  # stage 1, stage 2 of answers, the set's own answers
+        monkeypatch.chdir(tmp_path)
+        for _ in range(2):  # from Python too a reply is paid for once
+            demur.suite(NAME).scores(demur.suite(NAME).open(pairs).items, read_outputs(file), judge=words[-3])
+        assert server.requests == 2 * asked
     out = capsys.readouterr().out
     out = out[: out.index("\n}") + 2]
     own, replies = table(out, "cu-headline")["m"], table(out, "cu-replies")["m"]
@@ -261,7 +277,8 @@ def test_bad_pairs_are_named_with_their_line(pairs, capsys):
         {**good, "id": "e", "image": "../../etc/passwd"},
         {**good, "id": "f", "answer": " "},
         {**good, "id": "c0"},
-        {**good, "id": "g", "category": "complex"},
+        {**good, "id": "g", "category": "complex", "idk_answer": " "},
+        {**good, "id": "h", "image": "no.png", "control_image": "nope.png"},
     ]
     write(pairs, lines)
     assert main(["suite", "check", NAME, str(pairs)]) == 1
@@ -274,12 +291,15 @@ def test_bad_pairs_are_named_with_their_line(pairs, capsys):
         (6, "image"),
         (7, "empty"),
         (8, "earlier"),
+        (10, "no.png.*nope.png"),
     ):
         assert re.search(rf"pairs.jsonl:{line} .*{words}", err), err
     assert main(["suite", "check", NAME, str(pairs), "--skip-bad"]) == 0
     assert (
-        "2 items are sound, 7 were left out" in capsys.readouterr().out
+        "2 items are sound, 8 were left out" in capsys.readouterr().out
     )  # the paper's own word for complexity is taken
+    *_, last = demur.suite(NAME).open(pairs, skip_bad=True).items
+    assert last.idk_answer == "I don't know."
 
 
 def test_pairs_without_photos_are_scored_but_nobody_is_asked(tmp_path):

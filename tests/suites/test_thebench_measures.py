@@ -7,7 +7,7 @@ import math
 import pytest
 
 from demur.suites.mm_thebench.audit import QUESTIONS, audit, counts_behind
-from demur.suites.mm_thebench.items import BASE, Dimension, Item, ItemLine, RubricItem, Step, rubric_shares, step_shares
+from demur.suites.mm_thebench.items import BASE, Dimension, Item, RubricItem, Step, shares
 from demur.suites.mm_thebench.measures import (
     Judged,
     Level,
@@ -126,13 +126,13 @@ def test_table_1_and_6_arithmetic():
     assert sum((0.73, 2.51, 3.01)) == pytest.approx(6.25)
     assert sum((4.42, 9.35, 15.63)) == pytest.approx(29.40)
     assert sum(b.points for b in BASE) == 23
-    shares = {
-        s.name: (s.steps, s.share, s.per_question)
-        for s in step_shares([item(), item("b"), ItemLine(id="c", question="q", answers=("x",))])
+    found = {
+        s.name: (s.steps, s.share, s.a_question)
+        for s in shares([item(), item("b"), Item(id="c", question="q", answers=("x",))])
     }
-    assert shares["perception"] == (2, pytest.approx(1 / 3), 1.0)
-    assert shares["all"] == (6, 1.0, 3.0)
-    assert [(r.items, r.points) for r in rubric_shares([item()])] == [(1, 3), (1, 2), (1, 5), (3, 10)]
+    assert found["perception"] == (2, pytest.approx(1 / 3), 1.0)
+    assert found["all"] == (6, 1.0, 3.0)
+    assert [(r.items, r.points) for r in shares([item()])] == [(1, 3), (1, 2), (1, 5), (3, 10)]
 
 
 def test_f1_is_averaged_over_questions():

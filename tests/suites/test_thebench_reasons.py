@@ -13,6 +13,7 @@ import demur
 from demur.cli import main
 from demur.core.errors import UsageError
 from demur.core.records import AnswerSpec
+from demur.core.store import write_records
 from demur.core.taxonomy import CAUSES
 from demur.judge.annotation.task import Session
 from demur.suites.mm_thebench.annotation import (
@@ -25,7 +26,7 @@ from demur.suites.mm_thebench.annotation import (
     review_task,
 )
 from demur.suites.mm_thebench.causes import Piece, by_rules, judged_reason, wrong_sum
-from demur.suites.mm_thebench.items import Dimension, Item, ItemLine, Step, write
+from demur.suites.mm_thebench.items import Dimension, Item, Step
 from demur.suites.mm_thebench.judging import ChainJudge
 
 RIGHT = AnswerSpec(accepted=(("Paris",),))
@@ -169,10 +170,10 @@ def test_drafts_are_reviewed_sampled_and_decided_upon(tmp_path, monkeypatch, cap
     module.drafts = drafts
     monkeypatch.setitem(sys.modules, "drafting", module)
     monkeypatch.chdir(tmp_path)
-    write(tmp_path / "items.jsonl", [ItemLine(id=f"i{n}", question=f"Q{n}?", answers=("yes",)) for n in range(12)])
+    write_records(tmp_path / "items.jsonl", [Item(id=f"i{n}", question=f"Q{n}?", answers=("yes",)) for n in range(12)])
     assert main(["reasoning", "draft", "items.jsonl", "--judge", "python:drafting:drafts", "-o", "drafts"]) == 0
     told = capsys.readouterr().out
-    assert "no draft: i0: the model's reply is no JSON object" in told
+    assert "no draft: i0: the model's reply is not a JSON object" in told
     assert "no draft: i1: record: the steps are numbered [4]" in told
     assert "10 of 12 items have steps and a rubric" in told
     assert main(["reasoning", "review", "drafts", "-o", "task"]) == 0
@@ -202,7 +203,13 @@ def test_drafts_are_reviewed_sampled_and_decided_upon(tmp_path, monkeypatch, cap
     boss.act("label", at, label=UNSOUND)
     boss.close()
     assert main(["reasoning", "quality", "task", "--auditor", "boss"]) == 0
-    assert "1 of 1 unqualified [21, 100] %, 1 of 7 sampled: throw away and label anew" in capsys.readouterr().out
+    assert "1 of 1 unqualified [21, 100] %, 1 of 7 sampled: discard and label anew" in capsys.readouterr().out
+    assert main(["reasoning", "review", "reviewed", "-o", "second task"]) == 0
+    assert "demur annotate page --out 'second task' --as NAME" in capsys.readouterr().err
+    assert main(["reasoning", "take", "reviewed", "second task", "-o", "third"]) == 0  # nobody has reviewed again
+    assert "12 items: 0 sound, 0 to be corrected, 0 too complex, 12 open" in capsys.readouterr().out
+    again = {i.id: i for i in demur.suite("mm_thebench").open(tmp_path / "third").items}
+    assert (again["i5"].reviewed_by, again["i3"].too_complex) == ("ann", True)
 
 
 def test_a_draft_is_written_from_the_picture_and_a_rubric_from_steps_that_stand(tmp_path, monkeypatch, capsys):
@@ -213,9 +220,9 @@ def test_a_draft_is_written_from_the_picture_and_a_rubric_from_steps_that_stand(
     monkeypatch.chdir(tmp_path)
     (tmp_path / "red.png").write_bytes(png("red"))
     mended = Step(id=1, types=(Dimension.PERCEPTION,), content="It is red.")
-    write(tmp_path / "items.jsonl", [
-        ItemLine(id="bare", question="Which colour?", answers=("red",), images=("red.png",)),
-        ItemLine(id="mended", question="Which colour?", answers=("red",), images=("red.png",), steps=(mended,), reviewed_by="ann"),
+    write_records(tmp_path / "items.jsonl", [
+        Item(id="bare", question="Which colour?", answers=("red",), images=("red.png",)),
+        Item(id="mended", question="Which colour?", answers=("red",), images=("red.png",), steps=(mended,), reviewed_by="ann"),
     ])  # fmt: skip
     command = ["reasoning", "draft", "items.jsonl", "-o", "drafts", "--judge", "python:seeing:drafts"]
     assert main(command) == 0
@@ -248,7 +255,7 @@ def test_what_was_revised_is_sampled_anew(tmp_path):
 
 @pytest.mark.parametrize(
     ("bad", "n", "begins"),
-    [(0, 10, "mend"), (9, 100, "mend"), (10, 100, "revise"), (30, 100, "revise"), (31, 100, "throw")],
+    [(0, 10, "correct"), (9, 100, "correct"), (10, 100, "revise"), (30, 100, "revise"), (31, 100, "discard")],
 )
 def test_three_tiers(bad, n, begins):
     assert decision(bad, n).startswith(begins)
@@ -271,8 +278,8 @@ def test_frames_of_a_video_become_pictures(tmp_path, capsys):
     container.mux(stream.encode())
     container.close()
     videos = [{"path": "clip.mp4", "frames": 4}, {"path": "clip.mp4", "start": 2, "end": 4, "frames": 2}]
-    rows = [ItemLine(id=f"v{n}", question="What?", answers=("x",), video=v) for n, v in enumerate(videos)]
-    write(tmp_path / "items.jsonl", rows)
+    rows = [Item(id=f"v{n}", question="What?", answers=("x",), video=v) for n, v in enumerate(videos)]
+    write_records(tmp_path / "items.jsonl", rows)
     suite = demur.suite("mm_thebench")
     with pytest.raises(UsageError, match="without frames"):
         suite.run(tmp_path / "items.jsonl", lambda question: "x", tmp_path / "runs")

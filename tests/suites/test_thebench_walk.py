@@ -30,16 +30,15 @@ from demur.suites.mm_thebench.chains import (
     cut_by_cues,
     final_answer,
     groups,
-    parts,
     sentences,
 )
 from demur.suites.mm_thebench.items import BASE, Dimension, Item
 from demur.suites.mm_thebench.judging import (
     NO_STEPS,
     ChainJudge,
-    answer_by_rules,
     best_mark,
     best_match,
+    graded_by_rules,
     judge_all,
     schema_of,
 )
@@ -274,10 +273,12 @@ def test_judging_that_is_killed_goes_on_where_it_stopped(tmp_path):
 @pytest.mark.parametrize(
     ("change", "told"),
     [({"steps": [{"id": 2, "types": ["reasoning"], "content": "x"}]}, "number them 1, 2, 3"),
-     ({"rubric": [{"question": "?", "points": 1, "dimension": "knowledge", "subcategory": "count"}]}, "no subcategory of knowledge"),
+     ({"rubric": [{"question": "?", "points": 1, "dimension": "knowledge", "subcategory": "count"}]}, "not a subcategory of knowledge"),
      ({"rubric": [{"question": "?", "points": 1, "dimension": "perception", "subcategory": "count", "steps": [7]}]}, "linked to step 7"),
      ({"rubric": [{"question": "?", "points": 1, "dimension": "perception"}]}, "no subcategory"),
-     ({"answers": []}, "no right answer"), ({"format": "choice", "answers": ["Z"]}, "none of the letters"),
+     ({"rubric": 5}, "rubric: "), ({"rubric": [{"points": 1, "dimension": d} for d in (None, "x", 3)]}, "rubric.0.question"),
+     ({"images": ["a.png", "b.png"]}, "image 'b.png'"), ({"answers": []}, "no right answer"), ({"format": "choice", "answers": ["Z"]}, "at least two choices"),
+     ({"format": "choice", "answers": ["Z"], "choices": {"A": "a", "B": "b"}}, "none of the letters A, B"),
      ({"format": "grounding"}, "a box"), ({"images": ["../out.png"]}, "leads out"), ({"video": {"path": "v", "start": 9, "end": 1}}, "ends at 1 s")],
 )  # fmt: skip
 def test_bad_items_are_told_with_their_place(files, change, told):
@@ -294,7 +295,7 @@ def test_bad_items_are_told_with_their_place(files, change, told):
 def test_base_items_in_a_file_are_left_out_and_said(files):
     items, _ = files
     base = [
-        {"question": b.question, "score": b.points, "dimension": b.dimension.value.upper(), "sub_category": ""}
+        {"question": b.question, "score": str(b.points), "dimension": b.dimension.value.upper(), "sub_category": ""}
         for b in BASE
     ]
     items.write_text(json.dumps(ITEMS[1] | {"rubric": base + ITEMS[1]["rubric"]}) + "\n")
@@ -326,10 +327,10 @@ def test_the_atlas_items_are_whole_and_built(tmp_path):
     assert not loaded.notes
     right = {i.id: Response(text=f"Answer: {i.answers[0] if i.answers else list(i.box)}") for i in loaded.items}
     wrong = {
-        i: answer_by_rules(x, right[i])
+        i: graded_by_rules(x, right[i])
         for x in loaded.items
         for i in [x.id]
-        if answer_by_rules(x, right[i])[0] is not Level.MATCH
+        if graded_by_rules(x, right[i])[0] is not Level.MATCH
     }
     assert not wrong
 
@@ -373,7 +374,7 @@ FLAG = Item(id="g", question="Where?", format="grounding", box=(20, 50, 120, 150
      ("[0, 0, 10, 10]", Level.MISMATCH), ("[y1, x1, y2, x2]", Level.NO_ANSWER), ("50, 20, 150, 120", Level.MISMATCH), ("", Level.NO_ANSWER)],
 )  # fmt: skip
 def test_boxes_may_be_pixels_shares_or_thousandths(said, level):
-    assert answer_by_rules(FLAG, Response(text=said))[0] is level
+    assert graded_by_rules(FLAG, Response(text=said))[0] is level
 
 
 def test_a_box_in_a_runs_row_is_right_in_pixels_and_else_not_known():
@@ -395,7 +396,7 @@ def test_a_box_in_a_runs_row_is_right_in_pixels_and_else_not_known():
 )
 def test_options_count_by_letter_or_text(said, level):
     item = Item(id="c", question="Which is even?", format="choice", answers=("B",), choices={"A": "three", "B": "four"})
-    assert answer_by_rules(item, Response(text=said))[0] is level
+    assert graded_by_rules(item, Response(text=said))[0] is level
 
 
 def test_chains_and_their_kind():
@@ -414,7 +415,8 @@ def test_chains_and_their_kind():
 @given(st.text(max_size=400), st.integers(1, 50))
 def test_what_is_cut_is_the_text(text, most):
     lines = sentences(text, most)
-    assert "".join(lines) == text == "".join(s for run in parts(text, most) for s in run)
+    runs = groups(lines, most, at_cues=True)
+    assert "".join(lines) == text == "".join(s for _, run in runs for s in run)
     assert all(0 < len(line) <= most for line in lines)
     assert "".join(cut_by_cues(lines)) == text
     steps = cut_by_cues(lines)

@@ -146,6 +146,7 @@ def test_bad_families_are_named_with_file_and_line(tmp_path, capsys):
          "edited_question": "Is Bob unaware that Al sees?", "agents": ["Bob", "Al"]},
         {"id": "f", "category": "OCCLUSION", "base_question": "F?", "edited_question": "Not F?", "base_image": "../../etc/passwd"},
         {"id": "e", "category": "OCCLUSION", "base_question": "E?", "edited_question": "Not E?"},
+        {"id": "h", "category": "OCCLUSION", "base_question": "H?", "edited_question": "Not H?", "base_image": "1.png", "edited_image": "2.png"},
         {"id": "g", "category": "OCCLUSION", "base_question": "G?", "edited_question": "Not G?",
          "gold": {"BASE": "ABSTAIN", "TEXT_FLIP": "ABSTAIN", "IMAGE_FLIP": "VISIBLY_TRUE", "DOUBLE_FLIP": "VISIBLY_FALSE"}},
     ]  # fmt: skip
@@ -160,11 +161,12 @@ def test_bad_families_are_named_with_file_and_line(tmp_path, capsys):
         (4, "agents"),
         (6, "image"),
         (7, "earlier"),
+        (8, "1.png.*2.png"),
     ):
         assert re.search(rf"families.jsonl:{line} .*{words}", err), err
     assert main(["suite", "check", "vb", str(tmp_path), "--skip-bad"]) == 0
     out = capsys.readouterr().out
-    assert "2 items are sound, 6 were left out" in out  # e and g stay
+    assert "2 items are sound, 7 were left out" in out  # e and g stay
     assert "ABSTAIN gold label" in out
 
 

@@ -15,18 +15,20 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, Self
 
-from pydantic import Field, model_validator
+from pydantic import Field, field_validator, model_validator
 
 from demur.core.records import ImageRef, Record
 from demur.core.store import Problems
 from demur.core.taxonomy import Uncertainty
 from demur.suites.base import Loaded
-from demur.suites.files import folder_of, image_beside, items_by_id, items_file
+from demur.suites.files import folder_of, images_beside, items_by_id, items_file
 
 FILE = "pairs.jsonl"
 IDK = "I don't know."
 MEMBERS = ("answerable", "unanswerable", "control")
 """Last part of a question's id."""
+PHOTOS = ("image", "idk_image", "control_image", "mask")
+"""Fields of a pair that are images."""
 
 
 class Pair(Record):
@@ -64,6 +66,11 @@ class Pair(Record):
     licence: str = ""
     source_ref: str = ""
 
+    @field_validator("idk_answer")
+    @classmethod
+    def _declines(cls, text: str) -> str:
+        return text.strip() or IDK
+
     @model_validator(mode="after")
     def _contrasts(self) -> Self:
         if not self.answer.strip() or not self.question.strip() or not self.idk_question.strip():
@@ -99,25 +106,6 @@ class Pair(Record):
         return f"{self.id}/{member}"
 
 
-class PairLine(Record):
-    """A line of ``pairs.jsonl``; image paths are relative to the file; a missing ``idk_*`` is the first member's."""
-
-    id: str
-    category: Uncertainty
-    question: str
-    answer: str
-    image: str = ""
-    idk_question: str = ""
-    idk_answer: str = IDK
-    idk_image: str = ""
-    control_image: str = ""
-    mask: str = ""
-    route: str = ""
-    split: str = ""
-    provenance: dict[str, str] = Field(default_factory=dict)
-    licence: str = ""
-
-
 def folded(text: str) -> str:
     """A question for comparison: lower case, single spaces, no closing mark."""
     return " ".join(text.casefold().split()).rstrip(" ?.!")
@@ -130,29 +118,28 @@ def read(path: Path, problems: Problems) -> Loaded[Pair]:
         UsageError: there is no ``pairs.jsonl`` at ``path``.
     """
     file = items_file(path, "certainly_uncertain", FILE)
-    pairs = items_by_id(file, problems, lambda place, row: _pair(PairLine.model_validate(row), file, place))
+    pairs = items_by_id(file, problems, lambda place, row: _pair(row, file, place))
     bare = "pairs without their photos: outputs can be scored, no system can be asked"
     notes = +Counter({bare: sum(p.image is None for p in pairs.values())})
     return Loaded(tuple(pairs.values()), folder_of(path), notes=notes)
 
 
-def _pair(line: PairLine, file: Path, place: str) -> Pair:
-    def photo(name: str) -> ImageRef | None:
-        return image_beside(file, name) if name else None
-
-    image = photo(line.image)
-    given = line.model_dump(exclude={"image", "idk_image", "control_image", "mask"})
-    return Pair(**{
-        **given, "idk_question": line.idk_question or line.question, "image": image,
-        "idk_image": photo(line.idk_image) if line.idk_image else image,
-        "control_image": photo(line.control_image), "mask": photo(line.mask), "source_ref": place,
+def _pair(row: Mapping[str, Any], file: Path, place: str) -> Pair:
+    """The pair of a line: image paths are relative to the file; a missing ``idk_*`` is the first member's."""
+    uris = [row.get(name) or "" for name in PHOTOS]
+    if not all(isinstance(uri, str) for uri in uris):
+        raise ValueError(f"{', '.join(PHOTOS)} are paths, as text")
+    photos = dict(zip(PHOTOS, images_beside(file, uris), strict=True))
+    return Pair.model_validate({
+        **row, **photos, "idk_image": photos["idk_image"] or photos["image"],
+        "idk_question": row.get("idk_question") or row.get("question"), "source_ref": place,
     })  # fmt: skip
 
 
 def line_of(pair: Pair) -> dict[str, Any]:
     """The line of a pair, its photos by the paths in their references."""
     line = pair.model_dump(mode="json", exclude={"source_ref"})
-    for name in ("image", "idk_image", "control_image", "mask"):
+    for name in PHOTOS:
         line[name] = line[name]["uri"] if line[name] else ""
     if line["idk_image"] == line["image"]:
         line["idk_image"] = ""

@@ -6,11 +6,9 @@ answerable question: by any judge of `demur.judge`; a partial credit counts wher
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Awaitable, Callable, Mapping, Sequence
-from functools import partial
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Self, TypeVar
+from typing import Self
 
 from demur.core.records import AnswerSpec, Outcome, Response, Status
 from demur.judge.base import JudgeContext, close_judge, open_judge
@@ -18,10 +16,9 @@ from demur.judge.refusal import RefusalJudge, declines
 from demur.judge.rules import visible
 from demur.suites.certainly_uncertain.items import Pair
 from demur.suites.certainly_uncertain.measures import Graded, lave_idk
-from demur.suites.grading import ask_of, verdict_of
+from demur.suites.grading import ask_of, at_once, verdict_of
 
-R = TypeVar("R")
-_AT_ONCE = 64
+AT_ONCE = 64
 """Questions judged at a time."""
 EVALUATED = 100
 """Members of each kind on which the first stage itself is evaluated."""
@@ -91,33 +88,25 @@ class Evaluator:
                 await close_judge(judge)
 
 
-Tried = tuple[int, int, int, int]
+FirstStage = tuple[int, int, int, int]
 """How a first stage reads the set's own answers: gold IDK read as IDK, of n; other answers read as answers, of n."""
-
-
-async def in_groups(jobs: Sequence[Callable[[], Awaitable[R]]]) -> list[R]:
-    """Results in the order of the jobs, `_AT_ONCE` at a time."""
-    made: list[R] = []
-    for start in range(0, len(jobs), _AT_ONCE):
-        made += await asyncio.gather(*(job() for job in jobs[start : start + _AT_ONCE]))
-    return made
 
 
 async def grade_all(evaluator: Evaluator, pairs: Sequence[Pair], outputs: Mapping[str, Response]) -> list[Graded]:
     """Every question of the pairs graded, in their order."""
-    return await in_groups([
-        partial(evaluator.graded, pair, member, outputs.get(pair.question_id(member)))
+    return await at_once([
+        evaluator.graded(pair, member, outputs.get(pair.question_id(member)))
         for pair in pairs for member in pair.members
-    ])  # fmt: skip
+    ], AT_ONCE)  # fmt: skip
 
 
-async def tried(evaluator: Evaluator, pairs: Sequence[Pair]) -> Tried:
+async def first_stage(evaluator: Evaluator, pairs: Sequence[Pair]) -> FirstStage:
     """The first stage on the set's own answers, those of pairs from photos first: they name what is missing."""
     own = sorted(pairs, key=lambda pair: not pair.from_images)[:EVALUATED]
     found = []
     for member in ("unanswerable", "answerable"):
         given = [pair.member(member) for pair in own]
-        read = await in_groups([partial(evaluator.idk, q, Response(text=a), q) for q, a, _ in given])
+        read = await at_once([evaluator.idk(q, Response(text=a), q) for q, a, _ in given], AT_ONCE)
         found.append([declined for declined, _ in read if declined is not None])
     idk, answer = found
     return sum(idk), len(idk), len(answer) - sum(answer), len(answer)

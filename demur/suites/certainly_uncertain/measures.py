@@ -153,7 +153,7 @@ class Score(NamedTuple):
         thresholds: category -> (oracle, thresholds of the folds).
         counts: questions by status, and without a probability among the graded.
         missing: categories that the set does not hold.
-        evaluators: judge -> how its first stage reads the set's own answers (`judging.Tried`).
+        evaluators: judge -> how its first stage reads the set's own answers (`judging.FirstStage`).
         others: what the model does on other benchmarks (`others.Others`).
         settings: bins and folds as declared.
     """

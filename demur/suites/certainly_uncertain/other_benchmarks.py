@@ -16,7 +16,6 @@ Other benchmarks name their ``measure``. Replies that failed, take no side or ca
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from functools import partial
 from pathlib import Path
 from typing import Literal, Self, get_args
 
@@ -31,8 +30,9 @@ from demur.corpora.formats import json_lines
 from demur.judge.official.infoseek import normalise
 from demur.judge.refusal import declines
 from demur.judge.rules import visible
-from demur.suites.certainly_uncertain.judging import Evaluator, in_groups
+from demur.suites.certainly_uncertain.judging import AT_ONCE, Evaluator
 from demur.suites.certainly_uncertain.measures import Others, detection
+from demur.suites.grading import at_once
 
 Kind = Literal["lave-idk", "f1", "vqa", "rating"]
 KNOWN: Mapping[str, Kind] = {
@@ -134,7 +134,7 @@ async def score_others(lines: Mapping[str, Sequence[Line]], evaluator: Evaluator
             credits: Sequence[float | None] = (
                 [vqa(line) for line in replied]
                 if kind == "vqa"
-                else await in_groups([partial(_lave, evaluator, line) for line in replied])
+                else await at_once([_lave(evaluator, line) for line in replied], AT_ONCE)
             )
             graded = [credit for credit in credits if credit is not None]
             put(benchmark, _mean(graded), len(graded), len(own), len(own) - len(replied))

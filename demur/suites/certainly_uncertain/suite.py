@@ -14,13 +14,13 @@ from demur.judge.refusal import declines
 from demur.judge.rules import RuleJudge, visible
 from demur.models.run import run_sync
 from demur.scenarios.systems import SystemLike, split_name
-from demur.suites.base import Loaded, Option, Outputs, Suite
+from demur.suites.base import Loaded, Option, Outputs, Suite, with_defaults
 from demur.suites.certainly_uncertain import tables
 from demur.suites.certainly_uncertain.audit import COLUMNS, audit
 from demur.suites.certainly_uncertain.build import OPTIONS as BUILD_OPTIONS
 from demur.suites.certainly_uncertain.build import build
 from demur.suites.certainly_uncertain.items import Pair, read
-from demur.suites.certainly_uncertain.judging import Evaluator, Tried, grade_all, tried
+from demur.suites.certainly_uncertain.judging import Evaluator, FirstStage, first_stage, grade_all
 from demur.suites.certainly_uncertain.measures import BINS, FOLDS, Graded, Others, Score, score
 from demur.suites.certainly_uncertain.other_benchmarks import read_others, score_others
 from demur.suites.certainly_uncertain.train import OPTIONS as EXPORT_OPTIONS
@@ -129,23 +129,23 @@ class CertainlyUncertain(Suite[Pair, Score]):
 
     def score(self, model: str, items: Sequence[Pair], outputs: Mapping[str, Response], **options: Any) -> Score:
         """LAVE-idk of every question by the judge, then all measures; see `measures.score`."""
-        judge, more = options.get("judge", "rules"), str(options.get("evaluators") or "").split()
-        ledger = Path(options["ledger"]) if options.get("ledger") else None
-        lines = read_others(Path(options["others"])).get(model, {}) if options.get("others") else {}
+        given = with_defaults(self.options, options)
+        judge, ledger = given["judge"], Path(given["ledger"]) if given["ledger"] else None
+        lines = read_others(Path(given["others"])).get(model, {}) if given["others"] else {}
 
-        async def judged() -> tuple[list[Graded], dict[str, Tried], Others]:
-            trials: dict[str, Tried] = {}
+        async def judged() -> tuple[list[Graded], dict[str, FirstStage], Others]:
+            trials: dict[str, FirstStage] = {}
             async with Evaluator(judge, ledger) as evaluator:
                 graded = await grade_all(evaluator, items, outputs)
-                trials[judge] = await tried(evaluator, items)
+                trials[judge] = await first_stage(evaluator, items)
                 others = await score_others(lines, evaluator)
-            for name in more:
+            for name in given["evaluators"].split():
                 async with Evaluator(name, ledger) as evaluator:
-                    trials[name] = await tried(evaluator, items)
+                    trials[name] = await first_stage(evaluator, items)
             return graded, trials, others
 
         graded, trials, others = run_sync(judged())
-        found = score(model, judge, graded, bins=options.get("bins", BINS), k=options.get("folds", FOLDS))
+        found = score(model, judge, graded, bins=given["bins"], k=given["folds"])
         return found._replace(evaluators=trials, others=others)
 
     def tables(self, scores: Sequence[Score], items: Sequence[Pair]) -> list[Table]:

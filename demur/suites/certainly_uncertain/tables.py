@@ -9,7 +9,6 @@ from pathlib import Path
 from demur.core.records import AnswerSpec, Measure, Outcome, Response, Status
 from demur.core.taxonomy import MEANING, Uncertainty
 from demur.core.uris import read_image
-from demur.reports import svg
 from demur.reports.figures import Curve, Point, curves, series_legend
 from demur.reports.gallery import Card, Glyph, Row
 from demur.reports.gallery import Cell as Shown
@@ -18,7 +17,7 @@ from demur.reports.svg import Panel
 from demur.reports.tables import Cell, Column, Table
 from demur.suites.certainly_uncertain.items import Pair, statistics
 from demur.suites.certainly_uncertain.measures import GROUPS, TITLES, Score, correlations
-from demur.suites.tables import number, table, with_n
+from demur.suites.tables import number, scatter, table, with_n
 
 CAPITAL = {c.value: c.value.capitalize() for c in Uncertainty} | {"total": "Total"}
 
@@ -274,33 +273,6 @@ def figures(scores: Sequence[Score]) -> list[Panel]:
             value = "undefined" if r is None else f"{r:.2f}"
             made.append(scatter(f"{TITLES[y]} by {TITLES[x]} ({scope}), r {value}, n {n}", points, TITLES[x]))
     return made
-
-
-def scatter(title: str, points: Sequence[tuple[str, float, float, int]], x_label: str) -> Panel:
-    """Points (label, x, y, style) on axes fitted to them; values are read off their tooltips."""
-    left, top, wide, high = 46.0, 30.0, svg.WIDTH - 60, 190.0
-
-    def fit(values: list[float]) -> tuple[float, float]:
-        room = (max(values) - min(values)) * 0.08 or 0.05
-        return min(values) - room, max(values) + room
-
-    (x0, x1), (y0, y1) = fit([p[1] for p in points]), fit([p[2] for p in points])
-    out = [
-        svg.title(title),
-        svg.line(left, top + high, left + wide, top + high, kind="axis"),
-        svg.line(left, top, left, top + high, kind="axis"),
-    ]
-    for share in (0.0, 0.5, 1.0):
-        x, y = left + share * wide, top + (1 - share) * high
-        below, beside = f"{x0 + share * (x1 - x0):.2f}", f"{y0 + share * (y1 - y0):.2f}"
-        out.append(svg.text(x, top + high + 16, below, size=10.5, anchor="middle", faint=True))
-        out.append(svg.text(left - 6, y + 4, beside, size=10.5, anchor="end", faint=True))
-    for label, x, y, style in points:
-        colour, _, kind = svg.look(style)
-        place = left + (x - x0) / (x1 - x0) * wide, top + (1 - (y - y0) / (y1 - y0)) * high
-        out.append(svg.mark(f"{label}: {x:.3f}, {y:.3f}", svg.marker(kind, *place, colour, f"s{style % 8}")))
-    out.append(svg.text(left + wide / 2, top + high + 34, x_label, size=11.5, anchor="middle", faint=True))
-    return Panel(title, "".join(out), top + high + 42, alt=f"{title}: {len(points)} models")
 
 
 # --- cards ------------------------------------------------------------------------------------------

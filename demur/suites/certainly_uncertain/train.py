@@ -56,9 +56,9 @@ def export(
     given = with_defaults(OPTIONS, options)
     pairs = [p for p in pairs if not given["split"] or p.split == given["split"]]
     if not pairs:
-        raise UsageError(f"no pair is of split {given['split']!r}", cure="see 'demur suite check'")
+        raise UsageError(f"no pair has the split {given['split']!r}", cure="see 'demur suite check'")
     kinds = KINDS if given["kind"] == "all" else (given["kind"],)
-    photos = all(p.image is not None for p in pairs)
+    with_photo = sum(p.image is not None for p in pairs)
     counts: dict[str, Any] = {}
     for kind in kinds:
         left: Counter[str] = Counter()
@@ -68,9 +68,13 @@ def export(
             rows: Iterable[dict[str, Any]] = rtune(pairs, credits_of(pairs, *_base(outputs, given)), left)
         else:
             rows = sft(pairs) if kind == "sft" else dpo(pairs)
-        counts[kind] = {"rows": _write(out / "data" / f"{kind}.parquet", kind, rows, root if photos else None), **left}
-    write_atomic(out / "README.md", _card(pairs, counts, photos))
-    write_json(out / "manifest.json", {"suite": "certainly_uncertain", "pairs": len(pairs), "photos": photos, **counts})
+        counts[kind] = {
+            "rows": _write(out / "data" / f"{kind}.parquet", kind, rows, root if with_photo else None),
+            **left,
+        }
+    write_atomic(out / "README.md", _card(pairs, counts, with_photo))
+    about = {"suite": "certainly_uncertain", "pairs": len(pairs), "photos": with_photo == len(pairs)}
+    write_json(out / "manifest.json", about | counts)
     return out
 
 
@@ -121,7 +125,7 @@ def _base(
     name = given["model"] or (next(iter(outputs)) if len(outputs) == 1 else "")
     if name not in outputs:
         raise UsageError(
-            f"rtune needs what one base model answered; there are outputs of {', '.join(outputs) or 'none'}",
+            f"rtune needs the outputs of one base model; given are those of {', '.join(outputs) or 'none'}",
             cure="give --outputs RUN, and --model NAME where it holds several",
         )  # fmt: skip
     return outputs[name], str(given["judge"])
@@ -146,24 +150,27 @@ def _write(path: Path, kind: str, rows: Iterable[dict[str, Any]], root: Path | N
         while batch := list(islice(left, 64)):
             for row in batch:
                 image = row.pop("image")
-                if root is not None and image is not None:
-                    row["images"] = [{"bytes": read_image(image, root), "path": Path(image.uri).name}]
+                if root is not None:
+                    shown = [image] if image is not None else []
+                    row["images"] = [{"bytes": read_image(i, root), "path": Path(i.uri).name} for i in shown]
             writer.write_table(pa.Table.from_pylist(batch, schema=schema))
             n += len(batch)
     return n
 
 
-def _card(pairs: Sequence[Pair], counts: Mapping[str, Any], photos: bool) -> str:
+def _card(pairs: Sequence[Pair], counts: Mapping[str, Any], with_photo: int) -> str:
     licences = sorted({p.licence for p in pairs if p.licence})
     configs = "".join(
         f"- config_name: {kind}\n  data_files:\n  - split: train\n    path: data/{kind}.parquet\n" for kind in counts
     )
+    photos = "photos inside" if with_photo == len(pairs) else "without photos" if not with_photo else (
+        f"photos inside of {with_photo} of them"
+    )  # fmt: skip
     lines = [
         "---", "configs:", configs.rstrip(), "task_categories:",
         "- visual-question-answering", "tags:", "- abstention", "---", "",
         "# Training to say what cannot be known", "",
-        f"Made by demur from {len(pairs)} pairs of an answerable and an unanswerable question"
-        + (", photos inside." if photos else ", without photos."), "",
+        f"Made by demur from {len(pairs)} pairs of an answerable and an unanswerable question, {photos}.", "",
         "| config | rows | what |", "|---|---|---|",
         *(f"| {k} | {v['rows']} | {ABOUT[k]} |" for k, v in counts.items()), "",
         *_of_rtune(counts.get("rtune")),

@@ -11,12 +11,12 @@ from pathlib import Path
 from string import Template
 from typing import Any, NamedTuple
 
-from demur.core.errors import BudgetReached, ItemError, PermanentError, TransientError
+from demur.core.errors import ItemError, PermanentError, TransientError
 from demur.core.records import ImagePart, ImageRef, Message, Request, Response, Sample, TextPart
 from demur.core.store import canonical, write_atomic
 from demur.core.uris import read_image as stored
 from demur.judge.rules import visible
-from demur.models import Budget, model_id, open_model
+from demur.models import model_id, open_model
 from demur.models.names import addresses_of
 from demur.models.run import complete_all, run_sync
 from demur.suites.files import prompt_text
@@ -27,72 +27,70 @@ NO_LOGPROBS = "the server sends no log-probabilities"
 
 
 class Verified(NamedTuple):
-    """One answer's probability, or why there is none."""
+    """The probability of an answer, or why there is none."""
 
-    id: str
     probability: float | None
     why: str = ""
 
 
-class Answered(NamedTuple):
-    """A question with the model's answer."""
-
-    id: str
-    question: str
-    answer: str
-    image: ImageRef | None
-
-
 async def verified(
     addresses: Sequence[str],
-    answers: Sequence[Answered],
+    answers: Mapping[str, str],
+    asked: Mapping[str, Sample],
     *,
     read_image: Callable[[ImageRef], bytes],
     ledger: Path,
-    concurrency: int | None = None,
-    budget: Budget | None = None,
-    prices: Path | None = None,
-) -> list[Verified]:
-    """The probability of each answer, in their order.
+    **limits: Any,
+) -> dict[str, Verified]:
+    """Question id -> the probability of its answer.
+
+    Args:
+        addresses: of the model.
+        answers: question id -> the model's answer.
+        asked: question id -> question.
+        read_image: gives the bytes of a photo.
+        ledger: keeps the replies.
+        limits: concurrency, budget, prices.
 
     Raises:
         BudgetReached: the budget leaves no room for another call.
     """
     prompt = Template(prompt_text(__package__, "verify.v1.md"))
-    name = model_id(addresses[0])
 
-    def request(one: Answered) -> Request:
-        text = TextPart(text=prompt.substitute(question=one.question, answer=visible(one.answer).strip()))
-        parts = (ImagePart(image=one.image), text) if one.image is not None else (text,)
-        return Request(model=name, messages=(Message(role="user", parts=parts),), item=one.id, **ONE_WORD)
+    def request(id: str, answer: str) -> Request:
+        text = TextPart(text=prompt.substitute(question=asked[id].question, answer=visible(answer).strip()))
+        parts = (*(ImagePart(image=image) for image in asked[id].images), text)
+        return Request(model=model_id(addresses[0]), messages=(Message(role="user", parts=parts),), item=id, **ONE_WORD)
 
     if not answers:
-        return []
+        return {}
     found: dict[str, Verified] = {}
-    async with open_model(
-        addresses, ledger=ledger, read_image=read_image, concurrency=concurrency, budget=budget, prices=prices
-    ) as model:
-        first, *rest = [request(one) for one in answers]
+    why = ""
+    async with open_model(addresses, ledger=ledger, read_image=read_image, **limits) as model:
+        first, *rest = [request(*one) for one in answers.items()]
         try:
-            reply = await model.complete(first)
-            if not reply.logprobs:
-                return [Verified(one.id, None, NO_LOGPROBS) for one in answers]
-            found[first.item] = _read(first.item, reply)
-            async for asked, reply in complete_all(model, rest):
-                found[asked.item] = _read(asked.item, reply)
-        except BudgetReached:
-            raise
-        except (ItemError, TransientError, PermanentError) as error:  # a server that refuses the parameter says so
+            try:
+                reply = await model.complete(first)
+                if not reply.logprobs:
+                    return dict.fromkeys(answers, Verified(None, NO_LOGPROBS))
+                found[first.item] = _read(reply)
+            except (
+                ItemError,
+                TransientError,
+            ) as error:  # of this answer alone, such as a filter that refuses its photo
+                found[first.item] = Verified(None, error.message)
+            async for one, reply in complete_all(model, rest, hopeless_after=20):
+                found[one.item] = _read(reply)
+        except PermanentError as error:  # a server that refuses log-probabilities says so
             why = f"could not be asked: {error.message}"
-            return [found.get(one.id, Verified(one.id, None, why)) for one in answers]
-    return [found[one.id] for one in answers]
+    return {id: found.get(id, Verified(None, why)) for id in answers}
 
 
-def _read(id: str, reply: Response) -> Verified:
+def _read(reply: Response) -> Verified:
     if reply.error:
-        return Verified(id, None, reply.error)
+        return Verified(None, reply.error)
     share = yes_share(reply.logprobs)
-    return Verified(id, share, "" if share is not None else "neither yes nor no is among the first word's candidates")
+    return Verified(share, "" if share is not None else "neither yes nor no is among the first word's candidates")
 
 
 def verify_run(
@@ -108,14 +106,15 @@ def verify_run(
         ledger: of the run.
         given: keywords of the run: concurrency, budget, prices.
     """
-    answers = [
-        Answered(id, asked[id].question, reply.text, next(iter(asked[id].images), None))
-        for id, reply in next(iter(read_outputs([folder]).values())).items()
+    [replies] = read_outputs([folder]).values()
+    answers = {
+        id: reply.text
+        for id, reply in replies.items()
         if id in asked and not reply.error and visible(reply.text).strip()
-    ]
-    more = {k: given.get(k) for k in ("concurrency", "budget", "prices")}
+    }
+    limits = {k: given.get(k) for k in ("concurrency", "budget", "prices")}
     found = run_sync(
-        verified(addresses_of(model), answers, read_image=lambda ref: stored(ref, root), ledger=ledger, **more)
+        verified(addresses_of(model), answers, asked, read_image=lambda ref: stored(ref, root), ledger=ledger, **limits)
     )
-    lines = [{"id": one.id, "confidence": one.probability, "why": one.why} for one in found]
+    lines = [{"id": id, "confidence": one.probability, "why": one.why} for id, one in found.items()]
     write_atomic(folder / VERIFIED, "".join(canonical(line) + "\n" for line in lines))

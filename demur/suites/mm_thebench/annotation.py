@@ -1,14 +1,13 @@
 """How items get their steps and rubrics: a model drafts, people review in the labelling page, an audit samples.
 
-    draft      a model that sees the pictures writes steps and rubric; of an item whose steps people wrote or corrected
-               it writes the rubric. Nobody has reviewed its text
-    review     each draft in the page of `demur annotate`: sound, unsound (a note says what to correct), too complex
-    take       the reviews into the items: sound ones are reviewed, unsound ones stay drafts, with the note
+    draft      a model that sees the pictures writes steps and rubric, or only the rubric of an item that has steps
+    review     people label each draft in the page of `demur annotate`: sound, unsound (with a note), too complex
+    take       the labels go into the items: sound ones are reviewed, unsound ones stay drafts
     quality    an auditor checks a tenth of each annotator's items: below 10 % unqualified the mistakes found are
                corrected and the rest accepted; up to 30 % the annotator revises all and is sampled again; above, all
-               are labelled anew
+               are discarded and labelled again
 
-An annotator may call an item too complex after five minutes; earlier calls are reported.
+An annotator may label an item too complex after five minutes; earlier ones are reported.
 """
 
 from __future__ import annotations
@@ -23,14 +22,14 @@ from pydantic import ValidationError
 
 from demur.core.errors import UsageError
 from demur.core.stats import wilson
-from demur.core.store import digest, seed_of, why_invalid, write_atomic
+from demur.core.store import digest, seed_of, why_invalid, write_atomic, write_records
 from demur.core.uris import read_image
 from demur.judge.annotation.task import CANNOT, Label, Task, annotators, journal, last_labels, read_task, write_task
 from demur.judge.annotation.task import Item as Shown
 from demur.models.run import run_sync
 from demur.suites.files import copy_images
-from demur.suites.mm_thebench.items import SUBCATEGORIES, Item, ItemLine, plain_names, write
-from demur.suites.mm_thebench.judging import ChainJudge, all_of, right
+from demur.suites.mm_thebench.items import SUBCATEGORIES, Item, plain_names
+from demur.suites.mm_thebench.judging import ChainJudge, all_of, right_answer
 
 SOUND, UNSOUND, TOO_COMPLEX = "sound", "unsound", "too_complex"
 PATIENCE_S = 300
@@ -40,8 +39,8 @@ AUDITED = 0.1
 RUBRIC = """Look at the question, the right answer and the picture, then at each step in turn.
 sound: every step is right, needed, in order and of the kinds that it names; no step is missing; every rubric item can \
 be answered from a chain of thought alone and stands under the right dimension and subcategory.
-unsound: something is not so. Say what, in the note: it is mended from that.
-too complex: after five minutes you cannot tell, or the question itself is wrong or has two readings."""
+unsound: something is wrong. Say what in the note; the item will be corrected from it.
+too complex: after five minutes you cannot tell, or the question itself is wrong or ambiguous."""
 
 
 # --- drafts ----------------------------------------------------------------------------------------
@@ -50,7 +49,7 @@ too complex: after five minutes you cannot tell, or the question itself is wrong
 class Drafted(NamedTuple):
     """Items after drafting: those that have steps now, and why others have none."""
 
-    items: tuple[ItemLine, ...]
+    items: tuple[Item, ...]
     failed: dict[str, str]
 
 
@@ -59,36 +58,35 @@ def draft(judge: ChainJudge, items: Sequence[Item], progress: Callable[[int], No
     kinds = "\n".join(f"{d.value}: {', '.join(subs)}" for d, subs in SUBCATEGORIES.items())
     failed: dict[str, str] = {}
 
-    async def one(item: Item) -> ItemLine:
-        bare = item.line
+    async def one(item: Item) -> Item:
         if item.steps and item.rubric:
-            return bare
+            return item
         notes: set[str] = set()
         stand = "\n".join(f"{s.id}. ({', '.join(s.types)}) {s.content}" for s in item.steps)
         reply = await judge.reply(
             "draft-rubric" if item.steps else "draft", item.id, 2048, notes, pictures=item.pictures,
-            question=item.question, answer=right(item), kinds=kinds, steps=stand,
+            question=item.question, answer=right_answer(item), kinds=kinds, steps=stand,
         )  # fmt: skip
         if not isinstance(reply, dict):
             called = not any("failed" in note for note in notes)
-            failed[item.id] = "the model's reply is no JSON object" if called else "the call to the model failed"
-            return bare
+            failed[item.id] = "the model's reply is not a JSON object" if called else "the call to the model failed"
+            return item
         try:
             wrote = {name: reply.get(name) for name in (("rubric",) if item.steps else ("steps", "rubric"))}
-            made = {**bare.model_dump(), **wrote, "reviewed_by": ""}
-            return ItemLine.model_validate(plain_names(made, Counter()))
-        except (ValidationError, TypeError, AttributeError) as error:
-            failed[item.id] = why_invalid(error) if isinstance(error, ValidationError) else "no steps and rubric"
-            return bare
+            made = {**item.model_dump(), **wrote, "reviewed_by": ""}
+            return Item.model_validate(plain_names(made, Counter()))
+        except ValidationError as error:
+            failed[item.id] = why_invalid(error)
+            return item
 
     found = run_sync(all_of(judge, [one(i) for i in items], progress))
     return Drafted(tuple(found), failed)
 
 
-def write_items(out: Path, items: Sequence[ItemLine], root: Path) -> Path:
+def write_items(out: Path, items: Sequence[Item], root: Path) -> Path:
     """Write items and their pictures into a folder; returns it."""
     copy_images((uri for i in items for uri in i.images), root, out)
-    write(out / "items.jsonl", items)
+    write_records(out / "items.jsonl", items)
     return out
 
 
@@ -120,7 +118,12 @@ def review_task(items: Sequence[Item], out: Path, root: Path, *, seed: int = 0) 
             f"- [{r.dimension}, {r.subcategory}, {r.points} points, about {_of(r.steps)}] {r.question}"
             for r in item.rubric
         )
-        fields = (("question", item.question), ("right answer", right(item)), ("steps", steps), ("rubric", rubric))
+        fields = (
+            ("question", item.question),
+            ("right answer", right_answer(item)),
+            ("steps", steps),
+            ("rubric", rubric),
+        )
         shown.append(Shown(id=item.id, shown=fields, images=names, about={"source": item.source}))
     labels = (Label(name=SOUND), Label(name=UNSOUND), Label(name=TOO_COMPLEX, text="too complex"))
     task = Task(name="steps and rubrics", labels=labels, rubric=RUBRIC, balance=("source",), repeats=0.0, seed=seed)
@@ -151,7 +154,7 @@ class Reviewed(NamedTuple):
         open: items on which reviewers differ, or which nobody reviewed.
     """
 
-    items: tuple[ItemLine, ...]
+    items: tuple[Item, ...]
     to_mend: dict[str, str]
     hasty: tuple[str, ...]
     open: tuple[str, ...]
@@ -170,16 +173,15 @@ def take_reviews(items: Sequence[Item], folder: Path, auditor: str = "") -> Revi
     made, to_mend, open_ = [], {}, []
     for item in items:
         labels = {last.label for last in reviews[item.id].values()}
-        bare = item.line
         if len(labels) != 1:
             open_.append(item.id)
         elif labels == {SOUND}:
-            bare = bare.model_copy(update={"reviewed_by": ", ".join(sorted(reviews[item.id])), "too_complex": False})
+            item = item.model_copy(update={"reviewed_by": ", ".join(sorted(reviews[item.id])), "too_complex": False})
         else:
             if labels == {UNSOUND}:
                 to_mend[item.id] = "; ".join(last.note for last in reviews[item.id].values() if last.note) or "no note"
-            bare = bare.model_copy(update={"reviewed_by": "", "too_complex": labels == {TOO_COMPLEX}})
-        made.append(bare)
+            item = item.model_copy(update={"reviewed_by": "", "too_complex": labels == {TOO_COMPLEX}})
+        made.append(item)
     return Reviewed(tuple(made), to_mend, hasty, tuple(open_))
 
 
@@ -198,18 +200,18 @@ def _hasty(folder: Path, people: Sequence[str]) -> set[str]:
 
 # --- quality control -------------------------------------------------------------------------------
 
-Decision = Literal["mend the sampled ones and accept", "revise all, then sample again", "throw away and label anew"]
+Decision = Literal["correct the sampled ones and accept", "revise all, then sample again", "discard and label anew"]
 
 
 def decision(unqualified: int, n: int) -> Decision:
     """The consequence of an audit: below 10 %, up to 30 %, above.
 
     >>> [decision(k, 30)[:6] for k in (2, 3, 9, 10)]
-    ['mend t', 'revise', 'revise', 'throw ']
+    ['correc', 'revise', 'revise', 'discar']
     """
     if 10 * unqualified < n:
-        return "mend the sampled ones and accept"
-    return "revise all, then sample again" if 10 * unqualified <= 3 * n else "throw away and label anew"
+        return "correct the sampled ones and accept"
+    return "revise all, then sample again" if 10 * unqualified <= 3 * n else "discard and label anew"
 
 
 class Quality(NamedTuple):

@@ -83,7 +83,7 @@ def _halves(who: str, v: Mapping[str, float]) -> list[Finding]:
         if source in v:
             half = round(2 * n * v[source] / 100)
             if abs(50 * half / n - v[source]) > 0.0051:
-                nearest = f"next to it is {50 * half / n:.2f}"
-                message = f"{source} {v[source]:g} is no number of half points of {n} questions; {nearest}"
+                nearest = f"the nearest possible is {50 * half / n:.2f}"
+                message = f"{source} {v[source]:g} is no whole number of half points over {n} questions; {nearest}"
                 found.append(Finding("share", "defect", who, message))
     return found

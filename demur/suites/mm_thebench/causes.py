@@ -11,7 +11,7 @@ from __future__ import annotations
 import json
 import operator
 import re
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
@@ -107,18 +107,13 @@ class Causes(NamedTuple):
     Attributes:
         system: its name.
         reasons: one for each wrong answer, in the order of the run.
-        wrong: wrong answers by scenario; more than the reasons where there was a limit.
-        graded: graded answers by scenario.
-        ungraded: answers that the run's judge could not grade, by scenario.
-        failed: asks without a usable answer, by scenario.
+        counts: scenario -> answers that were graded, ungraded (the run's judge could not say), failed (no usable
+            answer), and, of those graded, wrong: more than the reasons where there was a limit.
     """
 
     system: str
     reasons: tuple[Reason, ...]
-    wrong: Counter[str]
-    graded: Counter[str]
-    ungraded: Counter[str]
-    failed: Counter[str]
+    counts: dict[str, Counter[str]]
 
 
 # --- what rules prove ------------------------------------------------------------------------------
@@ -203,7 +198,7 @@ async def _asked(
         {"evidence": n, "title": clean(p.title), "text": "[a picture]" if p.picture else clean(p.text)[:room]}
         for n, p in enumerate(pieces, 1)
     ]
-    runs = list(groups(steps))
+    runs = groups(steps)
     first, run = runs[-1] if runs else (1, [])  # the answer comes from the end of a long chain
     schema = reply_schema(
         cause={"type": "string", "enum": [*CAUSES]}, step=whole(0, first + len(run) - 1),
@@ -256,14 +251,14 @@ def find_causes(
     if not tasks:
         held = ", ".join(sorted({t.context.scenario.value for t, _ in answered(folder, release)}))
         raise UsageError(f"no question of scenario {', '.join(scenarios)}", item=str(folder), cure=f"it has {held}")
-    counts: dict[str, Counter[str]] = {k: Counter() for k in ("wrong", "graded", "ungraded", "failed")}
+    counts: defaultdict[str, Counter[str]] = defaultdict(Counter)
     wrong: dict[str, list[tuple[Task, Response]]] = {}
     for task, response in tasks:
         graded, status = outcome.get(task.ask.id, (None, "ungraded"))
         scenario = task.context.scenario.value
-        counts[status][scenario] += 1
+        counts[scenario][status] += 1
         if graded is Outcome.INCORRECT:
-            counts["wrong"][scenario] += 1
+            counts[scenario]["wrong"] += 1
             wrong.setdefault(scenario, []).append((task, response))
     if limit is not None:
         wrong = {s: sorted(of, key=lambda p: seed_of("why", p[0].ask.id))[:limit] for s, of in wrong.items()}
@@ -290,7 +285,7 @@ def find_causes(
 
     reasons = run_sync(all_of(judge, [one(t, r) for t, r in work], progress))
     system = str(read_json(folder / "manifest.json").get("system", folder.name))
-    return Causes(system, tuple(reasons), counts["wrong"], counts["graded"], counts["ungraded"], counts["failed"])
+    return Causes(system, tuple(reasons), counts)
 
 
 def _bare(sample: Sample) -> Item:
@@ -310,7 +305,8 @@ def cause_tables(found: Causes) -> list[Table]:
     """Causes by scenario, each with n; and the base rubric of the chains where a judge read them."""
     rows: list[Sequence[Value]] = []
     rules = set()
-    for scenario in sorted(found.wrong):
+    wrong = {scenario: of for scenario, of in sorted(found.counts.items()) if of["wrong"]}
+    for scenario in wrong:
         of = [r for r in found.reasons if r.scenario == scenario]
         rules.add(len(rows))
         for cause in (*CAUSES, None):
@@ -320,9 +316,13 @@ def cause_tables(found: Causes) -> list[Table]:
                 share = share_of("share", len(some), len(of))
                 rows.append((scenario, cause or NOT_FOUND, len(some), share, *counts))
     notes = [
-        f"{s}: {n} wrong of {found.graded[s]} graded answers ({found.ungraded[s]} ungraded, {found.failed[s]} failed)"
-        + (f"; {k} of the wrong ones drawn." if (k := sum(r.scenario == s for r in found.reasons)) < n else ".")
-        for s, n in sorted(found.wrong.items())
+        f"{s}: {of['wrong']} wrong of {of['graded']} graded answers ({of['ungraded']} ungraded, {of['failed']} failed)"
+        + (
+            f"; {k} of the wrong ones drawn."
+            if (k := sum(r.scenario == s for r in found.reasons)) < of["wrong"]
+            else "."
+        )
+        for s, of in wrong.items()
     ]
     notes += [f"{cause}: {CAUSES[cause]}." for cause in CAUSES if any(r.cause == cause for r in found.reasons)]
     lost = Counter(note for r in found.reasons for note in r.notes)

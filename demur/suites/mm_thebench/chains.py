@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from itertools import pairwise
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 from demur.core.records import Response
 from demur.judge.rules import visible
@@ -25,10 +25,10 @@ LONGEST = 400_000
 
 
 class Chain(NamedTuple):
-    """A reply's chain of thought, and its origin: ``native`` or ``elicited`` (see `measures.Judged`)."""
+    """A reply's chain of thought, and its origin (see `measures.Judged`)."""
 
     text: str
-    kind: str
+    kind: Literal["native", "elicited", "none"]
 
 
 def chain_of(response: Response) -> Chain:
@@ -85,19 +85,6 @@ def sentences(text: str, most: int = PART) -> list[str]:
     return found
 
 
-def parts(text: str, most: int = PART) -> list[list[str]]:
-    """The sentences of a chain in runs that fit into one call; a long chain is cut before cues where it can be."""
-    runs: list[list[str]] = [[]]
-    size = 0
-    for sentence in sentences(text, most):
-        if runs[-1] and (size + len(sentence) + FRAME > most or (size > most * 0.6 and _CUE.match(sentence))):
-            runs.append([])
-            size = 0
-        runs[-1].append(sentence)
-        size += len(sentence) + FRAME
-    return runs
-
-
 def cut_by_cues(lines: Sequence[str]) -> list[str]:
     """Sentences as steps without a model: one begins at each cue and each paragraph."""
     steps: list[str] = []
@@ -145,13 +132,21 @@ def numbered(texts: Sequence[str], first: int = 1, names: tuple[str, str] = ("st
     )
 
 
-def groups(steps: Sequence[str], most: int = PART) -> Iterator[tuple[int, list[str]]]:
-    """(number of the first, steps) in runs that fit into one call; each run has at least one step."""
-    start, size = 0, 0
-    for at, step in enumerate(steps):
-        if at > start and size + len(step) + FRAME > most:
-            yield start + 1, list(steps[start:at])
-            start, size = at, 0
-        size += len(step) + FRAME
-    if steps:
-        yield start + 1, list(steps[start:])
+def groups(pieces: Sequence[str], most: int = PART, *, at_cues: bool = False) -> list[tuple[int, list[str]]]:
+    """(number of the first, pieces) in runs that fit into one call; each run has at least one piece.
+
+    Args:
+        pieces: steps or sentences.
+        most: characters of a run.
+        at_cues: begin a new run at a cue once a run is more than 60 % full.
+    """
+    runs: list[tuple[int, list[str]]] = []
+    size = 0
+    for number, piece in enumerate(pieces, 1):
+        cue = at_cues and size > most * 0.6 and _CUE.match(piece)
+        if not runs or size + len(piece) + FRAME > most or cue:
+            runs.append((number, []))
+            size = 0
+        runs[-1][1].append(piece)
+        size += len(piece) + FRAME
+    return runs

@@ -1,29 +1,29 @@
-"""The records of MM-THEBench: questions with reference steps of a right chain of thought, and a rubric.
+"""The records of MM-THEBench: questions with the reference steps of a correct chain of thought, and a rubric.
 
-A line of ``items.jsonl``: question, answer, picture or video, reference steps (what each draws on, what it says) and
-rubric items (a question about the chain, worth points, of one dimension and one of 17 subcategories, linked to steps).
-Every chain also gets three base items, which are never in the file. Image paths are relative to the file.
+A line of ``items.jsonl`` holds a question, its answer, a picture or video, reference steps (text and dimensions) and
+rubric items (a question about the chain with points, a dimension, one of 17 subcategories, and the steps it is about).
+Every chain also gets three base rubric items, which are not in the file. Image paths are relative to the file.
 Source: "MM-THEBench: Do Reasoning MLLMs Think Reasonably?", sections 2 and 3, appendices A and B.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from enum import StrEnum
 from pathlib import Path
-from typing import Any, Literal, NamedTuple, Self
+from typing import Annotated, Any, Literal, NamedTuple, Self
 
 from pydantic import Field, model_validator
 
 from demur.core.records import AnswerSpec, ImageRef, Record
-from demur.core.store import Problems, write_records
+from demur.core.store import Problems
 from demur.suites.base import Loaded
-from demur.suites.files import folder_of, image_beside, items_by_id, items_file
+from demur.suites.files import folder_of, images_beside, items_by_id, items_file
 
 
 class Dimension(StrEnum):
-    """What a step draws on: facts from outside, the picture, or earlier steps."""
+    """The source of a step: facts from outside, the picture, or earlier steps."""
 
     KNOWLEDGE = "knowledge"
     PERCEPTION = "perception"
@@ -39,14 +39,14 @@ SUBCATEGORIES: dict[Dimension, tuple[str, ...]] = {
 
 
 class Step(Record):
-    """One step that a right chain takes.
+    """One step of a correct chain.
 
     Attributes:
         id: from 1, in order.
-        types: dimensions that it draws on; naming what a picture shows is perception and knowledge at once.
+        types: its dimensions; naming what a picture shows is both perception and knowledge.
         description: the kind of step, in a few words.
         content: its text.
-        necessary: whether every right chain needs it.
+        necessary: whether every correct chain needs it.
     """
 
     id: int = Field(ge=1)
@@ -60,10 +60,10 @@ class RubricItem(Record):
     """One question about a chain.
 
     Attributes:
-        question: yes is the good answer.
+        question: answered by yes or no; yes is good.
         points: for a yes.
-        dimension: the one it tests.
-        subcategory: one of the dimension's; "" of base items.
+        dimension: that it tests.
+        subcategory: of the dimension; "" for base items.
         steps: ids of the reference steps it is about.
     """
 
@@ -77,12 +77,12 @@ class RubricItem(Record):
     def _of_its_dimension(self) -> Self:
         if self.subcategory and self.subcategory not in SUBCATEGORIES[self.dimension]:
             known = ", ".join(SUBCATEGORIES[self.dimension])
-            raise ValueError(f"{self.subcategory!r} is no subcategory of {self.dimension.value}; there are {known}")
+            raise ValueError(f"{self.subcategory!r} is not a subcategory of {self.dimension.value}; they are {known}")
         return self
 
     @property
     def base(self) -> bool:
-        """Whether it belongs to every chain."""
+        """Whether it is one of the three items that every chain gets."""
         return not self.subcategory
 
 
@@ -100,17 +100,17 @@ BASE = (
         points=9, dimension=Dimension.REASONING,
     ),
 )  # fmt: skip
-"""Scored for every chain, 23 points in all; in no statistics of a set of items (Table 6)."""
+"""Scored for every chain, 23 points in total; not counted in the statistics of a set (Table 6)."""
 
 
 class Video(Record):
-    """A video by reference; demur reads frames of it where the ``video`` extra is installed.
+    """A video by its path; ``demur reasoning frames`` samples its frames (extra ``video``).
 
     Attributes:
         path: relative to the items' file.
-        start: seconds at which the relevant part begins.
-        end: seconds at which it ends; None for the end of the video.
-        frames: number of evenly spaced frames to sample.
+        start: of the relevant part, in seconds.
+        end: of the relevant part, in seconds; None for the end of the video.
+        frames: evenly spaced frames to sample.
     """
 
     path: str = Field(min_length=1)
@@ -129,28 +129,30 @@ Format = Literal["open", "choice", "grounding"]
 Modality = Literal["text", "image", "multi-image", "video"]
 
 
-class ItemLine(Record):
-    """A line of ``items.jsonl``."""
+class Item(Record):
+    """A line of ``items.jsonl``, with its pictures once they are read."""
 
     id: str = Field(min_length=1)
     source: str = ""
     question: str = Field(min_length=1)
     format: Format = "open"
     answers: tuple[str, ...] = ()
-    """Accepted forms of the right answer, the first is shown; of a choice, its letter."""
+    """Accepted forms of the correct answer, the first is shown; for a choice, its letter."""
     choices: dict[str, str] = Field(default_factory=dict)
     box: tuple[float, float, float, float] | None = None
-    """Of a grounding item: (y1, x1, y2, x2) in pixels of its picture."""
-    images: tuple[str, ...] = ()
+    """For a grounding item: (y1, x1, y2, x2) in pixels of its picture."""
+    images: tuple[Annotated[str, Field(min_length=1)], ...] = ()
+    pictures: tuple[ImageRef, ...] = Field(default=(), exclude=True)
+    """Of ``images``; not in the file."""
     video: Video | None = None
     steps: tuple[Step, ...] = ()
     rubric: tuple[RubricItem, ...] = ()
     annotated_chain: str = ""
-    """The whole reference chain, for the thinking length; the steps' contents where left out."""
+    """The whole reference chain, for the thinking length; by default the contents of the steps."""
     reviewed_by: str = ""
-    """Who reviewed steps and rubric; "" while they are a draft."""
+    """Who reviewed steps and rubric; "" for a draft."""
     too_complex: bool = False
-    """An annotator gave up on it: systems are asked, but it is in no figure until a review decides."""
+    """An annotator could not judge it: systems are asked, but it is in no figure until it is reviewed."""
     licence: str = ""
     source_ref: str = ""
 
@@ -167,23 +169,14 @@ class ItemLine(Record):
         if self.format == "grounding":
             y1, x1, y2, x2 = self.box or (0, 0, 0, 0)
             if not (y1 < y2 and x1 < x2) or not self.images:
-                raise ValueError("a grounding item has a picture and a box (y1, x1, y2, x2) with an area")
+                raise ValueError("a grounding item needs a picture and a box (y1, x1, y2, x2) with y1 < y2 and x1 < x2")
         elif not self.answers or not all(a.strip() for a in self.answers):
-            raise ValueError("no right answer is given")
-        if self.format == "choice" and (len(self.choices) < 2 or self.answers[0] not in self.choices):
-            raise ValueError(f"the right answer {self.answers[:1]} is none of the letters {', '.join(self.choices)}")
+            raise ValueError("no right answer is given, or one is empty")
+        if self.format == "choice" and len(self.choices) < 2:
+            raise ValueError("a choice item needs at least two choices")
+        if self.format == "choice" and self.answers[0] not in self.choices:
+            raise ValueError(f"the right answer {self.answers[0]!r} is none of the letters {', '.join(self.choices)}")
         return self
-
-
-class Item(ItemLine):
-    """An item with its pictures read."""
-
-    pictures: tuple[ImageRef, ...] = ()
-
-    @property
-    def line(self) -> ItemLine:
-        """The item as a line of a file."""
-        return ItemLine(**{k: v for k, v in dict(self).items() if k != "pictures"})
 
     @property
     def modality(self) -> Modality:
@@ -230,9 +223,9 @@ def read(path: Path, problems: Problems) -> Loaded[Item]:
     notes: Counter[str] = Counter()
 
     def made(place: str, row: dict[str, Any]) -> Item:
-        line = ItemLine.model_validate(plain_names(row, notes))
-        pictures = tuple(image_beside(file, uri) for uri in line.images)
-        return Item(**{**dict(line), "pictures": pictures, "source_ref": line.source_ref or place})
+        item = Item.model_validate(plain_names(row, notes))
+        pictures = images_beside(file, item.images)
+        return item.model_copy(update={"pictures": pictures, "source_ref": item.source_ref or place})
 
     items = items_by_id(file, problems, made)
     for item in items.values():
@@ -241,16 +234,21 @@ def read(path: Path, problems: Problems) -> Loaded[Item]:
 
 
 def plain_names(row: Mapping[str, Any], notes: Counter[str]) -> dict[str, Any]:
-    """A line with fields as other annotation tools name them (``step_type``, ``score`` ...) as `ItemLine` does."""
+    """A line with the field names of `Item` in place of other tools' (``step_type``, ``score`` ...)."""
     out = dict(row)
     for name, names in (("steps", _STEP_NAMES), ("rubric", _RUBRIC_NAMES)):
         if isinstance(row.get(name), list):
             out[name] = [_renamed(one, names) if isinstance(one, dict) else one for one in row[name]]
-    base = [r for r in out.get("rubric") or [] if isinstance(r, dict) and not r.get("subcategory") and "points" in r]
-    kinds = sorted((b.points, b.dimension.value) for b in BASE)
-    if len(base) == 3 and sorted((r["points"], r.get("dimension")) for r in base) == kinds:
-        notes["items whose file repeats the three base rubric items: counted once"] += 1
-        out["rubric"] = [r for r in out["rubric"] if r not in base]
+    rubric = out.get("rubric")
+    if isinstance(rubric, list):
+        kinds = [(str(b.points), b.dimension) for b in BASE]
+        found = [
+            (str(r.get("points")), r.get("dimension")) if isinstance(r, dict) and not r.get("subcategory") else None
+            for r in rubric
+        ]
+        if all(found.count(kind) == 1 for kind in kinds):
+            notes["items whose file repeats the three base rubric items: counted once"] += 1
+            out["rubric"] = [r for r, kind in zip(rubric, found, strict=True) if kind not in kinds]
     return out
 
 
@@ -272,12 +270,12 @@ def _renamed(row: Mapping[str, Any], names: Mapping[str, str]) -> dict[str, Any]
 
 
 def _letters(name: str) -> str:
-    """A dimension that is written as its first letter, whole."""
+    """The full name of a dimension that is given by its first letter."""
     return next((d.value for d in Dimension if name == d.value[0]), name)
 
 
 def remarks(item: Item) -> list[str]:
-    """Peculiarities that an author may want to check; none of them excludes an item."""
+    """What an author may want to check; none of it excludes an item."""
     found = []
     if not item.steps or not item.rubric:
         found.append("items without reference steps or a rubric: judged by their answer and the base items only")
@@ -290,14 +288,9 @@ def remarks(item: Item) -> list[str]:
     return found
 
 
-def write(path: Path, items: Iterable[ItemLine]) -> str:
-    """Write items as ``items.jsonl`` lines; returns the file's SHA-256."""
-    return write_records(path, [i.line if isinstance(i, Item) else i for i in items])
-
-
-def published_names(item: ItemLine) -> dict[str, Any]:
-    """An item with steps and rubric as annotation tools name them, base items among them; `plain_names` reads it."""
-    line = item.model_dump(mode="json", exclude={"pictures", "steps", "rubric"})
+def published_names(item: Item) -> dict[str, Any]:
+    """An item with other tools' field names and the base rubric items; `plain_names` reads it back."""
+    line = item.model_dump(mode="json", exclude={"steps", "rubric"})
     line["steps"] = [
         {
             "step_id": s.id, "step_type": ", ".join(s.types), "step_description": s.description,
@@ -318,37 +311,39 @@ def published_names(item: ItemLine) -> dict[str, Any]:
 # --- what a set of items is like -------------------------------------------------------------------
 
 
-class StepShares(NamedTuple):
-    """Table 1 of one dimension, or of all steps."""
+class Shares(NamedTuple):
+    """Tables 1 and 6 of one dimension, or of all.
+
+    Attributes:
+        name: of the dimension, or "all".
+        steps: reference steps.
+        share: of all steps; these add up to more than one, since a step may have several dimensions.
+        a_question: steps for each item that has steps.
+        items: rubric items for each item that has a rubric, base items not counted.
+        points: of these.
+    """
 
     name: str
     steps: int
     share: float | None
-    """Of all steps; shares of dimensions add up to more than one, since a step may draw on several."""
-    per_question: float | None
-
-
-def step_shares(items: Sequence[ItemLine]) -> list[StepShares]:
-    """Table 1: steps of each dimension, over items that have steps."""
-    steps = [s for i in items for s in i.steps]
-    n = sum(bool(i.steps) for i in items)
-    counts = {d.value: sum(d in s.types for s in steps) for d in Dimension} | {"all": len(steps)}
-    return [StepShares(k, c, c / len(steps) if steps else None, c / n if n else None) for k, c in counts.items()]
-
-
-class RubricShares(NamedTuple):
-    """Table 6 of one dimension, or of all: rubric items and points a question, base items left out."""
-
-    name: str
+    a_question: float | None
     items: float | None
     points: float | None
 
 
-def rubric_shares(items: Sequence[ItemLine]) -> list[RubricShares]:
-    """Table 6, over items that have a rubric."""
-    n = sum(bool(i.rubric) for i in items)
+def shares(items: Sequence[Item]) -> list[Shares]:
+    """Tables 1 and 6: each dimension, then all of them."""
+    steps, rubric = [s for i in items for s in i.steps], [r for i in items for r in i.rubric]
+    with_steps, with_rubric = sum(bool(i.steps) for i in items), sum(bool(i.rubric) for i in items)
+
+    def over(count: int, n: int) -> float | None:
+        return count / n if n else None
+
     found = []
     for name in (*(d.value for d in Dimension), "all"):
-        of = [r for i in items for r in i.rubric if name in ("all", r.dimension)]
-        found.append(RubricShares(name, len(of) / n if n else None, sum(r.points for r in of) / n if n else None))
+        n = sum(name in ("all", *s.types) for s in steps)
+        own = [r.points for r in rubric if name in ("all", r.dimension)]
+        found.append(Shares(
+            name, n, over(n, len(steps)), over(n, with_steps), over(len(own), with_rubric), over(sum(own), with_rubric)
+        ))  # fmt: skip
     return found

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections import Counter
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from pathlib import Path
 from string import Template
@@ -21,7 +20,7 @@ from typing import Any, TypeVar
 from demur.answers.boxes import boxes, iou
 from demur.answers.choices import stated_options
 from demur.core.errors import ItemError, PermanentError, TransientError, UsageError
-from demur.core.records import ImagePart, ImageRef, Message, Outcome, Request, Response, Status, TextPart
+from demur.core.records import AnswerSpec, ImagePart, ImageRef, Message, Outcome, Request, Response, Status, TextPart
 from demur.core.store import digest, read_text
 from demur.core.strict_json import parsed_json
 from demur.judge.base import JudgeContext
@@ -30,7 +29,7 @@ from demur.judge.rules import RuleJudge, visible
 from demur.judge.untrusted_answer import candidate
 from demur.models.run import run_sync
 from demur.suites.files import prompt_text
-from demur.suites.grading import ask_of
+from demur.suites.grading import ask_of, at_once
 from demur.suites.mm_thebench.chains import (
     LONGEST,
     chain_of,
@@ -39,7 +38,7 @@ from demur.suites.mm_thebench.chains import (
     final_answer,
     groups,
     numbered,
-    parts,
+    sentences,
 )
 from demur.suites.mm_thebench.items import BASE, Item, RubricItem, Step
 from demur.suites.mm_thebench.measures import Judged, Level, Mark, StepMatch, tokens
@@ -104,39 +103,45 @@ def schema_of(role: str, ids: range = range(1), rows: int = 0) -> dict[str, Any]
     return None
 
 
-def answer_by_rules(item: Item, response: Response) -> tuple[Level | None, str]:
+def answer_by_rules(
+    answers: AnswerSpec, response: Response, question: str = "", picture: ImageRef | None = None
+) -> tuple[Level | None, str]:
     """(level, why) as far as rules prove it: options by letter or text, boxes by overlap, words by the rule judge."""
     answer = final_answer(response.text)
     if not answer.strip():
         return Level.NO_ANSWER, "the reply is empty"
-    if item.format == "grounding":
-        return _grounded(item, answer)
-    if item.format == "choice":
-        stated = stated_options(item.spec, answer)
+    if answers.box is not None:
+        return _grounded(answers.box, answer, picture)
+    if answers.kind == "choice":
+        stated = stated_options(answers, answer)
         if len(stated) == 1:
             letter = next(iter(stated))
-            return (Level.MATCH if letter == item.answers[0] else Level.MISMATCH), f"states option {letter}"
-    ask = ask_of(item.id, item.question, choices=item.spec.choices)
-    verdict = RuleJudge().grade(ask, Response(text=answer), item.spec)
+            return (Level.MATCH if letter == answers.accepted[0][0] else Level.MISMATCH), f"states option {letter}"
+    verdict = RuleJudge().grade(ask_of("", question, choices=answers.choices), Response(text=answer), answers)
     level = {Outcome.CORRECT: Level.MATCH, Outcome.INCORRECT: Level.MISMATCH, Outcome.DEFLECTED: Level.NO_ANSWER}
     if verdict.status is Status.FAILED:
         return Level.NO_ANSWER, verdict.reason
     return (level[verdict.outcome] if verdict.outcome else None), verdict.reason
 
 
-def _grounded(item: Item, answer: str) -> tuple[Level | None, str]:
+def _grounded(box: tuple[float, ...], answer: str, picture: ImageRef | None) -> tuple[Level | None, str]:
     """A box (y1, x1, y2, x2) in pixels, in shares of the picture, or in thousandths: right when one of them fits."""
     given = boxes(answer)
-    if not given or item.box is None:
+    if not given:
         return Level.NO_ANSWER, "the reply holds no box of four numbers"
     y1, x1, y2, x2 = given[-1]
     scales = [(1.0, 1.0)]
-    for picture in item.pictures[:1]:
+    if picture is not None:
         scales += [(picture.height / scale, picture.width / scale) for scale in (1.0, 1000.0)]
-    best = max(iou((y1 * high, x1 * wide, y2 * high, x2 * wide), item.box) for high, wide in scales)
-    if best < 0.5 and not item.pictures:
+    best = max(iou((x1 * wide, y1 * high, x2 * wide, y2 * high), box) for high, wide in scales)
+    if best < 0.5 and picture is None:
         return None, f"overlap {best:.2f} in pixels; shares need the size of the picture, which is missing"
     return (Level.MATCH if best >= 0.5 else Level.MISMATCH), f"overlap {best:.2f}"
+
+
+def graded_by_rules(item: Item, response: Response) -> tuple[Level | None, str]:
+    """`answer_by_rules` for the reply to an item."""
+    return answer_by_rules(item.spec, response, item.question, next(iter(item.pictures), None))
 
 
 # --- the judge -------------------------------------------------------------------------------------
@@ -235,14 +240,14 @@ class ChainJudge(ModelJudge):
 
     async def answer(self, item: Item, response: Response, notes: set[str]) -> tuple[Level | None, str]:
         """Answer level: rules where they have a proof, the model otherwise."""
-        level, why = answer_by_rules(item, response)
+        level, why = graded_by_rules(item, response)
         if level is not None:
             return level, why
         shown = candidate(item.question, final_answer(response.text))
         options = "\n".join(f"{letter}. {text}" for letter, text in item.choices.items())
         reply = await self.reply(
             "answer", item.id, 128, notes, schema=schema_of("answer"), question=item.question, options=options,
-            answer=right(item), reply=shown.text, mark=shown.mark,
+            answer=right_answer(item), reply=shown.text, mark=shown.mark,
         )  # fmt: skip
         found = reply.get("answer_match") if isinstance(reply, dict) else None
         if not isinstance(found, str) or found not in [*Level] or (found == Level.PARTIAL and item.format == "choice"):
@@ -263,7 +268,7 @@ class ChainJudge(ModelJudge):
             cut = cut_as_judged(lines, reply)
             return (cut, True) if cut is not None else (cut_by_cues(lines), False)
 
-        found = await asyncio.gather(*(one(run) for run in parts(text) if run))
+        found = await asyncio.gather(*(one(run) for _, run in groups(sentences(text), at_cues=True)))
         steps = [step for cut, _ in found for step in cut]
         if "".join(steps) != text:  # never: what is cut is the text itself
             raise AssertionError(f"the steps of {id} are not the chain")
@@ -278,7 +283,7 @@ class ChainJudge(ModelJudge):
             ids = range(first, first + len(run))
             reply = await self.reply(
                 "match", item.id, 64, notes, schema=schema_of("match", ids), question=item.question,
-                answer=right(item), step=content, steps=numbered(run, first),
+                answer=right_answer(item), step=content, steps=numbered(run, first),
             )  # fmt: skip
             return read_match(reply, ids)
 
@@ -301,7 +306,7 @@ class ChainJudge(ModelJudge):
             ids = range(first, first + len(run))
             reply = await self.reply(
                 "rubric", item.id, 64 + 80 * len(rubric), notes, schema=schema_of("rubric", ids, len(rubric)),
-                question=item.question, answer=right(item), reference=reference, steps=numbered(run, first),
+                question=item.question, answer=right_answer(item), reference=reference, steps=numbered(run, first),
                 rubric=lines,
             )  # fmt: skip
             return read_marks(reply, len(rubric), ids)
@@ -340,7 +345,7 @@ def _texts(folder: Path | None) -> tuple[dict[str, str], set[str]]:
     return texts, own
 
 
-def right(item: Item) -> str:
+def right_answer(item: Item) -> str:
     """The right answer in words."""
     return target(item.spec) if item.format != "grounding" else f"[y1, x1, y2, x2] = {list(item.box or ())}"
 
@@ -416,10 +421,8 @@ def judge_by_rules(item: Item, response: Response) -> Judged:
     if response.error:
         return Judged(id=item.id, failed=True, why=response.error)
     text, kind = chain_of(response)
-    level, why = answer_by_rules(item, response)
-    return Judged.model_validate({
-        "id": item.id, "answer": level, "why": why, "kind": kind, "length": thinking_length(item, text),
-    })  # fmt: skip
+    level, why = graded_by_rules(item, response)
+    return Judged(id=item.id, answer=level, why=why, kind=kind, length=thinking_length(item, text))
 
 
 def judge_all(
@@ -438,25 +441,9 @@ def judge_all(
 async def all_of(
     judge: ChainJudge | None, work: Sequence[Coroutine[Any, Any, T]], progress: Callable[[int], None]
 ) -> list[T]:
-    """The results of all, `AT_ONCE` at a time; raises what ends every chain (a wrong key, the budget)."""
-    at_once = asyncio.Semaphore(AT_ONCE)
-    done: Counter[str] = Counter()
-
-    async def one(job: Coroutine[Any, Any, T]) -> T:
-        async with at_once:
-            found = await job
-        done["n"] += 1
-        progress(done["n"])
-        return found
-
+    """The results of all, `AT_ONCE` at a time; then the judge is closed."""
     try:
-        async with asyncio.TaskGroup() as tasks:
-            several = [tasks.create_task(one(job)) for job in work]
-    except* Exception as errors:
-        raise errors.exceptions[0] from None
+        return await at_once(work, AT_ONCE, progress)
     finally:
-        for job in work:
-            job.close()
         if judge is not None:
             await judge.close()
-    return [task.result() for task in several]

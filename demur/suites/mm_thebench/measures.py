@@ -1,16 +1,17 @@
 """Judged chains and their measures: answers, steps, rubric, hallucination, thinking length.
 
-Definitions, where the paper leaves some open:
+Definitions, where the paper leaves them open:
 
-    precision        distinct predicted steps that match a reference step, over predicted steps
-    recall           matched reference steps over necessary ones; PARTIAL is worth ``partial`` (0 unless given) in both
-    F1               of each question, then averaged (not of the averages: those are 1 to 1.5 points higher)
-    K, P, R          points earned over points to earn of a dimension, base items among them, over all questions
-    H                one minus points lost to hallucination over all points
-    thinking length  words and signs of the chain over those of the annotated chain, counted alike
-    accuracy         (MATCH + half of PARTIAL) / graded; NO ANSWER is graded and worth nothing
+    precision        distinct predicted steps that match a reference step / predicted steps
+    recall           matched necessary reference steps / necessary ones; PARTIAL counts ``partial`` (default 0) in both
+    F1               the mean of each question's F1 (the F1 of the means is 1 to 1.5 points higher)
+    K, P, R          points earned / points possible in a dimension, base items included, over all questions
+    H                1 - points lost to hallucination / all points
+    thinking length  tokens (words and punctuation marks) of the chain / those of the annotated chain
+    accuracy         (MATCH + half of PARTIAL) / graded; NO ANSWER is graded and counts 0
 
-A level that the judge could not read is ungraded and leaves that level's denominator; a call that failed leaves all.
+If a judge's reply could not be read, its level is ungraded and not in that level's denominator; a failed call is in
+none.
 Equation (1) and section 3.3 of "MM-THEBench".
 """
 
@@ -31,7 +32,7 @@ from demur.suites.mm_thebench.statistics import Association, Correlation, associ
 
 
 class Level(StrEnum):
-    """How an answer, or the best match of a reference step, compares with the right one."""
+    """How an answer compares with the correct one, or a reference step with its best match in the chain."""
 
     MATCH = "MATCH"
     PARTIAL = "PARTIAL"
@@ -58,8 +59,8 @@ class Mark(Record):
 
     Attributes:
         satisfied: None where the judge's reply could not be read.
-        hallucination: whether it is not satisfied because the chain made something up.
-        evidence: numbers of the predicted steps that the judge names.
+        hallucination: whether it is unsatisfied because the chain made something up.
+        evidence: numbers of the predicted steps that the judge cites.
     """
 
     satisfied: bool | None
@@ -68,7 +69,7 @@ class Mark(Record):
 
 
 class Judged(Record):
-    """One reply to one item at three levels.
+    """One reply to one item, judged at three levels.
 
     Attributes:
         id: of the item.
@@ -77,8 +78,8 @@ class Judged(Record):
         failed: there is no reply.
         kind: origin of the chain: the model's own thoughts (``native``), or its visible reply (``elicited``).
         steps: the predicted steps; together they are the chain.
-        matches: one a reference step; None where steps were not judged.
-        marks: one an item of the full rubric; None where it was not judged.
+        matches: one for each reference step; None where steps were not judged.
+        marks: one for each item of the full rubric; None where it was not judged.
         length: thinking length; None without a chain or an annotated one.
         notes: for the reader, such as parts that could not be judged.
     """
@@ -100,7 +101,7 @@ _TOKEN = re.compile(r"[^\W\u3040-\u9fff\uac00-\ud7af]+|\S")
 
 
 def tokens(text: str) -> int:
-    """Words and signs of a text; each character of scripts without spaces is one.
+    """Words and punctuation marks of a text; in scripts without spaces each character counts as one.
 
     >>> tokens("Paris is 2,620 m high.")
     8
@@ -118,7 +119,7 @@ def accuracy(match: int, partial: int, n: int) -> float | None:
 
 
 class StepScore(NamedTuple):
-    """Step level of one question."""
+    """Step measures of one question."""
 
     precision: float
     recall: float
@@ -126,7 +127,7 @@ class StepScore(NamedTuple):
 
 
 def step_score(item: Item, judged: Judged, partial: float = 0.0) -> StepScore | None:
-    """Precision, recall and F1 of one question; None where a match could not be read, or there is nothing to match."""
+    """Precision, recall and F1 of one question; None without necessary steps, or where a match could not be read."""
     necessary = {s.id for s in item.steps if s.necessary}
     if not judged.matches or not necessary or any(m.label is None for m in judged.matches):
         return None
@@ -142,7 +143,7 @@ def step_score(item: Item, judged: Judged, partial: float = 0.0) -> StepScore | 
 
 
 def harmonic(precision: float, recall: float) -> float:
-    """F1; 0 where both are.
+    """F1; 0 where both are 0.
 
     >>> round(harmonic(17.83, 42.54), 2)
     25.13
@@ -151,7 +152,7 @@ def harmonic(precision: float, recall: float) -> float:
 
 
 class Points(NamedTuple):
-    """Points of one question and dimension (or all)."""
+    """Rubric points of one question, in one dimension or all."""
 
     earned: int
     hallucinated: int
@@ -159,7 +160,7 @@ class Points(NamedTuple):
 
 
 def points(item: Item, judged: Judged, dimension: Dimension | None = None) -> Points | None:
-    """Points of the full rubric; None where it was not judged, or a reply could not be read, or it has no such item."""
+    """Points of the full rubric; None where it was not judged or could not be read, or has no item of the dimension."""
     if judged.marks is None or any(m.satisfied is None for m in judged.marks):
         return None
     pairs = [
@@ -192,7 +193,7 @@ def hallucination_kind(item: Item, judged: Judged) -> str | None:
 
 
 def kinds_by_answer(pairs: Sequence[tuple[Item, Judged]]) -> dict[str, Counter[str]]:
-    """Fig. 3: "correct" and "incorrect" -> kind -> questions, ``none`` among them; partial answers are left out."""
+    """Fig. 3: "correct" and "incorrect" -> kind ("none" included) -> questions; partial answers are left out."""
     found: dict[str, Counter[str]] = {"correct": Counter(), "incorrect": Counter()}
     for item, judged in pairs:
         kind = hallucination_kind(item, judged)
@@ -202,7 +203,7 @@ def kinds_by_answer(pairs: Sequence[tuple[Item, Judged]]) -> dict[str, Counter[s
 
 
 def reasoning_against_perception(pairs: Sequence[tuple[Item, Judged]]) -> Association:
-    """Table 9: wrong answers where only reasoning, and where only perception, is hallucinated."""
+    """Table 9: wrong answers where only the reasoning, and where only the perception, is hallucinated."""
     by = kinds_by_answer(pairs)
     perception, reasoning = ((by["incorrect"][kind], by["correct"][kind]) for kind in KINDS[:2])
     return association(reasoning, perception)
@@ -221,7 +222,7 @@ def subcategory_shares(pairs: Sequence[tuple[Item, Judged]]) -> dict[tuple[str, 
 
 
 class ByLength(NamedTuple):
-    """Table 4's cells of one dimension: hallucinated share of points against thinking length."""
+    """Table 4's cells of one dimension: share of points lost to hallucination against thinking length."""
 
     pearson: Correlation | None
     spearman: Correlation | None
@@ -243,9 +244,9 @@ class Score(NamedTuple):
     Attributes:
         model: its name.
         judge: the judge; "rules" where rules graded only the answers.
-        pairs: items that were asked and count in figures, judged.
-        image: measures of everything but videos: Table 2.
-        video: of videos: Table 3; None without any.
+        pairs: items that were asked, without those that are too complex, each with its judged reply.
+        image: measures on text and pictures: Table 2.
+        video: measures on videos: Table 3; None without any.
         sources: source -> accuracy: Table 7.
         left_out: items marked too complex.
         not_asked: items without a reply.
@@ -278,7 +279,7 @@ def score(
     resamples: int = 1000,
     seed: int = 0,
 ) -> Score:
-    """The score of one model from its judged replies, by item id."""
+    """The score of one model from its judged replies (item id -> reply)."""
     fit = [i for i in items if not i.too_complex]
     pairs = tuple((i, judged[i.id]) for i in fit if i.id in judged)
 
@@ -298,13 +299,13 @@ def score(
 
 Pairs = Sequence[tuple[Item, Judged]]
 Ratio = Callable[[Item, Judged], tuple[float, float] | None]
-"""Of one question: what it adds to a measure's numerator and denominator; None where it is ungraded."""
+"""What one question adds to a measure's numerator and denominator; None where it is ungraded."""
 
 
 def measures(
     pairs: Pairs, *, partial: float = 0.0, resamples: int = 1000, seed: int = 0, answers: bool = False
 ) -> dict[str, Measure]:
-    """Accuracy, step level, K, P, R, H and thinking length, each with n questions and a bootstrap interval.
+    """Accuracy, step measures, K, P, R, H and thinking length, each with n questions and a bootstrap interval.
 
     With ``answers`` only the accuracy.
     """

@@ -19,7 +19,7 @@ from demur.judge.annotation.task import Item as Shown
 from demur.judge.annotation.task import Label, Task, write_task
 from demur.suites.mm_thebench.annotation import pictures_of
 from demur.suites.mm_thebench.items import Item
-from demur.suites.mm_thebench.judging import ChainJudge, judge_all, right
+from demur.suites.mm_thebench.judging import ChainJudge, judge_all, right_answer
 from demur.suites.mm_thebench.measures import Judged
 from demur.suites.outputs import Scored
 
@@ -53,7 +53,7 @@ class Decision(NamedTuple):
 
 def decisions(item: Item, response: Response, judged: Judged, of: Of) -> Iterator[Decision]:
     """The decisions on one reply at one level; what could not be read is no decision."""
-    about = (("question", item.question), ("right answer", right(item)))
+    about = (("question", item.question), ("right answer", right_answer(item)))
     chain = ("chain", "\n".join(f"{n}. {' '.join(s.split())}" for n, s in enumerate(judged.steps, 1)))
     if of == "answers" and judged.answer is not None:
         yield Decision(item, judged.answer.value.lower().replace(" ", "_"), (*about, ("reply", response.text)))

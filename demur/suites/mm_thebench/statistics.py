@@ -1,7 +1,7 @@
-"""The tests of appendix D and Table 4: is what kind of hallucination there is tied to wrong answers, or to length?
+"""Statistical tests of appendix D and Table 4: is hallucination associated with wrong answers, or with long chains?
 
-Tables are ((a, b), (c, d)) of counts. For Table 9 rows are the kind (reasoning alone, perception alone) and columns the
-answer (wrong, right); the chi-square statistics printed there are with Yates's correction (see `audit`).
+Tables are ((a, b), (c, d)) of counts. In Table 9 rows are the kind of hallucination (reasoning only, perception only)
+and columns the answer (wrong, right); its chi-square statistics have Yates's correction (see `audit`).
 """
 
 from __future__ import annotations
@@ -13,12 +13,14 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from demur.core.stats import Floats
+from demur.judge.measures.calibration import pearson as correlation
+
 TwoByTwo = tuple[tuple[int, int], tuple[int, int]]
-Floats = npt.NDArray[np.float64]
 
 
 def chi_square(table: TwoByTwo, *, yates: bool = True) -> tuple[float, float] | None:
-    """(statistic, p) of independence with one degree of freedom; None where a row or a column is empty.
+    """(statistic, p) of the chi-square test of independence; None where a row or a column is empty.
 
     >>> [round(v, 3) for v in chi_square(((52, 12), (37, 24)))]
     [5.495, 0.019]
@@ -33,7 +35,7 @@ def chi_square(table: TwoByTwo, *, yates: bool = True) -> tuple[float, float] | 
 
 
 def _hypergeometric(table: TwoByTwo) -> tuple[npt.NDArray[np.int64], Floats]:
-    """(values of the first cell, log weight of each) given the margins, at odds 1."""
+    """(possible values of the first cell, log weight of each) given the margins, at an odds ratio of 1."""
     (a, b), (c, d) = table
     row, column, n = a + b, a + c, a + b + c + d
     cells = np.arange(max(0, row + column - n), min(row, column) + 1)
@@ -45,7 +47,7 @@ def _hypergeometric(table: TwoByTwo) -> tuple[npt.NDArray[np.int64], Floats]:
 
 
 def fisher(table: TwoByTwo) -> float:
-    """Two-sided p of Fisher's exact test: tables no likelier than the one seen.
+    """Two-sided p of Fisher's exact test: the probability of all tables at most as likely as the observed one.
 
     >>> round(fisher(((8, 2), (1, 5))), 6)
     0.034965
@@ -57,7 +59,7 @@ def fisher(table: TwoByTwo) -> float:
 
 
 def odds(table: TwoByTwo) -> float | None:
-    """The odds ratio a d / b c of a table; infinite where b or c alone is empty, None where it is undefined."""
+    """The odds ratio a d / b c; infinite where only b c is 0, None where it is 0 / 0."""
     (a, b), (c, d) = table
     if b * c:
         return a * d / (b * c)
@@ -65,7 +67,7 @@ def odds(table: TwoByTwo) -> float | None:
 
 
 def odds_of_rates(first: float, second: float) -> float:
-    """The odds ratio of two rates in (0, 1): of the second against the first.
+    """The odds ratio of two rates in (0, 1), the second against the first.
 
     >>> round(odds_of_rates(0.546, 0.738), 2)
     2.34
@@ -74,9 +76,9 @@ def odds_of_rates(first: float, second: float) -> float:
 
 
 def exact_interval(table: TwoByTwo, level: float = 0.95) -> tuple[float, float]:
-    """Ends of the exact interval of the odds ratio (Cornfield; as R's fisher.test): 0 and infinity where they are open.
+    """Exact conditional confidence interval of the odds ratio (Cornfield, as R's fisher.test); 0 or infinity if open.
 
-    Each end is where the conditional probability of a first cell as far out as the one seen is half of what is left.
+    At each end, a first cell at least as extreme as the observed one has probability (1 - level) / 2.
     """
     cells, logs = _hypergeometric(table)
     seen, tail = table[0][0], (1 - level) / 2
@@ -86,13 +88,13 @@ def exact_interval(table: TwoByTwo, level: float = 0.95) -> tuple[float, float]:
         mass = np.exp(shifted - shifted.max())
         return float(mass[cells >= seen if above else cells <= seen].sum() / mass.sum())
 
-    low = 0.0 if seen == cells[0] else math.exp(_root(lambda t: beyond(t, True) - tail))
-    high = math.inf if seen == cells[-1] else math.exp(_root(lambda t: tail - beyond(t, False)))
+    low = 0.0 if seen == cells[0] else math.exp(_bisect(lambda t: beyond(t, True) - tail))
+    high = math.inf if seen == cells[-1] else math.exp(_bisect(lambda t: tail - beyond(t, False)))
     return low, high
 
 
-def _root(rising: Callable[[float], float]) -> float:
-    """Where a rising function is zero, between -50 and 50, by halves."""
+def _bisect(rising: Callable[[float], float]) -> float:
+    """The root of an increasing function between -50 and 50."""
     low, high = -50.0, 50.0
     for _ in range(80):
         middle = (low + high) / 2
@@ -101,10 +103,10 @@ def _root(rising: Callable[[float], float]) -> float:
 
 
 class Association(NamedTuple):
-    """One row of Table 9: wrong answers among chains with one kind of hallucination and with another."""
+    """One row of Table 9: are answers wrong more often with one kind of hallucination than with the other?"""
 
     table: TwoByTwo
-    """((wrong, right) of reasoning alone, (wrong, right) of perception alone)."""
+    """((wrong, right) of reasoning only, (wrong, right) of perception only)."""
     chi: tuple[float, float] | None
     fisher: float
     odds: float | None
@@ -121,7 +123,7 @@ def association(reasoning: tuple[int, int], perception: tuple[int, int]) -> Asso
 
 
 class Correlation(NamedTuple):
-    """A coefficient with its two-sided p, over n pairs."""
+    """A correlation coefficient with its two-sided p, over n pairs."""
 
     r: float
     p: float
@@ -129,22 +131,18 @@ class Correlation(NamedTuple):
 
     @property
     def stars(self) -> str:
-        """As tables print it: * below .05, ** below .01, *** below .001."""
+        """Significance as tables print it: * p < .05, ** p < .01, *** p < .001."""
         return "*" * sum(self.p < level for level in (0.05, 0.01, 0.001))
 
 
 def pearson(x: Sequence[float], y: Sequence[float]) -> Correlation | None:
-    """Pearson's r; None for fewer than three pairs, or where one side does not vary."""
-    a, b = np.asarray(x, dtype=np.float64), np.asarray(y, dtype=np.float64)
-    if len(a) < 3 or np.ptp(a) == 0 or np.ptp(b) == 0:
-        return None
-    a, b = a - a.mean(), b - b.mean()
-    r = float(np.clip((a @ b) / math.sqrt(float((a @ a) * (b @ b))), -1, 1))
-    return Correlation(r, _two_sided(r, len(a)), len(a))
+    """Pearson's r; None for fewer than three pairs, or where x or y is constant."""
+    r = correlation(np.asarray(x, dtype=np.float64), np.asarray(y, dtype=np.float64)) if len(x) > 2 else None
+    return None if r is None else Correlation(r, _two_sided(r, len(x)), len(x))
 
 
 def spearman(x: Sequence[float], y: Sequence[float]) -> Correlation | None:
-    """Spearman's rho: Pearson's r of ranks, ties at their mean."""
+    """Spearman's rho: Pearson's r of the ranks; ties get their mean rank."""
     return pearson(_ranks(x).tolist(), _ranks(y).tolist())
 
 
@@ -156,9 +154,9 @@ def _ranks(values: Sequence[float]) -> Floats:
 
 
 def _two_sided(r: float, n: int) -> float:
-    """P of Student's t with n - 2 degrees of freedom beyond r sqrt(df / (1 - r^2)), both sides.
+    """Two-sided p of Pearson's r: Student's t with df = n - 2 at r sqrt(df / (1 - r^2)).
 
-    With t = sqrt(df) tan(u) the density is cos(u)^(df - 1): the share beyond asin(|r|), by Gauss and Legendre.
+    With t = sqrt(df) tan(u) the density is cos(u)^(df - 1); Gauss-Legendre quadrature integrates it beyond asin(|r|).
     """
     nodes, weights = np.polynomial.legendre.leggauss(200)
     power, turn = n - 3, math.asin(min(1.0, abs(r)))

@@ -84,7 +84,7 @@ class MMTheBench(Suite[Item, Score]):
 
     def verdict(self, response: Response, answers: AnswerSpec) -> tuple[Status, Outcome | None, str]:
         """The answer by rules; a partial answer is incorrect, no answer is deflected."""
-        level, why = answer_by_rules(_item_of(answers), response)
+        level, why = answer_by_rules(answers, response)
         outcome = {Level.MATCH: Outcome.CORRECT, Level.NO_ANSWER: Outcome.DEFLECTED}
         if not response.text.strip():
             return Status.FAILED, None, why
@@ -99,7 +99,7 @@ class MMTheBench(Suite[Item, Score]):
         judge = judge_of(options)
         key = digest([
             [options.get(k, "") for k in ("judge", "ledger", "room")], judge.texts if judge else "",
-            [i.model_dump(mode="json") for i in items],
+            [(i.model_dump(mode="json"), [p.sha256 for p in i.pictures]) for i in items],
             {i: (r.text, r.reasoning, r.error) for i, r in outputs.items()},
         ])  # fmt: skip
         if key not in self._judged:
@@ -108,10 +108,10 @@ class MMTheBench(Suite[Item, Score]):
 
     def score(self, model: str, items: Sequence[Item], outputs: Mapping[str, Response], **options: Any) -> Score:
         """See `demur.suites.mm_thebench.measures.score`."""
-        named = options.get("judge", "").removeprefix("model:")
+        judge = judge_of(options)
         return score(
-            model, items, self.judged(items, outputs, options), judge=ChainJudge(named).id if named else "rules",
-            partial=options.get("partial", 0.0), resamples=options.get("resamples", 1000), seed=options.get("seed", 0),
+            model, items, self.judged(items, outputs, options), judge=judge.id if judge else "rules",
+            **{k: options[k] for k in ("partial", "resamples", "seed") if k in options},
         )  # fmt: skip
 
     def tables(self, scores: Sequence[Score], items: Sequence[Item]) -> list[Table]:
@@ -159,14 +159,3 @@ def judge_of(options: Mapping[str, Any]) -> ChainJudge | None:
     context = JudgeContext(Path(given["ledger"]), given["judge_concurrency"], budget)
     folder = Path(given["prompts"]) if given["prompts"] else None
     return ChainJudge(given["judge"].removeprefix("model:"), context, folder, given["room"])
-
-
-def _item_of(answers: AnswerSpec) -> Item:
-    """The part of an item that grading its answer needs."""
-    given = tuple(form[0] for form in answers.accepted)
-    if answers.kind == "choice":
-        return Item(id="-", question="-", format="choice", answers=given, choices=dict(answers.choices))
-    if answers.kind == "box" and answers.box is not None:
-        x1, y1, x2, y2 = answers.box
-        return Item(id="-", question="-", format="grounding", box=(y1, x1, y2, x2), images=("-",))
-    return Item(id="-", question="-", answers=given or ("-",))

@@ -14,8 +14,8 @@ from demur.reports.gallery import Card, Cell, Glyph, Reply, Row
 from demur.reports.svg import Panel
 from demur.reports.tables import Cell as Value
 from demur.reports.tables import Column, Table
-from demur.suites.mm_thebench.items import Dimension, Item, rubric_shares, step_shares
-from demur.suites.mm_thebench.judging import right
+from demur.suites.mm_thebench.items import Dimension, Item, shares
+from demur.suites.mm_thebench.judging import right_answer
 from demur.suites.mm_thebench.measures import (
     KINDS,
     Judged,
@@ -27,7 +27,7 @@ from demur.suites.mm_thebench.measures import (
     step_score,
     subcategory_shares,
 )
-from demur.suites.tables import number, table, with_n
+from demur.suites.tables import number, scatter, table, with_n
 
 SHORT = {Dimension.KNOWLEDGE: "K", Dimension.PERCEPTION: "P", Dimension.REASONING: "R"}
 KIND_COLOURS = ("#e69f00", "#0072b2", "#cc79a7", "#009e73", "#6b6b6b")
@@ -42,7 +42,7 @@ def score_tables(scores: Sequence[Score]) -> list[Table]:
         headline_table(scores), headline_table(scores, video=True), counts_table(scores), sources_table(scores),
         kinds_table(scores), association_table(scores), length_table(scores), subcategory_table(scores),
     )  # fmt: skip
-    return [t for t in found if t is not None]
+    return [t for t in found if t.rows]
 
 
 def _ordered(scores: Sequence[Score]) -> list[Score]:
@@ -55,12 +55,8 @@ def _rule(scores: Sequence[Score]) -> frozenset[int]:
     return frozenset({groups.index(False)}) if True in groups and False in groups else frozenset()
 
 
-def _filled(found: Table) -> Table | None:
-    return found if found.rows else None
-
-
-def headline_table(scores: Sequence[Score], video: bool = False) -> Table | None:
-    """Table 2 (text and pictures) or Table 3 (videos); None without any such item."""
+def headline_table(scores: Sequence[Score], video: bool = False) -> Table:
+    """Table 2 (text and pictures) or Table 3 (videos); without rows where there is no such item."""
     columns = (
         "<Model", "<Chains", Column("Acc (%)", "Answer", interval=True), Column("Prec.", "Step"),
         Column("Recall", "Step"), Column("F1", "Step", interval=True), Column("K", "Rubric"), Column("P", "Rubric"),
@@ -81,7 +77,7 @@ def headline_table(scores: Sequence[Score], video: bool = False) -> Table | None
         notes += [f"{s.model}: {n} chains: {note}." for note, n in unread.items()]
     name, what = ("thebench-video", "videos") if video else ("thebench-image", "text and pictures")
     rules = frozenset() if video else _rule(scores)
-    return _filled(table(name, f"Answers, steps and rubric on {what}.", columns, rows, *notes, rules=rules))
+    return table(name, f"Answers, steps and rubric on {what}.", columns, rows, *notes, rules=rules)
 
 
 def _asked(scores: Sequence[Score], video: bool) -> list[tuple[Score, dict[str, Measure]]]:
@@ -126,7 +122,7 @@ def sources_table(scores: Sequence[Score]) -> Table:
     return table("thebench-sources", "Accuracy by source.", ("<Model", *columns), rows, rules=_rule(scores))
 
 
-def kinds_table(scores: Sequence[Score]) -> Table | None:
+def kinds_table(scores: Sequence[Score]) -> Table:
     """The numbers of Fig. 3: the kind of hallucination in chains with right and with wrong answers."""
     rows = [
         (s.model, answer, *(_share(k, found[k], found.total()) for k in (*KINDS, "none")), found.total())
@@ -134,18 +130,18 @@ def kinds_table(scores: Sequence[Score]) -> Table | None:
         for answer, found in kinds_by_answer(s.pairs).items()
         if found.total()
     ]
-    return _filled(table(
+    return table(
         "thebench-kinds", "Hallucination in the chain by correctness of the answer (%).",
         ("<Model", "<Answer", *KINDS, "none", "n"), rows,
         "n: questions whose answer and rubric were judged. Partial answers are left out.",
-    ))  # fmt: skip
+    )  # fmt: skip
 
 
 def _share(name: str, hits: int, n: int) -> Measure:
     return Measure(name=name, value=hits / n if n else None, n=n)
 
 
-def association_table(scores: Sequence[Score]) -> Table | None:
+def association_table(scores: Sequence[Score]) -> Table:
     """Table 9: are answers wrong more often where the reasoning is made up than where the perception is?"""
     columns = (
         "<Model", Column("chi2", decimals=1), Column("p", "chi2", decimals=3), Column("p", "Fisher", decimals=3),
@@ -160,14 +156,14 @@ def association_table(scores: Sequence[Score]) -> Table | None:
         if n_p + n_r:
             errors = _share("err_p", p_wrong, n_p), n_p, _share("err_r", r_wrong, n_r), n_r
             rows.append((s.model, *(a.chi or (None, None)), a.fisher, a.odds, *a.interval, *errors))
-    return _filled(table(
+    return table(
         "thebench-association", "Wrong answers and the kind of hallucination.", columns, rows,
         "Err: wrong answers among chains that hallucinate only in perception (P) or only in reasoning (R). "
         "chi2 with Yates's correction; OR with its exact 95 % interval.",
-    ))  # fmt: skip
+    )  # fmt: skip
 
 
-def length_table(scores: Sequence[Score]) -> Table | None:
+def length_table(scores: Sequence[Score]) -> Table:
     """Table 4: does a longer chain hallucinate more?"""
     dims = (Dimension.PERCEPTION, Dimension.REASONING)
     columns = [Column(t, d.value.capitalize()) for d in dims for t in ("Pearson", "Spearman", "n")]
@@ -179,14 +175,14 @@ def length_table(scores: Sequence[Score]) -> Table | None:
             for f in found:
                 cells += [f"{c.r:.2f}{c.stars}" if c else None for c in f] + [f.pearson.n if f.pearson else 0]
             rows.append(cells)
-    return _filled(table(
+    return table(
         "thebench-length", "Hallucination and thinking length.", ("<Model", *columns), rows,
         "Share of a dimension's points lost to hallucination, against thinking length. "
         "* p < .05, ** < .01, *** < .001.",
-    ))  # fmt: skip
+    )  # fmt: skip
 
 
-def subcategory_table(scores: Sequence[Score]) -> Table | None:
+def subcategory_table(scores: Sequence[Score]) -> Table:
     """The numbers of Fig. 4: points lost to hallucination by subcategory."""
     rows = [
         (s.model, dimension, name, lost, Measure(name="share", value=share, n=lost))
@@ -194,7 +190,7 @@ def subcategory_table(scores: Sequence[Score]) -> Table | None:
         for (dimension, name), (lost, share) in subcategory_shares(s.pairs).items()
     ]
     columns = ("<Model", "<Dimension", "<Subcategory", "Points", "Share (%)")
-    return _filled(table("thebench-subcategories", "Points lost to hallucination.", columns, rows))
+    return table("thebench-subcategories", "Points lost to hallucination.", columns, rows)
 
 
 def statistics_tables(items: Sequence[Item]) -> list[Table]:
@@ -208,8 +204,8 @@ def statistics_tables(items: Sequence[Item]) -> list[Table]:
     }
     made = [(kind, name, c, _share(name, c, n)) for kind, found in kinds.items() for name, c in found.most_common()]
     steps = [
-        (s.name, s.steps, s.share and Measure(name="share", value=s.share, n=s.steps), s.per_question)
-        for s in step_shares(items)
+        (s.name, s.steps, s.share and Measure(name="share", value=s.share, n=s.steps), s.a_question)
+        for s in shares(items)
     ]
     counts = Counter(len(i.steps) for i in items)
     return [
@@ -220,7 +216,7 @@ def statistics_tables(items: Sequence[Item]) -> list[Table]:
               f"Steps a question: {', '.join(f'{k}: {counts[k]}' for k in sorted(counts))}."),
         table("thebench-rubric", "Rubric items and points a question; the three base items (23 points) not counted.",
               ("<Dimension", Column("items a question", decimals=2), Column("points a question", decimals=2)),
-              [(r.name, r.items, r.points) for r in rubric_shares(items)]),
+              [(r.name, r.items, r.points) for r in shares(items)]),
     ]  # fmt: skip
 
 
@@ -275,24 +271,13 @@ def subcategory_figure(score: Score) -> Panel:
 
 def length_figure(score: Score, part: str) -> Panel | None:
     """Fig. 5: step precision or recall of each question against its thinking length; None without steps judged."""
-    dots = [(j.length, getattr(s, part)) for i, j in score.pairs if (s := step_score(i, j)) and j.length]
-    if not dots:
+    points = [
+        (item.id, j.length, getattr(s, part), 0) for item, j in score.pairs if (s := step_score(item, j)) and j.length
+    ]
+    if not points:
         return None
-    most = max(x for x, _ in dots) or 1.0
-    left, top, wide, high = 40.0, 30.0, svg.WIDTH - 60.0, 170.0
-    name = f"{part.capitalize()} by thinking length: {score.model} (n = {len(dots)})"
-    out = [svg.title(svg.fit(name, svg.WIDTH))]
-    for share in (0.0, 0.5, 1.0):
-        y = top + high * (1 - share)
-        out.append(svg.line(left, y, left + wide, y))
-        out.append(svg.text(left - 5, y + 4, f"{share:g}", size=11, anchor="end", faint=True))
-    for k in range(3):
-        x, tick = left + wide * k / 2, f"{most * k / 2:.1f}"
-        out.append(svg.text(x, top + high + 16, tick, size=11, anchor="middle", faint=True))
-    out += [svg.marker("circle", left + wide * x / most, top + high * (1 - y), svg.SERIES[0], "mark") for x, y in dots]
-    label = "thinking length (chain over annotated chain)"
-    out.append(svg.text(left + wide / 2, top + high + 32, label, size=11, anchor="middle", faint=True))
-    return Panel(name, "".join(out), top + high + 40)
+    title = f"{part.capitalize()} by thinking length: {score.model} (n = {len(points)})"
+    return scatter(title, points, "thinking length (chain over annotated chain)")
 
 
 # --- items as cards --------------------------------------------------------------------------------
@@ -310,7 +295,7 @@ def cards(items: Sequence[Item], root: Path, judged: Sequence[tuple[str, dict[st
             Reply(model, "f" if j.failed else _GLYPH[j.answer], f"{(j.answer or 'ungraded')}: {j.why}")
             for model, j in found
         )
-        first = (Cell("Question", item.question, right(item), answers),)
+        first = (Cell("Question", item.question, right_answer(item), answers),)
         rows = [Row(p, item.id, first if n == 0 else ()) for n, p in enumerate(item.pictures)]
         rows = rows or [Row(None, item.id, first)]
         rows += [Row(None, model, _beside(item, j), pictured=False) for model, j in found if j.steps]

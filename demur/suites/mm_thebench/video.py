@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from demur.core.errors import DataError, MissingExtra
-from demur.core.store import digest, write_atomic
+from demur.core.store import digest, write_atomic, write_records
 from demur.corpora.formats import inside
 from demur.suites.files import copy_images
-from demur.suites.mm_thebench.items import Item, Video, write
+from demur.suites.mm_thebench.items import Item, Video
 
 
 class Frame(NamedTuple):
@@ -78,7 +78,6 @@ def with_frames(items: Sequence[Item], root: Path, out: Path) -> Framed:
     """Items with frames of their videos as pictures; other pictures are copied, ``failed`` holds bad videos."""
     made, failed = [], {}
     for item in items:
-        line = item.line
         if item.video is not None and not item.images:
             begins = f"frames/{Path(item.video.path).stem[:60]}-{digest([item.id], 8)}"  # names of videos repeat
             try:
@@ -89,9 +88,9 @@ def with_frames(items: Sequence[Item], root: Path, out: Path) -> Framed:
             uris = [f"{begins}-{n:03d}-{frame.second:.2f}s.jpg" for n, frame in enumerate(found, 1)]
             for uri, frame in zip(uris, found, strict=True):
                 write_atomic(out / uri, frame.jpeg)
-            line = line.model_copy(update={"images": tuple(uris)})
+            item = item.model_copy(update={"images": tuple(uris)})
         else:
             copy_images(item.images, root, out)
-        made.append(line)
-    write(out / "items.jsonl", made)
+        made.append(item)
+    write_records(out / "items.jsonl", made)
     return Framed(out, failed)

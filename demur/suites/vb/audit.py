@@ -8,6 +8,7 @@ tomacc, abs`` (the paper's Table 2) and ``answered, coverage`` (per cent), ``ans
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import Literal
 
@@ -29,7 +30,7 @@ EPS = 1e-9
 
 def audit(rows: Sequence[PublishedRow]) -> list[Finding]:
     """The findings; what several tables print of one model is checked together."""
-    lines, found = printed_lines(rows)
+    lines, found = printed_lines(rows, fits=_fits)
     models: dict[str, dict[str, float]] = {}
     for line in lines:
         values = models.setdefault(line.who, {})
@@ -41,6 +42,12 @@ def audit(rows: Sequence[PublishedRow]) -> list[Finding]:
     for who, values in models.items():
         found += _row(who, values)
     return found
+
+
+def _fits(column: str, value: float) -> bool:
+    """Whether a column can hold a value: counts are not negative, and n is not 0."""
+    least = {"n": 1, "tom_n": 1, "answered": 0, "abs": 0, "d": 0, "mefr_d": 0}.get(column, -math.inf)
+    return math.isfinite(value) and value >= least
 
 
 def counts(d: float, share: float) -> int:
@@ -78,7 +85,8 @@ def _row(who: str, v: Mapping[str, float]) -> list[Finding]:
             count = counts(of, v[share])
             if abs(count / of - v[share]) > HALF + EPS:
                 tell(
-                    "count", f"{share} {v[share]:g} is no share of {over} {of:g}: {count} of {of:g} is {count / of:.4f}"
+                    "count",
+                    f"{share} {v[share]:g} is not a share of {over} {of:g}: {count} of {of:g} is {count / of:.4f}",
                 )
     if "selrank" in v and v["selrank"] > 1:
         tell("total", f"selrank {v['selrank']:g} is above 1")

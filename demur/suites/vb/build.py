@@ -1,14 +1,14 @@
-"""A small real set of families, made from the photos of the sample corpus by edits whose effect is certain.
+"""A small set of families, made from the photos of the sample corpus by edits with a certain effect.
 
-    OCCLUSION          an opaque grey panel lies over the subject        | lifted in the edited photo
-    OUT_OF_FRAME       the photo is cropped beside the subject           | the whole photo
-    LIGHTING_DISTANCE  a sign stands in the dark, out of focus           | lit and in focus
-    LIGHTING_DISTANCE  the sign is so far away that its letters are three pixels high | near
+    category           base photo                                        | edited photo
+    OCCLUSION          an opaque grey panel covers the subject           | without the panel
+    OUT_OF_FRAME       cropped so that the subject is outside            | the whole photo
+    LIGHTING_DISTANCE  a sign in the dark, out of focus                  | lit and in focus
+    LIGHTING_DISTANCE  a sign so small that no letter can be read        | large enough to read
 
-The base photo is always the one that does not support the claim, so that gold follows the XOR pattern by construction.
-Where a subject lies in its photo was measured by eye, with room around it; the signs are drawn, and the
-smaller of their letters are below what any reader resolves (`LETTERS`). Gaze, context, non-visual and second-order
-families need people in front of a camera: they are not among these, so ToMAcc is undefined on this set.
+The base photo never supports the claim, so gold follows the XOR pattern by construction. The boxes of the subjects were
+measured by eye, with a margin; the signs are drawn (`LETTERS`). Gaze, context, non-visual and second-order families
+need people in front of a camera: the set has none, so ToMAcc is undefined on it.
 """
 
 from __future__ import annotations
@@ -18,7 +18,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from demur.core.images import image_ref
-from demur.core.records import ImageRef
 from demur.core.store import Problems, canonical, read_jsonl, seed_of, storage_errors, write_atomic, write_json
 from demur.sample import atlas
 from demur.suites.vb.items import Category, Family, line_of
@@ -31,12 +30,12 @@ SIDE = 768
 LETTERS = {"near": 44, "far": 3}
 """Height of a sign's capital letters in pixels."""
 DARK = 0.08
-"""Share of the light that is left in a dark photo."""
+"""Brightness of a dark photo, as a share of the original's."""
 JPEG = 88
 
 
 Box = tuple[float, float, float, float]
-"""x0, y0, x1, y1 as shares of width and height."""
+"""x0, y0, x1, y1 in shares of width and height."""
 
 SUBJECTS = {
     "polar-bear": "the polar bear", "koala": "the koala", "hedgehog": "the hedgehog", "chameleon": "the lizard",
@@ -45,7 +44,7 @@ SUBJECTS = {
     "owl": "the owl", "giraffe": "a giraffe", "liberty": "the statue", "eiffel-tower": "the tower",
     "pisa": "the leaning tower", "bayterek": "the tower",
 }  # fmt: skip
-"""Photo -> what it shows, in words."""
+"""Photo -> its subject, as the questions name it."""
 COVERED: dict[str, Box] = {
     "polar-bear": (0.07, 0.17, 0.84, 0.84), "koala": (0.06, 0.12, 0.94, 0.90), "hedgehog": (0.02, 0.05, 0.88, 0.84),
     "chameleon": (0.03, 0.02, 0.85, 0.70), "dome-rock": (0.19, 0.12, 0.65, 0.50),
@@ -61,7 +60,7 @@ CROPPED: dict[str, Box] = {
     "bayterek": (0.71, 0.00, 1.00, 1.00), "dome-rock": (0.00, 0.52, 1.00, 1.00),
     "sydney-opera": (0.00, 0.79, 1.00, 1.00), "us-capitol": (0.72, 0.00, 1.00, 1.00),
 }  # fmt: skip
-"""Photo -> a part of it in which nothing of its subject lies."""
+"""Photo -> a part of it without its subject."""
 DARKENED = (
     "parthenon", "petra", "colosseum", "arles", "brandenburg-gate", "reims", "schwerin", "winter-palace", "louvre",
     "carcassonne", "chambord", "chenonceau",
@@ -82,7 +81,7 @@ def build(out: Path, *, seed: int = 0) -> Path:
 
     Args:
         out: folder; equal seeds give equal bytes under one version of Pillow.
-        seed: decides which word stands on which sign, and where the sign stands.
+        seed: decides which word is on which sign, and where the sign is.
 
     Returns:
         ``out``.
@@ -102,7 +101,8 @@ def build(out: Path, *, seed: int = 0) -> Path:
             else:
                 base, edit = _crop(photo, box), f"the crop to {box} was widened to the whole photo"
             asked = (f"Is {subject} visible in this photo?", f"Is it impossible to see {subject} in this photo?")
-            lines.append(_family(out, f"{kind}-{number:02d}", category, base, photo, asked, name, edit))
+            id = f"{kind}-{number:02d}"
+            lines.append(_family(out, id, category, (base, photo), asked, name, image_edit=edit))
     for number, name in enumerate((*DARKENED, *FAR), start=1):
         photo, word = _photo(name), words[number - 1]
         near = _sign(photo, word, LETTERS["near"], seed)
@@ -113,10 +113,10 @@ def build(out: Path, *, seed: int = 0) -> Path:
                 f"the sign came nearer: letters of {LETTERS['near']} instead of {LETTERS['far']} pixels"
             )  # fmt: skip
         lines.append(_family(
-            out, f"LD-{number:02d}", Category.LIGHTING_DISTANCE, base, near,
+            out, f"LD-{number:02d}", Category.LIGHTING_DISTANCE, (base, near),
             ("Can the word on the white sign be read in this photo?",
              "Is it impossible to read the word on the white sign in this photo?"),
-            name, edit, {"word": word},
+            name, image_edit=edit, word=word,
         ))  # fmt: skip
     write_atomic(out / "families.jsonl", "".join(canonical(line) + "\n" for line in lines))
     write_json(out / "manifest.json", {"suite": "vb", "seed": seed, "families": len(lines), "pillow": pillow})
@@ -124,28 +124,19 @@ def build(out: Path, *, seed: int = 0) -> Path:
 
 
 def _family(
-    out: Path,
-    id: str,
-    category: Category,
-    base: Image,
-    edited: Image,
-    questions: tuple[str, str],
-    photo: str,
-    edit: str,
-    more: dict[str, str] | None = None,
-) -> dict[str, object]:
-    places = {0: f"images/{id}-base.jpg", 1: f"images/{id}-edited.jpg"}
-    refs: list[ImageRef] = []
-    for place, image in zip(places.values(), (base, edited), strict=True):
-        data = io.BytesIO()
+    out: Path, id: str, category: Category, photos: tuple[Image, Image], questions: tuple[str, str],
+    photo: str, **about: str,
+) -> dict[str, object]:  # fmt: skip
+    refs = []
+    for which, image in zip(("base", "edited"), photos, strict=True):
+        place, data = f"images/{id}-{which}.jpg", io.BytesIO()
         image.save(data, "JPEG", quality=JPEG, subsampling=0)
         write_atomic(out / place, data.getvalue())
         refs.append(image_ref(data.getvalue(), place))
-    family = Family(
+    return line_of(Family(
         id=id, category=category, questions=questions, images=(refs[0], refs[1]), licence=_licence(photo),
-        provenance={"photo": f"sample corpus: photos/{photo}.jpg", "image_edit": edit, **(more or {})},
-    )  # fmt: skip
-    return line_of(family, places)
+        provenance={"photo": f"sample corpus: photos/{photo}.jpg", **about},
+    ))  # fmt: skip
 
 
 def _licence(photo: str) -> str:
@@ -187,7 +178,7 @@ def _darken(photo: Image) -> Image:
 
 
 def _sign(photo: Image, word: str, height: int, seed: int) -> Image:
-    """The photo with a white sign near its lower edge; the sign is drawn large and scaled to its letters' height."""
+    """The photo with a white sign near its lower edge, drawn large and scaled to the height of its letters."""
     from PIL import Image as images
     from PIL import ImageDraw, ImageFont
 

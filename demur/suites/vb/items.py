@@ -27,7 +27,7 @@ from demur.core.records import ImageRef, Record, Response
 from demur.core.store import Problems, storage_errors, why_invalid
 from demur.corpora.formats import csv_rows, json_lines
 from demur.suites.base import Loaded
-from demur.suites.files import folder_of, image_beside, image_in
+from demur.suites.files import folder_of, image_in, images_beside
 
 
 class Label(StrEnum):
@@ -272,10 +272,10 @@ def _of_line(file: Path, place: str, row: Mapping[str, Any]) -> Read:
         raise ValueError(f"gold lacks {', '.join(missing)}; give all four cells or leave gold out")
     if line.category is Category.MULTI_AGENT_SECOND_ORDER:
         _check_agents(line)
-    images = [image_beside(file, name) if name else None for name in (line.base_image, line.edited_image)]
+    base, edited = images_beside(file, (line.base_image, line.edited_image))
     return Family(
         id=line.id, source_ref=place, category=line.category, questions=(line.base_question, line.edited_question),
-        images=(images[0], images[1]), gold=XOR if line.gold is None else tuple(line.gold[cell] for cell in CELLS),
+        images=(base, edited), gold=XOR if line.gold is None else tuple(line.gold[cell] for cell in CELLS),
         agents=line.agents, provenance=line.provenance, licence=line.licence,
     ), {}  # fmt: skip
 
@@ -365,11 +365,12 @@ def statistics(families: Iterable[Family]) -> dict[Category, dict[str, int]]:
     }
 
 
-def line_of(family: Family, images: Mapping[int, str]) -> dict[str, Any]:
-    """The ``families.jsonl`` line of a family, with its photos at these paths (0 base, 1 edited)."""
+def line_of(family: Family) -> dict[str, Any]:
+    """The ``families.jsonl`` line of a family, its photos by the paths in their references."""
+    base, edited = (image.uri if image is not None else "" for image in family.images)
     line = FamilyLine(
         id=family.id, category=family.category, base_question=family.questions[0],
-        edited_question=family.questions[1], base_image=images[0], edited_image=images[1],
+        edited_question=family.questions[1], base_image=base, edited_image=edited,
         gold=dict(zip(CELLS, family.gold, strict=True)), agents=family.agents, provenance=family.provenance,
         licence=family.licence,
     )  # fmt: skip

@@ -18,7 +18,7 @@ the XOR pattern) are in these figures; ABSTAIN families are counted apart. Sourc
 from __future__ import annotations
 
 import math
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import permutations, product
@@ -281,12 +281,6 @@ class Score(NamedTuple):
     parser: Parser
 
 
-MEASURES = (
-    "final", "caa", "i_mefr", "t_mefr", "mefr", "selrank", "selrank_raw", "tom_acc", "df_acc", "df_acc_given_base",
-    "coverage", "answered_accuracy",
-)  # fmt: skip
-
-
 SHARES = ("i_mefr", "t_mefr", "coverage", "answered_accuracy")
 
 
@@ -457,7 +451,7 @@ def _intervals(
     if resamples < 1 or families < 2:
         return {}
     rng = np.random.Generator(np.random.PCG64(seed))
-    drawn: dict[str, list[float]] = {name: [] for name in MEASURES}
+    drawn: defaultdict[str, list[float]] = defaultdict(list)
     for _ in range(resamples):
         again = cells.take(rng.integers(0, families, families))
         for name, (value, _n) in values(again, alpha, ties, mode).items():

@@ -93,7 +93,7 @@ def _from_images(out: Path, options: dict[str, Any], seed: int) -> Iterable[Pair
             scenes = list(read_scenes(file, problems))
     yield from unread(problems)
     inpainting.cv()
-    fill = inpainting.filled
+    fill = inpainting.inpaint
     if options["fill"] != "opencv":
         kind, _, place = str(options["fill"]).partition(":")
         if kind != "lama" or not place:
@@ -110,11 +110,11 @@ def _from_images(out: Path, options: dict[str, Any], seed: int) -> Iterable[Pair
     maker = Maker(
         root, out, seed=seed, fill=fill, grounded=grounded,
         names=named(options["finder"], scenes, root, out, seed=seed) if options["finder"] else None,
-        anew=bool(options["asker"]), control=options["control"] == "yes", dilate=options["dilate"],
+        new_questions=bool(options["asker"]), control=options["control"] == "yes", dilate=options["dilate"],
         route="scene-graph" if options["source"] == "gqa" else "image",
     )  # fmt: skip
     made = (one for scene in scenes for one in maker.pairs(scene))
-    yield from photo_questions.asked_anew(made, options["asker"], out, seed=seed) if options["asker"] else made
+    yield from photo_questions.with_new_questions(made, options["asker"], out, seed=seed) if options["asker"] else made
 
 
 def _named(text: str, name: str) -> Path:

@@ -71,7 +71,7 @@ def read_captions(path: Path, problems: Problems) -> Iterator[Captioned]:
         names = {"id": "example_id", "caption": "description", "image": "image_file", "split": "", "licence": "license"}
         found = {name: row.get(name) or row.get(other) or "" for name, other in names.items()}
         if not all(isinstance(v, str) for v in found.values()) or not found["caption"].strip() or not found["id"]:
-            problems.add(place, "holds no 'id' and 'caption' (both text)")
+            problems.add(place, "needs 'id' and 'caption', both text")
         elif found["id"] in seen:
             problems.add(f"{place} ({found['id']})", "an earlier line has this id too")
         else:
@@ -152,6 +152,10 @@ def from_captions(out: Path, options: Mapping[str, Any], *, seed: int = 0) -> li
         raise UsageError(
             "--writer is missing", cure="name the model that writes pairs: openai/gpt-4o, http://host:8000/v1#name, ..."
         )
+    if options["least"] > options["most"]:
+        raise UsageError(
+            f"least is {options['least']:g} and most {options['most']:g}", cure="give a least that is not above most"
+        )
     given = Path(options["input"])
     path, root, licences = (given, given.parent, {}) if options["input"] else sample("captions")
     if not path.is_file():
@@ -163,21 +167,26 @@ def from_captions(out: Path, options: Mapping[str, Any], *, seed: int = 0) -> li
     held = [one.model_copy(update={"licence": one.licence or licences.get(one.image, "")}) for one in held]
     photos = _photos(held, Path(options["photos"]) if options["photos"] else root, out)
     asked = [  # what a category's prompts begin with, a server reads once
-        (f"{one.id}-{category}", prompt(category, one.caption), ()) for category in CATEGORIES for one in held
-    ]
-    found = replies(str(options["writer"]), asked, out, seed=seed, schema=FORM.schema)
-    return [
-        _made(one, category, photos[one.id], found[f"{one.id}-{category}"], options)
-        for one in held for category in CATEGORIES
+        (f"{one.id}-{category}", prompt(category, one.caption), ())
+        for category in CATEGORIES for one in held if not isinstance(photos[one.id], str)
     ]  # fmt: skip
+    found = replies(str(options["writer"]), asked, out, seed=seed, schema=FORM.schema)
+    made: list[Pair | Drop] = []
+    for one in held:
+        photo = photos[one.id]
+        for category in CATEGORIES:
+            id = f"{one.id}-{category}"
+            made.append(
+                drop(id, "caption", "photo cannot be read", photo)
+                if isinstance(photo, str)
+                else _made(id, one, category, photo, found[id], options)
+            )
+    return made
 
 
 def _made(
-    one: Captioned, category: Uncertainty, photo: ImageRef | str | None, reply: Response, options: Mapping[str, Any]
+    id: str, one: Captioned, category: Uncertainty, photo: ImageRef | None, reply: Response, options: Mapping[str, Any]
 ) -> Pair | Drop:
-    id = f"{one.id}-{category}"
-    if isinstance(photo, str):
-        return drop(id, "caption", "photo cannot be read", photo)
     texts = FORM.read(reply, id, "caption", "writer")
     if isinstance(texts, Drop):
         return texts

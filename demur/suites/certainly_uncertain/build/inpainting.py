@@ -63,7 +63,7 @@ SMALL = 0.25
 """A box that covers no more of the photo is removed whole: that leaves no rest of the thing."""
 
 
-def cut_out(photo: Pixels, box: Sequence[float]) -> Mask:
+def mask_in_box(photo: Pixels, box: Sequence[float]) -> Mask:
     """The thing in a box: the hull of what grabCut finds there (a hull keeps antlers and tails that it misses).
 
     The whole box where it is small (`SMALL`), or where grabCut finds next to nothing, or all of it.
@@ -95,7 +95,7 @@ def cut_out(photo: Pixels, box: Sequence[float]) -> Mask:
     return np.asarray(cv2.resize(hull, (width, height), interpolation=cv2.INTER_NEAREST)).astype(bool) & whole
 
 
-def grown(mask: Mask, kernel: int = KERNEL) -> Mask:
+def dilated(mask: Mask, kernel: int = KERNEL) -> Mask:
     """A mask with its small holes closed and its rim widened."""
     cv2 = cv()
     square = np.ones((kernel, kernel), dtype=np.uint8)
@@ -103,7 +103,7 @@ def grown(mask: Mask, kernel: int = KERNEL) -> Mask:
     return np.asarray(cv2.dilate(closed, square)).astype(bool)
 
 
-def filled(photo: Pixels, mask: Mask, seed: int = 0) -> Pixels:
+def inpaint(photo: Pixels, mask: Mask, seed: int = 0) -> Pixels:
     """The photo with a hole filled from its rim (Telea, on a copy an eighth as large, then at full size near the rim).
 
     A large hole filled at full size is all streaks; a small copy gives the broad colours, and noise as strong as that
@@ -116,7 +116,7 @@ def filled(photo: Pixels, mask: Mask, seed: int = 0) -> Pixels:
     hole = cv2.dilate(hole, np.ones((3, 3), dtype=np.uint8))
     broad = cv2.inpaint(small, hole, 5, cv2.INPAINT_TELEA) if hole.min() == 0 else small
     base = cv2.resize(broad, (width, height), interpolation=cv2.INTER_CUBIC).astype(np.float64)
-    around = grown(mask, 2 * KERNEL) & ~mask
+    around = dilated(mask, 2 * KERNEL) & ~mask
     rim = photo[around].astype(np.float64)
     smooth = cv2.GaussianBlur(photo, (0, 0), 3).astype(np.float64)
     grain = (photo.astype(np.float64) - smooth)[around] if len(rim) else np.zeros((1, 3))
@@ -131,11 +131,11 @@ def filled(photo: Pixels, mask: Mask, seed: int = 0) -> Pixels:
 
 
 def lama(file: Path) -> Any:
-    """LaMa (or any inpainter of its form) as TorchScript: ``fill(photo, mask)`` like `filled`.
+    """LaMa (or any inpainter of its form) as TorchScript: ``fill(photo, mask)`` like `inpaint`.
 
     Raises:
         MissingExtra: torch is not installed.
-        UsageError: the file is no TorchScript model.
+        UsageError: the file is not a TorchScript model.
     """
     try:
         import torch
@@ -148,7 +148,7 @@ def lama(file: Path) -> Any:
             warnings.simplefilter("ignore", DeprecationWarning)  # LaMa is published in this form
             model = torch.jit.load(str(file), map_location="cpu").eval()  # type: ignore[no-untyped-call]
     except (RuntimeError, ValueError) as error:
-        raise UsageError("is no TorchScript model", item=str(file), cure="give big-lama as TorchScript") from error
+        raise UsageError("is not a TorchScript model", item=str(file), cure="give big-lama as TorchScript") from error
 
     def fill(photo: Pixels, mask: Mask, seed: int = 0) -> Pixels:
         height, width = mask.shape
@@ -237,7 +237,7 @@ class Grounded(NamedTuple):
         return np.asarray(masks[0][0, 0].numpy(), dtype=bool)
 
 
-def looked_at(photo: Image) -> Box:
+def activation_box(photo: Image) -> Box:
     """The box where the class activation of a classifier's best class is above half its maximum.
 
     Raises:

@@ -9,6 +9,7 @@ is a `Drop` with its reason.
 from __future__ import annotations
 
 import io
+import re
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
@@ -18,7 +19,7 @@ import numpy as np
 from demur.core.errors import DataError, StorageError
 from demur.core.images import image_ref, opened
 from demur.core.records import Drop, ImageRef
-from demur.core.store import seed_of, write_atomic
+from demur.core.store import digest, seed_of, write_atomic
 from demur.core.taxonomy import Uncertainty
 from demur.core.uris import read_uri
 from demur.corpora.formats import inside
@@ -72,6 +73,17 @@ def plural(label: str) -> bool:
     return label.endswith(("people", "men", "children")) or (label.endswith("s") and not label.endswith(("ss", "us")))
 
 
+def in_file_name(text: str) -> str:
+    """A text as a part of a file name: as it is where it can be, else what remains of it and a hash.
+
+    >>> in_file_name("polar-bear"), in_file_name("../a")
+    ('polar-bear', '.._a-524cd46a')
+    """
+    if re.fullmatch(r"[\w. -]+", text) and len(text.encode()) <= 80:
+        return text
+    return re.sub(r"[^\w.-]+", "_", text)[:20] + f"-{digest(text, 8)}"
+
+
 class Maker:
     """Makes pairs of scenes.
 
@@ -79,22 +91,23 @@ class Maker:
         root: folder that photos and masks are relative to.
         out: folder of the set; photos go below ``images/``.
         seed: of templates, controls and grain.
-        fill: `inpainting.filled`, or LaMa's.
+        fill: `inpainting.inpaint`, or LaMa's.
         grounded: GroundingDINO and SAM instead of grabCut.
         names: the thing of each question, by a model (`salient.named`); None for rules.
-        anew: a model writes new questions from the photos (`photo_questions`): one of each thing is enough.
+        new_questions: a model writes new questions from the photos (`photo_questions`): one of each thing is enough.
         control: whether to make controls.
         dilate: pixels by which masks are grown.
         route: ``image``, or ``scene-graph`` where boxes and questions are those of scene graphs.
     """
 
     def __init__(
-        self, root: Path, out: Path, *, seed: int = 0, fill: Fill = inpainting.filled,
-        grounded: inpainting.Grounded | None = None, names: Mapping[str, Named] | None = None, anew: bool = False,
-        control: bool = True, dilate: int = inpainting.KERNEL, route: str = "image",
+        self, root: Path, out: Path, *, seed: int = 0, fill: Fill = inpainting.inpaint,
+        grounded: inpainting.Grounded | None = None, names: Mapping[str, Named] | None = None,
+        new_questions: bool = False, control: bool = True, dilate: int = inpainting.KERNEL, route: str = "image",
     ) -> None:  # fmt: skip
         self.root, self.out, self.seed, self.fill, self.grounded = root, out, seed, fill, grounded
-        self.names, self.anew, self.control, self.dilate, self.route = names, anew, control, dilate, route
+        self.names, self.new_questions = names, new_questions
+        self.control, self.dilate, self.route = control, dilate, route
         self._written: dict[str, ImageRef] = {}
 
     def pairs(self, scene: Scene) -> Iterator[Pair | Drop]:
@@ -104,7 +117,7 @@ class Maker:
             yield drop(f"{scene.id}-0", STAGE, "there is no question about it", hint)
             return
         try:
-            photo = self._photo(scene)
+            photo, scene = self._photo(scene)
         except (DataError, StorageError, ValueError) as error:
             yield drop(f"{scene.id}-0", STAGE, "photo cannot be read", str(error))
             return
@@ -116,9 +129,9 @@ class Maker:
             if about.why:
                 yield drop(id, STAGE, about.why, about.detail)
                 continue
-            if self.anew and isinstance(made.get(label), Without):
+            if self.new_questions and isinstance(made.get(label), Without):
                 continue
-            if not self.anew and asked.answer.strip().lower().rstrip(".") in YES_NO:
+            if not self.new_questions and asked.answer.strip().lower().rstrip(".") in YES_NO:
                 yield drop(id, STAGE, "asks for yes or no: answered without the thing too", asked.question)
                 continue
             if label not in made:
@@ -163,10 +176,16 @@ class Maker:
         with opened(read_uri(uri, self.root)) as (photo, _):
             return photo.convert("RGB")
 
-    def _photo(self, scene: Scene) -> Image:
+    def _photo(self, scene: Scene) -> tuple[Image, Scene]:
+        """The photo in its size here, and the scene with all boxes as shares; boxes in pixels are of the whole photo."""
         photo = self._opened(scene.image)
+        size = np.array([*photo.size, *photo.size])
+        things = [
+            o.model_copy(update={"box": tuple((o.box / size).tolist())}) if o.box and max(o.box) > 1 else o
+            for o in scene.objects
+        ]
         photo.thumbnail((inpainting.SIDE, inpainting.SIDE))
-        return photo
+        return photo, scene.model_copy(update={"objects": tuple(things)})
 
     def _mask(self, photo: Image, array: Pixels, scene: Scene, label: str) -> Mask | None:
         """Of all things with that label (a plural or a longer name is the same), grown; None where there is none."""
@@ -176,15 +195,15 @@ class Maker:
             boxes = self.grounded.boxes(photo, label)
             things = [Thing(label=label, box=b) for b in boxes if b[0] < b[2] and b[1] < b[3]]
         elif not things and not scene.objects:
-            things = [Thing(label=label, box=inpainting.looked_at(photo))]
+            things = [Thing(label=label, box=inpainting.activation_box(photo))]
         for thing in things:
             if thing.mask:
                 given = self._opened(thing.mask).convert("L").resize(photo.size)
                 found |= np.asarray(given) > 127
             elif thing.box is not None:
-                box = self._shares(thing.box, scene)
-                found |= self.grounded.mask(photo, box) if self.grounded is not None else inpainting.cut_out(array, box)
-        return inpainting.grown(found, self.dilate) if found.any() else None
+                box = thing.box
+                found |= self.grounded.mask(photo, box) if self.grounded else inpainting.mask_in_box(array, box)
+        return inpainting.dilated(found, self.dilate) if found.any() else None
 
     def _control(self, array: Pixels, mask: Mask, scene: Scene, label: str, words: set[str]) -> Control | None:
         """The photo without something else: another thing of the scene, else a patch of the mask's form elsewhere.
@@ -200,7 +219,7 @@ class Maker:
         def whole(thing: Thing) -> Mask:
             found = np.zeros_like(mask)
             if thing.box is not None:
-                x0, y0, x1, y1 = inpainting.pixels_of(self._shares(thing.box, scene), width, height)
+                x0, y0, x1, y1 = inpainting.pixels_of(thing.box, width, height)
                 found[y0:y1, x0:x1] = True
             return found
 
@@ -209,7 +228,7 @@ class Maker:
         form_of, mask = mask, np.logical_or.reduce([mask, *map(whole, named)])
         others = [o for o in others if o not in named]
         for number in rng.permutation(len(others)):
-            other = inpainting.grown(whole(others[number]), self.dilate)
+            other = inpainting.dilated(whole(others[number]), self.dilate)
             if not (other & mask).any():
                 return Control(self.fill(array, other, int(number)), others[number].label)
         cv2 = inpainting.cv()
@@ -232,8 +251,8 @@ class Maker:
         without, mask, other = found
         asked, id = scene.questions[number - 1], f"{scene.id}-{number}"
         template = TEMPLATES[seed_of(self.seed, "template", id) % len(TEMPLATES)]
-        name = f"images/{scene.id}"
-        slug = "".join(c if c.isalnum() else "-" for c in label)
+        name = f"images/{in_file_name(scene.id)}"
+        slug = in_file_name("".join(c if c.isalnum() else "-" for c in label))
         black_white = np.repeat((mask * 255).astype(np.uint8)[:, :, None], 3, axis=2)
         return Pair(
             id=id, category=Uncertainty.EXTRANEOUS, question=asked.question, answer=asked.answer,
@@ -261,10 +280,3 @@ class Maker:
             write_atomic(self.out / place, data.getvalue())
             self._written[place] = image_ref(data.getvalue(), place)
         return self._written[place]
-
-    def _shares(self, box: Box, scene: Scene) -> Box:
-        """A box as shares; one in pixels is of the photo as it lies in its file."""
-        if max(box) <= 1:
-            return box
-        whole = self._opened(scene.image)
-        return box[0] / whole.width, box[1] / whole.height, box[2] / whole.width, box[3] / whole.height

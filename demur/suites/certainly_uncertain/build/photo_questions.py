@@ -62,7 +62,7 @@ def things_of(scene: Scene) -> Scene:
     )
 
 
-def asked_anew(made: Iterable[Pair | Drop], model: str, out: Path, *, seed: int = 0) -> Iterator[Pair | Drop]:
+def with_new_questions(made: Iterable[Pair | Drop], model: str, out: Path, *, seed: int = 0) -> Iterator[Pair | Drop]:
     """Pairs with a question by a model that saw both photos; each pair of photos is shown once."""
     prompt = Template(prompt_text("demur.suites.certainly_uncertain", "extraneous.v1.md"))
     pairs: list[Pair] = []

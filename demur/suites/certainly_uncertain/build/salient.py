@@ -51,7 +51,7 @@ _ACTS = re.compile(r"\W*what (?:is|are) .*\b(?:holding|carrying|wearing|eating|d
 
 def stems(text: str) -> set[str]:
     """Words without the s of a plural."""
-    words = re.findall(r"[a-z]+", text.lower())
+    words = re.findall(r"[^\W\d_]+", text.lower())
     return {w[:-1] if len(w) > 3 and w.endswith("s") and not w.endswith("ss") else w for w in words}
 
 

@@ -16,14 +16,14 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from pydantic import Field, ValidationError, field_validator
+from pydantic import BaseModel, Field, ValidationError, field_validator
 
 from demur.core.errors import UsageError
 from demur.core.records import Drop, Record
-from demur.core.store import Problems, read_jsonl, storage_errors, why_invalid
-from demur.corpora.formats import json_lines
+from demur.core.store import Problems, read_jsonl, read_text, why_invalid
 from demur.sample import atlas
 from demur.suites.certainly_uncertain.build.calls import drop
+from demur.suites.files import items_by_id
 
 
 class Thing(Record):
@@ -68,18 +68,42 @@ def sample(kind: str) -> tuple[Path, Path, dict[str, str]]:
 
 
 def read_scenes(path: Path, problems: Problems) -> Iterator[Scene]:
-    """Scenes of a JSONL file; bad lines are problems."""
-    for place, row in json_lines(path, problems):
-        try:
-            yield Scene.model_validate(row)
-        except ValidationError as error:
-            problems.add(f"{place} ({row.get('id', 'no id')})", why_invalid(error))
+    """Scenes of a JSONL file; bad lines, and ids that come twice, are problems."""
+    yield from items_by_id(path, problems, lambda place, row: Scene.model_validate(row)).values()
 
 
 def unread(problems: Problems) -> Iterator[Drop]:
     """Lines of an input that cannot be read, as drops."""
     for line in problems.summary():
         yield drop(line.partition(": ")[0], "input", "line cannot be read", line)
+
+
+class _Object(BaseModel):
+    name: str = Field(min_length=1)
+    x: float
+    y: float
+    w: float
+    h: float
+
+
+class _Graph(BaseModel):
+    width: float = Field(gt=0)
+    height: float = Field(gt=0)
+    objects: dict[str, _Object]
+
+    def things(self) -> Iterator[Thing]:
+        """Its objects that have an area, with boxes as shares of width and height."""
+        for o in self.objects.values():
+            if o.w > 0 and o.h > 0:
+                x0, y0, x1, y1 = o.x / self.width, o.y / self.height, (o.x + o.w) / self.width, (o.y + o.h) / self.height
+                yield Thing(label=o.name, box=(x0, y0, x1, y1))
+
+
+class _Question(BaseModel, coerce_numbers_to_str=True):
+    imageId: str  # noqa: N815 - GQA's name
+    question: str = Field(min_length=1)
+    answer: str = Field(min_length=1)
+    annotations: dict[str, dict[str, str]] = {}  # noqa: RUF012 - pydantic copies it
 
 
 def read_gqa(graphs: Path, questions: Path, suffix: str = ".jpg") -> Iterator[Scene | Drop]:
@@ -94,46 +118,44 @@ def read_gqa(graphs: Path, questions: Path, suffix: str = ".jpg") -> Iterator[Sc
     """
     stage = "scene-graph"
     held, asked = _json(graphs), _json(questions)
-    of_image: dict[str, list[Asked]] = {}
+    of_image: dict[str, dict[str, _Question]] = {}
     for id, row in asked.items():
-        if not (isinstance(row, dict) and all(isinstance(row.get(k), str) for k in ("question", "answer"))):
-            yield drop(id, stage, "holds no question and answer")
-            continue
-        image = str(row.get("imageId"))
-        graph = held.get(image)
-        things = graph.get("objects", {}) if isinstance(graph, dict) else {}
-        notes = row.get("annotations")
-        notes = notes if isinstance(notes, dict) else {}
-        named = [o for part in ("question", "fullAnswer", "answer") for o in (notes.get(part) or {}).values()]
-        about = next((things[o] for o in named if o in things), None)
-        if not isinstance(about, dict) or not about.get("name"):
-            yield drop(id, stage, "about no object of the scene graph", row["question"])
-            continue
-        of_image.setdefault(image, []).append(
-            Asked(question=row["question"], answer=row["answer"], object=about["name"])
-        )
-    for image, own in of_image.items():
-        graph = held[image]
         try:
+            question = _Question.model_validate(row)
+        except ValidationError as error:
+            yield drop(id, stage, "question cannot be read", why_invalid(error))
+        else:
+            of_image.setdefault(question.imageId, {})[id] = question
+    for image, own in of_image.items():
+        things: list[Thing] = []
+        names: dict[str, str] = {}
+        try:
+            if image in held:
+                graph = _Graph.model_validate(held[image])
+                things, names = list(graph.things()), {id: o.name for id, o in graph.objects.items()}
+        except ValidationError as error:
+            yield drop(image, stage, "objects of the scene graph cannot be read", why_invalid(error))
+            continue
+        about = []
+        for id, q in own.items():
+            named = [o for part in ("question", "fullAnswer", "answer") for o in q.annotations.get(part, {}).values()]
+            subject = next((names[o] for o in named if o in names), None)
+            if subject is None:
+                yield drop(id, stage, "about no object of the scene graph", q.question)
+            else:
+                about.append(Asked(question=q.question, answer=q.answer, object=subject))
+        if about:
             yield Scene(
-                id=image, image=f"{image}{suffix}", questions=tuple(own), licence="see GQA's terms",
-                objects=tuple(
-                    Thing(label=o["name"], box=(o["x"] / graph["width"], o["y"] / graph["height"],
-                          (o["x"] + o["w"]) / graph["width"], (o["y"] + o["h"]) / graph["height"]))
-                    for o in graph["objects"].values() if o["w"] > 0 and o["h"] > 0
-                ),
+                id=image, image=f"{image}{suffix}", objects=tuple(things), questions=tuple(about),
+                licence="see GQA's terms",
             )  # fmt: skip
-        except (ValidationError, KeyError, TypeError, ZeroDivisionError, AttributeError) as error:
-            yield drop(image, stage, "objects of the scene graph cannot be read", f"{type(error).__name__} {error}")
 
 
 def _json(path: Path) -> dict[str, Any]:
-    with storage_errors(path):
-        text = path.read_text(encoding="utf-8")
     try:
-        found = json.loads(text)
+        found = json.loads(read_text(path))
     except (ValueError, RecursionError) as error:
-        raise UsageError("is no JSON", item=str(path), cure="give GQA's file as it was downloaded") from error
+        raise UsageError("not JSON", item=str(path), cure="give GQA's file as it was downloaded") from error
     if not isinstance(found, dict):
-        raise UsageError("is not an object of ids", item=str(path), cure="give GQA's file as it was downloaded")
+        raise UsageError("not a JSON object with ids as keys", item=str(path), cure="give GQA's file as it was downloaded")
     return found
