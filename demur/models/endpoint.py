@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import asyncio
 import itertools
-import json
 import re
 import secrets
 from collections.abc import AsyncIterator, Mapping
@@ -24,6 +23,7 @@ from demur.core.errors import CallError, ItemError, PermanentError, TransientErr
 from demur.core.records import ImageRef, Request
 from demur.core.strict_json import loose_json
 from demur.models import wire
+from demur.models.identity import as_json
 from demur.models.images import ImageUrls
 from demur.models.keys import Secret
 from demur.models.wire import Fault
@@ -38,7 +38,6 @@ _TIMEOUT = aiohttp.ClientTimeout(total=None, connect=None, sock_connect=_CONNECT
 _BREAKS = (CallError, TimeoutError, aiohttp.ClientError, OSError, ValueError)
 """Errors that an attempt may end with; any other is a bug or a cancellation."""
 
-_encode = json.JSONEncoder(separators=(",", ":"), ensure_ascii=False, allow_nan=False).encode
 _MARK = secrets.token_hex(16)
 """Placeholder of an image: image bytes never go through the JSON encoder. Random, so that no request contains it."""
 _ID = re.compile(r'"id"\s*:\s*"([!#-\[\]-~]+)"')  # without spaces: the head of a copy may stand in the middle of a body
@@ -225,7 +224,8 @@ class Endpoint:
 
     async def _body(self, request: Request) -> tuple[list[bytes], int]:
         """(the body's bytes in pieces, a fingerprint of the request)."""
-        skeleton = _encode(wire.body(request, self.wire_model, _mark_of, max_tokens_field=self._max_tokens_field))
+        body = wire.body(request, self.wire_model, _mark_of, max_tokens_field=self._max_tokens_field)
+        skeleton = as_json(body, request)
         whole = skeleton.encode("utf-8", "replace")
         if _MARK not in skeleton:
             return [whole], hash(whole)

@@ -9,13 +9,14 @@ a process claims a key before it sends the call (`claims.py`), and counts the co
 
 from __future__ import annotations
 
+import codecs
 import json
 import os
 import sqlite3
 import tempfile
 import zlib
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from typing import Annotated, NamedTuple
 
@@ -425,11 +426,13 @@ class Ledger:
             if self.unsaved:
                 self._write(self._db)
         except StorageError as error:
-            spill = _spill(self.unsaved)
+            spill = _spill(self.unsaved, (None, self.path.parent, Path()))
             raise StorageError(
                 f"{len(self.unsaved)} paid replies could not be written: {error.message}",
                 item=str(self.path),
-                cure=f"they are in {spill}; when there is space: demur calls recover {spill} {self.path}",
+                cure=f"they are in {spill}; when there is space: demur calls recover {spill} {self.path}"
+                if spill
+                else "no other folder takes them either, they are lost; free some disk space",
             ) from error
         finally:
             if self._claims is not None:
@@ -452,11 +455,19 @@ def entry_line(entry: Entry) -> str:
     return json.dumps(entry._asdict() | {"key": entry.key.hex()}, ensure_ascii=False, sort_keys=True) + "\n"
 
 
-def _spill(entries: Iterable[Entry]) -> Path:
-    handle, name = tempfile.mkstemp(prefix="demur-unsaved-", suffix=".jsonl")
-    with os.fdopen(handle, "w", encoding="utf-8") as file:
-        file.writelines(map(entry_line, entries))
-    return Path(name)
+def _spill(entries: Sequence[Entry], folders: Iterable[Path | None]) -> Path | None:
+    """Write entries to a new file in the first folder (None: the temporary one) that takes them; None if none does."""
+    for folder in folders:
+        with suppress(OSError):
+            handle, name = tempfile.mkstemp(prefix="demur-unsaved-", suffix=".jsonl", dir=folder)
+            try:
+                with os.fdopen(handle, "w", encoding="utf-8") as file:
+                    file.writelines(map(entry_line, entries))
+            except OSError:
+                Path(name).unlink()
+                raise
+            return Path(name)
+    return None
 
 
 def recover(source: Path, into: Path) -> tuple[int, int]:
@@ -475,7 +486,7 @@ def recover(source: Path, into: Path) -> tuple[int, int]:
     """
     try:
         with source.open("rb") as handle:
-            head = handle.read(16)
+            head = handle.read(16).removeprefix(codecs.BOM_UTF8)
     except OSError as error:
         raise StorageError(error.strerror or str(error), item=str(source), cure="check the path") from error
     if not head:
@@ -511,7 +522,7 @@ def _sound(fields: object) -> Entry | None:
 
 def _exported(source: Path) -> Iterator[Entry | None]:
     """Entries of an exported file, None for each line that is not one."""
-    with source.open(encoding="utf-8", errors="replace") as lines:
+    with source.open(encoding="utf-8-sig", errors="replace") as lines:
         for line in lines:
             try:
                 row = parsed_json(line)

@@ -17,7 +17,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import NamedTuple
-from urllib.parse import urlsplit
+from urllib.parse import SplitResult, urlsplit
 
 from demur.core.errors import UsageError
 from demur.core.records import ImageRef
@@ -63,7 +63,7 @@ def parse_model(text: str) -> ModelText:
     kind, _, rest = text.partition(":")
     if kind in ("http", "https"):
         address, _, model = text.partition("#")
-        parts = urlsplit(address)
+        parts = _split(address, "the model string")
         if parts.username or parts.password:
             raise UsageError(
                 "the model string has credentials in its address",
@@ -76,7 +76,9 @@ def parse_model(text: str) -> ModelText:
             )
         return ModelText("http", model, model, address)
     if text.startswith("openai/") and len(text) > 7:
-        return ModelText("openai", text, text[7:], os.environ.get("OPENAI_BASE_URL", "").strip() or _OPENAI)
+        address = os.environ.get("OPENAI_BASE_URL", "").strip() or _OPENAI
+        _split(address, "OPENAI_BASE_URL")
+        return ModelText("openai", text, text[7:], address)
     if kind == "any-llm" and rest.count("/") >= 1 and all(rest.split("/", 1)):
         return ModelText("any-llm", rest, rest, "")
     if kind == "hf" and rest:
@@ -85,6 +87,15 @@ def parse_model(text: str) -> ModelText:
     if kind == "python" and ":" in rest:
         return ModelText("python", text.partition("@")[0], rest, "")
     raise UsageError(f"{text!r} is not a model string", cure=f"write one of: {_FORMS}")
+
+
+def _split(address: str, where: str) -> SplitResult:
+    try:
+        parts = urlsplit(address)
+        _ = parts.port  # checked only when it is read
+    except ValueError:  # its message may quote a password
+        raise UsageError(f"{where} has no valid host and port", cure="write http://HOST:PORT/v1") from None
+    return parts
 
 
 def model_id(text: str) -> str:

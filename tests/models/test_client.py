@@ -138,8 +138,9 @@ async def on_a_small_disk(text, path, requests, got):
             got.append(reply)
 
 
-async def test_a_disk_that_fills_up_stops_the_run_and_loses_no_reply(ask, tmp_path, monkeypatch):
-    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+@pytest.mark.parametrize("temporary", ["", "missing"])
+async def test_a_disk_that_fills_up_stops_the_run_and_loses_no_reply(ask, tmp_path, monkeypatch, temporary):
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path / temporary))  # if it takes no file, the ledger's folder does
     got: list[Response] = []
     async with FakeEndpoint(reply=lambda _: "x" * 3000) as server:
         with pytest.raises(StorageError, match="demur calls recover"):

@@ -68,6 +68,8 @@ async def grumble(request):
         raise TransientError("not now")
     if request.item == "bad":
         raise ItemError("not this one", cure="leave it out")
+    if request.item == "its own":
+        raise TimeoutError("the database")
     if request.item == "bug":
         raise KeyError("oops")
     return Response(text="fine", confidence=0.5)
@@ -92,3 +94,5 @@ async def test_a_function_is_a_model_like_any_other(ask, functions, tmp_path):
         for item, kind in (("late", TransientError), ("bad", ItemError), ("bug", PermanentError)):
             with pytest.raises(kind, match=item):
                 await model.complete(ask(item, model=model.id, draw=1))
+        with pytest.raises(TransientError, match="raised TimeoutError: the database"):  # no limit of demur's passed
+            await model.complete(ask("its own", model=model.id))
