@@ -26,7 +26,7 @@ from demur.models.client import GRACE_S, ModelClient, Retry
 from demur.models.fleet import Backend, Fleet
 from demur.models.function import open_function
 from demur.models.images import ImageUrls
-from demur.models.keys import find_key, key_names
+from demur.models.keys import Secret, find_key, key_names
 from demur.models.ledger import Ledger
 from demur.models.prices import Prices
 
@@ -124,14 +124,23 @@ def revision_of(text: str) -> str:
     return model.name.partition("@")[2]
 
 
-def _http(model: ModelText, images: ImageUrls) -> Backend:
-    from demur.models.endpoint import Endpoint  # imports aiohttp, which takes a third of a second
+def key_of(model: ModelText) -> tuple[str, Secret | None, bool]:
+    """(environment variable for the key, the key if it is set, whether the server is OpenAI's own) of an HTTP endpoint.
 
-    names = ("OPENAI_API_KEY",) if model.kind == "openai" else key_names(model.address)
-    env, key = find_key(names)
+    Raises:
+        UsageError: OpenAI's own server needs a key, and none is set.
+    """
+    env, key = find_key(("OPENAI_API_KEY",) if model.kind == "openai" else key_names(model.address))
     own = model.kind == "openai" and (urlsplit(model.address).hostname or "").endswith("openai.com")
     if own and key is None:
         raise UsageError(f"no key for {model.id}", cure="set OPENAI_API_KEY")
+    return env, key, own
+
+
+def _http(model: ModelText, images: ImageUrls) -> Backend:
+    from demur.models.endpoint import Endpoint  # imports aiohttp, which takes a third of a second
+
+    env, key, own = key_of(model)
     return Endpoint(model.address, model.name, key=key, key_env=env, images=images, openai=own)
 
 

@@ -38,11 +38,10 @@ class Fault(TransientError):
         *,
         kind: str = "error",
         paid: bool = False,
-        item: str = "",
         cure: str = "",
         retry_after: float | None = None,
     ) -> None:
-        super().__init__(message, item=item, cure=cure, retry_after=retry_after)
+        super().__init__(message, cure=cure, retry_after=retry_after)
         self.kind, self.paid = kind, paid
 
 
