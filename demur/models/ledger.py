@@ -156,12 +156,8 @@ def _open_read_only(path: Path) -> sqlite3.Connection:
     return db
 
 
-def open_database(path: Path, *, wait_s: float = WAIT_S) -> sqlite3.Connection:
+def open_database(path: Path) -> sqlite3.Connection:
     """Open a ledger's file; create it and its folder if they are missing.
-
-    Args:
-        path: the file.
-        wait_s: seconds that a statement waits for another writer.
 
     Raises:
         StorageError: the file cannot be created or written, is not a ledger, or a newer demur wrote it.
@@ -176,7 +172,6 @@ def open_database(path: Path, *, wait_s: float = WAIT_S) -> sqlite3.Connection:
         db = sqlite3.connect(path, timeout=WAIT_S, isolation_level=None, check_same_thread=False)
         try:
             _prepare(db, path)
-            db.execute(f"PRAGMA busy_timeout={wait_s * 1000:.0f}")
         except BaseException:
             db.close()
             raise
@@ -245,8 +240,6 @@ class Ledger:
             self._db = _open_read_only(path)
             return
         self._db = open_database(path)
-        # an event loop must not wait for another process: it writes through this connection, which fails at once
-        self._no_wait = open_database(path, wait_s=0)
         with sqlite_errors(path):
             self._claims = Claims(self._db)
 
@@ -278,7 +271,7 @@ class Ledger:
             StorageError: it cannot be written; the reply stays in ``unsaved``.
         """
         self.unsaved.append(entry)
-        self._write(self._db)
+        self._write()
 
     def write(self, *, last: bool = False) -> bool:
         """Write ``unsaved`` and ``wanted`` in one transaction, without waiting for another process.
@@ -292,26 +285,30 @@ class Ledger:
         Raises:
             StorageError: as `put`.
         """
+        if not (self.unsaved or self.wanted):
+            return True
+        self._db.execute("PRAGMA busy_timeout=0")
         try:
-            if self.unsaved or self.wanted:
-                self._write(self._no_wait)
+            self._write()
         except StorageError as error:
             if not last and isinstance(error.__cause__, sqlite3.OperationalError) and "locked" in str(error.__cause__):
                 return False
             raise
+        finally:
+            self._db.execute(f"PRAGMA busy_timeout={WAIT_S * 1000:.0f}")
         return True
 
-    def _write(self, db: sqlite3.Connection) -> None:
+    def _write(self) -> None:
         replies = [(*e[:4], _crc(e.key, e.raw), *e[4:]) for e in self.unsaved]
         answered = {e.key for e in self.unsaved} & self.claimed
         granted: set[bytes] = set()
-        with sqlite_errors(self.path), transaction(db):
-            db.executemany(_INSERT, replies)
+        with sqlite_errors(self.path), transaction(self._db):
+            self._db.executemany(_INSERT, replies)
             if self._claims is not None:
-                self._claims.release(answered, db)
+                self._claims.release(answered)
                 if self.wanted:
-                    self._claims.enter(db)
-                granted = {key for key in self.wanted if self._claims.take(key, db)}
+                    self._claims.enter()
+                granted = {key for key in self.wanted if self._claims.take(key)}
         del self.unsaved[: len(replies)]
         self.claimed = self.claimed - answered | granted
         self.wanted.clear()
@@ -344,7 +341,7 @@ class Ledger:
         self.wanted.discard(key)
         if self._claims is not None and key in self.claimed:
             with sqlite_errors(self.path):
-                self._claims.release((key,), self._db)
+                self._claims.release((key,))
             self.claimed.discard(key)
 
     def renew(self) -> None:
@@ -424,7 +421,7 @@ class Ledger:
         self.wanted.clear()
         try:
             if self.unsaved:
-                self._write(self._db)
+                self._write()
         except StorageError as error:
             spill = _spill(self.unsaved, (None, self.path.parent, Path()))
             raise StorageError(
@@ -437,7 +434,6 @@ class Ledger:
         finally:
             if self._claims is not None:
                 self._claims.close()
-                self._no_wait.close()
             self._db.close()
 
     def __enter__(self) -> Ledger:

@@ -132,8 +132,7 @@ async def test_the_ledger_tells_what_a_reply_took(ask, tmp_path):
 
 async def on_a_small_disk(text, path, requests, got):
     async with open_model(text, ledger=path, concurrency=4) as model:
-        for connection in (model.ledger._db, model.ledger._no_wait):
-            connection.execute("PRAGMA max_page_count=30")
+        model.ledger._db.execute("PRAGMA max_page_count=30")
         async for _, reply in complete_all(model, requests):
             got.append(reply)
 
