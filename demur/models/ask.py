@@ -15,6 +15,7 @@ from demur.core.store import digest, storage_errors
 from demur.models.budget import Budget
 from demur.models.ledger import Ledger, Stats, entry_line
 from demur.models.names import model_id
+from demur.models.ping import ping
 from demur.models.run import complete_sync
 
 
@@ -68,7 +69,9 @@ def ask(
     if ledger is not None:  # every question has its own budget
         asked = requests[0].model_copy(update={"item": ""}).model_dump(mode="json")
         budget = (budget or Budget(None)).recorded_in(ledger, digest(asked, 16))
-    return complete_sync(model, requests, ledger=ledger, budget=budget, **options)
+    return complete_sync(
+        model, requests, ledger=ledger, budget=budget, greet=lambda: ping([model], lists=False), **options
+    )
 
 
 def ledger_stats(file: Path) -> list[Stats]:

@@ -83,6 +83,7 @@ def test_plan_and_budget(server, tmp_path, capsys):
         (["ask", "gpt-4o", "hi"], 2, "write one of: openai/MODEL"),
         (["gc", "missing.sqlite", "--older-than", "-30"], 2, "0 or more"),
         (["ask", "http://127.0.0.1:9/v1#m", "hi", "--image", "missing.png"], 1, "missing.png"),
+        (["ask", "http://127.0.0.1:9/v1#m", "hi"], 1, "no server answers there"),  # at once, not after eight attempts
         (["ask", "http://[::1/v1#m", "hi"], 2, "no valid host and port"),
         (["ask", "http://h:99999/v1#m", "hi"], 2, "no valid host and port"),
         (["ask", "http://127.0.0.1:9/v1#m", "hi", "--temperature", "nan"], 2, "a finite number"),
