@@ -70,7 +70,7 @@ def ask(
         asked = requests[0].model_copy(update={"item": ""}).model_dump(mode="json")
         budget = (budget or Budget(None)).recorded_in(ledger, digest(asked, 16))
     return complete_sync(
-        model, requests, ledger=ledger, budget=budget, greet=lambda: ping([model], lists=False), **options
+        model, requests, ledger=ledger, budget=budget, before_first=lambda: ping([model], lists=False), **options
     )
 
 

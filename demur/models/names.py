@@ -169,7 +169,7 @@ async def open_model(
     budget: Budget | None = None,
     prices: Path | None = None,
     grace_s: float = GRACE_S,
-    greet: Callable[[], Awaitable[object]] | None = None,
+    before_first: Callable[[], Awaitable[object]] | None = None,
 ) -> AsyncIterator[ModelClient]:
     """Open a model; several strings are endpoints of one model (a fleet).
 
@@ -189,8 +189,8 @@ async def open_model(
         prices: price table that overrides the shipped one.
         grace_s: if the block ends while calls are in progress (an error, Ctrl-C): seconds to wait for their replies,
             which are paid for, and keep them.
-        greet: awaited once, before the first call that is sent; an error ends all calls. `demur.models.ping` finds a
-            server that was never there; without it that server is waited for like one that fails later.
+        before_first: awaited once, before the first call that is sent; an error ends all calls. `demur.models.ping`
+            finds a server that was never there; without it that server is waited for like one that fails later.
 
     Yields:
         The model; closed at the end of the block.
@@ -241,7 +241,7 @@ async def open_model(
             budget=budget,
             names=texts,
             grace_s=grace_s,
-            greet=greet,
+            before_first=before_first,
         )
     except BaseException:
         if opened is not None:

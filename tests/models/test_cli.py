@@ -123,7 +123,7 @@ def test_a_foreign_database_is_left_alone(tmp_path, capsys):
 
 
 @pytest.mark.heavy
-def test_importing_the_door_is_cheap():
+def test_importing_model_calls_is_cheap():
     code = "import sys, demur.models, demur.cli.calls; print({'aiohttp', 'torch', 'rich', 'PIL'} & sys.modules.keys())"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "set()"

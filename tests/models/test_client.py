@@ -70,7 +70,7 @@ async def test_when_the_one_who_asks_leaves_another_asks(ask, tmp_path):
         assert (await second).text == expected(server)
 
 
-async def test_two_doors_on_one_ledger_make_one_call(ask, tmp_path):
+async def test_two_clients_on_one_ledger_make_one_call(ask, tmp_path):
     async with (
         FakeEndpoint(latency_s=0.1) as server,
         open_model(server.model(), ledger=tmp_path / "l") as one,
