@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
+
 import pytest
+from waiting import ENDS_S
 
 from demur.core.errors import (
     ItemError,
@@ -63,6 +66,10 @@ def shout(request):
     return request.messages[0].parts[0].text.upper()
 
 
+def ends(request):
+    return next(iter([]))
+
+
 async def grumble(request):
     if request.item == "late":
         raise TransientError("not now")
@@ -96,3 +103,6 @@ async def test_a_function_is_a_model_like_any_other(ask, functions, tmp_path):
                 await model.complete(ask(item, model=model.id, draw=1))
         with pytest.raises(TransientError, match="raised TimeoutError: the database"):  # no limit of demur's passed
             await model.complete(ask("its own", model=model.id))
+    async with open_model(f"{functions}:ends") as model:  # its caller once waited for ever
+        with pytest.raises(PermanentError, match="StopIteration"):
+            await asyncio.wait_for(model.complete(ask("q", model=model.id)), ENDS_S)
