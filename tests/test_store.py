@@ -133,6 +133,8 @@ def test_json_that_is_none_names_its_line(tmp_path):
         read_json(path)
     with pytest.raises(StorageError, match="check the path"):
         read_json(tmp_path / "none.json")
+    path.write_text('{"a": 1}', encoding="utf-8-sig")  # as Windows saves it
+    assert read_json(path) == {"a": 1}
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from demur.cli._arguments import budget_of, job, money, share
+from demur.cli._arguments import budget_of, job, money, positive, share
 from demur.cli._output import aligned, note, print_json, say
 
 if TYPE_CHECKING:
@@ -33,10 +33,10 @@ def configure(parser: argparse.ArgumentParser) -> None:
     ask.add_argument("question", help="the question")
     ask.add_argument("--image", type=Path, action="append", default=[], help="image; may be given several times")
     share(ask, "--ledger", ledger="store the reply here, and reuse it when it is already here")
-    ask.add_argument("--repeat", type=int, default=1, metavar="N", help="independent replies (default: 1)")
+    ask.add_argument("--repeat", type=positive, default=1, metavar="N", help="independent replies (default: 1)")
     ask.add_argument("--temperature", type=float, metavar="T", help="sampling temperature (default: the server's)")
     ask.add_argument(
-        "--max-tokens", type=int, default=256, metavar="N", help="longest answer, in tokens (default: %(default)s)"
+        "--max-tokens", type=positive, default=256, metavar="N", help="longest answer, in tokens (default: %(default)s)"
     )
     share(ask, "--json", json="print the responses as JSON lines")
     money(ask)

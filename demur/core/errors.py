@@ -70,7 +70,6 @@ class UnknownPart(UsageError):
             f"no {kind} named {name!r}; known: {', '.join(sorted(known)) or 'none'}",
             cure=" ".join(filter(None, (did_you_mean(name, known), hint or "or give 'module:Class' for your own"))),
         )
-        self.kind, self.name, self.known = kind, name, tuple(known)
 
 
 class MissingExtra(UsageError):
@@ -80,7 +79,6 @@ class MissingExtra(UsageError):
         super().__init__(
             f"{what} needs {module or 'a package'} that is not installed", cure=f"pip install 'demur[{extra}]'"
         )
-        self.extra = extra
 
 
 class DataError(DemurError):

@@ -231,7 +231,7 @@ def read_json(path: Path) -> Any:
     with storage_errors(path):
         data = path.read_bytes()
     try:
-        return parsed_json(data.decode())
+        return parsed_json(data)
     except json.JSONDecodeError as error:
         raise DataError(
             f"not JSON: {error.msg}", item=f"{path}:{error.lineno}", cure="correct or rebuild the file"

@@ -31,11 +31,6 @@ class Uncertainty(StrEnum):
     TEMPORAL = "temporal"
     AMBIGUITY = "ambiguity"
 
-    @property
-    def root(self) -> Root:
-        """Epistemic or aleatoric."""
-        return MEANING[self].root
-
     @classmethod
     def _missing_(cls, value: object) -> Uncertainty | None:
         return {"complex": cls.COMPLEXITY, "ambiguous": cls.AMBIGUITY}.get(str(value).strip().lower())

@@ -72,7 +72,7 @@ def _bytes_at(uri: str, base: Path) -> bytes:
     if uri.startswith("zip:"):
         archive, _, member = uri[4:].partition("!")
         path = base / archive
-        state = _plain(path, uri)
+        state = _regular(path, uri)
         opened = _opened_zip(str(path), state.st_mtime_ns, state.st_size)
         try:
             return opened.read(member) if _fits(opened.getinfo(member).file_size, uri) else b""
@@ -81,7 +81,7 @@ def _bytes_at(uri: str, base: Path) -> bytes:
     if uri.startswith("parquet:"):
         file, _, place = uri[8:].rpartition("#")
         row, column, *index = place.split("/")
-        _plain(base / file, uri)
+        _regular(base / file, uri)
         value = _parquet_cell(base / file, int(row), column)
         for step in index:
             value = value[int(step)]
@@ -91,7 +91,7 @@ def _bytes_at(uri: str, base: Path) -> bytes:
         return value
     if uri.startswith("tsv:"):
         file, _, place = uri[4:].rpartition("#")
-        _plain(base / file, uri)
+        _regular(base / file, uri)
         with (base / file).open("rb") as handle:
             handle.seek(int(place))
             line = handle.readline(MOST_BYTES)
@@ -102,16 +102,16 @@ def _bytes_at(uri: str, base: Path) -> bytes:
     if uri.startswith("slice:"):
         file, _, place = uri[6:].rpartition("#")
         offset, _, length = place.partition("+")
-        _plain(base / file, uri)
+        _regular(base / file, uri)
         with (base / file).open("rb") as handle:
             handle.seek(int(offset))
             return handle.read(int(length)) if _fits(int(length), uri) else b""
     path = base / uri
-    _fits(_plain(path, uri).st_size, uri)
+    _fits(_regular(path, uri).st_size, uri)
     return path.read_bytes()
 
 
-def _plain(path: Path, uri: str) -> os.stat_result:
+def _regular(path: Path, uri: str) -> os.stat_result:
     """The state of a regular file; reading a pipe or a device might never end."""
     state = path.stat()
     if stat.S_ISREG(state.st_mode) or stat.S_ISDIR(state.st_mode):  # reading a folder is an error that says so

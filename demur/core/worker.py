@@ -94,8 +94,14 @@ class Calls:
                 return await self._worker.run(self._function(argument))
             if self._threads is None:
                 self._threads = ThreadPoolExecutor(self.most, thread_name_prefix=self._name)
-            answer = await asyncio.get_running_loop().run_in_executor(self._threads, self._function, argument)
+            answer = await asyncio.get_running_loop().run_in_executor(self._threads, self._answer, argument)
             return await self._worker.run(answer) if inspect.iscoroutine(answer) else answer
+
+    def _answer(self, argument: Any) -> Any:
+        try:
+            return self._function(argument)
+        except StopIteration as error:  # no future can hold it: the caller would wait for ever
+            raise RuntimeError("it raised StopIteration") from error
 
     async def close(self) -> None:
         """End its threads."""

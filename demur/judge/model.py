@@ -215,7 +215,7 @@ class ModelJudge:
                     self.addresses, ledger=self._context.ledger, concurrency=self._context.concurrency,
                     budget=self._context.budget, prices=self._context.prices,
                     read_image=self._read if self.sees else None,
-                    greet=partial(ping, self.addresses, lists=False),
+                    before_first=partial(ping, self.addresses, lists=False),
                 )  # fmt: skip
                 self._opened = await self._closing.__aenter__()
             return self._opened

@@ -15,7 +15,7 @@ from demur.models.identity import request_key
 from demur.models.ledger import Entry, Ledger, Stats, recover
 from demur.models.names import model_id, open_model, parse_model
 from demur.models.prices import Price, Prices
-from demur.models.run import by_prefix, complete_all, complete_sync, run_sync
+from demur.models.run import complete_all, complete_sync, run_sync
 from demur.models.wire import Fault
 
 __all__ = [
@@ -34,7 +34,6 @@ __all__ = [
     "Prices",
     "Retry",
     "Stats",
-    "by_prefix",
     "complete_all",
     "complete_sync",
     "estimate_calls",

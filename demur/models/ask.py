@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Sequence
 from pathlib import Path
@@ -14,6 +15,7 @@ from demur.core.store import digest, storage_errors
 from demur.models.budget import Budget
 from demur.models.ledger import Ledger, Stats, entry_line
 from demur.models.names import model_id
+from demur.models.ping import ping
 from demur.models.run import complete_sync
 
 
@@ -30,10 +32,14 @@ def question(
 
     Raises:
         StorageError: an image cannot be read.
-        UsageError: fewer than one draw.
+        UsageError: fewer than one draw, a temperature that is no number, or text that is not UTF-8.
     """
     if repeat < 1:
         raise UsageError(f"--repeat {repeat}", cure="give 1 or more")
+    if temperature is not None and not math.isfinite(temperature):
+        raise UsageError(f"--temperature {temperature}", cure="give a finite number")
+    if text.encode("utf-8", "replace").decode() != text:
+        raise UsageError("the question is not UTF-8 text", cure="write it as UTF-8")
     parts: list[TextPart | ImagePart] = []
     for path in images:
         with storage_errors(path):
@@ -63,7 +69,9 @@ def ask(
     if ledger is not None:  # every question has its own budget
         asked = requests[0].model_copy(update={"item": ""}).model_dump(mode="json")
         budget = (budget or Budget(None)).recorded_in(ledger, digest(asked, 16))
-    return complete_sync(model, requests, ledger=ledger, budget=budget, **options)
+    return complete_sync(
+        model, requests, ledger=ledger, budget=budget, before_first=lambda: ping([model], lists=False), **options
+    )
 
 
 def ledger_stats(file: Path) -> list[Stats]:
@@ -79,7 +87,12 @@ def export_ledger(file: Path, out: Path | IO[str], model: str | None = None) -> 
         file: the ledger.
         out: path to write, or an open file.
         model: only replies of this model id.
+
+    Raises:
+        UsageError: ``out`` is the ledger itself.
     """
+    if isinstance(out, Path) and out.exists() and file.exists() and out.samefile(file):
+        raise UsageError("this is the ledger itself", item=out, cure="export to another file")
     with Ledger(file, read_only=True) as ledger:
         if not isinstance(out, Path):
             return sum(out.write(entry_line(entry)) > 0 for entry in ledger.entries(model))
@@ -100,7 +113,10 @@ def shrink_ledger(file: Path, *, model: str | None = None, days: float | None = 
 
     Raises:
         StorageError: there is no such ledger.
+        UsageError: the days are negative or not a number.
     """
+    if days is not None and not days >= 0:
+        raise UsageError(f"--older-than {days:g}", cure="give a number of days, 0 or more")
     if not file.is_file():
         raise StorageError("no such ledger", item=file, cure="check the path")
     size = file.stat().st_size

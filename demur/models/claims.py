@@ -32,7 +32,7 @@ class Claims:
     """The claims of one open ledger.
 
     Args:
-        db: the ledger's connection, in autocommit; it waits for other writers.
+        db: the ledger's connection, in autocommit.
     """
 
     def __init__(self, db: sqlite3.Connection) -> None:
@@ -42,26 +42,26 @@ class Claims:
                 db.execute("DELETE FROM claim WHERE owner = ?", (owner,))
                 db.execute("DELETE FROM owner WHERE id = ?", (owner,))
 
-    def enter(self, db: sqlite3.Connection) -> None:
+    def enter(self) -> None:
         """Name this owner in the file, in the transaction of its claims: a ledger that is only read is not changed."""
         about = (self._id, platform.node(), _PROCESS, os.getpid(), time())
-        db.execute("INSERT OR IGNORE INTO owner VALUES (?, ?, ?, ?, ?)", about)
+        self._db.execute("INSERT OR IGNORE INTO owner VALUES (?, ?, ?, ?, ?)", about)
 
-    def take(self, key: bytes, db: sqlite3.Connection) -> bool:
+    def take(self, key: bytes) -> bool:
         """Claim a key in an open transaction, after `enter`; False if it has a reply or another living owner."""
         claim = {"key": key, "owner": self._id}
-        if db.execute(_CLAIM, claim).rowcount == 1:
+        if self._db.execute(_CLAIM, claim).rowcount == 1:
             return True
         about = "SELECT host, process, pid, seen FROM claim LEFT JOIN owner ON owner.id = owner WHERE key = ?"
-        found = db.execute(about, (key,)).fetchone()
+        found = self._db.execute(about, (key,)).fetchone()
         if found is None or _alive(*found):
             return False
-        db.execute("DELETE FROM claim WHERE key = ?", (key,))
-        return db.execute(_CLAIM, claim).rowcount == 1
+        self._db.execute("DELETE FROM claim WHERE key = ?", (key,))
+        return self._db.execute(_CLAIM, claim).rowcount == 1
 
-    def release(self, keys: Iterable[bytes], db: sqlite3.Connection) -> None:
-        """Give up claims, through a connection that may be in a transaction."""
-        db.executemany("DELETE FROM claim WHERE key = ? AND owner = ?", [(key, self._id) for key in keys])
+    def release(self, keys: Iterable[bytes]) -> None:
+        """Give up claims."""
+        self._db.executemany("DELETE FROM claim WHERE key = ? AND owner = ?", [(key, self._id) for key in keys])
 
     def renew(self) -> None:
         """Give a sign of life."""

@@ -141,7 +141,7 @@ class ModelClient:
         budget: of the whole command.
         names: other names that requests may give the model.
         grace_s: seconds that `close` waits for replies to calls that were sent.
-        greet: awaited once, before the first call that is sent; an error ends that call and all others.
+        before_first: awaited once, before the first call that is sent; an error ends that call and all others.
     """
 
     def __init__(
@@ -156,7 +156,7 @@ class ModelClient:
         budget: Budget | None = None,
         names: Iterable[str] = (),
         grace_s: float = GRACE_S,
-        greet: Callable[[], Awaitable[object]] | None = None,
+        before_first: Callable[[], Awaitable[object]] | None = None,
     ) -> None:
         if budget is not None and budget.limited and price is None:
             raise UsageError(
@@ -173,7 +173,7 @@ class ModelClient:
         self._flights: dict[bytes, _Flight] = {}
         self._beating: asyncio.Task[None] | None = None
         self._grace_s = grace_s
-        self._greet, self._greeting = greet, asyncio.Lock()
+        self._before_first, self._starting = before_first, asyncio.Lock()
         self._random = random.Random()
 
     @property
@@ -317,8 +317,8 @@ class ModelClient:
 
     async def _ask(self, request: Request, key: bytes | None, flight: _Flight) -> Response:
         """Send until a reply comes, and keep it; do not retry when nobody waits for it any more."""
-        if self._greet is not None:
-            await self._greeted()
+        if self._before_first is not None:
+            await self._started()
         fleet, retry, clock = self._fleet, self._retry, asyncio.get_running_loop().time
         faults: dict[str, int] = {}
         counted = attempts = 0
@@ -384,11 +384,11 @@ class ModelClient:
             if wait:
                 await asyncio.sleep(wait)
 
-    async def _greeted(self) -> None:
-        async with self._greeting:  # many calls begin at once
-            if self._greet is not None:
-                await self._greet()
-                self._greet = None
+    async def _started(self) -> None:
+        async with self._starting:  # many calls begin at once
+            if self._before_first is not None:
+                await self._before_first()
+                self._before_first = None
 
     async def _taken(self, last: EndpointSlot | None) -> EndpointSlot:
         """Wait for a free endpoint; raises at once if the breaker says that all are down."""

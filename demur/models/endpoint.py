@@ -1,28 +1,29 @@
 """One OpenAI-compatible HTTP endpoint: a single attempt, and a distinct error for every way it can fail.
 
-A plain `aiohttp.ClientSession`, whose connector does not reuse a connection with an unread reply on it.
+A plain `aiohttp.ClientSession`, whose connector uses a connection again only after a good reply.
 """
 
 from __future__ import annotations
 
 import asyncio
-import json
+import itertools
 import re
 import secrets
-from collections import deque
 from collections.abc import AsyncIterator, Mapping
 from contextvars import ContextVar
 from typing import Any
 from urllib.request import getproxies, proxy_bypass
+from weakref import WeakKeyDictionary
 
 import aiohttp
 from multidict import CIMultiDict
 from yarl import URL
 
-from demur.core.errors import CallError, PermanentError, UsageError
+from demur.core.errors import CallError, ItemError, PermanentError, TransientError, UsageError
 from demur.core.records import ImageRef, Request
 from demur.core.strict_json import loose_json
 from demur.models import wire
+from demur.models.identity import as_json
 from demur.models.images import ImageUrls
 from demur.models.keys import Secret
 from demur.models.wire import Fault
@@ -37,14 +38,11 @@ _TIMEOUT = aiohttp.ClientTimeout(total=None, connect=None, sock_connect=_CONNECT
 _BREAKS = (CallError, TimeoutError, aiohttp.ClientError, OSError, ValueError)
 """Errors that an attempt may end with; any other is a bug or a cancellation."""
 
-_encode = json.JSONEncoder(separators=(",", ":"), ensure_ascii=False, allow_nan=False).encode
 _MARK = secrets.token_hex(16)
 """Placeholder of an image: image bytes never go through the JSON encoder. Random, so that no request contains it."""
 _ID = re.compile(r'"id"\s*:\s*"([!#-\[\]-~]+)"')  # without spaces: the head of a copy may stand in the middle of a body
 _IDS = 4096
 """Reply ids remembered per endpoint."""
-_TRANSPORT: ContextVar[Any] = ContextVar("transport", default=None)
-"""The transport of this task's last request."""
 
 
 def _mark_of(_: ImageRef) -> str:
@@ -56,72 +54,106 @@ async def _pieces(body: list[bytes]) -> AsyncIterator[bytes]:
         yield piece
 
 
+class _Connection:
+    """One connection to the server."""
+
+    def __init__(self, number: int, transport: Any) -> None:
+        self.number, self._transport = number, transport
+        self.good = False
+        """Its last reply was good: it may be used again."""
+
+    def close(self) -> None:
+        """Whatever still arrives on it, nobody reads."""
+        self._transport.close()
+
+
+_CONNECTION: ContextVar[_Connection | None] = ContextVar("connection", default=None)
+"""The connection of this task's last request."""
+
+
 class _Connector(aiohttp.TCPConnector):
-    """Closes connections with an unread reply instead of reusing them, and notes the transport of each request.
+    """Uses a connection again only if its last reply was good and nothing arrived after it.
 
     A server or proxy that sends a reply twice leaves the second copy in the connection, where it would answer the next
-    request: a wrong answer that looks right.
+    request, and the reply to that one the request after it: wrong answers that look right.
     """
 
     def __init__(self, **options: Any) -> None:
         super().__init__(**options)
-        self._given: set[int] = set()
+        self._numbers = itertools.count()
+        self._known: WeakKeyDictionary[Any, _Connection] = WeakKeyDictionary()
+        """aiohttp's protocol of a connection -> ours."""
 
     async def connect(self, *args: Any, **options: Any) -> Any:
-        while True:
-            connection = await super().connect(*args, **options)
-            transport = connection.transport
-            if id(transport) not in self._given or not getattr(connection.protocol, "should_close", False):
-                self._given.add(id(transport))
-                _TRANSPORT.set(transport)
+        pending = []  # their replies have arrived, but `Endpoint.send` has not checked them yet
+        try:
+            while True:
+                connection = await super().connect(*args, **options)
+                protocol: Any = connection.protocol
+                known = self._known.get(protocol)
+                if known is None:
+                    known = self._known[protocol] = _Connection(next(self._numbers), connection.transport)
+                elif not known.good:
+                    pending.append(connection)
+                    continue
+                elif protocol.should_close:
+                    connection.close()
+                    continue
+                known.good = False
+                _CONNECTION.set(known)
                 return connection
-            self._given.discard(id(transport))
-            connection.close()
+        finally:
+            for connection in pending:
+                connection.release()
 
 
 class StaleReplies:
     """Detects a reply that belongs to an earlier request on the same connection.
 
-    The second copy of a reply may also arrive after the next request was sent. It has the id of the earlier reply and
-    the same connection, which from then on is one reply behind: no reply on it counts any more, nor says anything about
-    ids. If a server's ids repeat across other connections, they identify nothing, and the check is off.
+    The second copy of a reply may also arrive after the next request was sent: it has the id of the earlier reply and
+    the same connection. If a server's ids repeat across other connections, they identify nothing, and the check is off.
     """
 
     def __init__(self) -> None:
         self._seen: dict[str, tuple[int, tuple[int, ...]]] = {}
         """Reply id -> (fingerprint of its request, its connections)."""
-        self._behind: deque[object] = deque(maxlen=64)
-        """Connections that are one reply behind."""
         self._unique = True
 
-    def is_stale(self, text: str, request: int, connection: object) -> bool:
+    def is_stale(self, text: str, request: int, connection: int) -> bool:
         """Whether a raw reply answers an earlier request; then close the connection.
 
         Args:
             text: the raw reply.
             request: fingerprint of this request.
-            connection: that the reply came on.
+            connection: number of the connection that the reply came on.
         """
-        if connection in self._behind:
-            return True
         found = _ID.search(text) if self._unique else None
         if found is None:
             return False
         earlier = self._seen.get(found[1])
         if earlier is None:
-            self._seen[found[1]] = (request, (id(connection),))
+            self._seen[found[1]] = (request, (connection,))
             if len(self._seen) > _IDS:
                 del self._seen[next(iter(self._seen))]
-            return False
-        if earlier[0] == request:  # the same request again, and a server that derives the id from it
-            if id(connection) not in earlier[1]:
-                self._seen[found[1]] = (request, (*earlier[1][-7:], id(connection)))
-            return False
-        if id(connection) in earlier[1]:
-            self._behind.append(connection)
+        elif earlier[0] == request:  # the same request again, and a server that derives the id from it
+            if connection not in earlier[1]:
+                self._seen[found[1]] = (request, (*earlier[1][-7:], connection))
+        elif connection in earlier[1]:
             return True
-        self._unique = False
+        else:
+            self._unique = not _is_reply(text)  # a mangled text says nothing about ids
         return False
+
+
+def _is_reply(text: str) -> bool:
+    """Whether a raw reply is a chat completion, with an answer or withheld by the content filter."""
+    try:
+        wire.response(text)
+    except TransientError:
+        return False
+    except ItemError:
+        pass
+    return True
 
 
 class Endpoint:
@@ -192,7 +224,8 @@ class Endpoint:
 
     async def _body(self, request: Request) -> tuple[list[bytes], int]:
         """(the body's bytes in pieces, a fingerprint of the request)."""
-        skeleton = _encode(wire.body(request, self.wire_model, _mark_of, max_tokens_field=self._max_tokens_field))
+        body = wire.body(request, self.wire_model, _mark_of, max_tokens_field=self._max_tokens_field)
+        skeleton = as_json(body, request)
         whole = skeleton.encode("utf-8", "replace")
         if _MARK not in skeleton:
             return [whole], hash(whole)
@@ -215,24 +248,30 @@ class Endpoint:
         outcome = await self._exchange(body, timeout_s)
         if isinstance(outcome, CallError):
             raise outcome
-        status, headers, text, transport = outcome
+        status, headers, text, connection = outcome
         if status != 200:
             raise await self._refused(status, headers, text)
-        if self._stale.is_stale(text, fingerprint, transport):
-            transport.close()
+        stale = self._stale.is_stale(text, fingerprint, connection.number)
+        if not stale and (_ID.search(text) or _is_reply(text)):
+            connection.good = True
+        else:  # of a text without an id, nobody would notice a second copy
+            connection.close()
+        if stale:
             raise Fault("the reply belongs to an earlier request on the same connection", kind="stale", paid=True)
         return text
 
     async def _exchange(
         self, body: list[bytes], timeout_s: float
-    ) -> tuple[int, Mapping[str, str], str, Any] | CallError:
-        """Send the request and read the reply: (status, headers, text, transport), or the error.
+    ) -> tuple[int, Mapping[str, str], str, _Connection] | CallError:
+        """Send the request and read the reply: (status, headers, text, connection), or the error.
+
+        The connection is closed unless a whole reply with status 200 came.
 
         Errors are returned, not raised: a server may echo the key, and a traceback with locals would show the raw reply
         in this frame and in aiohttp's frames below it.
         """
-        _TRANSPORT.set(None)
-        begun = False
+        _CONNECTION.set(None)
+        begun = whole = False
         chunks: list[bytes] = []
         try:
             async with asyncio.timeout(timeout_s), self._post(body) as reply:
@@ -242,13 +281,18 @@ class Endpoint:
                     chunks.append(chunk)
                     size += len(chunk)
                     if size > _MOST_REPLY:
-                        reply.close()
                         raise Fault(f"the reply is larger than {_MOST_REPLY:,} bytes", kind="broken", paid=True)
+            whole = begun
         except _BREAKS as error:
             chunks.clear()
-            return self._fault(error, timeout_s, connected=_TRANSPORT.get() is not None, begun=begun)
+            return self._fault(error, timeout_s, connected=_CONNECTION.get() is not None, begun=begun)
+        finally:
+            connection = _CONNECTION.get()
+            if connection is not None and not whole:
+                connection.close()
+        assert connection is not None
         headers = {} if begun else {name: self._scrub(value) for name, value in reply.headers.items()}
-        return reply.status, CIMultiDict(headers), self._clean(b"".join(chunks)), _TRANSPORT.get()
+        return reply.status, CIMultiDict(headers), self._clean(b"".join(chunks)), connection
 
     def _fault(self, error: Exception, timeout_s: float, *, connected: bool, begun: bool) -> CallError:
         """One of `_BREAKS` as a demur error, with its reason only: aiohttp's errors contain the request."""
@@ -291,6 +335,7 @@ class Endpoint:
         try:
             async with self._opened().get(
                 self._models_url,
+                headers={"Connection": "close"},
                 allow_redirects=False,
                 proxy=self._proxy.reveal() if self._proxy else None,
                 timeout=aiohttp.ClientTimeout(total=5),

@@ -130,7 +130,8 @@ class Fleet:
     def give_back(self, slot: EndpointSlot) -> None:
         """A call on that endpoint ended, with a reply or without."""
         slot.in_flight -= 1
-        self._hand_out()
+        if self._waiting:
+            self._hand_out()
 
     def _hand_out(self) -> None:
         """Give free endpoints to the calls that wait, and come again when the next pause ends."""

@@ -48,10 +48,13 @@ class FunctionBackend:
     async def send(self, request: Request, timeout_s: float) -> str:
         """One attempt; the answer in chat-completion form."""
         try:
-            async with asyncio.timeout(timeout_s):
+            async with asyncio.timeout(timeout_s) as clock:
                 answer = await self._calls.call(request)
         except TimeoutError as error:
-            raise Fault(f"no reply within {timeout_s:g} s", kind="timeout", paid=True) from error
+            said = (
+                f"no reply within {timeout_s:g} s" if clock.expired() else f"{self.name} raised TimeoutError: {error}"
+            )
+            raise Fault(said, kind="timeout", paid=True) from error
         except DemurError:
             raise
         except Exception as error:

@@ -11,12 +11,14 @@ import hashlib
 import json
 from typing import Any
 
+from demur.core.errors import UsageError
 from demur.core.records import ImagePart, Request
 
 KEY_VERSION = 1
 """Increased when the meaning of a field changes; a new field with a default needs no new version (see `identity`)."""
 
-_encode = json.JSONEncoder(sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False).encode
+_SORTED = json.JSONEncoder(sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
+_AS_GIVEN = json.JSONEncoder(separators=(",", ":"), ensure_ascii=False, allow_nan=False)
 
 _DEFAULTS: dict[str, Any] = {
     "temperature": None,
@@ -66,8 +68,28 @@ def request_key(request: Request, model: str, revision: str = "") -> bytes:
     True
     >>> request_key(ask, "m") == request_key(ask.model_copy(update={"draw": 1}), "m")
     False
+
+    Raises:
+        UsageError: the request holds a number that is NaN or infinite.
     """
-    return hashlib.sha256(_encode(identity(request, model, revision)).encode("utf-8", "surrogatepass")).digest()
+    text = as_json(identity(request, model, revision), request, _SORTED)
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).digest()
+
+
+def as_json(value: dict[str, Any], request: Request, encoder: json.JSONEncoder = _AS_GIVEN) -> str:
+    """A value made from a request, in its order: a server may fill in a JSON schema in the order of its properties.
+
+    Raises:
+        UsageError: it holds NaN or infinity.
+    """
+    try:
+        return encoder.encode(value)
+    except ValueError as error:
+        raise UsageError(
+            f"the request holds a number that is NaN or infinite: {error}",
+            item=request.item,
+            cure="give finite numbers",
+        ) from error
 
 
 def prefix_of(request: Request) -> tuple[str, ...]:

@@ -9,13 +9,14 @@ a process claims a key before it sends the call (`claims.py`), and counts the co
 
 from __future__ import annotations
 
+import codecs
 import json
 import os
 import sqlite3
 import tempfile
 import zlib
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from typing import Annotated, NamedTuple
 
@@ -155,12 +156,8 @@ def _open_read_only(path: Path) -> sqlite3.Connection:
     return db
 
 
-def open_database(path: Path, *, wait_s: float = WAIT_S) -> sqlite3.Connection:
+def open_database(path: Path) -> sqlite3.Connection:
     """Open a ledger's file; create it and its folder if they are missing.
-
-    Args:
-        path: the file.
-        wait_s: seconds that a statement waits for another writer.
 
     Raises:
         StorageError: the file cannot be created or written, is not a ledger, or a newer demur wrote it.
@@ -175,7 +172,6 @@ def open_database(path: Path, *, wait_s: float = WAIT_S) -> sqlite3.Connection:
         db = sqlite3.connect(path, timeout=WAIT_S, isolation_level=None, check_same_thread=False)
         try:
             _prepare(db, path)
-            db.execute(f"PRAGMA busy_timeout={wait_s * 1000:.0f}")
         except BaseException:
             db.close()
             raise
@@ -244,8 +240,6 @@ class Ledger:
             self._db = _open_read_only(path)
             return
         self._db = open_database(path)
-        # an event loop must not wait for another process: it writes through this connection, which fails at once
-        self._no_wait = open_database(path, wait_s=0)
         with sqlite_errors(path):
             self._claims = Claims(self._db)
 
@@ -277,7 +271,7 @@ class Ledger:
             StorageError: it cannot be written; the reply stays in ``unsaved``.
         """
         self.unsaved.append(entry)
-        self._write(self._db)
+        self._write()
 
     def write(self, *, last: bool = False) -> bool:
         """Write ``unsaved`` and ``wanted`` in one transaction, without waiting for another process.
@@ -291,26 +285,30 @@ class Ledger:
         Raises:
             StorageError: as `put`.
         """
+        if not (self.unsaved or self.wanted):
+            return True
+        self._db.execute("PRAGMA busy_timeout=0")
         try:
-            if self.unsaved or self.wanted:
-                self._write(self._no_wait)
+            self._write()
         except StorageError as error:
             if not last and isinstance(error.__cause__, sqlite3.OperationalError) and "locked" in str(error.__cause__):
                 return False
             raise
+        finally:
+            self._db.execute(f"PRAGMA busy_timeout={WAIT_S * 1000:.0f}")
         return True
 
-    def _write(self, db: sqlite3.Connection) -> None:
+    def _write(self) -> None:
         replies = [(*e[:4], _crc(e.key, e.raw), *e[4:]) for e in self.unsaved]
         answered = {e.key for e in self.unsaved} & self.claimed
         granted: set[bytes] = set()
-        with sqlite_errors(self.path), transaction(db):
-            db.executemany(_INSERT, replies)
+        with sqlite_errors(self.path), transaction(self._db):
+            self._db.executemany(_INSERT, replies)
             if self._claims is not None:
-                self._claims.release(answered, db)
+                self._claims.release(answered)
                 if self.wanted:
-                    self._claims.enter(db)
-                granted = {key for key in self.wanted if self._claims.take(key, db)}
+                    self._claims.enter()
+                granted = {key for key in self.wanted if self._claims.take(key)}
         del self.unsaved[: len(replies)]
         self.claimed = self.claimed - answered | granted
         self.wanted.clear()
@@ -343,7 +341,7 @@ class Ledger:
         self.wanted.discard(key)
         if self._claims is not None and key in self.claimed:
             with sqlite_errors(self.path):
-                self._claims.release((key,), self._db)
+                self._claims.release((key,))
             self.claimed.discard(key)
 
     def renew(self) -> None:
@@ -423,18 +421,19 @@ class Ledger:
         self.wanted.clear()
         try:
             if self.unsaved:
-                self._write(self._db)
+                self._write()
         except StorageError as error:
-            spill = _spill(self.unsaved)
+            spill = _spill(self.unsaved, (None, self.path.parent, Path()))
             raise StorageError(
                 f"{len(self.unsaved)} paid replies could not be written: {error.message}",
                 item=str(self.path),
-                cure=f"they are in {spill}; when there is space: demur calls recover {spill} {self.path}",
+                cure=f"they are in {spill}; when there is space: demur calls recover {spill} {self.path}"
+                if spill
+                else "no other folder takes them either, they are lost; free some disk space",
             ) from error
         finally:
             if self._claims is not None:
                 self._claims.close()
-                self._no_wait.close()
             self._db.close()
 
     def __enter__(self) -> Ledger:
@@ -452,11 +451,19 @@ def entry_line(entry: Entry) -> str:
     return json.dumps(entry._asdict() | {"key": entry.key.hex()}, ensure_ascii=False, sort_keys=True) + "\n"
 
 
-def _spill(entries: Iterable[Entry]) -> Path:
-    handle, name = tempfile.mkstemp(prefix="demur-unsaved-", suffix=".jsonl")
-    with os.fdopen(handle, "w", encoding="utf-8") as file:
-        file.writelines(map(entry_line, entries))
-    return Path(name)
+def _spill(entries: Sequence[Entry], folders: Iterable[Path | None]) -> Path | None:
+    """Write entries to a new file in the first folder (None: the temporary one) that takes them; None if none does."""
+    for folder in folders:
+        with suppress(OSError):
+            handle, name = tempfile.mkstemp(prefix="demur-unsaved-", suffix=".jsonl", dir=folder)
+            try:
+                with os.fdopen(handle, "w", encoding="utf-8") as file:
+                    file.writelines(map(entry_line, entries))
+            except OSError:
+                Path(name).unlink()
+                raise
+            return Path(name)
+    return None
 
 
 def recover(source: Path, into: Path) -> tuple[int, int]:
@@ -475,7 +482,7 @@ def recover(source: Path, into: Path) -> tuple[int, int]:
     """
     try:
         with source.open("rb") as handle:
-            head = handle.read(16)
+            head = handle.read(16).removeprefix(codecs.BOM_UTF8)
     except OSError as error:
         raise StorageError(error.strerror or str(error), item=str(source), cure="check the path") from error
     if not head:
@@ -511,7 +518,7 @@ def _sound(fields: object) -> Entry | None:
 
 def _exported(source: Path) -> Iterator[Entry | None]:
     """Entries of an exported file, None for each line that is not one."""
-    with source.open(encoding="utf-8", errors="replace") as lines:
+    with source.open(encoding="utf-8-sig", errors="replace") as lines:
         for line in lines:
             try:
                 row = parsed_json(line)

@@ -17,7 +17,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import NamedTuple
-from urllib.parse import urlsplit
+from urllib.parse import SplitResult, urlsplit
 
 from demur.core.errors import UsageError
 from demur.core.records import ImageRef
@@ -26,7 +26,7 @@ from demur.models.client import GRACE_S, ModelClient, Retry
 from demur.models.fleet import Backend, Fleet
 from demur.models.function import open_function
 from demur.models.images import ImageUrls
-from demur.models.keys import find_key, key_names
+from demur.models.keys import Secret, find_key, key_names
 from demur.models.ledger import Ledger
 from demur.models.prices import Prices
 
@@ -63,7 +63,7 @@ def parse_model(text: str) -> ModelText:
     kind, _, rest = text.partition(":")
     if kind in ("http", "https"):
         address, _, model = text.partition("#")
-        parts = urlsplit(address)
+        parts = _split(address, "the model string")
         if parts.username or parts.password:
             raise UsageError(
                 "the model string has credentials in its address",
@@ -76,7 +76,9 @@ def parse_model(text: str) -> ModelText:
             )
         return ModelText("http", model, model, address)
     if text.startswith("openai/") and len(text) > 7:
-        return ModelText("openai", text, text[7:], os.environ.get("OPENAI_BASE_URL", "").strip() or _OPENAI)
+        address = os.environ.get("OPENAI_BASE_URL", "").strip() or _OPENAI
+        _split(address, "OPENAI_BASE_URL")
+        return ModelText("openai", text, text[7:], address)
     if kind == "any-llm" and rest.count("/") >= 1 and all(rest.split("/", 1)):
         return ModelText("any-llm", rest, rest, "")
     if kind == "hf" and rest:
@@ -85,6 +87,15 @@ def parse_model(text: str) -> ModelText:
     if kind == "python" and ":" in rest:
         return ModelText("python", text.partition("@")[0], rest, "")
     raise UsageError(f"{text!r} is not a model string", cure=f"write one of: {_FORMS}")
+
+
+def _split(address: str, where: str) -> SplitResult:
+    try:
+        parts = urlsplit(address)
+        _ = parts.port  # checked only when it is read
+    except ValueError:  # its message may quote a password
+        raise UsageError(f"{where} has no valid host and port", cure="write http://HOST:PORT/v1") from None
+    return parts
 
 
 def model_id(text: str) -> str:
@@ -113,14 +124,23 @@ def revision_of(text: str) -> str:
     return model.name.partition("@")[2]
 
 
-def _http(model: ModelText, images: ImageUrls) -> Backend:
-    from demur.models.endpoint import Endpoint  # imports aiohttp, which takes a third of a second
+def key_of(model: ModelText) -> tuple[str, Secret | None, bool]:
+    """(environment variable for the key, the key if it is set, whether the server is OpenAI's own) of an HTTP endpoint.
 
-    names = ("OPENAI_API_KEY",) if model.kind == "openai" else key_names(model.address)
-    env, key = find_key(names)
+    Raises:
+        UsageError: OpenAI's own server needs a key, and none is set.
+    """
+    env, key = find_key(("OPENAI_API_KEY",) if model.kind == "openai" else key_names(model.address))
     own = model.kind == "openai" and (urlsplit(model.address).hostname or "").endswith("openai.com")
     if own and key is None:
         raise UsageError(f"no key for {model.id}", cure="set OPENAI_API_KEY")
+    return env, key, own
+
+
+def _http(model: ModelText, images: ImageUrls) -> Backend:
+    from demur.models.endpoint import Endpoint  # imports aiohttp, which takes a third of a second
+
+    env, key, own = key_of(model)
     return Endpoint(model.address, model.name, key=key, key_env=env, images=images, openai=own)
 
 
@@ -149,7 +169,7 @@ async def open_model(
     budget: Budget | None = None,
     prices: Path | None = None,
     grace_s: float = GRACE_S,
-    greet: Callable[[], Awaitable[object]] | None = None,
+    before_first: Callable[[], Awaitable[object]] | None = None,
 ) -> AsyncIterator[ModelClient]:
     """Open a model; several strings are endpoints of one model (a fleet).
 
@@ -169,8 +189,8 @@ async def open_model(
         prices: price table that overrides the shipped one.
         grace_s: if the block ends while calls are in progress (an error, Ctrl-C): seconds to wait for their replies,
             which are paid for, and keep them.
-        greet: awaited once, before the first call that is sent; an error ends all calls. `demur.models.ping` finds a
-            server that was never there; without it that server is waited for like one that fails later.
+        before_first: awaited once, before the first call that is sent; an error ends all calls. `demur.models.ping`
+            finds a server that was never there; without it that server is waited for like one that fails later.
 
     Yields:
         The model; closed at the end of the block.
@@ -221,7 +241,7 @@ async def open_model(
             budget=budget,
             names=texts,
             grace_s=grace_s,
-            greet=greet,
+            before_first=before_first,
         )
     except BaseException:
         if opened is not None:

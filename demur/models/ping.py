@@ -17,14 +17,14 @@ from urllib.error import HTTPError, URLError
 from urllib.parse import urlsplit
 from urllib.request import HTTPRedirectHandler, Request, build_opener, getproxies, proxy_bypass
 
-from demur.core.errors import MissingExtra, PermanentError, UsageError
+from demur.core.errors import MissingExtra, PermanentError
 from demur.core.strict_json import loose_json
 from demur.models.function import open_function
-from demur.models.keys import Secret, find_key, key_names
-from demur.models.names import ModelText, parse_model
+from demur.models.keys import Secret
+from demur.models.names import ModelText, key_of, parse_model
 
 CONNECT_S = (10.0, 20.0, 30.0)
-"""Seconds to open a connection, for each try; after the last time-out the server counts as missing."""
+"""Seconds to open a connection, for each try; after a refused one, or the last, the server counts as missing."""
 _LIST_S = 5.0
 """Seconds to wait for each part of the list of models; a server that is slow with it is there all the same."""
 _WHOLE_S = 15.0
@@ -53,9 +53,6 @@ def _ping(models: Sequence[ModelText], lists: bool) -> list[str]:
     notes: list[str] = []
     silent: dict[str, str] = {}
     for model in models:
-        own = model.kind == "openai" and (urlsplit(model.address).hostname or "").endswith("openai.com")
-        if own and find_key(("OPENAI_API_KEY",))[1] is None:
-            raise UsageError(f"no key for {model.id}", cure="set OPENAI_API_KEY")
         if model.kind == "python":
             open_function(model.name)
         elif model.kind == "any-llm" and find_spec("any_llm") is None:
@@ -63,11 +60,11 @@ def _ping(models: Sequence[ModelText], lists: bool) -> list[str]:
         elif model.kind == "hf" and (find_spec("transformers") is None or find_spec("torch") is None):
             raise MissingExtra(f"hf:{model.name}", extra="hf", module="transformers and torch")
         elif model.kind in ("openai", "http"):
-            why = unreachable(model.address)
-            if why:
+            env, key, _ = key_of(model)
+            if why := unreachable(model.address):
                 silent[urlsplit(model.address).netloc] = why
             elif lists:
-                notes += _listed(model)
+                notes += _listed(model, env, key)
     if silent and len(silent) == len({urlsplit(m.address).netloc for m in models}):
         raise PermanentError(
             f"no server answers there ({'; '.join(dict.fromkeys(silent.values()))})", item=", ".join(silent),
@@ -76,31 +73,22 @@ def _ping(models: Sequence[ModelText], lists: bool) -> list[str]:
     return notes + [f"no server answers at {where} ({why}); using the others" for where, why in silent.items()]
 
 
-def unreachable(address: str, tries: Sequence[float] = CONNECT_S) -> str:
-    """Why a server cannot be connected; "" if it can, or if a proxy is in between.
-
-    Args:
-        address: its base URL.
-        tries: seconds for each try; after a refused connection there is no other try.
-    """
+def unreachable(address: str) -> str:
+    """Why the server at a base URL cannot be connected; "" if it can, or if a proxy is in between."""
     url = urlsplit(address)
-    host = url.hostname or ""
-    try:
-        port = url.port or (443 if url.scheme == "https" else 80)
-    except ValueError as error:
-        return str(error)
+    host, port = url.hostname or "", url.port or (443 if url.scheme == "https" else 80)
     if getproxies().get(url.scheme) and not proxy_bypass(host):
         return ""
     why = ""
     tls = ssl.create_default_context() if url.scheme == "https" else None
-    for seconds in tries:
+    for seconds in CONNECT_S:
         try:
             with socket.create_connection((host, port), seconds) as plain:
                 if tls is not None:  # if the port does not speak TLS, each call would wait for ever
                     tls.wrap_socket(plain, server_hostname=host).close()
             return ""
         except TimeoutError:
-            why = f"no connection within {sum(tries):g} s"
+            why = f"no connection within {sum(CONNECT_S):g} s"
         except ssl.SSLCertVerificationError as error:
             return f"its certificate is refused: {error.verify_message}"
         except ssl.SSLError:
@@ -115,13 +103,12 @@ class _Stay(HTTPRedirectHandler):
         """Follow no redirect: the key goes to this server only."""
 
 
-def _listed(model: ModelText) -> list[str]:
+def _listed(model: ModelText, env: str, key: Secret | None) -> list[str]:
     """A warning if a server does not list the model.
 
     Raises:
         PermanentError: the server refuses the key.
     """
-    env, key = find_key(("OPENAI_API_KEY",) if model.kind == "openai" else key_names(model.address))
     url = urlsplit(model.address)
     found: list[list[str] | PermanentError] = []
 

@@ -33,10 +33,10 @@ class Price(Record):
     checked: str = ""
     """Date of the price, as YYYY-MM-DD; "" if unknown."""
 
-    def old(self, today: date | None = None) -> bool:
+    def old(self) -> bool:
         """Whether the price is more than `OLD_DAYS` days old."""
         try:
-            return bool(self.checked) and ((today or date.today()) - date.fromisoformat(self.checked)).days > OLD_DAYS
+            return bool(self.checked) and (date.today() - date.fromisoformat(self.checked)).days > OLD_DAYS
         except ValueError:
             return True
 

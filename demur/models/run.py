@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Iterator, Sequence, Sized
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Sequence, Sized
 from concurrent.futures import ThreadPoolExecutor
 from itertools import islice
 from typing import Any, TypeVar
@@ -22,6 +22,8 @@ from demur.models.identity import prefix_of
 
 _CHUNK = 512
 """Requests looked up and sorted at a time."""
+_HOPELESS_AFTER = 100
+"""Consecutive failed calls that end a run."""
 
 T = TypeVar("T")
 
@@ -29,8 +31,8 @@ T = TypeVar("T")
 class _Run:
     """The state that the workers and the consumer of one `complete_all` share."""
 
-    def __init__(self, model: Model, hopeless_after: int) -> None:
-        self.model, self.hopeless_after = model, hopeless_after
+    def __init__(self, model: Model) -> None:
+        self.model = model
         self.pending: asyncio.Queue[Request] = asyncio.Queue()
         self.done: asyncio.Queue[tuple[Request, Response] | None] = asyncio.Queue()
         """Results; None for a request whose error ended the run."""
@@ -50,7 +52,7 @@ class _Run:
             except (ItemError, TransientError) as error:
                 result = request, Response(error=str(error))
                 self.failures_in_a_row += 1
-                if self.failures_in_a_row >= self.hopeless_after:
+                if self.failures_in_a_row >= _HOPELESS_AFTER:
                     self._end(
                         PermanentError(
                             f"the last {self.failures_in_a_row} calls all failed; the last: {error.message}",
@@ -76,10 +78,8 @@ async def complete_all(
     model: Model,
     requests: Iterable[Request],
     *,
-    on_done: Callable[[Request, Response], None] | None = None,
     progress: str | None = None,
     total: int | None = None,
-    hopeless_after: int = 100,
     grace_s: float = GRACE_S,
 ) -> AsyncIterator[tuple[Request, Response]]:
     """Every request with its reply, in the order in which replies arrive; memory does not grow with their number.
@@ -91,10 +91,8 @@ async def complete_all(
     Args:
         model: from `open_model`, or anything with ``complete``; its ``concurrency`` (default 8) calls run at once.
         requests: taken as needed, a few hundred ahead.
-        on_done: called with each pair before it is yielded.
         progress: label of a progress line on standard error; None shows none.
         total: number of requests, for the time left; a list has it already.
-        hopeless_after: consecutive failed calls that end the run.
         grace_s: seconds that calls in progress may still take when an error ends the run.
 
     Yields:
@@ -109,7 +107,7 @@ async def complete_all(
     peek: Callable[[Sequence[Request]], list[Response | None]] = getattr(model, "peek", lambda some: [None] * len(some))
     clock, deadline = asyncio.get_running_loop().time, 0.0
     source, ended = iter(requests), False
-    run = _Run(model, hopeless_after)
+    run = _Run(model)
     size = total if total is not None else len(requests) if isinstance(requests, Sized) else None
     chunk = max(_CHUNK, 2 * concurrency)
     workers: list[asyncio.Task[None]] = []
@@ -149,8 +147,6 @@ async def complete_all(
                     break
                 for request, response in ready:
                     count.advance(1, 0 if counts else bool(response.error))
-                    if on_done is not None:
-                        on_done(request, response)
                     yield request, response
             if run.stop is not None:
                 raise run.stop
@@ -211,20 +207,3 @@ def complete_sync(model: str | Sequence[str], requests: Sequence[Request], **opt
         return [replies[id(request)] for request in copies]
 
     return run_sync(work())
-
-
-def by_prefix(requests: Iterable[Request], window: int = 4096) -> Iterator[Request]:
-    """Requests sorted by their prompt prefix, ``window`` at a time.
-
-    Servers with a prefix cache (vLLM, llama.cpp, the vendors) then compute a common prefix once. `complete_all` sorts
-    the requests that it sends; use this function before you split work into pieces.
-
-    >>> from demur.core.records import Message, TextPart
-    >>> def ask(*texts):
-    ...     return Request(model="m", messages=(Message(role="user", parts=tuple(TextPart(text=t) for t in texts)),))
-    >>> [r.messages[0].parts[0].text for r in by_prefix([ask("b", "1"), ask("a", "1"), ask("b", "2")])]
-    ['a', 'b', 'b']
-    """
-    source = iter(requests)
-    while batch := list(islice(source, window)):
-        yield from sorted(batch, key=prefix_of)

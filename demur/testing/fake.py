@@ -104,8 +104,8 @@ def parse_faults(text: str) -> tuple[list[str], dict[str, float]]:
                 script += [kind] * int(times or 1)
         except ValueError as error:
             raise UsageError(f"{word!r} is not a fault", cure="write 429*2, reset=5% or 30%") from error
-    if sum(shares.values()) > 1:
-        raise UsageError("the faults add up to more than 100 %", cure="reduce them")
+    if not (sum(shares.values()) <= 1 and all(share >= 0 for share in shares.values())):
+        raise UsageError("the probabilities are negative, or add up to more than 100 %", cure="correct them")
     return script, shares
 
 

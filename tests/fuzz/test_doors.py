@@ -90,7 +90,7 @@ def _every(read: Callable[[Path, Problems], object]) -> Callable[[Path], object]
 
 
 def _kept(path: Path) -> None:
-    found = wire.response(path.read_bytes())
+    found = wire.response(path.read_bytes().decode("utf-8", "replace"))
     assert not unstorable(found)
 
 
@@ -114,7 +114,7 @@ RECIPE = yaml.safe_dump({"name": "mine", "version": "1.0.0", "sources": [{"name"
 
 DOORS: dict[str, tuple[str, Callable[[Path], bytes] | bytes, Callable[[Path], object]]] = {
     "wire": ("reply.json", REPLY, _kept),
-    "error body": ("error.json", b'{"error": {"message": "no", "code": "x"}}', lambda p: wire.error_message(p.read_bytes())),
+    "error body": ("error.json", b'{"error": {"message": "no", "code": "x"}}', lambda p: wire.error_message(p.read_bytes().decode("utf-8", "replace"))),
     "answers": ("answers.jsonl", _json_lines(), lambda p: AnswersFile(str(p), SystemContext(read_image=lambda _: b""))),
     "answers csv": ("answers.csv", b"ask,answer,confidence\na1,Paris,0.5\na2,,\n",
                     lambda p: AnswersFile(str(p), SystemContext(read_image=lambda _: b""))),

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from waiting import ENDS_S, until
 
 from demur.core.errors import BudgetReached, ItemError, StorageError, UsageError
-from demur.models import Budget, Ledger, open_model
+from demur.models import Budget, Ledger, complete_all, open_model
 from demur.testing import FakeEndpoint, running
 
 
@@ -213,3 +213,45 @@ async def test_what_is_in_flight_before_the_first_reply_is_all_that_can_pass_a_b
         budget.settle(one, 0.2, 0.05)
     with pytest.raises(BudgetReached, match=r"stopped at \$1\.6000 of \$0\.5000: .* 4\.0 times"):
         await budget.reserve(0.05)
+
+
+def price_table(tmp_path, prompt=1000.0, completion=1000.0):
+    path = tmp_path / "prices.json"
+    path.write_text(json.dumps({"models": {"fake": {"prompt": prompt, "completion": completion}}}))
+    return path
+
+
+async def spend(text, requests, got, **options):
+    async with open_model(text, **options) as model:
+        async for _, reply in complete_all(model, requests):
+            got.append(reply)
+
+
+@pytest.mark.heavy
+@pytest.mark.parametrize("faults", ["", "30%"])
+async def test_a_budget_is_never_passed_and_the_run_goes_on_with_more(ask, tmp_path, faults):
+    requests = [ask(f"question {n}", max_tokens=4) for n in range(300)]
+    options = {"ledger": tmp_path / "l", "prices": price_table(tmp_path), "backoff_s": 0.005}
+    async with FakeEndpoint(faults, stall_s=0.01) as server:
+        budget = Budget(1.0)
+        got = []
+        with pytest.raises(BudgetReached, match=r"of \$1\.0000.*larger budget"):
+            await spend(server.model(), requests, got, budget=budget, **options)
+        assert 0 < len(got) < 300
+        assert not any(a.error for a in got)
+        assert 0.8 < budget.spent <= 1.0  # as much as fits, and no more
+        if not faults:
+            with Ledger(tmp_path / "l", read_only=True) as ledger:
+                assert budget.spent == pytest.approx(ledger.stats()[0].price)
+        again = Budget(1000.0)
+        async with open_model(server.model(), budget=again, **options) as model:
+            replies = [a async for _, a in complete_all(model, requests)]
+        assert len(replies) == 300
+        assert sum(a.cached for a in replies) >= len(got)
+
+
+async def test_a_budget_without_a_price_is_refused():
+    async with FakeEndpoint() as server:
+        with pytest.raises(UsageError, match="no price is known for 'fake'"):
+            async with open_model(server.model(), budget=Budget(1.0)):
+                pass

@@ -81,7 +81,13 @@ def test_plan_and_budget(server, tmp_path, capsys):
         (["gc", "missing.sqlite"], 1, "no such ledger"),
         (["recover", "missing.sqlite", "new.sqlite"], 1, "check the path"),
         (["ask", "gpt-4o", "hi"], 2, "write one of: openai/MODEL"),
+        (["gc", "missing.sqlite", "--older-than", "-30"], 2, "0 or more"),
         (["ask", "http://127.0.0.1:9/v1#m", "hi", "--image", "missing.png"], 1, "missing.png"),
+        (["ask", "http://127.0.0.1:9/v1#m", "hi"], 1, "no server answers there"),  # at once, not after eight attempts
+        (["ask", "http://[::1/v1#m", "hi"], 2, "no valid host and port"),
+        (["ask", "http://h:99999/v1#m", "hi"], 2, "no valid host and port"),
+        (["ask", "http://127.0.0.1:9/v1#m", "hi", "--temperature", "nan"], 2, "a finite number"),
+        (["ask", "http://127.0.0.1:9/v1#m", "caf\udce9", "--ledger", "l"], 2, "UTF-8"),
     ],
 )
 def test_one_line_says_what_to_do(words, code, said, capsys, tmp_path, monkeypatch):
@@ -90,6 +96,17 @@ def test_one_line_says_what_to_do(words, code, said, capsys, tmp_path, monkeypat
     error = out(capsys)[1]
     assert said in error
     assert len(error.splitlines()) == 1
+
+
+def test_an_export_never_replaces_the_ledger_and_is_recovered_as_any_editor_saves_it(server, tmp_path, capsys):
+    ledger, export = str(tmp_path / "l"), tmp_path / "e.jsonl"
+    assert main(["calls", "ask", server.model(), "Which city?", "--ledger", ledger]) == 0
+    assert main(["calls", "export", ledger, "--out", ledger]) == 2
+    assert "another file" in out(capsys)[1]
+    assert main(["calls", "export", ledger, "--out", str(export)]) == 0
+    export.write_bytes(b"\xef\xbb\xbf" + export.read_bytes().replace(b"\n", b"\r\n"))
+    assert main(["calls", "recover", str(export), str(tmp_path / "new")]) == 0
+    assert out(capsys)[0].endswith("1 replies copied into " + str(tmp_path / "new") + "; 0 could not be read")
 
 
 def test_a_foreign_database_is_left_alone(tmp_path, capsys):
@@ -106,7 +123,7 @@ def test_a_foreign_database_is_left_alone(tmp_path, capsys):
 
 
 @pytest.mark.heavy
-def test_importing_the_door_is_cheap():
+def test_importing_model_calls_is_cheap():
     code = "import sys, demur.models, demur.cli.calls; print({'aiohttp', 'torch', 'rich', 'PIL'} & sys.modules.keys())"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "set()"

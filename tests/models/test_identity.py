@@ -6,8 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from demur.core.errors import UsageError
 from demur.core.records import ImagePart, ImageRef, Message, Request, TextPart
-from demur.models import request_key
+from demur.models import open_model, request_key
 from demur.models.identity import _DEFAULTS
 
 REF = ImageRef(sha256="a" * 64, uri="here/a.png", width=10, height=10)
@@ -89,3 +90,11 @@ def test_text_that_looks_like_an_image_is_not_one():
     fake = TextPart(text=f'["i","{REF.sha256}"]')
     other = BASE.model_copy(update={"messages": (Message(role="user", parts=(BASE.messages[0].parts[0], fake)),)})
     assert request_key(other, "m") != KEY
+
+
+@pytest.mark.parametrize("ledger", [True, False])
+async def test_a_request_that_json_cannot_hold_is_refused(tmp_path, ledger):
+    request = BASE.model_copy(update={"temperature": float("nan"), "item": "7"})
+    async with open_model("http://127.0.0.1:9/v1#m", ledger=tmp_path / "l" if ledger else None) as model:
+        with pytest.raises(UsageError, match="7: the request holds a number that is NaN or infinite"):
+            await model.complete(request.model_copy(update={"model": "m"}))

@@ -13,9 +13,10 @@ from aiohttp import web
 from strategies import tiny_release
 
 from demur.cli import main
-from demur.core.errors import DemurError, UsageError
+from demur.core.errors import DemurError, PermanentError, UsageError
 from demur.models import open_model
 from demur.models.keys import Secret
+from demur.testing import FakeEndpoint
 
 KEY = "sk-4Q/zT+9hostile=="
 QUICK = {"backoff_s": 0.001, "tries": 2}
@@ -154,3 +155,24 @@ def test_a_key_with_a_line_break_is_refused_without_showing_it(monkeypatch):
         run_sync(work())
     whole = traceback.TracebackException.from_exception(caught.value, capture_locals=True)
     assert "sk-hidden" not in "".join(whole.format())
+
+
+async def test_a_key_is_sent_and_shown_nowhere(ask, tmp_path, monkeypatch, caplog):
+    caplog.set_level(logging.DEBUG)
+    monkeypatch.setenv("DEMUR_API_KEY_127_0_0_1", KEY)
+    async with FakeEndpoint(key=KEY, reply=lambda _: f"your key is {KEY}") as server:
+        async with open_model(server.model(), ledger=tmp_path / "l") as model:
+            reply = await model.complete(ask("q"))
+            assert server.headers[-1]["Authorization"] == f"Bearer {KEY}"
+            assert reply.text == "your key is ***"
+            shown = [repr(model), repr(vars(model)), repr(vars(model._fleet.slots[0].backend)), reply.model_dump_json()]
+        monkeypatch.setenv("DEMUR_API_KEY_127_0_0_1", KEY + "-wrong")
+        async with open_model(server.model(), ledger=tmp_path / "l") as model:
+            with pytest.raises(PermanentError, match="DEMUR_API_KEY_127_0_0_1") as caught:  # the server echoes it
+                await model.complete(ask("other"))
+            shown.append(
+                "".join(traceback.TracebackException.from_exception(caught.value, capture_locals=True).format())
+            )
+    shown.append(caplog.text)
+    shown += [p.read_bytes().decode("latin-1") for p in tmp_path.iterdir()]
+    assert not [line for text in shown for line in text.splitlines() if KEY in line]

@@ -134,7 +134,7 @@ def llava_model(tmp_path_factory):
 
 
 def watched(model, monkeypatch, most=None):
-    """Sizes of the batches that a door's model is given, as they come; more than ``most`` do not fit the memory."""
+    """Sizes of the batches that a client's model is given, as they come; more than ``most`` do not fit the memory."""
     import torch
 
     network = model._fleet.slots[0].backend._model

@@ -12,7 +12,7 @@ import pytest
 
 from demur.core.errors import ItemError, PermanentError
 from demur.core.records import Response
-from demur.models import by_prefix, complete_all, open_model
+from demur.models import complete_all, open_model
 from demur.testing import FakeEndpoint
 from demur.testing.fake import INJECTION, echo
 
@@ -47,9 +47,8 @@ async def gather_into(got, model, requests, **options):
 @pytest.mark.parametrize("n", [0, 1, 15, 16, 17, 511, 512, 513, 1500])
 async def test_each_request_comes_back_once(ask, n):
     model, seen = Instant(), []
-    async for request, response in complete_all(
-        model, (ask(str(k)) for k in range(n)), on_done=lambda q, a: seen.append(q)
-    ):
+    async for request, response in complete_all(model, (ask(str(k)) for k in range(n))):
+        seen.append(request)
         assert response.text == request.item or response.error == f"{request.item}: seven"
     assert sorted(int(r.item) for r in seen) == list(range(n))
     assert model.in_flight_most <= 16
@@ -122,9 +121,9 @@ async def test_a_hopeless_run_ends_instead_of_failing_item_by_item(ask):
     async with FakeEndpoint("500*99999", most_faults=9) as server:
         async with open_model(server.model(), tries=1) as model:
             got = []
-            with pytest.raises(PermanentError, match="the last 40 calls all failed"):
-                await gather_into(got, model, [ask(f"{n}") for n in range(5000)], hopeless_after=40)
-        assert 40 <= len(got) < 60
+            with pytest.raises(PermanentError, match="the last 100 calls all failed"):
+                await gather_into(got, model, [ask(f"{n}") for n in range(5000)])
+        assert 100 <= len(got) < 120
         assert all(a.error for a in got)
 
 
@@ -165,13 +164,6 @@ async def test_order_serves_the_servers_prefix_cache(ask, picture, tmp_path):
             assert model.counts.prefix_cached == server.prefix.cached
     assert rates["ordered"] > 0.75
     assert rates["shuffled"] < rates["ordered"] / 2
-
-
-def test_by_prefix_loses_and_repeats_nothing(ask):
-    requests = [ask(f"{n % 13}", f"{n}") for n in range(1000)]
-    assert sorted(r.messages[0].parts[1].text for r in by_prefix(requests, window=100)) == sorted(
-        r.messages[0].parts[1].text for r in requests
-    )
 
 
 async def test_progress_is_told(ask, capsys):

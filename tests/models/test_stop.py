@@ -18,8 +18,7 @@ from waiting import ENDS_S, until
 
 from demur.cli import main
 from demur.core.errors import PermanentError
-from demur.models import Ledger, complete_all, open_model
-from demur.models import client as door
+from demur.models import Ledger, client, complete_all, open_model
 from demur.models.client import GRACE_S, ModelClient, Retry
 from demur.models.fleet import Fleet
 from demur.models.function import FunctionBackend
@@ -81,14 +80,14 @@ def gated(*faults, at_once):
 
 def test_after_a_fatal_error_replies_under_way_are_kept_and_nothing_new_is_sent(release, tmp_path, capsys, monkeypatch):
     out = tmp_path / "runs"
-    say = door._say
+    say = client._say
     with gated("ok*5,401*1", at_once=5) as server:
 
         def said_and_opened(line):
             say(line)
-            server.opened.set()  # replies come when the door waits for them
+            server.opened.set()  # replies come when the client waits for them
 
-        monkeypatch.setattr(door, "_say", said_and_opened)
+        monkeypatch.setattr(client, "_say", said_and_opened)
         assert main(words(release, server, out)) == 1
         said = capsys.readouterr().err
         assert server.requests <= 8 + 5 * 2  # eight at first; each reply lets two more go out
@@ -119,7 +118,7 @@ async def test_the_grace_ends_and_says_what_it_gave_up(ask, tmp_path, capsys):
         call.cancel()
     await asyncio.gather(*calls, return_exceptions=True)
     async with asyncio.timeout(ENDS_S):
-        go.set()  # their turn comes when the door waits
+        go.set()  # their turn comes when the client waits
         await model.close()
     said = capsys.readouterr().err
     assert "waiting up to 1 s for 4 calls in progress" in said

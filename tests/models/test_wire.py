@@ -164,7 +164,7 @@ json_values = st.recursive(
 )
 
 
-@given(st.builds(json.dumps, json_values) | st.text() | st.binary())
+@given(st.builds(json.dumps, json_values) | st.text())
 def test_no_reply_however_odd_escapes_the_error_tree(raw):
     try:
         reply = wire.response(raw)
@@ -232,6 +232,20 @@ def test_passing_refusals_are_faults(status):
 
 
 @pytest.mark.parametrize(
+    ("said", "seconds"),
+    [
+        ("Rate limit reached: 3 / min. Try again in 20s. Visit /account/billing to increase your rate limit.", 20.0),
+        ("You exceeded your current quota, please check your plan and billing details. Please retry in 2.55s.", 2.55),
+    ],
+)
+def test_a_limit_per_minute_is_no_used_up_quota(said, seconds):
+    """Both once stopped the run: the account is out of money."""
+    error = refuse(429, said, "rate_limit_exceeded")
+    assert isinstance(error, Fault)
+    assert error.retry_after == seconds
+
+
+@pytest.mark.parametrize(
     ("headers", "seconds"),
     [
         ({}, None),
@@ -276,7 +290,7 @@ DEEP = "[" * 50_000 + "]" * 50_000
         raw_completion(finish=DEEP),
         DEEP,
         '{"choices":' * 1000 + "1" + "}" * 1000,
-        '{"choices": [{"message": {"content": "\ud800"}}]}'.encode("utf-8", "surrogatepass"),
+        '{"choices": [{"message": {"content": "\ud800"}}]}',
     ],
     ids=lambda raw: str(raw[:70]).encode("ascii", "replace").decode(),
 )

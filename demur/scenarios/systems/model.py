@@ -152,7 +152,7 @@ class ModelSystem:
                     read_image=self._images.read,
                     budget=self._context.budget,
                     prices=self._context.prices,
-                    greet=partial(ping, self.addresses, lists=False),
+                    before_first=partial(ping, self.addresses, lists=False),
                 )
                 self._model = await self._closing.__aenter__()
             return self._model
