@@ -121,7 +121,7 @@ def centroids_of(index: Any) -> Floats:
 def nearest_lists(vectors: Floats, centroids: Floats) -> Rows:
     """(n,) the list of each vector, that of its nearest centroid."""
     norm = float(norms_of(centroids).max(initial=0))
-    return np.ascontiguousarray(exact_top(vectors, centroids, 1, largest_norm=norm).rows[:, 0])
+    return np.ascontiguousarray(exact_top(vectors, centroids, 1, largest_norm=norm, ordered=False).rows[:, 0])
 
 
 def merge_lists(trained: Path, shards: Sequence[Path], path: Path) -> None:
