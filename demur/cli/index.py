@@ -149,10 +149,11 @@ def _search(args: argparse.Namespace) -> int:
     from demur.core.errors import UsageError
     from demur.curation.indexes import open_searcher, search
 
-    if not args.text and args.image is None:
+    text = args.text if args.text.strip() else ""
+    if not text and args.image is None:
         raise UsageError("the query is empty", cure="give --text, --image or both")
     searcher = open_searcher(args.folder, args.encoder, args.text_encoder, open_engine(args))
-    mode, found = search(searcher, args.text, args.image, k=args.k, mode=args.mode or "", pages=args.pages)
+    mode, found = search(searcher, text, args.image, k=args.k, mode=args.mode or "", pages=args.pages)
     shown = [{**hit.model_dump(mode="json"), "title": d.title, "text": d.text, "page": d.page} for hit, d in found]
     if args.json:
         print_json({"mode": mode, "index": searcher.id, "hits": shown}, 1)

@@ -25,6 +25,7 @@ from __future__ import annotations
 import logging
 import os
 import re
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from importlib import import_module
 from pathlib import Path
@@ -37,7 +38,7 @@ from demur.core.spec import named
 from demur.core.store import Problems, storage_errors
 from demur.corpora.rows import bad_rows_noted
 
-__all__ = ["READERS", "anchored", "image_at", "image_or_none", "log_notes", "make", "read_corpus"]
+__all__ = ["READERS", "anchored", "image_at", "image_folder", "image_or_none", "log_notes", "make", "read_corpus"]
 
 log = logging.getLogger("demur.indexing")
 
@@ -72,7 +73,7 @@ def read_corpus(text: str, problems: Problems) -> Iterator[Document]:
         StorageError: the path cannot be read.
     """
     reader, colon, rest = text.partition(":")
-    if reader not in READERS:
+    if not colon or reader not in READERS:  # a folder may be named docs, images or beir
         bare = Path(text.partition("?")[0])
         if colon and not bare.exists():
             raise UnknownPart("corpus reader", reader, list(READERS), hint="see 'demur index build --help'")
@@ -80,12 +81,18 @@ def read_corpus(text: str, problems: Problems) -> Iterator[Document]:
     module = import_module(f"{__name__}.{READERS[reader]}")
     path, options = named(f"corpus {reader}", rest, module.OPTIONS)
     if reader != "datasets" and not Path(path).exists():
-        raise StorageError("there is no such file or folder", item=path, cure="check the path")
+        raise _missing(path)
     documents: Iterator[Document] = module.read(reader, path, problems, options)
     return documents
 
 
+def _missing(path: str | Path) -> StorageError:
+    return StorageError("there is no such file or folder", item=path, cure="check the path")
+
+
 def _by_ending(path: Path) -> str:
+    if not path.exists():
+        raise _missing(path)
     if path.is_dir():
         return "beir" if any(path.glob("*corpus.jsonl*")) else "images"
     endings = [ending.lstrip(".") for ending in path.suffixes if ending not in (".gz", ".zip")]
@@ -116,6 +123,19 @@ def log_notes(path: str | Path, notes: Mapping[str, int]) -> None:
         log.warning("%s: %s %s", path, f"{count:,}", what)
 
 
+def image_folder(options: Mapping[str, str]) -> Path | None:
+    """The folder that the option ``images`` names; None without it.
+
+    Raises:
+        StorageError: there is no such folder.
+    """
+    if not options.get("images"):
+        return None
+    if not (folder := Path(options["images"])).is_dir():
+        raise _missing(folder)
+    return folder
+
+
 def image_at(file: Path) -> ImageRef:
     """The image in a file, by its absolute path.
 
@@ -135,14 +155,16 @@ def image_at(file: Path) -> ImageRef:
         return image_ref(file.read_bytes(), uri)
 
 
-def image_or_none(problems: Problems, place: str, path_of: Callable[[], Path]) -> ImageRef | None:
-    """The image in a file; None where there is no such file, or (with a problem at ``place``) it cannot be read."""
+def image_or_none(problems: Problems, notes: Counter[str], place: str, path_of: Callable[[], Path]) -> ImageRef | None:
+    """The image in a file. None if there is no such file (counted) or it cannot be read (a problem at ``place``)."""
     try:
         path = path_of()
-        return image_at(path) if path.is_file() else None
+        if path.is_file():
+            return image_at(path)
+        notes["pictures that are not in the folder of images"] += 1
     except (DataError, StorageError) as error:
         problems.add(place, str(error))
-        return None
+    return None
 
 
 def anchored(document: Document, root: Path) -> Document:

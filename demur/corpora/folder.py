@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
-from demur.core.errors import DataError, StorageError
+from demur.core.errors import DataError, StorageError, UsageError
 from demur.core.images import readable_formats
 from demur.core.records import Document
 from demur.core.store import Problems, storage_errors
@@ -30,6 +30,9 @@ def read(reader: str, path: str, problems: Problems, options: Mapping[str, str])
 
     Links to files are followed wherever they lead (collections are often put together of links), links to folders not.
     The log says how many files were skipped, and of which endings.
+
+    Raises:
+        UsageError: there is no image.
     """
     root = Path(path)
     captions: dict[str, str] = {}
@@ -37,6 +40,7 @@ def read(reader: str, path: str, problems: Problems, options: Mapping[str, str])
         for _, row in json_lines(root / CAPTIONS, problems):
             captions[str(row.get("file_name"))] = str(row.get("text") or row.get("caption") or "")
     passed: Counter[str] = Counter()
+    file = None
     for file in _images(root, problems, passed):
         id = file.relative_to(root).as_posix()
         try:
@@ -48,6 +52,8 @@ def read(reader: str, path: str, problems: Problems, options: Mapping[str, str])
         yield from make(
             problems, id, id=id, title=title, image=image, source=root.name, licence=options.get("licence", "")
         )
+    if file is None and not len(problems):
+        raise UsageError(f"no image among {passed.total():,} files", item=path, cure=f"docs:{path} reads texts and PDF")
     if passed:
         most = ", ".join(f"{count:,} {what}" for what, count in passed.most_common(5))
         log.warning("%s: skipped %d files: %s", path, passed.total(), most)

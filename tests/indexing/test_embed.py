@@ -132,6 +132,15 @@ def test_ids_may_be_any_text(tmp_path):
     assert [made.ids[i] for i in range(len(names))] == names
 
 
+@pytest.mark.parametrize("again", [1, 7])
+def test_an_id_that_comes_again_is_an_error(tmp_path, again):
+    """In the same shard, or in one after those of an earlier run."""
+    run(texts(8)[:again], tmp_path / "e", shard=2)
+    with pytest.raises(UsageError, match="two items have this id") as error:
+        run([*texts(8), Item("t0", "another text")], tmp_path / "e", shard=2)
+    assert error.value.item == "t0"
+
+
 @pytest.mark.parametrize("workers", [1, 4])
 @pytest.mark.parametrize("shard", [1, 7, 1000])
 def test_shards_and_workers_do_not_change_the_vectors(tmp_path, shard, workers):

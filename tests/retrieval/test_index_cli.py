@@ -193,7 +193,7 @@ def test_an_unreadable_query_image_is_one_samples_matter(kb, capsys):
     ("words", "says"),
     [
         (["index", "search", "index", "--text", "x"], "may not choose what is imported"),
-        (["index", "search", "index"], "query is empty"),
+        (["index", "search", "index", "--text", " "], "query is empty"),
         (["index", "search", "index", *ENCODER, "--text", "\udcff"], "not valid UTF-8"),
         (["index", "search", "index", *ENCODER, "--image", "."], "not a regular file"),
         (["index", "search", "index", *ENCODER, "--image", "/dev/zero"], "not a regular file"),
