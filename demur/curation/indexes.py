@@ -164,7 +164,7 @@ def search(
         DataError: the bytes are no image.
     """
     from demur.core.images import rgb
-    from demur.retrieval.search import Query, canonical_mode
+    from demur.retrieval.modes import Query, canonical_mode
 
     if not text and image is None:
         raise UsageError("the query is empty", cure="give a text, an image or both")

@@ -10,8 +10,9 @@ from demur.core.errors import UsageError
 from demur.core.records import Document, Evidence, Role, Sample
 from demur.core.store import write_records
 from demur.indexing.ray import RayEngine, _SearchActor
+from demur.retrieval.modes import Query
 from demur.retrieval.recall import Choice
-from demur.retrieval.search import Query, Searcher
+from demur.retrieval.search import Searcher
 
 ENCODER = ["--encoder", "stub_encoder:stub"]
 
