@@ -84,12 +84,8 @@ def unprefixed(item: T, prefix: str) -> T:
     return item.model_copy(update={name: id.removeprefix(prefix) for name, id in ids.items() if id})
 
 
-def is_part(gold: Evidence, item: Item) -> bool:
-    """Whether an item is this piece of gold evidence, was cut from it, holds it, or overlaps with it."""
-    return _is_part(gold, item, None)
-
-
 def _is_part(gold: Evidence, item: Item, words: _Words | None) -> bool:
+    """Whether an item is this piece of gold evidence, was cut from it, holds it, or overlaps with it."""
     if item.id == gold.id:
         return True
     if document_of(item) != document_of(gold):
