@@ -38,8 +38,6 @@ from demur.core.spec import named
 from demur.core.store import Problems, storage_errors
 from demur.corpora.rows import bad_rows_noted
 
-__all__ = ["READERS", "anchored", "image_at", "image_folder", "image_or_none", "log_notes", "make", "read_corpus"]
-
 log = logging.getLogger("demur.indexing")
 
 READERS = {
@@ -105,7 +103,7 @@ def _by_ending(path: Path) -> str:
     )
 
 
-def make(problems: Problems, place: str, **fields: Any) -> Iterator[Document]:
+def valid_document(problems: Problems, place: str, **fields: Any) -> Iterator[Document]:
     """One document of these fields, or none and a problem at ``place``."""
     if not fields.get("id"):
         problems.add(place, "there is no id")
@@ -121,6 +119,13 @@ def log_notes(path: str | Path, notes: Mapping[str, int]) -> None:
     """Log what a reader counted and no user needs to act on."""
     for what, count in notes.items():
         log.warning("%s: %s %s", path, f"{count:,}", what)
+
+
+def log_skipped(path: str | Path, files: Counter[str]) -> None:
+    """Log how many files a reader skipped, most frequent kinds first."""
+    if files:
+        most = ", ".join(f"{count:,} {what}" for what, count in files.most_common(5))
+        log.warning("%s: skipped %d files: %s", path, files.total(), most)
 
 
 def image_folder(options: Mapping[str, str]) -> Path | None:

@@ -6,7 +6,6 @@ folder at a time, are held in memory.
 
 from __future__ import annotations
 
-import logging
 import os
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
@@ -16,10 +15,8 @@ from demur.core.errors import DataError, StorageError, UsageError
 from demur.core.images import readable_formats
 from demur.core.records import Document
 from demur.core.store import Problems, storage_errors
-from demur.corpora import image_at, make
+from demur.corpora import image_at, log_skipped, valid_document
 from demur.corpora.formats import json_lines
-
-log = logging.getLogger("demur.indexing")
 
 OPTIONS = {"licence": "licence of all images"}
 CAPTIONS = "metadata.jsonl"
@@ -49,14 +46,12 @@ def read(reader: str, path: str, problems: Problems, options: Mapping[str, str])
             problems.add(_printable(id), error.message)
             continue
         title = captions.get(id) or file.stem.replace("_", " ").replace("-", " ")
-        yield from make(
+        yield from valid_document(
             problems, id, id=id, title=title, image=image, source=root.name, licence=options.get("licence", "")
         )
     if file is None and not len(problems):
         raise UsageError(f"no image among {passed.total():,} files", item=path, cure=f"docs:{path} reads texts and PDF")
-    if passed:
-        most = ", ".join(f"{count:,} {what}" for what, count in passed.most_common(5))
-        log.warning("%s: skipped %d files: %s", path, passed.total(), most)
+    log_skipped(path, passed)
 
 
 def _images(root: Path, problems: Problems, passed: Counter[str]) -> Iterator[Path]:
