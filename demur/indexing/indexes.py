@@ -147,11 +147,11 @@ class Dense:
         import faiss
 
         found = Found(np.empty((len(queries), take), np.float32), np.empty((len(queries), take), np.int64))
-        if self._lists.nprobe != coarse.rows.shape[1]:  # reading it costs a tenth of setting it
-            self._lists.nprobe = coarse.rows.shape[1]
+        # not the index's own nprobe, which another thread may change: faiss would read past the end of ``coarse``
+        lists = faiss.SearchParametersIVF(nprobe=coarse.rows.shape[1])
         self._lists.search_preassigned_c(
             len(queries), faiss.swig_ptr(queries), take, faiss.swig_ptr(coarse.rows), faiss.swig_ptr(coarse.scores),
-            faiss.swig_ptr(found.scores), faiss.swig_ptr(found.rows), False,
+            faiss.swig_ptr(found.scores), faiss.swig_ptr(found.rows), False, lists,
         )  # fmt: skip
         return found
 

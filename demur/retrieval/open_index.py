@@ -237,14 +237,14 @@ class OpenIndex:
             entry, folder = self.manifest["parts"][name], self.folder / "parts" / name
             if name in self.probes:
                 entry = entry | {"nprobe": self.probes[name].probes}
+            finds = {way.finds for way in SIMPLE_MODES.values() if way.part == name}
+            table = self.pages if "pages" in finds else self.documents
+            self._rows[name] = mapped(folder / "rows.npy", below=len(table))  # first: other threads look for the part
             if self._engine is not None:
                 self._parts[name] = self._engine.open_part(folder, entry)
             else:
                 kind, _ = plugins.find("indexes", entry["kind"], registered_only=True)
                 self._parts[name] = kind.open(folder, entry)
-            finds = {way.finds for way in SIMPLE_MODES.values() if way.part == name}
-            table = self.pages if "pages" in finds else self.documents
-            self._rows[name] = mapped(folder / "rows.npy", below=len(table))
         return self._parts[name]
 
 

@@ -1,4 +1,6 @@
 import json
+import sys
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
@@ -51,6 +53,22 @@ def test_each_mode_finds_the_thing_itself(folder):
         assert [h.score for h in hits] == sorted((h.score for h in hits), reverse=True)
         assert {h.mode for h in hits} == {mode}
         assert {h.index_id for h in hits} == {searcher.id}
+
+
+def test_threads_may_share_a_searcher_that_has_opened_nothing_yet(folder):
+    queries = [Query(f"Page {n % 5}: part 1\npassage {n} about w{n % 7}", picture(n % 10)) for n in range(20)]
+    asked = [(query, mode) for query in queries for mode in ("fused", "text->title", "image->image")]
+    alone = Searcher(folder, StubEncoder())
+    right = [alone.search([query], mode, 5) for query, mode in asked]
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    try:
+        for _ in range(5):
+            searcher = Searcher(folder, StubEncoder())
+            with ThreadPoolExecutor(8) as pool:
+                assert list(pool.map(lambda one: searcher.search([one[0]], one[1], 5), asked)) == right  # noqa: B023
+    finally:
+        sys.setswitchinterval(before)
 
 
 def test_only_the_first_image_of_a_page_is_found(tmp_path):
