@@ -67,15 +67,17 @@ def documents(
     files = [file for file in files if file.resolve() not in skipped]
     passed: Counter[str] = Counter()
     for file in files:
-        ending = _ending(file)
+        ending, below = _ending(file), (file.relative_to(root) if file != root else Path(file.name)).as_posix()
         if ending in TABLES:
-            yield from tables.read(ending, str(file), problems, {"licence": licence} if licence else {})
+            try:
+                yield from tables.read(ending, str(file), problems, {"licence": licence} if licence else {})
+            except UsageError as error:  # a folder may hold tables of other things
+                problems.add(below, f"{error.message}; leave it out")
             continue
         parts = PARTS.get(ending)
         if parts is None:
             passed[f".{ending} files" if ending else "without an ending"] += 1
             continue
-        below = (file.relative_to(root) if file != root else Path(file.name)).as_posix()
         try:
             held = list(parts(file))
             found = [part for part in held if part[2].strip()]

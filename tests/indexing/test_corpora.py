@@ -177,6 +177,14 @@ def test_image_folder(tmp_path):
     assert "broken.png" in problems[0]
 
 
+def test_tables_of_other_things_in_a_folder_of_documents_are_left_out(tmp_path):
+    (tmp_path / "guide.md").write_text("# Guide\n\ntext")
+    (tmp_path / "counts.csv").write_text("year,count\n2001,5\n")
+    documents, problems = read(f"docs:{tmp_path}", 1)
+    assert [d.id for d in documents] == ["guide.md"]
+    assert problems[0].startswith("counts.csv: no column looks like a text")
+
+
 def test_a_folder_is_read_whatever_its_name(tmp_path, monkeypatch):
     """One named like a reader is that folder, not the current one; one without images names the other reader."""
     monkeypatch.chdir(tmp_path)
