@@ -89,13 +89,13 @@ def _missing(path: str | Path) -> StorageError:
 
 
 def _by_ending(path: Path) -> str:
-    if not path.exists():
-        raise _missing(path)
     if path.is_dir():
         return "beir" if any(path.glob("*corpus.jsonl*")) else "images"
     endings = [ending.lstrip(".") for ending in path.suffixes if ending not in (".gz", ".zip")]
     if endings and endings[-1] in READERS:
         return endings[-1]
+    if not path.exists():
+        raise UsageError("there is no such file or folder", item=path, cure="check the path")
     raise UsageError(
         "the ending of the path does not name a format",
         item=path,

@@ -198,7 +198,7 @@ def test_a_folder_is_read_whatever_its_name(tmp_path, monkeypatch):
     with pytest.raises(UsageError, match="no image among 1 files") as error:
         read("handbook")
     assert "docs:handbook" in error.value.cure
-    with pytest.raises(StorageError, match="no such file or folder"):
+    with pytest.raises(UsageError, match="no such file or folder"):
         read("nowhere")
 
 
