@@ -13,9 +13,10 @@ A corpus is named by text that parses back, ``READER:PATH`` with options after a
     docs:handbook                            a folder of Markdown, text, HTML, PDF, and tables of chunks
     datasets:org/name?split=train&text=body  anything `datasets` opens
 
-A bare path is read by its ending. Every reader streams: one record in memory at a time, besides what its module names
-(a map of images, the names of one folder). Bad rows go to `demur.core.store.Problems` under file and line. Images have
-absolute paths, so that they are found from any working folder.
+A bare path is read by its ending; a folder as BEIR's if it holds ``corpus.jsonl``, else as images. Every reader
+streams: one record in memory at a time, besides what its module names (a map of images, the names of one folder). Bad
+rows go to `demur.core.store.Problems` under file and line. Images have absolute paths, so that they are found from any
+working folder.
 
 Sources (`demur.curation.sources`) read the published knowledge bases through the same modules.
 """
