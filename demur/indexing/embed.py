@@ -202,14 +202,16 @@ class Embedder:
                 yield task, row, ""
 
     def _checked(self, rows: NDArray[np.float32], count: int) -> NDArray[np.float32]:
+        """The rows as an array, also where a user's encoder returns lists."""
         shape = (count, self._encoder.dims[self._space])
-        if rows.shape != shape:
-            raise UsageError(
-                f"it returned rows of shape {rows.shape} instead of {shape}",
-                item=self._encoder.name,
-                cure="mend the encoder",
-            )
-        return rows
+        try:
+            found = np.asarray(rows, np.float32)
+            wrong = "" if found.shape == shape else f"rows of shape {found.shape}"
+        except (TypeError, ValueError) as error:
+            wrong = f"no matrix of numbers ({error})"
+        if wrong:
+            raise UsageError(f"it returned {wrong} instead of {shape}", item=self._encoder.name, cure="mend it")
+        return found
 
 
 def _fault(item: Item) -> str:

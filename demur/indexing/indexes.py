@@ -45,7 +45,9 @@ def _lists(nprobe: int) -> Any:
     """Tells faiss how many lists to read. The index's own nprobe is shared by threads: it may be another's."""
     import faiss
 
-    return faiss.SearchParametersIVF(nprobe=nprobe)
+    lists = faiss.SearchParametersIVF()
+    lists.nprobe = nprobe
+    return lists
 
 
 class Dense:

@@ -311,9 +311,7 @@ class Searcher(OpenIndex):
             vectors = encoder.texts([q.text for q in queries], space, role="query")
         else:
             vectors = encoder.images([q.image for q in queries if q.image is not None], space)
-        if encoder.similarity == "cosine":
-            vectors = unit(vectors)
-        return vectors
+        return unit(vectors) if encoder.similarity == "cosine" else np.asarray(vectors, np.float32)
 
 
 def _scored_rows(found: Any) -> Iterator[Scored]:

@@ -132,6 +132,38 @@ def test_ids_may_be_any_text(tmp_path):
     assert [made.ids[i] for i in range(len(names))] == names
 
 
+OWN = """
+import numpy as np
+class Fine:
+    name, note, similarity, dims = "own_encoders:Fine", "by hand", "dot", {"text": 2}
+    def __init__(self, argument="", *, allow_random=False, device=None): pass
+    def fingerprint(self): return "ab"
+    def texts(self, texts, space="text", *, role="passage"): return [[1.0, 2.0] for _ in texts]
+    def images(self, images, space="joint"): raise NotImplementedError
+class Ragged(Fine):
+    def texts(self, texts, space="text", *, role="passage"): return [[1.0] * n for n in range(len(texts))]
+class Angular(Fine):
+    similarity = "angular"
+class Without:
+    def __init__(self, argument="", *, allow_random=False, device=None): pass
+def function(texts): return [[1.0]]
+"""
+
+
+def test_an_encoder_of_the_users_that_is_none_is_told(tmp_path, monkeypatch):
+    (tmp_path / "own_encoders.py").write_text(OWN)
+    monkeypatch.syspath_prepend(tmp_path)
+    made = run(texts(2), tmp_path / "fine", open_encoder("own_encoders:Fine"))
+    assert made.vectors.tolist() == [[1, 2], [1, 2]]
+    with pytest.raises(UsageError, match="it returned no matrix of numbers"):
+        run(texts(3), tmp_path / "ragged", open_encoder("own_encoders:Ragged"))
+    for name, why in (
+        ("Angular", "not cosine or dot"), ("Without", "it has no name, note"), ("function", "unexpected keyword"),
+    ):  # fmt: skip
+        with pytest.raises(UsageError, match=why):
+            open_encoder(f"own_encoders:{name}")
+
+
 @pytest.mark.parametrize("again", [1, 7])
 def test_an_id_that_comes_again_is_an_error(tmp_path, again):
     """In the same shard, or in one after those of an earlier run."""
