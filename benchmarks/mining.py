@@ -151,7 +151,8 @@ def searches(folder: Path) -> None:
     from demur.curation.mining.modes import tune_probes
     from demur.curation.mining.options import MiningOptions
     from demur.curation.mining.queries import hits_for
-    from demur.retrieval.search import Query, Searcher
+    from demur.retrieval.modes import Query
+    from demur.retrieval.search import Searcher
 
     searcher = Searcher(folder / "index", Named(folder))
     options = MiningOptions(text=WANTED, visual=0, range_max=RANGE, relative_margin=MARGIN)

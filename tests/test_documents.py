@@ -48,7 +48,7 @@ def test_ids_that_repeat_and_pages(tmp_path_factory, given):
     repeated = [row for row, id in enumerate(ids) if id in ids[:row]]
     bad = sorted({*repeated, *(row for row, document in enumerate(documents) if not document.text)})
     assert [row for row, _ in table.bad] == bad
-    shelf = table.shelf
+    shelf = table.documents
     assert [shelf.id(row) for row in range(len(shelf))] == list(shelf) == ids
     assert [shelf.at(row) for row in range(len(shelf))] == documents
     assert {id: shelf.row(id) for id in ids} == {id: ids.index(id) for id in ids}

@@ -20,9 +20,10 @@ EPILOG = """examples:
 
 corpora, encoders: 'demur index build --help'"""
 
-BUILD = """corpora: jsonl: csv: tsv: parquet: wiki6m: evqa: kilt: dpr: beir: images: datasets: as READER:PATH?key=value
-or a bare path, read by its suffix; a pool folder; NAME=FOLDER for the knowledge base of a source ('demur sources
-list'); 'atlas' for the built-in sample:
+BUILD = """corpora: jsonl: csv: tsv: parquet: wiki6m: evqa: kilt: dpr: beir: images: docs: datasets: as
+READER:PATH?key=value, or a bare path, read by its suffix (a folder: as BEIR's if it holds corpus.jsonl, else as
+images); a pool folder; NAME=FOLDER for the knowledge base of a source ('demur sources list'); 'atlas' for the
+built-in sample:
   jsonl:kb.jsonl?id=doc_id&text=body  evqa:kb.zip?images=map.csv  kilt:kb.json?images=folder  datasets:org/set?split=dev
 
 encoders: offline, open_clip:MODEL/TAG, sentence-transformers:NAME, evaclip:REPO (runs code from the hub);
@@ -149,10 +150,11 @@ def _search(args: argparse.Namespace) -> int:
     from demur.core.errors import UsageError
     from demur.curation.indexes import open_searcher, search
 
-    if not args.text and args.image is None:
+    text = args.text if args.text.strip() else ""
+    if not text and args.image is None:
         raise UsageError("the query is empty", cure="give --text, --image or both")
     searcher = open_searcher(args.folder, args.encoder, args.text_encoder, open_engine(args))
-    mode, found = search(searcher, args.text, args.image, k=args.k, mode=args.mode or "", pages=args.pages)
+    mode, found = search(searcher, text, args.image, k=args.k, mode=args.mode or "", pages=args.pages)
     shown = [{**hit.model_dump(mode="json"), "title": d.title, "text": d.text, "page": d.page} for hit, d in found]
     if args.json:
         print_json({"mode": mode, "index": searcher.id, "hits": shown}, 1)

@@ -13,9 +13,10 @@ A corpus is named by text that parses back, ``READER:PATH`` with options after a
     docs:handbook                            a folder of Markdown, text, HTML, PDF, and tables of chunks
     datasets:org/name?split=train&text=body  anything `datasets` opens
 
-A bare path is read by its ending. Every reader streams: one record in memory at a time, besides what its module names
-(a map of images, the names of one folder). Bad rows go to `demur.core.store.Problems` under file and line. Images have
-absolute paths, so that they are found from any working folder.
+A bare path is read by its ending; a folder as BEIR's if it holds ``corpus.jsonl``, else as images. Every reader
+streams: one record in memory at a time, besides what its module names (a map of images, the names of one folder). Bad
+rows go to `demur.core.store.Problems` under file and line. Images have absolute paths, so that they are found from any
+working folder.
 
 Sources (`demur.curation.sources`) read the published knowledge bases through the same modules.
 """
@@ -25,6 +26,7 @@ from __future__ import annotations
 import logging
 import os
 import re
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from importlib import import_module
 from pathlib import Path
@@ -36,8 +38,6 @@ from demur.core.records import Document, ImageRef
 from demur.core.spec import named
 from demur.core.store import Problems, storage_errors
 from demur.corpora.rows import bad_rows_noted
-
-__all__ = ["READERS", "anchored", "image_at", "image_or_none", "log_notes", "make", "read_corpus"]
 
 log = logging.getLogger("demur.indexing")
 
@@ -72,7 +72,7 @@ def read_corpus(text: str, problems: Problems) -> Iterator[Document]:
         StorageError: the path cannot be read.
     """
     reader, colon, rest = text.partition(":")
-    if reader not in READERS:
+    if not colon or reader not in READERS:  # a folder may be named docs, images or beir
         bare = Path(text.partition("?")[0])
         if colon and not bare.exists():
             raise UnknownPart("corpus reader", reader, list(READERS), hint="see 'demur index build --help'")
@@ -80,9 +80,13 @@ def read_corpus(text: str, problems: Problems) -> Iterator[Document]:
     module = import_module(f"{__name__}.{READERS[reader]}")
     path, options = named(f"corpus {reader}", rest, module.OPTIONS)
     if reader != "datasets" and not Path(path).exists():
-        raise StorageError("there is no such file or folder", item=path, cure="check the path")
+        raise _missing(path)
     documents: Iterator[Document] = module.read(reader, path, problems, options)
     return documents
+
+
+def _missing(path: str | Path) -> StorageError:
+    return StorageError("there is no such file or folder", item=path, cure="check the path")
 
 
 def _by_ending(path: Path) -> str:
@@ -91,6 +95,8 @@ def _by_ending(path: Path) -> str:
     endings = [ending.lstrip(".") for ending in path.suffixes if ending not in (".gz", ".zip")]
     if endings and endings[-1] in READERS:
         return endings[-1]
+    if not path.exists():
+        raise UsageError("there is no such file or folder", item=path, cure="check the path")
     raise UsageError(
         "the ending of the path does not name a format",
         item=path,
@@ -98,7 +104,7 @@ def _by_ending(path: Path) -> str:
     )
 
 
-def make(problems: Problems, place: str, **fields: Any) -> Iterator[Document]:
+def valid_document(problems: Problems, place: str, **fields: Any) -> Iterator[Document]:
     """One document of these fields, or none and a problem at ``place``."""
     if not fields.get("id"):
         problems.add(place, "there is no id")
@@ -114,6 +120,26 @@ def log_notes(path: str | Path, notes: Mapping[str, int]) -> None:
     """Log what a reader counted and no user needs to act on."""
     for what, count in notes.items():
         log.warning("%s: %s %s", path, f"{count:,}", what)
+
+
+def log_skipped(path: str | Path, files: Counter[str]) -> None:
+    """Log how many files a reader skipped, most frequent kinds first."""
+    if files:
+        most = ", ".join(f"{count:,} {what}" for what, count in files.most_common(5))
+        log.warning("%s: skipped %d files: %s", path, files.total(), most)
+
+
+def image_folder(options: Mapping[str, str]) -> Path | None:
+    """The folder that the option ``images`` names; None without it.
+
+    Raises:
+        StorageError: there is no such folder.
+    """
+    if not options.get("images"):
+        return None
+    if not (folder := Path(options["images"])).is_dir():
+        raise _missing(folder)
+    return folder
 
 
 def image_at(file: Path) -> ImageRef:
@@ -135,14 +161,16 @@ def image_at(file: Path) -> ImageRef:
         return image_ref(file.read_bytes(), uri)
 
 
-def image_or_none(problems: Problems, place: str, path_of: Callable[[], Path]) -> ImageRef | None:
-    """The image in a file; None where there is no such file, or (with a problem at ``place``) it cannot be read."""
+def image_or_none(problems: Problems, notes: Counter[str], place: str, path_of: Callable[[], Path]) -> ImageRef | None:
+    """The image in a file. None if there is no such file (counted) or it cannot be read (a problem at ``place``)."""
     try:
         path = path_of()
-        return image_at(path) if path.is_file() else None
+        if path.is_file():
+            return image_at(path)
+        notes["pictures that are not in the folder of images"] += 1
     except (DataError, StorageError) as error:
         problems.add(place, str(error))
-        return None
+    return None
 
 
 def anchored(document: Document, root: Path) -> Document:

@@ -21,7 +21,7 @@ from typing import Literal
 from demur.core.errors import DataError, DemurError, MissingExtra, UsageError
 from demur.core.records import Document
 from demur.core.store import Problems, parsed_yaml, storage_errors
-from demur.corpora import make, tables
+from demur.corpora import log_skipped, tables, valid_document
 from demur.corpora.formats.tables import TABLES
 
 log = logging.getLogger("demur.indexing")
@@ -67,15 +67,17 @@ def documents(
     files = [file for file in files if file.resolve() not in skipped]
     passed: Counter[str] = Counter()
     for file in files:
-        ending = _ending(file)
+        ending, below = _ending(file), (file.relative_to(root) if file != root else Path(file.name)).as_posix()
         if ending in TABLES:
-            yield from tables.read(ending, str(file), problems, {"licence": licence} if licence else {})
+            try:
+                yield from tables.read(ending, str(file), problems, {"licence": licence} if licence else {})
+            except UsageError as error:  # a folder may hold tables of other things
+                problems.add(below, f"{error.message}; leave it out")
             continue
         parts = PARTS.get(ending)
         if parts is None:
             passed[f".{ending} files" if ending else "without an ending"] += 1
             continue
-        below = (file.relative_to(root) if file != root else Path(file.name)).as_posix()
         try:
             held = list(parts(file))
             found = [part for part in held if part[2].strip()]
@@ -87,16 +89,14 @@ def documents(
         elif len(found) < len(held):
             log.warning("%s: skipped %d of %d pages, which hold no text", below, len(held) - len(found), len(held))
         for behind, title, text in found:
-            yield from make(
+            yield from valid_document(
                 problems, below, id=f"{below}{behind}", title=title or file.stem, text=text,
                 page=below if behind else "", source=root.name, licence=licence, attributes={"format": ending},
             )  # fmt: skip
     if passed.total() == len(files):
         endings = ", ".join(sorted({*PARTS, *TABLES}))
         raise UsageError(f"no document among {len(files):,} files", item=str(root), cure=f"demur reads {endings}")
-    if passed:
-        most = ", ".join(f"{count:,} {what}" for what, count in passed.most_common(5))
-        log.warning("%s: skipped %d files: %s", root, passed.total(), most)
+    log_skipped(root, passed)
 
 
 def _hidden(path: Path, root: Path) -> bool:

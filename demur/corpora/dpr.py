@@ -7,7 +7,7 @@ from pathlib import Path
 
 from demur.core.records import Document
 from demur.core.store import Problems
-from demur.corpora import make
+from demur.corpora import valid_document
 from demur.corpora.formats import csv_rows
 
 OPTIONS: dict[str, str] = {}
@@ -16,7 +16,7 @@ OPTIONS: dict[str, str] = {}
 def read(reader: str, path: str, problems: Problems, options: Mapping[str, str]) -> Iterator[Document]:
     """Passages in the order of the file (``.gz`` too)."""
     for place, row in csv_rows(Path(path), problems, delimiter="\t", required=("id", "text", "title")):
-        yield from make(
+        yield from valid_document(
             problems, place, id=row["id"], title=row["title"], text=row["text"], page=row["title"], source="dpr",
             licence="CC-BY-NC-4.0",
         )  # fmt: skip

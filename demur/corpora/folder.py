@@ -6,20 +6,17 @@ folder at a time, are held in memory.
 
 from __future__ import annotations
 
-import logging
 import os
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
-from demur.core.errors import DataError, StorageError
+from demur.core.errors import DataError, StorageError, UsageError
 from demur.core.images import readable_formats
 from demur.core.records import Document
 from demur.core.store import Problems, storage_errors
-from demur.corpora import image_at, make
+from demur.corpora import image_at, log_skipped, valid_document
 from demur.corpora.formats import json_lines
-
-log = logging.getLogger("demur.indexing")
 
 OPTIONS = {"licence": "licence of all images"}
 CAPTIONS = "metadata.jsonl"
@@ -30,6 +27,9 @@ def read(reader: str, path: str, problems: Problems, options: Mapping[str, str])
 
     Links to files are followed wherever they lead (collections are often put together of links), links to folders not.
     The log says how many files were skipped, and of which endings.
+
+    Raises:
+        UsageError: there is no image.
     """
     root = Path(path)
     captions: dict[str, str] = {}
@@ -37,6 +37,7 @@ def read(reader: str, path: str, problems: Problems, options: Mapping[str, str])
         for _, row in json_lines(root / CAPTIONS, problems):
             captions[str(row.get("file_name"))] = str(row.get("text") or row.get("caption") or "")
     passed: Counter[str] = Counter()
+    file = None
     for file in _images(root, problems, passed):
         id = file.relative_to(root).as_posix()
         try:
@@ -45,12 +46,12 @@ def read(reader: str, path: str, problems: Problems, options: Mapping[str, str])
             problems.add(_printable(id), error.message)
             continue
         title = captions.get(id) or file.stem.replace("_", " ").replace("-", " ")
-        yield from make(
+        yield from valid_document(
             problems, id, id=id, title=title, image=image, source=root.name, licence=options.get("licence", "")
         )
-    if passed:
-        most = ", ".join(f"{count:,} {what}" for what, count in passed.most_common(5))
-        log.warning("%s: skipped %d files: %s", path, passed.total(), most)
+    if file is None and not len(problems):
+        raise UsageError(f"no image among {passed.total():,} files", item=path, cure=f"docs:{path} reads texts and PDF")
+    log_skipped(path, passed)
 
 
 def _images(root: Path, problems: Problems, passed: Counter[str]) -> Iterator[Path]:

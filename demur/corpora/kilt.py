@@ -19,7 +19,7 @@ from demur.core.errors import DataError
 from demur.core.records import Document, ImageRef
 from demur.core.store import Problems
 from demur.core.text import stream_safe
-from demur.corpora import image_or_none, log_notes
+from demur.corpora import image_folder, image_or_none, log_notes
 from demur.corpora.formats import inside, json_lines
 from demur.corpora.rows import records
 
@@ -38,14 +38,14 @@ class Paragraph(NamedTuple):
 
 def read(reader: str, path: str, problems: Problems, options: Mapping[str, str]) -> Iterator[Document]:
     """Pages in the order of the file: headings stand on a line of their own, the first paragraph is the summary."""
-    files = CommonsFiles(Path(options["images"])) if options.get("images") else None
+    folder, notes = image_folder(options), Counter[str]()
+    files = CommonsFiles(folder) if folder else None
 
     def picture(place: str, name: str) -> ImageRef | None:
         if files is None:
             return None
-        return image_or_none(problems, place, lambda: files.folder / (files.find(name) or name))
+        return image_or_none(problems, notes, place, lambda: files.folder / (files.find(name) or name))
 
-    notes: Counter[str] = Counter()
     yield from documents(json_lines(Path(path), problems), problems, notes, picture=picture)
     log_notes(path, notes)
 

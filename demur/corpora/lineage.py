@@ -84,12 +84,8 @@ def unprefixed(item: T, prefix: str) -> T:
     return item.model_copy(update={name: id.removeprefix(prefix) for name, id in ids.items() if id})
 
 
-def is_part(gold: Evidence, item: Item) -> bool:
-    """Whether an item is this piece of gold evidence, was cut from it, holds it, or overlaps with it."""
-    return _is_part(gold, item, None)
-
-
 def _is_part(gold: Evidence, item: Item, words: _Words | None) -> bool:
+    """Whether an item is this piece of gold evidence, was cut from it, holds it, or overlaps with it."""
     if item.id == gold.id:
         return True
     if document_of(item) != document_of(gold):
@@ -174,19 +170,19 @@ class Gold:
             return "gold"
         return "gold page" if page_of(item) in self.pages else ""
 
-    def parts_in(self, shelf: IndexedDocuments) -> list[str]:
+    def parts_in(self, index: IndexedDocuments) -> list[str]:
         """The ids of gold evidence in an index, whole or in parts; none if it is not there."""
-        return list(dict.fromkeys(id for e in self.evidence for id in self._parts_in(shelf, e)))
+        return list(dict.fromkeys(id for e in self.evidence for id in self._parts_in(index, e)))
 
-    def _parts_in(self, shelf: IndexedDocuments, gold: Evidence) -> list[str]:
+    def _parts_in(self, index: IndexedDocuments, gold: Evidence) -> list[str]:
         for id in (gold.id, document_of(gold)):
-            if id in shelf.documents:
+            if id in index.documents:
                 return [id]
         words = self._words.get(gold.id)
-        on_pages = [id for page in self._pages(gold) for id in shelf.on_page(page)]
-        return [id for id in on_pages if _is_part(gold, shelf.documents[id], words)]
+        on_pages = [id for page in self._pages(gold) for id in index.on_page(page)]
+        return [id for id in on_pages if _is_part(gold, index.documents[id], words)]
 
-    def scored_in(self, shelf: IndexedDocuments, *, by_image: bool) -> list[list[str]]:
+    def scored_in(self, index: IndexedDocuments, *, by_image: bool) -> list[list[str]]:
         """The ids whose best score counts as that of gold in a search: a list for each piece of gold.
 
         Args:
@@ -194,15 +190,15 @@ class Gold:
         """
         found = []
         for e in self.evidence:
-            ids = self._parts_in(shelf, e)
+            ids = self._parts_in(index, e)
             if by_image:
-                pictured = [id for id in ids if shelf.documents[id].image is not None]
+                pictured = [id for id in ids if index.documents[id].image is not None]
                 ids = pictured or [
-                    id for page in self._pages(e) for id in shelf.on_page(page) if shelf.documents[id].image is not None
+                    id for page in self._pages(e) for id in index.on_page(page) if index.documents[id].image is not None
                 ]
             found.append(ids)
         return found
 
-    def pages_in(self, shelf: IndexedDocuments) -> list[str]:
+    def pages_in(self, index: IndexedDocuments) -> list[str]:
         """The pages of an index that gold evidence lies on, whether the gold text itself is there or not."""
-        return sorted(page for page in self.pages if shelf.on_page(page))
+        return sorted(page for page in self.pages if index.on_page(page))

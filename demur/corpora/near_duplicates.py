@@ -336,7 +336,7 @@ def _widened(values: np.ndarray, extreme: Callable[..., np.ndarray]) -> np.ndarr
 SameImage = Literal["look", "bytes"]
 """How images are compared: by their look, or by their bytes alone."""
 IMAGE_THRESHOLDS: dict[SameImage, int] = {"look": IMAGE_NEAR, "bytes": -1}
-"""The same as a threshold of `showing`."""
+"""The same as a threshold of `same_picture`."""
 HASHES_IN_MEMORY = 1 << 15
 """Image hashes kept in memory where there may be any number of images: 50 MB for drawings, 150 MB for photographs."""
 

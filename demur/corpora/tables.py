@@ -16,7 +16,7 @@ from demur.core.errors import DataError, StorageError, UsageError
 from demur.core.images import image_ref
 from demur.core.records import Document, ImageRef
 from demur.core.store import Problems
-from demur.corpora import anchored, image_at, make
+from demur.corpora import anchored, image_at, valid_document
 from demur.corpora.formats import dataset_rows, inside, table_rows
 
 OPTIONS = {
@@ -55,7 +55,7 @@ def read(reader: str, path: str, problems: Problems, options: Mapping[str, str])
         rows = table_rows(file, problems, reader)
     for place, number, row in rows:
         if as_written and {"id", "title", "source"} <= row.keys() <= Document.model_fields.keys():
-            for document in make(problems, place, **row):
+            for document in valid_document(problems, place, **row):
                 yield anchored(document, root) if "root" in options else document
             continue
         columns = _columns(row, options)
@@ -69,7 +69,7 @@ def read(reader: str, path: str, problems: Problems, options: Mapping[str, str])
         except (DataError, StorageError) as error:
             problems.add(place, str(error))
             continue
-        yield from make(problems, place, **fields)
+        yield from valid_document(problems, place, **fields)
     if first:
         _check(found, first, options, path)
 

@@ -14,7 +14,7 @@ from typing import Any
 from demur.core.errors import DataError
 from demur.core.records import Document, ImageRef
 from demur.core.store import Problems
-from demur.corpora import image_or_none, log_notes
+from demur.corpora import image_folder, image_or_none, log_notes
 from demur.corpora.formats import inside, json_lines
 from demur.corpora.rows import records
 
@@ -24,14 +24,13 @@ REPEATED = "later rows of an entity already read"
 
 def read(reader: str, path: str, problems: Problems, options: Mapping[str, str]) -> Iterator[Document]:
     """Articles in the order of the file."""
-    folder = Path(options["images"]) if "images" in options else None
+    folder, notes = image_folder(options), Counter[str]()
 
     def picture(place: str, id_: str) -> ImageRef | None:
         if folder is None:
             return None
-        return image_or_none(problems, f"{place} ({id_})", lambda: inside(folder, f"{id_[:4]}/{id_}.jpg"))
+        return image_or_none(problems, notes, f"{place} ({id_})", lambda: inside(folder, f"{id_[:4]}/{id_}.jpg"))
 
-    notes: Counter[str] = Counter()
     yield from documents(json_lines(Path(path), problems), problems, notes, picture=picture)
     log_notes(path, notes)
 

@@ -90,7 +90,7 @@ def build_from(
         documents if chunker is None else chunker.documents(documents),
         open_encoder(encoder, allow_random=allow_random), out,
         text_encoder=open_encoder(text_encoder, allow_random=allow_random) if text_encoder else None,
-        problems=problems, corpus=", ".join(corpora), cut=chunker.told if chunker else "", **options,
+        problems=problems, corpus=", ".join(corpora), cut=chunker.setting if chunker else "", **options,
     )  # fmt: skip
     return BuiltIndex(manifest, chunker.counts if chunker else None, problems)
 
@@ -164,7 +164,7 @@ def search(
         DataError: the bytes are no image.
     """
     from demur.core.images import rgb
-    from demur.retrieval.search import Query, canonical_mode
+    from demur.retrieval.modes import Query, canonical_mode
 
     if not text and image is None:
         raise UsageError("the query is empty", cure="give a text, an image or both")

@@ -77,7 +77,7 @@ class KnowledgeBase:
         """How its documents are chunked, for manifests."""
         if self.searcher is not None:
             return str(self.searcher.manifest.get("cut", ""))
-        return self.chunker.told if self.chunker is not None else ""
+        return self.chunker.setting if self.chunker is not None else ""
 
 
 def open_bases(
@@ -174,10 +174,10 @@ def _users_index(base: KnowledgeBase, folder: Path, pool: SampledPool) -> Search
     """Open an index that the user built, if it fits the recipe."""
     cut = str(checked_manifest(folder).get("cut", ""))
     if (chunker := base.chunker) is not None:
-        same = cut == chunker.told if base.how.tokenizer else cut.startswith(f"{chunker.size}:{chunker.overlap} ")
+        same = cut == chunker.setting if base.how.tokenizer else cut.startswith(f"{chunker.size}:{chunker.overlap} ")
         if not same:
             raise UsageError(
-                f"the recipe chunks {base.source} by {chunker.told}, this index is chunked by {cut or 'nothing'}",
+                f"the recipe chunks {base.source} by {chunker.setting}, this index is chunked by {cut or 'nothing'}",
                 item=folder, cure=f"build it with --chunk {base.how.chunk}, or give its own chunk in the recipe",
             )  # fmt: skip
 

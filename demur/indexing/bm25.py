@@ -40,6 +40,8 @@ from demur.core.text import stream_safe
 from demur.indexing.exact import MARGIN, Found
 
 Method = Literal["lucene", "okapi"]
+K1, B = 1.5, 0.75
+"""Saturation of the term frequency, and share of length normalisation: the defaults of bm25s and rank-bm25."""
 NUMBA_FROM = 20_000
 """Passages from which compiling bm25s's kernel (seconds, once per process) pays off."""
 SPOOL = 1 << 19
@@ -86,43 +88,37 @@ def idf_okapi(df: NDArray[np.int64], n: int) -> NDArray[np.float64]:
     return np.where(idf < 0, 0.25 * idf.mean(), idf) if len(idf) else idf
 
 
-def build_bm25(
-    texts: Iterable[str], folder: Path, *, method: Method = "lucene", k1: float = 1.5, b: float = 0.75
-) -> dict[str, Any]:
+def build_bm25(texts: Iterable[str], folder: Path, *, method: Method = "lucene") -> dict[str, Any]:
     """Write a BM25 index of ``texts`` and return its entry for the manifest.
 
     Args:
         texts: passages, read once; an empty one keeps its row and is never found.
-        k1: saturation of the term frequency, > 0.
-        b: share of length normalisation, in [0, 1].
 
     Raises:
-        UsageError: a parameter is out of range.
+        UsageError: no such method.
         StorageError: the disk is full or cannot be written.
     """
     if method not in ("lucene", "okapi"):
         raise UsageError(f"no BM25 method named {method!r}; known: lucene, okapi", cure="choose one of them")
-    if k1 <= 0 or not 0 <= b <= 1:
-        raise UsageError(f"k1={k1} must be above 0 and b={b} in [0, 1]", cure="1.5 and 0.75 are usual")
     with storage_errors(folder):
         folder.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryFile(dir=folder) as spool:
             vocabulary, lengths, df = _count(texts, spool)
             n = len(lengths)
-            idf = idf_lucene(df, n) if method == "lucene" else idf_okapi(df, n) * (k1 + 1)
+            idf = idf_lucene(df, n) if method == "lucene" else idf_okapi(df, n) * (K1 + 1)
             average = float(lengths.sum()) / n if lengths.any() else 1.0
             dtype = np.float32 if method == "lucene" else np.float64
             release_memory()
-            _invert(spool, folder, df, idf, lengths, (k1, b, average), np.dtype(dtype))
+            _invert(spool, folder, df, idf, lengths, average, np.dtype(dtype))
         (folder / "vocab.index.json").write_text(json.dumps(vocabulary, ensure_ascii=False), encoding="utf-8")
         params = {
-            "k1": k1, "b": b, "delta": 0.5, "method": "lucene", "idf_method": "lucene", "dtype": np.dtype(dtype).name,
+            "k1": K1, "b": B, "delta": 0.5, "method": "lucene", "idf_method": "lucene", "dtype": np.dtype(dtype).name,
             "int_dtype": "int32", "num_docs": n, "version": "0.2.0", "backend": "numpy",
         }  # fmt: skip
         (folder / "params.index.json").write_text(json.dumps(params, indent=1), encoding="utf-8")
     postings = int(df.sum())
     return {
-        "kind": "bm25", "method": method, "k1": k1, "b": b, "count": n, "words": len(vocabulary), "postings": postings,
+        "kind": "bm25", "method": method, "k1": K1, "b": B, "count": n, "words": len(vocabulary), "postings": postings,
     }  # fmt: skip
 
 
@@ -161,11 +157,10 @@ def _invert(
     df: NDArray[np.int64],
     idf: NDArray[np.float64],
     lengths: NDArray[np.int32],
-    formula: tuple[float, float, float],
+    average: float,
     dtype: np.dtype[Any],
 ) -> None:
     """Turn spooled postings into one column per word: rows ascending, and the finished scores beside them."""
-    k1, b, average = formula
     pointers = np.concatenate([[0], np.cumsum(df)]).astype(np.int64)
     data = _mapped(folder / "data.csc.index.npy", dtype, int(pointers[-1]))
     rows = _mapped(folder / "indices.csc.index.npy", np.dtype(np.int32), int(pointers[-1]))
@@ -180,7 +175,7 @@ def _invert(
         sizes = np.diff(np.concatenate([first, [len(word)]]))
         place = np.arange(len(word)) - np.repeat(first, sizes) + free[word]
         rows[place] = row
-        data[place] = idf[word] * (tf / (tf + k1 * (1 - b + b * lengths[row] / average)))
+        data[place] = idf[word] * (tf / (tf + K1 * (1 - B + B * lengths[row] / average)))
         free[word[first]] += sizes
 
 

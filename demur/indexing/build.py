@@ -95,7 +95,7 @@ def build_index(
         progress: show bars on standard error (lines if that is no terminal); or a function that is called now and then
             with (stage, items done, items in all or 0).
         engine: the cluster that embeds and indexes, into the same files; None for this machine.
-        cut: how the documents were cut into passages (`demur.indexing.chunk.Chunker.told`), for the manifest.
+        cut: how the documents were cut into passages (`demur.indexing.chunk.Chunker.setting`), for the manifest.
         owner: for whom the index is made; "" is the user. An owner may replace its own index: a finished folder of the
             same documents by the same encoders is kept, whatever its other options and wherever its images are, and
             an index of another owner that was made of anything else is refused.
@@ -151,8 +151,8 @@ def build_index(
         drops = [Drop(sample="", stage="read", reason=line) for line in complaints.summary()]
         skipped = len(complaints) + len(table.bad)
         for row, reason in table.bad:
-            complaints.add(table.shelf.id(row), reason)
-            drops.append(Drop(sample="", evidence=table.shelf.id(row), stage="index", reason=reason))
+            complaints.add(table.documents.id(row), reason)
+            drops.append(Drop(sample="", evidence=table.documents.id(row), stage="index", reason=reason))
         complaints.settle(skip_bad=skip_bad)
         texts = table.rows("text", work / "texts.npy")
         images = table.rows("image", work / "images.npy")
@@ -169,9 +169,9 @@ def build_index(
             if part.space not in encoders or not len(rows[part.over]):
                 shutil.rmtree(folder, ignore_errors=True)  # left by a killed build of other documents
                 continue
-            shelf = pages if part.over == "pages" else table.shelf
+            over = pages if part.over == "pages" else table.documents
             entry, failed = build_dense(
-                part, encoders[part.space], shelf, rows[part.over], folder, image_root, kind, queries, workers,
+                part, encoders[part.space], over, rows[part.over], folder, image_root, kind, queries, workers,
                 progress, at_work,
             )  # fmt: skip
             release_memory()
@@ -183,11 +183,11 @@ def build_index(
                     left_out.add(id)
         complaints.settle(skip_bad=skip_bad)
         if len(texts):
-            parts["lexical"] = _build_lexical(table.shelf, texts, work / "parts" / "lexical", lexical)
+            parts["lexical"] = _build_lexical(table.documents, texts, work / "parts" / "lexical", lexical)
         for name in ("texts.npy", "images.npy", "every.npy"):
             (work / name).unlink()
         write_records(work / "skipped.jsonl", drops)
-        counts = {"documents": len(table.shelf), "pages": len(pages), "texts": len(texts), "images": len(images)}
+        counts = {"documents": len(table.documents), "pages": len(pages), "texts": len(texts), "images": len(images)}
         counts["skipped"] = skipped + len(left_out)
         manifest = {
             "format": FORMAT,
@@ -247,14 +247,14 @@ def _difference(out: Path, content: str, table: Table, encoders: Mapping[str, En
         if entry is None or entry["fingerprint"] != fingerprint_of(maker):
             return f"its {space} vectors are by {entry['name'] if entry else 'no encoder'}, not by {maker.name}"
     there = theirs["counts"]["documents"]
-    return f"it holds other documents ({there:,}; the source gives {len(table.shelf):,}, cut as the recipe says)"
+    return f"it holds other documents ({there:,}; the source gives {len(table.documents):,}, cut as the recipe says)"
 
 
 def _build_lexical(
-    shelf: Documents, rows: NDArray[np.int64], folder: Path, method: Method | Literal["rank-bm25"]
+    documents: Documents, rows: NDArray[np.int64], folder: Path, method: Method | Literal["rank-bm25"]
 ) -> dict[str, Any]:
     """Index the texts by their words; returns the entry for the manifest."""
-    texts = (passage_text(str(fields["title"]), str(fields["text"])) for fields in shelf.raw(in_blocks(rows)))
+    texts = (passage_text(str(fields["title"]), str(fields["text"])) for fields in documents.raw(in_blocks(rows)))
     entry = build_bm25(texts, folder, method="okapi" if method == "rank-bm25" else method)
     save(folder / "rows.npy", rows)
     return entry | {"space": "", "over": "texts"}

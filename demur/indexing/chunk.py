@@ -240,7 +240,7 @@ class Chunker:
             )
 
     @property
-    def told(self) -> str:
+    def setting(self) -> str:
         """How texts are cut, for manifests: equal texts mean equal passages."""
         return f"{self.size}:{self.overlap} {self.tokens}"
 

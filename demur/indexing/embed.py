@@ -30,6 +30,7 @@ from demur.core.records import ImageRef
 from demur.core.store import canonical, locked, storage_errors
 from demur.core.system import release_memory
 from demur.core.uris import read_image
+from demur.corpora.formats.scratch import Seen
 from demur.indexing.encoders import Preparing, Role, fingerprint_of
 from demur.indexing.vectors import FORMAT, Embedded, MadeShard, ShardWriter, lines
 
@@ -201,14 +202,16 @@ class Embedder:
                 yield task, row, ""
 
     def _checked(self, rows: NDArray[np.float32], count: int) -> NDArray[np.float32]:
+        """The rows as an array, also where a user's encoder returns lists."""
         shape = (count, self._encoder.dims[self._space])
-        if rows.shape != shape:
-            raise UsageError(
-                f"it returned rows of shape {rows.shape} instead of {shape}",
-                item=self._encoder.name,
-                cure="mend the encoder",
-            )
-        return rows
+        try:
+            found = np.asarray(rows, np.float32)
+            wrong = "" if found.shape == shape else f"rows of shape {found.shape}"
+        except (TypeError, ValueError) as error:
+            wrong = f"no matrix of numbers ({error})"
+        if wrong:
+            raise UsageError(f"it returned {wrong} instead of {shape}", item=self._encoder.name, cure="mend it")
+        return found
 
 
 def _fault(item: Item) -> str:
@@ -253,19 +256,20 @@ def embed(
     so in each run: `demur.indexing.local` finds and names it, as does a cluster.
 
     Args:
-        items: read once, in an order that a second run repeats; no id twice. If there are many images, give functions
-            or paths rather than bytes: a continued run holds the items of one shard while it compares them.
+        items: read once, in an order that a second run repeats. If there are many images, give functions or paths
+            rather than bytes: a continued run holds the items of one shard while it compares them.
         out: the folder; created if missing. Shards already there are kept if their input is the same.
         role: what the texts are for.
         shard: items per shard of a new folder; an existing folder keeps its own.
         progress: show a bar with rate and remaining time on standard error (lines now and then if that is no
             terminal); or a function that is called with (items done, items in all or 0) after every batch.
-        make_elsewhere: makes shards in other processes; ``items`` must then have a length. This process makes the
-            shards that it does not return.
+        make_elsewhere: makes shards in other processes; ``items`` must then have a length and distinct ids. This
+            process makes the shards that it does not return.
 
     Raises:
         IndexFileError: ``out`` holds vectors of another encoder, space or role, or something else.
-        UsageError: the encoder does not serve ``space``, or another process is writing ``out``.
+        UsageError: the encoder does not serve ``space``, two items have the same id, or another process is writing
+            ``out``.
         StorageError: ``out`` cannot be written; finished shards are kept.
     """
     if shard < 1 or workers < 1:
@@ -292,7 +296,7 @@ def embed(
         Embedder(encoder, space, role, workers) as work,
         counting(f"{out.name}: {encoder.name} {space}", total, progress) as bar,
     ):
-        stream = _unfinished(iter(items), folder, bar)
+        stream = _unfinished(_distinct(items), folder, bar)
         if make_elsewhere is not None:
             if total is None:
                 raise UsageError("items of unknown number cannot be embedded elsewhere", cure="give a sequence")
@@ -331,6 +335,15 @@ def crashed(out: Path) -> bool:
     Errors, Ctrl-C and ``sys.exit`` do not count. A process that is writing at this moment looks the same.
     """
     return (out / LOCK).exists()
+
+
+def _distinct(items: Iterable[Item]) -> Iterator[Item]:
+    """The same items; an id that comes again is an error, because nobody could tell the two rows apart."""
+    seen = Seen()
+    for item in items:
+        if not seen.add(item.id) and item.id:
+            raise UsageError("two items have this id", item=item.id, cure="give every item an id of its own")
+        yield item
 
 
 def _unfinished(items: Iterator[Item], folder: ShardWriter, bar: Count) -> Iterator[Item]:

@@ -189,10 +189,14 @@ def exact_rerank(
         near = propose(some, places, take)
         slack = np.nextafter((norms_of(some) * error).astype(np.float32), np.float32(np.inf))
         useful = near.scores >= (near.scores[:, k - 1] - slack)[:, None]
-        rows = np.ascontiguousarray(near.rows[:, : np.add.reduce(useful, axis=1).max()])
-        if not ordered and rows.shape[1] == k:
-            return Found(np.ascontiguousarray(near.scores[:, :k]), rows)
-        found = best(rescore(some, vectors, rows), rows, k)
+        counts = np.add.reduce(useful, axis=1)
+        rows = np.ascontiguousarray(near.rows[:, : counts.max()])
+        if ordered:
+            found = best(rescore(some, vectors, rows), rows, k)
+        else:  # only queries with a tie at rank k
+            found = Found(np.ascontiguousarray(near.scores[:, :k]), np.ascontiguousarray(near.rows[:, :k]))
+            tied = np.flatnonzero(counts > k)
+            found.scores[tied], found.rows[tied] = best(rescore(some[tied], vectors, rows[tied]), rows[tied], k)
         if rows.shape[1] == take < n:
             left = np.flatnonzero(useful[:, -1] & (near.rows[:, -1] >= 0))
             if len(left):

@@ -12,6 +12,7 @@ are scored.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from functools import cache
 from math import inf
 from pathlib import Path
 from typing import Any
@@ -37,6 +38,16 @@ from demur.indexing.ivf import Tuned, centroids_of, least_mean, lists_enough, ne
 
 SCAN = 10
 """How many times more scanning a list costs, for each vector, than exact search of many queries."""
+
+
+@cache
+def _lists(nprobe: int) -> Any:
+    """Tells faiss how many lists to read. The index's own nprobe is shared by threads: it may be another's."""
+    import faiss
+
+    lists = faiss.SearchParametersIVF()
+    lists.nprobe = nprobe
+    return lists
 
 
 class Dense:
@@ -147,11 +158,10 @@ class Dense:
         import faiss
 
         found = Found(np.empty((len(queries), take), np.float32), np.empty((len(queries), take), np.int64))
-        if self._lists.nprobe != coarse.rows.shape[1]:  # reading it costs a tenth of setting it
-            self._lists.nprobe = coarse.rows.shape[1]
         self._lists.search_preassigned_c(
             len(queries), faiss.swig_ptr(queries), take, faiss.swig_ptr(coarse.rows), faiss.swig_ptr(coarse.scores),
             faiss.swig_ptr(found.scores), faiss.swig_ptr(found.rows), False,
+            _lists(coarse.rows.shape[1]),
         )  # fmt: skip
         return found
 

@@ -66,7 +66,7 @@ def build_ivf(kind: Kind, vectors: Floats, path: Path, *, lists: int | None = No
     return entry
 
 
-def train(kind: Kind, vectors: Floats, path: Path, *, lists: int | None = None, seed: int = 1234) -> dict[str, Any]:
+def train(kind: Kind, vectors: Floats, path: Path, *, lists: int | None = None) -> dict[str, Any]:
     """Write an index with trained centroids and empty lists; returns its manifest entries.
 
     Raises:
@@ -80,7 +80,7 @@ def train(kind: Kind, vectors: Floats, path: Path, *, lists: int | None = None, 
     rows = np.unique(np.linspace(0, len(vectors) - 1, min(len(vectors), SAMPLE * lists)).astype(np.int64))
     sample = np.ascontiguousarray(vectors[rows])  # at equal steps
     means = faiss.Clustering(dims, lists)
-    means.seed, means.niter, means.verbose = seed, ROUNDS, False
+    means.seed, means.niter, means.verbose = 1234, ROUNDS, False
     means.min_points_per_centroid, means.max_points_per_centroid = 1, SAMPLE
     means.train(sample, faiss.IndexFlatIP(dims))
     coarse = faiss.IndexFlatIP(dims)
@@ -121,7 +121,7 @@ def centroids_of(index: Any) -> Floats:
 def nearest_lists(vectors: Floats, centroids: Floats) -> Rows:
     """(n,) the list of each vector, that of its nearest centroid."""
     norm = float(norms_of(centroids).max(initial=0))
-    return np.ascontiguousarray(exact_top(vectors, centroids, 1, largest_norm=norm).rows[:, 0])
+    return np.ascontiguousarray(exact_top(vectors, centroids, 1, largest_norm=norm, ordered=False).rows[:, 0])
 
 
 def merge_lists(trained: Path, shards: Sequence[Path], path: Path) -> None:

@@ -73,7 +73,7 @@ class _Items(Sequence[Item]):
         return {name: self.__dict__[name] for name in ("_part", "_documents", "_chosen", "_root")}
 
     @cached_property
-    def _shelf(self) -> Documents:
+    def _table(self) -> Documents:
         return Documents(self._documents)
 
     @cached_property
@@ -98,13 +98,13 @@ class _Items(Sequence[Item]):
 
     def _items(self, rows: Iterable[int]) -> Iterator[Item]:
         if self._part.over == "images":
-            for document in map(self._shelf.at, rows):
+            for document in map(self._table.at, rows):
                 if document.image is None:  # the rows of this part have one
                     raise IndexFileError("the image is missing", item=document.id)
                 yield Item.of_image(document.id, document.image, self._root)
             return
         embedded = {"passages": passage_text, "titles": lambda title, _: title, "summaries": page_text}[self._part.name]
-        for fields in self._shelf.raw(rows):
+        for fields in self._table.raw(rows):
             yield Item(str(fields["id"]), text=embedded(str(fields["title"]), str(fields["text"] or "")))
 
 
@@ -160,7 +160,7 @@ def copy_vectors(index: Path, work: Path, encoders: Mapping[str, Encoder], wrong
 def build_dense(
     part: Part,
     encoder: Encoder,
-    shelf: Documents,
+    documents: Documents,
     rows: NDArray[np.int64],
     folder: Path,
     root: Path | None,
@@ -172,12 +172,12 @@ def build_dense(
 ) -> tuple[dict[str, Any], list[tuple[str, str]]]:
     """Embed and index one part; returns its entry for the manifest, and (id, reason) of what could not be embedded."""
     save(folder / "rows.npy", rows)
-    items = _Items(part, shelf.folder.absolute(), folder.absolute() / "rows.npy", (root or Path()).absolute())
+    items = _Items(part, documents.folder.absolute(), folder.absolute() / "rows.npy", (root or Path()).absolute())
     tell = partial(progress, part.name) if callable(progress) else progress
     made = engine.embed(items, encoder, part.space, folder, workers=workers, progress=tell)
     failed = list(made.errors())
     if failed:
-        left_out = {shelf.row(id) for id, _ in failed}
+        left_out = {documents.row(id) for id, _ in failed}
         save_rows(folder / "rows.npy", (row for row in in_blocks(rows) if row not in left_out))
     vectors: NDArray[np.float32] = made.vectors
     count, dims = vectors.shape

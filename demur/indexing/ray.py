@@ -47,12 +47,14 @@ Work = Callable[[Run], Any]
 """What an actor does with a run."""
 
 
-# --- what runs on the nodes -----------------------------------------------------------------------
-
-
 KNOWN_S = 60.0
 """Seconds for which lost work is always retried: until Ray knows that a node is lost, it puts new work on it, which is
 lost too, and on a busy machine this lasts longer than any number of quick retries."""
+RETRIES = 5
+"""How often lost work is retried without progress."""
+
+
+# --- what runs on the nodes -----------------------------------------------------------------------
 
 
 class _Actor:
@@ -122,9 +124,6 @@ class RayEngine:
             starts one for this process alone (another's cluster might end in the middle of the work).
         shard: items embedded by one task, for a new folder.
         rows: vectors put into lists by one task.
-        gpus: GPUs that an embedding actor takes; None takes one if the cluster has any.
-        actors: most actors at once; None takes as many as the cluster has GPUs, or else processors.
-        retries: how often lost work is retried without progress.
 
     Raises:
         MissingExtra: Ray is not installed.
@@ -137,9 +136,6 @@ class RayEngine:
         *,
         shard: int = 8192,
         rows: int = 1 << 20,
-        gpus: float | None = None,
-        actors: int | None = None,
-        retries: int = 5,
     ) -> None:
         os.environ.setdefault("RAY_BACKEND_LOG_LEVEL", "fatal")  # Ray's core writes to our standard error
         try:
@@ -150,7 +146,7 @@ class RayEngine:
         for name in ("ray", "ray.data"):
             logging.getLogger(name).setLevel(logging.CRITICAL)  # what matters is raised
         self._ray: Any = ray
-        self.shard, self.rows, self.actors, self.retries = shard, rows, actors, retries
+        self.shard, self.rows = shard, rows
         if not ray.is_initialized():
             address = address or os.environ.get("RAY_ADDRESS") or "local"
             try:
@@ -163,7 +159,8 @@ class RayEngine:
                 raise StorageError(
                     f"no Ray cluster: {why}", item=address, cure="start one with 'ray start --head'"
                 ) from error
-        self.gpus = gpus if gpus is not None else min(1.0, self._ray.cluster_resources().get("GPU", 0.0))
+        self.gpus = min(1.0, self._ray.cluster_resources().get("GPU", 0.0))
+        """What an embedding actor takes."""
         self._actors: list[Any] = []
 
     def embed(
@@ -231,8 +228,7 @@ class RayEngine:
     def _slots(self, gpus: float) -> int:
         """How many actors the cluster has room for."""
         has = self._ray.cluster_resources()
-        room = has.get("GPU", 0.0) / gpus if gpus else has.get("CPU", 1.0)
-        return max(1, min(int(room), self.actors or int(room)))
+        return max(1, int(has.get("GPU", 0.0) / gpus if gpus else has.get("CPU", 1.0)))
 
     def _passed(self, opened: Callable[[], Work], runs: Sequence[Run], *, gpus: float = 0) -> Iterator[Any]:
         """The result of each run, in their order."""
@@ -245,7 +241,7 @@ class RayEngine:
         """That many results; when nodes are lost, another attempt is told how many are there and gives the rest.
 
         Raises:
-            StorageError: `retries` attempts in a row brought nothing, for more than `KNOWN_S` seconds.
+            StorageError: `RETRIES` attempts in a row brought nothing, for more than `KNOWN_S` seconds.
         """
         from ray import exceptions
 
@@ -261,7 +257,7 @@ class RayEngine:
                 self._actors = []  # the actors that are still alive end with their last references
                 tries += 1
                 until = until if tries > 1 else time.monotonic() + KNOWN_S
-                if tries > self.retries and time.monotonic() > until:
+                if tries > RETRIES and time.monotonic() > until:
                     why = (str(error).splitlines() or [type(error).__name__])[0]
                     raise StorageError(
                         f"work was lost {tries} times: {why}", item="ray",
@@ -296,8 +292,7 @@ class RayEngine:
         if not self._actors:
             # They reserve no processor: they wait most of the time, and embedding may need one meanwhile.
             kind = self._ray.remote(num_cpus=0, scheduling_strategy="SPREAD")(_SearchActor)
-            has = int(self._ray.cluster_resources().get("CPU", 1))
-            self._actors = [kind.remote() for _ in range(max(1, min(has, self.actors or has)))]
+            self._actors = [kind.remote() for _ in range(self._slots(0))]
         return self._actors
 
     def _asked(self, actors: Sequence[Any], calls: Sequence[Sequence[Any]]) -> list[Found]:

@@ -31,7 +31,7 @@ BLOCK = 1 << 16
 class Table(NamedTuple):
     """All documents on disk, and the rows that are left out."""
 
-    shelf: Documents
+    documents: Documents
     sha256: str
     bad: list[tuple[int, str]]
     """Rows left out of every part, each with its reason."""
@@ -39,7 +39,7 @@ class Table(NamedTuple):
     def rows(self, having: str, path: Path) -> NDArray[np.int64]:
         """(n,) ascending rows that are good and have a ``text`` or an ``image``, in a mapped file."""
         bad = {row for row, _ in self.bad}
-        found = self.shelf.select(f"SELECT row FROM documents WHERE {having} ORDER BY row")
+        found = self.documents.select(f"SELECT row FROM documents WHERE {having} ORDER BY row")
         return save_rows(path, (row for (row,) in found if row not in bad))
 
 
@@ -49,11 +49,11 @@ def read_documents(documents: Iterable[Document], folder: Path, progress: bool |
         for document in _counted(documents, progress):
             writer.add(document)
         repeated = set(writer.close())
-    shelf = Documents(folder)
+    written = Documents(folder)
     bad = [(row, "the id repeats an earlier document's") for row in repeated]
-    empty = shelf.select("SELECT row FROM documents WHERE NOT text AND NOT image")
+    empty = written.select("SELECT row FROM documents WHERE NOT text AND NOT image")
     bad += [(row, "the text is empty") for (row,) in empty if row not in repeated]
-    return Table(shelf, writer.sha256, sorted(bad))
+    return Table(written, writer.sha256, sorted(bad))
 
 
 def _counted(documents: Iterable[Document], progress: bool | Progress) -> Iterator[Document]:
@@ -98,16 +98,16 @@ def write_pages(work: Path, table: Table) -> Documents:
     with DocumentsWriter(work / "pages") as writer:
 
         def by_page() -> Iterator[int]:
-            for _, group in groupby(table.shelf.select(_BY_PAGE, bad), itemgetter(0)):
+            for _, group in groupby(table.documents.select(_BY_PAGE, bad), itemgetter(0)):
                 rows = [row for _, row in group]
-                writer.add(_page(table.shelf, rows))
+                writer.add(_page(table.documents, rows))
                 ends.append((ends[-1] if ends else 0) + len(rows))
                 yield from rows
 
         order = save_rows(work / "page_documents.npy", by_page())
         writer.close()
     save(work / "page_ends.npy", np.frombuffer(ends, np.int64))
-    page_of = np.full(len(table.shelf), -1, np.int64)
+    page_of = np.full(len(table.documents), -1, np.int64)
     page_of[order] = np.repeat(np.arange(len(ends)), np.diff(ends, prepend=0))
     save(work / "page_of.npy", page_of)
     return Documents(work / "pages")
@@ -120,9 +120,9 @@ WHERE row NOT IN (SELECT value FROM json_each(?)) ORDER BY first, row
 """(first row of its page, row) of every good document, page by page."""
 
 
-def _page(shelf: Documents, rows: Sequence[int]) -> Document:
+def _page(documents: Documents, rows: Sequence[int]) -> Document:
     id = title = summary = lead = first = ""
-    for fields in shelf.raw(rows):
+    for fields in documents.raw(rows):
         attributes: Any = fields["attributes"]
         id = id or str(fields["page"] or fields["id"])
         first = first or _text(fields["title"])

@@ -44,11 +44,11 @@ class Embedded:
     """(n, d) float32, mapped read-only."""
 
     @classmethod
-    def open(cls, path: Path, *, verify: bool = False) -> Embedded:
-        """Open a finished folder; sizes are always checked, content hashes if ``verify`` is set (reads everything).
+    def open(cls, path: Path) -> Embedded:
+        """Open a finished folder.
 
         Raises:
-            IndexFileError: the folder is unfinished, foreign, truncated or altered; names the file.
+            IndexFileError: the folder is unfinished or foreign, or a file is missing or truncated; names the file.
         """
         place = path / "manifest.json"
         if not place.exists():
@@ -63,7 +63,7 @@ class Embedded:
         if head != ("demur embeddings", FORMAT):
             raise IndexFileError("not embeddings that this demur can read", item=place, cure="embed again")
         for name, stated in manifest["files"].items():
-            _check_file(path / name, stated, verify=verify)
+            _check_file(path / name, stated)
         shape = (manifest["count"], manifest["dimensions"])
         with storage_errors(path / "vectors.npy"), (path / "vectors.npy").open("rb") as handle:
             if handle.read(HEADER) != npy_header(*shape):
@@ -89,13 +89,11 @@ class Embedded:
                 yield row["id"], row["error"]
 
 
-def _check_file(path: Path, stated: dict[str, Any], *, verify: bool) -> None:
+def _check_file(path: Path, stated: dict[str, Any]) -> None:
     size = path.stat().st_size if path.exists() else -1
     if size != stated["bytes"]:
         found = "it is missing" if size < 0 else f"it has {size:,} bytes"
         raise IndexFileError(f"{found}, its manifest says {stated['bytes']:,}", item=path, cure="embed again")
-    if verify and file_digest(path) != stated["sha256"]:
-        raise IndexFileError("its content is not what its manifest says", item=path, cure="embed again")
 
 
 def npy_header(rows: int, dimensions: int) -> bytes:

@@ -7,7 +7,7 @@ choice.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping
 from typing import NamedTuple
 
 from demur.core.records import Measure
@@ -95,15 +95,14 @@ class Recall:
         return Measure(name=f"recall@{k}", value=value, n=n, low=low, high=high, interval="wilson(0.95)")
 
 
-def best_mode(source: str, found: Mapping[str, Recall], *, ks: Sequence[int] = DEPTHS, at: int = 10) -> Choice:
+def best_mode(source: str, found: Mapping[str, Recall], *, at: int = 10) -> Choice:
     """Choose the mode with the highest recall at one depth; ties go by recall at smaller depths, then to the first.
 
     Args:
         found: mode -> its counts; the first mode is the default if no question tells them apart.
-        ks: depths of the table.
-        at: the depth that decides; added to ``ks`` if it is not among them.
+        at: the depth that decides; a column of the table too.
     """
-    depths = sorted({*ks, at})
+    depths = sorted({*DEPTHS, at})
     table = [(mode, tuple(map(recall.at, depths))) for mode, recall in found.items()]
     place = depths.index(at)
 

@@ -1,105 +1,40 @@
-"""Questions and images in, hits out: every retrieval mode that the paper tries (VLM-DeflectionBench, appendix H).
+"""Questions and images in, hits out, in every mode of `demur.retrieval.modes`.
 
-    mode                        searches                      by               finds
-    text->text                  passages, dense               the text         documents
-    lexical                     passages, BM25                the text         documents
-    fused                       both, reciprocal ranks        the text         documents
-    image->title                page titles (T)               the image        pages
-    image->title+summary        page titles + summaries (T+S) the image        pages
-    text->title                 page titles                   the text         pages
-    image->image                images by their looks         the image        documents
-    image->first-image          the first image of each page  the image        documents
-    text->image                 images through the joint space  the text       documents
-    FIRST/text->text            passages of the pages that FIRST found, ranked by the text   documents
-    FIRST/lexical               the same, ranked by BM25                                      documents
-
-On a command line, where ``>`` has another meaning, ``-to-`` may replace ``->``. Hits are ordered by (score descending,
-row ascending) and do not depend on how many queries are searched at once. The first fused hits are the same however
-many are wanted: both lists are read to rank 100, and if more than 100 hits are wanted, documents behind that rank in
-both lists come last (`demur.retrieval.fuse`).
+Hits are ordered by (score descending, row ascending) and do not depend on how many queries are searched at once. The
+first fused hits are the same however many are wanted: both lists are read to rank 100, and if more than 100 hits are
+wanted, documents behind that rank in both lists come last (`demur.retrieval.fuse`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from functools import cached_property, partial
+from dataclasses import replace
+from functools import partial
 from itertools import chain
 from math import inf
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, overload
+from typing import Any, overload
 
 import numpy as np
 from numpy.typing import NDArray
 
-from demur.core import plugins
-from demur.core.docstore import Documents, mapped
-from demur.core.errors import IndexFileError, UnknownPart, UsageError
+from demur.core.errors import UsageError
 from demur.core.records import Hit
-from demur.indexing.encoders import Encoder, fingerprint_of
-from demur.indexing.exact import norms_of, unit
-from demur.indexing.folder import checked_manifest
+from demur.indexing.exact import unit
 from demur.retrieval.fuse import DEPTH, reciprocal_ranks, reciprocal_scores
+from demur.retrieval.modes import FUSED, SIMPLE_MODES, Query, SimpleMode, canonical_mode, simple_modes
+from demur.retrieval.open_index import OpenIndex, Probes, places_in
 
-if TYPE_CHECKING:
-    from PIL.Image import Image
-
-    from demur.indexing.ray import RayEngine
-
-
-@dataclass(frozen=True)
-class Query:
-    """A text, an image, or both. A mode uses the one that it needs."""
-
-    text: str = ""
-    image: Image | None = None
-    vectors: Mapping[tuple[str, str], NDArray[np.float32]] = field(default_factory=dict, compare=False, repr=False)
-    """What is already embedded (`Searcher.embedded`): ("text" or "image", space) -> (d,) float32."""
-
-    @property
-    def fault(self) -> str:
-        """Why one of its vectors cannot be searched with; "" if all can."""
-        bad = [by for (by, _), vector in self.vectors.items() if not (np.isfinite(vector).all() and vector.any())]
-        return f"the vector of its {bad[0]} is NaN, infinite or zero" if bad else ""
-
-    def has(self, by: str, space: str) -> bool:
-        """Whether it can be searched by its text or its image in a space."""
-        return (by, space) in self.vectors or (bool(self.text.strip()) if by == "text" else self.image is not None)
-
-
-class _Simple(NamedTuple):
-    """A mode that searches one part of the index."""
-
-    part: str
-    by: Literal["text", "image"]
-    finds: Literal["documents", "pages"]
-
-
-SIMPLE_MODES = {
-    "text->text": _Simple("passages", "text", "documents"),
-    "lexical": _Simple("lexical", "text", "documents"),
-    "image->title": _Simple("titles", "image", "pages"),
-    "image->title+summary": _Simple("summaries", "image", "pages"),
-    "text->title": _Simple("titles", "text", "pages"),
-    "image->image": _Simple("looks", "image", "documents"),
-    "image->first-image": _Simple("looks", "image", "documents"),
-    "text->image": _Simple("images", "text", "documents"),
-}
-MODES = (*SIMPLE_MODES, "fused")
-FUSED = ("text->text", "lexical")
 RANKED = 64
 """Queries whose candidates are ranked at once: the passages of their pages may be many."""
+Scored = list[tuple[Any, float]]
+"""Ids, or rows of a part, with their scores, best first."""
 
 
 class _Hits(Sequence[Hit]):
     """The hits of one query; each is made when it is read."""
 
-    def __init__(
-        self, rows: NDArray[np.int64], scores: NDArray[np.float32], name: Callable[[int], str], index_id: str, mode: str
-    ) -> None:
-        count = int(np.count_nonzero(rows >= 0))  # empty places are at the end
-        self._scored = list(zip(rows[:count].tolist(), scores[:count].tolist(), strict=True))
-        self._name, self._index_id, self._mode = name, index_id, mode
+    def __init__(self, scored: Scored, mode: str, index_id: str, name: Callable[[Any], str]) -> None:
+        self._scored, self._mode, self._index_id, self._name = scored, mode, index_id, name
 
     def __len__(self) -> int:
         return len(self._scored)
@@ -111,140 +46,13 @@ class _Hits(Sequence[Hit]):
     def __getitem__(self, place: int | slice) -> Hit | list[Hit]:
         if isinstance(place, slice):
             return [self[at] for at in range(*place.indices(len(self)))]
-        row, score = self._scored[place]
+        found, score = self._scored[place]
         rank = place % len(self) + 1
-        return Hit(document=self._name(row), score=score, rank=rank, index_id=self._index_id, mode=self._mode)
+        return Hit(document=self._name(found), score=score, rank=rank, index_id=self._index_id, mode=self._mode)
 
 
-class Probes(NamedTuple):
-    """How many inverted lists of a part are searched for each query, and why."""
-
-    part: str
-    probes: int
-    lists: int
-    """The number of lists of the part."""
-    k: int = 0
-    """Neighbours that count; 0 if the number of lists was given, not measured."""
-    recall: float = 0.0
-    """Wanted share of the exact first k."""
-    found: float = 0.0
-    """Measured share."""
-    least: float = 0.0
-    """Lower end of the 95 % interval of that share over all questions, see `demur.indexing.ivf.least_mean`."""
-    questions: int = 0
-    """Number of questions measured."""
-
-    def __str__(self) -> str:
-        searched = f"IVF {self.part}: {self.probes:,} of {self.lists:,} lists"
-        if not self.k:
-            return f"{searched}, as asked"
-        proven = f"for recall@{self.k} {'>=' if self.least >= self.recall else 'short of'} {self.recall:g}"
-        return f"{searched} {proven}: {self.found:.4f} on {self.questions:,} questions, {self.least:.4f} or more on all"
-
-
-def canonical_mode(text: str) -> str:
-    """The canonical text of a mode.
-
-    Raises:
-        UnknownPart: no such mode; the message lists them.
-
-    >>> canonical_mode("image-to-title/text-to-text")
-    'image->title/text->text'
-    """
-    mode = text.replace("-to-", "->")
-    first, slash, then = mode.partition("/")
-    if first not in MODES or (slash and then not in ("text->text", "lexical")):
-        raise UnknownPart("retrieval mode", text, MODES, hint="or FIRST/text->text, FIRST/lexical")
-    return mode
-
-
-class Searcher:
-    """Searches an index folder.
-
-    Args:
-        folder: written by `demur.indexing.build.build_index`.
-        encoder: the encoder that made it.
-        text_encoder: the encoder that made its passages, if that is another.
-        verify: check the SHA-256 of every file, not only its size.
-        engine: the cluster that searches the parts; None for this process.
-        prefix: put before all ids that come back (`demur.core.docstore.Documents`).
-        stored: what the ids in the folder begin with.
-
-    Raises:
-        IndexFileError: the folder is not an index, a file is truncated or changed, or another encoder made it.
-    """
-
-    def __init__(
-        self,
-        folder: Path,
-        encoder: Encoder,
-        *,
-        text_encoder: Encoder | None = None,
-        verify: bool = False,
-        engine: RayEngine | None = None,
-        prefix: str = "",
-        stored: str = "",
-    ) -> None:
-        self.folder = folder
-        self._engine = engine
-        self.manifest: dict[str, Any] = checked_manifest(folder, verify=verify)
-        self.id: str = self.manifest["id"]
-        self._encoders: dict[str, Encoder] = {space: encoder for space in encoder.dims}
-        if text_encoder is not None:
-            self._encoders["text"] = text_encoder
-        for space, entry in self.manifest["encoders"].items():
-            given = self._encoders.get(space)
-            if given is None or fingerprint_of(given) != entry["fingerprint"]:
-                other = f"not by {given.name!r} ({fingerprint_of(given)[:12]})" if given else "and none is given"
-                raise IndexFileError(
-                    f"its {space} vectors were made by {entry['name']!r} ({entry['fingerprint'][:12]}), {other}",
-                    item=folder,
-                    cure="open it with the encoder that made it, or build it again",
-                )
-        self.documents: Documents = Documents(folder / "documents", prefix=prefix, stored=stored)
-        """Every document, by id."""
-        self.pages = Documents(folder / "pages", prefix=prefix, stored=stored)
-        """Every page: its id, its title, and its summary as text."""
-        self._page_of = mapped(folder / "page_of.npy", below=len(self.pages), least=-1)
-        self._page_ends = mapped(folder / "page_ends.npy")
-        self._page_documents = mapped(folder / "page_documents.npy", below=len(self.documents))
-        if (len(self._page_of), len(self._page_ends)) != (len(self.documents), len(self.pages)):
-            raise IndexFileError("its tables have different lengths", item=folder)
-        self._parts: dict[str, Any] = {}
-        self._rows: dict[str, NDArray[np.int64]] = {}
-        self.probes: dict[str, Probes] = {}
-        """Part -> how many of its lists are searched, if not as many as its manifest says."""
-
-    @property
-    def modes(self) -> tuple[str, ...]:
-        """The modes that this index can be searched in, except for those of two steps."""
-        here = [mode for mode, way in SIMPLE_MODES.items() if way.part in self.manifest["parts"]]
-        return (*here, *(["fused"] if all(mode in here for mode in FUSED) else []))
-
-    def table(self, mode: str) -> Documents:
-        """Where the hits of a mode are found by id: `documents` or `pages`."""
-        last = canonical_mode(mode).rpartition("/")[2]
-        return self.pages if last in SIMPLE_MODES and SIMPLE_MODES[last].finds == "pages" else self.documents
-
-    @property
-    def lists(self) -> dict[str, int]:
-        """Part -> its number of inverted lists, for the parts that have them."""
-        parts = self.manifest["parts"].items()
-        return {name: int(part["lists"]) for name, part in parts if {"lists", "nprobe"} <= part.keys()}
-
-    def probe(self, part: str, probes: int) -> Probes:
-        """Search that many lists of a part for each query from now on; all of them if there are fewer.
-
-        Raises:
-            UsageError: the part has no inverted lists, or ``probes`` is below 1.
-        """
-        if part not in self.lists or probes < 1:
-            raise UsageError(
-                f"{probes} inverted lists of {part!r} cannot be searched",
-                item=self.folder,
-                cure="give 1 or more, for an index of an ivf kind",
-            )
-        return self._probe(Probes(part, min(probes, self.lists[part]), self.lists[part]))
+class Searcher(OpenIndex):
+    """Searches an index folder; opened as `demur.retrieval.open_index.OpenIndex` says."""
 
     def tune(
         self, mode: str, blocks: Iterable[Sequence[Query]], k: int, *, recall: float = 0.99, asked: float = inf
@@ -252,7 +60,7 @@ class Searcher:
         """Search as many lists from now on as a recall needs (`demur.indexing.indexes.Dense.nprobe_for`).
 
         Args:
-            mode: one of `SIMPLE_MODES` whose part has inverted lists.
+            mode: one of `demur.retrieval.modes.SIMPLE_MODES` whose part has inverted lists.
             blocks: some hundred of the queries to come, and more of them in case these are too few.
             k: neighbours that count.
             recall: the share of the exact first k that the lists must hold, in (0, 1].
@@ -273,18 +81,13 @@ class Searcher:
             Probes(way.part, tuned.nprobe, self.lists[way.part], k, recall, tuned.recall, tuned.least, tuned.questions)
         )
 
-    def _probe(self, probes: Probes) -> Probes:
-        self.probes[probes.part] = probes
-        self._parts.pop(probes.part, None)
-        return probes
-
     def embedded(self, queries: Sequence[Query], modes: Iterable[str]) -> list[Query]:
         """The queries with the vectors that these modes search by, in place of their images.
 
         A query is then embedded once for all modes, and the images of many need not be in memory together. What a query
         or the index lacks is ignored.
         """
-        simple = _simple(one for mode in modes for one in canonical_mode(mode).split("/"))
+        simple = simple_modes(one for mode in modes for one in canonical_mode(mode).split("/"))
         parts = self.manifest["parts"]
         ways = {way for way in map(SIMPLE_MODES.__getitem__, simple) if way.part in parts and way.part != "lexical"}
         made = [dict(query.vectors) for query in queries]
@@ -322,10 +125,8 @@ class Searcher:
         k, pages = min(k, max(1, len(self.documents))), min(pages, max(1, len(self.pages)))  # memory is taken for all
         first, slash, then = mode.partition("/")
         if not slash:
-            if mode in SIMPLE_MODES:
-                found, name = self._found(queries, mode, k), partial(self._name, mode)
-                return (_Hits(*line, name, self.id, mode) for line in zip(found.rows, found.scores, strict=True))
-            return (self._hits(line, mode) for line in self._scored(queries, mode, k))
+            lines, name = self._scored(queries, mode, k)
+            return (_Hits(line, mode, self.id, name) for line in lines)
         self._complete(queries, SIMPLE_MODES[then])
         queries = self.embedded(queries, [mode])
         opened = self._pages_found(queries, first, pages)
@@ -339,30 +140,38 @@ class Searcher:
         some = (slice(start, start + RANKED) for start in range(0, len(queries), RANKED))
         return chain.from_iterable(map(ranked, some))
 
-    def _scored(self, queries: Sequence[Query], mode: str, k: int) -> Iterator[list[tuple[str, float]]]:
-        """(id, score) of the first k in a mode of one step; all queries are searched at once."""
+    def _scored(self, queries: Sequence[Query], mode: str, k: int) -> tuple[Iterator[Scored], Callable[[Any], str]]:
+        """The first k of each query in a mode of one step, and what gives the id of one; all are searched at once."""
         if mode == "fused":
-            both = [self._scored(queries, one, max(k, DEPTH)) for one in FUSED]
-            return (
-                reciprocal_ranks([[id for id, _ in line] for line in lines])[:k] for lines in zip(*both, strict=True)
-            )
-        if mode == "image->first-image":
-            return iter(self._by_first_images(queries, k))
-        found = self._found(queries, mode, k)
-        return (
-            [(self._name(mode, row), float(score)) for row, score in zip(line, scores, strict=True) if row >= 0]
-            for line, scores in zip(found.rows, found.scores, strict=True)
-        )
+            both = (self._ids(queries, one, max(k, DEPTH)) for one in FUSED)
+            return (reciprocal_ranks(lists)[:k] for lists in zip(*both, strict=True)), str
+        found = self._by_first_images if mode == "image->first-image" else self._by_part
+        return iter(found(queries, mode, k)), partial(self._name, mode)
+
+    def _ids(self, queries: Sequence[Query], mode: str, k: int) -> Iterator[list[str]]:
+        """As `_scored`, the ids alone."""
+        lines, name = self._scored(queries, mode, k)
+        return ([name(one) for one, _ in line] for line in lines)
+
+    def _by_part(self, queries: Sequence[Query], mode: str, k: int) -> Iterator[Scored]:
+        return _scored_rows(self._found(queries, mode, k))
+
+    def _by_first_images(self, queries: Sequence[Query], mode: str, k: int) -> list[Scored]:
+        """Only first images of pages count: more are searched until k are among them."""
+        first, most = self._first_images, max(1, len(self.rows("looks")))
+        found: list[Scored] = [[] for _ in queries]
+        left, wide = list(range(len(queries))), min(most, 4 * k)
+        while left:
+            for n, line in zip(left, self._by_part([queries[n] for n in left], mode, wide), strict=True):
+                found[n] = [(row, score) for row, score in line if first[row]][:k]
+            left = [n for n in left if len(found[n]) < k] if wide < most else []
+            wide = min(most, 4 * wide)
+        return found
 
     def _found(self, queries: Sequence[Query], mode: str, k: int) -> Any:
         """What the part of a simple mode finds: its ``rows``, -1 after the last, and ``scores``; (queries, k)."""
         way = SIMPLE_MODES[mode]
         return self._part(way.part).search(self._asked(queries, way), k)
-
-    def _name(self, mode: str, row: int) -> str:
-        """The id of the document or page in a row of the part that a mode searches."""
-        way = SIMPLE_MODES[mode]
-        return (self.documents if way.finds == "documents" else self.pages).id(int(self._rows[way.part][row]))
 
     def first_ranks(
         self, queries: Sequence[Query], modes: Sequence[str], k: int, wanted: Sequence[Collection[str]]
@@ -373,12 +182,12 @@ class Searcher:
 
         Args:
             queries: any number.
-            modes: of one step.
+            modes: of one step, but for ``image->first-image``.
             k: hits that count.
             wanted: for each query the ids of documents, or of pages if the modes find pages.
         """
         lists: dict[str, Any] = {}
-        for one in _simple(modes):
+        for one in simple_modes(modes):
             deep = max(k, DEPTH) if "fused" in modes and one in FUSED else k
             found = self._found(queries, one, min(deep, max(1, len(self.documents))))
             rows = np.asarray(self._rows[SIMPLE_MODES[one].part])
@@ -406,40 +215,6 @@ class Searcher:
         before = next(place for place, (_, row) in enumerate(tied) if row in right)
         return 1 + before + sum(score > best for score in scores.values())
 
-    def _by_first_images(self, queries: Sequence[Query], k: int) -> list[list[tuple[str, float]]]:
-        """As `_scored` by looks, only of first images of pages: more are searched until k are among them."""
-        first, most = self._first_images, max(1, len(self.rows("looks")))
-        found: list[list[tuple[str, float]]] = [[] for _ in queries]
-        left, wide = list(range(len(queries))), min(most, 4 * k)
-        while left:
-            lines = self._scored([queries[n] for n in left], "image->image", wide)
-            for n, line in zip(left, lines, strict=True):
-                rows = self.documents.rows([id for id, _ in line])
-                found[n] = [pair for pair, row in zip(line, rows, strict=True) if row is not None and first[row]][:k]
-            left = [n for n in left if len(found[n]) < k] if wide < most else []
-            wide = min(most, 4 * wide)
-        return found
-
-    @cached_property
-    def _with_text(self) -> NDArray[np.bool_]:
-        """(pages + 1,) whether each page has a passage: only then it is worth searching."""
-        part = next((part for part in ("passages", "lexical") if part in self.manifest["parts"]), "")
-        there = np.zeros(len(self.pages) + 1, np.bool_)  # the last is for documents without a page (-1)
-        if part:
-            there[np.asarray(self._page_of[np.asarray(self.rows(part))])] = True
-            there[-1] = False
-        return there
-
-    @cached_property
-    def _first_images(self) -> NDArray[np.bool_]:
-        """(documents,) whether each is the first image of its page, in the order of the knowledge base."""
-        rows = np.asarray(self.rows("looks"))
-        pages = np.asarray(self._page_of[rows])
-        rows, pages = rows[pages >= 0], pages[pages >= 0]
-        first = np.zeros(len(self.documents), np.bool_)
-        first[rows[np.unique(pages, return_index=True)[1]]] = True
-        return first
-
     def rerank(
         self,
         queries: Sequence[Query],
@@ -465,72 +240,11 @@ class Searcher:
         places = []
         for ids in candidates:
             wanted = np.array(sorted({row for row in self.documents.rows(ids) if row is not None}), dtype=np.int64)
-            at = _places(rows, wanted)
+            at = places_in(rows, wanted)
             places.append(at[at >= 0])
         found = part.search_subset(self._asked(queries, way), places, k)
-        return [
-            self._hits([(self._name(by, row), float(s)) for row, s in zip(*line, strict=True) if row >= 0], mode or by)
-            for line in zip(found.rows, found.scores, strict=True)
-        ]
-
-    def pages_of(self, ids: Sequence[str]) -> list[str]:
-        """The pages of documents, each once, in their order; unknown ids and documents without a page are ignored."""
-        pages = [int(self._page_of[row]) for row in self.documents.rows(ids) if row is not None]
-        return list(dict.fromkeys(self.pages.id(page) for page in pages if page >= 0))
-
-    def on_page(self, page: str) -> list[str]:
-        """The ids of the documents on a page, in their order; none if there is no such page."""
-        row = self.pages.row(page)
-        return [] if row is None else [self.documents.id(int(at)) for at in self._documents_of(row)]
-
-    def rows(self, part: str) -> NDArray[np.int64]:
-        """(n,) mapped: the rows of `documents` or `pages` that a part holds."""
-        self._part(part)
-        return self._rows[part]
-
-    def reached(self, ids: Iterable[str], modes: Iterable[str], *, pages: bool = False) -> set[str]:
-        """Those that one of these modes can find at all: an image is no passage, a page without images has no look.
-
-        Args:
-            ids: of documents or pages; unknown ones cannot be found.
-            modes: of one step, that the index can be searched in.
-            pages: the ids are of pages; a mode that finds documents finds the pages that they are on.
-        """
-        ways = {SIMPLE_MODES[one] for one in _simple(modes)}
-        table, found = self.pages if pages else self.documents, set()
-        for id in ids:
-            row = table.row(id)
-            if row is None:
-                continue
-            own = np.array([row], dtype=np.int64)
-            for way in ways:
-                if way.finds == "pages" and not pages:
-                    continue
-                wanted = own if (way.finds == "pages") == pages else self._documents_of(row).astype(np.int64)
-                if (_places(self.rows(way.part), wanted) >= 0).any():
-                    found.add(id)
-                    break
-        return found
-
-    def vectors(self, part: str) -> NDArray[np.float32]:
-        """(n, d) float32, mapped: the vectors of a dense part, in the order of ``rows(part)``."""
-        vectors: NDArray[np.float32] = self._part(part).vectors
-        return vectors
-
-    def cosines(self, ids: Sequence[str], part: str) -> NDArray[np.float64]:
-        """(n, n) cosines of documents' vectors in a dense part; 0 for a document without a vector there.
-
-        Raises:
-            UsageError: the index has no such part.
-        """
-        vectors = self.vectors(part)
-        rows = np.array([-1 if row is None else row for row in self.documents.rows(ids)], dtype=np.int64)
-        at = _places(self._rows[part], rows)
-        own = np.where(at[:, None] >= 0, vectors[np.maximum(at, 0)].astype(np.float64), 0.0)
-        norms = norms_of(own)[:, None]
-        own /= np.where(norms > 0, norms, 1.0)
-        # no matrix product: its bits may change with the number of rows
-        return np.stack([np.add.reduce(own * one, axis=1) for one in own]) if len(own) else np.zeros((0, 0))
+        name = partial(self._name, by)
+        return [list(_Hits(line, mode or by, self.id, name)) for line in _scored_rows(found)]
 
     def search_until(
         self, queries: Sequence[Query], mode: str, k: int, short: Callable[[int, list[str]], bool]
@@ -546,9 +260,9 @@ class Searcher:
         most = max(1, self.manifest["counts"]["documents"])
         asked: Sequence[int] = range(len(queries))
         while asked:
-            lines = zip(asked, self._scored([queries[n] for n in asked], mode, k), strict=True)
+            lines = zip(asked, self._ids([queries[n] for n in asked], mode, k), strict=True)
             # only those that are short: what a query finds must not depend on the others
-            asked = [n for n, line in lines if short(n, [id for id, _ in line]) and len(line) == k < most]
+            asked = [n for n, ids in lines if short(n, ids) and len(ids) == k < most]
             k = min(most, k * 4)
 
     def _pages_found(self, queries: Sequence[Query], mode: str, pages: int) -> list[list[int]]:
@@ -568,33 +282,7 @@ class Searcher:
         self.search_until(queries, mode, pages, short)
         return found
 
-    def _documents_of(self, page: int) -> NDArray[np.int64]:
-        start = int(self._page_ends[page - 1]) if page else 0
-        rows: NDArray[np.int64] = self._page_documents[start : int(self._page_ends[page])]
-        return rows
-
-    def _part(self, name: str) -> Any:
-        if name not in self._parts:
-            if name not in self.manifest["parts"]:
-                raise UsageError(
-                    f"the index has no part {name!r}; it has {', '.join(self.manifest['parts'])}",
-                    item=self.folder,
-                    cure=f"search in one of: {', '.join(self.modes)}",
-                )
-            entry, folder = self.manifest["parts"][name], self.folder / "parts" / name
-            if name in self.probes:
-                entry = entry | {"nprobe": self.probes[name].probes}
-            if self._engine is not None:
-                self._parts[name] = self._engine.open_part(folder, entry)
-            else:
-                kind, _ = plugins.find("indexes", entry["kind"], registered_only=True)
-                self._parts[name] = kind.open(folder, entry)
-            finds = {way.finds for way in SIMPLE_MODES.values() if way.part == name}
-            table = self.pages if "pages" in finds else self.documents
-            self._rows[name] = mapped(folder / "rows.npy", below=len(table))
-        return self._parts[name]
-
-    def _complete(self, queries: Sequence[Query], way: _Simple) -> None:
+    def _complete(self, queries: Sequence[Query], way: SimpleMode) -> None:
         """Raise for the first query that lacks what the mode searches by."""
         space = self.manifest["parts"][way.part]["space"] if way.part in self.manifest["parts"] else ""
         lacking = next((n for n, query in enumerate(queries) if not query.has(way.by, space)), None)
@@ -605,7 +293,7 @@ class Searcher:
                 cure="choose another mode",
             )
 
-    def _asked(self, queries: Sequence[Query], way: _Simple) -> Any:
+    def _asked(self, queries: Sequence[Query], way: SimpleMode) -> Any:
         self._complete(queries, way)
         if way.part == "lexical":
             return [q.text for q in queries]
@@ -623,25 +311,11 @@ class Searcher:
             vectors = encoder.texts([q.text for q in queries], space, role="query")
         else:
             vectors = encoder.images([q.image for q in queries if q.image is not None], space)
-        if encoder.similarity == "cosine":
-            vectors = unit(vectors)
-        return vectors
-
-    def _hits(self, scored: Sequence[tuple[str, float]], mode: str) -> list[Hit]:
-        return [
-            Hit(document=id, score=score, rank=rank, index_id=self.id, mode=mode)
-            for rank, (id, score) in enumerate(scored, 1)
-        ]
+        return unit(vectors) if encoder.similarity == "cosine" else np.asarray(vectors, np.float32)
 
 
-def _places(rows: NDArray[np.int64], wanted: NDArray[np.int64]) -> NDArray[np.int64]:
-    """The place of each wanted row among the ascending ``rows``; -1 for a row that is not among them."""
-    if not len(rows):
-        return np.full(len(wanted), -1, np.int64)
-    at = np.searchsorted(rows, wanted).astype(np.int64)
-    return np.where(rows[np.minimum(at, len(rows) - 1)] == wanted, at, -1)
-
-
-def _simple(modes: Iterable[str]) -> list[str]:
-    """The simple modes that modes of one step consist of, each once."""
-    return list(dict.fromkeys(one for mode in modes for one in (FUSED if mode == "fused" else (mode,))))
+def _scored_rows(found: Any) -> Iterator[Scored]:
+    """(row, score) of what each query found, without the empty places at its end."""
+    for rows, scores in zip(found.rows, found.scores, strict=True):
+        count = int(np.count_nonzero(rows >= 0))
+        yield list(zip(rows[:count].tolist(), scores[:count].tolist(), strict=True))

@@ -57,7 +57,8 @@ from demur.reports.data import load
 from demur.reports.gate import decided, limits
 from demur.reports.html import page
 from demur.reports.rag import asked_of
-from demur.retrieval.search import Query, Searcher
+from demur.retrieval.modes import Query
+from demur.retrieval.search import Searcher
 from demur.scenarios.conditions import Prompts
 
 TEXTS = (".json", ".jsonl", ".yaml", ".md", ".csv", ".cff")

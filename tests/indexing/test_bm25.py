@@ -136,9 +136,8 @@ def test_nothing_and_more_than_there_is(tmp_path):
 
 
 def test_bad_parameters_and_files(tmp_path):
-    for options in ({"method": "tfidf"}, {"k1": 0}, {"b": 1.5}):
-        with pytest.raises(UsageError):
-            build_bm25(["x"], tmp_path / "bad", **options)
+    with pytest.raises(UsageError, match="no BM25 method"):
+        build_bm25(["x"], tmp_path / "bad", method="tfidf")
     part = build_bm25(["a b", "b c"], tmp_path / "ix")
     with pytest.raises(IndexFileError, match="expected 3 passages"):
         BM25(tmp_path / "ix", part | {"count": 3})

@@ -19,7 +19,8 @@ from demur.indexing.build import build_index
 from demur.indexing.embed import Item, embed
 from demur.indexing.ray import RayEngine
 from demur.indexing.worker import CRASHES
-from demur.retrieval.search import Query, Searcher
+from demur.retrieval.modes import Query
+from demur.retrieval.search import Searcher
 
 pytestmark = [pytest.mark.integration, pytest.mark.filterwarnings("ignore")]
 ENCODER = ["--encoder", "stub_encoder:stub"]

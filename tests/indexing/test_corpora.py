@@ -177,6 +177,45 @@ def test_image_folder(tmp_path):
     assert "broken.png" in problems[0]
 
 
+def test_tables_of_other_things_in_a_folder_of_documents_are_left_out(tmp_path):
+    (tmp_path / "guide.md").write_text("# Guide\n\ntext")
+    (tmp_path / "counts.csv").write_text("year,count\n2001,5\n")
+    documents, problems = read(f"docs:{tmp_path}", 1)
+    assert [d.id for d in documents] == ["guide.md"]
+    assert problems[0].startswith("counts.csv: no column looks like a text")
+
+
+def test_a_folder_is_read_whatever_its_name(tmp_path, monkeypatch):
+    """One named like a reader is that folder, not the current one; one without images names the other reader."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "other.png").write_bytes(png())
+    for name in ("docs", "images", "beir"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "a.png").write_bytes(png("blue"))
+        assert [d.id for d in read(name)[0]] == ["a.png"]
+    (tmp_path / "handbook").mkdir()
+    (tmp_path / "handbook" / "a.md").write_text("# A\n\ntext")
+    with pytest.raises(UsageError, match="no image among 1 files") as error:
+        read("handbook")
+    assert "docs:handbook" in error.value.cure
+    with pytest.raises(UsageError, match="no such file or folder"):
+        read("nowhere")
+
+
+@pytest.mark.parametrize(
+    ("reader", "row"),
+    [("kilt", {"wikipedia_id": "1", "text": ["a"], "image": "x.png"}), ("wiki6m", {"wikidata_id": "Q1",
+      "wikipedia_content": "a"})],
+)  # fmt: skip
+def test_pictures_that_are_not_there_are_told(tmp_path, caplog, reader, row):
+    lines(tmp_path / "kb.jsonl", [row])
+    with pytest.raises(StorageError, match="no such file or folder"):
+        read(f"{reader}:{tmp_path / 'kb.jsonl'}?images={tmp_path / 'mistyped'}")
+    documents, _ = read(f"{reader}:{tmp_path / 'kb.jsonl'}?images={tmp_path}")
+    assert documents[0].image is None
+    assert "1 pictures that are not in the folder" in caplog.text
+
+
 @pytest.mark.slow
 def test_a_broken_file_of_a_dataset_is_told_in_one_line(tmp_path):
     pytest.importorskip("datasets")

@@ -1,5 +1,7 @@
+import sys
 import threading
 import tracemalloc
+from concurrent.futures import ThreadPoolExecutor
 from itertools import pairwise
 from pathlib import Path
 from types import SimpleNamespace
@@ -151,6 +153,23 @@ def written(folder, vectors, kind="flat", **extra):
     if kind != "flat":
         part |= ivf.build_ivf(kind, vectors, folder / "index.faiss", **extra)
     return part
+
+
+def test_threads_search_different_numbers_of_lists(tmp_path):
+    """One that needs more lists must not change how many another one reads."""
+    rng = np.random.default_rng(0)
+    vectors = unit(rng.standard_normal((4000, 16), dtype=np.float32))
+    index = Dense.open(tmp_path, written(tmp_path, vectors, "ivf-flat", lists=100) | {"nprobe": 1})
+    asked = [(vectors[first : first + 4], k) for first in range(0, 200, 4) for k in (5, 300)] * 10
+    alone = [index.search(*one).rows for one in asked[:100]] * 10
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    try:
+        with ThreadPoolExecutor(8) as pool:
+            found = list(pool.map(lambda one: index.search(*one).rows, asked))
+    finally:
+        sys.setswitchinterval(before)
+    assert all((ours == right).all() for ours, right in zip(found, alone, strict=True))
 
 
 def test_mapped_or_read(data, tmp_path):

@@ -10,8 +10,9 @@ from demur.core.errors import UsageError
 from demur.core.records import Document, Evidence, Role, Sample
 from demur.core.store import write_records
 from demur.indexing.ray import RayEngine, _SearchActor
+from demur.retrieval.modes import Query
 from demur.retrieval.recall import Choice
-from demur.retrieval.search import Query, Searcher
+from demur.retrieval.search import Searcher
 
 ENCODER = ["--encoder", "stub_encoder:stub"]
 
@@ -193,7 +194,7 @@ def test_an_unreadable_query_image_is_one_samples_matter(kb, capsys):
     ("words", "says"),
     [
         (["index", "search", "index", "--text", "x"], "may not choose what is imported"),
-        (["index", "search", "index"], "query is empty"),
+        (["index", "search", "index", "--text", " "], "query is empty"),
         (["index", "search", "index", *ENCODER, "--text", "\udcff"], "not valid UTF-8"),
         (["index", "search", "index", *ENCODER, "--image", "."], "not a regular file"),
         (["index", "search", "index", *ENCODER, "--image", "/dev/zero"], "not a regular file"),

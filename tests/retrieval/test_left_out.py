@@ -12,7 +12,8 @@ from demur.cli import main
 from demur.core.records import Document
 from demur.core.store import Problems
 from demur.indexing.build import build_index
-from demur.retrieval.search import Query, Searcher
+from demur.retrieval.modes import Query
+from demur.retrieval.search import Searcher
 
 
 def test_pages_are_made_of_the_documents_that_stay(tmp_path):

@@ -23,7 +23,8 @@ from demur.curation.mining.modes import choose_modes, tune_probes
 from demur.curation.mining.options import MiningOptions
 from demur.indexing.exact import exact_top
 from demur.indexing.indexes import Dense
-from demur.retrieval.search import SIMPLE_MODES, Query, Searcher
+from demur.retrieval.modes import SIMPLE_MODES, Query
+from demur.retrieval.search import Searcher
 
 ENCODER = ["--encoder", "stub_encoder:stub"]
 TEXTS, IMAGES, SAMPLES = 600, 120, 90

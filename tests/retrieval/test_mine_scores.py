@@ -13,7 +13,8 @@ from demur.curation.mining.mine import mine_samples
 from demur.curation.mining.modes import choose_modes
 from demur.curation.mining.options import MiningOptions
 from demur.indexing.build import build_index
-from demur.retrieval.search import Query, Searcher
+from demur.retrieval.modes import Query
+from demur.retrieval.search import Searcher
 
 ENCODER = ["--encoder", "curation_world:quick"]
 

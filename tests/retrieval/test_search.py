@@ -1,4 +1,6 @@
 import json
+import sys
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
@@ -11,7 +13,8 @@ from demur.core.store import PROBLEMS_KEPT, Problems
 from demur.corpora import read_corpus
 from demur.indexing import build
 from demur.indexing.build import build_index
-from demur.retrieval.search import MODES, Query, Searcher, canonical_mode
+from demur.retrieval.modes import MODES, Query, canonical_mode
+from demur.retrieval.search import Searcher
 
 
 @pytest.fixture(scope="module")
@@ -50,6 +53,36 @@ def test_each_mode_finds_the_thing_itself(folder):
         assert [h.score for h in hits] == sorted((h.score for h in hits), reverse=True)
         assert {h.mode for h in hits} == {mode}
         assert {h.index_id for h in hits} == {searcher.id}
+
+
+def test_threads_may_share_a_searcher_that_has_opened_nothing_yet(folder):
+    queries = [Query(f"Page {n % 5}: part 1\npassage {n} about w{n % 7}", picture(n % 10)) for n in range(20)]
+    asked = [(query, mode) for query in queries for mode in ("fused", "text->title", "image->image")]
+    alone = Searcher(folder, StubEncoder())
+    right = [alone.search([query], mode, 5) for query, mode in asked]
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    try:
+        for _ in range(5):
+            searcher = Searcher(folder, StubEncoder())
+            with ThreadPoolExecutor(8) as pool:
+                assert list(pool.map(lambda one: searcher.search([one[0]], one[1], 5), asked)) == right  # noqa: B023
+    finally:
+        sys.setswitchinterval(before)
+
+
+def test_only_the_first_image_of_a_page_is_found(tmp_path):
+    """A query that looks like the second image of a page finds its first one, behind what is nearer."""
+    for n in range(4):
+        picture(n).save(tmp_path / f"{n}.png")
+    rows = [{"id": f"i{n}", "title": "t", "image": f"{n}.png", "page": f"p{n // 2}"} for n in range(4)]
+    (tmp_path / "kb.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    build_index(read_corpus(str(tmp_path / "kb.jsonl"), Problems()), StubEncoder(), tmp_path / "index")
+    searcher = Searcher(tmp_path / "index", StubEncoder())
+    query = Query(image=picture(1))
+    assert searcher.search([query], "image->image", 1)[0][0].document == "i1"
+    assert {hit.document for hit in searcher.search([query], "image->first-image", 9)[0]} == {"i0", "i2"}
+    assert len(searcher.search([query], "image->first-image", 1)[0]) == 1
 
 
 def test_pages_then_passages(folder):

@@ -25,7 +25,8 @@ from demur.curation.mining.diversity import Similarity
 from demur.curation.mining.modes import ChosenModes, can_score
 from demur.curation.mining.options import MiningOptions, Pool
 from demur.curation.mining.queries import READ, Unsearchable, blocks_of, embedded, hits_for, image_to_match, query_image
-from demur.retrieval.search import Query, Searcher
+from demur.retrieval.modes import Query
+from demur.retrieval.search import Searcher
 
 SAME_SHARE = 0.05
 """Warn from this share of candidate images left out as the same as another."""

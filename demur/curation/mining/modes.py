@@ -31,8 +31,10 @@ from demur.curation.mining.queries import (
     neighbours_needed,
     query_image,
 )
+from demur.retrieval.modes import SIMPLE_MODES, Query
+from demur.retrieval.open_index import Probes
 from demur.retrieval.recall import DEPTHS, Choice, Recall, best_mode
-from demur.retrieval.search import SIMPLE_MODES, Probes, Query, Searcher
+from demur.retrieval.search import Searcher
 
 TUNED_ON = 512
 """Questions, at a time, that the number of inverted lists is measured on."""

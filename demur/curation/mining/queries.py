@@ -15,7 +15,8 @@ from demur.core.images import rgb
 from demur.core.records import ImageRef, Modality, Sample
 from demur.core.uris import read_image
 from demur.curation.mining.options import MiningOptions, Pool
-from demur.retrieval.search import Query, Searcher, canonical_mode
+from demur.retrieval.modes import Query, canonical_mode
+from demur.retrieval.search import Searcher
 
 IMAGE_MODES = ("image->image", "image->first-image")
 PAGE_MODES = ("image->title", "image->title+summary", *IMAGE_MODES)

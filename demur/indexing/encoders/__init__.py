@@ -14,6 +14,7 @@ says which it knows (`demur.core.spec`); an unknown one is an error that lists t
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from inspect import signature
 from typing import TYPE_CHECKING, Any, Literal, Protocol, runtime_checkable
 
 from demur.core import plugins
@@ -121,9 +122,20 @@ def open_encoder(
 
     Raises:
         UnknownPart: no encoder of that name.
-        UsageError: an option or argument is wrong, or the weights are random or cannot be had; says the cure.
+        UsageError: it makes no encoder, an option or argument is wrong, or the weights are random or cannot be had;
+            says the cure.
         MissingExtra: its packages are not installed.
     """
     factory, argument = plugins.find("encoders", text, registered_only=from_file)
+    try:
+        signature(factory).bind(argument, allow_random=allow_random, device=device)
+    except TypeError as error:
+        cure = "let it take (argument, *, allow_random, device) and return an encoder (demur.testing.check_encoder)"
+        raise UsageError(f"it cannot be called as an encoder's factory: {error}", item=text, cure=cure) from error
     encoder: Encoder = factory(argument, allow_random=allow_random, device=device)
+    wanted = (*Encoder.__annotations__, "fingerprint", "texts", "images")
+    lacks = [name for name in wanted if not hasattr(encoder, name)]
+    if lacks or not encoder.dims or encoder.similarity not in ("cosine", "dot"):
+        why = f"it has no {', '.join(lacks)}" if lacks else "its dims are empty, or its similarity is not cosine or dot"
+        raise UsageError(f"not an encoder: {why}", item=text, cure="demur.testing.check_encoder names what is wrong")
     return encoder
