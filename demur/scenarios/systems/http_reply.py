@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from demur.core.errors import ItemError
 from demur.core.records import Response
 from demur.core.strict_json import parsed_json
-from demur.scenarios.systems.http_mapping import CONTEXT, RagMapping, as_text, json_path
+from demur.scenarios.systems.http_mapping import ContextPaths, RagMapping, as_text, json_path
 from demur.scenarios.systems.replies import reject_empty, response_of, storable
 
 if TYPE_CHECKING:
@@ -98,12 +98,11 @@ def read_response(mapping: RagMapping, reply: Reply, *, served_by: str = "", lat
         ItemError: the reply has no answer, or a value of the wrong kind.
     """
     reading = _Reading(mapping, reply.events)
-    paths = CONTEXT | mapping.given.get("context", {})
     found = {
         "answer": reading.answer(),
         "abstained": reading.flag("abstained"),
         "first_s": reply.first_s,
-        "contexts": [_context(one, paths) for one in reading.all("contexts")],
+        "contexts": [_context(one, mapping.context) for one in reading.all("contexts")],
         "citations": [as_text(c) for c in reading.all("citations", last=True)],
         **{key: reading.one(key) for key in ("confidence", "prompt_tokens", "completion_tokens", "cost")},
     }
@@ -115,11 +114,11 @@ class _Reading:
     """The events of one reply, looked up by the paths of a mapping."""
 
     def __init__(self, mapping: RagMapping, events: Sequence[Any]) -> None:
-        self.given, self.events = mapping.given, events
+        self.mapping, self.events = mapping, events
 
     def all(self, key: str, *, last: bool = False) -> list[Any]:
         """All values at a key's path, in all events or the last one; a single list counts as its members."""
-        path = self.given.get(key)
+        path = getattr(self.mapping, key)
         found = [v for event in self.events[-1 if last else 0 :] for v in _found(path, event)] if path else []
         return found[0] if len(found) == 1 and isinstance(found[0], list) else found
 
@@ -136,7 +135,7 @@ class _Reading:
 
     def answer(self) -> str:
         """The answer; "" when the service says that it abstains."""
-        path, last = self.given.get("answer"), self.events[-1]
+        path, last = self.mapping.answer, self.events[-1]
         if path is None:
             if isinstance(last, str):
                 return last
@@ -154,14 +153,14 @@ class _Reading:
 
 
 def _found(path: str, value: Any) -> list[Any]:
-    return list(json_path(path, "").find(value).values())
+    return list(json_path(path).find(value).values())
 
 
-def _context(value: Any, paths: Mapping[str, str]) -> dict[str, Any]:
+def _context(value: Any, paths: ContextPaths) -> dict[str, Any]:
     """One retrieved piece; a part of it that is not of the usual kind counts as missing."""
     if isinstance(value, str):
         return {"text": value}
-    found = {key: next(iter(_found(path, value)), None) for key, path in paths.items()}
+    found = {key: next(iter(_found(path, value)), None) for key, path in paths}
     score, text = found["score"], found["text"]
     usable = isinstance(score, int | float) and not isinstance(score, bool) and abs(score) < 1e300
     return {
