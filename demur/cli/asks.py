@@ -6,16 +6,7 @@ import argparse
 from pathlib import Path
 
 from demur.cli._arguments import share
-from demur.cli._asking import (
-    conditions_of,
-    named_recipes,
-    opened,
-    questions_of,
-    scenarios,
-    sweeps,
-    swept_recipes,
-    what_is_asked,
-)
+from demur.cli._asking import opened, questions_of, what_is_asked
 from demur.cli._output import note, print_json, say
 
 EXAMPLES = """examples:
@@ -29,7 +20,7 @@ EXAMPLES = """examples:
 
 def configure(parser: argparse.ArgumentParser) -> None:
     parser.epilog = EXAMPLES
-    what_is_asked(parser)
+    what_is_asked(parser, sweeps=True)
     parser.add_argument(
         "-o",
         "--output",
@@ -41,17 +32,14 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--images", type=Path, metavar="DIR", help="also write the images there (default: only name them)"
     )
-    scenarios(parser)
-    sweeps(parser)
     share(parser, "--json", json="print the counts as JSON")
 
 
 def run(args: argparse.Namespace) -> int:
     from demur.evaluation.asks import write_asks
 
-    recipes = list(dict.fromkeys((*named_recipes(args), *swept_recipes(args))))
-    release = opened(args, args.output.parent)
-    written = write_asks(release, args.output, questions_of(args, recipes, conditions_of(args)), args.images)
+    questions = questions_of(args)
+    written = write_asks(opened(args, args.output.parent), args.output, questions, args.images)
     if args.json:
         print_json(written._asdict())
         return 0

@@ -14,7 +14,7 @@ from demur.evaluation.limits import Caps
 from demur.evaluation.preflight import require_ready
 from demur.evaluation.questions import Questions
 from demur.evaluation.run_folder import Task, known_answers
-from demur.evaluation.runner import MAX_IN_FLIGHT, run
+from demur.evaluation.runner import MAX_IN_FLIGHT, commonest, run
 from demur.indexing.encoders import open_encoder
 from demur.judge.base import Judge, JudgeContext, open_judge
 from demur.models.run import run_sync
@@ -203,20 +203,27 @@ def ask_opened(
             judge_context.budget = budget.sub_budget("judge")
     left: dict[str, System] = {}
     open_asks: dict[str, list[Ask]] = {}
-    for one in opened:
-        had = {} if fresh else known_answers(out / folder_name(one.label), one.system)
-        if asks := [t.ask for t in tasks if t.ask.id not in had and not one.system.skip_reason(t.ask)]:
-            left[one.label], open_asks[one.label] = one.system, asks  # a finished run does not need its server
-    others = {f"the judge {judge.id}": judge} if left else {}  # a finished run has its verdicts
-
-    def stored(name: str) -> bool:  # a judge's server may be missing if nothing is paid before its first call
-        names = left if name in others else [name]
-        return not fresh and all(_in_ledger(left[n], open_asks[n], ledger) for n in names)
-
-    for line in require_ready(left, [t.ask for t in tasks], others, stored):
-        steps.warn(line)
     folders = []
     try:
+        for one in opened:
+            possible = [t.ask for t in tasks if not one.system.skip_reason(t.ask)]
+            if tasks and not possible:
+                why = next(iter(commonest(one.system.skip_reason(t.ask) for t in tasks)))
+                raise UsageError(
+                    f"can be asked none of {len(tasks):,} questions: {why}", item=one.label,
+                    cure="choose other scenarios, another system, or a release that has such questions",
+                )  # fmt: skip
+            had = {} if fresh else known_answers(out / folder_name(one.label), one.system)
+            if asks := [ask for ask in possible if ask.id not in had]:
+                left[one.label], open_asks[one.label] = one.system, asks  # a finished run does not need its server
+        others = {f"the judge {judge.id}": judge} if left else {}  # a finished run has its verdicts
+
+        def stored(name: str) -> bool:  # a judge's server may be missing if nothing is paid before its first call
+            names = left if name in others else [name]
+            return not fresh and all(_in_ledger(left[n], open_asks[n], ledger) for n in names)
+
+        for line in require_ready(left, [t.ask for t in tasks], others, stored):
+            steps.warn(line)
         for one in opened:
             if fresh and isinstance(one.system, ModelSystem):
                 _forget(one.system, tasks, ledger)
@@ -303,17 +310,15 @@ def planned(
         kind = _kind(spec)
         if kind in (*NEEDS_ENCODER, "answers"):
             continue
+        context = system_context(release, None, samples, prompts, options=dict((options or {}).get(name, {})))
         if kind == "model":
-            context = SystemContext(
-                read_image=release.read_image, prompts=prompts, options=dict((options or {}).get(name, {}))
-            )
             model = ModelSystem(str(spec).partition(":")[2], context)
             requests = (model.request(t.ask) for t in tasks if not model.skip_reason(t.ask))
             total += estimate_calls(
                 "run", model.addresses[0], requests, ledger=ledger, prices=prices, per_second=per_second
             )
             continue
-        own = open_system(spec, system_context(release, None, samples, prompts))
+        own = open_system(spec, context)
         had = known_answers(ledger.parent / folder_name(called or own.id), own)
         calls = [t.ask.id for t in tasks if not own.skip_reason(t.ask)]
         cached = sum(i in had for i in calls)

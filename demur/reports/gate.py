@@ -206,8 +206,10 @@ def gate(
         strict: decide even without human labels of this run (``labels.jsonl``); otherwise the gate only advises.
 
     Raises:
-        UsageError: no limit and no baseline, or a baseline with another release, corpus, judge or prompt.
+        UsageError: no limit and no baseline, ``most_failed`` not in [0, 1], or a baseline with another release, corpus, judge or prompt.
     """
+    if not 0 <= most_failed <= 1:
+        raise UsageError(f"most failed answers: {most_failed:g}", cure="give a share between 0 and 1, such as 0.1")
     if not asked and baseline is None:
         raise UsageError("no limit given", cure="give --max-hallucination gold-removed=0.15, or --baseline RUN")
     data = load([run] if baseline is None else [run, baseline], release)

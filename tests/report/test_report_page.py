@@ -277,6 +277,8 @@ def test_report_verb(demo: Demo, tmp_path: Path, capsys: pytest.CaptureFixture[s
         (["report", "{run}", "-o", "{tmp}"], 2, "is a folder"),
         (["report", "{run}", "--release", "{run}", "-o", "x.html"], 1, "expected format"),
         (["report", "{run}", "--image-budget", "-1"], 2, "image budget"),
+        (["report", "{run}", "--image-budget", "inf"], 2, "image budget"),
+        (["gate", "{run}", "--min-accuracy", "oracle=0.5", "--max-failed", "10"], 2, "between 0 and 1"),
         (["compare", "{run}", "{run}"], 2, "named twice"),
         (["compare", "{run}", "{release}"], 2, "not a run"),
     ],
