@@ -398,7 +398,7 @@ def _compare(data: ReportData, head: Headline) -> str:
             + table_html(replace(compare_tables.slices_table(found), name=f"regressions-{number}"))
             + _changed(found, data.shown)
         )
-        title = f"{first.name} against {other.name}"
+        title = f"{other.name} against {first.name}"
         parts.append(f"<details{' open' if number == 0 else ''}><summary>{text(title)}</summary>{body}</details>")
     if len(data.runs) > 7:
         parts.append('<p class="why">More pairs: demur compare A B.</p>')

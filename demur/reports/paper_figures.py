@@ -79,11 +79,7 @@ def _against(found: Mapping[str, Mapping[int, SweepPoint]], data: ReportData, x_
             [
                 Curve(
                     system,
-                    tuple(
-                        point(at, getattr(one.cell, name), faint=one.partial)
-                        for at, one in points.items()
-                        if one.cell.n
-                    ),
+                    tuple(point(at, getattr(one.cell, name), faint=one.partial) for at, one in points.items()),
                     style[system],
                 )
                 for system, points in found.items()
