@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import argparse
-import json
 import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from demur.cli._arguments import budget_of, money, settings, share
+from demur.cli._arguments import budget_of, money, positive, settings, share
 from demur.cli._output import note, print_json, say
 from demur.core.errors import UsageError
+from demur.core.strict_json import parsed_json
 from demur.core.text import whole_number
 
 if TYPE_CHECKING:
@@ -129,9 +129,9 @@ def arguments(parser: argparse.ArgumentParser, *, sweeps: bool = False) -> None:
     model = parser.add_argument_group("models (systems such as model: and multi_agent:)")
     model.add_argument("--temperature", type=float, help="sampling temperature")
     model.add_argument("--top-p", type=float, help="nucleus sampling")
-    model.add_argument("--max-tokens", type=int, help="maximum length of an answer, in tokens")
+    model.add_argument("--max-tokens", type=positive, help="maximum length of an answer, in tokens")
     model.add_argument("--sampling-seed", type=int, help="seed sent to the server")
-    model.add_argument("--extra", type=json.loads, metavar="JSON", help="""more body fields, e.g. '{"top_k": 20}'""")
+    model.add_argument("--extra", type=_json_object, metavar="JSON", help="""more body fields, e.g. '{"top_k": 20}'""")
     model.add_argument(
         "--images", choices=("many", "one", "none"), default="many", help="images the model accepts at once"
     )
@@ -141,10 +141,22 @@ def arguments(parser: argparse.ArgumentParser, *, sweeps: bool = False) -> None:
         default="with",
         help="show image evidence with its caption, without, or the caption only",
     )
-    model.add_argument("--max-side", type=int, metavar="PIXELS", help="scale images down to this longest side")
-    model.add_argument("--prompt-tokens", type=int, metavar="N", help="limit of the whole prompt; cuts are recorded")
+    model.add_argument("--max-side", type=positive, metavar="PIXELS", help="scale images down to this longest side")
+    model.add_argument(
+        "--prompt-tokens", type=positive, metavar="N", help="limit of the whole prompt; cuts are recorded"
+    )
     money(parser)
     share(parser, "--json", json="print the results as JSON")
+
+
+def _json_object(text: str) -> dict[str, Any]:
+    try:
+        value = parsed_json(text)
+    except ValueError:
+        value = None
+    if not isinstance(value, dict):
+        raise argparse.ArgumentTypeError(f"expected a JSON object, got {text[:40]!r}")
+    return value
 
 
 def _model_options(args: argparse.Namespace) -> dict[str, dict[str, Any]]:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from demur.core.errors import UsageError
+from demur.core.errors import ItemError, UsageError
 from demur.core.progress import QUIET, Progress
-from demur.core.records import Ask, ImageRef, Sample
+from demur.core.records import Ask, ImageRef, Request, Sample
 from demur.evaluation.limits import Caps
 from demur.evaluation.preflight import require_ready
 from demur.evaluation.questions import Questions
@@ -247,13 +248,20 @@ def ask_opened(
     return folders
 
 
+def _requests(system: ModelSystem, asks: Iterable[Ask]) -> Iterator[Request]:
+    """The requests of these questions, without those that are too long to be sent."""
+    for ask in asks:
+        with suppress(ItemError):
+            yield system.request(ask)
+
+
 def _in_ledger(system: System, asks: Sequence[Ask], ledger: Path) -> bool:
     """Whether the ledger has a model's reply to each of these questions."""
     from demur.models.estimate import estimate_calls
 
     if type(system) is not ModelSystem:  # several calls per question, unknown beforehand
         return False
-    planned = estimate_calls("answers", system.addresses[0], map(system.request, asks), ledger=ledger)
+    planned = estimate_calls("answers", system.addresses[0], _requests(system, asks), ledger=ledger)
     return all(line.calls == line.cached for line in planned.lines)
 
 
@@ -269,8 +277,7 @@ def _forget(system: ModelSystem, tasks: Sequence[Task], ledger: Path) -> None:
         if type(system) is not ModelSystem:  # several calls per question, unknown beforehand
             opened.drop_items([ask.id for ask in asked], system.models)
             return
-        for ask in asked:
-            request = system.request(ask)
+        for request in _requests(system, asked):
             opened.drop(request_key(request, request.model, system.weights))
 
 
@@ -313,9 +320,9 @@ def planned(
         context = system_context(release, None, samples, prompts, options=dict((options or {}).get(name, {})))
         if kind == "model":
             model = ModelSystem(str(spec).partition(":")[2], context)
-            requests = (model.request(t.ask) for t in tasks if not model.skip_reason(t.ask))
+            asks = [t.ask for t in tasks if not model.skip_reason(t.ask)]
             total += estimate_calls(
-                "run", model.addresses[0], requests, ledger=ledger, prices=prices, per_second=per_second
+                "run", model.addresses[0], _requests(model, asks), ledger=ledger, prices=prices, per_second=per_second
             )
             continue
         own = open_system(spec, context)

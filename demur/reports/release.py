@@ -38,7 +38,7 @@ def caveats(data: ReportData) -> list[str]:
             notes.append(f"{run.name}: asked only part of the samples: {part}.")
         not_asked = run.manifest.get("not_asked")
         if isinstance(not_asked, Mapping) and not_asked:
-            reasons = "; ".join(f"{why} ({n:,})" for why, n in sorted(not_asked.items()))
+            reasons = "; ".join(f"{why} ({n:,})" for why, n in sorted(not_asked.items()) if isinstance(n, int))
             notes.append(f"{run.name}: questions it cannot take: {reasons}; no figure counts them.")
         lost = int((~run.rows.graded).sum())
         if not lost:
