@@ -12,7 +12,7 @@ from demur.core.errors import ItemError, UsageError
 from demur.core.progress import QUIET, Progress
 from demur.core.records import Ask, ImageRef, Request, Sample
 from demur.evaluation.limits import Caps
-from demur.evaluation.preflight import require_ready
+from demur.evaluation.preflight import preflight
 from demur.evaluation.questions import Questions
 from demur.evaluation.run_folder import Task, known_answers
 from demur.evaluation.runner import MAX_IN_FLIGHT, commonest, run
@@ -223,7 +223,7 @@ def ask_opened(
             names = left if name in others else [name]
             return not fresh and all(_in_ledger(left[n], open_asks[n], ledger) for n in names)
 
-        for line in require_ready(left, [t.ask for t in tasks], others, stored):
+        for line in run_sync(preflight({**left, **others}, [t.ask for t in tasks], stored=stored)):
             steps.warn(line)
         for one in opened:
             if fresh and isinstance(one.system, ModelSystem):

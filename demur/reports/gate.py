@@ -28,7 +28,6 @@ from demur.reports.data import Run, load
 from demur.reports.tables import Table, titled, to_markdown
 
 State = Literal["pass", "fail", "cannot tell"]
-RATES = {"accuracy": 0, "deflection": 1, "hallucination": 2}
 SAME = ("release", "corpora", "judge", "judge_code", "prompts", "recipes", "conditions")
 """Keys on which the manifests of two compared runs must agree."""
 CODES = {"pass": 0, "fail": 1, "cannot tell": 4, "down": 5}
@@ -245,7 +244,7 @@ def decided(
         there = mine.rows.is_in("scenario", [limit.scenario.value])
         unknown = int((there & mine.rows.is_in("sample", untold) & (mine.rows.result == UNGRADED)).sum())
         checks.append(
-            decide(limit, rates_where(mine.rows, there, level)[RATES[limit.rate]], level.level, unknown=unknown)
+            decide(limit, getattr(rates_where(mine.rows, there, level), limit.rate), level.level, unknown=unknown)
         )
     if baseline is not None:
         found = compare(baseline, mine, samples)

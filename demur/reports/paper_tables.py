@@ -248,7 +248,7 @@ def table7(data: ReportData) -> Table:
     for run in data.runs:
         labelled = run.rows.where(run.rows.is_in("ask", run.labels)) if run.labels else ()
         judged = {r.ask: r for r in labelled if r.outcome is not None}
-        both = [(judged[ask], label.value) for ask, label in sorted(run.labels.items()) if ask in judged]
+        both = [(judged[ask], one.label.value) for ask, one in sorted(run.labels.items()) if ask in judged]
         unknown += len(run.labels) - len(both)
         if both:
             items = Counter((r.context, r.condition) for r, _ in both)
