@@ -204,9 +204,16 @@ def ask_opened(
             judge_context.budget = budget.sub_budget("judge")
     left: dict[str, System] = {}
     open_asks: dict[str, list[Ask]] = {}
-    folders = []
+    folders: dict[Path, str] = {}
     try:
         for one in opened:
+            folder = out / folder_name(one.label)
+            if folder in folders:
+                raise UsageError(
+                    f"{folders[folder]} and {one.label} would share the folder {folder}",
+                    cure="name one of them otherwise: NAME=SYSTEM, with letters a to z and digits",
+                )  # fmt: skip
+            folders[folder] = one.label
             possible = [t.ask for t in tasks if not one.system.skip_reason(t.ask)]
             if tasks and not possible:
                 why = next(iter(commonest(one.system.skip_reason(t.ask) for t in tasks)))
@@ -214,7 +221,7 @@ def ask_opened(
                     f"can be asked none of {len(tasks):,} questions: {why}", item=one.label,
                     cure="choose other scenarios, another system, or a release that has such questions",
                 )  # fmt: skip
-            had = {} if fresh else known_answers(out / folder_name(one.label), one.system)
+            had = {} if fresh else known_answers(folder, one.system)
             if asks := [ask for ask in possible if ask.id not in had]:
                 left[one.label], open_asks[one.label] = one.system, asks  # a finished run does not need its server
         others = {f"the judge {judge.id}": judge} if left else {}  # a finished run has its verdicts
@@ -225,27 +232,18 @@ def ask_opened(
 
         for line in run_sync(preflight({**left, **others}, [t.ask for t in tasks], stored=stored)):
             steps.warn(line)
-        for one in opened:
+        for folder, one in zip(folders, opened, strict=True):
             if fresh and isinstance(one.system, ModelSystem):
                 _forget(one.system, tasks, ledger)
-            folders.append(
-                run(
-                    out / folder_name(one.label),
-                    system=one.system,
-                    judge=judge,
-                    tasks=tasks,
-                    about={**about, "caveat": one.caveat},
-                    progress=_progress(steps, one.system, one.label, len(tasks)),
-                    note=steps.note,
-                    max_in_flight=max_in_flight,
-                    fresh=fresh,
-                    caps=caps,
-                )
-            )
+            run(
+                folder, system=one.system, judge=judge, tasks=tasks, about={**about, "caveat": one.caveat},
+                progress=_progress(steps, one.system, one.label, len(tasks)), note=steps.note,
+                max_in_flight=max_in_flight, fresh=fresh, caps=caps,
+            )  # fmt: skip
     finally:
         for one in opened:  # also those that were not asked
             run_sync(one.system.close())
-    return folders
+    return list(folders)
 
 
 def _requests(system: ModelSystem, asks: Iterable[Ask]) -> Iterator[Request]:

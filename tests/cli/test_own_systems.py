@@ -83,6 +83,12 @@ def test_a_system_made_of_models_gets_the_options_of_models(own, release, tmp_pa
     assert len(made["recipes"]) == 5
 
 
+def test_two_systems_never_share_a_folder(own, release, capsys):
+    system = own("def answer(given):\n    raise SystemExit")
+    assert run(release, "--system", f"ü={system}", f"ö={system}") == 2
+    assert "ü and ö would share the folder runs/system" in capsys.readouterr().err
+
+
 def test_a_system_that_can_be_asked_nothing_is_refused_before_the_others_are_asked(own, release, tmp_path, capsys):
     system = own("def answer(request):\n    raise SystemExit")  # every question of the release has an image
     assert run(release, "--system", f"text=model:{system}", "--images", "none") == 2
