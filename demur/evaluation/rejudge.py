@@ -226,12 +226,7 @@ def _stored(folder: Path, release: Release) -> tuple[dict[str, Any], dict[str, R
 
 
 def judge_beside(
-    folder: Path,
-    release: Release,
-    judge: Judge,
-    name: str,
-    *,
-    progress: Callable[[int], None] = lambda n: None,
+    folder: Path, release: Release, judge: Judge, name: str, *, progress: Callable[[int], None] = lambda n: None
 ) -> Path:
     """Grade the stored answers of a run again, into its ``verdicts/NAME.jsonl`` (for ``demur report --verdicts NAME``).
 

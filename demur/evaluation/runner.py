@@ -15,12 +15,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from demur.core.errors import DemurError
-from demur.core.records import (
-    Ask,
-    Outcome,
-    Response,
-    Status,
-)
+from demur.core.records import Ask, Outcome, Response, Status
 from demur.core.store import (
     JsonlLog,
     canonical,

@@ -113,29 +113,15 @@ def print_comparison(found: Comparison, *, items: int = 10, seen: float = SEEN, 
 
 def as_json(found: Comparison, seen: float = SEEN) -> dict[str, Any]:
     """The comparison as JSON-safe values: what ``demur compare --json`` prints."""
-    return {
-        "first": found.first,
-        "second": found.second,
-        "pairs": found.pairs,
-        "only_first": found.only_first,
-        "only_second": found.only_second,
-        "ungraded": found.ungraded,
-        "repeats": found.repeats,
-        "answers": list(found.answers),
-        "test": found.test,
-        "worse": found.worse,
-        "sentence": found.sentence,
-        "differences": [
+    told = ("first", "second", "pairs", "only_first", "only_second", "ungraded", "repeats", "answers", "test", "worse",
+            "sentence")  # fmt: skip
+    differences = []
+    for d in found.differences:
+        rates = {k: getattr(d, k) for k in ("first", "second", "delta", "low", "high")}
+        differences.append(
             d._asdict()
-            | {
-                k: None if (v := getattr(d, k)) is None else tidy(v)
-                for k in ("first", "second", "delta", "low", "high")
-            }
-            | {"scenario": d.scenario.value, "verdict": d.verdict, "significant": d.significant}
-            | {"pairs_needed": needed(d, seen)}
-            for d in found.differences
-        ],
-        "lost": [c._asdict() for c in found.lost],
-        "gained": [c._asdict() for c in found.gained],
-        "slices": [s._asdict() for s in found.slices],
-    }
+            | {k: None if v is None else tidy(v) for k, v in rates.items()}
+            | {"verdict": d.verdict, "significant": d.significant, "pairs_needed": needed(d, seen)}
+        )
+    lists = {name: [one._asdict() for one in getattr(found, name)] for name in ("lost", "gained", "slices")}
+    return {name: getattr(found, name) for name in told} | {"differences": differences} | lists

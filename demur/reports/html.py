@@ -23,15 +23,7 @@ from demur.judge.measures.behaviour import behaviour
 from demur.reports import agree, compare, compare_tables, paper_figures, paper_tables
 from demur.reports import behaviour as right
 from demur.reports.browse import payload
-from demur.reports.cells import (
-    SCENARIOS,
-    Headline,
-    grid_cells,
-    headline,
-    position_cells,
-    strictness_cells,
-    sweep_cells,
-)
+from demur.reports.cells import SCENARIOS, Headline, grid_cells, headline, position_cells, strictness_cells, sweep_cells
 from demur.reports.credit import credit_table
 from demur.reports.data import ReportData
 from demur.reports.figures import funnel, heat

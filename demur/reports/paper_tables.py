@@ -36,14 +36,9 @@ from demur.scenarios.conditions import STRICTNESS
 RATES = ("Acc", "Defl", "Hall")
 
 
-def three(cell: Cell | None) -> tuple[Measure | None, Measure | None, Measure | None]:
-    """The three rates of a cell; three times None without a cell."""
-    return (None, None, None) if cell is None else (cell.accuracy, cell.deflection, cell.hallucination)
-
-
-def four(cell: Cell | None) -> tuple[Any, ...]:
-    """The three rates of a cell and its n; four times None without a cell."""
-    return (*three(cell), cell.counted if cell else None)
+def cells_of(cell: Cell | None) -> tuple[Any, ...]:
+    """The three rates of a cell and its n; four dashes without a cell."""
+    return (*cell, cell.counted) if cell else (None,) * 4
 
 
 def _rate_columns(scenarios: Sequence[Scenario], *, interval: bool, asks: bool = False) -> list[Column]:
@@ -150,8 +145,8 @@ def table4(data: ReportData, head: Headline, *, interval: bool = False) -> Table
         line: list[Any] = [data.starred(run), *([section[run.name]] if section else [])]
         for scenario in scenarios:
             one = cells.get((run.name, scenario))
-            asks = [asking.get((run.name, scenario))] if asking else []
-            line += [*three(one), *asks, one.counted if one else None]
+            *rates, n = cells_of(one)
+            line += [*rates, *([asking.get((run.name, scenario))] if asking else []), n]
         rows.append(tuple(line))
     notes = [head.note(), *filter(None, [fewer_shown(data, head)]), *absences(list(cells.values())), *data.star_note]
     notes += [ASKED_BACK] if asking else []
@@ -211,7 +206,7 @@ def _strictness(data: ReportData, head: Headline, name: str, scenarios: Sequence
     if not shown:
         return Table(name, caption, columns, missing="runs at several levels: demur sweep RELEASE --strictness all")
     rows = [
-        (marked(run), level.capitalize(), *(cell for s in shown for cell in four(cells.get((run.name, level, s)))))
+        (marked(run), level.capitalize(), *(cell for s in shown for cell in cells_of(cells.get((run.name, level, s)))))
         for run in data.runs
         for level in STRICTNESS
         if any((run.name, level, s) in cells for s in shown)
@@ -301,7 +296,7 @@ def breakdown_table(
             line: list[Any] = [data.starred(run), "Total" if label is None else label or "(none)"]
             for scenario in scenarios:
                 one = wholes.get((run.name, scenario)) if label is None else parts.get((run.name, label, scenario))
-                line += four(one)
+                line += cells_of(one)
             if label is None:
                 bold |= {(len(rows), c) for c in range(1, len(line))}
             rows.append(tuple(line))
