@@ -40,12 +40,12 @@ from demur.scenarios.render import ask as make_ask
 class GradeRow(Record):
     """One line of a file to grade."""
 
-    model_config = ConfigDict(frozen=True, extra="allow")
+    model_config = ConfigDict(frozen=True, extra="allow", coerce_numbers_to_str=True)
 
     id: str
     question: str
     answers: tuple[str, ...] = Field(min_length=1)
-    """Accepted forms."""
+    """Accepted forms; a single one may be a text or a number instead of a list."""
     response: str
     answer_type: str = "string"
     """string, number, date, choice."""
@@ -53,6 +53,11 @@ class GradeRow(Record):
     """Letter -> text of the options; a list of texts is lettered A, B, C ..."""
     finish_reason: str = ""
     """The endpoint's reason for the end of the response; "length" if the token limit cut it off."""
+
+    @field_validator("answers", mode="before")
+    @classmethod
+    def _listed(cls, value: object) -> object:
+        return (value,) if isinstance(value, str | int | float) else value
 
     @field_validator("choices", mode="before")
     @classmethod
