@@ -11,6 +11,9 @@ from demur.judge.measures.power import paired
 from demur.reports.compare import ALPHA, PRIMARY, SEEN, Changed, Comparison, Difference
 from demur.reports.tables import Column, Table, console_for, plain, print_table, section_starts, tidy, titled
 
+MOST_SLICES = 10
+"""Parts in the table of regressions."""
+
 
 def needed(difference: Difference, seen: float) -> int | None:
     """Pairs needed to detect a difference of ``seen`` (a share: 0.05 is 5 points) with 80 % power."""
@@ -59,10 +62,10 @@ def table(found: Comparison, seen: float = SEEN) -> Table:
     return Table("compare", caption, columns, tuple(rows), section_starts(rows), notes)
 
 
-def slices_table(found: Comparison, most: int = 10) -> Table:
+def slices_table(found: Comparison) -> Table:
     """The parts with the largest loss of right behaviour."""
     columns = titled("<Part | <Scenario | n", Column(found.first), Column(found.second), "Lost | Gained")
-    worst = [s for s in found.slices if s.gained < s.lost][:most]
+    worst = [s for s in found.slices if s.gained < s.lost][:MOST_SLICES]
     rows = tuple((s.part, s.scenario, s.n, 100 * s.first, 100 * s.second, s.lost, s.gained) for s in worst)
     caption = f"Worst regressions of right behaviour by part, {found.second} against {found.first}"
     return Table(

@@ -41,7 +41,7 @@ def cells_of(cell: Cell | None) -> tuple[Any, ...]:
     return (*cell, cell.counted) if cell else (None,) * 4
 
 
-def _rate_columns(scenarios: Sequence[Scenario], *, interval: bool, asks: bool = False) -> list[Column]:
+def _rate_columns(scenarios: Sequence[Scenario], *, interval: bool = False, asks: bool = False) -> list[Column]:
     found = []
     for scenario in scenarios:
         group = scenario.value.capitalize()
@@ -133,7 +133,7 @@ def table3(data: ReportData) -> Table:
     return Table("table3", caption, columns, tuple(rows))
 
 
-def table4(data: ReportData, head: Headline, *, interval: bool = False) -> Table:
+def table4(data: ReportData, head: Headline) -> Table:
     """System x scenario: accuracy, deflection, hallucination; open and closed weights in sections, where both occur."""
     cells, asking = main_cells(data, head), asking_back(data, head)
     scenarios = [s for s in SCENARIOS if s in head.recipes]
@@ -156,7 +156,7 @@ def table4(data: ReportData, head: Headline, *, interval: bool = False) -> Table
         titled(
             "<System",
             *([f"<{title}"] if section else []),
-            *_rate_columns(scenarios, interval=interval, asks=bool(asking)),
+            *_rate_columns(scenarios, asks=bool(asking)),
         ),
         tuple(rows),
         frozenset(i for i in range(1, len(order)) if section and section[order[i]] != section[order[i - 1]]),
@@ -271,19 +271,15 @@ def table7(data: ReportData) -> Table:
     return Table("table7", caption, columns, tuple(rows), rules, tuple(notes))
 
 
-def table8(data: ReportData, head: Headline, *, interval: bool = False) -> Table:
-    """Rates per source, with totals over all samples (not the mean of the rows)."""
-    return breakdown_table(data, head, "source", "table8", interval=interval)
-
-
 PARTS = {"source": "Source", "topic": "Topic", "query_modality": "Query"}
 """Column of the rows -> its title, for breakdowns."""
 
 
-def breakdown_table(
-    data: ReportData, head: Headline, by: str, name: str, *, interval: bool = False, totals: bool = True
-) -> Table:
-    """Headline rates by a column of the rows (``source``, ``topic``, ``query_modality`` ...), with totals."""
+def breakdown_table(data: ReportData, head: Headline, by: str, name: str, *, totals: bool = True) -> Table:
+    """Headline rates by a column of the rows (``source``, which is Table 8; ``topic``, ``query_modality`` ...).
+
+    Totals are over all samples, not the mean of the rows.
+    """
     parts = part_cells(data, head, by)
     wholes = main_cells(data, head)
     scenarios = [s for s in SCENARIOS if s in head.recipes]
@@ -307,24 +303,24 @@ def breakdown_table(
     return Table(
         name,
         f"Breakdown by {by.replace('_', ' ')}",
-        titled("<System", f"<{PARTS[by]}", *_rate_columns(scenarios, interval=interval)),
+        titled("<System", f"<{PARTS[by]}", *_rate_columns(scenarios)),
         tuple(rows), section_starts(rows), tuple(notes), bold=frozenset(bold),
     )  # fmt: skip
 
 
-def tables(data: ReportData, *, interval: bool = False) -> list[Table]:
+def tables(data: ReportData) -> list[Table]:
     """Tables 2 to 9, and the breakdown by query modality."""
     head = headline(data.runs)
     return [
         table2(data),
         table3(data),
-        table4(data, head, interval=interval),
-        table5(data, head, interval=interval),
-        table6(data, head, interval=interval),
+        table4(data, head),
+        table5(data, head),
+        table6(data, head),
         table7(data),
-        table8(data, head, interval=interval),
-        table9(data, head, interval=interval),
-        breakdown_table(data, head, "query_modality", "queries", interval=interval),
+        breakdown_table(data, head, "source", "table8"),
+        table9(data, head),
+        breakdown_table(data, head, "query_modality", "queries"),
     ]
 
 

@@ -198,7 +198,7 @@ def test_totals_of_table_8_weigh_sources_by_their_samples() -> None:
     for source, (n, right, away) in OVIS_ORACLE.items():
         found += rows("c" * right + "d" * away + "i" * (n - right - away), source=source)
     data = ReportData((run("Ovis2-16B", found),))
-    table = paper_tables.table8(data, cells.headline(data.runs))
+    table = paper_tables.breakdown_table(data, cells.headline(data.runs), "source", "table8")
     printed = [column(table, title, "Oracle") for title in ("Acc", "Defl", "Hall", "n")]
     by_source = dict(zip(column(table, "Source"), zip(*printed, strict=True), strict=True))
     assert by_source["InfoSeek"] == ("53.4", "5.1", "41.5", "1,646")

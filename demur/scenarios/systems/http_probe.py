@@ -69,11 +69,11 @@ def _short(value: Any) -> Any:
     return [_short(v) for v in value] if isinstance(value, list | tuple) else value
 
 
-def _leaves(value: Any, at: str = "$", most: int = 30) -> list[str]:
-    """JSONPaths of a reply's values."""
+def _leaves(value: Any) -> list[str]:
+    """JSONPaths of the first values of a reply, at most 30."""
     found: list[str] = []
-    waiting = [(value, at)]
-    while waiting and len(found) < most:
+    waiting = [(value, "$")]
+    while waiting and len(found) < 30:
         one, path = waiting.pop(0)
         if isinstance(one, dict):
             waiting += [

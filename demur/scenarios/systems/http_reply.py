@@ -100,7 +100,7 @@ def read_response(mapping: RagMapping, reply: Reply, *, served_by: str = "", lat
     reading = _Reading(mapping, reply.events)
     found = {
         "answer": reading.answer(),
-        "abstained": reading.flag("abstained"),
+        "abstained": reading.abstained(),
         "first_s": reply.first_s,
         "contexts": [_context(one, mapping.context) for one in reading.all("contexts")],
         "citations": [as_text(c) for c in reading.all("citations", last=True)],
@@ -126,11 +126,11 @@ class _Reading:
         """The last value at a key's path (a stream gives its totals at the end); None without one."""
         return next((value for value in reversed(self.all(key)) if value is not None), None)
 
-    def flag(self, key: str) -> bool | None:
-        """True or false; None without a value."""
-        value = self.one(key)
+    def abstained(self) -> bool | None:
+        """Whether the service says that it declines; None if it does not say."""
+        value = self.one("abstained")
         if value is not None and not isinstance(value, bool):
-            raise ItemError(f"{key} is {excerpt(repr(value))}, not true or false")
+            raise ItemError(f"abstained is {excerpt(repr(value))}, not true or false")
         return value
 
     def answer(self) -> str:
@@ -144,7 +144,7 @@ class _Reading:
                 keys = ", ".join(list(last)[:10]) if isinstance(last, dict) else type(last).__name__
                 raise ItemError(f"no answer under its usual names; the reply holds: {excerpt(keys)}")
         found = [value for event in self.events for value in _found(path, event) if value is not None]
-        if not found and self.flag("abstained"):
+        if not found and self.abstained():
             return ""
         if not found or not all(isinstance(value, str) for value in found):
             what = "nothing" if not found else f"a {type(found[0]).__name__}"
