@@ -27,8 +27,6 @@ if TYPE_CHECKING:
     from demur.suites import Suite
 
 Scenarios = str | Sequence[str]
-ALL = ("parametric", "oracle", "realistic", "adversarial")
-"""The four scenarios (VLM-DeflectionBench, section 3.5)."""
 
 
 def open_release(
@@ -67,7 +65,7 @@ def evaluate(
     release: StrPath | Release,
     system: SystemLike,
     *,
-    scenarios: Scenarios = ALL,
+    scenarios: Scenarios = "all",
     k: int = 2,
     strictness: Scenarios = "moderate",
     limit: int | None = None,
@@ -97,10 +95,11 @@ def evaluate(
             ``id``, ``strictness``, and, for a system with its own retriever, ``corpus`` and ``exclude``, or one dict of
             all. It returns a string, or a dict with ``answer``, ``confidence``, ``contexts``, ``citations`` ... It may
             be async; one thread calls a plain one unless ``concurrency`` is given.
-        scenarios: names or recipes: ``oracle``, ``adversarial(k=3)``; all four by default. For a system with its own
-            retriever ``whole``: full, gold-removed and empty.
+        scenarios: ``all`` four, names or recipes: ``oracle``, ``adversarial(k=3)``. For a system with its own retriever
+            ``whole``: full, gold-removed and empty.
         k: distractors, where a recipe gives no number.
-        strictness: prompting conditions: none, soft, moderate, severe; ``+strict``, ``+confidence``, ``+reasoning``.
+        strictness: prompting conditions: none, soft, moderate, severe, or all; ``+strict``, ``+confidence``,
+            ``+reasoning``.
         limit: number of samples to ask, drawn by the seed; None for all.
         text_only: ask only questions that need no images.
         corpora: folder of ``demur corpus export``, for the scenarios of ``whole``.
@@ -125,18 +124,17 @@ def evaluate(
     from demur.evaluation.asking import ask
     from demur.evaluation.questions import Questions
     from demur.release import Release
-    from demur.scenarios.conditions import condition
-    from demur.scenarios.contexts import WHOLE, recipe
+    from demur.scenarios.conditions import conditions
+    from demur.scenarios.contexts import recipes
     from demur.scenarios.systems import name_of, split_name
 
     opened = release if isinstance(release, Release) else open_release(release, out=out)
     called = name or split_name(system)[0]
     given = {**sampling, **({"name": called} if called else {})}
-    texts = [one for text in _several(scenarios) for one in (WHOLE if text == "whole" else (text,))]
     with _steps(progress) as steps:
         questions = Questions(
-            [recipe(one, k=k) for one in texts], [condition(one) for one in _several(strictness)], seed, limit,
-            text_only, repeat, None if corpora is None else Path(corpora),
+            recipes(_several(scenarios), k=k), conditions(_several(strictness)), seed, limit, text_only, repeat,
+            None if corpora is None else Path(corpora),
         )  # fmt: skip
         [folder] = ask(
             opened, [system], Path(out), questions, judge=judge, options={name_of(system): given},

@@ -3,25 +3,23 @@
 from __future__ import annotations
 
 import argparse
-import json
-from collections.abc import Sequence
+import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from demur.cli._arguments import budget_of, money, settings, share
+from demur.cli._arguments import budget_of, money, positive, settings, share
 from demur.cli._output import note, print_json, say
 from demur.core.errors import UsageError
+from demur.core.strict_json import parsed_json
 from demur.core.text import whole_number
 
 if TYPE_CHECKING:
     from demur.evaluation.questions import Questions
     from demur.release import Release
-    from demur.scenarios.conditions import Condition
-    from demur.scenarios.contexts import Recipe
 
 
-def what_is_asked(parser: argparse.ArgumentParser) -> None:
-    """Arguments for the release and its samples."""
+def what_is_asked(parser: argparse.ArgumentParser, *, sweeps: bool = False) -> None:
+    """Arguments for the release, its samples, scenarios and conditions; with ``sweeps`` also for sweeps."""
     parser.add_argument(
         "release", metavar="RELEASE",
         help="release folder (see 'demur demo' or 'demur build'), hf:OWNER/NAME, or SOURCE=FOLDER: a source's native "
@@ -40,17 +38,6 @@ def what_is_asked(parser: argparse.ArgumentParser) -> None:
     )  # fmt: skip
     parser.add_argument("--text-only", action="store_true", help="ask only questions that need no images")
     parser.add_argument("--prompts", type=Path, metavar="DIR", help="your own prompt files in place of demur's")
-
-
-def opened(args: argparse.Namespace, out: Path) -> Release:
-    """Open the release; from a source, one is made in ``out``."""
-    from demur.api import open_release
-
-    return open_release(args.release, out=out, options=settings(args.set), skip_bad=args.skip_bad)
-
-
-def scenarios(parser: argparse.ArgumentParser) -> None:
-    """Arguments for scenarios and conditions."""
     parser.add_argument(
         "--scenarios", nargs="+", default=["all"], metavar="RECIPE",
         help="all, or recipes: parametric, oracle, 'realistic(k=3,pick=random)', 'adversarial(k=5,order=gold-last)' "
@@ -72,10 +59,8 @@ def scenarios(parser: argparse.ArgumentParser) -> None:
         "--strictness", nargs="+", default=["moderate"], metavar="CONDITION",
         help="none, soft, moderate, severe, or all; add +strict, +confidence or +reasoning (default: moderate)",
     )  # fmt: skip
-
-
-def sweeps(parser: argparse.ArgumentParser) -> None:
-    """Arguments for sweeps."""
+    if not sweeps:
+        return
     parser.add_argument(
         "--distractors", metavar="LOW:HIGH",
         help="Realistic with LOW to HIGH distractors (0:10 is Figure 3 of VLM-DeflectionBench)",
@@ -84,45 +69,28 @@ def sweeps(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--positions", metavar="LOW:HIGH", help="gold at each position among the distractors")
 
 
-def named_recipes(args: argparse.Namespace) -> list[Recipe]:
-    """The recipes of ``--scenarios``."""
-    from demur.scenarios.contexts import WHOLE, recipe, standard
+def opened(args: argparse.Namespace, out: Path) -> Release:
+    """Open the release; from a source, one is made in ``out``."""
+    from demur.api import open_release
 
-    if args.scenarios == ["all"]:
-        return list(standard(args.k))
-    texts = [one for text in args.scenarios for one in (WHOLE if text == "whole" else (text,))]
-    return [recipe(text, k=args.k) for text in texts]
+    return open_release(args.release, out=out, options=settings(args.set), skip_bad=args.skip_bad)
 
 
-def swept_recipes(args: argparse.Namespace) -> list[Recipe]:
-    """The recipes of ``--distractors``, ``--modality`` and ``--positions``."""
-    from demur.scenarios.contexts import grid, positions, sweep
-
-    found: list[Recipe] = []
-    if args.distractors:
-        found += sweep(*_span(args.distractors, "--distractors"))
-    if args.modality:
-        found += grid(args.k)
-    if args.positions:
-        found += positions(*_span(args.positions, "--positions"), args.k)
-    return found
-
-
-def conditions_of(args: argparse.Namespace) -> list[Condition]:
-    """The conditions of ``--strictness``."""
-    from demur.scenarios.conditions import STRICTNESS, condition
-
-    return [condition(text) for text in (STRICTNESS if args.strictness == ["all"] else args.strictness)]
-
-
-def questions_of(args: argparse.Namespace, recipes: Sequence[Recipe], conditions: Sequence[Condition]) -> Questions:
+def questions_of(args: argparse.Namespace) -> Questions:
     """The questions of a command."""
     from demur.evaluation.questions import Questions
-    from demur.scenarios.conditions import Prompts
+    from demur.scenarios.conditions import Prompts, conditions
+    from demur.scenarios.contexts import grid, positions, recipes, sweep
 
+    asked = recipes(args.scenarios, k=args.k)
+    if "distractors" in args:
+        asked += sweep(*_span(args.distractors, "--distractors")) if args.distractors else ()
+        asked += grid(args.k) if args.modality else ()
+        asked += positions(*_span(args.positions, "--positions"), args.k) if args.positions else ()
     return Questions(
-        recipes, conditions, args.seed, args.limit, args.text_only, args.repeat, args.corpora, Prompts(args.prompts)
-    )
+        list(dict.fromkeys(asked)), conditions(args.strictness), args.seed, args.limit, args.text_only, args.repeat,
+        args.corpora, Prompts(args.prompts),
+    )  # fmt: skip
 
 
 def _span(text: str, option: str) -> tuple[int, int]:
@@ -132,9 +100,9 @@ def _span(text: str, option: str) -> tuple[int, int]:
     return low, high
 
 
-def arguments(parser: argparse.ArgumentParser) -> None:
+def arguments(parser: argparse.ArgumentParser, *, sweeps: bool = False) -> None:
     """All arguments of a verb that asks systems."""
-    what_is_asked(parser)
+    what_is_asked(parser, sweeps=sweeps)
     parser.add_argument(
         "--system", "--systems", "--models", dest="systems", nargs="+", required=True, metavar="SYSTEM",
         help="systems to ask: reader, reader:min=0.55, model:openai/gpt-4o, model:http://host:8000/v1#name, "
@@ -158,12 +126,12 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--minutes", type=float, metavar="M", help="ask nothing new after M minutes (exit 3); run again to continue"
     )
-    model = parser.add_argument_group("models (systems that begin with model:)")
+    model = parser.add_argument_group("models (systems such as model: and multi_agent:)")
     model.add_argument("--temperature", type=float, help="sampling temperature")
     model.add_argument("--top-p", type=float, help="nucleus sampling")
-    model.add_argument("--max-tokens", type=int, help="maximum length of an answer, in tokens")
+    model.add_argument("--max-tokens", type=positive, help="maximum length of an answer, in tokens")
     model.add_argument("--sampling-seed", type=int, help="seed sent to the server")
-    model.add_argument("--extra", type=json.loads, metavar="JSON", help="""more body fields, e.g. '{"top_k": 20}'""")
+    model.add_argument("--extra", type=_json_object, metavar="JSON", help="""more body fields, e.g. '{"top_k": 20}'""")
     model.add_argument(
         "--images", choices=("many", "one", "none"), default="many", help="images the model accepts at once"
     )
@@ -173,16 +141,28 @@ def arguments(parser: argparse.ArgumentParser) -> None:
         default="with",
         help="show image evidence with its caption, without, or the caption only",
     )
-    model.add_argument("--max-side", type=int, metavar="PIXELS", help="scale images down to this longest side")
-    model.add_argument("--prompt-tokens", type=int, metavar="N", help="limit of the whole prompt; cuts are recorded")
+    model.add_argument("--max-side", type=positive, metavar="PIXELS", help="scale images down to this longest side")
+    model.add_argument(
+        "--prompt-tokens", type=positive, metavar="N", help="limit of the whole prompt; cuts are recorded"
+    )
     money(parser)
     share(parser, "--json", json="print the results as JSON")
 
 
+def _json_object(text: str) -> dict[str, Any]:
+    try:
+        value = parsed_json(text)
+    except ValueError:
+        value = None
+    if not isinstance(value, dict):
+        raise argparse.ArgumentTypeError(f"expected a JSON object, got {text[:40]!r}")
+    return value
+
+
 def _model_options(args: argparse.Namespace) -> dict[str, dict[str, Any]]:
-    """Name of a system that is a model -> its sampling and layout."""
+    """Name of a system that calls models -> its sampling and layout."""
     from demur.scenarios.render import Layout
-    from demur.scenarios.systems import name_of, split_name
+    from demur.scenarios.systems import calls_models, name_of
 
     sampling = {
         "temperature": args.temperature, "top_p": args.top_p, "max_tokens": args.max_tokens,
@@ -190,11 +170,10 @@ def _model_options(args: argparse.Namespace) -> dict[str, dict[str, Any]]:
     }  # fmt: skip
     options = {k: v for k, v in sampling.items() if v is not None}
     layout = Layout(args.images, args.captions, args.prompt_tokens, max_side=args.max_side)
-    parts = {name_of(s): str(split_name(s)[1]) for s in args.systems}
-    return {name: {**options, "layout": layout} for name, spec in parts.items() if spec.startswith("model:")}
+    return {name_of(s): {**options, "layout": layout} for s in args.systems if calls_models(s)}
 
 
-def go(args: argparse.Namespace, recipes: Sequence[Any], conditions: Sequence[Any], *, sweeps: bool = False) -> int:
+def go(args: argparse.Namespace, *, sweeps: bool = False) -> int:
     """Plan or run, then print the results; with ``sweeps`` also the tables of the sweeps."""
     from demur.core.progress import TerminalProgress
     from demur.evaluation.asking import ask, planned
@@ -203,8 +182,8 @@ def go(args: argparse.Namespace, recipes: Sequence[Any], conditions: Sequence[An
     from demur.reports.official import labels_table
     from demur.reports.terminal import print_data, summarised
 
+    questions = questions_of(args)
     release = opened(args, args.out)
-    questions = questions_of(args, recipes, conditions)
     common: dict[str, Any] = {"options": _model_options(args), "prices": args.prices}
     if args.plan:
         ledger = args.out / "calls.sqlite"
@@ -226,7 +205,8 @@ def go(args: argparse.Namespace, recipes: Sequence[Any], conditions: Sequence[An
         if (own := labels_table(data)).rows:
             say(own.render("terminal").removesuffix("\n"))
         say(*folders)
-        note(f"\nnext: demur report {' '.join(map(str, folders))} --release {release.folder} -o report.html")
+        named = shlex.join(map(str, [*folders, "--release", release.folder]))
+        note(f"\nnext: demur report {named} -o report.html")
     silent = all_failed(folders)
     note(*(f"demur: {line}" for line in silent))
     return 1 if silent else 0

@@ -7,16 +7,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from demur.cli._arguments import share
-from demur.cli._asking import (
-    conditions_of,
-    named_recipes,
-    opened,
-    questions_of,
-    scenarios,
-    sweeps,
-    swept_recipes,
-    what_is_asked,
-)
+from demur.cli._asking import opened, questions_of, what_is_asked
 from demur.cli._output import note, print_json, say
 
 EXAMPLES = """examples:
@@ -30,7 +21,7 @@ EXAMPLES = """examples:
 
 def configure(parser: argparse.ArgumentParser) -> None:
     parser.epilog = EXAMPLES
-    what_is_asked(parser)
+    what_is_asked(parser, sweeps=True)
     parser.add_argument(
         "-o",
         "--output",
@@ -42,18 +33,15 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--images", type=Path, metavar="DIR", help="also write the images there (default: only name them)"
     )
-    scenarios(parser)
-    sweeps(parser)
     share(parser, "--json", json="print the counts as JSON")
 
 
 def run(args: argparse.Namespace) -> int:
     from demur.evaluation.asks import write_asks
 
-    recipes = list(dict.fromkeys((*named_recipes(args), *swept_recipes(args))))
     with TemporaryDirectory() as folder:  # the release of SOURCE=FOLDER is needed for a moment only
         release = opened(args, Path(folder))
-        written = write_asks(release, args.output, questions_of(args, recipes, conditions_of(args)), args.images)
+        written = write_asks(release, args.output, questions_of(args), args.images)
     if args.json:
         print_json(written._asdict())
         return 0

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import argparse
 from pathlib import Path
+from shlex import quote
 
 from demur.cli._arguments import job, share
-from demur.cli._asking import conditions_of, named_recipes, opened, questions_of, scenarios, what_is_asked
+from demur.cli._asking import opened, questions_of, what_is_asked
 from demur.cli._output import note, print_json, say
 
 NEXT = {
@@ -27,7 +28,6 @@ def configure(parser: argparse.ArgumentParser) -> None:
     ):
         one = job(jobs, name, does)
         what_is_asked(one)
-        scenarios(one)
         one.add_argument("--out", type=Path, required=True, metavar="DIR", help="folder to write to")
         one.add_argument("--judge", default="rules", help="judge of the answers there (default: %(default)s)")
         share(one, "--json", json="print the counts as JSON")
@@ -38,16 +38,16 @@ def run(args: argparse.Namespace) -> int:
     from demur.evaluation.for_inspect import export_inspect
     from demur.evaluation.for_lmms_eval import export_lmms_eval
 
+    questions = questions_of(args)
     release = opened(args, args.out)
     write = export_inspect if args.job == "inspect" else export_lmms_eval
-    questions = questions_of(args, named_recipes(args), conditions_of(args))
     made = write(release, args.out, questions, judge=args.judge)
     if args.json:
         print_json(made._asdict())
         return 0
     say(*(f"{made.package}/{task:<24} {n:>7,} questions" for task, n in made.tasks.items()))
     following = NEXT[args.job].format(
-        out=args.out, package=made.package, task=next(iter(made.tasks)), release=args.release
+        out=quote(str(args.out)), package=made.package, task=next(iter(made.tasks)), release=quote(args.release)
     )
     note(f"\nnext: {following}")
     return 0

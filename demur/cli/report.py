@@ -40,11 +40,13 @@ def run(args: argparse.Namespace) -> int:
     from demur.reports.html import write_report
     from demur.reports.terminal import print_data, summarised
 
+    if not 0 <= args.image_budget < 1e6:
+        raise UsageError(f"image budget {args.image_budget:g} MB", cure="write --image-budget 12, or 0 for no pictures")
     if bad := [text for text in args.group if not all(text.partition("=")[::2])]:
         raise UsageError(f"--group {bad[0]!r}", cure="write RUN=open, RUN=closed or RUN=TEXT")
     groups = {name: text for name, _, text in (pair.rpartition("=") for pair in args.group)}
     data = load(args.runs, args.release, verdicts=args.verdicts)
-    budget = int(args.image_budget * 1_000_000)
+    budget = round(args.image_budget * 1_000_000)
     written = write_report(data, args.out, image_budget=budget, groups=groups, tables=args.tables)
     if args.json:
         print_json(summarised(data) | {"report": str(args.out), "tables": [str(p) for p in written]}, 1)

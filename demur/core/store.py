@@ -353,10 +353,16 @@ class Problems:
         more = self._count - len(shown)
         return [*shown, f"... and {more:,} more"] if more else shown
 
-    def settle(self, *, skip_bad: bool = False) -> None:
-        """Raise `BadInput` with all problems; with ``skip_bad``, set ``skipped`` to their number instead."""
+    def settle(self, *, skip_bad: bool | None = None) -> None:
+        """Raise `BadInput` with all problems; with ``skip_bad``, set ``skipped`` to their number instead.
+
+        None: the command has no ``--skip-bad`` to recommend.
+        """
         if self._count and not skip_bad:
-            raise BadInput(self.lines, more=self.more)
+            raise BadInput(
+                self.lines, more=self.more,
+                cure="correct them" if skip_bad is None else "correct them, or allow --skip-bad",
+            )  # fmt: skip
         self.skipped = self._count
 
 

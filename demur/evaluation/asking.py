@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from demur.core.errors import UsageError
+from demur.core.errors import ItemError, UsageError
 from demur.core.progress import QUIET, Progress
-from demur.core.records import Ask, ImageRef, Sample
+from demur.core.records import Ask, ImageRef, Request, Sample
 from demur.evaluation.limits import Caps
-from demur.evaluation.preflight import require_ready
+from demur.evaluation.preflight import preflight
 from demur.evaluation.questions import Questions
 from demur.evaluation.run_folder import Task, known_answers
-from demur.evaluation.runner import MAX_IN_FLIGHT, run
+from demur.evaluation.runner import MAX_IN_FLIGHT, commonest, run
 from demur.indexing.encoders import open_encoder
 from demur.judge.base import Judge, JudgeContext, open_judge
 from demur.models.run import run_sync
@@ -203,41 +204,53 @@ def ask_opened(
             judge_context.budget = budget.sub_budget("judge")
     left: dict[str, System] = {}
     open_asks: dict[str, list[Ask]] = {}
-    for one in opened:
-        had = {} if fresh else known_answers(out / folder_name(one.label), one.system)
-        if asks := [t.ask for t in tasks if t.ask.id not in had and not one.system.skip_reason(t.ask)]:
-            left[one.label], open_asks[one.label] = one.system, asks  # a finished run does not need its server
-    others = {f"the judge {judge.id}": judge} if left else {}  # a finished run has its verdicts
-
-    def stored(name: str) -> bool:  # a judge's server may be missing if nothing is paid before its first call
-        names = left if name in others else [name]
-        return not fresh and all(_in_ledger(left[n], open_asks[n], ledger) for n in names)
-
-    for line in require_ready(left, [t.ask for t in tasks], others, stored):
-        steps.warn(line)
-    folders = []
+    folders: dict[Path, str] = {}
     try:
         for one in opened:
+            folder = out / folder_name(one.label)
+            if folder in folders:
+                raise UsageError(
+                    f"{folders[folder]} and {one.label} would share the folder {folder}",
+                    cure="name one of them otherwise: NAME=SYSTEM, with letters a to z and digits",
+                )  # fmt: skip
+            folders[folder] = one.label
+            possible = [t.ask for t in tasks if not one.system.skip_reason(t.ask)]
+            if tasks and not possible:
+                why = next(iter(commonest(one.system.skip_reason(t.ask) for t in tasks)))
+                raise UsageError(
+                    f"can be asked none of {len(tasks):,} questions: {why}", item=one.label,
+                    cure="choose other scenarios, another system, or a release that has such questions",
+                )  # fmt: skip
+            had = {} if fresh else known_answers(folder, one.system)
+            if asks := [ask for ask in possible if ask.id not in had]:
+                left[one.label], open_asks[one.label] = one.system, asks  # a finished run does not need its server
+        others = {f"the judge {judge.id}": judge} if left else {}  # a finished run has its verdicts
+
+        def stored(name: str) -> bool:  # a judge's server may be missing if nothing is paid before its first call
+            names = left if name in others else [name]
+            return not fresh and all(_in_ledger(left[n], open_asks[n], ledger) for n in names)
+
+        for line in run_sync(preflight({**left, **others}, [t.ask for t in tasks], stored=stored)):
+            steps.warn(line)
+        for folder, one in zip(folders, opened, strict=True):
             if fresh and isinstance(one.system, ModelSystem):
                 _forget(one.system, tasks, ledger)
-            folders.append(
-                run(
-                    out / folder_name(one.label),
-                    system=one.system,
-                    judge=judge,
-                    tasks=tasks,
-                    about={**about, "caveat": one.caveat},
-                    progress=_progress(steps, one.system, one.label, len(tasks)),
-                    note=steps.note,
-                    max_in_flight=max_in_flight,
-                    fresh=fresh,
-                    caps=caps,
-                )
-            )
+            run(
+                folder, system=one.system, judge=judge, tasks=tasks, about={**about, "caveat": one.caveat},
+                progress=_progress(steps, one.system, one.label, len(tasks)), note=steps.note,
+                max_in_flight=max_in_flight, fresh=fresh, caps=caps,
+            )  # fmt: skip
     finally:
         for one in opened:  # also those that were not asked
             run_sync(one.system.close())
-    return folders
+    return list(folders)
+
+
+def _requests(system: ModelSystem, asks: Iterable[Ask]) -> Iterator[Request]:
+    """The requests of these questions, without those that are too long to be sent."""
+    for ask in asks:
+        with suppress(ItemError):
+            yield system.request(ask)
 
 
 def _in_ledger(system: System, asks: Sequence[Ask], ledger: Path) -> bool:
@@ -246,7 +259,7 @@ def _in_ledger(system: System, asks: Sequence[Ask], ledger: Path) -> bool:
 
     if type(system) is not ModelSystem:  # several calls per question, unknown beforehand
         return False
-    planned = estimate_calls("answers", system.addresses[0], map(system.request, asks), ledger=ledger)
+    planned = estimate_calls("answers", system.addresses[0], _requests(system, asks), ledger=ledger)
     return all(line.calls == line.cached for line in planned.lines)
 
 
@@ -262,8 +275,7 @@ def _forget(system: ModelSystem, tasks: Sequence[Task], ledger: Path) -> None:
         if type(system) is not ModelSystem:  # several calls per question, unknown beforehand
             opened.drop_items([ask.id for ask in asked], system.models)
             return
-        for ask in asked:
-            request = system.request(ask)
+        for request in _requests(system, asked):
             opened.drop(request_key(request, request.model, system.weights))
 
 
@@ -303,17 +315,15 @@ def planned(
         kind = _kind(spec)
         if kind in (*NEEDS_ENCODER, "answers"):
             continue
+        context = system_context(release, None, samples, prompts, options=dict((options or {}).get(name, {})))
         if kind == "model":
-            context = SystemContext(
-                read_image=release.read_image, prompts=prompts, options=dict((options or {}).get(name, {}))
-            )
             model = ModelSystem(str(spec).partition(":")[2], context)
-            requests = (model.request(t.ask) for t in tasks if not model.skip_reason(t.ask))
+            asks = [t.ask for t in tasks if not model.skip_reason(t.ask)]
             total += estimate_calls(
-                "run", model.addresses[0], requests, ledger=ledger, prices=prices, per_second=per_second
+                "run", model.addresses[0], _requests(model, asks), ledger=ledger, prices=prices, per_second=per_second
             )
             continue
-        own = open_system(spec, system_context(release, None, samples, prompts))
+        own = open_system(spec, context)
         had = known_answers(ledger.parent / folder_name(called or own.id), own)
         calls = [t.ask.id for t in tasks if not own.skip_reason(t.ask)]
         cached = sum(i in had for i in calls)

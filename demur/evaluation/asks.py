@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import hashlib
 import io
 import json
 import os
@@ -13,7 +12,7 @@ from typing import NamedTuple
 
 from demur.core.errors import UsageError
 from demur.core.records import Ask, ImageRef, Modality, Record, Scenario
-from demur.core.store import storage_errors, write_atomic, write_records
+from demur.core.store import write_atomic, write_records
 from demur.core.turns import as_messages
 from demur.evaluation.questions import Questions
 from demur.release import Release
@@ -90,7 +89,7 @@ def write_asks(release: Release, out: Path, questions: Questions, images: Path |
         if images is None:
             return f"sha256:{ref.sha256}"
         path = images / f"{ref.sha256[:32]}.{ref.media_type.rpartition('/')[2] or 'bin'}"
-        if new and not _exists(path, ref):
+        if new:
             write_atomic(path, release.read_image(ref))
         return Path(os.path.relpath(path, out.parent)).as_posix()
 
@@ -100,11 +99,6 @@ def write_asks(release: Release, out: Path, questions: Questions, images: Path |
     else:
         write_atomic(out, _csv(lines))
     return Written(len(tasks), len({t.ask.sample for t in tasks}), len(seen))
-
-
-def _exists(path: Path, ref: ImageRef) -> bool:
-    with storage_errors(path):
-        return path.is_file() and hashlib.sha256(path.read_bytes()).hexdigest() == ref.sha256
 
 
 def _line(ask: Ask, place: Callable[[ImageRef], str]) -> AskLine:

@@ -9,7 +9,6 @@ from collections.abc import Callable, Mapping, Sequence
 from demur.core.errors import CallError, DemurError
 from demur.core.records import Ask
 from demur.judge.base import Judge
-from demur.models.run import run_sync
 from demur.scenarios.systems import System
 
 
@@ -54,22 +53,3 @@ async def preflight(
         raised.item = f"{name}: {first.item}" if first.item and first.item not in name else name
         raise raised
     return [line for lines in found if not isinstance(lines, DemurError) for line in lines]
-
-
-def require_ready(
-    systems: Mapping[str, System],
-    asks: Sequence[Ask],
-    judges: Mapping[str, Judge] | None = None,
-    stored: Callable[[str], bool] = lambda name: False,
-) -> list[str]:
-    """`preflight` from synchronous code; on an error it closes all systems."""
-
-    async def work() -> list[str]:
-        try:
-            return await preflight({**systems, **(judges or {})}, asks, stored=stored)
-        except BaseException:
-            for system in systems.values():
-                await system.close()
-            raise
-
-    return run_sync(work())

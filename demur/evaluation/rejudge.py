@@ -44,7 +44,7 @@ class GradeRow(Record):
     id: str
     question: str
     answers: tuple[str, ...] = Field(min_length=1)
-    """Accepted forms."""
+    """Accepted forms; a single one may be a text or a number instead of a list."""
     response: str
     answer_type: str = "string"
     """string, number, date, choice."""
@@ -228,12 +228,7 @@ def _stored(folder: Path, release: Release) -> tuple[dict[str, Any], dict[str, R
 
 
 def judge_beside(
-    folder: Path,
-    release: Release,
-    judge: Judge,
-    name: str,
-    *,
-    progress: Callable[[int], None] = lambda n: None,
+    folder: Path, release: Release, judge: Judge, name: str, *, progress: Callable[[int], None] = lambda n: None
 ) -> Path:
     """Grade the stored answers of a run again, into its ``verdicts/NAME.jsonl`` (for ``demur report --verdicts NAME``).
 

@@ -15,12 +15,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from demur.core.errors import DemurError
-from demur.core.records import (
-    Ask,
-    Outcome,
-    Response,
-    Status,
-)
+from demur.core.records import Ask, Outcome, Response, Status
 from demur.core.store import (
     JsonlLog,
     canonical,
@@ -296,8 +291,8 @@ def _results(out: Path, graded: Sequence[Graded], system: System) -> dict[str, A
     }
 
 
-def commonest(errors: Iterable[str], most: int = 3) -> dict[str, int]:
-    """The most frequent reasons with their counts; reasons that differ only in numbers count as one.
+def commonest(errors: Iterable[str]) -> dict[str, int]:
+    """The three most frequent reasons with their counts; reasons that differ only in numbers count as one.
 
     >>> commonest(["no reply to item 3", "", "no reply to item 14", "broken"])
     {'no reply to item 3': 2, 'broken': 1}
@@ -310,7 +305,7 @@ def commonest(errors: Iterable[str], most: int = 3) -> dict[str, int]:
             pattern = re.sub(r"\d+", "0", text)
             first.setdefault(pattern, text)
             times[pattern] += 1
-    return {first[pattern]: n for pattern, n in times.most_common(most)}
+    return {first[pattern]: n for pattern, n in times.most_common(3)}
 
 
 def _gold_cut(graded: Graded) -> bool:

@@ -25,10 +25,10 @@ from demur.judge.measures.agreement import Agreed, Rating, agreed
 from demur.judge.measures.corrected import CLASSES, LEAST, Corrected, Population, corrected, differences
 from demur.judge.measures.table import CORRECT, DEFLECTED, INCORRECT
 from demur.reports.cells import SCENARIOS, Headline, headline
-from demur.reports.data import HUMAN, LABELS, ReportData, Run, is_run
+from demur.reports.data import HUMAN, LABELS, HumanLabel, ReportData, Run, is_run, read_labels
 from demur.reports.tables import Column, Table, titled
 
-_CODES = {"correct": CORRECT, "incorrect": INCORRECT, "deflected": DEFLECTED}
+_CODES = {Outcome.CORRECT: CORRECT, Outcome.INCORRECT: INCORRECT, Outcome.DEFLECTED: DEFLECTED}
 
 
 class Stale(UsageError):
@@ -134,23 +134,11 @@ def agreement_tables(found: Agreed) -> list[Table]:
 # --- rates, corrected -----------------------------------------------------------------------------
 
 
-class BoundLabel(NamedTuple):
-    """A person's label of one answer, and what it is bound to; "" where unknown."""
-
-    label: str
-    answer: str
-    judge: str
-    prompt: str
-    rubric: str
-    shipped: str = ""
-    """Version of demur's own rubric, where the annotator saw that."""
-
-
-Labels = Mapping[tuple[str, str], BoundLabel]
+Labels = Mapping[tuple[str, str], HumanLabel]
 """(run folder, ask) -> label; "" for a file that names no run. Systems share the ids of asks."""
 
 
-def read_labels(path: Path) -> dict[tuple[str, str], BoundLabel]:
+def labels_from(path: Path) -> Labels:
     """Labels of a labelling task's folder, a run's folder, or a file of ``{"ask", "label"}`` lines.
 
     Raises:
@@ -163,30 +151,24 @@ def read_labels(path: Path) -> dict[tuple[str, str], BoundLabel]:
         settled = labelling.final_labels(path)
         given = labelling.rubrics(path)
         return {
-            (str((path / about[item].get("run", "")).resolve()), about[item].get("ask", item)): BoundLabel(
-                label, about[item].get("answer", ""), task.bound.get("judge", ""), task.bound.get("prompt_sha256", ""),
-                given.get(item, ""), task.bound.get("shipped_rubric", ""),
+            (str((path / about[item].get("run", "")).resolve()), about[item].get("ask", item)): HumanLabel(
+                LABELS[label], about[item].get("answer", ""), task.bound.get("judge", ""),
+                task.bound.get("prompt_sha256", ""), given.get(item, ""), task.bound.get("shipped_rubric", ""),
             )
             for item, label in settled.items()
+            if label in LABELS
         }  # fmt: skip
     file = path / HUMAN if path.is_dir() else path
     if not file.is_file():
         raise UsageError("has no labels", item=path, cure="label some: demur annotate RUN")
     problems = Problems()
-    found: dict[tuple[str, str], BoundLabel] = {}
     of = str(file.resolve().parent) if is_run(file.resolve().parent) else ""
-    for place, row in read_jsonl(file, problems):
-        ask, label = str(row.get("ask", "")), str(row.get("label", "")).lower()
-        if not ask or label not in LABELS:
-            problems.add(f"{place} ({ask or 'no ask'})", f"label {label!r}; one of {', '.join(LABELS)}")
-            continue
-        texts = (str(row.get(k) or "") for k in ("answer", "judge", "prompt_sha256", "rubric", "shipped_rubric"))
-        found[of, ask] = BoundLabel(LABELS[label].value, *texts)
+    found = {(of, ask): label for ask, label in read_labels(file, problems).items()}
     problems.settle()
     return found
 
 
-def labels_of(run: Run, labels: Labels, *, alone: bool) -> dict[str, BoundLabel]:
+def labels_of(run: Run, labels: Labels, *, alone: bool) -> dict[str, HumanLabel]:
     """Ask -> label, of one run; ``alone``: it is the only run, so that labels without a run are its own.
 
     Raises:
@@ -198,7 +180,7 @@ def labels_of(run: Run, labels: Labels, *, alone: bool) -> dict[str, BoundLabel]
     return {ask: label for (of, ask), label in labels.items() if of in ("", mine)}
 
 
-def check_bound(run: Run, labels: Mapping[str, BoundLabel]) -> None:
+def check_bound(run: Run, labels: Mapping[str, HumanLabel]) -> None:
     """Check that labels are valid for a run's answers and verdicts.
 
     Raises:
@@ -256,7 +238,7 @@ def corrected_cells(
         check_bound(run, given)
         rows = head.where(run.rows)
         asks, samples, scenario = rows.coded("ask"), rows.coded("sample"), rows.coded("scenario")
-        known = {ask: _CODES.get(one.label, -1) for ask, one in given.items()}
+        known = {ask: _CODES[one.label] for ask, one in given.items()}
         label = np.array([known.get(ask, -1) for ask in asks.labels], dtype=np.int64)[asks.codes]
         for one in SCENARIOS:
             if one.value not in scenario.labels:
@@ -373,7 +355,7 @@ def corrections_of(
     Raises:
         Stale: the labels are for another judge, prompt or rubric, or for other answers.
     """
-    given = of_runs(data) if labels is None else read_labels(labels)
+    given = of_runs(data) if labels is None else labels_from(labels)
     check_labels(given, data)
     cells = corrected_cells(data, given, population="finite" if finite else "super")
     return corrected_tables(cells), {"corrected": [
@@ -386,13 +368,9 @@ def corrections_of(
     ]}  # fmt: skip
 
 
-def of_runs(data: ReportData) -> dict[tuple[str, str], BoundLabel]:
+def of_runs(data: ReportData) -> Labels:
     """The labels in the runs' own folders; {} without any."""
-    found: dict[tuple[str, str], BoundLabel] = {}
-    for run in data.runs:
-        if run.labels:
-            found |= read_labels(run.path)
-    return found
+    return {(str(run.path.resolve()), ask): label for run in data.runs for ask, label in run.labels.items()}
 
 
 def record(measure: Measure) -> dict[str, Any]:

@@ -90,16 +90,12 @@ def draw_balanced(data: ReportData, n: int = 100, *, seed: int = 0) -> list[Item
         UsageError: ``n`` is not positive, or a run has nothing to label.
     """
     items: list[Item] = []
-    for run, groups in _by_scenario(data, n, ungraded=True):
-        for number, scenario in enumerate(sorted(groups)):
-            share = n // len(groups) + (number < n % len(groups))
-            drawn: defaultdict[str, list[Row]] = defaultdict(list)
-            for row in sorted(groups[scenario], key=lambda r: (seed_of(seed, "label", run.name, r.ask), r.ask)):
-                drawn[row.outcome.value if row.outcome else "ungraded"].append(row)
-            in_turn = [
-                row for rows in zip_longest(*(drawn[o] for o in sorted(drawn))) for row in rows if row is not None
-            ]
-            items += [_item(run, row, seed) for row in in_turn[:share]]
+    for run, rows, share in _shares(data, n, ungraded=True):
+        drawn: defaultdict[str, list[Row]] = defaultdict(list)
+        for row in sorted(rows, key=lambda r: (seed_of(seed, "label", run.name, r.ask), r.ask)):
+            drawn[row.outcome.value if row.outcome else "ungraded"].append(row)
+        in_turn = [row for rows in zip_longest(*(drawn[o] for o in sorted(drawn))) for row in rows if row is not None]
+        items += [_item(run, row, seed) for row in in_turn[:share]]
     return items
 
 
@@ -118,13 +114,9 @@ def draw_items(data: ReportData, n: int = 100, *, seed: int = 0) -> list[Item]:
         UsageError: ``n`` is not positive, or a run has nothing to label.
     """
     items: list[Item] = []
-    for run, groups in _by_scenario(data, n, ungraded=False):
-        for number, scenario in enumerate(sorted(groups)):
-            share = n // len(groups) + (number < n % len(groups))
-            drawn = sorted(
-                groups[scenario], key=lambda r: (seed_of(seed, "annotate", r.sample, r.scenario.value), r.ask)
-            )
-            items += [_item(run, row, seed) for row in drawn[:share]]
+    for run, rows, share in _shares(data, n, ungraded=False):
+        drawn = sorted(rows, key=lambda r: (seed_of(seed, "annotate", r.sample, r.scenario.value), r.ask))
+        items += [_item(run, row, seed) for row in drawn[:share]]
     return sorted(items, key=lambda item: (seed_of(seed, "order", item.id), item.id))
 
 
@@ -132,8 +124,11 @@ def _item(run: Run, row: Row, seed: int) -> Item:
     return Item(digest([seed, run.name, row.ask], 12), run, row)
 
 
-def _by_scenario(data: ReportData, n: int, *, ungraded: bool) -> Iterator[tuple[Run, dict[str, list[Row]]]]:
-    """Per run: scenario -> its responses to the headline questions that a person can label, one per question."""
+def _shares(data: ReportData, n: int, *, ungraded: bool) -> Iterator[tuple[Run, list[Row], int]]:
+    """Per run and scenario: the responses to headline questions that a person can label, and how many of them to draw.
+
+    One response per question; ``n`` per run.
+    """
     if n < 1:
         raise UsageError(f"{n} responses", cure="give a positive number")
     head = headline(data.runs)
@@ -148,7 +143,8 @@ def _by_scenario(data: ReportData, n: int, *, ungraded: bool) -> Iterator[tuple[
                 found[row.scenario.value].append(row)
         if not found:
             raise UsageError("no answer to label", item=run.path, cure="name a finished run")
-        yield run, found
+        for number, scenario in enumerate(sorted(found)):
+            yield run, found[scenario], n // len(found) + (number < n % len(found))
 
 
 def open_task(

@@ -11,6 +11,9 @@ from demur.judge.measures.power import paired
 from demur.reports.compare import ALPHA, PRIMARY, SEEN, Changed, Comparison, Difference
 from demur.reports.tables import Column, Table, console_for, plain, print_table, section_starts, tidy, titled
 
+MOST_SLICES = 10
+"""Parts in the table of regressions."""
+
 
 def needed(difference: Difference, seen: float) -> int | None:
     """Pairs needed to detect a difference of ``seen`` (a share: 0.05 is 5 points) with 80 % power."""
@@ -59,10 +62,10 @@ def table(found: Comparison, seen: float = SEEN) -> Table:
     return Table("compare", caption, columns, tuple(rows), section_starts(rows), notes)
 
 
-def slices_table(found: Comparison, most: int = 10) -> Table:
+def slices_table(found: Comparison) -> Table:
     """The parts with the largest loss of right behaviour."""
     columns = titled("<Part | <Scenario | n", Column(found.first), Column(found.second), "Lost | Gained")
-    worst = [s for s in found.slices if s.gained < s.lost][:most]
+    worst = [s for s in found.slices if s.gained < s.lost][:MOST_SLICES]
     rows = tuple((s.part, s.scenario, s.n, 100 * s.first, 100 * s.second, s.lost, s.gained) for s in worst)
     caption = f"Worst regressions of right behaviour by part, {found.second} against {found.first}"
     return Table(
@@ -113,29 +116,15 @@ def print_comparison(found: Comparison, *, items: int = 10, seen: float = SEEN, 
 
 def as_json(found: Comparison, seen: float = SEEN) -> dict[str, Any]:
     """The comparison as JSON-safe values: what ``demur compare --json`` prints."""
-    return {
-        "first": found.first,
-        "second": found.second,
-        "pairs": found.pairs,
-        "only_first": found.only_first,
-        "only_second": found.only_second,
-        "ungraded": found.ungraded,
-        "repeats": found.repeats,
-        "answers": list(found.answers),
-        "test": found.test,
-        "worse": found.worse,
-        "sentence": found.sentence,
-        "differences": [
+    told = ("first", "second", "pairs", "only_first", "only_second", "ungraded", "repeats", "answers", "test", "worse",
+            "sentence")  # fmt: skip
+    differences = []
+    for d in found.differences:
+        rates = {k: getattr(d, k) for k in ("first", "second", "delta", "low", "high")}
+        differences.append(
             d._asdict()
-            | {
-                k: None if (v := getattr(d, k)) is None else tidy(v)
-                for k in ("first", "second", "delta", "low", "high")
-            }
-            | {"scenario": d.scenario.value, "verdict": d.verdict, "significant": d.significant}
-            | {"pairs_needed": needed(d, seen)}
-            for d in found.differences
-        ],
-        "lost": [c._asdict() for c in found.lost],
-        "gained": [c._asdict() for c in found.gained],
-        "slices": [s._asdict() for s in found.slices],
-    }
+            | {k: None if v is None else tidy(v) for k, v in rates.items()}
+            | {"verdict": d.verdict, "significant": d.significant, "pairs_needed": needed(d, seen)}
+        )
+    lists = {name: [one._asdict() for one in getattr(found, name)] for name in ("lost", "gained", "slices")}
+    return {name: getattr(found, name) for name in told} | {"differences": differences} | lists

@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from pydantic import ValidationError
@@ -33,6 +33,40 @@ _REPEATED = (
     "recipe", "expected", "status", "outcome", "reason", "error", "kind",
 )  # fmt: skip
 """Columns of repeated texts, dictionary-encoded."""
+
+
+class HumanLabel(NamedTuple):
+    """A person's label of one answer, and what it was given for; "" where unknown."""
+
+    label: Outcome
+    answer: str = ""
+    """First 16 digits of the SHA-256 of the answer."""
+    judge: str = ""
+    prompt: str = ""
+    """SHA-256 of the judge's prompt."""
+    rubric: str = ""
+    shipped: str = ""
+    """Version of demur's own rubric, where the annotator saw that."""
+
+
+HUMAN = "labels.jsonl"
+"""File in a run folder: people's labels of its answers."""
+LABELS = {o.value: o for o in Outcome} | {"not_attempted": Outcome.DEFLECTED, "hallucinated": Outcome.INCORRECT}
+
+
+def read_labels(path: Path, problems: Problems) -> dict[str, HumanLabel]:
+    """Ask -> label, from lines such as ``{"ask": id, "label": "correct"}`` (`LABELS`)."""
+    found: dict[str, HumanLabel] = {}
+    for place, row in read_jsonl(path, problems):
+        ask, label = str(row.get("ask", "")), str(row.get("label", "")).lower()
+        if label not in LABELS or not ask:
+            problems.add(f"{place} ({ask or 'no ask'})", f"label {label!r}; one of {', '.join(LABELS)}")
+        elif ask in found:
+            problems.add(f"{place} ({ask})", "labelled twice")
+        else:
+            texts = (str(row.get(k) or "") for k in ("answer", "judge", "prompt_sha256", "rubric", "shipped_rubric"))
+            found[ask] = HumanLabel(LABELS[label], *texts)
+    return found
 
 
 @dataclass(frozen=True)
@@ -60,7 +94,7 @@ class Run:
     judges: tuple[str, ...] = ()
     prompts: tuple[str, ...] = ()
     usage: Mapping[str, int] = field(default_factory=dict)
-    labels: Mapping[str, Outcome] = field(default_factory=dict)
+    labels: Mapping[str, HumanLabel] = field(default_factory=dict)
     credit: Mapping[str, float] = field(default_factory=dict)
     """Ask id -> partial credit, where the judge rates."""
 
@@ -295,7 +329,7 @@ def read_run(
             usage["told"] += any(counted.get(key) for key in ("prompt", "completion"))
             for key in ("prompt", "completion"):
                 usage[key] += counted.get(key, 0)
-    labels = _human_labels(path / HUMAN, problems)
+    labels = read_labels(path / HUMAN, problems) if (path / HUMAN).is_file() else {}
     problems.settle()
     if not judges and manifest.get("judge"):
         judges.add(str(manifest["judge"]))
@@ -370,27 +404,6 @@ def judged_rows(run: Path, verdicts: str = "") -> Table:
     for name, values in columns.items():
         table_ = table_.set_column(table_.column_names.index(name), name, pa.array(values, pa.string()))
     return Table(table_)
-
-
-HUMAN = "labels.jsonl"
-"""File in a run folder: people's labels of its answers."""
-LABELS = {o.value: o for o in Outcome} | {"not_attempted": Outcome.DEFLECTED, "hallucinated": Outcome.INCORRECT}
-
-
-def _human_labels(path: Path, problems: Problems) -> dict[str, Outcome]:
-    """Lines of ``{"ask": id, "label": correct | incorrect | deflected}``; SimpleQA's NOT_ATTEMPTED is deflected."""
-    found: dict[str, Outcome] = {}
-    if not path.is_file():
-        return found
-    for place, row in read_jsonl(path, problems):
-        ask, label = str(row.get("ask", "")), str(row.get("label", "")).lower()
-        if label not in LABELS or not ask:
-            problems.add(f"{place} ({ask or 'no ask'})", f"label {label!r}; one of {', '.join(LABELS)}")
-        elif ask in found:
-            problems.add(f"{place} ({ask})", "labelled twice")
-        else:
-            found[ask] = LABELS[label]
-    return found
 
 
 def _unique_names(paths: Sequence[Path]) -> list[str]:

@@ -47,8 +47,8 @@ class OutcomeRow(NamedTuple):
     hallucination: Measure
 
 
-def _percent(value: float | None, digits: int = 1) -> str:
-    return "–" if value is None else f"{100 * value:.{digits}f} %"
+def _percent(value: float | None) -> str:
+    return "–" if value is None else f"{100 * value:.1f} %"
 
 
 def _rate_text(name: str, m: Measure) -> str:

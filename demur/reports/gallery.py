@@ -78,7 +78,6 @@ def write_gallery(
     cards: Iterable[Card],
     notes: Sequence[str] = (),
     figures: Sequence[Panel] = (),
-    image_budget: int = IMAGE_BUDGET,
 ) -> Path:
     """Write the page.
 
@@ -86,7 +85,8 @@ def write_gallery(
         tables: tables, at the top.
         notes: caveats for the reader.
         figures: figures between tables and cards.
-        image_budget: maximum bytes of all images, in base64; those that do not fit are left out, with a note.
+
+    Images beyond `IMAGE_BUDGET` are left out, with a note.
     """
     given = list(cards)
     refs: dict[str, ImageRef] = {}
@@ -101,7 +101,7 @@ def write_gallery(
         reader, ref = readers[sha256]
         return reader(ref)
 
-    pictures = dict(zip(refs, thumbnails(list(refs.values()), read, image_budget), strict=True))
+    pictures = dict(zip(refs, thumbnails(list(refs.values()), read, IMAGE_BUDGET), strict=True))
     lost = sum(uri is None for uri in pictures.values())
     lines = [
         *notes,

@@ -3,6 +3,7 @@
 A run meets a limit where the whole interval lies on the right side, and breaks it where the whole interval lies on the
 wrong side. Between, the gate cannot tell and says how many questions would decide. It cannot tell either where the
 ungraded answers could reverse the result, or where the judge graded significantly fewer answers than of the baseline.
+It decides on the recipes and the prompt of the report's headline, so that a sweep in the same run does not count.
 The whole gate fails by chance in at most `BY_CHANCE` of its runs, however many limits it has: each of m limits uses the
 interval of level 1 - 0.05/m, of which one side fails, and the comparison with a baseline tests at 5 % over all its
 scenarios, of which again one side fails.
@@ -23,12 +24,12 @@ from demur.core.store import write_atomic
 from demur.judge.measures.intervals import Auto
 from demur.judge.measures.rates import rates_where
 from demur.judge.measures.table import FAILED, UNGRADED
+from demur.reports.cells import headline
 from demur.reports.compare import compare
 from demur.reports.data import Run, load
 from demur.reports.tables import Table, titled, to_markdown
 
 State = Literal["pass", "fail", "cannot tell"]
-RATES = {"accuracy": 0, "deflection": 1, "hallucination": 2}
 SAME = ("release", "corpora", "judge", "judge_code", "prompts", "recipes", "conditions")
 """Keys on which the manifests of two compared runs must agree."""
 CODES = {"pass": 0, "fail": 1, "cannot tell": 4, "down": 5}
@@ -206,8 +207,11 @@ def gate(
         strict: decide even without human labels of this run (``labels.jsonl``); otherwise the gate only advises.
 
     Raises:
-        UsageError: no limit and no baseline, or a baseline with another release, corpus, judge or prompt.
+        UsageError: no limit and no baseline, ``most_failed`` outside [0, 1], or a baseline with another release,
+            corpus, judge or prompt.
     """
+    if not 0 <= most_failed <= 1:
+        raise UsageError(f"most failed answers: {most_failed:g}", cure="give a share between 0 and 1, such as 0.1")
     if not asked and baseline is None:
         raise UsageError("no limit given", cure="give --max-hallucination gold-removed=0.15, or --baseline RUN")
     data = load([run] if baseline is None else [run, baseline], release)
@@ -236,16 +240,17 @@ def decided(
     if failed > most_failed * len(mine.rows):
         return Gate((), advisory, f"{failed:,} of {len(mine.rows):,} answers failed: {_commonest(mine)}")
     checks = []
+    head = headline([mine] if baseline is None else [mine, baseline])
+    rows = head.where(mine.rows)
     untold = [s.id for s in (samples or {}).values() if s.answers.kind == "unknown"]
     level = Auto(1 - BY_CHANCE / max(1, len(asked)))
     for limit in asked:
-        there = mine.rows.is_in("scenario", [limit.scenario.value])
-        unknown = int((there & mine.rows.is_in("sample", untold) & (mine.rows.result == UNGRADED)).sum())
-        checks.append(
-            decide(limit, rates_where(mine.rows, there, level)[RATES[limit.rate]], level.level, unknown=unknown)
-        )
+        there = rows.is_in("scenario", [limit.scenario.value])
+        unknown = int((there & rows.is_in("sample", untold) & (rows.result == UNGRADED)).sum())
+        measure = getattr(rates_where(rows, there, level), limit.rate)
+        checks.append(decide(limit, measure, level.level, unknown=unknown))
     if baseline is not None:
-        found = compare(baseline, mine, samples)
+        found = compare(baseline, mine, samples, head)
         state: State = "fail" if found.worse else "pass" if found.differences else "cannot tell"
         why = found.sentence if found.differences else "no question was asked of both runs"
         if found.ungraded:

@@ -18,51 +18,26 @@ from demur.core.errors import UsageError
 from demur.core.records import Measure
 from demur.core.store import write_atomic
 from demur.core.text import brief
+from demur.core.version import __version__
 from demur.judge.measures.behaviour import behaviour
 from demur.reports import agree, compare, compare_tables, paper_figures, paper_tables
 from demur.reports import behaviour as right
 from demur.reports.browse import payload
-from demur.reports.cells import SCENARIOS, Headline, headline, position_cells, sweep_cells
+from demur.reports.cells import SCENARIOS, Headline, grid_cells, headline, position_cells, strictness_cells, sweep_cells
 from demur.reports.credit import credit_table
-from demur.reports.data import ReportData, load
+from demur.reports.data import ReportData
 from demur.reports.figures import funnel, heat
 from demur.reports.markup import csp_hash, json_html, more, packed, panels_html, section, table_html, text
 from demur.reports.release import caveats, funnel_table, recall_table
 from demur.reports.svg import OUTCOMES, Panel
 from demur.reports.tables import Table, plain
 from demur.reports.terminal import results_table
+from demur.scenarios.conditions import STRICTNESS
 
 MOST_CHANGED = 12
 """Questions listed under a comparison."""
 IMAGE_BUDGET = 12_000_000
 """Maximum bytes of all thumbnails in the page."""
-
-
-def render_report(
-    release: Path | None,
-    runs: Sequence[Path],
-    out: Path,
-    *,
-    image_budget: int = IMAGE_BUDGET,
-    groups: Mapping[str, str] | None = None,
-) -> Path:
-    """Write the HTML report of some runs.
-
-    Args:
-        release: release of the runs; None looks beside the first run.
-        image_budget: maximum bytes of all thumbnails, in base64.
-        groups: run name -> its section of Table 4: ``open``, ``closed`` or other words.
-
-    Returns:
-        ``out``.
-
-    Raises:
-        UsageError: a path is not what it should be.
-        DataError: a file is broken.
-        StorageError: ``out`` cannot be written.
-    """
-    write_report(load(runs, release), out, image_budget=image_budget, groups=groups)
-    return out
 
 
 def write_report(
@@ -76,8 +51,8 @@ def write_report(
     """Write the page of runs in memory and, where a folder is given, tables and figures for a paper.
 
     Args:
-        image_budget: as for `render_report`.
-        groups: as for `render_report`.
+        image_budget: maximum bytes of all thumbnails, in base64.
+        groups: run name -> its section of Table 4: ``open``, ``closed`` or other words.
         tables: folder for tables (.txt .md .tex .csv) and figures (.svg).
 
     Returns:
@@ -98,8 +73,6 @@ def write_report(
 
 def page(data: ReportData, *, image_budget: int = IMAGE_BUDGET) -> str:
     """The whole page as text; equal data gives equal text."""
-    from demur.core.version import __version__
-
     folder = files("demur.reports").joinpath("page")
     css = folder.joinpath("report.css").read_text(encoding="utf-8")
     js = folder.joinpath("report.js").read_text(encoding="utf-8")
@@ -266,9 +239,6 @@ def _legend(panels: Sequence[Panel]) -> str:
 
 
 def _strictness(data: ReportData, head: Headline) -> str:
-    from demur.reports.cells import strictness_cells
-    from demur.scenarios.conditions import STRICTNESS
-
     cells = strictness_cells(data, head)
     if not cells:
         return ""
@@ -300,8 +270,6 @@ def _strictness(data: ReportData, head: Headline) -> str:
 
 
 def _modality(data: ReportData, head: Headline) -> str:
-    from demur.reports.cells import grid_cells
-
     grid = grid_cells(data, head)
     if not grid.cells:
         return ""
@@ -398,7 +366,7 @@ def _compare(data: ReportData, head: Headline) -> str:
             + table_html(replace(compare_tables.slices_table(found), name=f"regressions-{number}"))
             + _changed(found, data.shown)
         )
-        title = f"{first.name} against {other.name}"
+        title = f"{other.name} against {first.name}"
         parts.append(f"<details{' open' if number == 0 else ''}><summary>{text(title)}</summary>{body}</details>")
     if len(data.runs) > 7:
         parts.append('<p class="why">More pairs: demur compare A B.</p>')

@@ -116,7 +116,7 @@ def compare_judges(paths: Sequence[Path], release: Path | None = None) -> Compar
             for name, each in different.items():
                 again[name].append(sum(each) / len(each))
             if row.ask in run.labels:
-                said[PEOPLE] = run.labels[row.ask].value
+                said[PEOPLE] = run.labels[row.ask].label.value
             place = _place(data, row.sample, row.answer)
             model = run.system.partition(":")[2].rpartition("#")[2] if run.system.startswith("model:") else ""
             answers.append(Judged(run.name, model, len(row.answer), place, said))

@@ -8,6 +8,7 @@ import json
 import zlib
 from collections.abc import Iterable, Mapping
 from html import escape
+from itertools import pairwise
 from typing import Any
 
 from demur.core.records import Measure
@@ -38,7 +39,11 @@ def table_html(table: Table) -> str:
             for group, size in spans(table.columns)
         )
         out.append(f"<tr>{heads}</tr>")
-    heads = "".join(f'<th scope="col"{_class(c)}>{text(c.title)}</th>' for c in table.columns)
+    groups = ["", *(c.group for c in table.columns)]
+    starts = [mine != before for before, mine in pairwise(groups)]
+    heads = "".join(
+        f'<th scope="col"{_class(c, start=s)}>{text(c.title)}</th>' for c, s in zip(table.columns, starts, strict=True)
+    )
     out.append(f"<tr>{heads}</tr></thead><tbody>")
     for number, row in enumerate(table.rows):
         cells = []
@@ -47,7 +52,7 @@ def table_html(table: Table) -> str:
             if isinstance(cell, Measure) and " [" in inner:
                 value, _, interval = inner.partition(" ")
                 inner = f'{value} <span class="ci">{interval}</span>'
-            cls = _class(column, inner)
+            cls = _class(column, inner, start=starts[place])
             cells.append(f"<td{cls}>{f'<b>{inner}</b>' if (number, place) in table.bold else inner}</td>")
         rule = ' class="rule"' if number in table.rules and number else ""
         out.append(f"<tr{rule}>{''.join(cells)}</tr>")
@@ -57,10 +62,11 @@ def table_html(table: Table) -> str:
     return "".join(out)
 
 
-def _class(column: Column, inner: str = "") -> str:
-    """The classes of a cell: left-aligned, and long enough to wrap."""
-    names = ["l"] if column.align == "left" else []
-    names += ["long"] if names and len(inner) > 28 else []
+def _class(column: Column, inner: str = "", *, start: bool = False) -> str:
+    """The classes of a cell: the first of its group, left-aligned, and long enough to wrap."""
+    names = ["start"] if start else []
+    if column.align == "left":
+        names += ["l", "long"] if len(inner) > 28 else ["l"]
     return f' class="{" ".join(names)}"' if names else ""
 
 

@@ -22,7 +22,7 @@ from demur.reports.figures import (
     paired_bars,
     series_legend,
 )
-from demur.reports.paper_tables import RATES, absences, tables, three
+from demur.reports.paper_tables import RATES, absences, cells_of, tables
 from demur.reports.svg import OUTCOMES, Panel, standalone
 from demur.reports.tables import Column, Table, section_starts, titled, write_tables
 
@@ -79,11 +79,7 @@ def _against(found: Mapping[str, Mapping[int, SweepPoint]], data: ReportData, x_
             [
                 Curve(
                     system,
-                    tuple(
-                        point(at, getattr(one.cell, name), faint=one.partial)
-                        for at, one in points.items()
-                        if one.cell.n
-                    ),
+                    tuple(point(at, getattr(one.cell, name), faint=one.partial) for at, one in points.items()),
                     style[system],
                 )
                 for system, points in found.items()
@@ -259,7 +255,7 @@ def figure_table(data: ReportData, name: str) -> Table:
         )
         found = sweep_cells(data, head) if swept else position_cells(data, head)
         rows = [
-            (s, k, *three(p.cell if p.shown else None), p.cell.counted, p.of - p.shown)
+            (s, k, *cells_of(p.cell if p.shown else None)[:3], p.cell.counted, p.of - p.shown)
             for s, points in found.items()
             for k, p in points.items()
         ]

@@ -36,17 +36,12 @@ from demur.scenarios.conditions import STRICTNESS
 RATES = ("Acc", "Defl", "Hall")
 
 
-def three(cell: Cell | None) -> tuple[Measure | None, Measure | None, Measure | None]:
-    """The three rates of a cell; three times None without a cell."""
-    return (None, None, None) if cell is None else (cell.accuracy, cell.deflection, cell.hallucination)
+def cells_of(cell: Cell | None) -> tuple[Any, ...]:
+    """The three rates of a cell and its n; four dashes without a cell."""
+    return (*cell, cell.counted) if cell else (None,) * 4
 
 
-def four(cell: Cell | None) -> tuple[Any, ...]:
-    """The three rates of a cell and its n; four times None without a cell."""
-    return (*three(cell), cell.counted if cell else None)
-
-
-def _rate_columns(scenarios: Sequence[Scenario], *, interval: bool, asks: bool = False) -> list[Column]:
+def _rate_columns(scenarios: Sequence[Scenario], *, interval: bool = False, asks: bool = False) -> list[Column]:
     found = []
     for scenario in scenarios:
         group = scenario.value.capitalize()
@@ -138,7 +133,7 @@ def table3(data: ReportData) -> Table:
     return Table("table3", caption, columns, tuple(rows))
 
 
-def table4(data: ReportData, head: Headline, *, interval: bool = False) -> Table:
+def table4(data: ReportData, head: Headline) -> Table:
     """System x scenario: accuracy, deflection, hallucination; open and closed weights in sections, where both occur."""
     cells, asking = main_cells(data, head), asking_back(data, head)
     scenarios = [s for s in SCENARIOS if s in head.recipes]
@@ -150,8 +145,8 @@ def table4(data: ReportData, head: Headline, *, interval: bool = False) -> Table
         line: list[Any] = [data.starred(run), *([section[run.name]] if section else [])]
         for scenario in scenarios:
             one = cells.get((run.name, scenario))
-            asks = [asking.get((run.name, scenario))] if asking else []
-            line += [*three(one), *asks, one.counted if one else None]
+            *rates, n = cells_of(one)
+            line += [*rates, *([asking.get((run.name, scenario))] if asking else []), n]
         rows.append(tuple(line))
     notes = [head.note(), *filter(None, [fewer_shown(data, head)]), *absences(list(cells.values())), *data.star_note]
     notes += [ASKED_BACK] if asking else []
@@ -161,7 +156,7 @@ def table4(data: ReportData, head: Headline, *, interval: bool = False) -> Table
         titled(
             "<System",
             *([f"<{title}"] if section else []),
-            *_rate_columns(scenarios, interval=interval, asks=bool(asking)),
+            *_rate_columns(scenarios, asks=bool(asking)),
         ),
         tuple(rows),
         frozenset(i for i in range(1, len(order)) if section and section[order[i]] != section[order[i - 1]]),
@@ -211,7 +206,7 @@ def _strictness(data: ReportData, head: Headline, name: str, scenarios: Sequence
     if not shown:
         return Table(name, caption, columns, missing="runs at several levels: demur sweep RELEASE --strictness all")
     rows = [
-        (marked(run), level.capitalize(), *(cell for s in shown for cell in four(cells.get((run.name, level, s)))))
+        (marked(run), level.capitalize(), *(cell for s in shown for cell in cells_of(cells.get((run.name, level, s)))))
         for run in data.runs
         for level in STRICTNESS
         if any((run.name, level, s) in cells for s in shown)
@@ -248,7 +243,7 @@ def table7(data: ReportData) -> Table:
     for run in data.runs:
         labelled = run.rows.where(run.rows.is_in("ask", run.labels)) if run.labels else ()
         judged = {r.ask: r for r in labelled if r.outcome is not None}
-        both = [(judged[ask], label.value) for ask, label in sorted(run.labels.items()) if ask in judged]
+        both = [(judged[ask], one.label.value) for ask, one in sorted(run.labels.items()) if ask in judged]
         unknown += len(run.labels) - len(both)
         if both:
             items = Counter((r.context, r.condition) for r, _ in both)
@@ -276,19 +271,15 @@ def table7(data: ReportData) -> Table:
     return Table("table7", caption, columns, tuple(rows), rules, tuple(notes))
 
 
-def table8(data: ReportData, head: Headline, *, interval: bool = False) -> Table:
-    """Rates per source, with totals over all samples (not the mean of the rows)."""
-    return breakdown_table(data, head, "source", "table8", interval=interval)
-
-
 PARTS = {"source": "Source", "topic": "Topic", "query_modality": "Query"}
 """Column of the rows -> its title, for breakdowns."""
 
 
-def breakdown_table(
-    data: ReportData, head: Headline, by: str, name: str, *, interval: bool = False, totals: bool = True
-) -> Table:
-    """Headline rates by a column of the rows (``source``, ``topic``, ``query_modality`` ...), with totals."""
+def breakdown_table(data: ReportData, head: Headline, by: str, name: str, *, totals: bool = True) -> Table:
+    """Headline rates by a column of the rows (``source``, which is Table 8; ``topic``, ``query_modality`` ...).
+
+    Totals are over all samples, not the mean of the rows.
+    """
     parts = part_cells(data, head, by)
     wholes = main_cells(data, head)
     scenarios = [s for s in SCENARIOS if s in head.recipes]
@@ -301,7 +292,7 @@ def breakdown_table(
             line: list[Any] = [data.starred(run), "Total" if label is None else label or "(none)"]
             for scenario in scenarios:
                 one = wholes.get((run.name, scenario)) if label is None else parts.get((run.name, label, scenario))
-                line += four(one)
+                line += cells_of(one)
             if label is None:
                 bold |= {(len(rows), c) for c in range(1, len(line))}
             rows.append(tuple(line))
@@ -312,24 +303,24 @@ def breakdown_table(
     return Table(
         name,
         f"Breakdown by {by.replace('_', ' ')}",
-        titled("<System", f"<{PARTS[by]}", *_rate_columns(scenarios, interval=interval)),
+        titled("<System", f"<{PARTS[by]}", *_rate_columns(scenarios)),
         tuple(rows), section_starts(rows), tuple(notes), bold=frozenset(bold),
     )  # fmt: skip
 
 
-def tables(data: ReportData, *, interval: bool = False) -> list[Table]:
+def tables(data: ReportData) -> list[Table]:
     """Tables 2 to 9, and the breakdown by query modality."""
     head = headline(data.runs)
     return [
         table2(data),
         table3(data),
-        table4(data, head, interval=interval),
-        table5(data, head, interval=interval),
-        table6(data, head, interval=interval),
+        table4(data, head),
+        table5(data, head),
+        table6(data, head),
         table7(data),
-        table8(data, head, interval=interval),
-        table9(data, head, interval=interval),
-        breakdown_table(data, head, "query_modality", "queries", interval=interval),
+        breakdown_table(data, head, "source", "table8"),
+        table9(data, head),
+        breakdown_table(data, head, "query_modality", "queries"),
     ]
 
 

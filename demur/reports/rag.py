@@ -135,6 +135,13 @@ def asked_of(run: Run, samples: Mapping[str, Sample]) -> list[Asked]:
 OUTCOMES = (Outcome.CORRECT.value, Outcome.DEFLECTED.value, Outcome.INCORRECT.value)
 
 
+def _by_run(asked: Iterable[Asked]) -> dict[str, list[Asked]]:
+    found: dict[str, list[Asked]] = {}
+    for one in asked:
+        found.setdefault(one.run, []).append(one)
+    return found
+
+
 def retrieval_table(asked: Sequence[Asked], group: str, of: Mapping[int, str]) -> Table:
     """The retriever's result against the outcome, per run and group; shares of graded answers.
 
@@ -174,10 +181,10 @@ def faults_table(asked: Sequence[Asked]) -> Table:
         "<System | Gold found [] | Deflects with it [] | Answers without []", *cited, "Citing | Asks back"
     )  # fmt: skip
     rows: list[tuple[Cell, ...]] = []
-    for run in dict.fromkeys(one.run for one in asked):
-        mine = [one for one in asked if one.run == run and one.result in OUTCOMES]
+    for run, every in _by_run(asked).items():
+        mine = [one for one in every if one.result in OUTCOMES]
         told = [one for one in mine if one.found != "not recorded"]
-        there = [one for one in asked if one.run == run and _gold_was_there(one)]
+        there = [one for one in every if _gold_was_there(one)]
         brought = sum(one.found == "gold retrieved" for one in there)
         had = [one for one in told if one.found == "gold retrieved"]
         without = [one for one in told if one.found != "gold retrieved"]
@@ -201,17 +208,17 @@ def whole_system_table(asked: Sequence[Asked]) -> Table | None:
         "<System | Right, full [] | Deflects, removed [] | Deflects, empty | Both [] | Samples of both"
     )  # fmt: skip
     rows: list[tuple[Cell, ...]] = []
-    for run in dict.fromkeys(one.run for one in asked):
+    for run, every in _by_run(asked).items():
         results: dict[str, dict[str, list[str]]] = {}
-        for one in asked:
-            if one.run == run and one.result in OUTCOMES:
+        for one in every:
+            if one.result in OUTCOMES:
                 results.setdefault(one.scenario, {}).setdefault(one.sample.id, []).append(one.result)
         full, removed, empty = (results.get(s, {}) for s in WHOLE)
         if not full and not removed:
             continue
-        right = {s: all(r == "correct" for r in every) for s, every in full.items()}
-        declined = {s: all(r == "deflected" for r in every) for s, every in removed.items()}
-        none = [all(r == "deflected" for r in every) for every in empty.values()]
+        right = {s: all(r == "correct" for r in repeats) for s, repeats in full.items()}
+        declined = {s: all(r == "deflected" for r in repeats) for s, repeats in removed.items()}
+        none = [all(r == "deflected" for r in repeats) for repeats in empty.values()]
         both = sorted(right.keys() & declined.keys())
         rows.append((
             run, share_of("right on full", sum(right.values()), len(right)),
@@ -270,8 +277,7 @@ def latency_table(asked: Sequence[Asked]) -> Table:
         "Failed | <Most common failure"
     )
     rows: list[tuple[Cell, ...]] = []
-    for run in dict.fromkeys(one.run for one in asked):
-        mine = [one for one in asked if one.run == run]
+    for run, mine in _by_run(asked).items():
         well = [one for one in mine if not one.response.error]
         errors = Counter(re.sub(r"\d+", "N", one.response.error)[:80] for one in mine if one.response.error)
         timed = [
@@ -297,8 +303,7 @@ def _percentiles(seconds: Sequence[float]) -> tuple[float | None, float | None]:
 def diagnosis(asked: Sequence[Asked]) -> list[str]:
     """The main fault of each system in a sentence, where its figures are clear."""
     lines = []
-    for run in dict.fromkeys(one.run for one in asked):
-        mine = [one for one in asked if one.run == run]
+    for run, mine in _by_run(asked).items():
         lines += _serving(run, [one.timing for one in mine if one.timing is not None])
         graded = [one for one in mine if one.result in OUTCOMES]
         ungraded = sum(one.result == Status.UNGRADED.value for one in mine)

@@ -38,20 +38,22 @@ def caveats(data: ReportData) -> list[str]:
             notes.append(f"{run.name}: asked only part of the samples: {part}.")
         not_asked = run.manifest.get("not_asked")
         if isinstance(not_asked, Mapping) and not_asked:
-            reasons = "; ".join(f"{why} ({n:,})" for why, n in sorted(not_asked.items()))
+            reasons = "; ".join(f"{why} ({n:,})" for why, n in sorted(not_asked.items()) if isinstance(n, int))
             notes.append(f"{run.name}: questions it cannot take: {reasons}; no figure counts them.")
         lost = int((~run.rows.graded).sum())
-        if lost:
-            notes.append(f"{run.name}: {lost:,} of {len(run.rows):,} answers are not graded; no rate counts them.")
+        if not lost:
+            continue
+        line = f"{run.name}: {lost:,} of {len(run.rows):,} answers are not graded; no rate counts them."
         overall = rates(run.rows)
         if overall.accuracy.ungraded and overall.accuracy.bounds and overall.hallucination.bounds:
             right, wrong = overall.accuracy.bounds, overall.hallucination.bounds
-            notes.append(
-                f"{run.name}: the judge {', '.join(run.judges)} could not decide {overall.accuracy.ungraded:,} "
-                "answers. If all of them were wrong or all of them right, accuracy over all scenarios lies between "
+            line += (
+                f" The judge {', '.join(run.judges)} could not decide {overall.accuracy.ungraded:,} answers. If all of "
+                "them were wrong or all of them right, accuracy over all scenarios lies between "
                 f"{100 * right[0]:.1f} and {100 * right[1]:.1f} %, hallucination between {100 * wrong[0]:.1f} and "
                 f"{100 * wrong[1]:.1f} %."
             )
+        notes.append(line)
     if data.shown is not None:
         every = {s for run in data.runs for s in run.rows.coded("sample").labels}
         notes.append(

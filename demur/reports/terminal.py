@@ -8,16 +8,7 @@ from typing import Any, TextIO
 
 from demur.core.records import Measure, Scenario
 from demur.reports import paper_tables
-from demur.reports.cells import (
-    ASKED_BACK,
-    SCENARIOS,
-    Cell,
-    Headline,
-    asking_back,
-    fewer_shown,
-    headline,
-    main_cells,
-)
+from demur.reports.cells import ASKED_BACK, SCENARIOS, Cell, Headline, asking_back, fewer_shown, headline, main_cells
 from demur.reports.data import ReportData
 from demur.reports.paper_figures import figure_table
 from demur.reports.paper_tables import absences

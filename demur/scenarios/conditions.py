@@ -6,7 +6,7 @@ in ``prompts/``; ``--prompts DIR`` replaces them by a user's own, and the manife
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from importlib.resources import files
 from pathlib import Path
 from string import Template
@@ -61,6 +61,11 @@ def condition(text: str) -> Condition:
             f"not a condition: {text!r}", cure=f"one of {', '.join(STRICTNESS)}, with + and any of {', '.join(ADDONS)}"
         )
     return Condition(levels[0] if levels else "moderate", tuple(a for a in ADDONS if a in words))
+
+
+def conditions(texts: Iterable[str]) -> list[Condition]:
+    """Parse conditions, each once; ``all`` stands for every level of `STRICTNESS`."""
+    return list(dict.fromkeys(condition(one) for text in texts for one in (STRICTNESS if text == "all" else (text,))))
 
 
 class Prompts:

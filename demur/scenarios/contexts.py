@@ -9,7 +9,7 @@ therefore paired.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Literal, NamedTuple
 
 from demur.core.errors import UsageError
@@ -27,6 +27,8 @@ SIDES: tuple[Side, ...] = ("any", "text", "image", "both")
 WITHOUT_EVIDENCE = frozenset(Scenario) - {Scenario.ORACLE, Scenario.REALISTIC, Scenario.ADVERSARIAL}
 POISONABLE = (Scenario.FULL, Scenario.GOLD_REMOVED)
 """Asked over a corpus, whose documents may hold instructions (``demur corpus export --poison``)."""
+FOUR = tuple(s.value for s in Scenario if s.shows_evidence)
+"""The scenarios of VLM-DeflectionBench (section 3.5)."""
 WHOLE = tuple(s.value for s in Scenario if not s.shows_evidence)
 """Scenarios of a RAG system with its own retriever."""
 _ORDER = re.compile(r"shuffled|gold-first|gold-last|gold@[0-9]{1,9}")
@@ -115,9 +117,19 @@ def recipe(text: str, *, k: int = 2) -> Recipe:
     return Recipe(scenario, number, **values)  # type: ignore[arg-type]  # values were checked against the choices above
 
 
-def standard(k: int = 2) -> tuple[Recipe, ...]:
+def recipes(texts: Iterable[str], *, k: int = 2) -> list[Recipe]:
+    """Parse recipes, each once; ``all`` stands for `FOUR`, ``whole`` for `WHOLE`.
+
+    Raises:
+        UsageError: see `recipe`.
+    """
+    sets = {"all": FOUR, "whole": WHOLE}
+    return list(dict.fromkeys(recipe(one, k=k) for text in texts for one in sets.get(text, (text,))))
+
+
+def standard(k: int = 2) -> list[Recipe]:
     """The four scenarios of VLM-DeflectionBench's Table 4, with k distractors."""
-    return tuple(recipe(s.value, k=k) for s in Scenario if s.shows_evidence)
+    return recipes(FOUR, k=k)
 
 
 def _has(evidence: Sequence[Evidence], modality: Modality) -> bool:

@@ -19,7 +19,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Literal, NamedTuple
 
-from demur.core.errors import DataError, UsageError
+from demur.core.errors import DataError, ItemError, UsageError
 from demur.core.records import (
     Ask,
     ContextSet,
@@ -166,7 +166,7 @@ def render(
         evidence that was shortened, dropped, or replaced by its caption.
 
     Raises:
-        UsageError: the prompt is over the budget even without evidence.
+        ItemError: the prompt is over the budget even without evidence.
     """
     if str(condition) != ask.condition:
         raise UsageError(f"the ask was made for {ask.condition!r}, not {condition!s}", item=ask.id)
@@ -225,11 +225,10 @@ def _fit(ask: Ask, question: str, n_query: int, layout: Layout, system: str, cut
     fixed = tokens(system) + tokens(question) + n_query * layout.image_tokens + 32
     room = layout.max_tokens - fixed
     if room < 0:
-        raise UsageError(
-            f"question and prompts alone need about {fixed} tokens, the budget is {layout.max_tokens}",
-            item=ask.sample,
-            cure="raise the token budget",
-        )
+        raise ItemError(
+            f"question and prompts alone need about {fixed:,} tokens, the budget is {layout.max_tokens:,}",
+            item=ask.sample, cure="raise the token budget",
+        )  # fmt: skip
     spent = sum(cost(i) for i in range(len(texts)))
     # First every text is shortened to the same length, so that no position is favoured.
     longest = max((tokens(t) for t in texts if t), default=0)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import threading
 from collections import OrderedDict
 from collections.abc import Callable
 
@@ -32,6 +33,7 @@ class Scaler:
         self._small: dict[str, ImageRef] = {}
         self._bytes: OrderedDict[str, bytes] = OrderedDict()
         self._held = 0
+        self._lock = threading.Lock()
 
     def scale(self, ref: ImageRef) -> ImageRef:
         """The image to send in place of ``ref``; ``ref`` itself when it is small enough."""
@@ -51,9 +53,11 @@ class Scaler:
         original = self._original.get(ref.sha256)
         if original is None:
             return self._read_original(ref)
-        if ref.sha256 not in self._bytes:
-            self._keep(ref.sha256, self._shrink(original)[0])
-        return self._bytes[ref.sha256]
+        data = self._bytes.get(ref.sha256)
+        if data is None:
+            data = self._shrink(original)[0]
+            self._keep(ref.sha256, data)
+        return data
 
     def _shrink(self, ref: ImageRef) -> tuple[bytes, int, int]:
         from PIL import Image
@@ -67,8 +71,10 @@ class Scaler:
         return out.getvalue(), picture.width, picture.height
 
     def _keep(self, sha256: str, data: bytes) -> None:
-        self._bytes[sha256] = data
-        self._held += len(data)
-        while self._held > MAX_CACHED and len(self._bytes) > 1:
-            _, dropped = self._bytes.popitem(last=False)
-            self._held -= len(dropped)
+        with self._lock:  # several threads scale images
+            if sha256 not in self._bytes:
+                self._bytes[sha256] = data
+                self._held += len(data)
+            while self._held > MAX_CACHED and len(self._bytes) > 1:
+                _, dropped = self._bytes.popitem(last=False)
+                self._held -= len(dropped)

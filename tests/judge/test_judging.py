@@ -58,11 +58,16 @@ def test_rows_may_say_why_they_ended_and_list_their_choices(tmp_path):
     rows = [
         {"id": "1", "question": "Which?", "answers": ["b"], "choices": ["Rhine", "Danube"], "response": "(b)"},
         {"id": "2", "question": "Who?", "answers": ["Ann"], "response": "", "finish_reason": "length"},
+        {"id": 3, "question": "When?", "answers": 1969, "response": 1969},  # one answer, numbers
     ]
     path = tmp_path / "rows.jsonl"
     path.write_text("".join(json.dumps(r) + "\n" for r in rows))
     verdicts = judge_file(path, RuleJudge())
-    assert [(v.status.value, v.kind) for v in verdicts] == [("graded", "stated"), ("failed", "starved")]
+    assert [(v.status.value, v.kind) for v in verdicts] == [
+        ("graded", "stated"),
+        ("failed", "starved"),
+        ("graded", "stated"),
+    ]
 
 
 def test_bad_rows_are_named_before_anybody_is_asked(tmp_path, capsys):

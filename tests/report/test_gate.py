@@ -14,7 +14,8 @@ from demur.cli import main
 from demur.core.errors import UsageError
 from demur.core.records import Measure, Row, Scenario, Status
 from demur.core.stats import wilson
-from demur.reports.data import Run
+from demur.reports.cells import headline, main_cells
+from demur.reports.data import Run, load
 from demur.reports.gate import BY_CHANCE, SAME, Limit, _needed, decide, decided, differences, gate, limits
 
 
@@ -43,6 +44,16 @@ def test_limits_are_met_broken_or_undecided(demo, tmp_path, capsys):
     suite = ET.parse(tmp_path / "g.xml").getroot()
     assert (suite.get("tests"), suite.get("failures")) == ("1", "1")
     assert "hallucination in adversarial" in (tmp_path / "g.md").read_text()
+
+
+def test_a_sweep_in_the_run_is_no_part_of_the_gate(demo):
+    release, runs = demo
+    data = load([next(r for r in runs if r.name == "reader")], release)
+    (mine,) = data.runs
+    cell = main_cells(data, headline(data.runs))[mine.name, Scenario.REALISTIC]
+    assert mine.rows.is_in("scenario", ["realistic"]).sum() > cell.n + cell.accuracy.ungraded + cell.accuracy.failed
+    found = decided(mine, [Limit("min", "accuracy", Scenario.REALISTIC, 0.5)], strict=True)
+    assert f"n = {cell.n:,}" in found.checks[0].why
 
 
 def test_a_baseline_of_another_kind_is_refused_and_a_worse_run_fails(demo, tmp_path):

@@ -16,9 +16,9 @@ import pytest
 from test_report_numbers import run
 
 from demur.core.records import Outcome, Row, Scenario, Status
-from demur.reports.data import ReportData
+from demur.reports.data import ReportData, load
 from demur.reports.html import page as html
-from demur.reports.html import render_report
+from demur.reports.html import write_report
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
@@ -47,7 +47,9 @@ def browser() -> Iterator[Browser]:
 
 @pytest.fixture(scope="module")
 def report(demo: Demo, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return render_report(*demo, tmp_path_factory.mktemp("page") / "report.html")
+    out = tmp_path_factory.mktemp("page") / "report.html"
+    write_report(load(demo[1], demo[0]), out)
+    return out
 
 
 class Opened:
@@ -331,7 +333,8 @@ def test_without_scripts_the_numbers_are_still_there(browser: Browser, report: P
 
 @pytest.mark.slow
 def test_hostile_text_does_nothing(browser: Browser, hostile: Demo, tmp_path: Path) -> None:
-    one = Opened(browser.new_page(), render_report(*hostile, tmp_path / "report.html"))
+    write_report(load(hostile[1], hostile[0]), tmp_path / "report.html")
+    one = Opened(browser.new_page(), tmp_path / "report.html")
     for _ in range(6):
         one.page.locator("#list").press("ArrowDown")
     assert "<script>" in one.page.locator("#detail .said").first.inner_text()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import xml.etree.ElementTree as ET
+from types import SimpleNamespace
 
 import pytest
 from hypothesis import given
@@ -12,6 +13,9 @@ from hypothesis import strategies as st
 from demur.core.records import Measure
 from demur.reports import figures as f
 from demur.reports import svg
+from demur.reports.cells import Cell, SweepPoint
+from demur.reports.paper_figures import _against
+from demur.reports.svg import OUTCOMES
 
 NASTY = '</svg><script>alert("1")</script>&<x y="'
 
@@ -168,3 +172,17 @@ def test_one_point_is_drawn() -> None:
     panel = f.curves("Accuracy", [f.Curve("a", (f.Point(2, 0.5),))], x_label="k")
     ET.fromstring(panel.svg())
     assert panel.body.count('class="mark"') == 1
+
+
+def test_a_line_breaks_off_where_nothing_was_graded() -> None:
+    def point(value: float | None) -> SweepPoint:
+        rates = (Measure(name=name, value=value, n=0 if value is None else 5) for name in OUTCOMES)
+        return SweepPoint(Cell(*rates), 5, 5)
+
+    data = SimpleNamespace(runs=[SimpleNamespace(name="a")])
+    whole, broken = (
+        _against({"a": {0: point(0.2), 1: point(middle), 2: point(0.4)}}, data, "distractors shown")[0].body  # type: ignore[arg-type]
+        for middle in (0.3, None)
+    )
+    assert "<polyline" in whole
+    assert "<polyline" not in broken

@@ -15,7 +15,7 @@ from demur.core.records import Outcome, Row, Scenario, Status
 from demur.curation.topics import drift
 from demur.reports import cells, compare, compare_tables, html, paper_figures, paper_tables
 from demur.reports.behaviour import behaviour_table, risk_panels, risk_table
-from demur.reports.data import ReportData, Run
+from demur.reports.data import HumanLabel, ReportData, Run
 from demur.reports.release import caveats, funnel_table, recall_table
 from demur.reports.tables import Table, shown
 from demur.reports.terminal import print_data, results_table, summarised
@@ -198,7 +198,7 @@ def test_totals_of_table_8_weigh_sources_by_their_samples() -> None:
     for source, (n, right, away) in OVIS_ORACLE.items():
         found += rows("c" * right + "d" * away + "i" * (n - right - away), source=source)
     data = ReportData((run("Ovis2-16B", found),))
-    table = paper_tables.table8(data, cells.headline(data.runs))
+    table = paper_tables.breakdown_table(data, cells.headline(data.runs), "source", "table8")
     printed = [column(table, title, "Oracle") for title in ("Acc", "Defl", "Hall", "n")]
     by_source = dict(zip(column(table, "Source"), zip(*printed, strict=True), strict=True))
     assert by_source["InfoSeek"] == ("53.4", "5.1", "41.5", "1,646")
@@ -346,7 +346,7 @@ def test_what_cannot_be_filled_names_the_run_that_would() -> None:
 def test_table_7_is_computed_from_human_labels() -> None:
     found = rows("ccccddddiiuf")
     said = "cccdddddiicc"  # one of ten graded answers labelled otherwise; two labels of answers without a verdict
-    labels = {r.ask: LETTERS[letter] for r, letter in zip(found, said, strict=True)}
+    labels = {r.ask: HumanLabel(LETTERS[letter]) for r, letter in zip(found, said, strict=True)}
     data = ReportData((replace(run("a", found), labels=labels), replace(run("b", found[:4]), labels=labels)))
     table = paper_tables.table7(data)
     assert column(table, "Agreement") == ["90.0", "75.0", "82.5"]

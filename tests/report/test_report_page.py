@@ -23,7 +23,7 @@ from demur.core.images import image_ref
 from demur.reports.browse import payload, thumbnail, thumbnails
 from demur.reports.cells import headline
 from demur.reports.data import ReportData, load
-from demur.reports.html import page, render_report
+from demur.reports.html import page, write_report
 from demur.reports.terminal import print_data, summarised
 
 Demo = tuple[Path, list[Path]]
@@ -69,7 +69,8 @@ def unpacked(text: str) -> dict[str, Any]:
 def test_the_same_files_give_the_same_bytes(demo: Demo, text: str, tmp_path: Path) -> None:
     release, runs = demo
     moved = Path(shutil.copytree(release.parent, tmp_path / "elsewhere"))
-    two = render_report(moved / "release", [moved / "runs" / r.name for r in runs], tmp_path / "two.html").read_bytes()
+    write_report(load([moved / "runs" / r.name for r in runs], moved / "release"), tmp_path / "two.html")
+    two = (tmp_path / "two.html").read_bytes()
     assert two == text.encode("utf-8")
 
 
@@ -277,6 +278,8 @@ def test_report_verb(demo: Demo, tmp_path: Path, capsys: pytest.CaptureFixture[s
         (["report", "{run}", "-o", "{tmp}"], 2, "is a folder"),
         (["report", "{run}", "--release", "{run}", "-o", "x.html"], 1, "expected format"),
         (["report", "{run}", "--image-budget", "-1"], 2, "image budget"),
+        (["report", "{run}", "--image-budget", "inf"], 2, "image budget"),
+        (["gate", "{run}", "--min-accuracy", "oracle=0.5", "--max-failed", "10"], 2, "between 0 and 1"),
         (["compare", "{run}", "{run}"], 2, "named twice"),
         (["compare", "{run}", "{release}"], 2, "not a run"),
     ],

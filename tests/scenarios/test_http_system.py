@@ -191,6 +191,9 @@ def test_a_service_that_says_that_it_gives_no_answer_has_deflected():
     ({"url": "ftp://x"}, "url"), ({"url": "http://h", "anwser": "$.a"}, "answer"), ({"url": "http://h", "answer": "$.["}, "JSONPath"),
     ({"url": "http://h", "body": {"q": "{qestion}"}}, "qestion"), ({"url": "http://h", "stream": "grpc"}, "stream"),
     ({"url": "http://h", "context": {"id": "$.x", "txt": "$.y"}}, "context"), ({"url": "http://h", "retries": -1}, "retries"),
+    ({"url": "http://h", "retries": float("inf")}, "retries"), ({"url": "http://h", "headers": ["a"]}, "headers"),
+    ({"url": "http://h", "query": "q"}, "query"), ({"url": {}}, "url"), ({"url": "http://h", "timeout": True}, "timeout"),
+    ({"url": "http://h", "body": "{question}", "images": "multipart"}, "body"), ({"url": "http://h", "body": [1], "method": "GET"}, "body"),
 ])  # fmt: skip
 def test_a_wrong_mapping_is_told_before_anything_is_asked(given, item):
     with pytest.raises(UsageError, match=item):

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from strategies import Images, evidence, sample, samples
 
-from demur.core.errors import UsageError
+from demur.core.errors import ItemError
 from demur.core.records import ImagePart, Modality, Role, Scenario
 from demur.scenarios.conditions import Prompts, condition
 from demur.scenarios.contexts import context, recipe
@@ -100,7 +100,7 @@ def test_a_budget_is_kept_and_every_cut_is_told(s, budget):
 def test_a_budget_too_small_for_the_question_is_refused():
     s = case()
     how = condition("moderate")
-    with pytest.raises(UsageError, match="raise the token budget"):
+    with pytest.raises(ItemError, match="raise the token budget"):
         render(ask(s, context(s, recipe("oracle")), how, PROMPTS), how, PROMPTS, Layout(max_tokens=20))
 
 

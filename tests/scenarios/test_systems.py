@@ -196,8 +196,16 @@ async def test_a_model_system_asks_renders_and_keeps_items_errors_apart(tmp_path
     try:
         assert (await system.answer(asked(s))).text == "seen gold"
         assert (await system.answer(asked(s, "adversarial"))).text == "I cannot answer."
+        system.layout = Layout(max_tokens=20)  # one question too long ends no run
+        assert "raise the token budget" in (await system.answer(asked(s))).error
     finally:
         await system.close()
+
+
+@pytest.mark.parametrize("options", [{"temperature": float("inf")}, {"max_tokens": -5}, {"extra": [1]}, {"topp": 1}])
+def test_wrong_options_of_a_model_are_told_before_anything_is_asked(options):
+    with pytest.raises(UsageError, match=next(iter(options))):
+        ModelSystem("openai/gpt-4o", SystemContext(read_image=lambda r: b"", options=options))
 
 
 MADE_OF_MODELS = ("multi_agent:{}", "multi_agent:{}?mode=iterative", "self_consistency:{}?n=3", "p_true:{}")

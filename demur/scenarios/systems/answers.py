@@ -8,6 +8,7 @@ that sample and scenario apart.
 
 from __future__ import annotations
 
+import re
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -27,6 +28,8 @@ KEYS = ("k", "recipe", "condition", "repeat")
 """What tells the questions of a sample and scenario apart; a file may use ``draw``, the former name of ``repeat``."""
 REPORTED = ("confidence", "contexts", "citations", "abstained", "prompt_tokens", "completion_tokens", "cost")
 """Optional columns besides the answer (`demur.scenarios.systems.replies.response_of`)."""
+_WHOLE = re.compile(r"(\d{1,9})(?:\.0+)?", re.ASCII)
+"""A whole number, as other programs may write one: pandas writes 2.0 in a column with gaps."""
 SHOWN = 3
 """Rows or questions that a message lists; it counts the others."""
 
@@ -101,20 +104,20 @@ class AnswersFile:
         """
         if not asks:
             return []
-        used: dict[str, Ask] = {}
+        used: dict[Row, Ask] = {}
         missing: list[Ask] = []
         for ask in asks:
             row = self._row_of(ask)
             if row is None:
                 missing.append(ask)
-            elif row.place in used:
+            elif row in used:
                 raise UsageError(
-                    f"{row.place} fits several questions: {_shown(used[row.place])} and {_shown(ask)}",
+                    f"{row.place} fits several questions: {_shown(used[row])} and {_shown(ask)}",
                     item=str(self.path), cure=f"add {', '.join(KEYS)} or ask to the row; 'demur asks' writes them",
                 )  # fmt: skip
             else:
-                used[row.place] = ask
-        unused = [row for row in self._all() if row.place not in used]
+                used[row] = ask
+        unused = [row for row in self._all() if row not in used]
         notes = []
         if missing:
             notes.append(f"{len(missing):,} of {len(asks):,} questions have no answer: {_first(map(_shown, missing))}")
@@ -264,10 +267,11 @@ def _row(place: str, row: dict[str, Any], problems: Problems, system: str) -> Ro
         if value is None:
             continue
         if name in ("k", "repeat"):
-            if isinstance(value, bool) or not str(value).isdecimal() or len(str(value)) > 9:
+            number = _WHOLE.fullmatch(str(value))
+            if number is None:
                 problems.add(place, f"{name} is {value!r}, not a whole number")
                 continue
-            value = int(value)
+            value = int(number[1])
         elif name == "recipe":
             try:
                 value = str(recipe(str(value)))

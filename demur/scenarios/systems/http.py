@@ -14,7 +14,7 @@ The service needs no change::
 
 ``demur rag probe rag.yaml`` asks one question and prints how demur reads the reply. A bare address
 (``http:https://host/ask``) receives ``{"question": ..., "images": [base64]}``, and the answer is looked for under its
-usual names. Every key: `demur.scenarios.systems.http_mapping.KEYS`. A failure is retried where that may help and
+usual names. Every key: `demur.scenarios.systems.http_mapping.RagMapping`. A failure is retried where that may help and
 recorded on its item; the run goes on.
 """
 
@@ -46,7 +46,7 @@ if TYPE_CHECKING:
 
     from demur.scenarios.systems import SystemContext
 
-_PATIENCE = frozenset({"timeout", "retries", "concurrency"})
+_PATIENCE = {"timeout", "retries", "concurrency"}
 """Keys that change no answer."""
 MAX_WAIT_S = 60.0
 """Longest wait before a retry, in seconds, whatever the service asks for."""
@@ -66,29 +66,26 @@ class HttpSystem:
 
     def __init__(self, argument: str | RagMapping, context: SystemContext) -> None:
         self.mapping = argument if isinstance(argument, RagMapping) else RagMapping.read(argument)
-        given = self.mapping.given
-        urls = given["url"] if isinstance(given["url"], dict) else {"": given["url"]}
+        given = self.mapping
+        urls = given.url if isinstance(given.url, dict) else {"": given.url}
         host = re.sub(r"(?i)^https?://(?:[^/@]*@)?", "", next(iter(urls.values()))).split("/")[0]
-        self.id = str(given.get("name") or f"http:{host}")
+        self.id = given.name or f"http:{host}"
         self.note = "a service of its own"
-        self.reads_prompt = "strictness" in set(self.mapping.places())
-        self._headers = {
-            str(k): from_environment(str(v), f"{self.mapping.item}: headers.{k}")
-            for k, v in given.get("headers", {}).items()
-        }
-        self._urls = {corpus: from_environment(url, f"{self.mapping.item}: url") for corpus, url in urls.items()}
+        self.reads_prompt = "strictness" in given.places()
+        self._headers = {k: from_environment(str(v), f"{given.item}: headers.{k}") for k, v in given.headers.items()}
+        self._urls = {corpus: from_environment(url, f"{given.item}: url") for corpus, url in urls.items()}
         self.revision = digest(self._identity(), 16)
-        self._slots = asyncio.Semaphore(int(context.concurrency or given.get("concurrency", 4)))
+        self._slots = asyncio.Semaphore(context.concurrency or given.concurrency)
         self._read_image = context.read_image
         self._session: aiohttp.ClientSession | None = None
         self._warm = False
         self._breaker = Breaker(self.id)
-        self._retry = Retry(tries=int(given.get("retries", 3)) + 1, timeout_s=float(given.get("timeout", 120)))
+        self._retry = Retry(tries=given.retries + 1, timeout_s=given.timeout)
 
     def _identity(self) -> list[Any]:
         """The mapping, with host and path (which hold no key) of the addresses that the environment completes."""
-        mapping: list[Any] = [{k: v for k, v in self.mapping.given.items() if k not in _PATIENCE}]
-        urls = self.mapping.given["url"]
+        mapping: list[Any] = [self.mapping.model_dump(exclude_unset=True, exclude=_PATIENCE)]
+        urls = self.mapping.url
         written = urls if isinstance(urls, dict) else {"": urls}
         filled_in = {c: urlsplit(u.reveal()) for c, u in self._urls.items() if u.reveal() != written[c]}
         return [*mapping, {c: f"{u.hostname}:{u.port}{u.path}" for c, u in filled_in.items()}] if filled_in else mapping
@@ -117,13 +114,13 @@ class HttpSystem:
                 raise PermanentError(
                     f"the service does not answer ({why})", item=self.id, cure="start it, or check url"
                 )
-        places = set(self.mapping.places())
+        places = self.mapping.places()
         if any(a.exclude for a in asks) and "" in self._urls and not places & {"corpus", "exclude"}:
             raise UsageError(
                 "the request does not tell the service to leave the gold out", item=self.id,
                 cure="put {exclude} or {corpus} into body, query or url, or give a url for each corpus",
             )  # fmt: skip
-        images = "images" in places or self.mapping.given.get("images") == "multipart"
+        images = "images" in places or self.mapping.images == "multipart"
         how = "no {{{}}} in its body"
         turns = bool(places & {"turns", "messages"})
         return unused_inputs(self.id, asks, evidence="evidence" in places, images=images, turns=turns, how=how)
@@ -133,7 +130,7 @@ class HttpSystem:
         async with self._slots:
             if not self._warm:
                 self._warm = True
-                for _ in range(int(self.mapping.given.get("warm_up", 0))):
+                for _ in range(self.mapping.warm_up):
                     await self._tried(ask)
             return await self._tried(ask)
 
@@ -164,7 +161,7 @@ class HttpSystem:
     def _failed(self, why: str, seconds: float) -> Response:
         for secret in self._headers.values():
             why = secret.scrub(why)
-        for secret in self._urls.values() if "${" in str(self.mapping.given["url"]) else ():
+        for secret in self._urls.values() if "${" in str(self.mapping.url) else ():
             why = secret.scrub(why)
         why = " ".join(storable(why).split())[:1000]
         return Response(error=why, served_by=self.id, latency_s=seconds)
@@ -188,7 +185,7 @@ class HttpSystem:
         return filled(self.mapping.body, await self._values(ask))
 
     async def _values(self, ask: Ask) -> dict[str, Any]:
-        as_url = self.mapping.given.get("images") == "data-url"
+        as_url = self.mapping.images == "data-url"
 
         def encoded(image: ImageRef) -> str:
             text = base64.b64encode(self._read_image(image)).decode()
@@ -213,24 +210,24 @@ class HttpSystem:
         """Keyword arguments of the request: JSON, a form with files, or query parameters."""
         import aiohttp
 
-        given, values = self.mapping.given, await self._values(ask)
+        given, values = self.mapping, await self._values(ask)
         sent: dict[str, Any] = {}
-        if given.get("query"):
-            sent["params"] = {k: as_text(v) for k, v in filled(given["query"], values).items()}
-        if given.get("images") == "multipart":
+        if given.query:
+            sent["params"] = {k: as_text(v) for k, v in filled(given.query, values).items()}
+        if given.images == "multipart":
             form = aiohttp.FormData()
-            for key, value in filled(self.mapping.body, values | {"images": ""}).items():
+            for key, value in filled(given.body, values | {"images": ""}).items():
                 if value != "":
                     form.add_field(key, as_text(value))
             for n, image in enumerate(ask.images):
                 data = await asyncio.to_thread(self._read_image, image)
                 name = f"{n}.{image.media_type.rpartition('/')[2]}"
-                form.add_field(given.get("files", "images"), data, filename=name, content_type=image.media_type)
+                form.add_field(given.files, data, filename=name, content_type=image.media_type)
             sent["data"] = form
-        elif given.get("method", "POST") != "GET":
-            sent["json"] = filled(self.mapping.body, values)
-        elif "query" not in given:
-            sent["params"] = {k: as_text(v) for k, v in filled(self.mapping.body, values).items()}
+        elif given.method != "GET":
+            sent["json"] = filled(given.body, values)
+        elif "query" not in given.model_fields_set:
+            sent["params"] = {k: as_text(v) for k, v in filled(given.body, values).items()}
         return sent
 
     async def _reply(self, ask: Ask, start: float) -> Reply:
@@ -244,7 +241,7 @@ class HttpSystem:
         timeout = aiohttp.ClientTimeout(total=self._retry.timeout_s, sock_connect=30)
         try:
             async with self._session.request(
-                self.mapping.given.get("method", "POST"), self._url_of(ask), headers=headers, timeout=timeout,
+                self.mapping.method, self._url_of(ask), headers=headers, timeout=timeout,
                 allow_redirects=False, **sent,
             ) as response:  # fmt: skip
                 return await self._read(response, start)
@@ -266,10 +263,10 @@ class HttpSystem:
             if status in (408, 425, 429) or status >= 500:
                 raise Fault(f"HTTP {status}: {body}", kind=str(status), retry_after=retry_after(headers))
             raise ItemError(f"HTTP {status}: {body}")
-        version = headers.get(str(self.mapping.given.get("version") or "-"), "")
+        version = headers.get(self.mapping.version or "-", "")
         cached = headers.get("Age", "0") not in ("0", "") or "hit" in headers.get("X-Cache", "").lower()
         first = 0.0
-        if form := self.mapping.given.get("stream"):
+        if form := self.mapping.stream:
             events = []
             async for event in events_of(response.content, form):
                 first = first or time.perf_counter() - start

@@ -36,7 +36,6 @@ class Probe(NamedTuple):
             lines.append(f"reply     {excerpt(json.dumps(self.reply.events[-1], ensure_ascii=False))}")
         if r.error:
             return "\n".join([*lines, f"no answer: {r.error}", *self._advice()]) + "\n"
-        paths = self.mapping.given
         first = "".join(f", first: {excerpt(f'{c.id} {c.text}')!r}" for c in r.retrieved[:1])
         lines += [
             f"answer    {excerpt(r.text)!r}",
@@ -45,7 +44,7 @@ class Probe(NamedTuple):
             f"reported  confidence {r.confidence}, abstained {r.abstained}",
             f"took      {r.latency_s:.2f} s, {r.first_s:.2f} s to its first byte",
         ]  # fmt: skip
-        absent = [key for key in ("contexts", "citations", "confidence", "abstained") if key not in paths]
+        absent = [key for key in ("contexts", "citations", "confidence", "abstained") if not getattr(self.mapping, key)]
         if absent:
             lines.append(f"not mapped: {', '.join(absent)}; if the reply has them, add their JSONPaths to the mapping")
         return "\n".join([*lines, *self._advice()]) + "\n"
@@ -70,11 +69,11 @@ def _short(value: Any) -> Any:
     return [_short(v) for v in value] if isinstance(value, list | tuple) else value
 
 
-def _leaves(value: Any, at: str = "$", most: int = 30) -> list[str]:
-    """JSONPaths of a reply's values."""
+def _leaves(value: Any) -> list[str]:
+    """JSONPaths of the first values of a reply, at most 30."""
     found: list[str] = []
-    waiting = [(value, at)]
-    while waiting and len(found) < most:
+    waiting = [(value, "$")]
+    while waiting and len(found) < 30:
         one, path = waiting.pop(0)
         if isinstance(one, dict):
             waiting += [

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from demur.core.errors import ItemError
 from demur.core.records import Response
 from demur.core.strict_json import parsed_json
-from demur.scenarios.systems.http_mapping import CONTEXT, RagMapping, as_text, json_path
+from demur.scenarios.systems.http_mapping import ContextPaths, RagMapping, as_text, json_path
 from demur.scenarios.systems.replies import reject_empty, response_of, storable
 
 if TYPE_CHECKING:
@@ -98,12 +98,11 @@ def read_response(mapping: RagMapping, reply: Reply, *, served_by: str = "", lat
         ItemError: the reply has no answer, or a value of the wrong kind.
     """
     reading = _Reading(mapping, reply.events)
-    paths = CONTEXT | mapping.given.get("context", {})
     found = {
         "answer": reading.answer(),
-        "abstained": reading.flag("abstained"),
+        "abstained": reading.abstained(),
         "first_s": reply.first_s,
-        "contexts": [_context(one, paths) for one in reading.all("contexts")],
+        "contexts": [_context(one, mapping.context) for one in reading.all("contexts")],
         "citations": [as_text(c) for c in reading.all("citations", last=True)],
         **{key: reading.one(key) for key in ("confidence", "prompt_tokens", "completion_tokens", "cost")},
     }
@@ -115,11 +114,11 @@ class _Reading:
     """The events of one reply, looked up by the paths of a mapping."""
 
     def __init__(self, mapping: RagMapping, events: Sequence[Any]) -> None:
-        self.given, self.events = mapping.given, events
+        self.mapping, self.events = mapping, events
 
     def all(self, key: str, *, last: bool = False) -> list[Any]:
         """All values at a key's path, in all events or the last one; a single list counts as its members."""
-        path = self.given.get(key)
+        path = getattr(self.mapping, key)
         found = [v for event in self.events[-1 if last else 0 :] for v in _found(path, event)] if path else []
         return found[0] if len(found) == 1 and isinstance(found[0], list) else found
 
@@ -127,16 +126,16 @@ class _Reading:
         """The last value at a key's path (a stream gives its totals at the end); None without one."""
         return next((value for value in reversed(self.all(key)) if value is not None), None)
 
-    def flag(self, key: str) -> bool | None:
-        """True or false; None without a value."""
-        value = self.one(key)
+    def abstained(self) -> bool | None:
+        """Whether the service says that it declines; None if it does not say."""
+        value = self.one("abstained")
         if value is not None and not isinstance(value, bool):
-            raise ItemError(f"{key} is {excerpt(repr(value))}, not true or false")
+            raise ItemError(f"abstained is {excerpt(repr(value))}, not true or false")
         return value
 
     def answer(self) -> str:
         """The answer; "" when the service says that it abstains."""
-        path, last = self.given.get("answer"), self.events[-1]
+        path, last = self.mapping.answer, self.events[-1]
         if path is None:
             if isinstance(last, str):
                 return last
@@ -145,7 +144,7 @@ class _Reading:
                 keys = ", ".join(list(last)[:10]) if isinstance(last, dict) else type(last).__name__
                 raise ItemError(f"no answer under its usual names; the reply holds: {excerpt(keys)}")
         found = [value for event in self.events for value in _found(path, event) if value is not None]
-        if not found and self.flag("abstained"):
+        if not found and self.abstained():
             return ""
         if not found or not all(isinstance(value, str) for value in found):
             what = "nothing" if not found else f"a {type(found[0]).__name__}"
@@ -154,14 +153,14 @@ class _Reading:
 
 
 def _found(path: str, value: Any) -> list[Any]:
-    return list(json_path(path, "").find(value).values())
+    return list(json_path(path).find(value).values())
 
 
-def _context(value: Any, paths: Mapping[str, str]) -> dict[str, Any]:
+def _context(value: Any, paths: ContextPaths) -> dict[str, Any]:
     """One retrieved piece; a part of it that is not of the usual kind counts as missing."""
     if isinstance(value, str):
         return {"text": value}
-    found = {key: next(iter(_found(path, value)), None) for key, path in paths.items()}
+    found = {key: next(iter(_found(path, value)), None) for key, path in paths}
     score, text = found["score"], found["text"]
     usable = isinstance(score, int | float) and not isinstance(score, bool) and abs(score) < 1e300
     return {

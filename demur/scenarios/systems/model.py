@@ -12,9 +12,11 @@ from collections.abc import Sequence
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
 
+from pydantic import Field, ValidationError
+
 from demur.core.errors import ItemError, TransientError, UsageError
-from demur.core.records import Ask, ImagePart, ImageRef, Message, Modality, Request, Response, TextPart
-from demur.core.store import digest
+from demur.core.records import Ask, ImagePart, ImageRef, Message, Modality, Record, Request, Response, TextPart
+from demur.core.store import digest, why_invalid
 from demur.scenarios.conditions import condition
 from demur.scenarios.render import Layout, Rendered, render
 from demur.scenarios.scale import Scaler
@@ -29,8 +31,17 @@ _CONFIDENCE = re.compile(
     re.IGNORECASE,
 )
 
-SAMPLING = {"temperature", "top_p", "max_tokens", "seed", "extra", "logprobs", "top_logprobs"}
-"""Options that go into the request unchanged; the rest set the layout."""
+
+class Sampling(Record):
+    """Options that go into the request unchanged."""
+
+    temperature: float | None = Field(default=None, ge=0, allow_inf_nan=False)
+    top_p: float | None = Field(default=None, ge=0, le=1)
+    max_tokens: int | None = Field(default=None, ge=1)
+    seed: int | None = None
+    extra: dict[str, Any] = Field(default_factory=dict)
+    logprobs: bool = False
+    top_logprobs: int | None = Field(default=None, ge=0)
 
 
 class ModelSystem:
@@ -50,11 +61,14 @@ class ModelSystem:
         self.layout: Layout = options.pop("layout", None) or Layout()
         self.note = str(options.pop("note", ""))
         name = str(options.pop("name", ""))
-        unknown = set(options) - SAMPLING
-        if unknown:
+        try:
+            Sampling.model_validate(options)
+        except ValidationError as error:
             raise UsageError(
-                f"unknown option(s) {', '.join(sorted(unknown))}", cure=f"known: {', '.join(sorted(SAMPLING))}"
-            )
+                f"options of a model: {why_invalid(error)}",
+                item=argument,
+                cure=f"known: {', '.join(Sampling.model_fields)}",
+            ) from None
         from demur.models.names import addresses_of
 
         self.sampling = options
@@ -114,7 +128,11 @@ class ModelSystem:
         return ""
 
     def request(self, ask: Ask) -> Request:
-        """The request for an ask; nothing is opened or sent."""
+        """The request for an ask; nothing is opened or sent.
+
+        Raises:
+            ItemError: the question alone is over the layout's token budget.
+        """
         return self._request(ask, self._rendered(ask))
 
     def _rendered(self, ask: Ask) -> Rendered:
@@ -174,13 +192,15 @@ class ModelSystem:
         model = await self._opened()
         # scaling images takes long enough to need a thread; rendering text does not
         scales = self.layout.max_side is not None
-        rendered = await asyncio.to_thread(self._rendered, ask) if scales else self._rendered(ask)
+        cuts: tuple[str, ...] = ()
         try:
+            rendered = await asyncio.to_thread(self._rendered, ask) if scales else self._rendered(ask)
+            cuts = rendered.cuts
             reply = await model.complete(self._request(ask, rendered))
         except (ItemError, TransientError) as error:  # this item's failure, not the system's
-            return Response(error=str(error), cuts=rendered.cuts)
+            return Response(error=str(error), cuts=cuts)
         read = read_reply(reply, final="reasoning" in how.addons, stated="confidence" in how.addons)
-        return read.model_copy(update={"cuts": rendered.cuts})
+        return read.model_copy(update={"cuts": cuts})
 
     async def complete(self, parts: Sequence[str | ImageRef], item: str, draw: int = 0) -> Response:
         """One call with the caller's own words and images, with the same model, sampling and ledger.
