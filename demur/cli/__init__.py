@@ -51,7 +51,7 @@ pass or fail a run in CI, decided on intervals | gate runs/mine --max-hallucinat
 compute the metrics of the sources' own authors | score demo-out --metric viquae-f1
 grade existing answers; attack or measure a judge | judge file rows.jsonl --judge rules
 explain a run's wrong answers, by the evidence shown | reasoning demo-out/runs/reader --scenario adversarial
-run benchmarks other than the four scenarios: VB, MM-THEBench ... | suite score vb sheet.csv --mode paper
+run other benchmarks than the four scenarios, such as VB and MM-THEBench | suite score vb sheet.csv --mode paper
 check the arithmetic of published tables | audit table8.csv table4.csv
 ask a model; inspect the ledger of paid replies | calls stats calls.sqlite
 """
@@ -92,7 +92,9 @@ def parser_of(verb: Verb) -> argparse.ArgumentParser:
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one verb; returns the exit code (0 success, 1 data, 2 usage, 3 budget reached, 130 interrupted)."""
     words = list(sys.argv[1:] if argv is None else argv)
-    if not words or words[0] in ("-h", "--help", "help"):
+    if words[:1] == ["help"]:
+        words = [*words[1:], "--help"]
+    if not words or words[0] in ("-h", "--help"):
         sys.stdout.write(overview())
         return 0
     if words[0] in ("-V", "--version", "version"):

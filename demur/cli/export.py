@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import shlex
 from pathlib import Path
 
 from demur.cli._arguments import job, share
@@ -46,8 +47,7 @@ def run(args: argparse.Namespace) -> int:
         print_json(made._asdict())
         return 0
     say(*(f"{made.package}/{task:<24} {n:>7,} questions" for task, n in made.tasks.items()))
-    following = NEXT[args.job].format(
-        out=args.out, package=made.package, task=next(iter(made.tasks)), release=args.release
-    )
+    out, source = shlex.quote(str(args.out)), shlex.quote(str(args.release))
+    following = NEXT[args.job].format(out=out, package=made.package, task=next(iter(made.tasks)), release=source)
     note(f"\nnext: {following}")
     return 0

@@ -81,14 +81,19 @@ class Release:
         """
         path = folder / "manifest.json"
         if not folder.is_dir():
-            raise ReleaseError("no such folder", item=folder, cure="check the path")
+            what = "is a file, not a folder" if folder.is_file() else "no such folder"
+            raise ReleaseError(what, item=folder, cure="check the path")
         if not path.is_file():
+            inner = folder / "release"
             raise ReleaseError(
-                "not a finished release: it has no manifest.json", item=folder, cure="build it again, or check the path"
-            )
+                "not a finished release: it has no manifest.json", item=folder,
+                cure=f"did you mean {inner}?" if inner.is_dir() else "build it again, or check the path",
+            )  # fmt: skip
         manifest = read_json(path)
-        if not isinstance(manifest, dict) or manifest.get("format") != FORMAT:
-            found = manifest.get("format") if isinstance(manifest, dict) else type(manifest).__name__
+        found = manifest.get("format") if isinstance(manifest, dict) else None
+        if found is None:
+            raise ReleaseError("not the manifest of a release", item=path, cure="name a release folder")
+        if found != FORMAT:
             raise ReleaseError(
                 f"expected format {FORMAT}, found {str(found)[:60]}", item=path, cure="use a demur that knows it"
             )
@@ -97,6 +102,10 @@ class Release:
             more = f" (and {len(wrong) - 1} more)" if len(wrong) > 1 else ""
             raise ReleaseError(f"malformed: {wrong[0]}{more}", item=path, cure="fetch or build the release again")
         return cls(folder, manifest | _rounds(folder, manifest))
+
+    def __repr__(self) -> str:
+        n = self.manifest["counts"].get("samples", 0)
+        return f"Release({str(self.folder)!r}: {self.name} {self.version}, {n} samples)"
 
     @property
     def sha256(self) -> str:

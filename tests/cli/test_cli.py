@@ -28,10 +28,15 @@ def test_help_lists_every_verb_with_an_example_and_imports_nothing_heavy():
 
 @pytest.mark.parametrize("verb", [v.name for v in VERBS])
 def test_each_verb_explains_itself(verb, capsys):
-    with pytest.raises(SystemExit) as caught:
-        main([verb, "--help"])
-    assert caught.value.code == 0
-    out = capsys.readouterr().out
+    texts = []
+    for words in ([verb, "--help"], ["help", verb]):
+        with pytest.raises(SystemExit) as caught:
+            main(words)
+        assert caught.value.code == 0
+        texts.append(capsys.readouterr().out)
+    out, again = texts
+    assert again == out
+    assert "...." not in out
     assert f"$ demur {verb}" in out
     assert len(out) > 200
 
