@@ -65,12 +65,7 @@ def push(release: Release, target: str, *, dry_run: bool = False, private: bool 
             item=release.folder, cure=f"demur release verify {release.folder}",
         )  # fmt: skip
     names = [*sorted(release.manifest["files"]), "manifest.json"]  # the manifest last: without it, it is unfinished
-    sizes = {}
-    for name in names:
-        path = release.folder / name
-        if not path.is_file():
-            raise ReleaseError("a file is missing", item=name, cure="verify the release")
-        sizes[name] = path.stat().st_size
+    sizes = {name: (release.folder / name).stat().st_size for name in names}
     if target.startswith("hf:"):
         return _to_hub(release, target.removeprefix("hf:"), sizes, dry_run, private)
     if private:
@@ -89,20 +84,15 @@ def _to_folder(release: Release, folder: Path, sizes: dict[str, int], dry_run: b
         if (other.name, other.version) != (release.name, release.version):
             raise UsageError(f"holds {other.name} {other.version}", item=target, cure="choose another folder")
         if other.sha256 != release.sha256:
-            raise UsageError(
-                f"holds another {other.name} {other.version}",
-                item=target,
-                cure="raise the version: a version is frozen",
-            )
+            raise _frozen(target, release, f"its sha256 is {other.sha256[:16]}")
     elif folder.is_dir():
         foreign = sorted(p.name for p in folder.iterdir() if p.name not in _roots(sizes))
         if foreign:
             raise UsageError(
                 f"holds other files ({', '.join(foreign[:3])})", item=target, cure="choose an empty folder"
             )
-    there = tuple(
-        n for n in sizes if (folder / n).is_file() and file_digest(folder / n) == file_digest(release.folder / n)
-    )
+    listed = release.manifest["files"] | {"manifest.json": file_digest(release.folder / "manifest.json")}
+    there = tuple(n for n in sizes if (folder / n).is_file() and file_digest(folder / n) == listed[n])
     todo = {n: size for n, size in sizes.items() if n not in there}
     if not dry_run:
         for name in todo:

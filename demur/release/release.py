@@ -194,12 +194,13 @@ class Release:
                 at += meta.row_group(group).num_rows
         return starts
 
-    def image(self, sha256: str) -> bytes:
-        """Bytes of an image of the release.
+    def read_image(self, ref: ImageRef) -> bytes:
+        """Bytes behind an image reference of this release.
 
         Raises:
             ReleaseError: the release has no such image, or its bytes have another hash.
         """
+        sha256 = ref.sha256
         if sha256 not in self._image_place:
             raise ReleaseError("the release has no such image", item=sha256[:16], cure="verify the release")
         table, row, position = self._image_place[sha256]
@@ -223,10 +224,6 @@ class Release:
         return self._cached[1]
 
     _cached: tuple[tuple[str, int], list[Any]] | None = None
-
-    def read_image(self, ref: ImageRef) -> bytes:
-        """Bytes behind an image reference of this release."""
-        return self.image(ref.sha256)
 
     def samples(self) -> Iterator[Sample]:
         """All samples with their evidence, in the order of their ids.

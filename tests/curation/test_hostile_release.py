@@ -145,7 +145,7 @@ def test_every_copy_of_an_image_is_checked(copy):
 def test_the_query_image_among_the_evidence_is_caught_re_encoded_and_resized(release, tmp_path, role, how, caught):
     old = Release.open(release)
     sample = next(s for s in old.samples() if s.images)
-    image, kind, options = how(Image.open(io.BytesIO(old.image(sample.images[0].sha256))).convert("RGB"))
+    image, kind, options = how(Image.open(io.BytesIO(old.read_image(sample.images[0]))).convert("RGB"))
     out = io.BytesIO()
     image.save(out, kind, **options)
     ref = image_ref(out.getvalue(), "planted")

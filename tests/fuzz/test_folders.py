@@ -260,7 +260,7 @@ def _read_release(folder: Path) -> None:
     "\n".join(verify(release)).encode()
     for sample in release.samples():
         for ref in sample.images:
-            release.image(ref.sha256)
+            release.read_image(ref)
     list(release.drops())
 
 
