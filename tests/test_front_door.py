@@ -296,8 +296,12 @@ def test_the_library_without_the_command_scores_a_release(release):
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, done.stderr[-2000:]
     first, *rates = done.stdout.splitlines()
-    assert first.endswith(" 6 samples")
-    assert [line.split()[0] for line in rates] == ["accuracy", "deflection", "hallucination"]
+    assert first.endswith(" 6 samples)")
+    assert [line.split()[:2] for line in rates] == [
+        [scenario, rate]
+        for scenario in ("oracle", "adversarial")
+        for rate in ("accuracy", "deflection", "hallucination")
+    ]
 
 
 @pytest.mark.integration

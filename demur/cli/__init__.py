@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from importlib import import_module
 from typing import NamedTuple
 
-from demur.cli._arguments import Parser
+from demur.cli._arguments import RAW, Parser
 from demur.core.version import __version__
 
 
@@ -85,7 +85,7 @@ def parser_of(verb: Verb) -> argparse.ArgumentParser:
         prog=f"demur {verb.name}",
         description=verb.does[0].upper() + verb.does[1:] + ".",
         epilog=f"example:\n  $ {verb.example}",
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+        formatter_class=RAW,
     )
 
 

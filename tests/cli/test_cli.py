@@ -51,6 +51,12 @@ def options(parser):
             yield parser.prog, action
 
 
+def test_the_examples_of_a_job_keep_their_lines(capsys):
+    with pytest.raises(SystemExit):
+        main(["corpus", "export", "--help"])
+    assert "\n  $ demur corpus export demo-out/release --out corpora\n" in capsys.readouterr().out
+
+
 @pytest.mark.parametrize("verb", [v.name for v in VERBS])
 def test_where_a_verb_writes_when_nothing_is_said_is_in_its_help(verb):
     parser = argparse.ArgumentParser(prog=verb)

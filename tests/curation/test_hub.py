@@ -17,6 +17,7 @@ import fake_hub
 import pytest
 
 from demur.api import open_release
+from demur.cli import main
 from demur.core.errors import DemurError, ReleaseError, StorageError, UsageError
 from demur.core.store import digest, file_digest, read_json, write_json
 from demur.curation.build import curate
@@ -407,6 +408,7 @@ def test_a_release_is_opened_from_the_hub_by_name_and_version(hub, release, tmp_
     monkeypatch.setattr(constants, "HF_HUB_CACHE", str(tmp_path / "cache"))
     push(release, f"hf:{REPO}")
     assert open_release(f"hf:{REPO}@v1.0.0").sha256 == release.sha256
+    assert main(["release", "verify", f"hf:{REPO}@v1.0.0"]) == 0
     with pytest.raises(StorageError, match="no such dataset or version"):
         open_release(f"hf:{REPO}@v9.9.9")
     for name in ("towns", "../towns", "a/b/c", "ann/../x"):
