@@ -20,6 +20,7 @@ from report_factory import HOSTILE
 from demur.cli import main
 from demur.core.errors import DataError
 from demur.core.images import image_ref
+from demur.core.records import ImageRef
 from demur.reports.browse import payload, thumbnail, thumbnails
 from demur.reports.cells import headline
 from demur.reports.data import ReportData, load
@@ -221,10 +222,10 @@ def test_a_broken_picture_is_left_out_and_the_rest_stays() -> None:
     ref = image_ref(out.getvalue(), "x")
     broken = ref.model_copy(update={"sha256": "0" * 64})
 
-    def bytes_of(sha: str) -> bytes:
-        if sha == ref.sha256:
+    def bytes_of(asked: ImageRef) -> bytes:
+        if asked == ref:
             return out.getvalue()
-        raise DataError("gone", item=sha)
+        raise DataError("gone", item=asked.sha256)
 
     assert [bool(i) for i in thumbnails([broken, ref], bytes_of, 10**6)] == [False, True]
 
