@@ -152,13 +152,9 @@ class Release:
         """Whether its evidence has document, page and licence; the first releases lack them."""
         return set(LINEAGE) <= set(self._table("evidence").schema_arrow.names)
 
-    def ids(self, table: str) -> Iterator[str]:
-        """The ids of a table, ``samples`` or ``evidence``, in order."""
-        return (str(row["id"]) for row in self._rows(table, ["id"]))
-
-    def shown_answers(self) -> Iterator[str]:
-        """The column ``answer`` of the samples, in order: the form for display."""
-        return (str(row["answer"]) for row in self._rows("samples", ["answer"]))
+    def column(self, table: str, name: str) -> Iterator[str]:
+        """A column of text of ``samples`` or ``evidence``, in order: ``id``, ``answer`` (the form for display) ..."""
+        return (str(row[name]) for row in self._rows(table, [name]))
 
     def pictures(self) -> Iterator[Picture]:
         """Every image in both tables with its bytes, duplicates included; unchecked."""

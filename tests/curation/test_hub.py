@@ -301,14 +301,14 @@ def test_somebody_elses_push_at_the_same_time(hub, release):
 
 
 def test_a_commit_between_looking_and_sending_is_not_overwritten(hub, release):
-    api, names = open_hub(REPO), [*release.manifest["files"], "manifest.json"]
+    api = open_hub(REPO)
     push(release, f"hf:{REPO}")
     hub.repos[REPO].tags.clear()
     hub.repos[REPO].commit("emptied", {})
-    held = hub_state(api, release, REPO, names)
+    held = hub_state(api, release, REPO)
     hub.repos[REPO].commit("theirs", {"README.md": fake_hub.File(b"theirs", False)})
     with pytest.raises(UsageError, match=r"at the same time \(412"):
-        send(api, release, REPO, names, held, private=False)
+        send(api, release, REPO, held, private=False)
     assert not hub.repos[REPO].tags
 
 
