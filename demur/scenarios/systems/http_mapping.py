@@ -97,7 +97,8 @@ class RagMapping(NamedTuple):
             return cls.of({"url": argument if ":" in argument.split("/")[0] else f"http:{argument}"}, argument)
         path = Path(argument)
         if not path.is_file():
-            raise StorageError("no such file", item=argument or "http:", cure="http:rag.yaml, or http:https://...")
+            cure = "name a mapping (docs/score-your-rag.md has one) or an address"
+            raise StorageError("no such file", item=argument or "http:", cure=cure)
         given = parsed_yaml(read_text(path), str(path))
         if not isinstance(given, dict):
             raise UsageError("not a mapping", item=str(path), cure=f"keys: {', '.join(KEYS)}")
