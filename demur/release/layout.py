@@ -34,6 +34,8 @@ CARRIERS = frozenset({".git", ".gitattributes", ".cache"})
 """Left by git and the hub's client in a folder that they download; ignored."""
 LINK = ("role", "origin", "level", "index_id", "mode", "rank", "score")
 """Columns of a piece of evidence within a sample, besides those of its document."""
+SAMPLE_TEXTS = ("id", "source", "split", "topic", "cluster", "question", "licence", "source_ref")
+"""Columns of ``samples`` that are a sample's fields of text as they are."""
 
 
 class FunnelStep(Record):

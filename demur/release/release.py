@@ -16,7 +16,7 @@ from demur.core.parquet import bomb
 from demur.core.records import AnswerSpec, Drop, Evidence, ImageRef, Sample
 from demur.core.store import Problems, digest, read_json, read_records, storage_errors, why_invalid
 from demur.core.strict_json import loose_json
-from demur.release.layout import FORMAT, LINEAGE, TABLES, FunnelStep, manifest_faults, schema_of
+from demur.release.layout import FORMAT, LINEAGE, SAMPLE_TEXTS, TABLES, FunnelStep, manifest_faults, schema_of
 
 if TYPE_CHECKING:
     import pyarrow.parquet as pq
@@ -251,8 +251,7 @@ class Release:
             return Evidence(image=ref(document) if document["sha256"] else None, **own, **link)
 
         return Sample(
-            **{k: row[k] for k in ("id", "source", "split", "topic", "cluster", "question", "licence", "source_ref")},
-            answerable=row["answerable"],
+            **{name: row[name] for name in (*SAMPLE_TEXTS, "answerable")},
             answers=AnswerSpec.model_validate_json(row["answers"]),
             attributes=loose_json(row["attributes"]),
             images=tuple(ref(m) for m in row["images_meta"]),
