@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import shlex
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -165,13 +166,16 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     model.add_argument("--sampling-seed", type=int, help="seed sent to the server")
     model.add_argument("--extra", type=json.loads, metavar="JSON", help="""more body fields, e.g. '{"top_k": 20}'""")
     model.add_argument(
-        "--images", choices=("many", "one", "none"), default="many", help="images the model accepts at once"
+        "--images",
+        choices=("many", "one", "none"),
+        default="many",
+        help="images the model accepts at once (default: %(default)s)",
     )
     model.add_argument(
         "--captions",
         choices=("with", "without", "only"),
         default="with",
-        help="show image evidence with its caption, without, or the caption only",
+        help="show image evidence with its caption, without, or the caption only (default: %(default)s)",
     )
     model.add_argument("--max-side", type=int, metavar="PIXELS", help="scale images down to this longest side")
     model.add_argument("--prompt-tokens", type=int, metavar="N", help="limit of the whole prompt; cuts are recorded")
@@ -226,7 +230,8 @@ def go(args: argparse.Namespace, recipes: Sequence[Any], conditions: Sequence[An
         if (own := labels_table(data)).rows:
             say(own.render("terminal").removesuffix("\n"))
         say(*folders)
-        note(f"\nnext: demur report {' '.join(map(str, folders))} --release {release.folder} -o report.html")
+        words = ["demur", "report", *map(str, folders), "--release", str(release.folder), "-o", "report.html"]
+        note(f"\nnext: {shlex.join(words)}")
     silent = all_failed(folders)
     note(*(f"demur: {line}" for line in silent))
     return 1 if silent else 0
