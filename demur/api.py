@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from demur.core.checked import checked
 from demur.core.errors import UsageError, did_you_mean
+from demur.core.text import brief
 from demur.values import Comparison, Evaluation, Index, StrPath
 
 if TYPE_CHECKING:
@@ -190,7 +191,10 @@ def open_run(folder: StrPath, release: StrPath | None = None) -> Evaluation:
     """
     found = Evaluation(folder, release)
     if len(found.data.runs) != 1:
-        raise UsageError(f"holds {len(found.data.runs)} runs", item=str(folder), cure="name one of them")
+        paths = ", ".join(str(one.path) for one in found.data.runs)
+        raise UsageError(
+            f"holds {len(found.data.runs)} runs", item=str(folder), cure=f"name one of {brief(paths, 200)}"
+        )
     return found
 
 
