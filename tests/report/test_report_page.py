@@ -276,7 +276,7 @@ def test_report_verb(demo: Demo, tmp_path: Path, capsys: pytest.CaptureFixture[s
         (["report", "{release}"], 2, "this is a release, not a run - give a folder such as"),
         (["report", "nowhere"], 2, "no such folder"),
         (["report", "{run}", "-o", "{tmp}"], 2, "is a folder"),
-        (["report", "{run}", "--release", "{run}", "-o", "x.html"], 1, "expected format"),
+        (["report", "{run}", "--release", "{run}", "-o", "x.html"], 1, "not the manifest of a release"),
         (["report", "{run}", "--image-budget", "-1"], 2, "image budget"),
         (["compare", "{run}", "{run}"], 2, "named twice"),
         (["compare", "{run}", "{release}"], 2, "not a run"),
