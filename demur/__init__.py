@@ -11,6 +11,7 @@ Every name below is described in `demur.api` and `demur.values`; importing `demu
 
 from __future__ import annotations
 
+import sys
 from typing import TYPE_CHECKING, Any
 
 from demur.core.version import __version__
@@ -59,7 +60,7 @@ def __getattr__(name: str) -> Any:
         from demur import api, values
 
         return getattr(values if name[0].isupper() else api, name)
-    raise AttributeError(f"module 'demur' has no attribute {name!r}")
+    raise AttributeError(f"module 'demur' has no attribute {name!r}", name=name, obj=sys.modules[__name__])
 
 
 def __dir__() -> list[str]:

@@ -11,7 +11,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from demur.core.errors import UsageError
+from demur.core.checked import checked
+from demur.core.errors import UsageError, did_you_mean
+from demur.core.text import brief
 from demur.values import Comparison, Evaluation, Index, StrPath
 
 if TYPE_CHECKING:
@@ -29,6 +31,7 @@ if TYPE_CHECKING:
 Scenarios = str | Sequence[str]
 
 
+@checked
 def open_release(
     path: StrPath, *, out: StrPath = "runs", options: Mapping[str, str] | None = None, skip_bad: bool = False
 ) -> Release:
@@ -61,6 +64,7 @@ def open_release(
     return Release.open(pull(text.removeprefix("hf:")))
 
 
+@checked
 def evaluate(
     release: StrPath | Release,
     system: SystemLike,
@@ -121,15 +125,23 @@ def evaluate(
         BudgetReached: the budget is used up.
         CallError: a model cannot be reached at all; received answers are kept.
     """
+    from demur.core.plugins import names
     from demur.evaluation.asking import ask
     from demur.evaluation.questions import Questions
     from demur.release import Release
     from demur.scenarios.conditions import conditions
     from demur.scenarios.contexts import recipes
     from demur.scenarios.systems import name_of, split_name
+    from demur.scenarios.systems.model import Sampling
 
     opened = release if isinstance(release, Release) else open_release(release, out=out)
-    called = name or split_name(system)[0]
+    called, spec = split_name(system)
+    called = name or called
+    own = isinstance(spec, str) and spec.partition(":")[0] not in names("systems")  # module:Class takes what it likes
+    if unknown := [] if own else sorted(sampling.keys() - set(Sampling.model_fields) - {"layout", "note"}):
+        known = [*evaluate.__annotations__, *Sampling.model_fields]
+        cure = did_you_mean(unknown[0], known) or f"options of models are {', '.join(sorted(Sampling.model_fields))}"
+        raise UsageError(f"no argument {unknown[0]!r}", item="evaluate", cure=cure)
     given = {**sampling, **({"name": called} if called else {})}
     with _steps(progress) as steps:
         questions = Questions(
@@ -164,6 +176,7 @@ def _steps(progress: bool) -> Progress:
     return TerminalProgress() if progress else QUIET
 
 
+@checked
 def open_run(folder: StrPath, release: StrPath | None = None) -> Evaluation:
     """Open a run folder of ``demur run``, ``demur sweep`` or `evaluate`.
 
@@ -176,10 +189,14 @@ def open_run(folder: StrPath, release: StrPath | None = None) -> Evaluation:
     """
     found = Evaluation(folder, release)
     if len(found.data.runs) != 1:
-        raise UsageError(f"holds {len(found.data.runs)} runs", item=str(folder), cure="name one of them")
+        paths = ", ".join(str(one.path) for one in found.data.runs)
+        raise UsageError(
+            f"holds {len(found.data.runs)} runs", item=str(folder), cure=f"name one of {brief(paths, 200)}"
+        )
     return found
 
 
+@checked
 def compare(
     first: StrPath | Evaluation,
     second: StrPath | Evaluation,
@@ -213,13 +230,14 @@ def compare(
     return Comparison(paired(data.runs[0], data.runs[1], data.samples, None if every else headline(data.runs), items))
 
 
+@checked
 def grade(
     question: str,
     answers: str | Sequence[str],
     response: str,
     *,
     judge: str = "rules",
-    choices: Sequence[tuple[str, str]] = (),
+    choices: Mapping[str, str] | Sequence[tuple[str, str]] = (),
 ) -> Verdict:
     """Grade one response: correct, incorrect or deflected; ungraded without a decision; failed for an empty response.
 
@@ -228,21 +246,31 @@ def grade(
         answers: accepted answers; any one of them is right.
         response: the system's response. Untrusted.
         judge: who grades.
-        choices: (letter, text) of the options; ``answers`` are then letters or texts of the right ones.
+        choices: letter -> text of the options; ``answers`` are then letters or texts of the right ones.
 
     >>> grade("Which river is it?", answers=["Danube"], response="The Danube, I think.").outcome.value
     'correct'
     """
+    from pydantic import ValidationError
+
+    from demur.core.store import why_invalid
     from demur.evaluation.rejudge import GradeRow, grade_items, row_item
     from demur.judge.base import open_judge
 
-    row = GradeRow(
-        id="grade", question=question, answers=tuple(_several(answers)), response=response, choices=dict(choices)
-    )
-    [verdict] = grade_items(open_judge(judge), [row_item(row)])
+    try:
+        row = row_item(
+            GradeRow(
+                id="grade", question=question, answers=tuple(_several(answers)), response=response,
+                choices=dict(choices),
+            )
+        )  # fmt: skip
+    except ValidationError as error:
+        raise UsageError(why_invalid(error), item="grade", cure="give an accepted answer, not an empty one") from error
+    [verdict] = grade_items(open_judge(judge), [row])
     return verdict
 
 
+@checked
 def build_index(
     corpora: StrPath | Sequence[StrPath],
     out: StrPath,
@@ -278,11 +306,13 @@ def build_index(
     return Index(out, encoder=encoder, text_encoder=text_encoder)
 
 
+@checked
 def open_index(folder: StrPath, *, encoder: str | None = None, text_encoder: str | None = None) -> Index:
     """Open an index folder for search, with the encoders that its manifest names or the given ones."""
     return Index(folder, encoder=encoder, text_encoder=text_encoder)
 
 
+@checked
 def build_release(
     recipe: StrPath | BuildRecipe,
     out: StrPath,
@@ -317,6 +347,7 @@ def build_release(
         ).release
 
 
+@checked
 def gate(
     run: StrPath | Evaluation,
     *,
@@ -364,6 +395,7 @@ def gate(
     )  # fmt: skip
 
 
+@checked
 def report(
     runs: StrPath | Evaluation | Sequence[StrPath | Evaluation],
     out: StrPath = "report.html",
@@ -394,6 +426,7 @@ def report(
     return Path(out)
 
 
+@checked
 def from_docs(
     docs: StrPath,
     questions: StrPath,
@@ -423,6 +456,7 @@ def from_docs(
         return made(Path(docs), Path(questions), Path(out), accept_found=accept_found, steps=steps, **options)
 
 
+@checked
 def suite(name: str) -> Suite[Any, Any]:
     """A suite by name, such as ``vb``: a benchmark other than the four scenarios (`demur.suites.Suite`).
 

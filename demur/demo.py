@@ -11,14 +11,14 @@ from contextlib import ExitStack
 from importlib.resources import files
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import yaml
 
 from demur.core.errors import MissingExtra, UsageError
 from demur.core.progress import QUIET, Progress
 from demur.core.store import read_json, write_json
-from demur.curation.build import Built, curate
+from demur.curation.build import curate
 from demur.curation.recipe import BuildRecipe, parse_recipe
 from demur.curation.sample_pool import sample_sources
 from demur.evaluation.asking import ask
@@ -53,15 +53,6 @@ OWN = ("release", "runs", "build", "index", "report.html", "summary.json", "demo
 """Files that the demo writes into its folder."""
 
 
-class Demo(NamedTuple):
-    """A finished demo."""
-
-    built: Built
-    runs: list[Path]
-    left_out: list[str]
-    """Parts left out, with the command that installs them; empty when all took part."""
-
-
 def _small_samples(plan: BuildRecipe) -> int:
     return min(SMALL_SAMPLES, (plan.sources[0].per_topic or SMALL_SAMPLES) + 1)
 
@@ -82,16 +73,20 @@ def demo(
     fresh: bool = False,
     model: bool = True,
     steps: Progress = QUIET,
-) -> Demo:
+) -> tuple[ReportData, dict[str, Any]]:
     """Run the demo; continues an interrupted one in the same folder.
 
     Args:
-        out: folder for release, runs and working files.
+        out: folder for release, runs, working files, ``report.html`` and ``summary.json``.
         seed: seed of every random draw and order; the same seed gives the same bytes.
         per_topic: questions per topic; the recipe's own number when None.
         fresh: first delete the files of an earlier demo there.
         model: include the small language model, if its weights are available.
         steps: receives the progress.
+
+    Returns:
+        The runs, as a report reads them, and the summary: with what was left out (and the command that installs it),
+        and the seconds of each stage.
 
     Raises:
         UsageError: ``out`` holds another demo or other files.
@@ -113,15 +108,12 @@ def demo(
                     "limits": (*plan.limits, "The small language model took no part as a gate."),
                 }
             )
-        named = {"system": f"model:{address}", "layout": LAYOUT, "note": SMALL_NOTE, "name": SMALL}
-        built = curate(plan, out, steps=steps, encoder=encoder, models={SMALL: named} if address else None)
-        steps.stage("ask three systems in four scenarios")
         small = f"model:{address}"
-        sampling = {
-            **{"temperature": 0, "max_tokens": 32, "seed": 0, "extra": {"cache_prompt": False}},
-            **{k: named[k] for k in ("layout", "note", "name")},
-        }
-
+        named = {"layout": LAYOUT, "note": SMALL_NOTE, "name": SMALL}
+        models = {SMALL: {"system": small, **named}} if address else None
+        built = curate(plan, out, steps=steps, encoder=encoder, models=models)
+        steps.stage("ask three systems in four scenarios")
+        sampling = {"temperature": 0, "max_tokens": 32, "seed": 0, "extra": {"cache_prompt": False}, **named}
         moderate = [condition("moderate")]
 
         def ask_small() -> list[Path]:
@@ -142,24 +134,12 @@ def demo(
             )  # fmt: skip
             if waiting is not None:
                 runs += waiting.result()
-    return Demo(built, runs, left_out)
-
-
-def demo_report(out: Path, *, steps: Progress = QUIET, **options: Any) -> tuple[ReportData, dict[str, Any]]:
-    """The demo, its report and ``summary.json``; returns the runs and the summary.
-
-    Args:
-        out: as of `demo`.
-        steps: receives the progress; the summary holds the time of each stage.
-        options: of `demo`.
-    """
-    made = demo(out, steps=steps, **options)
     steps.stage("write the report")
-    data = load(made.runs, out / "release")
+    data = load(runs, out / "release")
     write_report(data, out / "report.html")
     steps.stage("")
     took = {k: round(v, 1) for k, v in steps.times.items()}
-    summary = {**summarised(data), "left_out": made.left_out, "seconds": took}
+    summary = {**summarised(data), "left_out": left_out, "seconds": took}
     write_json(out / "summary.json", summary)
     return data, summary
 
@@ -227,8 +207,11 @@ def _claim(out: Path, mark: dict[str, Any], fresh: bool) -> None:
             shutil.rmtree(target) if target.is_dir() and not target.is_symlink() else target.unlink(missing_ok=True)
     if path.exists():
         if read_json(path) != mark:
+            options = ", ".join(f"{name} {value}" for name, value in read_json(path).items())
             raise UsageError(
-                f"holds a demo with {read_json(path)}", item=str(out), cure="choose another --out, or add --fresh"
+                f"holds a demo with other options ({options})",
+                item=str(out),
+                cure="choose another --out, or add --fresh",
             )
         return
     if out.exists() and (not out.is_dir() or any(out.iterdir())):

@@ -8,6 +8,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from demur.core.checked import checked
 from demur.core.errors import UsageError
 
 if TYPE_CHECKING:
@@ -132,6 +133,7 @@ class Evaluation:
         """The run's manifest: questions, system, code, prompts, judge and seed."""
         return self.data.runs[0].manifest
 
+    @checked
     def rates(self, by: str | None = None, *, labels: StrPath | bool | None = None, finite: bool = False) -> Frame:
         """Accuracy, deflection and hallucination by scenario, each with n, interval, ungraded and failed.
 
@@ -234,6 +236,7 @@ class Index:
 
         return checked_manifest(self.folder)
 
+    @checked
     def search(
         self,
         text: str = "",

@@ -184,6 +184,42 @@ def test_errors_say_what_to_do(tmp_path, monkeypatch):
         demur.open_release("hf:nobody/nothing@v1.0.0")
 
 
+def test_a_wrong_argument_is_told_by_its_name_before_any_work(release, tmp_path):
+    def asked(**given):
+        return demur.evaluate(release, reads, **{"scenarios": "oracle", "out": tmp_path, **given})
+
+    for call, told in (
+        (lambda: demur.open_release(None), "open_release: path=None: expected str | Path"),
+        (lambda: asked(limit="many"), "evaluate: limit='many': expected int | None"),
+        (lambda: asked(judge=None), "evaluate: judge=None: expected str"),
+        (lambda: asked(limits=3), "evaluate: no argument 'limits' - did you mean 'limit'?"),
+        (lambda: asked(warmth=3), "evaluate: no argument 'warmth' - options of models are extra"),
+        (lambda: demur.gate(tmp_path, max_hallucination=0.2), "expected Mapping[str, float] | None"),
+        (lambda: demur.grade("Which?", 3, "three"), "grade: answers=3: expected str | Sequence[str]"),
+        (lambda: demur.grade("Which?", [], "three"), "grade: answers: "),
+        (lambda: demur.grade("Which?", [""], "three"), "an accepted answer is empty"),
+        (lambda: demur.open_index(3), "open_index: folder=3: expected str | Path"),
+    ):
+        with pytest.raises(UsageError) as raised:
+            call()
+        assert told in str(raised.value)
+    assert not any(p.name.startswith("reads") for p in tmp_path.iterdir())
+    with pytest.raises(TypeError, match=r"evaluate\(\) missing 1 required positional argument: 'system'"):
+        demur.evaluate(release)
+    import numpy as np
+
+    assert len(asked(limit=np.int64(2), temperature=0.5).to_arrow()) == 2  # a model's option: a function ignores it
+
+
+def test_the_folder_beside_a_release_is_answered_by_the_release(release, tmp_path):
+    with pytest.raises(ReleaseError, match=r"did you mean .*release"):
+        demur.open_release(tmp_path)
+    run = demur.evaluate(release, reads, scenarios="oracle", out=tmp_path / "runs")
+    with pytest.raises(ReleaseError, match="not the manifest of a release"):
+        demur.open_release(run.folder)
+    assert repr(demur.open_release(release)).endswith("6 samples)")
+
+
 # --- what stands at the door ----------------------------------------------------------------------
 
 
@@ -260,8 +296,12 @@ def test_the_library_without_the_command_scores_a_release(release):
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, done.stderr[-2000:]
     first, *rates = done.stdout.splitlines()
-    assert first.endswith(" 6 samples")
-    assert [line.split()[0] for line in rates] == ["accuracy", "deflection", "hallucination"]
+    assert first.endswith(" 6 samples)")
+    assert [line.split()[:2] for line in rates] == [
+        [scenario, rate]
+        for scenario in ("oracle", "adversarial")
+        for rate in ("accuracy", "deflection", "hallucination")
+    ]
 
 
 @pytest.mark.integration

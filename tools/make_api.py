@@ -80,14 +80,14 @@ def _prose(text: str) -> str:
         if line.rstrip(":") in SECTIONS and line.endswith(":"):
             out += [f"**{line[:-1]}**", ""]
             listing = True
+        elif line.startswith(">>>"):
+            out += ["```python", line]
+            listing = False
         elif listing and re.match(r" {4}\S", line):
             name, colon, rest = line.strip().partition(": ")
             out.append(f"- `{name}`: {_inline(rest)}" if colon else f"- {_inline(line.strip())}")
         elif listing and line.strip():
             out[-1] += " " + _inline(line.strip())
-        elif line.startswith(">>>"):
-            out += ["```python", line]
-            listing = False
         else:
             out.append(_inline(line))
     if "```python" in out:

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from importlib import import_module
 from typing import NamedTuple
 
-from demur.cli._arguments import Parser
+from demur.cli._arguments import RAW, Parser
 from demur.core.version import __version__
 
 
@@ -51,7 +51,7 @@ pass or fail a run in CI, decided on intervals | gate runs/mine --max-hallucinat
 compute the metrics of the sources' own authors | score demo-out --metric viquae-f1
 grade existing answers; correct, attack or measure a judge | judge file rows.jsonl --judge rules
 explain a run's wrong answers, by the evidence shown | reasoning demo-out/runs/reader --scenario adversarial
-run benchmarks other than the four scenarios: VB, MM-THEBench ... | suite score vb sheet.csv --mode paper
+run other benchmarks than the four scenarios, such as VB and MM-THEBench | suite score vb sheet.csv --mode paper
 check the arithmetic of published tables | audit table8.csv table4.csv
 ask a model; inspect the ledger of paid replies | calls stats calls.sqlite
 """
@@ -85,14 +85,16 @@ def parser_of(verb: Verb) -> argparse.ArgumentParser:
         prog=f"demur {verb.name}",
         description=verb.does[0].upper() + verb.does[1:] + ".",
         epilog=f"example:\n  $ {verb.example}",
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+        formatter_class=RAW,
     )
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one verb; returns the exit code (0 success, 1 data, 2 usage, 3 budget reached, 130 interrupted)."""
     words = list(sys.argv[1:] if argv is None else argv)
-    if not words or words[0] in ("-h", "--help", "help"):
+    if words[:1] == ["help"]:
+        words = [*words[1:], "--help"]
+    if not words or words[0] in ("-h", "--help"):
         sys.stdout.write(overview())
         return 0
     if words[0] in ("-V", "--version", "version"):

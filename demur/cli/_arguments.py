@@ -13,6 +13,10 @@ if TYPE_CHECKING:
     from demur.models import Budget
 
 
+RAW = argparse.RawDescriptionHelpFormatter
+"""Keeps the lines of the examples below the arguments."""
+
+
 class Parser(argparse.ArgumentParser):
     """The parser of the command, of a verb, and of what a verb reads by itself."""
 
@@ -24,7 +28,7 @@ class Parser(argparse.ArgumentParser):
 def job(jobs: Any, name: str, does: str, **rest: Any) -> argparse.ArgumentParser:
     """The parser of one job of a verb; ``does`` is its line in the verb's list and the description on its own page."""
     made: argparse.ArgumentParser = jobs.add_parser(
-        name, help=does, description=does[0].upper() + does[1:] + ".", **rest
+        name, help=does, description=does[0].upper() + does[1:] + ".", formatter_class=RAW, **rest
     )
     return made
 

@@ -133,13 +133,16 @@ def arguments(parser: argparse.ArgumentParser, *, sweeps: bool = False) -> None:
     model.add_argument("--sampling-seed", type=int, help="seed sent to the server")
     model.add_argument("--extra", type=_json_object, metavar="JSON", help="""more body fields, e.g. '{"top_k": 20}'""")
     model.add_argument(
-        "--images", choices=("many", "one", "none"), default="many", help="images the model accepts at once"
+        "--images",
+        choices=("many", "one", "none"),
+        default="many",
+        help="images the model accepts at once (default: %(default)s)",
     )
     model.add_argument(
         "--captions",
         choices=("with", "without", "only"),
         default="with",
-        help="show image evidence with its caption, without, or the caption only",
+        help="show image evidence with its caption, without, or the caption only (default: %(default)s)",
     )
     model.add_argument("--max-side", type=positive, metavar="PIXELS", help="scale images down to this longest side")
     model.add_argument(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import shlex
 from pathlib import Path
 
 from demur.cli._arguments import job, share
@@ -56,5 +57,6 @@ def run(args: argparse.Namespace) -> int:
         f"{asked:,} of {all_:,} questions require a deflection where the gold is removed; for the others, "
         f"{args.out / 'corpora.json'} names the documents that still state the answer"
     )
-    note(f"\nnext: demur run {args.release} --scenarios whole --corpora {args.out} --system http:rag.yaml")
+    words = ["demur", "run", str(args.release), "--scenarios", "whole", "--corpora", str(args.out)]
+    note(f"\nnext: {shlex.join(words)} --system http:rag.yaml")
     return 0

@@ -5,14 +5,14 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from demur.cli._arguments import share
+from demur.cli._arguments import positive, share
 from demur.cli._output import note, print_json, say
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--out", type=Path, default=Path("demo-out"), help="folder to write to (default: %(default)s)")
     parser.add_argument("--seed", type=int, default=0, help="the same seed gives the same bytes (default: %(default)s)")
-    parser.add_argument("--per-topic", type=int, metavar="N", help="questions per topic (fewer: faster)")
+    parser.add_argument("--per-topic", type=positive, metavar="N", help="questions per topic (fewer: faster)")
     parser.add_argument("--fresh", action="store_true", help="first delete the files of an earlier demo in the folder")
     parser.add_argument("--no-model", action="store_true", help="leave out the small language model")
     parser.add_argument("--plan", action="store_true", help="print the calls to the small language model; make none")
@@ -22,7 +22,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Curate, evaluate, report; the last line is the report's path."""
     from demur.core.progress import TerminalProgress
-    from demur.demo import demo_report, plan_demo
+    from demur.demo import demo, plan_demo
     from demur.reports.terminal import print_data
 
     if args.plan:
@@ -32,7 +32,7 @@ def run(args: argparse.Namespace) -> int:
         say(found.model_dump_json() if args.json else found.text())
         return 0
     with TerminalProgress() as steps:
-        data, summary = demo_report(
+        data, summary = demo(
             args.out, seed=args.seed, per_topic=args.per_topic, fresh=args.fresh, model=not args.no_model, steps=steps
         )
     if args.json:

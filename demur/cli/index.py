@@ -41,8 +41,7 @@ text. Without --mode: fused for a text, image-to-image for an image, image-to-ti
 def configure(parser: argparse.ArgumentParser) -> None:
     parser.epilog = EPILOG
     verbs = parser.add_subparsers(dest="what", required=True, metavar="build|info|search")
-    raw = argparse.RawDescriptionHelpFormatter
-    build = job(verbs, "build", "build an index folder from documents", epilog=BUILD, formatter_class=raw)
+    build = job(verbs, "build", "build an index folder from documents", epilog=BUILD)
     build.add_argument("corpora", nargs="+", metavar="CORPUS", help="what to read, see below")
     build.add_argument("--out", type=Path, required=True, help="index folder")
     build.add_argument("--encoder", default="offline", help="encoder of texts and images (default: %(default)s)")
@@ -77,7 +76,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     info.add_argument("folder", type=Path, help="index folder")
     info.add_argument("--verify", action="store_true", help="check the hash of every file")
     share(info, "--json", json="print the manifest")
-    search = job(verbs, "search", "search an index by a text, an image or both", epilog=SEARCH, formatter_class=raw)
+    search = job(verbs, "search", "search an index by a text, an image or both", epilog=SEARCH)
     search.add_argument("folder", type=Path, help="index folder")
     search.add_argument("--text", default="", help="query text")
     search.add_argument("--image", type=Path, help="query image")

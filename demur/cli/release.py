@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from demur.cli._arguments import job, share
@@ -23,9 +22,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
         ("push", "send a release to a folder, or to the hub as hf:OWNER/NAME"),
     ):
         sub = job(verbs, name, does)
-        sub.add_argument("folder", type=Path, help="release folder")
+        sub.add_argument("release", help="release folder, or hf:OWNER/NAME@VERSION")
         if name == "diff":
-            sub.add_argument("new", type=Path, help="release to compare it with")
+            sub.add_argument("new", help="release to compare it with")
         if name == "push":
             sub.add_argument("target", help="a folder, or hf:OWNER/NAME")
             sub.add_argument("--dry-run", action="store_true", help="list what would be sent, and send nothing")
@@ -34,13 +33,13 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    from demur.release import Release
+    from demur.api import open_release
 
-    release = Release.open(args.folder)
+    release = open_release(args.release)
     if args.what == "verify":
         return _verify(release, args)
     if args.what == "diff":
-        return _diff(release, Release.open(args.new), as_json=args.json)
+        return _diff(release, open_release(args.new), as_json=args.json)
     if args.what == "push":
         return _push(release, args)
     return _show(release, as_json=args.json)
@@ -53,10 +52,10 @@ def _verify(release: Release, args: argparse.Namespace) -> int:
     wrong = verify(release)
     findings = [] if wrong else telling(release.manifest.get("separation") or ())
     if args.json:
-        print_json({"release": str(args.folder), "sound": not wrong, "problems": wrong, "findings": findings})
+        print_json({"release": args.release, "sound": not wrong, "problems": wrong, "findings": findings})
     elif wrong:
         say(*map(plain, wrong))
-        note(f"demur: {args.folder}: {len(wrong)} problem(s) - fetch or build the release again")
+        note(f"demur: {args.release}: {len(wrong)} problem(s) - fetch or build the release again")
     else:
         n, samples = len(release.manifest["files"]), release.manifest["counts"]["samples"]
         say(

@@ -65,7 +65,7 @@ def explain(folder: Path, sample: str) -> Explained:
                 sample=sample, question=other.question, topic=other.topic, kept=False, stage="pool",
                 why="not drawn from the pool (per_topic), or an earlier source has the same question",
             )  # fmt: skip
-        known = [*release.ids("samples"), *(d.sample for d in release.drops() if not d.evidence)]
+        known = [*release.column("samples", "id"), *(d.sample for d in release.drops() if not d.evidence)]
         near = get_close_matches(sample, known, n=3, cutoff=0.6)
         raise UsageError(
             f"this release has no sample {sample!r}, kept or dropped", item=folder,

@@ -23,7 +23,7 @@ from demur.curation.recipe import parse_recipe
 from demur.curation.sample_pool import kept_pool
 from demur.models.ledger import forget_spending
 from demur.release import Release
-from demur.release.diff import bumped
+from demur.release.layout import next_minor
 
 COPIED = ("journal.jsonl", "calls.sqlite", "calls.sqlite-wal")
 
@@ -110,7 +110,7 @@ def enlarge(
     made = recipe_of_folder(folder)
     data = made.recipe.model_dump(mode="json")
     data["gates"] += [gate_of(gate) if isinstance(gate, str) else gate for gate in gates]
-    data["version"] = version or bumped(release.version, "minor")
+    data["version"] = version or next_minor(release.version)
     recipe = parse_recipe(data, "recipe with the new gates")
     out = out or made.work.with_name(f"{recipe.name}-{recipe.version}")
     return Enlarged(made._replace(recipe=recipe, skip_bad=skip_bad or made.skip_bad), out)

@@ -81,7 +81,7 @@ class Questions(NamedTuple):
                 + f" are {total:,} questions, more than {MAX_QUESTIONS:,}",
                 cure="ask a part: --limit, fewer scenarios, fewer repeats",
             )
-        corpora = None if self.corpora is None else Corpora(self.corpora, release_sha256)
+        corpora = None if self.corpora is None else Corpora.open(self.corpora, release_sha256)
         tasks = list({task.ask.id: task for task in self._tasks(samples, corpora)}.values())
         if not tasks:
             raise UsageError(
@@ -99,11 +99,11 @@ class Questions(NamedTuple):
             exclude: tuple[str, ...] = ()
             fold = ""
             if context.scenario is Scenario.GOLD_REMOVED:
-                if corpora is not None and corpora.stated(sample.id):
+                if corpora is not None and corpora.stated.get(sample.id):
                     continue  # the answer is still in the corpus
                 own = dict.fromkeys(name for e in sample.gold for name in (e.id, e.document, e.page) if name)
-                exclude = tuple(own) if corpora is None else corpora.excluded(sample.id)
-                fold = "" if corpora is None else corpora.fold(sample.id)
+                exclude = tuple(own) if corpora is None else corpora.excluded.get(sample.id, ())
+                fold = "" if corpora is None else corpora.folds.get(sample.id, "")
             for condition in self.conditions:
                 for number in range(self.repeat):
                     yield Task(sample, context, ask(sample, context, condition, prompts, number, exclude, fold))

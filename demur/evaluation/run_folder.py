@@ -122,7 +122,7 @@ def resume(
         names = ", ".join(sorted(other))
         raise UsageError(
             f"holds another run (they differ in: {names})", item=str(out),
-            cure="choose another folder, or delete this one to start over",
+            cure="choose another folder; or --fresh, which moves this one aside",
         )  # fmt: skip
     regraded: dict[str, Response] = {}
     since = _date(out)

@@ -22,8 +22,6 @@ from demur.models.identity import prefix_of
 
 _CHUNK = 512
 """Requests looked up and sorted at a time."""
-_HOPELESS_AFTER = 100
-"""Consecutive failed calls that end a run."""
 
 T = TypeVar("T")
 
@@ -31,8 +29,8 @@ T = TypeVar("T")
 class _Run:
     """The state that the workers and the consumer of one `complete_all` share."""
 
-    def __init__(self, model: Model) -> None:
-        self.model = model
+    def __init__(self, model: Model, hopeless_after: int) -> None:
+        self.model, self.hopeless_after = model, hopeless_after
         self.pending: asyncio.Queue[Request] = asyncio.Queue()
         self.done: asyncio.Queue[tuple[Request, Response] | None] = asyncio.Queue()
         """Results; None for a request whose error ended the run."""
@@ -52,7 +50,7 @@ class _Run:
             except (ItemError, TransientError) as error:
                 result = request, Response(error=str(error))
                 self.failures_in_a_row += 1
-                if self.failures_in_a_row >= _HOPELESS_AFTER:
+                if self.failures_in_a_row >= self.hopeless_after:
                     self._end(
                         PermanentError(
                             f"the last {self.failures_in_a_row} calls all failed; the last: {error.message}",
@@ -80,6 +78,7 @@ async def complete_all(
     *,
     progress: str | None = None,
     total: int | None = None,
+    hopeless_after: int = 100,
     grace_s: float = GRACE_S,
 ) -> AsyncIterator[tuple[Request, Response]]:
     """Every request with its reply, in the order in which replies arrive; memory does not grow with their number.
@@ -93,6 +92,7 @@ async def complete_all(
         requests: taken as needed, a few hundred ahead.
         progress: label of a progress line on standard error; None shows none.
         total: number of requests, for the time left; a list has it already.
+        hopeless_after: consecutive failed calls that end the run.
         grace_s: seconds that calls in progress may still take when an error ends the run.
 
     Yields:
@@ -107,7 +107,7 @@ async def complete_all(
     peek: Callable[[Sequence[Request]], list[Response | None]] = getattr(model, "peek", lambda some: [None] * len(some))
     clock, deadline = asyncio.get_running_loop().time, 0.0
     source, ended = iter(requests), False
-    run = _Run(model)
+    run = _Run(model, hopeless_after)
     size = total if total is not None else len(requests) if isinstance(requests, Sized) else None
     chunk = max(_CHUNK, 2 * concurrency)
     workers: list[asyncio.Task[None]] = []

@@ -20,6 +20,16 @@ if TYPE_CHECKING:
     from demur.release import FunnelStep
 
 
+_USE = (
+    "```python\nfrom datasets import load_dataset\n\n"
+    'samples = load_dataset("path/to/this/folder", "samples", split="test")\n'
+    'evidence = load_dataset("path/to/this/folder", "evidence", split="test")  # gold, negatives name its ids\n'
+    "```\n\n"
+    "```\ndemur release verify path/to/this/folder\n"
+    "demur run path/to/this/folder --system model:openai/gpt-4o\n```"
+)
+
+
 def _table(head: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
     lines = [head, *rows]
     first, *others = ["| " + " | ".join(safe(str(cell)) for cell in line) + " |" for line in lines]
@@ -67,58 +77,64 @@ def card(
             for n, d in (("samples", {"default": True}), ("evidence", {}))
         ],
     }
-    pools: dict[str, int] = dict(manifest.get("pools") or {})
-    drawn: dict[str, int] = dict(manifest.get("drawn") or pools)
-    sources = []
-    for source, kept in counts["by_source"].items():
-        mine = [s for s in samples if s.source == source]
-        sources.append([
-            source, pools.get(source, "-"), drawn.get(source, "-"), kept, _share(kept, drawn.get(source, 0)),
-            " / ".join(sorted({"text + image" if s.images else "text" for s in mine})),
-            _modality([e for s in mine for e in s.gold]),
-            _modality([e for s in mine for e in s.negatives]),
-        ])  # fmt: skip
-    steps = [
-        [s.stage, s.entered, s.kept, "; ".join(f"{why}: {k}" for why, k in sorted(s.dropped.items())) or "-"]
-        for s in funnel
-    ]
-    lost = sum(1 for d in drops if d.evidence)
     parts = [
         "---\n" + yaml.safe_dump(front, sort_keys=False, allow_unicode=True) + "---",
         f"# {manifest['name']} {manifest['version']}",
         "A benchmark that measures whether a system answers, deflects, or makes things up when the evidence that it "
         "is given suffices, is mixed with distractors, or is missing. Built with demur; the method follows "
         "VLM-DeflectionBench.",
-        _use(manifest),
+        _USE,
         "## What it has\n\n" + _table(["feature", ""], _features(manifest, samples)),
-        "## Sources\n\n"
-        + _table(["source", "pool", "drawn", "samples", "retained", "query", "gold", "distractors"], sources),
+        "## Sources\n\n" + _table(*_sources(manifest, samples)),
         "## Statistics\n\n" + _table(["statistic", "value"], _statistics(counts, samples, documents)),
         "## Evidence\n\n" + _table(*evidence_table(evidence_by_source(samples, recall))),
-        "## How it was curated\n\n"
-        + _table(["stage", "entered", "kept", "left because"], steps)
-        + (
-            f"\n\nOf the kept samples' candidate distractors, {lost} left; `drops.jsonl` names each with its reason."
-            if lost
-            else ""
-        )
-        + _stage_one(manifest),
+        _funnel(funnel, drops) + _stage_one(manifest),
+        _asked_of_gates(manifest),
+        "## Retrieval modes by recall of gold\n\n" + _table(*recall_lines(recall)) if recall else "",
+        _separation(manifest),
+        _models(manifest),
+        _retest(manifest),
+        _topics(manifest),
+        "## Limits\n\n" + "\n".join(f"- {safe(str(line))}" for line in limits)
+        if (limits := manifest.get("limits"))
+        else "",
+        "## Licences\n\n" + _table(["source", "of", "licence", "number"], _licences(manifest, samples)),
     ]
-    if asked := _asked_of_gates(manifest):
-        parts.append(asked)
-    if recall:
-        parts.append("## Retrieval modes by recall of gold\n\n" + _table(*recall_lines(recall)))
-    if separated := _separation(manifest):
-        parts.append(separated)
-    if manifest.get("models"):
-        rows = [[name, what] for name, what in sorted(manifest["models"].items())]
-        parts.append("## Models that took part\n\n" + _table(["model", "what it is"], rows))
-    parts += [text for text in (_retest(manifest), _topics(manifest)) if text]
-    limits = manifest.get("limits", [])
-    if limits:
-        parts.append("## Limits\n\n" + "\n".join(f"- {safe(str(line))}" for line in limits))
-    parts.append("## Licences\n\n" + _table(["source", "of", "licence", "number"], _licences(manifest, samples)))
-    return "\n\n".join(parts) + "\n"
+    return "\n\n".join(filter(None, parts)) + "\n"
+
+
+def _sources(manifest: Mapping[str, Any], samples: Sequence[Sample]) -> tuple[list[str], list[list[object]]]:
+    pools: dict[str, int] = dict(manifest.get("pools") or {})
+    drawn: dict[str, int] = dict(manifest.get("drawn") or pools)
+    rows: list[list[object]] = []
+    for source, kept in manifest["counts"]["by_source"].items():
+        own = [s for s in samples if s.source == source]
+        rows.append([
+            source, pools.get(source, "-"), drawn.get(source, "-"), kept, _share(kept, drawn.get(source, 0)),
+            " / ".join(sorted({"text + image" if s.images else "text" for s in own})),
+            _modality([e for s in own for e in s.gold]),
+            _modality([e for s in own for e in s.negatives]),
+        ])  # fmt: skip
+    return ["source", "pool", "drawn", "samples", "retained", "query", "gold", "distractors"], rows
+
+
+def _funnel(funnel: Sequence[FunnelStep], drops: Sequence[Drop]) -> str:
+    rows = [
+        [s.stage, s.entered, s.kept, "; ".join(f"{why}: {k}" for why, k in sorted(s.dropped.items())) or "-"]
+        for s in funnel
+    ]
+    lost = sum(1 for d in drops if d.evidence)
+    told = f"\n\nOf the kept samples' candidate distractors, {lost} left; `drops.jsonl` names each with its reason."
+    return (
+        "## How it was curated\n\n"
+        + _table(["stage", "entered", "kept", "left because"], rows)
+        + (told if lost else "")
+    )
+
+
+def _models(manifest: Mapping[str, Any]) -> str:
+    rows = sorted((manifest.get("models") or {}).items())
+    return "## Models that took part\n\n" + _table(["model", "what it is"], rows) if rows else ""
 
 
 def _separation(manifest: Mapping[str, Any]) -> str:
@@ -315,17 +331,6 @@ def _licences(manifest: Mapping[str, Any], samples: Sequence[Sample]) -> list[li
         for licence, n in (entry.get("evidence_licences") or {}).items():
             seen[source, "documents used as evidence", licence or "see the source"] = n
     return [[*key, n] for key, n in sorted(seen.items())]
-
-
-def _use(manifest: Mapping[str, Any]) -> str:
-    return (
-        "```python\nfrom datasets import load_dataset\n\n"
-        'samples = load_dataset("path/to/this/folder", "samples", split="test")\n'
-        'evidence = load_dataset("path/to/this/folder", "evidence", split="test")  # gold, negatives name its ids\n'
-        "```\n\n"
-        "```\ndemur release verify path/to/this/folder\n"
-        "demur run path/to/this/folder --system model:openai/gpt-4o\n```"
-    )
 
 
 def citation(manifest: Mapping[str, Any]) -> str:

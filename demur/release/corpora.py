@@ -19,10 +19,12 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, Literal
 
+from pydantic import ConfigDict, Field, ValidationError
+
 from demur.core.errors import DataError, UsageError
 from demur.core.parquet import table_writer
-from demur.core.records import Document, ImageRef, Sample
-from demur.core.store import digest, read_json, replacing, write_atomic, write_json
+from demur.core.records import Document, ImageRef, Record, Sample
+from demur.core.store import digest, read_json, replacing, why_invalid, write_atomic, write_json
 from demur.corpora.lineage import Gold
 from demur.corpora.near_duplicates import TEXT_NEAR, same_text, shingles
 from demur.release.answer_bearing import AnswerBearing
@@ -39,44 +41,43 @@ MOST_LISTED = 20
 """Most documents listed per question as stating its answer."""
 
 
-class Corpora:
-    """The note that `export` left in a folder of corpora.
+class Corpora(Record):
+    """The note that `export` left in a folder of corpora."""
 
-    Raises:
-        UsageError: the folder has no note.
-        DataError: the note is malformed, or of another release.
-    """
+    model_config = ConfigDict(frozen=True, extra="ignore")
 
-    def __init__(self, folder: Path, release_sha256: str = "") -> None:
-        path = Path(folder) / FILE
+    release: dict[str, str]
+    """Its name, version and sha256."""
+    excluded: dict[str, tuple[str, ...]]
+    """Sample -> ids to leave out under gold-removed."""
+    stated: dict[str, tuple[str, ...]]
+    """Sample -> ids of other documents that state its answer (at most `MOST_LISTED`)."""
+    folds: dict[str, str] = Field(default_factory=dict)
+    """Sample -> the corpus without its gold, if there are several folds."""
+    poisoned: dict[str, str] = Field(default_factory=dict)
+    """Sample -> the document with its injection; empty without ``--poison``."""
+
+    @classmethod
+    def open(cls, folder: Path, release_sha256: str) -> Corpora:
+        """Read the note of corpora of a release.
+
+        Raises:
+            UsageError: the folder has no note, or its export was not finished.
+            DataError: the note is malformed, or of another release.
+        """
+        path = folder / FILE
         if not path.is_file():
             raise UsageError(f"the folder holds no {FILE}", item=folder, cure="demur corpus export RELEASE --out DIR")
-        self.made: dict[str, Any] = read_json(path)
-        if self.made == UNFINISHED:
+        made = read_json(path)
+        if made == UNFINISHED:
             raise UsageError("the export of these corpora was not finished", item=folder, cure="run it again")
         try:
-            self.poisoned: Mapping[str, str] = {str(k): str(v) for k, v in self.made.get("poisoned", {}).items()}
-            """Sample -> the document with its injection; empty without ``--poison``."""
-            self._folds = {str(k): str(v) for k, v in self.made.get("folds", {}).items()}
-            self._excluded = {str(k): tuple(map(str, v)) for k, v in self.made["excluded"].items()}
-            self._stated = {str(k): tuple(map(str, v)) for k, v in self.made["stated"].items()}
-            of = self.made["release"]["sha256"]
-        except (KeyError, TypeError, AttributeError) as error:
-            raise DataError(f"not a note of 'demur corpus export' ({error})", item=path) from None
-        if release_sha256 and of != release_sha256:
+            note = cls.model_validate(made)
+        except ValidationError as error:
+            raise DataError(f"not a note of 'demur corpus export': {why_invalid(error)}", item=path) from error
+        if note.release.get("sha256") != release_sha256:
             raise DataError("these corpora are of another release", item=path, cure="export them from this one")
-
-    def fold(self, sample: str) -> str:
-        """The corpus without this question's gold, if there are several folds; else ""."""
-        return self._folds.get(sample, "")
-
-    def excluded(self, sample: str) -> tuple[str, ...]:
-        """Ids to leave out for a question under gold-removed."""
-        return self._excluded.get(sample, ())
-
-    def stated(self, sample: str) -> tuple[str, ...]:
-        """Ids of other documents that state the answer (at most `MOST_LISTED`)."""
-        return self._stated.get(sample, ())
+        return note
 
 
 class _Relations:

@@ -146,16 +146,3 @@ def _made(old: dict[str, Any], new: dict[str, Any]) -> dict[str, tuple[Any, Any]
 
     one, other = (dict(leaf for k in _MAKERS if k in m for leaf in leaves(m[k], k)) for m in (old, new))
     return _recipes(one, other)
-
-
-def bumped(version: str, what: str) -> str:
-    """The next version: ``major`` if figures are not comparable (sources, rules or judge changed), ``minor`` if other
-    gates changed the samples, ``patch`` if no sample changes.
-
-    >>> bumped("1.4.2", "minor")
-    '1.5.0'
-    """
-    major, minor, patch = map(int, version.split("."))
-    return {"major": f"{major + 1}.0.0", "minor": f"{major}.{minor + 1}.0", "patch": f"{major}.{minor}.{patch + 1}"}[
-        what
-    ]

@@ -39,27 +39,24 @@ def evidence_by_source(samples: Sequence[Sample], recall: Sequence[Mapping[str, 
     found = []
     for source in sorted({s.source for s in samples}):
         own = [s for s in samples if s.source == source]
-        gold = [e for s in own for e in s.gold]
         others = [e for s in own for e in s.negatives]
+        modes = [row for row in recall if str(row.get("queries", "")).partition(":")[0] == source and row.get("chosen")]
         found.append(
             SourceEvidence(
-                source=source,
-                samples=len(own),
-                gold_texts=len(_words(gold)),
-                gold_words=_median(gold),
-                distractor_texts=len(_words(others)),
-                distractor_words=_median(others),
-                gold_images=sum(e.image is not None for e in gold),
-                distractor_images=sum(e.image is not None for e in others),
-                origins=dict(sorted(Counter(_origin(e) for e in others).items())),
-                chosen=tuple(
-                    str(row.get("mode", ""))
-                    for row in recall
-                    if row.get("chosen") and str(row.get("queries", "")).partition(":")[0] == source
-                ),
+                source=source, samples=len(own), **_amounts("gold", [e for s in own for e in s.gold]),
+                **_amounts("distractor", others), origins=dict(sorted(Counter(map(_origin, others)).items())),
+                chosen=tuple(str(row.get("mode", "")) for row in modes),
             )
-        )
+        )  # fmt: skip
     return found
+
+
+def _amounts(role: str, evidence: Sequence[Evidence]) -> dict[str, Any]:
+    """The fields of `SourceEvidence` about gold or distractors."""
+    words = [len(e.text.split()) for e in evidence if e.text]
+    images = sum(e.image is not None for e in evidence)
+    middle = float(median(words)) if words else None
+    return {f"{role}_texts": len(words), f"{role}_words": middle, f"{role}_images": images}
 
 
 def evidence_table(found: Sequence[SourceEvidence]) -> tuple[list[str], list[list[str]]]:
@@ -78,15 +75,6 @@ def evidence_table(found: Sequence[SourceEvidence]) -> tuple[list[str], list[lis
         ]
         for one in found
     ]
-
-
-def _words(evidence: Sequence[Evidence]) -> list[int]:
-    return [len(e.text.split()) for e in evidence if e.text]
-
-
-def _median(evidence: Sequence[Evidence]) -> float | None:
-    words = _words(evidence)
-    return float(median(words)) if words else None
 
 
 def _median_text(words: float | None, n: int) -> str:

@@ -25,6 +25,7 @@ from demur.release.layout import (
     LINEAGE,
     LINK,
     NAME,
+    SAMPLE_TEXTS,
     VERSION,
     FunnelStep,
     counts,
@@ -135,40 +136,24 @@ def _image_column(ref: ImageRef | None, read_image: Callable[[ImageRef], bytes])
 
 
 def _sample_rows(samples: Sequence[Sample], read_image: Callable[[ImageRef], bytes]) -> Iterator[dict[str, Any]]:
+    def links(evidence: Sequence[Evidence]) -> list[dict[str, Any]]:
+        return [{name: getattr(e, name) for name in ("id", *LINK)} for e in evidence]
+
     for s in samples:
-        yield {
-            "id": s.id,
-            "source": s.source,
-            "split": s.split,
-            "topic": s.topic,
-            "cluster": s.cluster,
-            "question": s.question,
-            "answer": s.answers.shown,
-            "answers": canonical(s.answers),
-            "attributes": canonical(s.attributes),
-            "licence": s.licence,
-            "source_ref": s.source_ref,
-            "answerable": s.answerable,
-            "images": [_image_column(i, read_image) for i in s.images],
-            "images_meta": size_columns(s.images),
-            "gold": [{"id": e.id, **{k: getattr(e, k) for k in LINK}} for e in s.gold],
-            "negatives": [{"id": e.id, **{k: getattr(e, k) for k in LINK}} for e in s.negatives],
-        }
+        yield {name: getattr(s, name) for name in (*SAMPLE_TEXTS, "answerable")} | {
+            "answer": s.answers.shown, "answers": canonical(s.answers), "attributes": canonical(s.attributes),
+            "images": [_image_column(i, read_image) for i in s.images], "images_meta": size_columns(s.images),
+            "gold": links(s.gold), "negatives": links(s.negatives),
+        }  # fmt: skip
 
 
 def _evidence_rows(
     documents: Mapping[str, Evidence], read_image: Callable[[ImageRef], bytes]
 ) -> Iterator[dict[str, Any]]:
     for e in documents.values():
-        yield {
-            "id": e.id,
-            **{name: getattr(e, name) for name in LINEAGE},
-            "modality": e.modality.value,
-            "title": e.title,
-            "text": e.text,
-            "image": _image_column(e.image, read_image),
-            **(size_columns([e.image])[0] if e.image else {}),
-        }
+        texts = {name: getattr(e, name) for name in ("id", *LINEAGE, "title", "text")}
+        sizes = size_columns([e.image])[0] if e.image else {}
+        yield texts | {"modality": e.modality.value, "image": _image_column(e.image, read_image)} | sizes
 
 
 def _weight(row: Mapping[str, Any]) -> int:

@@ -34,6 +34,8 @@ CARRIERS = frozenset({".git", ".gitattributes", ".cache"})
 """Left by git and the hub's client in a folder that they download; ignored."""
 LINK = ("role", "origin", "level", "index_id", "mode", "rank", "score")
 """Columns of a piece of evidence within a sample, besides those of its document."""
+SAMPLE_TEXTS = ("id", "source", "split", "topic", "cluster", "question", "licence", "source_ref")
+"""Columns of ``samples`` that are a sample's fields of text as they are."""
 
 
 class FunnelStep(Record):
@@ -52,6 +54,16 @@ def version_number(version: str) -> tuple[int, ...]:
     True
     """
     return tuple(map(int, version.split(".")))
+
+
+def next_minor(version: str) -> str:
+    """The next version where other gates changed the samples; a new major one is for other sources, rules or judges.
+
+    >>> next_minor("1.4.2")
+    '1.5.0'
+    """
+    major, minor, _ = version_number(version)
+    return f"{major}.{minor + 1}.0"
 
 
 def stays_inside(name: str) -> bool:
@@ -143,47 +155,37 @@ def schema_of(table: str, *, first: bool = False) -> pa.Schema:
     """The columns of a table, ``samples`` or ``evidence``; ``first``: without `LINEAGE`, as in the first releases."""
     import pyarrow as pa
 
+    def strings(*names: str) -> list[tuple[str, pa.DataType]]:
+        return [(name, pa.string()) for name in names]
+
     image = pa.struct([("bytes", pa.binary()), ("path", pa.string())])
     meta = [("sha256", pa.string()), ("width", pa.int32()), ("height", pa.int32()), ("media_type", pa.string())]
     if table == "evidence":
-        named = ("id", *(() if first else LINEAGE), "modality", "title", "text")
-        text = [(name, pa.string()) for name in named]
-        return pa.schema([*text, ("image", image), *meta])
-    link = pa.struct(
-        [("id", pa.string()), ("role", pa.string()), ("origin", pa.string()), ("level", pa.string()),
-         ("index_id", pa.string()), ("mode", pa.string()), ("rank", pa.int32()), ("score", pa.float64())]
-    )  # fmt: skip
-    text = [
-        (name, pa.string())
-        for name in (
-            *("id", "source", "split", "topic", "cluster", "question", "answer", "answers", "attributes", "licence"),
-            "source_ref",
-        )
-    ]
+        lineage = () if first else LINEAGE
+        return pa.schema([*strings("id", *lineage, "modality", "title", "text"), ("image", image), *meta])
+    numbers = {"rank": pa.int32(), "score": pa.float64()}
+    link = pa.struct([(name, numbers.get(name, pa.string())) for name in ("id", *LINK)])
     return pa.schema([
-        *text, ("answerable", pa.bool_()), ("images", pa.list_(image)), ("images_meta", pa.list_(pa.struct(meta))),
+        *strings("id", "source", "split", "topic", "cluster", "question", "answer", "answers", "attributes", "licence"),
+        *strings("source_ref"), ("answerable", pa.bool_()),
+        ("images", pa.list_(image)), ("images_meta", pa.list_(pa.struct(meta))),
         ("gold", pa.list_(link)), ("negatives", pa.list_(link)),
     ])  # fmt: skip
 
 
 def features_of(table: str) -> dict[str, Any]:
     """The same columns as `datasets` features, so that it decodes the images."""
+    import pyarrow as pa
 
-    def value(kind: str) -> dict[str, str]:
-        return {"dtype": kind, "_type": "Value"}
+    def feature(kind: pa.DataType) -> dict[str, Any]:
+        if pa.types.is_list(kind):
+            return {"feature": feature(kind.value_type), "_type": "List"}
+        if pa.types.is_struct(kind):
+            fields = {field.name: feature(field.type) for field in kind}
+            return {"_type": "Image"} if fields.keys() == {"bytes", "path"} else fields
+        return {"dtype": str(kind).replace("double", "float64"), "_type": "Value"}
 
-    columns: dict[str, Any] = {name: value("string") for name in schema_of(table).names}
-    if table == "evidence":
-        return columns | {"width": value("int32"), "height": value("int32"), "image": {"_type": "Image"}}
-    link = {k: value("string") for k in ("id", *LINK)} | {"rank": value("int32"), "score": value("float64")}
-    meta = {"sha256": value("string"), "width": value("int32"), "height": value("int32"), "media_type": value("string")}
-    return columns | {
-        "answerable": value("bool"),
-        "images": {"feature": {"_type": "Image"}, "_type": "List"},
-        "images_meta": {"feature": meta, "_type": "List"},
-        "gold": {"feature": link, "_type": "List"},
-        "negatives": {"feature": link, "_type": "List"},
-    }
+    return {column.name: feature(column.type) for column in schema_of(table)}
 
 
 def manifest_faults(manifest: Mapping[str, Any]) -> Iterator[str]:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 import re
 import shutil
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -64,18 +64,17 @@ def push(release: Release, target: str, *, dry_run: bool = False, private: bool 
             f"is not sound: {wrong[0]}" + (f" (and {len(wrong) - 1} more)" if len(wrong) > 1 else ""),
             item=release.folder, cure=f"demur release verify {release.folder}",
         )  # fmt: skip
-    names = [*sorted(release.manifest["files"]), "manifest.json"]  # the manifest last: without it, it is unfinished
-    sizes = {}
-    for name in names:
-        path = release.folder / name
-        if not path.is_file():
-            raise ReleaseError("a file is missing", item=name, cure="verify the release")
-        sizes[name] = path.stat().st_size
+    sizes = {name: (release.folder / name).stat().st_size for name in _names(release)}
     if target.startswith("hf:"):
         return _to_hub(release, target.removeprefix("hf:"), sizes, dry_run, private)
     if private:
         raise UsageError("--private is for the hub", item=target, cure="write hf:OWNER/NAME, or leave it out")
     return _to_folder(release, Path(target), sizes, dry_run)
+
+
+def _names(release: Release) -> list[str]:
+    """All files of a release, the manifest last: without it, the release is unfinished."""
+    return [*sorted(release.manifest["files"]), "manifest.json"]
 
 
 def _to_folder(release: Release, folder: Path, sizes: dict[str, int], dry_run: bool) -> Pushed:
@@ -89,20 +88,15 @@ def _to_folder(release: Release, folder: Path, sizes: dict[str, int], dry_run: b
         if (other.name, other.version) != (release.name, release.version):
             raise UsageError(f"holds {other.name} {other.version}", item=target, cure="choose another folder")
         if other.sha256 != release.sha256:
-            raise UsageError(
-                f"holds another {other.name} {other.version}",
-                item=target,
-                cure="raise the version: a version is frozen",
-            )
+            raise _frozen(target, release, f"its sha256 is {other.sha256[:16]}")
     elif folder.is_dir():
         foreign = sorted(p.name for p in folder.iterdir() if p.name not in _roots(sizes))
         if foreign:
             raise UsageError(
                 f"holds other files ({', '.join(foreign[:3])})", item=target, cure="choose an empty folder"
             )
-    there = tuple(
-        n for n in sizes if (folder / n).is_file() and file_digest(folder / n) == file_digest(release.folder / n)
-    )
+    listed = release.manifest["files"] | {"manifest.json": file_digest(release.folder / "manifest.json")}
+    there = tuple(n for n in sizes if (folder / n).is_file() and file_digest(folder / n) == listed[n])
     todo = {n: size for n, size in sizes.items() if n not in there}
     if not dry_run:
         for name in todo:
@@ -118,10 +112,9 @@ def _roots(sizes: dict[str, int]) -> set[str]:
 
 
 def _to_hub(release: Release, repository: str, sizes: dict[str, int], dry_run: bool, private: bool) -> Pushed:
-    target, names = f"hf:{repository}", list(sizes)
-    api = open_hub(repository)
+    target, api = f"hf:{repository}", open_hub(repository)
     try:
-        held = hub_state(api, release, repository, names)
+        held = hub_state(api, release, repository)
     except StorageError as error:
         if not dry_run:
             raise
@@ -130,7 +123,7 @@ def _to_hub(release: Release, repository: str, sizes: dict[str, int], dry_run: b
     if dry_run or held.tagged:
         note = "" if held.exists else "the repository would be made"
         return Pushed(target, todo, held.same, tag_of(release), note)
-    commit = send(api, release, repository, names, held, private=private)
+    commit = send(api, release, repository, held, private=private)
     return Pushed(target, todo, held.same, tag_of(release), f"commit {commit[:12]}")
 
 
@@ -175,7 +168,7 @@ def open_hub(repository: str) -> HfApi:
     return HfApi()
 
 
-def hub_state(api: HfApi, release: Release, repository: str, names: Sequence[str]) -> HubState:
+def hub_state(api: HfApi, release: Release, repository: str) -> HubState:
     """What the hub has of a release; writes nothing.
 
     Raises:
@@ -185,7 +178,7 @@ def hub_state(api: HfApi, release: Release, repository: str, names: Sequence[str
     """
     from huggingface_hub.errors import RepositoryNotFoundError
 
-    target, tag = f"hf:{repository}", tag_of(release)
+    target, tag, names = f"hf:{repository}", tag_of(release), _names(release)
     with _hub_errors(repository):
         try:
             refs = api.list_repo_refs(repository, repo_type=KIND)
@@ -195,7 +188,7 @@ def hub_state(api: HfApi, release: Release, repository: str, names: Sequence[str
             return HubState(False, "", False, (), ())
     head = next((b.target_commit for b in refs.branches if b.name == "main"), "")
     at = next((t.target_commit for t in refs.tags if t.name == tag), "")
-    same = _same(api, release, repository, at or head, names) if at or head else ()
+    same = _same(api, release, repository, at or head) if at or head else ()
     if at:
         odd = sorted(set(names) - set(same))
         if odd:
@@ -223,14 +216,13 @@ def hub_state(api: HfApi, release: Release, repository: str, names: Sequence[str
     return HubState(True, head, False, same, tuple(sorted(set(old["files"]) - set(names))))
 
 
-def send(api: HfApi, release: Release, repository: str, names: Sequence[str], held: HubState, *, private: bool) -> str:
+def send(api: HfApi, release: Release, repository: str, held: HubState, *, private: bool) -> str:
     """Commit the files that the hub lacks, check that they arrived, and tag the commit.
 
     Args:
         api: the hub's client.
         release: opened.
         repository: ``OWNER/NAME``; made if it does not exist.
-        names: all files of the release.
         held: what the hub has of it.
         private: whether a new repository is private.
 
@@ -244,7 +236,7 @@ def send(api: HfApi, release: Release, repository: str, names: Sequence[str], he
     from huggingface_hub import CommitOperationAdd, CommitOperationDelete
 
     tag, commit = tag_of(release), held.head
-    todo = [n for n in names if n not in held.same]
+    todo = [n for n in _names(release) if n not in held.same]
     with _hub_errors(repository):
         if not held.exists:
             api.create_repo(repository, repo_type=KIND, private=private or None, exist_ok=True)
@@ -257,8 +249,8 @@ def send(api: HfApi, release: Release, repository: str, names: Sequence[str], he
                 repository, operations, repo_type=KIND, commit_message=f"{release.name} {release.version}",
                 parent_commit=commit or None,
             ).oid  # fmt: skip
-    arrived = _same(api, release, repository, commit, names)
-    odd = [n for n in names if n not in arrived]
+    arrived = _same(api, release, repository, commit)
+    odd = [n for n in _names(release) if n not in arrived]
     if odd:
         raise StorageError(f"what arrived is not what was sent: {odd[0]}", item=f"hf:{repository}", cure="push again")
     with _hub_errors(repository):
@@ -266,12 +258,12 @@ def send(api: HfApi, release: Release, repository: str, names: Sequence[str], he
     return commit
 
 
-def _same(api: HfApi, release: Release, repository: str, revision: str, names: Sequence[str]) -> tuple[str, ...]:
+def _same(api: HfApi, release: Release, repository: str, revision: str) -> tuple[str, ...]:
     """Files that the hub has, compared by its hashes."""
     from huggingface_hub.hf_api import RepoFile
 
     with _hub_errors(repository):
-        infos = api.get_paths_info(repository, list(names), repo_type=KIND, revision=revision)
+        infos = api.get_paths_info(repository, _names(release), repo_type=KIND, revision=revision)
     found = {info.path: info for info in infos if isinstance(info, RepoFile)}
 
     def equal(name: str) -> bool:
@@ -280,7 +272,7 @@ def _same(api: HfApi, release: Release, repository: str, revision: str, names: S
             return False
         return bool(file.lfs.sha256 == file_digest(path) if file.lfs else file.blob_id == _blob(path))
 
-    return tuple(n for n in names if equal(n))
+    return tuple(n for n in _names(release) if equal(n))
 
 
 def _blob(path: Path) -> str:

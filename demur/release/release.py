@@ -16,7 +16,7 @@ from demur.core.parquet import bomb
 from demur.core.records import AnswerSpec, Drop, Evidence, ImageRef, Sample
 from demur.core.store import Problems, digest, read_json, read_records, storage_errors, why_invalid
 from demur.core.strict_json import loose_json
-from demur.release.layout import FORMAT, LINEAGE, TABLES, FunnelStep, manifest_faults, schema_of
+from demur.release.layout import FORMAT, LINEAGE, SAMPLE_TEXTS, TABLES, FunnelStep, manifest_faults, schema_of
 
 if TYPE_CHECKING:
     import pyarrow.parquet as pq
@@ -81,14 +81,19 @@ class Release:
         """
         path = folder / "manifest.json"
         if not folder.is_dir():
-            raise ReleaseError("no such folder", item=folder, cure="check the path")
+            what = "is a file, not a folder" if folder.is_file() else "no such folder"
+            raise ReleaseError(what, item=folder, cure="check the path")
         if not path.is_file():
+            inner = folder / "release"
             raise ReleaseError(
-                "not a finished release: it has no manifest.json", item=folder, cure="build it again, or check the path"
-            )
+                "not a finished release: it has no manifest.json", item=folder,
+                cure=f"did you mean {inner}?" if inner.is_dir() else "build it again, or check the path",
+            )  # fmt: skip
         manifest = read_json(path)
-        if not isinstance(manifest, dict) or manifest.get("format") != FORMAT:
-            found = manifest.get("format") if isinstance(manifest, dict) else type(manifest).__name__
+        found = manifest.get("format") if isinstance(manifest, dict) else None
+        if found is None:
+            raise ReleaseError("not the manifest of a release", item=path, cure="name a release folder")
+        if found != FORMAT:
             raise ReleaseError(
                 f"expected format {FORMAT}, found {str(found)[:60]}", item=path, cure="use a demur that knows it"
             )
@@ -97,6 +102,10 @@ class Release:
             more = f" (and {len(wrong) - 1} more)" if len(wrong) > 1 else ""
             raise ReleaseError(f"malformed: {wrong[0]}{more}", item=path, cure="fetch or build the release again")
         return cls(folder, manifest | _rounds(folder, manifest))
+
+    def __repr__(self) -> str:
+        n = self.manifest["counts"].get("samples", 0)
+        return f"Release({str(self.folder)!r}: {self.name} {self.version}, {n} samples)"
 
     @property
     def sha256(self) -> str:
@@ -143,13 +152,9 @@ class Release:
         """Whether its evidence has document, page and licence; the first releases lack them."""
         return set(LINEAGE) <= set(self._table("evidence").schema_arrow.names)
 
-    def ids(self, table: str) -> Iterator[str]:
-        """The ids of a table, ``samples`` or ``evidence``, in order."""
-        return (str(row["id"]) for row in self._rows(table, ["id"]))
-
-    def shown_answers(self) -> Iterator[str]:
-        """The column ``answer`` of the samples, in order: the form for display."""
-        return (str(row["answer"]) for row in self._rows("samples", ["answer"]))
+    def column(self, table: str, name: str) -> Iterator[str]:
+        """A column of text of ``samples`` or ``evidence``, in order: ``id``, ``answer`` (the form for display) ..."""
+        return (str(row[name]) for row in self._rows(table, [name]))
 
     def pictures(self) -> Iterator[Picture]:
         """Every image in both tables with its bytes, duplicates included; unchecked."""
@@ -185,12 +190,13 @@ class Release:
                 at += meta.row_group(group).num_rows
         return starts
 
-    def image(self, sha256: str) -> bytes:
-        """Bytes of an image of the release.
+    def read_image(self, ref: ImageRef) -> bytes:
+        """Bytes behind an image reference of this release.
 
         Raises:
             ReleaseError: the release has no such image, or its bytes have another hash.
         """
+        sha256 = ref.sha256
         if sha256 not in self._image_place:
             raise ReleaseError("the release has no such image", item=sha256[:16], cure="verify the release")
         table, row, position = self._image_place[sha256]
@@ -214,10 +220,6 @@ class Release:
         return self._cached[1]
 
     _cached: tuple[tuple[str, int], list[Any]] | None = None
-
-    def read_image(self, ref: ImageRef) -> bytes:
-        """Bytes behind an image reference of this release."""
-        return self.image(ref.sha256)
 
     def samples(self) -> Iterator[Sample]:
         """All samples with their evidence, in the order of their ids.
@@ -249,8 +251,7 @@ class Release:
             return Evidence(image=ref(document) if document["sha256"] else None, **own, **link)
 
         return Sample(
-            **{k: row[k] for k in ("id", "source", "split", "topic", "cluster", "question", "licence", "source_ref")},
-            answerable=row["answerable"],
+            **{name: row[name] for name in (*SAMPLE_TEXTS, "answerable")},
             answers=AnswerSpec.model_validate_json(row["answers"]),
             attributes=loose_json(row["attributes"]),
             images=tuple(ref(m) for m in row["images_meta"]),

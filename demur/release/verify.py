@@ -98,7 +98,7 @@ def _file_faults(release: Release) -> Iterator[str]:
 def _id_faults(release: Release, samples: Sequence[Sample]) -> Iterator[str]:
     """Ids are unique and sorted; every document is used."""
     for table in ("samples", "evidence"):
-        ids = list(release.ids(table))
+        ids = list(release.column(table, "id"))
         yield from (f"data/{table}.parquet: the id {i} appears twice" for i in _repeated(ids))
         if ids != sorted(ids):
             yield f"data/{table}.parquet: its rows are not in the order of their ids"
@@ -114,7 +114,7 @@ def _sample_faults(release: Release, samples: Sequence[Sample]) -> Iterator[str]
             yield f"{s.id}: has no gold evidence"
         if len(s.negatives) < k_min:
             yield f"{s.id}: {len(s.negatives)} distractors, fewer than K_min={k_min}"
-    for row, sample in zip(release.shown_answers(), samples, strict=True):
+    for row, sample in zip(release.column("samples", "answer"), samples, strict=True):
         if row != sample.answers.shown:
             yield f"{sample.id}: its column answer is not what its answers say"
 

@@ -406,7 +406,7 @@ def _images(data: ReportData, sample: Sample, out: Path, plain_folder: bool) -> 
     for ref in sample.images:
         path = folder / f"{ref.sha256[:16]}.{ref.media_type.partition('/')[2].replace('jpeg', 'jpg')}"
         if not path.exists():
-            write_atomic(path, data.release.image(ref.sha256))
+            write_atomic(path, data.release.read_image(ref))
         yield path.name if plain_folder else f"{folder.name}/{path.name}"
 
 

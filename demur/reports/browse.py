@@ -65,12 +65,12 @@ def thumbnail(data: bytes, side: int) -> bytes:
     return out.getvalue()
 
 
-def thumbnails(refs: list[ImageRef], read: Callable[[str], bytes], budget: int) -> list[str | None]:
+def thumbnails(refs: list[ImageRef], read: Callable[[ImageRef], bytes], budget: int) -> list[str | None]:
     """A data URI per image, within ``budget`` bytes in total; None for an image that is unreadable or does not fit.
 
     Args:
         refs: images, the most important first: those that do not fit at the smallest size are left out from the end.
-        read: SHA-256 -> encoded bytes.
+        read: the encoded bytes of an image.
     """
     import base64
 
@@ -80,7 +80,7 @@ def thumbnails(refs: list[ImageRef], read: Callable[[str], bytes], budget: int) 
         for ref in refs:
             uri: str | None = None
             with suppress(OSError, ValueError, DemurError):  # a broken image must not break the report
-                uri = "data:image/webp;base64," + base64.b64encode(thumbnail(read(ref.sha256), side)).decode()
+                uri = "data:image/webp;base64," + base64.b64encode(thumbnail(read(ref), side)).decode()
             if uri is not None and spent + len(uri) > most:
                 return made + [None] * (len(refs) - len(made)), False
             spent += len(uri or "")
@@ -209,7 +209,7 @@ def payload(data: ReportData, head: Headline, *, image_budget: int) -> dict[str,
         )
     images: list[str | None] = []
     if refs and data.release is not None:
-        images = thumbnails(list(refs.values()), data.release.image, image_budget)
+        images = thumbnails(list(refs.values()), data.release.read_image, image_budget)
     return {
         "systems": [run.name for run in data.runs],
         "scenarios": scenarios,

@@ -90,16 +90,15 @@ def write_gallery(
     """
     given = list(cards)
     refs: dict[str, ImageRef] = {}
-    readers: dict[str, tuple[Callable[[ImageRef], bytes], ImageRef]] = {}
+    readers: dict[str, Callable[[ImageRef], bytes]] = {}
     for card in given:
         for row in card.rows:
             if row.image is not None and row.image.sha256 not in refs:
                 refs[row.image.sha256] = row.image
-                readers[row.image.sha256] = card.read, row.image
+                readers[row.image.sha256] = card.read
 
-    def read(sha256: str) -> bytes:
-        reader, ref = readers[sha256]
-        return reader(ref)
+    def read(ref: ImageRef) -> bytes:
+        return readers[ref.sha256](ref)
 
     pictures = dict(zip(refs, thumbnails(list(refs.values()), read, IMAGE_BUDGET), strict=True))
     lost = sum(uri is None for uri in pictures.values())

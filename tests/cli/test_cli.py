@@ -7,7 +7,6 @@ import importlib
 import json
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 
@@ -28,10 +27,15 @@ def test_help_lists_every_verb_with_an_example_and_imports_nothing_heavy():
 
 @pytest.mark.parametrize("verb", [v.name for v in VERBS])
 def test_each_verb_explains_itself(verb, capsys):
-    with pytest.raises(SystemExit) as caught:
-        main([verb, "--help"])
-    assert caught.value.code == 0
-    out = capsys.readouterr().out
+    texts = []
+    for words in ([verb, "--help"], ["help", verb]):
+        with pytest.raises(SystemExit) as caught:
+            main(words)
+        assert caught.value.code == 0
+        texts.append(capsys.readouterr().out)
+    out, again = texts
+    assert again == out
+    assert "...." not in out
     assert f"$ demur {verb}" in out
     assert len(out) > 200
 
@@ -46,12 +50,22 @@ def options(parser):
             yield parser.prog, action
 
 
+def test_the_examples_of_a_job_keep_their_lines(capsys):
+    with pytest.raises(SystemExit):
+        main(["corpus", "export", "--help"])
+    assert "\n  $ demur corpus export demo-out/release --out corpora\n" in capsys.readouterr().out
+
+
+UNTOLD = (None, False, True, [], "", argparse.SUPPRESS)
+"""Defaults that say nothing: not given."""
+
+
 @pytest.mark.parametrize("verb", [v.name for v in VERBS])
-def test_where_a_verb_writes_when_nothing_is_said_is_in_its_help(verb):
+def test_what_holds_when_nothing_is_said_is_in_the_help(verb):
     parser = argparse.ArgumentParser(prog=verb)
     importlib.import_module(f"demur.cli.{verb.replace('-', '_')}").configure(parser)
     for prog, action in options(parser):
-        if ("--out" in action.option_strings and not action.required) or isinstance(action.default, Path):
+        if ("--out" in action.option_strings and not action.required) or action.default not in UNTOLD:
             assert "default" in action.help, f"{prog} {action.option_strings}"
 
 

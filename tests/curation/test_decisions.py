@@ -129,7 +129,7 @@ def test_a_sample_that_was_not_drawn_is_told(source, built, tmp_path):
     shutil.copytree(built[1] / "index", tmp_path / "index")
     sources = [{"name": "generic", "path": str(source), "per_topic": 3}]
     release = curate(world.recipe(source, world.GATES, sources=sources), tmp_path).release
-    known = {d.sample for d in release.drops()} | set(Release.open(release.folder).ids("samples"))
+    known = {d.sample for d in release.drops()} | set(Release.open(release.folder).column("samples", "id"))
     (absent, *_) = sorted({f"q{i}" for i in range(world.N)} - known)
     assert explain(release.folder, absent).why.startswith("not drawn")
     with pytest.raises(UsageError):

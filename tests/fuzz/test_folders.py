@@ -183,10 +183,10 @@ def _corpora(folder: Path) -> None:
 
 
 def _read_corpora(folder: Path) -> None:
-    notes = Corpora(folder / "corpora")
-    for sample in Release.open(folder / "release").ids("samples"):
-        notes.excluded(sample), notes.stated(sample), notes.fold(sample)
-    assert notes.poisoned is not None
+    release = Release.open(folder / "release")
+    notes = Corpora.open(folder / "corpora", release.sha256)
+    for sample in release.column("samples", "id"):
+        notes.excluded.get(sample), notes.stated.get(sample), notes.folds.get(sample)
 
 
 def _docs(folder: Path) -> None:
@@ -261,7 +261,7 @@ def _read_release(folder: Path) -> None:
     "\n".join(verify(release)).encode()
     for sample in release.samples():
         for ref in sample.images:
-            release.image(ref.sha256)
+            release.read_image(ref)
     list(release.drops())
 
 

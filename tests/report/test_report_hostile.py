@@ -85,7 +85,7 @@ def spoilt(tmp_path_factory: pytest.TempPathFactory) -> ReportData:
 
     class Spoilt:
         def __init__(self, one: Any) -> None:
-            self.manifest, self.image = one.manifest, one.image
+            self.manifest, self.read_image = one.manifest, one.read_image
             self.funnel = [s | {"stage": nasty("stage"), "dropped": {nasty("why"): 2}} for s in one.funnel]
             self.steps = [FunnelStep.model_validate(s) for s in self.funnel]
             self.recall = [r | {"queries": nasty("queries"), "mode": nasty("mode")} for r in one.recall]

@@ -20,6 +20,7 @@ from report_factory import HOSTILE
 from demur.cli import main
 from demur.core.errors import DataError
 from demur.core.images import image_ref
+from demur.core.records import ImageRef
 from demur.reports.browse import payload, thumbnail, thumbnails
 from demur.reports.cells import headline
 from demur.reports.data import ReportData, load
@@ -222,10 +223,10 @@ def test_a_broken_picture_is_left_out_and_the_rest_stays() -> None:
     ref = image_ref(out.getvalue(), "x")
     broken = ref.model_copy(update={"sha256": "0" * 64})
 
-    def bytes_of(sha: str) -> bytes:
-        if sha == ref.sha256:
+    def bytes_of(asked: ImageRef) -> bytes:
+        if asked == ref:
             return out.getvalue()
-        raise DataError("gone", item=sha)
+        raise DataError("gone", item=asked.sha256)
 
     assert [bool(i) for i in thumbnails([broken, ref], bytes_of, 10**6)] == [False, True]
 
@@ -276,7 +277,7 @@ def test_report_verb(demo: Demo, tmp_path: Path, capsys: pytest.CaptureFixture[s
         (["report", "{release}"], 2, "this is a release, not a run - give a folder such as"),
         (["report", "nowhere"], 2, "no such folder"),
         (["report", "{run}", "-o", "{tmp}"], 2, "is a folder"),
-        (["report", "{run}", "--release", "{run}", "-o", "x.html"], 1, "expected format"),
+        (["report", "{run}", "--release", "{run}", "-o", "x.html"], 1, "not the manifest of a release"),
         (["report", "{run}", "--image-budget", "-1"], 2, "image budget"),
         (["report", "{run}", "--image-budget", "inf"], 2, "image budget"),
         (["gate", "{run}", "--min-accuracy", "oracle=0.5", "--max-failed", "10"], 2, "between 0 and 1"),

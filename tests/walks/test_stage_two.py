@@ -142,7 +142,7 @@ def test_images_of_mrag_bench_are_its_own_and_other_questions_but_never_of_the_s
     shown = set()
     for sample in of(release, "mrag"):
         question = questions[sample.id]
-        images = [release.image(e.image.sha256) for e in sample.negatives]
+        images = [release.read_image(e.image) for e in sample.negatives]
         assert 0 < len(images) <= 20
         assert {e.mode for e in sample.negatives} == {"image->image"}
         assert set(images) <= corpus | set(others)
@@ -157,7 +157,7 @@ def test_images_of_mrag_bench_are_its_own_and_other_questions_but_never_of_the_s
 def test_what_a_source_ships_is_adopted_in_its_order(six, release, source):
     questions, _ = asked(six, source)
     for sample in of(release, source):
-        content = [recount.squeezed(e.text) if e.text else release.image(e.image.sha256) for e in sample.negatives]
+        content = [recount.squeezed(e.text) if e.text else release.read_image(e.image) for e in sample.negatives]
         assert set(content) <= questions[sample.id].negatives
         assert {e.origin for e in sample.negatives} == {"native"}
         ranks = [e.rank for e in sample.negatives]

@@ -122,7 +122,7 @@ def walk(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
 
 def content(evidence: Evidence, release: Release) -> str | bytes:
     """A piece of evidence as it is: its words, or its image."""
-    return squeezed(evidence.text) if evidence.text else release.image(evidence.image.sha256)
+    return squeezed(evidence.text) if evidence.text else release.read_image(evidence.image)
 
 
 def pages_of(what: str | bytes, base: Base) -> list[str]:

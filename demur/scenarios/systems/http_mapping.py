@@ -133,7 +133,8 @@ class RagMapping(Record):
             return cls.of({"url": argument if ":" in argument.split("/")[0] else f"http:{argument}"}, argument)
         path = Path(argument)
         if not path.is_file():
-            raise StorageError("no such file", item=argument or "http:", cure="http:rag.yaml, or http:https://...")
+            cure = "name a mapping (docs/score-your-rag.md has one) or an address"
+            raise StorageError("no such file", item=argument or "http:", cure=cure)
         return cls.of(parsed_yaml(read_text(path), str(path)), str(path))
 
     @classmethod

@@ -124,7 +124,7 @@ class Models:
                 made = open_model(
                     name, ledger=self.ledger, concurrency=self.concurrency, budget=budget,
                     read_image=lambda ref: self._shown[ref.sha256],
-                    greet=partial(ping, [name], lists=False) if begun else None,
+                    before_first=partial(ping, [name], lists=False) if begun else None,
                 )  # fmt: skip
                 self._opened[name] = await self._stack.enter_async_context(made)
 

@@ -90,7 +90,7 @@ def open_pool(spec: str, seed: int = 0, *, work: Path | None = None) -> Pool:
         from demur.release import Release
 
         release = Release.open(Path(spec))
-        found = _of_samples(iter(release.samples()), lambda ref: release.image(ref.sha256), seed)
+        found = _of_samples(iter(release.samples()), release.read_image, seed)
     if len(problems):
         found.left_out["rows that could not be read"] += len(problems)
     if not found.questions:

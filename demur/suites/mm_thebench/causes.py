@@ -385,7 +385,7 @@ def page(found: Causes, folder: Path, release: Release, out: Path) -> Path:
         )  # fmt: skip
         row = Row(task.ask.images[0] if task.ask.images else None, reason.sample, cells)
         tags = (reason.scenario.value, named)
-        return Card(reason.sample, tags, (row,), lambda ref: release.image(ref.sha256))
+        return Card(reason.sample, tags, (row,), release.read_image)
 
     return write_gallery(
         out, title=f"Why {found.system} answered wrongly", cards=map(card, found.reasons), tables=cause_tables(found),

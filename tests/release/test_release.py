@@ -18,7 +18,6 @@ from demur.curation.build import curate
 from demur.release import FunnelStep, Release, counts, documents_of, freeze
 from demur.release.card import card, citation
 from demur.release.croissant import croissant
-from demur.release.diff import bumped
 from demur.release.push import push
 
 
@@ -226,7 +225,6 @@ def test_a_version_is_frozen(release, tmp_path):
         push(Release.open(other), str(tmp_path / "t"))
     with pytest.raises(UsageError, match="OWNER/NAME"):
         push(Release.open(release), "hf:nobody")
-    assert [bumped("1.2.3", w) for w in ("major", "minor", "patch")] == ["2.0.0", "1.3.0", "1.2.4"]
 
 
 def test_the_card_is_a_function_of_what_it_describes(release):

@@ -17,6 +17,7 @@ import fake_hub
 import pytest
 
 from demur.api import open_release
+from demur.cli import main
 from demur.core.errors import DemurError, ReleaseError, StorageError, UsageError
 from demur.core.store import digest, file_digest, read_json, write_json
 from demur.curation.build import curate
@@ -300,14 +301,14 @@ def test_somebody_elses_push_at_the_same_time(hub, release):
 
 
 def test_a_commit_between_looking_and_sending_is_not_overwritten(hub, release):
-    api, names = open_hub(REPO), [*release.manifest["files"], "manifest.json"]
+    api = open_hub(REPO)
     push(release, f"hf:{REPO}")
     hub.repos[REPO].tags.clear()
     hub.repos[REPO].commit("emptied", {})
-    held = hub_state(api, release, REPO, names)
+    held = hub_state(api, release, REPO)
     hub.repos[REPO].commit("theirs", {"README.md": fake_hub.File(b"theirs", False)})
     with pytest.raises(UsageError, match=r"at the same time \(412"):
-        send(api, release, REPO, names, held, private=False)
+        send(api, release, REPO, held, private=False)
     assert not hub.repos[REPO].tags
 
 
@@ -407,6 +408,7 @@ def test_a_release_is_opened_from_the_hub_by_name_and_version(hub, release, tmp_
     monkeypatch.setattr(constants, "HF_HUB_CACHE", str(tmp_path / "cache"))
     push(release, f"hf:{REPO}")
     assert open_release(f"hf:{REPO}@v1.0.0").sha256 == release.sha256
+    assert main(["release", "verify", f"hf:{REPO}@v1.0.0"]) == 0
     with pytest.raises(StorageError, match="no such dataset or version"):
         open_release(f"hf:{REPO}@v9.9.9")
     for name in ("towns", "../towns", "a/b/c", "ann/../x"):

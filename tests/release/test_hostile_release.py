@@ -145,7 +145,7 @@ def test_every_copy_of_an_image_is_checked(copy):
 def test_the_query_image_among_the_evidence_is_caught_re_encoded_and_resized(release, tmp_path, role, how, caught):
     old = Release.open(release)
     sample = next(s for s in old.samples() if s.images)
-    image, kind, options = how(Image.open(io.BytesIO(old.image(sample.images[0].sha256))).convert("RGB"))
+    image, kind, options = how(Image.open(io.BytesIO(old.read_image(sample.images[0]))).convert("RGB"))
     out = io.BytesIO()
     image.save(out, kind, **options)
     ref = image_ref(out.getvalue(), "planted")
@@ -427,7 +427,7 @@ def test_verbs_show_hostile_text_and_never_obey_it(release, tmp_path, capsys):
 
 def test_explain_names_the_nearest_id_and_survives_a_broken_build_folder(release, tmp_path, capsys):
     shutil.copytree(release.parent, tmp_path / "out", ignore=shutil.ignore_patterns("index", "images"))
-    kept = next(Release.open(release).ids("samples"))
+    kept = next(Release.open(release).column("samples", "id"))
     assert main(["explain", str(tmp_path / "out" / "release"), kept + "0x"]) == 2
     assert f"did you mean {kept}" in capsys.readouterr().err
     (tmp_path / "out" / "build" / "decisions.jsonl").write_text(json.dumps({"sample": kept, "kept": 3}) + "\n{\n")
@@ -447,8 +447,8 @@ def test_diff_says_what_else_made_them(release, tmp_path, capsys):
     assert found.made["gate_models.weak.revision"] == (__version__, "abc")
     assert found.made["gate_models.weak.decoding.temperature"] == (None, 0.7)
     assert found.made["gate_models.new.system"] == (None, "x")
-    assert [x.sample for x in found.left] == [next(old.ids("samples"))]
-    assert found.by_source["towns"] == {"left": 1, "same": len(list(old.ids("samples"))) - 1}
+    assert [x.sample for x in found.left] == [next(old.column("samples", "id"))]
+    assert found.by_source["towns"] == {"left": 1, "same": len(list(old.column("samples", "id"))) - 1}
     assert main(["release", "diff", str(release), str(tmp_path / "new")]) == 0
     said = capsys.readouterr().out
     assert f"gate_models.weak.revision: {__version__} -> abc" in said
