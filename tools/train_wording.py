@@ -4,9 +4,10 @@
     python tools/train_wording.py --cross    five folds, by language: precision, recall of rules, model alone, both
 
 The sentences are tests/judge/deflections*.jsonl and the tuning half of graded_by_language.jsonl; nothing untouched is
-read. To some of them a caveat is added (tests/judge/caveats.jsonl); not in --cross, where such copies would be in two
-folds. The weights are the mean of two fits: one without `LATER`, whose replies were written to mislead the reader, and
-one with all. `LATER` raises recall on such replies and costs precision on usual ones; the mean keeps both.
+read. To some of them a courtesy or caveat is added (tests/judge/around_training.jsonl); not in --cross, where such
+copies would be in two folds. The weights are the mean of two fits: one without `LATER`, whose replies were written to
+mislead the reader, and one with all. `LATER` raises recall on such replies and costs precision on usual ones; the mean
+keeps both.
 """
 
 from __future__ import annotations
@@ -72,11 +73,11 @@ PLAIN = {
     "ko": ("{}입니다.", "정답은 {}입니다.", "본문에 따르면 {}입니다.", "{}인 것 같습니다.", "이 질문의 답은 {}입니다."),
 }  # fmt: skip
 """How a plain answer is put; the names and numbers of Atlas's answers go in. Of such replies people write down few."""
-CAVEATS = ROOT / "tests/judge/caveats.jsonl"
-"""What often follows an answer: that it may be out of date, that a doctor should be asked. A caveat alone declines, so
-its words look like declining; what stands before it decides."""
-EACH_CAVEAT = 30
-"""Plain answers, other answers and deflections with each caveat."""
+AROUND = ROOT / "tests/judge/around_training.jsonl"
+"""What stands before or after a reply: greetings, courtesies, caveats (it may be out of date, a doctor should be
+asked). Alone they decline, so their words look like declining; the rest of the reply decides."""
+EACH_AROUND = 30
+"""Plain answers, other answers and deflections with each of these."""
 EACH = 40
 """Plain answers by each of these, and ten times as many that are a name or number and nothing else."""
 ENDS = (".", "\u3002", "!", "\u0964")
@@ -108,25 +109,28 @@ def rows() -> list[dict[str, Any]]:
     return found
 
 
-def with_caveats(labelled: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Answers and deflections of one sentence or two, each with a caveat after it, and labelled as without."""
+def surrounded(labelled: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Answers and deflections of one sentence or two with something around them, labelled as without."""
     draw = np.random.default_rng(1)
     said = sorted({answer for row in lines(QUESTIONS) for answer in row["answers"]})
     found = []
-    for entry in lines(CAVEATS):
+    for entry in lines(AROUND):
         code = entry["language"]
         short = [
             row for row in labelled
             if row.get("language", "en") == code and len(row["text"]) < 200 and row["text"].rstrip().endswith(ENDS)
         ]  # fmt: skip
         of = {deflects: [row["text"] for row in short if row["deflects"] == deflects] for deflects in (True, False)}
-        for caveat in entry["caveats"]:
-            plain = [str(draw.choice(PLAIN[code])).format(draw.choice(said)) for _ in range(EACH_CAVEAT)]
-            answers = [*plain, *(str(text) for text in draw.choice(of[False], EACH_CAVEAT))]
-            declining = [str(text) for text in draw.choice(of[True], EACH_CAVEAT)]
+        space = "" if code in ("zh", "ja") else " "
+        for form in [
+            *(f"{one}{space}{{}}" for one in entry["before"]),
+            *(f"{{}}{space}{one}" for one in entry["after"]),
+        ]:
+            plain = [str(draw.choice(PLAIN[code])).format(draw.choice(said)) for _ in range(EACH_AROUND)]
+            answers = [*plain, *(str(text) for text in draw.choice(of[False], EACH_AROUND))]
+            declining = [str(text) for text in draw.choice(of[True], EACH_AROUND)]
             for deflects, texts in ((False, answers), (True, declining)):
-                space = "" if code in ("zh", "ja") else " "
-                found += [{"language": code, "deflects": deflects, "text": text + space + caveat} for text in texts]
+                found += [{"language": code, "deflects": deflects, "text": form.replace("{}", text)} for text in texts]
     return found
 
 
@@ -194,7 +198,7 @@ def main() -> None:
     args = parser.parse_args()
     earlier, since = rows(), later()
     if not args.cross:
-        earlier += with_caveats(earlier)
+        earlier += surrounded(earlier)
     labelled = earlier + since
     first = np.arange(len(labelled)) < len(earlier)
     if args.cross:

@@ -16,6 +16,7 @@ from demur.core.text import whole_number
 if TYPE_CHECKING:
     from demur.evaluation.questions import Questions
     from demur.release import Release
+    from demur.scenarios.contexts import Recipe
 
 
 def what_is_asked(parser: argparse.ArgumentParser, *, sweeps: bool = False) -> None:
@@ -80,17 +81,24 @@ def questions_of(args: argparse.Namespace) -> Questions:
     """The questions of a command."""
     from demur.evaluation.questions import Questions
     from demur.scenarios.conditions import Prompts, conditions
-    from demur.scenarios.contexts import grid, positions, recipes, sweep
+    from demur.scenarios.contexts import recipes
 
-    asked = recipes(args.scenarios, k=args.k)
-    if "distractors" in args:
-        asked += sweep(*_span(args.distractors, "--distractors")) if args.distractors else ()
-        asked += grid(args.k) if args.modality else ()
-        asked += positions(*_span(args.positions, "--positions"), args.k) if args.positions else ()
+    asked = dict.fromkeys((*recipes(args.scenarios, k=args.k), *_swept(args)))
     return Questions(
-        list(dict.fromkeys(asked)), conditions(args.strictness), args.seed, args.limit, args.text_only, args.repeat,
+        list(asked), conditions(args.strictness), args.seed, args.limit, args.text_only, args.repeat,
         args.corpora, Prompts(args.prompts),
     )  # fmt: skip
+
+
+def _swept(args: argparse.Namespace) -> list[Recipe]:
+    from demur.scenarios.contexts import grid, positions, sweep
+
+    if "distractors" not in args:
+        return []  # of a verb that sweeps nothing
+    found = list(sweep(*_span(args.distractors, "--distractors")) if args.distractors else ())
+    found += grid(args.k) if args.modality else ()
+    found += positions(*_span(args.positions, "--positions"), args.k) if args.positions else ()
+    return found
 
 
 def _span(text: str, option: str) -> tuple[int, int]:

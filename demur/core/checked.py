@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+import inspect
 import re
 from collections.abc import Callable
 from contextlib import suppress
 from functools import cache, wraps
-from inspect import signature
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
 from demur.core.errors import UsageError
@@ -27,13 +27,13 @@ def checked(function: Callable[P, R]) -> Callable[P, R]:
     Raises:
         UsageError: (the returned function) names the argument, its value and what was expected.
     """
-    shape = signature(function)
+    signature = inspect.signature(function)
     expected = cache(lambda: _adapters(function))
 
     @wraps(function)
     def call(*args: P.args, **kwargs: P.kwargs) -> R:
         try:
-            given = shape.bind(*args, **kwargs)
+            given = signature.bind(*args, **kwargs)
         except TypeError:
             return function(*args, **kwargs)  # Python's own words for a missing or unknown argument
         for name, (adapter, kind) in expected().items():

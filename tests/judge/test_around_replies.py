@@ -1,35 +1,16 @@
 """What stands around a reply (bold type, quotation marks, a courtesy, a caveat) does not change how it is read."""
 
-import json
+import runpy
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from demur.judge import deflection, wording
+from demur.judge import wording
 from demur.judge.courtesies import without_courtesies
-from demur.judge.rules import visible
 
 HERE = Path(__file__).parent
-ANSWERS = {
-    "en": "It is {}.", "es": "Es {}.", "ca": "És {}.", "gl": "É {}.", "eu": "Erantzuna {} da.", "fr": "C'est {}.",
-    "de": "Es ist {}.", "it": "La risposta è {}.", "pt": "É {}.", "nl": "Het is {}.", "pl": "To {}.",
-    "ru": "Это {}.", "tr": "Cevap {}.", "ar": "الجواب هو {}.", "hi": "उत्तर {} है।", "zh": "答案是{}。",
-    "ja": "答えは{}です。", "ko": "정답은 {}입니다.",
-}  # fmt: skip
-NAMES = ("Lake Como", "Rotterdam", "444", "Maria Sklodowska")
-
-
-def lines(name: str) -> list[dict[str, str]]:
-    return [json.loads(line) for line in (HERE / name).read_text(encoding="utf-8").splitlines()]
-
-
-def around() -> list[tuple[str, list[str], list[str]]]:
-    return [(row["language"], row["closings"], row["caveats"]) for row in lines("around_replies.jsonl")]  # type: ignore[misc]
-
-
-def declines(text: str) -> bool:
-    return deflection.read(visible(text)).deflects
+TOOL = runpy.run_path(str(HERE.parents[1] / "tools" / "score_around.py"))
 
 
 @pytest.mark.parametrize(
@@ -49,37 +30,29 @@ def declines(text: str) -> bool:
     ],
 )
 def test_layout_changes_no_wording(laid_out: Callable[[str], str]) -> None:
-    for row in lines("deflections_ordinary.jsonl")[::200]:
+    for row in TOOL["lines"](HERE / "deflections_ordinary.jsonl")[::200]:
         text = " ".join(row["text"].split())
         if not any(c in text for c in '*_`#~|{}"“”«»「」[]<>'):
             assert set(wording.buckets(laid_out(text))) == set(wording.buckets(text)), text
 
 
-def test_a_closing_makes_no_deflection_of_an_answer() -> None:
-    flagged = []
-    for language, closings, _ in around():
-        for closing in closings:
-            for name in NAMES:
-                text = f"{ANSWERS[language].format(name)} {closing}"
-                flagged += [text] if declines(text) else []
-    assert not flagged
+@pytest.mark.parametrize(
+    ("kind", "share"), [("nothing", 0.0), ("openings", 0.06), ("closings", 0.03), ("caveats", 0.03)]
+)
+def test_what_is_around_an_answer_rarely_makes_it_a_deflection(kind: str, share: float) -> None:
+    """Sentences that nobody tuned on. Before 24 November 2026 (evening): 0.13, 0.24, 0.24."""
+    read = TOOL["plain_answers"](kind)
+    assert sum(read) / len(read) <= share
 
 
-def test_a_caveat_rarely_makes_a_deflection_of_an_answer() -> None:
-    texts = [
-        f"{ANSWERS[language].format(name)} {caveat}"
-        for language, _, caveats in around()
-        for caveat in caveats
-        for name in NAMES
-    ]
-    assert sum(map(declines, texts)) / len(texts) <= 0.1, [text for text in texts if declines(text)]
-
-
-def test_a_deflection_with_a_closing_stays_one() -> None:
-    of = {row["language"]: row["text"] for row in lines("deflections_by_language.jsonl") if row["deflects"]}
-    for language, closings, _ in around():
-        text = of[language]
-        assert [declines(f"{text} {closing}") for closing in closings] == [declines(text)] * len(closings), text
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("kind", "precision", "recall"), [("openings", 0.85, 0.88), ("closings", 0.88, 0.88), ("caveats", 0.82, 0.89)]
+)
+def test_sentences_with_something_around_them(kind: str, precision: float, recall: float) -> None:
+    measured = TOOL["sentences"](kind)
+    assert measured[0] >= precision
+    assert measured[1] >= recall
 
 
 @pytest.mark.parametrize(

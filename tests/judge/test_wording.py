@@ -93,7 +93,7 @@ def test_the_weights_are_those_of_the_sentences() -> None:
     """Trained again, on this machine: the same log odds, but for the rounding of the stored weights."""
     tool = runpy.run_path(str(ROOT / "tools" / "train_wording.py"))
     earlier, since = tool["rows"](), tool["later"]()
-    earlier += tool["with_caveats"](earlier)
+    earlier += tool["surrounded"](earlier)
     matrix = tool["matrix"]([visible(row["text"]) for row in earlier + since])
     labels = np.array([row["deflects"] for row in earlier + since])
     weights, bias = tool["mean_of_two"](matrix, labels, np.arange(len(labels)) < len(earlier))
@@ -101,4 +101,4 @@ def test_the_weights_are_those_of_the_sentences() -> None:
     texts = [json.loads(line)["text"] for line in path.read_text(encoding="utf-8").splitlines()]
     again = tool["matrix"](texts) @ weights + bias
     stored = np.array([wording.log_odds(text) for text in texts])
-    assert np.abs(again - stored).max() < 0.1, "run tools/train_wording.py: the sentences have changed"
+    assert np.abs(again - stored).max() < 0.15, "run tools/train_wording.py: the sentences have changed"

@@ -1,0 +1,82 @@
+"""How courtesies and caveats around a reply change whether demur reads it as a deflection.
+
+    python tools/score_around.py
+
+Greetings before, courtesies after and caveats after (tests/judge/around_untouched.jsonl, tune nothing on it) are put
+around plain answers ("Es ist {}." with names and numbers of Atlas) and around the sentences of
+tests/judge/*_untouched.jsonl. Printed: how many plain answers are read as deflections, and precision and recall of the
+sentences.
+"""
+
+from __future__ import annotations
+
+import json
+import runpy
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from demur.judge.deflection import read
+
+ROOT = Path(__file__).resolve().parent.parent
+LABELLED = ROOT / "tests/judge"
+KINDS = ("nothing", "openings", "closings", "caveats")
+
+
+def lines(file: Path) -> list[dict[str, Any]]:
+    """The rows of a JSONL file."""
+    return [json.loads(line) for line in file.read_text(encoding="utf-8").splitlines()]
+
+
+def put(text: str, around: str, kind: str, language: str) -> str:
+    """A reply with something before or after it."""
+    space = "" if language in ("zh", "ja") else " "
+    return (f"{around}{space}{text}" if kind == "openings" else f"{text}{space}{around}").strip()
+
+
+def plain_answers(kind: str) -> list[bool]:
+    """Whether each plain answer, with each sentence of a kind around it, is read as a deflection."""
+    tool = runpy.run_path(str(ROOT / "tools" / "train_wording.py"))
+    names = sorted({answer for row in lines(tool["QUESTIONS"]) for answer in row["answers"]})
+    draw = np.random.default_rng(9)
+    return [
+        read(put(form.format(draw.choice(names)), around, kind, row["language"])).deflects
+        for row in lines(LABELLED / "around_untouched.jsonl")
+        for around in row.get(kind, [""])
+        for form in tool["PLAIN"][row["language"]]
+    ]
+
+
+def sentences(kind: str) -> tuple[float, float, int]:
+    """Precision, recall and number of the untouched sentences, each with one sentence of a kind around it."""
+    around = {row["language"]: row.get(kind, [""]) for row in lines(LABELLED / "around_untouched.jsonl")}
+    draw = np.random.default_rng(9)
+    counts = {(said, true): 0 for said in (True, False) for true in (True, False)}
+    for name in ("replies", "languages", "situations"):
+        for row in lines(LABELLED / f"{name}_untouched.jsonl"):
+            text = (
+                row["text"]
+                if row["text"].rstrip().endswith((".", "!", "?", "。", "！", "？", "।"))
+                else row["text"] + "."
+            )
+            text = put(text, str(draw.choice(around[row["language"]])), kind, row["language"])
+            counts[read(text).deflects, row["deflects"]] += 1
+    right = counts[True, True]
+    return right / (right + counts[True, False]), right / (right + counts[False, True]), sum(counts.values())
+
+
+def main() -> None:
+    """Print both for every kind."""
+    for kind in KINDS:
+        answers = plain_answers(kind)
+        precision, recall, n = sentences(kind)
+        sys.stdout.write(
+            f"{kind:9} plain answers read as deflections {sum(answers):4} of {len(answers):4}   "
+            f"sentences: precision {precision:.3f}, recall {recall:.3f}, n = {n:,}\n"
+        )
+
+
+if __name__ == "__main__":
+    main()
