@@ -43,7 +43,7 @@ _MARKUP = re.compile(
 )
 """Markdown, HTML, quotation marks, emojis, numbers of sources, addresses, bullets."""
 _LABEL = re.compile(r"^\W*(?:final|answer|final answer|response|output|reply|text|result)\s*:", re.IGNORECASE)
-_SOURCES = re.compile(r"\n\s*(?:sources?|references?|confidence|citations?)\b[^\n]{0,200}\s*$", re.IGNORECASE)
+_SOURCES = re.compile(r"\n[ \t]{0,9}(?:sources?|references?|confidence|citations?)\b[^\n]{0,200}$", re.IGNORECASE)
 _LONGEST = 1_200
 """Characters that are read: untrusted text must not cost more than a little."""
 
@@ -74,7 +74,7 @@ def buckets(text: str) -> npt.NDArray[np.int64]:
 
 def _without_markup(text: str) -> str:
     """A text without what only lays it out: the same words must weigh the same in bold, in quotes or as a list."""
-    return _SOURCES.sub("", _LABEL.sub("", _MARKUP.sub("", text)))
+    return _SOURCES.sub("", _LABEL.sub("", _MARKUP.sub("", text)).rstrip())
 
 
 def _runs(text: str, lengths: tuple[int, ...]) -> set[str]:

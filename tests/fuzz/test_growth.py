@@ -19,6 +19,7 @@ from demur.answers.assertion import final_part
 from demur.answers.boxes import boxes
 from demur.answers.dates import dates, whole_date
 from demur.answers.negation import _words
+from demur.answers.number_words import number_words
 from demur.answers.numbers import quantities, unit_named, whole_quantity
 from demur.answers.spans import content
 from demur.answers.text import fold, readable, words
@@ -29,7 +30,8 @@ from demur.corpora.docs import html_text
 from demur.corpora.near_duplicates import same_text
 from demur.indexing import bm25
 from demur.indexing.chunk import Chunker
-from demur.judge import deflection
+from demur.judge import deflection, wording
+from demur.judge.courtesies import without_courtesies
 from demur.judge.official import evqa, infoseek, mmdocrag, mragbench, viquae, webqa
 from demur.judge.parse import literal, parse
 from demur.judge.rules import RuleJudge, visible
@@ -59,7 +61,15 @@ MADE_AT_RUN_TIME: dict[str, list[re.Pattern[str]]] = {
     "demur.curation.sources.check: pattern": [],
     "demur.indexing.bm25: f'\\\\w+(?:(?=[^\\\\0-\\\\u02ff])[{marks}]+\\\\w*)*'": [bm25._word()],
     "demur.judge.annotation.server: f'<{tag}>(.*?)</{tag}>'": [],  # of the page that ships with it, nothing else
-    "demur.judge.certainty: f'(?<!\\\\w)(?:{either})(?!\\\\w)'": [],  # names as they are
+    "demur.judge.certainty: f'(?<!\\\\w)(?:{names})(?!\\\\w)'": [],  # names as they are
+    "demur.judge.courtesies: '|'.join((f'(?:{plain(pattern)})' for at, _, pattern in written if at == place))": [],
+    "demur.judge.model: f',({names})=([^,]*)$'": [],  # of the command's own argument
+    # courtesies (of 240 characters) and number words: functions below
+    "demur.answers.number_words: f'z&?o|{hundreds}|{group}?m(?:{and_}{group}?m)*(?:{and_}{group})?'": [],
+    "demur.answers.number_words: f'(?P<between>{joint})(?P<word>{either})' if large else '(?!)'": [],
+    "demur.answers.number_words: f\"[ -](?:{_AND.get(code, 'e')} )?(?:{either}|{_ORDINAL})\"": [],
+    'demur.answers.number_words: f"(?<!{LETTER})({either})((?:{joint}(?:{either}){ends})*+)'
+    "{_HANGS.get(code, f'(?!{LETTER})')}\"": [],
     "demur.judge.own_phrases: '|'.join(words)": [re.compile(r"our[\W_]+docs[\W_]+don|not[\W_]+in[\W_]+scope", re.I)],
     "demur.judge.phrases_by_language: turned": [],  # these two on clauses: `deflection.read` below
     "demur.judge.phrases_by_language: '|'.join((f'(?:{plain(p)})' for p in self._written[name])) or '(?!)'": [],
@@ -162,13 +172,14 @@ FUNCTIONS: dict[str, Callable[[str], object]] = {
     "readable": readable, "plain": plain, "words": words, "normalise": normalise, "fold": fold, "content": content,
     "quantities": quantities, "whole_quantity": whole_quantity, "unit_named": unit_named, "dates": dates,
     "whole_date": whole_date, "boxes": boxes, "polarities": polarities, "final_part": final_part,
-    "deflection": deflection.read, "visible": visible, "parse": parse, "literal": literal,
+    "deflection": deflection.read, "courtesies": without_courtesies, "wording": wording.buckets, "visible": visible, "parse": parse, "literal": literal,
     **{f"holds {name}": partial(holds, spec) for name, spec in SPECS.items()},
     **{f"matches {name}": partial(matches, spec) for name, spec in SPECS.items()},
     **{
         f"matches in {code}": partial(matches, SPECS["name"], question=question)
         for code, question in (("es", "¿Cuál es la capital?"), ("zh", "首都是哪里？"), ("tr", "Başkent neresi?"))
     },
+    **{f"number words in {code}": number_words(code) for code in ("de", "es", "fr", "it", "nl", "pl", "ko", "hi")},
     "judge": lambda text: RuleJudge().grade(ASK, Response(text=text), SPECS["name"]),
     "model system": lambda text: read_reply(Response(text=text), stated=True, final=True),
     "near": lambda text: same_text(text, text + " x"),
