@@ -2,7 +2,7 @@
 
     python tools/score_around.py
 
-Greetings before, courtesies after and caveats after (tests/judge/around_untouched.jsonl, tune nothing on it) are put
+Greetings before, courtesies after and caveats after (tests/judge/around_held_out.jsonl, tune nothing on it) are put
 around plain answers ("Es ist {}." with names and numbers of Atlas) and around the sentences of
 tests/judge/*_untouched.jsonl. Printed: how many plain answers are read as deflections, and precision and recall of the
 sentences.
@@ -10,11 +10,9 @@ sentences.
 
 from __future__ import annotations
 
-import json
 import runpy
 import sys
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -22,12 +20,10 @@ from demur.judge.deflection import read
 
 ROOT = Path(__file__).resolve().parent.parent
 LABELLED = ROOT / "tests/judge"
+TRAINING = runpy.run_path(str(ROOT / "tools" / "train_wording.py"))
+"""Its plain answers, and its reader of JSONL."""
+lines = TRAINING["lines"]
 KINDS = ("nothing", "openings", "closings", "caveats")
-
-
-def lines(file: Path) -> list[dict[str, Any]]:
-    """The rows of a JSONL file."""
-    return [json.loads(line) for line in file.read_text(encoding="utf-8").splitlines()]
 
 
 def put(text: str, around: str, kind: str, language: str) -> str:
@@ -38,20 +34,19 @@ def put(text: str, around: str, kind: str, language: str) -> str:
 
 def plain_answers(kind: str) -> list[bool]:
     """Whether each plain answer, with each sentence of a kind around it, is read as a deflection."""
-    tool = runpy.run_path(str(ROOT / "tools" / "train_wording.py"))
-    names = sorted({answer for row in lines(tool["QUESTIONS"]) for answer in row["answers"]})
+    names = sorted({answer for row in lines(TRAINING["QUESTIONS"]) for answer in row["answers"]})
     draw = np.random.default_rng(9)
     return [
         read(put(form.format(draw.choice(names)), around, kind, row["language"])).deflects
-        for row in lines(LABELLED / "around_untouched.jsonl")
+        for row in lines(LABELLED / "around_held_out.jsonl")
         for around in row.get(kind, [""])
-        for form in tool["PLAIN"][row["language"]]
+        for form in TRAINING["PLAIN"][row["language"]]
     ]
 
 
 def sentences(kind: str) -> tuple[float, float, int]:
     """Precision, recall and number of the untouched sentences, each with one sentence of a kind around it."""
-    around = {row["language"]: row.get(kind, [""]) for row in lines(LABELLED / "around_untouched.jsonl")}
+    around = {row["language"]: row.get(kind, [""]) for row in lines(LABELLED / "around_held_out.jsonl")}
     draw = np.random.default_rng(9)
     counts = {(said, true): 0 for said in (True, False) for true in (True, False)}
     for name in ("replies", "languages", "situations"):

@@ -1,8 +1,9 @@
-"""The courtesies around a reply: "Great question!" before it, "Is there anything else I can help you with?" after it.
+"""The courtesies that follow a reply, such as "Is there anything else I can help you with?".
 
 They say nothing about whether a reply answers or declines, and chat models close both with them. They are taken off
 before a reply is read (`demur.judge.deflection`), since their words ("questions", "help", "more") are those of
-declining. The patterns of eighteen languages are in ``courtesies.txt``.
+declining. The patterns of eighteen languages are in ``courtesies.txt``; ``tools/score_around.py`` scores them.
+What stands before a reply ("Great question!") is left to `demur.judge.wording`: patterns for it changed nothing.
 """
 
 from __future__ import annotations
@@ -22,45 +23,36 @@ _AROUND = " \t.,;:!*_\"'()[]\u00a1\u00bf\u00ab\u00bb\u201c\u201d\u3002\u3001\u09
 
 
 def without_courtesies(text: str) -> str:
-    """A reply without the courtesies before and after it; all of it where it is nothing else.
+    """A reply without the courtesies after it; all of it where it is nothing else.
 
-    >>> without_courtesies("Sure! It opened in 1901. Is there anything else I can help you with?")
+    >>> without_courtesies("It opened in 1901. Is there anything else I can help you with?")
     'It opened in 1901.'
     >>> without_courtesies("How can I help you?")
     'How can I help you?'
     """
     starts = [0, *(found.end() for found in _SENTENCE.finditer(text))]
     parts = [text[start:end] for start, end in zip(starts, [*starts[1:], len(text)], strict=True)]
-    first, last = 0, len(parts)
+    last = len(parts)
     for place in range(len(parts) - 1, max(0, len(parts) - 1 - 2 * _MOST), -1):  # empty lines count as parts
-        if _is(parts[place], "after"):
+        if _is_courtesy(parts[place]):
             last = place
         elif _says_something(parts[place]):
             break
-    for place in range(last):
-        if _says_something(parts[place]):
-            first = place + 1 if _is(parts[place], "before") else place
-            break
-    kept = parts[first:last]
-    return "".join(kept).strip() if len(kept) < len(parts) and any(map(_says_something, kept)) else text
+    kept = parts[:last]
+    return "".join(kept).strip() if last < len(parts) and any(map(_says_something, kept)) else text
 
 
 def _says_something(sentence: str) -> bool:
     return bool(bare(fold(sentence[:_LONGEST])))
 
 
-def _is(sentence: str, place: str) -> bool:
+def _is_courtesy(sentence: str) -> bool:
     if len(sentence) > _LONGEST or any(c.isdigit() for c in sentence):
         return False
-    said = fold(sentence).replace("\u2019", "'").strip(_AROUND)
-    return bool(_patterns()[place].fullmatch(said))
+    return bool(_pattern().fullmatch(fold(sentence).replace("\u2019", "'").strip(_AROUND)))
 
 
 @cache
-def _patterns() -> dict[str, re.Pattern[str]]:
+def _pattern() -> re.Pattern[str]:
     lines = files(__package__).joinpath("courtesies.txt").read_text(encoding="utf-8").splitlines()
-    written = [line.partition(": ") for line in lines if line and line[0] not in "#["]
-    return {
-        place: re.compile("|".join(f"(?:{plain(pattern)})" for at, _, pattern in written if at == place))
-        for place in ("before", "after")
-    }
+    return re.compile("|".join(f"(?:{plain(line)})" for line in lines if line and line[0] not in "#["))

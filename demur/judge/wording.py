@@ -7,7 +7,8 @@ once more as such, since what a reply ends in outweighs what it tells before. It
 is added to its log odds (`RULE`).
 
 Weights: ``data/wording.npz`` (``roots`` int8, one per bucket of hashes: a weight is its square with its sign, times
-``scale``; ``bias``), made by ``tools/train_wording.py`` from ``tests/judge/*deflections*.jsonl``.
+``scale``; ``bias``), made by ``tools/train_wording.py`` from ``tests/judge/*deflections*.jsonl``,
+with openings, courtesies and caveats around some of them.
 """
 
 from __future__ import annotations

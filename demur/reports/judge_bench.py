@@ -31,16 +31,17 @@ class Measured(NamedTuple):
 
     def tables(self) -> list[Table]:
         """Precision and recall of each label with kappa, and the precision of each rule."""
-        lines: list[tuple[str | int, ...]] = []
+        lines: list[tuple[str, ...]] = []
         for row in self.rows:
-            ends = f" [{row.kappa_ends[0]:.2f}, {row.kappa_ends[1]:.2f}]" if row.kappa_ends else ""
-            kappa = "-" if row.kappa is None else f"{row.kappa:.2f}{ends}"
-            lines.append((row.part, row.n, "graded", _share_text(row.coverage), "-", "-", kappa))
+            lines.append((row.part, "graded", _share_text(row.coverage), "-", "-"))
             for label in ("correct", "incorrect", "deflected", "not_correct"):
                 if label in row.recall or (label in row.precision and row.precision[label].n):
                     chance = "{:.3f}, {:.3f}".format(*row.chance[label]) if label in row.chance else "-"
                     shares = _share_text(row.precision.get(label)), _share_text(row.recall.get(label))
-                    lines.append(("", "", label, *shares, chance, ""))
+                    lines.append(("", label, *shares, chance))
+            if row.kappa is not None:
+                ends = f" [{row.kappa_ends[0]:.2f}, {row.kappa_ends[1]:.2f}]" if row.kappa_ends else ""
+                lines.append(("", "kappa", f"{row.kappa:.2f}{ends}", "-", "-"))
         notes = [
             "Precision and recall with Wilson's 95 % intervals; ungraded answers count as missed. Kappa: graded "
             "answers.",
@@ -53,10 +54,10 @@ class Measured(NamedTuple):
         ]
         if self.ours:
             notes.append("Both labels are by model-assisted readers, not by people: demur/judge/data/README.md")
-        titles = titled("<Part | n | <Label | Share, or precision | Recall | By chance | Kappa")
+        titles = titled("<Part | <Label | Share, or precision | Recall | By chance")
         every = tuple((r.outcome, r.kind, _share_text(r.share)) for r in self.rules)
         return [
-            Table("bench", f"{self.judge} against people.", titles, tuple(lines), notes=tuple(notes)),
+            Table("bench", f"{self.judge} against the labels.", titles, tuple(lines), notes=tuple(notes)),
             Table("rules", "Precision of each rule.", titled("<Verdict | <Rule | Right"), every),
         ]
 

@@ -62,7 +62,7 @@ MADE_AT_RUN_TIME: dict[str, list[re.Pattern[str]]] = {
     "demur.indexing.bm25: f'\\\\w+(?:(?=[^\\\\0-\\\\u02ff])[{marks}]+\\\\w*)*'": [bm25._word()],
     "demur.judge.annotation.server: f'<{tag}>(.*?)</{tag}>'": [],  # of the page that ships with it, nothing else
     "demur.judge.certainty: f'(?<!\\\\w)(?:{names})(?!\\\\w)'": [],  # names as they are
-    "demur.judge.courtesies: '|'.join((f'(?:{plain(pattern)})' for at, _, pattern in written if at == place))": [],
+    "demur.judge.courtesies: '|'.join((f'(?:{plain(line)})' for line in lines if line and line[0] not in '#['))": [],
     "demur.judge.model: f',({names})=([^,]*)$'": [],  # of the command's own argument
     # courtesies (of 240 characters) and number words: functions below
     "demur.answers.number_words: f'z&?o|{hundreds}|{group}?m(?:{and_}{group}?m)*(?:{and_}{group})?'": [],

@@ -2,7 +2,9 @@
 
 import runpy
 from collections.abc import Callable
+from functools import cache
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -10,7 +12,11 @@ from demur.judge import wording
 from demur.judge.courtesies import without_courtesies
 
 HERE = Path(__file__).parent
-TOOL = runpy.run_path(str(HERE.parents[1] / "tools" / "score_around.py"))
+
+
+@cache
+def tool() -> dict[str, Any]:
+    return runpy.run_path(str(HERE.parents[1] / "tools" / "score_around.py"))
 
 
 @pytest.mark.parametrize(
@@ -30,7 +36,7 @@ TOOL = runpy.run_path(str(HERE.parents[1] / "tools" / "score_around.py"))
     ],
 )
 def test_layout_changes_no_wording(laid_out: Callable[[str], str]) -> None:
-    for row in TOOL["lines"](HERE / "deflections_ordinary.jsonl")[::200]:
+    for row in tool()["lines"](HERE / "deflections_ordinary.jsonl")[::200]:
         text = " ".join(row["text"].split())
         if not any(c in text for c in '*_`#~|{}"“”«»「」[]<>'):
             assert set(wording.buckets(laid_out(text))) == set(wording.buckets(text)), text
@@ -41,7 +47,7 @@ def test_layout_changes_no_wording(laid_out: Callable[[str], str]) -> None:
 )
 def test_what_is_around_an_answer_rarely_makes_it_a_deflection(kind: str, share: float) -> None:
     """Sentences that nobody tuned on. Before 24 November 2026 (evening): 0.13, 0.24, 0.24."""
-    read = TOOL["plain_answers"](kind)
+    read = tool()["plain_answers"](kind)
     assert sum(read) / len(read) <= share
 
 
@@ -50,7 +56,7 @@ def test_what_is_around_an_answer_rarely_makes_it_a_deflection(kind: str, share:
     ("kind", "precision", "recall"), [("openings", 0.85, 0.88), ("closings", 0.88, 0.88), ("caveats", 0.82, 0.89)]
 )
 def test_sentences_with_something_around_them(kind: str, precision: float, recall: float) -> None:
-    measured = TOOL["sentences"](kind)
+    measured = tool()["sentences"](kind)
     assert measured[0] >= precision
     assert measured[1] >= recall
 
@@ -58,8 +64,8 @@ def test_sentences_with_something_around_them(kind: str, precision: float, recal
 @pytest.mark.parametrize(
     ("text", "kept"),
     [
-        ("Sure! It opened in 1901. I hope this helps!", "It opened in 1901."),
-        ("Great question! It is a heron.\n\nLet me know if you need anything else.", "It is a heron."),
+        ("It opened in 1901. I hope this helps!", "It opened in 1901."),
+        ("It is a heron.\n\nLet me know if you need anything else.", "It is a heron."),
         ("Which Springfield do you mean? Let me know which one.", None),
         ("The tower has 12 floors. If you want to see more, take stairs 2 and 3.", None),
         ("How can I help you today?", None),
