@@ -15,7 +15,7 @@ from demur.answers.doubt import unclear
 from demur.answers.in_english import in_english, language_of, languages_of, side_in_english, spec_in_english
 from demur.answers.numbers import whole_quantity
 from demur.answers.spans import Span, content, range_spans, spans
-from demur.answers.text import both_ends, normalise, readable, words
+from demur.answers.text import both_ends, normalise, readable, unformatted, words
 from demur.answers.yes_no import SIDES, polarities, polarity, side_of
 from demur.core.records import AnswerSpec
 
@@ -107,7 +107,7 @@ def matches(spec: AnswerSpec, answer: str, question: str = "") -> Match:
     >>> matches(AnswerSpec(accepted=(("Paris",),)), "Paris or Lyon").why
     "offers 'Lyon' beside 'Paris'"
     """
-    answer = both_ends(answer)
+    answer = unformatted(both_ends(answer))
     if not normalise(answer):
         return Match(False, "", "no words in the answer")
     text = final_part(answer)

@@ -10,7 +10,7 @@ import re
 from collections.abc import Sequence
 from functools import lru_cache
 
-from demur.answers.assertion import denied, final_part, rival, withdrawn
+from demur.answers.assertion import denied, rival, withdrawn
 from demur.answers.dates import dates, whole_date
 from demur.answers.doubt import unclear
 from demur.answers.in_english import asks_who
@@ -54,18 +54,17 @@ _HALF = re.compile(r"\b(?:one[ -])?half\b(?!-| (?:past|hour|dozen|time|way|centu
 _HOW_MANY = re.compile(r"\bhow many\b", re.I)
 
 
-def rephrased(spec: AnswerSpec, answer: str, question: str, languages: Sequence[str] = ()) -> tuple[str, str, str]:
+def rephrased(spec: AnswerSpec, text: str, question: str, languages: Sequence[str] = ()) -> tuple[str, str, str]:
     """(rule, accepted form, why) of the first rule that finds an accepted form; three "" if none does.
 
     Args:
         spec: the answer; in another language with its figures in the English way (`demur.answers.in_english`).
-        answer: untrusted.
+        text: what the reply gives as its answer (`demur.answers.assertion.final_part`); untrusted.
         question: as asked.
         languages: other than English, in which the reply may deny or inflect something.
     """
     if spec.kind in ("choice", "box") or spec.number is not None:
         return "", "", ""
-    text = final_part(answer)
     single = [form[0] for form in spec.accepted if len(form) == 1]
     for form in single:
         for rule, found in (

@@ -22,9 +22,10 @@ from pathlib import Path
 from typing import NamedTuple
 
 from demur.answers import Match, matches, normalise
+from demur.answers.assertion import final_part
 from demur.answers.in_english import in_english, is_inexact, language_of, languages_of, side_in_english, spec_in_english
 from demur.answers.rephrased import rephrased
-from demur.answers.text import both_ends
+from demur.answers.text import both_ends, unformatted
 from demur.answers.yes_no import polarity, side_of
 from demur.core.errors import UsageError
 from demur.core.records import AnswerSpec, Ask, Outcome, Response, Status, Verdict
@@ -97,7 +98,7 @@ class RuleJudge:
         if response.error:
             return Status.FAILED, None, "error", f"error: {response.error}"
         cut = response.finish_reason == "length"
-        text = both_ends(visible(response.text))
+        text = unformatted(both_ends(visible(response.text)))
         if not normalise(text):
             if cut:
                 return Status.FAILED, None, "starved", "cut off at its limit of tokens before any answer"
@@ -108,7 +109,7 @@ class RuleJudge:
             return Status.GRADED, Outcome.DEFLECTED, "echo", "repeats the question"
         found = matches(answers, text, ask.question)
         code = language_of(ask.question, text)
-        spelt, answers, english = answers, spec_in_english(answers, code), in_english(text, code)
+        spelt, answers, english = answers, spec_in_english(answers, code), in_english(final_part(text), code)
         reading = self.phrases.read(text)
         side = polarity(answers)
         english = side_in_english(english, code, ask.question) if side else english
@@ -126,7 +127,7 @@ class RuleJudge:
         if found.correct:
             return Status.GRADED, Outcome.CORRECT, "stated", found.why
         rule, _, why = rephrased(answers, english, ask.question, languages_of(ask.question, text))
-        if rule:
+        if rule and not found.form:  # a surname also stands in a whole name that is denied
             return Status.GRADED, Outcome.CORRECT, rule, why
         if cut:
             return Status.UNGRADED, None, "starved", f"cut off at its limit of tokens; {found.why}"
