@@ -18,7 +18,7 @@ T = TypeVar("T")
 
 _SPACELESS = "\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff"
 _INDIC = "\u0900-\u0963\u0966-\u0dff"  # their vowel signs are marks, which \w leaves out
-_LETTER = rf"(?:(?![{_SPACELESS}])[^\W_]|[{_INDIC}])"
+_LETTER = rf"(?:(?![{_SPACELESS}])[^\W_]\u0307?|[{_INDIC}])"  # a small Turkish i of two signs
 _WORD = re.compile(
     rf"(?P<initials>(?<![^\W_])[^\W\d_](?:\.[^\W\d_])+(?![^\W_])\.?|(?<![^\W_])(?:[A-Z]\.[ ]?){{2,8}}(?=[A-Z][^\W\d_]))"
     rf"|(?P<grouped>(?<![\d,.])\d{{1,3}}(?:,\d{{3}})+(?!\d)(?:\.\d+)?{_LETTER}*)"

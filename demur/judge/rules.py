@@ -114,7 +114,10 @@ class RuleJudge:
         side = polarity(answers)
         english = side_in_english(english, code, ask.question) if side else english
         sided = side and side_of(english, ask.question)  # "There is no mug." answers a yes-or-no question
-        if reading.deflects and not sided and (reading.proven or not found.form):
+        rule, why = "", found.why
+        if not found.form:  # a surname also stands in a whole name that is denied
+            rule, _, why = rephrased(answers, english, ask.question, languages_of(ask.question, text))
+        if reading.deflects and not sided and (reading.proven or not (found.form or rule)):
             if found.correct and _is_itself(found, text):
                 return Status.GRADED, Outcome.CORRECT, "stated", found.why
             if found.correct:
@@ -126,8 +129,7 @@ class RuleJudge:
             return Status.UNGRADED, None, UNKNOWN, "nobody wrote down what is right"
         if found.correct:
             return Status.GRADED, Outcome.CORRECT, "stated", found.why
-        rule, _, why = rephrased(answers, english, ask.question, languages_of(ask.question, text))
-        if rule and not found.form:  # a surname also stands in a whole name that is denied
+        if rule:
             return Status.GRADED, Outcome.CORRECT, rule, why
         if cut:
             return Status.UNGRADED, None, "starved", f"cut off at its limit of tokens; {found.why}"
