@@ -24,14 +24,14 @@ _BEHIND = {
     "tr": "de[ğg]il(?:dir)?|yok(?:tur)?",
     "hi": "नहीं",
     "ja": "[\u4e00-\u9fff]{0,2}(?:では?な|じゃな|とは違|とは異|ではありません|ではございません)",  # 13人ではない
-    "ko": "[\uac00-\ud7a3]{0,2}(?:이|가|은|는)? ?아니",
+    "ko": "[\uac00-\ud7a3]{0,2}(?:이|가|은|는)? ?아(?:니|닙|닌|닐)",
     "ar": "ليس|ليست",
 }
 """What denies the word right before it."""
 _LOOSE = {
     "tr": r"de[ğg]il|yok\b|hiç|\w{2,}m[ae](?:d[ıi]|z\b|m[ıi]ş|yor|yacak|yecek|yan|yen)",
     "ja": "ない|ません|なかった|なく[、て]|ずに|違います",
-    "ko": "않|없|못|아니|안 ",
+    "ko": "않|없|못|아(?:니|닙|닌|닐)|안 ",
     "zh": "不|没(?:有|能|在|被|是|去|来|获|得|赢)|从没|未|非|无",
 }
 """What may deny anything in its clause, where it is more than whole words."""

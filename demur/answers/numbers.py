@@ -41,7 +41,7 @@ class Unit(NamedTuple):
 
 _TABLE: dict[str, list[tuple[str, float]]] = {  # compounds before the units they begin with
     "speed": [
-        ("m/s|met(?:er|re)s? per second", 1.0), ("km/h|kmh|kph|kilomet(?:er|re)s? per hour", 1 / 3.6),
+        ("m/s|met(?:er|re)s? per second", 1.0), ("km/h|kmh|kph|km per hour|kilomet(?:er|re)s? per hour", 1 / 3.6),
         ("mph|miles per hour", 0.44704), ("knots?|kn", 1852 / 3600),
     ],
     "density": [
@@ -66,7 +66,7 @@ _TABLE: dict[str, list[tuple[str, float]]] = {  # compounds before the units the
         ("bar", 1e5), ("atm|atmospheres?", 101325.0), ("mmHg|mm Hg|torr", 133.322), ("psi", 6894.757),
     ],
     "frequency": [("Hz|hertz", 1.0), ("kHz|kilohertz", 1e3), ("MHz|megahertz", 1e6), ("GHz|gigahertz", 1e9)],
-    "sterling": [("GBP|pounds? sterling", 1.0)],
+    "sterling": [("GBP|pounds? sterling|£", 1.0)],
     "length": [
         ("mm|millimet(?:er|re)s?", 1e-3), ("cm|CM|centimet(?:er|re)s?", 1e-2), ("m|met(?:er|re)s?", 1.0),
         ("km|kms|Km|KM|kilomet(?:er|re)s?", 1e3), ('in\\.|inch|inches|"|in(?=[\\s]*[,.;)]|[\\s]*$)', 0.0254),
@@ -100,8 +100,8 @@ _TABLE: dict[str, list[tuple[str, float]]] = {  # compounds before the units the
         ("hp|horsepower", 745.69987158),
     ],
     "ratio": [("%|per ?cent|percent|percentage points?", 1.0)],
-    "dollar": [("USD|US\\$|dollars?", 1.0), ("cents?", 0.01)],
-    "euro": [("EUR|euros?", 1.0)],
+    "dollar": [("USD|US\\$|dollars?|\\$(?!\\d)", 1.0), ("cents?", 0.01)],
+    "euro": [("EUR|euros?|€(?!\\d)", 1.0)],
     "yen": [("JPY|yen", 1.0)],
     "angle": [("degrees?(?! (?:celsius|fahrenheit|centigrade|C\\b|F\\b))|°(?! ?[CF]\\b)", 1.0)],
 }  # fmt: skip
@@ -127,7 +127,7 @@ def _define() -> tuple[re.Pattern[str], list[str]]:
         long = [f for f in forms if f not in short]
         either = [f"(?i:{'|'.join(long)})"] if long else []
         branches.append("(" + "|".join(either + short) + ")")
-    return re.compile(rf"[ ]?-?(?:{'|'.join(branches)})(?![^\W_])"), names
+    return re.compile(rf"[ ]?-?(?:{'|'.join(branches)})(?![^\W_]|\^)"), names
 
 
 _WRITTEN, _NAMES = _define()

@@ -219,6 +219,9 @@ def _person(form: str, text: str) -> Span | None:
             between = tuple(w for w in said[i + 1 : j] if w.raw not in _PARTICLES)
             if said[j].norm != name[-1].norm or not all(w.raw[:1].isupper() for w in (said[j], *between)):
                 continue
+            after = said[j + 1] if j + 1 < len(said) else None
+            if after and after.raw[:1].isupper() and not readable(text)[said[j].end : after.start].strip():
+                continue  # his name goes on
             middle = {w.norm[0] for w in name[1:-1]}
             if len(name) == 2 and any(len(w.norm) > 2 and not w.norm.endswith(("вич", "вна", "ична")) for w in between):
                 continue  # John Quincy Adams is not John Adams; a patronymic is no other name

@@ -29,6 +29,7 @@ _WORD = re.compile(
 _FINE_SPACE = re.compile("(?<=\\d)[\u00a0\u202f\u2009'\u2019](?=\\d{3}(?!\\d))")
 _POINTED = re.compile(r"(?<![\w.,])\d{1,3}(?:\.\d{3}){2,}(?![\w]|[.,]\d)")
 """Points between several groups of three digits: 1.234.567."""
+_INDIAN = re.compile(r"(?<![\d,.])\d{1,2}(?:,\d\d)+,\d{3}(?![\d,])")
 _DECADE = re.compile(r"(?<=\d0)'s(?![^\W_])")
 _MARKS = re.compile("[\u0300-\u036f\u0591-\u05bd\u0610-\u061a\u064b-\u065f\u0670]")
 _PLAIN = str.maketrans(
@@ -71,7 +72,7 @@ _INVISIBLE = re.compile("[\u00ad\u200b\u200e\u200f\u202a-\u202e\u2060-\u2069\ufe
 _LAYOUT = re.compile(
     r"^[ \t]*(?:#{1,6}[ \t]|[->*\u2022\u00b7\u2013][ \t]+(?!\d))"  # a heading, a quotation or a bullet
     r"|```\w{0,20}$|`|\*\*(?!\d)|(?<!\d)\*\*|(?<!\w)_{1,2}(?=\S)|(?<=\S)_{1,2}(?!\w)"  # code, bold, italics
-    r"|(?<!\bis)(?<!\bare)(?<!\bwas)(?<!answer)(?<!option)(?<=[^\s:=])[ \t]?[\[\u3010]\^?\d{1,3}(?:, ?\d{1,3}){0,9}[\]\u3011]"
+    r"|(?<!\bis)(?<!\bare)(?<!\bwas)(?<!answer)(?<!option)(?<=[^\s:=])[ \t]?[\[\u3010]\^?\d{1,3}(?:, ?\d{1,3}){0,2}[\]\u3011]"
     r"|(?<=\S)[ \t]?[\[(](?:source|document|doc|passage|context|ref)s?\.?[ :#]{0,2}\d{1,3}[\])]",
     re.MULTILINE | re.IGNORECASE,
 )
@@ -127,6 +128,7 @@ class Word(NamedTuple):
 def readable(text: str) -> str:
     """The text with uniform characters: NFKC, one kind of dash and quote, commas between digit groups."""
     text = _POINTED.sub(lambda match: match.group().replace(".", ","), _FINE_SPACE.sub(",", text))
+    text = _INDIAN.sub(lambda match: f"{int(match.group().replace(',', '')):,}", text)  # 12,34,567
     text = re.sub(r"(?<!\d)([½¼¾])", r"0\1", text)
     return _DECADE.sub("s", unicodedata.normalize("NFKC", stream_safe(text.translate(_SIGNS))).translate(_SIGNS))
 
