@@ -406,7 +406,7 @@ def side_in_english(text: str, code: str, question: str = "") -> str:
     first = _OPENING.match(text)
     if not first:
         return text
-    side, more = side_word(first[1], code), re.split(r"[,.;:!?\n،。，]", text[first.end() :], maxsplit=1)[0]
+    side, more = side_word(first[1], code), re.split(r"[,.;:!?\n،。，।]", text[first.end() :], maxsplit=1)[0]
     nots = listed(code, "not")
     if more.strip() and (first[1].casefold() in nots or (side and set(_words(more)) & {fold(word) for word in nots})):
         return text[first.end() :]  # "No" of "No sé decirlo" answers nothing; nor does "Doğru" of "Doğru değil"

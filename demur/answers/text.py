@@ -77,6 +77,8 @@ _LAYOUT = re.compile(
     re.MULTILINE | re.IGNORECASE,
 )
 _MARKUP_TAG = re.compile(r"</?[a-z][^<>\n]{0,80}>", re.IGNORECASE)
+_OPENER = re.compile(r"(?:sure(?: thing)?|okay|ok|hi|hello|(?:great|good) question)[!:] (?=\w)", re.IGNORECASE)
+"""What chat models say before a reply; where it is the reply, it stays."""
 _BLANKS = re.compile(r"(?<!\d)[^\S\n]+|[^\S\n]+(?!\d)|\r(?=\n)")
 _AROUND = re.compile(
     "[\"'\u201c\u201e\u00ab\u300c\u300e(*]{1,2}([^\"\u201c\u201d\u201e\u00ab\u00bb\u300c\u300d\u300e\u300f()*\n]+)"
@@ -93,7 +95,8 @@ def unformatted(reply: str) -> str:
     """
     text = unicodedata.normalize("NFC", stream_safe(_INVISIBLE.sub("", reply)))
     text = _LAYOUT.sub("", _BLANKS.sub(" ", _MARKUP_TAG.sub(" ", text)).strip()).strip()
-    return _AROUND.sub(r"\1\2", text) if _AROUND.fullmatch(text) else text
+    text = _AROUND.sub(r"\1\2", text) if _AROUND.fullmatch(text) else text
+    return text[found.end() :] if (found := _OPENER.match(text)) else text
 
 
 class Places:

@@ -180,7 +180,9 @@ def test_labels_that_tell_only_right_from_wrong_correct_accuracy_alone(asked, tm
     file = file.rename(tmp_path / "people.jsonl")
     assert main(["judge", "correct", str(run), "--labels", str(file), "--json"]) == 0
     [two] = json.loads(capsys.readouterr().out)["corrected"]
-    assert two["rates"] == {"accuracy": three["rates"]["accuracy"]}
+    assert list(two["rates"]) == ["accuracy"]
+    for key in ("value", "low", "high"):  # the power of the verdicts may differ: it serves all rates that are known
+        assert two["rates"]["accuracy"][key] == pytest.approx(three["rates"]["accuracy"][key], abs=0.01), key
     assert main(["judge", "correct", str(run), "--labels", str(file)]) == 0
     assert "accuracy alone" in capsys.readouterr().out
 
