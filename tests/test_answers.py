@@ -435,7 +435,7 @@ def test_quantities_and_dates_read_what_is_written() -> None:
 
 
 def test_the_docs_list_every_unit() -> None:
-    page = (Path(__file__).parents[1] / "docs/judging.md").read_text(encoding="utf-8")
+    page = (Path(__file__).parents[1] / "docs/judging-rules.md").read_text(encoding="utf-8")
     rows = re.findall(
         r"^\| [a-z, ]+ \| (`.*`) \|$", page[page.index("### Units") : page.index("### Counts")], re.MULTILINE
     )

@@ -2,8 +2,8 @@
 
 That the accepted form is missing proves nothing: of such answers of real QA systems people call four in ten right. A
 rival is another option, the opposite of yes or no, another date, another number in the same unit, another thing of a
-listed kind (``things_of_a_kind.txt``), another person where the question asks who. `docs/judging.md` has how often each
-is right.
+listed kind (``things_of_a_kind.txt``), another person where the question asks who. `docs/judging-figures.md` has how
+often each is right.
 """
 
 from __future__ import annotations

@@ -218,7 +218,7 @@ def test_quotes_titles_and_others_decline_nothing() -> None:
 
 
 def test_deflection_rules_on_labelled_answers() -> None:
-    """The measured figures (docs/judging.md quotes them); the held-out part was never tuned on."""
+    """The measured figures (docs/judging-figures.md quotes them); the held-out part was never tuned on."""
     scores, wrong = score(LABELLED)
     parts = {s.part: s for s in scores}
     assert parts["all"].n >= 250
