@@ -114,6 +114,8 @@ RIGHT = [
     (spec("C", kind="choice", choices=FOX), "a fox"),
     (spec("Red fox", kind="choice", choices=FOX), "It is a red fox."),
     (spec("C", kind="choice", choices=FOX), "c"),
+    (spec("C", kind="choice", choices=FOX), "option c"),
+    (spec("C", kind="choice", choices=FOX), "Option C is right."),
     (spec("C", kind="choice", choices=FOX), "The answer is C, not a wolf."),
     (spec(kind="box", box=(0, 0, 10, 10)), "[0, 0, 10, 9]"),
     (spec(kind="box", box=(0, 0, 10, 10), tolerance=0.8), "0,0,10,9"),

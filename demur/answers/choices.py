@@ -24,13 +24,13 @@ def stated_options(spec: AnswerSpec, text: str) -> dict[str, str]:
     labels = {normalise(label): label for label, _ in spec.choices}
     plain = readable(text).strip()
     said: dict[str, str] = {}
-    alone = labels.get(normalise(plain))
+    alone = labels.get(re.sub(r"^(?:option|choice|answer|letter) ", "", normalise(plain)))
     if alone:
         said[alone] = "letter"
     either = "|".join(re.escape(readable(label)) for label, _ in spec.choices)
     for pattern in (
         rf"\(({either})\)", rf"(?:^|\n)\W{{0,3}}({either})(?:[.):]|\*\*|$|\n)",
-        rf"\b(?:option|choice|answer|letter)(?: is)?:?\W{{0,3}}({either})(?![^\W_])",
+        rf"\b(?i:option|choice|answer|letter)(?: is)?:?\W{{0,3}}({either})(?![^\W_])",
     ):  # fmt: skip
         for found in re.finditer(pattern, plain):
             said[labels[normalise(found.group(1))]] = "letter"
