@@ -63,6 +63,7 @@ RIGHT = [
     (spec("50 euros"), "50 €"),
     (spec("1,50,000"), "150,000"),
     (spec("12 km"), "It is 12 long."),
+    (spec("two years for women"), "two years"),
     (spec("İzmir"), "i\u0307zmir"),
     (spec("10 feet", "10 ft"), "3.05 m is 10 feet"),
     (spec("20 °C"), "68 degrees Fahrenheit"),

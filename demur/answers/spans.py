@@ -218,7 +218,7 @@ def _quantity_spans(spec: AnswerSpec, part: _Part, text: str, *, bare: bool) -> 
             continue  # "the 5th" does not state that there are 5
         if own_unit and not said.unit and (not bare or _OF_ANOTHER_UNIT.match(plain, said.end)):
             continue  # "12 leagues" for 12 km
-        if part.noun and (said.unit or not whole) and not _noun_follows(part.noun, text, said.end):
+        if part.noun and (not whole or (said.unit and not own_unit)) and not _noun_follows(part.noun, text, said.end):
             continue
         low, high = (said.low, said.high) if not unit or not said.unit else (
             in_unit(said.low, said.unit, unit),
