@@ -40,7 +40,10 @@ _TIGHT = {
     "ja": "(?!)",  # Japanese and Korean deny what stands before
     "ko": "(?!)",
 }
-_HARMLESS = {"fr": r"\b(?:est|était|fut|sont) nee?s?\b", "zh": "不仅|不但|不只|不过|不错|无疑|不久|非常|不同|未来|不断|非洲|不列颠"}
+_HARMLESS = {
+    "fr": r"\b(?:est|était|fut|sont) nee?s?\b",
+    "zh": "不仅|不但|不只|不过|不错|无疑|不久|非常|不同|未来|不断|非洲|不列颠",
+}
 """Words that hold such a sign and deny nothing."""
 VERB_LAST = frozenset({"eu", "tr", "hi", "ja", "ko"})
 """Languages in which a verb follows what it denies, or dates."""

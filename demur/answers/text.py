@@ -72,7 +72,8 @@ _INVISIBLE = re.compile("[\u00ad\u200b\u200e\u200f\u202a-\u202e\u2060-\u2069\ufe
 _LAYOUT = re.compile(
     r"^[ \t]*(?:#{1,6}[ \t]|[->*\u2022\u00b7\u2013][ \t]+(?!\d))"  # a heading, a quotation or a bullet
     r"|```\w{0,20}$|`|\*\*(?!\d)|(?<!\d)\*\*|(?<!\w)_{1,2}(?=\S)|(?<=\S)_{1,2}(?!\w)"  # code, bold, italics
-    r"|(?<!\bis)(?<!\bare)(?<!\bwas)(?<!answer)(?<!option)(?<=[^\s:=])[ \t]?[\[\u3010]\^?\d{1,3}(?:, ?\d{1,3}){0,2}[\]\u3011]"
+    r"|(?<!\bis)(?<!\bare)(?<!\bwas)(?<!answer)(?<!option)(?<=[^\s:=])[ \t]?"  # no source: "the answer is [2]"
+    r"[\[\u3010]\^?\d{1,3}(?:, ?\d{1,3}){0,2}[\]\u3011]"
     r"|(?<=\S)[ \t]?[\[(](?:source|document|doc|passage|context|ref)s?\.?[ :#]{0,2}\d{1,3}[\])]",
     re.MULTILINE | re.IGNORECASE,
 )
@@ -81,14 +82,14 @@ _OPENER = re.compile(r"(?:sure(?: thing)?|okay|ok|hi|hello|(?:great|good) questi
 """What chat models say before a reply; where it is the reply, it stays."""
 _BLANKS = re.compile(r"(?<!\d)[^\S\n]+|[^\S\n]+(?!\d)|\r(?=\n)")
 _AROUND = re.compile(
-    "[\"'\u201c\u201e\u00ab\u300c\u300e(*]{1,2}([^\"\u201c\u201d\u201e\u00ab\u00bb\u300c\u300d\u300e\u300f()*\n]+)"
+    '["\'\u201c\u201e\u00ab\u300c\u300e(*]{1,2}([^"\u201c\u201d\u201e\u00ab\u00bb\u300c\u300d\u300e\u300f()*\n]+)'
     "[\"'\u201c\u201d\u00bb\u300d\u300f)*]{1,2}([.!]?)"
 )
 
 
 @remembered
 def unformatted(reply: str) -> str:
-    """A reply without what only lays it out: blanks, invisible characters, bold type, bullets, tags, numbers of sources.
+    """A reply without what only lays it out: blanks, invisible characters, bold type, bullets, tags, sources' numbers.
 
     >>> unformatted("- **Not**  Paris, but <b>Lyon</b> [1]."), unformatted('"Lyon"')
     ('Not Paris, but Lyon.', 'Lyon')

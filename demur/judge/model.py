@@ -301,6 +301,18 @@ def stated(reply: str, key: str) -> Any:
     return given.get(key) if isinstance(given, dict) else None if isinstance(given, str | list) else given
 
 
+def stated_number(reply: str, key: str) -> int | None:
+    """The number that a reply is ("2", "Rating: 2", a JSON object with the key); None of any other reply."""
+    given = stated(reply, key)
+    if isinstance(given, int) and not isinstance(given, bool):
+        return given
+    alone = _NUMBER.match(visible(reply))
+    return int(alone[1]) if alone else None
+
+
+_NUMBER = re.compile(r"^\W*(?:(?:rating|refusal|score)\W{1,4})?(\d)\W*$", re.IGNORECASE)
+
+
 def no_answer(response: Response) -> str:
     """Why there is nothing to grade; "" when there is."""
     if response.error:

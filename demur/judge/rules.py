@@ -21,7 +21,7 @@ from itertools import chain
 from pathlib import Path
 from typing import NamedTuple
 
-from demur.answers import Match, matches, normalise
+from demur.answers import matches, normalise
 from demur.answers.assertion import final_part
 from demur.answers.in_english import in_english, is_inexact, language_of, languages_of, side_in_english, spec_in_english
 from demur.answers.rephrased import rephrased
@@ -118,7 +118,7 @@ class RuleJudge:
         if not found.form:  # a surname also stands in a whole name that is denied
             rule, _, why = rephrased(answers, english, ask.question, languages_of(ask.question, text))
         if reading.deflects and not sided and (reading.proven or not (found.form or rule)):
-            if found.correct and _is_itself(found, text):
+            if found.correct and normalise(text) == normalise(found.form):  # "none", when none is right
                 return Status.GRADED, Outcome.CORRECT, "stated", found.why
             if found.correct:
                 return Status.UNGRADED, None, CONTESTED, f"{found.why}, and declines: {reading.cue!r}"
@@ -154,11 +154,6 @@ def _echoes(text: str, question: str) -> bool:
     """Whether an answer is nothing but the question again."""
     said = normalise(text)
     return len(said.split()) >= 3 and said == normalise(question)
-
-
-def _is_itself(found: Match, text: str) -> bool:
-    """Whether the answer is nothing but the accepted form ("none", when none is right)."""
-    return normalise(text) == normalise(found.form)
 
 
 def visible(text: str) -> str:

@@ -154,9 +154,8 @@ def labels_from(path: Path) -> Labels:
         given = labelling.rubrics(path)
         return {
             (str((path / about[item].get("run", "")).resolve()), about[item].get("ask", item)): HumanLabel(
-                TWO_WAY[label], about[item].get("answer", ""), task.bound.get("judge", ""),
+                TWO_WAY[label], label == NOT_CORRECT, about[item].get("answer", ""), task.bound.get("judge", ""),
                 task.bound.get("prompt_sha256", ""), given.get(item, ""), task.bound.get("shipped_rubric", ""),
-                label == NOT_CORRECT,
             )
             for item, label in settled.items()
             if label in TWO_WAY

@@ -40,6 +40,8 @@ class HumanLabel(NamedTuple):
     """A person's label of one answer, and what it was given for; "" where unknown."""
 
     label: Outcome
+    two_way: bool = False
+    """Whether people said no more than that it is not correct; ``label`` is INCORRECT then."""
     answer: str = ""
     """First 16 digits of the SHA-256 of the answer."""
     judge: str = ""
@@ -48,8 +50,6 @@ class HumanLabel(NamedTuple):
     rubric: str = ""
     shipped: str = ""
     """Version of demur's own rubric, where the annotator saw that."""
-    two_way: bool = False
-    """Whether people said no more than that it is not correct; ``label`` is INCORRECT then."""
 
 
 HUMAN = "labels.jsonl"
@@ -74,7 +74,7 @@ def read_labels(path: Path, problems: Problems, *, two_way: bool = False) -> dic
             problems.add(f"{place} ({ask})", "labelled twice")
         else:
             texts = (str(row.get(k) or "") for k in ("answer", "judge", "prompt_sha256", "rubric", "shipped_rubric"))
-            found[ask] = HumanLabel(known[label], *texts, two_way=label == NOT_CORRECT)
+            found[ask] = HumanLabel(known[label], label == NOT_CORRECT, *texts)
     return found
 
 

@@ -19,7 +19,7 @@ from typing import Any, TypeVar
 
 from demur.answers.boxes import boxes, iou
 from demur.answers.choices import stated_options
-from demur.core.errors import ItemError, PermanentError, TransientError, UsageError
+from demur.core.errors import ItemError, TransientError, UsageError
 from demur.core.records import AnswerSpec, ImagePart, ImageRef, Message, Outcome, Request, Response, Status, TextPart
 from demur.core.store import digest, read_text
 from demur.core.strict_json import parsed_json
