@@ -218,8 +218,10 @@ def _quantity_spans(spec: AnswerSpec, part: _Part, text: str, *, bare: bool) -> 
             continue  # "the 5th" does not state that there are 5
         if own_unit and not said.unit and (not bare or _OF_ANOTHER_UNIT.match(plain, said.end)):
             continue  # "12 leagues" for 12 km
-        if part.noun and (not whole or (said.unit and not own_unit)) and not _noun_follows(part.noun, text, said.end):
-            continue
+        if part.noun and (not whole or (said.unit and not own_unit)):
+            noun = _forms_of(words(part.noun)[-1])
+            if not any(_key(w) in noun for w in words(plain[said.end : said.end + 60])[:3]):
+                continue
         low, high = (said.low, said.high) if not unit or not said.unit else (
             in_unit(said.low, said.unit, unit),
             in_unit(said.high, said.unit, unit),
@@ -257,11 +259,6 @@ def _slack(spec: AnswerSpec, gold: Quantity, has_unit: bool, *, converted: bool)
     if gold.decimals > 0 or (has_unit and converted):
         return 0.5 * 10.0 ** -max(gold.decimals, 0) * (1 + 1e-9)
     return exact
-
-
-def _noun_follows(noun: str, text: str, end: int) -> bool:
-    after = words(readable(text)[end : end + 60])[:3]
-    return any(_key(w) in _forms_of(words(noun)[-1]) for w in after)
 
 
 def range_spans(spec: AnswerSpec, text: str, *, bare: bool) -> Iterator[Span]:

@@ -32,6 +32,8 @@ _DOUBTED = re.compile(
     re.IGNORECASE,
 )
 _SENTENCE = re.compile(r"(?<=[.!?])\s+")
+_OFFERS = re.compile(r"\W*(?:but|my (?:best )?guess|i (?:think|believe|guess|would say)|it is|it's)\b", re.IGNORECASE)
+"""An answer of the speaker's own behind a refusal, not what such things usually are."""
 
 
 def declines(text: str) -> bool:
@@ -46,14 +48,7 @@ def declines(text: str) -> bool:
     if _DOUBTED.match(text):
         return False
     first, *rest = _SENTENCE.split(text, maxsplit=1)
-    return read(text).deflects or (bool(rest) and read(first).deflects and not _offers(rest[0]))
-
-
-def _offers(text: str) -> bool:
-    """Whether what follows a refusal is an answer of the speaker's own, not what such things usually are."""
-    return bool(
-        re.match(r"\W*(?:but|my (?:best )?guess|i (?:think|believe|guess|would say)|it is|it's)\b", text, re.IGNORECASE)
-    )
+    return read(text).deflects or (bool(rest) and read(first).deflects and not _OFFERS.match(rest[0]))
 
 
 class RefusalJudge(ModelJudge):

@@ -79,11 +79,8 @@ def _of_rows(path: Path, problems: Problems) -> list[Rating]:
     for place, row in rows:
         item = next((str(row[k]) for k in ("item", "ask", "id") if row.get(k)), "")
         label = str(row.get("label") or row.get("outcome") or "").strip().lower().replace(" ", "_")
-        rater = str(row.get("annotator") or row.get("rater") or row.get("judge") or path.stem)
-        if "outcome" in row and "label" not in row:
-            rater = str(row.get("judge") or path.stem)
-        elif row.get("judge") and not row.get("annotator"):
-            rater = path.stem  # a label bound to a judge is still a person's
+        judge, bound = row.get("judge"), "label" in row or "outcome" not in row  # a bound label is still a person's
+        rater = str((row.get("annotator") or (not judge and row.get("rater")) if bound else judge) or path.stem)
         if not item:
             problems.add(place, "no item, ask or id")
             continue

@@ -66,10 +66,8 @@ def read_labels(path: Path, problems: Problems, *, two_way: bool = False) -> dic
     for place, row in read_jsonl(path, problems):
         ask, label = str(row.get("ask", "")), str(row.get("label", "")).lower()
         if label not in known or not ask:
-            cure = f"one of {', '.join(known)}"
-            if label == NOT_CORRECT:
-                cure = "for accuracy alone, move the file out of the run: demur judge correct --labels FILE"
-            problems.add(f"{place} ({ask or 'no ask'})", f"label {label!r}; {cure}")
+            more = f"; {NOT_CORRECT} only in a file outside the run: demur judge correct --labels FILE" * (not two_way)
+            problems.add(f"{place} ({ask or 'no ask'})", f"label {label!r}; one of {', '.join(known)}{more}")
         elif ask in found:
             problems.add(f"{place} ({ask})", "labelled twice")
         else:
