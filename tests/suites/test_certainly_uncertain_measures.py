@@ -175,7 +175,10 @@ def test_what_has_no_probability_is_counted_and_in_no_figure_of_confidence():
 def test_a_pair_is_right_when_both_members_are_and_half_right_is_not():
     rows = graded([("answerable", False, 1.0, 0.9), ("unanswerable", True, 1.0, 0.9),
                    ("answerable", False, 0.5, 0.9), ("unanswerable", True, 1.0, 0.9)])  # fmt: skip
-    assert m.score("x", "rules", rows).by["extraneous"]["dual"].value == 0.5
+    failed = graded([("answerable", None, None, None), ("unanswerable", True, 1.0, 0.9)] * 2, start=8)
+    rows += [g._replace(status="failed") if g.id.startswith("p8/a") else g for g in failed]
+    both = m.score("x", "rules", rows).by["extraneous"]["dual"]
+    assert (both.value, both.n, both.ungraded, both.failed) == (0.5, 2, 1, 1)  # each of four pairs stands in one count
 
 
 def calibrated(n=6000, seed=2):

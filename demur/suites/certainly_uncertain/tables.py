@@ -45,10 +45,10 @@ def _present(scores: Sequence[Score]) -> list[str]:
 def headline_table(scores: Sequence[Score]) -> Table:
     """Tables 3, 4, 6 and 7: F1-idk, LAVE-idk and confidence-weighted accuracy by root, and ECE (IDK)."""
     short = {"f1_idk": "F1", "accuracy": "LAVE", "cw": "CW"}
-    columns = [Column(title, str(group).capitalize()) for group in GROUPS for title in short.values()]
+    columns = [Column(title, group.capitalize()) for group in GROUPS for title in short.values()]
     rows = [
         (
-            s.model, *(_of(s, str(g), n) for g in GROUPS for n in short), _of(s, "total", "ece_idk"),
+            s.model, *(_of(s, g, n) for g in GROUPS for n in short), _of(s, "total", "ece_idk"),
             s.by["total"]["accuracy"].n, s.counts["without probability"], s.counts["ungraded"], s.counts["failed"],
         )
         for s in scores
@@ -180,7 +180,7 @@ def replies_table(scores: Sequence[Score]) -> Table:
 
 def others_table(scores: Sequence[Score]) -> Table | None:
     """Table 5: other benchmarks; None without replies to any."""
-    titles = {title: share for s in scores for title, share in s.others.percent.items()}
+    titles = {title: share for s in scores for title, (_, share) in s.others.items()}
     if not titles:
         return None
     columns: list[str | Column] = ["<Model"]
@@ -191,7 +191,7 @@ def others_table(scores: Sequence[Score]) -> Table | None:
     for s in scores:
         line: list[Cell] = [s.model]
         for title in titles:
-            found = s.others.measures.get(title)
+            found, _ = s.others.get(title, (None, True))
             line += [found, found.n if found else 0, found.ungraded + found.failed if found else None]
         rows.append(line)
     return table(

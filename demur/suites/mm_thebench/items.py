@@ -9,10 +9,10 @@ Source: "MM-THEBench: Do Reasoning MLLMs Think Reasonably?", sections 2 and 3, a
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Any, Literal, NamedTuple, Self
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, model_validator
 
@@ -306,44 +306,3 @@ def published_names(item: Item) -> dict[str, Any]:
         for r in (*BASE, *item.rubric)
     ]  # fmt: skip
     return line
-
-
-# --- what a set of items is like -------------------------------------------------------------------
-
-
-class Shares(NamedTuple):
-    """Tables 1 and 6 of one dimension, or of all.
-
-    Attributes:
-        name: of the dimension, or "all".
-        steps: reference steps.
-        share: of all steps; these add up to more than one, since a step may have several dimensions.
-        a_question: steps for each item that has steps.
-        items: rubric items for each item that has a rubric, base items not counted.
-        points: of these.
-    """
-
-    name: str
-    steps: int
-    share: float | None
-    a_question: float | None
-    items: float | None
-    points: float | None
-
-
-def shares(items: Sequence[Item]) -> list[Shares]:
-    """Tables 1 and 6: each dimension, then all of them."""
-    steps, rubric = [s for i in items for s in i.steps], [r for i in items for r in i.rubric]
-    with_steps, with_rubric = sum(bool(i.steps) for i in items), sum(bool(i.rubric) for i in items)
-
-    def over(count: int, n: int) -> float | None:
-        return count / n if n else None
-
-    found = []
-    for name in (*(d.value for d in Dimension), "all"):
-        n = sum(name in ("all", *s.types) for s in steps)
-        own = [r.points for r in rubric if name in ("all", r.dimension)]
-        found.append(Shares(
-            name, n, over(n, len(steps)), over(n, with_steps), over(len(own), with_rubric), over(sum(own), with_rubric)
-        ))  # fmt: skip
-    return found

@@ -97,6 +97,7 @@ class Judged(Record):
 
 
 CREDIT = {Level.MATCH: 1.0, Level.PARTIAL: 0.5, Level.MISMATCH: 0.0, Level.NO_ANSWER: 0.0}
+"""Equation (1)."""
 _TOKEN = re.compile(r"[^\W\u3040-\u9fff\uac00-\ud7af]+|\S")
 
 
@@ -107,15 +108,6 @@ def tokens(text: str) -> int:
     8
     """
     return sum(1 for _ in _TOKEN.finditer(text))
-
-
-def accuracy(match: int, partial: int, n: int) -> float | None:
-    """Equation (1).
-
-    >>> round(100 * accuracy(116, 1, 150), 2)
-    77.67
-    """
-    return (match + 0.5 * partial) / n if n else None
 
 
 class StepScore(NamedTuple):
@@ -221,18 +213,13 @@ def subcategory_shares(pairs: Sequence[tuple[Item, Judged]]) -> dict[tuple[str, 
     return {key: (n, n / total) for key, n in lost.most_common()}
 
 
-class ByLength(NamedTuple):
-    """Table 4's cells of one dimension: share of points lost to hallucination against thinking length."""
-
-    pearson: Correlation | None
-    spearman: Correlation | None
-
-
-def by_length(pairs: Sequence[tuple[Item, Judged]], dimension: Dimension) -> ByLength:
-    """Correlations of one dimension, over questions whose rubric was judged."""
+def by_length(
+    pairs: Sequence[tuple[Item, Judged]], dimension: Dimension
+) -> tuple[Correlation | None, Correlation | None]:
+    """Table 4 (Pearson, Spearman): share of a dimension's points lost to hallucination against thinking length."""
     found = [(j.length, p.hallucinated / p.total) for i, j in pairs if (p := points(i, j, dimension)) and j.length]
     lengths, shares = [x for x, _ in found], [y for _, y in found]
-    return ByLength(pearson(lengths, shares), spearman(lengths, shares))
+    return pearson(lengths, shares), spearman(lengths, shares)
 
 
 # --- a model's score -------------------------------------------------------------------------------
