@@ -235,7 +235,7 @@ def test_pearson_over_models_is_that_of_fig_4():
 
 DECLINES = ["I don't know", "I don't see a car.", "Nothing", "There is no car in the image.", "Unanswerable", "IDK",
             "It is not possible to tell the weight. Such cases often weigh 15 kg.", "I can't see any dog.", "Not visible.",
-            "There is no existence of a cat in the image description.", "I don’t know (missing information)"]  # fmt: skip
+            "There is no existence of a cat in the image description.", "I don’t know (missing information)", "**Answer:** Nothing"]  # fmt: skip
 ANSWERS = ["I am not sure, but I think it is blue", "an apple, but I am not confident", "A hat like a pineapple.", "No.",
            "No, it is lit already.", "nothing but sand", "I don't know for sure, but probably red.", "Above the trees"]  # fmt: skip
 

@@ -392,6 +392,9 @@ def test_a_box_in_a_runs_row_is_right_in_pixels_and_else_not_known():
         ("Answer: A. three", Level.MISMATCH),
         ("A or B", None),
         ("(B) four", Level.MATCH),
+        ("Option A", Level.MISMATCH),
+        (r"It is $\boxed{A}$.", Level.MISMATCH),
+        (r"It is $\boxed{B}$.", Level.MATCH),
     ],
 )
 def test_options_count_by_letter_or_text(said, level):
@@ -405,6 +408,8 @@ def test_chains_and_their_kind():
     assert chain_of(Response(text="I see a tower. Answer: Paris")).kind == "elicited"
     assert chain_of(Response(text=" ")).kind == "none"
     assert chain_of(Response(text="<think>" * 20_000)).kind in ("none", "elicited")
+    for marked in ("<thinking>thoughts</thinking> Paris", "thoughts</think>Paris", "<think>\nthoughts"):
+        assert chain_of(Response(text=marked)) == ("thoughts", "native")
     assert final_answer("Answer: Rome\nNo.\nThe final answer is: **Paris**") == "Paris"
 
 

@@ -227,12 +227,12 @@ def statistics_tables(items: Sequence[Item]) -> list[Table]:
 def figures(scores: Sequence[Score]) -> list[Panel]:
     """Figures 3, 4 and 5, of models whose chains were judged."""
     judged = [s for s in _ordered(scores) if any(kinds_by_answer(s.pairs).values())]
-    by = {(s.model, answer): c for s in judged for answer, c in kinds_by_answer(s.pairs).items() if c.total()}
-    lost = {s.model: shares for s in judged if (shares := subcategory_shares(s.pairs))}
     drawn = []
-    if by:
-        kinds = [[_share(k, c[k], c.total()) for k in KINDS] for c in by.values()]
-        drawn.append(heat("Chains that hallucinate, by kind and answer (%)", list(map(", ".join, by)), KINDS, kinds))
+    for s in judged:
+        by = {answer: c for answer, c in kinds_by_answer(s.pairs).items() if c.total()}
+        cells = [[_share(kind, c[kind], c.total()) for c in by.values()] for kind in KINDS]
+        drawn.append(heat(f"Hallucination by kind: {s.model}", KINDS, [f"{answer} (%)" for answer in by], cells))
+    lost = {s.model: found for s in judged if (found := subcategory_shares(s.pairs))}
     if lost:
         places = sorted(set().union(*lost.values()))
         shares = [
