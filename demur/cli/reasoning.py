@@ -202,16 +202,16 @@ def _frames(args: argparse.Namespace) -> int:
     from demur.suites.mm_thebench.video import with_frames
 
     loaded = _loaded(args.items)
-    made = with_frames(loaded.items, loaded.root, args.out)
-    say(made.folder)
-    note(*(f"demur: no frames of {id}: {why}" for id, why in made.failed.items()))
-    return 1 if made.failed else 0
+    failed = with_frames(loaded.items, loaded.root, args.out)
+    say(args.out)
+    note(*(f"demur: no frames of {id}: {why}" for id, why in failed.items()))
+    return 1 if failed else 0
 
 
 def _meta(args: argparse.Namespace) -> int:
     from demur.core.progress import TerminalProgress
     from demur.suites import suite
-    from demur.suites.mm_thebench.meta_evaluation import meta_task
+    from demur.suites.mm_thebench.meta_evaluation import JUDGED_AS, meta_task
     from demur.suites.outputs import open_outputs
 
     found, judge = open_outputs(suite("mm_thebench"), args.chains, args.items), _judge(args)
@@ -221,7 +221,7 @@ def _meta(args: argparse.Namespace) -> int:
             found, judge, args.out, of=args.of, n=args.n, seed=args.seed,
             progress=lambda n: steps.count("chains judged", n, 0),
         )  # fmt: skip
-    say(f"{made.decisions:,} decisions to review: {args.out}")
-    folder, decided = quote(str(args.out)), quote(str(made.judge))
+    say(f"{made:,} decisions to review: {args.out}")
+    folder, decided = quote(str(args.out)), quote(str(args.out / JUDGED_AS))
     note(f"next: demur annotate page --out {folder} --as NAME; demur agree {folder} {decided}")
     return 0

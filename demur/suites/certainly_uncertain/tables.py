@@ -15,7 +15,7 @@ from demur.reports.gallery import Cell as Shown
 from demur.reports.gallery import Reply as ShownReply
 from demur.reports.svg import Panel
 from demur.reports.tables import Cell, Column, Table
-from demur.suites.certainly_uncertain.items import Pair, statistics
+from demur.suites.certainly_uncertain.items import Pair
 from demur.suites.certainly_uncertain.measures import GROUPS, TITLES, Score, correlations
 from demur.suites.tables import number, scatter, table, with_n
 
@@ -233,18 +233,21 @@ def correlation_table(scores: Sequence[Score]) -> Table | None:
 def statistics_table(pairs: Sequence[Pair]) -> Table:
     """Table 1: photos and questions by category."""
     names = ("pairs", "questions", "controls", "photos", "made photos")
-    counted = statistics(pairs)
+
+    def counted(own: Sequence[Pair]) -> tuple[int, ...]:
+        photos = {p.image.sha256 for p in own if p.image is not None}
+        made = {p.idk_image.sha256 for p in own if p.from_images and p.idk_image is not None}
+        return len(own), 2 * len(own), sum(p.control_image is not None for p in own), len(photos), len(made)
+
     rows: list[Sequence[Cell]] = [
-        (c.value, MEANING[c].root.value, MEANING[c].text, *(row[n] for n in names)) for c, row in counted.items()
+        (c.value, MEANING[c].root.value, MEANING[c].text, *counted([p for p in pairs if p.category is c]))
+        for c in Uncertainty
     ]
-    photos = {p.image.sha256 for p in pairs if p.image is not None}
-    made = {p.idk_image.sha256 for p in pairs if p.from_images and p.idk_image is not None}
-    sums = [sum(row[n] for row in counted.values()) for n in names[:3]]
-    rows.append(("all", "", "", *sums, len(photos), len(made)))
     return table(
-        "cu-statistics", "Pairs by kind of uncertainty.", ("<Category", "<Root", "<What it means", *names), rows,
+        "cu-statistics", "Pairs by kind of uncertainty.", ("<Category", "<Root", "<What it means", *names),
+        [*rows, ("all", "", "", *counted(pairs))],
         "Every pair asks one answerable and one unanswerable question. A photo may serve several categories.",
-        rules={5},
+        rules={len(rows)},
     )  # fmt: skip
 
 

@@ -88,15 +88,12 @@ def likeness(one: str, other: str) -> float:
     return SequenceMatcher(None, folded(one).split(), folded(other).split(), autojunk=False).ratio()
 
 
-def fault(written: Written, caption: str, least: float = 0.1, most: float = 0.95) -> str:
-    """The first rule that a pair breaks; "" for a sound one.
+LEAST, MOST = 0.1, 0.95
+"""Likeness of the two questions of a pair, which are about one photo, and are two."""
 
-    Args:
-        written: by the model.
-        caption: that it was written from.
-        least: likeness of its two questions at the least: they are about one photo.
-        most: and at the most: they are two questions.
-    """
+
+def fault(written: Written, caption: str) -> str:
+    """The first rule that a pair breaks; "" for a sound one."""
     for question in (written.idk_question, written.question):
         if not question.endswith("?") or len(question.split()) < 3:
             return "not a question"
@@ -113,9 +110,9 @@ def fault(written: Written, caption: str, least: float = 0.1, most: float = 0.95
     if holds_answer(written.question, written.answer, {"yes", "the"}):
         return "a question holds its answer"
     alike = likeness(written.idk_question, written.question)
-    if alike > most:
+    if alike > MOST:
         return "both questions are the same"
-    return "the questions have nothing in common" if alike < least else ""
+    return "the questions have nothing in common" if alike < LEAST else ""
 
 
 PACKAGE = "demur.suites.certainly_uncertain"
@@ -152,10 +149,6 @@ def from_captions(out: Path, options: Mapping[str, Any], *, seed: int = 0) -> li
         raise UsageError(
             "--writer is missing", cure="name the model that writes pairs: openai/gpt-4o, http://host:8000/v1#name, ..."
         )
-    if options["least"] > options["most"]:
-        raise UsageError(
-            f"least is {options['least']:g} and most {options['most']:g}", cure="give a least that is not above most"
-        )
     given = Path(options["input"])
     path, root, licences = (given, given.parent, {}) if options["input"] else sample("captions")
     if not path.is_file():
@@ -179,19 +172,19 @@ def from_captions(out: Path, options: Mapping[str, Any], *, seed: int = 0) -> li
             made.append(
                 drop(id, "caption", "photo cannot be read", photo)
                 if isinstance(photo, str)
-                else _made(id, one, category, photo, found[id], options)
+                else _made(id, one, category, photo, found[id], name_of(str(options["writer"])))
             )
     return made
 
 
 def _made(
-    id: str, one: Captioned, category: Uncertainty, photo: ImageRef | None, reply: Response, options: Mapping[str, Any]
+    id: str, one: Captioned, category: Uncertainty, photo: ImageRef | None, reply: Response, writer: str
 ) -> Pair | Drop:
     texts = FORM.read(reply, id, "caption", "writer")
     if isinstance(texts, Drop):
         return texts
     written = Written(*texts)
-    why = fault(written, one.caption, options["least"], options["most"])
+    why = fault(written, one.caption)
     copied = {folded(q) for _, good in examples(category) for q in (good.idk_question, good.question)}
     if not why and copied & {folded(written.idk_question), folded(written.question)}:
         why = "a question is copied from the prompt's example"
@@ -201,7 +194,7 @@ def _made(
         id=id, category=category, question=written.question, answer=written.answer, image=photo,
         idk_question=written.idk_question, idk_answer=IDK, idk_image=photo, route="caption", split=one.split,
         licence=one.licence,
-        provenance={"caption": one.caption, "writer": name_of(str(options["writer"])), "why": written.idk_answer},
+        provenance={"caption": one.caption, "writer": writer, "why": written.idk_answer},
     )  # fmt: skip
 
 

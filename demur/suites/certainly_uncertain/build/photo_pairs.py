@@ -11,6 +11,7 @@ from __future__ import annotations
 import io
 import re
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -84,6 +85,7 @@ def in_file_name(text: str) -> str:
     return re.sub(r"[^\w.-]+", "_", text)[:20] + f"-{digest(text, 8)}"
 
 
+@dataclass
 class Maker:
     """Makes pairs of scenes.
 
@@ -100,15 +102,17 @@ class Maker:
         route: ``image``, or ``scene-graph`` where boxes and questions are those of scene graphs.
     """
 
-    def __init__(
-        self, root: Path, out: Path, *, seed: int = 0, fill: Fill = inpainting.inpaint,
-        grounded: inpainting.Grounded | None = None, names: Mapping[str, Named] | None = None,
-        new_questions: bool = False, control: bool = True, dilate: int = inpainting.KERNEL, route: str = "image",
-    ) -> None:  # fmt: skip
-        self.root, self.out, self.seed, self.fill, self.grounded = root, out, seed, fill, grounded
-        self.names, self.new_questions = names, new_questions
-        self.control, self.dilate, self.route = control, dilate, route
-        self._written: dict[str, ImageRef] = {}
+    root: Path
+    out: Path
+    seed: int = 0
+    fill: Fill = inpainting.inpaint
+    grounded: inpainting.Grounded | None = None
+    names: Mapping[str, Named] | None = None
+    new_questions: bool = False
+    control: bool = True
+    dilate: int = inpainting.KERNEL
+    route: str = "image"
+    _written: dict[str, ImageRef] = field(default_factory=dict, init=False)
 
     def pairs(self, scene: Scene) -> Iterator[Pair | Drop]:
         """The pairs of one scene, and why its other questions make none."""
