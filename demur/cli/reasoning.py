@@ -11,8 +11,6 @@ from typing import Any
 from demur.cli._arguments import budget_of, job, positive, share
 from demur.cli._output import note, print_json, print_tables, say
 
-JOBS = ("why", "draft", "review", "take", "quality", "frames", "meta")
-
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the jobs and their arguments."""
@@ -79,9 +77,7 @@ def arranged(words: Sequence[str]) -> list[str]:
 
 def run(args: argparse.Namespace) -> int:
     """Do the job."""
-    work = {"why": _why, "draft": _draft, "review": _review, "take": _take, "quality": _quality, "frames": _frames,
-            "meta": _meta}  # fmt: skip
-    return work[args.job](args)
+    return JOBS[args.job](args)
 
 
 def _judge(args: argparse.Namespace, pictures: Path | None = None) -> Any:
@@ -225,3 +221,9 @@ def _meta(args: argparse.Namespace) -> int:
     folder, decided = quote(str(args.out)), quote(str(args.out / JUDGED_AS))
     note(f"next: demur annotate page --out {folder} --as NAME; demur agree {folder} {decided}")
     return 0
+
+
+JOBS = {
+    "why": _why, "draft": _draft, "review": _review, "take": _take, "quality": _quality, "frames": _frames,
+    "meta": _meta,
+}  # fmt: skip

@@ -9,11 +9,13 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from difflib import SequenceMatcher
 from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
+
+from pydantic import Field
 
 from demur.core.errors import BadInput, DataError, StorageError, UsageError
 from demur.core.records import Drop, ImageRef, Record, Response
@@ -21,13 +23,13 @@ from demur.core.store import Problems
 from demur.core.strict_json import parsed_json
 from demur.core.taxonomy import Uncertainty
 from demur.core.uris import read_uri
-from demur.corpora.formats import inside, json_lines
+from demur.corpora.formats import inside
 from demur.judge.refusal import declines
 from demur.suites.certainly_uncertain.build.calls import Form, drop, name_of, replies
 from demur.suites.certainly_uncertain.build.salient import holds_answer, stems
 from demur.suites.certainly_uncertain.build.scenes import sample
 from demur.suites.certainly_uncertain.items import IDK, Pair, folded
-from demur.suites.files import keep_image, prompt_text
+from demur.suites.files import items_by_id, keep_image, prompt_text
 
 CATEGORIES = (Uncertainty.KNOWLEDGE, Uncertainty.COMPLEXITY, Uncertainty.TEMPORAL, Uncertainty.AMBIGUITY)
 """Kinds that a caption can give; *extraneous* needs the photo changed."""
@@ -48,8 +50,8 @@ FORM = Form(
 class Captioned(Record):
     """One caption with its photo, where there is one."""
 
-    id: str
-    caption: str
+    id: str = Field(min_length=1)
+    caption: str = Field(pattern=r"\S")
     image: str = ""
     split: str = ""
     licence: str = ""
@@ -64,19 +66,18 @@ class Written(NamedTuple):
     answer: str
 
 
-def read_captions(path: Path, problems: Problems) -> Iterator[Captioned]:
+DOCCI = {"example_id": "id", "description": "caption", "image_file": "image", "license": "licence"}
+"""Its names of fields -> ours."""
+
+
+def read_captions(path: Path, problems: Problems) -> list[Captioned]:
     """Captions of a JSONL file; a line without id or text, or with an id that was there, is a problem."""
-    seen: set[str] = set()
-    for place, row in json_lines(path, problems):
-        names = {"id": "example_id", "caption": "description", "image": "image_file", "split": "", "licence": "license"}
-        found = {name: row.get(name) or row.get(other) or "" for name, other in names.items()}
-        if not all(isinstance(v, str) for v in found.values()) or not found["caption"].strip() or not found["id"]:
-            problems.add(place, "needs 'id' and 'caption', both text")
-        elif found["id"] in seen:
-            problems.add(f"{place} ({found['id']})", "an earlier line has this id too")
-        else:
-            seen.add(found["id"])
-            yield Captioned(**found)
+
+    def made(place: str, row: dict[str, Any]) -> Captioned:
+        named = {DOCCI.get(name, name): value for name, value in row.items() if value}
+        return Captioned.model_validate({name: named[name] for name in Captioned.model_fields if name in named})
+
+    return list(items_by_id(path, problems, made).values())
 
 
 def likeness(one: str, other: str) -> float:
@@ -154,7 +155,7 @@ def from_captions(out: Path, options: Mapping[str, Any], *, seed: int = 0) -> li
     if not path.is_file():
         raise UsageError("no such file of captions", item=str(path), cure="give --input captions.jsonl")
     problems = Problems()
-    held = list(read_captions(path, problems))[: options["limit"] or None]
+    held = read_captions(path, problems)[: options["limit"] or None]
     if len(problems):  # before any call is paid
         raise BadInput(problems.lines, more=problems.more, cure="mend these lines, or take them out")
     held = [one.model_copy(update={"licence": one.licence or licences.get(one.image, "")}) for one in held]
