@@ -128,7 +128,8 @@ def _why(args: argparse.Namespace) -> int:
 
 def _draft(args: argparse.Namespace) -> int:
     from demur.core.progress import TerminalProgress
-    from demur.suites.mm_thebench.annotation import draft, write_items
+    from demur.suites.mm_thebench.annotation import draft
+    from demur.suites.mm_thebench.items import write_items
 
     loaded = _loaded(args.items)
     with TerminalProgress() as steps:
@@ -161,7 +162,8 @@ def _review(args: argparse.Namespace) -> int:
 
 
 def _take(args: argparse.Namespace) -> int:
-    from demur.suites.mm_thebench.annotation import take_reviews, write_items
+    from demur.suites.mm_thebench.annotation import take_reviews
+    from demur.suites.mm_thebench.items import write_items
 
     loaded = _loaded(args.items)
     found = take_reviews(loaded.items, args.folder, args.auditor)

@@ -215,7 +215,11 @@ def measured(rows: Sequence[Graded], bins: int = BINS, k: int = FOLDS) -> tuple[
         "control": of("control", _mean(controls), len(controls), control),
         "control_idk": of("control_idk", _mean(declined), len(declined), control),
     }
-    value = kept_or_idk(c, gold)
+
+    def value(answered: Flags, rows: Flags) -> float | None:
+        """LAVE-idk of some rows where those not answered say "I don't know", which is right of unanswerable ones."""
+        return _mean(np.where(answered, c, gold)[rows])
+
     best, _ = cal.best_threshold(p, value)
     fold = cal.folds([g.pair for g in sure], min(k, max(2, len({g.pair for g in sure}))))
     thresholds, _ = cal.cross_validated(p, value, fold)
@@ -242,15 +246,6 @@ def aurc(probability: Floats, credit: Floats) -> float | None:
     right = np.concatenate([np.ones(len(credit), dtype=bool), np.zeros(len(credit), dtype=bool)])
     weight = np.concatenate([credit, 1 - credit])
     return of_arrays(np.tile(probability, 2), right, weight=weight).area
-
-
-def kept_or_idk(credit: Floats, gold_idk: Flags) -> cal.Value:
-    """LAVE-idk when answers below a threshold are replaced by "I don't know" (which is right of unanswerable ones)."""
-
-    def value(answered: Flags, rows: Flags) -> float | None:
-        return _mean(np.where(answered, credit, gold_idk.astype(np.float64))[rows])
-
-    return value
 
 
 def _spread(rows: Sequence[Graded], values: Floats) -> Ends:

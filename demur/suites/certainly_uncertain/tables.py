@@ -70,11 +70,10 @@ def headline_table(scores: Sequence[Score]) -> Table:
 def category_table(scores: Sequence[Score], measure: str = "accuracy", name: str = "cu-categories") -> Table:
     """Figure 5 as a table: one measure by category, with its n."""
     present = _present(scores)
-    columns: list[str | Column] = ["<Model"]
-    for c in present:
-        columns += [Column(TITLES[measure], CAPITAL[c], interval=True), Column("n", CAPITAL[c])]
+    columns = [Column(t, CAPITAL[c], interval=t != "n") for c in present for t in (TITLES[measure], "n")]
     rows = [(s.model, *with_n(_of(s, c, measure) for c in present)) for s in scores]
-    return table(name, f"{TITLES[measure]} by category.", columns, rows, "Intervals: 95 %, pairs resampled.")
+    caption = f"{TITLES[measure]} by category."
+    return table(name, caption, ("<Model", *columns), rows, "Intervals: 95 %, pairs resampled.")
 
 
 def idk_table(scores: Sequence[Score]) -> Table:
@@ -149,9 +148,7 @@ def chosen_table(scores: Sequence[Score]) -> Table:
 def pair_table(scores: Sequence[Score]) -> Table:
     """Pairs with both members right, and the control."""
     scopes = [*_present(scores), "total"]
-    columns: list[str | Column] = ["<Model"]
-    for scope in scopes:
-        columns += [Column("both", CAPITAL[scope], interval=scope == "total"), Column("n", CAPITAL[scope])]
+    columns = [Column(title, CAPITAL[scope]) for scope in scopes for title in ("both", "n")]
     columns += [Column(name, "Control") for name in ("LAVE-idk", "n", "declines", "of")]
     rows = [
         (
@@ -161,7 +158,7 @@ def pair_table(scores: Sequence[Score]) -> Table:
         for s in scores
     ]  # fmt: skip
     return table(
-        "cu-pairs", "Pairs scored jointly, and controls.", columns, rows,
+        "cu-pairs", "Pairs scored jointly, and controls.", ("<Model", *columns), rows,
         "both: pairs with full credit for both members, of n. Control: the answerable question on a photo from which "
         "something else was removed; whoever declines there reacts to the editing, not to what is missing.",
     )  # fmt: skip
@@ -183,10 +180,11 @@ def others_table(scores: Sequence[Score]) -> Table | None:
     titles = {title: share for s in scores for title, (_, share) in s.others.items()}
     if not titles:
         return None
-    columns: list[str | Column] = ["<Model"]
-    for title, share in titles.items():
-        value = Column("value", title, percent=share, decimals=1 if share else 2)
-        columns += [value, Column("n", title), Column("left out", title)]
+    columns = [
+        Column(name, title, percent=share, decimals=1 if share else 2)
+        for title, share in titles.items()
+        for name in ("value", "n", "left out")
+    ]
     rows = []
     for s in scores:
         line: list[Cell] = [s.model]
@@ -195,7 +193,7 @@ def others_table(scores: Sequence[Score]) -> Table | None:
             line += [found, found.n if found else 0, found.ungraded + found.failed if found else None]
         rows.append(line)
     return table(
-        "cu-others", "Other benchmarks.", columns, rows,
+        "cu-others", "Other benchmarks.", ("<Model", *columns), rows,
         "Replies made elsewhere. left out: failed, no side taken where the question asks for one, no judge could say. "
         "Hall.: rated below 3; there lower is better, in all others higher.",
     )  # fmt: skip

@@ -22,7 +22,7 @@ from pydantic import ValidationError
 
 from demur.core.errors import UsageError
 from demur.core.stats import wilson
-from demur.core.store import digest, seed_of, why_invalid, write_atomic, write_records
+from demur.core.store import digest, seed_of, why_invalid, write_atomic
 from demur.core.uris import read_image
 from demur.judge.annotation.task import (
     CANNOT,
@@ -37,7 +37,6 @@ from demur.judge.annotation.task import (
 )
 from demur.judge.annotation.task import Item as Shown
 from demur.models.run import run_sync
-from demur.suites.files import copy_images
 from demur.suites.mm_thebench.items import SUBCATEGORIES, Item, plain_names
 from demur.suites.mm_thebench.judging import ChainJudge, all_of, right_answer
 
@@ -91,13 +90,6 @@ def draft(judge: ChainJudge, items: Sequence[Item], progress: Callable[[int], No
 
     found = run_sync(all_of(judge, [one(i) for i in items], progress))
     return Drafted(tuple(found), failed)
-
-
-def write_items(out: Path, items: Sequence[Item], root: Path) -> Path:
-    """Write items and their pictures into a folder; returns it."""
-    copy_images((uri for i in items for uri in i.images), root, out)
-    write_records(out / "items.jsonl", items)
-    return out
 
 
 # --- review ----------------------------------------------------------------------------------------

@@ -9,7 +9,7 @@ Source: "MM-THEBench: Do Reasoning MLLMs Think Reasonably?", sections 2 and 3, a
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
@@ -17,9 +17,9 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import Field, model_validator
 
 from demur.core.records import AnswerSpec, ImageRef, Record
-from demur.core.store import Problems
+from demur.core.store import Problems, write_records
 from demur.suites.base import Loaded
-from demur.suites.files import folder_of, images_beside, items_by_id, items_file
+from demur.suites.files import copy_images, folder_of, images_beside, items_by_id, items_file
 
 
 class Dimension(StrEnum):
@@ -306,3 +306,10 @@ def published_names(item: Item) -> dict[str, Any]:
         for r in (*BASE, *item.rubric)
     ]  # fmt: skip
     return line
+
+
+def write_items(out: Path, items: Sequence[Item], root: Path) -> Path:
+    """Write items and their pictures into a folder; returns it."""
+    copy_images((uri for item in items for uri in item.images), root, out)
+    write_records(out / "items.jsonl", items)
+    return out

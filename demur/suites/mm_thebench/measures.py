@@ -27,7 +27,7 @@ import numpy as np
 
 from demur.core.records import Measure, Record
 from demur.core.stats import percentile, resampled
-from demur.suites.mm_thebench.items import Dimension, Item
+from demur.suites.mm_thebench.items import Dimension, Item, RubricItem
 from demur.suites.mm_thebench.statistics import Association, Correlation, association, pearson, spearman
 
 
@@ -151,17 +151,20 @@ class Points(NamedTuple):
     total: int
 
 
-def points(item: Item, judged: Judged, dimension: Dimension | None = None) -> Points | None:
-    """Points of the full rubric; None where it was not judged or could not be read, or has no item of the dimension."""
+def marked(item: Item, judged: Judged) -> list[tuple[RubricItem, Mark]] | None:
+    """The full rubric with its marks; None where it was not judged, or a mark could not be read."""
     if judged.marks is None or any(m.satisfied is None for m in judged.marks):
         return None
-    pairs = [
-        (r.points, m) for r, m in zip(item.full_rubric, judged.marks, strict=True) if dimension in (None, r.dimension)
-    ]
-    if not pairs:
+    return list(zip(item.full_rubric, judged.marks, strict=True))
+
+
+def points(item: Item, judged: Judged, dimension: Dimension | None = None) -> Points | None:
+    """Points of the full rubric; None where `marked` is, or where it has no item of the dimension."""
+    own = [(r.points, m) for r, m in marked(item, judged) or () if dimension in (None, r.dimension)]
+    if not own:
         return None
-    earned = sum(p for p, m in pairs if m.satisfied)
-    return Points(earned, sum(p for p, m in pairs if m.hallucination and not m.satisfied), sum(p for p, _ in pairs))
+    earned, lost = (sum(p for p, m in own if getattr(m, name)) for name in ("satisfied", "hallucination"))
+    return Points(earned, lost, sum(p for p, _ in own))
 
 
 # --- hallucination by kind -------------------------------------------------------------------------
@@ -172,10 +175,10 @@ KINDS = ("perception only", "reasoning only", "reasoning and perception", "knowl
 
 def hallucination_kind(item: Item, judged: Judged) -> str | None:
     """One of `KINDS`, "none" without a hallucination; None where the rubric was not judged."""
-    if judged.marks is None or any(m.satisfied is None for m in judged.marks):
+    marks = marked(item, judged)
+    if marks is None:
         return None
-    marks = zip(item.full_rubric, judged.marks, strict=True)
-    found = {r.dimension for r, m in marks if m.hallucination and not m.satisfied}
+    found = {r.dimension for r, m in marks if m.hallucination}
     if not found:
         return "none"
     alone = {Dimension.PERCEPTION: KINDS[0], Dimension.REASONING: KINDS[1], Dimension.KNOWLEDGE: KINDS[3]}
@@ -205,10 +208,9 @@ def subcategory_shares(pairs: Sequence[tuple[Item, Judged]]) -> dict[tuple[str, 
     """Fig. 4: (dimension, subcategory) -> points lost to hallucination, and their share; "base" for base items."""
     lost: Counter[tuple[str, str]] = Counter()
     for item, judged in pairs:
-        if points(item, judged) is not None:
-            for r, m in zip(item.full_rubric, judged.marks or (), strict=True):
-                if m.hallucination and not m.satisfied:
-                    lost[r.dimension.value, r.subcategory or "base"] += r.points
+        for r, m in marked(item, judged) or ():
+            if m.hallucination:
+                lost[r.dimension.value, r.subcategory or "base"] += r.points
     total = lost.total()
     return {key: (n, n / total) for key, n in lost.most_common()}
 
