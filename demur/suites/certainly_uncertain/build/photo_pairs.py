@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from demur.core.errors import DataError, StorageError
-from demur.core.images import image_ref, opened
+from demur.core.images import image_ref, opened, rgb
 from demur.core.records import Drop, ImageRef
 from demur.core.store import digest, seed_of, write_atomic
 from demur.core.taxonomy import Uncertainty
@@ -175,14 +175,12 @@ class Maker:
         found = salient(asked.question, asked.answer, [o.label for o in scene.objects])
         return Named(found) if found else Named("", "not about a thing that can be taken out", asked.question)
 
-    def _opened(self, name: str) -> Image:
-        uri = inside(self.root, name).relative_to(self.root).as_posix()
-        with opened(read_uri(uri, self.root)) as (photo, _):
-            return photo.convert("RGB")
+    def _read(self, name: str) -> bytes:
+        return read_uri(inside(self.root, name).relative_to(self.root).as_posix(), self.root)
 
     def _photo(self, scene: Scene) -> tuple[Image, Scene]:
-        """The photo in its size here, and the scene with all boxes as shares; boxes in pixels are of the whole photo."""
-        photo = self._opened(scene.image)
+        """The upright photo in its size here, and the scene with all boxes as shares; pixels are of the whole photo."""
+        photo = rgb(self._read(scene.image))
         size = np.array([*photo.size, *photo.size])
         things = [
             o.model_copy(update={"box": tuple((o.box / size).tolist())}) if o.box and max(o.box) > 1 else o
@@ -202,8 +200,8 @@ class Maker:
             things = [Thing(label=label, box=inpainting.activation_box(photo))]
         for thing in things:
             if thing.mask:
-                given = self._opened(thing.mask).convert("L").resize(photo.size)
-                found |= np.asarray(given) > 127
+                with opened(self._read(thing.mask)) as (given, _):  # what is transparent in a mask is no white
+                    found |= np.asarray(given.convert("RGB").convert("L").resize(photo.size)) > 127
             elif thing.box is not None:
                 box = thing.box
                 found |= self.grounded.mask(photo, box) if self.grounded else inpainting.mask_in_box(array, box)
