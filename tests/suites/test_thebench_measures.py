@@ -77,7 +77,7 @@ def marked(*said, answer=Level.MATCH, id="a", length=None):
 def test_printed_accuracies_are_halves_of_their_questions(match, partial, n, percent):
     levels = [Level.MATCH] * match + [Level.PARTIAL] * partial + [Level.MISMATCH] * (n - match - partial)
     pairs = [(item(str(k)), Judged(id=str(k), answer=level)) for k, level in enumerate(levels)]
-    assert round(100 * measures(pairs, resamples=0, answers=True)["accuracy"].value, 2) == percent
+    assert round(100 * measures(pairs, resamples=0)["accuracy"].value, 2) == percent
 
 
 @pytest.mark.parametrize(

@@ -276,10 +276,8 @@ def score(
         return measures(of, partial=partial, resamples=resamples, seed=seed)
 
     videos = [p for p in pairs if p[0].modality == "video"]
-    sources = {
-        s: measures([p for p in pairs if p[0].source == s], resamples=resamples, seed=seed, answers=True)["accuracy"]
-        for s in sorted({i.source for i in fit})
-    }
+    by_source = {s: [p for p in pairs if p[0].source == s] for s in sorted({i.source for i in fit})}
+    sources = {s: measured(own)["accuracy"] for s, own in by_source.items()}
     return Score(
         model, judge, pairs, measured([p for p in pairs if p[0].modality != "video"]),
         measured(videos) if videos else None, sources, len(items) - len(fit), len(fit) - len(pairs),
@@ -291,13 +289,8 @@ Ratio = Callable[[Item, Judged], tuple[float, float] | None]
 """What one question adds to a measure's numerator and denominator; None where it is ungraded."""
 
 
-def measures(
-    pairs: Pairs, *, partial: float = 0.0, resamples: int = 1000, seed: int = 0, answers: bool = False
-) -> dict[str, Measure]:
-    """Accuracy, step measures, K, P, R, H and thinking length, each with n questions and a bootstrap interval.
-
-    With ``answers`` only the accuracy.
-    """
+def measures(pairs: Pairs, *, partial: float = 0.0, resamples: int = 1000, seed: int = 0) -> dict[str, Measure]:
+    """Accuracy, step measures, K, P, R, H and thinking length, each with n questions and a bootstrap interval."""
 
     def one(value: float | None) -> tuple[float, float] | None:
         return None if value is None else (value, 1.0)
@@ -310,15 +303,14 @@ def measures(
 
     stepped = [p for p in pairs if any(s.necessary for s in p[0].steps)]
     every: dict[str, tuple[Ratio, Pairs]] = {
-        "accuracy": (lambda item, j: one(None if j.answer is None else CREDIT[j.answer]), pairs)
+        "accuracy": (lambda item, j: one(None if j.answer is None else CREDIT[j.answer]), pairs),
+        "h": (lambda item, j: (p.total - p.hallucinated, p.total) if (p := points(item, j)) else None, pairs),
+        "length": (lambda item, j: one(j.length), stepped),
+        **{part: (step(part), stepped) for part in StepScore._fields},
     }
-    if not answers:
-        every |= {part: (step(part), stepped) for part in StepScore._fields}
-        for dimension in Dimension:
-            tested = [p for p in pairs if any(r.dimension is dimension for r in p[0].full_rubric)]
-            every[dimension.value] = earned(dimension), tested
-        every["h"] = lambda item, j: (p.total - p.hallucinated, p.total) if (p := points(item, j)) else None, pairs
-        every["length"] = lambda item, j: one(j.length), stepped
+    for dimension in Dimension:
+        tested = [p for p in pairs if any(r.dimension is dimension for r in p[0].full_rubric)]
+        every[dimension.value] = earned(dimension), tested
     return {name: _measure(name, of, among, resamples, seed) for name, (of, among) in every.items()}
 
 
