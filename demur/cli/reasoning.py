@@ -209,19 +209,19 @@ def _frames(args: argparse.Namespace) -> int:
 def _meta(args: argparse.Namespace) -> int:
     from demur.core.progress import TerminalProgress
     from demur.suites import suite
-    from demur.suites.mm_thebench.meta_evaluation import JUDGED_AS, meta_task
+    from demur.suites.mm_thebench.meta_evaluation import meta_task
     from demur.suites.outputs import open_outputs
 
     found, judge = open_outputs(suite("mm_thebench"), args.chains, args.items), _judge(args)
     with TerminalProgress() as steps:
         steps.stage("judge")
-        made = meta_task(
+        n, decided = meta_task(
             found, judge, args.out, of=args.of, n=args.n, seed=args.seed,
             progress=lambda n: steps.count("chains judged", n, 0),
         )  # fmt: skip
-    say(f"{made:,} decisions to review: {args.out}")
-    folder, decided = quote(str(args.out)), quote(str(args.out / JUDGED_AS))
-    note(f"next: demur annotate page --out {folder} --as NAME; demur agree {folder} {decided}")
+    say(f"{n:,} decisions to review: {args.out}")
+    folder = quote(str(args.out))
+    note(f"next: demur annotate page --out {folder} --as NAME; demur agree {folder} {quote(str(decided))}")
     return 0
 
 

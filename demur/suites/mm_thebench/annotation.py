@@ -162,8 +162,8 @@ def take_reviews(items: Sequence[Item], folder: Path, auditor: str = "") -> Revi
     read_task(folder)
     people = {name: labels for name, labels in everybody(folder).items() if name != auditor}
     reviews: defaultdict[str, dict[str, Last]] = defaultdict(dict)
-    for name, labels in people.items():
-        for id, last in labels.items():
+    for name, given in people.items():
+        for id, last in given.items():
             if last.label != CANNOT:
                 reviews[id][name] = last
     hasty = tuple(sorted(_hasty(folder, people)))

@@ -81,8 +81,8 @@ def meta_task(
     n: int = 300,
     seed: int = 0,
     progress: Callable[[int], None] = lambda n: None,
-) -> int:
-    """Judge outputs, then write a task of the judge's decisions, and these as ``judge.jsonl``; returns how many.
+) -> tuple[int, Path]:
+    """Judge outputs, then write a task of the judge's decisions; returns how many, and the file of them as labels.
 
     Args:
         given: items, and the outputs of models.
@@ -121,4 +121,4 @@ def meta_task(
     write_task(out, task, shown)
     rows = ({"item": id, "label": found[id][0].label, "annotator": judge.id} for id in drawn)
     write_atomic(out / JUDGED_AS, "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows))
-    return len(drawn)
+    return len(drawn), out / JUDGED_AS
