@@ -279,6 +279,7 @@ def test_what_was_judged_is_kept_in_the_suite_under_what_was_judged(monkeypatch)
     judged = []
     monkeypatch.setattr(module, "judge_all", lambda judge, items, outputs: judged.append(items) or {})
     bench, outputs = module.MMTheBench(), {"q": Response(text="x")}
+    defaults = {option.name: option.default for option in bench.options}
     for answer in ("a fox", "a fox", "a hare"):
-        bench.judged([Item(id="q", question="Which animal?", answers=(answer,))], outputs, {})
+        bench.judged([Item(id="q", question="Which animal?", answers=(answer,))], outputs, defaults)
     assert [items[0].answers for items in judged] == [("a fox",), ("a hare",)]
