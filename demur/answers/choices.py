@@ -27,13 +27,8 @@ def stated_options(spec: AnswerSpec, text: str) -> dict[str, str]:
     alone = labels.get(re.sub(r"^(?:option|choice|answer|letter) ", "", normalise(plain)))
     if alone:
         said[alone] = "letter"
-    either = "|".join(re.escape(readable(label)) for label, _ in spec.choices)
-    for pattern in (
-        rf"\(({either})\)", rf"(?:^|\n)\W{{0,3}}({either})(?:[.):]|\*\*|$|\n)",
-        rf"\b(?i:option|choice|answer|letter)(?: is)?:?\W{{0,3}}({either})(?![^\W_])",
-    ):  # fmt: skip
-        for found in re.finditer(pattern, plain):
-            said[labels[normalise(found.group(1))]] = "letter"
+    for label in _lettered(spec, plain):
+        said[labels[normalise(label)]] = "letter"
     texts: dict[str, list[Span]] = {}
     for label, option in spec.choices:
         places = [s for s in spans(spec, option, plain, bare=True, kind="string") if not denied(plain, s)]
@@ -49,3 +44,40 @@ def stated_options(spec: AnswerSpec, text: str) -> dict[str, str]:
                 said.setdefault(label, "text")
                 break
     return said
+
+
+SHORT = 60
+"""Characters of a reply in which a letter that stands alone is an option: "Die Antwort ist B.", "I would go with B"."""
+_DROPPED = re.compile(
+    r"\b(?:eliminat|rul|exclud|discard|reject)\w{1,3}(?: out)? (?:option |choice |answer )?$", re.IGNORECASE
+)
+_WRONG = re.compile(r"\W{0,3}(?:is|was) (?:\w{3,10}ly )?(?:not|wrong|incorrect|false|out|ruled out|eliminated)\b")
+
+
+def _lettered(spec: AnswerSpec, plain: str) -> set[str]:
+    """The labels by which a reply states options; without those that it rules out."""
+    either = "|".join(re.escape(readable(label)) for label, _ in spec.choices)
+
+    def stated(pattern: str) -> set[str]:
+        return {
+            found.group(1) for found in re.finditer(pattern, plain)
+            if not denied(plain, found.span()) and not _WRONG.match(plain, found.end(1))
+            and not _DROPPED.search(plain[max(0, found.start() - 40) : found.start()])
+        }  # fmt: skip
+
+    told = (
+        stated(rf"\(({either})\)")
+        | stated(rf"(?:^|\n)\W{{0,3}}({either})(?:[.):]|\*\*|$|\n)")
+        | stated(rf"^\W{{0,3}}({either}),? (?:because|since|is (?:correct|right))\b")
+        | stated(rf"\b(?i:option|choice|answer|letter)(?: is)?:?\W{{0,3}}({either})(?![^\W_])")
+    )
+    letters = [label for label, _ in spec.choices if re.fullmatch("[A-Z]", label)]
+    if told or len(plain) > SHORT or len(letters) < len(spec.choices):
+        return told
+    alone = rf"(?<![A-Za-z0-9'.-])({either})(?![A-Za-z0-9'&+#%-])"
+    if any(re.search(alone, text) for _, text in spec.choices):  # "vitamin C"
+        return told
+    every = stated(alone)
+    # an article, a preposition or a pronoun stands before another word: "A fox"
+    placed = stated(alone + r"(?:(?! [A-Za-z\u00c0-\u024f])|(?= (?:because|since|is) ))")
+    return every if every == placed and len(every) == 1 else told
