@@ -167,6 +167,7 @@ def run(
     """
     taken, skipped = _askable(tasks, system)
     identity = _identity(system, judge, taken, skipped, about)
+    made_by = {"demur": __version__}
     known, since = resume(out, identity, fresh, note)
     old = read_json(out / "manifest.json") if (out / "manifest.json").exists() else {}
     reused = sum(t.ask.id in known for t in taken)
@@ -174,7 +175,7 @@ def run(
         note(f"{system.id}: reused {reused:,} answers of {since}, asked 0")
         return out
     if not old:
-        write_json(out / "manifest.json", identity)
+        write_json(out / "manifest.json", identity | made_by)
     with JsonlLog(out / "journal.jsonl") as journal, ExitStack() as more:
         timings: JsonlLog | None = None
         done = reused
@@ -202,7 +203,7 @@ def run(
         if summary := str(getattr(judge, "summary", "")):
             note(summary)
     results = _results(out, graded, system)
-    write_json(out / "manifest.json", identity | results)
+    write_json(out / "manifest.json", identity | made_by | results)
     with storage_errors(out):
         (out / "journal.jsonl").unlink()
     if reused:
@@ -213,12 +214,15 @@ def run(
             f"{system.id}: redeployed during the run, so its figures mix several versions ({answers} answers) - "
             "--fresh asks the last one everything"
         )
-    if failed := results["counts"]["failed"]:
-        reason, times = next(iter(results.get("errors", {}).items()), ("no reason given", failed))
-        note(
-            f"{system.id}: {failed:,} of {len(taken):,} questions failed, {times:,} of them with: {reason} - the same "
-            "command asks them again"
-        )
+    errors = [g.response.error for g in graded if g.response.error]
+    unusable = [g.verdict.reason for g in graded if g.verdict.status is Status.FAILED and not g.response.error]
+    for reasons, what, next_time in (
+        (errors, "questions failed", "the same command asks them again"),
+        (unusable, "replies hold no usable answer", "they are kept; only --fresh asks again, and everything"),
+    ):
+        if reasons:
+            reason, times = next(iter(commonest(reasons).items()), ("no reason given", len(reasons)))
+            note(f"{system.id}: {len(reasons):,} of {len(taken):,} {what}, {times:,} of them with: {reason} - {next_time}")
     if why := results.get("unjudged"):
         reason, times = next(iter(why.items()))
         note(f"{judge.id}: could not grade {times:,} answers: {reason} - the same command asks it again")
@@ -244,7 +248,6 @@ def _identity(
     code, settings = judge_code(judge), getattr(system, "settings", None)
     plain: dict[str, Any] = json.loads(canonical({
         **{k: v for k, v in about.items() if k != "caveat"},
-        "demur": __version__,
         "system": system.id,
         "revision": system.revision,
         **({"settings": settings} if settings else {}),
