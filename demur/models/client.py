@@ -30,6 +30,7 @@ from demur.models.budget import Budget
 from demur.models.claims import BEAT_S
 from demur.models.fleet import EndpointSlot, Fleet
 from demur.models.identity import request_key
+from demur.models.images import UnreadableImage
 from demur.models.ledger import WAIT_S, Entry, Kept, Ledger
 from demur.models.prices import Price, price_at_most
 from demur.models.wire import Fault
@@ -367,7 +368,9 @@ class ModelClient:
                     if fault.kind == "connect" and flight.waiting:
                         fleet.breaker.gave_up(first)
                     raise _given_up(fault, attempts, faults, retry) from error
-            except ItemError:
+            except ItemError as error:
+                if not isinstance(error, UnreadableImage):
+                    fleet.breaker.heard()
                 raise
             except (asyncio.CancelledError, StorageError):  # sent, or received but not written: it was paid for
                 cost = most
