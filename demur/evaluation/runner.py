@@ -205,7 +205,7 @@ def run(
     results = _results(out, graded, system)
     write_json(out / "manifest.json", identity | made_by | results)
     with storage_errors(out):
-        (out / "journal.jsonl").unlink()
+        (out / "journal.jsonl").unlink(missing_ok=True)  # two processes with the same command may end together
     if reused:
         note(f"{system.id}: reused {reused:,} answers of {since}, asked {len(taken) - reused:,}")
     if len(versions := versions_of(system.id, read_timings(out).values())) > 1:
