@@ -260,7 +260,7 @@ class HttpSystem:
 
     async def _read(self, response: aiohttp.ClientResponse, start: float) -> Reply:
         status, headers = response.status, response.headers
-        if status != 200:
+        if not 200 <= status < 300:  # some frameworks answer every POST with 201
             body = excerpt((await response.content.read(2000)).decode("utf-8", "replace"))
             if status in (408, 425, 429) or status >= 500:
                 raise Fault(f"HTTP {status}: {body}", kind=str(status), retry_after=retry_after(headers))
