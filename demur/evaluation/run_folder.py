@@ -123,8 +123,7 @@ def resume(
         names = ", ".join(sorted(other))
         raise UsageError(
             f"holds another run (they differ in: {names})", item=str(out),
-            cure="to keep both, give this one a name (NAME=SYSTEM), and it pays no reply twice; or --fresh, which moves "
-            "the old one aside and pays again",
+            cure="name this one (NAME=SYSTEM): no reply is paid twice; or --fresh, which pays for everything again",
         )  # fmt: skip
     regraded: dict[str, Response] = {}
     since = _date(out)

@@ -165,7 +165,9 @@ def run(
         StorageError: it cannot be written.
         BudgetReached: a cap is reached; answers so far are kept.
     """
-    taken, skipped = _askable(tasks, system)
+    reasons = [system.skip_reason(t.ask) for t in tasks]
+    taken = [t for t, why in zip(tasks, reasons, strict=True) if not why]
+    skipped = dict(Counter(filter(None, reasons)))
     identity = _identity(system, judge, taken, skipped, about)
     made_by = {"demur": __version__}
     known, since = resume(out, identity, fresh, note)
@@ -216,29 +218,18 @@ def run(
         )
     errors = [g.response.error for g in graded if g.response.error]
     unusable = [g.verdict.reason for g in graded if g.verdict.status is Status.FAILED and not g.response.error]
-    for reasons, what, next_time in (
+    for reasons, what, then in (
         (errors, "questions failed", "the same command asks them again"),
         (unusable, "replies hold no usable answer", "they are kept; only --fresh asks again, and everything"),
     ):
         if reasons:
             reason, times = next(iter(commonest(reasons).items()), ("no reason given", len(reasons)))
-            note(f"{system.id}: {len(reasons):,} of {len(taken):,} {what}, {times:,} of them with: {reason} - {next_time}")
+            total = f"{len(reasons):,} of {len(taken):,} {what}"
+            note(f"{system.id}: {total}, {times:,} of them with: {reason} - {then}")
     if why := results.get("unjudged"):
         reason, times = next(iter(why.items()))
         note(f"{judge.id}: could not grade {times:,} answers: {reason} - the same command asks it again")
     return out
-
-
-def _askable(tasks: Iterable[Task], system: System) -> tuple[list[Task], dict[str, int]]:
-    """The tasks that the system can be asked, and the number of others by reason."""
-    taken: list[Task] = []
-    skipped: Counter[str] = Counter()
-    for task in tasks:
-        if why := system.skip_reason(task.ask):
-            skipped[why] += 1
-        else:
-            taken.append(task)
-    return taken, dict(skipped)
 
 
 def _identity(
@@ -278,7 +269,9 @@ def _results(out: Path, graded: Sequence[Graded], system: System) -> dict[str, A
         },
         **{o.value: sum(g.verdict.outcome is o for g in graded) for o in Outcome},
         "cut": sum(bool(g.response.cuts) for g in graded),
-        "gold_cut": sum(_gold_cut(g) for g in graded),
+        "gold_cut": sum(
+            any(line.partition(":")[0] in g.task.context.gold for line in g.response.cuts) for g in graded
+        ),  # such an answer says little about the model
     }
     errors = commonest(
         g.response.error or (g.verdict.reason if g.verdict.status is Status.FAILED else "") for g in graded
@@ -309,9 +302,3 @@ def commonest(errors: Iterable[str]) -> dict[str, int]:
             first.setdefault(pattern, text)
             times[pattern] += 1
     return {first[pattern]: n for pattern, n in times.most_common(3)}
-
-
-def _gold_cut(graded: Graded) -> bool:
-    """Whether gold evidence was cut: such an answer says little about the model."""
-    gold = set(graded.task.context.gold)
-    return any(line.partition(":")[0] in gold for line in graded.response.cuts)

@@ -398,7 +398,7 @@ class ModelClient:
         breaker = self._fleet.breaker
         if (refusal := breaker.refusal()) is not None:
             raise refusal
-        probing = breaker.down
+        probing = bool(breaker.down_since)
         slot = await self._fleet.take(last)
         if not probing and (refusal := breaker.refusal()) is not None:  # they went down during the wait
             self._fleet.give_back(slot)

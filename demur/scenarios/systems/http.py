@@ -155,7 +155,7 @@ class HttpSystem:
                 wait = max(self._retry.wait_s(attempt, random.random()), fault.retry_after or 0.0)
                 await asyncio.sleep(min(wait, MAX_WAIT_S))
             except DemurError as error:
-                if isinstance(error, ItemError):  # the service's reply; another error is of an image, before it was sent
+                if isinstance(error, ItemError):  # about the reply; others are about an image, and nothing was sent
                     self._breaker.heard()
                 return self._failed(str(error), time.perf_counter() - start)
         raise AssertionError("unreachable")
