@@ -28,7 +28,7 @@ from demur.core.records import Request, Response
 from demur.models import wire
 from demur.models.budget import Budget
 from demur.models.claims import BEAT_S
-from demur.models.fleet import EndpointSlot, Fleet
+from demur.models.fleet import EndpointSlot, Fleet, too_long
 from demur.models.identity import request_key
 from demur.models.images import UnreadableImage
 from demur.models.ledger import WAIT_S, Entry, Kept, Ledger
@@ -500,11 +500,7 @@ def _say(line: str) -> None:
 def _given_up(error: Fault, attempts: int, faults: dict[str, int], retry: Retry) -> TransientError:
     seen = ", ".join(f"{n}x {kind}" for kind, n in sorted(faults.items()))
     if error.retry_after and error.retry_after >= retry.deadline_s:
-        return Fault(
-            f"the server asks to wait {error.retry_after:.0f} s, longer than the deadline of {retry.deadline_s:g} s",
-            kind=error.kind,
-            cure="run again later, or with fewer concurrent calls",
-        )
+        return too_long(error.retry_after, retry.deadline_s, error.kind)
     slow = "the server is slow or down: send it fewer calls at once (--concurrency 1), and " * (error.kind == "timeout")
     return Fault(
         f"no reply after {attempts} attempts ({seen}); the last: {error.message}",

@@ -229,7 +229,7 @@ async def open_model(
     try:
         client = ModelClient(
             models[0].id,
-            Fleet(backends, concurrency or IN_FLIGHT),
+            Fleet(backends, concurrency or IN_FLIGHT, deadline_s),
             ledger=opened,
             retry=Retry(timeout_s=timeout_s, deadline_s=deadline_s, tries=tries, backoff_s=backoff_s),
             revision=revision,

@@ -144,7 +144,9 @@ async def test_however_a_server_or_proxy_sends_a_reply_it_is_the_same(ask, how):
     async def answer(request: web.Request) -> web.Response:
         asked = (await request.json())["messages"][-1]["content"]
         text = wire.reply_of(Response(text=f"na\u00efve {asked}"), "fake")
-        reply = web.Response(text="\n \n" * ("spaced" in how) + text, content_type="text/html" if "page" in how else None)
+        reply = web.Response(
+            text="\n \n" * ("spaced" in how) + text, content_type="text/html" if "page" in how else None
+        )
         if "compressed" in how:  # though the request forbids it
             reply.enable_compression(web.ContentCoding.gzip)
         if "chunked" in how:
