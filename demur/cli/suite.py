@@ -116,9 +116,7 @@ def _build(chosen: Suite[Any, Any], args: argparse.Namespace) -> int:
     from demur.core.store import read_json
     from demur.judge.annotation.task import settled
 
-    given = _given(chosen.build_options, args)
-    chosen.check_options(given, chosen.build_options)
-    made = chosen.build(args.out, seed=args.seed, **given)
+    made = chosen.build(args.out, seed=args.seed, **_given(chosen.build_options, args))
     if made.name == "plan.json":
         from demur.models import Estimate
 
@@ -300,7 +298,6 @@ def _export(chosen: Suite[Any, Any], args: argparse.Namespace) -> int:
     from demur.suites import read_outputs
 
     given = _given(chosen.export_options, args)
-    chosen.check_options(given, chosen.export_options)
     outputs = read_outputs(args.outputs, skip_bad=args.skip_bad) if args.outputs else {}
     say(chosen.export(args.items, args.out, outputs=outputs, seed=args.seed, skip_bad=args.skip_bad, **given))
     return 0

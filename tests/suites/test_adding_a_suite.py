@@ -13,9 +13,9 @@ import pytest
 
 import demur
 from demur.cli import main
-from demur.core.errors import BadInput, DataError
+from demur.core.errors import BadInput, DataError, UsageError
 from demur.core.store import digest
-from demur.suites import read_outputs
+from demur.suites import read_outputs, suites
 from demur.testing import check_suite
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "adding-a-suite.md"
@@ -84,9 +84,36 @@ def test_outputs_made_elsewhere_may_state_a_confidence_and_only_a_possible_one(t
     assert {id: r.confidence for id, r in found.items()} == {"a": 0.25, "b": 1.0, "c": None}
 
 
-def test_a_suite_that_exports_nothing_says_so(tmp_path, capsys):
-    assert main(["suite", "export", "vb", str(tmp_path), "--out", str(tmp_path / "out")]) == 2
+def test_a_suite_that_exports_or_makes_nothing_says_so(parity, capsys):
+    assert main(["suite", "export", "parity:Parity", "numbers.jsonl", "--out", "out"]) == 2
     assert "exports nothing" in capsys.readouterr().err
+    assert main(["suite", "build", "parity:Parity", "--out", "out"]) == 2
+    assert "cannot be made here" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("name", suites())
+def test_an_unknown_option_is_refused_with_the_nearest_known_one_before_anything_is_made(name, tmp_path):
+    suite = demur.suite(name)
+    for job, known in ((suite.build, suite.build_options), (suite.export, suite.export_options)):
+        wrong = f"{known[0].name}s" if known else "pair"
+        paths = [tmp_path / "out"] if job == suite.build else [tmp_path / "items", tmp_path / "out"]
+        with pytest.raises(UsageError, match=f"has no option '{wrong}'") as told:
+            job(*paths, **{wrong: 3})
+        assert not known or f"did you mean '{known[0].name}'" in str(told.value)
+    assert not list(tmp_path.iterdir())
+
+
+def test_what_is_no_suite_or_not_a_whole_one_is_told_by_its_own_fault(parity):
+    (parity / "broken.py").write_text(
+        "from demur.suites import Suite\n\n\nclass Half(Suite):\n    name = title = about = 'half'\n\n\n"
+        "def load(path):\n    return path\n\n\nclass Other:\n    pass\n"
+    )
+    sys.modules.pop("broken", None)
+    for named, words in (("Half", "abstract method"), ("load", "missing 1 required"), ("Other", "is no suite")):
+        with pytest.raises(UsageError, match=words):
+            demur.suite(f"broken:{named}")
+    with pytest.raises(UsageError, match="cannot be made"):
+        demur.suite("vb:argument")
 
 
 def test_an_edited_answer_or_verdict_grades_again_and_asks_nobody(parity, capsys):
