@@ -153,7 +153,8 @@ class Suite(ABC, Generic[I, S]):
     def score(self, model: str, items: Sequence[I], outputs: Mapping[str, Response], **options: Any) -> S:
         """The score of one model from its replies by question id; a question without a reply was not asked.
 
-        ``options`` are all of the suite's, with their defaults. By default the `Plain` score: the share of right verdicts.
+        ``options`` are all of the suite's, with their defaults. Unless you replace it, the `Plain` score: the share of
+        right verdicts.
         """
         return plain_score(self, model, items, outputs)  # type: ignore[return-value]  # S is Plain where this is kept
 
