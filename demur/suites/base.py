@@ -17,6 +17,7 @@ from __future__ import annotations
 import inspect
 import math
 from abc import ABC, abstractmethod
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
@@ -24,7 +25,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Generic, NamedTuple, TypeVar
 
 from demur.core import plugins
 from demur.core.code import code_digest
-from demur.core.errors import UsageError, did_you_mean
+from demur.core.errors import DataError, UsageError, did_you_mean
 from demur.core.progress import QUIET, Progress
 from demur.core.records import (
     AnswerSpec,
@@ -218,6 +219,7 @@ class Suite(ABC, Generic[I, S]):
         Raises:
             BadInput: problems, unless ``skip_bad``.
             UsageError: there are no items.
+            DataError: two questions have one id.
         """
         problems = Problems()
         loaded = self.load(Path(path), problems)
@@ -225,6 +227,12 @@ class Suite(ABC, Generic[I, S]):
         if not loaded.items:
             none = f"all {problems.skipped} items are bad" if problems.skipped else "holds no items"
             raise UsageError(none, item=str(path), cure=f"see 'demur suite show {self.name}'")
+        ids = Counter(question.id for question in self.questions(loaded.items))
+        if twice := [id for id, n in ids.items() if n > 1]:
+            raise DataError(
+                f"{len(twice):,} ids stand for more than one question, the first is {twice[0]!r}", item=str(path),
+                cure="give each item its own id, and one that comes twice only once",
+            )  # fmt: skip
         return loaded._replace(skipped=problems.skipped)
 
     def tasks(self, items: Sequence[I], *, limit: int | None = None, prompts: Prompts | None = None) -> list[Task]:
@@ -239,9 +247,10 @@ class Suite(ABC, Generic[I, S]):
         made: list[Task] = []
         clusters: set[str] = set()
         for sample in self.questions(items):
-            if limit is not None and sample.cluster not in clusters and len(clusters) >= limit:
+            cluster = sample.cluster or sample.id
+            if limit is not None and cluster not in clusters and len(clusters) >= limit:
                 continue
-            clusters.add(sample.cluster)
+            clusters.add(cluster)
             context = ContextSet(
                 id=digest([self.name, sample.id], 16), sample=sample.id, scenario=Scenario.PARAMETRIC, evidence=(),
                 expected="answer" if sample.answerable else "deflect", k_asked=0, k_used=0,

@@ -185,7 +185,7 @@ def open_outputs(
     first, *more = paths
     try:
         loaded = chosen.open(first, skip_bad=skip_bad)
-    except (BadInput, UsageError) as error:
+    except DemurError as error:
         if _holds_outputs(first):
             raise UsageError("holds replies without their items", item=str(first), cure="give --items") from error
         raise

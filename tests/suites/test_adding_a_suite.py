@@ -15,7 +15,9 @@ import demur
 from demur.cli import main
 from demur.core.errors import BadInput, DataError, UsageError
 from demur.core.store import digest
+from demur.scenarios.conditions import Prompts
 from demur.suites import read_outputs, suites
+from demur.suites.outputs import open_outputs
 from demur.testing import check_suite
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "adding-a-suite.md"
@@ -47,16 +49,34 @@ def test_the_suite_of_the_page_walks_from_items_to_a_page(parity, capsys):
     check_suite(demur.suite("parity:Parity"), parity / "numbers.jsonl")
 
 
-def test_a_suite_that_breaks_the_contract_is_told(parity):
+def test_an_id_of_two_questions_is_refused_before_anybody_is_asked(parity):
+    (parity / "twice.jsonl").write_text('{"number": 4}\n{"number": 5}\n{"number": 4}\n')
+    with pytest.raises(DataError, match="1 ids stand for more than one question, the first is '4'"):
+        demur.suite("parity:Parity").run("twice.jsonl", "python:mine:answer", "runs")
+
+
+def test_questions_without_a_cluster_are_items_of_their_own(parity):
     import parity as module
 
-    class Twice(module.Parity):
+    class Bare(module.Parity):
         def questions(self, items):
-            for sample in super().questions(items):
-                yield sample.model_copy(update={"id": "same"})
+            return (sample.model_copy(update={"cluster": ""}) for sample in super().questions(items))
 
-    with pytest.raises(AssertionError, match="its own id"):
-        check_suite(Twice(), parity / "numbers.jsonl")
+    items = Bare().open("numbers.jsonl").items
+    tasks = Bare().tasks(items, limit=2, prompts=Prompts.single("$question"))
+    assert [t.sample.id for t in tasks] == ["0", "1"]
+
+
+def test_replies_without_their_items_are_told_by_a_suite_that_reads_another_format(parity):
+    import parity as module
+
+    class Sheet(module.Parity):
+        def load(self, path, problems):
+            raise DataError("column(s) number missing", item=path)
+
+    (parity / "outputs.jsonl").write_text('{"id": "4", "output": "yes"}\n')
+    with pytest.raises(UsageError, match="holds replies without their items - give --items"):
+        open_outputs(Sheet(), [parity / "outputs.jsonl"])
 
 
 def test_suites_are_listed_and_shown(capsys):
