@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import random
 import shlex
 from pathlib import Path
 
@@ -103,6 +104,24 @@ def test_a_run_under_all_conditions_with_all_baselines_to_tables_and_page(tmp_pa
     assert f"abstains at random, {plain}" in (tmp_path / "r-fig4.svg").read_text()
     assert "Best MCC, mean over the subsets" in html  # both figures are on the page too
     assert all(r["Best MCC"] in ("", r["MCC"]) for r in first["mm-aqa-images"])
+
+
+def test_no_figure_depends_on_the_order_of_items_or_replies(tmp_path):
+    folder, suite = tiny_set(tmp_path, pairs=30), demur.suite("mm_aqa")
+    rng = random.Random(5)
+    items = suite.open(folder).items
+    replies = {
+        f"{item.id}@vconf": Response(text=said(rng.choice(("a rose", "a tulip", "I don't know")), rng.randint(1, 5)))
+        for item in items
+    }
+
+    def tables(items, replies):
+        return [t.records() for t in suite.tables(suite.scores(items, {"m": replies}, tau=2), items)]
+
+    first = tables(items, replies)
+    for _ in range(3):
+        again, answers = rng.sample(items, len(items)), dict(rng.sample([*replies.items()], len(replies)))
+        assert tables(again, answers) == first
 
 
 def test_conditions_are_chosen_behind_the_name_and_from_python(tmp_path):

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Sequence
-from typing import NamedTuple, TypeAlias, TypeVar
+from typing import Any, NamedTuple, TypeAlias, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -162,14 +162,14 @@ class Confidences(NamedTuple):
         correct: bool [n], of answerable items; False of others.
         answerable: bool [n].
         abstained: bool [n], by the system's own word.
-        cluster: int [n], items of a pair share one.
+        cluster: text or int [n], items of a pair share one.
     """
 
     confidence: Floats
     correct: Bools
     answerable: Bools
     abstained: Bools
-    cluster: Codes
+    cluster: npt.NDArray[Any]
 
     def take(self, rows: Codes) -> Confidences:
         """These rows alone."""

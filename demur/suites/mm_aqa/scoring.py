@@ -184,11 +184,10 @@ def confidences(rows: Sequence[Row], confidence: Callable[[Row], float | None]) 
     kept = [(r, c) for r in rows if r.said in Matrix._fields and (c := confidence(r)) is not None and math.isfinite(c)]
     if not kept:
         return None
-    pairs = {name: place for place, name in enumerate(dict.fromkeys(r.item.pair for r, _ in kept))}
     return Confidences(
         np.array([c for _, c in kept], dtype=np.float64),
         np.array([r.said == "tp" for r, _ in kept], dtype=bool),
         np.array([r.item.answerable for r, _ in kept], dtype=bool),
         np.array([r.said in ("fn", "tn") for r, _ in kept], dtype=bool),
-        np.array([pairs[r.item.pair] for r, _ in kept], dtype=np.int64),
+        np.array([r.item.pair for r, _ in kept]),  # by name: folds do not depend on the order of the items
     )

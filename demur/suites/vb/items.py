@@ -188,7 +188,7 @@ def files_of(path: Path) -> list[Path]:
             "no such file or folder", item=str(path), cure="name a sheet (.csv), a .jsonl, or their folder"
         )
     lines = path / "families.jsonl"
-    found = [lines] if lines.is_file() else sorted(p for p in path.glob("*.csv"))
+    found = [lines] if lines.is_file() else sorted(p for p in path.iterdir() if p.suffix.lower() == ".csv")
     if not found:
         held = ", ".join(sorted(p.name for p in path.iterdir())[:8]) or "nothing"
         raise UsageError(

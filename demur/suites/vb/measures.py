@@ -378,7 +378,10 @@ def score(
     families = [f for f in families if any(f.cell_id(c) in replies for c in CELLS)]
     cells = cells_of(families, replies, mode)
     found = values(cells, alpha, ties, mode)
-    ends = _intervals(cells, alpha, ties, mode, resamples, seed)
+    in_order = cells_of(
+        sorted(families, key=lambda f: f.id), replies, mode
+    )  # intervals do not depend on the rows' order
+    ends = _intervals(in_order, alpha, ties, mode, resamples, seed)
     strict = [f for f in families if f.strict]
 
     def reply(family: Family, cell: Cell) -> Reply:
