@@ -38,7 +38,7 @@ from demur.core.records import (
     Status,
     Verdict,
 )
-from demur.core.store import Problems, digest, storage_errors
+from demur.core.store import Problems, digest, read_text
 from demur.core.uris import read_image
 from demur.evaluation.asking import Opened, ask_opened
 from demur.evaluation.run_folder import Task
@@ -182,10 +182,9 @@ class Suite(ABC, Generic[I, S]):
         raise UsageError(f"the suite {self.name} exports nothing", cure="its items are plain files already")
 
     def prompts(self) -> Prompts:
-        """``prompts/ask.v1.md`` beside the suite's file."""
-        path = Path(inspect.getfile(type(self))).with_name("prompts") / "ask.v1.md"
-        with storage_errors(path):
-            return Prompts.single(path.read_text(encoding="utf-8"))
+        """The ``prompt_files`` in the folder ``prompts`` beside the suite's file."""
+        folder = Path(inspect.getfile(type(self))).with_name("prompts")
+        return Prompts.of({role: read_text(folder / name) for role, name in self.prompt_files.items()})
 
     def condition(self, sample: Sample) -> Condition:
         """The condition of a question; without clauses by default."""

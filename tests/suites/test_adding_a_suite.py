@@ -63,7 +63,7 @@ def test_questions_without_a_cluster_are_items_of_their_own(parity):
             return (sample.model_copy(update={"cluster": ""}) for sample in super().questions(items))
 
     items = Bare().open("numbers.jsonl").items
-    tasks = Bare().tasks(items, limit=2, prompts=Prompts.single("$question"))
+    tasks = Bare().tasks(items, limit=2, prompts=Prompts.of({"ask": "$question"}))
     assert [t.sample.id for t in tasks] == ["0", "1"]
 
 
@@ -167,6 +167,8 @@ def test_a_prompt_of_ones_own_takes_the_place_of_the_suites(parity, capsys):
     own.write_text("For $5: $question")
     with pytest.raises(DataError, match=r"write \$\$ for a dollar"):
         suite.run(parity / "numbers.jsonl", "python:mine:answer", parity / "runs", prompt=own)
+    with pytest.raises(DataError, match=r"write \$\$ for a dollar"):  # of the suite's own prompt as well
+        Prompts.of({"ask": own.read_text()})
     own.write_text("For $$5: $question")
     argv = ["suite", "run", "parity:Parity", "numbers.jsonl", "--system", "python:mine:answer", "--out", "runs"]
     assert main([*argv, "--prompt", "own.md"]) == 0

@@ -91,23 +91,10 @@ def se(share: float, n: float) -> float | None:
     return math.sqrt(share * (1 - share) / n) if n else None
 
 
-def rebuilt(aac: float, uac: float, ar: float, answerable: int, unanswerable: int, *, whole: bool = False) -> Matrix:
-    """The matrix behind three printed shares in [0, 1].
-
-    Args:
-        aac: as printed.
-        uac: as printed.
-        ar: as printed.
-        answerable: items.
-        unanswerable: items.
-        whole: snap to whole counts; rounding could else leave a negative one.
-    """
+def rebuilt(aac: float, uac: float, ar: float, answerable: int, unanswerable: int) -> Matrix:
+    """The matrix behind three printed shares in [0, 1]; no count is negative, whatever was rounded."""
     tp, tn = aac * answerable, uac * unanswerable
-    fn = ar * (answerable + unanswerable) - tn
-    if whole:
-        tp, tn = round(tp), round(tn)
-        fn = round(ar * (answerable + unanswerable)) - tn
-    fn = min(max(fn, 0), answerable - tp)
+    fn = min(max(ar * (answerable + unanswerable) - tn, 0), answerable - tp)
     return Matrix(tp, answerable - tp - fn, fn, tn, unanswerable - tn)
 
 
@@ -173,9 +160,7 @@ class Confidences(NamedTuple):
 
     def take(self, rows: Codes) -> Confidences:
         """These rows alone."""
-        return Confidences(
-            self.confidence[rows], self.correct[rows], self.answerable[rows], self.abstained[rows], self.cluster[rows]
-        )
+        return Confidences(*(column[rows] for column in self))
 
 
 def thresholded(found: Confidences, tau: float, *, strictly: bool = False) -> Matrix:

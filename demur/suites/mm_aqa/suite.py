@@ -10,11 +10,11 @@ from demur.answers import matches
 from demur.core.records import AnswerSpec, Outcome, Response, Sample, Status
 from demur.core.store import Problems, write_atomic
 from demur.reports.svg import standalone
-from demur.scenarios.conditions import Condition, Prompts
+from demur.scenarios.conditions import Condition
 from demur.suites.base import Loaded, Option, Outputs, Suite
 from demur.suites.mm_aqa import figures, tables
 from demur.suites.mm_aqa.audit import COLUMNS, audit
-from demur.suites.mm_aqa.conditions import CONDITIONS, FILES, chosen, prompts, question_id
+from demur.suites.mm_aqa.conditions import CONDITIONS, FILES, chosen, question_id
 from demur.suites.mm_aqa.items import Item, read
 from demur.suites.mm_aqa.people import sample
 from demur.suites.mm_aqa.replies import read_reply
@@ -105,10 +105,6 @@ class MMAQA(Suite[Item, Score]):
     def condition(self, sample: Sample) -> Condition:
         """The one that its id names."""
         return CONDITIONS[sample.id.rpartition("@")[2]]
-
-    def prompts(self) -> Prompts:
-        """The texts of all conditions."""
-        return prompts()
 
     def needs_image(self, sample: Sample) -> bool:
         """Questions about documents need their pages."""
