@@ -74,16 +74,16 @@ class Option(NamedTuple):
         help: one line.
         default: its type is the option's type (str, int, float).
         choices: allowed values; any when empty.
-        least: lower bound of a number; None for no bound.
-        most: upper bound of a number; None for no bound.
+        least: lower bound of a number.
+        most: upper bound of a number.
     """
 
     name: str
     help: str
     default: str | int | float
     choices: tuple[str, ...] = ()
-    least: float | None = None
-    most: float | None = None
+    least: float = -math.inf
+    most: float = math.inf
 
     def check(self, value: Any) -> None:
         """Raise UsageError for a value that the option does not take."""
@@ -92,12 +92,12 @@ class Option(NamedTuple):
         if isinstance(self.default, str):
             return
         types, kind = (int, "a whole number") if isinstance(self.default, int) else ((int, float), "a number")
-        low, high = (-math.inf if self.least is None else self.least), (math.inf if self.most is None else self.most)
         typed = isinstance(value, types) and not isinstance(value, bool)
-        if not (typed and low <= value <= high):  # NaN lies between no bounds
-            bounds = [f"at least {self.least:g}"] if self.least is not None else []
-            bounds += [f"at most {self.most:g}"] if self.most is not None else []
-            raise UsageError(f"{self.name} is {value}", cure=f"give {' '.join([kind, ' and '.join(bounds)]).strip()}")
+        if not (typed and self.least <= value <= self.most):  # NaN lies between no bounds
+            bounds = f" from {self.least:g}" * math.isfinite(self.least) + f" to {self.most:g}" * math.isfinite(
+                self.most
+            )
+            raise UsageError(f"{self.name} is {value}", cure=f"give {kind}{bounds}")
 
 
 class Loaded(NamedTuple, Generic[I]):

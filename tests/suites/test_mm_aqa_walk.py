@@ -158,7 +158,7 @@ def test_outputs_made_elsewhere_by_a_system_that_sees_no_prompt(tmp_path, capsys
     ("job", "more", "words"),
     [
         ("run", ["--system", "reader", "--extra", "[1]"], "expected a JSON object"),
-        ("run", ["--system", "reader", "--extra", "{bad"], "is not JSON"),
+        ("run", ["--system", "reader", "--extra", "{bad"], "expected a JSON object"),
         ("run", ["--system", "reader", "--temperature", "nan"], "expected a number from 0"),
         ("run", ["--system", f"model:{ANSWERER}", f"model:{ANSWERER}"], "a system is named twice"),
         ("score", [], "holds replies without their items - give --items"),

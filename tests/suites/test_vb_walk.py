@@ -406,7 +406,7 @@ def test_options_are_seen_to_before_anybody_is_asked(visibility, tmp_path, capsy
     words = ["suite", "run", "vb", str(visibility), "--system", "python:examples.seeing:always_true", "--limit", "1"]
     for option, value in (("--alpha", "7"), ("--alpha", "nan"), ("--resamples", "-1")):
         assert main([*words, "--out", str(tmp_path / "runs"), option, value]) == 2
-        assert "at least 0" in capsys.readouterr().err
+        assert "from 0" in capsys.readouterr().err
     assert not (tmp_path / "runs").exists()
     with pytest.raises(UsageError, match="whole number"):
         demur.suite("vb").check_options({"resamples": "many"})

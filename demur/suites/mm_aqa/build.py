@@ -425,11 +425,10 @@ class _Work:
             votes = [self._vote(m, twin.question, kept, a) for m in self.models.panel]
             status = consensus(votes[0], votes[1]) if votes else "accepted"
             attempts[-1] |= {"panel": [v._asdict() for v in votes], "consensus": status if votes else "not asked"}
+            filed = [keep_image(self.out, data).model_dump(mode="json") for _, data in kept]
             if status == "rejected":  # kept, so that people can look at this side too
-                filed = [keep_image(self.out, data).model_dump(mode="json") for _, data in kept]
                 attempts[-1] |= {"question": twin.question, "images": filed}
                 continue
-            images_of = tuple(keep_image(self.out, data) for _, data in kept)
             own = scores.get(name)
             params = {**twin.measured, "seed": given.seed, "strength": given.strength,
                       "score": round(own.score, 3) if own else 0.0}  # fmt: skip
@@ -438,7 +437,7 @@ class _Work:
                     f"{name} in its place" + (f": score {own.score:.2f}" if own else ""),
                     *(own.why if own else ()),
                 ]
-            return row(status, transform=name, question=twin.question, images=images_of, params=params, told=told)
+            return row(status, transform=name, question=twin.question, images=filed, params=params, told=told)
         return row("rejected", told=told)
 
     def _candidate(
@@ -520,21 +519,15 @@ def _png(image: Image) -> tuple[ImageRef, bytes]:
     return image_ref(data.getvalue(), "memory"), data.getvalue()
 
 
-def _row(
-    begun: Begun, status: str, *, first: str = "", transform: str = "", question: str = "",
-    images: tuple[ImageRef, ...] = (), params: Mapping[str, Any] | None = None, told: list[str] | None = None,
-    ranking: list[dict[str, Any]] | None = None, attempts: list[dict[str, Any]] | None = None,
-) -> dict[str, Any]:  # fmt: skip
+def _row(begun: Begun, status: str, **made: Any) -> dict[str, Any]:
+    """The line of a decision; ``made`` are those of its fields that are not empty."""
     a = begun.question
     return {
-        "features": {k: v for k, v in asdict(begun.features).items() if k != "subset"}, "ranking": ranking or [],
-        "pair": a.id, "subset": a.subset, "status": status, "first": first, "transform": transform,
-        "source_question": a.question,
-        "question": question, "answers": a.answers.model_dump(mode="json"),
-        "source_images": [r.model_dump(mode="json") for r in begun.refs],
-        "images": [r.model_dump(mode="json") for r in images],
-        "params": dict(params or {}), "told": told or [], "attempts": attempts or [], "topic": a.topic,
-        "licence": a.licence,
+        "features": {k: v for k, v in asdict(begun.features).items() if k != "subset"}, "ranking": [], "pair": a.id,
+        "subset": a.subset, "status": status, "first": "", "transform": "", "source_question": a.question,
+        "question": "", "answers": a.answers.model_dump(mode="json"),
+        "source_images": [r.model_dump(mode="json") for r in begun.refs], "images": [], "params": {}, "told": [],
+        "attempts": [], "topic": a.topic, "licence": a.licence, **made,
     }  # fmt: skip
 
 

@@ -160,7 +160,7 @@ class Confidences(NamedTuple):
 
     def take(self, rows: Codes) -> Confidences:
         """These rows alone."""
-        return Confidences(*(column[rows] for column in self))
+        return Confidences._make(column[rows] for column in self)
 
 
 def thresholded(found: Confidences, tau: float, *, strictly: bool = False) -> Matrix:

@@ -236,7 +236,7 @@ class Score(NamedTuple):
             `replies.PROBLEMS` (all four cells with ``all_``).
         selrank_bounds: SelRank for the worst and the best order of equal confidences.
         abstain: families outside the strict subset: cells, right, abstained, wrong.
-        categories: category -> (right, n, abstained) over the headline cells of strict families.
+        categories: category -> (right, n) over the headline cells of strict families.
         reason_rules: breach of the reason-code rules -> how often; "" counts replies that keep them.
         by_alpha: credit of an abstention -> the composite, for `ALPHAS`.
         mode: see the module.
@@ -248,7 +248,7 @@ class Score(NamedTuple):
     counts: dict[str, int]
     selrank_bounds: tuple[float, float] | None
     abstain: dict[str, int]
-    categories: dict[str, tuple[int, int, int]]
+    categories: dict[str, tuple[int, int]]
     reason_rules: dict[str, int]
     by_alpha: dict[float, float | None]
     mode: Mode
@@ -358,6 +358,7 @@ def score(
     def reply(family: Family, cell: Cell) -> Reply:
         return replies.get(family.cell_id(cell), NOT_ASKED)
 
+    of = np.array([f.category.value for f in strict])
     headline = Counter(reply(f, c).problem for f in strict for c in HEADLINE)
     everywhere = Counter(reply(f, c).problem for f in strict for c in CELLS)
     counts = {
@@ -396,7 +397,9 @@ def score(
             "abstain_right": sum(gold is Label.ABSTAIN is r.label for gold, r in others),
             "abstained": sum(r.label is Label.ABSTAIN for _, r in others),
         },
-        categories=_by_category(strict, reply, mode),
+        categories={
+            c: (int(cells.right[of == c][HEAD].sum()), int(cells.kept[of == c][HEAD].sum())) for c in dict.fromkeys(of)
+        },
         reason_rules=dict(
             Counter(breaks_rules(r) for f in families for c in CELLS if (r := reply(f, c)).label is not None)
         ),
@@ -404,17 +407,6 @@ def score(
         mode=mode,
         parser=parser,
     )
-
-
-def _by_category(
-    strict: Sequence[Family], reply: Callable[[Family, Cell], Reply], mode: Mode
-) -> dict[str, tuple[int, int, int]]:
-    found: dict[str, list[tuple[bool, bool]]] = {}
-    for family in strict:
-        labels = [(reply(family, cell), gold) for cell, gold in zip(HEADLINE, family.gold, strict=False)]
-        rows = [(r.label is gold, r.label is Label.ABSTAIN) for r, gold in labels if kept(r, mode)]
-        found.setdefault(family.category.value, []).extend(rows)
-    return {name: (sum(r for r, _ in rows), len(rows), sum(a for _, a in rows)) for name, rows in found.items()}
 
 
 def _intervals(

@@ -149,7 +149,7 @@ def category_table(scores: Sequence[Score]) -> Table:
     for s in scores:
         line: list[Cell] = [s.model]
         for category in present:
-            right, n, _ = s.categories.get(category, (0, 0, 0))
+            right, n = s.categories.get(category, (0, 0))
             line += [100 * right / n if n else None, n]
         rows.append(line)
     return table(
