@@ -38,6 +38,8 @@ _MOVED_IF_CHANGED = {
 """Manifest entries whose change moves a run aside, with the reason; other changes make it another run."""
 _RESULTS = frozenset({"files", "counts", "errors", "unjudged", "reads_prompt"})
 """Manifest entries of a finished run."""
+_NOT_COMPARED = _RESULTS | {"items_path"}
+"""What may differ in one run: its results, and where the items of a suite are."""
 
 
 class Task(NamedTuple):
@@ -117,6 +119,7 @@ def resume(
         UsageError: it holds another run.
     """
     old = _identity_in(out)
+    identity = {k: v for k, v in identity.items() if k not in _NOT_COMPARED}
     other = {k for k in {*old, *identity} if old.get(k) != identity.get(k)} if old else set()
     if other - _MOVED_IF_CHANGED.keys() and not fresh:
         names = ", ".join(sorted(other))
@@ -152,7 +155,7 @@ def known_answers(folder: Path, system: System) -> dict[str, Response]:
 def _identity_in(folder: Path) -> dict[str, Any]:
     """The entries of a manifest that identify its run; {} without a manifest."""
     path = folder / "manifest.json"
-    return {k: v for k, v in read_json(path).items() if k not in _RESULTS} if path.exists() else {}
+    return {k: v for k, v in read_json(path).items() if k not in _NOT_COMPARED} if path.exists() else {}
 
 
 def _aside_path(out: Path, identity: dict[str, Any]) -> Path:

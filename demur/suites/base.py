@@ -376,7 +376,8 @@ class Suite(ABC, Generic[I, S]):
         conditions = dict.fromkeys(self.condition(t.sample) for t in tasks)
         about = {
             "suite": self.name,
-            "items": {"path": str(path), "sha256": items_digest(tasks), "skipped": loaded.skipped},
+            "items": {"sha256": items_digest(tasks), "skipped": loaded.skipped},
+            "items_path": str(Path(path).resolve()),
             "prompts": {str(c): prompts.used(c) for c in conditions},
         }
         ledger = out / "calls.sqlite"

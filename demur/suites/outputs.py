@@ -117,9 +117,9 @@ def items_of_runs(paths: Sequence[str | Path]) -> Path | None:
         if not folders:
             return None
         for folder in folders:
-            items = _manifest(folder).get("items")
-            if isinstance(items, dict):
-                named[str(items.get("sha256"))] = str(items.get("path"))
+            manifest = _manifest(folder)
+            if isinstance(items := manifest.get("items"), dict):
+                named[str(items.get("sha256"))] = str(manifest.get("items_path"))
     if len(named) > 1:
         raise UsageError(f"the runs are of {len(named)} different sets of items", cure="report each set by itself")
     found = Path(next(iter(named.values()))) if named else None

@@ -104,6 +104,20 @@ def test_outputs_made_elsewhere_may_state_a_confidence_and_only_a_possible_one(t
     assert {id: r.confidence for id, r in found.items()} == {"a": 0.25, "b": 1.0, "c": None}
 
 
+def test_a_run_is_resumed_and_scored_from_another_folder_and_by_another_path(parity, monkeypatch, capsys):
+    argv = ["suite", "run", "parity:Parity", "--system", "python:mine:answer", "--out", str(parity / "my runs")]
+    assert main([*argv, "numbers.jsonl", "--limit", "2"]) == 0
+    capsys.readouterr()
+    (parity / "moved").mkdir()
+    (parity / "moved" / "n.jsonl").write_bytes((parity / "numbers.jsonl").read_bytes())
+    monkeypatch.chdir(parity / "moved")
+    for items in ("../numbers.jsonl", str(parity / "numbers.jsonl"), "n.jsonl"):
+        assert main([*argv, items, "--limit", "2"]) == 0
+        assert "asked 0" in capsys.readouterr().err, items
+    assert main(["suite", "score", "parity:Parity", "../my runs"]) == 0
+    assert "50.0" in capsys.readouterr().out
+
+
 def test_a_suite_that_exports_or_makes_nothing_says_so(parity, capsys):
     assert main(["suite", "export", "parity:Parity", "numbers.jsonl", "--out", "out"]) == 2
     assert "exports nothing" in capsys.readouterr().err
