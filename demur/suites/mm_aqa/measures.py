@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, NamedTuple, TypeAlias, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -24,8 +24,7 @@ import numpy.typing as npt
 from demur.core.stats import Codes, Floats
 from demur.judge.measures.calibration import folds
 from demur.judge.measures.risk import of_arrays
-
-Bools: TypeAlias = npt.NDArray[np.bool_]
+from demur.judge.measures.table import Flags
 
 
 class Matrix(NamedTuple):
@@ -153,9 +152,9 @@ class Confidences(NamedTuple):
     """
 
     confidence: Floats
-    correct: Bools
-    answerable: Bools
-    abstained: Bools
+    correct: Flags
+    answerable: Flags
+    abstained: Flags
     cluster: npt.NDArray[Any]
 
     def take(self, rows: Codes) -> Confidences:
@@ -176,9 +175,8 @@ def thresholded(found: Confidences, tau: float, *, strictly: bool = False) -> Ma
 
 
 class Sweep(NamedTuple):
-    """Thresholds with their matrices, and the best by ``mcc_ext``, chosen on the same items: an upper bound."""
+    """The matrix at each threshold, and the best by ``mcc_ext``, chosen on the same items: an upper bound."""
 
-    taus: tuple[float, ...]
     matrices: tuple[Matrix, ...]
     tau: float | None
     matrix: Matrix | None
@@ -194,7 +192,7 @@ def sweep(found: Confidences, taus: Sequence[float] | None = None) -> Sweep:
     matrices = tuple(thresholded(found, tau, strictly=taus is None) for tau in values)
     top = best((place, m.mcc_ext) for place, m in enumerate(matrices))
     place = None if top is None else top[0]
-    return Sweep(values, matrices, None if place is None else values[place], None if place is None else matrices[place])
+    return Sweep(matrices, None if place is None else values[place], None if place is None else matrices[place])
 
 
 def _by_folds(
@@ -245,25 +243,15 @@ def conformal(found: Confidences, alpha: float = 0.1, k: int = 5, seed: int = 0)
     return _by_folds(found, k, seed, judged)
 
 
-class Curve(NamedTuple):
-    """Risk against coverage of all items, where answering an unanswerable one is an error.
+def curve(found: Confidences) -> tuple[float | None, float | None]:
+    """(AURC, RC-AUC): risk against coverage of the items that were answered; an unanswerable one of them is an error.
 
-    Attributes:
-        aurc: mean risk over coverages 1/n to 1, ties shared.
-        rc_auc: area under the curve by trapezoids from the first point to coverage 1.
-        n: items.
+    AURC is the mean risk over coverages 1/n to 1, ties shared; RC-AUC the area by trapezoids from the first point to
+    coverage 1.
     """
-
-    aurc: float | None
-    rc_auc: float | None
-    n: int
-
-
-def curve(found: Confidences) -> Curve:
-    """The curve of the items that were answered."""
     kept = ~found.abstained
     made = of_arrays(found.confidence[kept], (found.correct & found.answerable)[kept])
     if made.n == 0:
-        return Curve(None, None, 0)
+        return None, None
     x, y = np.append(0.0, made.coverage), np.append(made.risk[0], made.risk)
-    return Curve(made.area, float(np.sum(np.diff(x) * (y[1:] + y[:-1]) / 2)), made.n)
+    return made.area, float(np.sum(np.diff(x) * (y[1:] + y[:-1]) / 2))

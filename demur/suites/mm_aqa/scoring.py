@@ -33,7 +33,6 @@ class Row(NamedTuple):
 
     Attributes:
         item: the item.
-        condition: its name.
         reply: as read; an empty one without a response.
         fell: ``tp`` ``fp`` ``fn`` ``tn`` ``au``, or one of `BESIDE`.
         said: the same by the reply alone, whatever confidence it states.
@@ -41,7 +40,6 @@ class Row(NamedTuple):
     """
 
     item: Item
-    condition: str
     reply: Reply
     fell: str
     said: str
@@ -111,7 +109,7 @@ def score(
         said = "not asked" if response is None else _cell(item, reply, graded.get(id, ""), abstain)
         unsure = reply.confidence is not None and reply.confidence <= tau
         fell = _abstention(item) if unsure else said
-        rows[condition].append(Row(item, condition, reply, fell, said, response))
+        rows[condition].append(Row(item, reply, fell, said, response))
     return Score(model, {c: tuple(found) for c, found in rows.items()}, tau, grouping, diagnostic, seed)
 
 

@@ -25,18 +25,15 @@ from itertools import permutations, product
 from typing import Any, Literal, NamedTuple, TypeAlias
 
 import numpy as np
-import numpy.typing as npt
 
 from demur.core.records import Measure
-from demur.core.stats import percentile, wilson
+from demur.core.stats import Codes, Floats, percentile, wilson
+from demur.judge.measures.table import Flags
 from demur.suites.vb.items import CELLS, HEADLINE, Cell, Family, Label
 from demur.suites.vb.replies import NOT_ASKED, PROBLEMS, Parser, Reply, breaks_rules
 
 Mode = Literal["measured", "paper"]
 Ties = Literal["expected", "worst", "best", "numpy"]
-Bools: TypeAlias = npt.NDArray[np.bool_]
-Floats: TypeAlias = npt.NDArray[np.float64]
-Numbers: TypeAlias = npt.NDArray[np.int64]
 
 ALPHA = 0.25
 """Credit of an abstention in CAA."""
@@ -66,17 +63,17 @@ class Cells:
         second_order: bool [F].
     """
 
-    asked: Bools
-    failed: Bools
-    kept: Bools
-    right: Bools
-    abstained: Bools
-    answered: Bools
+    asked: Flags
+    failed: Flags
+    kept: Flags
+    right: Flags
+    abstained: Flags
+    answered: Flags
     confidence: Floats
-    scored: Bools
-    second_order: Bools
+    scored: Flags
+    second_order: Flags
 
-    def take(self, rows: Numbers) -> Cells:
+    def take(self, rows: Codes) -> Cells:
         """The cells of these families, which may repeat (a resample)."""
         return Cells(*(getattr(self, name)[rows] for name in self.__dataclass_fields__))
 
@@ -138,7 +135,7 @@ Share: TypeAlias = tuple[float | None, int]
 """(value, n); None where n is 0."""
 
 
-def _share(hits: Bools, used: Bools) -> Share:
+def _share(hits: Flags, used: Flags) -> Share:
     """(share of hits among the used cells, n)."""
     n = int(used.sum())
     return (float((hits & used).sum() / n) if n else None), n
@@ -156,13 +153,13 @@ def flips(cells: Cells) -> tuple[Share, Share, Share]:
     return image, text, (mean, int(base.sum()))
 
 
-def _ranked(cells: Cells) -> tuple[Bools, Floats]:
+def _ranked(cells: Cells) -> tuple[Flags, Floats]:
     """(right, confidence) of the answered headline cells that state a confidence."""
     used = cells.answered[HEAD] & ~np.isnan(cells.confidence[HEAD])
     return cells.right[HEAD][used], cells.confidence[HEAD][used]
 
 
-def selrank(right: Bools, confidence: Floats, ties: Ties = "expected", *, cap: bool = True) -> float | None:
+def selrank(right: Flags, confidence: Floats, ties: Ties = "expected", *, cap: bool = True) -> float | None:
     """Confidence-ranked selective prediction (section 5.4): min(1, (A - p) / (1 - p)).
 
     A is the area (trapezoids, from coverage 1/n to 1, no point at 0) under the accuracy of the k most confident
@@ -290,7 +287,7 @@ def left_out(cells: Cells) -> dict[str, tuple[int, int]]:
     double[:, DOUBLE] = True
     base = cells.right[:, [BASE]]
 
-    def of(within: Bools, used: Bools) -> tuple[int, int]:
+    def of(within: Flags, used: Flags) -> tuple[int, int]:
         within = within & cells.asked & ~used
         return int((within & cells.failed).sum()), int((within & ~cells.failed).sum())
 
