@@ -37,8 +37,9 @@ _MOVED_IF_CHANGED = {
     "judge_code": "the judge changed",
 }
 """Manifest entries whose change moves a run aside, with the reason; other changes make it another run."""
-_NOT_IDENTITY = frozenset({"demur", "files", "counts", "errors", "unjudged", "reads_prompt"})
-"""Manifest entries that do not identify a run: its results, and the version of demur (an upgrade resumes a run)."""
+_NOT_IDENTITY = frozenset({"demur", "files", "counts", "errors", "unjudged", "reads_prompt", "items_path"})
+"""Manifest entries that do not identify a run: its results, the version of demur (an upgrade resumes a run), and where
+the items of a suite are."""
 
 
 class Task(NamedTuple):
@@ -118,6 +119,7 @@ def resume(
         UsageError: it holds another run.
     """
     old = _identity_in(out)
+    identity = {k: v for k, v in identity.items() if k not in _NOT_IDENTITY}
     other = {k for k in {*old, *identity} if old.get(k) != identity.get(k)} if old else set()
     if other - _MOVED_IF_CHANGED.keys() and not fresh:
         names = ", ".join(sorted(other))
