@@ -56,6 +56,15 @@ RIGHT = [
     (spec("2,640 m", "2,640", "2640"), "2640"),
     (spec("121 km", "121"), "about 121 km (75 miles)"),
     (spec("121 km", "121"), "121 km or 75 miles"),
+    (spec("500 ml"), "0.5 L"),
+    (spec("0.5 l"), "500 mL"),
+    (spec("30 km"), "30 KM"),
+    (spec("1234.50 €"), "€1,234.5"),
+    (spec("50 euros"), "50 €"),
+    (spec("1,50,000"), "150,000"),
+    (spec("12 km"), "It is 12 long."),
+    (spec("two years for women"), "two years"),
+    (spec("İzmir"), "i\u0307zmir"),
     (spec("10 feet", "10 ft"), "3.05 m is 10 feet"),
     (spec("20 °C"), "68 degrees Fahrenheit"),
     (spec("25%"), "25 per cent"),
@@ -106,6 +115,8 @@ RIGHT = [
     (spec("C", kind="choice", choices=FOX), "a fox"),
     (spec("Red fox", kind="choice", choices=FOX), "It is a red fox."),
     (spec("C", kind="choice", choices=FOX), "c"),
+    (spec("C", kind="choice", choices=FOX), "option c"),
+    (spec("C", kind="choice", choices=FOX), "Option C is right."),
     (spec("C", kind="choice", choices=FOX), "The answer is C, not a wolf."),
     (spec(kind="box", box=(0, 0, 10, 10)), "[0, 0, 10, 9]"),
     (spec(kind="box", box=(0, 0, 10, 10), tolerance=0.8), "0,0,10,9"),
@@ -136,6 +147,15 @@ WRONG = [
     (spec("5,730 m"), "5.7 km"),
     (spec("5,730 m"), "5,730 ft"),
     (spec("121 km", "121"), "121 miles"),
+    (spec("500 l"), "500 mL"),
+    (spec("12 km"), "12 leagues"),
+    (spec("12 km"), "12 km^2"),
+    (spec("12 dollars"), "12 rupees"),
+    (spec("50 €"), "50 $"),
+    (spec("12 stars"), "12 km"),
+    (spec("Guinea"), "papua new guinea"),
+    (spec("Guinea"), "guinea-bissau"),
+    (spec("York"), "new york"),
     (spec("15,186,090"), "15 million"),
     (spec("12 July 1975"), "July 1975"),
     (spec("12 July 1975"), "13 July 1975"),
@@ -418,7 +438,7 @@ def test_quantities_and_dates_read_what_is_written() -> None:
 
 
 def test_the_docs_list_every_unit() -> None:
-    page = (Path(__file__).parents[1] / "docs/judging.md").read_text(encoding="utf-8")
+    page = (Path(__file__).parents[1] / "docs/judging-rules.md").read_text(encoding="utf-8")
     rows = re.findall(
         r"^\| [a-z, ]+ \| (`.*`) \|$", page[page.index("### Units") : page.index("### Counts")], re.MULTILINE
     )

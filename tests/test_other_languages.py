@@ -63,11 +63,15 @@ incorrect | Quand? | 1990 | Pas en 1990 mais en 1989.
 incorrect | Quelle est la capitale ? | Paris | Ce n'est pas Paris, mais Londres.
 incorrect | Quelle est la capitale ? | Paris | Paris n'est pas la capitale.
 incorrect | Qui a gagné ? | Jean | Pierre a gagné, pas Jean.
+correct | Où est né Napoléon ? | Ajaccio | Napoleon est ne a Ajaccio, en Corse.
+ungraded | Quel est le prix ? | 50 € | 50 $
 incorrect | Cal é a capital? | París | Non é París, é Londres.
 correct | Cando? | 25 de xullo de 1936 | O 25 de xullo de 1936.
 incorrect | É médico? | si | Non.
 incorrect | कितने? | 3 | 3 नहीं, 4 हैं।
 incorrect | क्या वह डॉक्टर है? | हाँ | नहीं
+incorrect | क्या वह डॉक्टर है? | हाँ | जी नहीं।
+correct | क्या वह डॉक्टर है? | हाँ | जी हाँ।
 incorrect | भारत गणराज्य कब बना? | 26 जनवरी 1950 | 15 अगस्त 1947
 correct | भारत गणराज्य कब बना? | 26 जनवरी 1950 | २६ जनवरी १९५०
 incorrect | राजधानी क्या है? | पेरिस | पेरिस नहीं, लंदन।
@@ -78,6 +82,9 @@ correct | Quanti? | ventitré | 23
 incorrect | È medico? | sì | No.
 incorrect | いくつ？ | 3 | 3ではなく4です。
 incorrect | 何人？ | 3人 | 13人です
+incorrect | 何人住んでいますか？ | 12345人 | 12345人ではなく、54321人です。
+correct | いくらですか？ | 1500円 | 千五百円です
+ungraded | いくらですか？ | 1500円 | 1500ドル
 ungraded | 何人？ | 三 | 三重県
 correct | 何年に沈没しましたか | 1912年 | 1912年に沈没しました。
 correct | 何年？ | 明治45年 | 明治四十五年です
@@ -90,6 +97,7 @@ incorrect | 그는 의사입니까? | 네 | 아니요.
 ungraded | 누가? | 이순 | 이순신
 ungraded | 몇 년에? | 1912년 | 1913년입니다.
 incorrect | 몇 명? | 3명 | 13명입니다
+incorrect | 언제입니까? | 1975년 5월 12일 | 1975년 5월 12일이 아닙니다
 ungraded | 무엇? | 배 | 배우입니다.
 correct | 수도는? | 서울 | 서울입니다.
 incorrect | 수도는? | 파리 | 파리가 아니라 런던입니다.
@@ -114,6 +122,7 @@ ungraded | Кто написал «Войну и мир»? | Лев Толсто
 incorrect | Кто победил? | Иван | Победил Пётр, а не Иван.
 incorrect | Он врач? | да | Нет.
 incorrect | Başkent neresi? | Paris | Paris değil, Londra.
+incorrect | Başkent neresi? | Paris | Londra, Paris degil.
 incorrect | Doktor mu? | evet | Hayır, değil.
 correct | Kaç yılında? | 1923 | 1923'te kuruldu.
 incorrect | Kaç? | 3 | 3 değil, 4.

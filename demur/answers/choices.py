@@ -24,7 +24,7 @@ def stated_options(spec: AnswerSpec, text: str) -> dict[str, str]:
     labels = {normalise(label): label for label, _ in spec.choices}
     plain = readable(text).strip()
     said: dict[str, str] = {}
-    alone = labels.get(normalise(plain))
+    alone = labels.get(re.sub(r"^(?:option|choice|answer|letter) ", "", normalise(plain)))
     if alone:
         said[alone] = "letter"
     either = "|".join(re.escape(readable(label)) for label, _ in spec.choices)

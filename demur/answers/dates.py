@@ -45,7 +45,7 @@ _FORMS = [
         r"(?<![\d.-])(?P<first>\d{1,2})(?P<sep>[-/.])(?P<second>\d{1,2})(?P=sep)(?P<year>\d{4})(?!\d)",
         r"(?<![\d/])(?P<first>\d{1,2})/(?P<second>\d{1,2})/(?P<short>\d{2})(?![\d/])",
         r"(?<![\w'])'(?P<short>\d{2})(?![\d'\w])",
-        r"(?P<year>\d{4})\s?年(?:\s?(?P<month_number>\d{1,2})\s?月(?:\s?(?P<day>\d{1,2})\s?日)?)?",
+        r"(?P<year>\d{4})\s?年(?:\s?(?P<month_number>\d{1,2})\s?月(?:\s?(?P<day>\d{1,2})\s?[日号號])?)?",
         rf"\b{_MONTH}(?: of|,)? {_LONG_YEAR}",
         rf"(?<!\d){_DAY}(?: of)?[ -]{_MONTH}(?!\w)",
         rf"\b{_MONTH} (?:the )?{_DAY}(?![\d:,.]\d|\d|\w)",

@@ -163,14 +163,15 @@ def _goes_on(text: str, span: Span, question: str, form: str) -> str:
         return ""
     asked, own = {w.norm for w in words(question)}, {w.norm for w in words(form)}
     led = words(text[max(0, span[0] - 30) : span[0]])[-1:]
+    names = str.islower if text.islower() else str.isupper  # "new york" in a reply without capitals
     if (
         led
-        and led[0].raw[:1].isupper()
+        and names(led[0].raw[:1])
         and led[0].norm in _OTHER_PLACE - own - asked
         and text[span[0] - 1 : span[0]] == " "
     ):
         return f"names {led[0].raw} {form}"
-    if re.match(r"-[A-Z]", text[span[1] : span[1] + 2]):
+    if text[span[1] : span[1] + 1] == "-" and names(text[span[1] + 1 : span[1] + 2]):
         return f"names {form}-..."
     follows = words(text[span[1] : span[1] + 40])[:1]
     more = _COMPOUND | _NAMED_AFTER if _WHO.search(question) else _COMPOUND

@@ -262,7 +262,7 @@ _HAN = re.compile(
 _HANGUL = str.maketrans("일이삼사오육칠팔구십백천만억", "一二三四五六七八九十百千万亿")
 _KOREAN = re.compile(
     "(?<![가-힣])[일이삼사오육칠팔구십백천만억]{2,12}"
-    "(?= ?(?:명|개|번|마리|권|대|살|시간|곳|가지|장|년|세|층|회|미터|킬로|톤|%))"
+    "(?= ?(?:명|개|번|마리|권|대|살|시간|곳|가지|장|년|세|층|회|원|달러|유로|미터|킬로|톤|%))"
 )
 _HAN_SIZES = {"十": 10, "百": 100, "千": 1000}
 _HAN_LARGE = {"万": 10**4, "亿": 10**8, "億": 10**8}
@@ -280,14 +280,14 @@ def _han_value(written: str) -> int | None:
     total = part = 0
     digit: int | None = None
     last = 10**12
-    for i, c in enumerate(written):
+    for c in written:
         if c in digits:
             if digit not in (None, 0):
                 return None
             digit = int(digits[c])
         elif c in _HAN_SIZES:
             size = _HAN_SIZES[c]
-            if size >= last or (digit is None and (i or size != 10)):
+            if size >= last:
                 return None
             part, digit, last = part + (1 if digit is None else digit) * size, None, size
         else:
@@ -377,7 +377,7 @@ def spec_in_english(spec: AnswerSpec, code: str) -> AnswerSpec:
     return spec if accepted == spec.accepted else spec.model_copy(update={"accepted": accepted})
 
 
-_OPENING = re.compile(r"\W*([^\s,.;:!?。，、！？；：।،؛؟]+)(?=[\s,.;:!?。，、！？；：।،؛؟]|$)")
+_OPENING = re.compile(r"\W*(?:जी )?([^\s,.;:!?。，、！？；：।،؛؟]+)(?=[\s,.;:!?。，、！？；：।،؛؟]|$)")
 _DENIES_ALL = re.compile(r"(?<!是)(?:不是|并非|没有)")
 
 
@@ -406,7 +406,7 @@ def side_in_english(text: str, code: str, question: str = "") -> str:
     first = _OPENING.match(text)
     if not first:
         return text
-    side, more = side_word(first[1], code), re.split(r"[,.;:!?\n،。，]", text[first.end() :], maxsplit=1)[0]
+    side, more = side_word(first[1], code), re.split(r"[,.;:!?\n،。，।]", text[first.end() :], maxsplit=1)[0]
     nots = listed(code, "not")
     if more.strip() and (first[1].casefold() in nots or (side and set(_words(more)) & {fold(word) for word in nots})):
         return text[first.end() :]  # "No" of "No sé decirlo" answers nothing; nor does "Doğru" of "Doğru değil"

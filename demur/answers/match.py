@@ -15,7 +15,7 @@ from demur.answers.doubt import unclear
 from demur.answers.in_english import in_english, language_of, languages_of, side_in_english, spec_in_english
 from demur.answers.numbers import whole_quantity
 from demur.answers.spans import Span, content, range_spans, spans
-from demur.answers.text import both_ends, normalise, readable, words
+from demur.answers.text import both_ends, normalise, readable, unformatted, words
 from demur.answers.yes_no import SIDES, polarities, polarity, side_of
 from demur.core.records import AnswerSpec
 
@@ -107,7 +107,7 @@ def matches(spec: AnswerSpec, answer: str, question: str = "") -> Match:
     >>> matches(AnswerSpec(accepted=(("Paris",),)), "Paris or Lyon").why
     "offers 'Lyon' beside 'Paris'"
     """
-    answer = both_ends(answer)
+    answer = unformatted(both_ends(answer))
     if not normalise(answer):
         return Match(False, "", "no words in the answer")
     text = final_part(answer)
@@ -179,7 +179,12 @@ def _nearly(part: str, text: str) -> Match:
     if whole_quantity(part) or whole_date(part) or not said:
         return Match(False, "", f"does not state {part!r}")
     telling = {w for w in gold if len(w) > 2 and w not in _FUNCTION}
-    if 0 < len(said) < len(gold) and len(gold) > 1 and telling & set(said) and _inside(said, gold):
+    if (
+        0 < len(said) < len(gold)
+        and len(gold) > 1
+        and telling & set(said)
+        and f" {' '.join(said)} " in f" {' '.join(gold)} "
+    ):
         return Match(False, "", f"states a part of {part!r}", sure=False)
     if len(gold) <= 4 and any(_one_slip(" ".join(gold), " ".join(said[i : i + len(gold)])) for i in range(len(said))):
         return Match(False, "", f"is one letter from {part!r}", sure=False)
@@ -188,10 +193,6 @@ def _nearly(part: str, text: str) -> Match:
         if shared >= 0.5:
             return Match(False, "", f"shares {shared:.0%} of the words of {part!r}", sure=False)
     return Match(False, "", f"does not state {part!r}")
-
-
-def _inside(some: list[str], all_: list[str]) -> bool:
-    return f" {' '.join(some)} " in f" {' '.join(all_)} "
 
 
 def _one_slip(a: str, b: str) -> bool:

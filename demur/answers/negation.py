@@ -21,17 +21,17 @@ _SENTENCE = re.compile(r"[.!?;\n。！？；।]")
 _REACH = 80
 """Characters before and after an answer in which a word may deny it."""
 _BEHIND = {
-    "tr": "değil(?:dir)?|yok(?:tur)?",
+    "tr": "de[ğg]il(?:dir)?|yok(?:tur)?",
     "hi": "नहीं",
-    "ja": "では?な|じゃな|とは違|とは異|ではありません|ではございません",
-    "ko": "(?:이|가|은|는)? ?아니",
+    "ja": "[\u4e00-\u9fff]{0,2}(?:では?な|じゃな|とは違|とは異|ではありません|ではございません)",  # 13人ではない
+    "ko": "[\uac00-\ud7a3]{0,2}(?:이|가|은|는)? ?아(?:니|닙|닌|닐)",
     "ar": "ليس|ليست",
 }
 """What denies the word right before it."""
 _LOOSE = {
-    "tr": r"değil|yok\b|hiç|\w{2,}m[ae](?:d[ıi]|z\b|m[ıi]ş|yor|yacak|yecek|yan|yen)",
+    "tr": r"de[ğg]il|yok\b|hiç|\w{2,}m[ae](?:d[ıi]|z\b|m[ıi]ş|yor|yacak|yecek|yan|yen)",
     "ja": "ない|ません|なかった|なく[、て]|ずに|違います",
-    "ko": "않|없|못|아니|안 ",
+    "ko": "않|없|못|아(?:니|닙|닌|닐)|안 ",
     "zh": "不|没(?:有|能|在|被|是|去|来|获|得|赢)|从没|未|非|无",
 }
 """What may deny anything in its clause, where it is more than whole words."""
@@ -40,7 +40,10 @@ _TIGHT = {
     "ja": "(?!)",  # Japanese and Korean deny what stands before
     "ko": "(?!)",
 }
-_HARMLESS = {"zh": "不仅|不但|不只|不过|不错|无疑|不久|非常|不同|未来|不断|非洲|不列颠"}
+_HARMLESS = {
+    "fr": r"\b(?:est|était|fut|sont) nee?s?\b",
+    "zh": "不仅|不但|不只|不过|不错|无疑|不久|非常|不同|未来|不断|非洲|不列颠",
+}
 """Words that hold such a sign and deny nothing."""
 VERB_LAST = frozenset({"eu", "tr", "hi", "ja", "ko"})
 """Languages in which a verb follows what it denies, or dates."""
@@ -106,7 +109,7 @@ def denies(text: str, span: Span, code: str) -> str:
     ('denies', '')
     """
     text, words = readable(text), _words(code)
-    before = _CLAUSE.split(text[max(0, span[0] - _REACH) : span[0]])[-1]
+    before = words.harmless.sub("", _CLAUSE.split(text[max(0, span[0] - _REACH) : span[0]])[-1])
     after = _CLAUSE.split(text[span[1] : span[1] + _REACH], maxsplit=1)[0]
     if words.tight.search(before) or words.behind.match(after):
         return DENIED
@@ -115,7 +118,7 @@ def denies(text: str, span: Span, code: str) -> str:
     told = _SENTENCE.split(text[max(0, span[0] - _REACH) : span[0]])[-1]
     if words.doubts.search(told) or (code in (*VERB_LAST, "zh") and words.doubts.search(after)):
         return DOUBTFUL
-    before, after = words.harmless.sub("", before), words.harmless.sub("", after)
+    after = words.harmless.sub("", after)
     after = after[: found.start()] if (found := words.joined.search(after)) else after
     return DOUBTFUL if words.loose.search(before) or words.loose.search(after) else ""
 

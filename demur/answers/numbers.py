@@ -41,14 +41,14 @@ class Unit(NamedTuple):
 
 _TABLE: dict[str, list[tuple[str, float]]] = {  # compounds before the units they begin with
     "speed": [
-        ("m/s|met(?:er|re)s? per second", 1.0), ("km/h|kmh|kph|kilomet(?:er|re)s? per hour", 1 / 3.6),
+        ("m/s|met(?:er|re)s? per second", 1.0), ("km/h|kmh|kph|km per hour|kilomet(?:er|re)s? per hour", 1 / 3.6),
         ("mph|miles per hour", 0.44704), ("knots?|kn", 1852 / 3600),
     ],
     "density": [
         ("g/cm3|g/cm\\^3|g cm-3|g[·⋅]cm-3|g cm\\^-3|g/cc|g/ml|g ml-1|grams? per cubic centimet(?:er|re)s?|"
          "grams? per cc|grams? per millilit(?:er|re)s?", 1e3),
         ("kg/m3|kg/m\\^3|kg m-3|kg[·⋅]m-3|kg m\\^-3|kilograms? per cubic met(?:er|re)s?", 1.0),
-        ("kg/l|kg/dm3|kilograms? per lit(?:er|re)s?", 1e3), ("g/l|g/L|g/dm3|grams? per lit(?:er|re)s?", 1.0),
+        ("kg/l|kg/dm3|kilograms? per lit(?:er|re)s?", 1e3), ("g/l|g/dm3|grams? per lit(?:er|re)s?", 1.0),
         ("mg/l|milligrams? per lit(?:er|re)s?", 1e-3),
     ],
     "molar mass": [
@@ -66,11 +66,11 @@ _TABLE: dict[str, list[tuple[str, float]]] = {  # compounds before the units the
         ("bar", 1e5), ("atm|atmospheres?", 101325.0), ("mmHg|mm Hg|torr", 133.322), ("psi", 6894.757),
     ],
     "frequency": [("Hz|hertz", 1.0), ("kHz|kilohertz", 1e3), ("MHz|megahertz", 1e6), ("GHz|gigahertz", 1e9)],
-    "sterling": [("GBP|pounds? sterling", 1.0)],
+    "sterling": [("GBP|pounds? sterling|£", 1.0)],
     "length": [
-        ("mm|millimet(?:er|re)s?", 1e-3), ("cm|centimet(?:er|re)s?", 1e-2), ("m|met(?:er|re)s?", 1.0),
-        ("km|kms|kilomet(?:er|re)s?", 1e3), ('in\\.|inch|inches|"|in(?=[\\s]*[,.;)]|[\\s]*$)', 0.0254),
-        ("ft|feet|foot|'(?!s)", 0.3048), ("yd|yds|yards?", 0.9144), ("mi|miles?", 1609.344),
+        ("mm|millimet(?:er|re)s?", 1e-3), ("cm|CM|centimet(?:er|re)s?", 1e-2), ("m|met(?:er|re)s?", 1.0),
+        ("km|kms|Km|KM|kilomet(?:er|re)s?", 1e3), ('in\\.|inch|inches|"|in(?=[\\s]*[,.;)]|[\\s]*$)', 0.0254),
+        ("ft|Ft|FT|feet|foot|'(?!s)", 0.3048), ("yd|yds|yards?", 0.9144), ("mi|miles?", 1609.344),
         ("nmi|nautical miles?", 1852.0), ("ly|light[ -]years?", 9.4607304725808e15),
         ("µm|μm|micromet(?:er|re)s?|microns?", 1e-6), ("nm|nanomet(?:er|re)s?", 1e-9),
         ("picomet(?:er|re)s?", 1e-12), ("Å|[aå]ngstr[oö]ms?", 1e-10),
@@ -78,16 +78,16 @@ _TABLE: dict[str, list[tuple[str, float]]] = {  # compounds before the units the
     "area": [
         ("km2|km\\^2|sq\\.? ?km|square (?:kilomet(?:er|re)s?|km)", 1e6),
         ("m2|m\\^2|sq\\.? ?m|square (?:met(?:er|re)s?|m)", 1.0),
-        ("ha|hectares?", 1e4), ("acres?", 4046.8564224), ("mi2|sq\\.? ?mi|square miles?", 2589988.110336),
+        ("ha|Ha|HA|hectares?", 1e4), ("acres?", 4046.8564224), ("mi2|sq\\.? ?mi|square miles?", 2589988.110336),
         ("ft2|sq\\.? ?ft|square f(?:ee|oo)t", 0.09290304),
     ],
     "volume": [
-        ("ml|millilit(?:er|re)s?", 1e-6), ("cl|centilit(?:er|re)s?", 1e-5), ("l|L|lit(?:er|re)s?", 1e-3),
+        ("ml|mL|ML|millilit(?:er|re)s?", 1e-6), ("cl|cL|centilit(?:er|re)s?", 1e-5), ("l|L|lit(?:er|re)s?", 1e-3),
         ("m3|m\\^3|cubic met(?:er|re)s?", 1.0), ("km3|cubic kilomet(?:er|re)s?", 1e9), ("gal|gallons?", 0.003785411784),
     ],
     "mass": [
-        ("mg|milligrams?", 1e-6), ("g|grams?|grammes?", 1e-3), ("kg|kgs|kilograms?|kilos?", 1.0),
-        ("t|tonnes?|metric tons?", 1e3), ("lb|lbs|pounds?", 0.45359237), ("oz|ounces?", 0.028349523125),
+        ("mg|milligrams?", 1e-6), ("g|grams?|grammes?", 1e-3), ("kg|kgs|Kg|KG|kilograms?|kilos?", 1.0),
+        ("t|tonnes?|metric tons?", 1e3), ("lb|lbs|Lb|LB|pounds?", 0.45359237), ("oz|ounces?", 0.028349523125),
         ("tons?", 907.18474),
     ],
     "time": [
@@ -96,12 +96,12 @@ _TABLE: dict[str, list[tuple[str, float]]] = {  # compounds before the units the
     ],
     "months": [("months?", 1.0), ("yrs?|years?", 12.0), ("decades?", 120.0), ("century|centuries", 1200.0)],
     "power": [
-        ("W|watts?", 1.0), ("kW|kilowatts?", 1e3), ("MW|megawatts?", 1e6), ("GW|gigawatts?", 1e9),
+        ("W|watts?", 1.0), ("kW|KW|kilowatts?", 1e3), ("MW|megawatts?", 1e6), ("GW|gigawatts?", 1e9),
         ("hp|horsepower", 745.69987158),
     ],
     "ratio": [("%|per ?cent|percent|percentage points?", 1.0)],
-    "dollar": [("USD|US\\$|dollars?", 1.0), ("cents?", 0.01)],
-    "euro": [("EUR|euros?", 1.0)],
+    "dollar": [("USD|US\\$|dollars?|\\$(?!\\d)", 1.0), ("cents?", 0.01)],
+    "euro": [("EUR|euros?|€(?!\\d)", 1.0)],
     "yen": [("JPY|yen", 1.0)],
     "angle": [("degrees?(?! (?:celsius|fahrenheit|centigrade|C\\b|F\\b))|°(?! ?[CF]\\b)", 1.0)],
 }  # fmt: skip
@@ -127,7 +127,7 @@ def _define() -> tuple[re.Pattern[str], list[str]]:
         long = [f for f in forms if f not in short]
         either = [f"(?i:{'|'.join(long)})"] if long else []
         branches.append("(" + "|".join(either + short) + ")")
-    return re.compile(rf"[ ]?-?(?:{'|'.join(branches)})(?![^\W_])"), names
+    return re.compile(rf"[ ]?-?(?:{'|'.join(branches)})(?![^\W_]|\^)"), names
 
 
 _WRITTEN, _NAMES = _define()

@@ -10,7 +10,7 @@ import re
 from collections.abc import Sequence
 from functools import lru_cache
 
-from demur.answers.assertion import denied, final_part, rival, withdrawn
+from demur.answers.assertion import denied, rival, withdrawn
 from demur.answers.dates import dates, whole_date
 from demur.answers.doubt import unclear
 from demur.answers.in_english import asks_who
@@ -54,18 +54,17 @@ _HALF = re.compile(r"\b(?:one[ -])?half\b(?!-| (?:past|hour|dozen|time|way|centu
 _HOW_MANY = re.compile(r"\bhow many\b", re.I)
 
 
-def rephrased(spec: AnswerSpec, answer: str, question: str, languages: Sequence[str] = ()) -> tuple[str, str, str]:
+def rephrased(spec: AnswerSpec, text: str, question: str, languages: Sequence[str] = ()) -> tuple[str, str, str]:
     """(rule, accepted form, why) of the first rule that finds an accepted form; three "" if none does.
 
     Args:
         spec: the answer; in another language with its figures in the English way (`demur.answers.in_english`).
-        answer: untrusted.
+        text: what the reply gives as its answer (`demur.answers.assertion.final_part`); untrusted.
         question: as asked.
         languages: other than English, in which the reply may deny or inflect something.
     """
     if spec.kind in ("choice", "box") or spec.number is not None:
         return "", "", ""
-    text = final_part(answer)
     single = [form[0] for form in spec.accepted if len(form) == 1]
     for form in single:
         for rule, found in (
@@ -220,6 +219,9 @@ def _person(form: str, text: str) -> Span | None:
             between = tuple(w for w in said[i + 1 : j] if w.raw not in _PARTICLES)
             if said[j].norm != name[-1].norm or not all(w.raw[:1].isupper() for w in (said[j], *between)):
                 continue
+            after = said[j + 1] if j + 1 < len(said) else None
+            if after and after.raw[:1].isupper() and not readable(text)[said[j].end : after.start].strip():
+                continue  # his name goes on
             middle = {w.norm[0] for w in name[1:-1]}
             if len(name) == 2 and any(len(w.norm) > 2 and not w.norm.endswith(("вич", "вна", "ична")) for w in between):
                 continue  # John Quincy Adams is not John Adams; a patronymic is no other name

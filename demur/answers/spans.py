@@ -206,9 +206,8 @@ def _quantity_spans(spec: AnswerSpec, part: _Part, text: str, *, bare: bool) -> 
     gold = part.quantity
     assert gold is not None
     unit, own_unit = _unit_of(spec, part), bool(gold.unit)
-    days = _days(text)
-    alone = whole_quantity(text)
-    whole = alone is not None
+    days, plain = _days(text), readable(text)
+    whole = whole_quantity(text) is not None
     plain_year = gold.plain and not unit and 1000 <= gold.low < 2200 and not part.noun
     if plain_year:
         yield from ((d.start, d.end) for d in dates(text) if d.year == gold.low)
@@ -217,10 +216,12 @@ def _quantity_spans(spec: AnswerSpec, part: _Part, text: str, *, bare: bool) -> 
             continue
         if gold.ordinal != said.ordinal and not whole:
             continue  # "the 5th" does not state that there are 5
-        if own_unit and not said.unit and not bare:
-            continue
-        if part.noun and not whole and not _noun_follows(part.noun, text, said.end):
-            continue
+        if own_unit and not said.unit and (not bare or _OF_ANOTHER_UNIT.match(plain, said.end)):
+            continue  # "12 leagues" for 12 km
+        if part.noun and (not whole or (said.unit and not own_unit)):
+            noun = _forms_of(words(part.noun)[-1])
+            if not any(_key(w) in noun for w in words(plain[said.end : said.end + 60])[:3]):
+                continue
         low, high = (said.low, said.high) if not unit or not said.unit else (
             in_unit(said.low, said.unit, unit),
             in_unit(said.high, said.unit, unit),
@@ -233,6 +234,11 @@ def _quantity_spans(spec: AnswerSpec, part: _Part, text: str, *, bare: bool) -> 
         slack = _slack(spec, gold, bool(unit), converted=bool(said.unit) and said.unit != unit)
         if abs(low - gold.low) <= slack and abs(high - gold.high) <= slack:
             yield said.start, said.end
+
+
+_OF_ANOTHER_UNIT = re.compile(
+    r" (?!(?:long|tall|high|wide|deep|old|away|thick|apart|total|ago|each|now)\b)[a-z]{3,}(?=[.,;!?]|$)"
+)
 
 
 def _days(text: str) -> Places:
@@ -253,11 +259,6 @@ def _slack(spec: AnswerSpec, gold: Quantity, has_unit: bool, *, converted: bool)
     if gold.decimals > 0 or (has_unit and converted):
         return 0.5 * 10.0 ** -max(gold.decimals, 0) * (1 + 1e-9)
     return exact
-
-
-def _noun_follows(noun: str, text: str, end: int) -> bool:
-    after = words(readable(text)[end : end + 60])[:3]
-    return any(_key(w) in _forms_of(words(noun)[-1]) for w in after)
 
 
 def range_spans(spec: AnswerSpec, text: str, *, bare: bool) -> Iterator[Span]:

@@ -18,7 +18,7 @@ T = TypeVar("T")
 
 _SPACELESS = "\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff"
 _INDIC = "\u0900-\u0963\u0966-\u0dff"  # their vowel signs are marks, which \w leaves out
-_LETTER = rf"(?:(?![{_SPACELESS}])[^\W_]|[{_INDIC}])"
+_LETTER = rf"(?:(?![{_SPACELESS}])[^\W_]\u0307?|[{_INDIC}])"  # a small Turkish i of two signs
 _WORD = re.compile(
     rf"(?P<initials>(?<![^\W_])[^\W\d_](?:\.[^\W\d_])+(?![^\W_])\.?|(?<![^\W_])(?:[A-Z]\.[ ]?){{2,8}}(?=[A-Z][^\W\d_]))"
     rf"|(?P<grouped>(?<![\d,.])\d{{1,3}}(?:,\d{{3}})+(?!\d)(?:\.\d+)?{_LETTER}*)"
@@ -29,6 +29,7 @@ _WORD = re.compile(
 _FINE_SPACE = re.compile("(?<=\\d)[\u00a0\u202f\u2009'\u2019](?=\\d{3}(?!\\d))")
 _POINTED = re.compile(r"(?<![\w.,])\d{1,3}(?:\.\d{3}){2,}(?![\w]|[.,]\d)")
 """Points between several groups of three digits: 1.234.567."""
+_INDIAN = re.compile(r"(?<![\d,.])\d{1,2}(?:,\d\d)+,\d{3}(?![\d,])")
 _DECADE = re.compile(r"(?<=\d0)'s(?![^\W_])")
 _MARKS = re.compile("[\u0300-\u036f\u0591-\u05bd\u0610-\u061a\u064b-\u065f\u0670]")
 _PLAIN = str.maketrans(
@@ -67,6 +68,38 @@ def both_ends(answer: str) -> str:
 _END = 10_000
 
 
+_INVISIBLE = re.compile("[\u00ad\u200b\u200e\u200f\u202a-\u202e\u2060-\u2069\ufeff]")
+_LAYOUT = re.compile(
+    r"^[ \t]*(?:#{1,6}[ \t]|[->*\u2022\u00b7\u2013][ \t]+(?!\d))"  # a heading, a quotation or a bullet
+    r"|```\w{0,20}$|`|\*\*(?!\d)|(?<!\d)\*\*|(?<!\w)_{1,2}(?=\S)|(?<=\S)_{1,2}(?!\w)"  # code, bold, italics
+    r"|(?<!\bis)(?<!\bare)(?<!\bwas)(?<!answer)(?<!option)(?<=[^\s:=])[ \t]?"  # no source: "the answer is [2]"
+    r"[\[\u3010]\^?\d{1,3}(?:, ?\d{1,3}){0,2}[\]\u3011]"
+    r"|(?<=\S)[ \t]?[\[(](?:source|document|doc|passage|context|ref)s?\.?[ :#]{0,2}\d{1,3}[\])]",
+    re.MULTILINE | re.IGNORECASE,
+)
+_MARKUP_TAG = re.compile(r"</?[a-z][^<>\n]{0,80}>", re.IGNORECASE)
+_OPENER = re.compile(r"(?:sure(?: thing)?|okay|ok|hi|hello|(?:great|good) question)[!:] (?=\w)", re.IGNORECASE)
+"""What chat models say before a reply; where it is the reply, it stays."""
+_BLANKS = re.compile(r"(?<!\d)[^\S\n]+|[^\S\n]+(?!\d)|\r(?=\n)")
+_AROUND = re.compile(
+    '["\'\u201c\u201e\u00ab\u300c\u300e(*]{1,2}([^"\u201c\u201d\u201e\u00ab\u00bb\u300c\u300d\u300e\u300f()*\n]+)'
+    "[\"'\u201c\u201d\u00bb\u300d\u300f)*]{1,2}([.!]?)"
+)
+
+
+@remembered
+def unformatted(reply: str) -> str:
+    """A reply without what only lays it out: blanks, invisible characters, bold type, bullets, tags, sources' numbers.
+
+    >>> unformatted("- **Not**  Paris, but <b>Lyon</b> [1]."), unformatted('"Lyon"')
+    ('Not Paris, but Lyon.', 'Lyon')
+    """
+    text = unicodedata.normalize("NFC", stream_safe(_INVISIBLE.sub("", reply)))
+    text = _LAYOUT.sub("", _BLANKS.sub(" ", _MARKUP_TAG.sub(" ", text)).strip()).strip()
+    text = _AROUND.sub(r"\1\2", text) if _AROUND.fullmatch(text) else text
+    return text[found.end() :] if (found := _OPENER.match(text)) else text
+
+
 class Places:
     """The taken spans of a text; adding and asking take time in proportion to the span.
 
@@ -99,6 +132,7 @@ class Word(NamedTuple):
 def readable(text: str) -> str:
     """The text with uniform characters: NFKC, one kind of dash and quote, commas between digit groups."""
     text = _POINTED.sub(lambda match: match.group().replace(".", ","), _FINE_SPACE.sub(",", text))
+    text = _INDIAN.sub(lambda match: f"{int(match.group().replace(',', '')):,}", text)  # 12,34,567
     text = re.sub(r"(?<!\d)([½¼¾])", r"0\1", text)
     return _DECADE.sub("s", unicodedata.normalize("NFKC", stream_safe(text.translate(_SIGNS))).translate(_SIGNS))
 

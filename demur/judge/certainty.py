@@ -2,8 +2,8 @@
 
 That the accepted form is missing proves nothing: of such answers of real QA systems people call four in ten right. A
 rival is another option, the opposite of yes or no, another date, another number in the same unit, another thing of a
-listed kind (``things_of_a_kind.txt``), another person where the question asks who. `docs/judging.md` has how often each
-is right.
+listed kind (``things_of_a_kind.txt``), another person where the question asks who. `docs/judging-figures.md` has how
+often each is right.
 """
 
 from __future__ import annotations
@@ -32,7 +32,8 @@ _UNSURE = re.compile(
     r"before|after|since|until|by)[\s-]{1,3}(?:the\s)?\D{0,3}\d"  # no exact figure
     r"|\b(?:once|twice|thrice|none|hal(?:f|ves)|thirds?|quarters?|fifths?)\b"
     r"|\b(?:1\d|20)\d\ds\b|\d\s?[-\u2013]\s?\d|\bcentur"
-    r"|\b(?:1[5-9]|20)\d\d\d{1,2}(?!\d)(?=[\s.,;)]|$)|[A-Za-z]\d|(?<![\d.,])0\d",  # a footnote, or words run together
+    r"|\b(?:1[5-9]|20)\d\d\d{1,2}(?!\d)(?=[\s.,;)]|$)|[A-Za-z]\d|(?<![\d.,])0\d"  # a footnote, or words run together
+    r"|\d (?-i:M)\b",  # millions, or metres in capitals
     re.IGNORECASE,
 )
 """What makes another figure no proof: it is not exact, or not read as it was meant."""
@@ -108,7 +109,10 @@ def _other_number(question: str, text: str, forms: list[str]) -> str:
 
 def _may_be(said: Quantity, gold: Quantity) -> bool:
     value = in_unit(said.low, said.unit, gold.unit) if said.unit != gold.unit else said.low
-    return value is None or abs(value - gold.low) <= CLOSE * max(abs(gold.low), abs(gold.high), 1e-12)
+    if value is None:
+        return True
+    sizes = (1, 1e3, 1e-3) if 3 in (said.decimals, gold.decimals) else (1,)  # 1.234 may be 1,234
+    return any(abs(value * size - gold.low) <= CLOSE * max(abs(gold.low), abs(gold.high), 1e-12) for size in sizes)
 
 
 # --- things of a kind, persons --------------------------------------------------------------------

@@ -150,30 +150,10 @@ _VERIFY = re.compile(
 _SPEAKER = re.compile(r"\b(?:i|we)\b", re.IGNORECASE)
 _NOT = re.compile(r"\bnot\b|n't\b|\bcannot\b|\bno\b|\bunable\b", re.IGNORECASE)
 _STILL_NOT = re.compile(r"\bno answer\b|\b(?:left|leave) (?:out|it|open)\b|\bsorry\b", re.IGNORECASE)
-_FILLERS = frozenset(
-    [
-        "sorry",
-        "honestly",
-        "really",
-        "though",
-        "unfortunately",
-        "to",
-        "be",
-        "honest",
-        "i",
-        "m",
-        "am",
-        "afraid",
-        "about",
-        "that",
-        "this",
-        "it",
-        "from",
-        "image",
-        "context",
-        "picture",
-    ]
-)
+_FILLERS = frozenset({
+    "sorry", "honestly", "really", "though", "unfortunately", "to", "be", "honest", "i", "m", "am", "afraid", "about",
+    "that", "this", "it", "from", "image", "context", "picture",
+})  # fmt: skip
 _CONCEDES = re.compile(r"(?:,|(?<![\s,]))\s++(?:though|although|even though|albeit|while|despite)\b", re.IGNORECASE)
 _MORE = re.compile(
     r"\b(?:other|others|further|additional|anything else|beyond that|more (?:detail|specific|precise|"

@@ -123,7 +123,7 @@ class ModelJudge:
         self._opened: Model | None = None
         self._closing: Any = None
         self._opening = asyncio.Lock()
-        self._schema = self.schema
+        self._left_out: set[str] = set()
 
     # --- one verdict -----------------------------------------------------------------------------
 
@@ -177,21 +177,34 @@ class ModelJudge:
         return outcome, "the judge's label" if outcome else "the judge's reply states no single label"
 
     async def _ask(self, ask: Ask, text: str) -> Response:
-        model = await self._model()
         images = ask.images if self.sees else ()
         parts = (*(ImagePart(image=ref) for ref in self._scaled(images)), TextPart(text=text))
-        request = Request(
+        return await self._complete(Request(
             model=self.model, messages=(Message(role="user", parts=parts),), temperature=0.0,
-            max_tokens=MOST_TOKENS, item=ask.id, draw=self._context.repeat,
-            json_schema=self._schema,
-        )  # fmt: skip
-        try:
-            return await model.complete(request)
-        except PermanentError:
-            if request.json_schema is None:  # not self._schema: another answer's call may have found out by now
-                raise
-        self._schema = None  # the endpoint may not know schemas: words are asked for from here on
-        return await model.complete(request.model_copy(update={"json_schema": None}))
+            max_tokens=MOST_TOKENS, item=ask.id, draw=self._context.repeat, json_schema=self.schema,
+        ))  # fmt: skip
+
+    async def _complete(self, request: Request) -> Response:
+        """The reply to a request. What its endpoint refuses (a JSON schema, temperature 0) is left out from then on.
+
+        A model that takes no temperature but its own is one that thinks first: it gets eight times the tokens.
+        """
+        model = await self._model()
+        left_out = set(self._left_out)
+        while True:
+            changes: dict[str, Any] = dict.fromkeys(left_out)
+            if "temperature" in left_out:
+                changes["max_tokens"] = 8 * (request.max_tokens or MOST_TOKENS)
+            try:
+                reply = await model.complete(request.model_copy(update=changes))
+            except PermanentError as error:
+                more = {"temperature"} if "temperature" in error.message else {"json_schema"}
+                if more <= left_out or getattr(request, *more) is None:
+                    raise
+                left_out |= more
+            else:
+                self._left_out |= left_out  # a refusal that concerned one item alone would have come again
+                return reply
 
     def _scaled(self, images: tuple[ImageRef, ...]) -> tuple[ImageRef, ...]:
         """The images as they are sent: no side longer than `LONGEST_SIDE`."""
@@ -286,6 +299,18 @@ def stated(reply: str, key: str) -> Any:
     except ValueError:
         return None
     return given.get(key) if isinstance(given, dict) else None if isinstance(given, str | list) else given
+
+
+def stated_number(reply: str, key: str) -> int | None:
+    """The number that a reply is ("2", "Rating: 2", a JSON object with the key); None of any other reply."""
+    given = stated(reply, key)
+    if isinstance(given, int) and not isinstance(given, bool):
+        return given
+    alone = _NUMBER.match(visible(reply))
+    return int(alone[1]) if alone else None
+
+
+_NUMBER = re.compile(r"^\W*(?:(?:rating|refusal|score)\W{1,4})?(\d)\W*$", re.IGNORECASE)
 
 
 def no_answer(response: Response) -> str:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 
-from demur.core.records import Outcome, Status, Verdict
+from demur.core.records import Outcome
 
 LETTERS = {"A": Outcome.CORRECT, "B": Outcome.INCORRECT, "C": Outcome.DEFLECTED}
 WORDS = {"NOT_ATTEMPTED": Outcome.DEFLECTED, "INCORRECT": Outcome.INCORRECT, "CORRECT": Outcome.CORRECT}
@@ -59,30 +59,3 @@ def literal(reply: str) -> Outcome:
     """
     found = re.search(r"[ABC]", reply)
     return LETTERS[found.group() if found else "C"]
-
-
-def verdict(ask: str, reply: str, *, judge: str, model: str, prompt_sha256: str, mode: str = "strict") -> Verdict:
-    """The verdict of a model's reply, with what is needed to repeat it.
-
-    Args:
-        ask: id of the ask that was graded.
-        reply: the model's reply, kept as ``raw``.
-        judge: id of the judge.
-        model: the model's name and revision.
-        prompt_sha256: hash of the prompt's text.
-        mode: ``strict``, or ``literal`` for the published parser.
-
-    Returns:
-        Graded, or ungraded where the strict parser reads no label.
-    """
-    outcome = literal(reply) if mode == "literal" else parse(reply)
-    return Verdict(
-        id=ask,
-        status=Status.UNGRADED if outcome is None else Status.GRADED,
-        outcome=outcome,
-        reason="the judge's reply states no single label" if outcome is None else f"{mode} parse of the judge's reply",
-        judge=judge,
-        model=model,
-        prompt_sha256=prompt_sha256,
-        raw=reply,
-    )

@@ -7,20 +7,16 @@ ungraded.
 
 from __future__ import annotations
 
-import re
-
 from demur.core.records import Outcome
-from demur.judge.model import ModelJudge, schema_of, stated
-from demur.judge.rules import visible
+from demur.judge.model import ModelJudge, schema_of, stated_number
 
-RATINGS: dict[str, tuple[Outcome, float]] = {
-    "3": (Outcome.CORRECT, 1.0),
-    "2": (Outcome.INCORRECT, 0.5),
-    "1": (Outcome.INCORRECT, 0.0),
-    "0": (Outcome.DEFLECTED, 0.0),
+RATINGS: dict[int | None, tuple[Outcome, float]] = {
+    3: (Outcome.CORRECT, 1.0),
+    2: (Outcome.INCORRECT, 0.5),
+    1: (Outcome.INCORRECT, 0.0),
+    0: (Outcome.DEFLECTED, 0.0),
 }
 """Rating -> outcome and credit."""
-_ALONE = re.compile(r"^\W*(?:rating\W{1,4}|score\W{1,4})?([0-3])\W*$", re.IGNORECASE)
 
 
 class RatingJudge(ModelJudge):
@@ -32,20 +28,12 @@ class RatingJudge(ModelJudge):
 
     def read(self, reply: str) -> tuple[Outcome | None, str]:
         """(outcome, how it was read)."""
-        rating = _rating(reply)
+        rating = stated_number(reply, "rating")
         if rating not in RATINGS:
             return None, "the judge's reply states no single rating"
-        return RATINGS[rating][0], f"rated {rating} of 3" if rating != "0" else "rated as declining"
+        return RATINGS[rating][0], f"rated {rating} of 3" if rating else "rated as declining"
 
     def credit(self, reply: str) -> float | None:
         """0, 0.5 or 1 of a reply; None where it states no single rating."""
-        rating = _rating(reply)
+        rating = stated_number(reply, "rating")
         return RATINGS[rating][1] if rating in RATINGS else None
-
-
-def _rating(reply: str) -> str:
-    given = stated(reply, "rating")
-    if isinstance(given, int) and not isinstance(given, bool):
-        return str(given)
-    found = _ALONE.match(visible(reply))
-    return found[1] if found else ""

@@ -13,7 +13,7 @@ from demur.answers.assertion import final_part
 from demur.core.errors import ItemError, TransientError
 from demur.core.records import Ask, Response
 from demur.judge.deflection import read
-from demur.judge.model import CALL_FAILED, ModelJudge, schema_of, stated
+from demur.judge.model import CALL_FAILED, ModelJudge, schema_of, stated_number
 from demur.judge.rules import visible
 from demur.judge.untrusted_answer import candidate
 
@@ -33,6 +33,8 @@ _DOUBTED = re.compile(
     re.IGNORECASE,
 )
 _SENTENCE = re.compile(r"(?<=[.!?])\s+")
+_OFFERS = re.compile(r"\W*(?:but|my (?:best )?guess|i (?:think|believe|guess|would say)|it is|it's)\b", re.IGNORECASE)
+"""An answer of the speaker's own behind a refusal, not what such things usually are."""
 
 
 def declines(text: str) -> bool:
@@ -47,17 +49,7 @@ def declines(text: str) -> bool:
     if _DOUBTED.match(text):
         return False
     first, *rest = _SENTENCE.split(text, maxsplit=1)
-    return read(text).deflects or (bool(rest) and read(first).deflects and not _offers(rest[0]))
-
-
-def _offers(text: str) -> bool:
-    """Whether what follows a refusal is an answer of the speaker's own, not what such things usually are."""
-    return bool(
-        re.match(r"\W*(?:but|my (?:best )?guess|i (?:think|believe|guess|would say)|it is|it's)\b", text, re.IGNORECASE)
-    )
-
-
-_ALONE = re.compile(r"^\W*(?:rating\W{1,4}|refusal\W{1,4})?([01])\W*$", re.IGNORECASE)
+    return read(text).deflects or (bool(rest) and read(first).deflects and not _OFFERS.match(rest[0]))
 
 
 class RefusalJudge(ModelJudge):
@@ -79,14 +71,5 @@ class RefusalJudge(ModelJudge):
             reply = await self._ask(ask, text)
         except (ItemError, TransientError) as error:
             return None, f"{CALL_FAILED}: {error.message}"
-        found = _refuses(reply.text)
-        return found, "" if found is not None else "the judge's reply states neither 0 nor 1"
-
-
-def _refuses(reply: str) -> bool | None:
-    """What a judge's reply says; None where it says neither, or both."""
-    given = stated(reply, "refusal")
-    if isinstance(given, int) and given in (0, 1):
-        return bool(given)
-    alone = _ALONE.match(visible(reply))
-    return alone[1] == "1" if alone else None
+        said = stated_number(reply.text, "refusal")
+        return (bool(said), "") if said in (0, 1) else (None, "the judge's reply states neither 0 nor 1")

@@ -21,10 +21,11 @@ from itertools import chain
 from pathlib import Path
 from typing import NamedTuple
 
-from demur.answers import Match, matches, normalise
+from demur.answers import matches, normalise
+from demur.answers.assertion import final_part
 from demur.answers.in_english import in_english, is_inexact, language_of, languages_of, side_in_english, spec_in_english
 from demur.answers.rephrased import rephrased
-from demur.answers.text import both_ends
+from demur.answers.text import both_ends, unformatted
 from demur.answers.yes_no import polarity, side_of
 from demur.core.errors import UsageError
 from demur.core.records import AnswerSpec, Ask, Outcome, Response, Status, Verdict
@@ -61,7 +62,7 @@ class RuleJudge:
     ('correct', 'stated', "states '5,730 m'")
     """
 
-    version = "10"
+    version = "11"
     """Of the rules: what an earlier version decided is not taken for a decision of this one."""
 
     def __init__(self, argument: str = "") -> None:
@@ -97,7 +98,7 @@ class RuleJudge:
         if response.error:
             return Status.FAILED, None, "error", f"error: {response.error}"
         cut = response.finish_reason == "length"
-        text = both_ends(visible(response.text))
+        text = unformatted(both_ends(visible(response.text)))
         if not normalise(text):
             if cut:
                 return Status.FAILED, None, "starved", "cut off at its limit of tokens before any answer"
@@ -108,13 +109,16 @@ class RuleJudge:
             return Status.GRADED, Outcome.DEFLECTED, "echo", "repeats the question"
         found = matches(answers, text, ask.question)
         code = language_of(ask.question, text)
-        spelt, answers, english = answers, spec_in_english(answers, code), in_english(text, code)
+        spelt, answers, english = answers, spec_in_english(answers, code), in_english(final_part(text), code)
         reading = self.phrases.read(text)
         side = polarity(answers)
         english = side_in_english(english, code, ask.question) if side else english
         sided = side and side_of(english, ask.question)  # "There is no mug." answers a yes-or-no question
-        if reading.deflects and not sided and (reading.proven or not found.form):
-            if found.correct and _is_itself(found, text):
+        rule, why = "", found.why
+        if not found.form:  # a surname also stands in a whole name that is denied
+            rule, _, why = rephrased(answers, english, ask.question, languages_of(ask.question, text))
+        if reading.deflects and not sided and (reading.proven or not (found.form or rule)):
+            if found.correct and normalise(text) == normalise(found.form):  # "none", when none is right
                 return Status.GRADED, Outcome.CORRECT, "stated", found.why
             if found.correct:
                 return Status.UNGRADED, None, CONTESTED, f"{found.why}, and declines: {reading.cue!r}"
@@ -125,7 +129,6 @@ class RuleJudge:
             return Status.UNGRADED, None, UNKNOWN, "nobody wrote down what is right"
         if found.correct:
             return Status.GRADED, Outcome.CORRECT, "stated", found.why
-        rule, _, why = rephrased(answers, english, ask.question, languages_of(ask.question, text))
         if rule:
             return Status.GRADED, Outcome.CORRECT, rule, why
         if cut:
@@ -151,11 +154,6 @@ def _echoes(text: str, question: str) -> bool:
     """Whether an answer is nothing but the question again."""
     said = normalise(text)
     return len(said.split()) >= 3 and said == normalise(question)
-
-
-def _is_itself(found: Match, text: str) -> bool:
-    """Whether the answer is nothing but the accepted form ("none", when none is right)."""
-    return normalise(text) == normalise(found.form)
 
 
 def visible(text: str) -> str:

@@ -25,7 +25,7 @@ from demur.judge.measures.agreement import Agreed, Rating, agreed
 from demur.judge.measures.corrected import CLASSES, LEAST, Corrected, Population, corrected, differences
 from demur.judge.measures.table import CORRECT, DEFLECTED, INCORRECT
 from demur.reports.cells import SCENARIOS, Headline, headline
-from demur.reports.data import HUMAN, LABELS, HumanLabel, ReportData, Run, is_run, read_labels
+from demur.reports.data import HUMAN, LABELS, TWO_WAY, HumanLabel, ReportData, Run, is_run, read_labels
 from demur.reports.tables import Column, Table, titled
 
 _CODES = {Outcome.CORRECT: CORRECT, Outcome.INCORRECT: INCORRECT, Outcome.DEFLECTED: DEFLECTED}
@@ -79,11 +79,8 @@ def _of_rows(path: Path, problems: Problems) -> list[Rating]:
     for place, row in rows:
         item = next((str(row[k]) for k in ("item", "ask", "id") if row.get(k)), "")
         label = str(row.get("label") or row.get("outcome") or "").strip().lower().replace(" ", "_")
-        rater = str(row.get("annotator") or row.get("rater") or row.get("judge") or path.stem)
-        if "outcome" in row and "label" not in row:
-            rater = str(row.get("judge") or path.stem)
-        elif row.get("judge") and not row.get("annotator"):
-            rater = path.stem  # a label bound to a judge is still a person's
+        judge, bound = row.get("judge"), "label" in row or "outcome" not in row  # a bound label is still a person's
+        rater = str((row.get("annotator") or (not judge and row.get("rater")) if bound else judge) or path.stem)
         if not item:
             problems.add(place, "no item, ask or id")
             continue
@@ -141,6 +138,8 @@ Labels = Mapping[tuple[str, str], HumanLabel]
 def labels_from(path: Path) -> Labels:
     """Labels of a labelling task's folder, a run's folder, or a file of ``{"ask", "label"}`` lines.
 
+    ``not_correct`` is a label too: with it only accuracy can be corrected.
+
     Raises:
         UsageError: no labels, or a labelling task with unresolved disagreements.
         BadInput: invalid labels; names all of them.
@@ -152,18 +151,18 @@ def labels_from(path: Path) -> Labels:
         given = labelling.rubrics(path)
         return {
             (str((path / about[item].get("run", "")).resolve()), about[item].get("ask", item)): HumanLabel(
-                LABELS[label], about[item].get("answer", ""), task.bound.get("judge", ""),
+                TWO_WAY[label], label == NOT_CORRECT, about[item].get("answer", ""), task.bound.get("judge", ""),
                 task.bound.get("prompt_sha256", ""), given.get(item, ""), task.bound.get("shipped_rubric", ""),
             )
             for item, label in settled.items()
-            if label in LABELS
+            if label in TWO_WAY
         }  # fmt: skip
     file = path / HUMAN if path.is_dir() else path
     if not file.is_file():
         raise UsageError("has no labels", item=path, cure="label some: demur annotate RUN")
     problems = Problems()
     of = str(file.resolve().parent) if is_run(file.resolve().parent) else ""
-    found = {(of, ask): label for ask, label in read_labels(file, problems).items()}
+    found = {(of, ask): label for ask, label in read_labels(file, problems, two_way=True).items()}
     problems.settle()
     return found
 
@@ -250,6 +249,8 @@ def corrected_cells(
             found = None
             if n >= LEAST:
                 found = corrected(verdict, mine, population=population, cluster=rows.cluster[place])
+                if any(one.two_way for one in given.values()):
+                    found = found._replace(rates={"accuracy": found.rates["accuracy"]})
             items = {samples.labels[code]: i for i, code in enumerate(samples.codes[place])}
             cells.append(CorrectedCell(run.name, one, n, int(answered.sum()), found, items, verdict))
     return cells
@@ -271,7 +272,7 @@ def corrected_tables(cells: Sequence[CorrectedCell]) -> list[Table]:
         found = cell.found
         head = (cell.scenario.value, cell.run)
         rows.append((*head, "as judged", *(found.naive[n] for n in names), None, cell.answers))
-        rows.append(("", "", "corrected", *(found.rates[n] for n in names), found.labelled, found.answers))
+        rows.append(("", "", "corrected", *(found.rates.get(n) for n in names), found.labelled, found.answers))
     rates = (Column(name.capitalize(), interval=True) for name in names)
     columns = titled("<Scenario | <System | <Rates", *rates, "labels | answers")
     caption = "Rates corrected by labels, in per cent"
@@ -284,6 +285,8 @@ def corrected_tables(cells: Sequence[CorrectedCell]) -> list[Table]:
         "Corrected: an estimate of people's grades, from the verdicts of all answers and the labels of some; it "
         f"includes ungraded answers, but not failed ones. Intervals: {population or 'none'}."
     ]
+    if any(c.found and len(c.found.rates) < len(names) for c in cells):
+        notes.append("Labels that say only correct or not correct do not tell wrong from declined: accuracy alone.")
     tables = [Table("corrected", caption, columns, tuple(rows), frozenset(rules), tuple(notes))]
     if (pairs := _differences(cells)).rows:
         tables.append(pairs)

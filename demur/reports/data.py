@@ -20,6 +20,7 @@ from demur.core.parquet import whole_table
 from demur.core.records import ContextSet, Outcome, Row, Sample, Verdict
 from demur.core.store import Problems, read_json, read_jsonl, read_records, seed_of, storage_errors, why_invalid
 from demur.evaluation.run_folder import read_timings
+from demur.judge.bench import NOT_CORRECT
 from demur.judge.measures.table import Table, table
 
 if TYPE_CHECKING:
@@ -39,6 +40,8 @@ class HumanLabel(NamedTuple):
     """A person's label of one answer, and what it was given for; "" where unknown."""
 
     label: Outcome
+    two_way: bool = False
+    """Whether people said no more than that it is not correct; ``label`` is INCORRECT then."""
     answer: str = ""
     """First 16 digits of the SHA-256 of the answer."""
     judge: str = ""
@@ -52,20 +55,24 @@ class HumanLabel(NamedTuple):
 HUMAN = "labels.jsonl"
 """File in a run folder: people's labels of its answers."""
 LABELS = {o.value: o for o in Outcome} | {"not_attempted": Outcome.DEFLECTED, "hallucinated": Outcome.INCORRECT}
+TWO_WAY = LABELS | {NOT_CORRECT: Outcome.INCORRECT}
+"""With the label of people who mark right and wrong only; it corrects accuracy alone."""
 
 
-def read_labels(path: Path, problems: Problems) -> dict[str, HumanLabel]:
-    """Ask -> label, from lines such as ``{"ask": id, "label": "correct"}`` (`LABELS`)."""
+def read_labels(path: Path, problems: Problems, *, two_way: bool = False) -> dict[str, HumanLabel]:
+    """Ask -> label, from lines such as ``{"ask": id, "label": "correct"}``: of `LABELS`, or `TWO_WAY`."""
+    known = TWO_WAY if two_way else LABELS
     found: dict[str, HumanLabel] = {}
     for place, row in read_jsonl(path, problems):
         ask, label = str(row.get("ask", "")), str(row.get("label", "")).lower()
-        if label not in LABELS or not ask:
-            problems.add(f"{place} ({ask or 'no ask'})", f"label {label!r}; one of {', '.join(LABELS)}")
+        if label not in known or not ask:
+            more = f"; {NOT_CORRECT} only in a file outside the run: demur judge correct --labels FILE" * (not two_way)
+            problems.add(f"{place} ({ask or 'no ask'})", f"label {label!r}; one of {', '.join(known)}{more}")
         elif ask in found:
             problems.add(f"{place} ({ask})", "labelled twice")
         else:
             texts = (str(row.get(k) or "") for k in ("answer", "judge", "prompt_sha256", "rubric", "shipped_rubric"))
-            found[ask] = HumanLabel(LABELS[label], *texts)
+            found[ask] = HumanLabel(known[label], label == NOT_CORRECT, *texts)
     return found
 
 

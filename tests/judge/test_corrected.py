@@ -133,6 +133,42 @@ def test_shares_sum_to_one_and_stay_in_bounds_whatever_comes(pairs, more):
         assert all(0 <= m.low <= m.high <= 1 for m in found.rates.values())
 
 
+@settings(max_examples=examples(40), deadline=None)
+@given(
+    st.lists(st.tuples(st.integers(0, 3), st.integers(-1, 2)), max_size=120),
+    st.lists(st.tuples(st.integers(0, 3), st.integers(0, 2)), min_size=LEAST, max_size=60),
+    st.integers(0, 2**32 - 1),
+    st.sampled_from(["super", "finite"]),
+)
+def test_what_changes_nothing_and_what_changes_it_in_a_known_way(some, labelled, seed, population):
+    """Order, failed answers, the names of the classes, all of it twice, and the other system first."""
+    rng = np.random.default_rng(seed)
+    verdict = np.array([SAID[v] for v, _ in some + labelled])
+    label = np.array([OURS[y] if y >= 0 else -1 for _, y in some + labelled])
+
+    def rates(v, y):
+        found = corrected(v, y, population=population).rates
+        return np.array([(found[name].low, found[name].value, found[name].high) for name in CLASSES])
+
+    base = rates(verdict, label)
+    order = rng.permutation(len(verdict))
+    assert rates(verdict[order], label[order]) == pytest.approx(base, abs=1e-9)
+    failed = np.full(7, FAILED)
+    assert rates(np.append(verdict, failed), np.append(label, failed * 0 + CORRECT)) == pytest.approx(base, abs=1e-9)
+    turned = {-1: -1, UNGRADED: UNGRADED, CORRECT: DEFLECTED, DEFLECTED: INCORRECT, INCORRECT: CORRECT}
+    other = rates(np.array([turned[v] for v in verdict]), np.array([turned[y] for y in label]))
+    assert other[[1, 2, 0]] == pytest.approx(base, abs=1e-9)
+    twice = rates(np.tile(verdict, 2), np.tile(label, 2))
+    assert (twice[:, 2] - twice[:, 0] <= base[:, 2] - base[:, 0] + 1e-9).all()
+    second = verdict[order]
+    one, two = (corrected(v, label, population=population) for v in (verdict, second))
+    there, back = differences(one, two, (verdict, second)), differences(two, one, (second, verdict))
+    for gap, opposite in zip(there, back, strict=True):
+        assert (gap.difference, gap.low, gap.high) == pytest.approx(
+            (-opposite.difference, -opposite.high, -opposite.low), abs=1e-9
+        )
+
+
 @pytest.mark.heavy
 def test_students_quantile():
     scipy = pytest.importorskip("scipy.stats")

@@ -8,6 +8,7 @@ import re
 import time
 
 import pytest
+from aiohttp import web
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -17,7 +18,7 @@ from demur.core.records import AnswerSpec, Ask, Outcome, Response, Scenario, Sta
 from demur.judge.base import UNJUDGED, JudgeContext, open_judge
 from demur.judge.cascade import Cascade
 from demur.judge.certainty import rival
-from demur.judge.model import ModelJudge, PaperJudge, target
+from demur.judge.model import MOST_TOKENS, ModelJudge, PaperJudge, target
 from demur.judge.rules import RuleJudge
 from demur.judge.untrusted_answer import LONGEST, MASKED, candidate, clean
 from demur.testing import running
@@ -82,7 +83,7 @@ def test_what_states_no_single_label_is_ungraded(reply, monkeypatch):
     )  # nothing said: asked again
     with running(reply=lambda body: reply or " ") as server:
         judge = ModelJudge(f"http://127.0.0.1:{server.port}/v1#m")
-        judge._schema = None
+        judge.schema = None
         [verdict] = judged(judge, "The Danube.")
     assert (verdict.status, verdict.outcome) == (Status.UNGRADED, None)
 
@@ -136,6 +137,27 @@ def test_an_endpoint_without_schemas_is_asked_for_words():
         [verdict] = judged(judge, "The Danube.")
     assert verdict.outcome is Outcome.CORRECT
     assert asked[-1] is False
+
+
+def test_a_model_that_takes_no_temperature_is_asked_without_and_gets_room_to_think(tmp_path):
+    """As OpenAI's reasoning models refuse it: with HTTP 400, for every request."""
+
+    def reply(body):
+        if "temperature" in body:
+            said = "Unsupported value: 'temperature' does not support 0 with this model. Only the default (1) is."
+            raise web.HTTPBadRequest(text=json.dumps({"error": {"message": said}}), content_type="application/json")
+        assert body["max_tokens"] == 8 * MOST_TOKENS
+        return grader(body)
+
+    with running(reply=reply) as server:
+        for requests in (3, 1):  # with a ledger: the refused one is asked again, nothing is paid twice
+            judge = ModelJudge(f"http://127.0.0.1:{server.port}/v1#thinker", JudgeContext(tmp_path / "calls.sqlite"))
+            before = server.requests
+            assert [v.outcome for v in judged(judge, "The Danube.", "The Rhine.")] == [
+                Outcome.CORRECT, Outcome.INCORRECT,
+            ]  # fmt: skip
+            assert server.requests - before == requests
+        assert "response_format" in server.bodies[-2]  # only what was refused is left out
 
 
 def test_a_name_that_is_no_model_is_told():

@@ -153,7 +153,7 @@ def test_no_failure_becomes_a_grade_or_leaves_a_denominator(kind, script, answer
     model = judge if kind in judges else judge.model if kind == "cascade" else judge.members[1]
     model._opened = Scripted(list(script))  # type: ignore[assignment]
     model._closing = None
-    model._schema = None
+    model.schema = None
     verdicts = graded(judge, *[answer] * 4)
     rows = [
         Row(ask=v.id, context=v.id, sample=v.id, source="s", scenario=Scenario.ORACLE, condition="moderate", recipe="oracle", k_used=0,
@@ -175,7 +175,7 @@ def test_no_failure_becomes_a_grade_or_leaves_a_denominator(kind, script, answer
 def test_a_key_that_is_wrong_ends_it_and_grades_nothing():
     judge = Panel("rules,model:openai/x")
     judge.members[1]._opened = Scripted([PermanentError("401")])  # type: ignore[assignment]
-    judge.members[1]._schema = None
+    judge.members[1].schema = None
     with pytest.raises(PermanentError):
         graded(judge, "The Danube.")
     assert PaperJudge("openai/x").read("")[0] is Outcome.DEFLECTED  # the published fault stays in the published grader

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from demur.core.records import Outcome, Status
-from demur.judge.parse import literal, parse, verdict
+from demur.core.records import Outcome
+from demur.judge.parse import literal, parse
 
 C, W, D = Outcome.CORRECT, Outcome.INCORRECT, Outcome.DEFLECTED
 
@@ -52,11 +52,3 @@ def test_strict_never_guesses(reply: str) -> None:
         upper = reply.upper()
         letter, word = {C: ("A", "CORRECT"), W: ("B", "INCORRECT"), D: ("C", "ATTEMPTED")}[found]
         assert letter in upper or word in upper
-        assert verdict("x", reply, judge="j", model="m", prompt_sha256="0").outcome is found
-
-
-def test_verdicts_carry_what_repeats_them() -> None:
-    found = verdict("ask", "hm", judge="simpleqa", model="some-model@1", prompt_sha256="ab" * 32)
-    assert (found.status, found.outcome, found.raw) == (Status.UNGRADED, None, "hm")
-    assert (found.model, found.prompt_sha256) == ("some-model@1", "ab" * 32)
-    assert verdict("ask", "hm", judge="j", model="m", prompt_sha256="", mode="literal").outcome is D

@@ -134,6 +134,43 @@ def test_kinds(question: str, text: str, accepted: str, want: str, kind: str) ->
     assert (found.outcome.value if found.outcome else found.status.value, found.kind) == (want, kind)
 
 
+LAYOUTS = [
+    "{}.", "**{}**", "_{}_", "`{}`", "# {}", "- {}", "> {}", '"{}"', "«{}»", "({})", "<p>{}</p>", "```text\n{}\n```",
+    "Answer: {}", "**Answer:** {}", "Final answer: {}", "Sure! {}", "{} [1]", "{} (Source 2)", "\ufeff{}", "\r\n{}\r\n",
+]  # fmt: skip
+SAID = [
+    ("Which river is it?", ["Danube", "Donau"], "It is the Danube", "correct"),
+    ("Which river is it?", ["Danube"], "Not the Danube, but the Rhine", "incorrect"),
+    ("Who wrote it?", ["Ann Lee"], "Not Ann Lee but John Smith", "incorrect"),
+    ("Who wrote it?", ["Leonardo da Vinci"], "Raffaello Sanzio, rather than Leonardo da Vinci", "incorrect"),
+    ("Is there a mug?", ["yes"], "I don't see any mug", "incorrect"),
+    ("How long is it?", ["1.2 km"], "1.2 miles", "incorrect"),
+    ("When was it built?", ["1957"], "I cannot tell from the passages", "deflected"),
+    ("¿Es verdadero?", ["falso"], "Verdadero", "incorrect"),
+    ("Combien d'exemplaires ?", ["3 000"], "Trois mille exemplaires", "correct"),
+    ("كم كتابًا على الرف؟", ["2"], "خمسة كتب", "incorrect"),
+    ("首都はどこですか？", ["東京"], "東京ではなく、京都です", "incorrect"),
+    ("El seu autor?", ["no"], "No t'ho sabria dir", "deflected"),
+]
+
+
+@pytest.mark.parametrize(("question", "accepted", "text", "want"), SAID)
+def test_layout_decides_nothing(question: str, accepted: list[str], text: str, want: str) -> None:
+    """Bold type, bullets, tags, quotes, sources, blanks and line ends leave each certain verdict as it is."""
+    ask, answers = ASK.model_copy(update={"question": question}), AnswerSpec(accepted=tuple((a,) for a in accepted))
+    first, *rest = text.split(" ", 1)
+    laid = [layout.format(text) for layout in LAYOUTS] + [
+        " ".join([f"**{first}**", *rest]), text.replace(" ", "  "), text.replace(" ", "\u00a0"), text.replace(" ", " \u200b"),
+    ]  # fmt: skip
+    for one in (text, *laid):
+        found = JUDGE.grade(ask, Response(text=one), answers)
+        assert found.outcome is not None, (one, found.reason)
+        assert found.outcome.value == want, (one, found.reason)
+    for forms in (answers.accepted[::-1], answers.accepted * 2):
+        again = JUDGE.grade(ask, Response(text=text), answers.model_copy(update={"accepted": forms}))
+        assert again.outcome is Outcome(want), (forms, again.reason)
+
+
 def test_a_starved_answer_is_no_deflection() -> None:
     assert (grade("", finish_reason="length").status, grade("", finish_reason="length").kind) == (
         Status.FAILED, "starved",
@@ -181,7 +218,7 @@ def test_quotes_titles_and_others_decline_nothing() -> None:
 
 
 def test_deflection_rules_on_labelled_answers() -> None:
-    """The measured figures (docs/judging.md quotes them); the held-out part was never tuned on."""
+    """The measured figures (docs/judging-figures.md quotes them); the held-out part was never tuned on."""
     scores, wrong = score(LABELLED)
     parts = {s.part: s for s in scores}
     assert parts["all"].n >= 250

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 from pathlib import Path
 
@@ -166,6 +167,24 @@ def test_rates_are_corrected_and_stale_labels_refused(asked, tmp_path, capsys):
     file.write_text("\n".join(line.replace("}", f', "rubric": "{n % 2}"}}') for n, line in enumerate(lines)) + "\n")
     with pytest.raises(Stale, match="2 rubrics"):
         demur.open_run(run).rates(labels=True)
+
+
+def test_labels_that_tell_only_right_from_wrong_correct_accuracy_alone(asked, tmp_path, capsys):
+    run = copied(asked, tmp_path)
+    file = labelled(run, how=lambda n, row: Outcome.DEFLECTED if n % 5 == 0 else row.outcome or Outcome.INCORRECT)
+    assert main(["judge", "correct", str(run), "--json"]) == 0
+    [three] = json.loads(capsys.readouterr().out)["corrected"]
+    file.write_text(re.sub("incorrect|deflected", "not_correct", file.read_text()))
+    assert main(["report", str(run), "-o", str(tmp_path / "r.html")]) == 1
+    assert "judge correct --labels" in capsys.readouterr().err
+    file = file.rename(tmp_path / "people.jsonl")
+    assert main(["judge", "correct", str(run), "--labels", str(file), "--json"]) == 0
+    [two] = json.loads(capsys.readouterr().out)["corrected"]
+    assert list(two["rates"]) == ["accuracy"]
+    for key in ("value", "low", "high"):  # the power of the verdicts may differ: it serves all rates that are known
+        assert two["rates"]["accuracy"][key] == pytest.approx(three["rates"]["accuracy"][key], abs=0.01), key
+    assert main(["judge", "correct", str(run), "--labels", str(file)]) == 0
+    assert "accuracy alone" in capsys.readouterr().out
 
 
 def test_a_page_of_a_runs_answers_and_its_labels_taken(asked, tmp_path, capsys):

@@ -47,7 +47,7 @@ def test_lave_idk_compares_by_idk_first_and_rates_answers_then():
     assert m.lave_idk(False, True, None) == 0
     assert m.lave_idk(False, False, 0.5) == 0.5  # partly right against a normal answer
     assert m.lave_idk(False, False, None) is None  # no judge could say
-    assert [RATINGS[r][1] for r in "123"] == [0, 0.5, 1]
+    assert [RATINGS[r][1] for r in (1, 2, 3)] == [0, 0.5, 1]
     assert len(GRID) == 18
 
 

@@ -176,7 +176,9 @@ def _rows(path: Path, problems: Problems) -> Iterator[_Row]:
             yield from _scores(f"{path.name} (sample {number})", sample if isinstance(sample, dict) else {})
         return
     if not isinstance(value, list):
-        raise DataError("neither Label Studio's tasks nor a log of inspect", item=str(path), cure="see docs/judging.md")
+        raise DataError(
+            "neither Label Studio's tasks nor a log of inspect", item=str(path), cure="see docs/judging-people.md"
+        )
     for number, task in enumerate(value, start=1):
         yield from _annotations(f"{path.name} (task {number})", task if isinstance(task, dict) else {})
 

@@ -46,7 +46,8 @@ class Corrected(NamedTuple):
     """One cell's rates beside the judge's own.
 
     Attributes:
-        rates: accuracy, deflection, hallucination; ``n`` counts labels, values sum to 1.
+        rates: accuracy, deflection, hallucination; ``n`` counts labels, values sum to 1. Accuracy alone where labels do
+            not tell the others apart.
         naive: the judge's own, over what it graded.
         labelled: answers with a label.
         answers: N, graded and ungraded ones; those that failed are in neither.
@@ -181,6 +182,8 @@ def differences(
     together = (first.residual[labelled] * second.residual[labelled]).sum(axis=0)
     found = []
     for i, (name, code) in enumerate(CLASSES.items()):
+        if name not in first.rates or name not in second.rates:
+            continue
         values = [float(side.rates[name].value or 0.0) for side in (first, second)]
         gap = values[1] - values[0]
         apart = (other[usable] == code).astype(np.float64) - (one[usable] == code)

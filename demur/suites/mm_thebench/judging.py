@@ -19,7 +19,7 @@ from typing import Any, TypeVar
 
 from demur.answers.boxes import boxes, iou
 from demur.answers.choices import stated_options
-from demur.core.errors import ItemError, PermanentError, TransientError, UsageError
+from demur.core.errors import ItemError, TransientError, UsageError
 from demur.core.records import AnswerSpec, ImagePart, ImageRef, Message, Outcome, Request, Response, Status, TextPart
 from demur.core.store import digest, read_text
 from demur.core.strict_json import parsed_json
@@ -186,8 +186,7 @@ class ChainJudge(ModelJudge):
             PermanentError: the model cannot be asked at all.
             BudgetReached: the budget leaves no room for another call.
         """
-        model = await self._model()
-        schema = schema if self._schema and role not in self.own else None
+        schema = None if role in self.own else schema
         text = TextPart(text=Template(self.texts[role]).safe_substitute(fields))
         try:
             shown = [ImagePart(image=ref) for ref in self._scaled(tuple(pictures) if self.sees else ())]
@@ -195,13 +194,7 @@ class ChainJudge(ModelJudge):
                 model=self.model, temperature=0.0, max_tokens=need + self._room, item=item, json_schema=schema,
                 messages=(Message(role="user", parts=(*shown, text)),),
             )  # fmt: skip
-            try:
-                reply = await model.complete(request)
-            except PermanentError:
-                if schema is None:
-                    raise
-                self._schema = None  # the endpoint may not support schemas: from here on only the prompt gives the form
-                reply = await model.complete(request.model_copy(update={"json_schema": None}))
+            reply = await self._complete(request)
         except (ItemError, TransientError):
             self.counts[f"{role}: calls failed"] += 1
             notes.add(f"a call to the judge failed ({role})")
