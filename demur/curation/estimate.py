@@ -27,6 +27,7 @@ from demur.core.stats import z_of
 from demur.core.store import seed_of
 from demur.core.uris import read_image
 from demur.curation.context import enough_candidates, gate_opener, gates_of
+from demur.curation.decisions import FILE as DECISIONS
 from demur.curation.gates.askable import Skips, all_can_be_asked, gates_for
 from demur.curation.gates.costs import algorithm1_calls, replay
 from demur.curation.gates.funnel import GateQuery, GatingModel, Rules, SampleState, Stage, settling
@@ -70,10 +71,21 @@ BUILT_IN = frozenset({"prior", "reader", "answers"})
 QUESTIONS = ((Stage.PARAMETRIC, None), (Stage.SOLVABLE, None), *((Stage.DISTRACTOR, kind) for kind in Modality))
 """Stages, each with the modality of the distractor or None."""
 
-Labels = dict[GateQuery, Label]
-"""Known labels of one sample."""
+Labels = Mapping[GateQuery, Label]
+"""Known labels of one sample, in the order in which they were asked for."""
 Place = tuple[str, Stage]
 """A gate in a stage."""
+
+
+class Verdicts(NamedTuple):
+    """What is known about one sample."""
+
+    labels: Labels
+    whole: bool
+    """Whether its build ended, so that a kept sample has labels on all its distractors."""
+
+
+NO_VERDICTS = Verdicts({}, whole=False)
 
 
 class StageEstimate(Record):
@@ -170,30 +182,47 @@ def estimate_build(
     if not skip_bad:
         all_can_be_asked(recipe, pool, gates, skips)
     samples, n = pool.samples, len(pool.samples)
+    rules = recipe.rules.rules()
     kinds = {source: _candidates(recipe, pool, source) for source in {s.source for s in samples}}
     able = {s.id: {kind: gates_for(s, *kind, gates, skips) for kind in QUESTIONS} for s in samples}
     places = [(name, stage) for stage in Stage for name, spec in specs.items() if stage in spec.stages]
-    own = _labels_in(out / "build" / "journal.jsonl", places)
-    known = own if learn_from is None else {**_labels_in(_journal_of(learn_from), places), **own}
-    had = Counter((query.gate, query.stage) for labels in own.values() for query in labels)
-    rate, rate_from = _rates_of(places, known, given, recipe.rules.rules())
+    own = _verdicts_in(out / "build" / "journal.jsonl", places)
+    known = own if learn_from is None else {**_verdicts_in(_journal_of(learn_from), places), **own}
+    had = Counter((query.gate, query.stage) for verdicts in own.values() for query in verdicts.labels)
+    rate, rate_from = _rates_of(places, known.values(), given, rules)
     per_call = {place: _per_call(recipe, specs[place[0]], *place, pool, out, prices) for place in places}
 
     replayed = samples * -(-REPLAYS // n) if n < REPLAYS else samples[:: n // REPLAYS]
     donated = _donated(samples, own, known, given)
     replays = _Replays(recipe, gates, able, kinds, own, rate)
     both = [replays.of(replayed, donated, nested=nested) for nested in (False, True)]
-    calls, unpaid, drawn, algorithm1 = (n * sum(one.questions.mean(axis=0) for one in both) / 2).round(9)
-    new = sum(s.id not in known for s in samples)
+    calls, unpaid, drawn, algorithm1, _ = (n * sum(one.questions.mean(axis=0) for one in both) / 2).round(9)
+    same = np.array([donated[s.id] is known.get(s.id) for s in replayed])
 
-    def interval(rows: Sequence[npt.NDArray[np.float64]]) -> tuple[float, float]:
-        """Interval of a sum over the pool that covers both extremes.
+    def interval(weights: npt.NDArray[np.float64] | None, count: int = CALLS) -> tuple[float, float]:
+        """Interval of a sum over the pool that covers both extremes and chance.
 
-        The variance is that of the new samples, of the known ones that they are replayed by, and of the replays.
+        Open are samples whose questions are not all answered by their own verdicts. Their variance is that of new
+        samples, of the known ones that they are replayed by, and of the replays. Where verdicts of another build answer
+        all, only the order of gates is open: it may spare, or add, answers like those before one that settled.
+
+        Args:
+            weights: of a question to each place; None counts kept samples instead.
+            count: the questions: ``CALLS`` or ``UNPAID``.
         """
-        spread = max(row.std() for row in rows) * math.sqrt(new * (1 + new / (len(known) or n) + n / len(replayed)))
-        sums = [n * float(row.mean()) for row in rows]
-        return max(0.0, min(sums) - z_of() * spread), max(sums) + z_of() * spread
+        sums, spreads = [], []
+        for one in both:
+            rows = one.kept if weights is None else one.questions[:, count] @ weights
+            asked, guessed = (one.questions[:, which].sum(axis=1) > 0 for which in (UNPAID, DRAWN))
+            open_rows = asked & (guessed | ~same)
+            new = n * open_rows.mean()
+            variance = rows[open_rows].var() * new * (1 + new / (len(known) or n) + n / len(replayed)) if new else 0.0
+            if weights is not None:
+                by_order = one.questions[:, BEFORE] @ weights
+                variance += 2 * n * (by_order[asked & ~open_rows] ** 2).sum() / len(replayed)
+            sums.append(n * float(rows.mean()))
+            spreads.append(z_of() * math.sqrt(variance))
+        return max(0.0, min(sums) - max(spreads)), max(sums) + max(spreads)
 
     lines = []
     for i, (name, stage) in enumerate(places):
@@ -207,10 +236,10 @@ def estimate_build(
             money_expected=None if money is None else unpaid[i] * money,
             money_at_most=None if money is None else max(0, most - had[name, stage]) * money,
         ))  # fmt: skip
-    low, high = interval([one.questions[:, CALLS].sum(axis=1) for one in both])
-    kept_low, kept_high = (share / n for share in interval([one.kept for one in both]))
+    low, high = interval(np.ones(len(places)))
+    kept_low, kept_high = (share / n for share in interval(None))
     prices_of = np.array([money for _, money in per_call.values()], dtype=np.float64)  # None becomes NaN
-    dollars = interval([one.questions[:, UNPAID] @ prices_of for one in both])
+    dollars = interval(prices_of, UNPAID)
     guessed = sum(share for share, place in zip(drawn, places, strict=True) if rate_from[place] != "measured")
     basis: Literal["learnt", "assumed"] = "learnt" if guessed <= LEARNT_UP_TO * calls.sum() else "assumed"
     notes = []
@@ -233,20 +262,20 @@ def estimate_build(
         samples=n, candidates=max(map(len, kinds.values())), lines=tuple(lines), calls=(round(low), round(high)),
         money=None if np.isnan(prices_of).any() else dollars, kept=round(float(np.mean([one.kept for one in both])), 4),
         kept_range=(round(kept_low, 4), round(min(1.0, kept_high), 4)),
-        verdicts=sum(map(len, known.values())), basis=basis, notes=tuple(notes),
+        verdicts=sum(len(verdicts.labels) for verdicts in known.values()), basis=basis, notes=tuple(notes),
     )  # fmt: skip
 
 
-CALLS, UNPAID, DRAWN, ALGORITHM1 = range(4)
+CALLS, UNPAID, DRAWN, ALGORITHM1, BEFORE = range(5)
 """Counts of a replayed sample: its questions; those without a verdict in the build folder; those whose answer was drawn
-by a rate; the questions of Algorithm 1."""
+by a rate; the questions of Algorithm 1; those put before the one that settled the same question."""
 
 
 class _Replayed(NamedTuple):
     """Counts of S replayed samples."""
 
     questions: npt.NDArray[np.float64]
-    """(S, 4, places)."""
+    """(S, 5, places)."""
     kept: npt.NDArray[np.float64]
     """(S,) 1 for a kept sample."""
 
@@ -260,24 +289,25 @@ class _Replays(NamedTuple):
     """Sample -> stage and modality of the distractor -> gates that can be asked."""
     kinds: Mapping[str, Sequence[Modality]]
     """Source -> modalities of the distractors of its samples."""
-    own: Mapping[str, Labels]
-    """Sample -> labels in the build folder."""
+    own: Mapping[str, Verdicts]
+    """Sample -> verdicts in the build folder."""
     rate: Mapping[Place, float]
     """For unknown labels; its keys are the places."""
 
-    def of(self, samples: Sequence[Sample], donated: Mapping[str, Labels], *, nested: bool) -> _Replayed:
+    def of(self, samples: Sequence[Sample], donated: Mapping[str, Verdicts], *, nested: bool) -> _Replayed:
         """Replay samples through the funnel.
 
         Args:
-            donated: sample -> labels to replay it with.
+            donated: sample -> verdicts to replay it with.
             nested: draw other labels for nested gates; else for independent ones.
         """
         dice, order = random.Random(seed_of(self.recipe.seed, "estimate")), SuccessCounter()
         at = {place: i for i, place in enumerate(self.rate)}
-        questions, kept = np.zeros((len(samples), 4, len(at))), np.zeros(len(samples))
+        rules = self.recipe.rules.rules()
+        questions, kept = np.zeros((len(samples), 5, len(at))), np.zeros(len(samples))
         for row, sample in enumerate(samples):
-            labels = donated[sample.id]
-            state = self._state(sample, labels, order)
+            labels, own = donated[sample.id].labels, self.own.get(sample.id, NO_VERDICTS).labels
+            state = self._state(sample, donated[sample.id], order)
 
             def draw(query: GateQuery, state: SampleState = state, row: int = row) -> Label:
                 place = query.gate, query.stage
@@ -288,18 +318,24 @@ class _Replays(NamedTuple):
                 right = self.rate[place] > below and dice.random() < (self.rate[place] - below) / (1 - below)
                 return Label.CORRECT if right else Label.INCORRECT
 
-            for query in replay(state, labels, draw):
-                questions[row, CALLS, at[query.gate, query.stage]] += 1
-                questions[row, UNPAID, at[query.gate, query.stage]] += query not in self.own.get(sample.id, {})
+            # By price, labels of a build that asked no more than it had to would spare it calls in hindsight.
+            settled = set()
+            for query in reversed(replay(state, labels, draw, as_asked=_lazy(labels, rules))):
+                column, question = at[query.gate, query.stage], query[1:]
+                questions[row, CALLS, column] += 1
+                questions[row, UNPAID, column] += query not in own
+                questions[row, BEFORE, column] += question in settled
+                if state.labels[query] in settling(query.stage, rules):
+                    settled.add(question)
             for place, n in algorithm1_calls(state).items():
                 questions[row, ALGORITHM1, at[place]] = n
             decision = state.decision()
             kept[row] = decision is not None and decision.kept
         return _Replayed(questions, kept)
 
-    def _state(self, sample: Sample, labels: Labels, order: SuccessCounter) -> SampleState:
+    def _state(self, sample: Sample, verdicts: Verdicts, order: SuccessCounter) -> SampleState:
         """A sample before the funnel, with gates that cannot be asked marked."""
-        able = self.able[sample.id]
+        able, labels = self.able[sample.id], verdicts.labels
         asked: dict[str, set[str]] = defaultdict(set)
         for query in labels:
             if query.stage is Stage.DISTRACTOR:
@@ -322,27 +358,41 @@ class _Replays(NamedTuple):
                     skipped[query] = Label.SKIPPED
             return replace(new, labels=skipped)
 
-        known = replace(found := state(), labels=found.labels | labels).decision()
-        if known is None or not known.kept:  # a kept sample has labels on all its distractors
+        known = replace(found := state(), labels={**found.labels, **labels}).decision()
+        if not verdicts.whole or known is None or not known.kept:
             distractors |= {f"#{number}": some for number, some in enumerate(left)}
             found = state()
         return found
 
 
+def _lazy(labels: Labels, rules: Rules) -> bool:
+    """Whether no question was asked again after an answer that settled it."""
+    settled = set()
+    for query, label in labels.items():
+        if query[1:] in settled:
+            return False
+        if label in settling(query.stage, rules):
+            settled.add(query[1:])
+    return True
+
+
 def _donated(
-    samples: Sequence[Sample], own: Mapping[str, Labels], known: Mapping[str, Labels], given: Mapping[Place, float]
-) -> dict[str, Labels]:
-    """Sample -> labels to replay it with: its own, else those of another sample, of the same source if possible.
+    samples: Sequence[Sample], own: Mapping[str, Verdicts], known: Mapping[str, Verdicts], given: Mapping[Place, float]
+) -> dict[str, Verdicts]:
+    """Sample -> verdicts to replay it with: its own, else those of another sample, of the same source if possible.
 
     Args:
-        own: labels in the build folder.
+        own: verdicts in the build folder.
         known: these and those of another folder.
-        given: the user's rates, which replace labels of other samples.
+        given: the user's rates, which replace verdicts of other samples.
     """
-    usable = {id: {q: v for q, v in labels.items() if (q.gate, q.stage) not in given} for id, labels in known.items()}
+    usable = {}
+    for id, verdicts in known.items():
+        left = {q: v for q, v in verdicts.labels.items() if (q.gate, q.stage) not in given}
+        usable[id] = verdicts if len(left) == len(verdicts.labels) else verdicts._replace(labels=left)
     if len(usable) < MEASURED_FROM:
-        return {s.id: own.get(s.id, {}) for s in samples}
-    of_source: dict[str, list[Labels]] = defaultdict(list)
+        return {s.id: own.get(s.id, NO_VERDICTS) for s in samples}
+    of_source: dict[str, list[Verdicts]] = defaultdict(list)
     for s in samples:
         if s.id in usable:
             of_source[s.source].append(usable[s.id])
@@ -352,7 +402,7 @@ def _donated(
 
 
 def _rates_of(
-    places: Sequence[Place], known: Mapping[str, Labels], given: Mapping[Place, float], rules: Rules
+    places: Sequence[Place], known: Iterable[Verdicts], given: Mapping[Place, float], rules: Rules
 ) -> tuple[dict[Place, float], dict[Place, Literal["given", "measured", "assumed"]]]:
     """The rate at which each gate settles questions of each stage, and its origin.
 
@@ -360,7 +410,7 @@ def _rates_of(
     """
     asked: Counter[Place] = Counter()
     settled: Counter[Place] = Counter()
-    for labels in known.values():
+    for labels, _whole in known:
         for stage in Stage:
             right = [(q.gate, label in settling(stage, rules)) for q, label in labels.items() if q.stage is stage]
             asked.update((gate, stage) for gate, _ in right)
@@ -419,13 +469,17 @@ def _journal_of(folder: Path) -> Path:
     )
 
 
-def _labels_in(journal: Path, places: Sequence[Place]) -> dict[str, Labels]:
-    """Sample -> labels in a journal, of these gates and stages; samples without any are left out."""
-    found: dict[str, Labels] = defaultdict(dict)
+def _verdicts_in(journal: Path, places: Sequence[Place]) -> dict[str, Verdicts]:
+    """Sample -> verdicts in a journal, of these gates and stages; samples without any are left out."""
+    whole, found = (journal.parent / DECISIONS).exists(), {}
     for sample, answers in last_answers(journal).items():
-        for query, answer in answers.items():
-            if (query.gate, query.stage) in places and answer.label is not Label.UNGRADED:
-                found[sample][query] = answer.label
+        labels = {
+            query: answer.label
+            for query, answer in answers.items()
+            if (query.gate, query.stage) in places and answer.label is not Label.UNGRADED
+        }
+        if labels:
+            found[sample] = Verdicts(labels, whole)
     return found
 
 
