@@ -77,17 +77,6 @@ Place = tuple[str, Stage]
 """A gate in a stage."""
 
 
-class Verdicts(NamedTuple):
-    """What is known about one sample."""
-
-    labels: Labels
-    whole: bool
-    """Whether its build ended, so that a kept sample has labels on all its distractors."""
-
-
-NO_VERDICTS = Verdicts({}, whole=False)
-
-
 class StageEstimate(Record):
     """One gate in one stage."""
 
@@ -186,18 +175,19 @@ def estimate_build(
     kinds = {source: _candidates(recipe, pool, source) for source in {s.source for s in samples}}
     able = {s.id: {kind: gates_for(s, *kind, gates, skips) for kind in QUESTIONS} for s in samples}
     places = [(name, stage) for stage in Stage for name, spec in specs.items() if stage in spec.stages]
-    own = _verdicts_in(out / "build" / "journal.jsonl", places)
-    known = own if learn_from is None else {**_verdicts_in(_journal_of(learn_from), places), **own}
-    had = Counter((query.gate, query.stage) for verdicts in own.values() for query in verdicts.labels)
+    own = _labels_in(out / "build" / "journal.jsonl", places)
+    known = own if learn_from is None else {**_labels_in(_journal_of(learn_from), places), **own}
+    had = Counter((query.gate, query.stage) for labels in own.values() for query in labels)
     rate, rate_from = _rates_of(places, known.values(), given, rules)
     per_call = {place: _per_call(recipe, specs[place[0]], *place, pool, out, prices) for place in places}
 
     replayed = samples * -(-REPLAYS // n) if n < REPLAYS else samples[:: n // REPLAYS]
     donated = _donated(samples, own, known, given)
-    replays = _Replays(recipe, gates, able, kinds, own, rate)
+    finished = (out / "build" / DECISIONS).exists()
+    replays = _Replays(recipe, gates, able, kinds, own, finished, rate)
     both = [replays.of(replayed, donated, nested=nested) for nested in (False, True)]
     calls, unpaid, drawn, algorithm1, _ = (n * sum(one.questions.mean(axis=0) for one in both) / 2).round(9)
-    same = np.array([donated[s.id] is known.get(s.id) for s in replayed])
+    same = np.array([donated[s.id] == known.get(s.id) for s in replayed])
 
     def interval(weights: npt.NDArray[np.float64] | None, count: int = CALLS) -> tuple[float, float]:
         """Interval of a sum over the pool that covers both extremes and chance.
@@ -228,7 +218,7 @@ def estimate_build(
     for i, (name, stage) in enumerate(places):
         shown = {source: some if stage is Stage.DISTRACTOR else [None] for source, some in kinds.items()}
         most = sum(name in able[s.id][stage, kind] for s in samples for kind in shown[s.source])
-        tokens, money = per_call[name, stage]
+        tokens, money, _ = per_call[name, stage]
         lines.append(StageEstimate(
             stage=stage, gate=name, naive=round(algorithm1[i]), at_most=most, expected=min(most, round(calls[i])),
             had=had[name, stage], rate=round(rate[name, stage], 4), rate_from=rate_from[name, stage],
@@ -238,7 +228,7 @@ def estimate_build(
         ))  # fmt: skip
     low, high = interval(np.ones(len(places)))
     kept_low, kept_high = (share / n for share in interval(None))
-    prices_of = np.array([money for _, money in per_call.values()], dtype=np.float64)  # None becomes NaN
+    prices_of = np.array([money for _, money, _ in per_call.values()], dtype=np.float64)  # None becomes NaN
     dollars = interval(prices_of, UNPAID)
     guessed = sum(share for share, place in zip(drawn, places, strict=True) if rate_from[place] != "measured")
     basis: Literal["learnt", "assumed"] = "learnt" if guessed <= LEARNT_UP_TO * calls.sum() else "assumed"
@@ -257,12 +247,12 @@ def estimate_build(
     others = [name for name, spec in specs.items() if spec.system.partition(":")[0] not in {*BUILT_IN, "model"}]
     if others:
         notes.append(f"costs of {', '.join(others)} are unknown")
-    notes += _price_notes(specs.values(), prices)
+    notes += dict.fromkeys(note for _, _, said in per_call.values() for note in said)
     return BuildEstimate(
         samples=n, candidates=max(map(len, kinds.values())), lines=tuple(lines), calls=(round(low), round(high)),
         money=None if np.isnan(prices_of).any() else dollars, kept=round(float(np.mean([one.kept for one in both])), 4),
         kept_range=(round(kept_low, 4), round(min(1.0, kept_high), 4)),
-        verdicts=sum(len(verdicts.labels) for verdicts in known.values()), basis=basis, notes=tuple(notes),
+        verdicts=sum(map(len, known.values())), basis=basis, notes=tuple(notes),
     )  # fmt: skip
 
 
@@ -289,16 +279,18 @@ class _Replays(NamedTuple):
     """Sample -> stage and modality of the distractor -> gates that can be asked."""
     kinds: Mapping[str, Sequence[Modality]]
     """Source -> modalities of the distractors of its samples."""
-    own: Mapping[str, Verdicts]
-    """Sample -> verdicts in the build folder."""
+    own: Mapping[str, Labels]
+    """Sample -> labels in the build folder."""
+    finished: bool
+    """Whether the build there ended, so that a kept sample has labels on all its distractors."""
     rate: Mapping[Place, float]
     """For unknown labels; its keys are the places."""
 
-    def of(self, samples: Sequence[Sample], donated: Mapping[str, Verdicts], *, nested: bool) -> _Replayed:
+    def of(self, samples: Sequence[Sample], donated: Mapping[str, Labels], *, nested: bool) -> _Replayed:
         """Replay samples through the funnel.
 
         Args:
-            donated: sample -> verdicts to replay it with.
+            donated: sample -> labels to replay it with.
             nested: draw other labels for nested gates; else for independent ones.
         """
         dice, order = random.Random(seed_of(self.recipe.seed, "estimate")), SuccessCounter()
@@ -306,8 +298,8 @@ class _Replays(NamedTuple):
         rules = self.recipe.rules.rules()
         questions, kept = np.zeros((len(samples), 5, len(at))), np.zeros(len(samples))
         for row, sample in enumerate(samples):
-            labels, own = donated[sample.id].labels, self.own.get(sample.id, NO_VERDICTS).labels
-            state = self._state(sample, donated[sample.id], order)
+            labels, own = donated[sample.id], self.own.get(sample.id, {})
+            state = self._state(sample, labels, order)
 
             def draw(query: GateQuery, state: SampleState = state, row: int = row) -> Label:
                 place = query.gate, query.stage
@@ -333,9 +325,9 @@ class _Replays(NamedTuple):
             kept[row] = decision is not None and decision.kept
         return _Replayed(questions, kept)
 
-    def _state(self, sample: Sample, verdicts: Verdicts, order: SuccessCounter) -> SampleState:
+    def _state(self, sample: Sample, labels: Labels, order: SuccessCounter) -> SampleState:
         """A sample before the funnel, with gates that cannot be asked marked."""
-        able, labels = self.able[sample.id], verdicts.labels
+        able = self.able[sample.id]
         asked: dict[str, set[str]] = defaultdict(set)
         for query in labels:
             if query.stage is Stage.DISTRACTOR:
@@ -359,7 +351,8 @@ class _Replays(NamedTuple):
             return replace(new, labels=skipped)
 
         known = replace(found := state(), labels={**found.labels, **labels}).decision()
-        if not verdicts.whole or known is None or not known.kept:
+        half_way = labels is self.own.get(sample.id) and not self.finished
+        if half_way or known is None or not known.kept:
             distractors |= {f"#{number}": some for number, some in enumerate(left)}
             found = state()
         return found
@@ -377,22 +370,19 @@ def _lazy(labels: Labels, rules: Rules) -> bool:
 
 
 def _donated(
-    samples: Sequence[Sample], own: Mapping[str, Verdicts], known: Mapping[str, Verdicts], given: Mapping[Place, float]
-) -> dict[str, Verdicts]:
-    """Sample -> verdicts to replay it with: its own, else those of another sample, of the same source if possible.
+    samples: Sequence[Sample], own: Mapping[str, Labels], known: Mapping[str, Labels], given: Mapping[Place, float]
+) -> dict[str, Labels]:
+    """Sample -> labels to replay it with: its own, else those of another sample, of the same source if possible.
 
     Args:
-        own: verdicts in the build folder.
+        own: labels in the build folder.
         known: these and those of another folder.
-        given: the user's rates, which replace verdicts of other samples.
+        given: the user's rates, which replace labels of other samples.
     """
-    usable = {}
-    for id, verdicts in known.items():
-        left = {q: v for q, v in verdicts.labels.items() if (q.gate, q.stage) not in given}
-        usable[id] = verdicts if len(left) == len(verdicts.labels) else verdicts._replace(labels=left)
+    usable = {id: {q: v for q, v in labels.items() if (q.gate, q.stage) not in given} for id, labels in known.items()}
     if len(usable) < MEASURED_FROM:
-        return {s.id: own.get(s.id, NO_VERDICTS) for s in samples}
-    of_source: dict[str, list[Verdicts]] = defaultdict(list)
+        return {s.id: own.get(s.id, {}) for s in samples}
+    of_source: dict[str, list[Labels]] = defaultdict(list)
     for s in samples:
         if s.id in usable:
             of_source[s.source].append(usable[s.id])
@@ -402,7 +392,7 @@ def _donated(
 
 
 def _rates_of(
-    places: Sequence[Place], known: Iterable[Verdicts], given: Mapping[Place, float], rules: Rules
+    places: Sequence[Place], known: Iterable[Labels], given: Mapping[Place, float], rules: Rules
 ) -> tuple[dict[Place, float], dict[Place, Literal["given", "measured", "assumed"]]]:
     """The rate at which each gate settles questions of each stage, and its origin.
 
@@ -410,7 +400,7 @@ def _rates_of(
     """
     asked: Counter[Place] = Counter()
     settled: Counter[Place] = Counter()
-    for labels, _whole in known:
+    for labels in known:
         for stage in Stage:
             right = [(q.gate, label in settling(stage, rules)) for q, label in labels.items() if q.stage is stage]
             asked.update((gate, stage) for gate, _ in right)
@@ -469,26 +459,21 @@ def _journal_of(folder: Path) -> Path:
     )
 
 
-def _verdicts_in(journal: Path, places: Sequence[Place]) -> dict[str, Verdicts]:
-    """Sample -> verdicts in a journal, of these gates and stages; samples without any are left out."""
-    whole, found = (journal.parent / DECISIONS).exists(), {}
+def _labels_in(journal: Path, places: Sequence[Place]) -> dict[str, Labels]:
+    """Sample -> labels in a journal, of these gates and stages; samples without any are left out."""
+    found: dict[str, dict[GateQuery, Label]] = defaultdict(dict)
     for sample, answers in last_answers(journal).items():
-        labels = {
-            query: answer.label
-            for query, answer in answers.items()
-            if (query.gate, query.stage) in places and answer.label is not Label.UNGRADED
-        }
-        if labels:
-            found[sample] = Verdicts(labels, whole)
-    return found
+        for query, answer in answers.items():
+            if (query.gate, query.stage) in places and answer.label is not Label.UNGRADED:
+                found[sample][query] = answer.label
+    return {**found}
 
 
 def _rates(rates: Mapping[str, float], specs: Mapping[str, GateSpec]) -> dict[tuple[str, Stage], float]:
     found: dict[tuple[str, Stage], float] = {}
     stages = [s.value for s in Stage]
-    for text, rate in sorted(
-        rates.items(), key=lambda item: "/" in item[0]
-    ):  # the rate of a single gate overrides that of its stage
+    # The rate of a single gate overrides that of its stage.
+    for text, rate in sorted(rates.items(), key=lambda item: "/" in item[0]):
         gate, _, stage = text.rpartition("/")
         if stage not in stages or (gate and gate not in specs):
             raise UsageError(
@@ -503,24 +488,12 @@ def _rates(rates: Mapping[str, float], specs: Mapping[str, GateSpec]) -> dict[tu
     return found
 
 
-def _price_notes(specs: Iterable[GateSpec], prices: Path | None) -> list[str]:
-    """Notes on the age of each model's price."""
-    from demur.models import Prices, model_id
-    from demur.models.estimate import price_notes
-    from demur.models.names import addresses_of
-
-    table = Prices(prices)
-    named = [spec.system.partition(":")[2] for spec in specs if spec.system.startswith("model:")]
-    ids = sorted({model_id(addresses_of(name)[0]) for name in named if name})
-    return [note for name in ids for note in price_notes(name, table.find(name))]
-
-
 def _per_call(
     recipe: BuildRecipe, spec: GateSpec, name: str, stage: Stage, pool: SampledPool, out: Path, prices: Path | None
-) -> tuple[float, float | None]:
-    """(prompt tokens, US dollars) of a mean question of a stage to a gate, of those without a reply yet."""
+) -> tuple[float, float | None, Sequence[str]]:
+    """(prompt tokens, US dollars, notes on the price) of a mean question of a stage to a gate without a reply yet."""
     if spec.system.partition(":")[0] != "model" or not spec.system.partition(":")[2]:
-        return 0.0, 0.0
+        return 0.0, 0.0, ()
     from demur.models.estimate import estimate_calls
 
     prompts = Prompts()
@@ -539,10 +512,11 @@ def _per_call(
 
     several = islice(requests(), STAND_INS) if stage is Stage.DISTRACTOR else requests()
     ledger = None if stage is Stage.DISTRACTOR else out / "build" / "calls.sqlite"
-    line = estimate_calls(stage.value, system.addresses[0], several, ledger=ledger, prices=prices).lines[0]
+    found = estimate_calls(stage.value, system.addresses[0], several, ledger=ledger, prices=prices)
+    (line,) = found.lines
     if not line.to_pay:
-        return 0.0, 0.0
-    return line.prompt / line.to_pay, None if line.money is None else line.money / line.to_pay
+        return 0.0, 0.0, ()
+    return line.prompt / line.to_pay, None if line.money is None else line.money / line.to_pay, found.notes
 
 
 def estimate_convergence(
