@@ -49,12 +49,14 @@ def open_release(
         UsageError: source options for a path that is no source.
         StorageError: the release cannot be read or downloaded.
     """
-    from demur.curation.from_source import names_source, release_of
+    from demur.curation.sources import source_named
     from demur.release import Release
 
     text = str(path)
-    if names_source(text):
-        return release_of(text, Path(out), options=options, skip_bad=skip_bad)
+    if "=" in text and (source := source_named(text)):
+        from demur.curation.from_source import release_of
+
+        return release_of(*source, Path(out), options=options, skip_bad=skip_bad)
     if options or skip_bad:
         raise UsageError("--set and --skip-bad need SOURCE=FOLDER", item=text, cure="leave them out")
     if not text.startswith("hf:"):

@@ -5,7 +5,8 @@ from __future__ import annotations
 import csv
 import io
 import sys
-from collections.abc import Collection, Iterator, Sequence
+from collections import Counter
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -63,7 +64,7 @@ def csv_rows(
         mend: keep a row with bad UTF-8, each bad byte replaced by U+FFFD, where one cell must not cost its row.
 
     Raises:
-        DataError: the header lacks a required column.
+        DataError: the header lacks a required column, or names a column twice.
     """
     csv.field_size_limit(min(sys.maxsize, 2**31 - 1))
     with open_bytes(path) as handle, io.TextIOWrapper(handle, "utf-8-sig", "surrogateescape", newline="") as text:
@@ -85,6 +86,7 @@ def csv_rows(
                 continue
             if names is None:
                 names = [name.strip() for name in fields]
+                no_column_twice(names, place)
                 missing = sorted(set(required) - set(names))
                 if missing:
                     raise DataError(
@@ -104,6 +106,15 @@ def csv_rows(
             yield place, dict(zip(names, fields, strict=True))
         if names is None and required:
             raise DataError("the file is empty", item=path, cure="fetch it again")
+
+
+def no_column_twice(names: Iterable[str], item: Path | str) -> None:
+    """Raise `DataError` for a name that two columns have; columns without a name are nobody's."""
+    if twice := [name for name, n in Counter(names).items() if name and n > 1]:
+        raise DataError(
+            f"column(s) {', '.join(twice)} named more than once", item=item,
+            cure="rename or remove all but one of them",
+        )  # fmt: skip
 
 
 def sheet_rows(path: Path, problems: Problems, required: Collection[str] = ()) -> Iterator[tuple[str, dict[str, str]]]:
@@ -129,6 +140,7 @@ def parquet_rows(path: Path, problems: Problems, *, batch: int = 64) -> Iterator
             follows a damaged page cannot be found), and reading goes on with the next.
 
     Raises:
+        DataError: two columns have one name.
         StorageError: the file or its disk cannot be read.
     """
     import pyarrow.parquet as pq
@@ -145,6 +157,7 @@ def parquet_rows(path: Path, problems: Problems, *, batch: int = 64) -> Iterator
         return
     number = 0
     with table:
+        no_column_twice(table.schema_arrow.names, path)
         for group in range(table.num_row_groups):
             end = number + table.metadata.row_group(group).num_rows
             batches = table.iter_batches(batch_size=rows_at_once(table, group, batch), row_groups=[group])
