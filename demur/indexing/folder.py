@@ -82,6 +82,7 @@ class _Counts(BaseModel, extra="allow"):
 class _Manifest(BaseModel):
     id: str
     inputs: str
+    content: str
     encoders: dict[str, _Encoder] = Field(min_length=1)
     counts: _Counts
     parts: _Parts

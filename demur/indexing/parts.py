@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, overload
@@ -122,7 +123,8 @@ def keep_vectors(work: Path, encoders: Mapping[str, Encoder]) -> None:
                 path.unlink()
         elif not any(path.iterdir()):
             path.rmdir()
-    work.mkdir(parents=True, exist_ok=True)
+    with suppress(OSError):
+        work.rmdir()  # if nothing is kept
 
 
 def _made_by(folder: Path, encoder: Encoder) -> bool:

@@ -87,7 +87,7 @@ class OpenIndex:
                 raise IndexFileError(
                     f"its {space} vectors were made by {entry['name']!r} ({entry['fingerprint'][:12]}), {other}",
                     item=folder,
-                    cure="open it with the encoder that made it, or build it again",
+                    cure="open it with the encoder that made it, or build it again (--fresh)",
                 )
         self.documents: Documents = Documents(folder / "documents", prefix=prefix, stored=stored)
         """Every document, by id."""

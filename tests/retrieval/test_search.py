@@ -165,7 +165,7 @@ def test_a_finished_folder_is_not_built_again(tmp_path):
     calls = encoder.calls
     assert build_index(corpus(tmp_path), encoder, tmp_path / "index", image_root=tmp_path) == first
     assert encoder.calls == calls
-    again = build_index(corpus(tmp_path)[1:], encoder, tmp_path / "index", image_root=tmp_path)
+    again = build_index(corpus(tmp_path)[1:], encoder, tmp_path / "index", image_root=tmp_path, fresh=True)
     assert again["id"] != first["id"]
     assert encoder.calls > calls
 
