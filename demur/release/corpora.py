@@ -142,7 +142,7 @@ def export(
         documents: of the knowledge base; read twice, one in memory at a time.
         release: its name, version and sha256.
         form: ``jsonl`` (one ``corpus.jsonl``), ``parquet``, or ``markdown`` (a file per document); images beside.
-        folds: number of equal parts of the questions (at most `MOST_FOLDS`); each has a corpus without its own gold only.
+        folds: number of equal parts of the questions, at most `MOST_FOLDS`; each has a corpus without its own gold.
         mixed: the user's own documents, added to every corpus but the empty one.
         poison: adds a sample's injection to a text (`demur.scenarios.injection.injected`). For each sample, one of the
             first `TO_POISON` distractors that is gold of no sample gets it, in every corpus.
