@@ -114,10 +114,11 @@ def build_index(
         raise UsageError(f"no index kind named {kind!r}; known: auto, {', '.join(KINDS)}", cure="choose one of them")
     out = out.resolve() if out.is_symlink() else out  # its target is replaced, not the link
     _check_folder(out)
+    method: Method = "okapi" if lexical == "rank-bm25" else lexical
     encoders = {space: encoder for space in encoder.dims}
     if text_encoder is not None:
         encoders["text"] = text_encoder
-    options = {"kind": kind, "lexical": lexical} | ({"queries": queries} if kind == "auto" else {})
+    options = {"kind": kind, "lexical": method} | ({"queries": queries} if kind == "auto" else {})
     complaints = problems if problems is not None else Problems()
     work = out.with_name(f".{out.name}.building")
     with locked(work.with_name(work.name + ".lock"), f"building {out.name}"):
@@ -170,7 +171,7 @@ def build_index(
                     complaints.add(id, why)
         complaints.settle(skip_bad=skip_bad)
         if len(texts):
-            parts["lexical"] = _build_lexical(table.documents, texts, work / "parts" / "lexical", lexical)
+            parts["lexical"] = _build_lexical(table.documents, texts, work / "parts" / "lexical", method)
         for name in ("texts.npy", "images.npy", "every.npy"):
             (work / name).unlink()
         write_records(work / "skipped.jsonl", drops)
@@ -183,10 +184,17 @@ def build_index(
 
 
 def _check_folder(out: Path) -> None:
-    """Raise UsageError where something other than an index is in the way."""
+    """Raise UsageError where something other than an index, whole or not, is in the way."""
     if out.exists() and not out.is_dir():
         raise UsageError("this is a file, not a folder", item=out, cure="choose another --out")
-    if out.exists() and any(out.iterdir()) and not _is_index(out):
+    if out.resolve() == Path.cwd():  # the finished folder takes its place by renaming
+        raise UsageError("the current folder cannot become an index", item=out, cure="name a folder in it: --out index")
+    try:
+        manifest = read_json(out / "manifest.json")
+        known = isinstance(manifest, dict) and manifest.get("format") == FORMAT
+    except (DataError, StorageError):
+        known = (out / "page_of.npy").is_file() and (out / "page_ends.npy").is_file()
+    if out.exists() and any(out.iterdir()) and not known:
         raise UsageError("the folder is not empty and not an index", item=out, cure="choose another --out")
 
 
@@ -215,13 +223,10 @@ class _MadeOf:
 
 def _is_of_another(out: Path, owner: str) -> bool:
     """Whether an owner finds an index, whole or not, that was made for another; the user may replace any."""
-    if not owner or not out.is_dir() or not any(out.iterdir()):
-        return False
     try:
-        manifest = read_json(out / "manifest.json")
+        return bool(owner) and read_json(out / "manifest.json").get("owner", "") != owner
     except (DataError, StorageError):
-        return True
-    return not isinstance(manifest, dict) or manifest.get("owner", "") != owner
+        return out.exists() and any(out.iterdir())
 
 
 def _foreign(out: Path, made_of: _MadeOf) -> dict[str, Any]:
@@ -297,12 +302,10 @@ def _manifest(work: Path, made_of: _MadeOf, counts: Mapping[str, int], parts: Ma
     }
 
 
-def _build_lexical(
-    documents: Documents, rows: NDArray[np.int64], folder: Path, method: Method | Literal["rank-bm25"]
-) -> dict[str, Any]:
+def _build_lexical(documents: Documents, rows: NDArray[np.int64], folder: Path, method: Method) -> dict[str, Any]:
     """Index the texts by their words; returns the entry for the manifest."""
     texts = (passage_text(str(fields["title"]), str(fields["text"])) for fields in documents.raw(in_blocks(rows)))
-    entry = build_bm25(texts, folder, method="okapi" if method == "rank-bm25" else method)
+    entry = build_bm25(texts, folder, method=method)
     save(folder / "rows.npy", rows)
     return entry | {"space": "", "over": "texts"}
 
@@ -318,12 +321,3 @@ def _put_in_place(work: Path, out: Path) -> None:
             work.rename(out)
         if before.exists():
             shutil.rmtree(before)
-
-
-def _is_index(out: Path) -> bool:
-    """Whether a folder is an index, even if its manifest is truncated or missing."""
-    try:
-        manifest = read_json(out / "manifest.json")
-    except (DataError, StorageError):
-        return (out / "page_of.npy").is_file() and (out / "page_ends.npy").is_file()
-    return isinstance(manifest, dict) and manifest.get("format") == FORMAT

@@ -193,11 +193,8 @@ def build_dense(
                 item=encoder.name,
                 cure="normalise the rows, or set its similarity to 'dot'",
             )
-    entry: dict[str, Any] = {"space": part.space, "over": part.over, "dims": dims, "count": count}
-    entry["largest_norm"] = largest
-    chosen = choose(count, dims, queries=queries) if kind == "auto" else Choice(kind, "as asked")
-    if not count:
-        chosen = Choice("flat", "there is nothing to index")
+    chosen = choose(count, dims, queries=queries) if kind == "auto" or not count else Choice(kind, "as asked")
+    entry = {"space": part.space, "over": part.over, "dims": dims, "count": count, "largest_norm": largest}
     entry |= chosen._asdict()
     if chosen.kind != "flat":
         entry |= engine.build_ivf(chosen.kind, vectors, folder / "index.faiss")

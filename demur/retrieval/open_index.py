@@ -244,7 +244,7 @@ class OpenIndex:
                 self._parts[name] = self._engine.open_part(folder, entry)
             else:
                 kind, _ = plugins.find("indexes", entry["kind"], registered_only=True)
-                self._parts[name] = kind.open(folder, entry)
+                self._parts[name] = kind(folder, entry)
         return self._parts[name]
 
 

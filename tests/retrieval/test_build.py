@@ -227,3 +227,11 @@ def test_another_kind_of_the_same_index_makes_no_vector_again(tmp_path):
     build_index(documents, encoder, tmp_path / "index", kind="ivf-flat", lexical="okapi")
     assert encoder.calls == 0
     assert files(tmp_path / "index") == whole(tmp_path, documents, kind="ivf-flat", lexical="okapi")
+
+
+@pytest.mark.parametrize("out", [".", "./", "absolute"])
+def test_the_current_folder_is_refused_before_anything_is_read(tmp_path, monkeypatch, out):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(UsageError, match="current folder cannot become an index"):
+        build_index(iter(int, 1), StubEncoder(), tmp_path if out == "absolute" else Path(out))
+    assert list(tmp_path.iterdir()) == []

@@ -7,7 +7,6 @@ import io
 import sys
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -39,8 +38,9 @@ def table_rows(path: Path, problems: Problems, kind: str = "") -> Iterator[tuple
     if kind not in TABLES:
         known = ", ".join(TABLES)
         raise UsageError(f"there is no reader for {kind!r} files", item=path, cure=f"convert it to one of {known}")
-    read = {"csv": sheet_rows, "tsv": partial(csv_rows, delimiter="\t")}.get(kind, json_rows)
-    rows: Iterator[tuple[str, dict[str, Any]]] = read(path, problems)
+    rows: Iterator[tuple[str, dict[str, Any]]] = json_rows(path, problems)
+    if kind in ("csv", "tsv"):
+        rows = sheet_rows(path, problems) if kind == "csv" else csv_rows(path, problems, delimiter="\t")
     for number, (place, row) in enumerate(rows):
         yield place, number, dict(row)
 
