@@ -131,7 +131,7 @@ def build_index(
         try:
             finished = _foreign(out, made_of) if _is_of_another(out, owner) else _own(out, work, made_of, owner, fresh)
         except UsageError:
-            keep_vectors(work, encoders)  # of a killed build with --fresh
+            keep_vectors(work, encoders)  # of a killed build with --fresh, which may go on later
             raise
         if finished is not None:
             complaints.settle(skip_bad=skip_bad)
