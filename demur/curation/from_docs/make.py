@@ -125,6 +125,7 @@ def from_docs(
     """
     if candidates < 1 or distractors < 0:
         raise UsageError(f"{candidates} candidates, {distractors} distractors", cure="give 1 or more, and 0 or more")
+    docs = docs.resolve() if docs.exists() else docs  # "." has no name
     name = name or _plain_name(docs)
     check_target(out / "release", name, version)
     with locked(out / "work" / "lock", "making a release there"):
@@ -345,5 +346,5 @@ def _frozen(
 
 
 def _plain_name(docs: Path) -> str:
-    plain = "".join(c if c.isascii() and (c.isalnum() or c in "-_.") else "-" for c in docs.resolve().stem)
+    plain = "".join(c if c.isascii() and (c.isalnum() or c in "-_.") else "-" for c in docs.stem)
     return plain.strip("-._")[:90] or "docs"
