@@ -105,7 +105,7 @@ def exactness(vectors: np.ndarray, queries: np.ndarray, folder: Path) -> dict[st
             "bits": float((one.scores == whole.scores[:256]).mean()),
         }
     entry = {"kind": "flat", "dims": vectors.shape[1], "count": len(vectors), "largest_norm": NORM}
-    mapped = Dense.open(folder, entry).search(queries[:256], 10)
+    mapped = Dense(folder, entry).search(queries[:256], 10)
     rows["mapped"] = {
         "ids": float((mapped.rows == whole.rows[:256]).mean()),
         "bits": float((mapped.scores == whole.scores[:256]).mean()),
@@ -242,7 +242,7 @@ def kinds(n: int, d: int, folder: Path) -> dict[str, Any]:
         start = time.process_time()
         entry = base | ivf.build_ivf(kind, vectors, folder / "index.faiss")
         row: dict[str, Any] = {"build_s": time.process_time() - start, "lists": entry["lists"]}
-        index = Dense.open(folder, entry)
+        index = Dense(folder, entry)
         row["nprobe"] = index.nprobe = index.nprobe_for([tuned], K).nprobe
         row["recall"] = share(index.search(queries, K).rows, right)
         row["mb"] = (folder / "lists.bin").stat().st_size / 1e6

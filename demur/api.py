@@ -49,12 +49,14 @@ def open_release(
         UsageError: source options for a path that is no source.
         StorageError: the release cannot be read or downloaded.
     """
-    from demur.curation.from_source import names_source, release_of
+    from demur.curation.sources import source_named
     from demur.release import Release
 
     text = str(path)
-    if names_source(text):
-        return release_of(text, Path(out), options=options, skip_bad=skip_bad)
+    if "=" in text and (source := source_named(text)):
+        from demur.curation.from_source import release_of
+
+        return release_of(*source, Path(out), options=options, skip_bad=skip_bad)
     if options or skip_bad:
         raise UsageError("--set and --skip-bad need SOURCE=FOLDER", item=text, cure="leave them out")
     if not text.startswith("hf:"):
@@ -281,6 +283,7 @@ def build_index(
     tokenizer: str | None = None,
     kind: Kind | Literal["auto"] = "auto",
     skip_bad: bool = False,
+    fresh: bool = False,
     progress: bool = False,
 ) -> Index:
     """Build an index folder from documents; continues an interrupted build, and reuses an equal finished one.
@@ -294,6 +297,7 @@ def build_index(
         tokenizer: a tokenizer.json; None counts words.
         kind: kind of vector index.
         skip_bad: leave out bad documents, and list them in the folder.
+        fresh: replace an index of other documents or encoders that is in ``out``.
         progress: show progress on standard error.
     """
     from demur.curation.indexes import build_from
@@ -301,7 +305,7 @@ def build_index(
     named = [str(one) for one in ([corpora] if isinstance(corpora, str | Path) else corpora)]
     build_from(
         named, Path(out), encoder=encoder, text_encoder=text_encoder, chunk=chunk, tokenizer=tokenizer, kind=kind,
-        skip_bad=skip_bad, progress=progress,
+        skip_bad=skip_bad, fresh=fresh, progress=progress,
     )  # fmt: skip
     return Index(out, encoder=encoder, text_encoder=text_encoder)
 

@@ -143,7 +143,7 @@ def test_indexes(kind, tmp_path):
         if kind != "flat":
             part |= build_ivf(kind, vectors, tmp_path / "index.faiss", lists=8)
         queries = vectors[:5] + np.float32(0.01)
-    check_index(find("indexes", kind)[0].open(tmp_path, part), queries)
+    check_index(find("indexes", kind)[0](tmp_path, part), queries)
 
 
 # --- systems and judges ---

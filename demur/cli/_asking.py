@@ -139,7 +139,7 @@ def arguments(parser: argparse.ArgumentParser, *, sweeps: bool = False) -> None:
     model.add_argument("--top-p", type=float, help="nucleus sampling")
     model.add_argument("--max-tokens", type=positive, help="maximum length of an answer, in tokens")
     model.add_argument("--sampling-seed", type=int, help="seed sent to the server")
-    model.add_argument("--extra", type=_json_object, metavar="JSON", help="""more body fields, e.g. '{"top_k": 20}'""")
+    model.add_argument("--extra", type=json_object, metavar="JSON", help="""more body fields, e.g. '{"top_k": 20}'""")
     model.add_argument(
         "--images",
         choices=("many", "one", "none"),
@@ -160,13 +160,14 @@ def arguments(parser: argparse.ArgumentParser, *, sweeps: bool = False) -> None:
     share(parser, "--json", json="print the results as JSON")
 
 
-def _json_object(text: str) -> dict[str, Any]:
+def json_object(text: str) -> dict[str, Any]:
+    """The value of an argument that is a JSON object."""
     try:
         value = parsed_json(text)
     except ValueError:
         value = None
     if not isinstance(value, dict):
-        raise argparse.ArgumentTypeError(f"expected a JSON object, got {text[:40]!r}")
+        raise argparse.ArgumentTypeError(f"""expected a JSON object such as '{{"top_k": 20}}', got {text[:40]!r}""")
     return value
 
 

@@ -105,9 +105,10 @@ def _table(stats: Sequence[Stats]) -> str:
 
 
 def _stats(args: argparse.Namespace) -> int:
-    from demur.models.ask import ledger_stats
+    from demur.models.ledger import Ledger
 
-    found = ledger_stats(args.ledger)
+    with Ledger(args.ledger, read_only=True) as ledger:
+        found = ledger.stats()
     if args.json:
         print_json([s._asdict() for s in found])
     else:

@@ -71,7 +71,10 @@ def configure(parser: argparse.ArgumentParser) -> None:
     build.add_argument("--workers", type=positive, help="threads that decode images (default: one per processor)")
     share(build, "--engine", "--ray-address")
     build.add_argument("--allow-random", action="store_true", help="accept an encoder without trained weights")
-    share(build, "--skip-bad", "--json", skip_bad="leave out bad documents, and list them", json="print the manifest")
+    share(
+        build, "--fresh", "--skip-bad", "--json", fresh="replace an index of other documents or encoders in --out",
+        skip_bad="leave out bad documents, and list them", json="print the manifest",
+    )  # fmt: skip
     info = job(verbs, "info", "describe an index folder; --verify reads every byte")
     info.add_argument("folder", type=Path, help="index folder")
     info.add_argument("--verify", action="store_true", help="check the hash of every file")
@@ -101,7 +104,7 @@ def _build(args: argparse.Namespace) -> int:
         args.corpora, args.out, encoder=args.encoder, text_encoder=args.text_encoder, allow_random=args.allow_random,
         chunk=args.chunk, tokenizer=args.tokenizer, image_root=args.image_root, kind=args.kind, queries=args.queries,
         lexical=args.lexical, workers=args.workers or cores(), skip_bad=args.skip_bad, progress=True,
-        engine=open_engine(args),
+        engine=open_engine(args), fresh=args.fresh,
     )  # fmt: skip
     if args.json:
         print_json(built.manifest, 1)

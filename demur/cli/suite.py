@@ -10,8 +10,8 @@ from shlex import join, quote
 from typing import TYPE_CHECKING, Any
 
 from demur.cli._arguments import Parser, budget_of, job, positive, share
+from demur.cli._asking import json_object
 from demur.cli._output import note, print_json, print_tables, say
-from demur.core.strict_json import parsed_json
 
 if TYPE_CHECKING:
     from demur.reports.tables import Table
@@ -120,9 +120,7 @@ def _build(chosen: Suite[Any, Any], args: argparse.Namespace) -> int:
     from demur.core.store import read_json
     from demur.judge.annotation.task import settled
 
-    given = _given(chosen.build_options, args)
-    chosen.check_options(given, chosen.build_options)
-    made = chosen.build(args.out, seed=args.seed, **given)
+    made = chosen.build(args.out, seed=args.seed, **_given(chosen.build_options, args))
     if made.name == "plan.json":
         from demur.models import Estimate
 
@@ -181,7 +179,7 @@ def _fill_run(parser: argparse.ArgumentParser, chosen: Suite[Any, Any]) -> None:
     model = parser.add_argument_group("models (systems that begin with model:)")
     model.add_argument("--temperature", type=_temperature, help="sampling temperature")
     model.add_argument("--max-tokens", type=positive, help="maximum length of a reply, in tokens")
-    model.add_argument("--extra", type=_json_object, metavar="JSON", help="more body fields")
+    model.add_argument("--extra", type=json_object, metavar="JSON", help="more body fields")
     share(parser.add_argument_group("money"), "--budget", "--prices")
     _options(parser, chosen.options)
     _form(parser)
@@ -194,16 +192,6 @@ def _temperature(text: str) -> float:
         value = math.nan
     if not 0 <= value < math.inf:
         raise argparse.ArgumentTypeError(f"expected a number from 0, got {text!r}")
-    return value
-
-
-def _json_object(text: str) -> dict[str, Any]:
-    try:
-        value = parsed_json(text)
-    except ValueError as error:
-        raise argparse.ArgumentTypeError(f"{text!r} is not JSON: {error}") from error
-    if not isinstance(value, dict):
-        raise argparse.ArgumentTypeError(f"""expected a JSON object such as '{{"top_k": 20}}', got {text!r}""")
     return value
 
 
@@ -301,7 +289,6 @@ def _export(chosen: Suite[Any, Any], args: argparse.Namespace) -> int:
     from demur.suites import read_outputs
 
     given = _given(chosen.export_options, args)
-    chosen.check_options(given, chosen.export_options)
     outputs = read_outputs(args.outputs, skip_bad=args.skip_bad) if args.outputs else {}
     say(chosen.export(args.items, args.out, outputs=outputs, seed=args.seed, skip_bad=args.skip_bad, **given))
     return 0

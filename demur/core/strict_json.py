@@ -65,7 +65,8 @@ def loose_json(text: str | bytes) -> Any:
 
 
 def _text(given: str | bytes) -> str:
-    return given if isinstance(given, str) else given.decode().removeprefix("\ufeff")  # "utf-8-sig" is much slower
+    text = given if isinstance(given, str) else given.decode()  # "utf-8-sig" is much slower
+    return text.removeprefix("\ufeff")
 
 
 def check_depth(text: str) -> None:

@@ -14,6 +14,10 @@ T = TypeVar("T")
 ASYNC = 8
 """Default for the concurrent calls of an async function."""
 
+_STOPS = (SystemExit, KeyboardInterrupt, asyncio.CancelledError, StopIteration)
+"""Raised in a call, these would end an event loop, or be held by no future: the caller would end too, or wait for ever.
+A real Ctrl-C is raised in the main thread."""
+
 
 class Worker:
     """Runs coroutines on one daemon thread with its own event loop; it starts with the first."""
@@ -31,7 +35,7 @@ class Worker:
                 self._loop = asyncio.new_event_loop()
                 self._thread = threading.Thread(target=_serve, args=(self._loop,), name=self.name, daemon=True)
                 self._thread.start()
-        return await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(work, self._loop))
+        return await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(_contained(work), self._loop))
 
     async def close(self) -> None:
         """End the thread at the next await of its coroutines."""
@@ -42,6 +46,16 @@ class Worker:
         loop.call_soon_threadsafe(loop.stop)
         while thread.is_alive():  # a join would block the caller's event loop
             await asyncio.sleep(0.005)
+
+
+async def _contained(work: Coroutine[Any, Any, T]) -> T:
+    try:
+        return await work
+    except _STOPS as error:
+        task = asyncio.current_task()
+        if isinstance(error, asyncio.CancelledError) and task is not None and task.cancelling():
+            raise  # its caller has left
+        raise RuntimeError(f"it raised {error!r}") from error
 
 
 def _serve(loop: asyncio.AbstractEventLoop) -> None:
@@ -100,8 +114,8 @@ class Calls:
     def _answer(self, argument: Any) -> Any:
         try:
             return self._function(argument)
-        except StopIteration as error:  # no future can hold it: the caller would wait for ever
-            raise RuntimeError("it raised StopIteration") from error
+        except _STOPS as error:
+            raise RuntimeError(f"it raised {error!r}") from error
 
     async def close(self) -> None:
         """End its threads."""

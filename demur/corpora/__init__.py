@@ -92,7 +92,7 @@ def _missing(path: str | Path) -> StorageError:
 def _by_ending(path: Path) -> str:
     if path.is_dir():
         return "beir" if any(path.glob("*corpus.jsonl*")) else "images"
-    endings = [ending.lstrip(".") for ending in path.suffixes if ending not in (".gz", ".zip")]
+    endings = [ending.lower().lstrip(".") for ending in path.suffixes if ending not in (".gz", ".zip")]
     if endings and endings[-1] in READERS:
         return endings[-1]
     if not path.exists():

@@ -67,11 +67,14 @@ def documents(
     files = [file for file in files if file.resolve() not in skipped]
     passed: Counter[str] = Counter()
     for file in files:
-        ending, below = _ending(file), (file.relative_to(root) if file != root else Path(file.name)).as_posix()
+        ending, below = (
+            _kind(file.name.lower()),
+            (file.relative_to(root) if file != root else Path(file.name)).as_posix(),
+        )
         if ending in TABLES:
             try:
                 yield from tables.read(ending, str(file), problems, {"licence": licence} if licence else {})
-            except UsageError as error:  # a folder may hold tables of other things
+            except (DataError, UsageError) as error:  # a folder may hold tables of other things
                 problems.add(below, f"{error.message}; leave it out")
             continue
         parts = PARTS.get(ending)
@@ -103,8 +106,10 @@ def _hidden(path: Path, root: Path) -> bool:
     return any(part.startswith(".") for part in path.relative_to(root).parts)
 
 
-def _ending(file: Path) -> str:
-    return file.name.lower().removesuffix(".gz").rpartition(".")[2] if "." in file.name else ""
+def _kind(name: str) -> str:
+    """The ending of a name; that before ``.gz`` for a table, which may be packed."""
+    packed = name.removesuffix(".gz").rpartition(".")[2]
+    return packed if packed in TABLES else name.rpartition(".")[2] if "." in name else ""
 
 
 # --- one format each -----------------------------------------------------------------------------

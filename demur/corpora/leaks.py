@@ -21,7 +21,7 @@ from demur.answers import holds
 from demur.answers.prefilter import Prefilter
 from demur.core.records import Document, Drop, Evidence, ImageRef, Sample
 from demur.corpora.lineage import Gold
-from demur.corpora.near_duplicates import IMAGE_NEAR, TEXT_NEAR, ImageHash, image_matcher, same_text
+from demur.corpora.near_duplicates import IMAGE_NEAR, ImageHash, image_matcher, same_text
 
 STAGE = "mine"
 """Stage of the drops, both of mined hits and of a source's own negatives."""
@@ -39,7 +39,6 @@ class Leaks:
     Args:
         image_hashes: of an image, see `demur.corpora.near_duplicates.ImageHashes`; without it only bytes are compared.
         answers: whether a text holds the answer; `demur.answers.holds` of the sample's answers when None.
-        text_near: share of common five-grams from which two texts are near-duplicates; above 1 turns the check off.
         image_near: bits, of 64, within which two images are near-duplicates; below 0 only bytes are compared.
         gold: the sample's gold evidence as it lies in an index; as it stands in the sample when None.
     """
@@ -50,7 +49,6 @@ class Leaks:
         image_hashes: Callable[[ImageRef], ImageHash | None] = lambda image: None,
         *,
         answers: Callable[[str], bool] | None = None,
-        text_near: float = TEXT_NEAR,
         image_near: int = IMAGE_NEAR,
         gold: Gold | None = None,
     ) -> None:
@@ -62,7 +60,6 @@ class Leaks:
         self._as_gold = [
             (e.id, image_matcher([e.image], image_hashes, image_near)) for e in sample.gold if e.image is not None
         ]
-        self._text_near = text_near
 
     def query(self, item: Document | Evidence) -> str:
         """``query image``, ``near-duplicate of query``, or "" if the item shows no query image."""
@@ -71,7 +68,7 @@ class Leaks:
     def gold(self, item: Document | Evidence) -> str:
         """The id of the gold evidence whose words or picture an item repeats; "" if there is none."""
         if item.text is not None:
-            return next((id for id, text in self._gold_texts if same_text(item.text, text, self._text_near)), "")
+            return next((id for id, text in self._gold_texts if same_text(item.text, text)), "")
         image = item.image
         return next((id for id, shows in self._as_gold if shows(image)), "") if image is not None else ""
 

@@ -195,14 +195,13 @@ def _within_frame(colour: Image.Image) -> Image.Image | None:
     shrink = max(1.0, max(colour.size) / 256)
     size = (max(1, round(colour.width / shrink)), max(1, round(colour.height / shrink)))
     small = np.asarray(colour.resize(size, Image.Resampling.BOX) if shrink > 1 else colour).astype(np.int16)
-    edge = np.concatenate([small[0], small[-1], small[:, 0], small[:, -1]])
-    inked = np.abs(small - np.median(edge, axis=0)).max(axis=2) > FRAME_NEAR
+    frame = np.median(np.concatenate([small[0], small[-1], small[:, 0], small[:, -1]]), axis=0)
+    inked = np.abs(small - frame).max(axis=2) > FRAME_NEAR
     if inked[0].any() or inked[-1].any() or inked[:, 0].any() or inked[:, -1].any():
         return None
     rows, columns = np.flatnonzero(inked.any(axis=1)), np.flatnonzero(inked.any(axis=0))
     if len(rows) < 8 or len(columns) < 8:
         return None
-    frame = np.median(edge, axis=0)
 
     def found(cells: np.ndarray, axis: int, last: bool) -> int:
         """The first or last inked line of pixels along an axis, near the first or last inked line of cells."""

@@ -76,12 +76,8 @@ def read(reader: str, path: str, problems: Problems, options: Mapping[str, str])
 
 def _columns(row: Mapping[str, Any], options: Mapping[str, str]) -> dict[str, str]:
     """Field -> column of this row."""
-    found = {}
-    for what, usual in USUAL.items():
-        name = options.get(what) or next((name for name in usual if name in row), "")
-        if name in row:
-            found[what] = name
-    return found
+    names = {what: options.get(what) or next((n for n in usual if n in row), "") for what, usual in USUAL.items()}
+    return {what: name for what, name in names.items() if name in row}
 
 
 def _check(found: Collection[str], row: Mapping[str, Any], options: Mapping[str, str], path: str) -> None:

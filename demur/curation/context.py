@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, TypedDict, Unpack
 
@@ -99,19 +100,15 @@ async def open_context(recipe: BuildRecipe, out: Path, **work: Unpack[Work]) -> 
     bases = open_bases(recipe, pool, base=base, encoder=encoder)
     enough_candidates(recipe, pool)
     pool = align_gold(pool, bases, steps)
-    prompts = Prompts()
-
-    def read(ref: ImageRef) -> bytes:
-        return read_image(ref, pool.root)
-
-    embed = Embedder(encoder)
+    prompts, embed, read = Prompts(), Embedder(encoder), partial(read_image, root=pool.root)
     from demur.models import Budget
 
     budget = (work.get("budget") or Budget(None)).recorded_in(folder / "calls.sqlite")
     judge_context.budget = budget
     context = SystemContext(
-        read_image=read, embed=embed, recognise=Recogniser(encoder, captioned(pool.documents), read), pool=pool.samples,
-        prompts=prompts, ledger=folder / "calls.sqlite", concurrency=concurrency, budget=budget, prices=prices,
+        read_image=read, embed=embed, pool=pool.samples, prompts=prompts,
+        recognise=Recogniser(encoder, captioned(pool.whole.documents()), read),
+        ledger=folder / "calls.sqlite", concurrency=concurrency, budget=budget, prices=prices,
     )  # fmt: skip
     specs = {s.name or s.system: s for s in (*recipe.gates, *recipe.monitors)}
     async with AsyncExitStack() as stack:

@@ -24,8 +24,6 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Unpack
 
-from pydantic import Field
-
 from demur.core.errors import UsageError
 from demur.core.records import Record
 from demur.core.stats import wilson, z_of
@@ -75,8 +73,6 @@ class Round(Record):
     exhaustive build has all)."""
     kept_changed: float | None = None
     """Relative change from the round before; a gate can also add samples, which it alone can solve."""
-    kept_monitors: dict[str, Rates] = Field(default_factory=dict)
-    """Rates of the monitors on the samples kept."""
 
 
 class Survival(Record):
@@ -193,7 +189,6 @@ def converge(
             monitors={m: _rates([table[s][m] for s in left]) for m in monitors},
             kept=None if kept is None else len(kept),
             kept_changed=None if kept is None or not last else round((len(kept) - last) / last, 6),
-            kept_monitors={} if kept is None else {m: _rates([table[s][m] for s in kept]) for m in monitors},
         ))  # fmt: skip
         before = len(left)
     known = first_to_know(table, added)

@@ -12,7 +12,7 @@ from demur.core.store import Problems
 from demur.core.uris import read_image
 from demur.corpora import read_corpus
 from demur.curation.pool import Pool
-from demur.release import Release
+from demur.release import Release, documents_of
 from demur.release.corpora import FORMS, Form, export
 from demur.scenarios.injection import injected
 
@@ -51,7 +51,8 @@ def export_corpora(
         about = "the evidence of the release alone; --pool POOL gives the whole knowledge base"
 
         def documents() -> Iterable[Document]:
-            return _evidence(opened)
+            same = ("id", "title", "text", "image", "document", "page", "licence")
+            return (Document(**{n: getattr(e, n) for n in same}) for e in documents_of(samples).values())
 
         read = opened.read_image
     else:
@@ -75,14 +76,3 @@ def export_corpora(
         poison=injected if poison else None,
         release={"name": opened.name, "version": opened.version, "sha256": opened.sha256},
     )  # fmt: skip
-
-
-def _evidence(release: Release) -> Iterator[Document]:
-    """Every piece of evidence of a release, once."""
-    seen: set[str] = set()
-    for sample in release.samples():
-        for e in (*sample.gold, *sample.negatives):
-            if e.id not in seen:
-                seen.add(e.id)
-                same = ("id", "title", "text", "image", "document", "page", "licence")
-                yield Document(**{name: getattr(e, name) for name in same})

@@ -27,6 +27,7 @@ from demur.core.stats import z_of
 from demur.core.store import seed_of
 from demur.core.uris import read_image
 from demur.curation.context import enough_candidates, gate_opener, gates_of
+from demur.curation.decisions import FILE as DECISIONS
 from demur.curation.gates.askable import Skips, all_can_be_asked, gates_for
 from demur.curation.gates.costs import algorithm1_calls, replay
 from demur.curation.gates.funnel import GateQuery, GatingModel, Rules, SampleState, Stage, settling
@@ -70,8 +71,8 @@ BUILT_IN = frozenset({"prior", "reader", "answers"})
 QUESTIONS = ((Stage.PARAMETRIC, None), (Stage.SOLVABLE, None), *((Stage.DISTRACTOR, kind) for kind in Modality))
 """Stages, each with the modality of the distractor or None."""
 
-Labels = dict[GateQuery, Label]
-"""Known labels of one sample."""
+Labels = Mapping[GateQuery, Label]
+"""Known labels of one sample, in the order in which they were asked for."""
 Place = tuple[str, Stage]
 """A gate in a stage."""
 
@@ -170,36 +171,54 @@ def estimate_build(
     if not skip_bad:
         all_can_be_asked(recipe, pool, gates, skips)
     samples, n = pool.samples, len(pool.samples)
+    rules = recipe.rules.rules()
     kinds = {source: _candidates(recipe, pool, source) for source in {s.source for s in samples}}
     able = {s.id: {kind: gates_for(s, *kind, gates, skips) for kind in QUESTIONS} for s in samples}
     places = [(name, stage) for stage in Stage for name, spec in specs.items() if stage in spec.stages]
     own = _labels_in(out / "build" / "journal.jsonl", places)
     known = own if learn_from is None else {**_labels_in(_journal_of(learn_from), places), **own}
     had = Counter((query.gate, query.stage) for labels in own.values() for query in labels)
-    rate, rate_from = _rates_of(places, known, given, recipe.rules.rules())
+    rate, rate_from = _rates_of(places, known.values(), given, rules)
     per_call = {place: _per_call(recipe, specs[place[0]], *place, pool, out, prices) for place in places}
 
     replayed = samples * -(-REPLAYS // n) if n < REPLAYS else samples[:: n // REPLAYS]
     donated = _donated(samples, own, known, given)
-    replays = _Replays(recipe, gates, able, kinds, own, rate)
+    finished = (out / "build" / DECISIONS).exists()
+    replays = _Replays(recipe, gates, able, kinds, own, finished, rate)
     both = [replays.of(replayed, donated, nested=nested) for nested in (False, True)]
-    calls, unpaid, drawn, algorithm1 = (n * sum(one.questions.mean(axis=0) for one in both) / 2).round(9)
-    new = sum(s.id not in known for s in samples)
+    calls, unpaid, drawn, algorithm1, _ = (n * sum(one.questions.mean(axis=0) for one in both) / 2).round(9)
+    same = np.array([donated[s.id] == known.get(s.id) for s in replayed])
 
-    def interval(rows: Sequence[npt.NDArray[np.float64]]) -> tuple[float, float]:
-        """Interval of a sum over the pool that covers both extremes.
+    def interval(weights: npt.NDArray[np.float64] | None, count: int = CALLS) -> tuple[float, float]:
+        """Interval of a sum over the pool that covers both extremes and chance.
 
-        The variance is that of the new samples, of the known ones that they are replayed by, and of the replays.
+        Open are samples whose questions are not all answered by their own verdicts. Their variance is that of new
+        samples, of the known ones that they are replayed by, and of the replays. Where verdicts of another build answer
+        all, only the order of gates is open: it may spare, or add, answers like those before one that settled.
+
+        Args:
+            weights: of a question to each place; None counts kept samples instead.
+            count: the questions: ``CALLS`` or ``UNPAID``.
         """
-        spread = max(row.std() for row in rows) * math.sqrt(new * (1 + new / (len(known) or n) + n / len(replayed)))
-        sums = [n * float(row.mean()) for row in rows]
-        return max(0.0, min(sums) - z_of() * spread), max(sums) + z_of() * spread
+        sums, spreads = [], []
+        for one in both:
+            rows = one.kept if weights is None else one.questions[:, count] @ weights
+            asked, guessed = (one.questions[:, which].sum(axis=1) > 0 for which in (UNPAID, DRAWN))
+            open_rows = asked & (guessed | ~same)
+            new = n * open_rows.mean()
+            variance = rows[open_rows].var() * new * (1 + new / (len(known) or n) + n / len(replayed)) if new else 0.0
+            if weights is not None:
+                by_order = one.questions[:, BEFORE] @ weights
+                variance += 2 * n * (by_order[asked & ~open_rows] ** 2).sum() / len(replayed)
+            sums.append(n * float(rows.mean()))
+            spreads.append(z_of() * math.sqrt(variance))
+        return max(0.0, min(sums) - max(spreads)), max(sums) + max(spreads)
 
     lines = []
     for i, (name, stage) in enumerate(places):
         shown = {source: some if stage is Stage.DISTRACTOR else [None] for source, some in kinds.items()}
         most = sum(name in able[s.id][stage, kind] for s in samples for kind in shown[s.source])
-        tokens, money = per_call[name, stage]
+        tokens, money, _ = per_call[name, stage]
         lines.append(StageEstimate(
             stage=stage, gate=name, naive=round(algorithm1[i]), at_most=most, expected=min(most, round(calls[i])),
             had=had[name, stage], rate=round(rate[name, stage], 4), rate_from=rate_from[name, stage],
@@ -207,10 +226,10 @@ def estimate_build(
             money_expected=None if money is None else unpaid[i] * money,
             money_at_most=None if money is None else max(0, most - had[name, stage]) * money,
         ))  # fmt: skip
-    low, high = interval([one.questions[:, CALLS].sum(axis=1) for one in both])
-    kept_low, kept_high = (share / n for share in interval([one.kept for one in both]))
-    prices_of = np.array([money for _, money in per_call.values()], dtype=np.float64)  # None becomes NaN
-    dollars = interval([one.questions[:, UNPAID] @ prices_of for one in both])
+    low, high = interval(np.ones(len(places)))
+    kept_low, kept_high = (share / n for share in interval(None))
+    prices_of = np.array([money for _, money, _ in per_call.values()], dtype=np.float64)  # None becomes NaN
+    dollars = interval(prices_of, UNPAID)
     guessed = sum(share for share, place in zip(drawn, places, strict=True) if rate_from[place] != "measured")
     basis: Literal["learnt", "assumed"] = "learnt" if guessed <= LEARNT_UP_TO * calls.sum() else "assumed"
     notes = []
@@ -228,7 +247,7 @@ def estimate_build(
     others = [name for name, spec in specs.items() if spec.system.partition(":")[0] not in {*BUILT_IN, "model"}]
     if others:
         notes.append(f"costs of {', '.join(others)} are unknown")
-    notes += _price_notes(specs.values(), prices)
+    notes += dict.fromkeys(note for _, _, said in per_call.values() for note in said)
     return BuildEstimate(
         samples=n, candidates=max(map(len, kinds.values())), lines=tuple(lines), calls=(round(low), round(high)),
         money=None if np.isnan(prices_of).any() else dollars, kept=round(float(np.mean([one.kept for one in both])), 4),
@@ -237,16 +256,16 @@ def estimate_build(
     )  # fmt: skip
 
 
-CALLS, UNPAID, DRAWN, ALGORITHM1 = range(4)
+CALLS, UNPAID, DRAWN, ALGORITHM1, BEFORE = range(5)
 """Counts of a replayed sample: its questions; those without a verdict in the build folder; those whose answer was drawn
-by a rate; the questions of Algorithm 1."""
+by a rate; the questions of Algorithm 1; those put before the one that settled the same question."""
 
 
 class _Replayed(NamedTuple):
     """Counts of S replayed samples."""
 
     questions: npt.NDArray[np.float64]
-    """(S, 4, places)."""
+    """(S, 5, places)."""
     kept: npt.NDArray[np.float64]
     """(S,) 1 for a kept sample."""
 
@@ -262,6 +281,8 @@ class _Replays(NamedTuple):
     """Source -> modalities of the distractors of its samples."""
     own: Mapping[str, Labels]
     """Sample -> labels in the build folder."""
+    finished: bool
+    """Whether the build there ended, so that a kept sample has labels on all its distractors."""
     rate: Mapping[Place, float]
     """For unknown labels; its keys are the places."""
 
@@ -274,9 +295,10 @@ class _Replays(NamedTuple):
         """
         dice, order = random.Random(seed_of(self.recipe.seed, "estimate")), SuccessCounter()
         at = {place: i for i, place in enumerate(self.rate)}
-        questions, kept = np.zeros((len(samples), 4, len(at))), np.zeros(len(samples))
+        rules = self.recipe.rules.rules()
+        questions, kept = np.zeros((len(samples), 5, len(at))), np.zeros(len(samples))
         for row, sample in enumerate(samples):
-            labels = donated[sample.id]
+            labels, own = donated[sample.id], self.own.get(sample.id, {})
             state = self._state(sample, labels, order)
 
             def draw(query: GateQuery, state: SampleState = state, row: int = row) -> Label:
@@ -288,9 +310,15 @@ class _Replays(NamedTuple):
                 right = self.rate[place] > below and dice.random() < (self.rate[place] - below) / (1 - below)
                 return Label.CORRECT if right else Label.INCORRECT
 
-            for query in replay(state, labels, draw):
-                questions[row, CALLS, at[query.gate, query.stage]] += 1
-                questions[row, UNPAID, at[query.gate, query.stage]] += query not in self.own.get(sample.id, {})
+            # By price, labels of a build that asked no more than it had to would spare it calls in hindsight.
+            settled = set()
+            for query in reversed(replay(state, labels, draw, as_asked=_lazy(labels, rules))):
+                column, question = at[query.gate, query.stage], query[1:]
+                questions[row, CALLS, column] += 1
+                questions[row, UNPAID, column] += query not in own
+                questions[row, BEFORE, column] += question in settled
+                if state.labels[query] in settling(query.stage, rules):
+                    settled.add(question)
             for place, n in algorithm1_calls(state).items():
                 questions[row, ALGORITHM1, at[place]] = n
             decision = state.decision()
@@ -322,11 +350,23 @@ class _Replays(NamedTuple):
                     skipped[query] = Label.SKIPPED
             return replace(new, labels=skipped)
 
-        known = replace(found := state(), labels=found.labels | labels).decision()
-        if known is None or not known.kept:  # a kept sample has labels on all its distractors
+        known = replace(found := state(), labels={**found.labels, **labels}).decision()
+        half_way = labels is self.own.get(sample.id) and not self.finished
+        if half_way or known is None or not known.kept:
             distractors |= {f"#{number}": some for number, some in enumerate(left)}
             found = state()
         return found
+
+
+def _lazy(labels: Labels, rules: Rules) -> bool:
+    """Whether no question was asked again after an answer that settled it."""
+    settled = set()
+    for query, label in labels.items():
+        if query[1:] in settled:
+            return False
+        if label in settling(query.stage, rules):
+            settled.add(query[1:])
+    return True
 
 
 def _donated(
@@ -352,7 +392,7 @@ def _donated(
 
 
 def _rates_of(
-    places: Sequence[Place], known: Mapping[str, Labels], given: Mapping[Place, float], rules: Rules
+    places: Sequence[Place], known: Iterable[Labels], given: Mapping[Place, float], rules: Rules
 ) -> tuple[dict[Place, float], dict[Place, Literal["given", "measured", "assumed"]]]:
     """The rate at which each gate settles questions of each stage, and its origin.
 
@@ -360,7 +400,7 @@ def _rates_of(
     """
     asked: Counter[Place] = Counter()
     settled: Counter[Place] = Counter()
-    for labels in known.values():
+    for labels in known:
         for stage in Stage:
             right = [(q.gate, label in settling(stage, rules)) for q, label in labels.items() if q.stage is stage]
             asked.update((gate, stage) for gate, _ in right)
@@ -421,20 +461,19 @@ def _journal_of(folder: Path) -> Path:
 
 def _labels_in(journal: Path, places: Sequence[Place]) -> dict[str, Labels]:
     """Sample -> labels in a journal, of these gates and stages; samples without any are left out."""
-    found: dict[str, Labels] = defaultdict(dict)
+    found: dict[str, dict[GateQuery, Label]] = defaultdict(dict)
     for sample, answers in last_answers(journal).items():
         for query, answer in answers.items():
             if (query.gate, query.stage) in places and answer.label is not Label.UNGRADED:
                 found[sample][query] = answer.label
-    return found
+    return {**found}
 
 
 def _rates(rates: Mapping[str, float], specs: Mapping[str, GateSpec]) -> dict[tuple[str, Stage], float]:
     found: dict[tuple[str, Stage], float] = {}
     stages = [s.value for s in Stage]
-    for text, rate in sorted(
-        rates.items(), key=lambda item: "/" in item[0]
-    ):  # the rate of a single gate overrides that of its stage
+    # The rate of a single gate overrides that of its stage.
+    for text, rate in sorted(rates.items(), key=lambda item: "/" in item[0]):
         gate, _, stage = text.rpartition("/")
         if stage not in stages or (gate and gate not in specs):
             raise UsageError(
@@ -449,24 +488,12 @@ def _rates(rates: Mapping[str, float], specs: Mapping[str, GateSpec]) -> dict[tu
     return found
 
 
-def _price_notes(specs: Iterable[GateSpec], prices: Path | None) -> list[str]:
-    """Notes on the age of each model's price."""
-    from demur.models import Prices, model_id
-    from demur.models.estimate import price_notes
-    from demur.models.names import addresses_of
-
-    table = Prices(prices)
-    named = [spec.system.partition(":")[2] for spec in specs if spec.system.startswith("model:")]
-    ids = sorted({model_id(addresses_of(name)[0]) for name in named if name})
-    return [note for name in ids for note in price_notes(name, table.find(name))]
-
-
 def _per_call(
     recipe: BuildRecipe, spec: GateSpec, name: str, stage: Stage, pool: SampledPool, out: Path, prices: Path | None
-) -> tuple[float, float | None]:
-    """(prompt tokens, US dollars) of a mean question of a stage to a gate, of those without a reply yet."""
+) -> tuple[float, float | None, Sequence[str]]:
+    """(prompt tokens, US dollars, notes on the price) of a mean question of a stage to a gate without a reply yet."""
     if spec.system.partition(":")[0] != "model" or not spec.system.partition(":")[2]:
-        return 0.0, 0.0
+        return 0.0, 0.0, ()
     from demur.models.estimate import estimate_calls
 
     prompts = Prompts()
@@ -485,10 +512,11 @@ def _per_call(
 
     several = islice(requests(), STAND_INS) if stage is Stage.DISTRACTOR else requests()
     ledger = None if stage is Stage.DISTRACTOR else out / "build" / "calls.sqlite"
-    line = estimate_calls(stage.value, system.addresses[0], several, ledger=ledger, prices=prices).lines[0]
+    found = estimate_calls(stage.value, system.addresses[0], several, ledger=ledger, prices=prices)
+    (line,) = found.lines
     if not line.to_pay:
-        return 0.0, 0.0
-    return line.prompt / line.to_pay, None if line.money is None else line.money / line.to_pay
+        return 0.0, 0.0, ()
+    return line.prompt / line.to_pay, None if line.money is None else line.money / line.to_pay, found.notes
 
 
 def estimate_convergence(

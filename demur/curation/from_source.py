@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from demur.core.errors import DataError
-from demur.core.plugins import find, names
+from demur.core.plugins import find
 from demur.core.records import Sample
 from demur.core.store import Problems, digest
 from demur.core.uris import read_image
@@ -47,17 +47,14 @@ class _BadRows(Problems):
         return sum(place.rpartition(":")[0] in files for place in self._places - read)
 
 
-def names_source(text: str) -> bool:
-    """Whether ``NAME=FOLDER`` names a source, rather than a folder with that name."""
-    name, mark, _ = text.partition("=")
-    return bool(mark) and (name in names("sources") or ":" in name) and not Path(text).is_dir()
-
-
-def release_of(text: str, out: Path, *, options: Mapping[str, str] | None = None, skip_bad: bool = False) -> Release:
+def release_of(
+    name: str, folder: Path | None, out: Path, *, options: Mapping[str, str] | None = None, skip_bad: bool = False
+) -> Release:
     """Read a source's own files into ``out/release``.
 
     Args:
-        text: ``NAME=FOLDER``: a source (`demur sources list`, or ``module:Class``) and the folder of its files.
+        name: of the source (`demur sources list`, or ``module:Class``).
+        folder: of its files.
         out: folder; pages that must be rendered from PDFs go to ``out/pages``.
         options: of the adapter (`demur sources show NAME`).
         skip_bad: leave out records that cannot be read, and count them.
@@ -72,17 +69,16 @@ def release_of(text: str, out: Path, *, options: Mapping[str, str] | None = None
         DataError: the source has no samples.
         StorageError: the release cannot be written.
     """
-    name, _, folder = text.partition("=")
     known = options_of(find("sources", name)[0])
     wanted = {"distractors": "document", "render": str((out / "pages").resolve())}  # MMLongBench-Doc: its pages
     given = {k: v for k, v in wanted.items() if k in known} | dict(options or {})
     problems = _BadRows()
-    source = open_source(name, Path(folder), problems, given)
+    source = open_source(name, folder, problems, given)
     found = list(source.samples())
     problems.settle(skip_bad=skip_bad)
     samples = [sample for sample in found if DEFECT not in sample.attributes]
     if not samples:
-        raise DataError("the source has no samples", item=text, cure="check the folder and the options")
+        raise DataError("the source has no samples", item=f"{name}={folder}", cure="check the folder and the options")
     bad = len(found) - len(samples) + problems.rows_without(found)
     step = FunnelStep(
         stage="source", entered=len(samples) + bad, kept=len(samples), dropped={"cannot be read": bad} if bad else {}

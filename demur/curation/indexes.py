@@ -115,20 +115,16 @@ def read_corpora(corpora: Sequence[str], problems: Problems, image_root: Path | 
         corpora: each READER:PATH, a path, a pool folder, or NAME=FOLDER of a source.
         image_root: folder that relative image paths start from; None: that of the source or pool, else the current one.
     """
-    from demur.core.plugins import names
     from demur.corpora import anchored, read_corpus
     from demur.curation.pool import Pool
-    from demur.curation.sources import open_source
+    from demur.curation.sources import open_source, source_named
 
     streams: list[Iterator[Document]] = []
     for text in corpora:
         if not text.strip():
             raise UsageError("a corpus has no name", cure="give READER:PATH; see 'demur index build --help'")
-        name, equals, folder = text.partition("=")
-        path = Path(text.partition("?")[0])  # a file may have an equals sign in its name
-        named = "?" not in name and ":" not in name if equals else text in names("sources")
-        if named and not path.exists():
-            source = open_source(name, Path(folder) if equals else None, problems)
+        if named := source_named(text):
+            source = open_source(*named, problems)
             documents, root = source.documents(), source.root
         elif (Path(text) / "pool.json").is_file():
             pool = Pool(Path(text), problems)

@@ -163,8 +163,8 @@ def _retrieval_by_source(recipe: BuildRecipe, pool: SampledPool) -> dict[str, tu
         how = recipe.retrieval_of(spec).settled(shipped[name] / max(1, every[name]))
         lacking: list[str] = []
         if how.mines and not how.index:
-            modes = ["text->text", "lexical"] if pool.documents.count(name, "texts") else []
-            modes += ["image->image"] if how.query_images or pool.documents.count(name, "images") else []
+            modes = ["text->text", "lexical"] if pool.whole.count(name, "texts") else []
+            modes += ["image->image"] if how.query_images or pool.whole.count(name, "images") else []
             how, lacking = supported_options(how, modes)
         found[name] = how, lacking
     return found
@@ -247,18 +247,23 @@ def _gold_documents(
     pool: SampledPool, base: KnowledgeBase, samples: Sequence[Sample], steps: Progress
 ) -> _GoldDocuments:
     wanted = {id for s in samples for e in s.gold if e.text for id in (document_of(e), page_of(e))}
-    found, total = _GoldDocuments(), pool.documents.count(base.source)
-
-    def gold() -> Iterator[Document]:
-        for number, document in enumerate(pool.documents.of(base.source), 1):
-            if number % 1000 == 0 or number == total:
-                steps.count(f"documents of {base.source} read for gold", number, total)
-            if {document.id, page_of(document)} & wanted and document.text is not None:
-                yield document
-
-    for document in base.chunker.documents(gold()) if base.chunker is not None else gold():
+    found = _GoldDocuments()
+    gold = (
+        document
+        for document in _documents_of(pool, base.source, f"documents of {base.source} read for gold", steps)
+        if {document.id, page_of(document)} & wanted and document.text is not None
+    )
+    for document in base.chunker.documents(gold) if base.chunker is not None else gold:
         found.add(document)
     return found
+
+
+def _documents_of(pool: SampledPool, source: str, what: str, steps: Progress) -> Iterator[Document]:
+    total = pool.whole.count(source)
+    for number, document in enumerate(pool.whole.documents_of(source), 1):
+        if number % 1000 == 0 or number == total:
+            steps.count(what, number, total)
+        yield document
 
 
 def align_gold_of_sample(sample: Sample, documents: IndexedDocuments, leaks: Leaks, counted: Counter[str]) -> Sample:
@@ -374,10 +379,7 @@ def _reporter(source: str, steps: Progress, stopped: Callable[[], bool]) -> Call
 
 def _documents_to_index(pool: SampledPool, base: KnowledgeBase, steps: Progress) -> Iterator[Document]:
     """The documents of a base with their own ids, and the query images if the recipe wants them."""
-    total = pool.documents.count(base.source)
-    for number, document in enumerate(pool.documents.of(base.source), 1):
-        if number % 1000 == 0 or number == total:
-            steps.count(f"{base.source}: documents read", number, total)
+    for document in _documents_of(pool, base.source, f"{base.source}: documents read", steps):
         yield unprefixed(document, base.prefix)
     if base.how.query_images:
         yield from query_images([s for s in pool.samples if s.source == base.source], base.prefix)

@@ -19,15 +19,15 @@ import tempfile
 import time
 from array import array
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from hashlib import sha256
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import Any, NamedTuple
 
 from demur.answers import normalise
 from demur.core.code import code_digest
 from demur.core.errors import DataError, StorageError
-from demur.core.records import Document, Sample
+from demur.core.records import Sample
 from demur.core.store import (
     Problems,
     digest,
@@ -46,29 +46,11 @@ from demur.curation.recipe import SourceSpec
 from demur.curation.sources import Source, open_source
 
 
-class Documents:
-    """The documents of a pool; each iteration reads its file."""
-
-    def __init__(self, pool: Pool) -> None:
-        self._pool = pool
-
-    def __iter__(self) -> Iterator[Document]:
-        return self._pool.documents()
-
-    def of(self, source: str) -> Iterator[Document]:
-        """The knowledge base of one source, with the ids of the pool."""
-        yield from self._pool.documents_of(source)
-
-    def count(self, source: str, kind: Literal["documents", "texts", "images"] = "documents") -> int:
-        """The number of documents of a source: all, or those with text or an image."""
-        return sum(part[kind] for part in self._pool.made["parts"] if part["source"] == source)
-
-
 class SampledPool(NamedTuple):
     """The documents and samples of a recipe.
 
     Attributes:
-        documents: the knowledge bases, joined; ids are prefixed with the source's name when there are several.
+        whole: all samples and the knowledge bases; ids are prefixed with the source's name when there are several.
         samples: the drawn ones, in the order of their sources.
         root: the folder that all image uris are relative to.
         sizes: source -> samples before drawing.
@@ -80,7 +62,7 @@ class SampledPool(NamedTuple):
         left_out: samples that the user allowed to be left out of the pool, each with its reason.
     """
 
-    documents: Documents
+    whole: Pool
     samples: list[Sample]
     root: Path
     sizes: dict[str, int]
@@ -93,7 +75,7 @@ class SampledPool(NamedTuple):
 
     def prefix_of(self, source: str) -> str:
         """The prefix of the ids of a source's samples and documents."""
-        return f"{source}:" if len(read_json(self.root / "pool.json")["parts"]) > 1 else ""
+        return f"{source}:" if len(self.whole.made["parts"]) > 1 else ""
 
 
 def sample_sources(
@@ -150,7 +132,7 @@ def sample_sources(
     kept = _without_repeats(samples, image_hashes) if len(specs) > 1 else samples
     repeated = len(samples) - len(kept)
     return SampledPool(
-        Documents(pool), kept, place, sizes, problems.skipped, hashes, repeated, specs, image_hashes, tuple(left_out)
+        pool, kept, place, sizes, problems.skipped, hashes, repeated, specs, image_hashes, tuple(left_out)
     )
 
 
@@ -165,7 +147,11 @@ def _pool_of(opened: Sequence[Source], sources: Sequence[SourceSpec], folder: Pa
     """The pool of the sources: that in the folder, if it is of their present state, else a new one."""
     if not keep:
         place = folder / _state(opened, sources)
-        return Pool(place if _whole(place) else _temporary(opened))
+        if not _whole(place):
+            place = Path(tempfile.mkdtemp(prefix="demur-pool-"))
+            atexit.register(shutil.rmtree, place, ignore_errors=True)
+            build(opened, place, documents=True, skip_bad=True, for_release=True)
+        return Pool(place)
     # Locked before the files are examined: a second process finds the pool of the first.
     with locked(folder / "lock", "reading the sources", wait=True):
         key = _state(opened, sources)
@@ -183,14 +169,6 @@ def _pool_of(opened: Sequence[Source], sources: Sequence[SourceSpec], folder: Pa
             with storage_errors(place):
                 work.rename(place)
     return Pool(place)
-
-
-def _temporary(opened: Sequence[Source]) -> Path:
-    """A new pool that is removed when this process ends."""
-    place = Path(tempfile.mkdtemp(prefix="demur-pool-"))
-    atexit.register(shutil.rmtree, place, ignore_errors=True)
-    build(opened, place, documents=True, skip_bad=True, for_release=True)
-    return place
 
 
 def kept_pool(folder: Path) -> Path | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -237,8 +237,10 @@ def ask_opened(
                 _forget(one.system, tasks, ledger)
             run(
                 folder, system=one.system, judge=judge, tasks=tasks, about={**about, "caveat": one.caveat},
-                progress=_progress(steps, one.system, one.label, len(tasks)), note=steps.note,
-                max_in_flight=max_in_flight, fresh=fresh, caps=caps,
+                progress=lambda n, one=one: steps.count(  # type: ignore[misc]
+                    f"answers of {one.label}", n, len(tasks), str(getattr(one.system, "summary", ""))
+                ),
+                note=steps.note, max_in_flight=max_in_flight, fresh=fresh, caps=caps,
             )  # fmt: skip
     finally:
         for one in opened:  # also those that were not asked
@@ -277,10 +279,6 @@ def _forget(system: ModelSystem, tasks: Sequence[Task], ledger: Path) -> None:
             return
         for request in _requests(system, asked):
             opened.drop(request_key(request, request.model, system.weights))
-
-
-def _progress(steps: Progress, system: System, label: str, total: int) -> Callable[[int], None]:
-    return lambda n: steps.count(f"answers of {label}", n, total, str(getattr(system, "summary", "")))
 
 
 def planned(

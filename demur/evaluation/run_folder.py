@@ -33,11 +33,13 @@ EARLIER = ".earlier"
 _MOVED_IF_CHANGED = {
     "revision": "its code or file changed",
     "settings": "its sampling or layout changed",
+    "judge": "the judge changed",
     "judge_code": "the judge changed",
 }
 """Manifest entries whose change moves a run aside, with the reason; other changes make it another run."""
-_RESULTS = frozenset({"files", "counts", "errors", "unjudged", "reads_prompt"})
-"""Manifest entries of a finished run."""
+_NOT_IDENTITY = frozenset({"demur", "files", "counts", "errors", "unjudged", "reads_prompt", "items_path"})
+"""Manifest entries that do not identify a run: its results, the version of demur (an upgrade resumes a run), and where
+the items of a suite are."""
 
 
 class Task(NamedTuple):
@@ -117,12 +119,13 @@ def resume(
         UsageError: it holds another run.
     """
     old = _identity_in(out)
+    identity = {k: v for k, v in identity.items() if k not in _NOT_IDENTITY}
     other = {k for k in {*old, *identity} if old.get(k) != identity.get(k)} if old else set()
     if other - _MOVED_IF_CHANGED.keys() and not fresh:
         names = ", ".join(sorted(other))
         raise UsageError(
             f"holds another run (they differ in: {names})", item=str(out),
-            cure="choose another folder; or --fresh, which moves this one aside",
+            cure="name this one (NAME=SYSTEM): no reply is paid twice; or --fresh, which pays for everything again",
         )  # fmt: skip
     regraded: dict[str, Response] = {}
     since = _date(out)
@@ -130,7 +133,7 @@ def resume(
         aside = _move_aside(out, old)
         why = "asked afresh" if fresh else next(why for name, why in _MOVED_IF_CHANGED.items() if name in other)
         note(f"{identity['system']}: {why}; moved the run of {since} to {aside}")
-        if not fresh and other == {"judge_code"}:
+        if not fresh and other <= {"judge", "judge_code"}:
             regraded = read_answers(aside / "journal.jsonl") | read_answers(aside / "responses.jsonl")
         earlier = _aside_path(out, identity)
         if not fresh and earlier.is_dir():
@@ -152,7 +155,7 @@ def known_answers(folder: Path, system: System) -> dict[str, Response]:
 def _identity_in(folder: Path) -> dict[str, Any]:
     """The entries of a manifest that identify its run; {} without a manifest."""
     path = folder / "manifest.json"
-    return {k: v for k, v in read_json(path).items() if k not in _RESULTS} if path.exists() else {}
+    return {k: v for k, v in read_json(path).items() if k not in _NOT_IDENTITY} if path.exists() else {}
 
 
 def _aside_path(out: Path, identity: dict[str, Any]) -> Path:
@@ -247,9 +250,10 @@ def all_failed(folders: Iterable[Path]) -> list[str]:
         manifest = read_json(folder / "manifest.json")
         if manifest["asks"] and manifest["counts"]["failed"] == manifest["asks"]:
             reason = next(iter(manifest.get("errors", {})), "no reason given")
+            kept = " with --fresh" if read_answers(folder / "responses.jsonl") else ""
             lines.append(
                 f"{manifest['system']}: all {manifest['asks']:,} questions failed: {reason} - fix that and run the "
-                "same command again"
+                f"same command again{kept}"
             )
         elif manifest["asks"] and not manifest["counts"]["graded"] and (why := manifest.get("unjudged")):
             lines.append(

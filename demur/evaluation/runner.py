@@ -165,8 +165,11 @@ def run(
         StorageError: it cannot be written.
         BudgetReached: a cap is reached; answers so far are kept.
     """
-    taken, skipped = _askable(tasks, system)
+    reasons = [system.skip_reason(t.ask) for t in tasks]
+    taken = [t for t, why in zip(tasks, reasons, strict=True) if not why]
+    skipped = dict(Counter(filter(None, reasons)))
     identity = _identity(system, judge, taken, skipped, about)
+    made_by = {"demur": __version__}
     known, since = resume(out, identity, fresh, note)
     old = read_json(out / "manifest.json") if (out / "manifest.json").exists() else {}
     reused = sum(t.ask.id in known for t in taken)
@@ -174,7 +177,7 @@ def run(
         note(f"{system.id}: reused {reused:,} answers of {since}, asked 0")
         return out
     if not old:
-        write_json(out / "manifest.json", identity)
+        write_json(out / "manifest.json", identity | made_by)
     with JsonlLog(out / "journal.jsonl") as journal, ExitStack() as more:
         timings: JsonlLog | None = None
         done = reused
@@ -202,9 +205,9 @@ def run(
         if summary := str(getattr(judge, "summary", "")):
             note(summary)
     results = _results(out, graded, system)
-    write_json(out / "manifest.json", identity | results)
+    write_json(out / "manifest.json", identity | made_by | results)
     with storage_errors(out):
-        (out / "journal.jsonl").unlink()
+        (out / "journal.jsonl").unlink(missing_ok=True)  # two processes with the same command may end together
     if reused:
         note(f"{system.id}: reused {reused:,} answers of {since}, asked {len(taken) - reused:,}")
     if len(versions := versions_of(system.id, read_timings(out).values())) > 1:
@@ -213,28 +216,20 @@ def run(
             f"{system.id}: redeployed during the run, so its figures mix several versions ({answers} answers) - "
             "--fresh asks the last one everything"
         )
-    if failed := results["counts"]["failed"]:
-        reason, times = next(iter(results.get("errors", {}).items()), ("no reason given", failed))
-        note(
-            f"{system.id}: {failed:,} of {len(taken):,} questions failed, {times:,} of them with: {reason} - the same "
-            "command asks them again"
-        )
+    errors = [g.response.error for g in graded if g.response.error]
+    unusable = [g.verdict.reason for g in graded if g.verdict.status is Status.FAILED and not g.response.error]
+    for reasons, what, then in (
+        (errors, "questions failed", "the same command asks them again"),
+        (unusable, "replies hold no usable answer", "they are kept; only --fresh asks again, and everything"),
+    ):
+        if reasons:
+            reason, times = next(iter(commonest(reasons).items()), ("no reason given", len(reasons)))
+            total = f"{len(reasons):,} of {len(taken):,} {what}"
+            note(f"{system.id}: {total}, {times:,} of them with: {reason} - {then}")
     if why := results.get("unjudged"):
         reason, times = next(iter(why.items()))
         note(f"{judge.id}: could not grade {times:,} answers: {reason} - the same command asks it again")
     return out
-
-
-def _askable(tasks: Iterable[Task], system: System) -> tuple[list[Task], dict[str, int]]:
-    """The tasks that the system can be asked, and the number of others by reason."""
-    taken: list[Task] = []
-    skipped: Counter[str] = Counter()
-    for task in tasks:
-        if why := system.skip_reason(task.ask):
-            skipped[why] += 1
-        else:
-            taken.append(task)
-    return taken, dict(skipped)
 
 
 def _identity(
@@ -244,7 +239,6 @@ def _identity(
     code, settings = judge_code(judge), getattr(system, "settings", None)
     plain: dict[str, Any] = json.loads(canonical({
         **{k: v for k, v in about.items() if k != "caveat"},
-        "demur": __version__,
         "system": system.id,
         "revision": system.revision,
         **({"settings": settings} if settings else {}),
@@ -275,7 +269,9 @@ def _results(out: Path, graded: Sequence[Graded], system: System) -> dict[str, A
         },
         **{o.value: sum(g.verdict.outcome is o for g in graded) for o in Outcome},
         "cut": sum(bool(g.response.cuts) for g in graded),
-        "gold_cut": sum(_gold_cut(g) for g in graded),
+        "gold_cut": sum(
+            any(line.partition(":")[0] in g.task.context.gold for line in g.response.cuts) for g in graded
+        ),  # such an answer says little about the model
     }
     errors = commonest(
         g.response.error or (g.verdict.reason if g.verdict.status is Status.FAILED else "") for g in graded
@@ -306,9 +302,3 @@ def commonest(errors: Iterable[str]) -> dict[str, int]:
             first.setdefault(pattern, text)
             times[pattern] += 1
     return {first[pattern]: n for pattern, n in times.most_common(3)}
-
-
-def _gold_cut(graded: Graded) -> bool:
-    """Whether gold evidence was cut: such an answer says little about the model."""
-    gold = set(graded.task.context.gold)
-    return any(line.partition(":")[0] in gold for line in graded.response.cuts)

@@ -54,15 +54,15 @@ def words(text: str) -> list[str]:
     """The words of a text in NFKC and case folded; there is no stemming and there are no stop words.
 
     A word is a run of letters, digits, underscores and combining marks that begins with none of the last: without
-    marks, vowels of Indic scripts and points of Arabic and Hebrew would split words. The dot that case folding leaves
-    over a Turkish capital i is removed.
+    marks, vowels of Indic scripts and points of Arabic and Hebrew would split words. Soft hyphens are removed, and the
+    dot that case folding leaves over a Turkish capital i.
 
     >>> words("The Eiffel Tower, 330\u00a0m; हिन्दी, İstanbul, Straße")
     ['the', 'eiffel', 'tower', '330', 'm', 'हिन्दी', 'istanbul', 'strasse']
     """
     if text.isascii():
         return _PLAIN.findall(text.lower())
-    folded = unicodedata.normalize("NFKC", stream_safe(text)).casefold().replace("i\u0307", "i")
+    folded = unicodedata.normalize("NFKC", stream_safe(text.replace("\u00ad", ""))).casefold().replace("i\u0307", "i")
     return _word().findall(unicodedata.normalize("NFKC", folded))
 
 
@@ -224,11 +224,6 @@ class BM25:
             raise IndexFileError(
                 f"expected {self.count} passages, found {self._engine.scores['num_docs']}", item=folder
             )
-
-    @classmethod
-    def open(cls, folder: Path, part: dict[str, Any]) -> BM25:
-        """Open the index (called by `demur.core.plugins`)."""
-        return cls(folder, part)
 
     def _backend(self) -> str:
         if self.count < NUMBA_FROM or find_spec("numba") is None:

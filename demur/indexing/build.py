@@ -26,6 +26,7 @@ from __future__ import annotations
 import shutil
 import sys
 from collections.abc import Iterable, Mapping
+from itertools import islice
 from math import inf
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -72,12 +73,13 @@ def build_index(
     corpus: str = "",
     cut: str = "",
     owner: str = "",
+    fresh: bool = False,
 ) -> dict[str, Any]:
     """Write an index folder of ``documents``; returns its manifest.
 
     The folder is built beside ``out`` and moved there when it is whole. A finished folder of the same documents,
-    encoders and options is kept if every byte of it is right. If only its images have moved, their new places are
-    recorded and no vector is made again.
+    encoders and options is kept if every byte of it is right. If only its images have moved, or only options differ,
+    no vector is made again.
 
     Args:
         documents: read once, in order.
@@ -99,25 +101,24 @@ def build_index(
         owner: for whom the index is made; "" is the user. An owner may replace its own index: a finished folder of the
             same documents by the same encoders is kept, whatever its other options and wherever its images are, and
             an index of another owner that was made of anything else is refused.
+        fresh: the user's index in ``out`` may be replaced though its documents or encoders are others.
 
     Raises:
         BadInput: bad documents, unless ``skip_bad``.
         DataError: there are no documents, or none is left without the bad ones.
-        UsageError: ``out`` holds something else, or another owner's index, or another process is building there.
+        UsageError: ``out`` holds something else, or an index that may not be replaced, or another process is building
+            there.
         StorageError: the disk is full or cannot be written.
     """
     if kind != "auto" and kind not in KINDS:
         raise UsageError(f"no index kind named {kind!r}; known: auto, {', '.join(KINDS)}", cure="choose one of them")
     out = out.resolve() if out.is_symlink() else out  # its target is replaced, not the link
-    if out.exists() and not out.is_dir():
-        raise UsageError("this is a file, not a folder", item=out, cure="choose another --out")
-    if out.exists() and any(out.iterdir()) and not _is_index(out):
-        raise UsageError("the folder is not empty and not an index", item=out, cure="choose another --out")
+    _check_folder(out)
+    method: Method = "okapi" if lexical == "rank-bm25" else lexical
     encoders = {space: encoder for space in encoder.dims}
     if text_encoder is not None:
         encoders["text"] = text_encoder
-    makers = {space: [maker.name, fingerprint_of(maker)] for space, maker in encoders.items()}
-    options = {"kind": kind, "lexical": lexical} | ({"queries": queries} if kind == "auto" else {})
+    options = {"kind": kind, "lexical": method} | ({"queries": queries} if kind == "auto" else {})
     complaints = problems if problems is not None else Problems()
     work = out.with_name(f".{out.name}.building")
     with locked(work.with_name(work.name + ".lock"), f"building {out.name}"):
@@ -126,28 +127,16 @@ def build_index(
             keep_vectors(work, encoders)
         table = read_documents(documents, work / "documents", progress)
         release_memory()
-        inputs = digest([table.sha256, makers, options, VERSION])
-        content = digest([table.sha256, makers, VERSION])
-        if owner and _is_of_another(out, owner):
+        made_of = _MadeOf(table, encoders, options)
+        try:
+            finished = _foreign(out, made_of) if _is_of_another(out, owner) else _own(out, work, made_of, owner, fresh)
+        except UsageError:
+            keep_vectors(work, encoders)  # of a killed build with --fresh, which may go on later
+            raise
+        if finished is not None:
             complaints.settle(skip_bad=skip_bad)
             shutil.rmtree(work)
-            if why := _difference(out, content, table, encoders):
-                raise UsageError(
-                    f"the index there was not made by this build, and does not fit: {why}", item=out,
-                    cure="build it as the recipe says, name another with retrieval.index, or move it away",
-                )  # fmt: skip
-            return read_manifest(out)
-        if (finished := _made_of(out, inputs)) is not None:
-            wrong = dict(wrong_files(out, finished, hashed=inf))
-            if file_digest(work / LINES) != finished["files"][LINES]["sha256"]:
-                wrong.setdefault(LINES, "its images have moved")
-            if not wrong:
-                complaints.settle(skip_bad=skip_bad)
-                shutil.rmtree(work)
-                return finished
-            name, why = next(iter(wrong.items()))
-            sys.stderr.write(plain(f"{out / name}: {why}; {len(wrong)} file(s) of the index are made again") + "\n")
-            copy_vectors(out, work, encoders, wrong)
+            return finished
         drops = [Drop(sample="", stage="read", reason=line) for line in complaints.summary()]
         skipped = len(complaints) + len(table.bad)
         for row, reason in table.bad:
@@ -170,92 +159,153 @@ def build_index(
                 shutil.rmtree(folder, ignore_errors=True)  # left by a killed build of other documents
                 continue
             over = pages if part.over == "pages" else table.documents
-            entry, failed = build_dense(
+            parts[part.name], failed = build_dense(
                 part, encoders[part.space], over, rows[part.over], folder, image_root, kind, queries, workers,
                 progress, at_work,
             )  # fmt: skip
             release_memory()
-            parts[part.name] = entry
-            for id, why in failed:
-                drops.append(Drop(sample="", evidence=id, stage=part.name, reason=why))
-                if part.over != "pages":  # a page without a title is no fault of the corpus
+            drops += [Drop(sample="", evidence=id, stage=part.name, reason=why) for id, why in failed]
+            if part.over != "pages":  # a page without a title is no fault of the corpus
+                left_out.update(id for id, _ in failed)
+                for id, why in failed:
                     complaints.add(id, why)
-                    left_out.add(id)
         complaints.settle(skip_bad=skip_bad)
         if len(texts):
-            parts["lexical"] = _build_lexical(table.documents, texts, work / "parts" / "lexical", lexical)
+            parts["lexical"] = _build_lexical(table.documents, texts, work / "parts" / "lexical", method)
         for name in ("texts.npy", "images.npy", "every.npy"):
             (work / name).unlink()
         write_records(work / "skipped.jsonl", drops)
         counts = {"documents": len(table.documents), "pages": len(pages), "texts": len(texts), "images": len(images)}
         counts["skipped"] = skipped + len(left_out)
-        manifest = {
-            "format": FORMAT,
-            "version": VERSION,
-            "inputs": inputs,
-            "id": inputs[:12],
-            "demur": __version__,
-            "encoders": {
-                space: {
-                    "name": maker.name,
-                    "note": maker.note,
-                    "fingerprint": fingerprint_of(maker),
-                    "similarity": maker.similarity,
-                    "dims": maker.dims[space],
-                }
-                for space, maker in sorted(encoders.items())
-            },
-            "counts": counts,
-            "options": options,
-            "parts": parts,
-            "files": {
-                path.relative_to(work).as_posix(): {"bytes": path.stat().st_size, "sha256": file_digest(path)}
-                for path in sorted(work.rglob("*"))
-                if path.is_file()
-            },
-            "content": content,
-            "cut": cut,
-            "owner": owner,
-        }
+        manifest = _manifest(work, made_of, counts, parts) | {"cut": cut, "owner": owner}
         write_json(work / "manifest.json", manifest)
         _put_in_place(work, out)
     return manifest
 
 
-def _is_of_another(out: Path, owner: str) -> bool:
-    """Whether the folder holds an index, whole or not, that was made for another owner."""
-    if not out.is_dir() or not any(out.iterdir()):
-        return False
+def _check_folder(out: Path) -> None:
+    """Raise UsageError where something other than an index, whole or not, is in the way."""
+    if out.exists() and not out.is_dir():
+        raise UsageError("this is a file, not a folder", item=out, cure="choose another --out")
+    if out.resolve() == Path.cwd():  # the finished folder takes its place by renaming
+        raise UsageError("the current folder cannot become an index", item=out, cure="name a folder in it: --out index")
     try:
         manifest = read_json(out / "manifest.json")
+        known = isinstance(manifest, dict) and manifest.get("format") == FORMAT
     except (DataError, StorageError):
-        return True
-    return not isinstance(manifest, dict) or manifest.get("owner", "") != owner
+        known = (out / "page_of.npy").is_file() and (out / "page_ends.npy").is_file()
+    if out.exists() and any(out.iterdir()) and not known:
+        raise UsageError("the folder is not empty and not an index", item=out, cure="choose another --out")
 
 
-def _difference(out: Path, content: str, table: Table, encoders: Mapping[str, Encoder]) -> str:
-    """How an index differs from one of these documents by these encoders; "" if it does not."""
+class _MadeOf:
+    """What an index is made of: documents, encoders and options."""
+
+    def __init__(self, table: Table, encoders: Mapping[str, Encoder], options: Mapping[str, Any]) -> None:
+        self.table, self.encoders, self.options = table, encoders, options
+        makers = {space: [maker.name, fingerprint_of(maker)] for space, maker in encoders.items()}
+        self.inputs = digest([table.sha256, makers, options, VERSION])
+        self.content = digest([table.sha256, makers, VERSION])
+        """Equal for indexes of the same documents by the same encoders."""
+
+    def difference(self, manifest: Mapping[str, Any]) -> str:
+        """How an index differs from one of these documents by these encoders; "" if it does not."""
+        if manifest["content"] == self.content:
+            return ""
+        for space, maker in sorted(self.encoders.items()):
+            entry, mine = manifest["encoders"].get(space), fingerprint_of(maker)
+            if entry is None or entry["fingerprint"] != mine:
+                theirs = f"{entry['name']} ({entry['fingerprint'][:12]})" if entry else "no encoder"
+                return f"its {space} vectors are by {theirs}, not by {maker.name} ({mine[:12]})"
+        there, here = manifest["counts"]["documents"], len(self.table.documents)
+        return f"it holds other documents ({there:,}; the source gives {here:,}, cut as asked)"
+
+
+def _is_of_another(out: Path, owner: str) -> bool:
+    """Whether an owner finds an index, whole or not, that was made for another; the user may replace any."""
     try:
-        theirs = read_manifest(out)
+        return bool(owner) and read_json(out / "manifest.json").get("owner", "") != owner
+    except (DataError, StorageError):
+        return out.exists() and any(out.iterdir())
+
+
+def _foreign(out: Path, made_of: _MadeOf) -> dict[str, Any]:
+    """The manifest of another owner's index, which must fit."""
+    try:
+        manifest = read_manifest(out)
+        why = made_of.difference(manifest)
+        if not why:
+            why = next((f"{name}: {fault}" for name, fault in wrong_files(out, manifest, hashed=SMALL)), "")
     except IndexFileError as error:
-        return error.message
-    if theirs.get("content") == content:
-        wrong = dict(wrong_files(out, theirs, hashed=SMALL))
-        return next((f"{name}: {why}" for name, why in wrong.items()), "")
-    for space, maker in sorted(encoders.items()):
-        entry = theirs["encoders"].get(space)
-        if entry is None or entry["fingerprint"] != fingerprint_of(maker):
-            return f"its {space} vectors are by {entry['name'] if entry else 'no encoder'}, not by {maker.name}"
-    there = theirs["counts"]["documents"]
-    return f"it holds other documents ({there:,}; the source gives {len(table.documents):,}, cut as the recipe says)"
+        why = error.message
+    if why:
+        raise UsageError(
+            f"the index there was not made by this build, and does not fit: {why}", item=out,
+            cure="build it as the recipe says, name another with retrieval.index, or move it away",
+        )  # fmt: skip
+    return manifest
 
 
-def _build_lexical(
-    documents: Documents, rows: NDArray[np.int64], folder: Path, method: Method | Literal["rank-bm25"]
-) -> dict[str, Any]:
+def _own(out: Path, work: Path, made_of: _MadeOf, owner: str, fresh: bool) -> dict[str, Any] | None:
+    """The manifest of the index in ``out`` if nothing must be made anew; else the vectors that fit go to ``work``.
+
+    Raises:
+        UsageError: the user must say ``fresh`` to have it replaced.
+    """
+    try:
+        manifest = read_manifest(out)
+    except IndexFileError:
+        return None
+    if why := made_of.difference(manifest):
+        if owner or fresh:
+            return None
+        raise UsageError(
+            f"there is another index: {why}", item=out, cure="add --fresh to replace it, or choose another --out"
+        )
+    wrong = dict(wrong_files(out, manifest, hashed=inf))
+    if file_digest(work / LINES) != manifest["files"][LINES]["sha256"]:
+        wrong.setdefault(LINES, "its images have moved")
+    if manifest["inputs"] == made_of.inputs and not wrong:
+        return manifest
+    for name, why in islice(wrong.items(), 1):
+        sys.stderr.write(plain(f"{out / name}: {why}; {len(wrong)} file(s) of the index are made again") + "\n")
+    copy_vectors(out, work, made_of.encoders, wrong)
+    return None
+
+
+def _manifest(work: Path, made_of: _MadeOf, counts: Mapping[str, int], parts: Mapping[str, Any]) -> dict[str, Any]:
+    return {
+        "format": FORMAT,
+        "version": VERSION,
+        "inputs": made_of.inputs,
+        "id": made_of.inputs[:12],
+        "demur": __version__,
+        "encoders": {
+            space: {
+                "name": maker.name,
+                "note": maker.note,
+                "fingerprint": fingerprint_of(maker),
+                "similarity": maker.similarity,
+                "dims": maker.dims[space],
+            }
+            for space, maker in sorted(made_of.encoders.items())
+        },
+        "counts": counts,
+        "options": made_of.options,
+        "parts": parts,
+        "files": {
+            path.relative_to(work).as_posix(): {"bytes": path.stat().st_size, "sha256": file_digest(path)}
+            for path in sorted(work.rglob("*"))
+            if path.is_file()
+        },
+        "content": made_of.content,
+    }
+
+
+def _build_lexical(documents: Documents, rows: NDArray[np.int64], folder: Path, method: Method) -> dict[str, Any]:
     """Index the texts by their words; returns the entry for the manifest."""
     texts = (passage_text(str(fields["title"]), str(fields["text"])) for fields in documents.raw(in_blocks(rows)))
-    entry = build_bm25(texts, folder, method="okapi" if method == "rank-bm25" else method)
+    entry = build_bm25(texts, folder, method=method)
     save(folder / "rows.npy", rows)
     return entry | {"space": "", "over": "texts"}
 
@@ -271,21 +321,3 @@ def _put_in_place(work: Path, out: Path) -> None:
             work.rename(out)
         if before.exists():
             shutil.rmtree(before)
-
-
-def _is_index(out: Path) -> bool:
-    """Whether a folder is an index, even if its manifest is truncated or missing."""
-    try:
-        manifest = read_json(out / "manifest.json")
-    except (DataError, StorageError):
-        return (out / "page_of.npy").is_file() and (out / "page_ends.npy").is_file()
-    return isinstance(manifest, dict) and manifest.get("format") == FORMAT
-
-
-def _made_of(out: Path, inputs: str) -> dict[str, Any] | None:
-    """The manifest of a finished folder that was made of these inputs; None if there is none."""
-    try:
-        manifest = read_manifest(out)
-    except IndexFileError:
-        return None
-    return manifest if manifest["inputs"] == inputs else None

@@ -263,8 +263,8 @@ def embed(
         shard: items per shard of a new folder; an existing folder keeps its own.
         progress: show a bar with rate and remaining time on standard error (lines now and then if that is no
             terminal); or a function that is called with (items done, items in all or 0) after every batch.
-        make_elsewhere: makes shards in other processes; ``items`` must then have a length and distinct ids. This
-            process makes the shards that it does not return.
+        make_elsewhere: makes shards of ``items`` with a length and distinct ids in other processes. This process makes
+            the shards that it does not return.
 
     Raises:
         IndexFileError: ``out`` holds vectors of another encoder, space or role, or something else.
@@ -297,9 +297,7 @@ def embed(
         counting(f"{out.name}: {encoder.name} {space}", total, progress) as bar,
     ):
         stream = _unfinished(_distinct(items), folder, bar)
-        if make_elsewhere is not None:
-            if total is None:
-                raise UsageError("items of unknown number cannot be embedded elsewhere", cure="give a sequence")
+        if make_elsewhere is not None and total is not None:
             done = first = sum(shard.items for shard in folder.done)
             runs = [(start, min(start + folder.shard, total)) for start in range(first, total, folder.shard)]
             for made, run in zip(make_elsewhere(runs), runs, strict=False):
@@ -324,8 +322,7 @@ def make_shard(items: Sequence[Item], encoder: Encoder, space: str, *, role: Rol
     """Embed the items of one shard, for a folder that another process writes."""
     with Embedder(encoder, space, role, workers) as work:
         made = work.shard(work.tasks(items), len(items), None)
-    if made is None:
-        raise UsageError("a shard without items", cure="give one or more")
+    assert made is not None, "a shard has items"
     return made
 
 

@@ -11,15 +11,12 @@ from pydantic import BaseModel, Field, ValidationError, model_validator
 from demur.core.docstore import LINES, TABLE
 from demur.core.errors import DataError, IndexFileError, StorageError
 from demur.core.store import file_digest, read_json, storage_errors, why_invalid
+from demur.indexing.bm25 import Method
 
 FORMAT = "demur-index"
 VERSION = 4
 """2: words of BM25 contain combining marks; documents that were left out do not describe pages. 3: passages name the
 document that they were cut from. 4: lists have a file of their own, SQLite finds documents."""
-GONE = dict.fromkeys(
-    ("ivf-sqfp16", "ivf-rabitq", "ivf-pq"), "build it again with --kind auto, flat, ivf-flat or ivf-sq8"
-) | {"rank-bm25": "build it again: it is then in the format of okapi, with the same scores"}
-"""Kinds of index that earlier versions made; each with what to do."""
 SMALL = 64 << 20
 """Files up to this many bytes are hashed whenever an index is opened; larger ones if ``verify`` is set."""
 
@@ -44,7 +41,7 @@ class _Lexical(BaseModel):
     kind: str
     space: str
     count: int
-    method: str
+    method: Method
     words: int
     postings: int
     k1: float
@@ -82,6 +79,7 @@ class _Counts(BaseModel, extra="allow"):
 class _Manifest(BaseModel):
     id: str
     inputs: str
+    content: str
     encoders: dict[str, _Encoder] = Field(min_length=1)
     counts: _Counts
     parts: _Parts
@@ -89,7 +87,7 @@ class _Manifest(BaseModel):
 
     @model_validator(mode="after")
     def _whole(self) -> _Manifest:
-        wanted = [f"{table}/{name}" for table in ("documents", "pages") for name in _TABLE]
+        wanted = [f"{table}/{name}" for table in ("documents", "pages") for name in (LINES, TABLE)]
         wanted += [f"page_{name}.npy" for name in ("of", "ends", "documents")]
         wanted += ["parts/lexical/rows.npy"] if self.parts.lexical else []
         for name, part in self.parts.__pydantic_extra__.items():
@@ -98,10 +96,6 @@ class _Manifest(BaseModel):
         if missing := [name for name in wanted if name not in self.files]:
             raise ValueError(f"files lacks {', '.join(missing[:3])}")
         return self
-
-
-_TABLE = (LINES, TABLE)
-"""Files of a `demur.core.docstore.Documents`."""
 
 
 # --- the folder ------------------------------------------------------------------------------------
@@ -128,13 +122,6 @@ def read_manifest(folder: Path) -> dict[str, Any]:
             item=folder,
             cure="build it again",
         )
-    parts = manifest.get("parts")
-    for part in parts.values() if isinstance(parts, dict) else ():
-        kinds = (part.get("kind"), part.get("method")) if isinstance(part, dict) else ()
-        if gone := next((kind for kind in kinds if kind in GONE), None):
-            raise IndexFileError(
-                f"it has an index of kind {gone}, which this demur cannot read", item=folder, cure=GONE[gone]
-            )
     try:
         _Manifest.model_validate(manifest)
     except ValidationError as error:

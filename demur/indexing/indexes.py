@@ -79,26 +79,17 @@ class Dense:
             raise IndexFileError(
                 f"expected {self.count}x{self.dims} float32, found {self.vectors.shape} {self.vectors.dtype}", item=path
             )
-
         self._lists: Any = None
         if self.kind != "flat":
             self.nprobe, self.refine = int(part["nprobe"]), int(part["refine"])
-            self._open_lists(folder / "index.faiss")
-
-    def _open_lists(self, path: Path) -> None:
-        self._lists = open_lists(path)
-        if self._lists.d != self.dims or self._lists.ntotal != self.count:
-            raise IndexFileError(
-                f"expected {self.count} vectors of {self.dims}, found {self._lists.ntotal} of {self._lists.d}",
-                item=path,
-            )
-        self._centroids = centroids_of(self._lists)
-        self._coarse_norm = float(norms_of(self._centroids).max())
-
-    @classmethod
-    def open(cls, folder: Path, part: dict[str, Any]) -> Dense:
-        """Open the index (called by `demur.core.plugins`)."""
-        return cls(folder, part)
+            self._lists = open_lists(folder / "index.faiss")
+            if self._lists.d != self.dims or self._lists.ntotal != self.count:
+                raise IndexFileError(
+                    f"expected {self.count} vectors of {self.dims}, found {self._lists.ntotal} of {self._lists.d}",
+                    item=folder / "index.faiss",
+                )
+            self._centroids = centroids_of(self._lists)
+            self._coarse_norm = float(norms_of(self._centroids).max())
 
     def search(self, queries: Floats, k: int) -> Found:
         """The first k for each query.

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, overload
@@ -122,7 +123,8 @@ def keep_vectors(work: Path, encoders: Mapping[str, Encoder]) -> None:
                 path.unlink()
         elif not any(path.iterdir()):
             path.rmdir()
-    work.mkdir(parents=True, exist_ok=True)
+    with suppress(OSError):
+        work.rmdir()  # if nothing is kept
 
 
 def _made_by(folder: Path, encoder: Encoder) -> bool:
@@ -191,11 +193,8 @@ def build_dense(
                 item=encoder.name,
                 cure="normalise the rows, or set its similarity to 'dot'",
             )
-    entry: dict[str, Any] = {"space": part.space, "over": part.over, "dims": dims, "count": count}
-    entry["largest_norm"] = largest
-    chosen = choose(count, dims, queries=queries) if kind == "auto" else Choice(kind, "as asked")
-    if not count:
-        chosen = Choice("flat", "there is nothing to index")
+    chosen = choose(count, dims, queries=queries) if kind == "auto" or not count else Choice(kind, "as asked")
+    entry = {"space": part.space, "over": part.over, "dims": dims, "count": count, "largest_norm": largest}
     entry |= chosen._asdict()
     if chosen.kind != "flat":
         entry |= engine.build_ivf(chosen.kind, vectors, folder / "index.faiss")

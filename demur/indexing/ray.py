@@ -101,7 +101,7 @@ class _SearchActor:
                 same = folder.stat().st_ino, int(entry.get("nprobe", 0))
             if self._parts.get(folder, ((0, 0), None))[0] != same:
                 kind, _ = plugins.find("indexes", entry["kind"], registered_only=True)
-                self._parts[folder] = (same, kind.open(folder, entry))
+                self._parts[folder] = (same, kind(folder, entry))
             part = self._parts[folder][1]
             if run is None:
                 answer: Found = part.search(queries, k)
@@ -199,7 +199,7 @@ class RayEngine:
         """Open a part of an index folder that is searched on the cluster (a third party's kind: in this process)."""
         kind, _ = plugins.find("indexes", entry["kind"], registered_only=True)
         opened = {Dense: _RayDense, BM25: _RayLexical}.get(kind)
-        return kind.open(folder, entry) if opened is None else opened(self, folder, entry)
+        return kind(folder, entry) if opened is None else opened(self, folder, entry)
 
     def search(self, folder: Path, entry: dict[str, Any], queries: Floats | Sequence[str], k: int) -> Found:
         """The first k of each query: each actor searches a run of rows of a flat index, else a run of the queries.

@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
 from demur.core.store import Problems, storage_errors
+from demur.corpora.formats import no_column_twice
 from demur.judge.measures.kappa import highest_kappa
 from demur.judge.measures.totals import macro, weighted
 
@@ -110,12 +111,14 @@ def read_lines(path: Path, problems: Problems) -> list[Line]:
     """The lines of one CSV file; what cannot be read goes to ``problems`` with file and line.
 
     Raises:
+        DataError: two columns have one name.
         StorageError: the file cannot be read.
     """
     with storage_errors(path):
         text = path.read_bytes().decode("utf-8-sig", errors="replace")
     reader = csv.DictReader(io.StringIO(text, newline=""), skipinitialspace=True)
     names = [(n or "").strip().lower() for n in reader.fieldnames or []]
+    no_column_twice(names, path)
     unknown = sorted(set(names) - {*_TEXTS, *_NUMBERS})
     if unknown or "model" not in names:
         what = f"unknown column {unknown[0]!r}" if unknown else "no column named 'model'"

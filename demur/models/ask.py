@@ -13,7 +13,7 @@ from demur.core.images import image_ref
 from demur.core.records import ImagePart, Message, Request, Response, TextPart
 from demur.core.store import digest, storage_errors
 from demur.models.budget import Budget
-from demur.models.ledger import Ledger, Stats, entry_line
+from demur.models.ledger import Ledger, entry_line
 from demur.models.names import model_id
 from demur.models.ping import ping
 from demur.models.run import complete_sync
@@ -72,12 +72,6 @@ def ask(
     return complete_sync(
         model, requests, ledger=ledger, budget=budget, before_first=lambda: ping([model], lists=False), **options
     )
-
-
-def ledger_stats(file: Path) -> list[Stats]:
-    """Replies, retries, tokens, money and faults in a ledger, by model."""
-    with Ledger(file, read_only=True) as ledger:
-        return ledger.stats()
 
 
 def export_ledger(file: Path, out: Path | IO[str], model: str | None = None) -> int:

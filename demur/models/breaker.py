@@ -31,20 +31,15 @@ class Breaker:
         self._name, self._clock = name, clock
         self._heard = clock()
         self._given_up = 0
-        self._down_since = ""
-        """Local time, for the message; "" while it is up."""
+        self.down_since = ""
+        """Local time; "" while it is up."""
         self._next_probe = 0.0
-
-    @property
-    def down(self) -> bool:
-        """Whether the server counts as down."""
-        return bool(self._down_since)
 
     def heard(self) -> None:
         """The server answered, even if with an error."""
         self._heard = self._clock()
         self._given_up = 0
-        self._down_since = ""
+        self.down_since = ""
 
     def gave_up(self, started: float) -> None:
         """No attempt of a question got a connection; the first was at ``started`` (of the clock)."""
@@ -52,18 +47,18 @@ class Breaker:
             return  # it answered another question since
         self._given_up += 1
         if self._given_up >= ENOUGH:
-            self._down_since = self._down_since or strftime("%H:%M", localtime())
+            self.down_since = self.down_since or strftime("%H:%M", localtime())
             self._next_probe = self._clock() + PROBE_S
 
     def refusal(self) -> Fault | None:
         """The error to raise instead of a call; None if the call may be sent."""
-        if not self._down_since:
+        if not self.down_since:
             return None
         if (now := self._clock()) >= self._next_probe:
             self._next_probe = now + PROBE_S  # this call is the test
             return None
         return Fault(
-            f"not sent: {self._name} has not answered since {self._down_since}",
+            f"not sent: {self._name} has not answered since {self.down_since}",
             kind="connect",
             cure="start the server and run the same command: it sends what is missing",
         )

@@ -28,8 +28,9 @@ from demur.core.records import Request, Response
 from demur.models import wire
 from demur.models.budget import Budget
 from demur.models.claims import BEAT_S
-from demur.models.fleet import EndpointSlot, Fleet
+from demur.models.fleet import EndpointSlot, Fleet, too_long
 from demur.models.identity import request_key
+from demur.models.images import UnreadableImage
 from demur.models.ledger import WAIT_S, Entry, Kept, Ledger
 from demur.models.prices import Price, price_at_most
 from demur.models.wire import Fault
@@ -367,7 +368,9 @@ class ModelClient:
                     if fault.kind == "connect" and flight.waiting:
                         fleet.breaker.gave_up(first)
                     raise _given_up(fault, attempts, faults, retry) from error
-            except ItemError:
+            except ItemError as error:
+                if not isinstance(error, UnreadableImage):
+                    fleet.breaker.heard()
                 raise
             except (asyncio.CancelledError, StorageError):  # sent, or received but not written: it was paid for
                 cost = most
@@ -395,7 +398,7 @@ class ModelClient:
         breaker = self._fleet.breaker
         if (refusal := breaker.refusal()) is not None:
             raise refusal
-        probing = breaker.down
+        probing = bool(breaker.down_since)
         slot = await self._fleet.take(last)
         if not probing and (refusal := breaker.refusal()) is not None:  # they went down during the wait
             self._fleet.give_back(slot)
@@ -497,11 +500,7 @@ def _say(line: str) -> None:
 def _given_up(error: Fault, attempts: int, faults: dict[str, int], retry: Retry) -> TransientError:
     seen = ", ".join(f"{n}x {kind}" for kind, n in sorted(faults.items()))
     if error.retry_after and error.retry_after >= retry.deadline_s:
-        return Fault(
-            f"the server asks to wait {error.retry_after:.0f} s, longer than the deadline of {retry.deadline_s:g} s",
-            kind=error.kind,
-            cure="run again later, or with fewer concurrent calls",
-        )
+        return too_long(error.retry_after, retry.deadline_s, error.kind)
     slow = "the server is slow or down: send it fewer calls at once (--concurrency 1), and " * (error.kind == "timeout")
     return Fault(
         f"no reply after {attempts} attempts ({seen}); the last: {error.message}",

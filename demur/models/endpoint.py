@@ -20,7 +20,7 @@ from multidict import CIMultiDict
 from yarl import URL
 
 from demur.core.errors import CallError, ItemError, PermanentError, TransientError, UsageError
-from demur.core.records import ImageRef, Request
+from demur.core.records import Request
 from demur.core.strict_json import loose_json
 from demur.models import wire
 from demur.models.identity import as_json
@@ -43,10 +43,6 @@ _MARK = secrets.token_hex(16)
 _ID = re.compile(r'"id"\s*:\s*"([!#-\[\]-~]+)"')  # without spaces: the head of a copy may stand in the middle of a body
 _IDS = 4096
 """Reply ids remembered per endpoint."""
-
-
-def _mark_of(_: ImageRef) -> str:
-    return _MARK
 
 
 async def _pieces(body: list[bytes]) -> AsyncIterator[bytes]:
@@ -224,7 +220,7 @@ class Endpoint:
 
     async def _body(self, request: Request) -> tuple[list[bytes], int]:
         """(the body's bytes in pieces, a fingerprint of the request)."""
-        body = wire.body(request, self.wire_model, _mark_of, max_tokens_field=self._max_tokens_field)
+        body = wire.body(request, self.wire_model, lambda _: _MARK, max_tokens_field=self._max_tokens_field)
         skeleton = as_json(body, request)
         whole = skeleton.encode("utf-8", "replace")
         if _MARK not in skeleton:

@@ -66,7 +66,13 @@ class Estimate(Record):
         """
         head = ["stage", "model", "calls", "cached", "to pay", "prompt tokens", "completion tokens", "money", "time"]
         rows = [
-            [ln.stage, ln.model, *_cells(ln.calls, ln.cached, ln.prompt, ln.completion), _money(ln), _time(ln.seconds)]
+            [
+                ln.stage,
+                ln.model,
+                *_cells(ln.calls, ln.cached, ln.prompt, ln.completion),
+                _dollars(ln.money if ln.to_pay else 0.0),
+                _time(ln.seconds),
+            ]
             for ln in self.lines
         ]
         sums = [sum(getattr(ln, name) for ln in self.lines) for name in ("calls", "cached", "prompt", "completion")]
@@ -102,12 +108,6 @@ def price_notes(model: str, price: Price | None) -> tuple[str, ...]:
 
 def _cells(calls: int, cached: int, prompt: int, completion: int) -> list[str]:
     return [f"{n:,}" for n in (calls, cached, calls - cached, prompt, completion)]
-
-
-def _money(line: EstimateLine) -> str:
-    if not line.to_pay:
-        return "$0.00"
-    return _dollars(line.money)
 
 
 def _dollars(money: float | None) -> str:

@@ -45,6 +45,15 @@ _DOWN_AFTER = 3
 _DOWN_MOST_S = 30.0
 
 
+def too_long(wait_s: float, deadline_s: float, kind: str = "429") -> Fault:
+    """The error of a call for which the server asks to wait longer than its deadline."""
+    return Fault(
+        f"the server asks to wait {wait_s:.0f} s, longer than the deadline of {deadline_s:g} s",
+        kind=kind,
+        cure="run again later, or with fewer concurrent calls",
+    )
+
+
 class EndpointSlot:
     """One endpoint with its limit, in calls, and its failures."""
 
@@ -96,9 +105,11 @@ class Fleet:
     Args:
         backends: at least one.
         concurrency: maximum calls in flight at each.
+        deadline_s: if all pause for longer (the server names a limit per day), calls fail instead of waiting.
     """
 
-    def __init__(self, backends: Sequence[Backend], concurrency: int) -> None:
+    def __init__(self, backends: Sequence[Backend], concurrency: int, deadline_s: float = 600.0) -> None:
+        self._deadline_s = deadline_s
         self.slots = [EndpointSlot(backend, concurrency) for backend in backends]
         self.breaker = Breaker(", ".join(sorted({backend.name for backend in backends})))
         self._waiting: deque[tuple[asyncio.Future[EndpointSlot], EndpointSlot | None]] = deque()
@@ -116,6 +127,9 @@ class Fleet:
 
         Args:
             avoid: the endpoint that just failed; taken only if no other is free.
+
+        Raises:
+            Fault: all endpoints pause for longer than the deadline.
         """
         found: asyncio.Future[EndpointSlot] = asyncio.get_running_loop().create_future()
         self._waiting.append((found, avoid))
@@ -123,7 +137,7 @@ class Fleet:
         try:
             return await found
         except asyncio.CancelledError:
-            if found.done() and not found.cancelled():
+            if found.done() and not found.cancelled() and found.exception() is None:
                 self.give_back(found.result())
             raise
 
@@ -145,7 +159,13 @@ class Fleet:
                 found.set_result(slot)
         if self._timer is not None:
             self._timer.cancel()
-        pauses = [slot.paused_until for slot in self.slots if slot.closed is None and slot.paused_until > now]
+        open_slots = [slot for slot in self.slots if slot.closed is None]
+        pauses = [slot.paused_until for slot in open_slots if slot.paused_until > now]
+        if len(pauses) == len(open_slots) and (wait := min(pauses, default=now) - now) > self._deadline_s:
+            for found, _ in self._waiting:
+                if not found.done():
+                    found.set_exception(too_long(wait, self._deadline_s))
+            self._waiting.clear()
         self._timer = loop.call_at(min(pauses), self._hand_out) if pauses and self._waiting else None
 
     def close_slot(self, slot: EndpointSlot, error: PermanentError) -> bool:

@@ -13,6 +13,10 @@ from demur.core.records import ImageRef
 from demur.core.uris import read_image
 
 
+class UnreadableImage(ItemError):
+    """An image of a request cannot be read: nothing was sent."""
+
+
 class ImageUrls:
     """Image references as URLs for a request.
 
@@ -41,7 +45,7 @@ class ImageUrls:
         """The address or data URI of an image, ASCII.
 
         Raises:
-            ItemError: the image cannot be read, or its SHA-256 is another.
+            UnreadableImage: the image cannot be read, or its SHA-256 is another.
         """
         found = self._encoded.get(image.sha256)
         if found is not None:
@@ -52,7 +56,7 @@ class ImageUrls:
         try:
             found = await asyncio.to_thread(self._encode, image)
         except (StorageError, DataError) as error:
-            raise ItemError(f"an image cannot be read: {error}", cure="fetch it again") from error
+            raise UnreadableImage(f"an image cannot be read: {error}", cure="fetch it again") from error
         if image.sha256 not in self._encoded:
             self._encoded[image.sha256] = found
             self._size += len(found)

@@ -137,13 +137,6 @@ def key_of(model: ModelText) -> tuple[str, Secret | None, bool]:
     return env, key, own
 
 
-def _http(model: ModelText, images: ImageUrls) -> Backend:
-    from demur.models.endpoint import Endpoint  # imports aiohttp, which takes a third of a second
-
-    env, key, own = key_of(model)
-    return Endpoint(model.address, model.name, key=key, key_env=env, images=images, openai=own)
-
-
 def addresses_of(text: str) -> tuple[str, ...]:
     """The model strings that a text joins by commas: endpoints of one model.
 
@@ -213,7 +206,10 @@ async def open_model(
     backends: list[Backend] = []
     for model in models:
         if model.kind in ("openai", "http"):
-            backends.append(_http(model, images))
+            from demur.models.endpoint import Endpoint  # imports aiohttp, which takes a third of a second
+
+            env, key, own = key_of(model)
+            backends.append(Endpoint(model.address, model.name, key=key, key_env=env, images=images, openai=own))
         elif model.kind == "python":
             function = open_function(model.name, concurrency)
             revision, concurrency = revision or function.revision, function.most
@@ -233,7 +229,7 @@ async def open_model(
     try:
         client = ModelClient(
             models[0].id,
-            Fleet(backends, concurrency or IN_FLIGHT),
+            Fleet(backends, concurrency or IN_FLIGHT, deadline_s),
             ledger=opened,
             retry=Retry(timeout_s=timeout_s, deadline_s=deadline_s, tries=tries, backoff_s=backoff_s),
             revision=revision,

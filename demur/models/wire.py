@@ -45,14 +45,6 @@ class Fault(TransientError):
         self.kind, self.paid = kind, paid
 
 
-def _broken(message: str) -> Fault:
-    return Fault(message, kind="broken", paid=True)
-
-
-def _empty(message: str) -> Fault:
-    return Fault(message, kind="empty", paid=True)
-
-
 # --- out -----------------------------------------------------------------------------------------
 
 
@@ -234,12 +226,12 @@ def response(raw: str, *, served_by: str = "", latency_s: float = 0.0, cached: b
     try:
         reply = loose_json(raw)
     except ValueError as error:
-        raise _broken(f"the reply is not JSON: {_excerpt(raw)!r}") from error
+        raise Fault(f"the reply is not JSON: {_excerpt(raw)!r}", kind="broken", paid=True) from error
     try:
         usage = _usage(reply)
         choices = reply["choices"]
         if not choices:
-            raise _empty("the reply has no choices")
+            raise Fault("the reply has no choices", kind="empty", paid=True)
         choice = choices[0]
         message = choice["message"]
         finish = str(choice.get("finish_reason") or "")[:100]
@@ -252,7 +244,7 @@ def response(raw: str, *, served_by: str = "", latency_s: float = 0.0, cached: b
                 raise ItemError(
                     "the content filter withheld the answer", cure="leave the item out, or ask another model"
                 )
-            raise _empty(f"the reply is empty (finish reason: {finish or 'none'})")
+            raise Fault(f"the reply is empty (finish reason: {finish or 'none'})", kind="empty", paid=True)
         found = Response(
             text=text,
             reasoning=reasoning,
@@ -268,9 +260,9 @@ def response(raw: str, *, served_by: str = "", latency_s: float = 0.0, cached: b
         if _may_be_unstorable(raw, found) and (why := unstorable(found)):
             raise _Malformed(why)
     except _Malformed as error:
-        raise _broken(f"the reply is malformed, {error}: {_excerpt(raw)!r}") from error
+        raise Fault(f"the reply is malformed, {error}: {_excerpt(raw)!r}", kind="broken", paid=True) from error
     except (KeyError, TypeError, AttributeError, ValueError, OverflowError, RecursionError) as error:
-        raise _broken(f"the reply is not a chat completion: {_excerpt(raw)!r}") from error
+        raise Fault(f"the reply is not a chat completion: {_excerpt(raw)!r}", kind="broken", paid=True) from error
     return found
 
 

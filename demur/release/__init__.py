@@ -18,6 +18,16 @@ The bytes are a function of the inputs: they do not depend on clock, machine or 
 from demur.release.freeze import check_target, freeze
 from demur.release.layout import FunnelStep, counts, documents_of, version_number
 from demur.release.release import Release
-from demur.release.verify import verify
+from demur.release.verify import open_sound, verify
 
-__all__ = ["FunnelStep", "Release", "check_target", "counts", "documents_of", "freeze", "verify", "version_number"]
+__all__ = [
+    "FunnelStep",
+    "Release",
+    "check_target",
+    "counts",
+    "documents_of",
+    "freeze",
+    "open_sound",
+    "verify",
+    "version_number",
+]

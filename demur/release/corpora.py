@@ -37,6 +37,8 @@ UNFINISHED = {"unfinished": True}
 FULL, REMOVED, EMPTY = "full", "gold-removed", "empty"
 TO_POISON = 3
 """Of so many distractors of a question, nearest first, one may get an injection."""
+MOST_FOLDS = 100
+"""Most folds: the files of all are open at once, and systems often allow a process 256."""
 MOST_LISTED = 20
 """Most documents listed per question as stating its answer."""
 
@@ -140,7 +142,7 @@ def export(
         documents: of the knowledge base; read twice, one in memory at a time.
         release: its name, version and sha256.
         form: ``jsonl`` (one ``corpus.jsonl``), ``parquet``, or ``markdown`` (a file per document); images beside.
-        folds: number of parts of the questions; each part has a corpus without its own gold only.
+        folds: number of equal parts of the questions, at most `MOST_FOLDS`; each has a corpus without its own gold.
         mixed: the user's own documents, added to every corpus but the empty one.
         poison: adds a sample's injection to a text (`demur.scenarios.injection.injected`). For each sample, one of the
             first `TO_POISON` distractors that is gold of no sample gets it, in every corpus.
@@ -150,12 +152,16 @@ def export(
         The note, as `Corpora` reads it.
 
     Raises:
-        UsageError: there are no documents, or two with one id.
+        UsageError: there are no documents, two with one id, or fewer questions than folds.
     """
-    if folds < 1:
-        raise UsageError(f"--folds {folds}", cure="give 1 or more")
+    most = max(1, min(len(samples), MOST_FOLDS))
+    if not 1 <= folds <= most:
+        raise UsageError(
+            f"--folds {folds} of {len(samples):,} questions", cure=f"give 1 to {most}; each is a copy of all documents"
+        )
     relations, answer_bearing = _Relations(samples), AnswerBearing(samples)
-    fold_of = {s.id: int(digest(s.id)[:8], 16) % folds for s in samples}
+    shuffled = sorted((s.id for s in samples), key=digest)
+    fold_of = {id: place % folds for place, id in enumerate(shuffled)}
     names = [REMOVED] if folds == 1 else [f"{REMOVED}-{i + 1}" for i in range(folds)]
     excluded: dict[str, list[str]] = {s.id: [] for s in samples}
     stated: dict[str, list[str]] = {}

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import pairwise
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pydantic import ValidationError
 
 from demur.answers import holds
-from demur.core.errors import DataError, DemurError
+from demur.core.errors import DataError, DemurError, ReleaseError
 from demur.core.images import image_ref
 from demur.core.records import Evidence, GateVerdict, Modality, Outcome, Sample
 from demur.core.store import Problems, digest, file_digest, read_json, read_records, why_invalid
@@ -54,6 +55,20 @@ def verify(release: Release) -> list[str]:
         found.append(f"manifest.json: counts do not follow from the tables: {', '.join(wrong)}")
     found += _lines(_manifest_faults(release, samples, derived), "manifest.json")
     return found + _lines(_card_faults(release, samples), "README.md")
+
+
+def open_sound(folder: Path) -> Release:
+    """Open a release that was frozen just now.
+
+    Raises:
+        ReleaseError: it does not verify (a defect of demur).
+    """
+    release = Release.open(folder)
+    if wrong := verify(release):
+        raise ReleaseError(
+            f"the frozen release does not verify: {'; '.join(wrong[:5])}", item=folder, cure="report this"
+        )
+    return release
 
 
 def _lines(faults: Iterator[str], where: str) -> list[str]:

@@ -87,7 +87,7 @@ class OpenIndex:
                 raise IndexFileError(
                     f"its {space} vectors were made by {entry['name']!r} ({entry['fingerprint'][:12]}), {other}",
                     item=folder,
-                    cure="open it with the encoder that made it, or build it again",
+                    cure="open it with the encoder that made it, or build it again (--fresh)",
                 )
         self.documents: Documents = Documents(folder / "documents", prefix=prefix, stored=stored)
         """Every document, by id."""
@@ -244,7 +244,7 @@ class OpenIndex:
                 self._parts[name] = self._engine.open_part(folder, entry)
             else:
                 kind, _ = plugins.find("indexes", entry["kind"], registered_only=True)
-                self._parts[name] = kind.open(folder, entry)
+                self._parts[name] = kind(folder, entry)
         return self._parts[name]
 
 

@@ -68,6 +68,16 @@ def conditions(texts: Iterable[str]) -> list[Condition]:
     return list(dict.fromkeys(condition(one) for text in texts for one in (STRICTNESS if text == "all" else (text,))))
 
 
+def _check_ask(text: str, item: str = "") -> None:
+    """Raise DataError where the text with the question has a $ that stands for nothing."""
+    template = Template(text)
+    if not (template.is_valid() and {*template.get_identifiers()} <= {"question", "clause"}):
+        raise DataError(
+            "the prompt has a $ that is not a placeholder", item=item,
+            cure="write $$ for a dollar; its placeholders are $question and $clause",
+        )  # fmt: skip
+
+
 class Prompts:
     """The texts of all conditions, from the package or from a user's folder.
 
@@ -88,16 +98,17 @@ class Prompts:
             self.replace(folder)
 
     @classmethod
-    def single(cls, text: str) -> Self:
-        """One prompt for the user's turn, without system prompt and clauses, for the condition ``none``.
+    def of(cls, texts: Mapping[str, str]) -> Self:
+        """Texts of one's own by their roles; without ``system`` there is no system prompt.
 
         Raises:
-            DataError: the text lacks ``$question``.
+            DataError: the text of the role ``ask`` lacks ``$question``, or has another ``$``.
         """
-        if "question" not in Template(text).get_identifiers():
+        if "question" not in Template(texts["ask"]).get_identifiers():
             raise DataError("the prompt lacks $question", cure="put it where the question belongs")
+        _check_ask(texts["ask"])
         made = cls()
-        made.texts |= {"system": "", "ask": text.strip()}
+        made.texts |= {"system": "", **{role: text.strip() for role, text in texts.items()}}
         made.sha256 = {role: digest(text.encode()) for role, text in made.texts.items()}
         return made
 
@@ -125,12 +136,8 @@ class Prompts:
             if not text or missing:
                 what = f"lacks ${', $'.join(sorted(missing))}" if missing else "is empty"
                 raise DataError(f"the prompt {what}", item=str(path), cure="keep the placeholders of the original")
-            template = Template(text)
-            if role == "ask" and not (template.is_valid() and {*template.get_identifiers()} <= {"question", "clause"}):
-                raise DataError(
-                    "the prompt has a $ that is not a placeholder", item=str(path),
-                    cure="write $$ for a dollar; its placeholders are $question and $clause",
-                )  # fmt: skip
+            if role == "ask":
+                _check_ask(text, str(path))
             self.texts[role] = text
             self.sha256[role] = digest(text.encode())
         if not found:

@@ -3,7 +3,7 @@
 A suite has five places, each in its own file:
 
     items.py     its records; how they are read and checked            -> `Suite.load`, `Suite.statistics`
-    build.py     how items are made, where they can be                 -> `Suite.build`
+    build.py     how items are made, where they can be                 -> `Suite.make_items`
     prompts/     the words for a model (versioned files)              -> `Suite.prompts`
     measures.py  pure functions from outputs to numbers                -> `Suite.score`
     tables.py    plain tables and cards that `demur.reports` renders   -> `Suite.tables`, `Suite.cards`
@@ -17,6 +17,7 @@ from __future__ import annotations
 import inspect
 import math
 from abc import ABC, abstractmethod
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
@@ -24,7 +25,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Generic, NamedTuple, TypeVar
 
 from demur.core import plugins
 from demur.core.code import code_digest
-from demur.core.errors import UsageError
+from demur.core.errors import DataError, UsageError, did_you_mean
 from demur.core.progress import QUIET, Progress
 from demur.core.records import (
     AnswerSpec,
@@ -37,7 +38,7 @@ from demur.core.records import (
     Status,
     Verdict,
 )
-from demur.core.store import Problems, digest, storage_errors
+from demur.core.store import Problems, digest, read_text
 from demur.core.uris import read_image
 from demur.evaluation.asking import Opened, ask_opened
 from demur.evaluation.run_folder import Task
@@ -73,16 +74,16 @@ class Option(NamedTuple):
         help: one line.
         default: its type is the option's type (str, int, float).
         choices: allowed values; any when empty.
-        least: lower bound of a number; None for no bound.
-        most: upper bound of a number; None for no bound.
+        least: lower bound of a number.
+        most: upper bound of a number.
     """
 
     name: str
     help: str
     default: str | int | float
     choices: tuple[str, ...] = ()
-    least: float | None = None
-    most: float | None = None
+    least: float = -math.inf
+    most: float = math.inf
 
     def check(self, value: Any) -> None:
         """Raise UsageError for a value that the option does not take."""
@@ -91,17 +92,12 @@ class Option(NamedTuple):
         if isinstance(self.default, str):
             return
         types, kind = (int, "a whole number") if isinstance(self.default, int) else ((int, float), "a number")
-        low, high = (-math.inf if self.least is None else self.least), (math.inf if self.most is None else self.most)
         typed = isinstance(value, types) and not isinstance(value, bool)
-        if not (typed and low <= value <= high):  # NaN lies between no bounds
-            bounds = [f"at least {self.least:g}"] if self.least is not None else []
-            bounds += [f"at most {self.most:g}"] if self.most is not None else []
-            raise UsageError(f"{self.name} is {value}", cure=f"give {' '.join([kind, ' and '.join(bounds)]).strip()}")
-
-
-def with_defaults(options: Sequence[Option], given: Mapping[str, Any]) -> dict[str, Any]:
-    """A value for each option: the given one, else its default."""
-    return {o.name: given.get(o.name, o.default) for o in options}
+        if not (typed and self.least <= value <= self.most):  # NaN lies between no bounds
+            bounds = f" from {self.least:g}" * math.isfinite(self.least) + f" to {self.most:g}" * math.isfinite(
+                self.most
+            )
+            raise UsageError(f"{self.name} is {value}", cure=f"give {kind}{bounds}")
 
 
 class Loaded(NamedTuple, Generic[I]):
@@ -158,7 +154,8 @@ class Suite(ABC, Generic[I, S]):
     def score(self, model: str, items: Sequence[I], outputs: Mapping[str, Response], **options: Any) -> S:
         """The score of one model from its replies by question id; a question without a reply was not asked.
 
-        By default the `Plain` score: the share of right verdicts.
+        ``options`` are all of the suite's, with their defaults. Unless you replace it, the `Plain` score: the share of
+        right verdicts.
         """
         return plain_score(self, model, items, outputs)  # type: ignore[return-value]  # S is Plain where this is kept
 
@@ -174,44 +171,20 @@ class Suite(ABC, Generic[I, S]):
         """Tables that describe a set of items; none by default."""
         return []
 
-    def build(self, out: Path, *, seed: int = 0, **options: Any) -> Path:
-        """Make a set of items in ``out``; returns the path that `load` takes. ``options`` are its ``build_options``.
-
-        Raises:
-            UsageError: items of this suite cannot be made without its authors' data.
-        """
+    def make_items(self, out: Path, seed: int, options: Mapping[str, Any]) -> Path:
+        """`build`, with all of its ``build_options``: make a set in ``out``; returns the path that `load` takes."""
         raise UsageError(f"items of {self.name} cannot be made here", cure="give its own files to 'demur suite check'")
 
-    def export(
-        self,
-        path: Path,
-        out: Path,
-        *,
-        outputs: Outputs = MappingProxyType({}),
-        seed: int = 0,
-        skip_bad: bool = False,
-        **options: Any,
+    def write_export(
+        self, loaded: Loaded[I], out: Path, outputs: Outputs, seed: int, options: Mapping[str, Any]
     ) -> Path:
-        """Write a set of items for another use (training data); ``options`` are its ``export_options``.
-
-        Args:
-            path: of the items.
-            out: folder to write.
-            outputs: replies of models, where an export needs them.
-            seed: of random choices.
-            skip_bad: leave bad items out.
-            options: its ``export_options``.
-
-        Raises:
-            UsageError: this suite exports nothing.
-        """
+        """`export` of a set that was read, with all of its ``export_options``; returns what it wrote."""
         raise UsageError(f"the suite {self.name} exports nothing", cure="its items are plain files already")
 
     def prompts(self) -> Prompts:
-        """``prompts/ask.v1.md`` beside the suite's file."""
-        path = Path(inspect.getfile(type(self))).with_name("prompts") / "ask.v1.md"
-        with storage_errors(path):
-            return Prompts.single(path.read_text(encoding="utf-8"))
+        """The ``prompt_files`` in the folder ``prompts`` beside the suite's file."""
+        folder = Path(inspect.getfile(type(self))).with_name("prompts")
+        return Prompts.of({role: read_text(folder / name) for role, name in self.prompt_files.items()})
 
     def condition(self, sample: Sample) -> Condition:
         """The condition of a question; without clauses by default."""
@@ -226,7 +199,7 @@ class Suite(ABC, Generic[I, S]):
         return Status.GRADED, Outcome.CORRECT if hit else Outcome.INCORRECT, "compared with the accepted answers"
 
     def cards(self, items: Sequence[I], root: Path, outputs: Outputs, **options: Any) -> Iterator[Card]:
-        """One card an item for the page; none by default."""
+        """One card an item for the page; none by default. ``options`` are all of the score's."""
         yield from ()
 
     def audit(self, rows: Sequence[PublishedRow]) -> list[Finding]:
@@ -245,6 +218,7 @@ class Suite(ABC, Generic[I, S]):
         Raises:
             BadInput: problems, unless ``skip_bad``.
             UsageError: there are no items.
+            DataError: two questions have one id.
         """
         problems = Problems()
         loaded = self.load(Path(path), problems)
@@ -252,6 +226,12 @@ class Suite(ABC, Generic[I, S]):
         if not loaded.items:
             none = f"all {problems.skipped} items are bad" if problems.skipped else "holds no items"
             raise UsageError(none, item=str(path), cure=f"see 'demur suite show {self.name}'")
+        ids = Counter(question.id for question in self.questions(loaded.items))
+        if twice := [id for id, n in ids.items() if n > 1]:
+            raise DataError(
+                f"{len(twice):,} ids stand for more than one question, the first is {twice[0]!r}", item=str(path),
+                cure="give each item its own id, and one that comes twice only once",
+            )  # fmt: skip
         return loaded._replace(skipped=problems.skipped)
 
     def tasks(self, items: Sequence[I], *, limit: int | None = None, prompts: Prompts | None = None) -> list[Task]:
@@ -266,9 +246,10 @@ class Suite(ABC, Generic[I, S]):
         made: list[Task] = []
         clusters: set[str] = set()
         for sample in self.questions(items):
-            if limit is not None and sample.cluster not in clusters and len(clusters) >= limit:
+            cluster = sample.cluster or sample.id
+            if limit is not None and cluster not in clusters and len(clusters) >= limit:
                 continue
-            clusters.add(sample.cluster)
+            clusters.add(cluster)
             context = ContextSet(
                 id=digest([self.name, sample.id], 16), sample=sample.id, scenario=Scenario.PARAMETRIC, evidence=(),
                 expected="answer" if sample.answerable else "deflect", k_asked=0, k_used=0,
@@ -277,17 +258,53 @@ class Suite(ABC, Generic[I, S]):
             made.append(Task(sample, context, make_ask(sample, context, self.condition(sample), prompts)))
         return made
 
-    def check_options(self, options: Mapping[str, Any], of: tuple[Option, ...] | None = None) -> None:
-        """Check that options (of the score, unless ``of`` says which) exist and take these values.
+    def check_options(self, given: Mapping[str, Any], of: tuple[Option, ...] | None = None) -> dict[str, Any]:
+        """A value for each option (of the score, unless ``of`` says which): the given one, else its default.
 
         Raises:
             UsageError: there is no such option, or it does not take the value.
         """
         known = {o.name: o for o in (self.options if of is None else of)}
-        for name, value in options.items():
+        for name, value in given.items():
             if name not in known:
-                raise UsageError(f"{self.name} has no option {name!r}", cure=f"it has {', '.join(known) or 'none'}")
+                cure = f"{did_you_mean(name, tuple(known))} it has {', '.join(known) or 'none'}".strip()
+                raise UsageError(f"{self.name} has no option {name!r}", cure=cure)
             known[name].check(value)
+        return {name: given.get(name, option.default) for name, option in known.items()}
+
+    def build(self, out: str | Path, *, seed: int = 0, **options: Any) -> Path:
+        """Make a set of items in ``out``; returns the path that `load` takes. ``options`` are its ``build_options``.
+
+        Raises:
+            UsageError: there is no such option, or items of this suite cannot be made without its authors' data.
+        """
+        return self.make_items(Path(out), seed, self.check_options(options, self.build_options))
+
+    def export(
+        self,
+        path: str | Path,
+        out: str | Path,
+        *,
+        outputs: Outputs = MappingProxyType({}),
+        seed: int = 0,
+        skip_bad: bool = False,
+        **options: Any,
+    ) -> Path:
+        """Write a set of items for another use (training data).
+
+        Args:
+            path: of the items.
+            out: folder to write.
+            outputs: replies of models, where an export needs them.
+            seed: of random choices.
+            skip_bad: leave bad items out.
+            options: its ``export_options``.
+
+        Raises:
+            UsageError: there is no such option, or this suite exports nothing.
+        """
+        given = self.check_options(options, self.export_options)
+        return self.write_export(self.open(path, skip_bad=skip_bad), Path(out), outputs, seed, given)
 
     def needs_image(self, sample: Sample) -> bool:
         """Whether a question cannot be asked without an image."""
@@ -359,7 +376,8 @@ class Suite(ABC, Generic[I, S]):
         conditions = dict.fromkeys(self.condition(t.sample) for t in tasks)
         about = {
             "suite": self.name,
-            "items": {"path": str(path), "sha256": items_digest(tasks), "skipped": loaded.skipped},
+            "items": {"sha256": items_digest(tasks), "skipped": loaded.skipped},
+            "items_path": str(Path(path).resolve()),
             "prompts": {str(c): prompts.used(c) for c in conditions},
         }
         ledger = out / "calls.sqlite"
@@ -403,7 +421,7 @@ class Suite(ABC, Generic[I, S]):
             raise UsageError(f"no outputs of {unknown[0]!r}; there are {', '.join(outputs) or 'none'}")
         if not outputs:
             raise UsageError("there are no outputs to score", cure=f"run a system: demur suite run {self.name} ITEMS")
-        self.check_options(options)
+        given = self.check_options(options)
         asked = {q.id for q in self.questions(items)}
         for model in models or outputs:
             strangers = sorted(set(outputs[model]) - asked)
@@ -415,7 +433,7 @@ class Suite(ABC, Generic[I, S]):
                     f"these items, the first is {strangers[0]!r}",
                     cure=f"give the items that they were made for; ids of theirs are like {min(asked)!r}",
                 )
-        return [self.score(m, items, outputs[m], **options) for m in (models or tuple(outputs))]
+        return [self.score(m, items, outputs[m], **given) for m in (models or tuple(outputs))]
 
     def report(
         self, path: str | Path, outputs: Outputs, out: str | Path, *, skip_bad: bool = False, **options: Any
@@ -440,7 +458,7 @@ class Suite(ABC, Generic[I, S]):
             notes.append("no system has been asked yet: this page shows only the items")
         if loaded.skipped:
             notes.append(f"bad items left out: {loaded.skipped}")
-        cards = self.cards(loaded.items, loaded.root, outputs, **options)
+        cards = self.cards(loaded.items, loaded.root, outputs, **self.check_options(options))
         return write_gallery(
             Path(out), title=self.title, about=self.about, tables=tables, notes=notes, cards=cards,
             figures=self.figures(scores, loaded.items) if scores else [],
@@ -497,7 +515,9 @@ def suite(name: str) -> Suite[Any, Any]:
     """
     factory, argument = plugins.find("suites", name)
     try:
-        made: Suite[Any, Any] = factory(argument) if argument else factory()
-    except TypeError as error:
-        raise UsageError(f"the suite {factory.name!r} takes no argument after its name", item=name) from error
+        made = factory(argument) if argument else factory()
+    except TypeError as error:  # Python's words: no such argument, an abstract method is missing
+        raise UsageError(f"cannot be made: {error}", item=name) from error
+    if not isinstance(made, Suite):
+        raise UsageError("is no suite", item=name, cure="name a subclass of demur.suites.Suite")
     return made

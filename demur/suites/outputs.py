@@ -117,9 +117,9 @@ def items_of_runs(paths: Sequence[str | Path]) -> Path | None:
         if not folders:
             return None
         for folder in folders:
-            items = _manifest(folder).get("items")
-            if isinstance(items, dict):
-                named[str(items.get("sha256"))] = str(items.get("path"))
+            manifest = _manifest(folder)
+            if isinstance(items := manifest.get("items"), dict):
+                named[str(items.get("sha256"))] = str(manifest.get("items_path") or items.get("path"))
     if len(named) > 1:
         raise UsageError(f"the runs are of {len(named)} different sets of items", cure="report each set by itself")
     found = Path(next(iter(named.values()))) if named else None
@@ -185,7 +185,7 @@ def open_outputs(
     first, *more = paths
     try:
         loaded = chosen.open(first, skip_bad=skip_bad)
-    except (BadInput, UsageError) as error:
+    except DemurError as error:
         if _holds_outputs(first):
             raise UsageError("holds replies without their items", item=str(first), cure="give --items") from error
         raise

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gzip
 import json
+import re
 
 import growth
 import pytest
@@ -249,3 +251,42 @@ def test_the_command(docs, questions, tmp_path, capsys):
     assert len(list(Release.open(out / "release").samples())) == 3
     assert main(["from-docs", str(tmp_path / "nowhere"), str(questions), "-o", str(out)]) == 2
     capsys.readouterr()
+
+
+SHEET = 'question,answer,gold\r\n"How large, ""in MB"", may an uploaded file be?",250 MB,\r\nWhat is plan 3?,37 euros,kb-3\r\n'
+
+
+@pytest.mark.parametrize(
+    ("name", "data"),
+    [
+        ("Q.CSV", SHEET.encode()),
+        ("q.csv", SHEET.replace("\r\n", "\n").encode("utf-8-sig")),
+        ("q.csv", re.sub(",(?! )", ";", SHEET).encode()),  # as spreadsheets write it where the comma is decimal
+        ("q.tsv", re.sub(",(?! )", "\t", SHEET).encode()),
+        ("q.csv", SHEET.replace("question,answer,gold", " Question,ANSWER,Gold ").encode()),
+        ("q.csv.gz", gzip.compress(SHEET.encode())),
+    ],
+)
+def test_a_list_of_questions_reads_the_same_however_a_spreadsheet_wrote_it(tmp_path, name, data):
+    (tmp_path / name).write_bytes(data)
+    problems = Problems()
+    found = [(q.text, q.answers, q.gold) for q in read_questions(tmp_path / name, problems).asked]
+    assert problems.lines == []
+    assert found == [
+        ('How large, "in MB", may an uploaded file be?', ("250 MB",), ()), ("What is plan 3?", ("37 euros",), ("kb-3",)),
+    ]  # fmt: skip
+
+
+def test_a_list_of_questions_in_another_encoding_says_so(tmp_path):
+    (tmp_path / "q.csv").write_bytes(SHEET.encode("utf-16"))
+    with pytest.raises(DataError, match="the header is not UTF-8 - save the file as UTF-8"):
+        read_questions(tmp_path / "q.csv", Problems())
+
+
+def test_a_folder_is_named_by_where_it_is(docs, questions, tmp_path, monkeypatch):
+    monkeypatch.chdir(docs)
+    (docs / "packed.txt.gz").write_bytes(gzip.compress(b"not read"))
+    here = demur.from_docs(".", questions, tmp_path / "here", accept_found=True)
+    there = demur.from_docs(docs, questions, tmp_path / "there", accept_found=True)
+    assert here.release.sha256 == there.release.sha256
+    assert read_json(here.corpora / "corpora.json")["documents"].startswith("handbook, ")

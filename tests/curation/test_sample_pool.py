@@ -65,13 +65,15 @@ def test_an_only_source_keeps_its_ids_and_several_are_told_apart(towns, tmp_path
     one = sample_sources([spec(towns)], tmp_path / "pool", seed=0)
     native = open_source("generic", towns)
     assert [s.id for s in one.samples] == [s.id for s in native.samples()]
-    assert [(d.id, d.page, d.text) for d in one.documents] == [(d.id, d.page, d.text) for d in native.documents()]
-    assert list(one.documents) == list(one.documents)
+    assert [(d.id, d.page, d.text) for d in one.whole.documents()] == [
+        (d.id, d.page, d.text) for d in native.documents()
+    ]
+    assert list(one.whole.documents()) == list(one.whole.documents())
     both = sample_sources([spec(towns), spec(renamed(tmp_path / "c", "cities"))], tmp_path / "both", seed=0)
-    assert {d.id.partition(":")[0] for d in both.documents} == {"towns", "cities"}
-    assert all(d.page.startswith(d.id.partition(":")[0] + ":") for d in both.documents)
+    assert {d.id.partition(":")[0] for d in both.whole.documents()} == {"towns", "cities"}
+    assert all(d.page.startswith(d.id.partition(":")[0] + ":") for d in both.whole.documents())
     for found in (one, both):
-        refs = [i for s in found.samples for i in s.images] + [d.image for d in found.documents if d.image]
+        refs = [i for s in found.samples for i in s.images] + [d.image for d in found.whole.documents() if d.image]
         assert refs
         assert all(digest(read_image(ref, found.root)) == ref.sha256 for ref in refs)
         assert str(tmp_path) not in "".join(ref.uri for ref in refs)
@@ -224,7 +226,7 @@ def test_bad_records_are_told_together_or_counted_without_reading_again(tmp_path
         "document d0: two documents have this id",
     ]
     found = sample_sources([source], tmp_path, seed=0, skip_bad=True)
-    assert (found.skipped, len(found.samples), len(list(found.documents)), len(readings)) == (3, 7, 8, 1)
+    assert (found.skipped, len(found.samples), len(list(found.whole.documents())), len(readings)) == (3, 7, 8, 1)
 
 
 def test_what_cannot_be_drawn_from_is_refused(towns, tmp_path):

@@ -14,6 +14,7 @@ import pyarrow.parquet as pq
 import pytest
 from strategies import sample
 
+import demur
 from demur.core.errors import StorageError, UsageError
 from demur.core.records import Response, Row, Scenario, Status
 from demur.evaluation import runner as evaluate
@@ -139,6 +140,41 @@ def test_failures_are_asked_again_and_their_commonest_reason_is_told(tmp_path):
     assert json.loads((out / "manifest.json").read_text())["counts"]["failed"] == 0
 
 
+def test_a_reply_without_an_answer_is_kept_and_nobody_promises_to_ask_again(tmp_path):
+    class Blank(Echo):
+        async def answer(self, ask):
+            self.asked.append(ask.id)
+            return Response(text="<think>hm" if ask.sample != "s6" or self.up else "forty-two")
+
+    told = []
+    out = go(tmp_path / "some", Blank(), note=told.append)
+    assert told == [
+        "echo: 24 of 28 replies hold no usable answer, 24 of them with: malformed: unfinished reasoning, or no words - "
+        "they are kept; only --fresh asks again, and everything"
+    ]
+    again = Blank()
+    go(out, again)
+    assert again.asked == []
+    (line,) = all_failed([go(tmp_path / "all", Blank(up=True))])
+    assert line.endswith("run the same command again with --fresh")
+
+
+@pytest.mark.parametrize("stop", [None, 9])
+def test_an_upgrade_goes_on_with_a_run(tmp_path, monkeypatch, stop):
+    out = tmp_path / "run"
+    try:
+        go(out, Echo(up=True, die_after=stop), max_in_flight=1)
+    except StorageError:
+        assert stop
+    before = contents(out)
+    monkeypatch.setattr(evaluate, "__version__", "99.0")
+    again = Echo(up=True)
+    go(out, again)
+    assert len(again.asked) == (28 - stop if stop else 0)
+    assert json.loads((out / "manifest.json").read_text())["demur"] == ("99.0" if stop else demur.__version__)
+    assert stop or contents(out) == before
+
+
 def test_an_edited_system_is_asked_anew_and_an_earlier_one_is_found_again(tmp_path):
     out, told = tmp_path / "run", []
     go(out, Echo(revision="a", up=True))
@@ -161,18 +197,22 @@ def test_an_edited_system_is_asked_anew_and_an_earlier_one_is_found_again(tmp_pa
     assert len(list((tmp_path / ".earlier").iterdir())) == 2
 
 
-def test_an_edited_judge_grades_what_was_answered(tmp_path, monkeypatch):
+def test_an_edited_or_another_judge_grades_what_was_answered(tmp_path, monkeypatch):
     class Mine(RuleJudge):
-        id = "mine"
+        def __init__(self, id):
+            super().__init__()
+            self.id = id
 
-    out = tmp_path / "run"
-    monkeypatch.setattr(evaluate, "judge_code", lambda judge: "one")
-    run(out, system=Echo(up=True), judge=Mine(), tasks=tasks(), about={"seed": 0})
-    monkeypatch.setattr(evaluate, "judge_code", lambda judge: "two")
-    again = Echo()
-    run(out, system=again, judge=Mine(), tasks=tasks(), about={"seed": 0})
-    assert again.asked == []
-    assert json.loads((out / "manifest.json").read_text())["judge_code"] == "two"
+    out, told = tmp_path / "run", []
+    for id, code in (("mine", "one"), ("mine", "two"), ("other", "one"), ("mine", "one")):
+        monkeypatch.setattr(evaluate, "judge_code", lambda judge, code=code: code)
+        system = Echo(up=True)
+        run(out, system=system, judge=Mine(id), tasks=tasks(), about={"seed": 0}, note=told.append)
+        assert len(system.asked) == (0 if told else 28)
+        manifest = json.loads((out / "manifest.json").read_text())
+        assert (manifest["judge"], manifest["judge_code"]) == (id, code)
+    assert sum("the judge changed; moved the run" in line for line in told) == 3
+    assert sum("its earlier run is resumed" in line for line in told) == 1
 
 
 class Weak(RuleJudge):

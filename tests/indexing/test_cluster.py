@@ -308,6 +308,6 @@ def test_a_node_lost_while_searching(two_nodes, tmp_path):
     assert there.search(queries, "text->text", 5) == here.search(queries, "text->text", 5)
     lose_one(two_nodes)
     assert there.search(queries, "text->text", 5) == here.search(queries, "text->text", 5)
-    build_index(documents()[::-1], stub(), tmp_path / "index")  # another index in its place
+    build_index(documents()[::-1], stub(), tmp_path / "index", fresh=True)  # another index in its place
     there, here = Searcher(tmp_path / "index", stub(), engine=engine), Searcher(tmp_path / "index", stub())
     assert there.search(queries, "text->text", 5) == here.search(queries, "text->text", 5)

@@ -37,6 +37,8 @@ def test_records_and_tables(tmp_path):
     assert read(tmp_path / "own.jsonl")[0] == [own]
     rows = [{"_id": 7, "title": None, "body": "x, y"}, {"_id": "8", "title": "T", "body": ""}]
     lines(tmp_path / "kb.jsonl.gz", rows)
+    lines(tmp_path / "KB.JSONL", rows)
+    assert [d.id for d in read(f"{tmp_path / 'KB.JSONL'}?text=body")[0]] == ["7", "8"]
     documents, _ = read(f"{tmp_path / 'kb.jsonl.gz'}?text=body&licence=MIT")
     assert [(d.id, d.title, d.text, d.licence) for d in documents] == [("7", "", "x, y", "MIT"), ("8", "T", "", "MIT")]
     with (tmp_path / "kb.csv").open("w", newline="") as handle:

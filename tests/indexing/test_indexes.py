@@ -159,7 +159,7 @@ def test_threads_search_different_numbers_of_lists(tmp_path):
     """One that needs more lists must not change how many another one reads."""
     rng = np.random.default_rng(0)
     vectors = unit(rng.standard_normal((4000, 16), dtype=np.float32))
-    index = Dense.open(tmp_path, written(tmp_path, vectors, "ivf-flat", lists=100) | {"nprobe": 1})
+    index = Dense(tmp_path, written(tmp_path, vectors, "ivf-flat", lists=100) | {"nprobe": 1})
     asked = [(vectors[first : first + 4], k) for first in range(0, 200, 4) for k in (5, 300)] * 10
     alone = [index.search(*one).rows for one in asked[:100]] * 10
     before = sys.getswitchinterval()
@@ -174,7 +174,7 @@ def test_threads_search_different_numbers_of_lists(tmp_path):
 
 def test_mapped_or_read(data, tmp_path):
     vectors, queries = data
-    index = Dense.open(tmp_path, written(tmp_path, vectors))
+    index = Dense(tmp_path, written(tmp_path, vectors))
     assert isinstance(index.vectors, np.memmap)
     assert (index.search(queries, 10).rows == exact_top(queries, vectors, 10, largest_norm=1.000001).rows).all()
 
@@ -184,7 +184,7 @@ def test_mapped_or_read(data, tmp_path):
 def test_inverted_lists(data, tmp_path, kind):
     vectors, queries = data
     part = written(tmp_path, vectors, kind, lists=32)
-    index = Dense.open(tmp_path, part)
+    index = Dense(tmp_path, part)
     found = index.search(queries, 10)
     right = exact_top(queries, vectors, 10, largest_norm=1.000001)
     # ties are as many as the lists give; leave them out of the recall
@@ -200,7 +200,7 @@ def test_inverted_lists(data, tmp_path, kind):
 @pytest.mark.slow
 def test_lists_enough_for_a_recall_of_questions_that_are_all_measured(data, tmp_path):
     vectors, queries = data
-    index = Dense.open(tmp_path, written(tmp_path, vectors, "ivf-flat", lists=32))
+    index = Dense(tmp_path, written(tmp_path, vectors, "ivf-flat", lists=32))
     right = exact_top(queries, vectors, 10, largest_norm=1.000001).rows
     for recall in (0.6, 0.9, 0.99, 1.0):
         tuned = index.nprobe_for([queries[:500], queries[500:]], 10, recall=recall, asked=len(queries))
@@ -213,7 +213,7 @@ def test_lists_enough_for_a_recall_of_questions_that_are_all_measured(data, tmp_
         if index.nprobe > 1:  # and not more than enough
             index.nprobe -= 1
             assert share(index.search(queries, 10).rows, right) < recall
-    assert Dense.open(tmp_path / "flat", written(tmp_path / "flat", vectors)).nprobe_for([queries], 5).nprobe == 1
+    assert Dense(tmp_path / "flat", written(tmp_path / "flat", vectors)).nprobe_for([queries], 5).nprobe == 1
 
 
 def share(found, right):
@@ -222,7 +222,7 @@ def share(found, right):
 
 def test_few_of_many_questions_prove_nothing(data, tmp_path):
     vectors, queries = data
-    index = Dense.open(tmp_path, written(tmp_path, vectors, "ivf-flat", lists=32))
+    index = Dense(tmp_path, written(tmp_path, vectors, "ivf-flat", lists=32))
     assert index.nprobe_for([queries[:280]], 10) == (32, 1.0, 1.0, 280)
     assert index.nprobe_for([queries[:280]], 10, asked=280).nprobe < 32
     assert index.nprobe_for([], 10).questions == 0
@@ -273,7 +273,7 @@ def test_a_corpus_whose_neighbours_lie_elsewhere_together(tmp_path, kind):
     """Some questions are near a cluster that was cut off from their own by the lists; fresh ones must find theirs."""
     wanted, had = 0.95, []
     vectors = clustered(6000, 24, clusters=30)
-    index = Dense.open(tmp_path, written(tmp_path, vectors, kind, lists=60))
+    index = Dense(tmp_path, written(tmp_path, vectors, kind, lists=60))
     for seed in range(10):
         rng = np.random.default_rng(seed)
         near = vectors[rng.integers(0, 6000, 2400)]
@@ -293,7 +293,7 @@ def test_most_lists_may_be_empty(tmp_path):
     vectors = np.repeat(np.eye(40, dtype=np.float32)[:4], 100, axis=0)
     part = written(tmp_path, vectors, "ivf-flat", lists=40)
     assert (
-        Dense.open(tmp_path, part).search(vectors[::100], 3).rows == [[a, a + 1, a + 2] for a in range(0, 400, 100)]
+        Dense(tmp_path, part).search(vectors[::100], 3).rows == [[a, a + 1, a + 2] for a in range(0, 400, 100)]
     ).all()
 
 
@@ -331,9 +331,9 @@ def _most(work):
 def test_lists_are_mapped(tmp_path):
     vectors = clustered(80_000, 64)
     part = written(tmp_path, vectors, "ivf-flat", lists=32)
-    Dense.open(tmp_path, part).search(vectors[:50], 5)  # threads, and what they keep
+    Dense(tmp_path, part).search(vectors[:50], 5)  # threads, and what they keep
     before = _resident()
-    found = Dense.open(tmp_path, part).search(vectors[:50], 5)
+    found = Dense(tmp_path, part).search(vectors[:50], 5)
     assert (found.rows[:, 0] == np.arange(50)).all()
     assert _resident() - before < 9 << 20  # of 20 MB; a copy would show
 
@@ -347,7 +347,7 @@ def _resident():
 def test_flat_search_needs_little_memory_beside_the_map(tmp_path, monkeypatch):
     monkeypatch.setattr(faiss, "omp_get_max_threads", lambda: 1)  # each thread holds a block of its own, when it may
     vectors = clustered(40_000, 256)  # 41 MB
-    index = Dense.open(tmp_path, written(tmp_path, vectors))
+    index = Dense(tmp_path, written(tmp_path, vectors))
     for queries, most in ((8, 1 << 20), (100, 12 << 20), (2000, 16 << 20)):
         index.search(vectors[:queries], 10)
         tracemalloc.start()
@@ -359,7 +359,7 @@ def test_flat_search_needs_little_memory_beside_the_map(tmp_path, monkeypatch):
 
 def test_more_neighbours_than_vectors(tmp_path):
     vectors = clustered(5, 8)
-    index = Dense.open(tmp_path, written(tmp_path, vectors))
+    index = Dense(tmp_path, written(tmp_path, vectors))
     found = index.search(vectors[:2], 9)
     assert found.rows.shape == (2, 9)
     assert sorted(found.rows[0, :5]) == [0, 1, 2, 3, 4]
@@ -369,13 +369,13 @@ def test_more_neighbours_than_vectors(tmp_path):
 
 
 def test_an_index_of_nothing(tmp_path):
-    index = Dense.open(tmp_path, written(tmp_path, np.zeros((0, 8), np.float32)))
+    index = Dense(tmp_path, written(tmp_path, np.zeros((0, 8), np.float32)))
     assert (index.search(np.ones((2, 8), np.float32), 3).rows == -1).all()
 
 
 def test_search_of_a_subset(data, tmp_path):
     vectors, queries = data
-    index = Dense.open(tmp_path, written(tmp_path, vectors))
+    index = Dense(tmp_path, written(tmp_path, vectors))
     candidates = [np.array([5, 3, 3, 900]), np.array([], dtype=np.int64)]
     found = index.search_subset(queries[:2], candidates, 5)
     scores = rescore(queries[:1], vectors, np.array([[3, 5, 900]]))
@@ -387,7 +387,7 @@ def test_search_of_a_subset(data, tmp_path):
 def test_bad_queries_and_files(tmp_path):
     vectors = clustered(50, 8)
     part = written(tmp_path, vectors)
-    index = Dense.open(tmp_path, part)
+    index = Dense(tmp_path, part)
     for spoiled in (np.nan, np.inf, 0.0):
         queries = vectors[:3].copy()
         queries[2] = spoiled
@@ -398,23 +398,23 @@ def test_bad_queries_and_files(tmp_path):
     with pytest.raises(UsageError, match="at least 1"):
         index.search(vectors[:1], 0)
     with pytest.raises(IndexFileError, match="expected 51x8"):
-        Dense.open(tmp_path, part | {"count": 51})
+        Dense(tmp_path, part | {"count": 51})
     whole = (tmp_path / "vectors.npy").read_bytes()
     (tmp_path / "vectors.npy").write_bytes(whole[:300])
     with pytest.raises(IndexFileError, match="cannot be mapped"):
-        Dense.open(tmp_path, part)
+        Dense(tmp_path, part)
     part = written(tmp_path / "ivf", vectors, "ivf-flat", lists=1)
     lists = tmp_path / "ivf" / "index.faiss"
     blob = (tmp_path / "ivf" / "lists.bin").read_bytes()
     (tmp_path / "ivf" / "lists.bin").write_bytes(blob[: len(blob) // 2])
     with pytest.raises(IndexFileError, match=r"lists\.bin"):
-        Dense.open(tmp_path / "ivf", part)
+        Dense(tmp_path / "ivf", part)
     lists.write_bytes(lists.read_bytes()[:100])
     with pytest.raises(IndexFileError, match="faiss cannot read it"):
-        Dense.open(tmp_path / "ivf", part)
+        Dense(tmp_path / "ivf", part)
     lists.write_bytes(b"no index at all")
     with pytest.raises(IndexFileError, match="faiss cannot read it"):
-        Dense.open(tmp_path / "ivf", part)
+        Dense(tmp_path / "ivf", part)
     with pytest.raises(UsageError, match="no index kind named 'hnsw'"):
         ivf.train("hnsw", vectors, tmp_path / "trained")
 

@@ -14,6 +14,7 @@ from demur.models import open_model, run_sync, wire
 from demur.models.breaker import ENOUGH, PROBE_S, Breaker
 from demur.models.client import ModelClient, Retry
 from demur.models.fleet import Fleet
+from demur.models.images import UnreadableImage
 from demur.models.wire import Fault
 from demur.scenarios.systems import SystemContext
 from demur.scenarios.systems.http import HttpSystem
@@ -94,7 +95,37 @@ async def test_a_server_that_says_no_is_there(ask):
     await client.close()
 
 
-def test_a_service_that_died_is_not_tried_for_every_question():
+@pytest.mark.parametrize(
+    ("error", "is_back"),
+    [(ItemError("the context is too long"), True), (UnreadableImage("an image cannot be read"), False)],
+)
+async def test_a_test_call_that_the_server_refuses_shows_that_it_is_back(ask, monkeypatch, error, is_back):
+    monkeypatch.setattr(fleets, "_DOWN_MOST_S", 0.001)
+    backend = Dying(lives=0)
+    client = ModelClient("fake", Fleet([backend], 1), ledger=None, retry=Retry(tries=1))
+    for number in range(ENOUGH):
+        with pytest.raises(CallError, match="cannot connect"):
+            await client.complete(ask(f"q{number}"))
+    with pytest.raises(CallError, match="not sent"):
+        await client.complete(ask("too early"))
+    client._fleet.breaker._next_probe = 0.0
+
+    async def refuses(request: object, timeout_s: float) -> str:
+        raise error
+
+    backend.send, send = refuses, backend.send  # type: ignore[method-assign]
+    with pytest.raises(ItemError, match=str(error)):
+        await client.complete(ask("the test call"))
+    backend.send, backend.lives = send, 100  # type: ignore[method-assign]
+    if is_back:
+        assert (await client.complete(ask("next"))).text == "yes"
+    else:
+        with pytest.raises(CallError, match="not sent"):
+            await client.complete(ask("next"))
+    await client.close()
+
+
+def test_a_service_that_died_is_not_tried_for_every_question(monkeypatch):
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
@@ -106,14 +137,22 @@ def test_a_service_that_died_is_not_tried_for_every_question():
             Ask(id=f"a{n}", sample="s", context="c", scenario=Scenario.ORACLE, question="Which river?")
             for n in range(ENOUGH + 2)
         ]
+
+        async def refuses(*_: object) -> None:
+            raise ItemError("HTTP 404")
+
         try:
-            return [(await system.answer(one)).error for one in asks]
+            said = [(await system.answer(one)).error for one in asks]
+            system._breaker._next_probe = 0.0
+            monkeypatch.setattr(system, "_reply", refuses)  # it is back
+            return said + [(await system.answer(one)).error for one in asks]
         finally:
             await system.close()
 
     said = run_sync(work())
     assert all("the service does not answer" in line for line in said[:ENOUGH])
-    assert all("not sent" in line for line in said[ENOUGH:])
+    assert all("not sent" in line for line in said[ENOUGH : ENOUGH + 2])
+    assert said[ENOUGH + 2 :] == ["HTTP 404"] * (ENOUGH + 2)
 
 
 @pytest.mark.slow

@@ -34,7 +34,7 @@ def test_the_page_does_what_it_says(tmp_path):
     env = os.environ | {"PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}", "PYTHONPATH": str(ROOT)}
     port = free_port()  # the page's own may be somebody's
     page = PAGE.replace("8099", str(port))
-    lines = blocks("console", page)[0].splitlines()
+    lines = "".join(blocks("console", page)).splitlines()
     steps: list[tuple[str, list[str]]] = []
     for line in lines:
         if line.startswith("$ "):

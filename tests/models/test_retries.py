@@ -119,6 +119,21 @@ async def test_retry_after_beyond_the_deadline_ends_at_once(ask):
         with pytest.raises(TransientError, match="asks to wait 3600 s, longer than the deadline"):
             await model.complete(ask("q"))
         assert server.requests == 1
+        with pytest.raises(TransientError, match=r"asks to wait 3\d\d\d s, longer than the deadline"):
+            await asyncio.wait_for(model.complete(ask("next")), ENDS_S)
+        assert server.requests == 1
+
+
+async def test_a_limit_per_day_fails_also_the_calls_that_wait_for_their_turn(ask):
+    """They waited for as long as the server asks: a run was silent for a day."""
+    async with (
+        FakeEndpoint("ok*8,429-after*999", retry_after_s=86400, latency_s=0.01) as server,
+        open_model(server.model(), **QUICK) as model,
+    ):
+        calls = (model.complete(ask(str(n))) for n in range(60))
+        found = await asyncio.wait_for(asyncio.gather(*calls, return_exceptions=True), ENDS_S)
+        assert sum(isinstance(one, TransientError) and "asks to wait 86" in str(one) for one in found) == 52
+        assert server.requests <= 24
 
 
 async def test_the_deadline_bounds_all_attempts(ask):

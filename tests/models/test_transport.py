@@ -13,7 +13,10 @@ from pathlib import Path
 
 import pytest
 import trustme
+from aiohttp import web
 
+from demur.core.records import Response
+from demur.models import complete_all, open_model, wire
 from demur.testing import FakeEndpoint
 
 pytestmark = pytest.mark.integration  # clients in processes of their own
@@ -134,3 +137,31 @@ async def test_a_proxy_gets_its_own_key_and_the_server_its_own(tmp_path, tls):
     assert ("sk-for-the-server" in proxy.heads[0]) == (not tls)  # a tunnel is opened without the server's key
     assert all(h["Authorization"] == "Bearer sk-for-the-server" for h in server.headers)
     assert len(server.bodies) == 3
+
+
+@pytest.mark.parametrize("how", ["compressed", "chunked", "compressed and chunked", "closed", "as a page", "spaced"])
+async def test_however_a_server_or_proxy_sends_a_reply_it_is_the_same(ask, how):
+    async def answer(request: web.Request) -> web.Response:
+        asked = (await request.json())["messages"][-1]["content"]
+        text = wire.reply_of(Response(text=f"na\u00efve {asked}"), "fake")
+        reply = web.Response(
+            text="\n \n" * ("spaced" in how) + text, content_type="text/html" if "page" in how else None
+        )
+        if "compressed" in how:  # though the request forbids it
+            reply.enable_compression(web.ContentCoding.gzip)
+        if "chunked" in how:
+            reply.enable_chunked_encoding()
+        if "closed" in how:
+            reply.force_close()
+        return reply
+
+    app = web.Application()
+    app.router.add_post("/v1/chat/completions", answer)
+    runner = web.AppRunner(app)
+    await runner.setup()
+    await web.TCPSite(runner, "127.0.0.1", 0).start()
+    async with open_model(f"http://127.0.0.1:{runner.addresses[0][1]}/v1#fake", concurrency=4) as model:
+        found = {request.item: reply.text async for request, reply in complete_all(model, map(ask, "abcdefgh"))}
+        assert found == {item: f"na\u00efve {item}" for item in "abcdefgh"}
+        assert model.counts.sent == 8
+    await runner.cleanup()

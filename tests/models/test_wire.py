@@ -82,6 +82,7 @@ def test_extra_cannot_change_what_is_asked(ask, field):
         (completion([{"type": "text", "text": "yes"}]), "yes", ""),
         (completion(None, refusal="I cannot help"), "I cannot help", ""),
         (completion("I cannot", "content_filter"), "I cannot", ""),
+        ("\ufeff" + completion("yes"), "yes", ""),
     ],
 )
 def test_replies_of_every_dialect(raw, text, reasoning):

@@ -125,9 +125,9 @@ def test_each_step_of_replacing_an_index_is_finished_by_the_next_run(tmp_path, m
         now.setattr(Path, "rename", renamed)
         now.setattr(shutil, "rmtree", removed)
         with pytest.raises(KilledError):
-            build_index(documents, StubEncoder(), tmp_path / "index")
+            build_index(documents, StubEncoder(), tmp_path / "index", fresh=True)
     encoder = StubEncoder()
-    build_index(documents, encoder, tmp_path / "index")
+    build_index(documents, encoder, tmp_path / "index", fresh=True)
     assert encoder.calls == 0
     assert files(tmp_path / "index") == right
     assert alone(tmp_path)
@@ -139,7 +139,7 @@ def test_an_index_behind_a_link_is_replaced_where_it_is(tmp_path):
     build_index(texts(2), StubEncoder(), tmp_path / "disk" / "index")
     (tmp_path / "index").symlink_to(tmp_path / "disk" / "index")
     for documents in (texts(3), texts(4)):
-        build_index(documents, StubEncoder(), tmp_path / "index")
+        build_index(documents, StubEncoder(), tmp_path / "index", fresh=True)
     assert (tmp_path / "index").is_symlink()
     assert files(tmp_path / "disk" / "index") == whole(tmp_path, texts(4))
     assert alone(tmp_path)
@@ -189,3 +189,49 @@ def test_a_folder_without_manifest_is_an_index_by_its_other_files_alone(tmp_path
     with pytest.raises(UsageError, match="not an index"):
         build_index(texts(2), StubEncoder(), tmp_path / "index")
     assert (tmp_path / "index" / "documents").exists()
+
+
+@pytest.mark.parametrize(
+    ("seed", "count", "said"),
+    [(0, 7, r"other documents \(6; the source gives 7, cut as asked\)"), (1, 6, "vectors are by stub")],
+)
+def test_an_index_of_other_documents_or_encoders_is_replaced_only_when_asked(tmp_path, seed, count, said):
+    build_index(texts(6), StubEncoder(), tmp_path / "index")
+    before = files(tmp_path / "index")
+    with pytest.raises(UsageError, match=f"{said}.*--fresh"):
+        build_index(texts(count), StubEncoder(seed=seed), tmp_path / "index")
+    assert files(tmp_path / "index") == before
+    assert alone(tmp_path)
+    build_index(texts(count), StubEncoder(seed=seed), tmp_path / "index", fresh=True)
+    build_index(texts(count), StubEncoder(seed=seed), tmp_path / "other")
+    assert files(tmp_path / "index") == files(tmp_path / "other")
+
+
+def test_a_killed_build_is_continued_though_its_command_was_given_without_fresh_in_between(tmp_path):
+    documents = corpus(tmp_path)
+    build_index(texts(6), StubEncoder(), tmp_path / "index")
+    with pytest.raises(KilledError):
+        build_index(documents, Dying(), tmp_path / "index", image_root=tmp_path, fresh=True)
+    with pytest.raises(UsageError, match="--fresh"):
+        build_index(documents, StubEncoder(), tmp_path / "index", image_root=tmp_path)
+    encoder = StubEncoder()
+    build_index(documents, encoder, tmp_path / "index", image_root=tmp_path, fresh=True)
+    assert encoder.calls == 1, "the part at which it was killed"
+    assert files(tmp_path / "index") == whole(tmp_path, documents)
+
+
+def test_another_kind_of_the_same_index_makes_no_vector_again(tmp_path):
+    documents = texts(20)
+    build_index(documents, StubEncoder(), tmp_path / "index")
+    encoder = StubEncoder()
+    build_index(documents, encoder, tmp_path / "index", kind="ivf-flat", lexical="okapi")
+    assert encoder.calls == 0
+    assert files(tmp_path / "index") == whole(tmp_path, documents, kind="ivf-flat", lexical="okapi")
+
+
+@pytest.mark.parametrize("out", [".", "./", "absolute"])
+def test_the_current_folder_is_refused_before_anything_is_read(tmp_path, monkeypatch, out):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(UsageError, match="current folder cannot become an index"):
+        build_index(iter(int, 1), StubEncoder(), tmp_path if out == "absolute" else Path(out))
+    assert list(tmp_path.iterdir()) == []

@@ -78,7 +78,7 @@ def test_an_index_is_the_same_wherever_its_images_lie_and_follows_them(tmp_path)
         assert images(tmp_path / "index") == [f"{tmp_path}/{place}/{number}.png" for number in range(10)]
     assert len(set(made)) == len(set(calls)) == 1, "the same index, and no vector was made again"
     documents[-1] = documents[-1].model_copy(update={"title": "another"})
-    assert build_index(documents, encoder, tmp_path / "index")["id"] not in made
+    assert build_index(documents, encoder, tmp_path / "index", fresh=True)["id"] not in made
 
 
 @pytest.mark.heavy

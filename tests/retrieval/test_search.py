@@ -4,7 +4,10 @@ from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from small_pool import corpus, picture
+from strategies import examples
 from stub_encoder import StubEncoder
 
 from demur.core.errors import BadInput, DataError, IndexFileError, UnknownPart, UsageError
@@ -35,6 +38,26 @@ def test_cosines_are_those_of_the_vectors_in_any_company(folder):
     assert found[0, 4] == pytest.approx(1)
     assert (searcher.cosines(ids[:2], "passages") == found[:2, :2]).all()
     assert searcher.cosines([], "looks").shape == (0, 0)
+
+
+@pytest.mark.heavy
+@settings(max_examples=examples(5), deadline=None)
+@given(st.permutations(range(40)), st.integers(1, 40), st.sampled_from(["flat", "ivf-flat"]))
+def test_a_score_depends_on_query_and_document_alone(tmp_path_factory, order, kept, kind):
+    """Whatever documents are beside it, in whatever order, and whatever is asked with the query."""
+    root = tmp_path_factory.mktemp("some")
+    documents = [Document(id=f"d{i}", title="", text=f"passage {i % 35}") for i in range(40)]  # five occur twice
+    queries = [Query(f"passage {i}") for i in (3, 50, 7)]
+    found = []
+    for name, some in (("whole", documents), ("some", [documents[i] for i in order[:kept]])):
+        build_index(some, StubEncoder(), root / name, kind=kind)
+        searcher = Searcher(root / name, StubEncoder())
+        together = searcher.search(queries, "text->text", 40)
+        assert together == [searcher.search([query], "text->text", 40)[0] for query in queries]
+        found.append([{hit.document: hit.score for hit in line} for line in together])
+        assert [list(line.values()) for line in found[-1]] == [sorted(x.values(), reverse=True) for x in found[-1]]
+    ids = {f"d{i}" for i in order[:kept]}
+    assert found[1] == [{id: score for id, score in line.items() if id in ids} for line in found[0]]
 
 
 def test_each_mode_finds_the_thing_itself(folder):
@@ -165,7 +188,7 @@ def test_a_finished_folder_is_not_built_again(tmp_path):
     calls = encoder.calls
     assert build_index(corpus(tmp_path), encoder, tmp_path / "index", image_root=tmp_path) == first
     assert encoder.calls == calls
-    again = build_index(corpus(tmp_path)[1:], encoder, tmp_path / "index", image_root=tmp_path)
+    again = build_index(corpus(tmp_path)[1:], encoder, tmp_path / "index", image_root=tmp_path, fresh=True)
     assert again["id"] != first["id"]
     assert encoder.calls > calls
 

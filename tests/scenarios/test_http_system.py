@@ -59,8 +59,9 @@ WHOLE = {
 }  # fmt: skip
 
 
-def test_a_mapped_reply_is_understood_whole():
-    with service(lambda n, h, b: as_json(GOOD, **{"X-Version": "7"})) as (url, asked):
+@pytest.mark.parametrize("status", [200, 201])
+def test_a_mapped_reply_is_understood_whole(status):
+    with service(lambda n, h, b: (status, *as_json(GOOD, **{"X-Version": "7"})[1:])) as (url, asked):
         told = asked_of({"url": url, **WHOLE, "version": "X-Version"})
     assert (told.text, told.confidence, told.abstained, told.citations) == ("The Danube.", 0.9, False, ("d1", "d2"))
     assert [(c.id, c.rank, c.score, c.text) for c in told.retrieved] == [

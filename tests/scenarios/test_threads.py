@@ -16,7 +16,7 @@ from strategies import sample
 
 from demur.core.records import Response
 from demur.evaluation.questions import Questions
-from demur.evaluation.runner import grade_all
+from demur.evaluation.runner import answer_of, grade_all
 from demur.judge.rules import RuleJudge
 from demur.scenarios.conditions import Prompts, condition
 from demur.scenarios.contexts import context, recipe
@@ -100,6 +100,19 @@ def computing(tmp_path, monkeypatch):
 async def test_a_system_of_the_user(computing, name):
     system = open_system(name, SystemContext(read_image=lambda r: b""))
     assert (await beside(computing, system.answer(asked()))).text == "x"
+    await system.close()
+
+
+@pytest.mark.parametrize("stop", [SystemExit, KeyboardInterrupt, asyncio.CancelledError])
+@pytest.mark.parametrize("name", ["python:my_computing:plain", "python:my_computing:later", "my_computing:System"])
+async def test_a_system_of_the_user_that_would_end_the_process_fails_on_that_question(computing, name, stop):
+    def stops():
+        raise stop("no key")
+
+    sys.modules["my_computing"].COMPUTING = stops
+    system = open_system(name, SystemContext(read_image=lambda r: b""))
+    response = await asyncio.wait_for(answer_of(system, asked()), WAITS_S)
+    assert f"it raised {stop.__name__}('no key')" in response.error
     await system.close()
 
 

@@ -187,6 +187,17 @@ def test_csv_takes_fields_beyond_the_default_limit_and_says_which_column_lacks(t
         list(formats.csv_rows(path, problems, delimiter="\t", required=["title"]))
 
 
+@pytest.mark.parametrize("kind", ["csv", "tsv", "parquet"])
+def test_a_table_whose_header_names_a_column_twice_is_refused(tmp_path, kind):
+    path, mark = tmp_path / f"t.{kind}", "\t" if kind == "tsv" else ","
+    if kind == "parquet":
+        pq.write_table(pa.table([["1"], ["x"], ["y"], ["z"]], names=["id", "text", "text", ""]), path)
+    else:
+        path.write_text("\n".join(map(mark.join, [["id", "text", "text ", "", ""], ["1", "x", "y", "", ""]])) + "\n")
+    with pytest.raises(DataError, match=r"column\(s\) text named more than once"):
+        list(formats.table_rows(path, Problems()))
+
+
 @pytest.mark.parametrize("name", ["../x", "/etc/passwd", "a/../../x", "C:/x", "..\\x", "", "a\0b"])
 def test_no_path_leaves_its_folder(tmp_path, name):
     with pytest.raises(DataError, match="leads out of its folder"):

@@ -5,14 +5,16 @@ import os
 import subprocess
 import sys
 import textwrap
+from pathlib import Path
 
 import mini_sources as mini
 import pytest
 
 from demur.cli import main
+from demur.core.errors import UsageError
 from demur.core.plugins import find, names
 from demur.core.store import Problems
-from demur.curation.sources import open_source
+from demur.curation.sources import open_source, source_named
 from demur.curation.sources.cards import Pin, card_of, mismatches, rows_in
 from demur.curation.sources.check import check
 
@@ -353,3 +355,30 @@ def test_a_stranger_adds_a_source_by_the_page(strangers_package):
     broken = demur(strangers_package, "sources", "check", "birds", data)
     assert broken.returncode == 1
     assert "birds.jsonl:2 (b2)" in broken.stdout
+
+
+@pytest.mark.parametrize(
+    ("text", "named"),
+    [
+        ("webqa=/data/webqa", ("webqa", Path("/data/webqa"))),
+        ("evqa=kb", ("evqa", Path("kb"))),  # evqa and beir are corpora's readers too
+        ("mmmu=set?split=dev", ("mmmu", Path("set?split=dev"))),
+        ("demur_birds:Birds=data=2", ("demur_birds:Birds", Path("data=2"))),
+        ("wbqa=data", ("wbqa", Path("data"))),  # open_source names the nearest
+        ("atlas", ("atlas", None)),
+        ("handbook", None),
+        ("evqa:kb.zip?images=map.csv", None),
+        ("parquet:a=b.parquet", None),
+        ("runs/lr=2/release", None),
+        ("x=1", None),  # exists
+    ],
+)
+def test_what_names_a_source_is_the_same_everywhere(tmp_path, monkeypatch, text, named):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "x=1").mkdir()
+    assert source_named(text) == named
+
+
+def test_a_source_without_its_folder_is_refused():
+    with pytest.raises(UsageError, match="no folder after webqa="):
+        source_named("webqa=")

@@ -13,9 +13,11 @@ import pytest
 
 import demur
 from demur.cli import main
-from demur.core.errors import BadInput, DataError
+from demur.core.errors import BadInput, DataError, UsageError
 from demur.core.store import digest
-from demur.suites import read_outputs
+from demur.scenarios.conditions import Prompts
+from demur.suites import read_outputs, suites
+from demur.suites.outputs import open_outputs
 from demur.testing import check_suite
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "adding-a-suite.md"
@@ -47,16 +49,34 @@ def test_the_suite_of_the_page_walks_from_items_to_a_page(parity, capsys):
     check_suite(demur.suite("parity:Parity"), parity / "numbers.jsonl")
 
 
-def test_a_suite_that_breaks_the_contract_is_told(parity):
+def test_an_id_of_two_questions_is_refused_before_anybody_is_asked(parity):
+    (parity / "twice.jsonl").write_text('{"number": 4}\n{"number": 5}\n{"number": 4}\n')
+    with pytest.raises(DataError, match="1 ids stand for more than one question, the first is '4'"):
+        demur.suite("parity:Parity").run("twice.jsonl", "python:mine:answer", "runs")
+
+
+def test_questions_without_a_cluster_are_items_of_their_own(parity):
     import parity as module
 
-    class Twice(module.Parity):
+    class Bare(module.Parity):
         def questions(self, items):
-            for sample in super().questions(items):
-                yield sample.model_copy(update={"id": "same"})
+            return (sample.model_copy(update={"cluster": ""}) for sample in super().questions(items))
 
-    with pytest.raises(AssertionError, match="its own id"):
-        check_suite(Twice(), parity / "numbers.jsonl")
+    items = Bare().open("numbers.jsonl").items
+    tasks = Bare().tasks(items, limit=2, prompts=Prompts.of({"ask": "$question"}))
+    assert [t.sample.id for t in tasks] == ["0", "1"]
+
+
+def test_replies_without_their_items_are_told_by_a_suite_that_reads_another_format(parity):
+    import parity as module
+
+    class Sheet(module.Parity):
+        def load(self, path, problems):
+            raise DataError("column(s) number missing", item=path)
+
+    (parity / "outputs.jsonl").write_text('{"id": "4", "output": "yes"}\n')
+    with pytest.raises(UsageError, match="holds replies without their items - give --items"):
+        open_outputs(Sheet(), [parity / "outputs.jsonl"])
 
 
 def test_suites_are_listed_and_shown(capsys):
@@ -84,9 +104,50 @@ def test_outputs_made_elsewhere_may_state_a_confidence_and_only_a_possible_one(t
     assert {id: r.confidence for id, r in found.items()} == {"a": 0.25, "b": 1.0, "c": None}
 
 
-def test_a_suite_that_exports_nothing_says_so(tmp_path, capsys):
-    assert main(["suite", "export", "vb", str(tmp_path), "--out", str(tmp_path / "out")]) == 2
+def test_a_run_is_resumed_and_scored_from_another_folder_and_by_another_path(parity, monkeypatch, capsys):
+    argv = ["suite", "run", "parity:Parity", "--system", "python:mine:answer", "--out", str(parity / "my runs")]
+    assert main([*argv, "numbers.jsonl", "--limit", "2"]) == 0
+    capsys.readouterr()
+    (parity / "moved").mkdir()
+    (parity / "moved" / "n.jsonl").write_bytes((parity / "numbers.jsonl").read_bytes())
+    monkeypatch.chdir(parity / "moved")
+    for items in ("../numbers.jsonl", str(parity / "numbers.jsonl"), "n.jsonl"):
+        assert main([*argv, items, "--limit", "2"]) == 0
+        assert "asked 0" in capsys.readouterr().err, items
+    assert main(["suite", "score", "parity:Parity", "../my runs"]) == 0
+    assert "50.0" in capsys.readouterr().out
+
+
+def test_a_suite_that_exports_or_makes_nothing_says_so(parity, capsys):
+    assert main(["suite", "export", "parity:Parity", "numbers.jsonl", "--out", "out"]) == 2
     assert "exports nothing" in capsys.readouterr().err
+    assert main(["suite", "build", "parity:Parity", "--out", "out"]) == 2
+    assert "cannot be made here" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("name", suites())
+def test_an_unknown_option_is_refused_with_the_nearest_known_one_before_anything_is_made(name, tmp_path):
+    suite = demur.suite(name)
+    for job, known in ((suite.build, suite.build_options), (suite.export, suite.export_options)):
+        wrong = f"{known[0].name}s" if known else "pair"
+        paths = [tmp_path / "out"] if job == suite.build else [tmp_path / "items", tmp_path / "out"]
+        with pytest.raises(UsageError, match=f"has no option '{wrong}'") as told:
+            job(*paths, **{wrong: 3})
+        assert not known or f"did you mean '{known[0].name}'" in str(told.value)
+    assert not list(tmp_path.iterdir())
+
+
+def test_what_is_no_suite_or_not_a_whole_one_is_told_by_its_own_fault(parity):
+    (parity / "broken.py").write_text(
+        "from demur.suites import Suite\n\n\nclass Half(Suite):\n    name = title = about = 'half'\n\n\n"
+        "def load(path):\n    return path\n\n\nclass Other:\n    pass\n"
+    )
+    sys.modules.pop("broken", None)
+    for named, words in (("Half", "abstract method"), ("load", "missing 1 required"), ("Other", "is no suite")):
+        with pytest.raises(UsageError, match=words):
+            demur.suite(f"broken:{named}")
+    with pytest.raises(UsageError, match="cannot be made"):
+        demur.suite("vb:argument")
 
 
 def test_an_edited_answer_or_verdict_grades_again_and_asks_nobody(parity, capsys):
@@ -120,6 +181,8 @@ def test_a_prompt_of_ones_own_takes_the_place_of_the_suites(parity, capsys):
     own.write_text("For $5: $question")
     with pytest.raises(DataError, match=r"write \$\$ for a dollar"):
         suite.run(parity / "numbers.jsonl", "python:mine:answer", parity / "runs", prompt=own)
+    with pytest.raises(DataError, match=r"write \$\$ for a dollar"):  # of the suite's own prompt as well
+        Prompts.of({"ask": own.read_text()})
     own.write_text("For $$5: $question")
     argv = ["suite", "run", "parity:Parity", "numbers.jsonl", "--system", "python:mine:answer", "--out", "runs"]
     assert main([*argv, "--prompt", "own.md"]) == 0

@@ -9,9 +9,11 @@ from pathlib import Path
 import pytest
 
 import demur
+from demur.cli import main
 from demur.core.errors import DataError
 from demur.core.records import Request
 from demur.suites.mm_aqa.pool import sample_corpus
+from demur.suites.mm_aqa.transforms import multi_mask
 from tests.suites.mm_aqa_models import rewriter
 
 MODELS = "tests.suites.mm_aqa_models"
@@ -65,3 +67,45 @@ def test_a_pair_that_failed_is_made_when_the_build_is_run_again(tmp_path, monkey
     pools.pop(0)
     demur.suite("mm_aqa").build(out, ocr="no")
     assert json.loads((out / "manifest.json").read_text())["decisions"] == {"accepted": 2}
+
+
+def test_a_fault_costs_its_own_pair_and_one_that_meets_every_pair_ends_the_build(tmp_path, monkeypatch, capsys):
+    flags = [a for a in sample_corpus(0) if a.topic == "flags"][:40]
+    unreadable, unmade = flags[3].id, flags[5].id
+
+    def broken() -> None:
+        raise ZeroDivisionError("division by zero")
+
+    flags[3] = flags[3]._replace(pictures=broken)
+    own, met = multi_mask.apply, []
+
+    def apply(given):
+        met.append(given.question)
+        if len(met) == 1:
+            raise AttributeError("a box without corners")
+        return own(given)
+
+    monkeypatch.setattr(multi_mask, "apply", apply)
+    monkeypatch.setattr("demur.suites.mm_aqa.pool.sample_corpus", lambda seed: flags)
+    argv = ["suite", "build", "mm_aqa", "--out", str(tmp_path / "s"), "--ocr", "no", "--concurrency", "1"]
+    assert main(argv) == 0
+    told = capsys.readouterr().err
+    rows = [json.loads(line) for line in (tmp_path / "s" / "decisions.jsonl").read_text().splitlines()]
+    failed = {row["pair"]: row["told"] for row in rows if row["status"] == "failed"}
+    assert len(rows) == 40
+    assert len(failed) == 2
+    assert failed.pop(unreadable) == ["ZeroDivisionError: division by zero"]
+    assert [*failed.values()] == [["multi-mask: AttributeError: a box without corners"]]
+    assert "failed: 2" in told
+    assert "left out: 1: multi-mask: AttributeError" in told
+    assert len((tmp_path / "s" / "items.jsonl").read_text().splitlines()) == 76
+    assert unmade in (tmp_path / "s" / "items.jsonl").read_text()
+    assert main(argv) == 0
+    assert "failed: 1" in capsys.readouterr().err, "what failed is made when the build is run again"
+
+    met.clear()
+    flags[:] = [a._replace(pictures=lambda: met.append(1) or broken()) for a in flags]
+    with pytest.raises(DataError, match="all 16 pairs so far failed, the first: ZeroDivisionError") as ended:
+        demur.suite("mm_aqa").build(tmp_path / "all", ocr="no")
+    assert isinstance(ended.value.__cause__, ZeroDivisionError)
+    assert len(met) == 16, "it ends with the first wave, before more is paid"

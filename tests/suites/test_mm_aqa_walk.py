@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import random
 import shlex
 from pathlib import Path
 
@@ -105,6 +106,24 @@ def test_a_run_under_all_conditions_with_all_baselines_to_tables_and_page(tmp_pa
     assert all(r["Best MCC"] in ("", r["MCC"]) for r in first["mm-aqa-images"])
 
 
+def test_no_figure_depends_on_the_order_of_items_or_replies(tmp_path):
+    folder, suite = tiny_set(tmp_path, pairs=30), demur.suite("mm_aqa")
+    rng = random.Random(5)
+    items = suite.open(folder).items
+    replies = {
+        f"{item.id}@vconf": Response(text=said(rng.choice(("a rose", "a tulip", "I don't know")), rng.randint(1, 5)))
+        for item in items
+    }
+
+    def tables(items, replies):
+        return [t.records() for t in suite.tables(suite.scores(items, {"m": replies}, tau=2), items)]
+
+    first = tables(items, replies)
+    for _ in range(3):
+        again, answers = rng.sample(items, len(items)), dict(rng.sample([*replies.items()], len(replies)))
+        assert tables(again, answers) == first
+
+
 def test_conditions_are_chosen_behind_the_name_and_from_python(tmp_path):
     folder = tiny_set(tmp_path / "set")
     few = demur.suite("mm_aqa:base, cot+exabs")
@@ -139,7 +158,7 @@ def test_outputs_made_elsewhere_by_a_system_that_sees_no_prompt(tmp_path, capsys
     ("job", "more", "words"),
     [
         ("run", ["--system", "reader", "--extra", "[1]"], "expected a JSON object"),
-        ("run", ["--system", "reader", "--extra", "{bad"], "is not JSON"),
+        ("run", ["--system", "reader", "--extra", "{bad"], "expected a JSON object"),
         ("run", ["--system", "reader", "--temperature", "nan"], "expected a number from 0"),
         ("run", ["--system", f"model:{ANSWERER}", f"model:{ANSWERER}"], "a system is named twice"),
         ("score", [], "holds replies without their items - give --items"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import io
 import json
 import re
 from pathlib import Path
@@ -118,6 +119,36 @@ def test_modes_models_and_forms(published, capsys, tmp_path):
     assert score.measures["caa"].n == 9
     with pytest.raises(UsageError, match="mode"):
         found.scores(loaded.items, loaded.outputs, mode="printed")
+
+
+def test_how_a_sheet_is_written_changes_no_figure(published, tmp_path):
+    """Rows and columns in another order, unused columns, Excel's encoding and line ends, rows in two files, .CSV."""
+    suite = demur.suite("vb")
+    header, *rows = csv.reader(io.StringIO(published.read_text(encoding="utf-8"), newline=""))
+
+    def written(path: str, header: list[str], rows: list[list[str]], encoding: str = "utf-8") -> Path:
+        (tmp_path / path).parent.mkdir(exist_ok=True)
+        with (tmp_path / path).open("w", newline="", encoding=encoding) as handle:
+            csv.writer(handle, lineterminator="\r\n" if encoding == "utf-8-sig" else "\n").writerows([header, *rows])
+        return tmp_path / path
+
+    def figures(path: Path) -> list[object]:
+        loaded = suite.open(str(path))
+        scores = suite.scores(loaded.items, loaded.outputs, models=["good-1", "broken-2"], resamples=50)
+        return [t.records() for t in suite.tables(scores, loaded.items)]
+
+    first = figures(published)
+    written("two/1.csv", header, rows[:2])
+    written("two/2.csv", header, rows[2:])
+    for path in (
+        written("rows.csv", header, rows[::-1]),
+        written("columns.csv", header[::-1], [row[::-1] for row in rows]),
+        written("more.csv", [*header, "note", "m_I2q0_json"], [[*row, "x", "y"] for row in rows]),
+        written("excel.csv", header, rows, "utf-8-sig"),
+        written("with a space/SHEET.CSV", header, rows).parent,
+        tmp_path / "two",
+    ):
+        assert figures(path) == first, path.name
 
 
 def test_a_hostile_cell_is_that_cells_failure(tmp_path, capsys):
@@ -375,7 +406,7 @@ def test_options_are_seen_to_before_anybody_is_asked(visibility, tmp_path, capsy
     words = ["suite", "run", "vb", str(visibility), "--system", "python:examples.seeing:always_true", "--limit", "1"]
     for option, value in (("--alpha", "7"), ("--alpha", "nan"), ("--resamples", "-1")):
         assert main([*words, "--out", str(tmp_path / "runs"), option, value]) == 2
-        assert "at least 0" in capsys.readouterr().err
+        assert "from 0" in capsys.readouterr().err
     assert not (tmp_path / "runs").exists()
     with pytest.raises(UsageError, match="whole number"):
         demur.suite("vb").check_options({"resamples": "many"})

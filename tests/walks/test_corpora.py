@@ -72,6 +72,8 @@ def test_each_fold_lacks_its_own_gold_and_is_the_one_that_is_searched(release, t
     folds = ["gold-removed-1", "gold-removed-2", "gold-removed-3"]
     samples = {s.id: s for s in release[1]}
     assert set(note["folds"]) == set(samples)
+    sizes = [list(note["folds"].values()).count(name) for name in folds]
+    assert max(sizes) - min(sizes) <= 1
     for name in folds:
         gone = set(held["full"]) - set(held[name])
         mine = {id for s, ids in note["excluded"].items() if note["folds"][s] == name for id in ids}
@@ -87,6 +89,14 @@ def test_each_fold_lacks_its_own_gold_and_is_the_one_that_is_searched(release, t
         assert set(request["hide"]) == set(note["excluded"][sample])
         assert not set(request["hide"]) & set(held[request["corpus"]])
     assert all(not r["hide"] for r in requests if r["corpus"] == "full")
+
+
+def test_more_folds_than_questions_are_refused_before_any_work(release, tmp_path, capsys):
+    out, n = tmp_path / "c", len(release[1])
+    for folds in (0, n + 1, 100_000):
+        assert main(["corpus", "export", str(release[0]), "--out", str(out), "--folds", str(folds)]) == 2
+        assert f"give 1 to {min(n, 100)}" in " ".join(capsys.readouterr().err.split())
+    assert not out.exists()
 
 
 def test_an_export_leaves_no_document_of_the_one_before_and_a_failed_one_is_no_corpus(release, tmp_path, capsys):

@@ -15,7 +15,14 @@ from demur.corpora.formats.files import first_existing, in_numeric_order, open_b
 from demur.corpora.formats.json_streams import json_elements, json_items, json_lines, json_rows
 from demur.corpora.formats.line_index import LineIndex
 from demur.corpora.formats.scratch import Lookup, Seen
-from demur.corpora.formats.tables import csv_rows, dataset_rows, parquet_rows, sheet_rows, table_rows
+from demur.corpora.formats.tables import (
+    csv_rows,
+    dataset_rows,
+    no_column_twice,
+    parquet_rows,
+    sheet_rows,
+    table_rows,
+)
 
 __all__ = [
     "LineIndex",
@@ -31,6 +38,7 @@ __all__ = [
     "json_items",
     "json_lines",
     "json_rows",
+    "no_column_twice",
     "open_bytes",
     "parquet_rows",
     "sheet_rows",

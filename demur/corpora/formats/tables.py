@@ -5,7 +5,8 @@ from __future__ import annotations
 import csv
 import io
 import sys
-from collections.abc import Collection, Iterator, Sequence
+from collections import Counter
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -31,15 +32,16 @@ def table_rows(path: Path, problems: Problems, kind: str = "") -> Iterator[tuple
     Raises:
         UsageError: the ending says no such kind.
     """
-    kind = kind or path.name.removesuffix(".gz").rpartition(".")[2]
+    kind = kind or path.name.lower().removesuffix(".gz").rpartition(".")[2]
     if kind == "parquet":
         yield from parquet_rows(path, problems)
         return
     if kind not in TABLES:
         known = ", ".join(TABLES)
         raise UsageError(f"there is no reader for {kind!r} files", item=path, cure=f"convert it to one of {known}")
-    mark = "\t" if kind == "tsv" else ","
-    rows = csv_rows(path, problems, delimiter=mark) if kind in ("csv", "tsv") else json_rows(path, problems)
+    rows: Iterator[tuple[str, dict[str, Any]]] = json_rows(path, problems)
+    if kind in ("csv", "tsv"):
+        rows = sheet_rows(path, problems) if kind == "csv" else csv_rows(path, problems, delimiter="\t")
     for number, (place, row) in enumerate(rows):
         yield place, number, dict(row)
 
@@ -63,7 +65,7 @@ def csv_rows(
         mend: keep a row with bad UTF-8, each bad byte replaced by U+FFFD, where one cell must not cost its row.
 
     Raises:
-        DataError: the header lacks a required column.
+        DataError: the header lacks a required column, names a column twice, or is not UTF-8.
     """
     csv.field_size_limit(min(sys.maxsize, 2**31 - 1))
     with open_bytes(path) as handle, io.TextIOWrapper(handle, "utf-8-sig", "surrogateescape", newline="") as text:
@@ -85,6 +87,9 @@ def csv_rows(
                 continue
             if names is None:
                 names = [name.strip() for name in fields]
+                if not all(map(_is_utf8, names)):
+                    raise DataError("the header is not UTF-8", item=place, cure="save the file as UTF-8")
+                no_column_twice(names, place)
                 missing = sorted(set(required) - set(names))
                 if missing:
                     raise DataError(
@@ -98,12 +103,21 @@ def csv_rows(
                 continue
             if mend:
                 fields = [field.encode("utf-8", "surrogateescape").decode("utf-8", "replace") for field in fields]
-            elif any(not _is_utf8(field) for field in fields):
-                problems.add(place, "not UTF-8")
+            elif not all(map(_is_utf8, fields)):
+                problems.add(place, "not UTF-8: save the file as UTF-8")
                 continue
             yield place, dict(zip(names, fields, strict=True))
         if names is None and required:
             raise DataError("the file is empty", item=path, cure="fetch it again")
+
+
+def no_column_twice(names: Iterable[str], item: Path | str) -> None:
+    """Raise `DataError` for a name that two columns have; columns without a name are nobody's."""
+    if twice := [name for name, n in Counter(names).items() if name and n > 1]:
+        raise DataError(
+            f"column(s) {', '.join(twice)} named more than once", item=item,
+            cure="rename or remove all but one of them",
+        )  # fmt: skip
 
 
 def sheet_rows(path: Path, problems: Problems, required: Collection[str] = ()) -> Iterator[tuple[str, dict[str, str]]]:
@@ -129,6 +143,7 @@ def parquet_rows(path: Path, problems: Problems, *, batch: int = 64) -> Iterator
             follows a damaged page cannot be found), and reading goes on with the next.
 
     Raises:
+        DataError: two columns have one name.
         StorageError: the file or its disk cannot be read.
     """
     import pyarrow.parquet as pq
@@ -145,6 +160,7 @@ def parquet_rows(path: Path, problems: Problems, *, batch: int = 64) -> Iterator
         return
     number = 0
     with table:
+        no_column_twice(table.schema_arrow.names, path)
         for group in range(table.num_row_groups):
             end = number + table.metadata.row_group(group).num_rows
             batches = table.iter_batches(batch_size=rows_at_once(table, group, batch), row_groups=[group])

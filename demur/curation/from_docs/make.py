@@ -14,13 +14,14 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from demur.answers import holds
-from demur.core.errors import ReleaseError, UsageError
+from demur.core.errors import UsageError
 from demur.core.progress import QUIET, Progress
-from demur.core.records import AnswerSpec, Document, Drop, Evidence, ImageRef, Role, Sample
+from demur.core.records import AnswerSpec, Document, Drop, Evidence, Role, Sample
 from demur.core.store import Problems, digest, locked
 from demur.core.turns import ATTRIBUTE, as_messages
 from demur.core.uris import read_image
@@ -34,7 +35,7 @@ from demur.curation.from_docs.review import YES, key_of, read_review, write_revi
 from demur.curation.mining.choose import mine_kind
 from demur.curation.mining.options import MiningOptions
 from demur.indexing.chunk import Chunker, open_chunker
-from demur.release import FunnelStep, Release, check_target, freeze, verify
+from demur.release import FunnelStep, Release, check_target, freeze, open_sound
 from demur.release.corpora import export
 from demur.scenarios.injection import injected
 
@@ -124,6 +125,7 @@ def from_docs(
     """
     if candidates < 1 or distractors < 0:
         raise UsageError(f"{candidates} candidates, {distractors} distractors", cure="give 1 or more, and 0 or more")
+    docs = docs.resolve() if docs.exists() else docs  # "." has no name
     name = name or _plain_name(docs)
     check_target(out / "release", name, version)
     with locked(out / "work" / "lock", "making a release there"):
@@ -168,13 +170,14 @@ def from_docs(
                              cure="give answers that the documents hold, or say yes to some passages")  # fmt: skip
         steps.stage("distractors, freeze and verify the release")
         reviewed = sum(s.reviewed for s in outcomes.values() if s is not None and s.sample is not None)
+        read = partial(read_image, root=docs if docs.is_dir() else docs.parent)
         complete = [_with_distractors(s, finder, distractors) for s in samples]
         release = _frozen(
             out / "release", name, version, complete, drops,
-            len(asked.asked) + asked.repeated, asked.repeated, reviewed, docs, _reading(docs),
+            len(asked.asked) + asked.repeated, asked.repeated, reviewed, docs, read,
         )  # fmt: skip
         export(
-            out / "corpora", lambda: passages, list(release.samples()), read_image=_reading(docs),
+            out / "corpora", lambda: passages, list(release.samples()), read_image=read,
             poison=injected if poison else None,
             about=f"{docs.name}, {len(passages):,} passages of {len(whole):,} documents",
             release={"name": release.name, "version": release.version, "sha256": release.sha256},
@@ -220,13 +223,6 @@ def _by_document(passages: Sequence[Document]) -> Mapping[str, list[Document]]:
         for id in dict.fromkeys((passage.id, document_of(passage), page_of(passage))):
             found.setdefault(id, []).append(passage)
     return found
-
-
-def _reading(docs: Path) -> Any:
-    def read(ref: ImageRef) -> bytes:
-        return read_image(ref, docs if docs.is_dir() else docs.parent)
-
-    return read
 
 
 # --- one question --------------------------------------------------------------------------------
@@ -346,14 +342,9 @@ def _frozen(
             "limits": limits,
         },
     )  # fmt: skip
-    release = Release.open(out)
-    if wrong := verify(release):
-        raise ReleaseError(
-            f"the frozen release does not verify: {'; '.join(wrong[:5])}", item=str(out), cure="report this"
-        )
-    return release
+    return open_sound(out)
 
 
 def _plain_name(docs: Path) -> str:
-    plain = "".join(c if c.isascii() and (c.isalnum() or c in "-_.") else "-" for c in docs.resolve().stem)
+    plain = "".join(c if c.isascii() and (c.isalnum() or c in "-_.") else "-" for c in docs.stem)
     return plain.strip("-._")[:90] or "docs"

@@ -1,8 +1,8 @@
 """Read questions: a list or a log, with answers if they are known.
 
-JSONL, JSON, CSV, TSV or Parquet with the usual column names (`USUAL`), or a text file with one question per line.
-Answer, gold and id may be missing. A repeated question (a log) counts once. A question within a conversation has a list
-of the messages before it (`demur.core.turns`), which may end with the question.
+JSONL, JSON, CSV, TSV or Parquet with the usual column names (`USUAL`) in any case, or a text file with one question per
+line. Answer, gold and id may be missing. A repeated question (a log) counts once. A question within a conversation has
+a list of the messages before it (`demur.core.turns`), which may end with the question.
 """
 
 from __future__ import annotations
@@ -100,7 +100,8 @@ def _read(path: Path, problems: Problems) -> Iterator[Question]:
                 yield Question(_id_of(text), text, place=f"{path.name}:{number}")
         return
     seen = None
-    for place, _, row in table_rows(path, problems):
+    for place, _, given in table_rows(path, problems):
+        row = {str(name).lower(): value for name, value in given.items()}
         seen = seen or row
         try:
             question = _question(row, place)

@@ -29,7 +29,7 @@ from demur.curation.mining.options import MiningOptions
 from demur.curation.mining.queries import modes_of, supported_options
 from demur.curation.mining.training import Format, rows_of
 from demur.curation.pool import MINED, Pool
-from demur.curation.sources import open_source
+from demur.curation.sources import open_source, source_named
 
 if TYPE_CHECKING:
     from demur.indexing.ray import RayEngine
@@ -46,14 +46,13 @@ class Samples(NamedTuple):
     @property
     def source(self) -> str:
         """The name of the source; "" of a pool."""
-        name, equals, _ = self.text.partition("=")
-        return name if equals or (not Path(self.text).exists() and self.text in names("sources")) else ""
+        return (source_named(self.text) or ("",))[0]
 
     @property
     def folder(self) -> Path | None:
         """Their folder; None if they ship with demur."""
-        _, equals, folder = self.text.partition("=")
-        return Path(folder) if equals else None if self.source else Path(self.text)
+        named = source_named(self.text)
+        return named[1] if named else Path(self.text)
 
     def open(self) -> Any:
         """Open the source or pool at its beginning.

@@ -221,22 +221,23 @@ def _cases(
             modes.append("image->image")
         if modes:
             by_modes.setdefault(tuple(modes), []).append(case)
-    for asked_in, group in by_modes.items():
-        wanted = [(case.sample.question, query_image(case.sample)) for case in group]
-        for case, made in zip(group, embedded(wanted, searcher, root, asked_in), strict=True):
+
+    def embed(group: Sequence[_Case], image: Callable[[Sample], ImageRef | None], modes: Sequence[str]) -> None:
+        wanted = [(case.sample.question, image(case.sample)) for case in group]
+        for case, made in zip(group, embedded(wanted, searcher, root, modes), strict=True):
             if isinstance(made, Unsearchable):
                 case.unasked = made
-            else:
+                continue
+            if image is query_image:
                 case.query = made
-                case.shown = made if visual and case.sample.images else None
-    if visual:
-        group = [case for case in cases if not case.sample.images and image_to_match(case.sample)]
-        wanted = [(case.sample.question, image_to_match(case.sample)) for case in group]
-        for case, made in zip(group, embedded(wanted, searcher, root, ["image->image"]), strict=True):
-            if isinstance(made, Unsearchable):
-                case.unasked = made
-            else:
+            if visual and image(case.sample):
                 case.shown = made
+
+    for asked_in, group in by_modes.items():
+        embed(group, query_image, asked_in)
+    if visual:
+        of_text = [case for case in cases if not case.sample.images and image_to_match(case.sample)]
+        embed(of_text, image_to_match, ["image->image"])
     return cases
 
 

@@ -9,7 +9,7 @@ from typing import Any
 from demur.core.errors import BadInput, UsageError
 from demur.curation.pool.counts import PoolCounts
 from demur.curation.pool.write import build
-from demur.curation.sources import open_source
+from demur.curation.sources import open_source, source_named
 from demur.curation.sources.cards import mismatches, read_pins
 
 
@@ -34,7 +34,7 @@ def build_from_sources(
         UsageError: an option or pins for a source that is not among them.
         BadInput: files that break their pins, all of them.
     """
-    named = [(name, Path(folder) if mark else None) for name, mark, folder in (s.partition("=") for s in sources)]
+    named = [source_named(text) or (text, None) for text in sources]
     given: dict[str, dict[str, str]] = {name: {} for name, _ in named}
     known = ", ".join(given)
     for key, value in (options or {}).items():

@@ -67,6 +67,10 @@ class Pool:
             if self.made["parts"][part]["source"] == source:
                 yield Document.model_validate_json(line)
 
+    def count(self, source: str, kind: Literal["documents", "texts", "images"] = "documents") -> int:
+        """The number of documents of a source: all, or those with text or an image."""
+        return sum(part[kind] for part in self.made["parts"] if part["source"] == source)
+
     def samples(self) -> Iterator[Sample]:
         """Samples of every source, in the order of the build."""
         yield from read_records(self.root / "samples.jsonl", Sample, self.problems)
@@ -111,17 +115,14 @@ class PoolSource:
         else:
             self._base = Pool(self.folder, self.problems)
         self.root = Path(self._base.root)
-        held = sorted({sample.source for sample in self._samples(Problems())})
+        held = sorted({sample.source for sample in read_records(self._file, Sample, Problems())})
         if source and source not in held:
             raise UsageError(f"there are no samples of {source}", item=folder, cure=f"it holds {', '.join(held)}")
         self.name = source or (held[0] if len(held) == 1 else ALL)
 
-    def _samples(self, problems: Problems) -> Iterator[Sample]:
-        yield from read_records(self._file, Sample, problems)
-
     def samples(self) -> Iterator[Sample]:
         """The samples of the source, in the order of the file."""
-        for sample in self._samples(self.problems):
+        for sample in read_records(self._file, Sample, self.problems):
             if self.name == ALL:
                 yield sample
             elif sample.source == self.name:

@@ -11,9 +11,10 @@ from pathlib import Path
 from typing import Any, Protocol, cast
 
 from demur.core.errors import UsageError, did_you_mean
-from demur.core.plugins import find
+from demur.core.plugins import find, names
 from demur.core.records import Document, Sample
 from demur.core.store import Problems
+from demur.corpora import READERS
 
 DEFECT = "defect"
 """Attribute of a defective sample: what it lacks, such as ``query image missing: a.jpg``, joined by ``; ``.
@@ -45,6 +46,24 @@ class Source(Protocol):
     def samples(self) -> Iterator[Sample]:
         """The samples, streamed, in the order of their files."""
         ...
+
+
+def source_named(text: str) -> tuple[str, Path | None] | None:
+    """What ``NAME=FOLDER``, or just the name of a source, names: (name, folder or None).
+
+    The name is registered or ``module:Class``; None for a path (what exists is one, whatever its name) and for the
+    ``READER:PATH`` of a corpus.
+
+    Raises:
+        UsageError: there is nothing after the equals sign.
+    """
+    name, equals, folder = text.partition("=")
+    of_corpus = name.partition(":")[0] in READERS and ":" in name
+    if of_corpus or set(name) & set("/\\?") or Path(text.partition("?")[0]).exists():
+        return None
+    if equals and not folder:
+        raise UsageError(f"no folder after {text}", cure="write NAME=FOLDER")
+    return (name, Path(folder) if equals else None) if equals or name in names("sources") else None
 
 
 def open_source(

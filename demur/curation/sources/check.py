@@ -158,7 +158,6 @@ def check(source: Source, pins: tuple[Pin, ...] = (), limit: int | None = None) 
         findings.append("no sample could be read")
     documents, seen = _documents(source, wanted, findings, limit)
     images |= seen
-    notes = Counter({name: count for name, count in getattr(source, "notes", {}).items() if count})
     if counts["gold"] or documents:
         findings += goldless
     else:  # a source without evidence: MMMU, SimpleQA
@@ -182,7 +181,7 @@ def check(source: Source, pins: tuple[Pin, ...] = (), limit: int | None = None) 
         problems=dict(Counter(map(kind_of, (*problems, *findings))).most_common()),
         findings=tuple(problems + findings + mismatches(Path(source.root), pins)),
         untold=source.problems.more,
-        notes=dict(notes),
+        notes={name: n for name, n in getattr(source, "notes", {}).items() if n},
         named={what: tuple(ids) for what, ids in named.items()},
         not_for_a_release=counted["not_for_a_release"],
         shown=tuple(rendered(sample) for _, _, sample in sorted(shown, reverse=True)),
@@ -201,7 +200,6 @@ def _documents(
     ids = Seen()
     images: set[str] = set()
     number = 0
-
     for document in islice(source.documents(), limit):
         number += 1
         if document.image is not None:

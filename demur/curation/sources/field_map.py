@@ -161,16 +161,13 @@ def read_map(path: Path) -> FieldMap:
             "the field map is not a mapping of keys to values",
             item=path, cure=f"for example `{_EXAMPLES['samples']}`; {_PAGE}",
         )  # fmt: skip
-    wrong = [(place, f"{place} occurs twice") for place in repeated_keys(root)]
-    complaints: list[tuple[str, str]] = []
+    complaints = [(place, f"{place} occurs twice") for place in repeated_keys(root)]
     try:
         found = FieldMap.model_validate(value)
+        if not complaints:
+            return found
     except ValidationError as error:
-        complaints = [_complaint(each, root) for each in error.errors()]
-        found = None
-    complaints = [*wrong, *complaints]
-    if found is not None and not complaints:
-        return found
+        complaints += [_complaint(each, root) for each in error.errors()]
     messages = list(dict.fromkeys(message for _, message in complaints))
     key = next((step for step in reversed(complaints[0][0].split(".")) if step in _EXAMPLES), "samples")
     raise UsageError("; ".join(messages), item=path, cure=f"for example `{_EXAMPLES[key]}`; {_PAGE}")

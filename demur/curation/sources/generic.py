@@ -19,9 +19,9 @@ import json
 import re
 from collections import Counter
 from collections.abc import Callable, Iterator
-from functools import cached_property, partial
+from functools import partial
 from pathlib import Path
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal, NamedTuple
 
 from demur.core.errors import DataError
 from demur.core.records import AnswerSpec, Document, Evidence, Modality, Role, Sample
@@ -36,13 +36,13 @@ LOOKED_AT = 100
 _LIKE_AN_ID = re.compile(r"\S*\w")
 
 
-class _Row:
-    """One row: its place, its fields, and the uri of an image cell in it."""
+class _Row(NamedTuple):
+    """One row."""
 
-    def __init__(self, place: str, value: dict[str, Any], uri: Callable[[str], str] | None) -> None:
-        self.place = place
-        self.value = value
-        self.uri = uri
+    place: str
+    value: dict[str, Any]
+    uri: Callable[[str], str] | None
+    """Column -> the uri of an image in it; None outside Parquet."""
 
 
 class Generic(NativeSource):
@@ -159,9 +159,8 @@ class Generic(NativeSource):
         wanted: set[str] = set()
         if self.map.documents:
             for row in self._rows(self.map.samples, Problems()):
-                wanted.update(
-                    str(v) for v in _several(row, (*_names(fields.gold), *_names(fields.negatives))) if _is_id(v)
-                )
+                named = _several(row, (*_names(fields.gold), *_names(fields.negatives)))
+                wanted.update(str(value) for value in named if isinstance(value, str | int))
         self._check_map()
         documents = Lookup(self._found(wanted), wanted)
         rows = (
@@ -226,10 +225,9 @@ class Generic(NativeSource):
         items = listed(pick(row.value, fields.answers))
         if how.any:
             items = [piece for item in items for piece in str(item).split(how.any)]
-        forms = [
-            tuple(str(part).strip() for part in (item if isinstance(item, list) else _split(str(item), how.all)))
-            for item in items
-        ]
+        if how.all:
+            items = [item if isinstance(item, list) else str(item).split(how.all) for item in items]
+        forms = [tuple(str(part).strip() for part in (item if isinstance(item, list) else [item])) for item in items]
         span = _span(row, fields.number)
         kind: Any = _text(row, fields.answer_kind)
         shown = _choices(row, fields.choices)
@@ -285,10 +283,6 @@ class Generic(NativeSource):
 
     # --- images ---
 
-    @cached_property
-    def _bytes_folder(self) -> Path:
-        return self.root / "images-from-datasets"
-
     def _images(self, row: _Row, name: str) -> list[Found]:
         """Images of a field, which holds a path, a struct of bytes and path, or a list of these."""
         value = pick(row.value, name) if name else None
@@ -309,7 +303,7 @@ class Generic(NativeSource):
             return self.images.file(str(path)) if path else Found(at, None, "missing")
         if row.uri is not None:
             return self.images.at(row.uri(at), data=data)
-        path = self._bytes_folder / digest(data)
+        path = self.root / "images-from-datasets" / digest(data)
         if not path.is_file():
             write_atomic(path, data)
         return self.images.at(path.relative_to(self.root).as_posix(), data=data)
@@ -354,14 +348,6 @@ def _choices(row: _Row, name: str) -> tuple[tuple[str, str], ...]:
 
 def _several(row: _Row, names: tuple[str, ...]) -> list[Any]:
     return [item for name in names for item in listed(pick(row.value, name))]
-
-
-def _is_id(value: Any) -> bool:
-    return isinstance(value, str | int)
-
-
-def _split(text: str, mark: str) -> list[str]:
-    return text.split(mark) if mark else [text]
 
 
 def _attributes(row: _Row, names: tuple[str, ...]) -> dict[str, str]:

@@ -108,10 +108,6 @@ class EvaClipEncoder(JointModel):
         self.note = f"{source} by its own code, {precision}" + (", RANDOM weights" if missing else "")
         self.dims = self._serves()
 
-    def fingerprint(self) -> str:
-        """Hash of weights, the repository's model code, preprocessing, tokenizer and this file's version."""
-        return self._identity
-
     @cached_property
     def _identity(self) -> str:
         code = digest(inspect.getsource(type(self._model)).encode())

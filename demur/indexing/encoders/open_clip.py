@@ -76,12 +76,8 @@ class OpenClipEncoder(JointModel):
         self.note = f"open_clip {source}, {precision}" + ("" if parsed.trained else ", RANDOM weights: not trained")
         self.dims = self._serves()
 
-    def fingerprint(self) -> str:
-        """Hash of weights, preprocessing, tokenizer and this file's version; fp16 and fp32 are one, bf16 is another."""
-        return self._identity
-
     @cached_property
-    def _identity(self) -> str:
+    def _identity(self) -> str:  # fp16 and fp32 are one, bf16 is another
         preprocessing = dict(self._model.visual.preprocess_cfg)
         tokens = self._tokenizer([PROBE]).tolist()
         return digest(["open_clip", VERSION, weights_digest(self._model.state_dict()), preprocessing, tokens])

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeVar
 
 import numpy as np
@@ -203,9 +204,14 @@ class JointModel(ABC):
         """Items that it likes to be given at once."""
         return self._batches.size
 
+    @cached_property
     @abstractmethod
+    def _identity(self) -> str:
+        """What `fingerprint` gives."""
+
     def fingerprint(self) -> str:
-        """See `Encoder`."""
+        """Hash of weights, preprocessing, tokenizer and the version of the subclass's file; see `Encoder`."""
+        return self._identity
 
     def texts(self, texts: Sequence[str], space: str = "joint", *, role: Role = "passage") -> NDArray[np.float32]:
         """Unit rows, (n, d) float32; ``role`` makes no difference.

@@ -18,7 +18,6 @@ from demur.core.code import code_digest
 from demur.core.errors import UsageError
 from demur.core.records import Ask, ImageRef, Response, Sample
 from demur.core.store import canonical, digest
-from demur.core.version import __version__
 from demur.core.worker import Worker
 from demur.scenarios.conditions import Prompts
 
@@ -105,11 +104,11 @@ class SystemContext:
     """Sampling of models (temperature, max_tokens ...) and layout, from the recipe or command."""
 
     def of_encoder(self) -> str:
-        """Revision of a system that uses nothing but `embed` and `recognise`."""
-        return digest([__version__, *(getattr(f, "fingerprint", "") for f in (self.embed, self.recognise))], 16)
+        """Revision of `embed` and `recognise`."""
+        return digest([getattr(f, "fingerprint", "") for f in (self.embed, self.recognise)], 16)
 
     def of_pool(self) -> str:
-        """Revision of a system that also uses `pool`."""
+        """Revision of `embed`, `recognise` and `pool`."""
         pool = [[s.id, s.question, s.answers.model_dump(mode="json")] for s in self.pool]
         return digest([self.of_encoder(), pool], 16)
 

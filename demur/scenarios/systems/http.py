@@ -155,6 +155,8 @@ class HttpSystem:
                 wait = max(self._retry.wait_s(attempt, random.random()), fault.retry_after or 0.0)
                 await asyncio.sleep(min(wait, MAX_WAIT_S))
             except DemurError as error:
+                if isinstance(error, ItemError):  # about the reply; others are about an image, and nothing was sent
+                    self._breaker.heard()
                 return self._failed(str(error), time.perf_counter() - start)
         raise AssertionError("unreachable")
 
@@ -258,7 +260,7 @@ class HttpSystem:
 
     async def _read(self, response: aiohttp.ClientResponse, start: float) -> Reply:
         status, headers = response.status, response.headers
-        if status != 200:
+        if not 200 <= status < 300:  # some frameworks answer every POST with 201
             body = excerpt((await response.content.read(2000)).decode("utf-8", "replace"))
             if status in (408, 425, 429) or status >= 500:
                 raise Fault(f"HTTP {status}: {body}", kind=str(status), retry_after=retry_after(headers))

@@ -197,9 +197,13 @@ class Talk:
 
     async def proposed(self) -> str:
         """The Reasoner's turn: an answer, given the Verifier's feedback on the last one."""
-        last = self.rounds[-1] if self.rounds else None
-        feedback = (last.feedback or last.explanation) if last else ""
-        self.calls.append(await self.system._call(self.system, with_feedback(self.system.request(self.ask), feedback)))
+        request = self.system.request(self.ask)
+        if self.rounds and (advice := self.rounds[-1].feedback or self.rounds[-1].explanation):
+            *before, last = request.messages
+            words = f"\n\nA verifier sent your last answer back with this advice:\n{advice}\nAnswer again."
+            message = Message(role=last.role, parts=(*last.parts, TextPart(text=words)))
+            request = request.model_copy(update={"messages": (*before, message)})
+        self.calls.append(await self.system._call(self.system, request))
         return self.calls[-1].text
 
     async def ruled(self, candidate: str) -> Decision | None:
@@ -212,22 +216,9 @@ class Talk:
             return None
         coerced = final and ruling.decision == "REQUEST_REVISION"
         decision: Decision = "ABSTAIN" if coerced else ruling.decision
-        self.rounds.append(
-            Round(
-                candidate=candidate, decision=decision, coerced=coerced, explanation=ruling.explanation,
-                feedback=ruling.feedback,
-            )
-        )  # fmt: skip
+        said = {"explanation": ruling.explanation, "feedback": ruling.feedback}
+        self.rounds.append(Round(candidate=candidate, decision=decision, coerced=coerced, **said))
         return decision
-
-
-def with_feedback(request: Request, feedback: str) -> Request:
-    """The Reasoner's request with the Verifier's feedback on its last answer."""
-    if not feedback:
-        return request
-    *before, last = request.messages
-    words = TextPart(text=f"\n\nA verifier sent your last answer back with this advice:\n{feedback}\nAnswer again.")
-    return request.model_copy(update={"messages": (*before, Message(role=last.role, parts=(*last.parts, words)))})
 
 
 def _whole(response: Response, calls: list[Response]) -> Response:

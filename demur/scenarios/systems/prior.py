@@ -14,7 +14,9 @@ from typing import TYPE_CHECKING
 
 from demur.core.errors import UsageError
 from demur.core.records import Ask, Response, Sample
+from demur.core.store import digest
 from demur.core.text import whole_number
+from demur.core.version import __version__
 
 if TYPE_CHECKING:
     import numpy as np
@@ -45,7 +47,7 @@ class Prior:
         self._place = {sample.id: i for i, sample in enumerate(context.pool)}
         self._pool: Sequence[Sample] = context.pool
         self._embed = context.embed
-        self.revision = context.of_pool()
+        self.revision = digest([__version__, context.of_pool()], 16)
 
     @cached_property
     def _vectors(self) -> npt.NDArray[np.float32]:

@@ -17,6 +17,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from demur.core.errors import UsageError
 from demur.core.records import Ask, ImageRef, Modality, Response, Shown
+from demur.core.store import digest
+from demur.core.version import __version__
 
 if TYPE_CHECKING:
     from PIL.Image import Image
@@ -81,7 +83,7 @@ class Reader:
         self.note = "built-in extractive reader: sentence similarity and answer types, no language model" + (
             f"; declines below confidence {value}" if argument else "; always answers"
         )
-        self.revision = context.of_encoder()
+        self.revision = digest([__version__, context.of_encoder()], 16)
         self._embed = context.embed
         self._recognise = context.recognise
         self._read_image = context.read_image

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from demur.core.errors import UsageError
@@ -14,7 +13,7 @@ from demur.judge.refusal import declines
 from demur.judge.rules import RuleJudge, visible
 from demur.models.run import run_sync
 from demur.scenarios.systems import SystemLike, split_name
-from demur.suites.base import Loaded, Option, Outputs, Suite, with_defaults
+from demur.suites.base import Loaded, Option, Outputs, Suite
 from demur.suites.certainly_uncertain import tables
 from demur.suites.certainly_uncertain.audit import COLUMNS, audit
 from demur.suites.certainly_uncertain.build import OPTIONS as BUILD_OPTIONS
@@ -60,16 +59,14 @@ class CertainlyUncertain(Suite[Pair, Score]):
         Option("folds", "of the cross-validated thresholds", FOLDS, least=2, most=100),
     )
 
-    def build(self, out: Path, *, seed: int = 0, **options: Any) -> Path:
+    def make_items(self, out: Path, seed: int, options: Mapping[str, Any]) -> Path:
         """A set from the sample's photos, scenes, GQA or captions; see `demur.suites.certainly_uncertain.build`."""
-        return build(out, seed=seed, **options)
+        return build(out, options, seed=seed)
 
-    def export(
-        self, path: Path, out: Path, *, outputs: Outputs = MappingProxyType({}), seed: int = 0, skip_bad: bool = False,
-        **options: Any,
-    ) -> Path:  # fmt: skip
+    def write_export(
+        self, loaded: Loaded[Pair], out: Path, outputs: Outputs, seed: int, options: Mapping[str, Any]
+    ) -> Path:
         """Training data; see `demur.suites.certainly_uncertain.train`."""
-        loaded = self.open(path, skip_bad=skip_bad)
         return export(loaded.items, loaded.root, out, outputs, options)
 
     def load(self, path: Path, problems: Problems) -> Loaded[Pair]:
@@ -127,9 +124,8 @@ class CertainlyUncertain(Suite[Pair, Score]):
                 )  # fmt: skip
         return super().scores(items, outputs, **given)
 
-    def score(self, model: str, items: Sequence[Pair], outputs: Mapping[str, Response], **options: Any) -> Score:
+    def score(self, model: str, items: Sequence[Pair], outputs: Mapping[str, Response], **given: Any) -> Score:
         """LAVE-idk of every question by the judge, then all measures; see `measures.score`."""
-        given = with_defaults(self.options, options)
         judge, ledger = given["judge"], Path(given["ledger"]) if given["ledger"] else None
         lines = read_others(Path(given["others"])).get(model, {}) if given["others"] else {}
 

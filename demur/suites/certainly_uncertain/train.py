@@ -22,7 +22,7 @@ from demur.core.records import ImageRef, Response
 from demur.core.store import canonical, replacing, write_atomic, write_json
 from demur.core.uris import read_image
 from demur.models.run import run_sync
-from demur.suites.base import Option, with_defaults
+from demur.suites.base import Option
 from demur.suites.certainly_uncertain.items import IDK, Pair
 from demur.suites.certainly_uncertain.judging import Evaluator, grade_all
 
@@ -45,7 +45,7 @@ def export(
     root: Path,
     out: Path,
     outputs: Mapping[str, Mapping[str, Response]],
-    options: Mapping[str, Any],
+    given: Mapping[str, Any],
 ) -> Path:
     """Write ``data/KIND.parquet``, a card and ``manifest.json``.
 
@@ -53,7 +53,6 @@ def export(
         UsageError: there is nothing to write, or no outputs of the base model.
         StorageError: a photo cannot be read, or the folder not written.
     """
-    given = with_defaults(OPTIONS, options)
     pairs = [p for p in pairs if not given["split"] or p.split == given["split"]]
     if not pairs:
         raise UsageError(f"no pair has the split {given['split']!r}", cure="see 'demur suite check'")

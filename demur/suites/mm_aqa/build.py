@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from demur.core.errors import DemurError, ItemError, MissingExtra, PermanentError, UsageError
+from demur.core.errors import DataError, DemurError, ItemError, MissingExtra, PermanentError, UsageError
 from demur.core.images import image_ref, rgb
 from demur.core.records import AnswerSpec, ImagePart, ImageRef, Message, Request, TextPart
 from demur.core.store import (
@@ -323,6 +323,7 @@ class _Work:
     similar: Callable[[str, str], float] | None
 
     def __post_init__(self) -> None:
+        self.faults: list[Exception] = []  # what demur did not foresee
         self.others: dict[str, tuple[tuple[str, str], ...]] = {
             subset: tuple((a.question, a.answers.shown) for a in self.chosen if a.subset == subset)
             for subset in ("images", "documents")
@@ -355,10 +356,29 @@ class _Work:
                         known[row["pair"]] = row
                     found += [known[a.id] for a in wave]
                     self.models.forget_images()
+                    self._settle(found)
         finally:
             pool.shutdown(cancel_futures=True)
         write_atomic(path, "".join(canonical(row) + "\n" for row in found))
         return found
+
+    def _settle(self, found: Sequence[Mapping[str, Any]]) -> None:
+        """End a build of which every pair failed: as soon as demur itself was at fault, else when all were tried."""
+        ended = self.faults or len(found) == len(self.chosen)
+        if ended and all(row["status"] == "failed" for row in found):
+            raise DataError(
+                f"all {len(found)} pairs so far failed, the first: {'; '.join(found[0]['told'])}",
+                item=str(self.out / DECISIONS), cure="correct the cause and run the same build again",
+            ) from next(iter(self.faults), None)  # fmt: skip
+
+    def _why(self, error: Exception) -> str:
+        """The reason of a pair that failed; raises what ends the build."""
+        if isinstance(error, DemurError):
+            if _ends(error):
+                raise error
+            return str(error)
+        self.faults.append(error)
+        return f"{type(error).__name__}: {error}"
 
     def _begin(self, a: Answerable) -> Begun:
         """A pair's images, the words on them, and its features."""
@@ -372,21 +392,21 @@ class _Work:
             shown = tuple(zip(refs, (p.data for p in pictures), strict=True))
             features, told = self._features(a, images, shown)
             return Begun(a, images, refs, features, tuple(told))
-        except DemurError as error:
-            if _ends(error):
-                raise
-            return Begun(a, failed=str(error))
+        except Exception as error:  # whatever it is, it costs this pair alone
+            return Begun(a, failed=self._why(error))
 
     def _decided(self, begun: Begun, order: Selected) -> dict[str, Any]:
         """The decision on a pair; an error of this pair alone is the decision "failed"."""
+        if begun.failed:
+            return _row(begun, "failed", told=[begun.failed])
+        attempts: list[dict[str, Any]] = []
         try:
-            return _row(begun, "failed", told=[begun.failed]) if begun.failed else self._pair(begun, order)
-        except DemurError as error:
-            if _ends(error):
-                raise
-            return _row(begun._replace(refs=()), "failed", told=[str(error)])
+            return self._pair(begun, order, attempts)
+        except Exception as error:
+            of = f"{attempts[-1]['transform']}: " if attempts else ""
+            return _row(begun._replace(refs=()), "failed", told=[of + self._why(error)])
 
-    def _pair(self, begun: Begun, order: Selected) -> dict[str, Any]:
+    def _pair(self, begun: Begun, order: Selected, attempts: list[dict[str, Any]]) -> dict[str, Any]:
         a, images = begun.question, begun.images
         told = [*begun.told, *order.reasons]
         names = [c.name for c in order.order]
@@ -394,7 +414,6 @@ class _Work:
         first = names[0] if names else ""
         every = {c.name: c for c in (*order.order, *order.rated)}.values()  # the eligible ones first, as they are tried
         ranking = [{"transform": c.name, "score": round(c.score, 3), "why": list(c.why)} for c in every]
-        attempts: list[dict[str, Any]] = []
         row = partial(_row, begun, first=first, ranking=ranking, attempts=attempts)
         for turn in range(1 + RETRIES):
             start = turn % max(len(names), 1)  # refined: the next ones in the ranking, and stronger
@@ -406,11 +425,10 @@ class _Work:
             votes = [self._vote(m, twin.question, kept, a) for m in self.models.panel]
             status = consensus(votes[0], votes[1]) if votes else "accepted"
             attempts[-1] |= {"panel": [v._asdict() for v in votes], "consensus": status if votes else "not asked"}
+            filed = [keep_image(self.out, data).model_dump(mode="json") for _, data in kept]
             if status == "rejected":  # kept, so that people can look at this side too
-                filed = [keep_image(self.out, data).model_dump(mode="json") for _, data in kept]
                 attempts[-1] |= {"question": twin.question, "images": filed}
                 continue
-            images_of = tuple(keep_image(self.out, data) for _, data in kept)
             own = scores.get(name)
             params = {**twin.measured, "seed": given.seed, "strength": given.strength,
                       "score": round(own.score, 3) if own else 0.0}  # fmt: skip
@@ -419,7 +437,7 @@ class _Work:
                     f"{name} in its place" + (f": score {own.score:.2f}" if own else ""),
                     *(own.why if own else ()),
                 ]
-            return row(status, transform=name, question=twin.question, images=images_of, params=params, told=told)
+            return row(status, transform=name, question=twin.question, images=filed, params=params, told=told)
         return row("rejected", told=told)
 
     def _candidate(
@@ -501,21 +519,15 @@ def _png(image: Image) -> tuple[ImageRef, bytes]:
     return image_ref(data.getvalue(), "memory"), data.getvalue()
 
 
-def _row(
-    begun: Begun, status: str, *, first: str = "", transform: str = "", question: str = "",
-    images: tuple[ImageRef, ...] = (), params: Mapping[str, Any] | None = None, told: list[str] | None = None,
-    ranking: list[dict[str, Any]] | None = None, attempts: list[dict[str, Any]] | None = None,
-) -> dict[str, Any]:  # fmt: skip
+def _row(begun: Begun, status: str, **made: Any) -> dict[str, Any]:
+    """The line of a decision; ``made`` are those of its fields that are not empty."""
     a = begun.question
     return {
-        "features": {k: v for k, v in asdict(begun.features).items() if k != "subset"}, "ranking": ranking or [],
-        "pair": a.id, "subset": a.subset, "status": status, "first": first, "transform": transform,
-        "source_question": a.question,
-        "question": question, "answers": a.answers.model_dump(mode="json"),
-        "source_images": [r.model_dump(mode="json") for r in begun.refs],
-        "images": [r.model_dump(mode="json") for r in images],
-        "params": dict(params or {}), "told": told or [], "attempts": attempts or [], "topic": a.topic,
-        "licence": a.licence,
+        "features": {k: v for k, v in asdict(begun.features).items() if k != "subset"}, "ranking": [], "pair": a.id,
+        "subset": a.subset, "status": status, "first": "", "transform": "", "source_question": a.question,
+        "question": "", "answers": a.answers.model_dump(mode="json"),
+        "source_images": [r.model_dump(mode="json") for r in begun.refs], "images": [], "params": {}, "told": [],
+        "attempts": [], "topic": a.topic, "licence": a.licence, **made,
     }  # fmt: skip
 
 
@@ -542,11 +554,12 @@ def _finish(out: Path, recipe: Mapping[str, Any], pool: Pool, decisions: list[di
             )  # fmt: skip
     write_atomic(out / "items.jsonl", "".join(canonical(i.model_dump(mode="json")) + "\n" for i in items))
     write_tables([rejections(decisions, human)], out)
-    counts = Counter(str(row["status"]) for row in decisions)
-    write_json(
-        out / "manifest.json",
-        {"suite": "mm_aqa", **recipe, "items": len(items), "decisions": dict(counts), "left_out": dict(pool.left_out)},
-    )
+    failed = Counter("; ".join(row["told"]) for row in decisions if row["status"] == "failed")
+    write_json(out / "manifest.json", {
+        "suite": "mm_aqa", **recipe, "items": len(items),
+        "decisions": dict(Counter(str(row["status"]) for row in decisions)),
+        "left_out": {**pool.left_out, **dict(failed.most_common(3))},
+    })  # fmt: skip
 
 
 def rejections(decisions: list[dict[str, Any]], human: Mapping[str, str]) -> Table:

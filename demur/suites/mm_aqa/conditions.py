@@ -13,8 +13,7 @@ from __future__ import annotations
 from string import Template
 
 from demur.core.errors import UsageError, did_you_mean
-from demur.core.store import digest
-from demur.scenarios.conditions import Condition, Prompts
+from demur.scenarios.conditions import Condition
 from demur.suites.files import prompt_text
 
 CONDITIONS: dict[str, Condition] = {
@@ -43,14 +42,6 @@ def text(name: str) -> str:
 def filled(name: str, **words: str) -> str:
     """A prompt of this suite with its fields filled; the words cannot break it."""
     return Template(text(name)).safe_substitute(words)
-
-
-def prompts() -> Prompts:
-    """The texts of all conditions."""
-    made = Prompts()
-    made.texts |= {role: text(name) for role, name in FILES.items()}
-    made.sha256 = {role: digest(words.encode()) for role, words in made.texts.items()}
-    return made
 
 
 def chosen(argument: str) -> tuple[str, ...]:

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Sequence
-from typing import NamedTuple, TypeAlias, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -24,8 +24,7 @@ import numpy.typing as npt
 from demur.core.stats import Codes, Floats
 from demur.judge.measures.calibration import folds
 from demur.judge.measures.risk import of_arrays
-
-Bools: TypeAlias = npt.NDArray[np.bool_]
+from demur.judge.measures.table import Flags
 
 
 class Matrix(NamedTuple):
@@ -91,23 +90,10 @@ def se(share: float, n: float) -> float | None:
     return math.sqrt(share * (1 - share) / n) if n else None
 
 
-def rebuilt(aac: float, uac: float, ar: float, answerable: int, unanswerable: int, *, whole: bool = False) -> Matrix:
-    """The matrix behind three printed shares in [0, 1].
-
-    Args:
-        aac: as printed.
-        uac: as printed.
-        ar: as printed.
-        answerable: items.
-        unanswerable: items.
-        whole: snap to whole counts; rounding could else leave a negative one.
-    """
+def rebuilt(aac: float, uac: float, ar: float, answerable: int, unanswerable: int) -> Matrix:
+    """The matrix behind three printed shares in [0, 1]; no count is negative, whatever was rounded."""
     tp, tn = aac * answerable, uac * unanswerable
-    fn = ar * (answerable + unanswerable) - tn
-    if whole:
-        tp, tn = round(tp), round(tn)
-        fn = round(ar * (answerable + unanswerable)) - tn
-    fn = min(max(fn, 0), answerable - tp)
+    fn = min(max(ar * (answerable + unanswerable) - tn, 0), answerable - tp)
     return Matrix(tp, answerable - tp - fn, fn, tn, unanswerable - tn)
 
 
@@ -162,20 +148,18 @@ class Confidences(NamedTuple):
         correct: bool [n], of answerable items; False of others.
         answerable: bool [n].
         abstained: bool [n], by the system's own word.
-        cluster: int [n], items of a pair share one.
+        cluster: text or int [n], items of a pair share one.
     """
 
     confidence: Floats
-    correct: Bools
-    answerable: Bools
-    abstained: Bools
-    cluster: Codes
+    correct: Flags
+    answerable: Flags
+    abstained: Flags
+    cluster: npt.NDArray[Any]
 
     def take(self, rows: Codes) -> Confidences:
         """These rows alone."""
-        return Confidences(
-            self.confidence[rows], self.correct[rows], self.answerable[rows], self.abstained[rows], self.cluster[rows]
-        )
+        return Confidences._make(column[rows] for column in self)
 
 
 def thresholded(found: Confidences, tau: float, *, strictly: bool = False) -> Matrix:
@@ -191,9 +175,8 @@ def thresholded(found: Confidences, tau: float, *, strictly: bool = False) -> Ma
 
 
 class Sweep(NamedTuple):
-    """Thresholds with their matrices, and the best by ``mcc_ext``, chosen on the same items: an upper bound."""
+    """The matrix at each threshold, and the best by ``mcc_ext``, chosen on the same items: an upper bound."""
 
-    taus: tuple[float, ...]
     matrices: tuple[Matrix, ...]
     tau: float | None
     matrix: Matrix | None
@@ -209,7 +192,7 @@ def sweep(found: Confidences, taus: Sequence[float] | None = None) -> Sweep:
     matrices = tuple(thresholded(found, tau, strictly=taus is None) for tau in values)
     top = best((place, m.mcc_ext) for place, m in enumerate(matrices))
     place = None if top is None else top[0]
-    return Sweep(values, matrices, None if place is None else values[place], None if place is None else matrices[place])
+    return Sweep(matrices, None if place is None else values[place], None if place is None else matrices[place])
 
 
 def _by_folds(
@@ -260,25 +243,15 @@ def conformal(found: Confidences, alpha: float = 0.1, k: int = 5, seed: int = 0)
     return _by_folds(found, k, seed, judged)
 
 
-class Curve(NamedTuple):
-    """Risk against coverage of all items, where answering an unanswerable one is an error.
+def curve(found: Confidences) -> tuple[float | None, float | None]:
+    """(AURC, RC-AUC): risk against coverage of the items that were answered; an unanswerable one of them is an error.
 
-    Attributes:
-        aurc: mean risk over coverages 1/n to 1, ties shared.
-        rc_auc: area under the curve by trapezoids from the first point to coverage 1.
-        n: items.
+    AURC is the mean risk over coverages 1/n to 1, ties shared; RC-AUC the area by trapezoids from the first point to
+    coverage 1.
     """
-
-    aurc: float | None
-    rc_auc: float | None
-    n: int
-
-
-def curve(found: Confidences) -> Curve:
-    """The curve of the items that were answered."""
     kept = ~found.abstained
     made = of_arrays(found.confidence[kept], (found.correct & found.answerable)[kept])
     if made.n == 0:
-        return Curve(None, None, 0)
+        return None, None
     x, y = np.append(0.0, made.coverage), np.append(made.risk[0], made.risk)
-    return Curve(made.area, float(np.sum(np.diff(x) * (y[1:] + y[:-1]) / 2)), made.n)
+    return made.area, float(np.sum(np.diff(x) * (y[1:] + y[:-1]) / 2))

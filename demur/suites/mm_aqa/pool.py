@@ -74,11 +74,11 @@ def open_pool(spec: str, seed: int = 0, *, work: Path | None = None) -> Pool:
     """
     if not spec:
         return Pool(sample_corpus(seed), Counter())
-    name, mark, folder = spec.partition("=")
-    problems = Problems()
-    if mark:
-        from demur.curation.sources import open_source
+    from demur.curation.sources import open_source, source_named
 
+    problems = Problems()
+    if "=" in spec and (named := source_named(spec)):
+        name, folder = named[0], str(named[1])
         options = {"render": str(work / "pages")} if name == "mmlongbench" and work is not None else {}
         if "?" in folder and not Path(folder).exists():
             folder, _, given = folder.rpartition("?")

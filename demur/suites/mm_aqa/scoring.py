@@ -33,7 +33,6 @@ class Row(NamedTuple):
 
     Attributes:
         item: the item.
-        condition: its name.
         reply: as read; an empty one without a response.
         fell: ``tp`` ``fp`` ``fn`` ``tn`` ``au``, or one of `BESIDE`.
         said: the same by the reply alone, whatever confidence it states.
@@ -41,7 +40,6 @@ class Row(NamedTuple):
     """
 
     item: Item
-    condition: str
     reply: Reply
     fell: str
     said: str
@@ -111,7 +109,7 @@ def score(
         said = "not asked" if response is None else _cell(item, reply, graded.get(id, ""), abstain)
         unsure = reply.confidence is not None and reply.confidence <= tau
         fell = _abstention(item) if unsure else said
-        rows[condition].append(Row(item, condition, reply, fell, said, response))
+        rows[condition].append(Row(item, reply, fell, said, response))
     return Score(model, {c: tuple(found) for c, found in rows.items()}, tau, grouping, diagnostic, seed)
 
 
@@ -184,11 +182,10 @@ def confidences(rows: Sequence[Row], confidence: Callable[[Row], float | None]) 
     kept = [(r, c) for r in rows if r.said in Matrix._fields and (c := confidence(r)) is not None and math.isfinite(c)]
     if not kept:
         return None
-    pairs = {name: place for place, name in enumerate(dict.fromkeys(r.item.pair for r, _ in kept))}
     return Confidences(
         np.array([c for _, c in kept], dtype=np.float64),
         np.array([r.said == "tp" for r, _ in kept], dtype=bool),
         np.array([r.item.answerable for r, _ in kept], dtype=bool),
         np.array([r.said in ("fn", "tn") for r, _ in kept], dtype=bool),
-        np.array([pairs[r.item.pair] for r, _ in kept], dtype=np.int64),
+        np.array([r.item.pair for r, _ in kept]),  # by name: folds do not depend on the order of the items
     )

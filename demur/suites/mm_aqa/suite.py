@@ -4,18 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from demur.answers import matches
 from demur.core.records import AnswerSpec, Outcome, Response, Sample, Status
 from demur.core.store import Problems, write_atomic
 from demur.reports.svg import standalone
-from demur.scenarios.conditions import Condition, Prompts
-from demur.suites.base import Loaded, Option, Outputs, Suite, with_defaults
+from demur.scenarios.conditions import Condition
+from demur.suites.base import Loaded, Option, Outputs, Suite
 from demur.suites.mm_aqa import figures, tables
 from demur.suites.mm_aqa.audit import COLUMNS, audit
-from demur.suites.mm_aqa.conditions import CONDITIONS, FILES, chosen, prompts, question_id
+from demur.suites.mm_aqa.conditions import CONDITIONS, FILES, chosen, question_id
 from demur.suites.mm_aqa.items import Item, read
 from demur.suites.mm_aqa.people import sample
 from demur.suites.mm_aqa.replies import read_reply
@@ -107,10 +106,6 @@ class MMAQA(Suite[Item, Score]):
         """The one that its id names."""
         return CONDITIONS[sample.id.rpartition("@")[2]]
 
-    def prompts(self) -> Prompts:
-        """The texts of all conditions."""
-        return prompts()
-
     def needs_image(self, sample: Sample) -> bool:
         """Questions about documents need their pages."""
         return sample.attributes["subset"] == "documents"
@@ -136,7 +131,7 @@ class MMAQA(Suite[Item, Score]):
 
     def score(self, model: str, items: Sequence[Item], outputs: Mapping[str, Response], **options: Any) -> Score:
         """See `demur.suites.mm_aqa.scoring.score`."""
-        return score(model, items, outputs, **with_defaults(self.options, options))
+        return score(model, items, outputs, **options)
 
     def tables(self, scores: Sequence[Score], items: Sequence[Item]) -> list[Table]:
         """Tables 1 to 4, 7 and 8 of the paper over these models, and replies outside the matrix."""
@@ -148,8 +143,7 @@ class MMAQA(Suite[Item, Score]):
 
     def cards(self, items: Sequence[Item], root: Path, outputs: Outputs, **options: Any) -> Iterator[Card]:
         """One a pair: the item, and its twins below it."""
-        given = with_defaults(self.options, options)
-        return tables.cards(items, root, outputs, given["parser"], given["abstain"])
+        return tables.cards(items, root, outputs, options["parser"], options["abstain"])
 
     def figures(self, scores: Sequence[Score], items: Sequence[Item]) -> list[Panel]:
         """Figures 2 and 4."""
@@ -165,21 +159,17 @@ class MMAQA(Suite[Item, Score]):
             write_atomic(made.with_name(f"{made.stem}-{name}.svg"), drawing)
         return made
 
-    def build(self, out: Path, *, seed: int = 0, **options: Any) -> Path:
+    def make_items(self, out: Path, seed: int, options: Mapping[str, Any]) -> Path:
         """A set from the sample corpus, a source's folder or a release; see `demur.suites.mm_aqa.build`."""
         from demur.suites.mm_aqa.build import build
 
-        self.check_options(options, self.build_options)
-        return build(Path(out), seed=seed, **with_defaults(self.build_options, options))
+        return build(out, seed=seed, **options)
 
-    def export(
-        self, path: Path, out: Path, *, outputs: Outputs = MappingProxyType({}), seed: int = 0, skip_bad: bool = False,
-        **options: Any,
-    ) -> Path:  # fmt: skip
+    def write_export(
+        self, loaded: Loaded[Item], out: Path, outputs: Outputs, seed: int, options: Mapping[str, Any]
+    ) -> Path:
         """A blind sample for people to label, and a table of their labels; see `demur.suites.mm_aqa.people`."""
-        self.check_options(options, self.export_options)
-        loaded = self.open(path, skip_bad=skip_bad)
-        return sample(loaded.items, loaded.root, Path(out), seed=seed, **with_defaults(self.export_options, options))
+        return sample(loaded.items, loaded.root, out, seed=seed, **options)
 
     def audit(self, rows: Sequence[PublishedRow]) -> list[Finding]:
         """See `demur.suites.mm_aqa.audit`."""

@@ -136,11 +136,11 @@ def baselines(s: Score, subset: str) -> Iterator[tuple[str, str, Matrix | None, 
         found = confidences(s.of(subset, condition), confidence)
         if found is None:
             continue
-        area, n = curve(found), len(found.confidence)
+        (aurc, rc_auc), n = curve(found), len(found.confidence)
         made = sweep(found, taus)
         below = "<" if taus is None else "<="
         tau = "undefined at every tau" if made.tau is None else f"abstains {below} {made.tau:.4g}, oracle tau"
-        yield name, tau, made.matrix, area.rc_auc, area.aurc, n
+        yield name, tau, made.matrix, rc_auc, aurc, n
         yield name, "tau cross-validated, 5 folds", cross_validated(found, taus, seed=s.seed), None, None, n
         yield name, "conformal, 10 % let through", conformal(found, seed=s.seed), None, None, n
     weighed = s.matrix(subset, "cotabs")

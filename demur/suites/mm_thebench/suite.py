@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from demur.core.errors import UsageError
@@ -13,7 +12,7 @@ from demur.core.records import AnswerSpec, Outcome, Response, Sample, Status
 from demur.core.store import Problems, digest, write_atomic
 from demur.judge.base import JudgeContext
 from demur.models import Budget
-from demur.suites.base import Loaded, Option, Outputs, Suite, with_defaults
+from demur.suites.base import Loaded, Option, Outputs, Suite
 from demur.suites.files import copy_images
 from demur.suites.mm_thebench import tables
 from demur.suites.mm_thebench.audit import COLUMNS, audit
@@ -98,7 +97,7 @@ class MMTheBench(Suite[Item, Score]):
         """One model's replies, judged once in the life of this object; the ledger keeps the judge's calls for good."""
         judge = judge_of(options)
         key = digest([
-            [options.get(k, "") for k in ("judge", "ledger", "room")], judge.texts if judge else "",
+            [options[k] for k in ("judge", "ledger", "room")], judge.texts if judge else "",
             [(i.model_dump(mode="json"), [p.sha256 for p in i.pictures]) for i in items],
             {i: (r.text, r.reasoning, r.error) for i, r in outputs.items()},
         ])  # fmt: skip
@@ -111,7 +110,7 @@ class MMTheBench(Suite[Item, Score]):
         judge = judge_of(options)
         return score(
             model, items, self.judged(items, outputs, options), judge=judge.id if judge else "rules",
-            **{k: options[k] for k in ("partial", "resamples", "seed") if k in options},
+            **{k: options[k] for k in ("partial", "resamples", "seed")},
         )  # fmt: skip
 
     def tables(self, scores: Sequence[Score], items: Sequence[Item]) -> list[Table]:
@@ -130,16 +129,14 @@ class MMTheBench(Suite[Item, Score]):
         """One an item, each chain beside the reference steps."""
         return tables.cards(items, root, [(model, self.judged(items, of, options)) for model, of in outputs.items()])
 
-    def build(self, out: Path, *, seed: int = 0, **options: Any) -> Path:
+    def make_items(self, out: Path, seed: int, options: Mapping[str, Any]) -> Path:
         """The Atlas items with reviewed steps and rubrics; see `demur.suites.mm_thebench.build`."""
         return build(out)
 
-    def export(
-        self, path: Path, out: Path, *, outputs: Outputs = MappingProxyType({}), seed: int = 0, skip_bad: bool = False,
-        **options: Any,
-    ) -> Path:  # fmt: skip
+    def write_export(
+        self, loaded: Loaded[Item], out: Path, outputs: Outputs, seed: int, options: Mapping[str, Any]
+    ) -> Path:
         """Items with pictures, with the field names of other annotation tools (``step_type``, ``score`` ...)."""
-        loaded = self.open(path, skip_bad=skip_bad)
         copy_images((uri for item in loaded.items for uri in item.images), loaded.root, out)
         lines = (json.dumps(published_names(item), ensure_ascii=False) + "\n" for item in loaded.items)
         write_atomic(out / "items.jsonl", "".join(lines))
@@ -150,9 +147,8 @@ class MMTheBench(Suite[Item, Score]):
         return audit(rows)
 
 
-def judge_of(options: Mapping[str, Any]) -> ChainJudge | None:
+def judge_of(given: Mapping[str, Any]) -> ChainJudge | None:
     """The judge of these options; None for rules."""
-    given = with_defaults(MMTheBench.options, options)
     if not given["judge"]:
         return None
     budget = Budget(given["judge_budget"], Path(given["ledger"]), "judge") if given["judge_budget"] else None

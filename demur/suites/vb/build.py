@@ -17,10 +17,9 @@ import io
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from demur.core.images import image_ref
 from demur.core.store import Problems, canonical, read_jsonl, seed_of, storage_errors, write_atomic, write_json
 from demur.sample import atlas
-from demur.suites.vb.items import Category, Family, line_of
+from demur.suites.vb.items import CELLS, XOR, Category, FamilyLine
 
 if TYPE_CHECKING:
     from PIL.Image import Image
@@ -127,16 +126,18 @@ def _family(
     out: Path, id: str, category: Category, photos: tuple[Image, Image], questions: tuple[str, str],
     photo: str, **about: str,
 ) -> dict[str, object]:  # fmt: skip
-    refs = []
+    places = []
     for which, image in zip(("base", "edited"), photos, strict=True):
-        place, data = f"images/{id}-{which}.jpg", io.BytesIO()
+        places.append(f"images/{id}-{which}.jpg")
+        data = io.BytesIO()
         image.save(data, "JPEG", quality=JPEG, subsampling=0)
-        write_atomic(out / place, data.getvalue())
-        refs.append(image_ref(data.getvalue(), place))
-    return line_of(Family(
-        id=id, category=category, questions=questions, images=(refs[0], refs[1]), licence=_licence(photo),
+        write_atomic(out / places[-1], data.getvalue())
+    line = FamilyLine(
+        id=id, category=category, base_question=questions[0], edited_question=questions[1], base_image=places[0],
+        edited_image=places[1], gold=dict(zip(CELLS, XOR, strict=True)), licence=_licence(photo),
         provenance={"photo": f"sample corpus: photos/{photo}.jpg", **about},
-    ))  # fmt: skip
+    )  # fmt: skip
+    return line.model_dump(mode="json")
 
 
 def _licence(photo: str) -> str:

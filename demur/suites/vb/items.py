@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from enum import StrEnum
 from functools import partial
 from pathlib import Path, PurePosixPath, PureWindowsPath
@@ -188,7 +188,7 @@ def files_of(path: Path) -> list[Path]:
             "no such file or folder", item=str(path), cure="name a sheet (.csv), a .jsonl, or their folder"
         )
     lines = path / "families.jsonl"
-    found = [lines] if lines.is_file() else sorted(p for p in path.glob("*.csv"))
+    found = [lines] if lines.is_file() else sorted(p for p in path.iterdir() if p.suffix.lower() == ".csv")
     if not found:
         held = ", ".join(sorted(p.name for p in path.iterdir())[:8]) or "nothing"
         raise UsageError(
@@ -223,8 +223,11 @@ def read(path: Path, problems: Problems) -> Loaded[Family]:
             else:
                 _merge(outputs, replies, family, where, problems)
             seen.add(family.id)
-    for family in families.values():
-        notes.update(remarks(family))
+    for family in families.values():  # what an author may want to check; none of it excludes a family
+        if not family.strict:
+            notes["families with an ABSTAIN gold label: scored apart from the headline"] += 1
+        if family.second_order and not family.agents and any(map(_PRONOUN.search, family.questions)):
+            notes["second-order questions with a pronoun instead of an agent's name"] += 1
     return Loaded(tuple(families.values()), folder_of(path), outputs, notes)
 
 
@@ -338,40 +341,3 @@ def _photo(folder: Path, held: Mapping[str, str], given: str, notes: Counter[str
     except (DataError, StorageError, ValueError):
         notes["photos beside the sheet that cannot be read: no image, broken, or a link out of the folder"] += 1
         return None
-
-
-def remarks(family: Family) -> list[str]:
-    """Peculiarities that an author may want to check; none of them excludes a family."""
-    found = []
-    if not family.strict:
-        found.append("families with an ABSTAIN gold label: scored apart from the headline")
-    if family.second_order and not family.agents and any(_PRONOUN.search(q) for q in family.questions):
-        found.append("second-order questions with a pronoun instead of an agent's name")
-    return found
-
-
-def statistics(families: Iterable[Family]) -> dict[Category, dict[str, int]]:
-    """Families, strict ones, and distinct base photos by category, like Table 1."""
-    found: dict[Category, list[Family]] = {c: [] for c in Category}
-    for family in families:
-        found[family.category].append(family)
-    return {
-        c: {
-            "families": len(own),
-            "strict": sum(f.strict for f in own),
-            "photos": len({f.images[0].sha256 for f in own if f.images[0] is not None}),
-        }
-        for c, own in found.items()
-    }
-
-
-def line_of(family: Family) -> dict[str, Any]:
-    """The ``families.jsonl`` line of a family, its photos by the paths in their references."""
-    base, edited = (image.uri if image is not None else "" for image in family.images)
-    line = FamilyLine(
-        id=family.id, category=family.category, base_question=family.questions[0],
-        edited_question=family.questions[1], base_image=base, edited_image=edited,
-        gold=dict(zip(CELLS, family.gold, strict=True)), agents=family.agents, provenance=family.provenance,
-        licence=family.licence,
-    )  # fmt: skip
-    return line.model_dump(mode="json")

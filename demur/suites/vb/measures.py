@@ -25,18 +25,15 @@ from itertools import permutations, product
 from typing import Any, Literal, NamedTuple, TypeAlias
 
 import numpy as np
-import numpy.typing as npt
 
 from demur.core.records import Measure
-from demur.core.stats import percentile, wilson
+from demur.core.stats import Codes, Floats, percentile, wilson
+from demur.judge.measures.table import Flags
 from demur.suites.vb.items import CELLS, HEADLINE, Cell, Family, Label
 from demur.suites.vb.replies import NOT_ASKED, PROBLEMS, Parser, Reply, breaks_rules
 
 Mode = Literal["measured", "paper"]
 Ties = Literal["expected", "worst", "best", "numpy"]
-Bools: TypeAlias = npt.NDArray[np.bool_]
-Floats: TypeAlias = npt.NDArray[np.float64]
-Numbers: TypeAlias = npt.NDArray[np.int64]
 
 ALPHA = 0.25
 """Credit of an abstention in CAA."""
@@ -66,17 +63,17 @@ class Cells:
         second_order: bool [F].
     """
 
-    asked: Bools
-    failed: Bools
-    kept: Bools
-    right: Bools
-    abstained: Bools
-    answered: Bools
+    asked: Flags
+    failed: Flags
+    kept: Flags
+    right: Flags
+    abstained: Flags
+    answered: Flags
     confidence: Floats
-    scored: Bools
-    second_order: Bools
+    scored: Flags
+    second_order: Flags
 
-    def take(self, rows: Numbers) -> Cells:
+    def take(self, rows: Codes) -> Cells:
         """The cells of these families, which may repeat (a resample)."""
         return Cells(*(getattr(self, name)[rows] for name in self.__dataclass_fields__))
 
@@ -134,51 +131,35 @@ def caa(cells: Cells, alpha: float = ALPHA) -> float | None:
     return float(credit[scored].sum() / scored.sum()) if scored.any() else None
 
 
-class Flips(NamedTuple):
-    """Minimal-edit flip rates with both denominators.
-
-    Attributes:
-        image: share of families with BASE right whose IMAGE_FLIP is right too; None when there is none.
-        image_n: those families whose IMAGE_FLIP was kept.
-        text: the same for TEXT_FLIP.
-        text_n: its denominator.
-        base_right: families with BASE right; both denominators are this one unless replies had to be left out.
-    """
-
-    image: float | None
-    image_n: int
-    text: float | None
-    text_n: int
-    base_right: int
-
-    @property
-    def mean(self) -> float | None:
-        """MEFR: the mean of both; None when one is undefined."""
-        return None if self.image is None or self.text is None else (self.image + self.text) / 2
+Share: TypeAlias = tuple[float | None, int]
+"""(value, n); None where n is 0."""
 
 
-def _share(hits: Bools, used: Bools) -> tuple[float | None, int]:
+def _share(hits: Flags, used: Flags) -> Share:
     """(share of hits among the used cells, n)."""
     n = int(used.sum())
     return (float((hits & used).sum() / n) if n else None), n
 
 
-def flips(cells: Cells) -> Flips:
-    """I_MEFR and T_MEFR (section 5.3). ABSTAIN is wrong; a left-out child leaves only its own denominator."""
+def flips(cells: Cells) -> tuple[Share, Share, Share]:
+    """I_MEFR, T_MEFR and their mean, MEFR (section 5.3): of families with BASE right, those whose edited cell is too.
+
+    ABSTAIN is wrong. An edited cell that was left out leaves only its own n; the n of MEFR is that of families with
+    BASE right. MEFR is None when either rate is undefined.
+    """
     base = cells.right[:, BASE]
-    (image, image_n), (text, text_n) = (
-        _share(cells.right[:, child], base & cells.kept[:, child]) for child in (IMAGE, TEXT)
-    )
-    return Flips(image, image_n, text, text_n, int(base.sum()))
+    image, text = (_share(cells.right[:, child], base & cells.kept[:, child]) for child in (IMAGE, TEXT))
+    mean = None if image[0] is None or text[0] is None else (image[0] + text[0]) / 2
+    return image, text, (mean, int(base.sum()))
 
 
-def _ranked(cells: Cells) -> tuple[Bools, Floats]:
+def _ranked(cells: Cells) -> tuple[Flags, Floats]:
     """(right, confidence) of the answered headline cells that state a confidence."""
     used = cells.answered[HEAD] & ~np.isnan(cells.confidence[HEAD])
     return cells.right[HEAD][used], cells.confidence[HEAD][used]
 
 
-def selrank(right: Bools, confidence: Floats, ties: Ties = "expected", *, cap: bool = True) -> float | None:
+def selrank(right: Flags, confidence: Floats, ties: Ties = "expected", *, cap: bool = True) -> float | None:
     """Confidence-ranked selective prediction (section 5.4): min(1, (A - p) / (1 - p)).
 
     A is the area (trapezoids, from coverage 1/n to 1, no point at 0) under the accuracy of the k most confident
@@ -217,12 +198,12 @@ def selrank(right: Bools, confidence: Floats, ties: Ties = "expected", *, cap: b
     return min(1.0, value) if cap else value
 
 
-def tom_acc(cells: Cells) -> tuple[float | None, int]:
+def tom_acc(cells: Cells) -> Share:
     """(accuracy, n) on the headline cells of second-order families (section 5.5); ABSTAIN is wrong."""
     return _share(cells.right[HEAD], cells.kept[HEAD] & cells.second_order[:, None])
 
 
-def df_acc(cells: Cells, *, given_base: bool = False) -> tuple[float | None, int]:
+def df_acc(cells: Cells, *, given_base: bool = False) -> Share:
     """(accuracy, n) on DOUBLE_FLIP (section 5.6): of all families, or as the released code of those with BASE right."""
     used = cells.kept[:, DOUBLE] & (cells.right[:, BASE] if given_base else True)
     return _share(cells.right[:, DOUBLE], used)
@@ -239,16 +220,6 @@ def composite(parts: Mapping[str, float | None], weights: Mapping[str, float] = 
     return sum(weights[k] * v for k, v in known.items()) / total if total else None
 
 
-def components(cells: Cells, alpha: float = ALPHA, ties: Ties = "expected") -> dict[str, float | None]:
-    """The four components of the composite, by the names of `WEIGHTS`."""
-    return {
-        "caa": caa(cells, alpha),
-        "mefr": flips(cells).mean,
-        "selrank": selrank(*_ranked(cells), ties),
-        "tom_acc": tom_acc(cells)[0],
-    }
-
-
 # --- a model's score ------------------------------------------------------------------------------
 
 
@@ -262,7 +233,7 @@ class Score(NamedTuple):
             `replies.PROBLEMS` (all four cells with ``all_``).
         selrank_bounds: SelRank for the worst and the best order of equal confidences.
         abstain: families outside the strict subset: cells, right, abstained, wrong.
-        categories: category -> (right, n, abstained) over the headline cells of strict families.
+        categories: category -> (right, n) over the headline cells of strict families.
         reason_rules: breach of the reason-code rules -> how often; "" counts replies that keep them.
         by_alpha: credit of an abstention -> the composite, for `ALPHAS`.
         mode: see the module.
@@ -274,7 +245,7 @@ class Score(NamedTuple):
     counts: dict[str, int]
     selrank_bounds: tuple[float, float] | None
     abstain: dict[str, int]
-    categories: dict[str, tuple[int, int, int]]
+    categories: dict[str, tuple[int, int]]
     reason_rules: dict[str, int]
     by_alpha: dict[float, float | None]
     mode: Mode
@@ -284,25 +255,25 @@ class Score(NamedTuple):
 SHARES = ("i_mefr", "t_mefr", "coverage", "answered_accuracy")
 
 
-def values(cells: Cells, alpha: float, ties: Ties, mode: Mode) -> dict[str, tuple[float | None, int]]:
-    """Every measure by name, with its n."""
-    found, ranked = flips(cells), _ranked(cells)
-    parts = components(cells, alpha, ties)
-    answered, scored, n_ranked = cells.answered[HEAD], int(cells.scored[HEAD].sum()), len(ranked[0])
-    return {
-        "final": (composite(parts), scored),
-        "caa": (parts["caa"], scored),
-        "i_mefr": (found.image, found.image_n),
-        "t_mefr": (found.text, found.text_n),
-        "mefr": (found.mean, found.base_right),
-        "selrank": (parts["selrank"], n_ranked),
-        "selrank_raw": (selrank(*ranked, ties, cap=False), n_ranked),
+def values(cells: Cells, alpha: float, ties: Ties, mode: Mode) -> dict[str, Share]:
+    """Every measure by name, with its n; the composite last."""
+    image, text, mefr = flips(cells)
+    right, confidence = _ranked(cells)
+    answered, scored = cells.answered[HEAD], int(cells.scored[HEAD].sum())
+    found = {
+        "caa": (caa(cells, alpha), scored),
+        "i_mefr": image,
+        "t_mefr": text,
+        "mefr": mefr,
+        "selrank": (selrank(right, confidence, ties), len(right)),
+        "selrank_raw": (selrank(right, confidence, ties, cap=False), len(right)),
         "tom_acc": tom_acc(cells),
         "df_acc": df_acc(cells),
         "df_acc_given_base": df_acc(cells, given_base=True),
         "coverage": _share(answered, (cells.asked if mode == "paper" else cells.kept)[HEAD]),
         "answered_accuracy": _share(cells.right[HEAD], answered),
     }
+    return {**found, "final": (composite({name: found[name][0] for name in WEIGHTS}), scored)}
 
 
 def left_out(cells: Cells) -> dict[str, tuple[int, int]]:
@@ -316,19 +287,16 @@ def left_out(cells: Cells) -> dict[str, tuple[int, int]]:
     double[:, DOUBLE] = True
     base = cells.right[:, [BASE]]
 
-    def of(within: Bools, used: Bools) -> tuple[int, int]:
+    def of(within: Flags, used: Flags) -> tuple[int, int]:
         within = within & cells.asked & ~used
         return int((within & cells.failed).sum()), int((within & ~cells.failed).sum())
 
     def flip(*children: int) -> tuple[int, int]:
-        out = cells.asked & ~cells.kept
-        failed, other = out & cells.failed, out & ~cells.failed
-
-        def lost(what: Bools) -> Bools:
-            made: Bools = what[:, BASE] | (base[:, 0] & what[:, list(children)].any(axis=1))
-            return made
-
-        return int(lost(failed).sum()), int((lost(other) & ~lost(failed)).sum())
+        needed = np.zeros_like(cells.asked)
+        needed[:, children], needed[:, BASE] = base, True
+        out = needed & cells.asked & ~cells.kept
+        failed = (out & cells.failed).any(axis=1)
+        return int(failed.sum()), int((out.any(axis=1) & ~failed).sum())
 
     scored, answered = of(head, cells.scored), of(head, cells.answered | cells.abstained)
     ranked = of(head, (cells.answered & ~np.isnan(cells.confidence)) | cells.abstained)
@@ -378,12 +346,16 @@ def score(
     families = [f for f in families if any(f.cell_id(c) in replies for c in CELLS)]
     cells = cells_of(families, replies, mode)
     found = values(cells, alpha, ties, mode)
-    ends = _intervals(cells, alpha, ties, mode, resamples, seed)
+    in_order = cells_of(
+        sorted(families, key=lambda f: f.id), replies, mode
+    )  # intervals do not depend on the rows' order
+    ends = _intervals(in_order, alpha, ties, mode, resamples, seed)
     strict = [f for f in families if f.strict]
 
     def reply(family: Family, cell: Cell) -> Reply:
         return replies.get(family.cell_id(cell), NOT_ASKED)
 
+    of = np.array([f.category.value for f in strict])
     headline = Counter(reply(f, c).problem for f in strict for c in HEADLINE)
     everywhere = Counter(reply(f, c).problem for f in strict for c in CELLS)
     counts = {
@@ -422,25 +394,16 @@ def score(
             "abstain_right": sum(gold is Label.ABSTAIN is r.label for gold, r in others),
             "abstained": sum(r.label is Label.ABSTAIN for _, r in others),
         },
-        categories=_by_category(strict, reply, mode),
+        categories={
+            c: (int(cells.right[of == c][HEAD].sum()), int(cells.kept[of == c][HEAD].sum())) for c in dict.fromkeys(of)
+        },
         reason_rules=dict(
             Counter(breaks_rules(r) for f in families for c in CELLS if (r := reply(f, c)).label is not None)
         ),
-        by_alpha={a: composite(components(cells, a, ties)) for a in ALPHAS},
+        by_alpha={a: values(cells, a, ties, mode)["final"][0] for a in ALPHAS},
         mode=mode,
         parser=parser,
     )
-
-
-def _by_category(
-    strict: Sequence[Family], reply: Callable[[Family, Cell], Reply], mode: Mode
-) -> dict[str, tuple[int, int, int]]:
-    found: dict[str, list[tuple[bool, bool]]] = {}
-    for family in strict:
-        labels = [(reply(family, cell), gold) for cell, gold in zip(HEADLINE, family.gold, strict=False)]
-        rows = [(r.label is gold, r.label is Label.ABSTAIN) for r, gold in labels if kept(r, mode)]
-        found.setdefault(family.category.value, []).extend(rows)
-    return {name: (sum(r for r, _ in rows), len(rows), sum(a for _, a in rows)) for name, rows in found.items()}
 
 
 def _intervals(
@@ -490,15 +453,12 @@ class Sensitivity(NamedTuple):
     swaps: tuple[tuple[str, str], ...]
 
 
-def sensitivity(
-    parts: Mapping[str, Mapping[str, float | None]], *, step: float = 0.1, least_caa: float = 0.0
-) -> Sensitivity:
+def sensitivity(parts: Mapping[str, Mapping[str, float | None]], *, step: float = 0.1) -> Sensitivity:
     """The ranking under every weighting on a grid of the simplex over the components that any model has.
 
     Args:
-        parts: model -> component -> value, as `components` gives them.
+        parts: model -> component (a name of `WEIGHTS`) -> value.
         step: grid width; 0.1 gives 286 weightings of four components.
-        least_caa: leave out weightings that give CAA less than this.
     """
     names = [n for n in WEIGHTS if any(line.get(n) is not None for line in parts.values())]
     models, units = sorted(parts), round(1 / step)
@@ -506,8 +466,6 @@ def sensitivity(
         return Sensitivity(0, dict.fromkeys(models, 0.0), {}, ())
     grid = [split for split in product(range(units + 1), repeat=len(names)) if sum(split) == units]
     weights = np.array(grid, dtype=np.float64).reshape(-1, len(names)) / units
-    if "caa" in names:
-        weights = weights[weights[:, names.index("caa")] + 1e-9 >= least_caa]
     given = np.array([[parts[m].get(n) for n in names] for m in models], dtype=np.float64).reshape(len(models), -1)
     known = ~np.isnan(given)
     with np.errstate(invalid="ignore"):  # 0 / 0: no component with a weight is defined

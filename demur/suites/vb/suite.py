@@ -71,9 +71,8 @@ class VB(Suite[Family, Score]):
 
     def score(self, model: str, items: Sequence[Family], outputs: Mapping[str, Response], **options: Any) -> Score:
         """See `demur.suites.vb.measures.score`."""
-        parser = options.get("parser", "strict")
-        replies = {id: reply_of(response, parser) for id, response in outputs.items()}
-        return score(model, items, replies, **{**options, "parser": parser})
+        replies = {id: reply_of(response, options["parser"]) for id, response in outputs.items()}
+        return score(model, items, replies, **options)
 
     def tables(self, scores: Sequence[Score], items: Sequence[Family]) -> list[Table]:
         """Headline, selective prediction, double flips, replies, reason codes, categories, ABSTAIN, sensitivity."""
@@ -85,9 +84,9 @@ class VB(Suite[Family, Score]):
 
     def cards(self, items: Sequence[Family], root: Path, outputs: Outputs, **options: Any) -> Iterator[Card]:
         """One a family, its four cells side by side."""
-        return tables.cards(items, root, outputs, options.get("parser", "strict"))
+        return tables.cards(items, root, outputs, options["parser"])
 
-    def build(self, out: Path, *, seed: int = 0, **options: Any) -> Path:
+    def make_items(self, out: Path, seed: int, options: Mapping[str, Any]) -> Path:
         """48 families from the sample corpus; see `demur.suites.vb.build`."""
         from demur.suites.vb.build import build
 

@@ -6,14 +6,14 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
 from demur.core.errors import UsageError
 from demur.core.records import Drop
 from demur.core.store import Problems, canonical, write_atomic, write_json
-from demur.suites.base import Option, with_defaults
+from demur.suites.base import Option
 from demur.suites.certainly_uncertain.items import FILE, Pair, line_of
 
 OPTIONS = (
@@ -33,8 +33,8 @@ OPTIONS = (
 )  # fmt: skip
 
 
-def build(out: Path, *, seed: int = 0, **given: Any) -> Path:
-    """Build a set; see `OPTIONS`.
+def build(out: Path, options: Mapping[str, Any], *, seed: int = 0) -> Path:
+    """Build a set; ``options`` are all of `OPTIONS`.
 
     Returns:
         ``out``.
@@ -43,7 +43,6 @@ def build(out: Path, *, seed: int = 0, **given: Any) -> Path:
         UsageError: an input is missing, or nothing became a pair.
         MissingExtra: OpenCV, torch or transformers is not installed.
     """
-    options = with_defaults(OPTIONS, given)
     if options["source"] == "captions":
         from demur.suites.certainly_uncertain.build.captions import from_captions
 
@@ -67,7 +66,7 @@ def build(out: Path, *, seed: int = 0, **given: Any) -> Path:
     return out
 
 
-def _from_images(out: Path, options: dict[str, Any], seed: int) -> Iterable[Pair | Drop]:
+def _from_images(out: Path, options: Mapping[str, Any], seed: int) -> Iterable[Pair | Drop]:
     from demur.suites.certainly_uncertain.build import inpainting, photo_questions
     from demur.suites.certainly_uncertain.build.photo_pairs import Maker
     from demur.suites.certainly_uncertain.build.salient import named
