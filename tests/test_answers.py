@@ -473,6 +473,35 @@ def test_an_accepted_answer_that_is_no_option_proves_no_other_wrong():
     assert demur.grade("Which?", ["Red fox"], "A", choices=options).outcome is Outcome.INCORRECT
 
 
+LETTERS = (("A", "Wolf"), ("B", "Red fox"), ("C", "Cat"))
+
+
+@pytest.mark.parametrize(
+    "reply",
+    ["I choose B", "Answer: B because it is red.", "答案：B", "正解はBです。", "정답은 B입니다.", "उत्तर B है", "Die Antwort ist B.",
+     "la respuesta es B", "It's B", r"$\boxed{\text{B}}$", "B because it is red", "Not A but B", "B, not A",
+     "Option A is wrong; B is right", "A is clearly wrong, so B", "I can rule out A. B"],
+)  # fmt: skip
+def test_an_option_is_stated_by_its_letter(reply):
+    assert demur.grade("Which?", ["B"], reply, choices=LETTERS).outcome is Outcome.CORRECT
+    assert demur.grade("Which?", ["C"], reply, choices=LETTERS).outcome is Outcome.INCORRECT
+
+
+@pytest.mark.parametrize(
+    "reply",
+    ["Neither A nor B", "A or B", "A o B", "A fox", "A veces", "not B", "It isn't B", "Option B is incorrect.",
+     "Between A and B", "I think A dog is meant"],
+)  # fmt: skip
+def test_a_letter_that_states_no_option_proves_nothing(reply):
+    for right in "ABC":
+        assert demur.grade("Which?", [right], reply, choices=LETTERS).status is Status.UNGRADED
+
+
+def test_a_letter_in_the_text_of_an_option_is_no_option():
+    vitamins = (("A", "Vitamin B"), ("B", "Vitamin A"), ("C", "Iron"))
+    assert demur.grade("Which?", ["A"], "It is vitamin B", choices=vitamins).outcome is Outcome.CORRECT
+
+
 @pytest.mark.parametrize(
     ("gold", "said", "right"),
     [("0.5", "Half.", True), ("50%", "Half of them.", True), ("1/2", "one half", True), ("0.5", "half past 3", False),
