@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -11,7 +10,7 @@ from demur.cli._arguments import budget_of, money, positive, settings, share
 from demur.cli._output import note, print_json, say
 from demur.core.errors import UsageError
 from demur.core.strict_json import parsed_json
-from demur.core.text import whole_number
+from demur.core.text import command, whole_number
 
 if TYPE_CHECKING:
     from demur.evaluation.questions import Questions
@@ -216,8 +215,7 @@ def go(args: argparse.Namespace, *, sweeps: bool = False) -> int:
         if (own := labels_table(data)).rows:
             say(own.render("terminal").removesuffix("\n"))
         say(*folders)
-        named = shlex.join(map(str, [*folders, "--release", release.folder]))
-        note(f"\nnext: demur report {named} -o report.html")
+        note(f"\nnext: {command('report', *folders, '--release', release.folder, '-o', 'report.html')}")
     silent = all_failed(folders)
     note(*(f"demur: {line}" for line in silent))
     return 1 if silent else 0

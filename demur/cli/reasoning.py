@@ -5,11 +5,11 @@ from __future__ import annotations
 import argparse
 from collections.abc import Sequence
 from pathlib import Path
-from shlex import quote
 from typing import Any
 
 from demur.cli._arguments import budget_of, job, positive, share
 from demur.cli._output import note, print_json, print_tables, say
+from demur.core.text import command
 
 JOBS = ("why", "draft", "review", "take", "quality", "frames", "meta")
 
@@ -145,7 +145,7 @@ def _draft(args: argparse.Namespace) -> int:
         _list(made.failed, "no draft")
         whole = sum(bool(i.steps and i.rubric) for i in made.items)
         say(f"{whole} of {len(made.items)} items have steps and a rubric")
-        note(f"next: demur reasoning review {quote(str(args.out))} -o annotation")
+        note(f"next: {command('reasoning', 'review', args.out, '-o', 'annotation')}")
     return 0
 
 
@@ -160,7 +160,7 @@ def _review(args: argparse.Namespace) -> int:
 
     loaded = _loaded(args.items)
     say(review_task(loaded.items, args.out, loaded.root))
-    note(f"next: demur annotate page --out {quote(str(args.out))} --as NAME")
+    note(f"next: {command('annotate', 'page', '--out', args.out, '--as', 'NAME')}")
     return 0
 
 
@@ -222,6 +222,6 @@ def _meta(args: argparse.Namespace) -> int:
             progress=lambda n: steps.count("chains judged", n, 0),
         )  # fmt: skip
     say(f"{made.decisions:,} decisions to review: {args.out}")
-    folder, decided = quote(str(args.out)), quote(str(made.judge))
-    note(f"next: demur annotate page --out {folder} --as NAME; demur agree {folder} {decided}")
+    labelled = command("annotate", "page", "--out", args.out, "--as", "NAME")
+    note(f"next: {labelled}; {command('agree', args.out, made.judge)}")
     return 0
