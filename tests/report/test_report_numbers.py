@@ -320,7 +320,7 @@ def test_questions_with_and_without_an_image_are_told_apart_by_default() -> None
 def test_the_part_of_a_release_that_was_asked_is_told(data: ReportData) -> None:
     part = replace(data, runs=(run("a", rows("ccc"), limit=3, seed=5),))
     assert "a: asked only part of the samples: 3 of 48, seed 5." in caveats(part)
-    assert "3 of 48, seed 5" in html._header(part, cells.headline(part.runs), "t")
+    assert "3 of 48, seed 5" in html.page(part)
     text_only = run("b", rows("ccc"), not_asked={"text-only model": 24})
     assert any("text-only model (24)" in line for line in caveats(replace(data, runs=(text_only,))))
 
@@ -513,7 +513,7 @@ def test_paired_counts_and_verdict() -> None:
     assert {d.p for d in adversarial} == {None}
     assert {d.verdict for d in adversarial} == {"no difference shown"}
     assert found.worse
-    assert "worse than a in oracle (-40.0 points)" in found.sentence
+    assert found.sentence == "b behaves worse than a in oracle (-40.0 points [-57.5, -22.5], n = 40)."
     assert (len(found.lost), len(found.gained)) == (18, 2)
     assert {c.after for c in found.lost} == {"hallucinated"}
 
