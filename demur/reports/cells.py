@@ -173,8 +173,8 @@ def main_cells(data: ReportData, head: Headline) -> dict[tuple[str, Scenario], C
     found: dict[tuple[str, Scenario], Cell] = {}
     for run in data.runs:
         rows = head.where(run.rows)
-        for (scenario,), place in groups(rows, "scenario"):
-            found[run.name, Scenario(scenario)] = cell(rows, place)
+        by = {scenario: place for (scenario,), place in groups(rows, "scenario")}
+        found |= {(run.name, s): cell(rows, by[s]) for s in SCENARIOS if s in by}
     return found
 
 
