@@ -27,8 +27,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
     """Add the frameworks and their arguments."""
     jobs = parser.add_subparsers(dest="job", required=True, metavar="FRAMEWORK")
     for name, does in (
-        ("inspect", "a package of tasks for inspect (UK AISI), one for each scenario"),
-        ("lmms-eval", "task files for lmms-eval, one for each scenario"),
+        ("inspect", "write a package of tasks for inspect (UK AISI), one for each scenario"),
+        ("lmms-eval", "write task files for lmms-eval, one for each scenario"),
     ):
         one = job(jobs, name, does)
         what_is_asked(one)

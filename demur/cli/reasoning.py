@@ -47,7 +47,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         made.add_argument("--auditor", required=made is quality, default="", metavar="NAME", help="who audits")
     frames = job(jobs, "frames", "sample frames of video items, for systems that accept images")
     frames.add_argument("items", type=Path, help="items of MM-THEBench")
-    meta = job(jobs, "meta", "make a labelling task of the chain judge's decisions: do people decide alike?")
+    meta = job(jobs, "meta", "make a labelling task of the chain judge's decisions, to see whether people decide alike")
     meta.add_argument("chains", nargs="+", type=Path, metavar="PATH", help="runs or outputs, as 'demur suite score'")
     meta.add_argument("--items", type=Path, help="items of MM-THEBench (a run knows its own)")
     meta.add_argument("--judge", required=True, metavar="MODEL", help="judge whose decisions people review")
