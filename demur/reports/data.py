@@ -19,6 +19,7 @@ from demur.core.errors import DataError, UsageError
 from demur.core.parquet import whole_table
 from demur.core.records import ContextSet, Outcome, Row, Sample, Verdict
 from demur.core.store import Problems, read_json, read_jsonl, read_records, seed_of, storage_errors, why_invalid
+from demur.core.text import brief
 from demur.evaluation.run_folder import read_timings
 from demur.judge.measures.table import Table, table
 
@@ -197,6 +198,20 @@ def find_runs(paths: Sequence[Path]) -> list[Path]:
             raise UsageError("the same run is named twice", item=path, cure="name each run once")
         seen.add(path.resolve())
     return found
+
+
+def one_run(path: Path) -> Path:
+    """The run folder at or inside ``path``.
+
+    Raises:
+        UsageError: it holds none, or several; names them.
+    """
+    found = find_runs([path])
+    if len(found) > 1:
+        raise UsageError(
+            f"holds {len(found)} runs", item=path, cure=f"name one of {brief(', '.join(map(str, found)), 200)}"
+        )
+    return found[0]
 
 
 def _why_not_a_run(path: Path) -> tuple[str]:
