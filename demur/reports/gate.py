@@ -207,8 +207,8 @@ def gate(
         strict: decide even without human labels of this run (``labels.jsonl``); otherwise the gate only advises.
 
     Raises:
-        UsageError: a folder holds several runs, no limit and no baseline, ``most_failed`` outside [0, 1], or a baseline with another release,
-            corpus, judge or prompt.
+        UsageError: a folder holds several runs, no limit and no baseline, ``most_failed`` outside [0, 1], or a baseline
+            with another release, corpus, judge or prompt.
     """
     if not 0 <= most_failed <= 1:
         raise UsageError(f"most failed answers: {most_failed:g}", cure="give a share between 0 and 1, such as 0.1")
