@@ -6,10 +6,9 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from demur.cli._arguments import budget_of, money, positive, settings, share
+from demur.cli._arguments import budget_of, json_object, money, positive, settings, share
 from demur.cli._output import note, print_json, say
 from demur.core.errors import UsageError
-from demur.core.strict_json import parsed_json
 from demur.core.text import command, whole_number
 
 if TYPE_CHECKING:
@@ -138,7 +137,7 @@ def arguments(parser: argparse.ArgumentParser, *, sweeps: bool = False) -> None:
     model.add_argument("--top-p", type=float, help="nucleus sampling")
     model.add_argument("--max-tokens", type=positive, help="maximum length of an answer, in tokens")
     model.add_argument("--sampling-seed", type=int, help="seed sent to the server")
-    model.add_argument("--extra", type=_json_object, metavar="JSON", help="""more body fields, e.g. '{"top_k": 20}'""")
+    model.add_argument("--extra", type=json_object, metavar="JSON", help="""more body fields, e.g. '{"top_k": 20}'""")
     model.add_argument(
         "--images",
         choices=("many", "one", "none"),
@@ -157,16 +156,6 @@ def arguments(parser: argparse.ArgumentParser, *, sweeps: bool = False) -> None:
     )
     money(parser)
     share(parser, "--json", json="print the results as JSON")
-
-
-def _json_object(text: str) -> dict[str, Any]:
-    try:
-        value = parsed_json(text)
-    except ValueError:
-        value = None
-    if not isinstance(value, dict):
-        raise argparse.ArgumentTypeError(f"expected a JSON object, got {text[:40]!r}")
-    return value
 
 
 def _model_options(args: argparse.Namespace) -> dict[str, dict[str, Any]]:

@@ -8,9 +8,8 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from demur.cli._arguments import Parser, budget_of, job, positive, share
+from demur.cli._arguments import Parser, budget_of, job, json_object, positive, share
 from demur.cli._output import note, print_json, print_tables, say
-from demur.core.strict_json import parsed_json
 from demur.core.text import command
 
 if TYPE_CHECKING:
@@ -179,7 +178,7 @@ def _fill_run(parser: argparse.ArgumentParser, chosen: Suite[Any, Any]) -> None:
     model = parser.add_argument_group("models (systems that begin with model:)")
     model.add_argument("--temperature", type=_temperature, help="sampling temperature")
     model.add_argument("--max-tokens", type=positive, help="maximum length of a reply, in tokens")
-    model.add_argument("--extra", type=_json_object, metavar="JSON", help="more body fields")
+    model.add_argument("--extra", type=json_object, metavar="JSON", help="more body fields")
     share(parser.add_argument_group("money"), "--budget", "--prices")
     _options(parser, chosen.options)
     _form(parser)
@@ -192,16 +191,6 @@ def _temperature(text: str) -> float:
         value = math.nan
     if not 0 <= value < math.inf:
         raise argparse.ArgumentTypeError(f"expected a number from 0, got {text!r}")
-    return value
-
-
-def _json_object(text: str) -> dict[str, Any]:
-    try:
-        value = parsed_json(text)
-    except ValueError as error:
-        raise argparse.ArgumentTypeError(f"{text!r} is not JSON: {error}") from error
-    if not isinstance(value, dict):
-        raise argparse.ArgumentTypeError(f"""expected a JSON object such as '{{"top_k": 20}}', got {text!r}""")
     return value
 
 

@@ -22,7 +22,7 @@ from demur.judge.measures.table import CORRECT, DEFLECTED, INCORRECT, Flags
 from demur.judge.measures.table import Table as Columns
 from demur.reports.cells import SCENARIOS, Headline
 from demur.reports.data import Run
-from demur.reports.tables import signed
+from demur.reports.tables import Column, shown
 
 PRIMARY = "right behaviour"
 """The measure that decides whether a system is worse; one test per scenario."""
@@ -79,6 +79,11 @@ class Difference(NamedTuple):
     p: float | None
     p_holm: float | None
     spread: float
+
+    @property
+    def shown(self) -> str:
+        """In points, with its interval: ``-38.8 [-46.8, -31.1]``."""
+        return shown(self.measured, Column("", interval=True, signed=True))
 
     @property
     def measured(self) -> Measure:
@@ -182,13 +187,7 @@ class Comparison(NamedTuple):
         parts = []
         for sign, word in ((-1, "worse"), (1, "better")):
             where = [
-                f"{d.scenario.value} ({signed(100 * d.delta)} points"
-                + (
-                    f" [{signed(100 * d.low)}, {signed(100 * d.high)}]"
-                    if d.low is not None and d.high is not None
-                    else ""
-                )
-                + f", n = {d.n:,})"
+                f"{d.scenario.value} ({d.shown} points, n = {d.n:,})"
                 for d in self.differences
                 if d.measure == PRIMARY and d.better == sign
             ]

@@ -238,7 +238,9 @@ def decided(
     failed = int((mine.rows.result == FAILED).sum())
     advisory = "" if strict or mine.labels else "no person has labelled answers of this run; --strict decides anyway"
     if failed > most_failed * len(mine.rows):
-        return Gate((), advisory, f"{failed:,} of {len(mine.rows):,} answers failed: {_commonest(mine)}")
+        errors = {error: n for (error,), n in mine.rows.tally("error").items() if error}
+        commonest = max(errors, key=lambda e: errors[e]) if errors else "no reason was recorded"
+        return Gate((), advisory, f"{failed:,} of {len(mine.rows):,} answers failed: {commonest}")
     checks = []
     head = headline([mine] if baseline is None else [mine, baseline])
     rows = head.where(mine.rows)
@@ -262,9 +264,3 @@ def decided(
             )
         checks.append(Check(f"not worse than {baseline.name}", state, why))
     return Gate(tuple(checks), advisory)
-
-
-def _commonest(run: Run) -> str:
-    column = run.rows.coded("error")
-    counts = {label: int((column.codes == i).sum()) for i, label in enumerate(column.labels) if label}
-    return max(counts, key=lambda e: counts[e]) if counts else "no reason was recorded"

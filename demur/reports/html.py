@@ -56,7 +56,6 @@ MOST_CHANGED = 12
 """Questions listed under a comparison."""
 IMAGE_BUDGET = 12_000_000
 """Maximum bytes of all thumbnails in the page."""
-_RATE, _DIFFERENCE = Column("", interval=True), Column("", interval=True, signed=True)
 
 
 def write_report(
@@ -214,18 +213,16 @@ def _answer(data: ReportData, head: Headline, found: Sequence[compare.Comparison
             if rate.ungraded and rate.bounds is not None:
                 low, high = rate.bounds
                 about += f"; {rate.ungraded:,} ungraded: {100 * low:.0f} to {100 * high:.0f}"
-            body += _answered(shown(rate, _RATE), about, doubtful=rate.ungraded > (rate.repeats or rate.n))
+            body += _answered(
+                shown(rate, Column("", interval=True)), about, doubtful=rate.ungraded > (rate.repeats or rate.n)
+            )
         body += "</tr>"
     for number, pair in enumerate(found):
         body += f"<tr{' class=rule' if not number else ''}>{_name(f'{pair.second} against {pair.first}')}"
         by = {d.scenario: d for d in pair.differences if d.measure == compare.PRIMARY}
         for scenario in scenarios:
             d = by.get(scenario)
-            body += (
-                _answered(shown(d.measured, _DIFFERENCE), f"{d.verdict}, n = {d.n:,} pairs")
-                if d
-                else _answered("no pairs")
-            )
+            body += _answered(d.shown, f"{d.verdict}, n = {d.n:,} pairs") if d else _answered("no pairs")
         body += "</tr>"
     notes = [*data.star_note]
     if any(one.accuracy.ungraded for one in cells.values()):

@@ -514,7 +514,7 @@ def test_paired_counts_and_verdict() -> None:
     assert {d.p for d in adversarial} == {None}
     assert {d.verdict for d in adversarial} == {"no difference shown"}
     assert found.worse
-    assert found.sentence == "b behaves worse than a in oracle (-40.0 points [-57.5, -22.5], n = 40)."
+    assert found.sentence == "b behaves worse than a in oracle (-40.0 [-57.5, -22.4] points, n = 40)."
     assert (len(found.lost), len(found.gained)) == (18, 2)
     assert {c.after for c in found.lost} == {"hallucinated"}
 
