@@ -30,7 +30,7 @@ def stated_options(spec: AnswerSpec, text: str) -> dict[str, str]:
     either = "|".join(re.escape(readable(label)) for label, _ in spec.choices)
     for pattern in (
         rf"\(({either})\)", rf"(?:^|\n)\W{{0,3}}({either})(?:[.):]|\*\*|$|\n)",
-        rf"\b(?:option|choice|answer|letter)(?: is)?:?\W{{0,3}}({either})(?![^\W_])",
+        rf"\b(?i:option|choice|answer|letter)(?: is)?:?\W{{0,3}}({either})(?![^\W_])",
     ):  # fmt: skip
         for found in re.finditer(pattern, plain):
             said[labels[normalise(found.group(1))]] = "letter"

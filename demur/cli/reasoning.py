@@ -11,8 +11,6 @@ from demur.cli._arguments import budget_of, job, positive, share
 from demur.cli._output import note, print_json, print_tables, say
 from demur.core.text import command
 
-JOBS = ("why", "draft", "review", "take", "quality", "frames", "meta")
-
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the jobs and their arguments."""
@@ -79,9 +77,7 @@ def arranged(words: Sequence[str]) -> list[str]:
 
 def run(args: argparse.Namespace) -> int:
     """Do the job."""
-    work = {"why": _why, "draft": _draft, "review": _review, "take": _take, "quality": _quality, "frames": _frames,
-            "meta": _meta}  # fmt: skip
-    return work[args.job](args)
+    return JOBS[args.job](args)
 
 
 def _judge(args: argparse.Namespace, pictures: Path | None = None) -> Any:
@@ -132,7 +128,8 @@ def _why(args: argparse.Namespace) -> int:
 
 def _draft(args: argparse.Namespace) -> int:
     from demur.core.progress import TerminalProgress
-    from demur.suites.mm_thebench.annotation import draft, write_items
+    from demur.suites.mm_thebench.annotation import draft
+    from demur.suites.mm_thebench.items import write_items
 
     loaded = _loaded(args.items)
     with TerminalProgress() as steps:
@@ -165,7 +162,8 @@ def _review(args: argparse.Namespace) -> int:
 
 
 def _take(args: argparse.Namespace) -> int:
-    from demur.suites.mm_thebench.annotation import take_reviews, write_items
+    from demur.suites.mm_thebench.annotation import take_reviews
+    from demur.suites.mm_thebench.items import write_items
 
     loaded = _loaded(args.items)
     found = take_reviews(loaded.items, args.folder, args.auditor)
@@ -202,10 +200,10 @@ def _frames(args: argparse.Namespace) -> int:
     from demur.suites.mm_thebench.video import with_frames
 
     loaded = _loaded(args.items)
-    made = with_frames(loaded.items, loaded.root, args.out)
-    say(made.folder)
-    note(*(f"demur: no frames of {id}: {why}" for id, why in made.failed.items()))
-    return 1 if made.failed else 0
+    failed = with_frames(loaded.items, loaded.root, args.out)
+    say(args.out)
+    note(*(f"demur: no frames of {id}: {why}" for id, why in failed.items()))
+    return 1 if failed else 0
 
 
 def _meta(args: argparse.Namespace) -> int:
@@ -217,11 +215,17 @@ def _meta(args: argparse.Namespace) -> int:
     found, judge = open_outputs(suite("mm_thebench"), args.chains, args.items), _judge(args)
     with TerminalProgress() as steps:
         steps.stage("judge")
-        made = meta_task(
+        n, decided = meta_task(
             found, judge, args.out, of=args.of, n=args.n, seed=args.seed,
             progress=lambda n: steps.count("chains judged", n, 0),
         )  # fmt: skip
-    say(f"{made.decisions:,} decisions to review: {args.out}")
+    say(f"{n:,} decisions to review: {args.out}")
     labelled = command("annotate", "page", "--out", args.out, "--as", "NAME")
-    note(f"next: {labelled}; {command('agree', args.out, made.judge)}")
+    note(f"next: {labelled}; {command('agree', args.out, decided)}")
     return 0
+
+
+JOBS = {
+    "why": _why, "draft": _draft, "review": _review, "take": _take, "quality": _quality, "frames": _frames,
+    "meta": _meta,
+}  # fmt: skip

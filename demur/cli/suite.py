@@ -82,12 +82,16 @@ def _given(options: tuple[Option, ...], args: argparse.Namespace) -> dict[str, A
     return {option.name: getattr(args, option.name) for option in options}
 
 
-def _print(tables: list[Table], args: argparse.Namespace) -> None:
+def _print(tables: list[Table], args: argparse.Namespace, result: dict[str, Any]) -> None:
+    """Print tables, or with ``--json`` the result and their rows; write them where ``--tables`` says."""
     from demur.reports.tables import write_tables
 
-    print_tables(tables, args.form)
     if args.tables:
         write_tables(tables, args.tables)
+    if args.json:
+        print_json(result | {t.name: t.records() for t in tables}, 1)
+    else:
+        print_tables(tables, args.form)
 
 
 # --- jobs: their arguments and their work ----------------------------------------------------------
@@ -150,11 +154,9 @@ def _fill_check(parser: argparse.ArgumentParser, chosen: Suite[Any, Any]) -> Non
 def _check(chosen: Suite[Any, Any], args: argparse.Namespace) -> int:
     loaded = chosen.open(args.items, skip_bad=args.skip_bad)
     tables = chosen.statistics(loaded.items)
+    _print(tables, args, {"items": len(loaded.items), "skipped": loaded.skipped, "notes": dict(loaded.notes)})
     if args.json:
-        result = {"items": len(loaded.items), "skipped": loaded.skipped, "notes": dict(loaded.notes)}
-        print_json(result | {t.name: t.records() for t in tables}, 1)
         return 0
-    _print(tables, args)
     say(*(f"note: {what}: {n}" for what, n in loaded.notes.items()))
     say(f"{len(loaded.items)} items are sound, {loaded.skipped} were left out")
     return 0
@@ -253,10 +255,9 @@ def _print_scores(
     given = _given(chosen.options, args)
     scores = chosen.scores(loaded.items, outputs, models=models, skip_bad=args.skip_bad, **given)
     tables = chosen.tables(scores, loaded.items)
+    _print(tables, args, {})
     if args.json:
-        print_json({t.name: t.records() for t in tables}, 1)
         return
-    _print(tables, args)
     note(*(f"note: {what}: {n}" for what, n in loaded.notes.items()))
     if loaded.skipped:
         note(f"note: bad items left out: {loaded.skipped}")

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from string import Template
 
+from demur.answers.assertion import final_part
 from demur.core.errors import ItemError, TransientError
 from demur.core.records import Ask, Response
 from demur.judge.deflection import read
@@ -41,7 +42,7 @@ def declines(text: str) -> bool:
     [True, True, False, False]
     """
     text = visible(text).replace("\u2019", "'").strip()
-    if _NOTHING.match(text) or _UNSEEN.match(text):
+    if _NOTHING.match(final_part(text)) or _UNSEEN.match(text):
         return True
     if _DOUBTED.match(text):
         return False

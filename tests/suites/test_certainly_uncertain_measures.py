@@ -175,7 +175,48 @@ def test_what_has_no_probability_is_counted_and_in_no_figure_of_confidence():
 def test_a_pair_is_right_when_both_members_are_and_half_right_is_not():
     rows = graded([("answerable", False, 1.0, 0.9), ("unanswerable", True, 1.0, 0.9),
                    ("answerable", False, 0.5, 0.9), ("unanswerable", True, 1.0, 0.9)])  # fmt: skip
-    assert m.score("x", "rules", rows).by["extraneous"]["dual"].value == 0.5
+    failed = graded([("answerable", None, None, None), ("unanswerable", True, 1.0, 0.9)] * 2, start=8)
+    rows += [g._replace(status="failed") if g.id.startswith("p8/a") else g for g in failed]
+    both = m.score("x", "rules", rows).by["extraneous"]["dual"]
+    assert (both.value, both.n, both.ungraded, both.failed) == (0.5, 2, 1, 1)  # each of four pairs stands in one count
+
+
+REPLIES = st.lists(
+    st.tuples(st.sampled_from(list(Uncertainty)), st.sampled_from([None, True, False]), st.sampled_from([0.0, 0.5, 1.0]),
+              st.one_of(st.none(), st.sampled_from([0.0, 0.125, 0.5, 0.75, 1.0])), st.booleans()),
+    min_size=1, max_size=25,
+)  # fmt: skip
+
+
+@given(REPLIES, st.randoms(use_true_random=False))
+@settings(max_examples=examples(40), deadline=None)
+def test_order_names_copies_and_the_scale_of_confidence_change_what_they_should(replies, random):
+    """Thresholds by folds go by the ids of pairs, risk and quantiles by the number of rows; nothing else does."""
+    rows = []
+    for n, (category, idk, rating, p, asked) in enumerate(replies):
+        for member in ("answerable", "unanswerable", "control")[: 2 + n % 2]:
+            credit = None if idk is None else m.lave_idk(idk, member == "unanswerable", rating)
+            status = "not asked" if not asked and member == "control" else "failed" if not asked else "graded"
+            said = (idk, credit, p) if asked else (None, None, None)
+            rows.append(m.Graded(f"p{n}/{member}", f"p{n}", category, member, status, *said))
+
+    def found(own):
+        by = m.score("x", "rules", own).by
+        return {(scope, name): v for scope, of in by.items() for name, v in of.items() if "crossed" not in name}
+
+    before, shuffled = found(rows), random.sample(rows, len(rows))
+    assert {k: pytest.approx(v.value) for k, v in before.items()} == {k: v.value for k, v in found(shuffled).items()}
+    copies = found(rows + [g._replace(id=f"again {g.id}", pair=f"again {g.pair}") for g in rows])
+    halves = found([g._replace(probability=g.probability and g.probability / 2) for g in rows])
+    for (scope, name), was in before.items():
+        twice = copies[scope, name]
+        assert (twice.n, twice.ungraded, twice.failed) == (2 * was.n, 2 * was.ungraded, 2 * was.failed)
+        if name not in ("aurc", "ece_adaptive"):
+            assert twice.value == pytest.approx(was.value)
+        if name in ("cw", "replied_cw"):
+            assert halves[scope, name].value == pytest.approx(was.value and was.value / 2)
+        elif name in ("accuracy", "f1_idk", "dual", "control"):
+            assert halves[scope, name] == was
 
 
 def calibrated(n=6000, seed=2):
@@ -232,7 +273,7 @@ def test_pearson_over_models_is_that_of_fig_4():
 
 DECLINES = ["I don't know", "I don't see a car.", "Nothing", "There is no car in the image.", "Unanswerable", "IDK",
             "It is not possible to tell the weight. Such cases often weigh 15 kg.", "I can't see any dog.", "Not visible.",
-            "There is no existence of a cat in the image description.", "I don’t know (missing information)"]  # fmt: skip
+            "There is no existence of a cat in the image description.", "I don’t know (missing information)", "**Answer:** Nothing"]  # fmt: skip
 ANSWERS = ["I am not sure, but I think it is blue", "an apple, but I am not confident", "A hat like a pineapple.", "No.",
            "No, it is lit already.", "nothing but sand", "I don't know for sure, but probably red.", "Above the trees"]  # fmt: skip
 

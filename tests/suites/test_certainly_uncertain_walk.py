@@ -163,6 +163,7 @@ def test_answers_and_probabilities_made_elsewhere_are_scored_without_a_model(pai
         main(["suite", "score", NAME, str(file), "--items", str(pairs), "--json", "--tables", str(tmp_path / "t")]) == 0
     )
     out = capsys.readouterr().out
+    assert (tmp_path / "t" / "cu-headline.csv").is_file()
     own = table(out, "cu-headline")["outs"]
     # again, by hand: knowledge c0 c4 (Bob both), complexity c1 c5 (IDK both), temporal c2 (Bob), ambiguity c3 (IDK)
     assert own["Aleatoric CW"]["value"] == pytest.approx(((0.9 - 0.6) / 2 + (0.9 + 0.6) / 2) / 2)

@@ -7,13 +7,12 @@ import math
 import pytest
 
 from demur.suites.mm_thebench.audit import QUESTIONS, audit, counts_behind
-from demur.suites.mm_thebench.items import BASE, Dimension, Item, RubricItem, Step, shares
+from demur.suites.mm_thebench.items import BASE, Dimension, Item, RubricItem, Step
 from demur.suites.mm_thebench.measures import (
     Judged,
     Level,
     Mark,
     StepMatch,
-    accuracy,
     hallucination_kind,
     harmonic,
     measures,
@@ -32,6 +31,7 @@ from demur.suites.mm_thebench.statistics import (
     pearson,
     spearman,
 )
+from demur.suites.mm_thebench.tables import statistics_tables
 
 TABLE_9 = {  # model: chi2, OR, Err_P, Err_R as printed
     "GLM-4.1V": (0.1, 1.2, 60.8, 65.1), "Qwen3-8B": (5.5, 2.8, 60.7, 81.3), "InternVL3.5-8B": (3.7, 3.7, 54.6, 73.8),
@@ -75,7 +75,9 @@ def marked(*said, answer=Level.MATCH, id="a", length=None):
      (85, 0, 119, 71.43), (99, 0, 119, 83.19)],
 )  # fmt: skip
 def test_printed_accuracies_are_halves_of_their_questions(match, partial, n, percent):
-    assert round(100 * accuracy(match, partial, n), 2) == percent
+    levels = [Level.MATCH] * match + [Level.PARTIAL] * partial + [Level.MISMATCH] * (n - match - partial)
+    pairs = [(item(str(k)), Judged(id=str(k), answer=level)) for k, level in enumerate(levels)]
+    assert round(100 * measures(pairs, resamples=0)["accuracy"].value, 2) == percent
 
 
 @pytest.mark.parametrize(
@@ -126,13 +128,9 @@ def test_table_1_and_6_arithmetic():
     assert sum((0.73, 2.51, 3.01)) == pytest.approx(6.25)
     assert sum((4.42, 9.35, 15.63)) == pytest.approx(29.40)
     assert sum(b.points for b in BASE) == 23
-    found = {
-        s.name: (s.steps, s.share, s.a_question)
-        for s in shares([item(), item("b"), Item(id="c", question="q", answers=("x",))])
-    }
-    assert found["perception"] == (2, pytest.approx(1 / 3), 1.0)
-    assert found["all"] == (6, 1.0, 3.0)
-    assert [(r.items, r.points) for r in shares([item()])] == [(1, 3), (1, 2), (1, 5), (3, 10)]
+    _, steps, rubric = statistics_tables([item(), item("b"), Item(id="c", question="q", answers=("x",))])
+    assert [(row[1], row[2].value, row[3]) for row in steps.rows] == [(2, pytest.approx(1 / 3), 1)] * 3 + [(6, 1, 3)]
+    assert [row[1:] for row in rubric.rows] == [(1, 3), (1, 2), (1, 5), (3, 10)]
 
 
 def test_f1_is_averaged_over_questions():
@@ -281,6 +279,7 @@ def test_what_was_judged_is_kept_in_the_suite_under_what_was_judged(monkeypatch)
     judged = []
     monkeypatch.setattr(module, "judge_all", lambda judge, items, outputs: judged.append(items) or {})
     bench, outputs = module.MMTheBench(), {"q": Response(text="x")}
+    defaults = {option.name: option.default for option in bench.options}
     for answer in ("a fox", "a fox", "a hare"):
-        bench.judged([Item(id="q", question="Which animal?", answers=(answer,))], outputs, {})
+        bench.judged([Item(id="q", question="Which animal?", answers=(answer,))], outputs, defaults)
     assert [items[0].answers for items in judged] == [("a fox",), ("a hare",)]

@@ -12,7 +12,7 @@ from strategies import png, tiny_release
 import demur
 from demur.cli import main
 from demur.core.errors import UsageError
-from demur.core.records import AnswerSpec
+from demur.core.records import AnswerSpec, Sample
 from demur.core.store import write_records
 from demur.core.taxonomy import CAUSES
 from demur.judge.annotation.task import Session
@@ -25,9 +25,9 @@ from demur.suites.mm_thebench.annotation import (
     quality,
     review_task,
 )
-from demur.suites.mm_thebench.causes import Piece, by_rules, judged_reason, wrong_sum
+from demur.suites.mm_thebench.causes import Piece, _bare, by_rules, judged_reason, wrong_sum
 from demur.suites.mm_thebench.items import Dimension, Item, Step
-from demur.suites.mm_thebench.judging import ChainJudge
+from demur.suites.mm_thebench.judging import ChainJudge, right_answer
 
 RIGHT = AnswerSpec(accepted=(("Paris",),))
 GOLD, OTHER = (
@@ -78,6 +78,11 @@ def test_a_judge_is_held_to_steps_evidence_and_words_that_exist():
     memory = judged_reason({"cause": "parametric override"}, ["a"], [OTHER], {"stands_in": ("d",)})
     assert memory["disputed"]
     assert judged_reason({"cause": "misread evidence"}, ["a"], [], {})["disputed"]
+
+
+def test_the_judge_of_a_chain_sees_all_parts_of_the_right_answer():
+    sample = Sample(id="s", source="x", question="Which two?", answers=AnswerSpec(accepted=(("Rome", "Milan"),)))
+    assert right_answer(_bare(sample)) == "all of: Rome, Milan"
 
 
 # --- a run ------------------------------------------------------------------------------------------

@@ -8,6 +8,7 @@ import re
 import signal
 import subprocess
 import sys
+from itertools import permutations
 from pathlib import Path
 from types import ModuleType
 
@@ -392,11 +393,29 @@ def test_a_box_in_a_runs_row_is_right_in_pixels_and_else_not_known():
         ("Answer: A. three", Level.MISMATCH),
         ("A or B", None),
         ("(B) four", Level.MATCH),
+        ("Option A", Level.MISMATCH),
+        (r"It is $\boxed{A}$.", Level.MISMATCH),
+        (r"It is $\boxed{B}$.", Level.MATCH),
     ],
 )
 def test_options_count_by_letter_or_text(said, level):
     item = Item(id="c", question="Which is even?", format="choice", answers=("B",), choices={"A": "three", "B": "four"})
     assert graded_by_rules(item, Response(text=said))[0] is level
+
+
+@pytest.mark.parametrize(
+    "form", ["{0}", "({1})", "**{0}. {2}**", "Option {0}", r"\boxed{{{0}}}", "{2}", "So.\nAnswer: {0}"]
+)
+def test_the_order_of_options_decides_nothing(form):
+    for order in permutations(("Paris", "Lyon", "Nice")):
+        choices = dict(zip("ABC", order, strict=True))
+        letters = {text: letter for letter, text in choices.items()}
+        item = Item(
+            id="c", question="Capital of France?", format="choice", answers=(letters["Paris"],), choices=choices
+        )
+        for said, level in (("Paris", Level.MATCH), ("Lyon", Level.MISMATCH)):
+            text = form.format(letters[said], letters[said].lower(), said)
+            assert graded_by_rules(item, Response(text=text))[0] is level, (text, choices)
 
 
 def test_chains_and_their_kind():
@@ -405,6 +424,8 @@ def test_chains_and_their_kind():
     assert chain_of(Response(text="I see a tower. Answer: Paris")).kind == "elicited"
     assert chain_of(Response(text=" ")).kind == "none"
     assert chain_of(Response(text="<think>" * 20_000)).kind in ("none", "elicited")
+    for marked in ("<thinking>thoughts</thinking> Paris", "thoughts</think>Paris", "<think>\nthoughts"):
+        assert chain_of(Response(text=marked)) == ("thoughts", "native")
     assert final_answer("Answer: Rome\nNo.\nThe final answer is: **Paris**") == "Paris"
 
 

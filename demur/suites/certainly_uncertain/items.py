@@ -11,7 +11,7 @@ from a folder that holds it. Source: CertainlyUncertain, section 2.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Self
 
@@ -146,18 +146,3 @@ def line_of(pair: Pair) -> dict[str, Any]:
     if line["idk_question"] == line["question"]:
         line["idk_question"] = ""
     return {k: v for k, v in line.items() if v not in ("", {}, None)}
-
-
-def statistics(pairs: Iterable[Pair]) -> Mapping[Uncertainty, dict[str, int]]:
-    """Pairs, questions, controls, photos made and photos given by category, like Table 1."""
-    found: dict[Uncertainty, list[Pair]] = {c: [] for c in Uncertainty}
-    for pair in pairs:
-        found[pair.category].append(pair)
-    return {
-        c: {
-            "pairs": len(own), "questions": 2 * len(own), "controls": sum(p.control_image is not None for p in own),
-            "made photos": len({p.idk_image.sha256 for p in own if p.from_images and p.idk_image is not None}),
-            "photos": len({p.image.sha256 for p in own if p.image is not None}),
-        }
-        for c, own in found.items()
-    }  # fmt: skip

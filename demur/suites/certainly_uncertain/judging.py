@@ -45,16 +45,6 @@ class Evaluator:
             return declines(response.text), ""
         return await self._first.declines(ask_of(id, question), response)
 
-    async def rating(self, question: str, answer: str, response: Response, id: str) -> tuple[float | None, str]:
-        """(credit of an answer, how it was judged)."""
-        answers = AnswerSpec(accepted=((answer,),))
-        verdict = await verdict_of(self._second, ask_of(id, question), response, answers)
-        if verdict.status is not Status.GRADED:
-            return None, verdict.reason
-        if verdict.credit is not None:
-            return verdict.credit, verdict.reason
-        return float(verdict.outcome is Outcome.CORRECT), verdict.reason
-
     async def graded(self, pair: Pair, member: str, response: Response | None) -> Graded:
         """One question; its status says whether it was asked, failed or could not be judged."""
         id, (question, answer, _) = pair.question_id(member), pair.member(member)
@@ -73,10 +63,12 @@ class Evaluator:
         idk, why = await self.idk(question, response, id)
         if idk is None:
             return None, None, why
-        rating = None
-        if not (idk or gold_idk):
-            rating, why = await self.rating(question, answer, response, id)
-        return idk, lave_idk(idk, gold_idk, rating), why or ("declines" if idk else "answers")
+        if idk or gold_idk:
+            return idk, lave_idk(idk, gold_idk, None), why or ("declines" if idk else "answers")
+        answers = AnswerSpec(accepted=((answer,),))
+        verdict = await verdict_of(self._second, ask_of(id, question), response, answers)
+        rating = verdict.credit if verdict.credit is not None else float(verdict.outcome is Outcome.CORRECT)
+        return idk, rating if verdict.status is Status.GRADED else None, verdict.reason
 
     async def __aenter__(self) -> Self:
         return self

@@ -15,17 +15,21 @@ Source: CertainlyUncertain, section 2.3; errata C6, C8, C9, C12, C13 decide wher
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from types import MappingProxyType
 from typing import Literal, NamedTuple
 
 import numpy as np
 
 from demur.core.records import Measure
-from demur.core.stats import Floats, cluster_sums, percentile, resampled, wilson
+from demur.core.stats import Floats
 from demur.core.taxonomy import MEANING, Root, Uncertainty
 from demur.judge.measures import calibration as cal
+from demur.judge.measures.intervals import NOTHING, ClusterBootstrap, Ends, of_shares
+from demur.judge.measures.rates import share_of
 from demur.judge.measures.risk import of_arrays
 from demur.judge.measures.table import Flags
+from demur.judge.measures.totals import macro_total
 
 Status = Literal["graded", "ungraded", "failed", "not asked"]
 BINS = 10
@@ -110,18 +114,6 @@ def detection(declined: Sequence[bool], gold: Sequence[bool]) -> Detection:
     )
 
 
-class Others(NamedTuple):
-    """One model on other benchmarks (Table 5).
-
-    Attributes:
-        measures: column title -> measure, in the file's order.
-        percent: column title -> whether it is a share.
-    """
-
-    measures: dict[str, Measure]
-    percent: dict[str, bool]
-
-
 # --- a model's score ------------------------------------------------------------------------------
 
 TITLES = {
@@ -133,12 +125,12 @@ TITLES = {
        for part, title in {"": "LAVE-idk", "_f1": "F1-idk", "_cw": "Conf-w.", "_ece": "ECE (IDK)"}.items()},
 }  # fmt: skip
 """Measure -> heading. The lowest is best of ECE, Brier and AURC, the highest of all others."""
-GROUPS = (*Root, "total")
-
+GROUPS = (*(root.value for root in Root), "total")
 
 Thresholds = tuple[float | None, tuple[float, ...]]
 """(the oracle, one a fold)."""
-Ends = tuple[float | None, float | None, str]
+Others = Mapping[str, tuple[Measure, bool]]
+"""Other benchmarks (Table 5): column title -> (measure, whether it is a share)."""
 
 
 class Score(NamedTuple):
@@ -154,7 +146,7 @@ class Score(NamedTuple):
         counts: questions by status, and without a probability among the graded.
         missing: categories that the set does not hold.
         evaluators: judge -> how its first stage reads the set's own answers (`judging.FirstStage`).
-        others: what the model does on other benchmarks (`others.Others`).
+        others: what the model does on other benchmarks.
         settings: bins and folds as declared.
     """
 
@@ -167,8 +159,8 @@ class Score(NamedTuple):
     counts: dict[str, int]
     missing: tuple[str, ...]
     settings: dict[str, int]
-    evaluators: dict[str, tuple[int, int, int, int]] = {}  # noqa: RUF012 - never changed
-    others: Others = Others({}, {})
+    evaluators: Mapping[str, tuple[int, int, int, int]] = MappingProxyType({})
+    others: Others = MappingProxyType({})
 
 
 def _mean(values: Floats) -> float | None:
@@ -177,76 +169,76 @@ def _mean(values: Floats) -> float | None:
 
 def measured(rows: Sequence[Graded], bins: int = BINS, k: int = FOLDS) -> tuple[dict[str, Measure], Thresholds]:
     """All measures of the questions of one category (control members among them), and its thresholds."""
-    main = [g for g in rows if g.member != "control" and g.status != "not asked"]
-    control = [g for g in rows if g.member == "control" and g.status != "not asked"]
-    failed, lost = (sum(g.status == "failed" for g in own) for own in (main, control))
+    asked = [g for g in rows if g.status != "not asked"]
+    main, control = ([g for g in asked if (g.member == "control") is which] for which in (False, True))
     read = [g for g in main if g.idk is not None]
     graded = [g for g in main if g.credit is not None]
     sure = [g for g in graded if g.probability is not None]
-    credit = np.array([g.credit for g in graded], dtype=np.float64)
-    p, c = (np.array([getattr(g, name) for g in sure], dtype=np.float64) for name in ("probability", "credit"))
-    gold = np.array([g.gold_idk for g in sure], dtype=bool)
-    weighted = np.array([confidence_weighted(x, y) for x, y in zip(c, p, strict=True)])
+    credit, controls = (_array(g.credit for g in own if g.credit is not None) for own in (main, control))
+    declined = _array(g.idk for g in control if g.idk is not None)
+    p, c = _array(g.probability for g in sure), _array(g.credit for g in sure)
+    gold, idk = (np.array([getattr(g, name) for g in sure], dtype=bool) for name in ("gold_idk", "idk"))
     found = detection([bool(g.idk) for g in read], [g.gold_idk for g in read])
-    pairs: dict[str, dict[str, float]] = {}
-    for g in graded:
-        pairs.setdefault(g.pair, {})[g.member] = g.credit or 0.0
-    whole = [both for both in pairs.values() if len(both) == 2]
-    asked_pairs = len({g.pair for g in main})
+    pairs: dict[str, list[Graded]] = {}
+    for g in main:
+        pairs.setdefault(g.pair, []).append(g)
+    whole = [own for own in pairs.values() if len(own) == 2 and all(g.credit is not None for g in own)]
+    lost = sum(any(g.status == "failed" for g in own) for own in pairs.values())
 
-    def of(name: str, value: float | None, n: int, out: int | None = None, ends: Ends = (None, None, "")) -> Measure:
-        rows, fell = (control, lost) if name.startswith("control") else (main, failed)
-        left = max(0, len(rows) - fell - n) if out is None else out
-        low, high, how = ends
-        return Measure(name=name, value=value, n=n, ungraded=left, failed=fell, low=low, high=high, interval=how)
+    def of(
+        name: str, value: float | None, n: int, among: Sequence[Graded] = main, out: int | None = None,
+        ends: Ends = NOTHING,
+    ) -> Measure:  # fmt: skip
+        failed = sum(g.status == "failed" for g in among)
+        return Measure(
+            name=name, value=value, n=n, ungraded=max(0, len(among) - failed - n) if out is None else out,
+            failed=failed, low=ends.low, high=ends.high, interval=ends.method,
+        )  # fmt: skip
 
-    both_right = sum(min(both.values()) == 1 for both in whole)
-    low, high = wilson(both_right, len(whole)) or (None, None)
-    controls = np.array([g.credit for g in control if g.credit is not None], dtype=np.float64)
-    declined = np.array([g.idk for g in control if g.idk is not None], dtype=np.float64)
     golds, saids = sum(g.gold_idk for g in read), sum(bool(g.idk) for g in read)
+    weighted = _weighted(c, p)
+    right = sum(all(g.credit == 1 for g in own) for own in whole)
     made = {
         "f1_idk": of("f1_idk", found.f1, len(read)),
-        "f1_recall": of("f1_recall", found.f1_recall, golds, 0),
-        "recall": of("recall", found.recall, golds, 0),
-        "precision": of("precision", found.precision, saids, 0),
+        "f1_recall": of("f1_recall", found.f1_recall, golds, out=0),
+        "recall": of("recall", found.recall, golds, out=0),
+        "precision": of("precision", found.precision, saids, out=0),
         "accuracy": of("accuracy", _mean(credit), len(graded), ends=_spread(graded, credit)),
         "cw": of("cw", _mean(weighted), len(sure), ends=_spread(sure, weighted)),
-        "dual": of(
-            "dual", both_right / len(whole) if whole else None, len(whole), asked_pairs - len(whole),
-            (low, high, "wilson(0.95)"),
-        ),
+        "dual": share_of("dual", right, len(whole), ungraded=len(pairs) - len(whole) - lost, failed=lost),
         "ece": of("ece", cal.ece(p, c, bins), len(sure)),
-        "ece_idk": of("ece_idk", cal.ece(p[gold], c[gold], bins), int(gold.sum()), 0),
+        "ece_idk": of("ece_idk", cal.ece(p[gold], c[gold], bins), int(gold.sum()), out=0),
         "ece_adaptive": of("ece_adaptive", cal.ece(p, c, bins, adaptive=True), len(sure)),
-        "ece_classwise": of("ece_classwise", cal.classwise_ece(p, c, [g.idk for g in sure], bins), len(sure)),
+        "ece_classwise": of("ece_classwise", cal.classwise_ece(p, c, idk.tolist(), bins), len(sure)),
         "brier": of("brier", cal.brier(p, c), len(sure)),
         "aurc": of("aurc", aurc(p, c), len(sure)),
-        "control": of("control", _mean(controls), len(controls)),
-        "control_idk": of("control_idk", _mean(declined), len(declined)),
-    }  # fmt: skip
-    chosen: Thresholds = (None, ())
-    how: dict[str, dict[str, float | None]] = {name: {} for name in ("replied", "oracle", "crossed")}
-    if sure:
-        idk = np.array([bool(g.idk) for g in sure])
-        value = kept_or_idk(c, gold)
-        best, _ = cal.best_threshold(p, value)
-        fold = cal.folds([g.pair for g in sure], min(k, max(2, len({g.pair for g in sure}))))
-        thresholds, _ = cal.cross_validated(p, value, fold)
-        by_fold = np.array(thresholds)[np.unique(fold, return_inverse=True)[1]]
-        for name, kept in zip(how, (p >= 0, p >= (best or 0.0), p >= by_fold), strict=True):
-            had = np.where(kept, c, gold.astype(np.float64))
-            how[name] = {
-                "": _mean(had), "_f1": detection(list(~kept | idk), list(gold)).f1,
-                "_cw": _mean(np.array([confidence_weighted(x, y) for x, y in zip(had, p, strict=True)])),
-                "_ece": cal.ece(p[gold], had[gold], bins),
-            }  # fmt: skip
-        chosen = best, thresholds
-    for name, found_by in how.items():
-        for part in ("", "_f1", "_cw", "_ece"):
-            ends = (int(gold.sum()), 0) if part == "_ece" else (len(sure), None)
-            made[name + part] = of(name + part, found_by.get(part), *ends)
-    return made, chosen
+        "control": of("control", _mean(controls), len(controls), control),
+        "control_idk": of("control_idk", _mean(declined), len(declined), control),
+    }
+
+    def value(answered: Flags, rows: Flags) -> float | None:
+        """LAVE-idk of some rows where those not answered say "I don't know", which is right of unanswerable ones."""
+        return _mean(np.where(answered, c, gold)[rows])
+
+    best, _ = cal.best_threshold(p, value)
+    fold = cal.folds([g.pair for g in sure], min(k, max(2, len({g.pair for g in sure}))))
+    thresholds, _ = cal.cross_validated(p, value, fold)
+    by_fold = _array(thresholds)[np.unique(fold, return_inverse=True)[1]]
+    for how, kept in (("replied", p >= 0), ("oracle", p >= (best or 0.0)), ("crossed", p >= by_fold)):
+        had = np.where(kept, c, gold)
+        f1 = detection((~kept | idk).tolist(), gold.tolist()).f1
+        for part, found_so in (("", _mean(had)), ("_f1", f1), ("_cw", _mean(_weighted(had, p)))):
+            made[how + part] = of(how + part, found_so, len(sure))
+        made[f"{how}_ece"] = of(f"{how}_ece", cal.ece(p[gold], had[gold], bins), int(gold.sum()), out=0)
+    return made, (best, thresholds)
+
+
+def _array(values: Iterable[float | None]) -> Floats:
+    return np.array(list(values), dtype=np.float64)
+
+
+def _weighted(credit: Floats, probability: Floats) -> Floats:
+    return _array(map(confidence_weighted, credit, probability))
 
 
 def aurc(probability: Floats, credit: Floats) -> float | None:
@@ -256,23 +248,10 @@ def aurc(probability: Floats, credit: Floats) -> float | None:
     return of_arrays(np.tile(probability, 2), right, weight=weight).area
 
 
-def kept_or_idk(credit: Floats, gold_idk: Flags) -> cal.Value:
-    """LAVE-idk when answers below a threshold are replaced by "I don't know" (which is right of unanswerable ones)."""
-
-    def value(answered: Flags, rows: Flags) -> float | None:
-        return _mean(np.where(answered, credit, gold_idk.astype(np.float64))[rows])
-
-    return value
-
-
-def _spread(rows: Sequence[Graded], values: Floats, draws: int = 1000) -> Ends:
+def _spread(rows: Sequence[Graded], values: Floats) -> Ends:
     """95 % by resampling pairs."""
-    if not len(values):
-        return None, None, ""
     clusters = np.unique([g.pair for g in rows], return_inverse=True)[1].astype(np.int64)
-    total = resampled(cluster_sums(clusters, values, np.ones(len(values))), draws, seed=0)
-    low, high = percentile(total[:, 0] / total[:, 1], 0.95) or (None, None)
-    return low, high, f"cluster-bootstrap(0.95,{draws},seed=0)"
+    return of_shares([values], clusters, ClusterBootstrap(draws=1000))[0]
 
 
 def grouped(by: Mapping[str, Mapping[str, Measure]]) -> dict[str, dict[str, Measure]]:
@@ -283,14 +262,7 @@ def grouped(by: Mapping[str, Mapping[str, Measure]]) -> dict[str, dict[str, Meas
     made = {}
     for group in GROUPS:
         own = [by[c] for c in Uncertainty if c in by and group in ("total", MEANING[c].root)]
-        made[str(group)] = {
-            name: Measure(
-                name=name, value=_mean(np.array([m[name].value for m in own if m[name].value is not None])),
-                n=sum(m[name].n for m in own), ungraded=sum(m[name].ungraded for m in own),
-                failed=sum(m[name].failed for m in own), interval="",
-            )
-            for name in TITLES
-        }  # fmt: skip
+        made[group] = {name: macro_total([m[name] for m in own]).model_copy(update={"name": name}) for name in TITLES}
     return made
 
 
@@ -307,11 +279,7 @@ def score(model: str, judge: str, graded: Sequence[Graded], *, bins: int = BINS,
     counts = Counter(g.status for g in main)
     return Score(
         model, judge, tuple(graded), {**by, **grouped(by)},
-        cal.reliability(
-            np.array([g.probability for g in sure], dtype=np.float64),
-            np.array([g.credit for g in sure], dtype=np.float64), bins,
-        ),
-        thresholds,
+        cal.reliability(_array(g.probability for g in sure), _array(g.credit for g in sure), bins), thresholds,
         {
             **{s: counts[s] for s in ("graded", "ungraded", "failed", "not asked")},
             "without probability": sum(g.credit is not None and g.probability is None for g in main),
@@ -319,9 +287,6 @@ def score(model: str, judge: str, graded: Sequence[Graded], *, bins: int = BINS,
         },
         tuple(c.value for c in Uncertainty if c.value not in by), {"bins": bins, "folds": k},
     )  # fmt: skip
-
-
-Pick = Callable[[Score], float | None]
 
 
 def correlations(scores: Sequence[Score], scope: str = "extraneous") -> dict[tuple[str, str], tuple[float | None, int]]:
@@ -333,6 +298,5 @@ def correlations(scores: Sequence[Score], scope: str = "extraneous") -> dict[tup
             for s in scores
             if scope in s.by and s.by[scope][x].value is not None and s.by[scope][y].value is not None
         ]
-        a, b = (np.array([p[i] for p in points], dtype=np.float64) for i in (0, 1))
-        made[x, y] = (cal.pearson(a, b), len(points))
+        made[x, y] = (cal.pearson(*(_array(p[i] for p in points) for i in (0, 1))), len(points))
     return made

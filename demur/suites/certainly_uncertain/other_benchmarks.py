@@ -110,15 +110,13 @@ def read_others(path: Path) -> dict[str, dict[str, list[Line]]]:
 
 async def score_others(lines: Mapping[str, Sequence[Line]], evaluator: Evaluator) -> Others:
     """One model's figures by benchmark."""
-    measures: dict[str, Measure] = {}
-    percent: dict[str, bool] = {}
+    found: dict[str, tuple[Measure, bool]] = {}
     for benchmark, own in lines.items():
         kind = own[0].kind
         replied = [line for line in own if visible(line.output).strip()]
 
         def put(title: str, value: float | None, n: int, asked: int, failed: int, share: bool = True) -> None:
-            measures[title] = Measure(name=title, value=value, n=n, ungraded=asked - failed - n, failed=failed)
-            percent[title] = share
+            found[title] = Measure(name=title, value=value, n=n, ungraded=asked - failed - n, failed=failed), share
 
         if kind == "rating":
             ratings = [line.rating for line in own if line.rating is not None]
@@ -138,7 +136,7 @@ async def score_others(lines: Mapping[str, Sequence[Line]], evaluator: Evaluator
             )
             graded = [credit for credit in credits if credit is not None]
             put(benchmark, _mean(graded), len(graded), len(own), len(own) - len(replied))
-    return Others(measures, percent)
+    return found
 
 
 async def _lave(evaluator: Evaluator, line: Line) -> float | None:

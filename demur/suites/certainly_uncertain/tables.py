@@ -15,7 +15,7 @@ from demur.reports.gallery import Cell as Shown
 from demur.reports.gallery import Reply as ShownReply
 from demur.reports.svg import Panel
 from demur.reports.tables import Cell, Column, Table
-from demur.suites.certainly_uncertain.items import Pair, statistics
+from demur.suites.certainly_uncertain.items import Pair
 from demur.suites.certainly_uncertain.measures import GROUPS, TITLES, Score, correlations
 from demur.suites.tables import number, scatter, table, with_n
 
@@ -45,10 +45,10 @@ def _present(scores: Sequence[Score]) -> list[str]:
 def headline_table(scores: Sequence[Score]) -> Table:
     """Tables 3, 4, 6 and 7: F1-idk, LAVE-idk and confidence-weighted accuracy by root, and ECE (IDK)."""
     short = {"f1_idk": "F1", "accuracy": "LAVE", "cw": "CW"}
-    columns = [Column(title, str(group).capitalize()) for group in GROUPS for title in short.values()]
+    columns = [Column(title, group.capitalize()) for group in GROUPS for title in short.values()]
     rows = [
         (
-            s.model, *(_of(s, str(g), n) for g in GROUPS for n in short), _of(s, "total", "ece_idk"),
+            s.model, *(_of(s, g, n) for g in GROUPS for n in short), _of(s, "total", "ece_idk"),
             s.by["total"]["accuracy"].n, s.counts["without probability"], s.counts["ungraded"], s.counts["failed"],
         )
         for s in scores
@@ -70,11 +70,10 @@ def headline_table(scores: Sequence[Score]) -> Table:
 def category_table(scores: Sequence[Score], measure: str = "accuracy", name: str = "cu-categories") -> Table:
     """Figure 5 as a table: one measure by category, with its n."""
     present = _present(scores)
-    columns: list[str | Column] = ["<Model"]
-    for c in present:
-        columns += [Column(TITLES[measure], CAPITAL[c], interval=True), Column("n", CAPITAL[c])]
+    columns = [Column(t, CAPITAL[c], interval=t != "n") for c in present for t in (TITLES[measure], "n")]
     rows = [(s.model, *with_n(_of(s, c, measure) for c in present)) for s in scores]
-    return table(name, f"{TITLES[measure]} by category.", columns, rows, "Intervals: 95 %, pairs resampled.")
+    caption = f"{TITLES[measure]} by category."
+    return table(name, caption, ("<Model", *columns), rows, "Intervals: 95 %, pairs resampled.")
 
 
 def idk_table(scores: Sequence[Score]) -> Table:
@@ -149,9 +148,7 @@ def chosen_table(scores: Sequence[Score]) -> Table:
 def pair_table(scores: Sequence[Score]) -> Table:
     """Pairs with both members right, and the control."""
     scopes = [*_present(scores), "total"]
-    columns: list[str | Column] = ["<Model"]
-    for scope in scopes:
-        columns += [Column("both", CAPITAL[scope], interval=scope == "total"), Column("n", CAPITAL[scope])]
+    columns = [Column(title, CAPITAL[scope]) for scope in scopes for title in ("both", "n")]
     columns += [Column(name, "Control") for name in ("LAVE-idk", "n", "declines", "of")]
     rows = [
         (
@@ -161,7 +158,7 @@ def pair_table(scores: Sequence[Score]) -> Table:
         for s in scores
     ]  # fmt: skip
     return table(
-        "cu-pairs", "Pairs scored jointly, and controls.", columns, rows,
+        "cu-pairs", "Pairs scored jointly, and controls.", ("<Model", *columns), rows,
         "both: pairs with full credit for both members, of n. Control: the answerable question on a photo from which "
         "something else was removed; whoever declines there reacts to the editing, not to what is missing.",
     )  # fmt: skip
@@ -180,22 +177,23 @@ def replies_table(scores: Sequence[Score]) -> Table:
 
 def others_table(scores: Sequence[Score]) -> Table | None:
     """Table 5: other benchmarks; None without replies to any."""
-    titles = {title: share for s in scores for title, share in s.others.percent.items()}
+    titles = {title: share for s in scores for title, (_, share) in s.others.items()}
     if not titles:
         return None
-    columns: list[str | Column] = ["<Model"]
-    for title, share in titles.items():
-        value = Column("value", title, percent=share, decimals=1 if share else 2)
-        columns += [value, Column("n", title), Column("left out", title)]
+    columns = [
+        Column(name, title, percent=share, decimals=1 if share else 2)
+        for title, share in titles.items()
+        for name in ("value", "n", "left out")
+    ]
     rows = []
     for s in scores:
         line: list[Cell] = [s.model]
         for title in titles:
-            found = s.others.measures.get(title)
+            found, _ = s.others.get(title, (None, True))
             line += [found, found.n if found else 0, found.ungraded + found.failed if found else None]
         rows.append(line)
     return table(
-        "cu-others", "Other benchmarks.", columns, rows,
+        "cu-others", "Other benchmarks.", ("<Model", *columns), rows,
         "Replies made elsewhere. left out: failed, no side taken where the question asks for one, no judge could say. "
         "Hall.: rated below 3; there lower is better, in all others higher.",
     )  # fmt: skip
@@ -233,18 +231,21 @@ def correlation_table(scores: Sequence[Score]) -> Table | None:
 def statistics_table(pairs: Sequence[Pair]) -> Table:
     """Table 1: photos and questions by category."""
     names = ("pairs", "questions", "controls", "photos", "made photos")
-    counted = statistics(pairs)
+
+    def counted(own: Sequence[Pair]) -> tuple[int, ...]:
+        photos = {p.image.sha256 for p in own if p.image is not None}
+        made = {p.idk_image.sha256 for p in own if p.from_images and p.idk_image is not None}
+        return len(own), 2 * len(own), sum(p.control_image is not None for p in own), len(photos), len(made)
+
     rows: list[Sequence[Cell]] = [
-        (c.value, MEANING[c].root.value, MEANING[c].text, *(row[n] for n in names)) for c, row in counted.items()
+        (c.value, MEANING[c].root.value, MEANING[c].text, *counted([p for p in pairs if p.category is c]))
+        for c in Uncertainty
     ]
-    photos = {p.image.sha256 for p in pairs if p.image is not None}
-    made = {p.idk_image.sha256 for p in pairs if p.from_images and p.idk_image is not None}
-    sums = [sum(row[n] for row in counted.values()) for n in names[:3]]
-    rows.append(("all", "", "", *sums, len(photos), len(made)))
     return table(
-        "cu-statistics", "Pairs by kind of uncertainty.", ("<Category", "<Root", "<What it means", *names), rows,
+        "cu-statistics", "Pairs by kind of uncertainty.", ("<Category", "<Root", "<What it means", *names),
+        [*rows, ("all", "", "", *counted(pairs))],
         "Every pair asks one answerable and one unanswerable question. A photo may serve several categories.",
-        rules={5},
+        rules={len(rows)},
     )  # fmt: skip
 
 

@@ -166,6 +166,11 @@ def _card(pairs: Sequence[Pair], counts: Mapping[str, Any], with_photo: int) -> 
     photos = "photos inside" if with_photo == len(pairs) else "without photos" if not with_photo else (
         f"photos inside of {with_photo} of them"
     )  # fmt: skip
+    changed = []
+    if rtune := counts.get("rtune"):
+        relabelled = f'rtune: {rtune.get("relabelled", 0)} answers that the base model got wrong became "I don\'t know"'
+        left_out = f"{rtune.get('left out: not graded', 0)} questions that nobody graded are not among its rows."
+        changed = [f"{relabelled}; {left_out}", ""]
     lines = [
         "---", "configs:", configs.rstrip(), "task_categories:",
         "- visual-question-answering", "tags:", "- abstention", "---", "",
@@ -173,22 +178,12 @@ def _card(pairs: Sequence[Pair], counts: Mapping[str, Any], with_photo: int) -> 
         f"Made by demur from {len(pairs)} pairs of an answerable and an unanswerable question, {photos}.", "",
         "| config | rows | what |", "|---|---|---|",
         *(f"| {k} | {v['rows']} | {ABOUT[k]} |" for k, v in counts.items()), "",
-        *_of_rtune(counts.get("rtune")),
+        *changed,
         "With TRL (`pip install trl`): `SFTTrainer(model, train_dataset=load_dataset(FOLDER, \"sft\", "
         "split=\"train\"))`, `DPOTrainer(...)` with the config `dpo`. Never train on what you score.", "",
         "Licences of the photos: " + ("; ".join(licences) or "not stated") + ".", "",
     ]  # fmt: skip
     return "\n".join(lines)
-
-
-def _of_rtune(found: Mapping[str, int] | None) -> list[str]:
-    if found is None:
-        return []
-    changed = f'rtune: {found.get("relabelled", 0)} answers that the base model got wrong became "I don\'t know"'
-    return [
-        f"{changed}; {found.get('left out: not graded', 0)} questions that nobody graded are not among its rows.",
-        "",
-    ]
 
 
 def credits_of(pairs: Sequence[Pair], replies: Mapping[str, Response], judge: str) -> dict[str, float | None]:

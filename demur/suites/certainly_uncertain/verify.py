@@ -11,7 +11,7 @@ from pathlib import Path
 from string import Template
 from typing import Any, NamedTuple
 
-from demur.core.errors import ItemError, PermanentError, TransientError
+from demur.core.errors import PermanentError
 from demur.core.records import ImagePart, ImageRef, Message, Request, Response, Sample, TextPart
 from demur.core.store import canonical, write_atomic
 from demur.core.uris import read_image as stored
@@ -64,26 +64,20 @@ async def verified(
 
     if not answers:
         return {}
-    found: dict[str, Verified] = {}
+    replies: dict[str, Response] = {}
     why = ""
     async with open_model(addresses, ledger=ledger, read_image=read_image, **limits) as model:
-        first, *rest = [request(*one) for one in answers.items()]
+        requests = [request(*one) for one in answers.items()]
         try:
-            try:
-                reply = await model.complete(first)
-                if not reply.logprobs:
+            for some in (requests[:1], requests[1:]):
+                async for one, reply in complete_all(model, some, hopeless_after=20):
+                    replies[one.item] = reply
+                first = replies[requests[0].item]
+                if not first.error and not first.logprobs:
                     return dict.fromkeys(answers, Verified(None, NO_LOGPROBS))
-                found[first.item] = _read(reply)
-            except (
-                ItemError,
-                TransientError,
-            ) as error:  # of this answer alone, such as a filter that refuses its photo
-                found[first.item] = Verified(None, error.message)
-            async for one, reply in complete_all(model, rest, hopeless_after=20):
-                found[one.item] = _read(reply)
         except PermanentError as error:  # a server that refuses log-probabilities says so
             why = f"could not be asked: {error.message}"
-    return {id: found.get(id, Verified(None, why)) for id in answers}
+    return {id: _read(replies.get(id, Response(error=why))) for id in answers}
 
 
 def _read(reply: Response) -> Verified:

@@ -14,20 +14,29 @@ from __future__ import annotations
 
 import math
 from collections import Counter, defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import Literal, NamedTuple
 
 from pydantic import ValidationError
 
 from demur.core.errors import UsageError
 from demur.core.stats import wilson
-from demur.core.store import digest, seed_of, why_invalid, write_atomic, write_records
+from demur.core.store import digest, seed_of, why_invalid, write_atomic
 from demur.core.uris import read_image
-from demur.judge.annotation.task import CANNOT, Label, Task, annotators, journal, last_labels, read_task, write_task
+from demur.judge.annotation.task import (
+    CANNOT,
+    Label,
+    Last,
+    Task,
+    everybody,
+    journal,
+    last_labels,
+    read_task,
+    write_task,
+)
 from demur.judge.annotation.task import Item as Shown
 from demur.models.run import run_sync
-from demur.suites.files import copy_images
 from demur.suites.mm_thebench.items import SUBCATEGORIES, Item, plain_names
 from demur.suites.mm_thebench.judging import ChainJudge, all_of, right_answer
 
@@ -83,13 +92,6 @@ def draft(judge: ChainJudge, items: Sequence[Item], progress: Callable[[int], No
     return Drafted(tuple(found), failed)
 
 
-def write_items(out: Path, items: Sequence[Item], root: Path) -> Path:
-    """Write items and their pictures into a folder; returns it."""
-    copy_images((uri for i in items for uri in i.images), root, out)
-    write_records(out / "items.jsonl", items)
-    return out
-
-
 # --- review ----------------------------------------------------------------------------------------
 
 
@@ -118,15 +120,10 @@ def review_task(items: Sequence[Item], out: Path, root: Path, *, seed: int = 0) 
             f"- [{r.dimension}, {r.subcategory}, {r.points} points, about {_of(r.steps)}] {r.question}"
             for r in item.rubric
         )
-        fields = (
-            ("question", item.question),
-            ("right answer", right_answer(item)),
-            ("steps", steps),
-            ("rubric", rubric),
-        )
-        shown.append(Shown(id=item.id, shown=fields, images=names, about={"source": item.source}))
-    labels = (Label(name=SOUND), Label(name=UNSOUND), Label(name=TOO_COMPLEX, text="too complex"))
-    task = Task(name="steps and rubrics", labels=labels, rubric=RUBRIC, balance=("source",), repeats=0.0, seed=seed)
+        about = ("question", item.question), ("right answer", right_answer(item)), ("steps", steps), ("rubric", rubric)
+        shown.append(Shown(id=item.id, shown=about, images=names, about={"source": item.source}))
+    choices = (Label(name=SOUND), Label(name=UNSOUND), Label(name=TOO_COMPLEX, text="too complex"))
+    task = Task(name="steps and rubrics", labels=choices, rubric=RUBRIC, balance=("source",), repeats=0.0, seed=seed)
     write_task(out, task, shown)
     return out
 
@@ -163,10 +160,10 @@ class Reviewed(NamedTuple):
 def take_reviews(items: Sequence[Item], folder: Path, auditor: str = "") -> Reviewed:
     """Items with the reviews of a task's folder; the auditor's labels are no reviews."""
     read_task(folder)
-    people = [name for name in annotators(folder) if name != auditor]
-    reviews: defaultdict[str, dict[str, Any]] = defaultdict(dict)
-    for name in people:
-        for id, last in last_labels(folder, name).items():
+    people = {name: labels for name, labels in everybody(folder).items() if name != auditor}
+    reviews: defaultdict[str, dict[str, Last]] = defaultdict(dict)
+    for name, given in people.items():
+        for id, last in given.items():
             if last.label != CANNOT:
                 reviews[id][name] = last
     hasty = tuple(sorted(_hasty(folder, people)))
@@ -185,7 +182,7 @@ def take_reviews(items: Sequence[Item], folder: Path, auditor: str = "") -> Revi
     return Reviewed(tuple(made), to_mend, hasty, tuple(open_))
 
 
-def _hasty(folder: Path, people: Sequence[str]) -> set[str]:
+def _hasty(folder: Path, people: Iterable[str]) -> set[str]:
     spent: defaultdict[tuple[str, str], float] = defaultdict(float)
     found = set()
     for name in people:
@@ -246,12 +243,11 @@ def quality(folder: Path, auditor: str, *, share: float = AUDITED, seed: int = 0
     """
     _, items = read_task(folder)
     shown = {item.id: digest(item.shown, 16) for item in items}  # a revised item is drawn anew
-    audits = last_labels(folder, auditor)
-    found = []
-    for name in annotators(folder):
+    audits, found = last_labels(folder, auditor), []
+    for name, labels in everybody(folder).items():
         if name == auditor:
             continue
-        passed = sorted(i for i, last in last_labels(folder, name).items() if last.label == SOUND)
+        passed = sorted(i for i, last in labels.items() if last.label == SOUND)
         drawn = sorted(passed, key=lambda i: seed_of(seed, "audit", name, i, shown.get(i, "")))
         drawn = drawn[: math.ceil(share * len(passed))]
         looked = [i for i in drawn if i in audits and audits[i].label != CANNOT]

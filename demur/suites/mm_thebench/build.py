@@ -8,10 +8,9 @@ from __future__ import annotations
 from importlib.resources import files
 from pathlib import Path
 
-from demur.core.store import Problems, read_records, write_records
+from demur.core.store import Problems, read_records
 from demur.sample import atlas as corpus
-from demur.suites.files import copy_images
-from demur.suites.mm_thebench.items import Item
+from demur.suites.mm_thebench.items import Item, write_items
 
 
 def atlas() -> list[Item]:
@@ -24,7 +23,4 @@ def atlas() -> list[Item]:
 
 def build(out: Path) -> Path:
     """Write the items and their pictures into a folder; returns the folder."""
-    items = atlas()
-    copy_images((uri for i in items for uri in i.images), corpus(), out)
-    write_records(out / "items.jsonl", items)
-    return out
+    return write_items(out, atlas(), corpus())

@@ -290,8 +290,7 @@ def find_causes(
 
 def _bare(sample: Sample) -> Item:
     """A sample as an item without reference steps: judged by the base rubric alone."""
-    answers = tuple(form[0] for form in sample.answers.accepted) or (sample.answers.shown,)
-    return Item(id=sample.id, question=sample.question, answers=answers)
+    return Item(id=sample.id, question=sample.question, answers=(target(sample.answers),))
 
 
 def write_causes(found: Causes, folder: Path, release: Release, name: str, out: Path | None = None) -> Path:

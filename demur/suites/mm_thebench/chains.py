@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from itertools import pairwise
 from typing import Any, Literal, NamedTuple
 
+from demur.answers.assertion import final_part
 from demur.core.records import Response
 from demur.judge.rules import visible
 from demur.judge.untrusted_answer import clean
@@ -31,19 +32,19 @@ class Chain(NamedTuple):
     kind: Literal["native", "elicited", "none"]
 
 
-def chain_of(response: Response) -> Chain:
-    """The model's thoughts, given apart or marked in its text; else its visible reply.
+_MARK = re.compile(r"</?(?:think|thinking|reasoning|scratchpad)>", re.IGNORECASE)
 
-    >>> chain_of(Response(text="<think>Two bands.</think>Answer: 2"))
-    Chain(text='Two bands.', kind='native')
+
+def chain_of(response: Response) -> Chain:
+    """The model's thoughts, given apart or marked in its text (finished or not); else its visible reply.
+
+    >>> chain_of(Response(text="<think>Two bands.</think>Answer: 2")), chain_of(Response(text="<think>Two ba")).kind
+    (Chain(text='Two bands.', kind='native'), 'native')
     """
-    if response.reasoning.strip():
-        return Chain(response.reasoning, "native")
-    before, mark, _ = response.text.partition("</think>")
-    if mark and (thoughts := before.rpartition("<think>")[2].strip()):
-        return Chain(thoughts, "native")
-    seen = visible(response.text).strip()
-    return Chain(seen, "elicited" if seen else "none")
+    text = response.text.strip()
+    seen = visible(text)
+    thoughts = response.reasoning if response.reasoning.strip() else _MARK.sub("", text.removesuffix(seen)).strip()
+    return Chain(thoughts, "native") if thoughts else Chain(seen, "elicited" if seen else "none")
 
 
 _FINAL = re.compile(
@@ -52,14 +53,14 @@ _FINAL = re.compile(
 
 
 def final_answer(text: str) -> str:
-    r"""The text after the last "Answer:"; the whole text where there is none.
+    r"""The text after the last "Answer:", or in a box; the whole text where there is neither.
 
-    >>> final_answer("1. A red star.\n**Final answer:** Vietnam")
-    'Vietnam'
+    >>> final_answer("1. A red star.\n**Final answer:** Vietnam"), final_answer(r"So it is $\boxed{B}$.")
+    ('Vietnam', 'B')
     """
     seen = visible(text).strip()
     found = [m[1] for m in _FINAL.finditer(seen)]
-    return found[-1].strip().rstrip("*_ ") if found else seen
+    return final_part(found[-1].strip().rstrip("*_ ") if found else seen)
 
 
 _ENDS = re.compile(r"(?<=[.!?])\s+|\n\s*|(?<=[。！？])(?=\S)")

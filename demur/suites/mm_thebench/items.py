@@ -12,14 +12,14 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Any, Literal, NamedTuple, Self
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, model_validator
 
 from demur.core.records import AnswerSpec, ImageRef, Record
-from demur.core.store import Problems
+from demur.core.store import Problems, write_records
 from demur.suites.base import Loaded
-from demur.suites.files import folder_of, images_beside, items_by_id, items_file
+from demur.suites.files import copy_images, folder_of, images_beside, items_by_id, items_file
 
 
 class Dimension(StrEnum):
@@ -308,42 +308,8 @@ def published_names(item: Item) -> dict[str, Any]:
     return line
 
 
-# --- what a set of items is like -------------------------------------------------------------------
-
-
-class Shares(NamedTuple):
-    """Tables 1 and 6 of one dimension, or of all.
-
-    Attributes:
-        name: of the dimension, or "all".
-        steps: reference steps.
-        share: of all steps; these add up to more than one, since a step may have several dimensions.
-        a_question: steps for each item that has steps.
-        items: rubric items for each item that has a rubric, base items not counted.
-        points: of these.
-    """
-
-    name: str
-    steps: int
-    share: float | None
-    a_question: float | None
-    items: float | None
-    points: float | None
-
-
-def shares(items: Sequence[Item]) -> list[Shares]:
-    """Tables 1 and 6: each dimension, then all of them."""
-    steps, rubric = [s for i in items for s in i.steps], [r for i in items for r in i.rubric]
-    with_steps, with_rubric = sum(bool(i.steps) for i in items), sum(bool(i.rubric) for i in items)
-
-    def over(count: int, n: int) -> float | None:
-        return count / n if n else None
-
-    found = []
-    for name in (*(d.value for d in Dimension), "all"):
-        n = sum(name in ("all", *s.types) for s in steps)
-        own = [r.points for r in rubric if name in ("all", r.dimension)]
-        found.append(Shares(
-            name, n, over(n, len(steps)), over(n, with_steps), over(len(own), with_rubric), over(sum(own), with_rubric)
-        ))  # fmt: skip
-    return found
+def write_items(out: Path, items: Sequence[Item], root: Path) -> Path:
+    """Write items and their pictures into a folder; returns it."""
+    copy_images((uri for item in items for uri in item.images), root, out)
+    write_records(out / "items.jsonl", items)
+    return out

@@ -229,7 +229,9 @@ class ChainJudge(ModelJudge):
         if not read:
             notes.add(NO_STEPS)
         (level, why), matches, marks = await asyncio.gather(
-            self.answer(item, response, notes) if answers else _graded_before(),
+            self.answer(item, response, notes)
+            if answers
+            else asyncio.sleep(0, (None, "graded by the run's own judge")),
             self.match(item, steps, notes),
             self.mark(item, steps, notes),
         )
@@ -313,10 +315,6 @@ class ChainJudge(ModelJudge):
 
         found = await asyncio.gather(*(one(first, run) for first, run in groups(steps)))
         return [best_mark(r, [run[n] for run in found]) for n, r in enumerate(rubric)]
-
-
-async def _graded_before() -> tuple[Level | None, str]:
-    return None, "graded by the run's own judge"
 
 
 def thinking_length(item: Item, text: str) -> float | None:

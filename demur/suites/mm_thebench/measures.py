@@ -27,7 +27,7 @@ import numpy as np
 
 from demur.core.records import Measure, Record
 from demur.core.stats import percentile, resampled
-from demur.suites.mm_thebench.items import Dimension, Item
+from demur.suites.mm_thebench.items import Dimension, Item, RubricItem
 from demur.suites.mm_thebench.statistics import Association, Correlation, association, pearson, spearman
 
 
@@ -97,6 +97,7 @@ class Judged(Record):
 
 
 CREDIT = {Level.MATCH: 1.0, Level.PARTIAL: 0.5, Level.MISMATCH: 0.0, Level.NO_ANSWER: 0.0}
+"""Equation (1)."""
 _TOKEN = re.compile(r"[^\W\u3040-\u9fff\uac00-\ud7af]+|\S")
 
 
@@ -107,15 +108,6 @@ def tokens(text: str) -> int:
     8
     """
     return sum(1 for _ in _TOKEN.finditer(text))
-
-
-def accuracy(match: int, partial: int, n: int) -> float | None:
-    """Equation (1).
-
-    >>> round(100 * accuracy(116, 1, 150), 2)
-    77.67
-    """
-    return (match + 0.5 * partial) / n if n else None
 
 
 class StepScore(NamedTuple):
@@ -159,17 +151,20 @@ class Points(NamedTuple):
     total: int
 
 
-def points(item: Item, judged: Judged, dimension: Dimension | None = None) -> Points | None:
-    """Points of the full rubric; None where it was not judged or could not be read, or has no item of the dimension."""
+def marked(item: Item, judged: Judged) -> list[tuple[RubricItem, Mark]] | None:
+    """The full rubric with its marks; None where it was not judged, or a mark could not be read."""
     if judged.marks is None or any(m.satisfied is None for m in judged.marks):
         return None
-    pairs = [
-        (r.points, m) for r, m in zip(item.full_rubric, judged.marks, strict=True) if dimension in (None, r.dimension)
-    ]
-    if not pairs:
+    return list(zip(item.full_rubric, judged.marks, strict=True))
+
+
+def points(item: Item, judged: Judged, dimension: Dimension | None = None) -> Points | None:
+    """Points of the full rubric; None where `marked` is, or where it has no item of the dimension."""
+    own = [(r.points, m) for r, m in marked(item, judged) or () if dimension in (None, r.dimension)]
+    if not own:
         return None
-    earned = sum(p for p, m in pairs if m.satisfied)
-    return Points(earned, sum(p for p, m in pairs if m.hallucination and not m.satisfied), sum(p for p, _ in pairs))
+    earned, lost = (sum(p for p, m in own if getattr(m, name)) for name in ("satisfied", "hallucination"))
+    return Points(earned, lost, sum(p for p, _ in own))
 
 
 # --- hallucination by kind -------------------------------------------------------------------------
@@ -180,10 +175,10 @@ KINDS = ("perception only", "reasoning only", "reasoning and perception", "knowl
 
 def hallucination_kind(item: Item, judged: Judged) -> str | None:
     """One of `KINDS`, "none" without a hallucination; None where the rubric was not judged."""
-    if judged.marks is None or any(m.satisfied is None for m in judged.marks):
+    marks = marked(item, judged)
+    if marks is None:
         return None
-    marks = zip(item.full_rubric, judged.marks, strict=True)
-    found = {r.dimension for r, m in marks if m.hallucination and not m.satisfied}
+    found = {r.dimension for r, m in marks if m.hallucination}
     if not found:
         return "none"
     alone = {Dimension.PERCEPTION: KINDS[0], Dimension.REASONING: KINDS[1], Dimension.KNOWLEDGE: KINDS[3]}
@@ -213,26 +208,20 @@ def subcategory_shares(pairs: Sequence[tuple[Item, Judged]]) -> dict[tuple[str, 
     """Fig. 4: (dimension, subcategory) -> points lost to hallucination, and their share; "base" for base items."""
     lost: Counter[tuple[str, str]] = Counter()
     for item, judged in pairs:
-        if points(item, judged) is not None:
-            for r, m in zip(item.full_rubric, judged.marks or (), strict=True):
-                if m.hallucination and not m.satisfied:
-                    lost[r.dimension.value, r.subcategory or "base"] += r.points
+        for r, m in marked(item, judged) or ():
+            if m.hallucination:
+                lost[r.dimension.value, r.subcategory or "base"] += r.points
     total = lost.total()
     return {key: (n, n / total) for key, n in lost.most_common()}
 
 
-class ByLength(NamedTuple):
-    """Table 4's cells of one dimension: share of points lost to hallucination against thinking length."""
-
-    pearson: Correlation | None
-    spearman: Correlation | None
-
-
-def by_length(pairs: Sequence[tuple[Item, Judged]], dimension: Dimension) -> ByLength:
-    """Correlations of one dimension, over questions whose rubric was judged."""
+def by_length(
+    pairs: Sequence[tuple[Item, Judged]], dimension: Dimension
+) -> tuple[Correlation | None, Correlation | None]:
+    """Table 4 (Pearson, Spearman): share of a dimension's points lost to hallucination against thinking length."""
     found = [(j.length, p.hallucinated / p.total) for i, j in pairs if (p := points(i, j, dimension)) and j.length]
     lengths, shares = [x for x, _ in found], [y for _, y in found]
-    return ByLength(pearson(lengths, shares), spearman(lengths, shares))
+    return pearson(lengths, shares), spearman(lengths, shares)
 
 
 # --- a model's score -------------------------------------------------------------------------------
@@ -287,10 +276,8 @@ def score(
         return measures(of, partial=partial, resamples=resamples, seed=seed)
 
     videos = [p for p in pairs if p[0].modality == "video"]
-    sources = {
-        s: measures([p for p in pairs if p[0].source == s], resamples=resamples, seed=seed, answers=True)["accuracy"]
-        for s in sorted({i.source for i in fit})
-    }
+    by_source = {s: [p for p in pairs if p[0].source == s] for s in sorted({i.source for i in fit})}
+    sources = {s: measured(own)["accuracy"] for s, own in by_source.items()}
     return Score(
         model, judge, pairs, measured([p for p in pairs if p[0].modality != "video"]),
         measured(videos) if videos else None, sources, len(items) - len(fit), len(fit) - len(pairs),
@@ -302,13 +289,8 @@ Ratio = Callable[[Item, Judged], tuple[float, float] | None]
 """What one question adds to a measure's numerator and denominator; None where it is ungraded."""
 
 
-def measures(
-    pairs: Pairs, *, partial: float = 0.0, resamples: int = 1000, seed: int = 0, answers: bool = False
-) -> dict[str, Measure]:
-    """Accuracy, step measures, K, P, R, H and thinking length, each with n questions and a bootstrap interval.
-
-    With ``answers`` only the accuracy.
-    """
+def measures(pairs: Pairs, *, partial: float = 0.0, resamples: int = 1000, seed: int = 0) -> dict[str, Measure]:
+    """Accuracy, step measures, K, P, R, H and thinking length, each with n questions and a bootstrap interval."""
 
     def one(value: float | None) -> tuple[float, float] | None:
         return None if value is None else (value, 1.0)
@@ -321,15 +303,14 @@ def measures(
 
     stepped = [p for p in pairs if any(s.necessary for s in p[0].steps)]
     every: dict[str, tuple[Ratio, Pairs]] = {
-        "accuracy": (lambda item, j: one(None if j.answer is None else CREDIT[j.answer]), pairs)
+        "accuracy": (lambda item, j: one(None if j.answer is None else CREDIT[j.answer]), pairs),
+        "h": (lambda item, j: (p.total - p.hallucinated, p.total) if (p := points(item, j)) else None, pairs),
+        "length": (lambda item, j: one(j.length), stepped),
+        **{part: (step(part), stepped) for part in StepScore._fields},
     }
-    if not answers:
-        every |= {part: (step(part), stepped) for part in StepScore._fields}
-        for dimension in Dimension:
-            tested = [p for p in pairs if any(r.dimension is dimension for r in p[0].full_rubric)]
-            every[dimension.value] = earned(dimension), tested
-        every["h"] = lambda item, j: (p.total - p.hallucinated, p.total) if (p := points(item, j)) else None, pairs
-        every["length"] = lambda item, j: one(j.length), stepped
+    for dimension in Dimension:
+        tested = [p for p in pairs if any(r.dimension is dimension for r in p[0].full_rubric)]
+        every[dimension.value] = earned(dimension), tested
     return {name: _measure(name, of, among, resamples, seed) for name, (of, among) in every.items()}
 
 

@@ -72,14 +72,6 @@ def decisions(item: Item, response: Response, judged: Judged, of: Of) -> Iterato
                 yield Decision(item, label, (*about, reference, chain, ("to be marked", row.question)))
 
 
-class MetaTask(NamedTuple):
-    """A labelling task of a judge's decisions."""
-
-    decisions: int
-    judge: Path
-    """The judge's decisions as labels, for `demur agree`."""
-
-
 def meta_task(
     given: Scored,
     judge: ChainJudge,
@@ -89,8 +81,8 @@ def meta_task(
     n: int = 300,
     seed: int = 0,
     progress: Callable[[int], None] = lambda n: None,
-) -> MetaTask:
-    """Judge outputs, then write a task of the judge's decisions.
+) -> tuple[int, Path]:
+    """Judge outputs, then write a task of the judge's decisions; returns how many, and the file of them as labels.
 
     Args:
         given: items, and the outputs of models.
@@ -129,4 +121,4 @@ def meta_task(
     write_task(out, task, shown)
     rows = ({"item": id, "label": found[id][0].label, "annotator": judge.id} for id in drawn)
     write_atomic(out / JUDGED_AS, "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows))
-    return MetaTask(len(drawn), out / JUDGED_AS)
+    return len(drawn), out / JUDGED_AS

@@ -39,11 +39,7 @@ def _hypergeometric(table: TwoByTwo) -> tuple[npt.NDArray[np.int64], Floats]:
     (a, b), (c, d) = table
     row, column, n = a + b, a + c, a + b + c + d
     cells = np.arange(max(0, row + column - n), min(row, column) + 1)
-
-    def choose(top: int, of: npt.NDArray[np.int64]) -> Floats:
-        return np.array([math.lgamma(top + 1) - math.lgamma(k + 1) - math.lgamma(top - k + 1) for k in of])
-
-    return cells, choose(row, cells) + choose(n - row, column - cells)
+    return cells, np.array([math.log(math.comb(row, k) * math.comb(n - row, column - k)) for k in cells.tolist()])
 
 
 def fisher(table: TwoByTwo) -> float:

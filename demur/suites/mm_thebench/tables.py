@@ -9,12 +9,12 @@ from pathlib import Path
 
 from demur.core.records import Measure
 from demur.core.uris import read_image
-from demur.reports import svg
+from demur.reports.figures import heat
 from demur.reports.gallery import Card, Cell, Glyph, Reply, Row
 from demur.reports.svg import Panel
 from demur.reports.tables import Cell as Value
 from demur.reports.tables import Column, Table
-from demur.suites.mm_thebench.items import Dimension, Item, shares
+from demur.suites.mm_thebench.items import Dimension, Item
 from demur.suites.mm_thebench.judging import right_answer
 from demur.suites.mm_thebench.measures import (
     KINDS,
@@ -30,8 +30,6 @@ from demur.suites.mm_thebench.measures import (
 from demur.suites.tables import number, scatter, table, with_n
 
 SHORT = {Dimension.KNOWLEDGE: "K", Dimension.PERCEPTION: "P", Dimension.REASONING: "R"}
-KIND_COLOURS = ("#e69f00", "#0072b2", "#cc79a7", "#009e73", "#6b6b6b")
-"""Of `KINDS`."""
 SHOWN = 80
 """Steps of a chain that a card shows, beside those that match."""
 
@@ -170,10 +168,10 @@ def length_table(scores: Sequence[Score]) -> Table:
     rows = []
     for s in _ordered(scores):
         found = [by_length(s.pairs, d) for d in dims]
-        if any(f.pearson for f in found):
+        if any(p for p, _ in found):
             cells: list[Value] = [s.model]
-            for f in found:
-                cells += [f"{c.r:.2f}{c.stars}" if c else None for c in f] + [f.pearson.n if f.pearson else 0]
+            for of in found:
+                cells += [*(f"{c.r:.2f}{c.stars}" if c else None for c in of), of[0].n if of[0] else 0]
             rows.append(cells)
     return table(
         "thebench-length", "Hallucination and thinking length.", ("<Model", *columns), rows,
@@ -203,20 +201,23 @@ def statistics_tables(items: Sequence[Item]) -> list[Table]:
         "reviewed by": Counter(i.reviewed_by or "nobody" for i in items),
     }
     made = [(kind, name, c, _share(name, c, n)) for kind, found in kinds.items() for name, c in found.most_common()]
-    steps = [
-        (s.name, s.steps, s.share and Measure(name="share", value=s.share, n=s.steps), s.a_question)
-        for s in shares(items)
-    ]
+    steps, rubric = [i.steps for i in items if i.steps], [i.rubric for i in items if i.rubric]
+    by_step: list[Sequence[Value]] = []
+    by_rubric: list[Sequence[Value]] = []
+    for name in (*(d.value for d in Dimension), "all"):
+        k = sum(name in ("all", *s.types) for of in steps for s in of)
+        points = [r.points for of in rubric for r in of if name in ("all", r.dimension)]
+        by_step.append((name, k, _share("share", k, sum(map(len, steps))), k / len(steps) if steps else None))
+        by_rubric.append((name, *(v / len(rubric) if rubric else None for v in (len(points), sum(points)))))
     counts = Counter(len(i.steps) for i in items)
     return [
         table("thebench-composition", f"{n} item{'' if n == 1 else 's'}.", ("<Kind", "<Value", "Items", "Ratio (%)"),
               made),
         table("thebench-steps", "Reference steps by dimension; a step may draw on several.",
-              ("<Dimension", "Steps", "Ratio (%)", Column("a question", decimals=2)), steps,
+              ("<Dimension", "Steps", "Ratio (%)", "a question .2"), by_step,
               f"Steps a question: {', '.join(f'{k}: {counts[k]}' for k in sorted(counts))}."),
         table("thebench-rubric", "Rubric items and points a question; the three base items (23 points) not counted.",
-              ("<Dimension", Column("items a question", decimals=2), Column("points a question", decimals=2)),
-              [(r.name, r.items, r.points) for r in shares(items)]),
+              ("<Dimension", "items a question .2", "points a question .2"), by_rubric),
     ]  # fmt: skip
 
 
@@ -226,47 +227,20 @@ def statistics_tables(items: Sequence[Item]) -> list[Table]:
 def figures(scores: Sequence[Score]) -> list[Panel]:
     """Figures 3, 4 and 5, of models whose chains were judged."""
     judged = [s for s in _ordered(scores) if any(kinds_by_answer(s.pairs).values())]
-    drawn = [kinds_figure(judged)] if judged else []
-    drawn += [subcategory_figure(s) for s in judged if subcategory_shares(s.pairs)]
+    drawn = []
+    for s in judged:
+        by = {answer: c for answer, c in kinds_by_answer(s.pairs).items() if c.total()}
+        cells = [[_share(kind, c[kind], c.total()) for c in by.values()] for kind in KINDS]
+        drawn.append(heat(f"Hallucination by kind: {s.model}", KINDS, [f"{answer} (%)" for answer in by], cells))
+    lost = {s.model: found for s in judged if (found := subcategory_shares(s.pairs))}
+    if lost:
+        places = sorted(set().union(*lost.values()))
+        shares = [
+            [Measure(name="share", value=of[at][1], n=of[at][0]) if at in of else None for of in lost.values()]
+            for at in places
+        ]
+        drawn.append(heat("Points lost to hallucination (%)", list(map(": ".join, places)), list(lost), shares))
     return drawn + [p for s in judged for part in ("precision", "recall") if (p := length_figure(s, part))]
-
-
-def kinds_figure(scores: Sequence[Score]) -> Panel:
-    """Fig. 3: two bars a model, right and wrong answers, of chains that hallucinate, by kind."""
-    rows = [(s.model, a, c) for s in scores for a, c in kinds_by_answer(s.pairs).items() if c.total()]
-    left, wide = 190.0, svg.WIDTH - 200.0
-    out = [svg.title("Hallucination by kind and answer")]
-    for y, (model, answer, found) in enumerate(rows):
-        at, x, n = 32.0 + 24 * y, left, found.total()
-        out.append(svg.text(left - 6, at + 12, f"{svg.fit(model, 84, 11)}, {answer} (n = {n})", size=11, anchor="end"))
-        for kind, colour in zip(KINDS, KIND_COLOURS, strict=True):
-            size = wide * found[kind] / n
-            if size:
-                bar = svg.rect(x, at, size, 16, "mark", colour)
-                out.append(svg.mark(f"{model}, {answer}: {kind} {found[kind]} of {n}", bar))
-            x += size
-        out.append(svg.line(left + wide, at, left + wide, at + 16))
-    at = 40.0 + 24 * len(rows)
-    for k, (kind, colour) in enumerate(zip(KINDS, KIND_COLOURS, strict=True)):
-        out += [svg.rect(8, at + 18 * k, 12, 12, "mark", colour), svg.text(26, at + 10 + 18 * k, kind, size=11)]
-    return Panel("Hallucination by kind and answer", "".join(out), at + 18 * len(KINDS) + 6)
-
-
-def subcategory_figure(score: Score) -> Panel:
-    """Fig. 4: points lost to hallucination by subcategory, as bars under their dimension."""
-    found = sorted(subcategory_shares(score.pairs).items(), key=lambda kv: (kv[0][0], -kv[1][0]))
-    most, left = max(share for _, (_, share) in found), 170.0
-    name = f"Points lost to hallucination: {score.model}"
-    out = [svg.title(svg.fit(name, svg.WIDTH))]
-    for y, ((dimension, sub), (lost, share)) in enumerate(found):
-        at = 28.0 + 20 * y
-        kind = {Dimension.PERCEPTION: 0, Dimension.REASONING: 1, Dimension.KNOWLEDGE: 3}[Dimension(dimension)]
-        colour = KIND_COLOURS[kind]
-        size = (svg.WIDTH - left - 60) * share / most
-        out += [svg.text(left - 6, at + 12, f"{dimension}: {sub}", size=11, anchor="end"),
-                svg.mark(f"{dimension}, {sub}: {lost} points", svg.rect(left, at, size, 14, "mark", colour)),
-                svg.text(left + size + 4, at + 12, f"{100 * share:.0f} %", size=11, faint=True)]  # fmt: skip
-    return Panel(name, "".join(out), 36.0 + 20 * len(found))
 
 
 def length_figure(score: Score, part: str) -> Panel | None:

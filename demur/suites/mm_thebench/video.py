@@ -67,15 +67,8 @@ def _taken(frame: Any) -> Frame:
     return Frame(float(frame.time or 0.0), buffer.getvalue())
 
 
-class Framed(NamedTuple):
-    """Items with frames, in a folder, and why others have none: item -> reason."""
-
-    folder: Path
-    failed: dict[str, str]
-
-
-def with_frames(items: Sequence[Item], root: Path, out: Path) -> Framed:
-    """Items with frames of their videos as pictures; other pictures are copied, ``failed`` holds bad videos."""
+def with_frames(items: Sequence[Item], root: Path, out: Path) -> dict[str, str]:
+    """Write items with frames of their videos as pictures, and other pictures; returns item -> why it has no frames."""
     made, failed = [], {}
     for item in items:
         if item.video is not None and not item.images:
@@ -93,4 +86,4 @@ def with_frames(items: Sequence[Item], root: Path, out: Path) -> Framed:
             copy_images(item.images, root, out)
         made.append(item)
     write_records(out / "items.jsonl", made)
-    return Framed(out, failed)
+    return failed

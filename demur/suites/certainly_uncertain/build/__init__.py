@@ -29,8 +29,6 @@ OPTIONS = (
     Option("dilate", "pixels by which masks grow", 20, least=1, most=200),
     Option("control", "yes: also photos with something else removed", "yes", ("yes", "no")),
     Option("writer", "captions: the model that writes pairs", ""),
-    Option("least", "captions: least similarity of the two questions, 0 to 1", 0.1, least=0, most=1),
-    Option("most", "captions: greatest similarity of the two questions, 0 to 1", 0.95, least=0, most=1),
     Option("limit", "photos or captions to use; 0 for all", 0, least=0),
 )  # fmt: skip
 

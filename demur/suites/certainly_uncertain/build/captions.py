@@ -9,11 +9,13 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from difflib import SequenceMatcher
 from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
+
+from pydantic import Field
 
 from demur.core.errors import BadInput, DataError, StorageError, UsageError
 from demur.core.records import Drop, ImageRef, Record, Response
@@ -21,13 +23,13 @@ from demur.core.store import Problems
 from demur.core.strict_json import parsed_json
 from demur.core.taxonomy import Uncertainty
 from demur.core.uris import read_uri
-from demur.corpora.formats import inside, json_lines
+from demur.corpora.formats import inside
 from demur.judge.refusal import declines
 from demur.suites.certainly_uncertain.build.calls import Form, drop, name_of, replies
 from demur.suites.certainly_uncertain.build.salient import holds_answer, stems
 from demur.suites.certainly_uncertain.build.scenes import sample
 from demur.suites.certainly_uncertain.items import IDK, Pair, folded
-from demur.suites.files import keep_image, prompt_text
+from demur.suites.files import items_by_id, keep_image, prompt_text
 
 CATEGORIES = (Uncertainty.KNOWLEDGE, Uncertainty.COMPLEXITY, Uncertainty.TEMPORAL, Uncertainty.AMBIGUITY)
 """Kinds that a caption can give; *extraneous* needs the photo changed."""
@@ -48,8 +50,8 @@ FORM = Form(
 class Captioned(Record):
     """One caption with its photo, where there is one."""
 
-    id: str
-    caption: str
+    id: str = Field(min_length=1)
+    caption: str = Field(pattern=r"\S")
     image: str = ""
     split: str = ""
     licence: str = ""
@@ -64,19 +66,18 @@ class Written(NamedTuple):
     answer: str
 
 
-def read_captions(path: Path, problems: Problems) -> Iterator[Captioned]:
+DOCCI = {"example_id": "id", "description": "caption", "image_file": "image", "license": "licence"}
+"""Its names of fields -> ours."""
+
+
+def read_captions(path: Path, problems: Problems) -> list[Captioned]:
     """Captions of a JSONL file; a line without id or text, or with an id that was there, is a problem."""
-    seen: set[str] = set()
-    for place, row in json_lines(path, problems):
-        names = {"id": "example_id", "caption": "description", "image": "image_file", "split": "", "licence": "license"}
-        found = {name: row.get(name) or row.get(other) or "" for name, other in names.items()}
-        if not all(isinstance(v, str) for v in found.values()) or not found["caption"].strip() or not found["id"]:
-            problems.add(place, "needs 'id' and 'caption', both text")
-        elif found["id"] in seen:
-            problems.add(f"{place} ({found['id']})", "an earlier line has this id too")
-        else:
-            seen.add(found["id"])
-            yield Captioned(**found)
+
+    def made(place: str, row: dict[str, Any]) -> Captioned:
+        named = {DOCCI.get(name, name): value for name, value in row.items() if value}
+        return Captioned.model_validate({name: named[name] for name in Captioned.model_fields if name in named})
+
+    return list(items_by_id(path, problems, made).values())
 
 
 def likeness(one: str, other: str) -> float:
@@ -88,15 +89,12 @@ def likeness(one: str, other: str) -> float:
     return SequenceMatcher(None, folded(one).split(), folded(other).split(), autojunk=False).ratio()
 
 
-def fault(written: Written, caption: str, least: float = 0.1, most: float = 0.95) -> str:
-    """The first rule that a pair breaks; "" for a sound one.
+LEAST, MOST = 0.1, 0.95
+"""Likeness of the two questions of a pair, which are about one photo, and are two."""
 
-    Args:
-        written: by the model.
-        caption: that it was written from.
-        least: likeness of its two questions at the least: they are about one photo.
-        most: and at the most: they are two questions.
-    """
+
+def fault(written: Written, caption: str) -> str:
+    """The first rule that a pair breaks; "" for a sound one."""
     for question in (written.idk_question, written.question):
         if not question.endswith("?") or len(question.split()) < 3:
             return "not a question"
@@ -113,9 +111,9 @@ def fault(written: Written, caption: str, least: float = 0.1, most: float = 0.95
     if holds_answer(written.question, written.answer, {"yes", "the"}):
         return "a question holds its answer"
     alike = likeness(written.idk_question, written.question)
-    if alike > most:
+    if alike > MOST:
         return "both questions are the same"
-    return "the questions have nothing in common" if alike < least else ""
+    return "the questions have nothing in common" if alike < LEAST else ""
 
 
 PACKAGE = "demur.suites.certainly_uncertain"
@@ -152,16 +150,12 @@ def from_captions(out: Path, options: Mapping[str, Any], *, seed: int = 0) -> li
         raise UsageError(
             "--writer is missing", cure="name the model that writes pairs: openai/gpt-4o, http://host:8000/v1#name, ..."
         )
-    if options["least"] > options["most"]:
-        raise UsageError(
-            f"least is {options['least']:g} and most {options['most']:g}", cure="give a least that is not above most"
-        )
     given = Path(options["input"])
     path, root, licences = (given, given.parent, {}) if options["input"] else sample("captions")
     if not path.is_file():
         raise UsageError("no such file of captions", item=str(path), cure="give --input captions.jsonl")
     problems = Problems()
-    held = list(read_captions(path, problems))[: options["limit"] or None]
+    held = read_captions(path, problems)[: options["limit"] or None]
     if len(problems):  # before any call is paid
         raise BadInput(problems.lines, more=problems.more, cure="mend these lines, or take them out")
     held = [one.model_copy(update={"licence": one.licence or licences.get(one.image, "")}) for one in held]
@@ -179,19 +173,19 @@ def from_captions(out: Path, options: Mapping[str, Any], *, seed: int = 0) -> li
             made.append(
                 drop(id, "caption", "photo cannot be read", photo)
                 if isinstance(photo, str)
-                else _made(id, one, category, photo, found[id], options)
+                else _made(id, one, category, photo, found[id], name_of(str(options["writer"])))
             )
     return made
 
 
 def _made(
-    id: str, one: Captioned, category: Uncertainty, photo: ImageRef | None, reply: Response, options: Mapping[str, Any]
+    id: str, one: Captioned, category: Uncertainty, photo: ImageRef | None, reply: Response, writer: str
 ) -> Pair | Drop:
     texts = FORM.read(reply, id, "caption", "writer")
     if isinstance(texts, Drop):
         return texts
     written = Written(*texts)
-    why = fault(written, one.caption, options["least"], options["most"])
+    why = fault(written, one.caption)
     copied = {folded(q) for _, good in examples(category) for q in (good.idk_question, good.question)}
     if not why and copied & {folded(written.idk_question), folded(written.question)}:
         why = "a question is copied from the prompt's example"
@@ -201,7 +195,7 @@ def _made(
         id=id, category=category, question=written.question, answer=written.answer, image=photo,
         idk_question=written.idk_question, idk_answer=IDK, idk_image=photo, route="caption", split=one.split,
         licence=one.licence,
-        provenance={"caption": one.caption, "writer": name_of(str(options["writer"])), "why": written.idk_answer},
+        provenance={"caption": one.caption, "writer": writer, "why": written.idk_answer},
     )  # fmt: skip
 
 

@@ -11,13 +11,14 @@ from __future__ import annotations
 import io
 import re
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 from demur.core.errors import DataError, StorageError
-from demur.core.images import image_ref, opened
+from demur.core.images import image_ref, opened, rgb
 from demur.core.records import Drop, ImageRef
 from demur.core.store import digest, seed_of, write_atomic
 from demur.core.taxonomy import Uncertainty
@@ -84,6 +85,7 @@ def in_file_name(text: str) -> str:
     return re.sub(r"[^\w.-]+", "_", text)[:20] + f"-{digest(text, 8)}"
 
 
+@dataclass
 class Maker:
     """Makes pairs of scenes.
 
@@ -100,15 +102,17 @@ class Maker:
         route: ``image``, or ``scene-graph`` where boxes and questions are those of scene graphs.
     """
 
-    def __init__(
-        self, root: Path, out: Path, *, seed: int = 0, fill: Fill = inpainting.inpaint,
-        grounded: inpainting.Grounded | None = None, names: Mapping[str, Named] | None = None,
-        new_questions: bool = False, control: bool = True, dilate: int = inpainting.KERNEL, route: str = "image",
-    ) -> None:  # fmt: skip
-        self.root, self.out, self.seed, self.fill, self.grounded = root, out, seed, fill, grounded
-        self.names, self.new_questions = names, new_questions
-        self.control, self.dilate, self.route = control, dilate, route
-        self._written: dict[str, ImageRef] = {}
+    root: Path
+    out: Path
+    seed: int = 0
+    fill: Fill = inpainting.inpaint
+    grounded: inpainting.Grounded | None = None
+    names: Mapping[str, Named] | None = None
+    new_questions: bool = False
+    control: bool = True
+    dilate: int = inpainting.KERNEL
+    route: str = "image"
+    _written: dict[str, ImageRef] = field(default_factory=dict, init=False)
 
     def pairs(self, scene: Scene) -> Iterator[Pair | Drop]:
         """The pairs of one scene, and why its other questions make none."""
@@ -171,14 +175,12 @@ class Maker:
         found = salient(asked.question, asked.answer, [o.label for o in scene.objects])
         return Named(found) if found else Named("", "not about a thing that can be taken out", asked.question)
 
-    def _opened(self, name: str) -> Image:
-        uri = inside(self.root, name).relative_to(self.root).as_posix()
-        with opened(read_uri(uri, self.root)) as (photo, _):
-            return photo.convert("RGB")
+    def _read(self, name: str) -> bytes:
+        return read_uri(inside(self.root, name).relative_to(self.root).as_posix(), self.root)
 
     def _photo(self, scene: Scene) -> tuple[Image, Scene]:
-        """The photo in its size here, and the scene with all boxes as shares; boxes in pixels are of the whole photo."""
-        photo = self._opened(scene.image)
+        """The upright photo in its size here, and the scene with all boxes as shares; pixels are of the whole photo."""
+        photo = rgb(self._read(scene.image))
         size = np.array([*photo.size, *photo.size])
         things = [
             o.model_copy(update={"box": tuple((o.box / size).tolist())}) if o.box and max(o.box) > 1 else o
@@ -198,8 +200,8 @@ class Maker:
             things = [Thing(label=label, box=inpainting.activation_box(photo))]
         for thing in things:
             if thing.mask:
-                given = self._opened(thing.mask).convert("L").resize(photo.size)
-                found |= np.asarray(given) > 127
+                with opened(self._read(thing.mask)) as (given, _):  # what is transparent in a mask is no white
+                    found |= np.asarray(given.convert("RGB").convert("L").resize(photo.size)) > 127
             elif thing.box is not None:
                 box = thing.box
                 found |= self.grounded.mask(photo, box) if self.grounded else inpainting.mask_in_box(array, box)

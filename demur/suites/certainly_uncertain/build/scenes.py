@@ -106,15 +106,14 @@ class _Question(BaseModel, coerce_numbers_to_str=True):
     annotations: dict[str, dict[str, str]] = {}  # noqa: RUF012 - pydantic copies it
 
 
-def read_gqa(graphs: Path, questions: Path, suffix: str = ".jpg") -> Iterator[Scene | Drop]:
+def read_gqa(graphs: Path, questions: Path) -> Iterator[Scene | Drop]:
     """Scenes of GQA: its scene graphs (boxes of every object) and its questions, which name the objects they are about.
 
-    A question whose annotations name no object of the graph is a `Drop`.
+    A question whose annotations name no object of the graph is a `Drop`. Photos are ``<image id>.jpg``.
 
     Args:
         graphs: ``train_sceneGraphs.json``: image id -> width, height, objects (name, x, y, w, h).
         questions: ``train_balanced_questions.json``: id -> imageId, question, answer, annotations.
-        suffix: of the photos, named by image id.
     """
     stage = "scene-graph"
     held, asked = _json(graphs), _json(questions)
@@ -146,7 +145,7 @@ def read_gqa(graphs: Path, questions: Path, suffix: str = ".jpg") -> Iterator[Sc
                 about.append(Asked(question=q.question, answer=q.answer, object=subject))
         if about:
             yield Scene(
-                id=image, image=f"{image}{suffix}", objects=tuple(things), questions=tuple(about),
+                id=image, image=f"{image}.jpg", objects=tuple(things), questions=tuple(about),
                 licence="see GQA's terms",
             )  # fmt: skip
 
