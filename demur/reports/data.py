@@ -190,7 +190,10 @@ def find_runs(paths: Sequence[Path]) -> list[Path]:
         with storage_errors(path):
             inner = sorted(p for root in (path, path / "runs") if root.is_dir() for p in root.iterdir() if is_run(p))
         if not inner:
-            raise UsageError(*_why_not_a_run(path), item=path, cure="give a folder such as demo-out/runs/SYSTEM")
+            lacks = [name for name in (ROWS, "manifest.json") if not (path / name).is_file()]
+            release = (path / "data" / "samples.parquet").exists()
+            what = "this is a release, not a run" if release else f"not a run: it has no {' and no '.join(lacks)}"
+            raise UsageError(what, item=path, cure="give a folder such as demo-out/runs/SYSTEM")
         found += inner
     seen: set[Path] = set()
     for path in found:
@@ -212,13 +215,6 @@ def one_run(path: Path) -> Path:
             f"holds {len(found)} runs", item=path, cure=f"name one of {brief(', '.join(map(str, found)), 200)}"
         )
     return found[0]
-
-
-def _why_not_a_run(path: Path) -> tuple[str]:
-    if (path / "data" / "samples.parquet").exists():
-        return ("this is a release, not a run",)
-    lacks = [name for name in (ROWS, "manifest.json") if not (path / name).is_file()]
-    return (f"not a run: it has no {' and no '.join(lacks)}",)
 
 
 def arrow_rows(path: Path, **options: Any) -> Any:

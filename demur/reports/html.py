@@ -143,10 +143,9 @@ def _header(data: ReportData, head: Headline, title: str, found: Sequence[compar
     asks = sum(len(run.rows) for run in data.runs)
     judges = sorted({j for run in data.runs for j in run.judges})
     asked = len({s for run in data.runs for s in run.rows.coded("sample").labels})
-    parts = {run.part(len(data.samples)) for run in data.runs}
     whole = "" if asked >= len(data.samples) else f" of {len(data.samples):,}"
     facts = [
-        ("Samples", next(iter(parts)) if len(parts) == 1 and "" not in parts else f"{asked:,}{whole}"),
+        ("Samples", f"{asked:,}{whole}"),
         ("Answers", f"{asks:,}"),
         ("Systems", ", ".join(run.name for run in data.runs)),
         ("Judge", ", ".join(judges) or "not stated"),

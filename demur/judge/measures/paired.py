@@ -144,9 +144,8 @@ def of_means(
     if not n:
         return Paired(measure, None, None, None, None, None, "", 0, unpaired, 0, 0, None, None)
     gap: Floats = second - first
-    sums = cluster_sums(cluster, gap, np.ones(n))
-    turn = _turn(sums)
-    totals = resampled(sums * (turn, 1.0), how.draws, how.seed)
+    turn = -1.0 if gap.sum() < 0 else 1.0  # both orders of two systems draw the same resamples
+    totals = resampled(cluster_sums(cluster, turn * gap, np.ones(n)), how.draws, how.seed)
     ends = percentile(turn * totals[:, 0] / totals[:, 1], how.level)
     said = str(how)
     if ends is None or is_point(*ends):
@@ -160,17 +159,6 @@ def of_means(
     else:
         p = mid = sign_flip(gap)
     return Paired(measure, *shares, low, high, said, n, unpaired, b, c, p, mid)
-
-
-def _turn(sums: Floats) -> float:
-    """-1.0 or 1.0: the same for two systems in either order, so that both draw the same resamples.
-
-    Args:
-        sums: float64 [clusters, 2]: sum of the differences, pairs.
-    """
-    one, other = (side[np.lexsort(side.T[::-1])] for side in (sums, sums * (-1.0, 1.0)))
-    differs = np.flatnonzero(one != other)  # of the flattened arrays, so the first decides
-    return -1.0 if len(differs) and one.flat[differs[0]] < other.flat[differs[0]] else 1.0
 
 
 def tango(b: float, c: float, n: int, level: float = 0.95) -> tuple[float, float]:
