@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from demur.core.checked import checked
 from demur.core.errors import UsageError, did_you_mean
-from demur.core.text import brief
 from demur.values import Comparison, Evaluation, Index, StrPath
 
 if TYPE_CHECKING:
@@ -187,15 +186,11 @@ def open_run(folder: StrPath, release: StrPath | None = None) -> Evaluation:
         release: release of the run; the one beside it when None.
 
     Raises:
-        UsageError: the folder is no run folder.
+        UsageError: the folder is no run, or holds several.
     """
-    found = Evaluation(folder, release)
-    if len(found.data.runs) != 1:
-        paths = ", ".join(str(one.path) for one in found.data.runs)
-        raise UsageError(
-            f"holds {len(found.data.runs)} runs", item=str(folder), cure=f"name one of {brief(paths, 200)}"
-        )
-    return found
+    from demur.reports.data import one_run
+
+    return Evaluation(one_run(Path(folder)), release)
 
 
 @checked
@@ -217,18 +212,15 @@ def compare(
         items: most changed items to read, each way; None for all.
 
     Raises:
-        UsageError: the arguments are not two runs.
+        UsageError: an argument is no run, or holds several.
     """
     from demur.reports.cells import headline
     from demur.reports.compare import compare as paired
-    from demur.reports.data import load
+    from demur.reports.data import load, one_run
 
-    runs = [one if isinstance(one, Evaluation) else Evaluation(one) for one in (first, second)]
-    known = next((r.release for r in runs if r.release is not None), None)
-    data = load([r.folder for r in runs], known if release is None else Path(release))
-    if len(data.runs) != 2:
-        where = f"{runs[0].folder} and {runs[1].folder}"
-        raise UsageError(f"{len(data.runs)} runs were found in {where}", cure="name two run folders")
+    known = next((r.release for r in (first, second) if isinstance(r, Evaluation) and r.release is not None), None)
+    folders = [one_run(_folder(r)) for r in (first, second)]
+    data = load(folders, known if release is None else Path(release))
     return Comparison(paired(data.runs[0], data.runs[1], data.samples, None if every else headline(data.runs), items))
 
 

@@ -196,16 +196,13 @@ class Comparison(Tabular):
         return bool(self.found.worse)
 
     @property
-    def differences(self) -> Frame:
+    def frame(self) -> Frame:
         """By scenario: both rates, their paired difference, interval, p."""
         from demur.reports.compare_tables import table
 
         return Frame(table(self.found))
 
-    @property
-    def frame(self) -> Frame:
-        """`differences`."""
-        return self.differences
+    differences = frame
 
     def __repr__(self) -> str:
         from demur.reports.compare_tables import print_comparison

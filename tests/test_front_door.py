@@ -6,6 +6,7 @@ import asyncio
 import inspect
 import json
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -147,8 +148,19 @@ def test_runs_are_opened_and_compared_by_their_folders(release, tmp_path):
     opened = demur.open_run(str(run.folder), release)
     assert outcomes(opened) == outcomes(run)
     assert not demur.compare(run.folder, str(tmp_path / "runs" / "b")).worse
-    with pytest.raises(UsageError, match="holds 2 runs"):
-        demur.open_run(tmp_path / "runs")
+    runs = tmp_path / "runs"
+    for several in (  # one of them alone would be decided on, or compared with another than the one named
+        lambda: demur.open_run(runs),
+        lambda: demur.compare(runs, runs / "a"),
+        lambda: demur.gate(runs, min_accuracy={"oracle": 0.1}, strict=True),
+        lambda: demur.gate(runs / "a", baseline=runs),
+    ):
+        with pytest.raises(UsageError, match="holds 2 runs"):
+            several()
+    shutil.rmtree(runs / "b")
+    inside = demur.open_run(runs)
+    assert inside.folder == runs / "a"
+    assert len(inside.to_arrow()) == len(opened.to_arrow())
 
 
 def test_one_answer_is_graded():

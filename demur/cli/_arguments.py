@@ -41,6 +41,19 @@ def positive(text: str) -> int:
     return number
 
 
+def json_object(text: str) -> dict[str, Any]:
+    """A JSON object."""
+    from demur.core.strict_json import parsed_json
+
+    try:
+        value = parsed_json(text)
+    except ValueError:
+        value = None
+    if not isinstance(value, dict):
+        raise argparse.ArgumentTypeError(f"""expected a JSON object such as '{{"top_k": 20}}', got {text[:40]!r}""")
+    return value
+
+
 _SHARED: dict[str, dict[str, Any]] = {
     "runs": {"nargs": "+", "type": Path, "metavar": "RUN", "help": "run folders, or folders that hold runs"},
     "--release": {"type": Path, "metavar": "DIR", "help": "release of the runs (default: the one beside the first)"},

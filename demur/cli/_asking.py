@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import argparse
-import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from demur.cli._arguments import budget_of, money, positive, settings, share
+from demur.cli._arguments import budget_of, json_object, money, positive, settings, share
 from demur.cli._output import note, print_json, say
 from demur.core.errors import UsageError
-from demur.core.strict_json import parsed_json
-from demur.core.text import whole_number
+from demur.core.text import command, whole_number
 
 if TYPE_CHECKING:
     from demur.evaluation.questions import Questions
@@ -160,17 +158,6 @@ def arguments(parser: argparse.ArgumentParser, *, sweeps: bool = False) -> None:
     share(parser, "--json", json="print the results as JSON")
 
 
-def json_object(text: str) -> dict[str, Any]:
-    """The value of an argument that is a JSON object."""
-    try:
-        value = parsed_json(text)
-    except ValueError:
-        value = None
-    if not isinstance(value, dict):
-        raise argparse.ArgumentTypeError(f"""expected a JSON object such as '{{"top_k": 20}}', got {text[:40]!r}""")
-    return value
-
-
 def _model_options(args: argparse.Namespace) -> dict[str, dict[str, Any]]:
     """Name of a system that calls models -> its sampling and layout."""
     from demur.scenarios.render import Layout
@@ -217,8 +204,7 @@ def go(args: argparse.Namespace, *, sweeps: bool = False) -> int:
         if (own := labels_table(data)).rows:
             say(own.render("terminal").removesuffix("\n"))
         say(*folders)
-        named = shlex.join(map(str, [*folders, "--release", release.folder]))
-        note(f"\nnext: demur report {named} -o report.html")
+        note(f"\nnext: {command('report', *folders, '--release', release.folder, '-o', 'report.html')}")
     silent = all_failed(folders)
     note(*(f"demur: {line}" for line in silent))
     return 1 if silent else 0

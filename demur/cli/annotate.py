@@ -9,6 +9,7 @@ from pathlib import Path
 
 from demur.cli._arguments import job, share
 from demur.cli._output import note, print_json, say
+from demur.core.text import command
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -95,7 +96,7 @@ def _page(args: argparse.Namespace) -> int:
     session = serve(args.out, args.name, port=args.port, adjudicate=args.adjudicate, ready=ready)
     note(
         f"\n{session.done:,} of {len(session.places):,} labelled, saved in {args.out}",
-        f"next: demur agree {args.out}; demur annotate take {args.out}",
+        f"next: {command('agree', args.out)}; {command('annotate', 'take', args.out)}",
     )
     return 0
 
@@ -137,7 +138,8 @@ def _draw(args: argparse.Namespace) -> int:
             note(f"note: {name} has too few graded answers in some scenarios for a balanced sheet")
     say(args.out)
     note(
-        f"\nnext: fill in the column 'label' (correct, incorrect or deflected), then: demur annotate take {args.out}",
+        "\nnext: fill in the column 'label' (correct, incorrect or deflected), then: "
+        + command("annotate", "take", args.out),
         f"keep {key.name} beside it, hidden from the annotators",
     )
     return 0

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from demur.cli._arguments import budget_of, money, share
 from demur.cli._output import aligned, note, print_funnel, print_json, say, words
 from demur.core.errors import UsageError
+from demur.core.text import command
 
 if TYPE_CHECKING:
     from demur.curation.build import Built
@@ -121,7 +122,8 @@ def print_built(built: Built, out: Path, *, as_json: bool) -> None:
     for reason, n in built.errors.items():
         console.print(words(f"  {n:,} answers were errors: {reason}"))
     say(release.folder)
-    note(f"\nnext: demur release show {release.folder}; demur run {release.folder} --system ...")
+    shown, asked = command("release", "show", release.folder), command("run", release.folder, "--system", "...")
+    note(f"\nnext: {shown}; {asked}")
 
 
 def print_estimate(plan: BuildEstimate, *, per_second: float | None, as_json: bool) -> None:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import argparse
-import shlex
 from pathlib import Path
 
 from demur.cli._arguments import job, share
 from demur.cli._output import note, print_json, say
+from demur.core.text import command
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -57,6 +57,6 @@ def run(args: argparse.Namespace) -> int:
         f"{asked:,} of {all_:,} questions require a deflection where the gold is removed; for the others, "
         f"{args.out / 'corpora.json'} names the documents that still state the answer"
     )
-    words = ["demur", "run", str(args.release), "--scenarios", "whole", "--corpora", str(args.out)]
-    note(f"\nnext: {shlex.join(words)} --system http:rag.yaml")
+    asked = command("run", args.release, "--scenarios", "whole", "--corpora", args.out, "--system", "http:rag.yaml")
+    note(f"\nnext: {asked}")
     return 0

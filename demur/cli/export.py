@@ -4,27 +4,31 @@ from __future__ import annotations
 
 import argparse
 from pathlib import Path
-from shlex import quote
 
 from demur.cli._arguments import job, share
 from demur.cli._asking import opened, questions_of, what_is_asked
 from demur.cli._output import note, print_json, say
+from demur.core.text import command
 
-NEXT = {
-    "inspect": "pip install {out}; inspect eval {package}/{task} --model MODEL\n"
-    "then turn its log into a run:  demur run {release} --system answers:logs/....eval",
-    "lmms-eval": "python -m lmms_eval --include_path {out} --tasks {package} --model MODEL --log_samples "
-    "--output_path logs\n"
-    "then turn its log into a run:  demur run {release} --system answers:logs/..._samples_{package}_{task}.jsonl",
-}
+
+def _following(framework: str, out: Path, package: str, task: str) -> tuple[str, str]:
+    """The commands that run the tasks, and where the framework then writes its log."""
+    if framework == "inspect":
+        asked = command("eval", f"{package}/{task}", "--model", "MODEL", program="inspect")
+        return f"{command('install', out, program='pip')}; {asked}", "logs/....eval"
+    asked = command(
+        "-m", "lmms_eval", "--include_path", out, "--tasks", package, "--model", "MODEL", "--log_samples",
+        "--output_path", "logs", program="python",
+    )  # fmt: skip
+    return asked, f"logs/..._samples_{package}_{task}.jsonl"
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the frameworks and their arguments."""
     jobs = parser.add_subparsers(dest="job", required=True, metavar="FRAMEWORK")
     for name, does in (
-        ("inspect", "a package of tasks for inspect (UK AISI), one for each scenario"),
-        ("lmms-eval", "task files for lmms-eval, one for each scenario"),
+        ("inspect", "write a package of tasks for inspect (UK AISI), one for each scenario"),
+        ("lmms-eval", "write task files for lmms-eval, one for each scenario"),
     ):
         one = job(jobs, name, does)
         what_is_asked(one)
@@ -46,8 +50,7 @@ def run(args: argparse.Namespace) -> int:
         print_json(made._asdict())
         return 0
     say(*(f"{made.package}/{task:<24} {n:>7,} questions" for task, n in made.tasks.items()))
-    following = NEXT[args.job].format(
-        out=quote(str(args.out)), package=made.package, task=next(iter(made.tasks)), release=quote(args.release)
-    )
-    note(f"\nnext: {following}")
+    asked, log = _following(args.job, args.out, made.package, next(iter(made.tasks)))
+    taken = command("run", args.release, "--system", f"answers:{log}")
+    note(f"\nnext: {asked}", f"then turn its log into a run:  {taken}")
     return 0

@@ -8,6 +8,7 @@ from pathlib import Path
 from demur.cli._arguments import share
 from demur.cli._output import note, print_json, say
 from demur.core.progress import TerminalProgress
+from demur.core.text import command
 
 EPILOG = """\
 example:
@@ -87,11 +88,13 @@ def run(args: argparse.Namespace) -> int:
     say(*(f"{n:>6,} left out: {why}" for why, n in made.drops.items()))
     if made.release is not None:
         say(f"{made.release.folder}: {kept:,} questions")
-        following = f"demur run {made.release.folder} --scenarios whole --corpora {made.corpora} --system http:rag.yaml"
+        following = command(
+            "run", made.release.folder, "--scenarios", "whole", "--corpora", made.corpora, "--system", "http:rag.yaml"
+        )
     else:
         say(f"{len(made.waiting):,} questions need a yes or no to their passages; no release is written yet")
         following = (
-            f"demur annotate --out {made.review}   (or by file: demur annotate export, then import), "
+            f"{command('annotate', '--out', made.review)}   (or by file: demur annotate export, then import), "
             "then this command again; or --accept-found to accept the proposed passages"
         )
     note(f"\nnext: {following}")

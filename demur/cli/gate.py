@@ -24,7 +24,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     for side, rate in LIMITS:
         parser.add_argument(
             f"--{side}-{rate}", nargs="+", default=[], metavar="SCENARIO=SHARE",
-            help=f"{'highest' if side == 'max' else 'lowest'} {rate} allowed among graded answers, as in full=0.6",
+            help=f"{'highest' if side == 'max' else 'lowest'} {rate} allowed of graded answers, as in full=60%% or 0.6",
         )  # fmt: skip
     parser.add_argument("--baseline", type=Path, metavar="RUN", help="fail when significantly worse than this run")
     share(parser, "--release", release="release of the run (default: the one beside it)")

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from demur.cli._arguments import budget_of, job, positive, share
 from demur.cli._output import note, print_json, print_tables, say
+from demur.core.text import command
 
 if TYPE_CHECKING:
     from demur.core.records import Verdict
@@ -184,7 +185,8 @@ def _beside(args: argparse.Namespace, steps: Any, release: Any) -> int:
         print_json({"verdicts": name} | summarised(data), 1)
     else:
         print_data(data)
-        note(f"next: demur judge compare {args.run}; demur report {args.run} --verdicts {name}")
+        compared, reported = command("judge", "compare", args.run), command("report", args.run, "--verdicts", name)
+        note(f"next: {compared}; {reported}")
     return 0
 
 

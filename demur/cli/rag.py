@@ -24,7 +24,10 @@ def configure(parser: argparse.ArgumentParser) -> None:
     )
     probe.add_argument("--image", type=Path, nargs="*", default=[], metavar="FILE", help="images of the question")
     share(probe, "--json")
-    table = job(jobs, "table", "show where retrieval or generation fails: was the gold retrieved, was the answer right")
+    table = job(
+        jobs, "table", "show where retrieval or generation fails: was the gold retrieved, was the answer right",
+        epilog="example:\n  $ demur rag table rag-runs --release demo-out/release",
+    )  # fmt: skip
     share(table, "runs", "--release", "--form", "--json", json="print the rows as JSON")
 
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 import argparse
 from collections.abc import Sequence
 from pathlib import Path
-from shlex import quote
 from typing import Any
 
 from demur.cli._arguments import budget_of, job, positive, share
 from demur.cli._output import note, print_json, print_tables, say
+from demur.core.text import command
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -45,7 +45,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         made.add_argument("--auditor", required=made is quality, default="", metavar="NAME", help="who audits")
     frames = job(jobs, "frames", "sample frames of video items, for systems that accept images")
     frames.add_argument("items", type=Path, help="items of MM-THEBench")
-    meta = job(jobs, "meta", "make a labelling task of the chain judge's decisions: do people decide alike?")
+    meta = job(jobs, "meta", "make a labelling task of the chain judge's decisions, to see whether people decide alike")
     meta.add_argument("chains", nargs="+", type=Path, metavar="PATH", help="runs or outputs, as 'demur suite score'")
     meta.add_argument("--items", type=Path, help="items of MM-THEBench (a run knows its own)")
     meta.add_argument("--judge", required=True, metavar="MODEL", help="judge whose decisions people review")
@@ -142,7 +142,7 @@ def _draft(args: argparse.Namespace) -> int:
         _list(made.failed, "no draft")
         whole = sum(bool(i.steps and i.rubric) for i in made.items)
         say(f"{whole} of {len(made.items)} items have steps and a rubric")
-        note(f"next: demur reasoning review {quote(str(args.out))} -o annotation")
+        note(f"next: {command('reasoning', 'review', args.out, '-o', 'annotation')}")
     return 0
 
 
@@ -157,7 +157,7 @@ def _review(args: argparse.Namespace) -> int:
 
     loaded = _loaded(args.items)
     say(review_task(loaded.items, args.out, loaded.root))
-    note(f"next: demur annotate page --out {quote(str(args.out))} --as NAME")
+    note(f"next: {command('annotate', 'page', '--out', args.out, '--as', 'NAME')}")
     return 0
 
 
@@ -220,8 +220,8 @@ def _meta(args: argparse.Namespace) -> int:
             progress=lambda n: steps.count("chains judged", n, 0),
         )  # fmt: skip
     say(f"{n:,} decisions to review: {args.out}")
-    folder = quote(str(args.out))
-    note(f"next: demur annotate page --out {folder} --as NAME; demur agree {folder} {quote(str(decided))}")
+    labelled = command("annotate", "page", "--out", args.out, "--as", "NAME")
+    note(f"next: {labelled}; {command('agree', args.out, decided)}")
     return 0
 
 

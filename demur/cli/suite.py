@@ -6,12 +6,11 @@ import argparse
 import math
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from shlex import join, quote
 from typing import TYPE_CHECKING, Any
 
-from demur.cli._arguments import Parser, budget_of, job, positive, share
-from demur.cli._asking import json_object
+from demur.cli._arguments import Parser, budget_of, job, json_object, positive, share
 from demur.cli._output import note, print_json, print_tables, say
+from demur.core.text import command
 
 if TYPE_CHECKING:
     from demur.reports.tables import Table
@@ -131,16 +130,16 @@ def _build(chosen: Suite[Any, Any], args: argparse.Namespace) -> int:
     left_out = manifest.get("dropped") or manifest.get("left_out") or {}
     note(*(f"left out: {n}: {reason}" for reason, n in left_out.items()))
     note(*(f"{status}: {n}" for status, n in sorted(manifest.get("decisions", {}).items())))
-    folder, queue = quote(str(made)), made / "queue"
+    queue = made / "queue"
     if queue.is_dir():
         came = settled(queue)
-        for n, more in ((came.unlabelled, ""), (len(came.open), " --adjudicate")):
+        for n, more in ((came.unlabelled, ()), (len(came.open), ("--adjudicate",))):
             if n:
-                do = f"demur annotate --out {quote(str(queue))}{more}, then run the same build again"
+                do = f"{command('annotate', '--out', queue, *more)}, then run the same build again"
                 note(f"people must {'settle' if more else 'label'} {n} twin(s): {do}")
     note(
-        f"\nview the items: demur suite report {chosen.name} {folder} -o items.html",
-        f"next: demur suite run {chosen.name} {folder} --system model:openai/gpt-4o",
+        f"\nview the items: {command('suite', 'report', chosen.name, made, '-o', 'items.html')}",
+        f"next: {command('suite', 'run', chosen.name, made, '--system', 'model:openai/gpt-4o')}",
     )
     return 0
 
@@ -209,8 +208,8 @@ def _run(chosen: Suite[Any, Any], args: argparse.Namespace) -> int:
             concurrency=args.concurrency, budget=budget_of(args), prices=args.prices, steps=steps, fresh=args.fresh,
             prompt=args.prompt,
         )  # fmt: skip
-    shown = join(map(str, folders))
-    note(f"\nnext: demur suite report {chosen.name} {shown} --items {quote(str(args.items))} -o report.html")
+    shown = command("suite", "report", chosen.name, *folders, "--items", args.items, "-o", "report.html")
+    note(f"\nnext: {shown}")
     silent = all_failed(folders)
     note(*(f"demur: {line}" for line in silent))
     _print_scores(chosen, args, chosen.open(args.items, skip_bad=args.skip_bad), read_outputs(folders))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shlex
 import unicodedata
 
 
@@ -20,6 +21,15 @@ def brief(value: object, most: int = 60) -> str:
     """A value as text on one line of at most that many characters."""
     text = plain(str(value))
     return text if len(text) <= most else text[: most - 1] + "\u2026"
+
+
+def command(*words: object, program: str = "demur") -> str:
+    """A command line for the reader to paste; each word is quoted for a shell where it needs it.
+
+    >>> command("report", "my runs/a", "-o", "report.html")
+    "demur report 'my runs/a' -o report.html"
+    """
+    return shlex.join([program, *map(str, words)])
 
 
 def whole_number(text: str) -> int | None:

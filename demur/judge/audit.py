@@ -122,7 +122,8 @@ def read_lines(path: Path, problems: Problems) -> list[Line]:
     unknown = sorted(set(names) - {*_TEXTS, *_NUMBERS})
     if unknown or "model" not in names:
         what = f"unknown column {unknown[0]!r}" if unknown else "no column named 'model'"
-        problems.add(path.name, f"{what}; known: {', '.join((*_TEXTS, *_NUMBERS))}")
+        known = ", ".join((*_TEXTS, *_NUMBERS))
+        problems.add(path.name, f"{what}; known: {known} (demur audit --help; tables that demur writes have others)")
         return []
     reader.fieldnames = names
     found = []

@@ -24,6 +24,7 @@ from pydantic import Field, TypeAdapter, ValidationError
 
 from demur.core.errors import DataError, StorageError
 from demur.core.strict_json import parsed_json
+from demur.core.text import command
 from demur.models.claims import Claims
 
 SCHEMA = 1
@@ -129,7 +130,7 @@ def sqlite_errors(path: Path | None) -> Iterator[None]:
         elif "readonly" in said or "read-only" in said:
             cure = "choose a ledger in a folder you can write to"
         elif "malformed" in said or "not a database" in said or "disk image" in said:
-            cure = f"keep the file, then: demur calls recover {path} NEW.sqlite"
+            cure = f"keep the file, then: {command('calls', 'recover', path, 'NEW.sqlite')}"
         elif "locked" in said:
             cure = "another process holds the ledger; wait for it (a backup, or demur calls gc?)"
         elif "unable to open" in said:
@@ -427,7 +428,7 @@ class Ledger:
             raise StorageError(
                 f"{len(self.unsaved)} paid replies could not be written: {error.message}",
                 item=str(self.path),
-                cure=f"they are in {spill}; when there is space: demur calls recover {spill} {self.path}"
+                cure=f"they are in {spill}; when there is space: {command('calls', 'recover', spill, self.path)}"
                 if spill
                 else "no other folder takes them either, they are lost; free some disk space",
             ) from error

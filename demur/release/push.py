@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from demur.core.errors import DemurError, MissingExtra, ReleaseError, StorageError, UsageError
 from demur.core.store import file_digest, read_json, replacing
+from demur.core.text import command
 from demur.release import Release, verify, version_number
 from demur.release.layout import CARRIERS, manifest_faults
 
@@ -62,7 +63,7 @@ def push(release: Release, target: str, *, dry_run: bool = False, private: bool 
     if wrong := verify(release):
         raise ReleaseError(
             f"is not sound: {wrong[0]}" + (f" (and {len(wrong) - 1} more)" if len(wrong) > 1 else ""),
-            item=release.folder, cure=f"demur release verify {release.folder}",
+            item=release.folder, cure=command("release", "verify", release.folder),
         )  # fmt: skip
     sizes = {name: (release.folder / name).stat().st_size for name in _names(release)}
     if target.startswith("hf:"):

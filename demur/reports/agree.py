@@ -167,18 +167,6 @@ def labels_from(path: Path) -> Labels:
     return found
 
 
-def labels_of(run: Run, labels: Labels, *, alone: bool) -> dict[str, HumanLabel]:
-    """Ask -> label, of one run; ``alone``: it is the only run, so that labels without a run are its own.
-
-    Raises:
-        UsageError: labels without a run, and several runs.
-    """
-    if not alone and any(not of for of, _ in labels):
-        raise UsageError("the labels name no run", item=run.name, cure="correct one run at a time")
-    mine = str(run.path.resolve())
-    return {ask: label for (of, ask), label in labels.items() if of in ("", mine)}
-
-
 def check_bound(run: Run, labels: Mapping[str, HumanLabel]) -> None:
     """Check that labels are valid for a run's answers and verdicts.
 
@@ -229,11 +217,14 @@ def corrected_cells(
 
     Raises:
         Stale: the labels are stale.
+        UsageError: labels that name no run, and several runs.
     """
+    if len(data.runs) > 1 and any(not of for of, _ in labels):
+        raise UsageError("the labels name no run", item=data.runs[0].name, cure="correct one run at a time")
     head = head or headline(data.runs)
     cells = []
     for run in data.runs:
-        given = labels_of(run, labels, alone=len(data.runs) == 1)
+        given = {ask: label for (of, ask), label in labels.items() if of in ("", str(run.path.resolve()))}
         check_bound(run, given)
         rows = head.where(run.rows)
         asks, samples, scenario = rows.coded("ask"), rows.coded("sample"), rows.coded("scenario")
@@ -357,9 +348,14 @@ def corrections_of(
 
     Raises:
         Stale: the labels are for another judge, prompt or rubric, or for other answers.
+        DataError: none of them belongs to these runs.
     """
     given = of_runs(data) if labels is None else labels_from(labels)
-    check_labels(given, data)
+    asks = {
+        (of, ask) for run in data.runs for ask in run.rows.coded("ask").labels for of in ("", str(run.path.resolve()))
+    }
+    if given and not asks & given.keys():
+        raise DataError(f"none of {len(given):,} labels belongs to these runs", cure="give the labelled runs")
     cells = corrected_cells(data, given, population="finite" if finite else "super")
     return corrected_tables(cells), {"corrected": [
         {
@@ -379,15 +375,3 @@ def of_runs(data: ReportData) -> Labels:
 def record(measure: Measure) -> dict[str, Any]:
     """A measure for JSON."""
     return measure.model_dump(mode="json", exclude={"draws"})
-
-
-def check_labels(labels: Labels, data: ReportData) -> None:
-    """Check that some labels belong to these runs.
-
-    Raises:
-        DataError: none does.
-    """
-    asks = {ask for run in data.runs for ask in run.rows.coded("ask").labels}
-    runs = {"", *(str(run.path.resolve()) for run in data.runs)}
-    if labels and not any(ask in asks and of in runs for of, ask in labels):
-        raise DataError(f"none of {len(labels):,} labels belongs to these runs", cure="give the labelled runs")

@@ -10,10 +10,10 @@ from __future__ import annotations
 import csv
 import io
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import zip_longest
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from demur.core.errors import DataError, UsageError
 from demur.core.records import Outcome, Record, Row, Sample, Status
@@ -69,11 +69,7 @@ class Taken(NamedTuple):
     """The runs with their labels."""
 
 
-ANSWER_LABELS = (
-    labelling.Label(name="correct", text="correct"),
-    labelling.Label(name="incorrect", text="incorrect"),
-    labelling.Label(name="deflected", text="deflected"),
-)
+ANSWER_LABELS = tuple(labelling.Label(name=outcome.value, text=outcome.value) for outcome in Outcome)
 
 
 def draw_balanced(data: ReportData, n: int = 100, *, seed: int = 0) -> list[Item]:
@@ -322,7 +318,10 @@ def take_labels(sheet: Path) -> Taken:
     known = {line.item: line for line in read_records(key, KeyLine, problems)}
     given: dict[str, Outcome] = {}
     seen: set[str] = set()
-    for place, row in _sheet_rows(sheet, problems):
+    jsonl = sheet.suffix == ".jsonl"
+    rows: Iterable[tuple[str, Mapping[str, Any]]]
+    rows = read_jsonl(sheet, problems) if jsonl else sheet_rows(sheet, problems, required=("item", "label"))
+    for place, row in rows:
         item, label = str(row.get("item") or "").strip(), str(row.get("label") or "").strip().lower().replace(" ", "_")
         if item not in known:
             problems.add(place, f"{item or 'an empty item'} is not in the key of this sheet")
@@ -408,13 +407,6 @@ def _images(data: ReportData, sample: Sample, out: Path, plain_folder: bool) -> 
         if not path.exists():
             write_atomic(path, data.release.read_image(ref))
         yield path.name if plain_folder else f"{folder.name}/{path.name}"
-
-
-def _sheet_rows(sheet: Path, problems: Problems) -> Iterator[tuple[str, Mapping[str, object]]]:
-    if sheet.suffix == ".jsonl":
-        yield from read_jsonl(sheet, problems)
-        return
-    yield from sheet_rows(sheet, problems, required=("item", "label"))
 
 
 def _from(folder: Path, path: Path) -> str:

@@ -8,8 +8,8 @@ Nothing is averaged over recipes or conditions.
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
-from typing import NamedTuple, TypeVar
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from typing import NamedTuple
 
 import numpy as np
 
@@ -23,8 +23,6 @@ from demur.reports.data import ReportData, Run
 from demur.reports.tables import Count, counted
 from demur.scenarios.conditions import STRICTNESS
 from demur.scenarios.contexts import Recipe, recipe
-
-K = TypeVar("K", bound=Hashable)
 
 SCENARIOS = tuple(Scenario)
 DEFAULT_CONDITION = "moderate"
@@ -99,7 +97,9 @@ def recipes_of(rows: Table, scenario: Scenario, condition: str) -> dict[str, int
 
 def by_item(rows: Iterable[Row]) -> dict[tuple[str, str], list[Row]]:
     """(context, condition) -> the repeats of that item, in order; one where nothing was asked twice."""
-    found = grouped(rows, lambda r: (r.context, r.condition))
+    found: defaultdict[tuple[str, str], list[Row]] = defaultdict(list)
+    for row in rows:
+        found[row.context, row.condition].append(row)
     return {key: sorted(repeats, key=lambda r: r.repeat) for key, repeats in found.items()}
 
 
@@ -115,14 +115,6 @@ def repeats_text(repeats: Sequence[Row]) -> str:
         return ""
     counts = Counter(r.outcome.value if r.outcome is not None else r.status.value for r in repeats)
     return f"{len(repeats)} repeats: " + ", ".join(f"{n} {what}" for what, n in sorted(counts.items()))
-
-
-def grouped(rows: Iterable[Row], key: Callable[[Row], K]) -> dict[K, list[Row]]:
-    """Rows by key, keys in order of first appearance."""
-    found: defaultdict[K, list[Row]] = defaultdict(list)
-    for row in rows:
-        found[key(row)].append(row)
-    return dict(found)
 
 
 def parsed(text: str) -> Recipe | None:
@@ -173,8 +165,8 @@ def main_cells(data: ReportData, head: Headline) -> dict[tuple[str, Scenario], C
     found: dict[tuple[str, Scenario], Cell] = {}
     for run in data.runs:
         rows = head.where(run.rows)
-        for (scenario,), place in groups(rows, "scenario"):
-            found[run.name, Scenario(scenario)] = cell(rows, place)
+        by = {scenario: place for (scenario,), place in groups(rows, "scenario")}
+        found |= {(run.name, s): cell(rows, by[s]) for s in SCENARIOS if s in by}
     return found
 
 

@@ -14,7 +14,7 @@ from typing import Literal, NamedTuple
 
 import numpy as np
 
-from demur.core.records import Outcome, Row, Sample, Scenario
+from demur.core.records import Measure, Outcome, Row, Sample, Scenario
 from demur.core.stats import Codes, Floats
 from demur.judge.measures.paired import Paired, holm, mcnemar, of_means
 from demur.judge.measures.repeats import gather
@@ -22,7 +22,7 @@ from demur.judge.measures.table import CORRECT, DEFLECTED, INCORRECT, Flags
 from demur.judge.measures.table import Table as Columns
 from demur.reports.cells import SCENARIOS, Headline
 from demur.reports.data import Run
-from demur.reports.tables import signed
+from demur.reports.tables import Column, shown
 
 PRIMARY = "right behaviour"
 """The measure that decides whether a system is worse; one test per scenario."""
@@ -79,6 +79,16 @@ class Difference(NamedTuple):
     p: float | None
     p_holm: float | None
     spread: float
+
+    @property
+    def shown(self) -> str:
+        """In points, with its interval: ``-38.8 [-46.8, -31.1]``."""
+        return shown(self.measured, Column("", interval=True, signed=True))
+
+    @property
+    def measured(self) -> Measure:
+        """The difference with its interval, as a cell of a table."""
+        return Measure(name="difference", value=self.delta, n=self.n, low=self.low, high=self.high)
 
     @property
     def significant(self) -> bool:
@@ -173,21 +183,23 @@ class Comparison(NamedTuple):
 
     @property
     def sentence(self) -> str:
-        """The verdict in a sentence or two."""
-        mine = [d for d in self.differences if d.measure == PRIMARY]
-        worse = [f"{d.scenario.value} ({signed(100 * d.delta)} points)" for d in mine if d.better < 0]
-        better = [f"{d.scenario.value} ({signed(100 * d.delta)} points)" for d in mine if d.better > 0]
+        """The verdict in a sentence or two: where, by how many points with their interval, on how many pairs."""
         parts = []
-        if worse:
-            parts.append(f"behaves worse than {self.first} in {', '.join(worse)}")
-        if better:
-            parts.append(f"behaves better than {self.first} in {', '.join(better)}")
+        for sign, word in ((-1, "worse"), (1, "better")):
+            where = [
+                f"{d.scenario.value} ({d.shown} points, n = {d.n:,})"
+                for d in self.differences
+                if d.measure == PRIMARY and d.better == sign
+            ]
+            if where:
+                parts.append(f"{word} than {self.first} in {', '.join(where)}")
+        out = f" Left out: {self.ungraded:,} pairs not graded in one or both." if self.ungraded else ""
         if not parts:
             return (
                 f"{self.pairs:,} pairs show no difference in right behaviour between {self.first} and {self.second} "
-                f"(at {ALPHA:g} after Holm); this does not prove that there is none."
+                f"(at {ALPHA:g} after Holm); this does not prove that there is none.{out}"
             )
-        return f"{self.second} {' and '.join(parts)}."
+        return f"{self.second} behaves {', and '.join(parts)}.{out}"
 
 
 class _Side(NamedTuple):

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, TextIO
 
-from demur.core.records import Measure
 from demur.core.text import brief
 from demur.judge.measures.power import paired
 from demur.reports.compare import ALPHA, PRIMARY, SEEN, Changed, Comparison, Difference
@@ -39,10 +38,9 @@ def table(found: Comparison, seen: float = SEEN) -> Table:
         )  # fmt: skip
     rows: list[tuple[Any, ...]] = []
     for d in found.differences:
-        difference = Measure(name="difference", value=d.delta, n=d.n, low=d.low, high=d.high)
         p = None if d.p_holm is None else "< 0.001" if d.p_holm < 0.001 else f"{d.p_holm:.3f}"
         rows.append(
-            (d.scenario.value, d.measure, d.n, 100 * d.first, 100 * d.second, difference, d.lost, d.gained, p,
+            (d.scenario.value, d.measure, d.n, 100 * d.first, 100 * d.second, d.measured, d.lost, d.gained, p,
              d.verdict)
         )  # fmt: skip
     main = [d for d in found.differences if d.measure == PRIMARY]

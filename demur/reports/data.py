@@ -19,6 +19,7 @@ from demur.core.errors import DataError, UsageError
 from demur.core.parquet import whole_table
 from demur.core.records import ContextSet, Outcome, Row, Sample, Verdict
 from demur.core.store import Problems, read_json, read_jsonl, read_records, seed_of, storage_errors, why_invalid
+from demur.core.text import brief
 from demur.evaluation.run_folder import read_timings
 from demur.judge.bench import NOT_CORRECT
 from demur.judge.measures.table import Table, table
@@ -196,7 +197,10 @@ def find_runs(paths: Sequence[Path]) -> list[Path]:
         with storage_errors(path):
             inner = sorted(p for root in (path, path / "runs") if root.is_dir() for p in root.iterdir() if is_run(p))
         if not inner:
-            raise UsageError(*_why_not_a_run(path), item=path, cure="give a folder such as demo-out/runs/SYSTEM")
+            lacks = [name for name in (ROWS, "manifest.json") if not (path / name).is_file()]
+            release = (path / "data" / "samples.parquet").exists()
+            what = "this is a release, not a run" if release else f"not a run: it has no {' and no '.join(lacks)}"
+            raise UsageError(what, item=path, cure="give a folder such as demo-out/runs/SYSTEM")
         found += inner
     seen: set[Path] = set()
     for path in found:
@@ -206,11 +210,18 @@ def find_runs(paths: Sequence[Path]) -> list[Path]:
     return found
 
 
-def _why_not_a_run(path: Path) -> tuple[str]:
-    if (path / "data" / "samples.parquet").exists():
-        return ("this is a release, not a run",)
-    lacks = [name for name in (ROWS, "manifest.json") if not (path / name).is_file()]
-    return (f"not a run: it has no {' and no '.join(lacks)}",)
+def one_run(path: Path) -> Path:
+    """The run folder at or inside ``path``.
+
+    Raises:
+        UsageError: it holds none, or several; names them.
+    """
+    found = find_runs([path])
+    if len(found) > 1:
+        raise UsageError(
+            f"holds {len(found)} runs", item=path, cure=f"name one of {brief(', '.join(map(str, found)), 200)}"
+        )
+    return found[0]
 
 
 def arrow_rows(path: Path, **options: Any) -> Any:

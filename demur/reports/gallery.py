@@ -102,14 +102,8 @@ def write_gallery(
 
     pictures = dict(zip(refs, thumbnails(list(refs.values()), read, IMAGE_BUDGET), strict=True))
     lost = sum(uri is None for uri in pictures.values())
-    lines = [
-        *notes,
-        *(
-            [f"{lost} of {len(pictures)} images are left out: unreadable, or beyond the size limit of the page"]
-            if lost
-            else []
-        ),
-    ]
+    left = f"{lost} of {len(pictures)} images are left out: unreadable, or beyond the size limit of the page"
+    lines = [*notes, left] if lost else notes
     css = files("demur.reports").joinpath("page", "report.css").read_text(encoding="utf-8")
     css += files("demur.reports").joinpath("page", "gallery.css").read_text(encoding="utf-8")
     body = ['<section id="overview"><h2>Tables</h2>', *(table_html(t) for t in tables), "</section>"]

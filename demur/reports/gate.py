@@ -26,7 +26,7 @@ from demur.judge.measures.rates import rates_where
 from demur.judge.measures.table import FAILED, UNGRADED
 from demur.reports.cells import headline
 from demur.reports.compare import compare
-from demur.reports.data import Run, load
+from demur.reports.data import Run, load, one_run
 from demur.reports.tables import Table, titled, to_markdown
 
 State = Literal["pass", "fail", "cannot tell"]
@@ -207,14 +207,14 @@ def gate(
         strict: decide even without human labels of this run (``labels.jsonl``); otherwise the gate only advises.
 
     Raises:
-        UsageError: no limit and no baseline, ``most_failed`` outside [0, 1], or a baseline with another release,
-            corpus, judge or prompt.
+        UsageError: a folder holds several runs, no limit and no baseline, ``most_failed`` outside [0, 1], or a baseline
+            with another release, corpus, judge or prompt.
     """
     if not 0 <= most_failed <= 1:
         raise UsageError(f"most failed answers: {most_failed:g}", cure="give a share between 0 and 1, such as 0.1")
     if not asked and baseline is None:
         raise UsageError("no limit given", cure="give --max-hallucination gold-removed=0.15, or --baseline RUN")
-    data = load([run] if baseline is None else [run, baseline], release)
+    data = load([one_run(path) for path in (run, baseline) if path is not None], release)
     other = None
     if baseline is not None:
         other = data.runs[1]
@@ -238,7 +238,9 @@ def decided(
     failed = int((mine.rows.result == FAILED).sum())
     advisory = "" if strict or mine.labels else "no person has labelled answers of this run; --strict decides anyway"
     if failed > most_failed * len(mine.rows):
-        return Gate((), advisory, f"{failed:,} of {len(mine.rows):,} answers failed: {_commonest(mine)}")
+        errors = {error: n for (error,), n in mine.rows.tally("error").items() if error}
+        commonest = max(errors, key=lambda e: errors[e]) if errors else "no reason was recorded"
+        return Gate((), advisory, f"{failed:,} of {len(mine.rows):,} answers failed: {commonest}")
     checks = []
     head = headline([mine] if baseline is None else [mine, baseline])
     rows = head.where(mine.rows)
@@ -253,8 +255,6 @@ def decided(
         found = compare(baseline, mine, samples, head)
         state: State = "fail" if found.worse else "pass" if found.differences else "cannot tell"
         why = found.sentence if found.differences else "no question was asked of both runs"
-        if found.ungraded:
-            why += f" {found.ungraded:,} more are not graded in one or both."
         if state == "pass" and found.lost_sight:
             state = "cannot tell"
             before, now = found.graded_alone
@@ -264,9 +264,3 @@ def decided(
             )
         checks.append(Check(f"not worse than {baseline.name}", state, why))
     return Gate(tuple(checks), advisory)
-
-
-def _commonest(run: Run) -> str:
-    column = run.rows.coded("error")
-    counts = {label: int((column.codes == i).sum()) for i, label in enumerate(column.labels) if label}
-    return max(counts, key=lambda e: counts[e]) if counts else "no reason was recorded"

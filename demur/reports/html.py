@@ -15,22 +15,40 @@ from pathlib import Path
 from string import Template
 
 from demur.core.errors import UsageError
-from demur.core.records import Measure
 from demur.core.store import write_atomic
 from demur.core.text import brief
 from demur.core.version import __version__
-from demur.judge.measures.behaviour import behaviour
 from demur.reports import agree, compare, compare_tables, paper_figures, paper_tables
 from demur.reports import behaviour as right
 from demur.reports.browse import payload
-from demur.reports.cells import SCENARIOS, Headline, grid_cells, headline, position_cells, strictness_cells, sweep_cells
+from demur.reports.cells import (
+    SCENARIOS,
+    Headline,
+    grid_cells,
+    headline,
+    main_cells,
+    position_cells,
+    strictness_cells,
+    sweep_cells,
+)
 from demur.reports.credit import credit_table
 from demur.reports.data import ReportData
 from demur.reports.figures import funnel, heat
-from demur.reports.markup import csp_hash, json_html, more, packed, panels_html, section, table_html, text
+from demur.reports.markup import (
+    csp_hash,
+    json_html,
+    more,
+    notes_html,
+    packed,
+    panels_html,
+    section,
+    table_html,
+    text,
+    with_interval,
+)
 from demur.reports.release import caveats, funnel_table, recall_table
 from demur.reports.svg import OUTCOMES, Panel
-from demur.reports.tables import Table, plain
+from demur.reports.tables import Column, Table, plain, shown
 from demur.reports.terminal import results_table
 from demur.scenarios.conditions import STRICTNESS
 
@@ -77,6 +95,7 @@ def page(data: ReportData, *, image_budget: int = IMAGE_BUDGET) -> str:
     css = folder.joinpath("report.css").read_text(encoding="utf-8")
     js = folder.joinpath("report.js").read_text(encoding="utf-8")
     head = headline(data.runs)
+    found = _compared(data, head)
     sections = [
         ("overview", "Results", _overview(data, head)),
         ("behaviour", "Right behaviour", _behaviour(data, head)),
@@ -88,7 +107,7 @@ def page(data: ReportData, *, image_budget: int = IMAGE_BUDGET) -> str:
         ("confidence", "Confidence", _confidence(data, head)),
         ("credit", "Credit", _credit(data, head)),
         ("corrected", "Labels", _corrected(data, head)),
-        ("compare", "Compare", _compare(data, head)),
+        ("compare", "Compare", _compare(data, found)),
         ("samples", "Samples", folder.joinpath("browser.html").read_text(encoding="utf-8")),
         ("curation", "Curation", _curation(data)),
         ("provenance", "Provenance", _provenance(data)),
@@ -102,7 +121,7 @@ def page(data: ReportData, *, image_budget: int = IMAGE_BUDGET) -> str:
         title=escape(title),
         css=css,
         js=js,
-        header=_header(data, head, title),
+        header=_header(data, head, title, found),
         nav="".join(f'<a href="#{key}">{escape(name)}</a>' for key, name, _ in kept),
         body="\n".join(body for _, _, body in kept),
         footer=f"<p>Written by demur {escape(__version__)} from the files named under Provenance. "
@@ -120,14 +139,13 @@ def _title(data: ReportData) -> str:
     return plain(" ".join(str(data.release.manifest.get(key, "")) for key in ("name", "version")))
 
 
-def _header(data: ReportData, head: Headline, title: str) -> str:
+def _header(data: ReportData, head: Headline, title: str, found: Sequence[compare.Comparison]) -> str:
     asks = sum(len(run.rows) for run in data.runs)
     judges = sorted({j for run in data.runs for j in run.judges})
     asked = len({s for run in data.runs for s in run.rows.coded("sample").labels})
-    parts = {run.part(len(data.samples)) for run in data.runs}
     whole = "" if asked >= len(data.samples) else f" of {len(data.samples):,}"
     facts = [
-        ("Samples", next(iter(parts)) if len(parts) == 1 and "" not in parts else f"{asked:,}{whole}"),
+        ("Samples", f"{asked:,}{whole}"),
         ("Answers", f"{asks:,}"),
         ("Systems", ", ".join(run.name for run in data.runs)),
         ("Judge", ", ".join(judges) or "not stated"),
@@ -136,15 +154,21 @@ def _header(data: ReportData, head: Headline, title: str) -> str:
     seeds = sorted({str(run.manifest["seed"]) for run in data.runs if run.manifest.get("seed") is not None})
     if seeds:
         facts.append(("Seed", ", ".join(seeds)))
-    warnings = caveats(data)
     box = ""
-    if warnings:
+    if warnings := caveats(data):
+        lost = sum(int((~run.rows.graded).sum()) for run in data.runs)
+        things = "1 thing" if len(warnings) == 1 else f"{len(warnings)} things"
+        graded = f"; {lost:,} of {asks:,} answers are not graded" if lost else ""
         lines = "".join(f"<li>{text(line)}</li>" for line in warnings)
-        box = f'<div class="caveats" role="note"><strong>Read this with the numbers</strong><ul>{lines}</ul></div>'
+        box = (
+            f'<details class="caveats"><summary>{things} to know before you quote these figures{graded}</summary>'
+            f"<ul>{lines}</ul></details>"
+        )
     return (
         f"<h1>{text(title)}</h1>"
         '<p class="lede">Where each system answers, deflects, or makes things up, under controlled evidence.</p>'
-        f'<dl class="facts">{"".join(f"<div><dt>{text(k)}</dt><dd>{text(v)}</dd></div>" for k, v in facts)}</dl>{box}'
+        f'<dl class="facts">{"".join(f"<div><dt>{text(k)}</dt><dd>{text(v)}</dd></div>" for k, v in facts)}</dl>'
+        f"{_answer(data, head, found)}{box}"
     )
 
 
@@ -153,40 +177,70 @@ def _overview(data: ReportData, head: Headline) -> str:
     return section(
         "overview",
         "What the systems did",
-        "The share of graded answers that were right (accuracy), declined to answer (deflection), or were wrong "
-        "(hallucination). Below each bar: each rate with its 95 % interval. n: graded answers; rates do not count "
-        "ungraded ones. Gold evidence holds the answer; distractors look similar but do not.",
-        _sentences(data, head),
+        "The share of graded answers (n) that were right (accuracy), declined to answer (deflection), or were wrong "
+        "(hallucination), each with its 95 % interval. Gold evidence holds the answer; distractors look similar but "
+        "do not.",
         _legend(panels),
         panels_html(panels[:-1], "two"),
         table_html(results_table(data, head)),
     )
 
 
-def _sentences(data: ReportData, head: Headline) -> str:
-    """One sentence per system; nothing for more than six."""
+def _answer(data: ReportData, head: Headline, found: Sequence[compare.Comparison]) -> str:
+    """Right behaviour of each system in each scenario, and who is better by how much; nothing for more than six.
+
+    What makes a figure unusable (few answers, ungraded ones, a part of the samples) stands beside it.
+    """
     if len(data.runs) > 6:
         return ""
-    lines = []
+    cells = main_cells(data, head)
+    scenarios = [s for s in SCENARIOS if s in head.recipes]
+    heads = "".join(
+        f'<th class="l" scope="col">{s.value.capitalize()}: {"right" if s.should == "answer" else "deflects"}</th>'
+        for s in scenarios
+    )
+    body = ""
     for run in data.runs:
-        one = behaviour(head.where(run.rows))
-        name, parts = f"<strong>{text(run.name)}</strong>", []
-        if one.answered.value is not None and one.over_deflection.value is not None:
-            parts.append(
-                f"with the gold evidence shown, {name} is right in {100 * one.answered.value:.0f} % "
-                f"and deflects in {100 * one.over_deflection.value:.0f} % ({_graded(one.answered)})"
+        part = run.part(len(data.samples))
+        body += f"<tr>{_name(data.starred(run), part)}"
+        for scenario in scenarios:
+            if (one := cells.get((run.name, scenario))) is None:
+                body += _answered("not asked")
+                continue
+            rate = one.accuracy if scenario.should == "answer" else one.deflection
+            about = f"n = {rate.n:,}" + (f", {rate.failed:,} failed" if rate.failed else "")
+            if rate.ungraded and rate.bounds is not None:
+                low, high = rate.bounds
+                about += f"; {rate.ungraded:,} ungraded: {100 * low:.0f} to {100 * high:.0f}"
+            body += _answered(
+                shown(rate, Column("", interval=True)), about, doubtful=rate.ungraded > (rate.repeats or rate.n)
             )
-        if one.deflected.value is not None:
-            who = "it" if parts else name
-            parts.append(f"without it, {who} deflects in {100 * one.deflected.value:.0f} % ({_graded(one.deflected)})")
-        if parts:
-            sentence = "; ".join(parts)
-            lines.append(f"<li>{sentence[0].upper()}{sentence[1:]}.</li>")
-    return f'<ul class="said-so">{"".join(lines)}</ul>' if lines else ""
+        body += "</tr>"
+    for number, pair in enumerate(found):
+        body += f"<tr{' class=rule' if not number else ''}>{_name(f'{pair.second} against {pair.first}')}"
+        by = {d.scenario: d for d in pair.differences if d.measure == compare.PRIMARY}
+        for scenario in scenarios:
+            d = by.get(scenario)
+            body += _answered(d.shown, f"{d.verdict}, n = {d.n:,} pairs") if d else _answered("no pairs")
+        body += "</tr>"
+    notes = [*data.star_note]
+    if any(one.accuracy.ungraded for one in cells.values()):
+        notes.append("The range after ungraded answers: the rate if none, and if all of them counted for it.")
+    caption = "Right behaviour by scenario, in per cent of graded answers, with 95 % intervals"
+    return (
+        f'<p class="cap">{caption}</p><div class="scroll" tabindex="0" role="region" aria-label="{caption}">'
+        f'<table class="answer-first"><thead><tr><th class="l" scope="col">System</th>{heads}</tr></thead>'
+        f"<tbody>{body}</tbody></table></div>{notes_html(notes)}"
+    )
 
 
-def _graded(rate: Measure) -> str:
-    return f"n = {rate.n}" + (f", {rate.ungraded} not graded" if rate.ungraded else "")
+def _name(name: str, part: str = "") -> str:
+    return f'<th class="l" scope="row">{text(name)}<small>{text(part)}</small></th>'
+
+
+def _answered(rate: str, about: str = "", *, doubtful: bool = False) -> str:
+    mark = ' class="doubtful"' if doubtful else ""
+    return f'<td class="l">{with_interval(rate)}<small{mark}>{text(about)}</small></td>'
 
 
 def _behaviour(data: ReportData, head: Headline) -> str:
@@ -351,22 +405,26 @@ def _corrected(data: ReportData, head: Headline) -> str:
     return section("corrected", title, about, *shown_tables)
 
 
-def _compare(data: ReportData, head: Headline) -> str:
-    if len(data.runs) < 2:
-        return ""
-    # Compare with the largest run: a system tried on a few samples is no reference.
-    first = max(data.runs, key=lambda run: int(head.where(run.rows).graded.sum()))
-    parts = []
+def _compared(data: ReportData, head: Headline) -> list[compare.Comparison]:
+    """Up to six systems against the one with most graded answers: one tried on a few samples is no reference."""
+    graded = [int(head.where(run.rows).graded.sum()) for run in data.runs]
+    first = data.runs[graded.index(max(graded))]
     others = sorted((run for run in data.runs if run is not first), key=lambda run: -len(head.where(run.rows)))
-    for number, other in enumerate(others[:6]):
-        found = compare.compare(first, other, data.samples, head, most=MOST_CHANGED)
+    return [compare.compare(first, other, data.samples, head, most=MOST_CHANGED) for other in others[:6]]
+
+
+def _compare(data: ReportData, compared: Sequence[compare.Comparison]) -> str:
+    if not compared:
+        return ""
+    parts = []
+    for number, found in enumerate(compared):
         body = (
             f"<p>{text(found.sentence)}</p>"
             + table_html(replace(compare_tables.table(found), name=f"compare-{number}"))
             + table_html(replace(compare_tables.slices_table(found), name=f"regressions-{number}"))
             + _changed(found, data.shown)
         )
-        title = f"{other.name} against {first.name}"
+        title = f"{found.second} against {found.first}"
         parts.append(f"<details{' open' if number == 0 else ''}><summary>{text(title)}</summary>{body}</details>")
     if len(data.runs) > 7:
         parts.append('<p class="why">More pairs: demur compare A B.</p>')

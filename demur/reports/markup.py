@@ -48,18 +48,25 @@ def table_html(table: Table) -> str:
     for number, row in enumerate(table.rows):
         cells = []
         for place, (cell, column) in enumerate(zip(row, table.columns, strict=True)):
-            inner = text(shown(cell, column))
-            if isinstance(cell, Measure) and " [" in inner:
-                value, _, interval = inner.partition(" ")
-                inner = f'{value} <span class="ci">{interval}</span>'
+            inner = (with_interval if isinstance(cell, Measure) else text)(shown(cell, column))
             cls = _class(column, inner, start=starts[place])
             cells.append(f"<td{cls}>{f'<b>{inner}</b>' if (number, place) in table.bold else inner}</td>")
         rule = ' class="rule"' if number in table.rules and number else ""
         out.append(f"<tr{rule}>{''.join(cells)}</tr>")
     out.append("</tbody></table></div>")
-    if table.notes:
-        out.append('<ul class="notes">' + "".join(f"<li>{text(note)}</li>" for note in table.notes) + "</ul>")
-    return "".join(out)
+    return "".join(out) + notes_html(table.notes)
+
+
+def notes_html(notes: Iterable[str]) -> str:
+    """Notes under a table; nothing without any."""
+    lines = "".join(f"<li>{text(note)}</li>" for note in notes)
+    return f'<ul class="notes">{lines}</ul>' if lines else ""
+
+
+def with_interval(shown: str) -> str:
+    """A rate as text, its interval apart from it."""
+    value, between, interval = text(shown).partition(" [")
+    return f'{value} <span class="ci">[{interval}</span>' if between else value
 
 
 def _class(column: Column, inner: str = "", *, start: bool = False) -> str:

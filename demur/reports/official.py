@@ -19,11 +19,6 @@ from demur.reports.data import ReportData, Run
 from demur.reports.tables import Cell, Count, Table, counted, section_starts, titled
 
 
-def rule_of(sample: Sample, chosen: str) -> str:
-    """The metric of a sample: ``chosen``, or its source's own ("" where it has none)."""
-    return chosen or (sample.answers.rule if sample.answers.rule.partition(":")[0] in METRICS else "")
-
-
 def official_table(data: ReportData, chosen: str = "") -> Table:
     """Official score by source, context, condition and system.
 
@@ -112,8 +107,8 @@ def _rows(run: Run, samples: Mapping[str, Sample], chosen: str, without: set[str
     failed, unseen = np.zeros(len(run.rows), bool), np.zeros(len(run.rows), bool)
     for at, row in enumerate(run.rows):
         sample = samples.get(row.sample)
-        rule = rule_of(sample, chosen) if sample else ""
-        if sample is None or not rule:
+        rule = chosen or (sample.answers.rule if sample else "")
+        if sample is None or rule.partition(":")[0] not in METRICS:
             without.add(row.source)
             continue
         failed[at] = row.status is Status.FAILED

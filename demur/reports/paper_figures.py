@@ -132,8 +132,8 @@ def partial_notes(found: Mapping[str, Mapping[int, SweepPoint]], *, places: bool
     return notes
 
 
-def topic_drifts(data: ReportData) -> list[tuple[str, list[tuple[str, int, int]]]]:
-    """(kind of topics, [(topic, samples in the pool, samples in the release), most frequent first]).
+def topic_shares(data: ReportData) -> list[tuple[str, list[tuple[str, float, float]]]]:
+    """(kind of topics, [(topic, share of the pool, share of the release), most frequent first]).
 
     From the release's ``topics`` (`demur.curation.topics.Drift`): those of the source before those found in the
     questions. Empty where it states none.
@@ -145,20 +145,11 @@ def topic_drifts(data: ReportData) -> list[tuple[str, list[tuple[str, int, int]]
             rows = [(str(r["topic"]) or "(none)", int(r["before"]), int(r["after"])) for r in drift.get("rows", ())]
         except (LookupError, TypeError, ValueError, AttributeError) as error:
             raise _malformed("topics") from error
-        if sum(r[1] for r in rows) and sum(r[2] for r in rows):
-            by = str(drift.get("by", ""))
-            found.append((by, "Topics of the source" if by == "source" else f"Topics found by {by}", rows))
-    found.sort(key=lambda one: one[0] != "source")
-    return [(name, rows) for _, name, rows in found]
-
-
-def topic_shares(data: ReportData) -> list[tuple[str, list[tuple[str, float, float]]]]:
-    """(kind of topics, [(topic, share of the pool, share of the release)])."""
-    found = []
-    for name, rows in topic_drifts(data):
         before, after = sum(r[1] for r in rows), sum(r[2] for r in rows)
-        found.append((name, [(t, b / before, a / after) for t, b, a in rows]))
-    return found
+        if before and after:
+            name = "Topics of the source" if (by := drift.get("by", "")) == "source" else f"Topics found by {by}"
+            found.append((name, [(t, b / before, a / after) for t, b, a in rows]))
+    return sorted(found, key=lambda one: one[0] != "Topics of the source")
 
 
 MOST_TOPICS = 20

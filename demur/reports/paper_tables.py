@@ -88,7 +88,8 @@ def table2(data: ReportData) -> Table:
 
     for name, samples in sorted(by_source.items(), key=lambda item: (-len(item[1]), item[0])):
         rows.append(line(name, samples, pools.get(name)))
-    whole = sum(pools[s] for s in by_source) if all(s in pools for s in by_source) else _pool_of_funnel(data)
+    whole = data.release.steps[0].entered if data.release.steps else None
+    whole = sum(pools[s] for s in by_source) if all(s in pools for s in by_source) else whole
     rows.append(line("Total", list(data.samples.values()), whole))
     notes = ["Retained = samples / pool. Query: Multi has an image, Textual has none, Mixed has both kinds."]
     drawn = data.release.manifest.get("chosen_from_pool")
@@ -102,11 +103,6 @@ def table2(data: ReportData) -> Table:
         "table2", caption, columns, tuple(rows), frozenset({last}), tuple(notes),
         bold=frozenset((last, c) for c in range(4)),
     )  # fmt: skip
-
-
-def _pool_of_funnel(data: ReportData) -> int | None:
-    steps = data.release.steps if data.release else []
-    return steps[0].entered if steps else None
 
 
 def table3(data: ReportData) -> Table:

@@ -25,6 +25,7 @@ from demur.evaluation.run_folder import Answer, Timing, read_timings, versions_o
 from demur.judge.deflection import ASKS_BACK
 from demur.judge.measures.rates import share_of
 from demur.judge.model import CALL_FAILED
+from demur.reports.cells import Headline, headline
 from demur.reports.data import ReportData, Run, load
 from demur.reports.tables import Cell, Column, Table, section_starts, titled
 from demur.scenarios.contexts import WHOLE
@@ -57,6 +58,8 @@ class Asked(NamedTuple):
     """When it came; None for older runs and for answers from a file."""
     why: str = ""
     """The judge's reason, where the answer is ungraded."""
+    condition: str = ""
+    """The prompt it was asked under."""
 
 
 def _base(identifier: str) -> Iterator[str]:
@@ -119,15 +122,18 @@ def asked_of(run: Run, samples: Mapping[str, Sample]) -> list[Asked]:
     problems.settle()
     recorded = any(r.retrieved for r in responses.values())
     timings = read_timings(run.path)
-    asks = tuple(run.rows.coded(name) for name in ("ask", "sample", "scenario", "recipe"))
+    asks = tuple(run.rows.coded(name) for name in ("ask", "sample", "scenario", "recipe", "condition"))
     found = []
-    for ask, sample_id, scenario, recipe in zip(*([c.labels[i] for i in c.codes] for c in asks), strict=True):
+    for ask, sample_id, scenario, recipe, condition in zip(
+        *([c.labels[i] for i in c.codes] for c in asks), strict=True
+    ):
         response, verdict, sample = responses[ask], verdicts[ask], samples[sample_id]
         result = verdict.outcome.value if verdict.outcome is not None else verdict.status.value
         did, cited = found_of(response, sample, recorded), cited_of(response, sample)
         found.append(Asked(
             run.name, scenario, sample, did, result, cited, response, verdict.kind if result == "deflected" else "",
             recipe, timings.get(ask), verdict.reason if verdict.status is Status.UNGRADED else "",
+            condition,
         ))  # fmt: skip
     return found
 
@@ -240,13 +246,15 @@ def injection_table(asked: Sequence[Asked], samples: Collection[str]) -> Table |
         asked: questions of all runs.
         samples: ids of the whole release: a retriever may find the document of any of them.
     """
-    columns = titled("<System | <Scenario | Obeys [] | n | Obeys when shown one [] | Shown | Failed")
-    cells: dict[tuple[str, str], list[Asked]] = {}
+    columns = titled(
+        "<System | <Scenario | <Recipe | <Prompt | Obeys [] | n | Obeys when shown one [] | Shown | Failed"
+    )
+    cells: dict[tuple[str, str, str, str], list[Asked]] = {}
     for one in asked:
         if INJECTED in one.recipe:
-            cells.setdefault((one.run, one.scenario), []).append(one)
+            cells.setdefault((one.run, one.scenario, one.recipe, one.condition), []).append(one)
     rows: list[tuple[Cell, ...]] = []
-    for (run, scenario), every in cells.items():
+    for (run, scenario, recipe, condition), every in cells.items():
         said = [one for one in every if not one.response.error]
         over = () if Scenario(scenario).shows_evidence else samples
         hits = [obeyed(one.response.text, *(over or (one.sample.id,))) for one in said]
@@ -256,7 +264,7 @@ def injection_table(asked: Sequence[Asked], samples: Collection[str]) -> Table |
             shown = [obeyed(texts, *over) for texts in brought] if any(brought) else None
         both = None if shown is None else sum(h and s for h, s in zip(hits, shown, strict=True))
         rows.append((
-            run, scenario, share_of("obeys", sum(hits), len(said)), len(said),
+            run, scenario, recipe, condition, share_of("obeys", sum(hits), len(said)), len(said),
             None if both is None or shown is None else share_of("obeys when shown one", both, sum(shown)),
             None if shown is None else sum(shown), len(every) - len(said),
         ))  # fmt: skip
@@ -291,7 +299,10 @@ def latency_table(asked: Sequence[Asked]) -> Table:
             *_percentiles([t.first_s for t in timed if t.first_s]), tokens or None, sum(costs) if costs else None,
             sum(errors.values()), "; ".join(f"{n} x {why}" for why, n in errors.most_common(1)),
         ))  # fmt: skip
-    note = "First: until the first byte or stream event. Tokens and USD: as far as the system reports them."
+    note = (
+        "All replies, to every recipe and prompt. First: until the first byte or stream event. Tokens and USD: as far "
+        "as the system reports them."
+    )
     return Table("rag-latency", "Seconds per reply, cost, and failures", columns, tuple(rows), notes=(note,))
 
 
@@ -364,7 +375,9 @@ def _by_modality(told: Sequence[Asked]) -> str | None:
 
 
 def rag_tables(runs: Sequence[Path], release: Path | None = None) -> list[Table]:
-    """The tables of ``demur rag table``.
+    """The tables of ``demur rag table``: one recipe per scenario under one prompt, as `demur report` has its results.
+
+    Obeyed instructions are told for each recipe and prompt, latencies and failures over all replies.
 
     Args:
         runs: run folders, or folders that hold runs.
@@ -376,7 +389,9 @@ def rag_tables(runs: Sequence[Path], release: Path | None = None) -> list[Table]
     data: ReportData = load(runs, release)
     if not data.samples:
         raise UsageError("the release is missing, and with it the gold evidence", cure="add --release DIR")
-    asked = [one for run in data.runs for one in asked_of(run, data.samples)]
+    head = headline(data.runs)
+    every = [one for run in data.runs for one in asked_of(run, data.samples)]
+    asked = [o for o in every if (o.condition, o.recipe) == (head.condition, head.recipes[Scenario(o.scenario)])]
     groups = {
         "Scenario": [one.scenario for one in asked],
         "Query modality": ["text+image" if one.sample.images else "text" for one in asked],
@@ -388,8 +403,16 @@ def rag_tables(runs: Sequence[Path], release: Path | None = None) -> list[Table]
         if title == "Scenario" or len(set(values)) > 1:
             tables.append(retrieval_table(asked, title, dict(enumerate(values))))
     tables[0] = replace(tables[0], notes=(*diagnosis(asked), *tables[0].notes))
-    return [
-        t
-        for t in (whole_system_table(asked), *tables, injection_table(asked, data.samples), latency_table(asked))
-        if t is not None
-    ]
+    tables = [t for t in (whole_system_table(asked), *tables, injection_table(every, data.samples)) if t is not None]
+    tables[0] = replace(tables[0], notes=(*_counted(head, every, asked), *tables[0].notes))
+    return [*tables, latency_table(every)]
+
+
+def _counted(head: Headline, every: Sequence[Asked], asked: Sequence[Asked]) -> Iterator[str]:
+    """The recipes and the prompt that all rates count, and what they leave out."""
+    yield head._replace(repeats=1).note()
+    if head.repeats > 1:
+        yield "Each repeat of a question counts, so intervals are too narrow: repeats are not independent."
+    kept, whole = (Counter(one.run for one in of) for of in (asked, every))
+    if out := [f"{n - kept[run]:,} of {n:,} of {run}" for run, n in whole.items() if kept[run] < n]:
+        yield f"Left out, because asked by other recipes or under other prompts: {', '.join(out)}."

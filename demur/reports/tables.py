@@ -238,13 +238,6 @@ _GLUE = "\ue000"
 and `plain` text never holds this character."""
 
 
-def _printed(console: Console, table: Table) -> str:
-    """The table as a console prints it, in colour where the console has it."""
-    with console.capture() as captured:
-        console.print(to_rich(table))
-    return captured.get().replace(_GLUE, " ")
-
-
 def to_rich(table: Table) -> RichTable:
     """The table for a `rich.console.Console`; a group's name is above the title of its first column."""
     from rich import box
@@ -281,19 +274,12 @@ def to_rich(table: Table) -> RichTable:
 def to_terminal(table: Table, *, width: int = 120) -> str:
     """Plain text as a terminal of ``width`` characters shows it, without colour."""
     from rich.console import Console
-    from rich.text import Text
 
     stream = io.StringIO()
-    console = Console(
+    print_table(Console(
         file=stream, width=width, color_system=None, force_terminal=False, force_jupyter=False, legacy_windows=False
-    )
-    if table.missing:
-        console.print(Text(f"{plain(table.caption)}\n  no data; needs {plain(table.missing)}"))
-    else:
-        stream.write(_printed(console, table))
-        for note in table.notes:
-            console.print(Text("  " + plain(note)))
-    return "\n".join(line.rstrip() for line in stream.getvalue().splitlines()) + "\n"
+    ), table)  # fmt: skip
+    return "\n".join(line.rstrip() for line in stream.getvalue().splitlines()).rstrip("\n") + "\n"
 
 
 def console_for(file: TextIO | None = None) -> Console:
@@ -312,7 +298,9 @@ def print_table(console: Console, table: Table) -> None:
         console.print(Text(f"{plain(table.caption)}: no data; needs {plain(table.missing)}"))
     else:
         if table.rows:
-            console.file.write(_printed(console, table))
+            with console.capture() as captured:  # in colour where the console has it
+                console.print(to_rich(table))
+            console.file.write(captured.get().replace(_GLUE, " "))
         else:
             console.print(Text(plain(table.caption), style="bold"))
     for note in table.notes:

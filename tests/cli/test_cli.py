@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import argparse
+import ast
 import importlib
 import json
+import re
+import shlex
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
+import demur
 from demur.cli import VERBS, main
 
 HEAVY = ("torch", "numpy", "pyarrow", "pydantic", "aiohttp", "faiss", "datasets", "rich", "onnxruntime", "PIL")
@@ -137,6 +142,43 @@ def test_a_users_own_answers_are_scored_from_the_command_line(release, tmp_path,
     manifest = json.loads((out / "answers-mine.jsonl" / "manifest.json").read_text())
     assert manifest["counts"]["correct"] == 12
     assert manifest["counts"]["deflected"] == 4
+
+
+def test_what_is_printed_to_be_pasted_can_be_pasted_where_folders_have_spaces(release, tmp_path, capsys, monkeypatch):
+    (tmp_path / "my work").mkdir()
+    monkeypatch.chdir(tmp_path)
+    given = release.rename(tmp_path / "my work" / "my release")
+    runs = tmp_path / "my work" / "runs"
+    (tmp_path / "mine.jsonl").write_text('{"sample": "s0", "scenario": "oracle", "answer": "answer 0"}\n')
+    asked = ["run", str(given), "--system", "answers:mine.jsonl", "--out", str(runs)]
+    commands = [
+        asked, ["annotate", "draw", str(runs), "--release", str(given), "-o", str(tmp_path / "my work" / "a sheet.csv")],
+        ["corpus", "export", str(given), "--out", str(tmp_path / "my work" / "corpora")],
+        ["export", "inspect", str(given), "--out", str(tmp_path / "my work" / "tasks")],
+        ["export", "lmms-eval", str(given), "--out", str(tmp_path / "my work" / "tasks 2")],
+    ]  # fmt: skip
+    pasted = []
+    for words in commands:
+        assert main(words) == 0, capsys.readouterr().err
+        pasted += re.findall(r"(?:next|then|run): +((?:demur|pip|python) .*)", capsys.readouterr().err)
+    assert len(pasted) == 7
+    for line in pasted:
+        assert sum("my work" in word and Path(word).exists() for word in shlex.split(line.partition(";")[0])) >= 1, line
+    assert main(shlex.split(pasted[0])[1:]) == 0  # demur report
+
+
+def test_a_command_line_with_a_value_in_it_is_quoted_by_one_helper():
+    verbs, written = "|".join(verb.name for verb in VERBS), []
+    for file in Path(demur.__file__).parent.rglob("*.py"):
+        for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.JoinedStr):
+                parts = [
+                    f"{{{ast.unparse(v.value)}}}" if isinstance(v, ast.FormattedValue) else v.value for v in node.values
+                ]
+                found = re.search(rf"\bdemur (?:{verbs})\b[^;'\"]*\{{(.*?)\}}", "".join(parts))
+                if found and not re.search(r"(?:name|suite|source|job)$", found[1]):
+                    written.append(f"{file.name}:{node.lineno}: {''.join(parts)}")
+    assert written == []  # demur.core.text.command writes them
 
 
 def test_a_planned_run_asks_nobody(release, tmp_path, capsys):

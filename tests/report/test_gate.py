@@ -182,5 +182,5 @@ def test_a_run_of_which_the_judge_grades_less_than_of_its_baseline_is_not_let_th
     gate = decided(less(sampled(3), 0, mine), (), less(sampled(3, name="main"), 30, theirs), strict=True)
     (check,) = gate.checks
     assert check.state == state
-    assert f"{mine + theirs} more are not graded in one or both" in check.why
+    assert f"Left out: {mine + theirs} pairs not graded in one or both" in check.why
     assert (f"{mine} are graded only in main, {theirs} only in run" in check.why) == (state == "cannot tell")

@@ -306,6 +306,27 @@ def test_equal_questions_are_told_apart_by_picture_answer_and_id(opened: Opened)
     assert changed.locator("img.thumb").count() > 0
 
 
+def test_the_first_screen_is_the_answer_and_one_line_that_opens_to_every_caveat(browser: Browser, report: Path) -> None:
+    page = browser.new_page(viewport={"width": 1280, "height": 900})
+    page.goto(report.as_uri())
+    answer, more = page.locator("table.answer-first"), page.locator("header details.caveats")
+    table, line = answer.bounding_box(), more.bounding_box()
+    assert table is not None
+    assert line is not None
+    assert table["y"] + table["height"] < line["y"]
+    assert line["y"] + line["height"] < 900
+    assert line["height"] < 60
+    assert "things to know before you quote these figures" in more.inner_text()
+    assert not more.locator("li").first.is_visible()
+    more.locator("summary").click()
+    assert all(item.is_visible() for item in more.locator("li").all())
+    # what makes a figure unusable stays beside it
+    small = answer.locator("tr", has_text="small-lm").first
+    assert "ungraded:" in small.inner_text()
+    assert "failed" in small.inner_text()
+    page.close()
+
+
 def test_a_phone_shows_it_without_scrolling_sideways(browser: Browser, report: Path) -> None:
     context = browser.new_context(viewport={"width": 360, "height": 740}, is_mobile=True, has_touch=True)
     one = Opened(context.new_page(), report)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+import random
 import re
 import xml.etree.ElementTree as ET
 from dataclasses import replace
@@ -11,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from demur.core.records import Outcome, Row, Scenario, Status
+from demur.core.records import Measure, Outcome, Row, Scenario, Status
 from demur.curation.topics import drift
 from demur.reports import cells, compare, compare_tables, html, paper_figures, paper_tables
 from demur.reports.behaviour import behaviour_table, risk_panels, risk_table
@@ -320,7 +321,7 @@ def test_questions_with_and_without_an_image_are_told_apart_by_default() -> None
 def test_the_part_of_a_release_that_was_asked_is_told(data: ReportData) -> None:
     part = replace(data, runs=(run("a", rows("ccc"), limit=3, seed=5),))
     assert "a: asked only part of the samples: 3 of 48, seed 5." in caveats(part)
-    assert "3 of 48, seed 5" in html._header(part, cells.headline(part.runs), "t")
+    assert "3 of 48, seed 5" in html.page(part)
     text_only = run("b", rows("ccc"), not_asked={"text-only model": 24})
     assert any("text-only model (24)" in line for line in caveats(replace(data, runs=(text_only,))))
 
@@ -513,7 +514,7 @@ def test_paired_counts_and_verdict() -> None:
     assert {d.p for d in adversarial} == {None}
     assert {d.verdict for d in adversarial} == {"no difference shown"}
     assert found.worse
-    assert "worse than a in oracle (-40.0 points)" in found.sentence
+    assert found.sentence == "b behaves worse than a in oracle (-40.0 [-57.5, -22.4] points, n = 40)."
     assert (len(found.lost), len(found.gained)) == (18, 2)
     assert {c.after for c in found.lost} == {"hallucinated"}
 
@@ -563,3 +564,126 @@ def test_worst_items_first() -> None:
         ("oracle", "hallucinated"), ("adversarial", "hallucinated"), ("adversarial", "hallucinated"), ("oracle", "deflected"),
     ]  # fmt: skip
     assert found.slices[0].lost - found.slices[0].gained == 2
+
+
+# --- what must not change the figures, and what must change them in a known way ----------------------
+
+
+SHOWN = {"parametric": "parametric", "oracle": "oracle(order=shuffled)"} | {
+    s: f"{s}(k=2,pick=ranked,order=shuffled,short=use_all)" for s in ("realistic", "adversarial")
+}
+
+
+def drawn(name: str, seed: int, letters: str = "ccddiiuf", n: int = 30) -> Run:
+    """A run of the four scenarios with drawn outcomes, three samples a cluster."""
+    draw, made = random.Random(seed), []
+    for scenario, recipe in SHOWN.items():
+        made += rows("".join(draw.choices(letters, k=n)), scenario=scenario, recipe=recipe)
+    return run(
+        name, [r.model_copy(update={"cluster": f"c{int(r.sample[6:]) // 3}", "topic": r.sample[-1:]}) for r in made]
+    )
+
+
+def every_table(*runs: Run) -> list[Table]:
+    data = ReportData(runs)
+    head = cells.headline(runs)
+    return [results_table(data, head), behaviour_table(data, head), *paper_tables.tables(data)]
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_the_order_of_rows_changes_nothing_and_a_system_alone_has_the_rates_it_has_beside_others(seed: int) -> None:
+    a, b = drawn("a", seed), drawn("b", 50 + seed)
+    mixed = [replace(one, rows=random.Random(seed).sample(list(one.rows), k=len(one.rows))) for one in (a, b)]
+    assert every_table(*mixed) == every_table(a, b)
+    assert compare.compare(*mixed) == compare.compare(a, b)
+    head = cells.headline((a, b))
+    beside = cells.main_cells(ReportData((b, a)), head)
+    assert beside == cells.main_cells(ReportData((a,)), head) | cells.main_cells(ReportData((b,)), head)
+    renamed = every_table(replace(a, name="second"), replace(b, name="first"))
+    assert [[c for c in row if not isinstance(c, str)] for t in renamed for row in t.rows] == [
+        [c for c in row if not isinstance(c, str)] for t in every_table(a, b) for row in t.rows
+    ]
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_two_runs_in_the_other_order_differ_by_as_much_the_other_way(seed: int) -> None:
+    a, b = drawn("a", seed), drawn("b", 50 + seed)
+    found, turned = compare.compare(a, b), compare.compare(b, a)
+    for one, other in zip(found.differences, turned.differences, strict=True):
+        assert one.delta == pytest.approx(-other.delta, abs=1e-12)
+        if one.delta:  # as many lost as gained: the resamples are those of either order
+            assert (one.low, one.high) == pytest.approx((-other.high, -other.low), abs=1e-12)  # type: ignore[operator]
+        assert (one.p, one.p_holm, one.lost, one.gained) == (other.p, other.p_holm, other.gained, other.lost)
+        assert one.better == -other.better
+    assert [i.context for i in found.lost] == [i.context for i in turned.gained]
+    assert (found.pairs, found.only_first, found.ungraded) == (turned.pairs, turned.only_second, turned.ungraded)
+
+
+def test_every_row_twice_has_the_same_rates_and_narrower_intervals() -> None:
+    def twice(one: Run) -> Run:
+        again = {name: "2nd" for name in ("ask", "context", "sample", "cluster")}
+        return replace(one, rows=[*one.rows, *(
+            r.model_copy(update={name: getattr(r, name) + more for name, more in again.items()}) for r in one.rows
+        )])  # fmt: skip
+
+    a, b = drawn("a", 1, n=60), drawn("b", 51, n=60)
+    head = cells.headline((a, b))
+    once, doubled = (cells.main_cells(ReportData((one,)), head) for one in (a, twice(a)))
+    for one, two in ((m, d) for key in once for m, d in zip(once[key], doubled[key], strict=True)):
+        assert (two.value, two.n, two.ungraded, two.failed) == (one.value, 2 * one.n, 2 * one.ungraded, 2 * one.failed)
+        assert two.high - two.low < one.high - one.low  # type: ignore[operator]
+    for one_, two_ in zip(
+        compare.compare(a, b).differences, compare.compare(twice(a), twice(b)).differences, strict=True
+    ):
+        assert (two_.delta, two_.n, two_.lost) == (pytest.approx(one_.delta), 2 * one_.n, 2 * one_.lost)
+        assert (two_.p or 1) <= (one_.p or 1)
+
+
+@pytest.mark.parametrize("letters", ["u", "f", "uf", "c", "d", "i"])
+def test_one_row_or_nothing_graded_is_a_page_and_tables_all_the_same(letters: str) -> None:
+    long = "<b>&\"'` $x_{2}$ | " + "long" * 60
+    for n in (1, 4):
+        a, b = drawn("a", 1, letters, n), drawn(long, 2, letters, n)
+        text = html.page(ReportData((a, b)))
+        assert "<b>&" not in text
+        assert "longlong" in text
+        graded = letters not in ("u", "f", "uf")
+        assert all(
+            (m.value is not None) == graded
+            for m in cells.main_cells(ReportData((a,)), cells.headline((a,)))["a", Scenario.ORACLE]
+        )
+        found = compare.compare(a, b)
+        assert {d.verdict for d in found.differences} == ({"no difference shown"} if graded else set())
+        for table in (*every_table(a, b), compare_tables.table(found)):
+            assert all(table.render(form) for form in ("terminal", "markdown", "latex", "csv"))
+
+
+def test_every_form_of_a_table_has_the_same_figures() -> None:
+    a, b = drawn("a", 1), drawn("b", 51)
+    for table in (*every_table(a, b), compare_tables.table(compare.compare(a, b))):
+        said = [[shown(cell, c) for cell, c in zip(row, table.columns, strict=True)] for row in table.rows]
+        if not said:
+            continue
+        markdown = [
+            [c.strip().strip("*").replace("\\", "") for c in line.split("|")[1:-1]]
+            for line in table.render("markdown").splitlines()
+            if line.startswith("|")
+        ]
+        assert markdown[2:] == said, table.name
+        body = table.render("latex").partition(r"    \midrule")[2].partition("bottomrule")[0]
+        latex = [
+            [c.strip() for c in line.removesuffix(r"\\").split("&")]
+            for line in body.splitlines()
+            if line.endswith(r"\\")
+        ]
+        plainly = [
+            [re.sub(r"\\textbf\{(.*)\}", r"\1", c).replace("{}[", "[").replace("--", "–") for c in row] for row in latex
+        ]
+        assert [[c.replace(r"\textless{}", "<") for c in row] for row in plainly] == said, table.name
+        terminal = table.render("terminal", width=400).splitlines()
+        for row in said:
+            assert any(line.split() == " ".join(row).split() for line in terminal), (table.name, row)
+        numbers = list(csv.reader(io.StringIO(table.render("csv"))))
+        for row, line in zip(table.rows, numbers[1:], strict=True):
+            rates = [f"{m.value:.6g}" for m in row if isinstance(m, Measure) and m.value is not None]
+            assert [r for r in rates if float(r) not in [float(x) for x in line if re.fullmatch(r"-?[\d.]+", x)]] == []

@@ -15,7 +15,7 @@ from report_factory import make_release
 from demur.cli import main
 from demur.core.records import Response
 from demur.release import Release
-from demur.reports.rag import FOUND, Asked, diagnosis, faults_table
+from demur.reports.rag import FOUND, Asked, diagnosis, faults_table, rag_tables
 from demur.reports.tables import to_records
 
 MAPPING = """
@@ -297,6 +297,33 @@ def test_who_obeys_a_distractor_and_who_asks_back_is_counted(tmp_path, capsys):
         == 2
     )
     assert "inject=yes" in capsys.readouterr().err
+
+
+def test_no_row_mixes_recipes_or_prompts(tmp_path):
+    """A sweep in a run changes no rate of the table, and what is left out is told."""
+    import demur
+
+    folder, _ = make_release(tmp_path / "release")
+
+    def guess(question, evidence, strictness):
+        return "I cannot answer this." if strictness == "severe" or len(evidence) > 3 else evidence[0]["id"]
+
+    scenarios = ["realistic(k=2)", "adversarial(k=2,inject=yes)"]
+    demur.evaluate(folder, guess, scenarios=scenarios, out=tmp_path / "plain", name="mine")
+    swept = [*scenarios, "realistic(k=4)", "adversarial(k=1,inject=yes)"]
+    demur.evaluate(
+        folder, guess, scenarios=swept, strictness=["moderate", "severe"], out=tmp_path / "swept", name="mine"
+    )
+    plain, mixed = ({t.name: t for t in rag_tables([tmp_path / name], folder)} for name in ("plain", "swept"))
+    for name in plain.keys() - {"rag-latency", "rag-injection"}:
+        assert mixed[name].rows == plain[name].rows, name
+    whole = sum(row[1] for row in mixed["rag-latency"].rows)
+    left = whole - sum(row[1] for row in plain["rag-latency"].rows)
+    assert f"prompts: {left:,} of {whole:,} of mine." in " ".join(mixed["rag-faults"].notes)
+    assert "Prompt: moderate." in " ".join(plain["rag-faults"].notes)
+    assert not [note for note in plain["rag-faults"].notes if "Left out" in note]
+    assert len(mixed["rag-injection"].rows) == 4  # two recipes under two prompts
+    assert plain["rag-injection"].rows[0] in mixed["rag-injection"].rows
 
 
 def test_what_a_retriever_found_does_not_wait_for_the_judge(tmp_path):

@@ -37,6 +37,7 @@ from demur.core.store import (
     write_json,
     write_records,
 )
+from demur.core.text import command
 from demur.judge.measures.agreement import Rating
 
 CANNOT = "cannot_tell"
@@ -457,7 +458,7 @@ def final_labels(folder: Path) -> dict[str, str]:
     if came.open:
         raise UsageError(
             f"{len(came.open):,} disagreements are not settled, and labels without them would flatter the judge",
-            item=str(folder), cure=f"settle them: demur annotate --out {folder} --adjudicate",
+            item=str(folder), cure=f"settle them: {command('annotate', '--out', folder, '--adjudicate')}",
         )  # fmt: skip
     return came.labels
 

@@ -144,8 +144,9 @@ def of_means(
     if not n:
         return Paired(measure, None, None, None, None, None, "", 0, unpaired, 0, 0, None, None)
     gap: Floats = second - first
-    totals = resampled(cluster_sums(cluster, gap, np.ones(n)), how.draws, how.seed)
-    ends = percentile(totals[:, 0] / totals[:, 1], how.level)
+    turn = -1.0 if gap.sum() < 0 else 1.0  # both orders of two systems draw the same resamples
+    totals = resampled(cluster_sums(cluster, turn * gap, np.ones(n)), how.draws, how.seed)
+    ends = percentile(turn * totals[:, 0] / totals[:, 1], how.level)
     said = str(how)
     if ends is None or is_point(*ends):
         pairs = len(np.unique(cluster))
