@@ -9,6 +9,7 @@ What is read, by the shape of its lines (``.jsonl``) or its items (``.json``), e
     ProcessBench  problem, steps, label (the first wrong step, from 0; -1: none is wrong): a labelled answer a step
     PRM800K       question.problem, label.steps: completions with a rating (-1 is wrong); a labelled answer a step
     SimpleQA      problem | question, answer | target, response | predicted_answer, grade | label (A, B, C or words)
+    declines      text, deflects (true | false), question, part, language: whether a reply declines, whatever is right
 """
 
 from __future__ import annotations
@@ -29,7 +30,9 @@ from demur.core.store import Problems, read_json, read_jsonl, why_invalid
 from demur.judge.base import answer_spec, lettered
 from demur.judge.measures.kappa import cohen
 
-NOT_CORRECT = "not_correct"
+NOT_CORRECT, ANSWERED = "not_correct", "answered"
+"""Labels of people who did not tell a wrong answer from none, or a right answer from a wrong one."""
+_RULES_OUT = {NOT_CORRECT: "correct", ANSWERED: "deflected"}
 _NAMED = {name: name for name in (*(o.value for o in Outcome), NOT_CORRECT)} | {
     "a": "correct", "b": "incorrect", "c": "deflected", "not_attempted": "deflected", "true": "correct",
 }  # fmt: skip
@@ -44,7 +47,8 @@ class Labelled(NamedTuple):
     answers: AnswerSpec
     response: Response
     label: str
-    """correct, incorrect, deflected; `NOT_CORRECT` where people did not tell a wrong answer from none."""
+    """correct, incorrect, deflected; `NOT_CORRECT` where people did not tell a wrong answer from none, `ANSWERED` where
+    they told only whether it declines."""
     second: str = ""
     """Of a second person; "" where there was one only."""
     part: str = "all"
@@ -180,6 +184,12 @@ def _labelled(place: str, row: dict[str, Any]) -> Iterator[Labelled]:
         yield from _steps(place, row)
         return
     question = str(row.get("question") or row.get("problem") or "")
+    about = str(row.get("part", "all")), str(row.get("language", ""))
+    if isinstance(row.get("text"), str) and isinstance(row.get("deflects"), bool):
+        label = "deflected" if row["deflects"] else ANSWERED
+        response = Response(text=row["text"])
+        yield Labelled(str(row.get("id", place)), question, AnswerSpec(kind="unknown"), response, label, "", *about)
+        return
     systems = sorted(k.removeprefix("answer_") for k in row if k.startswith("answer_"))
     if "golden_answer" in row and systems:
         golds = [g for g in str(row["golden_answer"]).split("/") if g.strip()]
@@ -198,10 +208,7 @@ def _labelled(place: str, row: dict[str, Any]) -> Iterator[Labelled]:
     labels = [_NAMED.get(name, "") for name in (first, second)]
     if golds and isinstance(text, str) and labels[0] and bool(second) == bool(labels[1]):
         response = Response(text=text, finish_reason=str(row.get("finish_reason", "")), error=str(row.get("error", "")))
-        yield Labelled(
-            str(row.get("id", place)), question, _spec(golds, row), response, labels[0], labels[1],
-            str(row.get("part", "all")), str(row.get("language", "")),
-        )  # fmt: skip
+        yield Labelled(str(row.get("id", place)), question, _spec(golds, row), response, labels[0], labels[1], *about)
 
 
 def _spec(golds: Sequence[str], row: dict[str, Any]) -> AnswerSpec:
@@ -223,8 +230,9 @@ def asked(items: Iterable[Labelled]) -> list[tuple[Ask, Response, AnswerSpec]]:
     ]  # fmt: skip
 
 
-def _agrees(said: str, label: str) -> bool:
-    return said == label or (label == NOT_CORRECT and said != "correct")
+def agrees(said: str, label: str) -> bool:
+    """Whether a verdict is what people say; a label that tells less agrees with all that it may mean."""
+    return said == label or (label in _RULES_OUT and said != _RULES_OUT[label])
 
 
 def bench(items: Sequence[Labelled], verdicts: Sequence[Verdict]) -> list[BenchRow]:
@@ -235,7 +243,8 @@ def bench(items: Sequence[Labelled], verdicts: Sequence[Verdict]) -> list[BenchR
         verdicts: of the judge, in their order.
     """
     pairs = list(zip(items, verdicts, strict=True))
-    names = [*sorted({one.part for one in items} - {"all"}), *sorted({one.language for one in items} - {""}), "all"]
+    parts, languages = {one.part for one in items} - {"all"}, {one.language for one in items} - {""}
+    names = [*sorted(parts - languages), *sorted(languages), "all"]
     return [_row(name, [p for p in pairs if name in (p[0].part, p[0].language, "all")]) for name in names]
 
 
@@ -244,20 +253,21 @@ def _row(part: str, pairs: list[tuple[Labelled, Verdict]]) -> BenchRow:
     usable = sum(v.status is not Status.FAILED for _, v in pairs)
     outcomes = [o.value for o in Outcome]
     precision = {
-        o: Share(sum(_agrees(said, label) for label, said in graded if said == o), sum(s == o for _, s in graded))
+        o: Share(sum(agrees(said, label) for label, said in graded if said == o), sum(s == o for _, s in graded))
         for o in outcomes
     }
     given = Counter(one.label for one, _ in pairs)
     recall = {
-        o: Share(sum(label == o and _agrees(said, label) for label, said in graded), given[o])
+        o: Share(sum(label == o and agrees(said, label) for label, said in graded), given[o])
         for o in (*outcomes, NOT_CORRECT)
         if given[o]
     }
     two_way = any(label == NOT_CORRECT for label, _ in graded)
+    labels = [one.label for one, _ in pairs] if ANSWERED in given else [label for label, _ in graded]
     chance = {
-        o: (sum(_agrees(o, la) for la, _ in graded) / len(graded), precision[o].n / len(pairs))
+        o: (sum(agrees(o, label) for label in labels) / len(labels), precision[o].n / len(pairs))
         for o in outcomes
-        if graded and precision[o].n
+        if precision[o].n
     }
     people = [(one.label, one.second) for one, _ in pairs if one.second]
     value, ends = _kappa(graded, two_way)
@@ -268,8 +278,8 @@ def _row(part: str, pairs: list[tuple[Labelled, Verdict]]) -> BenchRow:
 
 
 def _kappa(graded: list[tuple[str, str]], two_way: bool) -> tuple[float | None, tuple[float, float] | None]:
-    """Kappa, and the middle 95 % of it over 400 resamples of the answers."""
-    if not graded:
+    """Kappa, and the middle 95 % of it over 400 resamples; None where people told only whether a reply declines."""
+    if not graded or any(label == ANSWERED for label, _ in graded):
         return None, None
     if two_way:
         graded = [tuple("correct" if s == "correct" else NOT_CORRECT for s in pair) for pair in graded]  # type: ignore[misc]
@@ -296,7 +306,7 @@ def by_rule(items: Sequence[Labelled], verdicts: Sequence[Verdict]) -> list[Rule
         if verdict.outcome is not None:
             key = verdict.outcome.value, verdict.kind or "-"
             said[key] += 1
-            right[key] += _agrees(verdict.outcome.value, one.label)
+            right[key] += agrees(verdict.outcome.value, one.label)
     order = sorted(said, key=lambda key: (key[0], -said[key], key[1]))
     return [RuleShare(*key, Share(right[key], said[key])) for key in order]
 

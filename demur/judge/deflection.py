@@ -10,7 +10,7 @@ English has rules of its own here (``phrases.txt``); the others share one reader
 in none of them is read as no deflection, and ``known`` says so. The rules' reading and the wording as a whole
 (`demur.judge.wording`) decide together.
 
-How often this is right is measured, not claimed: ``python -m demur.judge.rules --score FILE``.
+How often this is right is measured, not claimed: ``demur judge bench rules --on FILE``.
 """
 
 from __future__ import annotations

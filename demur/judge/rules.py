@@ -12,14 +12,8 @@ measures how often each is right.
 
 from __future__ import annotations
 
-import argparse
-import json
 import re
-import sys
-from collections.abc import Callable, Sequence
-from itertools import chain
 from pathlib import Path
-from typing import NamedTuple
 
 from demur.answers import matches, normalise
 from demur.answers.assertion import final_part
@@ -30,9 +24,7 @@ from demur.answers.yes_no import polarity, side_of
 from demur.core.errors import UsageError
 from demur.core.records import AnswerSpec, Ask, Outcome, Response, Status, Verdict
 from demur.core.spec import Option, named
-from demur.core.store import Problems, read_jsonl
 from demur.judge.certainty import rival
-from demur.judge.deflection import Reading, by_rules, read
 from demur.judge.own_phrases import OwnPhrases
 
 _TAG = re.compile(r"<(/?)(think|thinking|reasoning|scratchpad)>", re.IGNORECASE)
@@ -180,91 +172,3 @@ def visible(text: str) -> str:
     text = text[max((tag.end() for tag in left if tag[1]), default=0) :]
     opened = _TAG.match(text.lstrip())
     return "" if opened and not opened[1] else text.strip()
-
-
-# --- how good the deflection rules are -----------------------------------------------------------
-
-
-class Score(NamedTuple):
-    """Deflection rules against labels: counts of one part of a labelled file."""
-
-    part: str
-    n: int
-    true_positive: int
-    false_positive: int
-    false_negative: int
-
-    @property
-    def precision(self) -> float | None:
-        """Share of those read as deflections that are; None when none was."""
-        said = self.true_positive + self.false_positive
-        return self.true_positive / said if said else None
-
-    @property
-    def recall(self) -> float | None:
-        """Share of the deflections that were read as such; None when there are none."""
-        there = self.true_positive + self.false_negative
-        return self.true_positive / there if there else None
-
-
-def score(*paths: Path, reader: Callable[[str], Reading] = read) -> tuple[list[Score], list[str]]:
-    """Precision and recall of the reader of deflections on labelled JSONL files.
-
-    Args:
-        paths: of rows ``{"text": answer, "deflects": true|false, "part": "tuning"|"held-out"}``; ``part`` may be left
-            out.
-        reader: `demur.judge.deflection.read`, or `by_rules`: the rules without the linear model.
-
-    Returns:
-        (one score per part and one named "all", the misread answers with what they were read as).
-
-    Raises:
-        BadInput: a row lacks its text or label; all such rows are named.
-    """
-    problems = Problems()
-    counts: dict[str, list[int]] = {}
-    wrong: list[str] = []
-    for place, row in chain.from_iterable(read_jsonl(path, problems) for path in paths):
-        text, label = row.get("text"), row.get("deflects")
-        if not isinstance(text, str) or not isinstance(label, bool):
-            problems.add(place, "expected 'text' (string) and 'deflects' (true or false)")
-            continue
-        said = reader(visible(text)).deflects
-        if said != label:
-            wrong.append(f"{place}: read as {'deflection' if said else 'answer'}: {text[:160]}")
-        for part in {str(row.get("part", "all")), "all"}:
-            tally = counts.setdefault(part, [0, 0, 0, 0])
-            tally[0] += 1
-            tally[1] += said and label
-            tally[2] += said and not label
-            tally[3] += label and not said
-    problems.settle()
-    return [Score(part, *tally) for part, tally in sorted(counts.items())], wrong
-
-
-def main(argv: Sequence[str] | None = None) -> int:
-    """Print the table of `score`; exit 0."""
-    parser = argparse.ArgumentParser(prog="python -m demur.judge.rules", description=score.__doc__)
-    parser.add_argument("--score", type=Path, required=True, nargs="+", metavar="FILE", help="labelled answers (JSONL)")
-    parser.add_argument("--rules-alone", action="store_true", help="without the linear model")
-    parser.add_argument("--wrong", action="store_true", help="list the misread answers")
-    parser.add_argument("--json", action="store_true", help="print JSON")
-    args = parser.parse_args(argv)
-    scores, wrong = score(*args.score, reader=by_rules if args.rules_alone else read)
-    rows = [{**s._asdict(), "precision": s.precision, "recall": s.recall} for s in scores]
-    if args.json:
-        sys.stdout.write(json.dumps({"scores": rows, "wrong": wrong}) + "\n")
-        return 0
-    sys.stdout.write(f"{'part':<10} {'n':>5} {'deflections':>12} {'precision':>10} {'recall':>8}\n")
-    for s in scores:
-        precision, recall = ("-" if v is None else f"{v:.3f}" for v in (s.precision, s.recall))
-        sys.stdout.write(
-            f"{s.part:<10} {s.n:>5} {s.true_positive + s.false_negative:>12} {precision:>10} {recall:>8}\n"
-        )
-    if args.wrong:
-        sys.stdout.write("".join(f"{line}\n" for line in wrong))
-    return 0
-
-
-if __name__ == "__main__":
-    raise SystemExit(main())

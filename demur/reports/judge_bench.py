@@ -10,7 +10,19 @@ from demur.core.records import Verdict
 from demur.core.text import brief
 from demur.evaluation.rejudge import grade_items
 from demur.judge.base import Judge
-from demur.judge.bench import BenchRow, Labelled, RuleShare, Share, as_dict, asked, bench, by_rule, load, shipped
+from demur.judge.bench import (
+    BenchRow,
+    Labelled,
+    RuleShare,
+    Share,
+    agrees,
+    as_dict,
+    asked,
+    bench,
+    by_rule,
+    load,
+    shipped,
+)
 from demur.reports.tables import Table, titled
 
 
@@ -62,10 +74,10 @@ class Measured(NamedTuple):
         ]
 
     def wrong(self) -> Iterator[str]:
-        """A line for each answer on which the judge and people differ."""
+        """A line for each answer on which judge and people differ, and for each deflection that it left ungraded."""
         for one, verdict in zip(self.items, self.verdicts, strict=True):
-            said = verdict.outcome.value if verdict.outcome else ""
-            if said and said != one.label and not (one.label == "not_correct" and said != "correct"):
+            said = verdict.outcome.value if verdict.outcome else verdict.status.value
+            if not agrees(said, one.label) if verdict.outcome else one.label == "deflected":
                 yield f"{one.id}: {said} ({verdict.kind}), people say {one.label}: {brief(one.response.text, 100)}"
 
 

@@ -16,7 +16,7 @@ HERE = Path(__file__).parent
 
 @cache
 def tool() -> dict[str, Any]:
-    return runpy.run_path(str(HERE.parents[1] / "tools" / "score_around.py"))
+    return runpy.run_path(str(HERE.parents[1] / "tools" / "score_deflections.py"))
 
 
 @pytest.mark.parametrize(

@@ -11,13 +11,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from strategies import examples
 
+from demur.cli import main as command
 from demur.core.errors import BadInput, UsageError
 from demur.core.plugins import find
 from demur.core.records import AnswerSpec, Ask, Outcome, Response, Scenario, Status, Verdict
 from demur.core.store import Problems, read_jsonl
-from demur.judge.bench import asked, bench, by_rule, load, shipped
+from demur.judge.bench import BenchRow, asked, bench, by_rule, load, shipped
 from demur.judge.deflection import read
-from demur.judge.rules import RuleJudge, main, score, visible
+from demur.judge.rules import RuleJudge, visible
 
 LABELLED = Path(__file__).parent / "deflections.jsonl"
 ASK = Ask(id="ask-1", sample="s", context="c", scenario=Scenario.REALISTIC, question="How long is the bridge?")
@@ -217,79 +218,76 @@ def test_quotes_titles_and_others_decline_nothing() -> None:
         assert not read(text).deflects, text
 
 
+def measured(path: Path) -> dict[str, BenchRow]:
+    """Of each part of a file or folder, and of all, how deflections are read."""
+    items = load(path)
+    return {row.part: row for row in bench(items, [JUDGE.grade(*one) for one in asked(items)])}
+
+
+def precision_and_recall(row: BenchRow) -> tuple[float, float]:
+    return row.precision["deflected"].value or 0, row.recall["deflected"].value or 0
+
+
 def test_deflection_rules_on_labelled_answers() -> None:
-    """The measured figures (docs/judging-figures.md quotes them); the held-out part was never tuned on."""
-    scores, wrong = score(LABELLED)
-    parts = {s.part: s for s in scores}
+    parts = measured(LABELLED)
     assert parts["all"].n >= 250
-    held_out = parts["held-out"]
-    assert held_out.n == 90
-    assert held_out.precision is not None
-    assert held_out.recall is not None
-    assert held_out.precision >= 0.94
-    assert held_out.recall >= 0.80
-    assert parts["tuning"].precision is not None
-    assert parts["tuning"].precision >= 0.98
-    assert (parts["tuning"].recall or 0) >= 0.98
-    assert len(wrong) == parts["all"].false_positive + parts["all"].false_negative
-
-
-def test_the_command_prints_the_figures(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["--score", str(LABELLED), "--wrong"]) == 0
-    assert "held-out" in capsys.readouterr().out
-    assert main(["--score", str(LABELLED), "--json"]) == 0
-    rows = {s["part"]: s for s in json.loads(capsys.readouterr().out)["scores"]}
-    assert rows["held-out"]["n"] == 90
+    assert parts["held-out"].n == 90  # never tuned on
+    for part, precision, recall in (("held-out", 0.94, 0.80), ("tuning", 0.98, 0.98)):
+        found = precision_and_recall(parts[part])
+        assert found[0] >= precision
+        assert found[1] >= recall
 
 
 def test_bad_labels_are_named(tmp_path: Path) -> None:
     file = tmp_path / "labels.jsonl"
     file.write_text('{"text": "a", "deflects": true}\n{"text": "b"}\nnot json\n')
     with pytest.raises(BadInput, match=r"labels.jsonl:2(.|\n)*labels.jsonl:3"):
-        score(file)
-    file.write_text('{"text": "Paris", "deflects": false}\n')
-    (only,), wrong = score(file)
-    assert (only.part, only.precision, only.recall, wrong) == ("all", None, None, [])
+        load(file)
 
 
-def test_several_files_are_scored_together_and_the_rules_without_the_model(tmp_path: Path, capsys) -> None:
-    rare = "Wem das Gut nach dem Brand zufiel, dar\u00fcber geben die Akten keinen Aufschluss."
-    files = [tmp_path / "a.jsonl", tmp_path / "b.jsonl"]
-    for file, text, deflects in zip(files, (rare, "The Danube."), (True, False), strict=True):
-        file.write_text(json.dumps({"text": text, "deflects": deflects}) + "\n")
-    for alone, missed in ((), 0), (("--rules-alone",), 1):
-        assert main(["--score", *map(str, files), "--json", *alone]) == 0
-        told = json.loads(capsys.readouterr().out)
-        assert [(s["n"], s["recall"]) for s in told["scores"]] == [(2, 1.0 - missed)]
-        assert len(told["wrong"]) == missed
+def test_whether_replies_decline_is_measured_without_answers(tmp_path: Path, capsys) -> None:
+    replies = [
+        ("I cannot tell.", True),
+        ("The Danube.", False),
+        ("The trail goes cold.", True),
+        ("No idea, sorry.", False),
+    ]
+    file = tmp_path / "mine.jsonl"
+    file.write_text("".join(json.dumps({"text": text, "deflects": label}) + "\n" for text, label in replies))
+    assert command(["judge", "bench", "rules", "--on", str(file), "--wrong", "--ledger", str(tmp_path / "l")]) == 0
+    told = capsys.readouterr().out
+    assert "mine.jsonl:4: deflected (lack), people say answered" in told
+    every = measured(file)["all"]
+    right = sum(read(text).deflects and label for text, label in replies)
+    assert every.precision["deflected"][:] == (right, sum(read(text).deflects for text, _ in replies))
+    assert every.recall["deflected"][:] == (right, 2)
+    assert every.kappa is None
+    assert told.count("people say deflected") == 2 - right
 
 
 @pytest.mark.slow
 def test_deflections_in_every_language() -> None:
-    parts, wrong = score(LABELLED.with_name("deflections_by_language.jsonl"))
-    (every,) = [s for s in parts if s.part == "all"]
+    every = measured(LABELLED.with_name("deflections_by_language.jsonl"))["all"]
     assert every.n > 17_000
-    assert (every.precision or 0) >= 0.98, wrong
-    assert (every.recall or 0) >= 0.98, wrong
+    assert min(precision_and_recall(every)) >= 0.98
 
 
 def test_deflections_that_nobody_tuned_on() -> None:
     """Holds what was measured on 24 November 2026. Whoever tunes on these rows writes others and measures again."""
-    every, _ = score(*sorted(LABELLED.parent.glob("*_untouched.jsonl")))  # as the README writes it
-    assert next(s.n for s in every if s.part == "all") == 2_961
+    untouched = LABELLED.with_name("untouched")
+    assert measured(untouched)["all"].n == 2_961
     tuned = LABELLED.with_name("deflections_by_language.jsonl")
     later = [LABELLED.with_name(f"deflections_{name}.jsonl") for name in ("replies", "ordinary")]
     known = {row["text"] for file in (tuned, *later) for _, row in read_jsonl(file, Problems())}
     for name, n, precision, recall in (
-        ("replies_untouched", 915, 0.97, 0.89), ("languages_untouched", 683, 0.92, 0.97),
-        ("situations_untouched", 1_363, 0.92, 0.84),
+        ("replies", 915, 0.97, 0.89), ("languages", 683, 0.92, 0.97), ("situations", 1_363, 0.92, 0.84)
     ):  # fmt: skip
-        path = LABELLED.with_name(f"{name}.jsonl")
-        parts, _ = score(path)
-        (every,) = [s for s in parts if s.part == "all"]
-        assert (every.n, len(parts)) == (n, 19)
-        assert (every.precision or 0) >= precision
-        assert (every.recall or 0) >= recall
+        path = untouched / f"{name}.jsonl"
+        parts = measured(path)
+        assert (parts["all"].n, len(parts)) == (n, 19)
+        found = precision_and_recall(parts["all"])
+        assert found[0] >= precision
+        assert found[1] >= recall
         assert not {row["text"] for _, row in read_jsonl(path, Problems())} & known
 
 

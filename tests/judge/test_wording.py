@@ -97,7 +97,7 @@ def test_the_weights_are_those_of_the_sentences() -> None:
     matrix = tool["matrix"]([visible(row["text"]) for row in earlier + since])
     labels = np.array([row["deflects"] for row in earlier + since])
     weights, bias = tool["mean_of_two"](matrix, labels, np.arange(len(labels)) < len(earlier))
-    path = ROOT / "tests" / "judge" / "languages_untouched.jsonl"
+    path = ROOT / "tests" / "judge" / "untouched" / "languages.jsonl"
     texts = [json.loads(line)["text"] for line in path.read_text(encoding="utf-8").splitlines()]
     again = tool["matrix"](texts) @ weights + bias
     stored = np.array([wording.log_odds(text) for text in texts])

@@ -1,28 +1,31 @@
-"""How courtesies and caveats around a reply change whether demur reads it as a deflection.
+"""How well demur reads deflections without its linear model, and with courtesies and caveats around a reply.
 
-    python tools/score_around.py
+    python tools/score_deflections.py
 
 Greetings before, courtesies after and caveats after (tests/judge/around_held_out.jsonl, tune nothing on it) are put
-around plain answers ("Es ist {}." with names and numbers of Atlas) and around the sentences of
-tests/judge/*_untouched.jsonl. Printed: how many plain answers are read as deflections, and precision and recall of the
-sentences.
+around plain answers ("Es ist {}." with names and numbers of Atlas) and around the sentences of tests/judge/untouched.
+Printed: how many plain answers are read as deflections, and precision and recall of the sentences; then those of the
+rules alone, by file. `demur judge bench rules --on tests/judge/untouched` has the same of what users get.
 """
 
 from __future__ import annotations
 
 import runpy
 import sys
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import numpy as np
 
-from demur.judge.deflection import read
+from demur.judge.deflection import Reading, by_rules, read
+from demur.judge.rules import visible
 
 ROOT = Path(__file__).resolve().parent.parent
 LABELLED = ROOT / "tests/judge"
 TRAINING = runpy.run_path(str(ROOT / "tools" / "train_wording.py"))
 """Its plain answers, and its reader of JSONL."""
 lines = TRAINING["lines"]
+FILES = ("replies", "languages", "situations")
 KINDS = ("nothing", "openings", "closings", "caveats")
 
 
@@ -44,26 +47,26 @@ def plain_answers(kind: str) -> list[bool]:
     ]
 
 
-def sentences(kind: str) -> tuple[float, float, int]:
+def sentences(
+    kind: str = "nothing", files: Sequence[str] = FILES, reader: Callable[[str], Reading] = read
+) -> tuple[float, float, int]:
     """Precision, recall and number of the untouched sentences, each with one sentence of a kind around it."""
     around = {row["language"]: row.get(kind, [""]) for row in lines(LABELLED / "around_held_out.jsonl")}
     draw = np.random.default_rng(9)
     counts = {(said, true): 0 for said in (True, False) for true in (True, False)}
-    for name in ("replies", "languages", "situations"):
-        for row in lines(LABELLED / f"{name}_untouched.jsonl"):
-            text = (
-                row["text"]
-                if row["text"].rstrip().endswith((".", "!", "?", "。", "！", "？", "।"))
-                else row["text"] + "."
-            )
-            text = put(text, str(draw.choice(around[row["language"]])), kind, row["language"])
-            counts[read(text).deflects, row["deflects"]] += 1
+    for name in files:
+        for row in lines(LABELLED / "untouched" / f"{name}.jsonl"):
+            text = visible(row["text"])
+            if kind != "nothing":
+                stop = "" if text.endswith((".", "!", "?", "。", "！", "？", "।")) else "."
+                text = put(text + stop, str(draw.choice(around[row["language"]])), kind, row["language"])
+            counts[reader(text).deflects, row["deflects"]] += 1
     right = counts[True, True]
     return right / (right + counts[True, False]), right / (right + counts[False, True]), sum(counts.values())
 
 
 def main() -> None:
-    """Print both for every kind."""
+    """Print both for every kind, then the rules alone."""
     for kind in KINDS:
         answers = plain_answers(kind)
         precision, recall, n = sentences(kind)
@@ -71,6 +74,10 @@ def main() -> None:
             f"{kind:9} plain answers read as deflections {sum(answers):4} of {len(answers):4}   "
             f"sentences: precision {precision:.3f}, recall {recall:.3f}, n = {n:,}\n"
         )
+    for files in (*((name,) for name in FILES), FILES):
+        precision, recall, n = sentences(files=files, reader=by_rules)
+        named = files[0] if len(files) == 1 else "all"
+        sys.stdout.write(f"rules alone, {named:10} precision {precision:.3f}, recall {recall:.3f}, n = {n:,}\n")
 
 
 if __name__ == "__main__":
