@@ -215,8 +215,9 @@ def _confidence(value: Any) -> float | None:
 def response(raw: str, *, served_by: str = "", latency_s: float = 0.0, cached: bool = False) -> Response:
     """Read a raw reply, fresh or from the ledger, with the same checks.
 
-    A refusal is an answer. A reply that was cut off while thinking has empty ``text`` and its ``finish_reason``: to ask
-    again would only cost again. All replies are checked here: what passes can be written to any file.
+    A refusal is an answer. A reply that was cut off while thinking, seen or hidden, has empty ``text`` and its
+    ``finish_reason``: to ask again would only cost again. All replies are checked here: what passes can be written to
+    any file.
 
     Raises:
         Fault: not JSON, not a chat completion, or with text or numbers that no file can hold (``broken``); without a
@@ -239,7 +240,7 @@ def response(raw: str, *, served_by: str = "", latency_s: float = 0.0, cached: b
         reasoning = _text_of(message.get("reasoning_content") or message.get("reasoning")) or thought
         if not text.strip() and message.get("refusal"):
             text, finish = _text_of(message["refusal"]), finish or "refusal"
-        if not text.strip() and not reasoning:
+        if not text.strip() and not reasoning and finish != "length":
             if finish == "content_filter":
                 raise ItemError(
                     "the content filter withheld the answer", cure="leave the item out, or ask another model"

@@ -173,7 +173,7 @@ class ReportData:
         revisions = {r.name: (r.manifest.get("revision"), models.get(self.gates[r.name], {}).get("revision"))
                      for r in self.runs if r.name in self.gates}  # fmt: skip
         edited = [name for name, (mine, its) in revisions.items() if mine and its and mine != its]
-        return (note + (f" In another revision: {', '.join(edited)}." if edited else ""),)
+        return (note + (f" The gate was another revision of {', '.join(edited)}." if edited else ""),)
 
 
 def is_run(path: Path) -> bool:

@@ -122,6 +122,13 @@ def test_usage_and_logprobs_are_read():
     assert (reply.finish_reason, reply.served_by, reply.latency_s) == ("length", "here", 1.5)
 
 
+def test_a_reply_that_used_its_tokens_up_while_thinking_out_of_sight_is_not_asked_again():
+    raw = json.dumps({"choices": [{"message": {"content": ""}, "finish_reason": "length"}],
+                      "usage": {"completion_tokens": 64, "completion_tokens_details": {"reasoning_tokens": 64}}})  # fmt: skip
+    reply = wire.response(raw)
+    assert (reply.text, reply.finish_reason, reply.usage.reasoning) == ("", "length", 64)
+
+
 @pytest.mark.parametrize(
     ("raw", "kind"),
     [
