@@ -213,7 +213,7 @@ def test_ctrl_c_once_keeps_what_is_paid_and_the_next_run_pays_none_twice(release
         process = child(release, server, out)
         server.wait_for(process)
         process.send_signal(signal.SIGINT)
-        said = read_until("calls in progress, which must be paid for; Ctrl-C stops at once", process)
+        said = read_until("in progress, which must be paid for; Ctrl-C stops at once", process)
         server.opened.set()
         _, rest = process.communicate(timeout=ENDS_S)
         said += rest
