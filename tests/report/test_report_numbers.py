@@ -288,7 +288,7 @@ def test_the_star_follows_what_a_system_is_and_not_its_folder(data: ReportData) 
     head = cells.headline(runs)
     for table in (paper_tables.table4(starred, head), results_table(starred, head)):
         assert column(table, "System") == ["renamed*", "the reader", "served*", "edited*"]
-        assert any(note.startswith("* also a gate") and "another revision: edited" in note for note in table.notes)
+        assert any(note.startswith("* also a gate") and "another revision of edited" in note for note in table.notes)
     assert not any("*" in note for note in paper_tables.table4(data, cells.headline(data.runs)).notes)
 
 
