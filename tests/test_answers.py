@@ -490,7 +490,7 @@ def test_an_option_is_stated_by_its_letter(reply):
 @pytest.mark.parametrize(
     "reply",
     ["Neither A nor B", "A or B", "A o B", "A fox", "A veces", "not B", "It isn't B", "Option B is incorrect.",
-     "Between A and B", "I think A dog is meant"],
+     "Between A and B", "I think A dog is meant", "It is rich in vitamin C", "Hepatitis B", "plan A, of course"],
 )  # fmt: skip
 def test_a_letter_that_states_no_option_proves_nothing(reply):
     for right in "ABC":

@@ -51,6 +51,15 @@ SHORT = 60
 _DROPPED = re.compile(
     r"\b(?:eliminat|rul|exclud|discard|reject)\w{1,3}(?: out)? (?:option |choice |answer )?$", re.IGNORECASE
 )
+_LEADS = re.compile(
+    r"is|s|be|it|choose|chose|pick|select|with|for|on|say|guess|think|so|thus|but|not|n?either|n?or|only|answer|option|"
+    r"choice|letter|out|eliminate|exclude|discard|reject|es|est|ist|lautet|\u00e8|\u00e9|da|jest|to|het|er|la|el|le|the|"
+    r"die|der|lettre|letra|lettera|litera|antwort|antwoord|respuesta|r\u00e9ponse|risposta|resposta|erantzuna|"
+    r"odpowied\u017a|cevap|opci\u00f3n?|opzione|op\u00e7\u00e3o",
+    re.IGNORECASE,
+)
+"""Words before the letter of an option; after others it may be part of a name: "vitamin C", "hepatitis B"."""
+_WORD_BEFORE = re.compile(r"(?<![A-Za-z\u00c0-\u024f])([A-Za-z\u00c0-\u024f]+)[ :]{1,2}$")
 _WRONG = re.compile(r"\W{0,3}(?:is|was) (?:\w{3,10}ly )?(?:not|wrong|incorrect|false|out|ruled out|eliminated)\b")
 
 
@@ -77,6 +86,10 @@ def _lettered(spec: AnswerSpec, plain: str) -> set[str]:
     alone = rf"(?<![A-Za-z0-9'.-])({either})(?![A-Za-z0-9'&+#%-])"
     if any(re.search(alone, text) for _, text in spec.choices):  # "vitamin C"
         return told
+    for found in re.finditer(alone, plain):
+        before = _WORD_BEFORE.search(plain[max(0, found.start() - 40) : found.start()])
+        if before and not _LEADS.fullmatch(before[1]):
+            return told
     every = stated(alone)
     # an article, a preposition or a pronoun stands before another word: "A fox"
     placed = stated(alone + r"(?:(?! [A-Za-z\u00c0-\u024f])|(?= (?:because|since|is) ))")
