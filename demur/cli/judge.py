@@ -49,8 +49,14 @@ def configure(parser: argparse.ArgumentParser) -> None:
     attack.add_argument("--show", action="store_true", help="list the answers that flipped it")
     bench = job(jobs, "bench", "measure a judge on answers that people labelled")
     bench.add_argument("judge", metavar="JUDGE", help="as --judge of 'demur judge file'")
-    bench.add_argument("--on", type=Path, metavar="FOLDER", help="your labelled answers (default: those of demur)")
-    bench.add_argument("--wrong", action="store_true", help="list the answers on which the judge and people differ")
+    bench.add_argument(
+        "--on", type=Path, metavar="PATH", help="file or folder of your labelled answers (default: those of demur)"
+    )
+    bench.add_argument(
+        "--wrong",
+        action="store_true",
+        help="list the answers on which the judge and people differ, and deflections left ungraded",
+    )
     for made, where in ((file, "in files OUT@2 ..."), (run_, "are NAME@2 ..."), (bench, "have their own tables")):
         made.add_argument(
             "--repeat", type=positive, default=1, metavar="N",
