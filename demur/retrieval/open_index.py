@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterable, Sequence
 from functools import cached_property
 from pathlib import Path
@@ -20,6 +21,9 @@ from demur.retrieval.modes import FUSED, SIMPLE_MODES, canonical_mode, simple_mo
 
 if TYPE_CHECKING:
     from demur.indexing.ray import RayEngine
+
+_OPENING = threading.RLock()
+"""Parts are opened one at a time: CPython 3.11 may fail to parse the headers of two arrays at once."""
 
 
 class Probes(NamedTuple):
@@ -227,25 +231,26 @@ class OpenIndex:
         return rows
 
     def _part(self, name: str) -> Any:
-        if name not in self._parts:
-            if name not in self.manifest["parts"]:
-                raise UsageError(
-                    f"the index has no part {name!r}; it has {', '.join(self.manifest['parts'])}",
-                    item=self.folder,
-                    cure=f"search in one of: {', '.join(self.modes)}",
-                )
-            entry, folder = self.manifest["parts"][name], self.folder / "parts" / name
-            if name in self.probes:
-                entry = entry | {"nprobe": self.probes[name].probes}
-            finds = {way.finds for way in SIMPLE_MODES.values() if way.part == name}
-            table = self.pages if "pages" in finds else self.documents
-            self._rows[name] = mapped(folder / "rows.npy", below=len(table))  # first: other threads look for the part
-            if self._engine is not None:
-                self._parts[name] = self._engine.open_part(folder, entry)
-            else:
-                kind, _ = plugins.find("indexes", entry["kind"], registered_only=True)
-                self._parts[name] = kind(folder, entry)
-        return self._parts[name]
+        with _OPENING:
+            if name not in self._parts:
+                if name not in self.manifest["parts"]:
+                    raise UsageError(
+                        f"the index has no part {name!r}; it has {', '.join(self.manifest['parts'])}",
+                        item=self.folder,
+                        cure=f"search in one of: {', '.join(self.modes)}",
+                    )
+                entry, folder = self.manifest["parts"][name], self.folder / "parts" / name
+                if name in self.probes:
+                    entry = entry | {"nprobe": self.probes[name].probes}
+                finds = {way.finds for way in SIMPLE_MODES.values() if way.part == name}
+                table = self.pages if "pages" in finds else self.documents
+                self._rows[name] = mapped(folder / "rows.npy", below=len(table))
+                if self._engine is not None:
+                    self._parts[name] = self._engine.open_part(folder, entry)
+                else:
+                    kind, _ = plugins.find("indexes", entry["kind"], registered_only=True)
+                    self._parts[name] = kind(folder, entry)
+            return self._parts[name]
 
 
 def places_in(rows: NDArray[np.int64], wanted: NDArray[np.int64]) -> NDArray[np.int64]:
