@@ -9,6 +9,7 @@ from __future__ import annotations
 import codecs
 import errno
 import hashlib
+import io
 import json
 import math
 import os
@@ -384,6 +385,24 @@ def lines_of(handle: IO[bytes]) -> Iterator[bytes | None]:
 TOO_LONG = "the line is longer than any record"
 
 
+def as_utf8(handle: io.BufferedReader) -> IO[bytes]:
+    """A file at its beginning; if its byte-order mark says UTF-16 (Excel, PowerShell), its text in UTF-8, in memory.
+
+    Raises:
+        DataError: the text is not UTF-16, or too long.
+    """
+    with storage_errors(handle.name):
+        if handle.peek(2)[:2] not in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE):
+            return handle
+        data = handle.read(LONGEST_LINE)
+    try:
+        if len(data) == LONGEST_LINE:
+            raise ValueError(f"over {LONGEST_LINE >> 20} MB")
+        return io.BytesIO(data.decode("utf-16").encode())
+    except ValueError as error:
+        raise DataError(f"a UTF-16 file that is not read: {error}", item=handle.name, cure="save it as UTF-8") from error
+
+
 def read_jsonl(path: Path, problems: Problems) -> Iterator[tuple[str, dict[str, Any]]]:
     """Objects of a JSONL file with their place (``file:line``); unreadable lines go to ``problems``.
 
@@ -392,7 +411,7 @@ def read_jsonl(path: Path, problems: Problems) -> Iterator[tuple[str, dict[str, 
     with storage_errors(path):
         handle = path.open("rb")
     with handle:
-        yield from json_objects(handle, path.name, problems)
+        yield from json_objects(as_utf8(handle), path.name, problems)
 
 
 def json_objects(

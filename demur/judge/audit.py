@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
 from demur.core.store import Problems, storage_errors
-from demur.corpora.formats import no_column_twice
+from demur.corpora.formats import no_column_twice, open_bytes
 from demur.judge.measures.kappa import highest_kappa
 from demur.judge.measures.totals import macro, weighted
 
@@ -114,8 +114,8 @@ def read_lines(path: Path, problems: Problems) -> list[Line]:
         DataError: two columns have one name.
         StorageError: the file cannot be read.
     """
-    with storage_errors(path):
-        text = path.read_bytes().decode("utf-8-sig", errors="replace")
+    with storage_errors(path), open_bytes(path) as handle:
+        text = handle.read().decode("utf-8-sig", errors="replace")
     reader = csv.DictReader(io.StringIO(text, newline=""), skipinitialspace=True)
     names = [(n or "").strip().lower() for n in reader.fieldnames or []]
     no_column_twice(names, path)

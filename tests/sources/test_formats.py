@@ -16,7 +16,7 @@ from strategies import examples, png
 
 from demur.core.errors import DataError
 from demur.core.images import image_ref
-from demur.core.store import Problems
+from demur.core.store import Problems, read_jsonl
 from demur.core.uris import read_image
 from demur.corpora import formats
 from demur.corpora.formats import json_streams
@@ -185,6 +185,47 @@ def test_csv_takes_fields_beyond_the_default_limit_and_says_which_column_lacks(t
     assert len(next(iter(formats.csv_rows(path, problems, delimiter="\t")))[1]["text"]) == 300_000
     with pytest.raises(DataError, match="title missing; the header has id, text"):
         list(formats.csv_rows(path, problems, delimiter="\t", required=["title"]))
+
+
+@pytest.mark.parametrize("required", [(), ("id",)])
+@pytest.mark.parametrize("header", [b'"id,text\n', b'"id"x,text\n', b'a"b,"c\n'])
+def test_a_csv_whose_header_cannot_be_read_is_refused_by_its_line(tmp_path, header, required):
+    path = tmp_path / "t.csv"
+    path.write_bytes(b"\n" + header + b"1,x\n2,y\n")
+    with pytest.raises(DataError, match=r"t\.csv:2: the header is not a CSV row: .* - close each quote .* CSV UTF-8"):
+        list(formats.csv_rows(path, Problems(), required=required))
+
+
+def test_a_csv_in_utf16_without_a_byte_order_mark_is_told_to_be_saved_as_utf8(tmp_path):
+    path = tmp_path / "t.csv"
+    path.write_bytes("id,text\n1,x\n".encode("utf-16-le"))
+    with pytest.raises(DataError, match=r"t\.csv:1: the header is not UTF-8 - save the file as UTF-8"):
+        list(formats.csv_rows(path, Problems()))
+
+
+@pytest.mark.parametrize("name", ["t.csv", "t.tsv", "t.jsonl", "t.json"])
+@pytest.mark.parametrize("order", ["utf-16-le", "utf-16-be"])
+def test_utf16_with_a_byte_order_mark_is_read_as_excel_and_powershell_write_it(tmp_path, monkeypatch, name, order):
+    rows = [{"id": str(n), "text": "\u2028\U0001f600 \u00fc" * (n % 50)} for n in range(2_000)]
+    if "json" in name:
+        lines = [json.dumps(row, ensure_ascii=False) for row in rows]
+        text = f"[{','.join(lines)}]" if name == "t.json" else "\r\n".join(lines)
+    else:
+        text = "\r\n".join(("\t" if "tsv" in name else ";").join(v) for v in [["id", "text"], *map(dict.values, rows)])
+    data = ("\ufeff" + text).encode(order)
+    path = tmp_path / name
+    path.write_bytes(data)
+    problems = Problems()
+    assert ([row for *_, row in formats.table_rows(path, problems)], problems.lines) == (rows, [])
+    if name == "t.jsonl":
+        assert [row for _, row in read_jsonl(path, problems)] == rows
+        path.write_bytes(data[:-1])
+        with pytest.raises(DataError, match=r"t\.jsonl: a UTF-16 file that is not read: .* - save it as UTF-8"):
+            list(read_jsonl(path, problems))
+        monkeypatch.setattr("demur.core.store.LONGEST_LINE", 1 << 20)
+        path.write_bytes(data * 10)
+        with pytest.raises(DataError, match="over 1 MB - save it as UTF-8"):
+            list(read_jsonl(path, problems))
 
 
 @pytest.mark.parametrize("kind", ["csv", "tsv", "parquet"])

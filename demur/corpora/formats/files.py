@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import IO, cast
 
 from demur.core.errors import DataError
-from demur.core.store import storage_errors
+from demur.core.store import as_utf8, storage_errors
 
 BLOCK = 1 << 20
 """Characters or bytes read at a time."""
@@ -24,7 +24,7 @@ BROKEN = (EOFError, zlib.error, gzip.BadGzipFile, zipfile.BadZipFile)
 
 @contextmanager
 def open_bytes(path: Path, member: str = "") -> Iterator[IO[bytes]]:
-    """A file as bytes; ``.gz`` and ``.zip`` are decompressed.
+    """A file as bytes; ``.gz`` and ``.zip`` are decompressed, UTF-16 with a byte-order mark becomes UTF-8.
 
     Args:
         member: member of the zip; if empty, the archive must hold exactly one file.
@@ -61,7 +61,7 @@ def open_bytes(path: Path, member: str = "") -> Iterator[IO[bytes]]:
                 with archive.open(name) as handle:
                     yield handle
         else:
-            yield raw
+            yield as_utf8(raw)
 
 
 def first_existing(folder: Path, *names: str) -> Path | None:

@@ -65,7 +65,7 @@ def csv_rows(
         mend: keep a row with bad UTF-8, each bad byte replaced by U+FFFD, where one cell must not cost its row.
 
     Raises:
-        DataError: the header lacks a required column, names a column twice, or is not UTF-8.
+        DataError: the header lacks a required column, names a column twice, is not UTF-8, or cannot be read.
     """
     csv.field_size_limit(min(sys.maxsize, 2**31 - 1))
     with open_bytes(path) as handle, io.TextIOWrapper(handle, "utf-8-sig", "surrogateescape", newline="") as text:
@@ -76,6 +76,11 @@ def csv_rows(
             try:
                 fields = next(reader, None)
             except csv.Error as error:
+                if names is None:
+                    raise DataError(
+                        f"the header is not a CSV row: {error}", item=place,
+                        cure="close each quote that it opens, or save the sheet again as CSV UTF-8",
+                    ) from error  # fmt: skip
                 problems.add(place, f"not a CSV row: {error}")
                 continue
             except BROKEN as error:
@@ -87,7 +92,7 @@ def csv_rows(
                 continue
             if names is None:
                 names = [name.strip() for name in fields]
-                if not all(map(_is_utf8, names)):
+                if not all(map(_is_utf8, names)) or "\0" in "".join(names):
                     raise DataError("the header is not UTF-8", item=place, cure="save the file as UTF-8")
                 no_column_twice(names, place)
                 missing = sorted(set(required) - set(names))
