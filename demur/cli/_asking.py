@@ -182,6 +182,10 @@ def go(args: argparse.Namespace, *, sweeps: bool = False) -> int:
     from demur.reports.terminal import print_data, summarised
 
     questions = questions_of(args)
+    kinds = {r.scenario for r in questions.recipes}
+    if sweeps and len(questions.recipes) == len(kinds) and len(questions.conditions) == 1:
+        cure = "add --distractors 0:4, --positions 0:4, --modality grid or --strictness all; or use 'demur run'"
+        raise UsageError("nothing varies in this sweep", cure=cure)
     release = opened(args, args.out)
     common: dict[str, Any] = {"options": _model_options(args), "prices": args.prices}
     if args.plan:

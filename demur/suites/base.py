@@ -17,7 +17,6 @@ from __future__ import annotations
 import inspect
 import math
 from abc import ABC, abstractmethod
-from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
@@ -25,7 +24,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Generic, NamedTuple, TypeVar
 
 from demur.core import plugins
 from demur.core.code import code_digest
-from demur.core.errors import DataError, UsageError, did_you_mean
+from demur.core.errors import UsageError, did_you_mean
 from demur.core.progress import QUIET, Progress
 from demur.core.records import (
     AnswerSpec,
@@ -216,22 +215,26 @@ class Suite(ABC, Generic[I, S]):
         """`load`, with all problems in one error.
 
         Raises:
-            BadInput: problems, unless ``skip_bad``.
+            BadInput: problems, and ids that two questions have, unless ``skip_bad``.
             UsageError: there are no items.
-            DataError: two questions have one id.
         """
         problems = Problems()
         loaded = self.load(Path(path), problems)
+        ids = [question.id for question in self.questions(loaded.items)]
+        if len(set(ids)) < len(ids):
+            kept, had = [], set[str]()
+            for item in loaded.items:
+                own = [question.id for question in self.questions((item,))]
+                if len(set(own) - had) < len(own):
+                    problems.add(f"{path} ({own[0]})", "its id stands for more than one question; the first is kept")
+                    continue
+                kept.append(item)
+                had.update(own)
+            loaded = loaded._replace(items=tuple(kept))
         problems.settle(skip_bad=skip_bad)
         if not loaded.items:
             none = f"all {problems.skipped} items are bad" if problems.skipped else "holds no items"
             raise UsageError(none, item=str(path), cure=f"see 'demur suite show {self.name}'")
-        ids = Counter(question.id for question in self.questions(loaded.items))
-        if twice := [id for id, n in ids.items() if n > 1]:
-            raise DataError(
-                f"{len(twice):,} ids stand for more than one question, the first is {twice[0]!r}", item=str(path),
-                cure="give each item its own id, and one that comes twice only once",
-            )  # fmt: skip
         return loaded._replace(skipped=problems.skipped)
 
     def tasks(self, items: Sequence[I], *, limit: int | None = None, prompts: Prompts | None = None) -> list[Task]:

@@ -1,14 +1,12 @@
-"""Grading answers outside a run: the ask that a judge gets, its verdict, and many of them at once."""
+"""Grading answers outside a run: the ask that a judge gets, and many verdicts at once."""
 
 from __future__ import annotations
 
 import asyncio
-import inspect
 from collections.abc import Callable, Coroutine, Sequence
 from typing import Any, TypeVar
 
-from demur.core.records import AnswerSpec, Ask, Response, Scenario, Verdict
-from demur.judge.base import Judge
+from demur.core.records import Ask, Scenario
 
 T = TypeVar("T")
 
@@ -18,13 +16,6 @@ def ask_of(id: str, question: str, **more: Any) -> Ask:
     return Ask(
         id=id, sample=more.pop("sample", id), context="", scenario=Scenario.PARAMETRIC, question=question, **more
     )
-
-
-async def verdict_of(judge: Judge, ask: Ask, answer: Response | str, answers: AnswerSpec) -> Verdict:
-    """The verdict of a judge, whether its ``grade`` is a coroutine or a plain function."""
-    response = Response(text=answer) if isinstance(answer, str) else answer
-    verdict = judge.grade(ask, response, answers)
-    return await verdict if inspect.isawaitable(verdict) else verdict
 
 
 async def at_once(

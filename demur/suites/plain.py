@@ -21,28 +21,34 @@ class Plain(NamedTuple):
         model: its name.
         accuracy: right over graded replies, Wilson's interval; deflected replies are graded and not right.
         deflected: share of graded replies.
+        why: the last reply that is ungraded because its verdict raised an error, and the error.
     """
 
     model: str
     accuracy: Measure
     deflected: Measure
+    why: str = ""
 
 
 def plain_score(suite: Suite[Any, Any], model: str, items: Sequence[Any], outputs: Mapping[str, Response]) -> Plain:
     """The `Plain` score of a model: each question asked counts as graded, ungraded or failed."""
     found: Counter[Status | Outcome | None] = Counter()
+    why = ""
     for question in suite.questions(items):
         response = outputs.get(question.id)
         if response is not None:
             failed = (Status.FAILED, None, "")
-            status, outcome, _ = failed if response.error else suite.verdict(response, question.answers)
+            try:
+                status, outcome, _ = failed if response.error else suite.verdict(response, question.answers)
+            except Exception as error:  # anybody's code
+                status, outcome, why = Status.UNGRADED, None, f"{question.id}: its verdict raised {error!r:.200}"
             found[outcome or status] += 1
     n = sum(found[o] for o in Outcome)
     accuracy, deflected = (
         share_of(name, found[outcome], n, ungraded=found[Status.UNGRADED], failed=found[Status.FAILED])
         for name, outcome in (("accuracy", Outcome.CORRECT), ("deflection", Outcome.DEFLECTED))
     )
-    return Plain(model, accuracy, deflected)
+    return Plain(model, accuracy, deflected, why)
 
 
 def plain_table(suite: Suite[Any, Any], scores: Sequence[Plain]) -> Table:
@@ -56,4 +62,5 @@ def plain_table(suite: Suite[Any, Any], scores: Sequence[Plain]) -> Table:
     rows = tuple(
         (s.model, s.accuracy, s.deflected, s.accuracy.n, s.accuracy.ungraded, s.accuracy.failed) for s in scores
     )
-    return Table(suite.name, suite.title, columns, rows, notes=("n: graded replies. Intervals: Wilson, 95 %.",))
+    notes = ("n: graded replies. Intervals: Wilson, 95 %.", *(f"Ungraded: {s.model}: {s.why}" for s in scores if s.why))
+    return Table(suite.name, suite.title, columns, rows, notes=notes)

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import base64
+import gzip
 import io
 import json
 import re
 import time
+import tracemalloc
+import zlib
 from pathlib import Path
 
 import pytest
@@ -133,6 +136,47 @@ def test_every_fault_is_that_items_error(reply, why):
     assert why in told.error
     assert told.text == ""
     assert len(told.error) <= 1000
+
+
+def raw_deflate(data):
+    return zlib.compress(data, wbits=-15)
+
+
+@pytest.mark.parametrize(
+    ("coding", "pack"), [("gzip", gzip.compress), ("deflate", zlib.compress), ("deflate", raw_deflate)]
+)
+def test_a_reply_that_is_packed_though_nobody_asked_is_read(coding, pack):
+    def asked(status, data, **mapping):
+        packed = (status, {"Content-Encoding": coding}, pack(data))
+        with service(lambda n, h, b: packed) as (url, sent):
+            found = asked_of({"url": url, "answer": "$.answer", "retries": 0, **mapping})
+        assert sent[0][0]["Accept-Encoding"] == "identity"
+        return found
+
+    assert asked(200, b'{"answer": "The Danube."}').text == "The Danube."
+    events = b'data: {"answer": "The "}\n\ndata: {"answer": "Danube."}\n\n'
+    assert asked(200, events, stream="sse").text == "The Danube."
+    assert asked(503, b"index not loaded").error == "HTTP 503: index not loaded"
+
+
+@pytest.mark.parametrize("stream", [None, "ndjson"])
+def test_a_packed_reply_is_no_bomb(stream):
+    packer = zlib.compressobj(wbits=31)
+    bomb = b"".join(packer.compress(b" " * (1 << 20)) for _ in range(100)) + packer.flush()
+    with service(lambda n, h, b: (200, {"Content-Encoding": "gzip"}, bomb)) as (url, _):
+        tracemalloc.start()
+        told = asked_of({"url": url, "retries": 0, **({"stream": stream, "answer": "$.answer"} if stream else {})})
+        most = tracemalloc.get_traced_memory()[1]
+        tracemalloc.stop()
+    assert "longer than 10 MB" in told.error
+    assert most < 50 << 20
+
+
+@pytest.mark.parametrize(("coding", "data"), [("gzip", b'{"answer": "x"}'), ("br", b"\x0b\x02\x80x\x03")])
+def test_a_reply_that_cannot_be_unpacked_is_that_items_error(coding, data):
+    with service(lambda n, h, b: (200, {"Content-Encoding": coding}, data)) as (url, _):
+        told = asked_of({"url": url, "retries": 0})
+    assert re.search(f"broke .*decode content-encoding: {'brotli' if coding == 'br' else coding}", told.error)
 
 
 def test_a_service_that_is_too_slow_is_that_items_error():

@@ -51,8 +51,45 @@ def test_the_suite_of_the_page_walks_from_items_to_a_page(parity, capsys):
 
 def test_an_id_of_two_questions_is_refused_before_anybody_is_asked(parity):
     (parity / "twice.jsonl").write_text('{"number": 4}\n{"number": 5}\n{"number": 4}\n')
-    with pytest.raises(DataError, match="1 ids stand for more than one question, the first is '4'"):
+    with pytest.raises(BadInput, match=r"twice\.jsonl \(4\): its id stands for more than one question"):
         demur.suite("parity:Parity").run("twice.jsonl", "python:mine:answer", "runs")
+
+
+def test_an_id_of_two_questions_is_left_out_and_counted_with_skip_bad(parity, capsys):
+    (parity / "twice.jsonl").write_text('{"number": 4}\n{"number": 5}\n{"number": 4}\n{"number": "x"}\n{"number": 5}\n')
+    loaded = demur.suite("parity:Parity").open("twice.jsonl", skip_bad=True)
+    assert (loaded.items, loaded.skipped) == (({"number": 4}, {"number": 5}), 3)
+    argv = ["suite", "run", "parity:Parity", "twice.jsonl", "--system", "python:mine:answer", "--skip-bad"]
+    assert main(argv) == 0
+    [manifest] = parity.glob("runs/*/manifest.json")
+    assert json.loads(manifest.read_text())["items"]["skipped"] == 3
+    import parity as module
+
+    class Itself(module.Parity):
+        def questions(self, items):
+            return [*super().questions(items)] * 2
+
+    with pytest.raises(UsageError, match="all 5 items are bad"):
+        Itself().open("twice.jsonl", skip_bad=True)
+
+
+def test_a_verdict_that_raises_leaves_its_reply_ungraded_with_the_reason_and_the_others_go_on(parity, capsys):
+    code = (parity / "parity.py").read_text()
+    broken = code.replace(
+        "reply = response",
+        'if "yes" in answers.accepted[0]: raise ValueError("\\ud800 no\\nmore")\n        reply = response',
+    )
+    assert broken != code
+    (parity / "parity.py").write_text(broken)
+    assert main(["suite", "run", "parity:Parity", "numbers.jsonl", "--system", "python:mine:answer"]) == 0
+    assert main(["suite", "score", "parity:Parity", "runs", "--json"]) == 0
+    out = capsys.readouterr().out
+    told = json.loads(out[out.rindex("\n{\n") :])["parity"]
+    assert [(row["n"], row["ungraded"], row["failed"]) for row in told] == [(2, 3, 0)]
+    assert main(["suite", "score", "parity:Parity", "runs"]) == 0
+    assert r"its verdict raised ValueError('\ud800 no\nmore')" in capsys.readouterr().out
+    [rows] = parity.glob("runs/*/rows.parquet")
+    assert Counter(pq.read_table(rows).column("status").to_pylist()) == {"graded": 2, "ungraded": 3}
 
 
 def test_questions_without_a_cluster_are_items_of_their_own(parity):

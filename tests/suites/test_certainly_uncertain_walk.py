@@ -12,7 +12,8 @@ from strategies import png
 import demur
 from demur.cli import main
 from demur.core.errors import UsageError
-from demur.core.records import AnswerSpec, Sample
+from demur.core.records import AnswerSpec, Response, Sample
+from demur.judge.rules import RuleJudge
 from demur.suites import read_outputs
 from demur.suites.certainly_uncertain.suite import CertainlyUncertain
 from demur.testing import FakeEndpoint, check_suite, running
@@ -321,3 +322,24 @@ def test_a_model_by_a_name_of_the_users_is_asked_for_its_own_word_too(pairs, tmp
         address = server.model("m")
         (folder,) = demur.suite(NAME).run(pairs, f"mine=model:{address}", tmp_path / "runs", limit=1)
     assert (folder / "verified.jsonl").is_file()
+
+
+class Raising:
+    """A judge with a fault, and one of its verdicts."""
+
+    id = "raising"
+
+    def grade(self, ask, response, answers):
+        if response.text == "red":
+            return RuleJudge().grade(ask, response, answers)
+        raise KeyError(response.text)
+
+
+def test_a_judge_that_raises_leaves_its_answers_ungraded_and_the_score_is_made(pairs):
+    suite = demur.suite(NAME)
+    items = suite.open(pairs).items
+    said = {"c0/answerable": "red", "c1/answerable": "blue", "c2/answerable": "I don't know."}
+    outputs = {"m": {id: Response(text=text, abstained=False) for id, text in said.items()}}
+    scores = suite.scores(items, outputs, judge=f"{__name__}:Raising", evaluators="")
+    replies = next(t for t in suite.tables(scores, items) if t.name == "cu-replies").records()[0]
+    assert (replies["graded"], replies["ungraded"]) == (2, 1)

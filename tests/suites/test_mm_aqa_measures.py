@@ -300,6 +300,15 @@ def test_kinds_of_question_by_priority():
     assert read_dependency("essential or exclusive") is None
 
 
+class Raising:
+    """A judge with a fault."""
+
+    id = "raising"
+
+    def grade(self, ask, response, answers):
+        raise KeyError(response.text)
+
+
 class Doubting:
     """A judge that can grade one answer, and knows of another that it declines."""
 
@@ -324,3 +333,10 @@ def test_ungraded_and_declining_answers_are_no_wrong_ones_at_any_threshold():
     found = confidences(score.of("images", "vconf"), verbal)
     assert thresholded(found, 1) == Matrix(tp=2, fn=1)
     assert {t.name for t in suite.tables([score], items)}.isdisjoint({"mm-aqa-documents"})  # nothing was asked there
+
+
+def test_a_judge_that_raises_leaves_its_answers_ungraded_and_the_score_is_made():
+    item = {"id": "q", "pair": "q", "subset": "images", "question": "Which?", "answers": {"accepted": [["rose"]]}}
+    outputs = {"q@base": Response(text="EXPLANATION - so\nFINAL ANSWER - rose")}
+    [score] = demur.suite("mm_aqa").scores([Item.model_validate(item)], {"m": outputs}, judge=f"{__name__}:Raising")
+    assert [row.said for row in score.of("images", "base")] == ["ungraded"]

@@ -238,7 +238,7 @@ class HttpSystem:
         sent = await self._sent(ask)
         if self._session is None:
             connector = aiohttp.TCPConnector(limit=0)
-            self._session = aiohttp.ClientSession(connector=connector, trust_env=True, auto_decompress=False)
+            self._session = aiohttp.ClientSession(connector=connector, trust_env=True)
         headers = {"Accept-Encoding": "identity"} | {k: v.reveal() for k, v in self._headers.items()}
         timeout = aiohttp.ClientTimeout(total=self._retry.timeout_s, sock_connect=30)
         try:
@@ -256,7 +256,8 @@ class HttpSystem:
                 f"the service does not answer ({error.os_error.strerror or 'refused'})", kind="connect"
             ) from None
         except (aiohttp.ClientError, ConnectionError) as error:
-            raise Fault(f"the connection broke ({type(error).__name__})", kind="reset") from None
+            packed = f": {error}" if "content-encoding" in str(error) else ""  # one that this aiohttp cannot unpack
+            raise Fault(f"the connection broke ({type(error).__name__}{packed})", kind="reset") from None
 
     async def _read(self, response: aiohttp.ClientResponse, start: float) -> Reply:
         status, headers = response.status, response.headers

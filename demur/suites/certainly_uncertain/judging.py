@@ -12,11 +12,12 @@ from typing import Self
 
 from demur.core.records import AnswerSpec, Outcome, Response, Status
 from demur.judge.base import JudgeContext, close_judge, open_judge
+from demur.judge.grading import Grading
 from demur.judge.refusal import RefusalJudge, declines
 from demur.judge.rules import visible
 from demur.suites.certainly_uncertain.items import Pair
 from demur.suites.certainly_uncertain.measures import Graded, lave_idk
-from demur.suites.grading import ask_of, at_once, verdict_of
+from demur.suites.grading import ask_of, at_once
 
 AT_ONCE = 64
 """Questions judged at a time."""
@@ -36,6 +37,7 @@ class Evaluator:
         context = JudgeContext(ledger=ledger)
         self.id = judge
         self._second = open_judge(judge, context)
+        self._grading = Grading(self._second)
         kind, _, model = judge.partition(":")
         self._first = RefusalJudge(model, context) if kind == "lave" else None
 
@@ -66,7 +68,8 @@ class Evaluator:
         if idk or gold_idk:
             return idk, lave_idk(idk, gold_idk, None), why or ("declines" if idk else "answers")
         answers = AnswerSpec(accepted=((answer,),))
-        verdict = await verdict_of(self._second, ask_of(id, question), response, answers)
+        said = response.model_copy(update={"abstained": None})  # stage 1 has decided
+        verdict = await self._grading.verdict(ask_of(id, question), said, answers)
         rating = verdict.credit if verdict.credit is not None else float(verdict.outcome is Outcome.CORRECT)
         return idk, rating if verdict.status is Status.GRADED else None, verdict.reason
 
@@ -75,6 +78,7 @@ class Evaluator:
 
     async def __aexit__(self, *error: object) -> None:
         """Close connections."""
+        self._grading.close()
         for judge in (self._first, self._second):
             if judge is not None:
                 await close_judge(judge)

@@ -18,8 +18,8 @@ from demur.core.records import AnswerSpec, Ask, Message, Outcome, Request, Respo
 from demur.core.spec import Option, named
 from demur.core.store import digest
 from demur.judge.base import JudgeContext, close_judge, judge_code, open_judge
+from demur.judge.grading import Grading
 from demur.scenarios.systems.model import ModelSystem
-from demur.suites.grading import verdict_of
 from demur.suites.mm_aqa.conditions import filled
 from demur.suites.mm_aqa.replies import read_reply
 from demur.suites.p_true import ONE_WORD, yes_share
@@ -49,6 +49,7 @@ class SelfConsistency(ModelSystem):
         self.sampling = {"temperature": TEMPERATURE, **self.sampling}
         self._judge_name = given.options.get("judge", "rules?guess=yes")
         self._judge = open_judge(self._judge_name, JudgeContext(ledger=context.ledger))
+        self._grading = Grading(self._judge)
         self.id = f"self_consistency:{self.id.removeprefix('model:')}?n={self.n}"
         if "judge" in given.options:
             self.id += f"&judge={self._judge_name}"
@@ -92,11 +93,12 @@ class SelfConsistency(ModelSystem):
     async def _agree(self, ask: Ask, one: str, other: str) -> bool:
         if one.casefold() == other.casefold():
             return True
-        verdict = await verdict_of(self._judge, ask, other, AnswerSpec(kind="string", accepted=((one,),)))
+        verdict = await self._grading.verdict(ask, Response(text=other), AnswerSpec(accepted=((one,),)))
         return verdict.outcome is Outcome.CORRECT
 
     async def close(self) -> None:
         """The model's connection, and the judge's."""
+        self._grading.close()
         await close_judge(self._judge)
         await super().close()
 

@@ -18,8 +18,9 @@ import numpy as np
 
 from demur.core.records import Outcome, Response, Status
 from demur.judge.base import Judge, JudgeContext, close_judge, open_judge
+from demur.judge.grading import Grading
 from demur.models import run_sync
-from demur.suites.grading import ask_of, verdict_of
+from demur.suites.grading import ask_of
 from demur.suites.mm_aqa.conditions import CONDITIONS, question_id
 from demur.suites.mm_aqa.items import Item
 from demur.suites.mm_aqa.measures import Confidences, Matrix
@@ -136,13 +137,15 @@ async def _graded(answers: Mapping[str, tuple[Item, str]], judge: Judge) -> dict
 
     async def one(id: str, item: Item, answer: str) -> tuple[str, str]:
         ask = ask_of(id, item.question, sample=item.id, images=item.images, choices=item.answers.choices)
-        verdict = await verdict_of(judge, ask, answer, item.answers)
+        verdict = await grading.verdict(ask, Response(text=answer), item.answers)
         outcome = verdict.outcome if verdict.status is Status.GRADED else None
         return id, _CELLS.get(outcome, "ungraded")
 
+    grading = Grading(judge)
     try:
         return dict(await asyncio.gather(*(one(id, *pair) for id, pair in answers.items())))
     finally:
+        grading.close()
         await close_judge(judge)
 
 
