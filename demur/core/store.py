@@ -400,8 +400,7 @@ def as_utf8(handle: io.BufferedReader) -> IO[bytes]:
             raise ValueError(f"over {LONGEST_LINE >> 20} MB")
         return io.BytesIO(data.decode("utf-16").encode())
     except ValueError as error:
-        why = f"a UTF-16 file that is not read: {error}"
-        raise DataError(why, item=handle.name, cure="save it as UTF-8") from error
+        raise DataError(f"UTF-16 that is not read: {error}", item=handle.name, cure="save it as UTF-8") from error
 
 
 def read_jsonl(path: Path, problems: Problems) -> Iterator[tuple[str, dict[str, Any]]]:

@@ -222,7 +222,8 @@ class Suite(ABC, Generic[I, S]):
         loaded = self.load(Path(path), problems)
         ids = [question.id for question in self.questions(loaded.items)]
         if len(set(ids)) < len(ids):
-            kept, had = [], set[str]()
+            kept: list[I] = []
+            had: set[str] = set()
             for item in loaded.items:
                 own = [question.id for question in self.questions((item,))]
                 if len(set(own) - had) < len(own):

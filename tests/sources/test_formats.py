@@ -220,7 +220,7 @@ def test_utf16_with_a_byte_order_mark_is_read_as_excel_and_powershell_write_it(t
     if name == "t.jsonl":
         assert [row for _, row in read_jsonl(path, problems)] == rows
         path.write_bytes(data[:-1])
-        with pytest.raises(DataError, match=r"t\.jsonl: a UTF-16 file that is not read: .* - save it as UTF-8"):
+        with pytest.raises(DataError, match=r"t\.jsonl: UTF-16 that is not read: .* - save it as UTF-8"):
             list(read_jsonl(path, problems))
         monkeypatch.setattr("demur.core.store.LONGEST_LINE", 1 << 20)
         path.write_bytes(data * 10)
