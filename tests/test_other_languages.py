@@ -15,6 +15,32 @@ from demur.cli import main
 from demur.core.records import Outcome
 
 CASES = """
+ungraded | ¿Dónde nació el autor? | Granada | Nació en Sevilla y murió en Granada.
+correct | ¿Dónde nació el autor? | Granada | Nació en Granada y murió en Sevilla.
+ungraded | ¿Cuándo abrió el museo? | 1997 | Abrió antes de 1997.
+ungraded | Qui va signar la carta? | Joan Puig | La va signar la dona de Joan Puig.
+ungraded | Quen gañou a final? | o Celta | O Celta perdeu a final contra o Dépor.
+ungraded | Quem pintou o quadro? | Rembrandt | Foi pintado por um aluno de Rembrandt.
+ungraded | Quale percentuale ha votato a favore? | 25 % | Il 60 % ha votato a favore e il 25 % contro.
+ungraded | De quelle ville la lettre a-t-elle été envoyée ? | Dijon | Elle a été envoyée de Paris à Dijon.
+ungraded | Was ist die Hauptstadt Australiens? | Canberra | Die Hauptstadt ist Sydney, während Canberra nur Regierungssitz ist.
+ungraded | Wie won de finale? | Ajax | Feyenoord won de finale van Ajax.
+correct | Wie won de finale? | Ajax | Ajax won de finale van Feyenoord met 2-1.
+ungraded | Kto podpisał list? | Jan Kowalski | Podpisała go żona Jana Kowalskiego.
+ungraded | Какая река течёт через Самару? | Волга | Через Самару течёт Ока, а Волга далеко.
+ungraded | Mektubu kim imzaladı? | Ali Demir | Mektubu Ali Demir'in eşi imzaladı.
+ungraded | Noiz ireki zuten museoa? | 1997 | 1997 baino lehen ireki zuten.
+ungraded | أين ولد الكاتب؟ | دمشق | ولد في حمص ومات في دمشق.
+correct | أين ولد الكاتب؟ | دمشق | ولد في دمشق ومات في حمص.
+ungraded | चित्र किसने बनाया? | रेम्ब्रांट | रेम्ब्रांट के एक शिष्य ने बनाया।
+ungraded | 门是什么颜色的？ | 绿色 | 窗户是绿色，门是蓝色。
+ungraded | 赞成的占多少？ | 25% | 60%赞成，25%反对。
+ungraded | 作者はどこで生まれましたか？ | 金沢 | 京都で生まれ、金沢で亡くなりました。
+correct | 作者はどこで生まれましたか？ | 金沢 | 金沢で生まれ、京都で亡くなりました。
+ungraded | 편지에 누가 서명했나요? | 김철수 | 김철수의 아내가 서명했습니다.
+incorrect |  | tak | Nie.
+incorrect |  | sí | No.
+ungraded |  | 1,5 miliona | 1.500.000
 correct | ¿Quién escribió el Quijote? | Miguel de Cervantes | Lo escribió Cervantes.
 ungraded | ¿Quién escribió el Quijote? | Miguel de Cervantes | No fue Cervantes.
 ungraded | ¿Quién escribió el Quijote? | Miguel de Cervantes | Ana de Cervantes

@@ -17,6 +17,7 @@ from collections.abc import Sequence
 from functools import lru_cache
 from typing import NamedTuple
 
+from demur.answers.languages import listed
 from demur.answers.numbers import Quantity, quantities
 from demur.answers.text import Word, readable, words
 
@@ -25,18 +26,9 @@ LARGE = 100
 _BEHIND = 4
 """The noun is among so many words after a number: "50 white, five-pointed stars"."""
 _ASKS = re.compile(r"\b(?:how many|(?:number|count|quantity|total) of(?: the)?(?: different)?)\s+", re.IGNORECASE)
-_ENDS = frozenset({
-    "is", "are", "was", "were", "be", "been", "do", "does", "did", "has", "have", "had", "can", "could", "will",
-    "would", "should", "must", "may", "might", "in", "on", "at", "of", "to", "for", "from", "by", "with", "that",
-    "which", "who", "there", "this", "these", "those", "it", "its", "and", "or", "per", "make", "makes", "appear",
-    "appears", "contain", "contains", "show", "shown", "exist", "stand", "stands", "the", "an",
-})  # fmt: skip
+_ENDS = frozenset(listed("en", "ends_a_count"))
 """Words that end the noun phrase after "how many"."""
-_LINKS = frozenset({
-    "is", "are", "was", "were", "be", "being", "count", "counts", "number", "numbers", "numbered", "total", "totals",
-    "totalled", "totaled", "amount", "amounts", "equal", "equals", "to", "at", "of", "in", "all", "exactly", "about",
-    "only", "just", "the", "it", "has", "have", "had", "there", "per", "molecule", "altogether",
-})  # fmt: skip
+_LINKS = frozenset(listed("en", "links_a_count"))
 """Only these words, and words of the question, may stand between a noun and the number after it."""
 _OF_THEM = re.compile(r" (?:of (?:them|these|those|which|it)|in all|in total|altogether)(?![^\W_])", re.IGNORECASE)
 _TIED = re.compile(r"-(?=[^\W\d_])")

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
-from functools import lru_cache
 
 from demur.answers.assertion import denied
+from demur.answers.contrast import contrasted, told_places
 from demur.answers.languages import listed
 from demur.answers.negation import DENIED, VERB_LAST, denies, other_candidate, part_of_a_word, taken_back
+from demur.answers.numbers import quantities
 from demur.answers.spans import Span
-from demur.answers.text import Word, fold, readable, words
+from demur.answers.text import Word, readable, words
 
 _SENTENCE = re.compile(r"(?<=[.!?;])\s|\n")
 _BELIEF = re.compile(
@@ -37,42 +38,9 @@ _BUT = re.compile(
     r"\b(?:anything|everything|all|everyone|anyone|any\w*\s\w+|every\s\w+)\s(?:but|except)\s(?:the\s)?$|\bwith no\s$",
     re.I,
 )
-_BESIDE = re.compile(
-    r"\b(?:near|outside|close to|next to|beyond|opposite|adjacent to|away from|not far from|short of"
-    r"|(?:north|south|east|west)(?:-?(?:east|west))?(?:ern)? of"
-    r"|(?:km|kilomet\w+|mi|miles?|minutes?|hours?|m|met\w+|ride|walk|drive|trip|stop)(?:\s\w+){0,2} from)\s(?:the\s)?$",
-    re.IGNORECASE,
-)
-_WIN = re.compile(r"\b(?:w[io]n|wins|winner|champions?|victor\w*|defeated|beat)\b", re.IGNORECASE)
-_BEATEN_BEFORE = re.compile(
-    r"\b(?:beat|beats|beating|defeat(?:s|ed|ing)?|over|against|thrash\w*|edg(?:ed|ing)|upset|eliminat(?:ed|ing)|outscor\w+)"
-    r"\s(?:the\s)?(?:\w+\s)?$",
-    re.IGNORECASE,
-)
-_BEATEN_AFTER = re.compile(
-    r"^(?:\s\w+){0,2}\s(?:lost|fell|(?:was|were) (?:beaten|defeated)|(?:finished|came|came in) second|"
-    r"(?:was|were) the runner)\b",
-    re.IGNORECASE,
-)
-_EVENTS = """
-    born birth; die died dies death dead; bury buried burial; build built construct constructed erected;
-    sink sank sunk sinking; open opened opening inaugurated; close closed closing shut;
-    found founded founding established; dissolve dissolved disbanded abolished;
-    begin began begins begun start started starts; end ended ends finished;
-    marry married marriage; divorce divorced; elect elected election; resign resigned; release released;
-    publish published publication; write wrote written; discover discovered discovery; invent invented invention;
-    sign signed; ratify ratified; destroy destroyed; win won wins; lose lost; move moved; grow raised grew;
-    buy bought acquired; sell sold; directed; produced; kill killed"""
-"""Words of one event, then those of the next."""
-_EVENT_OF = {word: event.split()[0] for event in _EVENTS.split(";") for word in event.split()}
-_OTHER_PLACE = frozenset({
-    "new", "north", "south", "east", "west", "northern", "southern", "eastern", "western", "papua", "equatorial",
-})  # fmt: skip
+_OTHER_PLACE = frozenset(listed("en", "directions"))
 _COMPOUND = frozenset({"dioxide", "monoxide", "tetrachloride", "oxide", "effect", "theorem", "constant"})
-_NAMED_AFTER = frozenset({
-    "airport", "university", "street", "avenue", "bridge", "museum", "institute", "school", "hospital", "award",
-    "prize", "station", "stadium", "memorial", "library", "foundation", "college", "hotel",
-})  # fmt: skip
+_NAMED_AFTER = frozenset(listed("en", "named_after"))
 """What is named after a person."""
 _WHO = re.compile(r"\bwho(?:m|se)?\b", re.IGNORECASE)
 _OPENING = re.compile(
@@ -105,7 +73,7 @@ def unclear(
             return f"offers {other!r} beside {form!r}"
         if taken_back(text, span, code):
             return f"takes back {form!r}"
-    return why
+    return why or contrasted(text, span, question, languages)
 
 
 _NO_IS_IN, _NO_IS_NOT = {"gl", "pt"}, {"es", "ca", "it"}
@@ -142,15 +110,12 @@ def doubt(text: str, span: Span, question: str, form: str, *, languages: Sequenc
         return "tells what others think"
     if _NOT.search(before[-60:]):
         return "may deny it"
+    if re.match("an? ", form) and any(q.start < span[0] <= q.end + 1 and q.low != 1 for q in quantities(text)):
+        return "says how many"  # "741 weeks" for a week
     if _BUT.search(before[-40:]):
         return "makes an exception of it"
-    if _BESIDE.search(before[-40:]) and not _BESIDE.search(f"{form} "):
-        return "says what is near it"
-    if _WIN.search(question) and (_BEATEN_BEFORE.search(before[-60:]) or _BEATEN_AFTER.match(after[:60])):
-        return "may say who lost"
     return (
         _goes_on(text, span, question, form)
-        or _other_event(before, text, question)
         or _opens_with_another(text, span, form)
         or _nearer(text, span, question)
         or _led_by_a_name(text, span, question, form)
@@ -178,20 +143,6 @@ def _goes_on(text: str, span: Span, question: str, form: str) -> str:
     if follows and follows[0].norm in more - own - asked and text[span[1] : span[1] + 1] == " ":
         return f"names {form} {follows[0].raw}"
     return ""
-
-
-@lru_cache(maxsize=4096)
-def _events(text: str) -> tuple[str, ...]:
-    return tuple(_EVENT_OF[w.norm] for w in words(text) if w.norm in _EVENT_OF)
-
-
-def _other_event(before: str, text: str, question: str) -> str:
-    """Whether the form belongs to another event than the one asked for, which the reply tells elsewhere."""
-    asked = set(_events(question))
-    nearest = _events(before[-80:])[-1:]
-    if not asked or not nearest or nearest[0] in asked or not asked & set(_events(text[:2_000])):
-        return ""
-    return f"may tell another event ({nearest[0]})"
 
 
 def _opens_with_another(text: str, span: Span, form: str) -> str:
@@ -246,16 +197,8 @@ def _earlier_name(text: str, span: Span, question: str, form: str) -> str:
 
 _OWNS = re.compile(r"'s?\s|\s(?:of|for|in|at|on)\b", re.IGNORECASE)
 _DID = re.compile(r"\s(?:\w+ed|won|beat|lost|wrote|made|led|is|was)\b|[.;,]")
-_NO_NAME = frozenset({
-    "the", "a", "an", "in", "on", "at", "it", "he", "she", "they", "we", "i", "you", "this", "that", "these",
-    "those", "there", "here", "as", "by", "for", "from", "with", "according", "based", "after", "before",
-    "during", "since", "when", "while", "although", "though", "if", "yes", "no", "not", "so", "and", "but",
-    "or", "its", "his", "her", "their", "our", "my", "your", "to", "of", "is", "was", "are", "were", "one",
-    "two", "three", "some", "many", "most", "all", "both", "each", "other", "another", "also", "currently",
-    "originally", "first", "unfortunately", "sorry", "sure", "however", "well", "ok", "okay", "great", "good",
-    "thank", "thanks", "who", "what", "where", "which", "how", "why", "mr", "mrs", "ms", "dr", "sir", "lord",
-    "lady", "king", "queen", "president", "prince", "princess", "saint", "st", "professor", "captain", "general",
-})  # fmt: skip
+_NO_NAME = frozenset(listed("en", "openers"))
+"""Words that begin a sentence and are no name."""
 
 
 def _nearer(text: str, span: Span, question: str, languages: Sequence[str] = ()) -> str:
@@ -269,14 +212,7 @@ def _nearer(text: str, span: Span, question: str, languages: Sequence[str] = ())
     others = [
         m.span() for m in (_YEAR if year else _FIGURE).finditer(text) if m.end() <= span[0] or m.start() >= span[1]
     ]
-    common = _NO_NAME.union(*({fold(word) for word in listed(code, "common")} for code in languages))
-    asked = [w for w in words(question) if len(w.norm) > 3 and w.norm not in common]
-    told = [(w.start, w.end) for w in words(text) if any(w.norm[:5] == q.norm[:5] for q in asked)]
-    if {"zh", "ja"} & set(languages):  # two signs are a word there, more or less
-        pairs = {question[i : i + 2] for i in range(len(question) - 1)}
-        told += [
-            (i, i + 2) for i in range(len(text) - 1) if text[i : i + 2] in pairs and _HAN.fullmatch(text[i : i + 2])
-        ]
+    told = told_places(text, question, languages)
     others = [o for o in others if text[slice(*o)] not in question and not denied(text, o)]
     others = [o for o in others if not any(denies(text, o, code) for code in languages)]
     if not others or not told:
@@ -292,13 +228,12 @@ def _nearer(text: str, span: Span, question: str, languages: Sequence[str] = ())
             for at, end in told
         )
 
-    mine = gap(span)
-    return "another figure stands nearer to what is asked" if any(gap(o) + _NEARER < mine for o in others) else ""
+    mine, least = gap(span), _NEARER // 3 if {"zh", "ja"} & set(languages) else _NEARER
+    return "another figure stands nearer to what is asked" if any(gap(o) + least < mine for o in others) else ""
 
 
 _REACH = 400
 """Characters before and after a figure in which others are looked for."""
-_HAN = re.compile("[\u3400-\u4dbf\u4e00-\u9fff]{2}")
 _BEHIND, _NEARER = 25, 12
 _YEAR = re.compile(r"(?<![\d.,])(?:1\d|20)\d\d(?![\d]|[.,]\d)")
 _FIGURE = re.compile(r"(?<![\d.,])\d[\d.,]*(?<=\d)")

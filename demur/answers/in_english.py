@@ -218,7 +218,8 @@ def _case_endings(code: str) -> _Change:
 
 
 def _about(code: str) -> _Change:
-    words = [word for word in listed(code, "about") if len(word) > 2]
+    limits = {phrase.split()[0] for phrase in listed(code, "limits")}  # "antes de 1990" is not about 1990
+    words = [word for word in listed(code, "about") if len(word) > 2 and word not in limits]
     if code in (*_SPACELESS, "ko") or not words:
         return lambda text: text
     found = re.compile(rf"(?<!{LETTER})(?:{spellings(words)})(?: de| a)? (?=\d)", re.IGNORECASE)

@@ -10,6 +10,7 @@ from functools import cache
 from importlib.resources import files
 from typing import TypeVar
 
+from demur.core.records import AnswerSpec
 from demur.core.text import stream_safe
 
 T = TypeVar("T")
@@ -20,17 +21,17 @@ CODES = (*LATIN, "ru", "ar", "hi", "zh", "ja", "ko")
 
 _MARKS = re.compile("[\u0300-\u036f\u064b-\u065f\u0670\u0640\u093c]")
 _LETTERS = {"ı": "i", "ł": "l", "ß": "ss", "ى": "ي", "ة": "ه", "\u2019": "'", "\u02bc": "'", "ё": "е"}
-_TRADITIONAL = (
-    "無法確認識別斷觀資訊圖們沒關說讀應該個這為從據問題顯內數檢繪頁後於難請給並當實與時結論對來誰記載猜測"
-    "細節絡線證細詳義處傷類協評發報導權辦聽見過還額補傳澄開護選擇願質獲達標註寫歸僅關係顏顧務優麼嗎裡裏臺"
-    "歡滿號將會長東萬"
+
+
+@cache
+def word_lists() -> dict[str, dict[str, str]]:
+    """The file ``languages.toml``: code of a language -> name of a list -> its words."""
+    return tomllib.loads(files(__package__).joinpath("languages.toml").read_text(encoding="utf-8"))
+
+
+_TABLE = str.maketrans(
+    _LETTERS | dict(zip(word_lists()["zh"]["traditional"], word_lists()["zh"]["simplified"], strict=True))
 )
-_SIMPLIFIED = (
-    "无法确认识别断观资讯图们没关说读应该个这为从据问题显内数检绘页后于难请给并当实与时结论对来谁记载猜测"
-    "细节络线证细详义处伤类协评发报导权办听见过还额补传澄开护选择愿质获达标注写归仅关系颜顾务优么吗里里台"
-    "欢满号将会长东万"
-)
-_TABLE = str.maketrans(_LETTERS | dict(zip(_TRADITIONAL, _SIMPLIFIED, strict=True)))
 _SCRIPTS = {
     "ja": re.compile("[\u3040-\u30ff]"),
     "ko": re.compile("[\u1100-\u11ff\uac00-\ud7a3]"),
@@ -73,19 +74,13 @@ def bare(folded: str) -> str:
     return " ".join(re.sub(r"[^\w\u0900-\u0963\u0966-\u097f]+|_", " ", folded).split())
 
 
-@cache
-def word_lists() -> dict[str, dict[str, str]]:
-    """The file ``languages.toml``: code of a language -> name of a list -> its words."""
-    return tomllib.loads(files(__package__).joinpath("languages.toml").read_text(encoding="utf-8"))
-
-
 def listed(code: str, name: str) -> list[str]:
     """The words of a list, as they stand there; those of `_PHRASES` may have spaces."""
     found = word_lists()[code].get(name, "")
     return [" ".join(part.split()) for part in found.split(",")] if name in _PHRASES and found else found.split()
 
 
-_PHRASES = frozenset({"or", "back", "doubts", "perhaps"})
+_PHRASES = frozenset({"or", "back", "doubts", "perhaps", "before", "after", "limits"})
 
 
 def spellings(words: Iterable[str]) -> str:
@@ -119,6 +114,11 @@ def sides() -> dict[str, str]:
     return {
         word.casefold(): side for code in CODES if code != "en" for side in ("yes", "no") for word in listed(code, side)
     }
+
+
+def evidence(question: str, spec: AnswerSpec) -> str:
+    """What tells the language of a reply beside it: the question; without one the accepted forms ("tak" for "Nie.")."""
+    return question if question.strip() else " ".join(part for form in spec.accepted for part in form)
 
 
 def spoken(text: str) -> tuple[str, ...]:

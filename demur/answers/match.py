@@ -13,6 +13,7 @@ from demur.answers.choices import right_labels, stated_options
 from demur.answers.dates import whole_date
 from demur.answers.doubt import unclear
 from demur.answers.in_english import in_english, language_of, languages_of, side_in_english, spec_in_english
+from demur.answers.languages import evidence, listed
 from demur.answers.numbers import whole_quantity
 from demur.answers.spans import Span, content, range_spans, spans
 from demur.answers.text import both_ends, normalise, readable, unformatted, words
@@ -115,7 +116,8 @@ def matches(spec: AnswerSpec, answer: str, question: str = "") -> Match:
         return _match_box(spec, text)
     if spec.kind == "choice" and spec.choices:
         return _match_choice(spec, text)
-    code, others = language_of(question, text), languages_of(question, text)
+    about = evidence(question, spec)
+    code, others = language_of(about, text), languages_of(about, text)
     spec, text = spec_in_english(spec, code), in_english(text, code)
     stands = polarity(spec)
     if stands:
@@ -206,10 +208,7 @@ def _one_slip(a: str, b: str) -> bool:
     return x[1:] == y or x == y[1:] or x[1:] == y[1:] or (x[:2] == y[1::-1] and x[2:] == y[2:])
 
 
-_FUNCTION = frozenset({
-    "of", "in", "on", "at", "to", "for", "and", "or", "is", "was", "are", "were", "by", "from", "with", "that",
-    "this", "it", "its", "as", "be", "has", "have", "had", "he", "she", "they",
-})  # fmt: skip
+_FUNCTION = frozenset(listed("en", "function"))
 
 
 def _shown_range(spec: AnswerSpec) -> str:

@@ -10,7 +10,7 @@ import re
 from functools import cache
 from typing import NamedTuple
 
-from demur.answers.languages import LETTER, listed, spellings
+from demur.answers.languages import LETTER, listed, spellings, word_lists
 from demur.answers.spans import Span
 from demur.answers.text import normalise, readable
 
@@ -20,31 +20,6 @@ _CLAUSE = re.compile(r"[.;:!?,\n。，；：！？、،؛؟।—]|(?<=\s)-(?=\s
 _SENTENCE = re.compile(r"[.!?;\n。！？；।]")
 _REACH = 80
 """Characters before and after an answer in which a word may deny it."""
-_BEHIND = {
-    "tr": "de[ğg]il(?:dir)?|yok(?:tur)?",
-    "hi": "नहीं",
-    "ja": "[\u4e00-\u9fff]{0,2}(?:では?な|じゃな|とは違|とは異|ではありません|ではございません)",  # 13人ではない
-    "ko": "[\uac00-\ud7a3]{0,2}(?:이|가|은|는)? ?아(?:니|닙|닌|닐)",
-    "ar": "ليس|ليست",
-}
-"""What denies the word right before it."""
-_LOOSE = {
-    "tr": r"de[ğg]il|yok\b|hiç|\w{2,}m[ae](?:d[ıi]|z\b|m[ıi]ş|yor|yacak|yecek|yan|yen)",
-    "ja": "ない|ません|なかった|なく[、て]|ずに|違います",
-    "ko": "않|없|못|아(?:니|닙|닌|닐)|안 ",
-    "zh": "不|没(?:有|能|在|被|是|去|来|获|得|赢)|从没|未|非|无",
-}
-"""What may deny anything in its clause, where it is more than whole words."""
-_TIGHT = {
-    "zh": "(?:不是|并非|并不是|不在|不叫|不为|不到|而非|没有|非)(?:在|于|由|因|指|说)?",
-    "ja": "(?!)",  # Japanese and Korean deny what stands before
-    "ko": "(?!)",
-}
-_HARMLESS = {
-    "fr": r"\b(?:est|était|fut|sont) nee?s?\b",
-    "zh": "不仅|不但|不只|不过|不错|无疑|不久|非常|不同|未来|不断|非洲|不列颠",
-}
-"""Words that hold such a sign and deny nothing."""
 VERB_LAST = frozenset({"eu", "tr", "hi", "ja", "ko"})
 """Languages in which a verb follows what it denies, or dates."""
 
@@ -68,6 +43,7 @@ class _Words(NamedTuple):
 
 @cache
 def _words(code: str) -> _Words:
+    own = word_lists()[code]
     no, small = spellings(listed(code, "not")), spellings(listed(code, "filler"))
     joined, back, doubts, first_no = (
         spellings(words)
@@ -76,17 +52,17 @@ def _words(code: str) -> _Words:
     either = spellings([*listed(code, "or"), *listed(code, "perhaps")])
     spaceless = code in ("zh", "ja", "ko")
     whole = rf"(?<!{LETTER})(?:{no})(?:(?<=')|(?!{LETTER}))"
-    loose = _LOOSE.get(code, whole)
-    tight = _TIGHT.get(code, rf"{whole}(?:\s*(?:{small})(?:(?<=')|(?!{LETTER})))*")
+    loose = own.get("denies_in_clause", whole)
+    tight = own.get("denies_before", rf"{whole}(?:\s*(?:{small})(?:(?<=')|(?!{LETTER})))*")
     edge = "" if spaceless else rf"(?!{LETTER})"
     start = "" if spaceless else rf"(?<!{LETTER})"
     flags = re.IGNORECASE
     return _Words(
         re.compile(rf"{tight}[\s\"'«„“(*]*$", flags),
         re.compile(loose, flags),
-        re.compile(rf"[\"'»“”)*\s]*(?:{_BEHIND.get(code, whole)})", flags),
+        re.compile(rf"[\"'»“”)*\s]*(?:{own.get('denies_behind', whole)})", flags),
         re.compile(rf"{start}(?:{joined}){edge}\s*(?:{loose})", flags),
-        re.compile(_HARMLESS.get(code, r"(?!)")),
+        re.compile(own.get("harmless", "(?!)")),
         re.compile(rf"{start}(?:{doubts}){'' if code in ('tr', 'eu') else edge}", flags),
         re.compile(
             rf"(?:'\w{{1,5}})?[\"'»“”)*]*,?\s*(?:(?:{joined}){edge}\s)?{start}(?:{either}){edge}\s*(?P<other>[^,.;?!\n。，；？！]{{1,80}})",
@@ -121,6 +97,12 @@ def denies(text: str, span: Span, code: str) -> str:
     after = words.harmless.sub("", after)
     after = after[: found.start()] if (found := words.joined.search(after)) else after
     return DOUBTFUL if words.loose.search(before) or words.loose.search(after) else ""
+
+
+def negates(text: str, code: str) -> bool:
+    """Whether a text has a word that denies something."""
+    words = _words(code)
+    return words.loose.search(words.harmless.sub("", text)) is not None
 
 
 def other_candidate(text: str, span: Span, code: str) -> str:

@@ -151,7 +151,7 @@ _TENS = {name: 10 * value for value, name in enumerate((
     "twenty", "thirty", "forty", "fifty", "sixty", "seventy", "eighty", "ninety",
 ), start=2)}  # fmt: skip
 _MULTIPLES = {"hundred": 100, "thousand": 1000, "million": 10**6, "billion": 10**9, "dozen": 12}
-_ORDINALS = {name: value for value, name in enumerate((
+ORDINALS = {name: value for value, name in enumerate((
     "first", "second", "third", "fourth", "fifth", "sixth", "seventh", "eighth", "ninth", "tenth",
     "eleventh", "twelfth", "thirteenth", "fourteenth", "fifteenth",
     "sixteenth", "seventeenth", "eighteenth", "nineteenth", "twentieth",
@@ -167,7 +167,7 @@ _DIGITS = re.compile(
     r"(?P<power> ?(?:x|×|\*) ?10\^?(?P<exp>-?\d{1,2}))?"
     r"(?P<ord>(?:st|nd|rd|th)(?![^\W_]))?"
 )
-_NUMBER_WORD = "|".join(sorted([*_ONES, *_TENS, *_MULTIPLES, *_ORDINALS], key=len, reverse=True))
+_NUMBER_WORD = "|".join(sorted([*_ONES, *_TENS, *_MULTIPLES, *ORDINALS], key=len, reverse=True))
 _SPELT = re.compile(
     rf"(?<![^\W_])(?:a (?=hundred|thousand|million|billion|dozen))?(?:{_NUMBER_WORD})(?:(?:[ -]|"
     rf" and )(?:{_NUMBER_WORD})(?![^\W_]))*(?![^\W_])",
@@ -290,7 +290,7 @@ def _in_words(text: str) -> list[Quantity]:
     return found
 
 
-_VALUES = _ONES | _TENS | _ORDINALS
+_VALUES = _ONES | _TENS | ORDINALS
 _LARGEST = 10**18
 """Larger values ("hundred hundred ...") are not numbers that anybody writes in words."""
 
@@ -304,7 +304,7 @@ def _spell(run: list[tuple[str, int, int]]) -> list[tuple[int, bool, int, int]]:
     for word, at, until in run:
         if word in ("a", "and"):
             continue
-        ordinal = word in _ORDINALS
+        ordinal = word in ORDINALS
         value = _VALUES.get(word)
         if value is not None:
             fits = start < 0 or (last >= 100) or (last >= 20 and 0 < value < 10)

@@ -14,6 +14,7 @@ from demur.answers.assertion import denied, rival, withdrawn
 from demur.answers.dates import dates, whole_date
 from demur.answers.doubt import unclear
 from demur.answers.in_english import asks_who
+from demur.answers.languages import CODES, listed, word_lists
 from demur.answers.numbers import SMALL, quantities, whole_quantity
 from demur.answers.spans import Span, spans
 from demur.answers.text import Word, fold, normalise, readable, words
@@ -23,24 +24,12 @@ _WHO = re.compile(r"\b(?:who|whose|whom|which (?:\w+ )?(?:person|actor|actress|s
 _NOT_PERSON = re.compile(
     r"\b(?:the|of|and|in|for|at|company|band|team|university|united|inc|army|party|empire|church)\b", re.I
 )
-_TITLES = frozenset({
-    "mr", "mrs", "ms", "miss", "dr", "prof", "professor", "sir", "dame", "lord", "lady", "king", "queen", "prince",
-    "princess", "president", "pope", "saint", "st", "general", "captain", "colonel", "justice", "judge", "chief",
-    "senator", "emperor", "actor", "actress", "singer", "director", "author", "writer", "coach", "chef", "executive",
-})  # fmt: skip
+_TITLES = frozenset(listed("en", "titles"))
 _AFTER_NAME = frozenset({"jr", "sr", "ii", "iii", "iv"})
-_PARTICLES = frozenset({
-    "de", "del", "della", "di", "da", "dos", "das", "do", "du", "des", "la", "le", "van", "von", "der", "den", "ter",
-    "ten", "zu", "zur", "bin", "ibn", "al", "el", "y", "e", "i", "af", "av", "ap",
-})  # fmt: skip
+_PARTICLES = frozenset(listed("en", "particles"))
 """Small words inside a name."""
+_INFLECTED = [code for code in CODES if "case_endings" in word_lists()[code]]
 _AND = re.compile(r",? (?:and|&) | ?[,;/&] ?")  # of a form with single spaces: with runs of \s it would be quadratic
-_JOINTS = {
-    "es": " [ye] ", "ca": " i ", "gl": " e ", "pt": " e ", "it": " ed? ", "fr": " et ", "de": " und ", "nl": " en ",
-    "pl": " (?:i|oraz) ", "ru": " и ", "tr": " ve ", "eu": " eta ", "ar": " و ?", "hi": " (?:और|व) ", "zh": "[和与、]",
-    "ja": "[と、]", "ko": "[와과] ",
-}  # fmt: skip
-"""Language -> "and"."""
 _ASIDE = re.compile(r"\[[^\]]{0,60}\]|\([^)]{0,60}\)|[\"\u201c\u201d][^\"\u201c\u201d]{0,30}[\"\u201c\u201d]")
 _LEADING = re.compile(
     r"^(?:(?:located|estimated|based|found|situated)\s+)?(?:by|at|in|on|from|to|into|near|of|around|about|as|with)\s+"
@@ -77,7 +66,7 @@ def rephrased(spec: AnswerSpec, text: str, question: str, languages: Sequence[st
             ("year of what year", _year(form, text) if _WHAT_YEAR.search(question) else None),
             ("name without its middle", _person(form, text)),
             ("surname", _surname(form, text, question, languages)),
-            *((f"case ending, {code}", _inflected(form, text, code)) for code in languages if code in _ENDINGS),
+            *((f"case ending, {code}", _inflected(form, text, code)) for code in languages if code in _INFLECTED),
         ):
             if found is not None:
                 seen = _apart(form, text) if rule == "run together" else text
@@ -113,7 +102,7 @@ def _parts(spec: AnswerSpec, form: str, text: str, languages: Sequence[str] = ()
     """All parts of a form such as "red and blue", close together, in any order."""
     joined = " ".join(form.split())
     for code in languages:
-        joined = re.sub(_JOINTS.get(code, r"(?!)"), ", ", joined)
+        joined = re.sub(word_lists()[code].get("joined_by", "(?!)"), ", ", joined)
     parts = [p for p in _AND.split(joined) if normalise(p)]
     if not 2 <= len(parts) <= 4 or any(len(words(p)) > 3 for p in parts) or whole_quantity(form) or whole_date(form):
         return None
@@ -241,7 +230,7 @@ def _surname(form: str, text: str, question: str, languages: Sequence[str] = ())
     said = words(text)
     plain = readable(text)
     for i, word in enumerate(said):
-        alike = any(_cases(last.norm, code).fullmatch(word.norm) for code in languages if code in _ENDINGS)
+        alike = any(_cases(last.norm, code).fullmatch(word.norm) for code in languages if code in _INFLECTED)
         if (word.norm != last.norm and not alike) or not word.raw[:1].isupper():
             continue
         own, first = {w.norm for w in words(form)}, i
@@ -256,19 +245,6 @@ def _surname(form: str, text: str, question: str, languages: Sequence[str] = ())
             return None  # it is somebody's first name here
         return word.start, word.end
     return None
-
-
-_ENDINGS = {
-    "ru": (
-        "[аеиоуыэюяьй]?",
-        "(?:а|я|у|ю|е|и|ы|о[мйю]|е[мйю]|ою|ею|ам[иь]?|ями?|ах|ях|ого|его|ому|ему|ым|им|ых|их|ую|юю|ая|яя)",
-    ),
-    "pl": ("[aeioyąę]?", "(?:a|u|y|i|e|o|owi|em|iem|ie|ze|ce|ą|ę|ego|emu|ym|im|ej|ami|ach|om)"),
-    "eu": ("a?", "(?:a|ak|ek|n|an|en|ren|aren|ko|ako|eko|ra|era|tik|atik|etik|k|ri|ari|rekin|arekin|z|az|ean|da)"),
-    "de": ("", "(?:s|es|n|en|e)"),
-    "tr": ("", "(?:[ıiuü]|n[ıiuü]n|[ıiuü]n|[dt][ae]n?|y?[ae]|l[ae]|d[ıiuü]r|t[ıiuü]r)"),
-}
-"""Language -> what a word may lose at its end, and the case endings that may stand there."""
 
 
 def _inflected(form: str, text: str, code: str) -> Span | None:
@@ -300,6 +276,6 @@ def _begins_alike(one: str, other: str) -> bool:
 
 @lru_cache(maxsize=16384)
 def _cases(word: str, code: str, least: int = 4) -> re.Pattern[str]:
-    loses, endings = (fold(part) for part in _ENDINGS[code])
+    loses, endings = (fold(word_lists()[code][key]) for key in ("loses", "case_endings"))
     stem = re.sub(f"{loses}$", "", word) if len(word) > 3 else word
     return re.compile(rf"{re.escape(word)}|{re.escape(stem)}{endings}" if len(stem) >= least else re.escape(word))

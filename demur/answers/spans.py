@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 from demur.answers import numbers
 from demur.answers.dates import Date, dates, whole_date
+from demur.answers.languages import listed
 from demur.answers.numbers import Quantity, in_unit, quantities, unit_named, whole_quantity
 from demur.answers.text import ARTICLES, Places, Word, fold, readable, remembered, words
 from demur.core.records import AnswerSpec
@@ -85,7 +86,7 @@ def _word_spans(part: _Part, text: str, *, bare: bool) -> Iterator[Span]:
     said, places = _said(text)
     wanted = [_forms_of(w) for w in part.words]
     if len(wanted) > 1:  # a numeral by itself may be anything
-        wanted = [f | {_ROMAN.get(w.raw, _key(w))} for f, w in zip(wanted, part.words, strict=True)]
+        wanted = [f | _numerals(w) for f, w in zip(wanted, part.words, strict=True)]
     only = part.words[0] if len(part.words) == 1 else None
     acronym = only is not None and only.norm in _LOOKALIKES and only.raw.isupper()
     name = only is not None and only.norm in _LOOKALIKES and only.raw[:1].isupper() and not bare
@@ -116,6 +117,8 @@ def _said(text: str) -> tuple[tuple[Word, ...], dict[str, set[int]]]:
         places.setdefault(key, set()).add(i)
         if word.raw in _ROMAN:
             places.setdefault(_ROMAN[word.raw], set()).add(i)
+        elif word.norm in numbers.ORDINALS:  # Henry the Eighth
+            places.setdefault(f"#{numbers.ORDINALS[word.norm]}", set()).add(i)
         elif word.end in owners:
             places.setdefault(f"{key}s", set()).add(i)
         elif "\uac00" <= key[-1] <= "\ud7a3" and (stem := _PARTICLE.match(key)):
@@ -129,34 +132,28 @@ def _opens(text: str, start: int) -> bool:
     return not before or before[-1] in ".!?:;\n"
 
 
-_OPENERS = frozenset({
-    "it", "he", "she", "they", "we", "you", "who", "what", "when", "where", "how", "why", "this", "that", "these",
-    "there", "here", "in", "as", "at", "on", "by", "if", "no", "so", "to", "and", "or", "but", "for", "all", "are",
-    "can", "is", "be", "do", "my", "then", "now", "once", "one", "new",
-})  # fmt: skip
+_OPENERS = frozenset(listed("en", "sentence_openers"))
 """Words that often begin a sentence, so that a capital means nothing."""
-_LOOKALIKES = _OPENERS | {
-    "us", "am", "pm", "go", "me", "up", "may", "march", "august", "will", "him", "her", "them", "his", "its", "our",
-    "your", "was", "were", "has", "had", "not", "of", "off", "out", "over",
-}  # fmt: skip
+_LOOKALIKES = _OPENERS | set(listed("en", "names_too"))
 """Words that are a name only if they are written as one."""
 _ROMAN = {name: str(value) for value, name in enumerate((
     "II", "III", "IV", "V", "VI", "VII", "VIII", "IX", "X", "XI", "XII", "XIII", "XIV", "XV", "XVI", "XVII", "XVIII",
     "XIX", "XX",
 ), start=2)}  # fmt: skip
+
+
+def _numerals(word: Word) -> set[str]:
+    """Keys of a Roman numeral: its value, and as in "the Eighth"."""
+    return {value, f"#{value}"} if (value := _ROMAN.get(word.raw)) else {_key(word)}
+
+
 _PARTICLE = re.compile(
     "(.+?)(?:은|는|이|가|을|를|의|에|에서|에게|와|과|로|으로|도|만|까지|부터|보다|이나|이며|이고|이다|입니다|였다|이었다|"
     "라고|이라고|라는|이라는|인|에는|에도|에서는|에서의|으로는|로는)$"
 )
 """Korean writes noun and particle as one word."""
 _UMLAUTS = str.maketrans({"ä": "ae", "ö": "oe", "ü": "ue", "å": "aa"})
-_SPELLINGS = {
-    "grey": "gray", "colour": "color", "colours": "colors", "centre": "center",
-    "harbour": "harbor", "theatre": "theater",
-    "metre": "meter", "metres": "meters", "kilometre": "kilometer", "kilometres": "kilometers", "litre": "liter",
-    "saint": "st", "mount": "mt", "doctor": "dr", "favourite": "favorite", "aluminium": "aluminum", "sulphur": "sulfur",
-    "vs": "versus", "okay": "ok",
-} | numbers.SMALL  # fmt: skip
+_SPELLINGS = dict(pair.split(":") for pair in listed("en", "spellings")) | numbers.SMALL
 
 
 def _key(word: Word) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from demur.answers.languages import sides
+from demur.answers.languages import listed, sides
 from demur.answers.text import normalise, readable, words
 from demur.core.records import AnswerSpec
 
@@ -114,11 +114,7 @@ _PERHAPS = re.compile(
     r"apparent\w*|most|mostly|nearly|almost|barely|rarely|usually|generally|occasionally|long)\b|\?",
     re.IGNORECASE,
 )
-_SMALL = frozenset({
-    "is", "are", "was", "were", "do", "does", "did", "has", "have", "had", "can", "could", "will", "would", "should",
-    "be", "been", "being", "the", "a", "an", "it", "he", "she", "they", "this", "that", "there", "any", "in", "on",
-    "of", "to", "at", "for", "with", "by", "from", "and", "ever", "his", "her", "its", "their", "you",
-})  # fmt: skip
+_SMALL = frozenset(listed("en", "small"))
 
 
 def _restated(text: str, question: str) -> str:

@@ -16,6 +16,7 @@ from importlib.resources import files
 from demur.answers import normalise
 from demur.answers.choices import right_labels, stated_options
 from demur.answers.dates import Date, dates, whole_date
+from demur.answers.languages import listed
 from demur.answers.match import holds
 from demur.answers.numbers import Quantity, in_unit, quantities, whole_quantity
 from demur.answers.text import Word, readable, words
@@ -38,11 +39,7 @@ _UNSURE = re.compile(
 )
 """What makes another figure no proof: it is not exact, or not read as it was meant."""
 _WHO = re.compile(r"\b(?:who|whose|whom)\b", re.IGNORECASE)
-_NO_NAME = frozenset({
-    "the", "of", "and", "in", "for", "at", "a", "an", "company", "band", "team", "university", "united", "inc",
-    "army", "party", "empire", "church", "group", "government", "association", "league", "club", "council",
-    "committee", "department", "ministry", "states", "city", "county", "street",
-})  # fmt: skip
+_NO_NAME = frozenset(listed("en", "no_person"))
 
 
 def rival(question: str, text: str, answers: AnswerSpec) -> tuple[str, str]:
@@ -111,7 +108,7 @@ def _may_be(said: Quantity, gold: Quantity) -> bool:
     value = in_unit(said.low, said.unit, gold.unit) if said.unit != gold.unit else said.low
     if value is None:
         return True
-    sizes = (1, 1e3, 1e-3) if 3 in (said.decimals, gold.decimals) else (1,)  # 1.234 may be 1,234
+    sizes = (1, 1e3, 1e-3, 1e6, 1e-6)  # 1.234 may be 1,234; a scale may stand in a language that is not read
     return any(abs(value * size - gold.low) <= CLOSE * max(abs(gold.low), abs(gold.high), 1e-12) for size in sizes)
 
 

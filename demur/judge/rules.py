@@ -16,8 +16,10 @@ import re
 from pathlib import Path
 
 from demur.answers import matches, normalise
+from demur.answers.aliases import with_aliases
 from demur.answers.assertion import final_part
 from demur.answers.in_english import in_english, is_inexact, language_of, languages_of, side_in_english, spec_in_english
+from demur.answers.languages import evidence
 from demur.answers.rephrased import rephrased
 from demur.answers.text import both_ends, unformatted
 from demur.answers.yes_no import polarity, side_of
@@ -54,7 +56,7 @@ class RuleJudge:
     ('correct', 'stated', "states '5,730 m'")
     """
 
-    version = "11"
+    version = "12"
     """Of the rules: what an earlier version decided is not taken for a decision of this one."""
 
     def __init__(self, argument: str = "") -> None:
@@ -99,8 +101,10 @@ class RuleJudge:
             return Status.FAILED, None, "empty", "empty answer"
         if _echoes(text, ask.question):
             return Status.GRADED, Outcome.DEFLECTED, "echo", "repeats the question"
+        answers = with_aliases(answers, ask.question, text)
         found = matches(answers, text, ask.question)
-        code = language_of(ask.question, text)
+        about = evidence(ask.question, answers)
+        code = language_of(about, text)
         spelt, answers, english = answers, spec_in_english(answers, code), in_english(final_part(text), code)
         reading = self.phrases.read(text)
         side = polarity(answers)
@@ -108,7 +112,7 @@ class RuleJudge:
         sided = side and side_of(english, ask.question)  # "There is no mug." answers a yes-or-no question
         rule, why = "", found.why
         if not found.form:  # a surname also stands in a whole name that is denied
-            rule, _, why = rephrased(answers, english, ask.question, languages_of(ask.question, text))
+            rule, _, why = rephrased(answers, english, ask.question, languages_of(about, text))
         if reading.deflects and not sided and (reading.proven or not (found.form or rule)):
             if found.correct and normalise(text) == normalise(found.form):  # "none", when none is right
                 return Status.GRADED, Outcome.CORRECT, "stated", found.why

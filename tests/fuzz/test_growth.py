@@ -49,6 +49,7 @@ TRUSTED = {
 
 BOUNDED = {
     "demur.answers.in_english:": "texts of at most 2,000 characters",
+    "demur.answers.contrast:": "120 characters beside an answer, or a sentence of 300",
     "demur.answers.negation:": "80 characters beside an answer",
 }
 """Modules whose patterns of words are made from lists, and all the text that these see."""
@@ -60,6 +61,7 @@ MADE_AT_RUN_TIME: dict[str, list[re.Pattern[str]]] = {
     ],
     "demur.answers.choices: alone": [re.compile("(?<![A-Za-z0-9'.-])(A|B)(?![A-Za-z0-9'&+#%-])")],
     "demur.answers.numbers: f\"[ ]?-?(?:{'|'.join(branches)})(?![^\\\\W_]|\\\\^)\"": [],  # a module's name: _WRITTEN
+    "demur.answers.aliases: f'(?<!\\\\w){re.escape(name)}(?!\\\\w)'": [re.compile(r"(?<!\w)NATO(?!\w)")],
     "demur.curation.sources.check: pattern": [],
     "demur.indexing.bm25: f'\\\\w+(?:(?=[^\\\\0-\\\\u02ff])[{marks}]+\\\\w*)*'": [bm25._word()],
     "demur.judge.annotation.server: f'<{tag}>(.*?)</{tag}>'": [],  # of the page that ships with it, nothing else
@@ -76,7 +78,7 @@ MADE_AT_RUN_TIME: dict[str, list[re.Pattern[str]]] = {
     "demur.judge.phrases_by_language: turned": [],  # these two on clauses: `deflection.read` below
     "demur.judge.phrases_by_language: '|'.join((f'(?:{plain(p)})' for p in self._written[name])) or '(?!)'": [],
     "demur.judge.deflection: '|'.join((f'(?:{line})' for line in _phrases()[section]))": [],  # its own test below
-    "demur.answers.rephrased: _JOINTS.get(code, '(?!)')": [re.compile(" (?:i|oraz) ")],
+    "demur.answers.rephrased: word_lists()[code].get('joined_by', '(?!)')": [re.compile(" (?:i|oraz) ")],
     "demur.answers.rephrased: f'{loses}$'": [],  # of one word, as the next
     "demur.answers.rephrased: f'{re.escape(word)}|{re.escape(stem)}{endings}' if len(stem) >= least else "
     "re.escape(word)": [],

@@ -45,11 +45,33 @@ correct | What temperature? | -5 °C | minus five degrees Celsius
 correct | Price? | $5 | five dollars
 ungraded | Price? | $5 | €5
 correct | Price? | $5.00 | 5 USD
-ungraded | Which king? | Henry VIII | Henry the Eighth
+correct | Which king? | Henry VIII | Henry the Eighth
+ungraded | Which king? | Henry VIII | Henry the Seventh
 ungraded | Which king? | Henry VIII | Henry VII
-ungraded | Which war? | World War II | the Second World War
+correct | Which war? | World War II | the Second World War
+ungraded | Which war? | World War II | the First World War
 ungraded | Which war? | World War II | World War I
-ungraded | Which? | WWII | World War 2
+correct | Which? | WWII | World War 2
+correct | Which country? | UK | the United Kingdom
+correct | Which country won? | United States | The U.S. won.
+ungraded | Which country? | United States | It helps us.
+correct | Which element? | gold | Au
+ungraded | Which element? | helium | He won.
+ungraded | What is the symbol of gold? | Au | gold
+ungraded | What does NATO stand for? | North Atlantic Treaty Organization | NATO
+ungraded | Which illness? | AIDS | It aids them.
+ungraded | How long was it number one? | a week | It was number one for 741 weeks.
+correct | How long was it number one? | a week | For one week.
+ungraded | Who signed the letter? | Paul Kurz | It was signed by Paul Kurz's wife.
+ungraded | Who signed the letter? | Paul Kurz | The wife of Paul Kurz signed it.
+correct | Who signed the letter? | Paul Kurz | It was signed by the director, Paul Kurz.
+ungraded | Who painted it? | Rembrandt | It was painted by a pupil of Rembrandt.
+ungraded | When did the museum open? | 1997 | It opened before 1997.
+ungraded | What percentage voted in favour? | 25 % | 60 % voted in favour and 25 % against.
+ungraded | From which city was the letter sent? | Bonn | It was sent from Berlin to Bonn.
+ungraded | What colour is the door? | green | The window is green and the door is blue.
+ungraded | What is the capital? | Canberra | The capital is Sydney, while Canberra is merely the seat of government.
+ungraded | Which river flows through Cologne? | Rhine | The Elbe flows through Cologne; the Rhine is elsewhere.
 correct | Is it true? | yes | Yes, it is not false.
 correct | Is it true? | yes | It is true.
 correct | Is it true? | yes | That's correct.
