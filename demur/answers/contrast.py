@@ -110,8 +110,7 @@ def _other_subject(text: str, span: Span, question: str, languages: Sequence[str
     """Whether another part of the sentence has the question's words and a candidate: "It is Lyon; Paris is too far"."""
     own = text[slice(*span)]
     begin = max((m.end() for m in _SENTENCE.finditer(text, 0, span[0])), default=0)
-    stop = _SENTENCE.search(text, span[1])
-    end = stop.start() if stop else len(text)
+    end = min((m.start() for m in _SENTENCE.finditer(text, span[1])), default=len(text))
     if any(c.isdigit() for c in own) or end - begin > _LONG:
         return ""
     text, span = text[begin:end], (span[0] - begin, span[1] - begin)

@@ -108,7 +108,8 @@ def _may_be(said: Quantity, gold: Quantity) -> bool:
     value = in_unit(said.low, said.unit, gold.unit) if said.unit != gold.unit else said.low
     if value is None:
         return True
-    sizes = (1, 1e3, 1e-3, 1e6, 1e-6)  # 1.234 may be 1,234; a scale may stand in a language that is not read
+    # 1.234 may be 1,234; a word that is not read may be a million
+    sizes = (1, 1e6, 1e-6) if 3 not in (said.decimals, gold.decimals) else (1, 1e3, 1e-3, 1e6, 1e-6)
     return any(abs(value * size - gold.low) <= CLOSE * max(abs(gold.low), abs(gold.high), 1e-12) for size in sizes)
 
 
