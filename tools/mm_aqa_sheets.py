@@ -13,7 +13,7 @@ from PIL import Image
 
 from demur.suites.mm_aqa.items import CATALOGUE, CATEGORIES, category_of
 from demur.suites.mm_aqa.pool import Answerable, sample_corpus
-from demur.suites.mm_aqa.transforms import Given, Word, fallback, transform
+from demur.suites.mm_aqa.transforms import Given, Word, pages, transform
 
 HEIGHT = {"images": 150, "documents": 380}
 EXAMPLES = {"images": ("photos", "photos", "flags", "maps"), "documents": ("airports", "currency")}
@@ -36,7 +36,7 @@ def sheet(name: str, several: list[Answerable], height: int) -> Image.Image:
         images = tuple(Image.open(io.BytesIO(p.data)).convert("RGB") for p in pictures)
         words: dict[int, list[Word]] = {id(i): p.words or [] for i, p in zip(images, pictures, strict=True)}
         given = Given(one.question, images, one.answers, seed=number, words=lambda i, w=words: w.get(id(i), []))
-        after = (getattr(fallback, name) if name in ("blur", "mask") else transform(name).apply)(given).images
+        after = (getattr(pages, name) if name in ("blur", "mask") else transform(name).apply)(given).images
         tiles = [t.resize((round(t.width * height / t.height), height)) for pair in zip(images, after, strict=True)
                  for t in pair]  # fmt: skip
         row = Image.new("RGB", (sum(t.width + 4 for t in tiles), height + 4), "white")
@@ -64,7 +64,7 @@ def main(out: Path) -> None:
     for subset, height in HEIGHT.items():
         several = examples(subset)
         names = [n for n in CATALOGUE if CATEGORIES[category_of(n)] == subset]
-        names = [n for n in names if transform(n).CHANGES == "image"]
+        names = [n for n in names if transform(n).changes == "image"]
         for name in names + (["blur", "mask"] if subset == "documents" else []):
             made = sheet(name, several, height)
             made.save(out / f"{'fallback-' if name in ('blur', 'mask') else ''}{name}.jpg", quality=68, optimize=True)

@@ -37,7 +37,7 @@ from demur.judge.parse import literal, parse
 from demur.judge.rules import RuleJudge, visible
 from demur.scenarios.systems.model import read_reply
 from demur.suites.mm_aqa.routing import TRIGGERS
-from demur.suites.mm_aqa.transforms import unit_swap
+from demur.suites.mm_aqa.transforms import questions
 
 ROOM = 8
 SHORT = (1_000, 16_000)
@@ -91,9 +91,9 @@ MADE_AT_RUN_TIME: dict[str, list[re.Pattern[str]]] = {
     "demur.scenarios.systems.reader: re.escape(subject)": [],
     "demur.suites.mm_aqa.routing: f'\\\\b{d.value}\\\\b'": [],  # words of demur's own
     "demur.suites.mm_aqa.routing: p": [re.compile(p, re.I) for p in TRIGGERS.values()],
-    "demur.suites.mm_aqa.transforms.unit_swap: '|'.join((f'(?<!\\\\w){re.escape(u)}' + ('(?!\\\\w)' if u[-1].isalnum() "
-    "else '') for u in names))": [unit_swap.LONG, unit_swap.ANY],
-    "demur.suites.mm_aqa.transforms.unit_swap: f'(?<!\\\\w){re.escape(unit)}(?!\\\\w)'": [
+    "demur.suites.mm_aqa.transforms.questions: '|'.join((f'(?<!\\\\w){re.escape(u)}' + ('(?!\\\\w)' if u[-1].isalnum() "
+    "else '') for u in names))": [questions.LONG, questions.ANY],
+    "demur.suites.mm_aqa.transforms.questions: f'(?<!\\\\w){re.escape(unit)}(?!\\\\w)'": [
         re.compile(r"(?<!\w)square\ kilometres(?!\w)")
     ],
     "demur.suites.vb.items: f'(?<!\\\\w){re.escape(agent)}(?!\\\\w)'": [],  # words of the text, as they are

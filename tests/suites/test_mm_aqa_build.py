@@ -30,12 +30,11 @@ from demur.suites.mm_aqa.people import proportional
 from demur.suites.mm_aqa.pool import Answerable, Pool, mixed, sample_corpus
 from demur.suites.mm_aqa.routing import Dependency
 from demur.suites.mm_aqa.selecting import Features, rate, select
-from demur.suites.mm_aqa.transforms import Given, Infeasible, Made, Word, fallback, transform
+from demur.suites.mm_aqa.transforms import Given, Infeasible, Made, Word, transform
 from demur.suites.mm_aqa.transforms.drawing import changed, coverage, sharpness_left, size_in
-from demur.suites.mm_aqa.transforms.rewriting import gates
-from demur.suites.mm_aqa.transforms.tables import grids
-from demur.suites.mm_aqa.transforms.temporal_drift import years
-from demur.suites.mm_aqa.transforms.tokens import other_value
+from demur.suites.mm_aqa.transforms.pages import blur, mask
+from demur.suites.mm_aqa.transforms.questions import gates, years
+from demur.suites.mm_aqa.transforms.reading import grids, other_value
 from demur.suites.mm_aqa.verifying import Vote, consensus, passes, read_vote, structural
 from tests.served import Served
 from tests.suites import mm_aqa_models
@@ -71,15 +70,15 @@ def test_all_22_are_there_and_say_what_they_need():
     assert len(CATALOGUE) == 22
     assert [n for n, (number, _) in CATALOGUE.items() if number == "D9"] == ["temporal-drift"]
     for name in CATALOGUE:
-        assert transform(name).CHANGES in ("image", "question")
-        assert transform(name).NEEDS
+        assert transform(name).changes in ("image", "question")
+        assert transform(name).needs
 
 
 @pytest.mark.parametrize("name", IMAGES)
 @pytest.mark.parametrize("topic", ["photos", "flags", "maps"])
 def test_image_transformations_keep_their_guarantees(name, topic):
     given = example("images", topic)
-    if "model" in transform(name).NEEDS:
+    if "model" in transform(name).needs:
         with pytest.raises(Infeasible):
             made(name, given)
         given = Given(given.question, given.images, given.answers, rewrite=lambda prompt, words: REWRITTEN, limit=3)
@@ -150,8 +149,8 @@ def test_document_transformations_keep_their_guarantees(name):
 
 def test_fallbacks_can_always_be_done():
     given = example("documents", "airports")
-    assert fallback.mask(given).measured["coverage"] >= 0.80
-    assert fallback.blur(given).measured["sharpness_left"] < 0.3
+    assert mask(given).measured["coverage"] >= 0.80
+    assert blur(given).measured["sharpness_left"] < 0.3
 
 
 def test_time_drifts_beyond_the_pages():

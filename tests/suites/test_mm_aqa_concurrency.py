@@ -13,7 +13,7 @@ from demur.cli import main
 from demur.core.errors import DataError
 from demur.core.records import Request
 from demur.suites.mm_aqa.pool import sample_corpus
-from demur.suites.mm_aqa.transforms import multi_mask
+from demur.suites.mm_aqa.transforms import TRANSFORMS, transform
 from tests.suites.mm_aqa_models import rewriter
 
 MODELS = "tests.suites.mm_aqa_models"
@@ -77,15 +77,15 @@ def test_a_fault_costs_its_own_pair_and_one_that_meets_every_pair_ends_the_build
         raise ZeroDivisionError("division by zero")
 
     flags[3] = flags[3]._replace(pictures=broken)
-    own, met = multi_mask.apply, []
+    own, met = transform("multi-mask"), []
 
     def apply(given):
         met.append(given.question)
         if len(met) == 1:
             raise AttributeError("a box without corners")
-        return own(given)
+        return own.apply(given)
 
-    monkeypatch.setattr(multi_mask, "apply", apply)
+    monkeypatch.setitem(TRANSFORMS, "multi-mask", own._replace(apply=apply))
     monkeypatch.setattr("demur.suites.mm_aqa.pool.sample_corpus", lambda seed: flags)
     argv = ["suite", "build", "mm_aqa", "--out", str(tmp_path / "s"), "--ocr", "no", "--concurrency", "1"]
     assert main(argv) == 0

@@ -22,13 +22,12 @@ from demur.suites.mm_aqa import conditions, pages
 from demur.suites.mm_aqa.items import CATALOGUE, CATEGORIES, category_of
 from demur.suites.mm_aqa.ocr import Reader
 from demur.suites.mm_aqa.pool import COLUMNS, Answerable, sample_corpus
-from demur.suites.mm_aqa.transforms import Given, Infeasible, Made, Word, fallback, transform
+from demur.suites.mm_aqa.transforms import Given, Infeasible, Made, Word, transform
 from demur.suites.mm_aqa.transforms.drawing import padded, sharpness
-from demur.suites.mm_aqa.transforms.overlay_label_mask import edges
-from demur.suites.mm_aqa.transforms.partial_occlusion import bars
-from demur.suites.mm_aqa.transforms.tables import grids
-from demur.suites.mm_aqa.transforms.temporal_drift import years
-from demur.suites.mm_aqa.transforms.tokens import numeric, split
+from demur.suites.mm_aqa.transforms.pages import blur, mask
+from demur.suites.mm_aqa.transforms.pictures import bars, edges
+from demur.suites.mm_aqa.transforms.questions import years
+from demur.suites.mm_aqa.transforms.reading import grids, numeric, split
 from demur.suites.mm_aqa.verifying import structural
 
 pytestmark = pytest.mark.slow
@@ -67,7 +66,7 @@ def given_of(one: Answerable, seed: int) -> Given:
 
 def made_by(name: str, given: Given) -> Made:
     """Sound and, every seventh time, made twice to the same bytes."""
-    act = {"blur": fallback.blur, "mask": fallback.mask}.get(name) or transform(name).apply
+    act = {"blur": blur, "mask": mask}.get(name) or transform(name).apply
     given.random = random.Random(given.seed)
     made = act(given)
     assert structural(given, made) == ""
@@ -76,7 +75,7 @@ def made_by(name: str, given: Given) -> Made:
         again = act(given)
         assert again.question == made.question
         assert [i.tobytes() for i in again.images] == [i.tobytes() for i in made.images]
-    changes = transform(name).CHANGES if name in CATALOGUE else "image"
+    changes = transform(name).changes if name in CATALOGUE else "image"
     assert made.images == given.images if changes == "question" else made.question == given.question
     return made
 
@@ -161,7 +160,7 @@ def see_picture(name: str, given: Given, made: Made) -> None:
         assert sharpness(bare.crop(inner)) < 0.5 * max(sharpness(image.crop(inner)), 1.0)
 
 
-IMAGE = [n for n in CATALOGUE if CATEGORIES[category_of(n)] == "images" and transform(n).CHANGES == "image"]
+IMAGE = [n for n in CATALOGUE if CATEGORIES[category_of(n)] == "images" and transform(n).changes == "image"]
 
 
 @pytest.mark.parametrize("topic", ["photos", "flags", "maps"])

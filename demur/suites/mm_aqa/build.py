@@ -54,12 +54,10 @@ from demur.suites.mm_aqa.people import queue, with_choices
 from demur.suites.mm_aqa.pool import Answerable, Pool, open_pool
 from demur.suites.mm_aqa.routing import Judged, dependency_by_rules, kinds, question_kind, read_dependency, visual_words
 from demur.suites.mm_aqa.selecting import Features, Selected, select
-from demur.suites.mm_aqa.transforms import Given, Infeasible, Made, accepted, fallback, transform
-from demur.suites.mm_aqa.transforms.blur_figure_region import figure
-from demur.suites.mm_aqa.transforms.tables import grids
-from demur.suites.mm_aqa.transforms.temporal_drift import years
-from demur.suites.mm_aqa.transforms.tokens import numeric
-from demur.suites.mm_aqa.transforms.unit_swap import unit_of
+from demur.suites.mm_aqa.transforms import Given, Infeasible, Made, accepted, transform
+from demur.suites.mm_aqa.transforms.pages import blur, figure, mask
+from demur.suites.mm_aqa.transforms.questions import unit_of, years
+from demur.suites.mm_aqa.transforms.reading import grids, numeric
 from demur.suites.mm_aqa.verifying import Vote, consensus, passes, read_vote, structural
 from demur.suites.tables import table
 
@@ -446,7 +444,7 @@ class _Work:
         """The first feasible twin that is sound and passes self-verification, after at most three that do not pass."""
         chain: list[tuple[str, Any]] = [(n, transform(n).apply) for n in names]
         if a.subset == "documents":
-            chain += [("blur-figure-region", fallback.blur), ("remove-visual-element", fallback.mask)]
+            chain += [("blur-figure-region", blur), ("remove-visual-element", mask)]
         answered = 0
         for name, apply in chain:
             if answered > ALTERNATIVES:

@@ -80,7 +80,7 @@ class Choice(NamedTuple):
 
 def rate(name: str, f: Features) -> Choice:
     """The score of one transformation for an item."""
-    needs, changes = transform(name).NEEDS, transform(name).CHANGES
+    needs, changes, _ = transform(name)
     category = category_of(name)
     fit = 0.75
     why: list[str] = []

@@ -1,9 +1,9 @@
 """The 22 transformations: a question and its images in, the same without its answer out.
 
-Each has a file with ``NEEDS`` (what an item must have), ``CHANGES`` (``image`` or ``question``) and
-``apply(given) -> Made``; the six that a model writes are in `rewriting`. Equal seeds give equal bytes. What a
-transformation guarantees is measured on its result, in `Made.measured`. Where it cannot do that to an item it raises
-`Infeasible`, and the build takes the next in its ranking.
+Each is a function ``(given) -> Made`` of `pictures`, `pages` or `questions` under `transformation`, which says what it
+changes and what an item must have. Equal seeds give equal bytes. What a transformation guarantees is measured on its
+result, in `Made.measured`. Where it cannot do that to an item it raises `Infeasible`, and the build takes the next in
+its ranking.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import random
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from demur.core.errors import DataError, UnknownPart
 from demur.core.records import AnswerSpec
@@ -100,15 +100,28 @@ class Made(NamedTuple):
     measured: dict[str, Any]
 
 
-class Transform(Protocol):
-    """A module of this folder, or one of `rewriting.REWRITES`."""
+class Transform(NamedTuple):
+    """What a transformation needs and changes, and how it is made: the item without its answer, or `Infeasible`."""
 
-    NEEDS: frozenset[Need]
-    CHANGES: Literal["image", "question"]
+    needs: frozenset[Need]
+    changes: Literal["image", "question"]
+    apply: Callable[[Given], Made]
 
-    def apply(self, given: Given) -> Made:
-        """The item without its answer; raises `Infeasible`."""
-        ...
+
+TRANSFORMS: dict[str, Transform] = {}
+"""By name, those of the modules that have been imported."""
+
+
+def transformation(
+    changes: Literal["image", "question"], *needs: Need, name: str = ""
+) -> Callable[[Callable[[Given], Made]], Callable[[Given], Made]]:
+    """Makes a function a transformation, by its own name (aggressive_crop -> aggressive-crop) or another."""
+
+    def put(apply: Callable[[Given], Made]) -> Callable[[Given], Made]:
+        TRANSFORMS[name or apply.__name__.replace("_", "-")] = Transform(frozenset(needs), changes, apply)
+        return apply
+
+    return put
 
 
 def transform(name: str) -> Transform:
@@ -119,6 +132,6 @@ def transform(name: str) -> Transform:
     """
     if name not in CATALOGUE and name not in OPTIONAL:
         raise UnknownPart("transformation", name, (*CATALOGUE, *OPTIONAL), hint="see docs/suites.md")
-    rewrites: dict[str, Transform] = import_module(f"{__name__}.rewriting").REWRITES
-    found: Any = rewrites.get(name) or import_module(f"{__name__}.{name.replace('-', '_')}")
-    return found  # type: ignore[no-any-return]
+    for module in ("pictures", "pages", "questions"):
+        import_module(f"{__name__}.{module}")
+    return TRANSFORMS[name]
