@@ -20,7 +20,8 @@ Every error names its item and the cure, so that one line on the terminal is eno
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from difflib import get_close_matches
 
 
@@ -79,6 +80,27 @@ class MissingExtra(UsageError):
         super().__init__(
             f"{what} needs {module or 'a package'} that is not installed", cure=f"pip install 'demur[{extra}]'"
         )
+
+
+@contextmanager
+def importing(what: str, *, extra: str, module: str = "", broken: bool = False) -> Iterator[None]:
+    """Imports of optional dependencies.
+
+    Args:
+        what: what they are for.
+        extra: of demur's, that installs them.
+        module: their name for people; "" for the name of the one that is missing.
+        broken: whether one that is there and fails to import counts as missing too.
+
+    Raises:
+        MissingExtra: one is not installed.
+    """
+    try:
+        yield
+    except ImportError as error:
+        if not broken and not isinstance(error, ModuleNotFoundError):
+            raise
+        raise MissingExtra(what, extra=extra, module=module or error.name or "") from error
 
 
 class DataError(DemurError):

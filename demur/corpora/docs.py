@@ -18,7 +18,7 @@ from html import unescape
 from pathlib import Path
 from typing import Literal
 
-from demur.core.errors import DataError, DemurError, MissingExtra, UsageError
+from demur.core.errors import DataError, DemurError, UsageError, importing
 from demur.core.records import Document
 from demur.core.store import Problems, parsed_yaml, storage_errors
 from demur.corpora import log_skipped, tables, valid_document
@@ -235,10 +235,8 @@ def _html(file: Path) -> Iterator[Part]:
 
 
 def _pdf(file: Path) -> Iterator[Part]:
-    try:
+    with importing(f"reading {file.name}", extra="pdf", module="pypdfium2", broken=True):
         import pypdfium2
-    except ImportError as error:
-        raise MissingExtra(f"reading {file.name}", extra="pdf", module="pypdfium2") from error
     with storage_errors(file):
         data = file.read_bytes()
     try:

@@ -17,7 +17,7 @@ from functools import cache
 from importlib.resources import files
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from demur.core.errors import MissingExtra
+from demur.core.errors import importing
 from demur.core.records import ImageRef, Record, Sample
 from demur.core.stats import wilson
 from demur.core.strict_json import parsed_json
@@ -255,12 +255,10 @@ def need_bertopic() -> tuple[Any, Any]:
     Raises:
         MissingExtra: they are not installed.
     """
-    try:
+    with importing("topics by BERTopic", extra="topics"):
         ensure_torchvision()  # bertopic may import sentence-transformers, which imports torchvision
         from bertopic import BERTopic
         from umap import UMAP
-    except ModuleNotFoundError as error:
-        raise MissingExtra("topics by BERTopic", extra="topics", module=error.name or "bertopic") from error
     return BERTopic, UMAP
 
 

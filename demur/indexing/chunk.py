@@ -28,7 +28,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from demur.core.errors import DataError, MissingExtra, UsageError
+from demur.core.errors import DataError, UsageError, importing
 from demur.core.records import Document
 from demur.core.text import whole_number
 from demur.corpora.lineage import chunk_id, document_of, page_of
@@ -154,10 +154,8 @@ def open_chunker(cut: str, tokenizer: str | None = None, base: Path = Path()) ->
 
 
 def _tokenizer(name: str, base: Path) -> Any:
-    try:
+    with importing("counting by a tokenizer", extra="demo", module="tokenizers"):
         from tokenizers import Tokenizer
-    except ModuleNotFoundError as error:
-        raise MissingExtra("counting by a tokenizer", extra="demo", module="tokenizers") from error
     if name == "bert-uncased":
         from demur.indexing.encoders.minilm import tokenizer as of_bert
 

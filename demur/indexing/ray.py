@@ -27,7 +27,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from demur.core import plugins
-from demur.core.errors import DemurError, MissingExtra, StorageError
+from demur.core.errors import DemurError, StorageError, importing
 from demur.core.store import storage_errors
 from demur.indexing import ivf
 from demur.indexing.bm25 import BM25
@@ -138,11 +138,9 @@ class RayEngine:
         rows: int = 1 << 20,
     ) -> None:
         os.environ.setdefault("RAY_BACKEND_LOG_LEVEL", "fatal")  # Ray's core writes to our standard error
-        try:
+        with importing("--engine ray", extra="ray"):
             import ray
             import ray.data
-        except ModuleNotFoundError as error:
-            raise MissingExtra("--engine ray", extra="ray", module=str(error.name)) from error
         for name in ("ray", "ray.data"):
             logging.getLogger(name).setLevel(logging.CRITICAL)  # what matters is raised
         self._ray: Any = ray

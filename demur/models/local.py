@@ -16,7 +16,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from demur.core.errors import CallError, DataError, ItemError, MissingExtra, PermanentError, StorageError, UsageError
+from demur.core.errors import CallError, DataError, ItemError, PermanentError, StorageError, UsageError, importing
 from demur.core.images import opened
 from demur.core.records import Request, Response, TokenLogprob, Usage
 from demur.core.store import digest, seed_of
@@ -352,12 +352,10 @@ def open_local(name: str, image_root: Path | None) -> LocalBackend:
     """
     from demur.core.vision_ops import ensure_torchvision
 
-    try:
+    with importing(f"hf:{name}", extra="hf", module="transformers and torch", broken=True):
         device = best_device()
         ensure_torchvision()
         import transformers
-    except ImportError as error:
-        raise MissingExtra(f"hf:{name}", extra="hf", module="transformers and torch") from error
     folder = Path(name)
     where, _, revision = (name, "", "") if folder.is_dir() else name.partition("@")
     options: dict[str, Any] = {"trust_remote_code": False} | ({"revision": revision} if revision else {})

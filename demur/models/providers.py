@@ -8,7 +8,7 @@ import os
 import re
 from typing import Any
 
-from demur.core.errors import CallError, ItemError, MissingExtra, PermanentError, UsageError
+from demur.core.errors import CallError, ItemError, PermanentError, UsageError, importing
 from demur.core.records import Request
 from demur.models import wire
 from demur.models.images import ImageUrls
@@ -36,10 +36,8 @@ class AnyLlmBackend:
     """
 
     def __init__(self, name: str, images: ImageUrls) -> None:
-        try:
+        with importing(f"any-llm:{name}", extra="providers", module="any-llm-sdk", broken=True):
             import any_llm
-        except ImportError as error:
-            raise MissingExtra(f"any-llm:{name}", extra="providers", module="any-llm-sdk") from error
         self._provider, self._model = name.split("/", 1)
         self._secrets = [Secret(value) for env, value in os.environ.items() if _HOLDS_A_KEY.search(env) and value]
         try:

@@ -16,7 +16,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from demur.core.errors import DemurError, MissingExtra, ReleaseError, StorageError, UsageError
+from demur.core.errors import DemurError, ReleaseError, StorageError, UsageError, importing
 from demur.core.store import file_digest, read_json, replacing
 from demur.core.text import command
 from demur.release import Release, verify, version_number
@@ -158,10 +158,8 @@ def open_hub(repository: str) -> HfApi:
         UsageError: the repository is not ``OWNER/NAME``.
         MissingExtra: huggingface_hub is not installed.
     """
-    try:
+    with importing("pushing to the hub", extra="hf", module="huggingface_hub"):
         from huggingface_hub import HfApi
-    except ModuleNotFoundError as error:
-        raise MissingExtra("pushing to the hub", extra="hf", module="huggingface_hub") from error
     if not _REPOSITORY.fullmatch(repository) or "--" in repository or ".." in repository or len(repository) > 96:
         raise UsageError(
             f"not a dataset repository: hf:{repository[:100]}", cure="write hf:OWNER/NAME, as the hub names it"

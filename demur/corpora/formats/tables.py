@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from demur.core.errors import DataError, MissingExtra, StorageError, UsageError
+from demur.core.errors import DataError, StorageError, UsageError, importing
 from demur.core.parquet import bomb, rows_at_once
 from demur.core.store import Problems, storage_errors
 from demur.corpora.formats.files import BROKEN, open_bytes
@@ -232,10 +232,8 @@ def dataset_rows(
         MissingExtra: `datasets` is not installed.
         StorageError: the set cannot be opened or read.
     """
-    try:
+    with importing("a set of `datasets`", extra="hf", module="datasets", broken=True):
         import datasets
-    except ImportError as error:
-        raise MissingExtra("a set of `datasets`", extra="hf", module="datasets") from error
     try:
         if Path(path, "dataset_dict.json").is_file():
             rows: Any = datasets.load_from_disk(str(Path(path, split)))

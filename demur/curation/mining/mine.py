@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 
-from demur.core.errors import MissingExtra, StorageError, UsageError
+from demur.core.errors import StorageError, UsageError, importing
 from demur.core.progress import QUIET, Progress
 from demur.core.records import Drop, Hit, ImageRef, Modality, Sample
 from demur.core.vision_ops import ensure_torchvision
@@ -152,11 +152,9 @@ def open_cross_encoder(name: str) -> CrossEncoder:
         MissingExtra: sentence-transformers is not installed.
         StorageError: the model does not exist or cannot be loaded.
     """
-    try:
+    with importing("a cross-encoder", extra="clip"):
         ensure_torchvision()
         from sentence_transformers import CrossEncoder as Model
-    except ModuleNotFoundError as error:
-        raise MissingExtra("a cross-encoder", extra="clip", module=str(error.name)) from error
     try:
         model = Model(name)
     except (OSError, ValueError) as error:

@@ -7,7 +7,7 @@ from collections import OrderedDict
 from pathlib import Path
 from typing import Any
 
-from demur.core.errors import MissingExtra
+from demur.core.errors import importing
 from demur.core.store import write_atomic
 
 DPI = 144
@@ -61,10 +61,8 @@ class Rendered:
         return path
 
     def _pdf(self, document: Path) -> Any:
-        try:
+        with importing(f"rendering pages of {document.name}", extra="pdf", module="pypdfium2", broken=True):
             import pypdfium2
-        except ImportError as error:
-            raise MissingExtra(f"rendering pages of {document.name}", extra="pdf", module="pypdfium2") from error
         if document not in self._open:
             try:
                 self._open[document] = pypdfium2.PdfDocument(document) if document.is_file() else None

@@ -28,7 +28,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from demur.core.errors import DataError, MissingExtra, UsageError
+from demur.core.errors import DataError, UsageError, importing
 from demur.core.images import check_resized
 from demur.core.store import digest
 from demur.core.vision_ops import ensure_torchvision
@@ -153,11 +153,9 @@ class EvaClipEncoder(JointModel):
 def _load(source: str, revision: str | None, precision: str, item: str) -> tuple[Any, Any, list[str]]:
     """(model, tokenizer, weights that the checkpoint lacks)."""
     ensure_torchvision()
-    try:
+    with importing("the evaclip encoder", extra="clip"):
         import torch
         import transformers
-    except ModuleNotFoundError as error:
-        raise MissingExtra("the evaclip encoder", extra="clip", module=str(error.name)) from error
 
     path = Path(source).expanduser()
     place = str(path) if path.is_dir() else source

@@ -17,7 +17,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from demur.core.errors import DataError, MissingExtra
+from demur.core.errors import DataError, importing
 from demur.core.store import digest
 from demur.indexing.encoders.weights import Pin, cached, pinned
 
@@ -52,14 +52,12 @@ def tokenizer() -> Any:
         MissingExtra: the package tokenizers is not installed.
         DataError: the vocabulary shipped beside this file was changed.
     """
-    try:
+    with importing("the offline encoder", extra="demo", module="tokenizers"):
         from tokenizers import Tokenizer
         from tokenizers.models import WordPiece
         from tokenizers.normalizers import BertNormalizer
         from tokenizers.pre_tokenizers import BertPreTokenizer
         from tokenizers.processors import TemplateProcessing
-    except ModuleNotFoundError as error:
-        raise MissingExtra("the offline encoder", extra="demo", module="tokenizers") from error
 
     data = resources.files("demur.indexing.encoders").joinpath("bert_uncased/vocab.txt").read_bytes()
     if digest(data) != VOCABULARY_SHA256:

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from demur.core.errors import MissingExtra
+from demur.core.errors import importing
 from demur.indexing.encoders.weights import cached
 
 
@@ -24,11 +24,9 @@ def session(model: bytes) -> Any:
 
 
 def _open(model: bytes, *, exact: bool) -> Any:
-    try:
+    with importing("the offline encoder", extra="demo"):
         import onnx  # noqa: F401 - it builds the graphs: missed here rather than when the cache is empty
         import onnxruntime
-    except ModuleNotFoundError as error:
-        raise MissingExtra("the offline encoder", extra="demo", module=str(error.name)) from error
 
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = 1

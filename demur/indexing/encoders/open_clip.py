@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from demur.core.errors import DataError, MissingExtra, UnknownPart, UsageError
+from demur.core.errors import DataError, UnknownPart, UsageError, importing
 from demur.core.images import check_resized
 from demur.core.store import digest
 from demur.core.vision_ops import ensure_torchvision
@@ -63,10 +63,8 @@ class OpenClipEncoder(JointModel):
         source, options = named("open_clip", argument, _OPTIONS)
         require_torch("the open_clip encoder")
         ensure_torchvision()
-        try:
+        with importing("the open_clip encoder", extra="clip", module="open_clip"):
             import open_clip
-        except ModuleNotFoundError as error:
-            raise MissingExtra("the open_clip encoder", extra="clip", module="open_clip") from error
 
         self._device, precision, self._batches = running(options, device, self.name)
         parsed = _parsed(source, self.name, allow_random=allow_random)

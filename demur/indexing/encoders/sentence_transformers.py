@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from demur.core.errors import DataError, MissingExtra, UsageError
+from demur.core.errors import DataError, UsageError, importing
 from demur.core.store import digest
 from demur.core.vision_ops import ensure_torchvision
 from demur.indexing.encoders import Option, Role, named, space_of
@@ -148,13 +148,9 @@ def _unused(weight: str) -> bool:
 def _load(source: str, device: str, item: str) -> tuple[Any, str, list[str]]:
     """(model, how it says to compare its vectors, weights that its checkpoint lacks)."""
     ensure_torchvision()
-    try:
+    with importing("the sentence-transformers encoder", extra="clip"):
         from sentence_transformers import SentenceTransformer
         from sentence_transformers.util import is_sentence_transformer_model
-    except ModuleNotFoundError as error:
-        raise MissingExtra(
-            "the sentence-transformers encoder", extra="clip", module=str(error.name or "sentence_transformers")
-        ) from error
 
     path = Path(source).expanduser()
     place = str(path) if path.is_dir() else source

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from demur.core.errors import MissingExtra, UsageError
+from demur.core.errors import UsageError, importing
 from demur.indexing.encoders import Option, Role, space_of
 
 if TYPE_CHECKING:
@@ -28,10 +28,8 @@ PROBE = "A photo of 3 naïve cafés, 東京; <end> 🙂"
 
 def require_torch(what: str) -> None:
     """Raise `MissingExtra` when PyTorch is not installed."""
-    try:
+    with importing(what, extra="clip", module="torch"):
         import torch  # noqa: F401
-    except ModuleNotFoundError as error:
-        raise MissingExtra(what, extra="clip", module="torch") from error
 
 
 def pick_device(asked: str | None, item: str) -> torch.device:

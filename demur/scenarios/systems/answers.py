@@ -14,7 +14,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from demur.core.errors import DataError, ItemError, MissingExtra, StorageError, UsageError
+from demur.core.errors import DataError, ItemError, StorageError, UsageError, importing
 from demur.core.records import Ask, Response, Scenario
 from demur.core.store import Problems, file_digest
 from demur.core.strict_json import parsed_json
@@ -201,10 +201,8 @@ def _inspect_log(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
         MissingExtra: inspect-ai is not installed.
         DataError: the file is not such a log, or holds several epochs.
     """
-    try:
+    with importing("a log of inspect", extra="inspect", module="inspect-ai", broken=True):
         from inspect_ai.log import read_eval_log
-    except ImportError as error:
-        raise MissingExtra("a log of inspect", extra="inspect", module="inspect-ai") from error
     try:
         log = read_eval_log(str(path))
     except Exception as error:  # the reader may raise anything for a foreign file

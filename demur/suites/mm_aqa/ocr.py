@@ -10,7 +10,7 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from demur.core.errors import MissingExtra
+from demur.core.errors import importing
 from demur.core.store import JsonlLog, Problems, canonical, digest, read_jsonl, write_atomic
 from demur.suites.mm_aqa.transforms import Word
 from demur.suites.mm_aqa.transforms.drawing import padded
@@ -72,10 +72,8 @@ class Reader:
 
 @cache
 def _engine() -> Any:
-    try:
+    with importing("reading words off images (--ocr yes)", extra="mm-aqa", module="rapidocr", broken=True):
         from rapidocr import RapidOCR
-    except ImportError as error:
-        raise MissingExtra("reading words off images (--ocr yes)", extra="mm-aqa", module="rapidocr") from error
     return RapidOCR(params={
         "Global.log_level": "critical", "EngineConfig.onnxruntime.intra_op_num_threads": 1,
         "EngineConfig.onnxruntime.inter_op_num_threads": 1,

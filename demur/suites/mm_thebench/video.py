@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from demur.core.errors import DataError, MissingExtra
+from demur.core.errors import DataError, importing
 from demur.core.store import digest, write_atomic, write_records
 from demur.corpora.formats import inside
 from demur.suites.files import copy_images
@@ -28,10 +28,8 @@ def frames(path: Path, video: Video) -> list[Frame]:
         MissingExtra: PyAV is not installed.
         DataError: not a video, or there is nothing in the part between start and end.
     """
-    try:
+    with importing("frames of videos", extra="video", module="PyAV", broken=True):
         import av
-    except ImportError as error:
-        raise MissingExtra("frames of videos", extra="video", module="PyAV") from error
     try:
         opened: Any = av.open(str(path))
         with opened as container:

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from demur.core.errors import MissingExtra, UsageError
+from demur.core.errors import MissingExtra, UsageError, importing
 from demur.core.vision_ops import ensure_torchvision
 
 if TYPE_CHECKING:
@@ -44,10 +44,8 @@ def cv() -> Any:
     Raises:
         MissingExtra: it is not installed.
     """
-    try:
+    with importing("taking things out of photos", extra="photos", module="opencv-python-headless", broken=True):
         import cv2
-    except ImportError as error:
-        raise MissingExtra("taking things out of photos", extra="photos", module="opencv-python-headless") from error
     return cv2
 
 
@@ -137,10 +135,8 @@ def lama(file: Path) -> Any:
         MissingExtra: torch is not installed.
         UsageError: the file is not a TorchScript model.
     """
-    try:
+    with importing("filling by LaMa", extra="hf", module="torch", broken=True):
         import torch
-    except ImportError as error:
-        raise MissingExtra("filling by LaMa", extra="hf", module="torch") from error
     if not file.is_file():
         raise UsageError("no such file", item=str(file), cure="download big-lama as TorchScript and name it: lama:FILE")
     try:

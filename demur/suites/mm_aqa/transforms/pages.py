@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from demur.core.errors import MissingExtra
+from demur.core.errors import importing
 from demur.suites.mm_aqa.transforms import Given, Infeasible, Made, Word, transformation
 from demur.suites.mm_aqa.transforms.drawing import (
     Box,
@@ -75,10 +75,8 @@ RADIUS, LEAST_FIGURE, MOST_FIGURE = 18, 0.04, 0.9
 
 def figure(image: Image, words: list[Word]) -> Box | None:
     """The box of the largest figure; None where none takes 4 % of the page."""
-    try:
+    with importing("finding figures on pages", extra="mm-aqa", module="opencv", broken=True):
         import cv2
-    except ImportError as error:
-        raise MissingExtra("finding figures on pages", extra="mm-aqa", module="opencv") from error
     bare = np.asarray(erased(image, words).convert("L"), dtype=np.float64)
     ink = (np.abs(bare - np.median(bare)) > 25).astype(np.uint8)
     side = max(3, max(image.size) // 50)
