@@ -57,8 +57,8 @@ def find(kind: Kind, text: str, *, registered_only: bool = False) -> tuple[Any, 
         UsageError: the module cannot be imported, or lacks that attribute.
     """
     name, _, argument = text.partition(":")
-    if not argument and "?" in name:  # options without an argument: rules?guess=yes
-        name, mark, options = name.partition("?")
+    if "?" in name:  # options without an argument: rules?guess=yes
+        name, mark, options = text.partition("?")
         argument = mark + options
     points = _registered(kind)
     if name in points:

@@ -37,7 +37,8 @@ class Cascade:
     Args:
         argument: a model string; ``MODEL,images=yes`` shows it images; ``MODEL,share=0.1`` checks another share of what
             rules settle; ``MODEL,phrases=FILE`` gives the rules sentences by which your product declines
-            (`demur.judge.own_phrases`).
+            (`demur.judge.own_phrases`); ``MODEL,encoder=E5`` has them read deflections by a sentence encoder too
+            (`demur.judge.sentence_vectors`).
         context: ledger, budget, prices.
 
     Attributes:
@@ -47,12 +48,13 @@ class Cascade:
     asks_models = True
 
     def __init__(self, argument: str, context: JudgeContext | None = None) -> None:
-        argument, given = options_of(argument, "share|phrases|images")
+        argument, given = options_of(argument, "share|phrases|encoder|images")
         self.share = _share(given.get("share", ""))
         self.model = ModelJudge(argument + (f",images={given['images']}" if "images" in given else ""), context)
-        self.rules = RuleJudge(f"?phrases={given['phrases']}" if given.get("phrases") else "")
-        own = self.rules.phrases.version
-        self.id = self.model.id.replace("model:", "cascade:", 1) + (f",phrases={own}" if own else "")
+        of_rules = "&".join(f"{key}={given[key]}" for key in ("phrases", "encoder") if given.get(key))
+        self.rules = RuleJudge(f"?{of_rules}" if of_rules else "")
+        own = self.rules.id.removeprefix("rules").replace("?", ",").replace("&", ",")
+        self.id = self.model.id.replace("model:", "cascade:", 1) + own
         self.counts: Counter[str] = Counter()
 
     async def grade(self, ask: Ask, response: Response, answers: AnswerSpec) -> Verdict:

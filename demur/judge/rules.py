@@ -28,6 +28,7 @@ from demur.core.records import AnswerSpec, Ask, Outcome, Response, Status, Verdi
 from demur.core.spec import Option, named
 from demur.judge.certainty import rival
 from demur.judge.own_phrases import OwnPhrases
+from demur.judge.wording import log_odds
 
 _TAG = re.compile(r"<(/?)(think|thinking|reasoning|scratchpad)>", re.IGNORECASE)
 
@@ -38,6 +39,7 @@ beside it; in a language that is not read; to a question whose answer nobody wro
 OPTIONS = {
     "guess": Option("yes: what is not proven counts as incorrect", ("yes", "no")),
     "phrases": Option("a file of sentences by which your product declines, one a line, in any language"),
+    "encoder": Option("intfloat/multilingual-e5-small, or a folder with it: reads what a reply means, too"),
 }
 
 
@@ -46,7 +48,8 @@ class RuleJudge:
 
     Args:
         argument: options: ``?guess=yes`` grades *incorrect* what is not proven, as earlier versions did;
-            ``?phrases=FILE`` reads sentences of the product as declining (`demur.judge.own_phrases`).
+            ``?phrases=FILE`` reads sentences of the product as declining (`demur.judge.own_phrases`);
+            ``?encoder=MODEL`` reads deflections by a sentence encoder too (`demur.judge.sentence_vectors`).
 
     >>> from demur.core.records import Scenario
     >>> ask = Ask(id="a", sample="s", context="c", scenario=Scenario.ORACLE, question="How long is it?")
@@ -67,8 +70,14 @@ class RuleJudge:
             )
         self.guesses = given.options.get("guess") == "yes"
         file = given.options.get("phrases", "")
-        self.phrases = OwnPhrases.of(Path(file)) if file else OwnPhrases(())
-        told = {"guess": "yes" * self.guesses, "phrases": self.phrases.version}
+        odds, encoder = log_odds, ""
+        if source := given.options.get("encoder", ""):
+            from demur.judge.sentence_vectors import SentenceVectors  # PyTorch is imported where it is asked for
+
+            vectors = SentenceVectors(source)
+            odds, encoder = vectors.log_odds, vectors.version
+        self.phrases = OwnPhrases.of(Path(file), odds) if file else OwnPhrases((), odds)
+        told = {"guess": "yes" * self.guesses, "phrases": self.phrases.version, "encoder": encoder}
         options = "&".join(f"{key}={value}" for key, value in told.items() if value)
         self.id = f"rules?{options}" if options else "rules"
 

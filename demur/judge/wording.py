@@ -58,7 +58,7 @@ def buckets(text: str) -> npt.NDArray[np.int64]:
     Returns:
         shape (n,), 0 <= bucket < `BUCKETS`.
     """
-    read = fold(_without_markup(text[:_LONGEST]))
+    read = fold(readable(text))
     sentences = [part for part in _STOP.split(read) if _WORD.search(part)]
     runs = _runs(read, RUNS)
     if sentences:
@@ -73,9 +73,10 @@ def buckets(text: str) -> npt.NDArray[np.int64]:
     )
 
 
-def _without_markup(text: str) -> str:
-    """A text without what only lays it out: the same words must weigh the same in bold, in quotes or as a list."""
-    return _SOURCES.sub("", _LABEL.sub("", _MARKUP.sub("", text)).rstrip())
+def readable(text: str) -> str:
+    """What is read of a text: its beginning, without what only lays it out. The same words must weigh the same in bold,
+    in quotes or as a list."""
+    return _SOURCES.sub("", _LABEL.sub("", _MARKUP.sub("", text[:_LONGEST])).rstrip())
 
 
 def _runs(text: str, lengths: tuple[int, ...]) -> set[str]:

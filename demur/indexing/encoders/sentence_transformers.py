@@ -76,8 +76,7 @@ class SentenceTransformersEncoder:
         on, precision, self._batches = running(options, device, self.name)
         self._model, declared, missing = _load(source, str(on), self.name)
         refuse_random(missing, self.name, allowed=allow_random)
-        if precision == "fp16":
-            self._model.half()
+        self._model.half() if precision == "fp16" else self._model.float()  # whatever its files have
         self.similarity = "dot" if options.get("similarity", declared) == "dot" else "cosine"
         own = dict(self._model.prompts or {})
         self._prompts: dict[Role, str] = {
