@@ -10,9 +10,9 @@ For machines that reach a package index but no model hub, as those that run the 
 from __future__ import annotations
 
 import importlib.util
-import json
 import struct
 import sys
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -65,7 +65,7 @@ def read(file: Path) -> tuple[list[tuple[str, float]], dict[str, npt.NDArray[np.
     (size,) = reader.take("Q")
     offsets, scores = reader.array(np.uint32, n + 1), reader.array(np.float32, n)
     blob = reader.array(np.uint8, size).tobytes()
-    pieces = [blob[a:b].decode() for a, b in zip(offsets, offsets[1:], strict=False)]
+    pieces = [blob[a:b].decode() for a, b in pairwise(offsets)]
     _, bytes_of_map = reader.take("iI")
     reader.at += bytes_of_map
     found = {}
@@ -100,8 +100,10 @@ def write(file: Path, folder: Path) -> Path:
         type_vocab_size=len(stored["emb.type"]) // width, layer_norm_eps=1e-12, pad_token_id=0,
     )  # fmt: skip
     model = BertModel(config, add_pooling_layer=False)
-    names = {"emb.word": "word_embeddings.weight", "emb.pos": "position_embeddings.weight",
-             "emb.type": "token_type_embeddings.weight", "emb.ln.w": "LayerNorm.weight", "emb.ln.b": "LayerNorm.bias"}  # fmt: skip
+    names = {
+        "emb.word": "word_embeddings.weight", "emb.pos": "position_embeddings.weight",
+        "emb.type": "token_type_embeddings.weight", "emb.ln.w": "LayerNorm.weight", "emb.ln.b": "LayerNorm.bias",
+    }  # fmt: skip
     named = {f"embeddings.{name}": stored[short] for short, name in names.items()}
     for layer in range(layers):
         for short, name in LAYER.items():

@@ -13,6 +13,7 @@ from __future__ import annotations
 import argparse
 import runpy
 import sys
+import warnings
 from pathlib import Path
 
 import numpy as np
@@ -76,14 +77,14 @@ def fit(rows: npt.NDArray[np.float32], declines: npt.NDArray[np.bool_]) -> dict[
 
 def main() -> None:
     """Train and write."""
-    import warnings
-
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("encoder", help="intfloat/multilingual-e5-small, or a folder with it")
     parser.add_argument("--vectors", type=Path, required=True, help="file for the sentences' vectors")
+    parser.add_argument("--most", type=int, help="sentences to train on, drawn at random (default: all)")
     args = parser.parse_args()
     encoder = SentenceTransformersEncoder(f"{args.encoder}?query=query: &similarity=cosine")
     texts, declines = sentences()
+    texts, declines = texts[: args.most], declines[: args.most]
     rows = vectors(encoder, texts, args.vectors)
     warnings.simplefilter("ignore", ConvergenceWarning)  # it is stopped early on purpose
     probes = encoder.texts([readable(text) for text in PROBES], role="query").astype(np.float16)

@@ -74,8 +74,7 @@ def buckets(text: str) -> npt.NDArray[np.int64]:
 
 
 def readable(text: str) -> str:
-    """What is read of a text: its beginning, without what only lays it out. The same words must weigh the same in bold,
-    in quotes or as a list."""
+    """The beginning of a text without what only lays it out: the same words weigh the same in bold or as a list."""
     return _SOURCES.sub("", _LABEL.sub("", _MARKUP.sub("", text[:_LONGEST])).rstrip())
 
 
