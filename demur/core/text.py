@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import ast
 import re
 import shlex
 import unicodedata
+from contextlib import suppress
 
 
 def plain(text: str) -> str:
@@ -30,6 +32,14 @@ def command(*words: object, program: str = "demur") -> str:
     "demur report 'my runs/a' -o report.html"
     """
     return shlex.join([program, *map(str, words)])
+
+
+def listed(cell: object) -> object:
+    """The list that a text shows (``['a', 'b']``, as pandas writes one into a CSV); any other value as it is."""
+    if isinstance(cell, str) and cell.startswith("["):
+        with suppress(ValueError, SyntaxError, RecursionError, MemoryError):
+            return ast.literal_eval(cell[:20_000])
+    return cell
 
 
 def whole_number(text: str) -> int | None:

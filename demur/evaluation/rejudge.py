@@ -22,12 +22,13 @@ from demur.core.store import (
     write_json,
     write_records,
 )
-from demur.corpora.formats import json_lines
+from demur.core.text import listed
+from demur.corpora.formats import table_rows
 from demur.evaluation.questions import Questions
 from demur.evaluation.run_folder import Answer, Task
 from demur.evaluation.runner import commonest, map_in_order, run
 from demur.judge.attacks import Held, attacks, held, question_of
-from demur.judge.base import UNJUDGED, Judge, answer_spec, close_judge, lettered
+from demur.judge.base import COLUMNS, UNJUDGED, Judge, answer_spec, close_judge, lettered
 from demur.judge.grading import Grading
 from demur.models.run import run_sync
 from demur.release import Release
@@ -56,6 +57,7 @@ class GradeRow(Record):
     @field_validator("answers", mode="before")
     @classmethod
     def _several(cls, value: object) -> object:
+        value = listed(value)
         return (value,) if isinstance(value, str | int | float) else value
 
     @field_validator("choices", mode="before")
@@ -102,9 +104,13 @@ def grade_items(
 def read_rows(path: Path, problems: Problems) -> list[GradeRow]:
     """The rows of a file to grade; malformed rows and repeated ids become problems with their place."""
     rows, seen = [], set()
-    for place, line in json_lines(path, problems):
+    for place, number, line in table_rows(path, problems):
+        named = {str(name).strip().lower(): value for name, value in line.items()}
+        for field, names in COLUMNS.items():
+            if name := next((n for n in names if n in named), ""):
+                named[field] = named.pop(name)
         try:
-            row = GradeRow.model_validate(line)
+            row = GradeRow.model_validate(named | {"id": named.get("id") or number + 1})
         except ValidationError as error:
             problems.add(f"{place} ({line.get('id', 'no id')})", why_invalid(error))
             continue

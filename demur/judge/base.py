@@ -19,6 +19,15 @@ if TYPE_CHECKING:
 UNJUDGED = "unjudged"
 """`Verdict.kind` of an answer that is ungraded because its judge failed: it is judged again by the next command."""
 
+COLUMNS = {
+    "id": ("id", "_id", "question_id", "qid"),
+    "question": ("question", "query", "q", "prompt", "input", "user_input"),
+    "answers": ("answers", "expected_answer", "expected", "accepted", "reference", "ground_truth", "ground_truths",
+                "answer"),
+    "response": ("response", "prediction", "output", "answer"),
+}  # fmt: skip
+"""Usual names of the columns of a table; ``answer`` is the response where another column has the right answers."""
+
 
 class Judge(Protocol):
     """Whoever grades; a rule judge answers at once, a model judge may be awaited.

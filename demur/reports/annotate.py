@@ -28,7 +28,7 @@ from demur.core.store import (
     write_atomic,
     write_records,
 )
-from demur.corpora.formats import sheet_rows
+from demur.corpora.formats import csv_rows
 from demur.judge.annotation import task as labelling
 from demur.reports.cells import headline
 from demur.reports.data import HUMAN, LABELS, ReportData, Run, find_runs, load
@@ -320,7 +320,7 @@ def take_labels(sheet: Path) -> Taken:
     seen: set[str] = set()
     jsonl = sheet.suffix == ".jsonl"
     rows: Iterable[tuple[str, Mapping[str, Any]]]
-    rows = read_jsonl(sheet, problems) if jsonl else sheet_rows(sheet, problems, required=("item", "label"))
+    rows = read_jsonl(sheet, problems) if jsonl else csv_rows(sheet, problems, required=("item", "label"))
     for place, row in rows:
         item, label = str(row.get("item") or "").strip(), str(row.get("label") or "").strip().lower().replace(" ", "_")
         if item not in known:

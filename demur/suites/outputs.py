@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -11,7 +11,7 @@ from demur.core.errors import BadInput, DataError, DemurError, UsageError
 from demur.core.parquet import whole_table
 from demur.core.records import Response
 from demur.core.store import Problems, read_json, read_jsonl, read_records, storage_errors
-from demur.corpora.formats import csv_rows, json_lines
+from demur.corpora.formats import table_rows
 from demur.evaluation.run_folder import Answer
 from demur.scenarios.conditions import condition
 from demur.suites.base import Loaded, Outputs, Suite
@@ -66,13 +66,7 @@ def _read_folder(path: Path, found: dict[str, dict[str, Response]]) -> None:
 
 
 def _read_file(path: Path, found: dict[str, dict[str, Response]], problems: Problems) -> None:
-    rows: Iterator[tuple[str, Mapping[str, Any]]]
-    rows = (
-        csv_rows(path, problems, required=("id", "output"), mend=True)
-        if path.suffix.lower() == ".csv"
-        else json_lines(path, problems)
-    )
-    for place, row in rows:
+    for place, _, row in table_rows(path, problems, mend=True):
         id, output, thoughts = row.get("id"), row.get("output"), row.get("reasoning") or ""
         model = found.setdefault(str(row.get("system") or path.stem), {})
         if not isinstance(id, str) or not isinstance(output, str) or not isinstance(thoughts, str):
@@ -97,7 +91,7 @@ def _confidence(where: str, row: Mapping[str, Any], problems: Problems) -> float
     if given in (None, ""):
         return None
     try:
-        found = float(given) if not isinstance(given, bool) else math.nan
+        found = float(str(given).replace(",", ".")) if not isinstance(given, bool) else math.nan
     except (TypeError, ValueError, OverflowError):
         found = math.nan
     if not 0 <= found <= 1:

@@ -129,8 +129,10 @@ def test_unreadable_lines_are_gathered(tmp_path: Path) -> None:
     with pytest.raises(BadInput, match="unknown column 'colour'; known: table, model"):
         run(tmp_path, "m,1\n", "model,colour\n")
     with pytest.raises(BadInput, match="no column named 'model'"):
+        run(tmp_path, "1\n", "n\n")
+    with pytest.raises(BadInput, match="no lines below the header"):
         run(tmp_path, "", "")
-    with pytest.raises(BadInput, match="more values than columns"):
+    with pytest.raises(BadInput, match="expected 2 fields, found 3"):
         run(tmp_path, "m,1,2\n", "model,n\n")
 
 

@@ -20,7 +20,6 @@ from demur.corpora.formats.tables import (
     dataset_rows,
     no_column_twice,
     parquet_rows,
-    sheet_rows,
     table_rows,
 )
 
@@ -41,7 +40,6 @@ __all__ = [
     "no_column_twice",
     "open_bytes",
     "parquet_rows",
-    "sheet_rows",
     "table_rows",
     "unpack",
 ]

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import IO, Any
 
+from demur.core.errors import DataError
 from demur.core.store import Problems, json_objects
 from demur.core.strict_json import STRICT_JSON, check_depth, check_whole_characters
 from demur.corpora.formats.files import BLOCK, BROKEN, open_bytes
@@ -165,10 +166,13 @@ def json_rows(path: Path, problems: Problems) -> Iterator[tuple[str, dict[str, A
     """Objects of a file that is either one JSON list or JSON Lines; its first character decides."""
     with open_bytes(path) as handle:
         try:
-            start = handle.read(4096).removeprefix(codecs.BOM_UTF8).lstrip()[:1]
+            start = handle.read(4096).removeprefix(codecs.BOM_UTF8).lstrip()
         except BROKEN:
             start = b""
-    if start != b"[":
+    if start.partition(b"\n")[0].strip() == b"{":
+        cure = "write a list of objects, or one object a line (pandas: orient='records')"
+        raise DataError("holds one JSON object, not rows", item=path, cure=cure)
+    if not start.startswith(b"["):
         yield from json_lines(path, problems)
         return
     for place, row in json_elements(path, problems):

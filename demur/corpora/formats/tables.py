@@ -7,7 +7,7 @@ import io
 import sys
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -21,13 +21,16 @@ TABLES = ("jsonl", "json", "csv", "tsv", "parquet")
 """Kinds of tables that `table_rows` reads; also the endings of their files."""
 
 
-def table_rows(path: Path, problems: Problems, kind: str = "") -> Iterator[tuple[str, int, dict[str, Any]]]:
+def table_rows(
+    path: Path, problems: Problems, kind: str = "", *, mend: bool = False
+) -> Iterator[tuple[str, int, dict[str, Any]]]:
     """Rows of a table of any kind as (place, row number from 0, row).
 
     Args:
         path: the file (``.gz`` too, but for Parquet).
         problems: takes rows that cannot be read, by their places.
         kind: one of `TABLES`; the file's ending when empty.
+        mend: as of `csv_rows`.
 
     Raises:
         UsageError: the ending says no such kind.
@@ -41,7 +44,7 @@ def table_rows(path: Path, problems: Problems, kind: str = "") -> Iterator[tuple
         raise UsageError(f"there is no reader for {kind!r} files", item=path, cure=f"convert it to one of {known}")
     rows: Iterator[tuple[str, dict[str, Any]]] = json_rows(path, problems)
     if kind in ("csv", "tsv"):
-        rows = sheet_rows(path, problems) if kind == "csv" else csv_rows(path, problems, delimiter="\t")
+        rows = csv_rows(path, problems, delimiter="\t" if kind == "tsv" else "", mend=mend)
     for number, (place, row) in enumerate(rows):
         yield place, number, dict(row)
 
@@ -50,7 +53,7 @@ def csv_rows(
     path: Path,
     problems: Problems,
     *,
-    delimiter: str = ",",
+    delimiter: str = "",
     columns: Sequence[str] | None = None,
     required: Collection[str] = (),
     mend: bool = False,
@@ -59,6 +62,7 @@ def csv_rows(
 
     Args:
         path: the file (``.gz`` too).
+        delimiter: comma, semicolon or tab, whichever is most frequent in the first line, when empty.
         problems: takes rows of the wrong width, with bad quoting or bad UTF-8, by the line they start on.
         columns: names of the columns of a file without a header; None reads them from the first row.
         required: columns that must be in the header.
@@ -68,6 +72,7 @@ def csv_rows(
         DataError: the header lacks a required column, names a column twice, is not UTF-8, or cannot be read.
     """
     csv.field_size_limit(min(sys.maxsize, 2**31 - 1))
+    delimiter = delimiter or _separator(path)
     with open_bytes(path) as handle, io.TextIOWrapper(handle, "utf-8-sig", "surrogateescape", newline="") as text:
         reader = csv.reader(text, delimiter=delimiter, strict=True)
         names = list(columns) if columns is not None else None
@@ -77,10 +82,8 @@ def csv_rows(
                 fields = next(reader, None)
             except csv.Error as error:
                 if names is None:
-                    raise DataError(
-                        f"the header is not a CSV row: {error}", item=place,
-                        cure="close each quote that it opens, or save the sheet again as CSV UTF-8",
-                    ) from error  # fmt: skip
+                    cure = "close each quote that it opens, or save the sheet again as CSV UTF-8"
+                    raise DataError(f"the header is not a CSV row: {error}", item=place, cure=cure) from error
                 problems.add(place, f"not a CSV row: {error}")
                 continue
             except BROKEN as error:
@@ -88,7 +91,7 @@ def csv_rows(
                 return
             if fields is None:
                 break
-            if not fields:
+            if not any(fields):  # a blank line, also of a sheet that has one: ;;;
                 continue
             if names is None:
                 names = [name.strip() for name in fields]
@@ -125,11 +128,11 @@ def no_column_twice(names: Iterable[str], item: Path | str) -> None:
         )  # fmt: skip
 
 
-def sheet_rows(path: Path, problems: Problems, required: Collection[str] = ()) -> Iterator[tuple[str, dict[str, str]]]:
-    """Rows of a spreadsheet export, as `csv_rows`; its separator may be a comma, a semicolon or a tab."""
-    with open_bytes(path) as handle:
-        first = handle.readline(1 << 16).decode("utf-8", "replace")
-    yield from csv_rows(path, problems, delimiter=max(",;\t", key=first.count), required=required)
+def _separator(path: Path) -> str:
+    with open_bytes(path) as handle, suppress(*BROKEN):
+        head = handle.read(1 << 16).decode("utf-8", "replace").lstrip("\ufeff\r\n").partition("\n")[0]
+        return max(",;\t", key="".join(head.split('"')[::2]).count)  # outside quotes
+    return ","
 
 
 def _is_utf8(text: str) -> bool:

@@ -14,14 +14,15 @@ from typing import Any, NamedTuple
 from demur.answers import normalise
 from demur.core.errors import DataError, UsageError
 from demur.core.store import Problems, digest, read_text
+from demur.core.text import listed
 from demur.core.turns import Turn, asked_in, turns_of
 from demur.corpora.formats import table_rows
 from demur.curation.sources.native import is_empty, truth
+from demur.judge.base import COLUMNS
 
 USUAL = {
-    "id": ("id", "_id", "question_id", "qid"),
-    "question": ("question", "query", "q", "prompt", "input", "user_input"),
-    "answers": ("answers", "answer", "expected_answer", "expected", "accepted", "reference", "ground_truth", "output"),
+    **COLUMNS,
+    "answers": (*COLUMNS["answers"], "output"),
     "answerable": ("answerable", "is_answerable"),
     "unanswerable": ("unanswerable", "is_impossible", "no_answer"),
     "gold": ("gold", "gold_ids", "doc_ids", "document_ids", "doc_id", "document_id", "source_id"),
@@ -141,6 +142,7 @@ def _question(row: Mapping[str, Any], place: str) -> Question | None:
 
 def _texts(cell: Any) -> tuple[str, ...]:
     """The texts of a cell: a list, or a text with `SEPARATOR` between them."""
+    cell = listed(cell)
     if isinstance(cell, dict):  # SQuAD's {"text": [...], "answer_start": [...]}
         cell = cell.get("text")
     given = cell if isinstance(cell, list | tuple) else str(cell if cell is not None else "").split(SEPARATOR)

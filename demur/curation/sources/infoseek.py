@@ -144,7 +144,7 @@ class InfoSeek(NativeSource):
         paths: dict[str, str] = {}
         table = self.root / "ovenid2impath.csv"
         if table.is_file():
-            for _, row in csv_rows(table, self.problems, columns=("oven_id", "path")):
+            for _, row in csv_rows(table, self.problems, columns=("oven_id", "path"), delimiter=","):
                 if row["oven_id"].startswith("oven_") and "." in PurePosixPath(row["path"]).name:  # else a header
                     paths[row["oven_id"]] = row["path"]
         mapped = self.root / "id2image.jsonl"

@@ -15,7 +15,7 @@ from typing import Any, Literal, NamedTuple
 from demur.core.errors import DataError
 from demur.core.store import Problems, canonical, read_jsonl, read_text, write_atomic
 from demur.core.strict_json import parsed_json
-from demur.corpora.formats import sheet_rows
+from demur.corpora.formats import csv_rows
 from demur.judge.annotation.task import (
     ADJUDICATED,
     CANNOT,
@@ -161,7 +161,7 @@ def _rows(path: Path, problems: Problems) -> Iterator[_Row]:
             yield from _scores(place, line)
         return
     if path.suffix != ".json":
-        for place, row in sheet_rows(path, problems, required=("item", "label")):
+        for place, row in csv_rows(path, problems, required=("item", "label")):
             cells = {name: text.strip() for name, text in row.items()}
             label = cells["label"].lower().replace(" ", "_")
             rubric = cells.get("rubric", "")

@@ -18,6 +18,7 @@ from demur.core.errors import DataError, ItemError, StorageError, UsageError, im
 from demur.core.records import Ask, Response, Scenario
 from demur.core.store import Problems, file_digest
 from demur.core.strict_json import parsed_json
+from demur.core.text import listed
 from demur.scenarios.contexts import recipe
 from demur.scenarios.systems.replies import RETRIEVED_NOTHING, response_of
 
@@ -170,14 +171,13 @@ def _first(names: Any) -> str:
 def _rows(path: Path, problems: Problems) -> Iterator[tuple[str, dict[str, Any]]]:
     """Rows of a table with their places; drops empty cells."""
     from demur.corpora.formats import table_rows
-    from demur.corpora.formats.tables import TABLES
 
     if path.suffix.lower() == ".eval":
         yield from _inspect_log(path)
         return
-    ending = path.name.lower().removesuffix(".gz").rpartition(".")[2]
-    for place, _, row in table_rows(path, problems, ending if ending in TABLES else "jsonl"):
-        yield place, {k: v for k, v in _lmms_eval(row).items() if k == "answer" or v not in ("", None)}
+    for place, _, row in table_rows(path, problems):
+        named = {str(k).lower(): v for k, v in _lmms_eval(row).items()}
+        yield place, {k: v for k, v in named.items() if k == "answer" or v not in ("", None)}
 
 
 def _lmms_eval(row: dict[str, Any]) -> dict[str, Any]:
@@ -224,9 +224,10 @@ def _with_values(row: Mapping[str, Any]) -> dict[str, Any]:
     """Parse a row's cells: a CSV has texts where JSONL has numbers, true and lists."""
     reply: dict[str, Any] = {"answer": row.get("answer")}
     for name in REPORTED:
-        value = row.get(name)
+        value = listed(row.get(name))
         if isinstance(value, str):
             try:
+                value = value.replace(",", ".") if name == "confidence" else value  # 0,9 of a German sheet
                 value = parsed_json(value.lower() if value in ("True", "False") else value)
             except ValueError:
                 value = [value] if name in ("contexts", "citations") else value
