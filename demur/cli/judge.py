@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 
 def configure(parser: argparse.ArgumentParser) -> None:
     jobs = parser.add_subparsers(dest="job", required=True, metavar="JOB")
-    file = job(jobs, "file", "grade rows of a JSONL file: id, question, answers, response")
-    file.add_argument("rows", type=Path, metavar="ROWS.jsonl", help="may also hold answer_type, choices, finish_reason")
+    file = job(jobs, "file", "grade rows of a file (JSONL, JSON, CSV, TSV, Parquet): question, answers, response")
+    file.add_argument("rows", type=Path, metavar="ROWS", help="may also hold id, answer_type, choices, finish_reason")
     file.add_argument(
         "-o", "--out", type=Path, metavar="VERDICTS.jsonl", help="file for the verdicts (default: only print them)"
     )

@@ -109,8 +109,10 @@ def read_rows(path: Path, problems: Problems) -> list[GradeRow]:
         for field, names in COLUMNS.items():
             if name := next((n for n in names if n in named), ""):
                 named[field] = named.pop(name)
+        if named.get("id") in (None, ""):
+            named["id"] = number + 1
         try:
-            row = GradeRow.model_validate(named | {"id": named.get("id") or number + 1})
+            row = GradeRow.model_validate(named)
         except ValidationError as error:
             problems.add(f"{place} ({line.get('id', 'no id')})", why_invalid(error))
             continue

@@ -8,6 +8,8 @@ import json
 import pytest
 
 from demur.cli import main
+from demur.core.records import Response
+from demur.scenarios.systems.answers import AnswersFile
 
 
 def answered(path, answer):
@@ -179,3 +181,13 @@ def test_a_system_is_called_what_the_user_says(release, tmp_path):
     made = demur.evaluate(release, f"c={system}", scenarios="oracle", out=tmp_path / "r")
     assert made.folder.name == "c"
     assert "c" in repr(made)
+
+
+def test_answers_may_be_a_sheet_of_a_german_spreadsheet_and_lists_those_of_pandas(tmp_path):
+    file = tmp_path / "answers.csv"
+    cells = "s1;oracle;Paris;0,9;\"['d1', 'd2']\"\r\n;;;;\r\ns2;oracle;;;\r\n"
+    file.write_text("\ufeffSample;Scenario;Answer;Confidence;Contexts\r\n" + cells, encoding="utf-8")
+    found = AnswersFile(str(file), None)._by_sample
+    one = Response.model_validate_json(next(iter(found["s1", "oracle"].values())).response)
+    assert (one.text, one.confidence, [c.id for c in one.retrieved]) == ("Paris", 0.9, ["d1", "d2"])
+    assert ("s2", "oracle") in found

@@ -290,3 +290,13 @@ def test_a_folder_is_named_by_where_it_is(docs, questions, tmp_path, monkeypatch
     there = demur.from_docs(docs, questions, tmp_path / "there", accept_found=True)
     assert here.release.sha256 == there.release.sha256
     assert read_json(here.corpora / "corpora.json")["documents"].startswith("handbook, ")
+
+
+def test_the_right_answer_of_a_file_of_rag_answers_is_its_ground_truth(tmp_path):
+    path = tmp_path / "ragas.csv"
+    path.write_text(
+        "question,answer,contexts,ground_truth\nWhen?,At three.,[],14:30\nWho?,Bob.,[],\"['Ann', 'Anna']\"\n"
+    )
+    assert [q.answers for q in read_questions(path, Problems()).asked] == [("14:30",), ("Ann", "Anna")]
+    path.write_text("question,answer\nWhen?,14:30 | half past two\n")
+    assert [q.answers for q in read_questions(path, Problems()).asked] == [("14:30", "half past two")]

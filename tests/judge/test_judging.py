@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import csv
 import json
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from strategies import tiny_release
 
@@ -240,3 +243,49 @@ def test_repeats_share_one_budget(tmp_path, monkeypatch):
     assert main(["judge", "file", str(path), "--repeat", "2", "--budget", "1"]) == 0
     assert [c.repeat for c in contexts] == [0, 1]
     assert contexts[0].budget is contexts[1].budget is not None
+
+
+RAGAS = [
+    {"question": "When did it open?", "answer": "In 1998.", "contexts": ["It opened in 1998."], "ground_truth": "1998"},
+    {"question": "Which river?", "answer": "I do not know.", "contexts": [], "ground_truth": "['Danube', 'Donau']"},
+    {"question": "Which river?", "answer": "The Donau.", "contexts": [], "ground_truth": "['Danube', 'Donau']"},
+]
+NEW = {"question": "user_input", "answer": "response", "contexts": "retrieved_contexts", "ground_truth": "reference"}
+
+
+@pytest.mark.parametrize(
+    "name", ["r.jsonl", "r.json", "r.csv", "excel.csv", "powershell.jsonl", "r.tsv", "r.parquet", "new.jsonl"]
+)
+def test_answers_are_graded_from_the_tables_that_people_have(tmp_path, name):
+    path, lines = tmp_path / name, "".join(json.dumps(row) + "\n" for row in RAGAS)
+    if name == "r.parquet":
+        pq.write_table(pa.Table.from_pylist(RAGAS), path)
+    elif name == "new.jsonl":
+        path.write_text("".join(json.dumps({NEW[k]: v for k, v in row.items()}) + "\n" for row in RAGAS))
+    elif name.endswith("jsonl"):
+        path.write_text(lines, encoding="utf-16" if "powershell" in name else "utf-8")
+    elif name == "r.json":
+        path.write_text(json.dumps(RAGAS, indent=2))
+    else:
+        with path.open("w", encoding="utf-8-sig" if "excel" in name else "utf-8", newline="") as sheet:
+            writer = csv.writer(sheet, delimiter={"excel.csv": ";", "r.tsv": "\t"}.get(name, ","))
+            writer.writerow([k.title() if "excel" in name else k for k in RAGAS[0]])
+            writer.writerows([[], ["", "", "", ""], *(row.values() for row in RAGAS)])
+    verdicts = judge_file(path, RuleJudge())
+    assert [(v.id, v.outcome.value) for v in verdicts] == [("1", "correct"), ("2", "deflected"), ("3", "correct")]
+
+
+def test_an_answer_is_what_is_right_where_a_column_holds_responses(tmp_path):
+    path = tmp_path / "rows.csv"
+    path.write_text("id,question,answer,response\n0,When?,1998,In 1998.\n,When?,1998,In 1997.\n")
+    assert [(v.id, v.outcome.value) for v in judge_file(path, RuleJudge())] == [("0", "correct"), ("2", "incorrect")]
+
+
+@pytest.mark.parametrize("value", [{"data": RAGAS}, {k: [row[k] for row in RAGAS] for k in NEW}])
+def test_a_json_object_that_holds_the_rows_is_refused_in_one_line_with_the_cure(tmp_path, capsys, value):
+    path = tmp_path / "rows.json"
+    path.write_text(json.dumps(value, indent=1))
+    assert main(["judge", "file", str(path)]) == 1
+    told = [line for line in capsys.readouterr().err.splitlines() if line.startswith("demur")]
+    assert len(told) == 1
+    assert "one JSON object, not rows - save a list of objects" in told[0]

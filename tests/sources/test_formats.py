@@ -163,8 +163,30 @@ def test_csv_keeps_quoted_commas_and_newlines(folder, rows):
         writer.writerow(["a", "b", "c"])
         writer.writerows(rows)
     problems = Problems()
-    assert [tuple(row.values()) for _, row in formats.csv_rows(path, problems)] == rows
+    assert [tuple(row.values()) for _, row in formats.csv_rows(path, problems)] == [row for row in rows if any(row)]
     assert not problems.lines
+
+
+@pytest.mark.parametrize("mark", ",;\t")
+def test_the_separator_is_told_by_the_header_outside_quotes_and_blank_lines_are_no_rows(tmp_path, mark):
+    path, others = tmp_path / "t.csv", ",;\t".replace(mark, "") * 3
+    rows = [
+        "",
+        mark,
+        f'"a{others}z"{mark}b',
+        "",
+        f"{others[0]}1{mark}2,5".replace(",", ".") if mark == "," else f"1{mark}2,5",
+        mark,
+    ]
+    path.write_text("\ufeff" + "\r\n".join(rows), encoding="utf-8")
+    problems = Problems()
+    [(place, row)] = formats.csv_rows(path, problems)
+    assert (place, [*row], row["b"], problems.lines) == (
+        "t.csv:5",
+        [f"a{others}z", "b"],
+        "2.5" if mark == "," else "2,5",
+        [],
+    )
 
 
 def test_csv_names_bad_rows_by_their_first_line(tmp_path):

@@ -170,8 +170,7 @@ def json_rows(path: Path, problems: Problems) -> Iterator[tuple[str, dict[str, A
         except BROKEN:
             start = b""
     if start.partition(b"\n")[0].strip() == b"{":
-        cure = "write a list of objects, or one object a line (pandas: orient='records')"
-        raise DataError("holds one JSON object, not rows", item=path, cure=cure)
+        raise DataError("is one JSON object, not rows", item=path, cure="save a list of objects (pandas: records)")
     if not start.startswith(b"["):
         yield from json_lines(path, problems)
         return
