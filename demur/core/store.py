@@ -386,7 +386,11 @@ TOO_LONG = "the line is longer than any record"
 
 
 def as_utf8(handle: io.BufferedReader) -> IO[bytes]:
-    """A file at its beginning; if its byte-order mark says UTF-16 (Excel, PowerShell), its text in UTF-8, in memory."""
+    """A file at its beginning; if its byte-order mark says UTF-16 (Excel, PowerShell), its text in UTF-8, in memory.
+
+    Raises:
+        DataError: the text is not UTF-16, or too long.
+    """
     with storage_errors(handle.name):
         if handle.peek(2)[:2] not in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE):
             return handle

@@ -8,6 +8,8 @@ import shlex
 import unicodedata
 from contextlib import suppress
 
+from demur.core.strict_json import parsed_json
+
 
 def plain(text: str) -> str:
     r"""Untrusted text on one line, without control, format or bidirectional-override characters.
@@ -34,12 +36,21 @@ def command(*words: object, program: str = "demur") -> str:
     return shlex.join([program, *map(str, words)])
 
 
-def listed(cell: object) -> object:
-    """The list that a text shows (``['a', 'b']``, as pandas writes one into a CSV); any other value as it is."""
-    if isinstance(cell, str) and cell.startswith("["):
+def list_shown(cell: object) -> object:
+    """The list of texts or objects that a text shows, in JSON or as pandas or numpy print it; other values as they are.
+
+    Numbers are no list: ``[0, 1]`` may be an interval.
+    """
+    for read in (parsed_json, _python_list) if isinstance(cell, str) and cell.startswith("[") else ():
         with suppress(ValueError, SyntaxError, RecursionError, MemoryError):
-            return ast.literal_eval(cell[:20_000])
+            found = read(cell)
+            if isinstance(found, list) and all(isinstance(one, str | dict) for one in found):
+                return found
     return cell
+
+
+def _python_list(text: str) -> object:
+    return ast.literal_eval(re.sub(r"(['\"])\s+(?=['\"])", r"\1, ", text))  # numpy prints ['a' 'b']
 
 
 def whole_number(text: str) -> int | None:

@@ -22,7 +22,7 @@ from demur.core.store import (
     write_json,
     write_records,
 )
-from demur.core.text import listed
+from demur.core.text import list_shown
 from demur.corpora.formats import table_rows
 from demur.evaluation.questions import Questions
 from demur.evaluation.run_folder import Answer, Task
@@ -57,13 +57,13 @@ class GradeRow(Record):
     @field_validator("answers", mode="before")
     @classmethod
     def _several(cls, value: object) -> object:
-        value = listed(value)
+        value = list_shown(value)
         return (value,) if isinstance(value, str | int | float) else value
 
     @field_validator("choices", mode="before")
     @classmethod
     def _lettered(cls, value: object) -> object:
-        return lettered(value)
+        return lettered(list_shown(value))
 
 
 def grade_items(
@@ -105,12 +105,14 @@ def read_rows(path: Path, problems: Problems) -> list[GradeRow]:
     """The rows of a file to grade; malformed rows and repeated ids become problems with their place."""
     rows, seen = [], set()
     for place, number, line in table_rows(path, problems):
-        named = {str(name).strip().lower(): value for name, value in line.items()}
+        named = {str(name).lower(): value for name, value in line.items()} | line
         for field, names in COLUMNS.items():
             if name := next((n for n in names if n in named), ""):
                 named[field] = named.pop(name)
-        if named.get("id") in (None, ""):
-            named["id"] = number + 1
+        for optional in ("id", "answer_type", "choices", "finish_reason"):
+            if named.get(optional) in (None, ""):  # an empty cell
+                named.pop(optional, None)
+        named.setdefault("id", number + 1)
         try:
             row = GradeRow.model_validate(named)
         except ValidationError as error:

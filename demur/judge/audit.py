@@ -14,13 +14,15 @@ A *defect* cannot be explained by rounding. A *note* can: a last figure that is 
 
 from __future__ import annotations
 
+import csv
+import io
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
-from demur.core.store import Problems
-from demur.corpora.formats import csv_rows
+from demur.core.store import Problems, storage_errors
+from demur.corpora.formats import no_column_twice, open_bytes, separator
 from demur.judge.measures.kappa import highest_kappa
 from demur.judge.measures.totals import macro, weighted
 
@@ -112,28 +114,39 @@ def read_lines(path: Path, problems: Problems) -> list[Line]:
         DataError: two columns have one name.
         StorageError: the file cannot be read.
     """
+    with storage_errors(path), open_bytes(path) as handle:
+        text = handle.read().decode("utf-8-sig", errors="replace")
+    reader = csv.DictReader(io.StringIO(text, newline=""), delimiter=separator(text), skipinitialspace=True)
+    names = [(n or "").strip().lower() for n in reader.fieldnames or []]
+    no_column_twice(names, path)
+    unknown = sorted(set(names) - {*_TEXTS, *_NUMBERS})
+    if unknown or "model" not in names:
+        what = f"unknown column {unknown[0]!r}" if unknown else "no column named 'model'"
+        known = ", ".join((*_TEXTS, *_NUMBERS))
+        problems.add(path.name, f"{what}; known: {known} (demur audit --help; tables that demur writes have others)")
+        return []
+    reader.fieldnames = names
     found = []
-    for place, given in csv_rows(path, problems, mend=True):
-        row = {name.lower(): cell for name, cell in given.items()}
-        unknown = sorted(row.keys() - {*_TEXTS, *_NUMBERS})
-        if unknown or "model" not in row:
-            what = f"unknown column {unknown[0]!r}" if unknown else "no column named 'model'"
-            known = ", ".join((*_TEXTS, *_NUMBERS))
-            problems.add(path.name, f"{what}; known: {known} (demur audit --help; demur's own tables have others)")
-            return []
-        if line := _line(place, path.stem, row, problems):
-            found.append(line)
+    try:
+        for row in reader:
+            if any(row.values()) and (line := _line(f"{path.name}:{reader.line_num}", path.stem, row, problems)):
+                found.append(line)
+    except csv.Error as error:
+        problems.add(f"{path.name}:{reader.line_num}", f"not CSV: {error}")
     if not found and not len(problems):
         problems.add(path.name, "no lines below the header")
     return found
 
 
 def _line(place: str, stem: str, row: dict[str, str], problems: Problems) -> Line | None:
+    if None in row:
+        problems.add(place, "more values than columns")
+        return None
     texts = {name: (row.get(name) or "").strip() for name in _TEXTS}
     values: dict[str, Any] = {}
     digits = 0
     for name in _NUMBERS:
-        written = (row.get(name) or "").strip().rstrip("% ").replace(",", "" if name == "n" else ".")
+        written = (row.get(name) or "").strip().rstrip("% ").replace(",", "" if name in ("n", "labels") else ".")
         try:
             values[name] = float(written) if written else None
         except ValueError:

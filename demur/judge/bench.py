@@ -26,8 +26,7 @@ from pydantic import ValidationError
 from demur.core.errors import UsageError
 from demur.core.records import AnswerSpec, Ask, Outcome, Response, Scenario, Status, Verdict
 from demur.core.stats import wilson
-from demur.core.store import Problems, why_invalid
-from demur.corpora.formats import table_rows
+from demur.core.store import Problems, read_json, read_jsonl, why_invalid
 from demur.judge.base import answer_spec, lettered
 from demur.judge.measures.kappa import cohen
 
@@ -109,7 +108,7 @@ def load(path: Path) -> list[Labelled]:
     paths = sorted(p for p in path.iterdir() if p.suffix in (".jsonl", ".json")) if path.is_dir() else [path]
     problems, found = Problems(), []
     for one in paths:
-        for place, _, row in table_rows(one, problems):
+        for place, row in _rows(one, problems):
             try:
                 made = list(_labelled(place, row))
             except ValidationError as error:
@@ -122,6 +121,15 @@ def load(path: Path) -> list[Labelled]:
     if not found:
         raise UsageError("holds no labelled answers", item=str(path), cure="give a .jsonl or .json file, or a folder")
     return found
+
+
+def _rows(path: Path, problems: Problems) -> Iterator[tuple[str, dict[str, Any]]]:
+    if path.suffix == ".json":
+        given = read_json(path)
+        for number, row in enumerate(given if isinstance(given, list) else [given]):
+            yield f"{path.name}[{number}]", row if isinstance(row, dict) else {}
+        return
+    yield from ((str(place), row) for place, row in read_jsonl(path, problems))
 
 
 def _steps(place: str, row: dict[str, Any]) -> Iterator[Labelled]:

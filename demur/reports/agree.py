@@ -8,7 +8,7 @@ the correction is refused.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -17,8 +17,8 @@ import numpy as np
 from demur.core.errors import DataError, UsageError
 from demur.core.records import Measure, Outcome, Scenario
 from demur.core.stats import Codes
-from demur.core.store import Problems, digest
-from demur.corpora.formats import table_rows
+from demur.core.store import Problems, digest, read_jsonl
+from demur.corpora.formats import csv_rows
 from demur.judge.annotation import task as labelling
 from demur.judge.bench import NOT_CORRECT
 from demur.judge.measures.agreement import Agreed, Rating, agreed
@@ -72,9 +72,11 @@ def read_ratings(paths: Sequence[Path]) -> list[Rating]:
 
 
 def _of_rows(path: Path, problems: Problems) -> list[Rating]:
+    rows: Iterable[tuple[str, Mapping[str, Any]]]
+    rows = read_jsonl(path, problems) if path.suffix == ".jsonl" else csv_rows(path, problems)
     found: list[Rating] = []
     counted: Counter[tuple[str, str]] = Counter()
-    for place, _, row in table_rows(path, problems):
+    for place, row in rows:
         item = next((str(row[k]) for k in ("item", "ask", "id") if row.get(k)), "")
         label = str(row.get("label") or row.get("outcome") or "").strip().lower().replace(" ", "_")
         judge, bound = row.get("judge"), "label" in row or "outcome" not in row  # a bound label is still a person's

@@ -226,10 +226,10 @@ class Suite(ABC, Generic[I, S]):
             had: set[str] = set()
             for item in loaded.items:
                 own = [question.id for question in self.questions((item,))]
-                if len(set(own) - had) == len(own):
-                    kept.append(item)
-                else:
+                if len(set(own) - had) < len(own):
                     problems.add(f"{path} ({own[0]})", "its id stands for more than one question; the first is kept")
+                    continue
+                kept.append(item)
                 had.update(own)
             loaded = loaded._replace(items=tuple(kept))
         problems.settle(skip_bad=skip_bad)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import gzip
 import json
 import re
@@ -265,6 +266,7 @@ SHEET = 'question,answer,gold\r\n"How large, ""in MB"", may an uploaded file be?
         ("q.tsv", re.sub(",(?! )", "\t", SHEET).encode()),
         ("q.csv", SHEET.replace("question,answer,gold", " Question,ANSWER,Gold ").encode()),
         ("q.csv.gz", gzip.compress(SHEET.encode())),
+        ("q.csv", SHEET.encode("utf-16")),
     ],
 )
 def test_a_list_of_questions_reads_the_same_however_a_spreadsheet_wrote_it(tmp_path, name, data):
@@ -278,7 +280,7 @@ def test_a_list_of_questions_reads_the_same_however_a_spreadsheet_wrote_it(tmp_p
 
 
 def test_a_list_of_questions_in_another_encoding_says_so(tmp_path):
-    (tmp_path / "q.csv").write_bytes(SHEET.encode("utf-16"))
+    (tmp_path / "q.csv").write_bytes(SHEET.encode("utf-16-le"))  # without a byte-order mark
     with pytest.raises(DataError, match="the header is not UTF-8 - save the file as UTF-8"):
         read_questions(tmp_path / "q.csv", Problems())
 
@@ -298,5 +300,21 @@ def test_the_right_answer_of_a_file_of_rag_answers_is_its_ground_truth(tmp_path)
         "question,answer,contexts,ground_truth\nWhen?,At three.,[],14:30\nWho?,Bob.,[],\"['Ann', 'Anna']\"\n"
     )
     assert [q.answers for q in read_questions(path, Problems()).asked] == [("14:30",), ("Ann", "Anna")]
-    path.write_text("question,answer\nWhen?,14:30 | half past two\n")
-    assert [q.answers for q in read_questions(path, Problems()).asked] == [("14:30", "half past two")]
+
+
+@pytest.mark.parametrize(
+    ("cell", "answers"),
+    [
+        ("14:30 | half past two", ("14:30", "half past two")),
+        ("['a', 'b']", ("a", "b")),  # pandas
+        ("['a'\n 'b']", ("a", "b")),  # numpy
+        (json.dumps(["\U0001f600", "b"]), ("\U0001f600", "b")),
+        ("[0, 1]", ("[0, 1]",)),  # an interval
+        ("['a', 'b", ("['a', 'b",)),
+    ],
+)
+def test_a_cell_may_hold_several_answers_as_a_list_is_printed(tmp_path, cell, answers):
+    path = tmp_path / "q.csv"
+    with path.open("w", newline="") as sheet:
+        csv.writer(sheet).writerows([["question", "answer"], ["When?", cell]])
+    assert [q.answers for q in read_questions(path, Problems()).asked] == [answers]

@@ -12,6 +12,8 @@ from strategies import tiny_release
 
 import demur
 from demur.cli import main
+from demur.core.errors import BadInput
+from demur.core.records import Outcome
 from demur.evaluation.rejudge import judge_file
 from demur.judge.attacks import FAMILIES, attacks
 from demur.judge.rules import RuleJudge
@@ -277,8 +279,19 @@ def test_answers_are_graded_from_the_tables_that_people_have(tmp_path, name):
 
 def test_an_answer_is_what_is_right_where_a_column_holds_responses(tmp_path):
     path = tmp_path / "rows.csv"
-    path.write_text("id,question,answer,response\n0,When?,1998,In 1998.\n,When?,1998,In 1997.\n")
-    assert [(v.id, v.outcome.value) for v in judge_file(path, RuleJudge())] == [("0", "correct"), ("2", "incorrect")]
+    path.write_text("id,question,answer,response\n0,When?,1998,In 1998.\n,When?,1998,1997\n")
+    assert [(v.id, v.outcome) for v in judge_file(path, RuleJudge())] == [("0", Outcome.CORRECT), ("2", None)]
+
+
+def test_empty_cells_are_absent_and_an_empty_right_answer_is_refused(tmp_path):
+    path = tmp_path / "rows.csv"
+    path.write_text(
+        "question,answer,ground_truth,choices,answer_type\nWhich?,B,Po,\"['Ob', 'Po']\",choice\nWho?,Bo,Bo,,\n"
+    )
+    assert [v.outcome for v in judge_file(path, RuleJudge())] == [Outcome.CORRECT, Outcome.CORRECT]
+    path.write_text("question,answer,ground_truth\nWho?,Bob,\n")
+    with pytest.raises(BadInput, match="an accepted answer is empty"):
+        judge_file(path, RuleJudge())
 
 
 @pytest.mark.parametrize("value", [{"data": RAGAS}, {k: [row[k] for row in RAGAS] for k in NEW}])

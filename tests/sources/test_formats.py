@@ -4,8 +4,10 @@ import base64
 import gzip
 import io
 import json
+import os
 import tarfile
 import zipfile
+from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -14,7 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from strategies import examples, png
 
-from demur.core.errors import DataError
+from demur.core.errors import DataError, UsageError
 from demur.core.images import image_ref
 from demur.core.store import Problems, read_jsonl
 from demur.core.uris import read_image
@@ -170,23 +172,29 @@ def test_csv_keeps_quoted_commas_and_newlines(folder, rows):
 @pytest.mark.parametrize("mark", ",;\t")
 def test_the_separator_is_told_by_the_header_outside_quotes_and_blank_lines_are_no_rows(tmp_path, mark):
     path, others = tmp_path / "t.csv", ",;\t".replace(mark, "") * 3
-    rows = [
-        "",
-        mark,
-        f'"a{others}z"{mark}b',
-        "",
-        f"{others[0]}1{mark}2,5".replace(",", ".") if mark == "," else f"1{mark}2,5",
-        mark,
-    ]
+    rows = ["", mark, f'"a{others}z"{mark}b', "", f'1{mark}"2,5"', mark]
     path.write_text("\ufeff" + "\r\n".join(rows), encoding="utf-8")
     problems = Problems()
-    [(place, row)] = formats.csv_rows(path, problems)
-    assert (place, [*row], row["b"], problems.lines) == (
-        "t.csv:5",
-        [f"a{others}z", "b"],
-        "2.5" if mark == "," else "2,5",
-        [],
-    )
+    assert [*formats.csv_rows(path, problems)] == [("t.csv:5", {f"a{others}z": "1", "b": "2,5"})]
+    assert not problems.lines
+
+
+def test_a_file_whose_ending_names_no_format_is_json_lines_if_it_begins_like_them(tmp_path):
+    for name, text in (("a.txt", ' {"a": 1}\n{"a": 2}\n'), ("b.log", '[{"a": 1}, {"a": 2}]'), ("c.out.gz", "")):
+        path = tmp_path / name
+        path.write_bytes(gzip.compress(text.encode()) if name.endswith("gz") else text.encode())
+        assert [row["a"] for *_, row in formats.table_rows(path, Problems())] == ([1, 2] if text else [])
+    path.write_bytes(gzip.compress(b"a,b\n"))
+    with pytest.raises(UsageError, match="no reader for 'out' files"):
+        list(formats.table_rows(path, Problems()))
+
+
+def test_a_pipe_is_read_once():
+    reads, writes = os.pipe()
+    os.write(writes, b'{"a": 1}\n')
+    os.close(writes)
+    assert [row["a"] for *_, row in formats.table_rows(Path(f"/dev/fd/{reads}"), Problems())] == [1]
+    os.close(reads)
 
 
 def test_csv_names_bad_rows_by_their_first_line(tmp_path):

@@ -20,6 +20,7 @@ from demur.corpora.formats.tables import (
     dataset_rows,
     no_column_twice,
     parquet_rows,
+    separator,
     table_rows,
 )
 
@@ -40,6 +41,7 @@ __all__ = [
     "no_column_twice",
     "open_bytes",
     "parquet_rows",
+    "separator",
     "table_rows",
     "unpack",
 ]

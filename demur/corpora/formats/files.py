@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import codecs
 import gzip
 import io
 import re
 import zipfile
 import zlib
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO, cast
 
@@ -62,6 +63,14 @@ def open_bytes(path: Path, member: str = "") -> Iterator[IO[bytes]]:
                     yield handle
         else:
             yield as_utf8(raw)
+
+
+def beginning(path: Path) -> bytes:
+    """The first 64 KB of a file without a byte-order mark; none of a broken file or a pipe, which is read only once."""
+    if path.is_file():
+        with open_bytes(path) as handle, suppress(*BROKEN):
+            return handle.read(1 << 16).removeprefix(codecs.BOM_UTF8)
+    return b""
 
 
 def first_existing(folder: Path, *names: str) -> Path | None:

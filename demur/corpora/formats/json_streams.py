@@ -12,7 +12,7 @@ from typing import IO, Any
 from demur.core.errors import DataError
 from demur.core.store import Problems, json_objects
 from demur.core.strict_json import STRICT_JSON, check_depth, check_whole_characters
-from demur.corpora.formats.files import BLOCK, BROKEN, open_bytes
+from demur.corpora.formats.files import BLOCK, BROKEN, beginning, open_bytes
 
 MAX_VALUE = 1 << 28
 """Most characters of one JSON value; a longer one counts as broken. No knowledge base comes near."""
@@ -164,11 +164,7 @@ def json_elements(path: Path, problems: Problems, under: str = "") -> Iterator[t
 
 def json_rows(path: Path, problems: Problems) -> Iterator[tuple[str, dict[str, Any]]]:
     """Objects of a file that is either one JSON list or JSON Lines; its first character decides."""
-    with open_bytes(path) as handle:
-        try:
-            start = handle.read(4096).removeprefix(codecs.BOM_UTF8).lstrip()
-        except BROKEN:
-            start = b""
+    start = beginning(path).lstrip()
     if start.partition(b"\n")[0].strip() == b"{":
         raise DataError("is one JSON object, not rows", item=path, cure="save a list of objects (pandas: records)")
     if not start.startswith(b"["):

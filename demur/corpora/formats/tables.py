@@ -7,14 +7,14 @@ import io
 import sys
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 from demur.core.errors import DataError, StorageError, UsageError, importing
 from demur.core.parquet import bomb, rows_at_once
 from demur.core.store import Problems, storage_errors
-from demur.corpora.formats.files import BROKEN, open_bytes
+from demur.corpora.formats.files import BROKEN, beginning, open_bytes
 from demur.corpora.formats.json_streams import json_rows
 
 TABLES = ("jsonl", "json", "csv", "tsv", "parquet")
@@ -33,9 +33,10 @@ def table_rows(
         mend: as of `csv_rows`.
 
     Raises:
-        UsageError: the ending says no such kind.
+        UsageError: the ending says no such kind, and the file does not begin as JSON does.
     """
-    kind = kind or path.name.lower().removesuffix(".gz").rpartition(".")[2]
+    ending = path.name.lower().removesuffix(".gz").rpartition(".")[2]
+    kind = kind or ("jsonl" if ending not in TABLES and beginning(path).lstrip()[:1] in (b"{", b"[", b"") else ending)
     if kind == "parquet":
         yield from parquet_rows(path, problems)
         return
@@ -72,7 +73,7 @@ def csv_rows(
         DataError: the header lacks a required column, names a column twice, is not UTF-8, or cannot be read.
     """
     csv.field_size_limit(min(sys.maxsize, 2**31 - 1))
-    delimiter = delimiter or _separator(path)
+    delimiter = delimiter or separator(beginning(path).decode("utf-8", "replace"))
     with open_bytes(path) as handle, io.TextIOWrapper(handle, "utf-8-sig", "surrogateescape", newline="") as text:
         reader = csv.reader(text, delimiter=delimiter, strict=True)
         names = list(columns) if columns is not None else None
@@ -128,11 +129,10 @@ def no_column_twice(names: Iterable[str], item: Path | str) -> None:
         )  # fmt: skip
 
 
-def _separator(path: Path) -> str:
-    with open_bytes(path) as handle, suppress(*BROKEN):
-        head = handle.read(1 << 16).decode("utf-8", "replace").lstrip("\ufeff\r\n").partition("\n")[0]
-        return max(",;\t", key="".join(head.split('"')[::2]).count)  # outside quotes
-    return ","
+def separator(text: str) -> str:
+    """Comma, semicolon or tab: whichever is most frequent in a sheet's first line, outside quotes."""
+    head = text.lstrip("\r\n").partition("\n")[0]
+    return max(",;\t", key="".join(head.split('"')[::2]).count)
 
 
 def _is_utf8(text: str) -> bool:

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 from demur.answers import normalise
 from demur.core.errors import DataError, UsageError
 from demur.core.store import Problems, digest, read_text
-from demur.core.text import listed
+from demur.core.text import list_shown
 from demur.core.turns import Turn, asked_in, turns_of
 from demur.corpora.formats import table_rows
 from demur.curation.sources.native import is_empty, truth
@@ -142,7 +142,7 @@ def _question(row: Mapping[str, Any], place: str) -> Question | None:
 
 def _texts(cell: Any) -> tuple[str, ...]:
     """The texts of a cell: a list, or a text with `SEPARATOR` between them."""
-    cell = listed(cell)
+    cell = list_shown(cell)
     if isinstance(cell, dict):  # SQuAD's {"text": [...], "answer_start": [...]}
         cell = cell.get("text")
     given = cell if isinstance(cell, list | tuple) else str(cell if cell is not None else "").split(SEPARATOR)

@@ -18,7 +18,7 @@ from demur.core.errors import DataError, ItemError, StorageError, UsageError, im
 from demur.core.records import Ask, Response, Scenario
 from demur.core.store import Problems, file_digest
 from demur.core.strict_json import parsed_json
-from demur.core.text import listed
+from demur.core.text import list_shown
 from demur.scenarios.contexts import recipe
 from demur.scenarios.systems.replies import RETRIEVED_NOTHING, response_of
 
@@ -176,7 +176,8 @@ def _rows(path: Path, problems: Problems) -> Iterator[tuple[str, dict[str, Any]]
         yield from _inspect_log(path)
         return
     for place, _, row in table_rows(path, problems):
-        named = {str(k).lower(): v for k, v in _lmms_eval(row).items()}
+        row = _lmms_eval(row)
+        named = {str(k).lower(): v for k, v in row.items()} | row
         yield place, {k: v for k, v in named.items() if k == "answer" or v not in ("", None)}
 
 
@@ -224,7 +225,7 @@ def _with_values(row: Mapping[str, Any]) -> dict[str, Any]:
     """Parse a row's cells: a CSV has texts where JSONL has numbers, true and lists."""
     reply: dict[str, Any] = {"answer": row.get("answer")}
     for name in REPORTED:
-        value = listed(row.get(name))
+        value = list_shown(row.get(name))
         if isinstance(value, str):
             try:
                 value = value.replace(",", ".") if name == "confidence" else value  # 0,9 of a German sheet
