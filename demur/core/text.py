@@ -41,7 +41,9 @@ def list_shown(cell: object) -> object:
 
     Numbers are no list: ``[0, 1]`` may be an interval.
     """
-    for read in (parsed_json, _python_list) if isinstance(cell, str) and cell.startswith("[") else ():
+    if not isinstance(cell, str) or not cell.startswith("["):
+        return cell
+    for read in (parsed_json, _python_list):
         with suppress(ValueError, SyntaxError, RecursionError, MemoryError):
             found = read(cell)
             if isinstance(found, list) and all(isinstance(one, str | dict) for one in found):
