@@ -128,7 +128,7 @@ def play(pool: Pool, way: Way, rules: Rules, seconds: float) -> Played:
     """Ask a pool in one way."""
     order = way.order()
     kind = Naive if way.naive else SampleState
-    rules = rules._replace(k_enough=way.k_enough)
+    rules = rules.model_copy(update={"k_enough": way.k_enough})
     states = {i: kind(pool.gates, c, rules, order=order, group=pool.groups[i]) for i, c in pool.candidates.items()}
     calls: Counter = Counter()
     by_stage: Counter = Counter()
@@ -182,7 +182,7 @@ def in_hindsight(pool: Pool, decisions: dict[str, Decision | None]) -> SuccessCo
 
 def least(pool: Pool, rules: Rules, k_enough: int | None, decisions: dict[str, Decision | None]) -> int:
     """The sum of the smallest sets of answers from which each decision follows."""
-    rules, total = rules._replace(k_enough=k_enough), 0
+    rules, total = rules.model_copy(update={"k_enough": k_enough}), 0
     for sample, decision in decisions.items():
         if decision is not None and decision.stage == "parametric":
             total += 1
@@ -392,7 +392,7 @@ def main() -> int:
         root = args.keep or Path(folder)
         pool, same, built = atlas(plan, root)
         said["plans"] = plans(args.per_topic, args.own, root, built["lazy"])
-    said["atlas"] = compare("Atlas", pool, plan.rules.rules(), args.latency, (rules.k_min,))
+    said["atlas"] = compare("Atlas", pool, plan.rules, args.latency, (rules.k_min,))
     print(f"same release, lazily ({built['lazy']:,} calls) and exhaustively built: {'yes' if same else 'NO'}")
     print(json.dumps(said | {"same_release": same, "built": built}))
     return 0 if same else 1

@@ -1,8 +1,11 @@
-"""A model server that says one thing, for tests that are ordinary code."""
+"""A model server that says one thing, and one that refuses fields of requests, for tests that are ordinary code."""
 
 from __future__ import annotations
 
 import asyncio
+import json
+
+from aiohttp import web
 
 from demur.core.worker import Worker
 from demur.testing import FakeEndpoint
@@ -25,3 +28,16 @@ class Served:
             await self.worker.close()
 
         asyncio.run(leave())
+
+
+def refusing(reply, *names):
+    """``reply`` of an endpoint that refuses these fields of a request, as OpenAI's does for reasoning models."""
+
+    def answer(body):
+        for name in names:
+            if name in body:
+                said = f"Unsupported value: '{name}' does not support {body[name]} with this model."
+                raise web.HTTPBadRequest(text=json.dumps({"error": {"message": said}}), content_type="application/json")
+        return reply(body)
+
+    return answer

@@ -498,6 +498,8 @@ class Response(Record):
     cached: bool = False
     cuts: tuple[str, ...] = ()
     """Evidence that the model could not be shown: one line for each piece, beginning with its id."""
+    asked_without: tuple[str, ...] = ()
+    """What its endpoint refused of a question of demur's own: temperature, logprobs, json_schema."""
     error: str = ""
     """One line with the cause; "" if there is an answer."""
 

@@ -109,7 +109,7 @@ async def _build(ctx: BuildContext, *, exhaustive: bool, hurry: bool) -> Built:
     recipe, pool, steps = ctx.recipe, ctx.pool, ctx.steps
     gates, order = gates_of(recipe.specs()), SuccessCounter()
     states = {
-        s.id: SampleState(gates, (), recipe.rules.rules(), exhaustive=exhaustive, order=order, group=s.source)
+        s.id: SampleState(gates, (), recipe.rules, exhaustive=exhaustive, order=order, group=s.source)
         for s in pool.samples
     }
     if not ctx.skip_bad:

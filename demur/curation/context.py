@@ -14,6 +14,7 @@ from demur.core.records import ImageRef, Sample
 from demur.core.store import storage_errors
 from demur.core.uris import read_image
 from demur.curation.build_folder import record_recipe
+from demur.curation.decisions import FILE as DECISIONS
 from demur.curation.gates.funnel import GateQuery, GatingModel, SampleState, Stage
 from demur.curation.gates.rules import Label
 from demur.curation.gates.runner import GateRunner, model_options
@@ -213,8 +214,8 @@ async def ask_gates(
 
 
 def set_aside(folder: Path) -> None:
-    """Move the verdicts and replies of earlier runs to a new folder in ``.earlier``."""
-    had = [p for p in (folder / "journal.jsonl", *sorted(folder.glob("calls.sqlite*"))) if p.exists()]
+    """Move the verdicts, replies and decisions of earlier runs to a new folder in ``.earlier``."""
+    had = [p for p in (folder / "journal.jsonl", folder / DECISIONS, *folder.glob("calls.sqlite*")) if p.exists()]
     if not had:
         return
     number = 1

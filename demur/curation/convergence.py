@@ -27,11 +27,10 @@ from typing import Unpack
 from demur.core.errors import UsageError
 from demur.core.records import Record
 from demur.core.stats import wilson, z_of
-from demur.core.store import Problems, digest, locked, read_records, write_json, write_records
+from demur.core.store import digest, locked, write_json, write_records
 from demur.curation.build_folder import check_same_recipe
 from demur.curation.context import Work, ask_gates, gates_of, open_context, set_aside
-from demur.curation.decisions import FILE as DECISIONS
-from demur.curation.decisions import DecisionLine
+from demur.curation.decisions import read_decisions
 from demur.curation.gates.funnel import GateQuery, GatingModel, SampleState, Stage
 from demur.curation.gates.rules import Label, Parametric, unknown_without_evidence
 from demur.curation.gates.runner import last_answers
@@ -323,7 +322,7 @@ def measure_convergence(
             watched = [m.name or m.system for m in recipe.monitors]
             asked = [GatingModel(n, frozenset({Stage.PARAMETRIC})) for n in (*gates, *watched)]
             samples = {s.id: s for s in ctx.pool.samples}
-            states = {i: SampleState(asked, (), recipe.rules.rules(), exhaustive=True) for i in samples}
+            states = {i: SampleState(asked, (), recipe.rules, exhaustive=True) for i in samples}
             await ask_gates(ctx, samples, states, frozenset({Stage.PARAMETRIC}))
             table = {
                 i: {g: label or Label.UNGRADED for g, label in state.of(Stage.PARAMETRIC).items()}
@@ -360,7 +359,7 @@ def _whole(
     labels: dict[str, dict[GateQuery, Label]] = {}
     candidates: dict[str, list[str]] = {}
     answers = last_answers(build / "journal.jsonl")
-    for decided in read_records(build / DECISIONS, DecisionLine, Problems()) if (build / DECISIONS).exists() else ():
+    for decided in read_decisions(build):
         mine = candidates[decided.sample] = [d.id for d in decided.distractors]
         known = {p: said.label for p, said in answers.get(decided.sample, {}).items()}
         for gate in decided.skipped.get(Stage.SOLVABLE.value, ()):
@@ -376,7 +375,7 @@ def _whole(
         for sample, by_gate in table.items():
             without = {GateQuery(g, Stage.PARAMETRIC): label for g, label in by_gate.items()}
             known = without | labels.get(sample, {})
-            state = SampleState(taking_part, candidates.get(sample, []), recipe.rules.rules(), labels=known)
+            state = SampleState(taking_part, candidates.get(sample, []), recipe.rules, labels=known)
             decision = state.decision() if sample in candidates else None
             if decision is None:
                 return None

@@ -8,11 +8,13 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 from pydantic import Field
 
-from demur.core.records import Drop, Evidence, Record, Sample
+from demur.core.records import Drop, Evidence, Modality, Record, Sample
+from demur.core.store import Problems, read_records
 from demur.curation.gates.funnel import HELD, MINING, Decision, GateQuery, SampleState, Stage
 from demur.curation.gates.rules import Label
 from demur.curation.gates.runner import GateRunner
@@ -40,6 +42,7 @@ class Candidate(Record):
 
     id: str
     title: str = ""
+    modality: Modality | None = None
     origin: str = ""
     mode: str = ""
     rank: int | None = None
@@ -103,9 +106,14 @@ def decision_line(sample: Sample, state: SampleState, decision: Decision, runner
     )  # fmt: skip
 
 
+def read_decisions(build: Path) -> Iterator[DecisionLine]:
+    """The decisions of a finished build; none of another. Damaged lines are left out."""
+    return read_records(build / FILE, DecisionLine, Problems()) if (build / FILE).exists() else iter(())
+
+
 def found_by(e: Evidence) -> dict[str, Any]:
     """The fields of a `Candidate` that say how a distractor was found."""
-    return {name: getattr(e, name) for name in ("id", "title", "origin", "mode", "rank", "score")}
+    return {name: getattr(e, name) for name in ("id", "title", "modality", "origin", "mode", "rank", "score")}
 
 
 def left_before(left_out: Sequence[LeftOut]) -> list[Drop]:

@@ -13,10 +13,10 @@ import math
 import random
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
 from functools import cache
 from itertools import cycle, islice
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
@@ -28,20 +28,13 @@ from demur.core.store import seed_of
 from demur.core.uris import read_image
 from demur.curation.context import enough_candidates, gate_opener, gates_of
 from demur.curation.decisions import FILE as DECISIONS
+from demur.curation.decisions import CandidateLine, read_decisions
 from demur.curation.gates.askable import Skips, all_can_be_asked, gates_for
 from demur.curation.gates.costs import algorithm1_calls, replay
-from demur.curation.gates.funnel import GateQuery, GatingModel, Rules, SampleState, Stage, settling
+from demur.curation.gates.funnel import MINING, GateQuery, GatingModel, Rules, SampleState, Stage, settling
 from demur.curation.gates.order import SuccessCounter
 from demur.curation.gates.rules import Label
-from demur.curation.gates.runner import (
-    ask_of,
-    judge_key,
-    key_of,
-    last_answers,
-    model_options,
-    read_journal,
-    skip_reasons,
-)
+from demur.curation.gates.runner import ask_of, judge_key, key_of, model_options, read_journal, skip_reasons
 from demur.curation.knowledge_bases import align_gold, open_bases, retrieval_by_source
 from demur.curation.recipe import BuildRecipe, GateSpec
 from demur.curation.sample_pool import SampledPool, kept_pool, sample_sources
@@ -72,9 +65,17 @@ QUESTIONS = ((Stage.PARAMETRIC, None), (Stage.SOLVABLE, None), *((Stage.DISTRACT
 """Stages, each with the modality of the distractor or None."""
 
 Labels = Mapping[GateQuery, Label]
-"""Known labels of one sample, in the order in which they were asked for."""
+"""Known labels of one sample."""
 Place = tuple[str, Stage]
 """A gate in a stage."""
+
+
+class Verdicts(NamedTuple):
+    """What a build folder holds about one sample."""
+
+    labels: Labels = MappingProxyType({})
+    candidates: tuple[CandidateLine, ...] | None = None
+    """Its candidate distractors; None of a sample that none were mined for."""
 
 
 class StageEstimate(Record):
@@ -87,7 +88,7 @@ class StageEstimate(Record):
     at_most: int
     """Questions if every sample reaches the stage and every answer is needed."""
     expected: int
-    """Questions that the funnel asks it."""
+    """Questions that it was asked in the build folder, and those that the funnel still asks it."""
     had: int
     """Verdicts in the journal of the build folder."""
     rate: float
@@ -171,25 +172,30 @@ def estimate_build(
     if not skip_bad:
         all_can_be_asked(recipe, pool, gates, skips)
     samples, n = pool.samples, len(pool.samples)
-    rules = recipe.rules.rules()
+    rules = recipe.rules
     kinds = {source: _candidates(recipe, pool, source) for source in {s.source for s in samples}}
     able = {s.id: {kind: gates_for(s, *kind, gates, skips) for kind in QUESTIONS} for s in samples}
     places = [(name, stage) for stage in Stage for name, spec in specs.items() if stage in spec.stages]
-    own = _labels_in(out / "build" / "journal.jsonl", places)
-    known = own if learn_from is None else {**_labels_in(_journal_of(learn_from), places), **own}
-    had = Counter((query.gate, query.stage) for labels in own.values() for query in labels)
-    rate, rate_from = _rates_of(places, known.values(), given, rules)
+    notes: list[str] = []
+    known = own = _verdicts_in(out / "build", places)
+    if learn_from is not None:
+        learnt = _verdicts_in(pilot := _build_of(learn_from), places)
+        known = {**learnt, **own}
+        if not (pilot / DECISIONS).exists():
+            count = f"{sum(len(some.labels) for some in learnt.values()):,} verdicts on {len(learnt):,} samples"
+            notes.append(f"{learn_from} has not finished: what its {count} leave open is drawn; finish it to know more")
+    had = Counter((query.gate, query.stage) for s in samples for query in own.get(s.id, Verdicts()).labels)
+    rate, rate_from = _rates_of(places, [some.labels for some in known.values()], given, rules)
     per_call = {place: _per_call(recipe, specs[place[0]], *place, pool, out, prices) for place in places}
 
     replayed = samples * -(-REPLAYS // n) if n < REPLAYS else samples[:: n // REPLAYS]
     donated = _donated(samples, own, known, given)
-    finished = (out / "build" / DECISIONS).exists()
-    replays = _Replays(recipe, gates, able, kinds, own, finished, rate)
+    replays = _Replays(recipe, gates, able, kinds, own, rate)
     both = [replays.of(replayed, donated, nested=nested) for nested in (False, True)]
-    calls, unpaid, drawn, algorithm1, _ = (n * sum(one.questions.mean(axis=0) for one in both) / 2).round(9)
+    left, drawn, algorithm1, _ = (n * sum(one.questions.mean(axis=0) for one in both) / 2).round(9)
     same = np.array([donated[s.id] == known.get(s.id) for s in replayed])
 
-    def interval(weights: npt.NDArray[np.float64] | None, count: int = CALLS) -> tuple[float, float]:
+    def interval(weights: npt.NDArray[np.float64] | None) -> tuple[float, float]:
         """Interval of a sum over the pool that covers both extremes and chance.
 
         Open are samples whose questions are not all answered by their own verdicts. Their variance is that of new
@@ -198,12 +204,11 @@ def estimate_build(
 
         Args:
             weights: of a question to each place; None counts kept samples instead.
-            count: the questions: ``CALLS`` or ``UNPAID``.
         """
         sums, spreads = [], []
         for one in both:
-            rows = one.kept if weights is None else one.questions[:, count] @ weights
-            asked, guessed = (one.questions[:, which].sum(axis=1) > 0 for which in (UNPAID, DRAWN))
+            rows = one.kept if weights is None else one.questions[:, LEFT] @ weights
+            asked, guessed = (one.questions[:, which].sum(axis=1) > 0 for which in (LEFT, DRAWN))
             open_rows = asked & (guessed | ~same)
             new = n * open_rows.mean()
             variance = rows[open_rows].var() * new * (1 + new / (len(known) or n) + n / len(replayed)) if new else 0.0
@@ -216,23 +221,23 @@ def estimate_build(
 
     lines = []
     for i, (name, stage) in enumerate(places):
-        shown = {source: some if stage is Stage.DISTRACTOR else [None] for source, some in kinds.items()}
-        most = sum(name in able[s.id][stage, kind] for s in samples for kind in shown[s.source])
+        most, there = sum(name in can for s in samples for can in replays.askable(s, stage)), had[name, stage]
         tokens, money, _ = per_call[name, stage]
         lines.append(StageEstimate(
-            stage=stage, gate=name, naive=round(algorithm1[i]), at_most=most, expected=min(most, round(calls[i])),
-            had=had[name, stage], rate=round(rate[name, stage], 4), rate_from=rate_from[name, stage],
-            tokens=round(unpaid[i] * tokens), waits=specs[name].system.partition(":")[0] not in BUILT_IN,
-            money_expected=None if money is None else unpaid[i] * money,
-            money_at_most=None if money is None else max(0, most - had[name, stage]) * money,
+            stage=stage, gate=name, naive=round(algorithm1[i]), at_most=most,
+            expected=min(most, there + round(left[i])), had=there,
+            rate=round(rate[name, stage], 4), rate_from=rate_from[name, stage],
+            tokens=round(left[i] * tokens), waits=specs[name].system.partition(":")[0] not in BUILT_IN,
+            money_expected=None if money is None else left[i] * money,
+            money_at_most=None if money is None else max(0, most - there) * money,
         ))  # fmt: skip
-    low, high = interval(np.ones(len(places)))
+    low, high = (had.total() + count for count in interval(np.ones(len(places))))
     kept_low, kept_high = (share / n for share in interval(None))
     prices_of = np.array([money for _, money, _ in per_call.values()], dtype=np.float64)  # None becomes NaN
-    dollars = interval(prices_of, UNPAID)
+    dollars = interval(prices_of)
     guessed = sum(share for share, place in zip(drawn, places, strict=True) if rate_from[place] != "measured")
-    basis: Literal["learnt", "assumed"] = "learnt" if guessed <= LEARNT_UP_TO * calls.sum() else "assumed"
-    notes = []
+    guessed_share = guessed / max(1, had.total() + left.sum())
+    basis: Literal["learnt", "assumed"] = "learnt" if guessed_share <= LEARNT_UP_TO else "assumed"
     if basis == "assumed":
         notes.append(
             "some rates are assumed, as marked; the interval is from independent gates to gates where each knows all "
@@ -252,20 +257,20 @@ def estimate_build(
         samples=n, candidates=max(map(len, kinds.values())), lines=tuple(lines), calls=(round(low), round(high)),
         money=None if np.isnan(prices_of).any() else dollars, kept=round(float(np.mean([one.kept for one in both])), 4),
         kept_range=(round(kept_low, 4), round(min(1.0, kept_high), 4)),
-        verdicts=sum(map(len, known.values())), basis=basis, notes=tuple(notes),
+        verdicts=sum(len(some.labels) for some in known.values()), basis=basis, notes=tuple(notes),
     )  # fmt: skip
 
 
-CALLS, UNPAID, DRAWN, ALGORITHM1, BEFORE = range(5)
-"""Counts of a replayed sample: its questions; those without a verdict in the build folder; those whose answer was drawn
-by a rate; the questions of Algorithm 1; those put before the one that settled the same question."""
+LEFT, DRAWN, ALGORITHM1, BEFORE = range(4)
+"""Counts of a replayed sample: its questions without a verdict in the build folder; those whose answer was drawn by a
+rate; the questions of Algorithm 1; those put before the one that settled the same question."""
 
 
 class _Replayed(NamedTuple):
     """Counts of S replayed samples."""
 
     questions: npt.NDArray[np.float64]
-    """(S, 5, places)."""
+    """(S, 4, places)."""
     kept: npt.NDArray[np.float64]
     """(S,) 1 for a kept sample."""
 
@@ -279,27 +284,29 @@ class _Replays(NamedTuple):
     """Sample -> stage and modality of the distractor -> gates that can be asked."""
     kinds: Mapping[str, Sequence[Modality]]
     """Source -> modalities of the distractors of its samples."""
-    own: Mapping[str, Labels]
-    """Sample -> labels in the build folder."""
-    finished: bool
-    """Whether the build there ended, so that a kept sample has labels on all its distractors."""
+    own: Mapping[str, Verdicts]
+    """Sample -> what the build folder holds."""
     rate: Mapping[Place, float]
     """For unknown labels; its keys are the places."""
 
-    def of(self, samples: Sequence[Sample], donated: Mapping[str, Labels], *, nested: bool) -> _Replayed:
-        """Replay samples through the funnel.
+    def of(self, samples: Sequence[Sample], donated: Mapping[str, Verdicts], *, nested: bool) -> _Replayed:
+        """Replay samples through the funnel: from the start, or from where the build folder's own verdicts end.
 
         Args:
-            donated: sample -> labels to replay it with.
+            donated: sample -> verdicts to replay it with.
             nested: draw other labels for nested gates; else for independent ones.
         """
         dice, order = random.Random(seed_of(self.recipe.seed, "estimate")), SuccessCounter()
         at = {place: i for i, place in enumerate(self.rate)}
-        rules = self.recipe.rules.rules()
-        questions, kept = np.zeros((len(samples), 5, len(at))), np.zeros(len(samples))
+        rules = self.recipe.rules
+        questions, kept = np.zeros((len(samples), 4, len(at))), np.zeros(len(samples))
         for row, sample in enumerate(samples):
-            labels, own = donated[sample.id], self.own.get(sample.id, {})
-            state = self._state(sample, labels, order)
+            labels = donated[sample.id].labels
+            state = self._state(sample, donated[sample.id], order)
+            if sample.id in self.own:
+                for query, label in labels.items():
+                    state.tell(query, label)
+                labels = {}
 
             def draw(query: GateQuery, state: SampleState = state, row: int = row) -> Label:
                 place = query.gate, query.stage
@@ -310,12 +317,10 @@ class _Replays(NamedTuple):
                 right = self.rate[place] > below and dice.random() < (self.rate[place] - below) / (1 - below)
                 return Label.CORRECT if right else Label.INCORRECT
 
-            # By price, labels of a build that asked no more than it had to would spare it calls in hindsight.
             settled = set()
-            for query in reversed(replay(state, labels, draw, as_asked=_lazy(labels, rules))):
+            for query in reversed(replay(state, labels, draw)):
                 column, question = at[query.gate, query.stage], query[1:]
-                questions[row, CALLS, column] += 1
-                questions[row, UNPAID, column] += query not in own
+                questions[row, LEFT, column] += 1
                 questions[row, BEFORE, column] += question in settled
                 if state.labels[query] in settling(query.stage, rules):
                     settled.add(question)
@@ -325,64 +330,51 @@ class _Replays(NamedTuple):
             kept[row] = decision is not None and decision.kept
         return _Replayed(questions, kept)
 
-    def _state(self, sample: Sample, labels: Labels, order: SuccessCounter) -> SampleState:
+    def _state(self, sample: Sample, verdicts: Verdicts, order: SuccessCounter) -> SampleState:
         """A sample before the funnel, with gates that cannot be asked marked."""
+        able, shown = self.able[sample.id], self.distractors(sample, verdicts)
+        state = SampleState(self.gates, list(shown), self.recipe.rules, order=order, group=sample.source)
+        for query in state.all_queries():
+            can = shown[query.distractor] if query.distractor else able[query.stage, None]
+            if query not in verdicts.labels and query.gate not in can:
+                state.tell(query, Label.SKIPPED)
+        return state
+
+    def askable(self, sample: Sample, stage: Stage) -> Iterable[frozenset[str]]:
+        """For each question of a stage, the gates that can be asked."""
+        if stage is Stage.DISTRACTOR:
+            return self.distractors(sample, self.own.get(sample.id, Verdicts())).values()
+        return [self.able[sample.id][stage, None]]
+
+    def distractors(self, sample: Sample, verdicts: Verdicts) -> dict[str, frozenset[str]]:
+        """Candidate distractor -> gates that can be asked about it: as mined, else as many as the recipe wants."""
         able = self.able[sample.id]
-        asked: dict[str, set[str]] = defaultdict(set)
-        for query in labels:
-            if query.stage is Stage.DISTRACTOR:
-                asked[query.distractor].add(query.gate)
-        left = sorted((able[Stage.DISTRACTOR, kind] for kind in self.kinds[sample.source]), key=len)
-        distractors = {}  # distractor -> gates that can be asked about it
-        for distractor, by in asked.items():
-            distractors[distractor] = next((some for some in left if by <= some), frozenset(by))
-            if distractors[distractor] in left:
-                left.remove(distractors[distractor])
-
-        def state() -> SampleState:
-            skipped = {}
-            new = SampleState(
-                self.gates, list(distractors), self.recipe.rules.rules(), order=order, group=sample.source
-            )
-            for query in new.all_queries():
-                can = distractors[query.distractor] if query.distractor else able[query.stage, None]
-                if query not in labels and query.gate not in can:
-                    skipped[query] = Label.SKIPPED
-            return replace(new, labels=skipped)
-
-        known = replace(found := state(), labels={**found.labels, **labels}).decision()
-        half_way = labels is self.own.get(sample.id) and not self.finished
-        if half_way or known is None or not known.kept:
-            distractors |= {f"#{number}": some for number, some in enumerate(left)}
-            found = state()
-        return found
-
-
-def _lazy(labels: Labels, rules: Rules) -> bool:
-    """Whether no question was asked again after an answer that settled it."""
-    settled = set()
-    for query, label in labels.items():
-        if query[1:] in settled:
-            return False
-        if label in settling(query.stage, rules):
-            settled.add(query[1:])
-    return True
+        if verdicts.candidates is not None:
+            kinds = ((c, c.modality or Modality.TEXT) for c in verdicts.candidates)
+            return {c.id: able[Stage.DISTRACTOR, kind].difference(c.skipped) for c, kind in kinds}
+        asked = dict.fromkeys(query.distractor for query in verdicts.labels if query.distractor)
+        wanted = [able[Stage.DISTRACTOR, kind] for kind in self.kinds[sample.source]]
+        names = [*asked, *(f"#{number}" for number in range(len(asked), len(wanted)))]
+        return dict(zip(names, [*wanted, *[frozenset[str]()] * len(asked)], strict=False))
 
 
 def _donated(
-    samples: Sequence[Sample], own: Mapping[str, Labels], known: Mapping[str, Labels], given: Mapping[Place, float]
-) -> dict[str, Labels]:
-    """Sample -> labels to replay it with: its own, else those of another sample, of the same source if possible.
+    samples: Sequence[Sample], own: Mapping[str, Verdicts], known: Mapping[str, Verdicts], given: Mapping[Place, float]
+) -> dict[str, Verdicts]:
+    """Sample -> verdicts to replay it with: its own, else those of another sample, of the same source if possible.
 
     Args:
-        own: labels in the build folder.
+        own: in the build folder.
         known: these and those of another folder.
         given: the user's rates, which replace labels of other samples.
     """
-    usable = {id: {q: v for q, v in labels.items() if (q.gate, q.stage) not in given} for id, labels in known.items()}
+    usable = {
+        id: Verdicts({q: v for q, v in labels.items() if (q.gate, q.stage) not in given}, candidates)
+        for id, (labels, candidates) in known.items()
+    }
     if len(usable) < MEASURED_FROM:
-        return {s.id: own.get(s.id, {}) for s in samples}
-    of_source: dict[str, list[Labels]] = defaultdict(list)
+        return {s.id: own.get(s.id, Verdicts()) for s in samples}
+    of_source: dict[str, list[Verdicts]] = defaultdict(list)
     for s in samples:
         if s.id in usable:
             of_source[s.source].append(usable[s.id])
@@ -402,7 +394,8 @@ def _rates_of(
     settled: Counter[Place] = Counter()
     for labels in known:
         for stage in Stage:
-            right = [(q.gate, label in settling(stage, rules)) for q, label in labels.items() if q.stage is stage]
+            graded = ((q, label) for q, label in labels.items() if q.stage is stage and label is not Label.UNGRADED)
+            right = [(q.gate, label in settling(stage, rules)) for q, label in graded]
             asked.update((gate, stage) for gate, _ in right)
             settled.update((gate, stage) for gate, yes in right if yes)
             if any(yes for _, yes in right) == (stage is Stage.PARAMETRIC):
@@ -450,23 +443,26 @@ def _skips(recipe: BuildRecipe, pool: SampledPool) -> Skips:
     return skips
 
 
-def _journal_of(folder: Path) -> Path:
-    for path in (folder / "build" / "journal.jsonl", folder.resolve().parent / "build" / "journal.jsonl"):
-        if path.exists():
+def _build_of(folder: Path) -> Path:
+    for path in (folder / "build", folder.resolve().parent / "build"):
+        if (path / "journal.jsonl").exists():
             return path
     raise UsageError(
         "there are no verdicts to learn from", item=folder, cure="give a build folder, or the release in one"
     )
 
 
-def _labels_in(journal: Path, places: Sequence[Place]) -> dict[str, Labels]:
-    """Sample -> labels in a journal, of these gates and stages; samples without any are left out."""
-    found: dict[str, dict[GateQuery, Label]] = defaultdict(dict)
-    for sample, answers in last_answers(journal).items():
-        for query, answer in answers.items():
-            if (query.gate, query.stage) in places and answer.label is not Label.UNGRADED:
-                found[sample][query] = answer.label
-    return {**found}
+def _verdicts_in(build: Path, places: Sequence[Place]) -> dict[str, Verdicts]:
+    """Sample -> what a build holds of these gates and stages; samples without any label are left out."""
+    labels: dict[str, dict[GateQuery, Label]] = defaultdict(dict)
+    for line in read_journal(build / "journal.jsonl"):
+        if not line.repeat and (line.query.gate, line.query.stage) in places:
+            if line.key.startswith("-"):  # an error, which the next run asks for again
+                labels[line.sample].pop(line.query, None)
+            else:
+                labels[line.sample][line.query] = line.answer.label
+    mined = {d.sample: d.distractors for d in read_decisions(build) if d.distractors or d.stage == MINING}
+    return {sample: Verdicts(some, mined.get(sample)) for sample, some in labels.items() if some}
 
 
 def _rates(rates: Mapping[str, float], specs: Mapping[str, GateSpec]) -> dict[tuple[str, Stage], float]:

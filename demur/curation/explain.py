@@ -10,12 +10,12 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
-from pydantic import Field, ValidationError
+from pydantic import Field
 
-from demur.core.errors import StorageError, UsageError
+from demur.core.errors import UsageError
 from demur.core.records import Drop, GateVerdict, Sample
-from demur.core.store import Problems, read_jsonl, read_records
-from demur.curation.decisions import FILE, SOURCES, Candidate, DecisionLine, SampleDecision, found_by
+from demur.core.store import Problems, read_records
+from demur.curation.decisions import SOURCES, Candidate, DecisionLine, SampleDecision, found_by, read_decisions
 from demur.curation.gates.funnel import GateQuery, Stage
 from demur.curation.gates.rules import Label
 from demur.curation.gates.runner import GateAnswer, last_answers
@@ -73,7 +73,7 @@ def explain(folder: Path, sample: str) -> Explained:
         )  # fmt: skip
     if gone is not None and gone.stage == SOURCES:
         return Explained(sample=sample, question="", kept=False, stage=SOURCES, why=gone.reason, notes=(gone.detail,))
-    decided = _decision(build / FILE, sample)
+    decided = next((d for d in read_decisions(build) if d.sample == sample), None)
     if decided is not None and decided.kept == (kept is not None) and (gone is None or gone.reason == decided.why):
         mined = [d for d in drops if d.stage == "mine"]
         notes = [f"not used as a distractor: {d.evidence} - {d.reason}" for d in mined]
@@ -81,7 +81,7 @@ def explain(folder: Path, sample: str) -> Explained:
             notes.insert(0, gone.detail)
         answers = last_answers(build / "journal.jsonl", sample).get(sample, {})
         return _whole(release, decided, answers, notes)
-    note = f"read from the release alone: {FILE} of its build is not beside it, or is of another build"
+    note = f"read from the release alone: decisions.jsonl of its build is not beside it, or is of another build"
     if kept is None:
         assert gone is not None
         return Explained(
@@ -140,17 +140,6 @@ def _from_the_release(release: Release, kept: Sample, drops: list[Drop], note: s
         parametric=first.labels if first else {}, distractors=tuple(distractors),
         answers={f"parametric/{g}": a for g, a in first.answers.items()} if first else {}, notes=(note,),
     )  # fmt: skip
-
-
-def _decision(path: Path, sample: str) -> DecisionLine | None:
-    """The line of a sample in a build's decisions; None if there is none that can be read."""
-    try:
-        for _, line in read_jsonl(path, Problems()):
-            if line.get("sample") == sample:
-                return DecisionLine.model_validate(line)
-    except (StorageError, ValidationError):
-        return None
-    return None
 
 
 def _in_the_pool(build: Path, sample: str) -> Sample | None:

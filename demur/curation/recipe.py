@@ -20,7 +20,6 @@ from demur.core.errors import UsageError, did_you_mean
 from demur.core.records import Record
 from demur.core.store import parsed_yaml, read_text
 from demur.curation.gates.funnel import Rules, Stage
-from demur.curation.gates.rules import Parametric, Solvable
 from demur.curation.mining.options import MiningOptions, complaint
 from demur.curation.presets import PRESETS
 from demur.curation.sources.field_map import repeated_keys
@@ -101,23 +100,6 @@ class NamerSpec(Record):
     """Sampling (temperature, max_tokens, seed ...), and ``images: none`` of one that takes no images."""
 
 
-class RulesSpec(Record):
-    """What decides; see `demur.curation.gates.rules`."""
-
-    parametric: Parametric = "not_correct"
-    """Stage I: ``not_correct`` keeps what no gate answers; ``literal`` what every gate answers wrongly (eq. 1)."""
-    solvable: Solvable = "any_correct"
-    """Stage III: ``any_correct``; ``equation4`` and ``algorithm1`` as the paper prints them, to show the difference."""
-    k_min: int = Field(default=5, ge=0)
-    """Fewest distractors of a kept sample."""
-    k_enough: int | None = Field(default=None, ge=1)
-    """Check a sample's distractors, best first, until that many have stayed; None checks all."""
-
-    def rules(self) -> Rules:
-        """The same as the funnel takes them."""
-        return Rules(self.parametric, self.solvable, self.k_min, self.k_enough)
-
-
 class BuildRecipe(Record):
     """The whole recipe."""
 
@@ -130,7 +112,7 @@ class BuildRecipe(Record):
     gates: tuple[GateSpec, ...] = Field(min_length=1)
     judge: str = "rules"
     retrieval: RetrievalSpec = Field(default_factory=RetrievalSpec)
-    rules: RulesSpec = Field(default_factory=RulesSpec)
+    rules: Rules = Field(default_factory=Rules)
     monitors: tuple[GateSpec, ...] = ()
     """Systems that decide nothing: `demur convergence` watches their answers without evidence as gates are added."""
     retest: int = Field(default=25, ge=0)
@@ -175,18 +157,10 @@ class BuildRecipe(Record):
             raise ValueError(f"{value!r} (write {cure})")
         return value
 
-    @field_validator("gates")
-    @classmethod
-    def _some_gate_without_evidence(cls, gates: tuple[GateSpec, ...]) -> tuple[GateSpec, ...]:
-        if not any(Stage.PARAMETRIC in g.stages for g in gates):
-            raise ValueError("no gate is asked without evidence: give one the stage 'parametric'")
-        names = [g.name or g.system for g in gates]
-        if twice := {n for n in names if names.count(n) > 1}:
-            raise ValueError(f"two gates have the same name: {', '.join(sorted(twice))}")
-        return gates
-
     @model_validator(mode="after")
-    def _enough_can_be_found(self) -> Self:
+    def _parts_fit(self) -> Self:
+        if not any(Stage.PARAMETRIC in g.stages for g in self.gates):
+            raise ValueError("no gate is asked without evidence: give one the stage 'parametric'")
         for source in self.sources:
             how = self.retrieval_of(source)
             if how.negatives == "mined" and how.wanted < self.rules.k_min:
@@ -198,7 +172,7 @@ class BuildRecipe(Record):
             raise ValueError(f"k_enough={self.rules.k_enough} is below k_min={self.rules.k_min}")
         names = [g.name or g.system for g in (*self.gates, *self.monitors)]
         if twice := {n for n in names if names.count(n) > 1}:
-            raise ValueError(f"a monitor has the name of a gate or of another: {', '.join(sorted(twice))}")
+            raise ValueError(f"two gates or monitors have the same name: {', '.join(sorted(twice))}")
         return self
 
     def retrieval_of(self, source: SourceSpec) -> RetrievalSpec:
@@ -248,7 +222,7 @@ def _complaint(error: Any) -> str:
 def _keys(place: Sequence[object]) -> list[str]:
     """Keys that a recipe has at a place."""
     parts: dict[object, type[Record]] = {
-        "sources": SourceSpec, "gates": GateSpec, "monitors": GateSpec, "rules": RulesSpec, "retrieval": RetrievalSpec,
+        "sources": SourceSpec, "gates": GateSpec, "monitors": GateSpec, "rules": Rules, "retrieval": RetrievalSpec,
         "topic_names": NamerSpec,
     }  # fmt: skip
     return sorted(next((parts[step] for step in reversed(place) if step in parts), BuildRecipe).model_fields)

@@ -37,7 +37,8 @@ _MOVED_IF_CHANGED = {
     "judge_code": "the judge changed",
 }
 """Manifest entries whose change moves a run aside, with the reason; other changes make it another run."""
-_NOT_IDENTITY = frozenset({"demur", "files", "counts", "errors", "unjudged", "reads_prompt", "items_path"})
+_RESULTS = ("files", "counts", "errors", "unjudged", "asked_without", "reads_prompt")
+_NOT_IDENTITY = frozenset({"demur", *_RESULTS, "items_path"})
 """Manifest entries that do not identify a run: its results, the version of demur (an upgrade resumes a run), and where
 the items of a suite are."""
 

@@ -278,11 +278,13 @@ def _results(out: Path, graded: Sequence[Graded], system: System) -> dict[str, A
     )
     unjudged = commonest(g.verdict.reason for g in graded if g.verdict.kind == UNJUDGED)
     reads = getattr(system, "reads_prompt", None)
+    without = Counter(name for g in graded for name in g.response.asked_without)
     return {
         "files": files,
         "counts": counts,
         **({"errors": errors} if errors else {}),
         **({"unjudged": unjudged} if unjudged else {}),
+        **({"asked_without": dict(sorted(without.items()))} if without else {}),
         **({} if reads is None else {"reads_prompt": reads}),
     }
 

@@ -18,7 +18,7 @@ from string import Template
 from typing import TYPE_CHECKING, Any
 
 from demur.answers import normalise
-from demur.core.errors import DemurError, ItemError, PermanentError, TransientError, UsageError
+from demur.core.errors import DemurError, ItemError, TransientError, UsageError
 from demur.core.records import (
     AnswerSpec,
     Ask,
@@ -123,7 +123,6 @@ class ModelJudge:
         self._opened: Model | None = None
         self._closing: Any = None
         self._opening = asyncio.Lock()
-        self._left_out: set[str] = set()
 
     # --- one verdict -----------------------------------------------------------------------------
 
@@ -156,6 +155,7 @@ class ModelJudge:
             again = isinstance(error, TransientError)  # else no other try will do better with this item
             return failed.model_copy(update={"kind": UNJUDGED}) if again else failed
         outcome, why = self.read(reply.text)
+        why += "; asked at the model's own temperature" * ("temperature" in reply.asked_without)
         if outcome is None:
             return self._ungraded(ask, why + forged, reply)
         if answers.kind == "none" and outcome is Outcome.CORRECT:
@@ -179,32 +179,10 @@ class ModelJudge:
     async def _ask(self, ask: Ask, text: str) -> Response:
         images = ask.images if self.sees else ()
         parts = (*(ImagePart(image=ref) for ref in self._scaled(images)), TextPart(text=text))
-        return await self._complete(Request(
+        return await (await self._model()).complete(Request(
             model=self.model, messages=(Message(role="user", parts=parts),), temperature=0.0,
             max_tokens=MOST_TOKENS, item=ask.id, draw=self._context.repeat, json_schema=self.schema,
         ))  # fmt: skip
-
-    async def _complete(self, request: Request) -> Response:
-        """The reply to a request. What its endpoint refuses (a JSON schema, temperature 0) is left out from then on.
-
-        A model that takes no temperature but its own is one that thinks first: it gets eight times the tokens.
-        """
-        model = await self._model()
-        left_out = set(self._left_out)
-        while True:
-            changes: dict[str, Any] = dict.fromkeys(left_out)
-            if "temperature" in left_out:
-                changes["max_tokens"] = 8 * (request.max_tokens or MOST_TOKENS)
-            try:
-                reply = await model.complete(request.model_copy(update=changes))
-            except PermanentError as error:
-                more = {"temperature"} if "temperature" in error.message else {"json_schema"}
-                if more <= left_out or getattr(request, *more) is None:
-                    raise
-                left_out |= more
-            else:
-                self._left_out |= left_out  # a refusal that concerned one item alone would have come again
-                return reply
 
     def _scaled(self, images: tuple[ImageRef, ...]) -> tuple[ImageRef, ...]:
         """The images as they are sent: no side longer than `LONGEST_SIDE`."""
@@ -222,6 +200,7 @@ class ModelJudge:
         async with self._opening:
             if self._opened is None:
                 from demur.models import open_model
+                from demur.models.lenient import LenientModel
                 from demur.models.ping import ping
 
                 self._closing = open_model(
@@ -230,7 +209,7 @@ class ModelJudge:
                     read_image=self._read if self.sees else None,
                     before_first=partial(ping, self.addresses, lists=False),
                 )  # fmt: skip
-                self._opened = await self._closing.__aenter__()
+                self._opened = LenientModel(await self._closing.__aenter__())
             return self._opened
 
     def _read(self, ref: ImageRef) -> bytes:

@@ -11,8 +11,8 @@ from pydantic import ValidationError
 
 from demur.core.errors import DataError, StorageError, UsageError
 from demur.core.images import image_ref
-from demur.core.records import ImageRef
-from demur.core.store import Problems, storage_errors, why_invalid, write_atomic
+from demur.core.records import ImageRef, Response
+from demur.core.store import Problems, read_json, storage_errors, why_invalid, write_atomic, write_json
 from demur.core.uris import read_uri
 from demur.corpora.formats import inside, json_lines
 
@@ -43,6 +43,15 @@ def items_file(path: Path, suite: str, name: str = "items.jsonl") -> Path:
 def folder_of(path: Path) -> Path:
     """The folder that image paths of a file or folder of items are relative to."""
     return path if path.is_dir() else path.parent
+
+
+def note_asked_without(folder: Path, model: str, *replies: Response) -> None:
+    """Note at once what a model's endpoint refused: a build that is resumed may make no call that would tell it."""
+    path = folder / "asked-without.json"
+    known: dict[str, list[str]] = read_json(path) if path.is_file() else {}
+    names = {*known.get(model, ()), *(name for reply in replies for name in reply.asked_without)}
+    if names > {*known.get(model, ())}:
+        write_json(path, {**known, model: sorted(names)})
 
 
 def items_by_id(file: Path, problems: Problems, made: Callable[[str, dict[str, Any]], K]) -> dict[str, K]:

@@ -8,7 +8,9 @@ import random
 import curation_world as world
 import pytest
 
-from demur.curation.context import gates_of
+from demur.curation.build import curate
+from demur.curation.context import gates_of, set_aside
+from demur.curation.convergence import measure_convergence
 from demur.curation.estimate import estimate_build
 from demur.curation.gates.costs import replay
 from demur.curation.gates.funnel import SampleState, Stage
@@ -49,8 +51,8 @@ def played(plan, truth, samples):
     """Sample -> the queries that a build puts, in their order, and whether it stays."""
     order, found = SuccessCounter(), {}
     for id in samples:
-        state = SampleState(gates_of(plan.specs()), [f"d{k}" for k in range(8)], plan.rules.rules(), order=order)
-        found[id] = replay(state, truth[id]), state.decision().kept
+        state = SampleState(gates_of(plan.specs()), [f"d{k}" for k in range(8)], plan.rules, order=order)
+        found[id] = replay(state, {}, truth[id].__getitem__), state.decision().kept
     return found
 
 
@@ -69,7 +71,12 @@ def journal(folder, plan, truth, samples, *, exhaustive=False, until=1.0):
                     "why": ""}  # fmt: skip
             lines.write(json.dumps(line) + "\n")
     if until == 1:
-        (folder / "build" / "decisions.jsonl").write_text("")
+        distractors = [{"id": f"d{k}", "decision": "stays"} for k in range(8)]
+        with (folder / "build" / "decisions.jsonl").open("w") as lines:
+            for id, (queries, kept) in played(plan, truth, samples).items():
+                mined = exhaustive or any(query.distractor for query in queries)
+                line = {"sample": id, "question": "", "kept": kept, "stage": "", "why": ""}
+                lines.write(json.dumps(line | {"distractors": distractors if mined else []}) + "\n")
     return folder
 
 
@@ -101,6 +108,70 @@ def test_a_finished_builds_own_verdicts_leave_nothing_open(plan, truth, tmp_path
     assert lines["c", Stage.PARAMETRIC].expected == left  # those that the others know are not asked about
     assert lines["c", Stage.PARAMETRIC].rate_from == "assumed"
     assert enlarged.total("expected") > asked
+
+
+@pytest.mark.parametrize("how", ["lazy", "exhaustive", "literal", "text-only gate"])
+def test_a_finished_build_has_nothing_left_to_ask_however_few_distractors_there_were(how, tmp_path):
+    """The recipe wants 80 distractors, the corpus has 13 to 23; samples with fewer than 20 are dropped unasked."""
+    gates = [world.simulated("weak", strength=0.2, leak=0.0), world.simulated("strong", strength=0.5, leak=0.05)]
+    gates += [world.text_only("text", options={"strength": 0.2, "leak": 0.0})] if how == "text-only gate" else []
+    rules = {"k_min": 20} | (
+        {"k_min": 10, "parametric": "literal", "solvable": "equation4"} if how == "literal" else {}
+    )
+    retrieval = {"encoder": "curation_world:quick", "text": 60, "visual": 20}
+    plan = world.recipe(world.folder(tmp_path / "towns"), gates, rules=rules, retrieval=retrieval, retest=0)
+    built = curate(plan, tmp_path / "out", exhaustive=how == "exhaustive")
+    asked = sum(built.asked.values())
+    found = estimate_build(plan, tmp_path / "out")
+    assert found.total("had") == found.total("expected") == asked
+    assert found.calls == (asked, asked)
+    assert found.total("naive") == built.algorithm1
+    assert found.kept == pytest.approx(built.release.manifest["counts"]["samples"] / world.N, abs=1e-4)
+    if how == "lazy":  # more is known then than was asked for
+        measure_convergence(plan, tmp_path / "out")
+        found = estimate_build(plan, tmp_path / "out")
+        assert found.total("had") > asked
+        assert found.calls == (found.total("had"), found.total("had"))
+
+
+def test_an_answer_that_stays_ungraded_is_not_asked_again_but_an_error_is(plan, truth, tmp_path):
+    out = journal(tmp_path / "out", plan, truth, truth)
+    path = out / "build" / "journal.jsonl"
+    first, second, *rest = path.read_text().splitlines()
+    ungraded = json.dumps(json.loads(first) | {"label": "ungraded"})
+    failed = json.dumps(json.loads(second) | {"label": "ungraded", "key": "-1", "final": False})
+    path.write_text("\n".join([ungraded, failed, *rest]) + "\n")
+    lines = estimate_build(plan, out).lines
+    at = {(line.gate, line.stage): line for line in lines}
+    assert (
+        at[json.loads(second)["gate"], Stage.PARAMETRIC].expected > at[json.loads(second)["gate"], Stage.PARAMETRIC].had
+    )
+    assert sum(line.had for line in lines) == len(rest) + 1
+
+
+def test_a_fresh_build_does_not_find_the_decisions_of_the_old_one(plan, truth, tmp_path):
+    build = journal(tmp_path / "out", plan, truth, truth) / "build"
+    old = (build / "decisions.jsonl").read_bytes()
+    set_aside(build)
+    assert [path.name for path in build.iterdir()] == [".earlier"]
+    assert (build / ".earlier" / "1" / "decisions.jsonl").read_bytes() == old
+
+
+def test_a_pilot_that_was_stopped_is_used_as_one(plan, tmp_path, monkeypatch):
+    """Its samples that pass look as if they had no distractors left to ask about."""
+    monkeypatch.setattr("demur.curation.estimate.REPLAYS", 400)
+    held = []
+    for seed in range(3):
+        truth = truth_of(plan, seed)
+        queries = played(plan, truth, truth).values()
+        asked, kept = sum(len(some) for some, _ in queries), sum(stays for _, stays in queries) / N
+        for until in (0.5, 0.7):
+            pilot = journal(tmp_path / f"{seed}-{until}", plan, truth, [f"q{i}" for i in range(0, N, 2)], until=until)
+            found = estimate_build(plan, tmp_path / "none", learn_from=pilot)
+            held += [found.calls[0] <= asked <= found.calls[1], found.kept_range[0] <= kept <= found.kept_range[1]]
+            (note,) = (note for note in found.notes if "has not finished" in note)
+            assert "of its 40 samples are dropped, the others are undecided" in note
+    assert len(held) - sum(held) <= 1, held  # of 12
 
 
 def test_the_interval_holds_what_is_asked(plan, tmp_path, monkeypatch):

@@ -23,7 +23,7 @@ def played(tables, states, order):
     return calls
 
 
-def pool(tables, counter, rules=Rules()):  # noqa: B008  # a named tuple: nothing that could change
+def pool(tables, counter, rules=Rules()):  # noqa: B008  # frozen: nothing that could change
     gates = [GatingModel(name) for name in tables.gates]
     ids = [str(d) for d in range(tables.candidates)]
     return {

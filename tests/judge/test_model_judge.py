@@ -8,7 +8,6 @@ import re
 import time
 
 import pytest
-from aiohttp import web
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -22,6 +21,7 @@ from demur.judge.model import MOST_TOKENS, ModelJudge, PaperJudge, target
 from demur.judge.rules import RuleJudge
 from demur.judge.untrusted_answer import LONGEST, MASKED, candidate, clean
 from demur.testing import running
+from tests.served import refusing
 
 DANUBE = AnswerSpec(accepted=(("Danube",), ("Donau",)))
 
@@ -143,19 +143,16 @@ def test_a_model_that_takes_no_temperature_is_asked_without_and_gets_room_to_thi
     """As OpenAI's reasoning models refuse it: with HTTP 400, for every request."""
 
     def reply(body):
-        if "temperature" in body:
-            said = "Unsupported value: 'temperature' does not support 0 with this model. Only the default (1) is."
-            raise web.HTTPBadRequest(text=json.dumps({"error": {"message": said}}), content_type="application/json")
         assert body["max_tokens"] == 8 * MOST_TOKENS
         return grader(body)
 
-    with running(reply=reply) as server:
+    with running(reply=refusing(reply, "temperature")) as server:
         for requests in (3, 1):  # with a ledger: the refused one is asked again, nothing is paid twice
             judge = ModelJudge(f"http://127.0.0.1:{server.port}/v1#thinker", JudgeContext(tmp_path / "calls.sqlite"))
             before = server.requests
-            assert [v.outcome for v in judged(judge, "The Danube.", "The Rhine.")] == [
-                Outcome.CORRECT, Outcome.INCORRECT,
-            ]  # fmt: skip
+            found = judged(judge, "The Danube.", "The Rhine.")
+            assert [v.outcome for v in found] == [Outcome.CORRECT, Outcome.INCORRECT]
+            assert {v.reason for v in found} == {"the judge's label; asked at the model's own temperature"}
             assert server.requests - before == requests
         assert "response_format" in server.bodies[-2]  # only what was refused is left out
 

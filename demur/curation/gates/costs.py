@@ -26,28 +26,20 @@ def algorithm1_calls(state: SampleState) -> Counter[tuple[str, Stage]]:
 
 
 def replay(
-    state: SampleState,
-    known: Mapping[GateQuery, Label],
-    guess: Callable[[GateQuery], Label] | None = None,
-    *,
-    as_asked: bool = False,
+    state: SampleState, known: Mapping[GateQuery, Label], guess: Callable[[GateQuery], Label]
 ) -> list[GateQuery]:
-    """Take a sample through the funnel with labels that are known; the queries that it took, in their order.
+    """Take a sample through the funnel; the queries that it took, in their order.
 
     Args:
         state: of the sample; it is told the labels.
-        known: labels; where several gates may be asked, one whose label is known is asked first.
-        guess: gives the label of a query that is not known; None ends the replay there.
-        as_asked: several known labels are told in the order of ``known``, not in that of `SampleState.choices`.
+        known: labels; where several gates may be asked, the best one whose label is known is asked.
+        guess: gives the label of a query that is not known.
     """
-    at = {query: place for place, query in enumerate(known)} if as_asked else {}
     asked: list[GateQuery] = []
     while wanted := state.wanted():
         for query in wanted:
             options = (query._replace(gate=gate) for gate in state.choices(query, within=math.inf))
-            chosen = min((option for option in options if option in known), key=lambda q: at.get(q, 0), default=query)
-            if chosen not in known and guess is None:
-                return asked
+            chosen = next((option for option in options if option in known), query)
             asked.append(chosen)
-            state.tell(chosen, known[chosen] if chosen in known or guess is None else guess(chosen))
+            state.tell(chosen, known[chosen] if chosen in known else guess(chosen))
     return asked

@@ -15,7 +15,10 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import NamedTuple
 
+from pydantic import Field
+
 from demur.core.errors import UsageError
+from demur.core.records import Record
 from demur.curation.gates.order import SuccessCounter
 from demur.curation.gates.rules import (
     Label,
@@ -59,18 +62,17 @@ class GatingModel(NamedTuple):
     cost: float = 1.0
 
 
-class Rules(NamedTuple):
-    """The decision rules. The defaults follow the paper's prose; for others see `demur.curation.gates.rules`.
-
-    Attributes:
-        k_min: fewest distractors of a kept sample (VLM-DeflectionBench: 5).
-        k_enough: stop checking a sample's distractors when this many have survived; None checks all.
-    """
+class Rules(Record):
+    """What decides; see `demur.curation.gates.rules`."""
 
     parametric: Parametric = "not_correct"
+    """Stage I: ``not_correct`` keeps what no gate answers; ``literal`` what every gate answers wrongly (eq. 1)."""
     solvable: Solvable = "any_correct"
-    k_min: int = 5
-    k_enough: int | None = None
+    """Stage III: ``any_correct``; ``equation4`` and ``algorithm1`` as the paper prints them, to show the difference."""
+    k_min: int = Field(default=5, ge=0)
+    """Fewest distractors of a kept sample."""
+    k_enough: int | None = Field(default=None, ge=1)
+    """Check a sample's distractors, best first, until that many have stayed; None checks all."""
 
 
 DEFAULT_RULES = Rules()

@@ -17,6 +17,7 @@ from demur.core.store import canonical, write_atomic
 from demur.core.uris import read_image as stored
 from demur.judge.rules import visible
 from demur.models import model_id, open_model
+from demur.models.lenient import LenientModel
 from demur.models.names import addresses_of
 from demur.models.run import complete_all, run_sync
 from demur.suites.files import prompt_text
@@ -27,7 +28,7 @@ NO_LOGPROBS = "the server sends no log-probabilities"
 
 
 class Verified(NamedTuple):
-    """The probability of an answer, or why there is none."""
+    """The probability of an answer; why there is none, or how else it was asked for."""
 
     probability: float | None
     why: str = ""
@@ -69,8 +70,9 @@ async def verified(
     async with open_model(addresses, ledger=ledger, read_image=read_image, **limits) as model:
         requests = [request(*one) for one in answers.items()]
         try:
+            lenient = LenientModel(model)
             for some in (requests[:1], requests[1:]):
-                async for one, reply in complete_all(model, some, hopeless_after=20):
+                async for one, reply in complete_all(lenient, some, hopeless_after=20):
                     replies[one.item] = reply
                 first = replies[requests[0].item]
                 if not first.error and not first.logprobs:
@@ -84,7 +86,9 @@ def _read(reply: Response) -> Verified:
     if reply.error:
         return Verified(None, reply.error)
     share = yes_share(reply.logprobs)
-    return Verified(share, "" if share is not None else "neither yes nor no is among the first word's candidates")
+    if share is None:
+        return Verified(None, "neither yes nor no is among the first word's candidates")
+    return Verified(share, "asked at the model's own temperature" * ("temperature" in reply.asked_without))
 
 
 def verify_run(

@@ -19,6 +19,7 @@ from demur.core.spec import Option, named
 from demur.core.store import digest
 from demur.judge.base import JudgeContext, close_judge, judge_code, open_judge
 from demur.judge.grading import Grading
+from demur.models.lenient import LenientModel
 from demur.scenarios.systems.model import ModelSystem
 from demur.suites.mm_aqa.conditions import filled
 from demur.suites.mm_aqa.replies import read_reply
@@ -121,6 +122,7 @@ class PTrue(ModelSystem):
     def __init__(self, argument: str, context: SystemContext) -> None:
         super().__init__(argument, context)
         self.id = f"p_true:{self.id.removeprefix('model:')}"
+        self._lenient: LenientModel | None = None
 
     async def answer(self, ask: Ask) -> Response:
         """The answer with its P(True) as confidence."""
@@ -130,10 +132,17 @@ class PTrue(ModelSystem):
             answered = read_reply(reply, "base")
             if answered.problem or answered.abstains:
                 return reply.model_copy(update={"confidence": None})
-            judged = await model.complete(self.question(request, answered.answer))
+            self._lenient = self._lenient or LenientModel(model)
+            judged = await self._lenient.complete(self.question(request, answered.answer))
         except (ItemError, TransientError) as error:
             return Response(error=str(error))
-        return reply.model_copy(update={"confidence": yes_share(judged.logprobs)})
+        found = {"confidence": yes_share(judged.logprobs), "asked_without": judged.asked_without}
+        return reply.model_copy(update=found)
+
+    async def close(self) -> None:
+        """The model's connection."""
+        self._lenient = None
+        await super().close()
 
     @staticmethod
     def question(request: Request, answer: str) -> Request:

@@ -43,10 +43,11 @@ from demur.core.store import (
 from demur.core.worker import Worker
 from demur.indexing.encoders import open_encoder
 from demur.models import Budget, Estimate, estimate_calls, model_id, open_model, run_sync
+from demur.models.lenient import LenientModel
 from demur.models.names import revision_of
 from demur.models.ping import ping
 from demur.reports.tables import Table, write_tables
-from demur.suites.files import keep_image
+from demur.suites.files import keep_image, note_asked_without
 from demur.suites.mm_aqa.conditions import filled, text
 from demur.suites.mm_aqa.items import CATEGORIES, Item, category_of
 from demur.suites.mm_aqa.ocr import Reader
@@ -124,7 +125,7 @@ class Models:
                     read_image=lambda ref: self._shown[ref.sha256],
                     before_first=partial(ping, [name], lists=False) if begun else None,
                 )  # fmt: skip
-                self._opened[name] = await self._stack.enter_async_context(made)
+                self._opened[name] = LenientModel(await self._stack.enter_async_context(made))
 
         run_sync(self._calls.run(opened()))
 
@@ -152,9 +153,11 @@ class Models:
 
         async def reply() -> str:
             try:
-                return (await self._opened[model].complete(request)).text
+                found = await self._opened[model].complete(request)
             except ItemError:
                 return ""
+            note_asked_without(self.ledger.parent, request.model, found)
+            return found.text
 
         return run_sync(self._calls.run(reply()))
 

@@ -194,11 +194,13 @@ class ChainJudge(ModelJudge):
                 model=self.model, temperature=0.0, max_tokens=need + self._room, item=item, json_schema=schema,
                 messages=(Message(role="user", parts=(*shown, text)),),
             )  # fmt: skip
-            reply = await self._complete(request)
+            reply = await (await self._model()).complete(request)
         except (ItemError, TransientError):
             self.counts[f"{role}: calls failed"] += 1
             notes.add(f"a call to the judge failed ({role})")
             return None
+        if "temperature" in reply.asked_without:
+            notes.add("the judge was asked at its own temperature")
         found = as_json(reply.text)
         self.counts[f"{role}: {'read' if found is not None else 'not read'}"] += 1
         if found is None:

@@ -14,8 +14,10 @@ from demur.core.records import Drop, ImagePart, ImageRef, Message, Request, Resp
 from demur.core.strict_json import parsed_json
 from demur.judge.rules import visible
 from demur.models import model_id, open_model
+from demur.models.lenient import LenientModel
 from demur.models.names import addresses_of
 from demur.models.run import complete_all, run_sync
+from demur.suites.files import note_asked_without
 
 
 def replies(
@@ -31,7 +33,7 @@ def replies(
         root: folder that photos are relative to.
         seed: of the model's sampling.
         max_tokens: of a reply.
-        schema: of a reply, for an endpoint that supports one; the first request finds out.
+        schema: of a reply, for an endpoint that supports one.
     """
     addresses = addresses_of(model)
 
@@ -41,20 +43,20 @@ def replies(
         messages = [Message(role=next(roles), parts=(part,)) for part in before]
         parts = (*(ImagePart(image=photo) for photo in photos), last)
         return Request(model=model_id(addresses[0]), temperature=0.0, max_tokens=max_tokens, seed=seed, item=item,
-                       messages=(*messages, Message(role="user", parts=parts)))  # fmt: skip
+                       messages=(*messages, Message(role="user", parts=parts)), json_schema=schema)  # fmt: skip
 
     async def all_of() -> dict[str, Response]:
         requests = [request(*one) for one in asked]
         async with open_model(addresses, ledger=out / "calls.sqlite", image_root=root) as opened:
-            if requests and schema is not None:
-                held = [one.model_copy(update={"json_schema": schema}) for one in requests]
-                with suppress(PermanentError):  # the endpoint may not support schemas: the prompt alone asks for the form
-                    with suppress(TransientError):  # reported with its item
-                        await opened.complete(held[0])
-                    requests = held
-            return {q.item: reply async for q, reply in complete_all(opened, requests)}
+            lenient = LenientModel(opened)
+            with suppress(PermanentError, TransientError):  # reported with its item
+                for first in requests[:1]:  # alone, so that all replies have the same form
+                    await lenient.complete(first)
+            return {q.item: reply async for q, reply in complete_all(lenient, requests)}
 
-    return run_sync(all_of())
+    found = run_sync(all_of())
+    note_asked_without(out, name_of(addresses[0]), *found.values())
+    return found
 
 
 def name_of(model: str) -> str:
