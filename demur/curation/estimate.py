@@ -65,7 +65,7 @@ QUESTIONS = ((Stage.PARAMETRIC, None), (Stage.SOLVABLE, None), *((Stage.DISTRACT
 """Stages, each with the modality of the distractor or None."""
 
 Labels = Mapping[GateQuery, Label]
-"""Known labels of one sample."""
+"""Known labels of one sample, in the order in which they were asked for."""
 Place = tuple[str, Stage]
 """A gate in a stage."""
 
@@ -317,8 +317,9 @@ class _Replays(NamedTuple):
                 right = self.rate[place] > below and dice.random() < (self.rate[place] - below) / (1 - below)
                 return Label.CORRECT if right else Label.INCORRECT
 
+            # By price, labels of a build that asked no more than it had to would spare it calls in hindsight.
             settled = set()
-            for query in reversed(replay(state, labels, draw)):
+            for query in reversed(replay(state, labels, draw, as_asked=_lazy(labels, rules))):
                 column, question = at[query.gate, query.stage], query[1:]
                 questions[row, LEFT, column] += 1
                 questions[row, BEFORE, column] += question in settled
@@ -356,6 +357,17 @@ class _Replays(NamedTuple):
         wanted = [able[Stage.DISTRACTOR, kind] for kind in self.kinds[sample.source]]
         names = [*asked, *(f"#{number}" for number in range(len(asked), len(wanted)))]
         return dict(zip(names, [*wanted, *[frozenset[str]()] * len(asked)], strict=False))
+
+
+def _lazy(labels: Labels, rules: Rules) -> bool:
+    """Whether no question was asked again after an answer that settled it."""
+    settled = set()
+    for query, label in labels.items():
+        if query[1:] in settled:
+            return False
+        if label in settling(query.stage, rules):
+            settled.add(query[1:])
+    return True
 
 
 def _donated(

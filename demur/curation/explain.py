@@ -81,7 +81,7 @@ def explain(folder: Path, sample: str) -> Explained:
             notes.insert(0, gone.detail)
         answers = last_answers(build / "journal.jsonl", sample).get(sample, {})
         return _whole(release, decided, answers, notes)
-    note = f"read from the release alone: decisions.jsonl of its build is not beside it, or is of another build"
+    note = "read from the release alone: decisions.jsonl of its build is not beside it, or is of another build"
     if kept is None:
         assert gone is not None
         return Explained(

@@ -26,7 +26,11 @@ def algorithm1_calls(state: SampleState) -> Counter[tuple[str, Stage]]:
 
 
 def replay(
-    state: SampleState, known: Mapping[GateQuery, Label], guess: Callable[[GateQuery], Label]
+    state: SampleState,
+    known: Mapping[GateQuery, Label],
+    guess: Callable[[GateQuery], Label],
+    *,
+    as_asked: bool = False,
 ) -> list[GateQuery]:
     """Take a sample through the funnel; the queries that it took, in their order.
 
@@ -34,12 +38,14 @@ def replay(
         state: of the sample; it is told the labels.
         known: labels; where several gates may be asked, the best one whose label is known is asked.
         guess: gives the label of a query that is not known.
+        as_asked: of several known labels the first in ``known`` is told, not that of the best gate.
     """
+    at = {query: place for place, query in enumerate(known)} if as_asked else {}
     asked: list[GateQuery] = []
     while wanted := state.wanted():
         for query in wanted:
             options = (query._replace(gate=gate) for gate in state.choices(query, within=math.inf))
-            chosen = next((option for option in options if option in known), query)
+            chosen = min((option for option in options if option in known), key=lambda q: at.get(q, 0), default=query)
             asked.append(chosen)
             state.tell(chosen, known[chosen] if chosen in known else guess(chosen))
     return asked
