@@ -100,7 +100,7 @@ def worlds(draw):
     distractors = [f"d{i}" for i in range(draw(st.integers(0, 9)))]
     rules = draw(rules_drawn)
     if draw(st.booleans()):
-        rules = rules._replace(k_enough=rules.k_min + draw(st.integers(0, 3)) or 1)
+        rules = rules.model_copy(update={"k_enough": rules.k_min + draw(st.integers(0, 3)) or 1})
     truth = {p: draw(labels_drawn) for p in SampleState(gates, distractors, rules).all_queries()}
     return gates, distractors, rules, truth
 
