@@ -300,6 +300,10 @@ def test_the_right_answer_of_a_file_of_rag_answers_is_its_ground_truth(tmp_path)
         "question,answer,contexts,ground_truth\nWhen?,At three.,[],14:30\nWho?,Bob.,[],\"['Ann', 'Anna']\"\n"
     )
     assert [q.answers for q in read_questions(path, Problems()).asked] == [("14:30",), ("Ann", "Anna")]
+    path.write_text("question,answer,reference\nWhen?,14:30,Section 3.2\n")  # where it stands
+    assert [q.answers for q in read_questions(path, Problems()).asked] == [("14:30",)]
+    path.write_text("user_input,response,reference\nWhen?,At three.,14:30\n")
+    assert [q.answers for q in read_questions(path, Problems()).asked] == [("14:30",)]
 
 
 @pytest.mark.parametrize(

@@ -22,14 +22,15 @@ from demur.judge.base import COLUMNS
 
 USUAL = {
     **COLUMNS,
-    "answers": (*COLUMNS["answers"], "output"),
+    "answers": (*(name for name in COLUMNS["answers"] if name != "reference"), "output", "reference"),
     "answerable": ("answerable", "is_answerable"),
     "unanswerable": ("unanswerable", "is_impossible", "no_answer"),
     "gold": ("gold", "gold_ids", "doc_ids", "document_ids", "doc_id", "document_id", "source_id"),
     "turns": ("turns", "messages", "history", "chat_history", "conversation"),
     "topic": ("topic", "category", "tag", "intent"),
 }
-"""Content of a column -> its possible names."""
+"""Content of a column -> its possible names, the first that is there counts. A ``reference`` beside an answer may be the
+section that has it."""
 SEPARATOR = "|"
 """Between several answers, or several gold ids, in one cell."""
 
