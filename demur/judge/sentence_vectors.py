@@ -26,8 +26,8 @@ MODEL = "intfloat/multilingual-e5-small"
 PROBES = ("The passages do not say when it opened.", "Es ist 5,73 km lang.", "質問にはお答えできません。")
 """Sentences whose vectors tell the encoder from others."""
 ALIKE = 0.9
-"""Least cosine of a probe with its stored vector, which weights rounded to four bits made (0.98 to 0.99 to full ones, says
-their maker). Other sentences have 0.8 with it, other encoders about 0."""
+"""Least cosine of a probe with its stored vector, which weights rounded to four bits made (0.98 to 0.99 with full ones,
+says their maker). Other sentences have 0.8 with it, other encoders about 0."""
 
 
 class SentenceVectors:
