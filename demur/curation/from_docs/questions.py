@@ -29,8 +29,8 @@ USUAL = {
     "turns": ("turns", "messages", "history", "chat_history", "conversation"),
     "topic": ("topic", "category", "tag", "intent"),
 }
-"""Content of a column -> its possible names, the first that is there counts. A ``reference`` beside an answer may be the
-section that has it."""
+"""Content of a column -> its possible names; the first that is there counts. A ``reference`` beside an answer may be
+the section that has it."""
 SEPARATOR = "|"
 """Between several answers, or several gold ids, in one cell."""
 
