@@ -51,7 +51,7 @@ class Cascade:
         argument, given = options_of(argument, "share|phrases|encoder|images")
         self.share = _share(given.get("share", ""))
         self.model = ModelJudge(argument + (f",images={given['images']}" if "images" in given else ""), context)
-        of_rules = "&".join(f"{key}={given[key]}" for key in ("phrases", "encoder") if given.get(key))
+        of_rules = "&".join(f"{key}={given[key]}" for key in ("phrases", "encoder") if key in given)
         self.rules = RuleJudge(f"?{of_rules}" if of_rules else "")
         own = self.rules.id.removeprefix("rules").replace("?", ",").replace("&", ",")
         self.id = self.model.id.replace("model:", "cascade:", 1) + own

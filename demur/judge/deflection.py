@@ -193,11 +193,12 @@ _WORLD = re.compile(
 _NEW_SENTENCE = re.compile(r"\n|[.!?]\s")
 
 
-def read(text: str) -> Reading:
+def read(text: str, odds: Callable[[str], float] = log_odds) -> Reading:
     """Whether a reply declines to answer.
 
     Args:
         text: the reply, without hidden reasoning. Untrusted; read as text only.
+        odds: log odds that a text declines, by its wording or more (`demur.judge.sentence_vectors`).
 
     Returns:
         ``deflects`` and the words that decided (of an answer that hedges: "" or the words that offer it).
@@ -209,7 +210,7 @@ def read(text: str) -> Reading:
     >>> read('The display reads "no data".').deflects
     False
     """
-    return weighed(by_rules(text), text, log_odds)
+    return weighed(by_rules(text), text, odds)
 
 
 def weighed(found: Reading, text: str, odds: Callable[[str], float]) -> Reading:

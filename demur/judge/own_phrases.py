@@ -15,7 +15,7 @@ from pathlib import Path
 from demur.answers.languages import bare, fold, spoken
 from demur.core.errors import UsageError
 from demur.core.store import digest, read_text
-from demur.judge.deflection import LACK, Reading, by_rules, weighed
+from demur.judge.deflection import LACK, Reading, read
 from demur.judge.wording import log_odds
 
 SHORTEST = 6
@@ -28,7 +28,7 @@ class OwnPhrases:
 
     Args:
         phrases: as they are said.
-        odds: log odds that a text declines, by its wording or more (`demur.judge.sentence_vectors`).
+        odds: as of `demur.judge.deflection.read`.
 
     >>> OwnPhrases(["Our docs don't cover this"]).read("Sorry: our docs don’t cover this!").deflects
     True
@@ -68,20 +68,17 @@ class OwnPhrases:
     def read(self, text: str) -> Reading:
         """Whether a reply declines, by these phrases or as any reply may."""
         if not self._phrases:
-            return self._read(text)
+            return read(text, self._odds)
         said = f" {bare(fold(_straight(text)))} "
         found = next((p for p, folded in zip(self._phrases, self._folded, strict=True) if _stands(folded, said)), "")
         if not found:
-            return self._read(text)
+            return read(text, self._odds)
         if self._as_said is not None and "en" in spoken(text):
             straight = _straight(text)
             if last := max((m.end() for m in self._as_said.finditer(straight)), default=0):
-                reading = self._read(_PLAIN + straight[last:])  # does it go on to answer?
+                reading = read(_PLAIN + straight[last:], self._odds)  # does it go on to answer?
                 return reading._replace(cue=found) if reading.deflects else reading
         return Reading(True, found, LACK)
-
-    def _read(self, text: str) -> Reading:
-        return weighed(by_rules(text), text, self._odds)
 
 
 def _stands(folded: str, said: str) -> bool:

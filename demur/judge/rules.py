@@ -68,6 +68,8 @@ class RuleJudge:
             raise UsageError(
                 f"the judge 'rules' takes no argument, got {argument!r}", cure="write --judge rules or rules?guess=yes"
             )
+        if empty := [name for name, value in given.options.items() if not value]:
+            raise UsageError(f"{empty[0]}= has nothing behind it", item="rules", cure=OPTIONS[empty[0]].meaning)
         self.guesses = given.options.get("guess") == "yes"
         file = given.options.get("phrases", "")
         odds, encoder = log_odds, ""

@@ -56,6 +56,14 @@ def played(plan, truth, samples):
     return found
 
 
+def simulated(plan):
+    """Three worlds: seed, labels, questions that a build asks, share that it keeps."""
+    for seed in range(3):
+        truth = truth_of(plan, seed)
+        queries = played(plan, truth, truth).values()
+        yield seed, truth, sum(len(some) for some, _ in queries), sum(stays for _, stays in queries) / N
+
+
 def journal(folder, plan, truth, samples, *, exhaustive=False, until=1.0):
     """The folder of a build that ended, or was stopped after a share of its answers."""
     asked = {id: list(truth[id]) if exhaustive else asked for id, (asked, _) in played(plan, truth, samples).items()}
@@ -159,10 +167,7 @@ def test_a_pilot_that_was_stopped_is_used_as_one(plan, tmp_path, monkeypatch):
     """Its samples that pass look as if they had no distractors left to ask about."""
     monkeypatch.setattr("demur.curation.estimate.REPLAYS", 400)
     held = []
-    for seed in range(3):
-        truth = truth_of(plan, seed)
-        queries = played(plan, truth, truth).values()
-        asked, kept = sum(len(some) for some, _ in queries), sum(stays for _, stays in queries) / N
+    for seed, truth, asked, kept in simulated(plan):
         for until in (0.5, 0.7):
             pilot = journal(tmp_path / f"{seed}-{until}", plan, truth, [f"q{i}" for i in range(0, N, 2)], until=until)
             found = estimate_build(plan, tmp_path / "none", learn_from=pilot)
@@ -175,10 +180,7 @@ def test_a_pilot_that_was_stopped_is_used_as_one(plan, tmp_path, monkeypatch):
 def test_the_interval_holds_what_is_asked(plan, tmp_path, monkeypatch):
     monkeypatch.setattr("demur.curation.estimate.REPLAYS", 400)
     held = []
-    for seed in range(3):
-        truth = truth_of(plan, seed)
-        queries = played(plan, truth, truth).values()
-        asked, kept = sum(len(some) for some, _ in queries), sum(stays for _, stays in queries) / N
+    for seed, truth, asked, kept in simulated(plan):
         for until, width in ((0.4, 0.6), (0.6, 0.4), (0.9, 0.15)):
             found = estimate_build(plan, journal(tmp_path / f"{seed}-{until}", plan, truth, truth, until=until))
             low, high = found.calls

@@ -24,6 +24,13 @@ def file(tmp_path):
     return path
 
 
+@pytest.mark.parametrize("option", ["phrases", "encoder"])
+def test_an_option_with_nothing_behind_it_is_not_taken_for_none(option):
+    for judge in (lambda: RuleJudge(f"?{option}="), lambda: Cascade(f"http://127.0.0.1:1/v1#m,{option}=")):
+        with pytest.raises(UsageError, match=f"{option}= has nothing behind it"):
+            judge()
+
+
 @pytest.mark.parametrize(
     ("reply", "outcome"),
     [
