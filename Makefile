@@ -29,7 +29,7 @@ soak: setup ## the fuzzers and growth tests in their long form; DEMUR_SOAK_S sec
 	$(RUN)pytest -n auto -q -m soak
 
 test-all: setup ## the rest: reference grids, long walks, property tests with all their examples, two seconds at each door of the fuzzers
-	DEMUR_LONG=1 $(RUN)pytest -n auto --dist loadfile --no-loadscope-reorder -m "(slow or reference or hypothesis) and not soak"
+	DEMUR_LONG=1 $(RUN)pytest -n auto --dist loadfile --no-loadscope-reorder -m "(slow or reference or hypothesis) and not soak" --durations=40
 	DEMUR_SOAK_S=$${DEMUR_SOAK_S:-2} $(RUN)pytest -n auto -q -m soak tests/fuzz/test_doors.py
 
 test-fast: setup ## the core tier alone, on all cores
