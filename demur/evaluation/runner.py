@@ -255,12 +255,11 @@ def _identity(
 def _results(out: Path, graded: Sequence[Graded], system: System) -> dict[str, Any]:
     """Write the files of a finished run; returns their entries in the manifest."""
     contexts = {g.task.context.id: g.task.context for g in graded}
+    answers = [Answer(ask=g.task.ask.id, response=without_timing(g.response)) for g in graded]
     files = {
         "contexts.jsonl": write_records(out / "contexts.jsonl", contexts.values()),
-        "responses.jsonl": write_records(
-            out / "responses.jsonl", (Answer(ask=g.task.ask.id, response=without_timing(g.response)) for g in graded)
-        ),
-        "verdicts.jsonl": write_records(out / "verdicts.jsonl", (g.verdict for g in graded)),
+        "responses.jsonl": write_records(out / "responses.jsonl", answers),
+        "verdicts.jsonl": write_records(out / "verdicts.jsonl", [g.verdict for g in graded]),
     }
     write_rows(out / "rows.parquet", (row(g) for g in graded))
     counts = {

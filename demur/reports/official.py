@@ -81,7 +81,7 @@ def labels_table(data: ReportData) -> Table:
             else:
                 graded.setdefault(key, []).append((row.outcome, sample.answerable))
         for key, seen in sorted(graded.items()):
-            three = simpleqa(outcome for outcome, _ in seen)
+            three = simpleqa([outcome for outcome, _ in seen])
             accuracy, given, f1 = three.correct, three.accuracy_given_attempted, three.f1
             if key[0] == "mmlongbench":
                 accuracy, given, f1, _ = mmlongbench(seen)

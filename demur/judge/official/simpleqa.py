@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from demur.core.records import Outcome
@@ -20,14 +20,13 @@ class SimpleQA(NamedTuple):
     n: int
 
 
-def simpleqa(outcomes: Iterable[Outcome]) -> SimpleQA:
+def simpleqa(outcomes: Sequence[Outcome]) -> SimpleQA:
     """The numbers of some graded answers.
 
     >>> simpleqa([Outcome.CORRECT, Outcome.CORRECT, Outcome.INCORRECT, Outcome.DEFLECTED]).f1
     0.5714285714285714
     """
-    seen = list(outcomes)
-    n, right, wrong = len(seen), seen.count(Outcome.CORRECT), seen.count(Outcome.INCORRECT)
+    n, right, wrong = len(outcomes), outcomes.count(Outcome.CORRECT), outcomes.count(Outcome.INCORRECT)
     if not n:
         return SimpleQA(None, None, None, None, None, 0)
     attempted = right + wrong
