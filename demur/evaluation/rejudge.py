@@ -113,6 +113,10 @@ def read_rows(path: Path, problems: Problems) -> list[GradeRow]:
             if named.get(optional) in (None, ""):  # an empty cell
                 named.pop(optional, None)
         named.setdefault("id", number + 1)
+        if lacks := [field for field in COLUMNS if field not in named]:
+            also = "; ".join(f"no {field} (its column may be named {', '.join(COLUMNS[field])})" for field in lacks)
+            problems.add(f"{place} ({line.get('id', 'no id')})", also)
+            continue
         try:
             row = GradeRow.model_validate(named)
         except ValidationError as error:
