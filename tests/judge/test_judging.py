@@ -286,7 +286,9 @@ def test_an_answer_is_what_is_right_where_a_column_holds_responses(tmp_path):
 def test_a_missing_column_is_told_with_the_names_that_it_may_have(tmp_path):
     path = tmp_path / "rows.csv"
     path.write_text("id,question,answers\na,When?,1998\n")
-    with pytest.raises(BadInput, match=r"rows.csv:2 \(a\): no response \(its column may be named response, pred.*output"):
+    with pytest.raises(
+        BadInput, match=r"rows.csv:2 \(a\): no response \(its column may be named response, pred.*output"
+    ):
         judge_file(path, RuleJudge())
 
 
