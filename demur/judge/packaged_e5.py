@@ -86,6 +86,8 @@ class Weights:
             _kind, count, start, stored = take("BIQQ")
             kind = np.dtype("<f4") if stored == 4 * count else _STEP
             self._stored[name] = np.frombuffer(data, kind, stored // kind.itemsize, start)
+        if f"l{LAYERS - 1}.oln.b" not in self._stored:
+            raise ValueError("no last layer")
 
     def get(self, name: str, rows: npt.NDArray[np.int64] | None = None) -> npt.NDArray[np.float32]:
         """A vector, or a matrix as one row after another, or only the named rows of `WIDTH` of it."""
