@@ -43,7 +43,7 @@ def write(file: Path, folder: Path) -> Path:
                 named[f"encoder.layer.{layer}.{name}.{kind}"] = stored.get(f"l{layer}.{short}.{end}")
     state = model.state_dict()
     for name, values in named.items():
-        state[name].copy_(torch.from_numpy(values.copy()).view_as(state[name]))
+        state[name].copy_(torch.from_numpy(values).view_as(state[name]))
     folder.mkdir(parents=True, exist_ok=True)
     plain = folder / "plain"
     PreTrainedTokenizerFast(

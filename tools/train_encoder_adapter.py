@@ -30,8 +30,9 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from demur.indexing.encoders.sentence_transformers import SentenceTransformersEncoder
+from demur.judge.packaged_e5 import MATRICES
 from demur.judge.rules import visible
-from demur.judge.sentence_vectors import ADAPTER, MATRICES, PROBES
+from demur.judge.sentence_vectors import ADAPTER, PROBES
 from demur.judge.wording import readable
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -141,7 +142,7 @@ class Reader(nn.Module):
         bert.requires_grad_(False)
         self.layers, self.added = bert.encoder.layer[LOWER:], dict[str, Added]()
         for number, layer in enumerate(self.layers, LOWER):
-            for name in MATRICES:
+            for name in (name for name in MATRICES.values() if "LayerNorm" not in name):
                 parent, _, last = name.rpartition(".")
                 module = layer.get_submodule(parent)
                 self.added[f"{number}.{name}"] = added = Added(getattr(module, last))

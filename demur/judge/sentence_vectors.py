@@ -26,11 +26,7 @@ from demur.judge.wording import log_odds, readable
 MODEL = "intfloat/multilingual-e5-small"
 """The encoder that the weights fit: Wang et al. (2024), "Multilingual E5 Text Embeddings"; MIT; 384 dimensions."""
 ADAPTER = "encoder_adapter.npz"
-MATRICES = (
-    "attention.self.query", "attention.self.key", "attention.self.value", "attention.output.dense",
-    "intermediate.dense", "output.dense",
-)  # fmt: skip
-"""What of a layer has an addition: ``<layer>.<matrix>.B @ <layer>.<matrix>.A`` in the file."""
+"""Its arrays ``<layer>.<matrix>.A`` and ``.B`` are an addition B @ A; ``out`` and ``out_bias`` are the last layer."""
 PROBES = ("The passages do not say when it opened.", "Es ist 5,73 km lang.", "質問にはお答えできません。")
 """Sentences whose vectors tell the encoder from others."""
 ALIKE = 0.9
