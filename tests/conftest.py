@@ -74,6 +74,17 @@ def _no_outside(monkeypatch: pytest.MonkeyPatch) -> None:
             monkeypatch.delenv(name)
 
 
+@pytest.fixture
+def without_encoder(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is not about the sentence encoder does not wait for it: wording alone decides."""
+    from demur.judge import encoder
+    from demur.judge.deflection import DECLINES, KINDS, LACK, MEANING
+
+    monkeypatch.setattr(encoder, "declines", lambda text, question="": DECLINES / MEANING)
+    monkeypatch.setattr(encoder, "kind", lambda text: KINDS.index(LACK))
+    monkeypatch.setattr(encoder, "commits", lambda question, form, text: 1.0)
+
+
 @pytest.fixture(scope="session")
 def small_demo(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
     """A finished demo with every real part in it, drawn small, and what it printed; made once for all tests."""

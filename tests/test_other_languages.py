@@ -10,10 +10,11 @@ import pytest
 
 import demur
 from demur.answers.in_english import in_english, language_of
-from demur.answers.languages import CODES, listed
+from demur.answers.languages import CODES, listed, spoken
 from demur.cli import main
 from demur.core.records import Outcome
 
+HERE = Path(__file__).parent
 CASES = """
 ungraded | ¿Dónde nació el autor? | Granada | Nació en Sevilla y murió en Granada.
 correct | ¿Dónde nació el autor? | Granada | Nació en Granada y murió en Sevilla.
@@ -74,6 +75,12 @@ incorrect | ¿Cuál es la capital? | París | París no es la capital.
 correct | ¿Cuándo? | 12 de octubre de 1492 | El 12/10/1492
 ungraded | ¿Cuántos? | 3 | No son 3, son 4.
 correct | ¿Cuántos? | veintitrés | Son 23.
+correct | ¿En cuántos días? | 14 días | En 14 días sin dar explicaciones.
+correct | Ile dni? | 14 dni | W terminie 14 dni bez podania przyczyny.
+correct | Wie viele Tage? | 14 Tage | Binnen 14 Tagen ohne Angabe von Gründen.
+incorrect | Wie viele Tage? | 14 Tage | Alle außer 14 Tagen.
+ungraded | En quin any? | 1992 | L'any noranta-dos.
+ungraded | Quante zampe ha? | 8 | Quattro paia.
 incorrect | ¿Es médico? | sí | No, no lo es.
 ungraded | ¿Quién escribió el Quijote? | Cervantes | Quizá Cervantes o Lope de Vega.
 incorrect | ¿Quién ganó? | Juan | Ganó Pedro, no Juan.
@@ -176,16 +183,16 @@ incorrect | 首都？ | 南京 | 不在南京。
 
 
 @pytest.mark.parametrize("line", CASES.strip().splitlines())
-def test_reply_in_another_language(line: str) -> None:
+def test_reply_in_another_language(line: str, without_encoder: None) -> None:
     expected, question, accepted, reply = line.split(" | ")
     verdict = demur.grade(question, [accepted], reply)
     assert (verdict.outcome.value if verdict.outcome else "ungraded") == expected, verdict.reason
 
 
 @pytest.mark.parametrize("code", [code for code in CODES if code not in ("en", "zh", "ja", "ko", "hi", "tr")])
-def test_what_any_word_denies_is_not_correct(code: str) -> None:
+def test_what_any_word_denies_is_not_correct(code: str, without_encoder: None) -> None:
     question = " ".join(listed(code, "asks")[:4]) + "?"
-    for no in listed(code, "not"):
+    for no in (*listed(code, "not"), *listed(code, "without")):
         for small in ("", *listed(code, "filler")):
             verdict = demur.grade(question, ["Zanzibar"], f"{no} {small} Zanzibar.")
             assert verdict.outcome is not Outcome.CORRECT, (no, small)
@@ -294,3 +301,36 @@ def test_a_flood_of_number_words_costs_little(code, unit):
     started = time.monotonic()
     in_english((unit * 150 + "x")[:2_000], code)
     assert time.monotonic() - started < 5
+
+
+OTHERS = """
+sv | När byggdes bron? | 1975 | Den byggdes inte 1975.
+sv | När byggdes bron? | 1975 | Bron byggdes någon gång efter 1970.
+da | Hvornår blev broen bygget? | 1975 | Den blev ikke bygget i 1975, men senere.
+fi | Milloin silta rakennettiin? | 1975 | Sitä ei rakennettu vuonna 1975.
+cs | Kdy byl postaven most? | 1975 | Nebyl postaven v roce 1975.
+hu | Mikor épült a híd? | 1975 | A híd nem 1975-ben épült.
+ro | Când a fost construit podul? | 1975 | Podul a fost construit după 1970.
+vi | Cầu được xây năm nào? | 1975 | Sau năm 1970.
+id | Kapan jembatan itu dibangun? | 1975 | Jembatan itu dibangun setelah tahun 1970.
+el | Ποιος ποταμός; | Danube | Δεν είναι ο Danube.
+uk | Коли збудовано міст? | 1975 | Міст збудовано після 1970 року.
+bg | Кога е построен мостът? | 1975 | Мостът не е построен през 1975.
+fa | پل کی ساخته شد؟ | 1975 | پل بعد از 1970 ساخته شد
+th | สร้างเมื่อไร | 1975 | สร้างในปี 1982
+"""
+
+
+@pytest.mark.parametrize("line", OTHERS.strip().splitlines())
+def test_a_reply_in_a_language_that_is_not_read_is_not_graded(line: str, without_encoder: None) -> None:
+    _, question, accepted, reply = line.split(" | ")
+    verdict = demur.grade(question, [accepted], reply)
+    assert (verdict.outcome, verdict.kind) == (None, "language")
+    assert demur.grade(question, [accepted], accepted).outcome is Outcome.CORRECT
+
+
+def test_hardly_a_reply_in_a_language_that_is_read_is_taken_for_another() -> None:
+    files = ("graded_by_language", "graded_by_language_2", "graded_by_language_3", "deflections_threshold")
+    rows = [json.loads(line) for name in files for line in (HERE / "judge" / f"{name}.jsonl").read_text().splitlines()]
+    lost = [row for row in rows if not spoken(row.get("text") or row["response"])]
+    assert len(lost) <= 0.002 * len(rows), [row.get("text") or row["response"] for row in lost]

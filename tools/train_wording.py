@@ -1,12 +1,13 @@
 """Train the linear model of `demur.judge.wording` on the labelled sentences and write its weights.
 
     python tools/train_wording.py            writes demur/judge/data/wording.npz
-    python tools/train_wording.py --cross    five folds, by language: precision, recall of rules, model alone, both
+    python tools/train_wording.py --cross    five folds, by language: precision and recall
 
-The sentences are tests/judge/deflections*.jsonl and the tuning half of graded_by_language.jsonl; nothing untouched is
-read. To some of them a courtesy or caveat is added (tests/judge/around_training.jsonl); not in --cross, where such
-copies would be in two folds. The weights are the mean of two fits: one without `LATER`, whose replies were written to
-mislead the reader, and one with all. `LATER` raises recall on such replies and costs precision on usual ones; the mean
+The sentences are those of tests/judge that `rows`, `later` and `last` read, the tuning part of the shipped answers, and
+plain answers that are made up; nothing untouched is read, nor what is held out of the last batches (`held_out`). To
+some of them a courtesy or caveat is added (tests/judge/around_training.jsonl); not in --cross, where such copies would
+be in two folds. The weights are the mean of two fits: one without what `later` reads, most of which was written to
+mislead the reader, and one with all. Those raise recall on such replies and cost precision on usual ones; the mean
 keeps both.
 """
 
@@ -24,7 +25,8 @@ import scipy.sparse as sp
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import StratifiedKFold
 
-from demur.judge import deflection, wording
+from demur.core.store import digest, seed_of
+from demur.judge import wording
 from demur.judge.rules import visible
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -38,6 +40,9 @@ LABELLED = [
     )
 ]
 LATER = ROOT / "tests/judge/deflections_replies.jsonl"
+LAST = ROOT / "tests/judge/deflections_last.jsonl"
+HELD_OUT_OF = ("twenty-eighth", "twenty-ninth")
+"""Batches of `LAST` of which one reply in eight is only measured on."""
 GRADED = ROOT / "tests/judge/graded_by_language.jsonl"
 SHIPPED = ROOT / "demur/judge/data/labelled.jsonl"
 QUESTIONS = ROOT / "demur/sample/atlas/questions.jsonl"
@@ -91,6 +96,16 @@ def later() -> list[dict[str, Any]]:
         {"language": row["language"], "deflects": row["label"] == "deflected", "text": row["response"]}
         for row in graded
     ]
+
+
+def held_out(row: dict[str, Any]) -> bool:
+    """Whether a reply of `LAST` is only measured on."""
+    return row["part"] in HELD_OUT_OF and seed_of("held", row["text"]) % 8 == 0
+
+
+def last() -> list[dict[str, Any]]:
+    """The last batches, without what is held out of them."""
+    return [row for row in lines(LAST) if not held_out(row)]
 
 
 def rows() -> list[dict[str, Any]]:
@@ -167,6 +182,19 @@ def mean_of_two(
     return (some + every) / 2, (at + bias) / 2
 
 
+def training() -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+    """The sentences of the weights: of both fits, and of the second only."""
+    earlier, since = rows(), later()
+    return earlier + surrounded(earlier) + last(), since
+
+
+def fingerprint(earlier: list[dict[str, Any]], since: list[dict[str, Any]]) -> str:
+    """Of all sentences and labels, in order, and of what the model sees of every fiftieth; stored with the weights."""
+    said = [[(row["text"], row["deflects"]) for row in part] for part in (earlier, since)]
+    seen = [wording.buckets(visible(row["text"])).tolist() for row in [*earlier, *since][::50]]
+    return digest([said, seen], 16)
+
+
 def cross(labelled: list[dict[str, Any]], first: npt.NDArray[np.bool_]) -> None:
     """Precision and recall by language, each sentence by a model that has not seen it."""
     y = np.array([row["deflects"] for row in labelled])
@@ -175,20 +203,13 @@ def cross(labelled: list[dict[str, Any]], first: npt.NDArray[np.bool_]) -> None:
     for seen, unseen in StratifiedKFold(5, shuffle=True, random_state=0).split(x, y):
         weights, bias = mean_of_two(x[seen], y[seen], first[seen])
         p[unseen] = x[unseen] @ weights + bias
-    found = [deflection.by_rules(row["text"]) for row in labelled]
-    rules = np.array([reading.deflects for reading in found])
-    both = np.array([
-        deflection.weighed(reading, row["text"], lambda _, one=one: one).deflects
-        for reading, row, one in zip(found, labelled, p.tolist(), strict=True)
-    ])  # fmt: skip
     languages = np.array([row.get("language", "en") for row in labelled])
     for code in ["all", *sorted(set(languages))]:
         part = np.ones(len(y), bool) if code == "all" else languages == code
-        told = [f"{code:4} {part.sum():6}"]
-        for said in (rules, p > 0, both):
-            right = (said & y & part).sum()
-            told.append(f"{right / max(1, (said & part).sum()):.3f} {right / max(1, (y & part).sum()):.3f}")
-        sys.stdout.write("   ".join(told) + "\n")
+        said = p > 0
+        right = (said & y & part).sum()
+        precision, recall = right / max(1, (said & part).sum()), right / max(1, (y & part).sum())
+        sys.stdout.write(f"{code:4} {part.sum():6}   {precision:.3f} {recall:.3f}\n")
 
 
 def main() -> None:
@@ -196,9 +217,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--cross", action="store_true", help="cross-validate; write nothing")
     args = parser.parse_args()
-    earlier, since = rows(), later()
-    if not args.cross:
-        earlier += surrounded(earlier)
+    earlier, since = (rows() + last(), later()) if args.cross else training()
     labelled = earlier + since
     first = np.arange(len(labelled)) < len(earlier)
     if args.cross:
@@ -209,7 +228,8 @@ def main() -> None:
         np.abs(found).max() / 127**2
     )  # roots: the many small weights need fine steps, the few large ones room
     roots = np.round(np.sign(found) * np.sqrt(np.abs(found) / scale)).astype(np.int8)
-    np.savez_compressed(WEIGHTS, roots=roots, scale=np.float64(scale), bias=np.float64(bias))
+    made_of = fingerprint(earlier, since)
+    np.savez_compressed(WEIGHTS, roots=roots, scale=np.float64(scale), bias=np.float64(bias), sentences=made_of)
     sys.stdout.write(f"{WEIGHTS.relative_to(ROOT)}: {len(labelled):,} sentences, {WEIGHTS.stat().st_size:,} bytes\n")
     return None
 

@@ -100,7 +100,7 @@ def _beats(text: str, span: Span, question: str, languages: Sequence[str]) -> st
     first = next((i for i, w in enumerate(said[:2]) if len(w.norm) > 3), len(said))
     if not languages or not text[span[0]].isupper() or len(said) < first + 3:
         return ""
-    known = asked | {w.norm[:5] for w in words(text[slice(*span)])} | {w[:5] for w in _common(tuple(languages))}
+    known = asked | {w.norm[:5] for w in words(text[slice(*span)])} | {w[:5] for w in common(tuple(languages))}
     name, does = said[first], said[first + 1].norm
     other = name.raw[0].isupper() and name.norm[:5] not in known and len(does) > 2 and does[:5] in asked
     return f"says it of {name.raw}" if other else ""
@@ -136,7 +136,7 @@ def _other_subject(text: str, span: Span, question: str, languages: Sequence[str
 def told_places(text: str, question: str, languages: Sequence[str]) -> list[Span]:
     """Where a text has the question's own words."""
     least, stem = (2, 2) if "ko" in languages else (4, 5)
-    asked = {w.norm[:stem] for w in words(question) if len(w.norm) >= least and w.norm not in _common(tuple(languages))}
+    asked = {w.norm[:stem] for w in words(question) if len(w.norm) >= least and w.norm not in common(tuple(languages))}
     told = [(w.start, w.end) for w in words(text) if w.norm[:stem] in asked]
     if {"zh", "ja"} & set(languages):  # two signs are a word there, more or less
         pairs = {question[i : i + 2] for i in range(len(question) - 1) if _HAN.match(question, i)}
@@ -145,6 +145,7 @@ def told_places(text: str, question: str, languages: Sequence[str]) -> list[Span
 
 
 @cache
-def _common(languages: tuple[str, ...]) -> frozenset[str]:
+def common(languages: tuple[str, ...]) -> frozenset[str]:
+    """Folded words that say little: those of English too."""
     lists = ("common", "asks", "openers")
     return frozenset(fold(word) for code in ("en", *languages) for name in lists for word in listed(code, name))

@@ -10,9 +10,9 @@ import re
 from collections.abc import Callable, Sequence
 
 from demur.answers.assertion import denied
-from demur.answers.contrast import contrasted, told_places
-from demur.answers.languages import listed
-from demur.answers.negation import DENIED, VERB_LAST, denies, other_candidate, part_of_a_word, taken_back
+from demur.answers.contrast import common, contrasted, told_places
+from demur.answers.languages import fold, listed
+from demur.answers.negation import DENIED, VERB_LAST, denies, negates, other_candidate, part_of_a_word, taken_back
 from demur.answers.numbers import quantities
 from demur.answers.spans import Span
 from demur.answers.text import Word, readable, words
@@ -65,8 +65,8 @@ def unclear(
     why = doubt(text, span, question, form, languages=languages)
     for code in () if why else languages:
         found = denies(text, span, code)
-        if found:
-            sure = found == DENIED and not (_NO_IS_IN & set(languages) and _NO_IS_NOT & set(languages))
+        if found and not says_again(text, span, question, languages):
+            sure = found == DENIED and not _unsure_of_no(languages) and not negated(question, languages)
             return f"denies {form!r}" if sure else f"may deny {form!r}"
         other = other_candidate(text, span, code)
         if other and not is_right(other):
@@ -78,6 +78,53 @@ def unclear(
 
 _NO_IS_IN, _NO_IS_NOT = {"gl", "pt"}, {"es", "ca", "it"}
 """Neighbours in which "no" means "in the", or denies."""
+
+
+def _unsure_of_no(languages: Sequence[str]) -> bool:
+    return bool(_NO_IS_IN & set(languages) and _NO_IS_NOT & set(languages))
+
+
+_NEGATIVE = re.compile(
+    r"\b\w*n't\b|\b(?:not|never|no(?!\.?\s?\d)|none|nobody|cannot|without|except|excluding|lacks?)\b", re.IGNORECASE
+)
+_QUOTED = re.compile('["«„][^"»]{0,80}["»]')
+
+
+def negated(question: str, languages: Sequence[str] = ()) -> bool:
+    """Whether a question asks what is not so: a "not" in the reply may then say what was asked.
+
+    >>> negated("Which month is not warm?"), negated("¿Qué no está incluido?", ("es",)), negated("Which month is warm?")
+    (True, True, False)
+    """
+    question = _QUOTED.sub(" ", readable(question))[:_REACH]
+    if not languages:
+        return _NEGATIVE.search(question) is not None
+    if _unsure_of_no(languages):
+        return False
+    asks = {fold(word) for code in languages for word in listed(code, "asks")}  # "ما" asks and denies
+    plain = " ".join(word for word in question.split() if fold(word) not in asks)
+    return any(negates(plain, code) for code in languages)
+
+
+def says_again(text: str, span: Span, question: str, languages: Sequence[str] = ()) -> bool:
+    """Whether the clause around ``span`` says only the words of a negated question: "January is not warm."."""
+    if not negated(question, languages) or {"zh", "ja", "ko"} & set(languages):
+        return False
+    text = readable(text)
+    if denied(text[: span[1]], span) or any(denies(text[: span[1]], span, code) == DENIED for code in languages):
+        return False  # "not January": another month is not warm
+    begin = max((m.end() for m in _CLAUSE.finditer(text, 0, span[0])), default=0)
+    ends = _CLAUSE.search(text, span[1])
+    rest = f"{text[begin : span[0]]} - {text[span[1] : ends.start() if ends else len(text)]}"
+    if not languages and len(_NEGATIVE.findall(rest)) != 1:
+        return False
+    told = told_places(rest := _NEGATIVE.sub(" ", rest), question, languages)
+    small = {fold(word) for code in languages for name in ("not", "filler") for word in listed(code, name)}
+    said = [w for w in words(rest) if (w.start, w.end) not in told]
+    return bool(told) and {w.norm for w in said} <= small | common(tuple(languages))
+
+
+_CLAUSE = re.compile(r"[.!?;,\n।؟،؛](?:\s|$)|\sbut\s", re.IGNORECASE)
 
 
 def doubt(text: str, span: Span, question: str, form: str, *, languages: Sequence[str] = ()) -> str:
@@ -108,7 +155,7 @@ def doubt(text: str, span: Span, question: str, form: str, *, languages: Sequenc
         _WHILE.search(before[-120:]) and "," not in before[-120:] and "," in after[:80]
     ):
         return "tells what others think"
-    if _NOT.search(before[-60:]):
+    if _NOT.search(before[-60:]) and not says_again(text, span, question):
         return "may deny it"
     if re.match("an? ", form) and any(q.start < span[0] <= q.end + 1 and q.low != 1 for q in quantities(text)):
         return "says how many"  # "741 weeks" for a week

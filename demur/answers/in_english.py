@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from decimal import Decimal
 from functools import cache, lru_cache
 
@@ -84,7 +84,7 @@ def _likely(text: str) -> tuple[str, ...]:
 @cache
 def _telling(*, folded: bool = False) -> dict[str, tuple[str, ...]]:
     """Word by which a short text shows its language -> the languages in Latin letters that have it."""
-    lists = ("common", "asks", "yes", "no", "not", "filler")  # units and months are much the same everywhere
+    lists = ("common", "asks", "yes", "no", "not", "without", "filler")  # units and months are much the same everywhere
     found: dict[str, tuple[str, ...]] = {}
     for code in LATIN:
         written = " ".join(word_lists()[code].get(name, "") for name in lists).casefold()
@@ -344,8 +344,17 @@ def _percent(code: str) -> _Change:
     return lambda text: after.sub("%", text)
 
 
+def _measures(code: str) -> Iterator[tuple[str, str]]:
+    """The list `measures`, each word alone and behind those for kilo, mega, giga, tera and milli."""
+    for word, _, sign in (entry.partition(":") for entry in listed(code, "measures")):
+        yield word, {"b": "bit", "B": "byte"}.get(sign, sign)
+        for size, prefix in zip("kMGTm", listed(code, "prefixes"), strict=True):
+            yield f"{prefix}{word}", f"{size}{'bit' if sign == 'b' else sign}"
+
+
 def _units(code: str) -> _Change:
-    symbols = table((word, symbol) for word, _, symbol in (entry.partition(":") for entry in listed(code, "units")))
+    entries = (entry.partition(":") for entry in listed(code, "units"))
+    symbols = table([*((word, symbol) for word, _, symbol in entries), *_measures(code)])
     if not symbols:
         return lambda text: text
     hangs = {"tr": r"(?:d[ıiuü]r|t[ıiuü]r|'?[dt][ae]n?)?", "eu": r"(?:a|ak|ko|koa|ra|n|tan)?"}.get(code, "")
@@ -444,7 +453,7 @@ def _plain_words(code: str) -> tuple[frozenset[str], frozenset[str], frozenset[s
         return frozenset(fold(word) for phrase in phrases for word in phrase.split())
 
     small = folded("common", "asks", "yes", "no", "filler")
-    return small, folded("not"), folded("about", "perhaps", "doubts") - small
+    return small, folded("not", "without"), folded("about", "perhaps", "doubts") - small
 
 
 _CLAUSES = re.compile(r"[.!?;:\n।؟]\s?|, ")
@@ -460,7 +469,7 @@ def is_inexact(text: str, code: str) -> bool:
     """Whether a text in another language may give its figures as rough ones ("etwa 50")."""
     if code == ENGLISH:
         return False
-    words = [*listed(code, "about"), *listed(code, "not")]
+    words = [*listed(code, "about"), *listed(code, "not"), *listed(code, "without")]
     if code in (*_SPACELESS, "ko"):
         return any(word in text for word in words)
     said = set(_words(text))

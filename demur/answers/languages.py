@@ -42,15 +42,17 @@ _SCRIPTS = {
     "latin": re.compile("[A-Za-z\u00c0-\u024f]"),
 }
 _FOREIGN = {
-    "ru": re.compile("[\u0456\u0457\u0454\u0491]"),
+    "ru": re.compile(r"[іїєґўђјљњћџѓќѕәғқңөұүһ]|\b(?:не е|са|през|че|няма|като|който|беше|ще)\b"),
     "ar": re.compile("[\u067e\u0686\u06af\u0698\u06cc\u06a9\u06d2]"),
 }
-"""Letters of other languages in the same script: Ukrainian, Persian, Urdu."""
+"""Letters and words of other languages in the same script: Ukrainian, Bulgarian, Serbian, Kazakh; Persian, Urdu."""
 LETTERS_OF = {
     "es": "ñ¿¡", "gl": "ñ", "ca": "·çò", "pt": "ãõç", "it": "òì", "fr": "çœêûî", "de": "ßäü", "pl": "łąężśćń",
     "tr": "ışğ",
 }  # fmt: skip
 """Letters that few of the languages have."""
+_LETTERS_OF_OTHERS = re.compile("[åøæőűșțăđơưěřůľŋþð\u1ea0-\u1ef9]")
+"""Latin letters that no language has which is read."""
 _SEEN = 4_000
 """Characters by which a language is told."""
 
@@ -132,6 +134,8 @@ def spoken(text: str) -> tuple[str, ...]:
     counts = {code: len(script.findall(seen)) for code, script in _SCRIPTS.items()}
     if not letters:
         return ("en",)
+    if sum(counts.values()) < letters / 2:
+        return ()
     if counts["ja"] * 10 >= counts["zh"] > 0 or counts["ja"] > counts["latin"]:
         counts["ja"] += counts["zh"]
         counts["zh"] = 0
@@ -143,8 +147,11 @@ def spoken(text: str) -> tuple[str, ...]:
     if top != "latin":
         foreign = _FOREIGN.get(top)
         return () if foreign and foreign.search(seen.casefold()) else (top,)
-    scores = _likeness(bare(fold(seen)).split(), seen.casefold())
+    said = bare(fold(seen)).split()
+    scores = _likeness(said, seen.casefold())
     best = max(scores.values())
+    if _of_another(said, seen) > best:
+        return ()
     if best < 1 and len(seen.split()) <= 8:
         return tuple(sorted(LATIN, key=lambda c: -scores[c]))  # too short to tell: tried in all
     if not best:
@@ -163,6 +170,19 @@ def _likeness(said: list[str], seen: str) -> dict[str, float]:
     for code, letters in LETTERS_OF.items():
         scores[code] += 0.5 * min(2, sum(seen.count(letter) for letter in letters))
     return scores
+
+
+def _of_another(said: list[str], seen: str) -> float:
+    """How much of a text is of the likeliest language in Latin letters that is not read, as in `_likeness`."""
+    shared, scores = _shared(), dict.fromkeys(_others(), 0.0)
+    for code, words in _others().items():
+        scores[code] = sum(1 / (1 + len(shared.get(word, ()))) for word in said if word in words)
+    return max(scores.values()) + 0.5 * min(2, len(_LETTERS_OF_OTHERS.findall(seen.casefold())))
+
+
+@cache
+def _others() -> dict[str, frozenset[str]]:
+    return {code: frozenset(bare(fold(words)).split()) for code, words in word_lists()["others"].items()}
 
 
 @cache

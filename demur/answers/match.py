@@ -11,9 +11,10 @@ from demur.answers.assertion import denied, final_part, rival, withdrawn
 from demur.answers.boxes import boxes, iou
 from demur.answers.choices import right_labels, stated_options
 from demur.answers.dates import whole_date
-from demur.answers.doubt import unclear
+from demur.answers.doubt import negated, says_again, unclear
 from demur.answers.in_english import in_english, language_of, languages_of, side_in_english, spec_in_english
 from demur.answers.languages import evidence, listed
+from demur.answers.lists import further_item, is_list
 from demur.answers.numbers import whole_quantity
 from demur.answers.spans import Span, content, range_spans, spans
 from demur.answers.text import both_ends, normalise, readable, unformatted, words
@@ -144,6 +145,7 @@ def _match_form(
 ) -> Match:
     name = "; ".join(form) or _shown_range(spec)
     taken: list[Span] = []
+    firsts: list[Span] = []
     for part in form or ("",):
         places = list(spans(spec, part, text, bare=True) if part else range_spans(spec, text, bare=True))
         if question and places and len(form) <= 1 and _is_count(spec, part):
@@ -152,9 +154,9 @@ def _match_form(
             if len(form) > 1:
                 return Match(False, "", f"lacks {part!r}")
             return _nearly(part, text) if part else Match(False, "", "no number in the right range")
-        stated = [s for s in places[:_MENTIONS] if not denied(text, s)]
+        stated = [s for s in places[:_MENTIONS] if not denied(text, s) or says_again(text, s, question, others)]
         if not stated:
-            return Match(False, name, f"denies {part!r}")
+            return Match(False, name, f"{'may deny' if negated(question, others) else 'denies'} {part!r}")
         other = next((r for r in (rival(text, s, partial(holds, spec)) for s in stated) if r), "")
         if other and len(form) == 1:
             return Match(False, name, f"offers {other!r} beside {name!r}")
@@ -166,6 +168,9 @@ def _match_form(
         if doubtful:
             return Match(False, name, doubtful)
         taken += stated
+        firsts.append(stated[0])
+    if (len(form) > 1 or (part and is_list(part, others))) and (more := further_item(text, firsts, question, others)):
+        return Match(False, name, f"offers {more!r} beside {name!r}")
     surplus = _surplus(spec, form, text)
     if surplus:
         return Match(False, name, surplus)

@@ -28,7 +28,9 @@ class _Words(NamedTuple):
     tight: re.Pattern[str]
     """Before the answer, with nothing but small words between."""
     loose: re.Pattern[str]
-    """Anywhere in its clause."""
+    """In its clause before the answer."""
+    later: re.Pattern[str]
+    """In its clause after the answer."""
     behind: re.Pattern[str]
     """Right after the answer."""
     joined: re.Pattern[str]
@@ -44,14 +46,17 @@ class _Words(NamedTuple):
 @cache
 def _words(code: str) -> _Words:
     own = word_lists()[code]
-    no, small = spellings(listed(code, "not")), spellings(listed(code, "filler"))
+    nots, small = listed(code, "not"), spellings(listed(code, "filler"))
     joined, back, doubts, first_no = (
         spellings(words)
         for words in (listed(code, "and"), listed(code, "back"), listed(code, "doubts"), listed(code, "no")[:1])
     )
     either = spellings([*listed(code, "or"), *listed(code, "perhaps")])
     spaceless = code in ("zh", "ja", "ko")
-    whole = rf"(?<!{LETTER})(?:{no})(?:(?<=')|(?!{LETTER}))"
+    whole, follows = (
+        rf"(?<!{LETTER})(?:{spellings(words)})(?:(?<=')|(?!{LETTER}))"
+        for words in ([*nots, *listed(code, "without")], nots)  # "14 Tage ohne" denies nothing
+    )
     loose = own.get("denies_in_clause", whole)
     tight = own.get("denies_before", rf"{whole}(?:\s*(?:{small})(?:(?<=')|(?!{LETTER})))*")
     edge = "" if spaceless else rf"(?!{LETTER})"
@@ -60,7 +65,8 @@ def _words(code: str) -> _Words:
     return _Words(
         re.compile(rf"{tight}[\s\"'«„“(*]*$", flags),
         re.compile(loose, flags),
-        re.compile(rf"[\"'»“”)*\s]*(?:{own.get('denies_behind', whole)})", flags),
+        re.compile(own.get("denies_in_clause", follows), flags),
+        re.compile(rf"[\"'»“”)*\s]*(?:{own.get('denies_behind', follows)})", flags),
         re.compile(rf"{start}(?:{joined}){edge}\s*(?:{loose})", flags),
         re.compile(own.get("harmless", "(?!)")),
         re.compile(rf"{start}(?:{doubts}){'' if code in ('tr', 'eu') else edge}", flags),
@@ -96,7 +102,7 @@ def denies(text: str, span: Span, code: str) -> str:
         return DOUBTFUL
     after = words.harmless.sub("", after)
     after = after[: found.start()] if (found := words.joined.search(after)) else after
-    return DOUBTFUL if words.loose.search(before) or words.loose.search(after) else ""
+    return DOUBTFUL if words.loose.search(before) or words.later.search(after) else ""
 
 
 def negates(text: str, code: str) -> bool:

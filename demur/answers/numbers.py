@@ -103,6 +103,18 @@ _TABLE: dict[str, list[tuple[str, float]]] = {  # compounds before the units the
     "dollar": [("USD|US\\$|dollars?|\\$(?!\\d)", 1.0), ("cents?", 0.01)],
     "euro": [("EUR|euros?|€(?!\\d)", 1.0)],
     "yen": [("JPY|yen", 1.0)],
+    "data": [  # no lone B, which is a billion
+        ("bit|bits", 0.125), ("kbit|kbits|kilobits?", 125.0), ("Mbit|Mbits|megabits?", 125e3),
+        ("Gbit|Gbits|gigabits?", 125e6), ("Tbit|Tbits|terabits?", 125e9), ("byte|bytes|octets?", 1.0),
+        ("kB|KB|kilobytes?", 1e3), ("MB|megabytes?", 1e6), ("GB|gb|gigs?|gigabytes?", 1e9), ("TB|tb|terabytes?", 1e12),
+        ("PB|petabytes?", 1e15), ("KiB|kibibytes?", 2.0**10), ("MiB|mebibytes?", 2.0**20),
+        ("GiB|gibibytes?", 2.0**30), ("TiB|tebibytes?", 2.0**40),
+    ],
+    "bits or bytes": [("kb|Kb", 1e3), ("Mb", 1e6), ("Gb", 1e9), ("Tb", 1e12)],  # many write Gb for gigabytes
+    "voltage": [
+        ("V(?! ?\\d)|volts?", 1.0), ("mV|millivolts?", 1e-3), ("kV|KV|kilovolts?", 1e3), ("MV|megavolts?", 1e6),
+    ],
+    "force": [("N(?! [A-Z])|newtons?", 1.0), ("kN|kilonewtons?", 1e3)],
     "angle": [("degrees?(?! (?:celsius|fahrenheit|centigrade|C\\b|F\\b))|°(?! ?[CF]\\b)", 1.0)],
 }  # fmt: skip
 _AFFINE: list[tuple[str, float, float]] = [
@@ -178,7 +190,7 @@ _PRONOUN = re.compile(
 )
 _MINUS = re.compile(r"(?<![^\W_])(?:minus|negative) [$€£¥]?$", re.IGNORECASE)
 _BELOW_ZERO = re.compile(r" below (?:zero|0)(?![^\W_]|[.,]\d)", re.IGNORECASE)
-_INITIAL = re.compile(r" [KJM]\.(?: ?[A-Z]\.)? ?(?!(?:The|It|Its|This|At|In|On|For|A|As|Its|They|He|She)\b)[A-Z]")
+_INITIAL = re.compile(r" [JKMNVW]\.(?: ?[A-Z]\.)? ?(?!(?:The|It|Its|This|At|In|On|For|A|As|Its|They|He|She)\b)[A-Z]")
 """After a year: a name, no unit."""
 _COUNTED = re.compile("[\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7a3]")
 """Chinese, Japanese and Korean write what is counted right behind the number: 13人."""

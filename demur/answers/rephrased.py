@@ -15,6 +15,7 @@ from demur.answers.dates import dates, whole_date
 from demur.answers.doubt import unclear
 from demur.answers.in_english import asks_who
 from demur.answers.languages import CODES, listed, word_lists
+from demur.answers.lists import further_item
 from demur.answers.numbers import SMALL, quantities, whole_quantity
 from demur.answers.spans import Span, spans
 from demur.answers.text import Word, fold, normalise, readable, words
@@ -25,6 +26,8 @@ _NOT_PERSON = re.compile(
     r"\b(?:the|of|and|in|for|at|company|band|team|university|united|inc|army|party|empire|church)\b", re.I
 )
 _TITLES = frozenset(listed("en", "titles"))
+_TWO_NAMES = re.compile(r"\S \S+(?:,| [yei]) [^\W\d_]\S* [^\W\d_]")
+"""Two persons with first names: not "José Ortega y Gasset"."""
 _AFTER_NAME = frozenset({"jr", "sr", "ii", "iii", "iv"})
 _PARTICLES = frozenset(listed("en", "particles"))
 """Small words inside a name."""
@@ -59,7 +62,7 @@ def rephrased(spec: AnswerSpec, text: str, question: str, languages: Sequence[st
         for rule, found in (
             ("run together", _stated(spec, form, seen) if (seen := _apart(form, text)) != text else None),
             ("less around it", _less_around(spec, form, text)),
-            ("parts in any order", _parts(spec, form, text, languages)),
+            ("parts in any order", _parts(spec, form, text, question, languages)),
             ("number of how many", _count(form, text) if _HOW_MANY.search(question) else None),
             ("half", _half(form, text)),
             ("time of day", _time(form, text)),
@@ -98,8 +101,8 @@ def _less_around(spec: AnswerSpec, form: str, text: str) -> Span | None:
     return _stated(spec, less, text)
 
 
-def _parts(spec: AnswerSpec, form: str, text: str, languages: Sequence[str] = ()) -> Span | None:
-    """All parts of a form such as "red and blue", close together, in any order."""
+def _parts(spec: AnswerSpec, form: str, text: str, question: str, languages: Sequence[str] = ()) -> Span | None:
+    """All parts of a form such as "red and blue", close together, in any order, in a list of nothing else."""
     joined = " ".join(form.split())
     for code in languages:
         joined = re.sub(word_lists()[code].get("joined_by", "(?!)"), ", ", joined)
@@ -113,6 +116,8 @@ def _parts(spec: AnswerSpec, form: str, text: str, languages: Sequence[str] = ()
     own = {w.norm for w in words(form)}
     if any(w.raw[:1].isupper() and w.norm not in own for w in words(readable(text)[min(starts) : max(ends)])):
         return None  # a third name between them
+    if further_item(text, [f for f in found if f], question, languages):
+        return None
     return (min(starts), max(ends)) if max(ends) - min(starts) <= 40 + sum(map(len, parts)) else None
 
 
@@ -185,7 +190,12 @@ def _year(form: str, text: str) -> Span | None:
 def _name(form: str) -> tuple[Word, ...]:
     """The words of a person's name without titles; none if the form does not look like a name."""
     plain = " ".join(_ASIDE.sub(" ", form).split())
-    if _NOT_PERSON.search(plain) or any(c.isdigit() for c in plain) or not 2 <= len(words(plain)) <= 6:
+    if (
+        _NOT_PERSON.search(plain)
+        or _TWO_NAMES.search(plain)
+        or any(c.isdigit() for c in plain)
+        or not 2 <= len(words(plain)) <= 6
+    ):
         return ()
     said = words(plain)
     first = next((i for i, w in enumerate(said) if w.norm not in _TITLES), len(said))

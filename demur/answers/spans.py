@@ -37,10 +37,17 @@ def _part(text: str, kind: str) -> _Part:
         date = None  # a bare number may be a year; it is compared as both below
     quantity, noun = read if read and (date is None or kind == "number") else (None, "")
     owners = {match.start() for match in _OWNING.finditer(readable(text))}
-    found = (w._replace(raw=f"{w.raw}'s") if w.end in owners else w for w in content(text))
+    short = {match.start() for match in _SHORT_YEAR.finditer(readable(text))}
+    found = (
+        w._replace(raw=f"{w.raw}'s") if w.end in owners else w._replace(raw=f"'{w.raw}") if w.start in short else w
+        for w in content(text)
+    )
     return _Part(text, tuple(found), quantity, noun, None if kind == "number" else date)
 
 
+_SHORT_YEAR = re.compile(r"(?<![\w']')(?<=')\d{2}(?![\d'\w])")
+"""The figures of '50."""
+_CENTURY = re.compile(r"(?:19|20)(\d\d)")
 _OWNING = re.compile(r"(?<=[^\W_])'s(?![^\W_])", re.IGNORECASE)
 
 
@@ -98,6 +105,8 @@ def _word_spans(part: _Part, text: str, *, bare: bool) -> Iterator[Span]:
         word = said[i]
         if acronym and not word.raw.isupper() and not (bare and len(said) == 1):
             continue  # the country US is not the pronoun
+        if only is not None and only.raw[:1].isupper() and is_verb(text, word):
+            continue  # "you may"
         if name and (not word.raw[:1].isupper() or (word.norm in _OPENERS and _opens(text, word.start))):
             continue  # nor is the pronoun a film that is called It
         yield word.start, said[i + len(wanted) - 1].end
@@ -111,11 +120,17 @@ def _said(text: str) -> tuple[tuple[Word, ...], dict[str, set[int]]]:
     """
     found = content(text)
     owners = {match.start() for match in _OWNING.finditer(readable(text))}
+    short = {match.start() for match in _SHORT_YEAR.finditer(readable(text))}
     places: dict[str, set[int]] = {}
     for i, word in enumerate(found):
         key = _key(word)
         places.setdefault(key, set()).add(i)
-        if word.raw in _ROMAN:
+        if word.start in short:  # '50: in either century
+            for spelt in (f"'{key}", f"19{key}", f"20{key}"):
+                places.setdefault(spelt, set()).add(i)
+        elif year := _CENTURY.fullmatch(word.raw):
+            places.setdefault(f"'{year[1]}", set()).add(i)
+        elif word.raw in _ROMAN:
             places.setdefault(_ROMAN[word.raw], set()).add(i)
         elif word.norm in numbers.ORDINALS:  # Henry the Eighth
             places.setdefault(f"#{numbers.ORDINALS[word.norm]}", set()).add(i)
@@ -124,6 +139,27 @@ def _said(text: str) -> tuple[tuple[Word, ...], dict[str, set[int]]]:
         elif "\uac00" <= key[-1] <= "\ud7a3" and (stem := _PARTICLE.match(key)):
             places.setdefault(stem[1], set()).add(i)
     return found, places
+
+
+_VERBS_TOO = frozenset({"may", "march", "will", "mark"})
+_AS_NAME = re.compile(
+    r"(?:^|\d|[-/:\"']|\b(?:in|of|by|on|since|until|till|from|to|between|through|during|before|after|around|about|for|"
+    r"early|late|mid|last|next|every|is|was|be|it's|(?P<joint>or|and)))\W{0,2}$",
+    re.IGNORECASE,
+)
+_AS_VERB = re.compile(r"\s+(?:be|have|also|not|well|I|you|we|they|he|she|it)\b", re.IGNORECASE)
+
+
+def is_verb(text: str, word: Word) -> bool:
+    """Whether a word that is also a month or a first name is none here: "you may", "May I ask?"."""
+    plain = readable(text)
+    if word.norm not in _VERBS_TOO:
+        return False
+    acts = _AS_VERB.match(plain, word.end) is not None
+    if not word.raw.islower():
+        return acts and _opens(text, word.start)
+    led = _AS_NAME.search(plain[max(0, word.start - 12) : word.start])
+    return led is None or (acts and led["joint"] is not None)
 
 
 def _opens(text: str, start: int) -> bool:
@@ -164,6 +200,8 @@ def _key(word: Word) -> str:
 def _forms_of(word: Word) -> frozenset[str]:
     """Keys that count as this word. A lower-case noun also matches its singular or plural; a name does not."""
     key = _key(word)
+    if word.raw.startswith("'"):  # '50, 1950
+        return frozenset({key, f"'{key}"})
     if word.raw.endswith("'s"):  # Queen's, Queens
         return frozenset({key, f"{key}s"})
     if not word.raw.isascii() and word.raw.casefold() != (spelt := word.raw.casefold().translate(_UMLAUTS)):
@@ -235,6 +273,7 @@ def _quantity_spans(spec: AnswerSpec, part: _Part, text: str, *, bare: bool) -> 
 
 _OF_ANOTHER_UNIT = re.compile(
     r" (?!(?:long|tall|high|wide|deep|old|away|thick|apart|total|ago|each|now)\b)[a-z]{3,}(?=[.,;!?]|$)"
+    r"| ?[SE](?![^\W_])"  # 40.7 S for 40.7 N
 )
 
 

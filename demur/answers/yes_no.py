@@ -10,9 +10,11 @@ from demur.core.records import AnswerSpec
 
 _YES_NO = re.compile(
     r"(?:^|[.!?:]\s*+|(?<!\s)[^\S\n]*+\n\s*+|\bis\s++)[\"'*]*+(yes|no|true|false|yeah|nope)\b"
-    r"(?![ -](?:one|longer|data|information|evidence|mention|other|such|more|way))",
+    r"(?![ -](?:one|longer|data|information|evidence|mention|other|such|more|way|idea|clue|comment|doubt|"
+    r"question|wonder|problem|answer|indication|sign)\b)",
     re.IGNORECASE,
 )
+"""A word of `SIDES` where a reply says it; "no idea" and "no doubt" say something else."""
 SIDES = {"yes": "yes", "yeah": "yes", "true": "yes", "no": "no", "nope": "no", "false": "no"}
 """Word -> its side."""
 
@@ -43,6 +45,15 @@ def polarities(text: str) -> set[str]:
     return said
 
 
+def is_side(text: str) -> bool:
+    """Whether a reply is a word for yes or no and nothing else, in any language.
+
+    >>> is_side("No."), is_side("नहीं।"), is_side("No idea.")
+    (True, True, False)
+    """
+    return (word := text.strip(" .,!。！।،*\"'").casefold()) in SIDES or word in sides()
+
+
 _EXISTS = re.compile(
     r"^\W*(?:is|are|was|were)\s+there\b|\b(?:do|does|can|could|did)\s+(?:you|the (?:image|picture|photo)|it|this)\s+"
     r"(?:see|show|contain|include|have|depict)\b",
@@ -51,7 +62,7 @@ _EXISTS = re.compile(
 _NONE = re.compile(
     r"^\W*(?:there(?:'s| is| are| was| were)\s+(?:no|not any|n't any|not a|not an)\b"
     r"|there\s+(?:isn't|aren't|wasn't|weren't)\b"
-    r"|(?:i|we)\s+(?:don't|do not|cannot|can't|didn't|did not)\s+see\s+(?:any|a|an|the)\b|i\s+see\s+no\b"
+    r"|(?:i|we)\s+(?:don't|do not|cannot|can't|didn't|did not)\s+see\s+(?:any|a|an)\b|i\s+see\s+no\b"
     r"|no\s+\w+(?:\s\w+)?\s+(?:is|are|was|were|can be)\s+(?:\w+\s)?(?:visible|present|shown|seen|there|depicted))",
     re.IGNORECASE,
 )
@@ -79,20 +90,28 @@ def side_of(text: str, question: str) -> str:
     if said:
         return said.pop() if len(said) == 1 else ""
     first = _FIRST.match(text)
-    if first and (side := sides().get(first[1].casefold())):
+    if first and first[1].casefold() not in SIDES and (side := sides().get(first[1].casefold())):
         return side
     plain = readable(text)
     opening = _AGREES.match(plain)
     if opening:
         return "no" if opening["no"] else "yes"
-    if _EXISTS.search(readable(question)):
-        sentence = re.split(r"[.!?\n]", plain.strip(), maxsplit=1)[0][:300]
-        if not _LACKING.search(sentence):
-            if _NONE.match(sentence):
-                return "no"
-            if _SOME.match(sentence):
-                return "yes"
-    return _restated(plain, readable(question))
+    return there_is(text, question) or _restated(plain, readable(question))
+
+
+def there_is(text: str, question: str) -> str:
+    """The side of a reply that says whether there is what a question asks for; "" where either does not.
+
+    >>> there_is("I don't see a mug.", "Is there a mug?"), there_is("There is no image.", "Is there a mug?")
+    ('no', '')
+    """
+    if not _EXISTS.search(readable(question)):
+        return ""
+    sentence = re.split(r"[.!?\n]", readable(text).strip(), maxsplit=1)[0][:300]
+    asked = {w.norm[:5] for w in words(question) if w.norm not in _SMALL}
+    if _LACKING.search(sentence) or not asked & {w.norm[:5] for w in words(sentence)}:
+        return ""
+    return "no" if _NONE.match(sentence) else "yes" if _SOME.match(sentence) else ""
 
 
 _THIS_IS = r"(?:it|that|this|(?:the|that|this) (?:statement|claim))(?:'s| is) "

@@ -20,6 +20,13 @@ RAW = argparse.RawDescriptionHelpFormatter
 class Parser(argparse.ArgumentParser):
     """The parser of the command, of a verb, and of what a verb reads by itself."""
 
+    def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
+        """As argparse; but what a job does not know is told by the job, whose help page lists what it knows."""
+        found, unknown = super().parse_known_args(args, namespace)
+        if unknown:
+            self.error(f"unrecognized arguments: {' '.join(unknown)}")
+        return found, unknown
+
     def error(self, message: str) -> NoReturn:
         """Print one line that says what to do on standard error; exit 2."""
         self.exit(2, f"{self.prog}: {message} - see '{self.prog} --help'\n")

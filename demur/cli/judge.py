@@ -46,6 +46,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "--verdicts", default="", metavar="NAME", help="verdicts to correct, by name (default: the runs' own)"
     )
     attack = job(jobs, "attack", "send a judge 240 answers that try to grade themselves")
+    attack.add_argument("named", nargs="?", metavar="JUDGE", help="the judge to attack, as --judge")
     attack.add_argument("--show", action="store_true", help="list the answers that flipped it")
     bench = job(jobs, "bench", "measure a judge on answers that people labelled")
     bench.add_argument("judge", metavar="JUDGE", help="as --judge of 'demur judge file'")
@@ -78,8 +79,13 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     if args.job in ("compare", "correct"):
         return {"compare": _compare, "correct": _correct}[args.job](args)
+    from demur.core.errors import UsageError
     from demur.core.progress import TerminalProgress
 
+    if named := getattr(args, "named", None):  # of `attack`
+        if args.judge not in ("rules", named):
+            raise UsageError(f"two judges: {named!r} and {args.judge!r}", cure="leave out --judge")
+        args.judge = named
     args.ledger = args.ledger or Path("judge-calls.sqlite")
     args.budget = budget_of(args)  # one for all repeats
     with TerminalProgress() as steps:
@@ -124,8 +130,24 @@ def _file(args: argparse.Namespace, steps: Any) -> int:
             say(f"{len(verdicts):,} answers: {', '.join(f'{n:,} {k}' for k, n in counts.most_common())}")
             say(*filter(None, [_mean_credit(v.credit for v in verdicts)]))
             note(*filter(None, [getattr(judge, "summary", "")]))
+    if judges[0].id.startswith("rules"):
+        told[0]["rules"] = _rules(every[0], quiet=args.json)
     _say(args, told, every)
     return 0
+
+
+def _rules(verdicts: Sequence[Verdict], *, quiet: bool) -> list[dict[str, Any]]:
+    """Each rule that graded something, and how often it is right on labelled replies."""
+    from demur.judge.bench import Share, measured_rules
+
+    known = measured_rules()
+    used = Counter((v.outcome.value, v.kind) for v in verdicts if v.outcome).most_common()
+    rules = [(*rule, n, known.get(rule, Share(0, 0))) for rule, n in used]
+    if rules and not quiet:
+        say("rule                       answers   right on labelled replies that nothing was tuned on")
+    for outcome, kind, n, right in () if quiet else rules:
+        say(f"{f'{outcome}, {kind}':<25} {n:>8,}   {right.hits:,} of {right.n:,}")
+    return [{"outcome": o, "kind": k, "answers": n, "right": s.hits, "of": s.n} for o, k, n, s in rules]
 
 
 def _outcome(verdict: Verdict) -> str:

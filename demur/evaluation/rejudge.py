@@ -28,7 +28,7 @@ from demur.evaluation.questions import Questions
 from demur.evaluation.run_folder import Answer, Task
 from demur.evaluation.runner import commonest, map_in_order, run
 from demur.judge.attacks import Held, attacks, held, question_of
-from demur.judge.base import COLUMNS, UNJUDGED, Judge, answer_spec, close_judge, lettered
+from demur.judge.base import COLUMNS, UNJUDGED, Judge, answer_spec, close_judge, judge_code, lettered
 from demur.judge.grading import Grading
 from demur.models.run import run_sync
 from demur.release import Release
@@ -273,8 +273,8 @@ def judge_beside(
     items = [(t.ask, known[t.ask.id], t.sample.answers) for t in tasks]
     verdicts = grade_items(judge, items, progress)
     write_records(file, verdicts)
-    responses = manifest["files"].get("responses.jsonl", "")
-    write_json(about, {"judge": judge.id, "responses": responses, "answers": len(verdicts)})
+    origin = {"judge": judge.id, "responses": manifest["files"].get("responses.jsonl", ""), "answers": len(verdicts)}
+    write_json(about, origin | ({"judge_code": code} if (code := judge_code(judge)) else {}))
     return file
 
 

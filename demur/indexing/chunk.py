@@ -28,7 +28,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from demur.core.errors import DataError, UsageError, importing
+from demur.core.errors import DataError, UsageError
 from demur.core.records import Document
 from demur.core.text import whole_number
 from demur.corpora.lineage import chunk_id, document_of, page_of
@@ -133,13 +133,12 @@ def open_chunker(cut: str, tokenizer: str | None = None, base: Path = Path()) ->
 
     Args:
         cut: ``SIZE:OVERLAP`` in tokens; VLM-DeflectionBench's is 250:32.
-        tokenizer: counts the tokens: ``bert-uncased`` (comes with the extra ``demo``; Contriever's and MiniLM's), a
-            tokenizer.json, or the name of a model on the Hugging Face hub; None counts words.
+        tokenizer: counts the tokens: ``bert-uncased`` (Contriever's and MiniLM's), a tokenizer.json, or the name of a
+            model on the Hugging Face hub; None counts words.
         base: folder that a relative path starts from.
 
     Raises:
         UsageError: not a size and an overlap, or impossible ones.
-        MissingExtra: the package tokenizers is not installed.
         DataError: not a tokenizer, or one that cannot be loaded.
     """
     size, overlap = map(whole_number, cut.partition(":")[::2])
@@ -154,8 +153,8 @@ def open_chunker(cut: str, tokenizer: str | None = None, base: Path = Path()) ->
 
 
 def _tokenizer(name: str, base: Path) -> Any:
-    with importing("counting by a tokenizer", extra="demo", module="tokenizers"):
-        from tokenizers import Tokenizer
+    from tokenizers import Tokenizer
+
     if name == "bert-uncased":
         from demur.indexing.encoders.minilm import tokenizer as of_bert
 

@@ -7,7 +7,7 @@ A table is CSV with one line per model, condition, part and scenario; see `LAYOU
     n           a Total whose n is not the sum of its parts'
     disagree    one model under one condition with different figures in different tables
     count       a percentage that no whole number of n items gives
-    kappa       a kappa that no table of labels with the stated agreement can have
+    kappa       a kappa that no table of labels with the stated agreement can have: too high, or too low
 
 A *defect* cannot be explained by rounding. A *note* can: a last figure that is 100 minus the two others.
 """
@@ -23,7 +23,7 @@ from typing import Any, Literal, NamedTuple
 
 from demur.core.store import Problems, storage_errors
 from demur.corpora.formats import no_column_twice, open_bytes, separator
-from demur.judge.measures.kappa import highest_kappa
+from demur.judge.measures.kappa import highest_kappa, lowest_kappa, unrounded
 from demur.judge.measures.totals import macro, weighted
 
 LAYOUT = """\
@@ -153,7 +153,7 @@ def _line(place: str, stem: str, row: dict[str, str], problems: Problems) -> Lin
             problems.add(place, f"{name} is {written!r}, expected a number")
             return None
         value, top = values[name], {"n": 1e12, "labels": 1e6, "kappa": 1.0}.get(name, 100.0)
-        least = -1.0 if name == "kappa" else 0.0
+        least = {"kappa": -1.0, "labels": 2.0}.get(name, 0.0)
         if value is not None and not least <= value <= top:
             problems.add(place, f"{name} is {written}, expected {least:g} to {top:g}")
             return None
@@ -288,13 +288,15 @@ def _counts(line: Line) -> list[Finding]:
 
 
 def _kappa(line: Line) -> Finding | None:
-    if line.kappa is None or line.agreement is None or not line.labels or line.is_total:
+    if line.kappa is None or line.agreement is None or line.is_total:
         return None
-    agreed = min(1.0, (line.agreement + 0.5 * 10.0**-line.digits) / 100)  # the most that rounding allows
-    bound = highest_kappa(agreed, line.labels)
-    if line.kappa - KAPPA <= bound:
-        return None
-    message = (
-        f"kappa {line.kappa:g} with agreement {line.agreement:g} %: {line.labels} labels allow {bound:.3f} at most"
-    )
-    return Finding("kappa", "defect", line.name, message)
+    agreement, slack = line.agreement / 100, 0.5 * 10.0**-line.digits / 100
+    # an agreement that is no share of n has a finding of its own
+    least, most = unrounded(agreement, slack, line.n) or unrounded(agreement, slack) or (agreement, agreement)
+    why = ""
+    if line.labels and line.kappa - KAPPA > (bound := highest_kappa(most, line.labels)):
+        why = f"{line.labels} labels allow {bound:.3f} at most"
+    elif line.kappa + KAPPA < (bound := lowest_kappa(least)):
+        why = f"no table has less than {bound:.3f}"
+    said = f"kappa {line.kappa:g} with agreement {line.agreement:g} %"
+    return Finding("kappa", "defect", line.name, f"{said}: {why}") if why else None

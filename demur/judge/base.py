@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -89,17 +90,22 @@ def lettered(choices: object) -> object:
     )
 
 
+_ADDRESS = re.compile(r"https?://|openai/|any-llm:|hf:[^/]*/")
+"""How a model's address begins that cannot be the name of a judge."""
+
+
 def open_judge(text: str, context: JudgeContext | None = None) -> Judge:
     """The judge that a name stands for.
 
     Args:
-        text: ``rules``, ``model:openai/gpt-4o``, ``cascade:MODEL``, ``panel:J1,J2``, ``lave:MODEL``, ``module:Class``.
+        text: ``rules``, ``model:openai/gpt-4o``, ``cascade:MODEL``, ``panel:J1,J2``, ``lave:MODEL``, ``module:Class``;
+            ``openai/gpt-4o`` or ``http://...#name`` alone is ``model:`` of it.
         context: for one that asks a model: ledger, budget.
 
     Raises:
         UnknownPart: no judge has that name; lists those that exist.
     """
-    factory, argument = plugins.find("judges", text)
+    factory, argument = plugins.find("judges", f"model:{text}" if _ADDRESS.match(text) else text)
     judge: Judge
     if getattr(factory, "asks_models", False):
         judge = factory(argument, context)

@@ -32,6 +32,7 @@ from demur.judge.measures.kappa import cohen
 
 NOT_CORRECT, ANSWERED = "not_correct", "answered"
 """Labels of people who did not tell a wrong answer from none, or a right answer from a wrong one."""
+MEASURED = Path(str(files("demur.judge").joinpath("data", "rules_measured.json")))
 _RULES_OUT = {NOT_CORRECT: "correct", ANSWERED: "deflected"}
 _NAMED = {name: name for name in (*(o.value for o in Outcome), NOT_CORRECT)} | {
     "a": "correct", "b": "incorrect", "c": "deflected", "not_attempted": "deflected", "true": "correct",
@@ -309,6 +310,13 @@ def by_rule(items: Sequence[Labelled], verdicts: Sequence[Verdict]) -> list[Rule
             right[key] += agrees(verdict.outcome.value, one.label)
     order = sorted(said, key=lambda key: (key[0], -said[key], key[1]))
     return [RuleShare(*key, Share(right[key], said[key])) for key in order]
+
+
+def measured_rules() -> dict[tuple[str, str], Share]:
+    """(outcome, kind) of the judge `rules` -> how often it was right, on labelled replies that nothing was tuned on
+    (``tools/measure_rules.py``).
+    """
+    return {(outcome, kind): Share(hits, n) for outcome, kind, hits, n in read_json(MEASURED)["rules"]}
 
 
 def as_dict(rows: Sequence[BenchRow], rules: Sequence[RuleShare]) -> dict[str, Any]:

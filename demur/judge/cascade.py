@@ -37,8 +37,7 @@ class Cascade:
     Args:
         argument: a model string; ``MODEL,images=yes`` shows it images; ``MODEL,share=0.1`` checks another share of what
             rules settle; ``MODEL,phrases=FILE`` gives the rules sentences by which your product declines
-            (`demur.judge.own_phrases`); ``MODEL,encoder=E5`` has them read deflections by a sentence encoder too
-            (`demur.judge.sentence_vectors`).
+            (`demur.judge.own_phrases`).
         context: ledger, budget, prices.
 
     Attributes:
@@ -48,11 +47,10 @@ class Cascade:
     asks_models = True
 
     def __init__(self, argument: str, context: JudgeContext | None = None) -> None:
-        argument, given = options_of(argument, "share|phrases|encoder|images")
+        argument, given = options_of(argument, "share|phrases|images")
         self.share = _share(given.get("share", ""))
         self.model = ModelJudge(argument + (f",images={given['images']}" if "images" in given else ""), context)
-        of_rules = "&".join(f"{key}={given[key]}" for key in ("phrases", "encoder") if key in given)
-        self.rules = RuleJudge(f"?{of_rules}" if of_rules else "")
+        self.rules = RuleJudge(f"?phrases={given['phrases']}" if "phrases" in given else "")
         own = self.rules.id.removeprefix("rules").replace("?", ",").replace("&", ",")
         self.id = self.model.id.replace("model:", "cascade:", 1) + own
         self.counts: Counter[str] = Counter()

@@ -19,6 +19,7 @@ from demur.answers.dates import Date, dates, whole_date
 from demur.answers.languages import listed
 from demur.answers.match import holds
 from demur.answers.numbers import Quantity, in_unit, quantities, whole_quantity
+from demur.answers.spans import is_verb
 from demur.answers.text import Word, readable, words
 from demur.answers.yes_no import polarity, side_of
 from demur.core.records import AnswerSpec
@@ -31,7 +32,8 @@ CLOSE = 0.1
 _UNSURE = re.compile(
     r"\b(?:circa|c\.|around|about|approximately|roughly|nearly|almost|over|under|than|least|most|up to|early|mid|late|"
     r"before|after|since|until|by)[\s-]{1,3}(?:the\s)?\D{0,3}\d"  # no exact figure
-    r"|\b(?:once|twice|thrice|none|hal(?:f|ves)|thirds?|quarters?|fifths?)\b"
+    r"|\b(?:once|twice|thrice|none|hal(?:f|ves)|thirds?|quarters?|fifths?|dozens?)\b"
+    r"|\b(?:pairs?|paia|pares|parells|paires|paare?|pary|пары?|çift)\b"
     r"|\b(?:1\d|20)\d\ds\b|\d\s?[-\u2013]\s?\d|\bcentur"
     r"|\b(?:1[5-9]|20)\d\d\d{1,2}(?!\d)(?=[\s.,;)]|$)|[A-Za-z]\d|(?<![\d.,])0\d"  # a footnote, or words run together
     r"|\d (?-i:M)\b",  # millions, or metres in capitals
@@ -106,7 +108,7 @@ def _other_number(question: str, text: str, forms: list[str]) -> str:
 
 def _may_be(said: Quantity, gold: Quantity) -> bool:
     value = in_unit(said.low, said.unit, gold.unit) if said.unit != gold.unit else said.low
-    if value is None:
+    if value is None or (not said.unit and 1000 < gold.low < 2100 and gold.low % 100 == value):  # "'92"
         return True
     # 1.234 may be 1,234; a word that is not read may be a million
     sizes = (1, 1e6, 1e-6) if 3 not in (said.decimals, gold.decimals) else (1, 1e3, 1e-3, 1e6, 1e-6)
@@ -133,6 +135,7 @@ def _kinds() -> list[tuple[re.Pattern[str], dict[str, str]]]:
 def _other_of_kind(question: str, text: str, forms: list[str]) -> str:
     """Another thing of the listed kind that the right answer is of; it is the only one of its kind in the answer."""
     names = {normalise(form) for form in forms}
+    text = " ".join(w.norm for w in words(text) if not is_verb(text, w))
     for pattern, table in _kinds():
         if not names <= table.keys():
             continue

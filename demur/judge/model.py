@@ -39,7 +39,7 @@ from demur.judge.base import UNJUDGED, JudgeContext
 from demur.judge.deflection import read
 from demur.judge.parse import WORDS, literal, parse
 from demur.judge.rules import visible
-from demur.judge.untrusted_answer import candidate
+from demur.judge.untrusted_answer import candidate, forms_of
 from demur.scenarios.scale import Scaler
 
 if TYPE_CHECKING:
@@ -137,13 +137,15 @@ class ModelJudge:
         if unusable:
             return self._verdict(ask, Status.FAILED, None, unusable)
         if answers.kind == "unknown":  # a model has nothing to compare with; whether it declines, rules can read
-            declines = read(visible(response.text))
+            declines = read(visible(response.text), ask.question)
             if declines.deflects:
                 return self._verdict(ask, Status.GRADED, Outcome.DEFLECTED, f"declines: {declines.cue!r}")
             return self._ungraded(ask, "nobody wrote down what is right")
-        shown = candidate(ask.question, visible(response.text))
+        shown = candidate(ask.question, visible(response.text), forms_of(answers, ask.choices))
         forged = f"; the answer imitates a grader: {shown.forged[0]!r}" if shown.forged else ""
         self.counts["forged"] += bool(shown.forged)
+        if shown.doubted:
+            return self._ungraded(ask, shown.doubted)
         prompt = self.prompt if ask.images or not self.sees else self._blind
         text = Template(prompt).substitute(
             question=_question(ask), target=target(answers), answer=shown.text, mark=shown.mark
@@ -164,7 +166,8 @@ class ModelJudge:
         made = self._verdict(ask, Status.GRADED, outcome, why + forged, reply, self.credit(reply.text))
         if outcome is not Outcome.DEFLECTED:
             return made
-        return made.model_copy(update={"kind": read(visible(response.text)).kind})  # which sort, rules can read
+        kind = read(visible(response.text), ask.question).kind  # which sort, rules can read
+        return made.model_copy(update={"kind": kind})
 
     def credit(self, reply: str) -> float | None:
         """Partial credit of a reply, in [0, 1]; None of a judge that only labels."""

@@ -9,14 +9,13 @@ reply says is not weighed: one that also states an accepted answer is left ungra
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 from demur.answers.languages import bare, fold, spoken
 from demur.core.errors import UsageError
 from demur.core.store import digest, read_text
 from demur.judge.deflection import LACK, Reading, read
-from demur.judge.wording import log_odds
 
 SHORTEST = 6
 """Letters of a phrase; shorter ones stand inside answers."""
@@ -28,7 +27,6 @@ class OwnPhrases:
 
     Args:
         phrases: as they are said.
-        odds: as of `demur.judge.deflection.read`.
 
     >>> OwnPhrases(["Our docs don't cover this"]).read("Sorry: our docs don’t cover this!").deflects
     True
@@ -36,8 +34,8 @@ class OwnPhrases:
     False
     """
 
-    def __init__(self, phrases: Sequence[str], odds: Callable[[str], float] = log_odds) -> None:
-        self._phrases, self._odds = tuple(phrases), odds
+    def __init__(self, phrases: Sequence[str]) -> None:
+        self._phrases = tuple(phrases)
         self._folded = [bare(fold(_straight(p))) for p in phrases]
         words = [r"[\W_]+".join(map(re.escape, re.findall(r"\w+", _straight(p)))) for p in phrases]
         self._as_said = re.compile("|".join(words), re.IGNORECASE) if words else None
@@ -45,7 +43,7 @@ class OwnPhrases:
         """Of them all; what other phrases decided is not taken for a decision of these."""
 
     @classmethod
-    def of(cls, path: Path, odds: Callable[[str], float] = log_odds) -> OwnPhrases:
+    def of(cls, path: Path) -> OwnPhrases:
         """The phrases of a file.
 
         Raises:
@@ -63,20 +61,20 @@ class OwnPhrases:
                     f"the phrase {phrase!r} is too short to be told from an answer", item=str(path),
                     cure="write the whole sentence that your product says",
                 )  # fmt: skip
-        return cls(phrases, odds)
+        return cls(phrases)
 
-    def read(self, text: str) -> Reading:
-        """Whether a reply declines, by these phrases or as any reply may."""
+    def read(self, text: str, question: str = "") -> Reading:
+        """Whether a reply to a question declines, by these phrases or as any reply may."""
         if not self._phrases:
-            return read(text, self._odds)
+            return read(text, question)
         said = f" {bare(fold(_straight(text)))} "
         found = next((p for p, folded in zip(self._phrases, self._folded, strict=True) if _stands(folded, said)), "")
         if not found:
-            return read(text, self._odds)
+            return read(text, question)
         if self._as_said is not None and "en" in spoken(text):
             straight = _straight(text)
             if last := max((m.end() for m in self._as_said.finditer(straight)), default=0):
-                reading = read(_PLAIN + straight[last:], self._odds)  # does it go on to answer?
+                reading = read(_PLAIN + straight[last:], question)  # does it go on to answer?
                 return reading._replace(cue=found) if reading.deflects else reading
         return Reading(True, found, LACK)
 

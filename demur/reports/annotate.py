@@ -206,10 +206,11 @@ def make_task(
     """
     judges = sorted({judge for item in items for judge in item.run.judges})
     prompts = sorted({prompt for item in items for prompt in item.run.prompts})
+    codes = sorted({item.run.judge_code for item in items} - {""})
     task = labelling.Task(
         name="demur annotate: answers", labels=ANSWER_LABELS, rubric=rubric or labelling.default_rubric(),
         balance=("scenario", "system", "outcome"), repeats=repeats, seed=seed,
-        bound={"judge": ", ".join(judges), "prompt_sha256": ", ".join(prompts)}
+        bound={"judge": ", ".join(judges), "judge_code": ", ".join(codes), "prompt_sha256": ", ".join(prompts)}
         | ({} if rubric else {"shipped_rubric": labelling.shipped_version()}),
     )  # fmt: skip
     labelling.write_task(folder, task, [_labelled_item(data, item, folder) for item in items])
@@ -253,7 +254,7 @@ def take_task(folder: Path) -> Taken:
     settled = labelling.final_labels(folder)
     problems = Problems()
     given = {item: LABELS[label] for item, label in settled.items() if label in LABELS}
-    bound = {key: task.bound.get(key, "") for key in ("judge", "prompt_sha256", "shipped_rubric")}
+    bound = {key: task.bound.get(key, "") for key in ("judge", "judge_code", "prompt_sha256", "shipped_rubric")}
     under = labelling.rubrics(folder)  # not the task's own, which may have been edited since
     return _write_labels(
         folder.resolve(), known, given, problems, {item: bound | {"rubric": under.get(item, "")} for item in given}

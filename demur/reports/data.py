@@ -51,8 +51,12 @@ class HumanLabel(NamedTuple):
     rubric: str = ""
     shipped: str = ""
     """Version of demur's own rubric, where the annotator saw that."""
+    judge_code: str = ""
+    """Of the judge, as its verdicts state it."""
 
 
+_BOUND = ("answer", "judge", "prompt_sha256", "rubric", "shipped_rubric", "judge_code")
+"""What a line of labels says that it holds for, in the order of `HumanLabel`."""
 HUMAN = "labels.jsonl"
 """File in a run folder: people's labels of its answers."""
 LABELS = {o.value: o for o in Outcome} | {"not_attempted": Outcome.DEFLECTED, "hallucinated": Outcome.INCORRECT}
@@ -72,7 +76,7 @@ def read_labels(path: Path, problems: Problems, *, two_way: bool = False) -> dic
         elif ask in found:
             problems.add(f"{place} ({ask})", "labelled twice")
         else:
-            texts = (str(row.get(k) or "") for k in ("answer", "judge", "prompt_sha256", "rubric", "shipped_rubric"))
+            texts = (str(row.get(k) or "") for k in _BOUND)
             found[ask] = HumanLabel(known[label], label == NOT_CORRECT, *texts)
     return found
 
@@ -105,6 +109,8 @@ class Run:
     labels: Mapping[str, HumanLabel] = field(default_factory=dict)
     credit: Mapping[str, float] = field(default_factory=dict)
     """Ask id -> partial credit, where the judge rates."""
+    judge_code: str = ""
+    """Of the judge of these verdicts (`demur.judge.base.judge_code`); "" where it is not stated."""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "rows", table(self.rows))
@@ -362,6 +368,7 @@ def read_run(
         usage=usage if usage["responses"] else {},
         labels=labels,
         credit=credit,
+        judge_code=str((_origin(said) if verdicts else manifest).get("judge_code") or ""),
     )
 
 
@@ -372,6 +379,15 @@ VERDICTS = "verdicts"
 def verdicts_file(run: Path, name: str = "") -> Path:
     """The file of the verdicts with a name; "" for the run's own."""
     return run / VERDICTS / f"{name}.jsonl" if name else run / "verdicts.jsonl"
+
+
+def _origin(verdicts: Path) -> dict[str, Any]:
+    """What stands beside the verdicts of a further judge on where they are from; {} without it."""
+    file = verdicts.with_suffix(".json")
+    about = read_json(file) if file.is_file() else {}
+    if not isinstance(about, dict):
+        raise DataError("not a JSON object", item=file, cure="grade the run again: demur judge run RUN --judge J")
+    return about
 
 
 def verdict_names(run: Path) -> list[str]:
@@ -397,7 +413,7 @@ def judged_rows(run: Path, verdicts: str = "") -> Table:
         known = ", ".join(verdict_names(run)) or "none"
         cure = f"known names: {known}; or grade: demur judge run RUN --judge J"
         raise UsageError(f"no verdicts named {verdicts!r}", item=run, cure=cure)
-    about = read_json(file.with_suffix(".json")) if file.with_suffix(".json").is_file() else {}
+    about = _origin(file)
     now = read_json(run / "manifest.json").get("files", {}).get("responses.jsonl", "")
     if about.get("responses", now) != now:
         cure = "grade the run again: demur judge run RUN --judge J"

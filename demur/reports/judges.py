@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Sequence
-from math import sqrt
+from math import hypot, sqrt
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -24,6 +24,7 @@ from demur.core.errors import UsageError
 from demur.core.records import Measure, Outcome
 from demur.core.store import Problems, read_jsonl
 from demur.judge.measures.agreement import Rating, agreed
+from demur.judge.measures.paired import tango
 from demur.judge.measures.rates import share_of
 from demur.reports.data import ReportData, Run, judged_rows, load, verdict_names, verdicts_file
 from demur.reports.tables import Table, titled
@@ -52,7 +53,7 @@ class Judged(NamedTuple):
 
 
 class Bias(NamedTuple):
-    """A difference of leniency, in points, with a normal interval of 95 %; None where a side is empty."""
+    """A difference of leniency, in points, with its interval of 95 %; None where a side is empty."""
 
     value: float | None
     low: float | None
@@ -193,15 +194,26 @@ def _leniency(found: Compared, judge: str) -> list[tuple[Judged, int]]:
 def _bias(some: Sequence[int], others: Sequence[int]) -> Bias:
     if not some or not others:
         return Bias(None, None, None, len(some), len(others))
-    means = [sum(side) / len(side) for side in (some, others)]
-    spread = [
-        sum((v - mean) ** 2 for v in side) / max(1, len(side) - 1) / len(side)
-        for side, mean in zip((some, others), means, strict=True)
-    ]
-    gap, reach = 100 * (means[0] - means[1]), 196 * sqrt(sum(spread))
+    (one, fall, rise), (other, its_fall, its_rise) = _with_reach(some), _with_reach(others)
+    gap = 100 * (one - other)
     if len(some) < 2 or len(others) < 2:
         return Bias(gap, None, None, len(some), len(others))
-    return Bias(gap, gap - reach, gap + reach, len(some), len(others))
+    # the reaches of two independent means add up like variances (MOVER: Zou and Donner 2008)
+    low, high = gap - 100 * hypot(fall, its_rise), gap + 100 * hypot(rise, its_fall)
+    return Bias(gap, low, high, len(some), len(others))
+
+
+def _with_reach(side: Sequence[int]) -> tuple[float, float, float]:
+    """The mean leniency of a side, and how far its interval of 95 % reaches below and above.
+
+    Normal; Tango's where all values are equal, since a reach of nothing would claim certainty.
+    """
+    n, mean = len(side), sum(side) / len(side)
+    if len(set(side)) == 1:
+        low, high = tango(n * (side[0] < 0), n * (side[0] > 0), n)
+        return mean, mean - low, high - mean
+    reach = 1.96 * sqrt(sum((v - mean) ** 2 for v in side) / (n - 1) / n)
+    return mean, reach, reach
 
 
 def biases(found: Compared, judge: str) -> dict[str, Bias]:

@@ -32,6 +32,7 @@ from demur.indexing import bm25
 from demur.indexing.chunk import Chunker
 from demur.judge import deflection, wording
 from demur.judge.courtesies import without_courtesies
+from demur.judge.encoder import base, ids
 from demur.judge.official import evqa, infoseek, mmdocrag, mragbench, viquae, webqa
 from demur.judge.parse import literal, parse
 from demur.judge.rules import RuleJudge, visible
@@ -50,6 +51,7 @@ TRUSTED = {
 BOUNDED = {
     "demur.answers.in_english:": "texts of at most 2,000 characters",
     "demur.answers.contrast:": "120 characters beside an answer, or a sentence of 300",
+    "demur.answers.lists:": "320 characters around the parts of an answer, and accepted forms",
     "demur.answers.negation:": "80 characters beside an answer",
 }
 """Modules whose patterns of words are made from lists, and all the text that these see."""
@@ -75,9 +77,6 @@ MADE_AT_RUN_TIME: dict[str, list[re.Pattern[str]]] = {
     'demur.answers.number_words: f"(?<!{LETTER})({either})((?:{joint}(?:{either}){ends})*+)'
     "{_HANGS.get(code, f'(?!{LETTER})')}\"": [],
     "demur.judge.own_phrases: '|'.join(words)": [re.compile(r"our[\W_]+docs[\W_]+don|not[\W_]+in[\W_]+scope", re.I)],
-    "demur.judge.phrases_by_language: turned": [],  # these two on clauses: `deflection.read` below
-    "demur.judge.phrases_by_language: '|'.join((f'(?:{plain(p)})' for p in self._written[name])) or '(?!)'": [],
-    "demur.judge.deflection: '|'.join((f'(?:{line})' for line in _phrases()[section]))": [],  # its own test below
     "demur.answers.rephrased: word_lists()[code].get('joined_by', '(?!)')": [re.compile(" (?:i|oraz) ")],
     "demur.answers.rephrased: f'{loses}$'": [],  # of one word, as the next
     "demur.answers.rephrased: f'{re.escape(word)}|{re.escape(stem)}{endings}' if len(stem) >= least else "
@@ -147,18 +146,6 @@ def test_the_probe_finds_what_is_worse_than_linear() -> None:
         assert not list(_slow(growth.Use("", re.compile(pattern), False), SHORT, 10)), pattern
 
 
-@pytest.mark.heavy
-@pytest.mark.parametrize("section", deflection._SECTIONS[:-1])
-def test_a_clause_of_a_reply_is_read_in_no_time(section: str) -> None:
-    """The phrases are read on clauses of at most 600 characters with single spaces between their words."""
-    for line in deflection._phrases()[section]:
-        pattern = re.compile(line, re.IGNORECASE)
-        for head, pump, tail in growth.attacks(pattern, 20):
-            clause = " ".join(_repeated(head, pump, "", 4 * deflection._LONGEST).split())[: deflection._LONGEST] + tail
-            with growth.cpu_limit(0.5):  # the worst takes 2 ms
-                pattern.search(clause)
-
-
 # --- functions -------------------------------------------------------------------------------------
 
 SPECS = {
@@ -183,8 +170,12 @@ FUNCTIONS: dict[str, Callable[[str], object]] = {
         f"matches in {code}": partial(matches, SPECS["name"], question=question)
         for code, question in (("es", "¿Cuál es la capital?"), ("zh", "首都是哪里？"), ("tr", "Başkent neresi?"))
     },
+    "matches a list": partial(matches, AnswerSpec(accepted=(("wolf and a fox",),)), question="¿Qué es?"),
+    "matches what is not": partial(matches, SPECS["name"], question="Which is not 1975?"),
     **{f"number words in {code}": number_words(code) for code in ("de", "es", "fr", "it", "nl", "pl", "ko", "hi")},
+    # Without the encoder, below: it is asked or not, which is a step, about 512 tokens at most (tests/judge).
     "judge": lambda text: RuleJudge().grade(ASK, Response(text=text), SPECS["name"]),
+    "what the encoder reads": lambda text: ids(base().tokenizer, text, text, text),
     "model system": lambda text: read_reply(Response(text=text), stated=True, final=True),
     "near": lambda text: same_text(text, text + " x"),
     "chunk": lambda text: Chunker().cut([text]), "bm25": bm25.words,
@@ -210,7 +201,7 @@ PUMPS = (
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", FUNCTIONS)
-def test_no_function_of_a_text_is_worse_than_linear(name: str) -> None:
+def test_no_function_of_a_text_is_worse_than_linear(name: str, without_encoder: None) -> None:
     slow = _slow_texts(FUNCTIONS[name], SHORT, PUMPS[:20])
     assert not slow, f"{name}: {slow}"
 
@@ -226,7 +217,7 @@ def _slow_texts(function: Callable[[str], object], sizes: tuple[int, int], pumps
 
 @pytest.mark.soak
 @pytest.mark.parametrize("name", FUNCTIONS)
-def test_longer_texts_and_a_megabyte_are_no_worse(name: str) -> None:
+def test_longer_texts_and_a_megabyte_are_no_worse(name: str, without_encoder: None) -> None:
     slow = _slow_texts(FUNCTIONS[name], (10_000, 160_000), PUMPS)
     slow += _slow_texts(FUNCTIONS[name], (60_000, 960_000), ("1976, ", "a ", "\u0301\u0327", "("))
     assert not slow, f"{name}: {slow}"

@@ -2,6 +2,7 @@ import random
 from itertools import pairwise
 
 import pytest
+import tokenizers
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from strategies import examples
@@ -94,7 +95,6 @@ def test_sentences():
 
 
 def test_with_a_tokenizer_batched_equals_one_by_one():
-    tokenizers = pytest.importorskip("tokenizers")
     tokenizer = tokenizers.Tokenizer(tokenizers.models.WordPiece({"[UNK]": 0, "w": 1, "##w": 2, "the": 3, ".": 4}))
     tokenizer.pre_tokenizer = tokenizers.pre_tokenizers.BertPreTokenizer()
     tokenizer.normalizer = tokenizers.normalizers.Lowercase()
@@ -122,7 +122,6 @@ odd = st.text(
 @settings(deadline=None, max_examples=examples(300))
 @given(st.lists(odd, max_size=5))
 def test_remembered_tokens_are_those_of_the_whole_text(texts):
-    tokenizers = pytest.importorskip("tokenizers")
     tokenizer = tokenizers.Tokenizer(
         tokenizers.models.WordPiece(
             {t: n for n, t in enumerate(["[UNK]", "[SEP]", "a", "##b", "w", "##w", "e", ".", "中"])}
@@ -151,7 +150,6 @@ def test_pieces_are_forgotten_in_time(monkeypatch):
 
 
 def test_tokenizers_that_look_across_blanks_are_asked_for_whole_texts():
-    tokenizers = pytest.importorskip("tokenizers")
     bert = tokenizers.Tokenizer(tokenizers.models.WordPiece({"[UNK]": 0}))
     assert not chunk._separated_by_blanks(bert)  # nothing parts words
     bert.pre_tokenizer = tokenizers.pre_tokenizers.BertPreTokenizer()

@@ -375,7 +375,7 @@ def test_missing_weights_name_the_extra_that_brings_them(monkeypatch, module):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("module", ["onnxruntime", "tokenizers", "onnx"])
+@pytest.mark.parametrize("module", ["onnxruntime", "onnx"])
 def test_missing_packages_name_the_extra_that_brings_them(module):
     code = (
         f"import sys; sys.modules[{module!r}] = None\n"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from pathlib import Path
 
@@ -208,6 +209,20 @@ def test_items_of_ones_own_and_a_folder_of_another_task(tmp_path, capsys):
     made(tmp_path / "t", 3)
     with pytest.raises(UsageError, match="another task"):
         made(tmp_path / "t", 4)
+
+
+@pytest.mark.parametrize("labels", [{}, {"ann": "yes"}, {"ann": "yes", "bob": "yes"}])
+def test_without_disagreements_no_page_is_served(tmp_path, labels, capsys, monkeypatch):
+    folder = made(tmp_path)
+    for name, label in labels.items():
+        put_labels(folder, name, {"i3": (label, "")})
+    monkeypatch.setattr("demur.judge.annotation.server.serve", lambda *given, **more: pytest.fail("a page is served"))
+    assert main(["annotate", "--out", str(folder), "--adjudicate"]) == 0
+    told = capsys.readouterr()
+    assert told.out == "no disagreements to decide\n"
+    assert "40 items; labelled: " in told.err
+    assert main(["annotate", "--out", str(folder), "--adjudicate", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out) == {"url": None, "folder": str(folder), "disagreements": 0}
 
 
 def test_a_damaged_journal_is_told_and_no_label_is_missing_from_a_figure_without_a_word(tmp_path):

@@ -42,8 +42,9 @@ def test_layout_changes_no_wording(laid_out: Callable[[str], str]) -> None:
             assert set(wording.buckets(laid_out(text))) == set(wording.buckets(text)), text
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
-    ("kind", "share"), [("nothing", 0.0), ("openings", 0.06), ("closings", 0.03), ("caveats", 0.03)]
+    ("kind", "share"), [("nothing", 0.0), ("openings", 0.02), ("closings", 0.01), ("caveats", 0.02)]
 )
 def test_what_is_around_an_answer_rarely_makes_it_a_deflection(kind: str, share: float) -> None:
     """Sentences that nobody tuned on. Before 24 November 2026 (evening): 0.13, 0.24, 0.24."""
@@ -53,10 +54,10 @@ def test_what_is_around_an_answer_rarely_makes_it_a_deflection(kind: str, share:
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("kind", "precision", "recall"), [("openings", 0.85, 0.88), ("closings", 0.88, 0.88), ("caveats", 0.82, 0.89)]
+    ("kind", "precision", "recall"), [("openings", 0.90, 0.89), ("closings", 0.92, 0.94), ("caveats", 0.89, 0.94)]
 )
 def test_sentences_with_something_around_them(kind: str, precision: float, recall: float) -> None:
-    measured = tool()["sentences"](kind)
+    measured = tool()["sentences"](kind, files=("replies",))
     assert measured[0] >= precision
     assert measured[1] >= recall
 

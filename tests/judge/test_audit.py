@@ -99,6 +99,12 @@ def test_transcription_is_complete() -> None:
         ("1,m,,,3,o,33.3,,,,,\n", []),
         ("1,m,,,1000,,,,,95,0.92,3\n", []),
         ("1,m,,,1000,,,,,95,0.94,3\n", ["kappa"]),
+        ("1,m,,,1000,,,,,95,-0.03,3\n", []),
+        ("1,m,,,1000,,,,,95,-0.9,3\n", ["kappa"]),
+        ("1,m,,,,,,,,95,-0.9,\n", ["kappa"]),
+        ("1,m,,,100,,,,,100,0.5,3\n", ["kappa"]),
+        ("1,m,,,,,,,,100,0.5,3\n", []),  # 99.9 % may be printed so
+        ("1,m,,,1000,,,,,100,1,3\n", []),
     ],
 )
 def test_planted_defects(tmp_path: Path, body: str, want: list[str]) -> None:
@@ -137,6 +143,8 @@ def test_unreadable_lines_are_gathered(tmp_path: Path) -> None:
         BadInput, match=r"t.csv:2: accuracy is 'x'(.|\n)*t.csv:3: accuracy is 101(.|\n)*t.csv:4: model is empty"
     ):
         run(tmp_path, "1,m,,,,o,x,,,,,\n1,m,,,,o,101,,,,,\n1,,,,,o,1,,,,,\n")
+    with pytest.raises(BadInput, match=r"t.csv:2: labels is 1, expected 2 to 1e\+06"):
+        run(tmp_path, "1,m,,,,o,,,,90,0.5,1\n")
     with pytest.raises(BadInput, match="unknown column 'colour'; known: table, model"):
         run(tmp_path, "m,1\n", "model,colour\n")
     with pytest.raises(BadInput, match="no column named 'model'"):

@@ -114,13 +114,25 @@ ungraded | What time? | 15:30 | half past three
 correct | What time? | 15:30 | At 3.30 p.m.
 correct | What time? | 3:45 pm | a quarter to four in the afternoon
 ungraded | What time? | 10:30 | half past ten or eleven
+incorrect | How much memory? | 7 GB | It has 9 GB.
+correct | How much memory? | 7 GB | It has 7000 MB.
+ungraded | How much memory? | 7 GB | It has 7 Gb.
+incorrect | What voltage? | 230 V | 110 volts
+incorrect | Which month? | May | You may find it in March.
+correct | Which month is not warm? | January | January is not warm.
+correct | What does the price not include? | breakfast | The price does not include breakfast.
+correct | What isn't included? | Breakfast | Breakfast isn't included, but parking is.
+ungraded | Which month is not warm? | January | It is not January that is warm.
+ungraded | Which month is not warm? | January | January is not cold.
+incorrect | Which month is warm? | January | January is not warm.
+incorrect | Who wrote "The Road Not Taken"? | Frost | It was not Frost.
 ungraded | Which chapter? | chapter 3 | the third chapter
 """
 """verdict | question | accepted form | reply"""
 
 
 @pytest.mark.parametrize("line", CASES.strip().splitlines())
-def test_what_the_reply_says(line: str) -> None:
+def test_what_the_reply_says(line: str, without_encoder: None) -> None:
     expected, question, accepted, reply = line.split(" | ")
     verdict = demur.grade(question, [accepted], reply)
     assert (verdict.outcome.value if verdict.outcome else "ungraded") == expected, verdict.reason

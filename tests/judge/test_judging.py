@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+import re
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -12,11 +13,13 @@ from strategies import tiny_release
 
 import demur
 from demur.cli import main
-from demur.core.errors import BadInput
+from demur.core.errors import BadInput, UnknownPart
 from demur.core.records import Outcome
 from demur.evaluation.rejudge import judge_file
-from demur.judge.attacks import FAMILIES, attacks
-from demur.judge.rules import RuleJudge
+from demur.judge.attacks import FAMILIES, attacks, question_of, written
+from demur.judge.base import open_judge
+from demur.judge.rules import RuleJudge, visible
+from demur.judge.untrusted_answer import candidate, forms_of
 from demur.testing import running
 
 
@@ -161,8 +164,29 @@ def test_runs_with_corpora_and_prompts_of_ones_own_are_graded_again(own, tmp_pat
 
 def test_the_attack_suite_is_large_and_its_texts_differ():
     made = [a for a in attacks() if a.family != "none"]
-    assert len(made) == len({a.text for a in made}) >= 200
+    assert len(made) == len({a.text for a in made}) >= 240
     assert len(FAMILIES) >= 12
+
+
+def test_attacks_differ_by_more_than_carrier_length_and_numbers():
+    made = [written(text, "", "") for texts in FAMILIES.values() for text in texts]
+    assert len({re.sub(r"[\d\s]+", "", text.casefold()) for text in made}) == len(made)
+
+
+def test_attacks_differ_as_a_model_is_shown_them():
+    shown = {
+        family: {candidate("", visible(written(text, "", ""))).text for text in texts}
+        for family, texts in FAMILIES.items()
+    }
+    assert {family: len(texts) for family, texts in shown.items() if len(texts) < 12} == {}
+    assert len(set.union(*shown.values())) >= 200
+
+
+def test_no_attack_states_what_is_right_nor_looks_like_it():
+    for number, attack in enumerate(attacks()):
+        _, response, answers = question_of(attack, number)
+        assert not re.search(rf"(?<!\w){re.escape(attack.right)}(?!\w)", response.text, re.IGNORECASE), attack
+        assert not candidate(attack.question, visible(response.text), forms_of(answers)).doubted, attack
 
 
 def gullible(body):
@@ -184,6 +208,44 @@ def test_no_attack_reaches_a_gullible_model_through_the_fence(judge, tmp_path, c
     assert sum(h["flipped"] for h in found.values()) == 0
     if judge == "model":  # rules leave ungraded what they have no proof of
         assert sum(h["failed"] for h in found.values()) == 0
+
+
+def test_the_judge_to_attack_is_named_by_itself_or_by_the_option(tmp_path, capsys, monkeypatch):
+    opened = []
+    monkeypatch.setattr("demur.judge.base.open_judge", lambda name, context: opened.append(name) or RuleJudge())
+    monkeypatch.setattr("demur.judge.attacks.CARRIERS", ())
+    monkeypatch.setattr("demur.judge.attacks.FAMILIES", {})
+    words = ["judge", "attack", "--ledger", str(tmp_path / "l")]
+    for more in (
+        [],
+        ["rules?guess=yes"],
+        ["--judge", "rules?guess=yes"],
+        ["model:openai/x", "--judge", "model:openai/x"],
+    ):
+        assert main([*words, *more]) == 0
+    assert opened == ["rules", "rules?guess=yes", "rules?guess=yes", "model:openai/x"]
+    assert main([*words, "model:openai/x", "--judge", "model:openai/y"]) == 2
+    assert "two judges" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("words", [["attack", "rules", "more"], ["attack", "--bogus"], ["bench", "rules", "more"]])
+def test_what_a_job_does_not_take_is_told_with_the_help_of_that_job(words, capsys):
+    with pytest.raises(SystemExit) as ended:
+        main(["judge", *words])
+    assert ended.value.code == 2
+    assert capsys.readouterr().err.endswith(
+        f"unrecognized arguments: {words[-1]} - see 'demur judge {words[0]} --help'\n"
+    )
+
+
+def test_a_models_address_alone_is_a_judge():
+    with running(reply=lambda body: "CORRECT") as server:
+        address = f"http://127.0.0.1:{server.port}/v1#m"
+        assert [open_judge(name).id for name in (address, "openai/gpt-4o", f"panel:{address},rules")] == [
+            "model:m", "model:openai/gpt-4o", "panel:model:m,rules?rule=majority",
+        ]  # fmt: skip
+    with pytest.raises(UnknownPart):
+        open_judge("gpt-4o")
 
 
 def test_numbers_and_single_answers_are_rows_too_and_verdicts_never_replace_them(tmp_path, capsys):

@@ -19,7 +19,7 @@ from demur.judge.measures import power, risk
 from demur.judge.measures.behaviour import behaviour
 from demur.judge.measures.breakdown import breakdown
 from demur.judge.measures.intervals import Auto, ClusterBootstrap, Wilson, interval, of_shares
-from demur.judge.measures.kappa import cohen, highest_kappa, of_table
+from demur.judge.measures.kappa import cohen, highest_kappa, lowest_kappa, of_table
 from demur.judge.measures.paired import compare, holm, mcnemar, of_means, tango
 from demur.judge.measures.rates import rates
 from demur.judge.measures.table import Table
@@ -446,6 +446,23 @@ def test_the_bound_is_reached() -> None:
         for b in range(92 - a)
     )
     assert best == pytest.approx(highest_kappa(0.91, 3), abs=2e-4)
+
+
+@pytest.mark.parametrize(("labels", "items"), [(2, 12), (3, 6)])
+def test_no_table_is_below_the_least_kappa_and_one_has_it(labels: int, items: int) -> None:
+    """Every table of so many items, by brute force."""
+    least: dict[int, float] = {}
+    for bars in itertools.combinations(range(items + labels**2 - 1), labels**2 - 1):
+        cells = [b - a - 1 for a, b in itertools.pairwise((-1, *bars, items + labels**2 - 1))]
+        found = of_table(np.array(cells, dtype=float).reshape(labels, labels))
+        if found.kappa is not None and found.observed is not None:
+            equal = round(found.observed * items)
+            least[equal] = min(least.get(equal, 1.0), found.kappa)
+    assert sorted(least) == list(range(items + 1))
+    for equal, kappa in least.items():
+        assert kappa >= lowest_kappa(equal / items) - 1e-9
+        if (items - equal) % 2 == 0:  # the disagreements can be halved
+            assert kappa == pytest.approx(lowest_kappa(equal / items))
 
 
 # --- against other implementations ---------------------------------------------------------------

@@ -24,10 +24,9 @@ def file(tmp_path):
     return path
 
 
-@pytest.mark.parametrize("option", ["phrases", "encoder"])
-def test_an_option_with_nothing_behind_it_is_not_taken_for_none(option):
-    for judge in (lambda: RuleJudge(f"?{option}="), lambda: Cascade(f"http://127.0.0.1:1/v1#m,{option}=")):
-        with pytest.raises(UsageError, match=f"{option}= has nothing behind it"):
+def test_an_option_with_nothing_behind_it_is_not_taken_for_none():
+    for judge in (lambda: RuleJudge("?phrases="), lambda: Cascade("http://127.0.0.1:1/v1#m,phrases=")):
+        with pytest.raises(UsageError, match="phrases= has nothing behind it"):
             judge()
 
 
@@ -40,7 +39,7 @@ def test_an_option_with_nothing_behind_it_is_not_taken_for_none(option):
         ("Tähän ei löydy vastausta.", "deflected"),  # a language that the rules do not read
         ("申し訳ありません。該当する記事が見つかりません。", "deflected"),
         ("Leider: dazu steht nichts im Handbuch!", "deflected"),
-        ("Tähän ei löydy vastausta, mutta se on Danube.", None),  # both: left ungraded
+        ("Tähän ei löydy vastausta, mutta se on Danube.", "correct"),  # the encoder is sure that it answers
         ("The Danube.", "correct"),
     ],
 )
@@ -50,7 +49,7 @@ def test_a_reply_with_a_phrase_declines(file, reply, outcome):
 
 
 def test_without_the_file_they_are_not_known():
-    said = demur.grade("Which river?", answers=["Danube"], response="Tähän ei löydy vastausta.")
+    said = demur.grade("Which river?", answers=["Danube"], response="Δεν ξέρω τίποτα για αυτό.")
     assert said.outcome is None
 
 

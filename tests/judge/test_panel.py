@@ -104,7 +104,8 @@ def test_its_text_parses_and_agreement_is_told():
             open_judge(wrong)
     found = panel(RIGHT, WRONG, RIGHT)
     graded(found, "a", "b", "c")
-    assert "m0 and m2: agreement 100.0%" in found.summary
+    assert "m0 and m2: agreement 100.0% [43.9%, 100.0%], kappa undefined, n = 3" in found.summary
+    assert "m0 and m1: agreement 0.0% [0.0%, 56.1%]" in found.summary
     assert "3 answers on which members disagree" in found.summary
     [empty] = graded(panel(RIGHT, RIGHT), "")
     assert empty.status is Status.FAILED

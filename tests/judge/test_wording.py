@@ -1,8 +1,7 @@
-"""The linear model beside the rules of deflection: what it adds, where it is silent, and whose weights these are."""
+"""The linear model of wording: what it reads, and whose weights these are."""
 
 from __future__ import annotations
 
-import json
 import runpy
 from pathlib import Path
 
@@ -13,24 +12,27 @@ from hypothesis import strategies as st
 
 from demur.core.records import AnswerSpec, Ask, Outcome, Response, Scenario
 from demur.judge import wording
-from demur.judge.deflection import by_rules, read
-from demur.judge.rules import RuleJudge, visible
+from demur.judge.deflection import read
+from demur.judge.rules import RuleJudge
 
 ROOT = Path(__file__).resolve().parents[2]
 RARE = "Wem das Gut nach dem Brand zufiel, dar\u00fcber geben die Akten keinen Aufschluss."
 
 
-def test_a_deflection_in_words_that_no_rule_has() -> None:
-    assert not by_rules(RARE).deflects
+def test_a_deflection_in_rare_words() -> None:
     found = read(RARE)
-    assert (found.deflects, found.proven, found.kind) == (True, False, "lack")
+    assert (found.deflects, found.kind) == (True, "lack")
     assert found.cue in RARE
 
 
-def test_a_rule_that_fires_on_a_statement_about_the_world_is_overruled() -> None:
+def test_a_statement_about_the_world_is_none() -> None:
     text = "The question on the form was left unanswered. The applicant had simply put a dash there."
-    assert by_rules(text).deflects
     assert not read(text).deflects
+
+
+def test_the_clearest_sentence_is_the_cue() -> None:
+    said = "The passages mention that the bridge opened in 1932. They do not say who designed it."
+    assert read(said).cue == "They do not say who designed it."
 
 
 @pytest.mark.parametrize(
@@ -61,18 +63,19 @@ def test_an_answer_with_a_warning_is_an_answer() -> None:
     assert not read(text).deflects
 
 
-def test_short_replies_and_marked_answers_are_left_to_the_rules() -> None:
+def test_short_replies_and_marked_answers() -> None:
     for text in ("no", "Atlantis", "Nothing in sight.\nAnswer: Atlantis", "Isabela Moner"):
         assert not read(text).deflects, text
     assert read("No comment.").deflects
     assert read("I don't know (nobody can count them)").deflects
 
 
-def test_the_right_answer_stated_is_correct_whatever_the_wording() -> None:
+def test_a_reply_that_declines_and_states_the_right_answer_is_left_open(without_encoder: None) -> None:
     ask = Ask(id="a", sample="s", context="c", scenario=Scenario.ORACLE, question="Wer hat gestiftet?")
-    verdict = RuleJudge().grade(ask, Response(text=RARE), AnswerSpec(accepted=(("Brand",),)))
-    assert verdict.outcome is Outcome.CORRECT
-    assert RuleJudge().grade(ask, Response(text=RARE), AnswerSpec(accepted=(("Ada",),))).outcome is Outcome.DEFLECTED
+    judge = RuleJudge()
+    verdict = judge.grade(ask, Response(text=RARE), AnswerSpec(accepted=(("Brand",),)))
+    assert (verdict.outcome, verdict.kind) == (None, "contested")
+    assert judge.grade(ask, Response(text=RARE), AnswerSpec(accepted=(("Ada",),))).outcome is Outcome.DEFLECTED
 
 
 @given(st.text(max_size=3_000) | st.text(alphabet=st.characters(categories=["Cs", "Lo", "Zs"]), max_size=60))
@@ -88,17 +91,8 @@ def test_long_text_costs_no_more_than_a_little() -> None:
     assert len(wording.buckets(text)) <= 3 * len(wording.RUNS) * 1_300
 
 
-@pytest.mark.slow
 def test_the_weights_are_those_of_the_sentences() -> None:
-    """Trained again, on this machine: the same log odds, but for the rounding of the stored weights."""
     tool = runpy.run_path(str(ROOT / "tools" / "train_wording.py"))
-    earlier, since = tool["rows"](), tool["later"]()
-    earlier += tool["surrounded"](earlier)
-    matrix = tool["matrix"]([visible(row["text"]) for row in earlier + since])
-    labels = np.array([row["deflects"] for row in earlier + since])
-    weights, bias = tool["mean_of_two"](matrix, labels, np.arange(len(labels)) < len(earlier))
-    path = ROOT / "tests" / "judge" / "untouched" / "languages.jsonl"
-    texts = [json.loads(line)["text"] for line in path.read_text(encoding="utf-8").splitlines()]
-    again = tool["matrix"](texts) @ weights + bias
-    stored = np.array([wording.log_odds(text) for text in texts])
-    assert np.abs(again - stored).max() < 0.15, "run tools/train_wording.py: the sentences have changed"
+    with np.load(tool["WEIGHTS"], allow_pickle=False) as stored:
+        made_of = str(stored["sentences"])
+    assert made_of == tool["fingerprint"](*tool["training"]()), "run tools/train_wording.py: the sentences have changed"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import re
 from pathlib import Path
@@ -15,6 +16,7 @@ from demur.core.errors import UsageError
 from demur.core.records import AnswerSpec, Response, Sample
 from demur.judge.rules import RuleJudge
 from demur.suites import read_outputs
+from demur.suites.certainly_uncertain.judging import Evaluator
 from demur.suites.certainly_uncertain.suite import CertainlyUncertain
 from demur.testing import FakeEndpoint, check_suite, running
 
@@ -156,7 +158,7 @@ def test_answers_and_probabilities_made_elsewhere_are_scored_without_a_model(pai
         lines.append({"id": f"c{i}/answerable", "output": "It is red.", "confidence": 0.9})
         lines.append({"id": f"c{i}/unanswerable", "output": "I don't know" if i % 2 else "Bob", "confidence": 0.6})
     lines += [{"id": "x0/answerable", "output": "a jug", "confidence": 0.8}, {"id": "x0/unanswerable", "output": "Nothing"},
-              {"id": "x0/control", "output": "I don't know"}, {"id": "x1/answerable", "output": "{not] json"},
+              {"id": "x0/control", "output": "I don't know"}, {"id": "x1/answerable", "output": "{a] jug"},
               {"id": "x1/unanswerable", "output": ""}]  # fmt: skip
     file = tmp_path / "outs.jsonl"
     file.write_text("".join(json.dumps(line) + "\n" for line in lines))
@@ -193,6 +195,16 @@ def lave(body: dict) -> str:
     if "0 or 1." not in said:
         return json.dumps({"rating": next(rating for word, rating in RATED.items() if word in said)})
     return "{}" if "mumble" in said else json.dumps({"refusal": int("beats me" in said or "don't" in said)})
+
+
+def test_an_answer_that_looks_like_a_verdict_is_not_read_as_declining(tmp_path):
+    async def credit(reply: str, answer: str):
+        async with Evaluator("lave:python:os:getcwd", tmp_path / "l.sqlite") as evaluator:
+            return await evaluator.credit("a", "Which grade has the egg?", answer, False, Response(text=reply))
+
+    idk, rating, why = asyncio.run(credit("The rating is A.", "A"))
+    assert idk is rating is None
+    assert "may be the answer" in why
 
 
 @pytest.mark.integration

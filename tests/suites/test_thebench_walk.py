@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import re
@@ -523,6 +524,13 @@ def test_what_the_judge_says_badly_is_ungraded_and_said(tmp_path, reply):
     assert [m.label for m in judged.matches] == [None]
     assert {m.satisfied for m in judged.marks} == {None}
     assert "".join(judged.steps) == "First, two. Then two more. Answer: 5 or so, perhaps"
+
+
+def test_an_option_that_looks_like_a_verdict_is_put_to_no_judge(tmp_path):
+    judge = ChainJudge("python:os:getcwd", JudgeContext(ledger=tmp_path / "calls.sqlite"))
+    level, why = asyncio.run(judge.answer(Item(**ITEMS[2]), Response(text="Label: B"), set()))
+    assert level is None
+    assert "'Label: B' may be the answer" in why
 
 
 @pytest.mark.parametrize(

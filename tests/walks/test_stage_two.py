@@ -345,7 +345,6 @@ def test_a_kind_that_a_base_has_none_of_is_told_and_passed_over_unless_nothing_i
             "demur[clip]",
         ),
         ("sentence_transformers", {"retrieval": {**ENCODERS, "cross_encoder": "x/y"}}, "demur[clip]"),
-        ("tokenizers", {"retrieval": {**ENCODERS, "chunk": "250:32", "tokenizer": "t"}}, "demur[demo]"),
     ],
 )
 def test_what_a_recipe_will_need_is_asked_for_before_the_first_call(tmp_path, monkeypatch, module, change, told):

@@ -17,7 +17,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from demur.core.errors import DataError, importing
+from demur.core.errors import DataError
 from demur.core.store import digest
 from demur.indexing.encoders.weights import Pin, cached, pinned
 
@@ -49,15 +49,13 @@ def tokenizer() -> Any:
     """BERT's uncased WordPiece tokenizer (a `tokenizers.Tokenizer`), cut at `MAX_TOKENS`, without padding.
 
     Raises:
-        MissingExtra: the package tokenizers is not installed.
         DataError: the vocabulary shipped beside this file was changed.
     """
-    with importing("the offline encoder", extra="demo", module="tokenizers"):
-        from tokenizers import Tokenizer
-        from tokenizers.models import WordPiece
-        from tokenizers.normalizers import BertNormalizer
-        from tokenizers.pre_tokenizers import BertPreTokenizer
-        from tokenizers.processors import TemplateProcessing
+    from tokenizers import Tokenizer
+    from tokenizers.models import WordPiece
+    from tokenizers.normalizers import BertNormalizer
+    from tokenizers.pre_tokenizers import BertPreTokenizer
+    from tokenizers.processors import TemplateProcessing
 
     data = resources.files("demur.indexing.encoders").joinpath("bert_uncased/vocab.txt").read_bytes()
     if digest(data) != VOCABULARY_SHA256:
@@ -211,7 +209,7 @@ class MiniLM:
         """Load the pinned weights (through the cache of built graphs).
 
         Raises:
-            MissingExtra: weights, tokenizers or onnxruntime are not installed.
+            MissingExtra: weights or onnxruntime are not installed.
             UsageError: the weights are not the pinned ones.
         """
         from demur.indexing.encoders.onnx_session import session

@@ -105,25 +105,6 @@ class SentenceTransformersEncoder:
         prompts = [self._prompts["query"], self._prompts["passage"]]
         return digest(["sentence-transformers", VERSION, weights_digest(state), shape, pooling, list(tokens), prompts])
 
-    def add_to_weights(self, added: Mapping[str, NDArray[np.float32]]) -> None:
-        """Change the model, before `fingerprint`: a merged adapter, for one.
-
-        Args:
-            added: the last part of a weight's name -> what is added, of the weight's shape.
-
-        Raises:
-            DataError: no single weight has such a name and shape.
-        """
-        import torch
-
-        weights = dict(self._model.named_parameters())
-        for name, values in added.items():
-            found = [weight for of, weight in weights.items() if of.endswith(f".{name}")]
-            if len(found) != 1 or tuple(found[0].shape) != values.shape:
-                raise DataError(f"the model has no weight {name} of shape {values.shape}", item=self.name)
-            with torch.no_grad():
-                found[0] += torch.from_numpy(values).to(found[0])
-
     def texts(self, texts: Sequence[str], space: str = "text", *, role: Role = "passage") -> NDArray[np.float32]:
         """Rows (n, d) float32, of length 1 when similarity is cosine; texts are cut at the model's own length.
 

@@ -58,7 +58,7 @@ class Page:
         return f"http://127.0.0.1:{self.port}/{self.token}/"
 
     def app(self) -> web.Application:
-        """The application; every answer of it goes through `_guarded`."""
+        """The application; every answer of it goes through `guarded`."""
         from aiohttp import web
 
         @web.middleware

@@ -86,7 +86,7 @@ class Task(Record):
     """Share of items that come a second time, unannounced."""
     seed: int = 0
     bound: dict[str, str] = Field(default_factory=dict)
-    """What labels hold for: judge, prompt; see `demur.judge.measures.corrected`."""
+    """What labels hold for: judge, its code, prompt; see `demur.judge.measures.corrected`."""
 
     @property
     def version(self) -> str:
@@ -133,6 +133,8 @@ def write_task(folder: Path, task: Task, items: Iterable[Item]) -> None:
         raise UsageError("no items to label", item=str(folder), cure="draw at least one")
     if (folder / "task.json").exists():
         old, known = read_task(folder)
+        if "judge_code" not in old.bound:  # of an earlier version, which goes on without
+            task = task.model_copy(update={"bound": {k: v for k, v in task.bound.items() if k != "judge_code"}})
         if old != task or known != several:
             raise UsageError("holds another task", item=str(folder), cure="choose another --out; labels stay there")
         return

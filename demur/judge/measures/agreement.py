@@ -5,7 +5,8 @@ cohen          Cohen (1960): two labellers, each with a base rate of their own
 fleiss         Fleiss (1971): labels as if drawn from one pool; items may have different numbers of them
 krippendorff   Krippendorff's alpha (2004), nominal: missing labels allowed, corrected for small samples
 
-A figure is None where it is undefined: no item with two labels, or one same label throughout.
+A figure is None where it is undefined: no item with two labels, or one same label throughout. Where all resamples are
+equal, raw agreement has Wilson's interval and the others have none: one without width would claim certainty.
 """
 
 from __future__ import annotations
@@ -16,10 +17,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from demur.core.errors import DataError
+from demur.core.errors import DataError, UsageError
 from demur.core.records import Measure, Verdict
-from demur.core.stats import Codes, Floats, percentile, resampled
-from demur.judge.measures.kappa import highest_kappa
+from demur.core.stats import Codes, Floats, is_point, percentile, resampled
+from demur.judge.measures.kappa import highest_kappa, lowest_kappa, unrounded
 from demur.judge.measures.rates import share_of
 
 DRAWS = 2000
@@ -150,6 +151,10 @@ def _measured(
         ends = percentile(figure(resampled(sums.round(12), DRAWS, seed)), level)
     if np.isnan(value):
         return Measure(name=name, value=None, n=len(kept))
+    if ends is not None and is_point(*ends):
+        return share_of(name, value * len(kept), len(kept), level) if name == "raw" else Measure(
+            name=name, value=value, n=len(kept)
+        )  # fmt: skip
     low, high = ends or (None, None)
     return Measure(
         name=name, value=value, n=len(kept), low=low, high=high, interval=f"bootstrap({level:g},{DRAWS},seed={seed})"
@@ -249,49 +254,79 @@ class Stated(NamedTuple):
     agreement: float
     kappa: float | None = None
     n: int | None = None
-    labels: int = 3
+    labels: int | None = None
+    """As many as the base rates when None; 3 without any."""
     first: tuple[float, ...] = ()
     """The first labeller's base rates, label by label."""
     second: tuple[float, ...] = ()
     rounding: float = 0.0005
-    """Half of the last figure shown, of every share."""
+    """Half of the last figure shown, of agreement."""
+    rates_rounding: float | None = None
+    """The same of base rates; ``rounding`` when None."""
 
 
 def impossible(stated: Stated) -> list[str]:
     """What of some stated figures no table of labels can give; nothing when all of it can be.
 
+    Raises:
+        UsageError: no items, or fewer than two labels.
+
     >>> impossible(Stated(agreement=0.911, kappa=0.90, labels=3))
     ['kappa 0.9 with agreement 0.911: 3 labels allow 0.867 at most']
     >>> impossible(Stated(agreement=0.95, first=(0.7, 0.3), second=(0.5, 0.5), labels=2))
     ['agreement 0.95: these base rates allow 0.8 at most']
+    >>> impossible(Stated(agreement=0.5, kappa=-0.9))
+    ['kappa -0.9 with agreement 0.5: no table has less than -0.334']
     """
-    found = []
-    agreement, kappa, slack = stated.agreement, stated.kappa, stated.rounding
+    agreement, kappa = stated.agreement, stated.kappa
+    labels = (len(stated.first or stated.second) or 3) if stated.labels is None else stated.labels
+    if labels < 2 or (stated.n is not None and stated.n < 1):
+        told = f"{labels} labels" if labels < 2 else f"{stated.n} items"
+        raise UsageError(told, cure="agreement is of one item or more, and of two labels or more")
     if not 0 <= agreement <= 1 or (kappa is not None and not -1 <= kappa <= 1):
         return [f"agreement {agreement:g} and kappa {kappa} are outside their ranges"]
-    if stated.n and abs(round(agreement * stated.n) / stated.n - agreement) > slack + 1e-9:
+    found = []
+    span = unrounded(agreement, stated.rounding, stated.n)
+    if span is None:
         found.append(f"agreement {agreement:g} is no share of {stated.n} items")
-    if stated.first and stated.second:
-        if len(stated.first) != len(stated.second):
-            return [*found, "the base rates are of different numbers of labels"]
-        found += [
-            f"base rates that sum to {sum(rates):.3f}, not 1"
-            for rates in (stated.first, stated.second)
-            if abs(sum(rates) - 1) > len(rates) * slack + 1e-9
-        ]
-        most = sum(map(min, stated.first, stated.second))
-        if agreement > most + len(stated.first) * slack + slack + 1e-9:
-            found.append(f"agreement {agreement:g}: these base rates allow {most:.3g} at most")
-        chance = sum(a * b for a, b in zip(stated.first, stated.second, strict=True))
-        if kappa is not None and chance < 1:
-            follows = (agreement - chance) / (1 - chance)
-            if abs(follows - kappa) > 0.005 + 4 * slack / (1 - chance):
-                found.append(f"kappa {kappa:g}: agreement and base rates give {follows:.3f}")
-    elif kappa is not None:
-        bound = highest_kappa(min(1.0, agreement + slack), stated.labels)
-        if kappa > bound + 0.005 + 1e-9:
-            exact = highest_kappa(agreement, stated.labels)
-            found.append(
-                f"kappa {kappa:g} with agreement {agreement:g}: {stated.labels} labels allow {exact:.3f} at most"
-            )
+    least, most = span or unrounded(agreement, stated.rounding) or (agreement, agreement)
+    if kappa is not None:
+        if kappa > highest_kappa(most, labels) + 0.005 + 1e-9:
+            exact = highest_kappa(agreement, labels)
+            found.append(f"kappa {kappa:g} with agreement {agreement:g}: {labels} labels allow {exact:.3f} at most")
+        if kappa < (bound := lowest_kappa(least)) - 0.005 - 1e-9:
+            found.append(f"kappa {kappa:g} with agreement {agreement:g}: no table has less than {bound:.3f}")
+    slack = stated.rounding if stated.rates_rounding is None else stated.rates_rounding
+    sides = (("first", stated.first), ("second", stated.second))
+    wrong = [f"{side}: {why}" for side, rates in sides if rates for why in _wrong_rates(rates, labels, slack)]
+    if stated.first and stated.second and not wrong:
+        found += _against_rates(stated, (least, most), slack)
+    return found + wrong
+
+
+def _wrong_rates(rates: Sequence[float], labels: int, slack: float) -> list[str]:
+    """What is wrong with one labeller's base rates by themselves."""
+    found = [f"a base rate of {rate:g}" for rate in rates if not 0 <= rate <= 1]
+    if len(rates) != labels:
+        found.append(f"{len(rates)} base rates of {labels} labels")
+    if abs(sum(rates) - 1) > len(rates) * slack + 1e-9:
+        found.append(f"base rates that sum to {sum(rates):.3f}, not 1")
+    return found
+
+
+def _against_rates(stated: Stated, span: tuple[float, float], slack: float) -> list[str]:
+    """What both labellers' base rates exclude; ``span``: what the stated agreement stands for."""
+    found = []
+    agreement, kappa = stated.agreement, stated.kappa
+    both = list(zip(stated.first, stated.second, strict=True))
+    most, least = sum(map(min, both)), sum(max(0.0, a + b - 1) for a, b in both)
+    if span[0] > most + len(both) * slack + 1e-9:
+        found.append(f"agreement {agreement:g}: these base rates allow {most:.3g} at most")
+    if span[1] < least - 2 * slack - 1e-9:  # the base rates of one label alone can overlap
+        found.append(f"agreement {agreement:g}: these base rates need {least:.3g} at least")
+    chance = sum(a * b for a, b in both)
+    if kappa is not None and chance < 1:
+        follows = (agreement - chance) / (1 - chance)
+        if abs(follows - kappa) > 0.005 + (max(agreement - span[0], span[1] - agreement) + 3 * slack) / (1 - chance):
+            found.append(f"kappa {kappa:g}: agreement and base rates give {follows:.3f}")
     return found

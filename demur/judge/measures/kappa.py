@@ -1,8 +1,9 @@
-"""Agreement of two labellers beyond chance, and how much of it a raw agreement allows."""
+"""Agreement of two labellers beyond chance, and how much or little of it a raw agreement allows."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import ceil, floor
 from typing import NamedTuple
 
 import numpy as np
@@ -86,3 +87,39 @@ def highest_kappa(agreement: float, labels: int) -> float:
     error = 1 - agreement
     chance = max(0.0, 1 / labels - error * error / 2)
     return (agreement - chance) / (1 - chance)
+
+
+def lowest_kappa(agreement: float) -> float:
+    """The smallest kappa that any table with this raw agreement can have; its number of labels does not matter.
+
+    With e = 1 - agreement, chance agreement is most when one label has all agreeing items and the disagreements stand
+    half and half in the two cells between it and one other: 1 - e + e²/2. Kappa is then -e/(2 - e). Without
+    disagreements it is 1, the only other value that it takes.
+
+    >>> [round(lowest_kappa(a), 3) for a in (0, 0.5, 0.95, 1)]
+    [-1.0, -0.333, -0.026, 1.0]
+    """
+    return 1.0 if agreement >= 1 else -(1 - agreement) / (1 + agreement)
+
+
+def unrounded(agreement: float, slack: float, n: int | None = None) -> tuple[float, float] | None:
+    """The least and the most raw agreement that a printed one stands for.
+
+    Args:
+        agreement: as printed.
+        slack: half of its last figure.
+        n: items, which allow whole shares only.
+
+    Returns:
+        Both; None where no share of ``n`` items is printed so.
+
+    >>> unrounded(1.0, 0.005), unrounded(1.0, 0.005, 100), unrounded(0.911, 0.0005, 100)
+    ((0.995, 1.0), (1.0, 1.0), None)
+    """
+    if agreement in (0, 1) and slack >= 0.05:  # nobody rounds to so few figures: "1" and "1.0" are meant exactly
+        slack = 0.0
+    least, most = max(0.0, agreement - slack), min(1.0, agreement + slack)
+    if not n:
+        return least, most
+    fewest, largest = ceil((least - 1e-9) * n), floor((most + 1e-9) * n)
+    return (max(0, fewest) / n, min(n, largest) / n) if fewest <= largest else None

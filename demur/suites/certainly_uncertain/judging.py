@@ -41,11 +41,11 @@ class Evaluator:
         kind, _, model = judge.partition(":")
         self._first = RefusalJudge(model, context) if kind == "lave" else None
 
-    async def idk(self, question: str, response: Response, id: str) -> tuple[bool | None, str]:
+    async def idk(self, question: str, response: Response, id: str, answer: str) -> tuple[bool | None, str]:
         """(whether it declines; None with the reason where the judge could not tell)."""
         if self._first is None:
-            return declines(response.text), ""
-        return await self._first.declines(ask_of(id, question), response)
+            return declines(response.text, question), ""
+        return await self._first.declines(ask_of(id, question), response, (answer,))
 
     async def graded(self, pair: Pair, member: str, response: Response | None) -> Graded:
         """One question; its status says whether it was asked, failed or could not be judged."""
@@ -62,7 +62,7 @@ class Evaluator:
         self, id: str, question: str, answer: str, gold_idk: bool, response: Response
     ) -> tuple[bool | None, float | None, str]:
         """LAVE-idk by both stages: (whether it declines, credit, how it was judged); None where a judge cannot tell."""
-        idk, why = await self.idk(question, response, id)
+        idk, why = await self.idk(question, response, id, answer)
         if idk is None:
             return None, None, why
         if idk or gold_idk:
@@ -102,7 +102,7 @@ async def first_stage(evaluator: Evaluator, pairs: Sequence[Pair]) -> FirstStage
     found = []
     for member in ("unanswerable", "answerable"):
         given = [pair.member(member) for pair in own]
-        read = await at_once([evaluator.idk(q, Response(text=a), q) for q, a, _ in given], AT_ONCE)
+        read = await at_once([evaluator.idk(q, Response(text=a), q, a) for q, a, _ in given], AT_ONCE)
         found.append([declined for declined, _ in read if declined is not None])
     idk, answer = found
     return sum(idk), len(idk), len(answer) - sum(answer), len(answer)

@@ -26,7 +26,7 @@ from demur.core.strict_json import parsed_json
 from demur.judge.base import JudgeContext
 from demur.judge.model import ModelJudge, target
 from demur.judge.rules import RuleJudge, visible
-from demur.judge.untrusted_answer import candidate
+from demur.judge.untrusted_answer import candidate, forms_of
 from demur.models.run import run_sync
 from demur.suites.files import prompt_text
 from demur.suites.grading import ask_of, at_once
@@ -240,7 +240,9 @@ class ChainJudge(ModelJudge):
         level, why = graded_by_rules(item, response)
         if level is not None:
             return level, why
-        shown = candidate(item.question, final_answer(response.text))
+        shown = candidate(item.question, final_answer(response.text), forms_of(item.spec, item.choices.items()))
+        if shown.doubted:
+            return None, shown.doubted
         options = "\n".join(f"{letter}. {text}" for letter, text in item.choices.items())
         reply = await self.reply(
             "answer", item.id, 128, notes, schema=schema_of("answer"), question=item.question, options=options,

@@ -104,9 +104,9 @@ def fault(written: Written, caption: str) -> str:
         other = written.idk_question if question is written.question else written.question
         if not about & (stems(caption) | stems(other)):
             return "a question is about nothing in the caption"
-    if not declines(written.idk_answer):
+    if not declines(written.idk_answer, written.idk_question):
         return "the unanswerable question was answered"
-    if declines(written.answer):
+    if declines(written.answer, written.question):
         return "the answerable question was not answered"
     if holds_answer(written.question, written.answer, {"yes", "the"}):
         return "a question holds its answer"

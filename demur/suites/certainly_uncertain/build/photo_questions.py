@@ -45,9 +45,9 @@ def fault(asks: Asks) -> str:
         return "the question tells that there are two photos"
     if PRESENCE.search(asks.question) or asks.answer.strip().lower().rstrip(".") in YES_NO:
         return "asks for yes or no: answered without the thing too"
-    if declines(asks.answer):
+    if declines(asks.answer, asks.question):
         return "the first photo does not answer it"
-    if not declines(asks.idk_answer):
+    if not declines(asks.idk_answer, asks.question):
         return "the second photo answers it"
     return "the question holds its answer" if holds_answer(asks.question, asks.answer, {"the"}) else ""
 

@@ -1,0 +1,270 @@
+"""The sentence encoder: what it says of replies, and when it is asked."""
+
+from __future__ import annotations
+
+import json
+import math
+import runpy
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from importlib.util import find_spec
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from threadpoolctl import threadpool_info
+
+from demur.answers.languages import CODES
+from demur.cli import main
+from demur.core.records import AnswerSpec, Ask, Response, Scenario
+from demur.core.store import seed_of
+from demur.judge import encoder, wording
+from demur.judge.cascade import Cascade
+from demur.judge.deflection import CLEAR, KINDS, read
+from demur.judge.rules import RuleJudge, visible
+
+ROOT = Path(__file__).resolve().parents[2]
+REPLY = "Sobre las tarifas, la ficha guarda silencio absoluto."
+"""The wording is not clear about it."""
+
+
+def test_rules_and_cascade_ask_the_encoder(monkeypatch) -> None:
+    for odds in (20.0, -20.0):
+        monkeypatch.setattr(encoder, "declines", lambda text, question="", odds=odds: odds)
+        for judge in (RuleJudge(), Cascade("http://127.0.0.1:1/v1#m,share=0").rules):
+            assert judge.phrases.read(REPLY).deflects == (odds > 0)
+
+
+def test_what_the_wording_is_clear_about_does_not_wait_for_the_encoder(monkeypatch) -> None:
+    clear = "I'm sorry, but I cannot answer this question, as the passages do not mention it."
+    assert abs(wording.log_odds(clear)) > CLEAR > abs(wording.log_odds(REPLY))
+    monkeypatch.setattr(encoder, "declines", lambda text, question="": pytest.fail("asked"))
+    assert read(clear).deflects
+
+
+ASK = Ask(id="a", sample="s", context="c", scenario=Scenario.ORACLE, question="Which planet is nearest to the Sun?")
+
+
+def graded(judge: RuleJudge, text: str, spec: AnswerSpec, question: str = ASK.question) -> tuple[str, str]:
+    verdict = judge.grade(ASK.model_copy(update={"question": question}), Response(text=text), spec)
+    return (verdict.outcome.value if verdict.outcome else verdict.status.value), verdict.kind
+
+
+def test_what_is_stated_in_another_role_is_left_open(monkeypatch) -> None:
+    asked = []
+    monkeypatch.setattr(encoder, "commits", lambda *parts: asked.append(parts) or -9.0)
+    mercury = AnswerSpec(accepted=(("Mercury",),))
+    reply = "That is Venus, and Mercury comes next."
+    assert graded(RuleJudge(), reply, mercury) == ("incorrect", "other role")
+    assert asked == [(ASK.question, "Mercury", reply)]
+    for text, spec, question in (
+        ("**Mercury.**", mercury, ASK.question),  # nothing beside the form
+        ("Yes, it is.", AnswerSpec(accepted=(("yes",),)), "Is it the nearest?"),
+        ("That is Venus, and Mercury comes next.", mercury, " "),  # no question
+        ("word " * 300 + "so it is Mercury.", mercury, ASK.question),  # past what is read
+        ("B", AnswerSpec(kind="choice", accepted=(("B",),), choices=(("A", "Venus"), ("B", "Mercury"))), ASK.question),
+    ):
+        assert graded(RuleJudge(), text, spec, question)[0] == "correct", text
+    assert len(asked) == 1
+    for odds, reading in ((0.0, ("ungraded", "contested")), (2.0, ("correct", "stated"))):
+        monkeypatch.setattr(encoder, "commits", lambda *parts, odds=odds: odds)
+        assert graded(RuleJudge(), reply, mercury) == reading
+    either = "Planets: Venus, Mars, Mercury and Jupiter."  # words speak against it
+    assert graded(RuleJudge(), either, mercury) == ("ungraded", "contested")
+    monkeypatch.setattr(encoder, "commits", lambda *parts: 3.0)
+    assert graded(RuleJudge(), either, mercury) == ("correct", "stated")
+
+
+@pytest.mark.parametrize(
+    ("reply", "outcome"),
+    [
+        ("It is Mercury, which is also the smallest planet.", "correct"),
+        ("Venus is next; the nearest is Mercury.", "correct"),
+        ("Venus; Mercury comes right after.", "incorrect"),
+        ("Venus is the nearest, and Mercury is the second.", "incorrect"),
+    ],
+)
+def test_the_shipped_weights_tell_an_answer_from_a_mention(reply: str, outcome: str) -> None:
+    assert graded(RuleJudge(), reply, AnswerSpec(accepted=(("Mercury",),)))[0] == outcome
+
+
+def test_the_road_of_a_file(tmp_path: Path) -> None:
+    """Rows as a user has them, from the command line; the verdicts are those that a person would give."""
+    replies = {"right": "Venus is next; the nearest is Mercury.", "mention": "Venus; Mercury comes right after.",
+               "declines": "On that point the leaflet keeps its silence."}  # fmt: skip
+    rows = tmp_path / "rows.jsonl"
+    rows.write_text("".join(
+        json.dumps({"id": name, "question": ASK.question, "answers": ["Mercury"], "response": reply}) + "\n"
+        for name, reply in replies.items()
+    ))  # fmt: skip
+    assert main(["judge", "file", str(rows), "-o", str(tmp_path / "verdicts.jsonl")]) == 0
+    verdicts = [json.loads(line) for line in (tmp_path / "verdicts.jsonl").read_text().splitlines()]
+    assert {v["id"]: v["outcome"] for v in verdicts} == {
+        "right": "correct", "mention": "incorrect", "declines": "deflected",
+    }  # fmt: skip
+
+
+def test_what_is_passed_to_the_next_layer_is_that_of_the_error_function() -> None:
+    x = np.linspace(-9, 9, 2001, dtype=np.float32)
+    wanted = [value * (1 + math.erf(value / math.sqrt(2))) / 2 for value in x.tolist()]
+    assert np.abs(encoder.gelu(x) - wanted).max() < 2e-6
+
+
+def test_weights_are_a_step_times_four_bits() -> None:
+    draw = np.random.default_rng(0)
+    whole, steps = draw.integers(-8, 8, (3, 5, encoder.BLOCK)), draw.random((3, 5)).astype(np.float16)
+    half = encoder.BLOCK // 2
+    pairs = ((whole[..., :half] + 8) | (whole[..., half:] + 8) << 4).astype(np.uint8)
+    wanted = (whole * steps[..., None].astype(np.float64)).reshape(3, -1)
+    np.testing.assert_allclose(encoder.rounded(steps, pairs), wanted, rtol=1e-6)
+
+
+def test_the_shipped_vocabulary_reads_every_language() -> None:
+    """Hardly a letter of a sentence in a language that is read is unknown to it (3)."""
+    unknown = dict.fromkeys(CODES, 0)
+    for line in (ROOT / "tests/judge/untouched/languages.jsonl").read_text().splitlines():
+        row = json.loads(line)
+        unknown[row["language"]] += 3 in encoder.base().tokenizer.encode(row["text"]).ids
+    assert sum(unknown.values()) <= 20, unknown  # of 683
+
+
+@given(st.text(max_size=60) | st.text("a\u0301\ufb01 \t\u0928\u092e\u8d28\u200d\U0001f600", max_size=600))
+def test_any_text_is_read(text: str) -> None:
+    assert abs(encoder.declines(text)) < 30
+    assert abs(encoder.commits(text, text, text)) < 30
+    for parts in ((text * 40,), (text * 40, text * 40, text * 40)):
+        assert len(encoder.ids(encoder.base().tokenizer, *parts)) <= encoder.LONGEST
+
+
+@pytest.mark.heavy
+def test_it_needs_no_pytorch_and_no_hub() -> None:
+    """In a process in which they cannot be imported; and `import demur` does not wait for it."""
+    code = (
+        "import sys; sys.modules.update(dict.fromkeys(('torch', 'transformers', 'sentence_transformers',"
+        " 'huggingface_hub')))\n"
+        "from demur.judge.rules import RuleJudge, visible\n"
+        "judge = RuleJudge()\n"
+        "print('tokenizers' in sys.modules, judge.phrases.read('Sobre las tarifas, la ficha guarda silencio absoluto.')"
+        ".deflects, judge.phrases.read('La ficha dice que la entrada cuesta doce euros.').deflects)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == ["False", "True", "False"]
+
+
+@pytest.mark.heavy
+def test_threads_read_alike_and_leave_the_products_of_others_alone() -> None:
+    def threads() -> list[int]:
+        return [pool["num_threads"] for pool in threadpool_info() if pool["user_api"] == "blas"]
+
+    before, texts = threads(), [f"The leaflet has {n} pages and does not say when it opened." for n in range(24)]
+    reads = encoder.Encoder(encoder.DEFLECTION)
+    alone = [reads.log_odds(text) for text in texts]
+    with ThreadPoolExecutor(4) as pool:
+        assert list(pool.map(reads.log_odds, texts)) == alone
+    assert threads() == before
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")  # of packages that transformers imports
+@pytest.mark.skipif(find_spec("transformers") is None, reason="needs pip install 'demur[hf]'")
+@pytest.mark.slow
+@pytest.mark.reference
+def test_numpy_gives_the_vectors_of_transformers() -> None:
+    import torch
+
+    torch.set_num_threads(1)
+    training = runpy.run_path(str(ROOT / "tools" / "train_encoder_adapter.py"))
+    plain = encoder.Encoder()
+    model = training["bert"](plain)
+    long = ["x " * 700, "", "रिपोर्ट में यह नहीं बताया गया।", "a\u0301 \ufb01  \t tabs", "質問にはお答えできません。"]
+    for parts in [*((text,) for text in (REPLY, *long)), ("How long is it?", "5 km", "It is 5 km long.")]:
+        ids = encoder.ids(plain.tokenizer, *parts)
+        assert len(ids) <= encoder.LONGEST
+        with torch.inference_mode():
+            mean = model(input_ids=torch.tensor([ids])).last_hidden_state[0].mean(0).numpy()
+        assert np.abs(plain.vector(ids) - mean / np.linalg.norm(mean)).max() < 1e-5
+    for task in training["TASKS"].values():
+        reader = training["Reader"](training["bert"](plain), task.lower)
+        reader.start(encoder.stored(task.file))
+        text = ("How long is it?", "5 km", "It is 5 km long.")[-1 if task.file == encoder.DEFLECTION else 0 :]
+        lower = model.embeddings(torch.tensor([encoder.ids(plain.tokenizer, *text)]))
+        with torch.inference_mode():
+            for layer in model.encoder.layer[: task.lower]:
+                lower = layer(lower)
+                lower = lower[0] if isinstance(lower, tuple) else lower
+            odds = float(reader(lower, torch.ones(lower.shape[:2], dtype=torch.bool)))
+        # Training is in bfloat16.
+        assert encoder.Encoder(task.file).log_odds(*text) == pytest.approx(odds, abs=0.3)
+
+
+@pytest.mark.slow
+def test_kinds_of_deflections_that_were_held_out() -> None:
+    rows = [json.loads(line) for line in (ROOT / "tests/judge/deflection_kinds.jsonl").read_text().splitlines()]
+    held = [row for row in rows if seed_of("held", row["text"]) % 8 == 0]
+    right = [KINDS[encoder.kind(row["text"])] == row["kind"] for row in held]
+    assert len(held) == 219
+    assert sum(right) / len(held) >= 0.87
+
+
+PAIRS = [
+    ("Does the will mention the piano?", "Who inherits the piano?", "The will does not mention the piano."),
+    ("Was steht im Feld Religion?", "Welche Religion hatte er?", "Da steht nur ein Strich."),
+    ("Jusqu'à quand va le tableau ?", "Quelle était la température le 12 août ?", "Le tableau s'arrête au 10 août."),
+    ("¿Menciona el testamento el piano?", "¿Quién hereda el piano?", "El testamento no menciona el piano."),
+]
+
+
+@pytest.mark.parametrize(("answered", "declined", "reply"), PAIRS)
+def test_the_question_decides_what_a_reply_does(answered: str, declined: str, reply: str) -> None:
+    assert not read(reply, answered).deflects
+    assert read(reply, declined).deflects
+    verdicts = [
+        graded(RuleJudge(), reply, AnswerSpec(accepted=(("Ada",),)), asked)[0] for asked in (answered, declined)
+    ]
+    assert verdicts[0] != "deflected"
+    assert verdicts[1] == "deflected"
+
+
+def test_the_question_decides_from_the_command_line(tmp_path: Path) -> None:
+    rows, out = tmp_path / "rows.jsonl", tmp_path / "verdicts.jsonl"
+    rows.write_text("".join(
+        json.dumps({"id": f"{pair}/{side}", "question": asked, "answers": ["1371"], "response": reply}) + "\n"
+        for pair, (*both, reply) in enumerate(PAIRS)
+        for side, asked in zip(("answered", "declined"), both, strict=True)
+    ))  # fmt: skip
+    assert main(["judge", "file", str(rows), "--judge", "rules", "-o", str(out)]) == 0
+    for line in out.read_text().splitlines():
+        verdict = json.loads(line)
+        assert (verdict["outcome"] == "deflected") == verdict["id"].endswith("/declined"), verdict
+
+
+@pytest.mark.slow
+def test_pairs_of_one_reply_and_two_questions_that_were_held_out() -> None:
+    rows = [json.loads(line) for line in (ROOT / "tests/judge/deflections_asked.jsonl").read_text().splitlines()]
+    held = [row for row in rows if row["part"] == "held out"]
+    assert len(held) == 1_446
+    some = held[::2]
+    right = [read(visible(row["text"]), row["question"]).deflects == row["deflects"] for row in some]
+    assert sum(right) / len(some) >= 0.86
+
+
+@pytest.mark.slow
+@pytest.mark.integration
+def test_replies_that_nothing_was_tuned_on(capsys) -> None:
+    """The road of a user, from a file of labelled replies to the figures of a bench; each counted again here."""
+    file = ROOT / "tests/judge/untouched/languages.jsonl"
+    rows = [json.loads(line) for line in file.read_text().splitlines()]
+    assert main(["judge", "bench", "rules", "--on", str(file), "--json"]) == 0
+    every = next(row for row in json.loads(capsys.readouterr().out)["rows"] if row["part"] == "all")
+    said = np.array([read(row["text"]).deflects for row in rows])
+    true = np.array([row["deflects"] for row in rows])
+    precision, recall = (said & true).sum() / said.sum(), (said & true).sum() / true.sum()
+    assert every["precision"]["deflected"]["value"] == pytest.approx(precision)
+    assert every["recall"]["deflected"]["value"] == pytest.approx(recall)
+    assert precision >= 0.95
+    assert recall >= 0.95
+    assert {row["language"] for row in rows} <= set(CODES)
+    alone = np.array([wording.log_odds(row["text"]) > 0 for row in rows])
+    assert (said == true).sum() > (alone == true).sum()
