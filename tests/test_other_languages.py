@@ -11,6 +11,7 @@ import pytest
 import demur
 from demur.answers.in_english import in_english, language_of
 from demur.answers.languages import CODES, listed, spoken
+from demur.answers.there_is import there_is
 from demur.cli import main
 from demur.core.records import Outcome
 
@@ -334,3 +335,167 @@ def test_hardly_a_reply_in_a_language_that_is_read_is_taken_for_another() -> Non
     rows = [json.loads(line) for name in files for line in (HERE / "judge" / f"{name}.jsonl").read_text().splitlines()]
     lost = [row for row in rows if not spoken(row.get("text") or row["response"])]
     assert len(lost) <= 0.002 * len(rows), [row.get("text") or row["response"] for row in lost]
+
+
+THERE = """
+es | ¿Hay una taza? | No hay ninguna taza. | no
+es | ¿Hay una taza en la imagen? | En la imagen no se ve ninguna taza, solo un plato. | no
+es | ¿Ves una taza? | No veo ninguna taza en la imagen. | no
+es | ¿Hay una taza? | Hay una taza. | yes
+es | ¿Hay una taza en la mesa? | No hay platos en la mesa. | neither
+es | ¿Hay una taza? | No hay información sobre la taza. | neither
+es | ¿Hay una taza? | No hay ninguna imagen. | neither
+es | ¿Hay una taza en la imagen? | No hay ninguna imagen. | neither
+es | ¿Hay una taza? | No hay ningún plato. | neither
+es | ¿Hay una taza? | No hay tazas, salvo una. | neither
+es | ¿Hay una taza? | No puedo ver la taza. | neither
+es | ¿Hay una taza? | No hay solo una taza. | neither
+es | ¿Hay una taza o un vaso? | No hay ninguna taza. | neither
+es | ¿Hay menos de tres tazas? | No hay tazas. | neither
+es | ¿Hay una taza roja? | No hay tazas rojas, pero hay una azul. | no
+es | ¿Hay una taza? | No veo una taza, veo tres tazas. | neither
+es | ¿Hay una taza? | ¿Hay una taza? | neither
+es | ¿Hay una taza? | Nunca hay tazas. | neither
+es | ¿Hay una taza? | No sé si hay una taza. | neither
+es | ¿Hay una taza? | No, no hay información sobre la taza. | neither
+es | ¿No hay una taza? | No hay ninguna taza. | neither
+es | ¿Hay agua? | No hay agua. | no
+ca | Hi ha una tassa? | No hi ha cap tassa. | no
+ca | Hi ha una tassa? | Veig una tassa a la imatge. | yes
+ca | Hi ha una tassa? | No hi ha informació sobre la tassa. | neither
+ca | Hi ha una tassa? | No hi ha cap plat. | neither
+gl | Hai unha cunca? | Non hai ningunha cunca. | no
+gl | Hai unha cunca na imaxe? | Vexo unha cunca. | yes
+gl | Hai unha cunca? | Non hai información sobre a cunca. | neither
+gl | Hai unha cunca? | Non hai ningún prato. | neither
+pt | Há uma caneca? | Não há nenhuma caneca na imagem. | no
+pt | Tem uma caneca na mesa? | Não tem caneca. | no
+pt | Há uma caneca? | Vejo uma caneca. | yes
+pt | Há uma caneca? | Não há informações sobre a caneca. | neither
+pt | Há uma caneca? | Não há nenhum prato. | neither
+it | C'è una tazza? | Non c'è nessuna tazza. | no
+it | Ci sono tazze? | Nell'immagine non vedo tazze. | no
+it | C'è una tazza? | Vedo una tazza. | yes
+it | C'è una tazza? | Non ci sono informazioni sulla tazza. | neither
+it | C'è una tazza? | Non c'è nessun piatto. | neither
+fr | Y a-t-il une tasse ? | Il n'y a pas de tasse. | no
+fr | Y a-t-il une tasse sur l'image ? | Il n'y a aucune tasse sur l'image. | no
+fr | Est-ce que tu vois une tasse ? | Je ne vois aucune tasse. | no
+fr | Y a-t-il une tasse ? | Il y a une tasse. | yes
+fr | Y a-t-il une tasse ? | Il n'y a pas d'information sur la tasse. | neither
+fr | Y a-t-il une tasse ? | Il n'y a pas d'assiette. | neither
+de | Gibt es eine Tasse? | Es gibt keine Tasse. | no
+de | Siehst du eine Tasse? | Auf dem Bild ist keine Tasse zu sehen. | no
+de | Gibt es eine Tasse? | Ich sehe eine Tasse. | yes
+de | Gibt es eine Tasse? | Es gibt keine Informationen über die Tasse. | neither
+de | Gibt es eine Tasse? | Es gibt keinen Teller. | neither
+de | Gibt es keine Tasse? | Es gibt keine Tasse. | neither
+de | Kannst du eine Tasse sehen? | Ich kann keine Tasse sehen. | no
+de | Gibt es eine Tasse? | Ich weiß nicht, ob es eine Tasse gibt. | neither
+nl | Is er een mok? | Er is geen mok. | no
+nl | Zie je een mok? | Op de afbeelding is geen mok te zien. | no
+nl | Is er een mok? | Ik zie een mok. | yes
+nl | Is er een mok? | Er is geen informatie over de mok. | neither
+nl | Is er een mok? | Er is geen bord. | neither
+pl | Czy jest kubek? | Nie ma kubka. | no
+pl | Czy na zdjęciu jest kubek? | Na zdjęciu nie widać żadnego kubka. | no
+pl | Czy jest kubek? | Widzę kubek. | yes
+pl | Czy jest kubek? | Nie ma informacji o kubku. | neither
+pl | Czy jest kubek? | Nie ma talerza. | neither
+ru | Есть ли чашка? | Чашки нет. | no
+ru | Есть ли на столе чашка? | Нет никакой чашки. | no
+ru | Видна ли чашка? | На изображении чашка не видна. | no
+ru | Есть ли чашка? | Я вижу чашку. | yes
+ru | Есть ли чашка? | Нет информации о чашке. | neither
+ru | Есть ли чашка? | Тарелки нет. | neither
+ru | Есть ли чашка? | Изображения нет. | neither
+tr | Bardak var mı? | Bardak yok. | no
+tr | Resimde bir bardak var mı? | Resimde hiç bardak görünmüyor. | no
+tr | Bardak var mı? | Bir bardak görüyorum. | yes
+tr | Bardak var mı? | Bardak hakkında bilgi yok. | neither
+tr | Bardak var mı? | Tabak yok. | neither
+tr | Bardak var mı? | Resim yok. | neither
+eu | Ba al dago katilurik? | Ez dago katilurik. | no
+eu | Katilu bat ikusten al duzu? | Ez dut katilurik ikusten irudian. | no
+eu | Ba al dago katilurik? | Katilu bat dago. | yes
+eu | Ba al dago katilurik? | Ez dago katiluari buruzko informaziorik. | neither
+eu | Ba al dago katilurik? | Ez dago platerik. | neither
+ar | هل يوجد كوب؟ | لا يوجد كوب. | no
+ar | هل ترى كوباً في الصورة؟ | لا أرى أي كوب في الصورة. | no
+ar | هل يوجد كوب؟ | يوجد كوب. | yes
+ar | هل يوجد كوب؟ | لا توجد معلومات عن الكوب. | neither
+ar | هل يوجد كوب؟ | لا يوجد طبق. | neither
+ar | هل يوجد كوب؟ | لا توجد صورة. | neither
+hi | क्या कोई कप है? | कोई कप नहीं है। | no
+hi | क्या तस्वीर में कप दिख रहा है? | मुझे तस्वीर में कोई कप नहीं दिख रहा है। | no
+hi | क्या कोई कप है? | एक कप है। | yes
+hi | क्या कोई कप है? | कप के बारे में कोई जानकारी नहीं है। | neither
+hi | क्या कोई कप है? | कोई प्लेट नहीं है। | neither
+hi | क्या कोई कप है? | कोई तस्वीर नहीं है। | neither
+hi | क्या आपको कोई कप दिख रहा है? | मैं नहीं जानता। | neither
+zh | 有没有杯子？ | 没有杯子。 | no
+zh | 图片中有杯子吗？ | 图片中没有看到任何杯子。 | no
+zh | 圖片中有杯子嗎？ | 圖片中沒有杯子。 | no
+zh | 你看到杯子了吗？ | 我看到一个杯子。 | yes
+zh | 有没有杯子？ | 没有关于杯子的信息。 | neither
+zh | 有没有杯子？ | 没有盘子。 | neither
+zh | 有没有杯子？ | 没有图片。 | neither
+ja | カップはありますか？ | カップはありません。 | no
+ja | 画像にカップは写っていますか？ | 画像には、カップは見当たりません。 | no
+ja | 猫はいますか？ | 猫はいません。 | no
+ja | カップはありますか？ | カップがあります。 | yes
+ja | カップはありますか？ | カップに関する情報はありません。 | neither
+ja | カップはありますか？ | 皿はありません。 | neither
+ja | カップはありますか？ | 画像はありません。 | neither
+ja | カップはありますか？ | カップではありません。 | neither
+ja | 机の上に本はありますか？ | 机の上に本はありません。 | no
+ja | 机の上に本はありますか？ | 机の上に皿はありません。 | neither
+ko | 컵이 있나요? | 컵이 없습니다. | no
+ko | 사진에 컵이 보이나요? | 사진에는 컵이 보이지 않습니다. | no
+ko | 컵이 있나요? | 컵이 하나 있습니다. | yes
+ko | 컵이 있나요? | 컵에 대한 정보가 없습니다. | neither
+ko | 컵이 있나요? | 접시가 없습니다. | neither
+ko | 컵이 있나요? | 이미지가 없습니다. | neither
+ko | 고양이가 있나요? | 고양이는 없습니다. | no
+ko | 고양이가 있나요? | 고양이를 확인할 수 없습니다. | neither
+"""
+"""language | question | reply | the side it takes"""
+
+
+@pytest.mark.parametrize("line", THERE.strip().splitlines())
+def test_whether_there_is_what_is_asked_for(line: str, without_encoder: None) -> None:
+    code, question, reply, side = line.split(" | ")
+    assert there_is(reply, question) in ({"neither", ""} if side == "neither" else {side})
+    for answer in ("yes", "no"):
+        wanted = {answer: Outcome.CORRECT, "neither": None}.get(side, Outcome.INCORRECT)
+        for accepted in (answer, listed(code, answer)[0]):
+            verdict = demur.grade(question, [accepted], reply)
+            graded = None if verdict.outcome is Outcome.DEFLECTED else verdict.outcome
+            assert graded == wanted, (accepted, verdict.reason)
+
+
+def test_each_language_says_both_that_there_is_and_that_there_is_not() -> None:
+    found = {tuple(line.split(" | ")[i] for i in (0, 3)) for line in THERE.strip().splitlines()}
+    assert found == {(code, side) for code in CODES if code != "en" for side in ("yes", "no", "neither")}
+
+
+@pytest.mark.parametrize("reply", ["¿Hay una taza?", "Hay una taza"])
+def test_a_question_that_comes_back_is_an_answer_where_it_does_not_ask(reply: str, without_encoder: None) -> None:
+    outcome = demur.grade("¿Hay una taza?", ["yes"], reply).outcome
+    assert outcome is (Outcome.DEFLECTED if "?" in reply else Outcome.CORRECT)
+
+
+@pytest.mark.parametrize(
+    ("question", "unit"),
+    [
+        ("¿Hay una taza?", "no hay "),
+        ("有没有杯子？", "没有的"),
+        ("Y a-t-il une tasse ?", "il y a "),
+        ("Var mı?", "yok "),
+    ],
+)
+def test_a_flood_of_denials_costs_little(question: str, unit: str) -> None:
+    started = time.monotonic()
+    there_is(unit * 50_000, question)
+    there_is(unit, unit * 50_000 + question)
+    assert time.monotonic() - started < 2

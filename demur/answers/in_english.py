@@ -27,6 +27,7 @@ from demur.answers.languages import (
     word_lists,
 )
 from demur.answers.number_words import number_words
+from demur.answers.there_is import asks_whether_there_is
 from demur.core.records import AnswerSpec
 
 ENGLISH = "en"
@@ -422,7 +423,8 @@ def side_in_english(text: str, code: str, question: str = "") -> str:
         return text[first.end() :]  # "No" of "No sé decirlo" answers nothing; nor does "Doğru" of "Doğru değil"
     if side:
         return f"{side.capitalize()}{text[first.end() :]}"
-    if code == "zh" and _DENIES_ALL.search(re.split("[。！？\n]", text, maxsplit=1)[0]):
+    denies = code == "zh" and _DENIES_ALL.search(re.split("[。！？\n]", text, maxsplit=1)[0])
+    if denies and not asks_whether_there_is(question):  # "没有盘子" says nothing of a cup
         return f"No, {text}"
     side = _restated(text, question, code)
     return f"{side}, {text}" if side else text
@@ -433,7 +435,8 @@ def _restated(text: str, question: str, code: str) -> str:
     if code in (*_SPACELESS, "ko"):
         return ""
     small, nots, unsure = _plain_words(code)
-    asked = [word for word in _words(question) if word not in small and len(word) > 2]
+    least = 2 if code == "hi" else 3  # कप: a cup
+    asked = [word for word in _words(question) if word not in small and len(word) >= least]
     sentence = _CLAUSES.split(text.strip(), maxsplit=1)[0]
     said = _words(sentence)
     rest = iter(said)

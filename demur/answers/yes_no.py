@@ -6,6 +6,7 @@ import re
 
 from demur.answers.languages import listed, sides
 from demur.answers.text import normalise, readable, words
+from demur.answers.there_is import there_is_in_english
 from demur.core.records import AnswerSpec
 
 _YES_NO = re.compile(
@@ -54,27 +55,6 @@ def is_side(text: str) -> bool:
     return (word := text.strip(" .,!。！।،*\"'").casefold()) in SIDES or word in sides()
 
 
-_EXISTS = re.compile(
-    r"^\W*(?:is|are|was|were)\s+there\b|\b(?:do|does|can|could|did)\s+(?:you|the (?:image|picture|photo)|it|this)\s+"
-    r"(?:see|show|contain|include|have|depict)\b",
-    re.IGNORECASE,
-)
-_NONE = re.compile(
-    r"^\W*(?:there(?:'s| is| are| was| were)\s+(?:no|not any|n't any|not a|not an)\b"
-    r"|there\s+(?:isn't|aren't|wasn't|weren't)\b"
-    r"|(?:i|we)\s+(?:don't|do not|cannot|can't|didn't|did not)\s+see\s+(?:any|a|an)\b|i\s+see\s+no\b"
-    r"|no\s+\w+(?:\s\w+)?\s+(?:is|are|was|were|can be)\s+(?:\w+\s)?(?:visible|present|shown|seen|there|depicted))",
-    re.IGNORECASE,
-)
-_SOME = re.compile(
-    r"^\W*(?:there(?:'s| is| are| was| were)\s+(?:a|an|one|some|two|three|several|many|indeed)\b"
-    r"|(?:i|we)\s+(?:can\s+)?see\s+(?:a|an|some|two|three|several|many|the)\b)",
-    re.IGNORECASE,
-)
-_LACKING = re.compile(
-    r"\b(?:information|info|evidence|mention|data|details?|indication|context|way|answer|reference|clue|sign|idea)\b",
-    re.IGNORECASE,
-)
 _FIRST = re.compile(r"\W*([^\s,.;:!?。，、！？；：।]+)(?=[\s,.;:!?。，、！？；：।]|$)")
 
 
@@ -96,22 +76,7 @@ def side_of(text: str, question: str) -> str:
     opening = _AGREES.match(plain)
     if opening:
         return "no" if opening["no"] else "yes"
-    return there_is(text, question) or _restated(plain, readable(question))
-
-
-def there_is(text: str, question: str) -> str:
-    """The side of a reply that says whether there is what a question asks for; "" where either does not.
-
-    >>> there_is("I don't see a mug.", "Is there a mug?"), there_is("There is no image.", "Is there a mug?")
-    ('no', '')
-    """
-    if not _EXISTS.search(readable(question)):
-        return ""
-    sentence = re.split(r"[.!?\n]", readable(text).strip(), maxsplit=1)[0][:300]
-    asked = {w.norm[:5] for w in words(question) if w.norm not in _SMALL}
-    if _LACKING.search(sentence) or not asked & {w.norm[:5] for w in words(sentence)}:
-        return ""
-    return "no" if _NONE.match(sentence) else "yes" if _SOME.match(sentence) else ""
+    return there_is_in_english(text, question) or _restated(plain, readable(question))
 
 
 _THIS_IS = r"(?:it|that|this|(?:the|that|this) (?:statement|claim))(?:'s| is) "

@@ -25,7 +25,8 @@ from demur.answers.in_english import in_english, is_inexact, language_of, langua
 from demur.answers.languages import evidence
 from demur.answers.rephrased import rephrased
 from demur.answers.text import both_ends, unformatted
-from demur.answers.yes_no import is_side, polarity, side_of, there_is
+from demur.answers.there_is import NEITHER, there_is, there_is_in_english
+from demur.answers.yes_no import is_side, polarity, side_of
 from demur.core.errors import UsageError
 from demur.core.records import AnswerSpec, Ask, Outcome, Response, Status, Verdict
 from demur.core.spec import Option, named
@@ -65,7 +66,7 @@ class RuleJudge:
     ('correct', 'stated', "states '5,730 m'")
     """
 
-    version = "15"
+    version = "16"
     """Of the rules: what an earlier version decided is not taken for a decision of this one."""
 
     def __init__(self, argument: str = "") -> None:
@@ -110,16 +111,26 @@ class RuleJudge:
             if response.text.strip():
                 return Status.FAILED, None, "malformed", "malformed: unfinished reasoning, or no words"
             return Status.FAILED, None, "empty", "empty answer"
-        if _echoes(text, ask.question):
+        part = final_part(text)
+        there = there_is(part, ask.question)
+        if _echoes(text, ask.question) and not there:  # "Hay una taza." has the words of "¿Hay una taza?"
             return Status.GRADED, Outcome.DEFLECTED, "echo", "repeats the question"
         asked, answers = answers, with_aliases(answers, ask.question, text)
-        found = matches(answers, text, ask.question)
         about = evidence(ask.question, answers)
         code = language_of(about, text)
-        spelt, answers, english = answers, spec_in_english(answers, code), in_english(final_part(text), code)
+        spelt, answers, english = answers, spec_in_english(answers, code), in_english(part, code)
         reading = self.phrases.read(text, ask.question)
         side = polarity(answers)
-        english = side_in_english(english, code, ask.question) if side else english
+        there = there if side else ""
+        if there == NEITHER:  # "No hay información" is no "no"
+            if reading.deflects:
+                return Status.GRADED, Outcome.DEFLECTED, reading.kind, f"declines: {reading.cue!r}"
+            return Status.UNGRADED, None, OTHER, "speaks of something else than what is asked for"
+        if there:  # in front, since the "No" of "No hay ninguna taza" alone would answer nothing
+            text = english = f"{there.capitalize()}. {part}"
+        elif side:
+            english = side_in_english(english, code, ask.question)
+        found = matches(spelt, text, ask.question)
         rule, stated, why = "", "", found.why
         if not found.form:  # a surname also stands in a whole name that is denied
             rule, stated, why = rephrased(answers, english, ask.question, languages_of(about, text))
@@ -127,7 +138,7 @@ class RuleJudge:
         chosen = found.why.startswith("states option") and len(text.split()) <= FEW  # "I can rule out A. B"
         sided = side and side_of(english, ask.question)  # "There is no mug." answers a yes-or-no question
         declines = reading.deflects and not (
-            bare or chosen or is_side(text) or (side and there_is(english, ask.question))
+            bare or chosen or is_side(text) or there or (side and there_is_in_english(english, ask.question))
         )
         sure = found.correct or bool(rule)
         if not (reading.known or bare):
