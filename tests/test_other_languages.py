@@ -474,6 +474,19 @@ def test_whether_there_is_what_is_asked_for(line: str, without_encoder: None) ->
             assert graded == wanted, (accepted, verdict.reason)
 
 
+@pytest.mark.parametrize(
+    "line",
+    [
+        "Is een spin een insect? | Of een spin een insect is, hangt samen met de indeling. Wilt u dat ik dat opzoek?",
+        "Ist das Dach rot? | Ob das Dach rot ist, hängt vom Licht ab.",
+        "Czy dach jest czerwony? | Czy dach jest czerwony, zależy od światła.",
+    ],
+)
+def test_a_sentence_that_begins_with_whether_takes_no_side(line: str, without_encoder: None) -> None:
+    question, reply = line.split(" | ")
+    assert demur.grade(question, ["yes"], reply).outcome not in (Outcome.CORRECT, Outcome.INCORRECT)
+
+
 def test_each_language_says_both_that_there_is_and_that_there_is_not() -> None:
     found = {tuple(line.split(" | ")[i] for i in (0, 3)) for line in THERE.strip().splitlines()}
     assert found == {(code, side) for code in CODES if code != "en" for side in ("yes", "no", "neither")}

@@ -440,7 +440,7 @@ def _restated(text: str, question: str, code: str) -> str:
     sentence = _CLAUSES.split(text.strip(), maxsplit=1)[0]
     said = _words(sentence)
     rest = iter(said)
-    if not asked or nots & set(_words(question)) or unsure & set(said) or len(said) > 20:
+    if not asked or nots & set(_words(question)) or unsure & set(said) or len(said) > 20 or said[:1] in _WHETHER:
         return ""
     if not all(any(w[:5] == word[:5] for w in rest) for word in asked):
         return ""
@@ -459,6 +459,8 @@ def _plain_words(code: str) -> tuple[frozenset[str], frozenset[str], frozenset[s
     return small, folded("not", "without"), folded("about", "perhaps", "doubts") - small
 
 
+_WHETHER = (["ob"], ["of"], ["si"], ["se"], ["czy"])
+"""What begins a sentence that only repeats a question: "Ob es rot ist, sagt der Text nicht"."""
 _CLAUSES = re.compile(r"[.!?;:\n।؟]\s?|, ")
 
 

@@ -112,6 +112,6 @@ def _restated(text: str, question: str) -> str:
     said = iter([w.norm[:5] for w in words(sentence)])
     if not asked or not all(word in said for word in asked):  # in this order: "B is taller than A" is something else
         return ""
-    if len(sentence.split()) > 20 or _PERHAPS.search(sentence):
+    if len(sentence.split()) > 20 or _PERHAPS.search(sentence) or sentence[:3].lower() == "of ":  # Dutch: whether
         return ""
     return {0: "yes", 1: "no"}.get(len(_NEGATED.findall(sentence)), "")
