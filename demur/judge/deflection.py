@@ -51,6 +51,8 @@ _CUE = 80
 """Characters of a cue."""
 _SENTENCE = re.compile(r"(?<=[.!?\u061f])\s+|(?<=[\u3002\uff01\uff1f\u0964])|\n")
 _MARK = re.compile(r"(?:^|(?<=\w))(?P<gap>\W*+)(?:final answer|short answer|answer)(?=(?P<sign>\W*+))", re.IGNORECASE)
+_COUNTS = re.compile(r"\b(?:how (?:many|much)|which of)\b", re.IGNORECASE)
+"""What "None" answers."""
 _NEW_SENTENCE = re.compile(r"\n|[.!?]\s")
 
 
@@ -73,8 +75,8 @@ def read(text: str, question: str = "") -> Reading:
     """
     said = without_courtesies(_marked(text) or text).strip()
     said = said if len(said) <= sum(_ENDS) else f"{said[: _ENDS[0]]}\n{said[-_ENDS[1] :]}"
-    if bare(fold(said[:_CUE])) in bare_deflections() and len(said) <= _CUE:
-        return Reading(True, said, LACK)
+    if (whole := bare(fold(said[:_CUE]))) in bare_deflections() and len(said) <= _CUE:
+        return Reading(False) if whole == "none" and _COUNTS.search(question) else Reading(True, said, LACK)
     if not spoken(said):
         return Reading(False, known=False)
     if len(said.encode(errors="replace")) < SHORT or log_odds(said, question) <= DECLINES:

@@ -15,6 +15,7 @@ measures how often each is right.
 
 from __future__ import annotations
 
+import math
 import re
 from pathlib import Path
 
@@ -113,14 +114,15 @@ class RuleJudge:
             return Status.FAILED, None, "empty", "empty answer"
         part = final_part(text)
         there = there_is(part, ask.question)
-        if _echoes(text, ask.question) and not there:  # "Hay una taza." has the words of "¿Hay una taza?"
-            return Status.GRADED, Outcome.DEFLECTED, "echo", "repeats the question"
         asked, answers = answers, with_aliases(answers, ask.question, text)
         about = evidence(ask.question, answers)
         code = language_of(about, text)
         spelt, answers, english = answers, spec_in_english(answers, code), in_english(part, code)
         reading = self.phrases.read(text, ask.question)
         side = polarity(answers)
+        stated = there or (side and code in _ASK_BY_TONE and "?" not in text)  # "La taza es roja."
+        if _echoes(text, ask.question) and not stated:
+            return Status.GRADED, Outcome.DEFLECTED, "echo", "repeats the question"
         there = there if side else ""
         if there == NEITHER:  # "No hay información" is no "no"
             if reading.deflects:
@@ -152,7 +154,7 @@ class RuleJudge:
         odds = 0.0
         if (found.form or rule) and not side:
             odds = self._commits(ask.question, found.form or stated, text, asked)
-            if odds < OTHER_ROLE:
+            if odds < OTHER_ROLE and not _beside_another_name(found.form or stated, text):
                 if declines:
                     return Status.GRADED, Outcome.DEFLECTED, reading.kind, f"declines: {reading.cue!r}"
                 if not why.startswith("offers"):  # "Paris or Lyon" is open
@@ -186,14 +188,39 @@ class RuleJudge:
         """
         if not question.strip() or answers.kind in ("choice", "box"):
             return COMMITS
-        said, forms = normalise(wording.readable(text)), [form, *(", ".join(parts) for parts in answers.accepted)]
+        said = normalise(wording.readable(text))
         # A form in another unit, or in words, or as rules spell it in English, is left to them.
-        form = next((each for each in forms if normalise(each) in said), "")
-        if not form or normalise(form) == said:
+        forms = [each for each in [form, *(", ".join(parts) for parts in answers.accepted)] if normalise(each) in said]
+        if not forms or normalise(forms[0]) == said:
             return COMMITS
         from demur.judge.encoder import commits  # its libraries take longer to import than all of demur's own
 
-        return commits(question, form, text)
+        odds = -math.inf
+        for each in dict.fromkeys(forms):  # "Anakin Skywalker, who became Darth Vader"
+            odds = max(odds, commits(question, each, text))
+            if odds >= OTHER_ROLE:
+                break
+        return odds
+
+
+_ASK_BY_TONE = ("ca", "es", "fr", "gl", "it", "pt")
+"""Languages in which a question may have the words of its answer, in the same order."""
+_SAME = re.compile(
+    r"(?:[,(/=]|\b(?:i\.?e\.?|that is|which is|so|now|called|known as|equivalent to|equals|means))"
+    r"[\s,]*(?:about |the )?$",
+    re.IGNORECASE,
+)
+
+
+def _beside_another_name(form: str, text: str) -> bool:
+    """Whether a form may say again, nearer or in other words, what stands before it, or begins a list of reasons.
+
+    >>> [_beside_another_name("Peru", said) for said in ("Cusco, Peru", "Cusco (Peru)", "It borders Peru.")]
+    [True, True, False]
+    """
+    before, found, after = text.strip().casefold().rpartition(form.casefold())
+    ends = bool(found) and not after.strip(" .)!\"'*")
+    return (ends and bool(_SAME.search(before))) or text.strip().casefold().startswith(f"{form.casefold()}, ")
 
 
 def _echoes(text: str, question: str) -> bool:

@@ -11,11 +11,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from strategies import examples
 
+import demur
 from demur.cli import main as command
 from demur.core.errors import BadInput, UsageError
 from demur.core.plugins import find
 from demur.core.records import AnswerSpec, Ask, Outcome, Response, Scenario, Status, Verdict
 from demur.core.store import Problems, read_jsonl
+from demur.judge import encoder
 from demur.judge.bench import BenchRow, asked, bench, by_rule, load, shipped
 from demur.judge.deflection import read
 from demur.judge.rules import RuleJudge, visible
@@ -304,6 +306,45 @@ def test_graded_replies_that_nobody_tuned_on() -> None:
     for label, share, least in (("correct", 0.97, 370), ("incorrect", 0.95, 195), ("deflected", 0.96, 145)):
         assert every.precision[label].n >= least
         assert (every.precision[label].value or 0) >= share, label
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "In which country was Einstein born? | Germany | Ulm, Germany",
+        "How far is it in kilometres? | 161 km | 100 miles, which is 161 km",
+        "What is the square root of 144? | 12 | 12, since 12 × 12 = 144.",
+        "What language do they speak? | Dutch | Flemish (Dutch)",
+    ],
+)
+def test_what_says_the_same_again_is_in_no_other_role(line: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever the encoder says."""
+    question, answer, reply = line.split(" | ")
+    monkeypatch.setattr(encoder, "commits", lambda *_: -9.0)
+    assert demur.grade(question, [answer], reply).outcome is None
+    assert demur.grade(question, [answer], f"Near {answer} lies something.").outcome is Outcome.INCORRECT
+
+
+def test_of_several_accepted_forms_one_must_be_the_answer(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(encoder, "commits", lambda question, form, text: 4.0 if form.startswith("Mary") else -9.0)
+    said = "It was written by Mary Ann Evans, who used the pen name George Eliot."
+    assert demur.grade("Who wrote it?", ["George Eliot", "Mary Ann Evans"], said).outcome is Outcome.CORRECT
+
+
+@pytest.mark.parametrize(
+    ("line", "outcome"),
+    [
+        ("¿El perro es negro? | sí | El perro es negro.", Outcome.CORRECT),
+        ("Le chat est noir ? | non | Le chat est noir.", Outcome.INCORRECT),
+        ("¿El perro es negro? | sí | ¿El perro es negro?", Outcome.DEFLECTED),
+        ("Is the dog black? | yes | Is the dog black", Outcome.DEFLECTED),
+        ("How many cats are there? | 2 | None", None),
+        ("Who won? | Anna | None", Outcome.DEFLECTED),
+    ],
+)
+def test_statements_and_none(line: str, outcome: Outcome | None) -> None:
+    question, answer, reply = line.split(" | ")
+    assert demur.grade(question, [answer], reply).outcome is outcome
 
 
 @pytest.mark.parametrize("answer", ["yes", "no"])
