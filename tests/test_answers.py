@@ -192,6 +192,8 @@ WRONG = [
     (spec("Paris"), "Paris or Lyon"),
     (spec("Paris"), "either Lyon or Paris"),
     (spec("Paris"), "Paris. Wait, it is Lyon."),
+    (spec("Paris"), "Paris. Whoops, I meant Lyon."),
+    (spec("Paris"), "I doubt it's Paris; it is Lyon."),
     (spec("Paris"), "Paris is large. Final answer: Lyon"),
     (spec("Italy"), "France, Italy, Spain, Germany"),
     (spec("28 May 1975"), "28 May 1975 or 29 May 1975"),

@@ -512,3 +512,23 @@ def test_a_flood_of_denials_costs_little(question: str, unit: str) -> None:
     there_is(unit * 50_000, question)
     there_is(unit, unit * 50_000 + question)
     assert time.monotonic() - started < 2
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "incorrect | ¿Quién pintó el cuadro? | Diego Velázquez | Lo pintó Pablo Picasso.",
+        "incorrect | Chi ha composto il Nabucco? | Giuseppe Verdi | Giacomo Puccini",
+        "incorrect | Кто написал роман? | Лев Толстой | Его написал Антон Чехов.",
+        "ungraded | Wie schilderde het? | Johannes Vermeer | De Delftse meester, die het ook maakte.",
+        "ungraded | Wer hat es geschrieben? | Thomas Mann | Der Autor ist unbekannt geblieben.",
+        "ungraded | Quelle est la ville qui l'a élue ? | Saint Denis | Elle fut élue à Fort Royal.",
+        "correct | Кто открыл закон? | Дмитрий Менделеев | Его открыл Д. И. Менделеев.",
+        "correct | Qui a été élu en 1981 ? | François Mitterrand | M. Mitterrand a été élu.",
+    ],
+)
+def test_another_person_where_the_question_begins_with_who(line: str, without_encoder: None) -> None:
+    expected, question, accepted, reply = line.split(" | ")
+    verdict = demur.grade(question, [accepted], reply)
+    got = "ungraded" if verdict.outcome in (None, Outcome.DEFLECTED) else verdict.outcome.value
+    assert got == expected, verdict.reason

@@ -121,9 +121,11 @@ def _same_amount(one: str, other: str) -> bool:
     return value is not None and a[0].unit != b[0].unit and abs(value - a[0].low) <= 0.05 * abs(a[0].low)
 
 
-_TAKEN_BACK = re.compile(
-    r"(?:^|[.!?;-]|(?<!\s)[^\S\n]*+\n)\s*+(?:(?:no|oh|hmm|sorry)[,.]\s*+)?(?:wait|correction|scratch that|"
-    r"on second thought|actually,? no|let me correct)\b"
+TAKEN_BACK = re.compile(
+    r"(?:^|[.!?;-]|(?<!\s)[^\S\n]*+\n)\s*+(?:(?:no|oh|hmm|sorry)[,.]?\s*+)?(?:wait|correction|scratch that|"
+    r"on second thought|actually,? (?:no|it|that|this|he|she|they|the|i)|let me correct|sorry,? (?:i mean|it|that)|"
+    r"i mean|i meant|my (?:mistake|bad|error|apologies)|oops|whoops|i apologi[sz]e|i was wrong|i misspoke|"
+    r"(?:the )?correct(?:ed)? (?:answer|version) (?:is|was|should)|no(?=,))\b"
     r"|(?:\.\.|\u2026)\s{0,3}(?:no|sorry|wait)\b|,\sno,\s(?:sorry|wait)\b",
     re.IGNORECASE,
 )
@@ -132,7 +134,7 @@ _TAKEN_BACK = re.compile(
 def withdrawn(text: str, last: Span) -> str:
     """The beginning of a withdrawal after ``last`` ("Wait, ..."); "" if there is none."""
     after = readable(text)[last[1] :]
-    found = _TAKEN_BACK.search(after)
+    found = TAKEN_BACK.search(after)
     if not found or not normalise(after[found.end() :]):
         return ""
     return " ".join(after[found.start() :][:_SHOWN].strip(" .;-").split()[:8])

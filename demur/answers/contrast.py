@@ -70,6 +70,7 @@ def contrasted(text: str, span: Span, question: str, languages: Sequence[str]) -
     'tells the opposite'
     """
     text, asked = readable(text), fold(question)
+    whole, beside = fold(text), ""
     own, before = text[slice(*span)], text[max(0, span[0] - _REACH) : span[0]]
     after, led = text[span[1] : span[1] + _REACH], fold(before).rstrip()
     for code in languages or ("en",):
@@ -77,10 +78,10 @@ def contrasted(text: str, span: Span, question: str, languages: Sequence[str]) -
         for one, other in (words.beside, words.limits)[: 1 + own[0].isdigit()]:
             found = one.search(before) or other.match(own[-2:] * (code == "ko") + after)
             if found and fold(found[0]).strip(" \"'«„“(*") not in asked:
-                return "says what is beside it"
+                beside = "says what is beside it"
         here, there = words.ends
         if here.search(asked) and here.search(led) and any(m.end() == len(led) for m in there.finditer(led)):
-            return "says where it went"
+            beside = beside or "says where it went"
         ends = (_CLAUSE, words.joints)
         rest = after[: min((m.start() for end in ends if (m := end.search(after))), default=None)]
         begins = max((m.end() for end in ends for m in end.finditer(before)), default=0)
@@ -90,8 +91,9 @@ def contrasted(text: str, span: Span, question: str, languages: Sequence[str]) -
             told = sorted((m for side in group if (m := side.search(behind))), key=re.Match.start)[:1]
             told = told or [m for side in group if (m := side.search(clause))]
             if len(sides) == 1 and told and all(m.re is not sides[0] for m in told):
-                return "tells the opposite"
-    return _beats(text, span, question, languages) or _other_subject(text, span, question, languages)
+                alone = not sides[0].search(whole)  # nothing in the reply says what is asked
+                return "takes it for the opposite" if alone else "tells the opposite"
+    return beside or _beats(text, span, question, languages) or _other_subject(text, span, question, languages)
 
 
 def _beats(text: str, span: Span, question: str, languages: Sequence[str]) -> str:

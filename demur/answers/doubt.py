@@ -9,10 +9,10 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 
-from demur.answers.assertion import denied
+from demur.answers.assertion import TAKEN_BACK, denied
 from demur.answers.contrast import common, contrasted, told_places
 from demur.answers.languages import fold, listed
-from demur.answers.negation import DENIED, VERB_LAST, denies, negates, other_candidate, part_of_a_word, taken_back
+from demur.answers.negation import DENIED, VERB_LAST, denies, negates, other_candidate, part_of_a_word, taking_back
 from demur.answers.numbers import quantities
 from demur.answers.spans import Span
 from demur.answers.text import Word, readable, words
@@ -33,15 +33,26 @@ _TURNS = re.compile(
     re.IGNORECASE,
 )
 _WHILE = re.compile(r"^\W*(?:while|although|though|even though|whereas|despite|unlike|instead of|rather than)\b", re.I)
-_NOT = re.compile(r"(?:\b(?:not|never)|n't)\b(?! only| just)(?:\s(?!until)\w+){0,3}\s$", re.IGNORECASE)
+_NOT = re.compile(
+    r"(?:\b(?:not|never)|n't)\b(?! only| just)(?:\s(?!until)\w+){0,3}\s$|\bI (?:\w+ )?doubt\b[^.,;!?]{0,30}$",
+    re.IGNORECASE,
+)
 _BUT = re.compile(
     r"\b(?:anything|everything|all|everyone|anyone|any\w*\s\w+|every\s\w+)\s(?:but|except)\s(?:the\s)?$|\bwith no\s$",
     re.I,
+)
+_UNTIL = re.compile(
+    r"[^.;!?\n]{0,30}?\b(?:until|till|up to) (?:he|she|it|they|(?:\w+ )?(?:1\d|20)\d\d)\b", re.IGNORECASE
+)
+_PAST, _NOW = (
+    re.compile(rf"\b(?:{words})\b", re.IGNORECASE)
+    for words in (r"was|were|had|did|[a-z]{2,}ed", r"is|are|does|do|has|have")
 )
 _OTHER_PLACE = frozenset(listed("en", "directions"))
 _COMPOUND = frozenset({"dioxide", "monoxide", "tetrachloride", "oxide", "effect", "theorem", "constant"})
 _NAMED_AFTER = frozenset(listed("en", "named_after"))
 """What is named after a person."""
+_LIKE_NAMED = re.compile(r" (?:fils|père|pere)\b")
 _WHO = re.compile(r"\bwho(?:m|se)?\b", re.IGNORECASE)
 _OPENING = re.compile(
     r"(?:yes|no|sure|okay|ok|well|great|good|thanks?|hello|hi|of course|certainly|answer|note|context|summary|correct|"
@@ -62,6 +73,8 @@ def unclear(
     """
     if part_of_a_word(text, span, question):
         return f"may hold {form!r} as a piece of a word"
+    if _put_right(text, span, languages):
+        return f"offers {form!r} for what it takes back"  # the encoder would prefer what stands first
     why = doubt(text, span, question, form, languages=languages)
     for code in () if why else languages:
         found = denies(text, span, code)
@@ -71,9 +84,18 @@ def unclear(
         other = other_candidate(text, span, code)
         if other and not is_right(other):
             return f"offers {other!r} beside {form!r}"
-        if taken_back(text, span, code):
+        if taking_back(code).search(readable(text)[span[1] :]):
             return f"takes back {form!r}"
     return why or contrasted(text, span, question, languages)
+
+
+def _put_right(text: str, span: Span, languages: Sequence[str]) -> bool:
+    """Whether the text takes back another answer in the sentence before ("Lyon. Sorry, I meant Paris.")."""
+    before = readable(text)[: span[0]]
+    marks = [m for back in (TAKEN_BACK, *map(taking_back, languages)) for m in back.finditer(before)]
+    ends = [m.start() for m in marks if re.match(r"[.!\n。！।](?!\.)", m[0]) and before[m.start() - 1] not in ".…"]
+    said, own = ({w.norm for w in words(part)} for part in (before[: max(ends, default=0)], text[slice(*span)]))
+    return bool(said) and not own <= said
 
 
 _NO_IS_IN, _NO_IS_NOT = {"gl", "pt"}, {"es", "ca", "it"}
@@ -159,6 +181,8 @@ def doubt(text: str, span: Span, question: str, form: str, *, languages: Sequenc
         return "may deny it"
     if re.match("an? ", form) and any(q.start < span[0] <= q.end + 1 and q.low != 1 for q in quantities(text)):
         return "says how many"  # "741 weeks" for a week
+    if _UNTIL.match(after) and _PAST.search(before) and _NOW.search(question) and not _PAST.search(question):
+        return "takes what was for what is"
     if _BUT.search(before[-40:]):
         return "makes an exception of it"
     return (
@@ -185,6 +209,8 @@ def _goes_on(text: str, span: Span, question: str, form: str) -> str:
         return f"names {led[0].raw} {form}"
     if text[span[1] : span[1] + 1] == "-" and names(text[span[1] + 1 : span[1] + 2]):
         return f"names {form}-..."
+    if _LIKE_NAMED.match(text[span[1] : span[1] + 10]) and _WHO.search(question):
+        return f"names another {form}"  # his father, or his son
     follows = words(text[span[1] : span[1] + 40])[:1]
     more = _COMPOUND | _NAMED_AFTER if _WHO.search(question) else _COMPOUND
     if follows and follows[0].norm in more - own - asked and text[span[1] : span[1] + 1] == " ":
@@ -217,8 +243,8 @@ def _led_by_a_name(text: str, span: Span, question: str, form: str) -> str:
         if not word.raw[:1].isupper() or (led and text[led[-1].end : word.start].strip()):
             break
         led.append(word)
-    if not led or not text[led[-1].end : span[0]].strip():
-        return ""  # "Diana" of "Diana Rigg"
+    if not led or not text[led[-1].end : span[0]].strip(" ." if len(led[-1].norm) == 1 else None):
+        return ""  # "Diana" of "Diana Rigg", "D." of "D. Rigg"
     follows = text[led[-1].end : led[-1].end + 30]
     if _OWNS.match(follows) or ":" in text[: span[0]] or (len(led) == 1 and not _DID.match(follows)):
         return ""  # "Hazel's friend is ...", "Release date of ...: ...", "People born on ..."
@@ -253,6 +279,8 @@ def _nearer(text: str, span: Span, question: str, languages: Sequence[str] = ())
     own = text[span[0] : span[1]]
     if not any(c.isdigit() for c in own):
         return ""
+    if _of_another_year(text, span, question):
+        return "tells it of another year"
     start = max(0, span[0] - _REACH)
     text, span = text[start : span[1] + _REACH], (span[0] - start, span[1] - start)
     year = _YEAR.search(own)
@@ -277,6 +305,19 @@ def _nearer(text: str, span: Span, question: str, languages: Sequence[str] = ())
 
     mine, least = gap(span), _NEARER // 3 if {"zh", "ja"} & set(languages) else _NEARER
     return "another figure stands nearer to what is asked" if any(gap(o) + least < mine for o in others) else ""
+
+
+def _of_another_year(text: str, span: Span, question: str) -> bool:
+    """Whether another year stands nearer to a figure than the one that is asked for, which the reply has too."""
+    asked, told = set(_YEAR.findall(question)), list(_YEAR.finditer(text))
+    if len(asked) != 1 or _YEAR.search(text[slice(*span)]) or not asked <= {m[0] for m in told}:
+        return False
+
+    def gap(year: re.Match[str]) -> int:
+        low, high = sorted((span, year.span()))
+        return high[0] - low[1] + _REACH * len(re.findall(r"[,;.]\s|\band\b", text[low[1] : high[0]]))
+
+    return min(told, key=gap)[0] not in asked
 
 
 _REACH = 400

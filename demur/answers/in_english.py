@@ -12,6 +12,7 @@ import unicodedata
 from collections.abc import Callable, Iterator
 from decimal import Decimal
 from functools import cache, lru_cache
+from itertools import takewhile
 
 from demur.answers.languages import (
     LATIN,
@@ -431,20 +432,49 @@ def side_in_english(text: str, code: str, question: str = "") -> str:
 
 
 def _restated(text: str, question: str, code: str) -> str:
-    """The side of a reply whose first sentence says again, in order, what is asked, with or without a "not"."""
+    """The side of a reply whose first clause says again, in order, what is asked, with or without a "not".
+
+    No other word may stand before the last one that is asked for, or the clause might say something else.
+    """
     if code in (*_SPACELESS, "ko"):
         return ""
     small, nots, unsure = _plain_words(code)
     least = 2 if code == "hi" else 3  # कप: a cup
-    asked = [word for word in _words(question) if word not in small and len(word) >= least]
-    sentence = _CLAUSES.split(text.strip(), maxsplit=1)[0]
-    said = _words(sentence)
-    rest = iter(said)
-    if not asked or nots & set(_words(question)) or unsure & set(said) or len(said) > 20 or said[:1] in _WHETHER:
+    every = _words(question)
+    asked = [word for word in every if word not in small and len(word) >= least]
+    said = _words(_CLAUSES.split(text.strip(), maxsplit=1)[0])
+    if not asked or nots & set(every) or unsure & set(said) or len(said) > 20 or said[:1] in _WHETHER:
         return ""
-    if not all(any(w[:5] == word[:5] for w in rest) for word in asked):
+    here = _places(said, asked)
+    if not here and len(asked) > 2 and code not in ("hi", "tr", "eu"):  # "Liegt Ulm ...?": "Ulm liegt ..."
+        verb, others = _places(said, asked[:1]), _places(said, asked[1:])
+        here = sorted({*verb, *others}) if verb and others else []
+    if not here:
         return ""
-    return {0: "Yes", 1: "No"}.get(len([w for w in said if w in nots]), "")
+    joints = {fold(word) for word in listed(code, "and")}
+    tail = list(takewhile(lambda word: word not in joints, said[here[-1] + 1 :]))
+    other = [word for i, word in enumerate(said[: here[-1]]) if i not in here and word not in every]
+    if nots & {*tail, *other}:  # in some languages a "not" stands behind
+        other += tail
+    elif tail and tail[0] not in small:  # "una stella nana"
+        return ""
+    denied = [word for word in other if word in nots and word not in _NE]
+    return "" if set(other) - nots - set(every) - _NE else {0: "Yes", 1: "No"}.get(len(denied), "")
+
+
+_NE = frozenset(("ne", "n"))
+"""The first half of a French "not"."""
+
+
+def _places(said: list[str], asked: list[str]) -> list[int]:
+    """Where a text has the words of another, in their order but for their endings; nothing if it lacks one."""
+    found, rest = [], iter(enumerate(said))
+    for word in asked:
+        place = next((i for i, w in rest if w[: (n := max(5, len(w) - 3, len(word) - 3))] == word[:n]), -1)
+        if place < 0:
+            return []
+        found.append(place)
+    return found
 
 
 @cache

@@ -77,7 +77,7 @@ def _words(code: str) -> _Words:
         re.compile(rf"(?P<other>[^,.;:?!\n。，；：？！]{{1,80}}?),?\s*{start}(?:{either}){edge}\s*[\"'«„“(*]*$", flags),
         re.compile(
             rf"(?:^|[.!?;,\n。！？，、…]|\s[-—])\s{{0,3}}(?:(?:{first_no})[,，、\s]\s?)?(?:{back})(?:[,:，、.!\s]|$)"
-            rf"|(?:\.\.|…)\s{{0,3}}(?:\w{{1,3}}\s)?(?:{first_no}){edge}",
+            rf"|(?:\.\.|…)\s{{0,3}}(?:\w{{1,3}}\s)?(?:{first_no}){edge}|[.!?。！？।]\s{{0,3}}(?:{first_no})[,，、،]",
             flags,
         ),
     )
@@ -126,9 +126,9 @@ def other_candidate(text: str, span: Span, code: str) -> str:
     return str(before["other"].strip()) if before and normalise(before["other"]) else ""
 
 
-def taken_back(text: str, last: Span, code: str) -> bool:
-    """Whether the reply takes something back after ``last`` ("Perdón, ...")."""
-    return _words(code).back.search(readable(text)[last[1] :]) is not None
+def taking_back(code: str) -> re.Pattern[str]:
+    """What begins a withdrawal ("Perdón, ...")."""
+    return _words(code).back
 
 
 # --- scripts without spaces --------------------------------------------------------------------------

@@ -185,6 +185,15 @@ _SPELT = re.compile(
     rf" and )(?:{_NUMBER_WORD})(?![^\W_]))*(?![^\W_])",
     re.IGNORECASE,
 )
+_HALF_OF = re.compile(
+    r"(?<![^\W_])(?:(?<!and[ -]a[ -])half(?: an? |[ -])(?P<half>[a-z]{3,})|an? (?P<more>[a-z]{3,}) and a half)"
+    r"(?![^\W_])",
+    re.I,
+)
+"""Half of a unit or of a size, or one and a half: "half a dozen", "an hour and a half"."""
+_AND_A_HALF = re.compile(r"[ -]and[ -]a[ -]half(?![^\W_])", re.IGNORECASE)
+_MILLIONS = re.compile(r" ?([mb])(?![^\W_])")
+"""Behind an amount of money: £1.5m."""
 _PRONOUN = re.compile(
     r"[ ](?:of|another|day|who|which|that|can|could|should|must|may|might|is|was|has|would|or more|by one)\b"
 )
@@ -211,7 +220,7 @@ def quantities(text: str) -> tuple[Quantity, ...]:
     for quantity in digits:
         taken.add(quantity.start, quantity.end)
     spelt = [w for w in _in_words(text) if not taken.meet(w.start, w.end)]
-    return tuple(_ranges(sorted([*digits, *spelt], key=lambda q: q.start), text))
+    return tuple(_ranges(_compound(sorted([*digits, *spelt], key=lambda q: q.start), text), text))
 
 
 def _in_digits(text: str) -> list[Quantity]:
@@ -260,10 +269,13 @@ def _finish(
     """Add scale, unit and sign words around a number; None if the letters that follow make it an identifier."""
     if plain and end - start == 4 and _INITIAL.match(text, end):
         return Quantity(value, value, unit, ordinal, decimals, plain, start, end)
-    scale = _SCALE.match(text, end)
+    if value < 100 and not ordinal and (half := _AND_A_HALF.match(text, end)):
+        value, decimals, plain, end = value + 0.5, max(decimals, 1), False, half.end()
+    scale = _SCALE.match(text, end) or (_MILLIONS.match(text, end) if unit else None)
     kelvin = scale and scale[1] == "K" and not unit and (text[end] == " " or decimals > 1)  # 300 K; but 50K, $300 K
     if scale and not ordinal and not kelvin:
-        factor = _SCALES.get(scale[1]) or _SCALES[scale[1].lower()]
+        size = {"m": "M", "b": "B"}.get(scale[1], scale[1])
+        factor = _SCALES.get(size) or _SCALES[size.lower()]
         value, decimals, plain, end = value * factor, decimals - len(f"{factor:.0f}") + 1, False, scale.end()
     if not unit and not ordinal:
         after = _WRITTEN.match(text, end)
@@ -281,6 +293,18 @@ def _finish(
 
 def _in_words(text: str) -> list[Quantity]:
     found: list[Quantity] = []
+    halves = Places(text)
+    for match in _HALF_OF.finditer(text):
+        word, value = (match["half"] or match["more"]).lower(), 0.5 if match["half"] else 1.5
+        unit = unit_named(word)
+        if word in _MULTIPLES:
+            made = _finish(text, *match.span(), value * _MULTIPLES[word], 0, False, False, "")
+        else:
+            made = Quantity(value, value, unit, False, 1, False, *match.span()) if unit else None
+        if made:
+            found.append(made)
+            halves.add(made.start, made.end)
+    done = len(found)
     for match in _SPELT.finditer(text):
         alone = match.group().lower() == "second"
         run = [
@@ -288,7 +312,7 @@ def _in_words(text: str) -> list[Quantity]:
             for m in re.finditer(r"[A-Za-z]+", match.group())
         ]
         for value, ordinal, start, end in _spell(run):
-            if found and start < found[-1].end:
+            if (len(found) > done and start < found[-1].end) or halves.meet(start, end):
                 continue  # the zero of "thirty below zero"
             if value > _LARGEST:
                 continue
@@ -340,6 +364,36 @@ def _spell(run: list[tuple[str, int, int]]) -> list[tuple[int, bool, int, int]]:
     if start >= 0:
         done.append((total + part, False, start, end))
     return done
+
+
+_PARTS_OF = {
+    ("weeks", "days"), ("days", "h"), ("h", "mins"), ("mins", "s"), ("yrs", "months"), ("ft", "in"), ("lb", "oz"),
+    ("USD", "cents"),
+}  # fmt: skip
+"""Units that people write one behind the other."""
+_THEN = re.compile(r"(?P<and>,? (?:and )?)|(?P<foot>' ?)")
+_SINGLE = re.compile(r"(?: in\b| tall\b|[ -]?[^\w\s'\"]|\s*$)")
+
+
+def _compound(found: list[Quantity], text: str) -> list[Quantity]:
+    """Join one quantity in two units or three, in the first of them: "1 hour 30 minutes" is 1.5 hours."""
+    out: list[Quantity] = []
+    for first in reversed(found):
+        last = out[-1] if out else first
+        joint = _THEN.fullmatch(text[first.end : last.start])
+        units = ("ft" if joint and joint["foot"] and not first.unit else first.unit, last.unit)
+        if units == ("ft", "") and joint and joint.group() in (" ", "'") and _SINGLE.match(text, last.end):
+            units = ("ft", "in")  # 6'3, 6 ft 3
+        if joint and units in _PARTS_OF and not first.ordinal and not last.ordinal:
+            ratio = UNITS[units[0]].factor / UNITS[units[1]].factor
+            scheduled = joint.group() == ", " and units[0] in ("days", "weeks")  # 7 days, 12 hours
+            if 0 <= first.low == int(first.low) and 0 <= last.low < ratio and not scheduled:
+                value = first.low + last.low / ratio
+                decimals = int(math.log10(ratio) + 0.8) + max(last.decimals, 0)  # to half the smaller unit
+                out[-1] = Quantity(value, value, units[0], False, decimals, False, first.start, last.end)
+                continue
+        out.append(first)
+    return out[::-1]
 
 
 def _ranges(found: list[Quantity], text: str) -> list[Quantity]:

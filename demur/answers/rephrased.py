@@ -42,7 +42,37 @@ _LEADING = re.compile(
 _GLUE = re.compile(r"(?<=[a-z]{2})(?=[A-Z])|(?<=[a-z]{3})(?=\d)")
 _GLUED_DIGIT = re.compile(r"(?<=[a-z]{3})(?=\d)")
 _WHAT_YEAR = re.compile(r"\b(?:what|which) year\b", re.I)
-_HALF = re.compile(r"\b(?:one[ -])?half\b(?!-| (?:past|hour|dozen|time|way|century)\b)", re.I)
+_SHARES = {
+    "half": 2,
+    "halve": 2,
+    "third": 3,
+    "quarter": 4,
+    "fourth": 4,
+    "fifth": 5,
+    "sixth": 6,
+    "eighth": 8,
+    "tenth": 10,
+}
+_SHARE = re.compile(
+    rf"\b(?:(?P<top>an?|{'|'.join(list(SMALL)[1:10])})[ -])?(?P<part>{'|'.join(_SHARES)})s?\b"
+    rf"(?:(?:(?<=half)|(?<=halves))(?!-| (?:past|hour|dozen|time|way|century)\b)|"
+    rf"(?=\W*$|[.,;!?)]| of (?!an? |one )| (?:is|was|are|were|has|have|had|full|left)\b))"
+    rf"|\bone (?:in|out of) (?P<of>{'|'.join(list(SMALL)[2:11])})\b",
+    re.I,
+)
+_MORE_THAN = re.compile(r"\b(?:than|over|under|above|below|nearly|almost|not)(?: an?| one)? ?$", re.I)
+_RATIO = re.compile(r"(?<![\d.,:-])(\d{1,3}) ?(?::|to|-) ?(\d{1,3})(?![\d:-]|[.,]\d| ?[%°])", re.I)
+_TURNED = re.compile(r"\b(?:to|from|lost|lose|against|vs)\b", re.I)
+"""With these the other side may be named first."""
+_ASKS_RATIO = re.compile(r"\b(?:ratio|odds|proportions?|scores?)\b", re.I)
+_OUT_OF = re.compile(r"\bout of (\d+)\b", re.I)
+_HOW_OFTEN = re.compile(r"\bhow (?:many times|often|frequently)\b", re.I)
+_TWICE = {"once": "one time", "twice": "two times", "thrice": "three times"}
+_MONEY = re.compile(
+    r"\b(?:costs?|prices?d?|pay|paid|worth|salary|wages?|fees?|fined?|fares?|earn\w*|money|rent|revenue|turnover|profits?|"
+    r"loss|budget|sales|raised?|spen[dt]|charged?|bill|tax|donat\w+|sold|buy|bought|charity|loan|grants?)\b",
+    re.I,
+)
 _HOW_MANY = re.compile(r"\bhow many\b", re.I)
 
 
@@ -64,7 +94,11 @@ def rephrased(spec: AnswerSpec, text: str, question: str, languages: Sequence[st
             ("less around it", _less_around(spec, form, text)),
             ("parts in any order", _parts(spec, form, text, question, languages)),
             ("number of how many", _count(form, text) if _HOW_MANY.search(question) else None),
-            ("half", _half(form, text)),
+            ("share in words", _share(form, text)),
+            ("ratio", _ratio(form, _in_figures(text)) if _ASKS_RATIO.search(question) else None),
+            ("out of", _out_of(form, text, question)),
+            ("times", _times_each(spec, form, text) if _HOW_OFTEN.search(question) else None),
+            ("pounds", _pounds(form, text, question)),
             ("time of day", _time(form, text)),
             ("year of what year", _year(form, text) if _WHAT_YEAR.search(question) else None),
             ("name without its middle", _person(form, text)),
@@ -72,7 +106,8 @@ def rephrased(spec: AnswerSpec, text: str, question: str, languages: Sequence[st
             *((f"case ending, {code}", _inflected(form, text, code)) for code in languages if code in _INFLECTED),
         ):
             if found is not None:
-                seen = _apart(form, text) if rule == "run together" else text
+                changed = {"run together": _apart(form, text), "ratio": _in_figures(text), "times": _twice(text)}
+                seen = changed.get(rule, text)
                 doubtful = unclear(seen, found, question, form, languages, lambda said: False)
                 if not doubtful and not denied(seen, found) and not withdrawn(seen, found):
                     other = rival(seen, found, lambda said: False)
@@ -129,53 +164,113 @@ def _count(form: str, text: str) -> Span | None:
     said = quantities(text)
     if len(said) != 1 or said[0].low != own[0].low or said[0].is_range or len(words(text)) > 12:
         return None
+    of_another = said[0].unit or re.match(r" (?!total\b|each\b)[a-z]{3,}", readable(text)[said[0].end :])
+    if own[0].unit and said[0].unit != own[0].unit and of_another:
+        return None  # "5 hours" for 5 minutes, "12 leagues" for 12 km
     return said[0].start, said[0].end
 
 
-def _half(form: str, text: str) -> Span | None:
-    """The word "half" of a short answer without other numbers, for 0.5, 1/2 or 50 %."""
-    own, found = whole_quantity(form), _HALF.search(readable(text))
-    if own is None or own[1] or (own[0].low, own[0].unit) not in ((0.5, ""), (50.0, "%")) or not found:
+def _share(form: str, text: str) -> Span | None:
+    """A share in words ("half", "three quarters", "one in four") of a short answer without other numbers."""
+    own, found = whole_quantity(form), _SHARE.search(readable(text))
+    if own is None or own[1] or own[0].unit not in ("", "%") or not found or len(words(text)) > 12:
         return None
+    bottom = int(SMALL[found["of"].lower()]) if found["of"] else _SHARES[found["part"].lower()]
+    top = (found["top"] or "").lower()
+    if not top and bottom > 2 and not found["of"]:
+        return None  # "the third", "quarters"
+    share = int(SMALL.get(top, "1")) / bottom * (100 if own[0].unit else 1)
     others = [q for q in quantities(text) if not found.start() <= q.start < found.end()]
-    return None if others or len(words(text)) > 12 else found.span()
+    if _MORE_THAN.search(readable(text)[: found.start()]):
+        return None
+    near = 0.5 * 10.0 ** -own[0].decimals if own[0].unit else 1e-6  # "a third" for 33 %
+    return None if others or abs(share - own[0].low) >= near else found.span()
+
+
+def _ratio(form: str, text: str) -> Span | None:
+    """The ratio or score "2:3" as "2 to 3", "2-3" or "two to three", as the only one of the reply."""
+    own, said = _RATIO.fullmatch(readable(form).strip()), list(_RATIO.finditer(readable(text)))
+    if not own or len(said) != 1 or said[0].groups() != own.groups() or len(words(text)) > 8:
+        return None
+    return None if _TURNED.search(_RATIO.sub("", readable(text))) else said[0].span()
+
+
+def _in_figures(text: str) -> str:
+    return re.sub(rf"\b(?:{'|'.join(SMALL)})\b", lambda m: SMALL[m.group().lower()], text, flags=re.I)
+
+
+def _out_of(form: str, text: str, question: str) -> Span | None:
+    """The score "8/10", where the question asks for a score out of 10 and 8 is right."""
+    own, of = whole_quantity(form), _OUT_OF.search(question)
+    found = re.search(rf"(?<![\d/.,]){own[0].low:g}/{of[1]}(?![\d/])", readable(text)) if own and of else None
+    return found.span() if found and len(quantities(text)) == 1 else None
+
+
+def _times_each(spec: AnswerSpec, form: str, text: str) -> Span | None:
+    """Where a reply without other numbers says "twice" for two times, or the other way round."""
+    seen = _twice(text)
+    return _stated(spec, _twice(form), seen) if len(quantities(seen)) == 1 and len(words(text)) <= 4 else None
+
+
+def _twice(text: str) -> str:
+    return re.sub(
+        r"(?<!than )\b(?:once|twice|thrice)\b(?=\W*$| (?:an?|per|every|each) [a-z]+\W*$)",
+        lambda m: _TWICE[m.group().lower()],
+        text,
+        flags=re.I,
+    )
+
+
+def _pounds(form: str, text: str, question: str) -> Span | None:
+    """Pounds of money, which the unit "pounds" does not tell from those of weight: "£1,500", "1,500 pounds"."""
+    own, said = whole_quantity(form), [q for q in quantities(text) if q.unit in ("lb", "GBP")]
+    if own is None or len(said) != 1 or {own[0].unit, said[0].unit} != {"lb", "GBP"} or own[0].low != said[0].low:
+        return None
+    spelt = re.search(r"\bpounds?\b", f"{form} {text}", re.I) and not re.search(r"\bwe?igh", text, re.I)  # not lb
+    return said[0][-2:] if spelt and _MONEY.search(question) else None
 
 
 _MINUTES = {"five": 5, "ten": 10, "quarter": 15, "twenty-five": 25, "twenty": 20, "half": 30}
-_CLOCK = re.compile(
-    r"(?<![\d:.,])(?:(?P<hour>[01]?\d|2[0-3])(?P<point>[:.h])(?P<minute>[0-5]\d)(?![:.,]?\d)|(?:\ba )?"
+CLOCK = re.compile(
+    r"(?<![\d:.,])(?:(?P<hour>[01]?\d|2[0-3])(?:(?P<point>[:.h])(?P<minute>[0-5]\d)(?![:.,]?\d)|"
+    rf"(?= ?[ap]\.?m\b| Uhr\b| o'clock\b| in the (?:morning|afternoon|evening)\b))|(?:\ba )?"
     rf"\b(?P<part>{'|'.join(_MINUTES)})(?: minutes)? (?P<side>past|to) "
     rf"(?P<of>1[0-2]|[1-9]|{'|'.join(list(SMALL)[1:13])})\b)"
-    r"(?: ?(?P<half>[ap])\.?m\b\.?| in the (?P<day>morning|afternoon|evening)\b)?",
+    r"(?: ?(?P<half>[ap])\.?m\b\.?| in the (?P<day>morning|afternoon|evening)\b| hours\b| (?P<uhr>Uhr|o'clock)\b)?",
     re.I,
 )
 
 
-def _times(text: str) -> list[tuple[int, bool, Span]]:
+def times(text: str) -> list[tuple[int, bool, Span]]:
     """The times of day in a text: minutes since midnight, or since noon or midnight where it does not say which."""
     found = []
-    for said in _CLOCK.finditer(readable(text)):
+    for said in CLOCK.finditer(readable(text)):
         late = (said["half"] or "").lower() == "p" or (said["day"] or "morning").lower() != "morning"
         which = bool(said["half"] or said["day"])
-        if said["point"] == "." and not which:
+        if said["point"] == "." and not (which or said["uhr"]):
             continue  # a decimal point
         if said["part"]:
             hour, minutes = SMALL.get(said["of"].lower(), said["of"]), _MINUTES[said["part"].lower()]
             minutes = 60 * int(hour) + (minutes if said["side"].lower() == "past" else -minutes)
         else:
-            minutes = 60 * int(said["hour"]) + int(said["minute"])
+            minutes = 60 * int(said["hour"]) + int(said["minute"] or 0)
             which = which or minutes >= 780 or said["hour"].startswith("0")
         found.append((minutes % 720 + 720 * (late or minutes >= 780) if which else minutes % 720, which, said.span()))
     return found
 
 
+def whole_time(form: str) -> tuple[int, bool] | None:
+    """The time of day that makes up a whole form, as `times` reads it."""
+    own, plain = times(form), readable(form)
+    if len(own) != 1 or (plain[: own[0][2][0]] + plain[own[0][2][1] :]).strip(" .,at"):
+        return None
+    return own[0][:2]
+
+
 def _time(form: str, text: str) -> Span | None:
     """The accepted time of day, written in another way, as the only time of the reply."""
-    own, said = _times(form), _times(text)
-    if len(own) != 1 or len(said) != 1 or own[0][:2] != said[0][:2]:
-        return None
-    start, end = own[0][2]
-    return None if (readable(form)[:start] + readable(form)[end:]).strip(" .,at") else said[0][2]
+    said = times(text)
+    return said[0][2] if len(said) == 1 and said[0][:2] == whole_time(form) else None
 
 
 def _year(form: str, text: str) -> Span | None:
@@ -221,12 +316,30 @@ def _person(form: str, text: str) -> Span | None:
             after = said[j + 1] if j + 1 < len(said) else None
             if after and after.raw[:1].isupper() and not readable(text)[said[j].end : after.start].strip():
                 continue  # his name goes on
+            if _another(form, readable(text)[said[j].end :]):
+                continue
             middle = {w.norm[0] for w in name[1:-1]}
             if len(name) == 2 and any(len(w.norm) > 2 and not w.norm.endswith(("вич", "вна", "ична")) for w in between):
                 continue  # John Quincy Adams is not John Adams; a patronymic is no other name
             if (len(name) > 2 or between) and (not middle or all(w.norm[0] in middle for w in between)):
                 return word.start, said[j].end
     return None
+
+
+_LIKE_NAMED = re.compile(
+    r"\W{1,2}(the (?:elder|younger)|sr|senior|jr|junior|i{1,3}|iv|vi{0,3}|ix|x|fils|père|der (?:ältere|jüngere)|"
+    r"el (?:viejo|joven)|le jeune|l'ancien|il (?:vecchio|giovane))\b",
+    re.I,
+)
+"""What tells a person from another of the same name."""
+_INITIAL = re.compile(r"(?<!\w)([^\W\d_])\. ?(?:[^\W\d_]\. ?){0,3}$")
+"""The first of the initials that stand before a surname."""
+
+
+def _another(form: str, after: str) -> bool:
+    """Whether a name goes on as that of somebody's father or son does, and the form does not."""
+    told = _LIKE_NAMED.match(after)
+    return told is not None and f" {normalise(told[1])} " not in f" {normalise(form)} "
 
 
 def _surname(form: str, text: str, question: str, languages: Sequence[str] = ()) -> Span | None:
@@ -243,10 +356,18 @@ def _surname(form: str, text: str, question: str, languages: Sequence[str] = ())
         alike = any(_cases(last.norm, code).fullmatch(word.norm) for code in languages if code in _INFLECTED)
         if (word.norm != last.norm and not alike) or not word.raw[:1].isupper():
             continue
+        if _another(form, plain[word.end :]):
+            return None
         own, first = {w.norm for w in words(form)}, i
         while first and (said[first - 1].raw in _PARTICLES or said[first - 1].norm in own):
             first -= 1  # "García" before "Márquez", "de" before "Cervantes"
+        walked = [w.norm for w in said[first:i] if w.raw not in _PARTICLES]
+        if name[0].norm in walked and walked != [w.norm for w in name[:-1]]:
+            return None  # George W. Bush is not George H. W. Bush
         before = said[first - 1] if first else None
+        initial = _INITIAL.search(plain[: said[first].start])
+        if initial and initial[1].casefold() != name[0].norm[0] and not (initial[1] == "M" and languages):
+            return None  # "M. Mitterrand" is Monsieur
         after = said[i + 1] if i + 1 < len(said) else None
         named = before is not None and before.raw[:1].isupper() and before.norm not in _TITLES | _AFTER_NAME
         if named and before is not None and not plain[before.end : said[first].start].strip():

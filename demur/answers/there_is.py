@@ -14,23 +14,43 @@ _EXISTS = re.compile(
     r"(?:see|show|contain|include|have|depict)\b",
     re.IGNORECASE,
 )
+_LEAD = r"(?:^\W*|[,;]\s*(?:(?:but|and)\s+)?|\b(?:but|and)\s+)"
 _NONE = re.compile(
-    r"^\W*(?:there(?:'s| is| are| was| were)\s+(?:no|not any|n't any|not a|not an)\b"
-    r"|there\s+(?:isn't|aren't|wasn't|weren't)\b"
-    r"|(?:i|we)\s+(?:don't|do not|cannot|can't|didn't|did not)\s+see\s+(?:any|a|an)\b|i\s+see\s+no\b"
-    r"|no\s+\w+(?:\s\w+)?\s+(?:is|are|was|were|can be)\s+(?:\w+\s)?(?:visible|present|shown|seen|there|depicted))",
+    rf"{_LEAD}(?:there(?:'s| is| are| was| were)\s+(?:no|not any|not an?)\b|there\s+(?:is|are|was|were)n't\b"
+    r"|(?:i|we)\s+(?:don't|do not|cannot|can't|didn't|did not)\s+see\s+(?:any|an?)\b|i\s+see\s+no\b|(?:no|not an?)\b)"
+    r"|\b(?:with no|without(?: any| an?)?)\b",
     re.IGNORECASE,
 )
 _SOME = re.compile(
-    r"^\W*(?:there(?:'s| is| are| was| were)\s+(?:a|an|one|some|two|three|several|many|indeed)\b"
+    rf"{_LEAD}(?:there(?:'s| is| are| was| were)\s+(?:(?:a|an|one|some|two|three|several|many|indeed)\b"
+    r"|(?!always|perhaps|sometimes)(?=[a-z]+s\b))"
     r"|(?:i|we)\s+(?:can\s+)?see\s+(?:a|an|some|two|three|several|many|the)\b)",
     re.IGNORECASE,
 )
+_BREAK = re.compile(
+    r"[,;:()]|n't\b|\b(?:but|no|not|with|without|on|in|at|under|near|behind|beside|next|by|from|to|for|"
+    r"is|are|was|were|can|that|which|who|there|here)\b|$",
+    re.IGNORECASE,
+)
+"""What ends the name of a thing."""
+_PLACED = re.compile(r"\b(?:on|in|at|under|near|behind|beside|next|by)\b", re.IGNORECASE)
+_COUNTS = re.compile(r"\b(?:or|than|only|most|least|fewer|less|more|other|else|no|not|without)\b", re.IGNORECASE)
 _LACKING = re.compile(
     r"\b(?:information|info|evidence|mention|data|details?|indication|context|way|answer|reference|clue|sign|idea)\b",
     re.IGNORECASE,
 )
 _SMALL = frozenset(listed("en", "small"))
+_UNTOLD = _SMALL | {"image", "picture", "photo", "visible", "present", "shown"}
+_ENDING = re.compile(r"(?<=\w\w)(?:ing|ies|ed|es|(?<!s)s|e|y)$")
+
+
+def stem(word: str) -> str:
+    """A word without the ending of a verb or a plural.
+
+    >>> stem("stops"), stem("lived"), stem("passed"), stem("pass"), stem("Austria")
+    ('stop', 'liv', 'pass', 'pass', 'Austria')
+    """
+    return _ENDING.sub("", word)
 
 
 def there_is_in_english(text: str, question: str) -> str:
@@ -40,13 +60,44 @@ def there_is_in_english(text: str, question: str) -> str:
     >>> [there_is_in_english(text, "Is there a mug?") for text in said]
     ['no', 'yes', '']
     """
-    if not _EXISTS.search(readable(question)):
+    asks = _EXISTS.search(readable(question))
+    if not asks:
         return ""
     sentence = re.split(r"[.!?\n]", readable(text).strip(), maxsplit=1)[0][:300]
-    asked = {w.norm[:5] for w in words(question) if w.norm not in _SMALL}
-    if _LACKING.search(sentence) or not asked & {w.norm[:5] for w in words(sentence)}:
+    what, where = _thing(readable(question)[asks.end() :])
+    thing, place = {stem(w) for w in _told(what)}, {stem(w) for w in _told(where)}
+    if not thing or _LACKING.search(sentence) or _COUNTS.search(what):
         return ""
-    return "no" if _NONE.match(sentence) else "yes" if _SOME.match(sentence) else ""
+    stems = [stem(w) for w in _told(sentence)]
+    twice = any(stems.count(word) > 1 for word in thing)
+    found = set()
+    for side, pattern in (("no", _NONE), ("yes", _SOME)):
+        for match in pattern.finditer(sentence):
+            named, rest = _thing(sentence[match.end() :])
+            if (not place <= set(stems) and _PLACED.search(rest)) or (twice and match[0].startswith("with")):
+                continue  # a cup on the floor, for one on the table; a man without a hat and a woman with a hat
+            if any(_is(thing, _told(item), side) for item in re.split(r"\band\b", named)):
+                found.add(side)
+    return found.pop() if len(found) == 1 else ""
+
+
+def _thing(text: str) -> tuple[str, str]:
+    """What a text names at its beginning, and the rest."""
+    end = next(_BREAK.finditer(text)).start()
+    return text[:end], text[end:]
+
+
+def _told(text: str) -> list[str]:
+    return [w.norm for w in words(text) if w.norm not in _UNTOLD]
+
+
+def _is(thing: set[str], item: list[str], side: str) -> bool:
+    """Whether words name a thing: "a brown dog lying there" a dog, "a dog house" none; "no brown dog" denies no dog."""
+    same = [stem(word) in thing for word in item]
+    if side == "no":
+        return bool(item) and all(same)
+    after = item[len(item) - same[::-1].index(True) :][:1] if any(same) else []
+    return thing <= {stem(word) for word in item} and all(word.endswith(("ing", "ed")) for word in after)
 
 
 _LONGEST = 300

@@ -49,7 +49,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
     share(draw, "--release")
     take = job(verbs, "take", "write the labels into the runs; print agreement with the judge and Cohen's kappa")
     take.add_argument(
-        "sheet", type=Path, help="task folder, or a sheet whose column 'label' holds correct, incorrect or deflected"
+        "sheet",
+        type=Path,
+        help="task folder, or a sheet whose column 'label' holds correct, incorrect, deflected or cannot_tell",
     )
     for sub in (page, into, draw, take):
         share(sub, "--json")
@@ -80,12 +82,15 @@ def _page(args: argparse.Namespace) -> int:
     from demur.judge.annotation.task import about_folder
     from demur.reports.annotate import open_task
 
-    open_task(
+    opened = open_task(
         args.out, args.runs, items=args.items, labels=args.labels, rubric=args.rubric, n=args.n, seed=args.seed,
         repeats=args.repeats, release=args.release,
     )  # fmt: skip
 
-    onward = f"next: {command('agree', args.out)}; {command('annotate', 'take', args.out)}"
+    then = "take" if opened.of_runs else "export"
+    onward = f"next: {command('agree', args.out)}; {command('annotate', then, args.out)}"
+    if not args.adjudicate:
+        note(*opened.too_few)
     if args.adjudicate and _all_agree(args):
         note(about_folder(args.out), onward)
         return 0
@@ -156,7 +161,7 @@ def _draw(args: argparse.Namespace) -> int:
             note(f"note: {name} has too few graded answers in some scenarios for a balanced sheet")
     say(args.out)
     note(
-        "\nnext: fill in the column 'label' (correct, incorrect or deflected), then: "
+        "\nnext: fill in the column 'label' (correct, incorrect, deflected or cannot_tell), then: "
         + command("annotate", "take", args.out),
         f"keep {key.name} beside it, hidden from the annotators",
     )
@@ -176,9 +181,18 @@ def _take(args: argparse.Namespace) -> int:
             for name, share, kappa, _ in table.rows
             if isinstance(share, Measure)
         ]
-        print_json({"labels": taken.labels, "blank": taken.blank, "agreement": rows})
+        print_json({
+            "labels": taken.labels, "blank": taken.blank, "cannot_tell": taken.cannot, "withdrawn": taken.withdrawn,
+            "looked": taken.looked, "agreement": rows,
+        })  # fmt: skip
         return 0
     say(*(f"{n:,} labels written to {path}/labels.jsonl" for path, n in taken.labels.items()))
-    say(*([f"{taken.blank:,} items have no label yet"] if taken.blank else []))
+    counts = (
+        (taken.withdrawn, "labels that were taken back removed from the runs"),
+        (taken.blank, "items have no label yet"),
+        (taken.cannot, "items are left out of all figures: people could not tell"),
+        (taken.looked, "labels were given after a look at what is right"),
+    )
+    say(*(f"{n:,} {told}" for n, told in counts if n))
     say(table.render("terminal").removesuffix("\n"))
     return 0

@@ -125,11 +125,11 @@ def _file(args: argparse.Namespace, steps: Any) -> int:
     told = []
     for judge, verdicts in zip(judges, every, strict=True):
         counts = Counter(map(_outcome, verdicts))
-        told.append({"counts": counts, "verdicts": [v.model_dump(mode="json") for v in verdicts]})
+        told.append(_summary(judge) | {"counts": counts, "verdicts": [v.model_dump(mode="json") for v in verdicts]})
         if not args.json:
             say(f"{len(verdicts):,} answers: {', '.join(f'{n:,} {k}' for k, n in counts.most_common())}")
             say(*filter(None, [_mean_credit(v.credit for v in verdicts)]))
-            note(*filter(None, [getattr(judge, "summary", "")]))
+            note(*_summary(judge).values())
     if judges[0].id.startswith("rules"):
         told[0]["rules"] = _rules(every[0], quiet=args.json)
     _say(args, told, every)
@@ -148,6 +148,11 @@ def _rules(verdicts: Sequence[Verdict], *, quiet: bool) -> list[dict[str, Any]]:
     for outcome, kind, n, right in () if quiet else rules:
         say(f"{f'{outcome}, {kind}':<25} {n:>8,}   {right.hits:,} of {right.n:,}")
     return [{"outcome": o, "kind": k, "answers": n, "right": s.hits, "of": s.n} for o, k, n, s in rules]
+
+
+def _summary(judge: Any) -> dict[str, Any]:
+    """What a cascade saved, or how far the members of a panel agree, as an entry of JSON; {} of other judges."""
+    return {"summary": summary} if (summary := getattr(judge, "summary", "")) else {}
 
 
 def _outcome(verdict: Verdict) -> str:
@@ -170,6 +175,7 @@ def _say(args: argparse.Namespace, told: list[dict[str, Any]], verdicts: Sequenc
 def _run(args: argparse.Namespace, steps: Any) -> int:
     from demur.core.errors import UsageError
     from demur.evaluation.rejudge import judge_run
+    from demur.evaluation.run_folder import all_failed
     from demur.reports.data import load, open_beside
     from demur.reports.terminal import print_data, summarised
 
@@ -182,10 +188,12 @@ def _run(args: argparse.Namespace, steps: Any) -> int:
     judge_run(args.run, release, judge, args.out, progress=_progress(args, judge, steps), note=steps.note)
     data = load([args.out], release.folder)
     if args.json:
-        print_json(summarised(data), 1)
+        print_json(_summary(judge) | summarised(data), 1)
     else:
         print_data(data)
-    return 0
+    for line in (silent := all_failed([args.out])):
+        note(line)
+    return 1 if silent else 0
 
 
 def _beside(args: argparse.Namespace, steps: Any, release: Any) -> int:
@@ -198,6 +206,7 @@ def _beside(args: argparse.Namespace, steps: Any, release: Any) -> int:
     from demur.reports.terminal import print_data, summarised
 
     name = args.name
+    first: dict[str, Any] = {}
     for repeat in range(args.repeat):
         one = _opened(args, repeat, release)
         name = name or re.sub(r"[^\w.+-]+", "-", one.id).strip("-")[:60]
@@ -206,11 +215,12 @@ def _beside(args: argparse.Namespace, steps: Any, release: Any) -> int:
         steps.note(f"{file}")
         if credit := _mean_credit(v.get("credit") for _, v in read_jsonl(file, Problems())):
             steps.note(credit)
-        if summary := getattr(one, "summary", ""):
+        for summary in (found := _summary(one)).values():
             steps.note(summary)
+        first = first or found
     data = load([args.run], release.folder, verdicts=name)
     if args.json:
-        print_json({"verdicts": name} | summarised(data), 1)
+        print_json({"verdicts": name} | first | summarised(data), 1)
     else:
         print_data(data)
         compared, reported = command("judge", "compare", args.run), command("report", args.run, "--verdicts", name)
@@ -267,7 +277,8 @@ def _attack(args: argparse.Namespace, steps: Any) -> int:
     judge = _opened(args)
     found = attack(judge, _progress(args, judge, steps, "attacks", sum(1 for _ in attacks())))
     if args.json:
-        print_json({"families": [h._asdict() for h in found.families], "flipped": found.flipped})
+        families = [h._asdict() for h in found.families]
+        print_json(_summary(judge) | {"families": families, "flipped": found.flipped})
         return 0
     columns = titled("<Family", "n", "Flipped", "Blocked", "Judge failed")
     rows: list[tuple[str | int, ...]] = [
@@ -280,6 +291,7 @@ def _attack(args: argparse.Namespace, steps: Any) -> int:
     rules = frozenset({1, len(rows) - 1})
     table = Table("attacks", f"Attacks on {judge.id}.", columns, tuple(rows), rules=rules, notes=notes)
     print_tables([table], "terminal")
+    note(*_summary(judge).values())
     if args.show:
         say(*(f"flipped by: {brief(text, 110)}" for text in found.flipped))
     return 0
@@ -292,7 +304,9 @@ def _bench(args: argparse.Namespace, steps: Any) -> int:
     every = [measure_judge(judge, args.on, _progress(args, judge, steps)) for judge in judges]
     if not args.json:
         print_tables([table for each in every for table in each.tables()], "terminal")
-    _say(args, [each.as_dict() for each in every], [each.verdicts for each in every])
+        note(*(line for judge in judges for line in _summary(judge).values()))
+    told = [_summary(judge) | each.as_dict() for judge, each in zip(judges, every, strict=True)]
+    _say(args, told, [each.verdicts for each in every])
     if args.wrong and not args.json:
         say(*every[0].wrong())
     return 0

@@ -41,7 +41,8 @@ class Cascade:
         context: ledger, budget, prices.
 
     Attributes:
-        counts: ``rules`` settled, ``model`` asked, ``both``, ``agreed``.
+        counts: ``rules`` settled, ``model`` asked, ``checked`` of what rules settled, ``both``: graded of these,
+            ``agreed``.
     """
 
     asks_models = True
@@ -65,6 +66,7 @@ class Cascade:
             return self._as(await self.model.grade(ask, response, answers), "model")
         self.counts["rules"] += 1
         if seed_of("cascade", ask.id) % 10_000 < self.share * 10_000:
+            self.counts["checked"] += 1
             second = await self.model.grade(ask, response, answers)
             if second.status is Status.GRADED:
                 self.counts["both"] += 1
@@ -82,18 +84,19 @@ class Cascade:
         if not c["rules"] + c["model"]:
             return ""
         answers = c["rules"] + c["model"]
-        saved = c["rules"] - c["both"]
+        saved = c["rules"] - c["checked"]
         line = (
             f"{self.id}: rules settled {c['rules']:,} of {answers:,}, the model was asked about {c['model']:,}; "
             f"{saved:,} calls saved ({saved / answers:.0%})"
         )
+        if c["checked"]:
+            line += f"; on {c['checked']:,} of what rules settled the model was asked too"
+            line += f" and gave no grade for {failed:,}" if (failed := c["checked"] - c["both"]) else ""
         if c["both"]:
             low, high = wilson(c["agreed"], c["both"]) or (0.0, 1.0)
             share = c["agreed"] / c["both"]
-            line += (
-                f"; on {c['both']:,} of what rules settled the model was asked too, and agreed on {c['agreed']:,} "
-                f"({share:.0%}, 95 % interval {low:.0%} to {high:.0%})"
-            )
+            of = f" of {c['both']:,}" if c["both"] < c["checked"] else ""
+            line += f", and agreed on {c['agreed']:,}{of} ({share:.0%}, 95 % interval {low:.0%} to {high:.0%})"
         return line
 
     async def ready(self, asks: Sequence[Ask]) -> list[str]:

@@ -9,6 +9,7 @@ numbers only.
 from __future__ import annotations
 
 import asyncio
+import json
 import re
 from collections import Counter
 from collections.abc import Sequence
@@ -33,11 +34,12 @@ from demur.core.records import (
     Verdict,
 )
 from demur.core.store import digest
-from demur.core.strict_json import loose_json
+from demur.core.strict_json import check_depth
+from demur.core.text import brief
 from demur.core.uris import read_image
 from demur.judge.base import UNJUDGED, JudgeContext
 from demur.judge.deflection import read
-from demur.judge.parse import WORDS, literal, parse
+from demur.judge.parse import WORDS, alone, literal, parse
 from demur.judge.rules import visible
 from demur.judge.untrusted_answer import candidate, forms_of
 from demur.scenarios.scale import Scaler
@@ -47,6 +49,8 @@ if TYPE_CHECKING:
 
 MOST_TOKENS = 512
 """Of a reply: room for a model that thinks aloud before its label."""
+THINKING = 8
+"""Times as many tokens for a model whose thoughts left no room for a label."""
 SEEING = "images.v1.md"
 """What a judge that sees images is told of them."""
 LONGEST_SIDE = 1_024
@@ -66,6 +70,7 @@ def options_of(argument: str, names: str) -> tuple[str, dict[str, str]]:
     return argument, found
 
 
+_OPTIONS = "write ,images=yes; a cascade also knows ,share=0.1 and ,phrases=FILE"
 CALL_FAILED = "the judge's call failed"
 """How the reason of a verdict begins that could not be had."""
 
@@ -93,7 +98,7 @@ class ModelJudge:
 
     asks_models = True
     kind = "model"
-    prompt_name = "three-labels.v2.md"
+    prompt_name = "three-labels.v3.md"
     schema: dict[str, Any] | None = schema_of("label", sorted(WORDS))
     """Of the reply; None asks for words."""
 
@@ -104,6 +109,8 @@ class ModelJudge:
         argument, options = options_of(argument, "images")
         if not argument:
             raise UsageError("no model named", item=self.kind, cure=f"write --judge {self.kind}:openai/gpt-4o")
+        if typo := re.search(r",([a-z]+=)[^,#]*$", argument):  # it would be asked for as a part of the model's name
+            raise UsageError(f"{self.kind}: has no option {typo[1]!r}", item=argument, cure=_OPTIONS)
         if options.get("images", "no") not in ("yes", "no"):
             cure = "write model:MODEL,images=yes, or leave it out"
             raise UsageError(f"images={options['images']!r}", item=argument, cure=cure)
@@ -150,20 +157,28 @@ class ModelJudge:
         text = Template(prompt).substitute(
             question=_question(ask), target=target(answers), answer=shown.text, mark=shown.mark
         )
+        images: tuple[ImageRef, ...] | None = None
         try:
-            reply = await self._ask(ask, text)
+            images = self._scaled(ask.images if self.sees else ())
+            reply = await self._ask(ask, text, images)
         except (ItemError, TransientError) as error:  # this verdict's failure; one of all answers is raised
-            failed = self._ungraded(ask, f"{CALL_FAILED}: {error.message}")
-            again = isinstance(error, TransientError)  # else no other try will do better with this item
-            return failed.model_copy(update={"kind": UNJUDGED}) if again else failed
+            cure = f" - {error.cure}" if error.cure else ""
+            failed = self._ungraded(ask, f"{CALL_FAILED}: {brief(error.message, 170)}{cure}")
+            # A server that refuses everything may be mended; an image that cannot be read is the item's own fault.
+            return failed if images is None else failed.model_copy(update={"kind": UNJUDGED})
+        if reply.finish_reason == "length" and not self.whole(reply.text):
+            cut = f"the judge's reply was cut off before a label{quoted(reply.text)}"
+            return self._ungraded(ask, f"{cut} - switch its thinking off, or ask another model{forged}", reply)
         outcome, why = self.read(reply.text)
         why += "; asked at the model's own temperature" * ("temperature" in reply.asked_without)
         if outcome is None:
             return self._ungraded(ask, why + forged, reply)
-        if answers.kind == "none" and outcome is Outcome.CORRECT:
-            outcome = Outcome.DEFLECTED  # what is right is to decline
+        credit = self.credit(reply.text)
+        if answers.kind == "none":  # what is right is to decline
+            outcome = Outcome.DEFLECTED if outcome is Outcome.CORRECT else outcome
+            credit = None if credit is None else float(outcome is Outcome.DEFLECTED)
         self.counts["graded"] += 1
-        made = self._verdict(ask, Status.GRADED, outcome, why + forged, reply, self.credit(reply.text))
+        made = self._verdict(ask, Status.GRADED, outcome, why + forged, reply, credit)
         if outcome is not Outcome.DEFLECTED:
             return made
         kind = read(visible(response.text), ask.question).kind  # which sort, rules can read
@@ -176,16 +191,31 @@ class ModelJudge:
     def read(self, reply: str) -> tuple[Outcome | None, str]:
         """(label, how it was read) of a reply; None where it states none, or more than one."""
         label = stated(reply, "label")
-        outcome = WORDS.get(label) if isinstance(label, str) else parse(visible(reply))
-        return outcome, "the judge's label" if outcome else "the judge's reply states no single label"
+        if label is None:
+            outcome = parse(visible(reply))
+        else:
+            outcome = WORDS.get(re.sub("[ -]", "_", label.strip().upper())) if isinstance(label, str) else None
+        none = f"the judge's reply states no single label{quoted(reply)}"
+        return outcome, "the judge's label" if outcome else none
 
-    async def _ask(self, ask: Ask, text: str) -> Response:
-        images = ask.images if self.sees else ()
-        parts = (*(ImagePart(image=ref) for ref in self._scaled(images)), TextPart(text=text))
-        return await (await self._model()).complete(Request(
+    def whole(self, reply: str) -> bool:
+        """Whether a reply is a label and nothing else: one that was cut off counts only then."""
+        return stated(reply, "label") is not None or alone(visible(reply)) is not None
+
+    async def _ask(self, ask: Ask, text: str, images: tuple[ImageRef, ...] = ()) -> Response:
+        parts = (*(ImagePart(image=ref) for ref in images), TextPart(text=text))
+        request = Request(
             model=self.model, messages=(Message(role="user", parts=parts),), temperature=0.0,
             max_tokens=MOST_TOKENS, item=ask.id, draw=self._context.repeat, json_schema=self.schema,
-        ))  # fmt: skip
+        )  # fmt: skip
+        model = await self._model()
+        reply = await model.complete(request)
+        if reply.finish_reason != "length" or self.whole(reply.text) or "temperature" in reply.asked_without:
+            return reply  # one that refuses a temperature had room to think
+        try:
+            return await model.complete(request.model_copy(update={"max_tokens": THINKING * MOST_TOKENS}))
+        except ItemError:  # its window is too small for that
+            return reply
 
     def _scaled(self, images: tuple[ImageRef, ...]) -> tuple[ImageRef, ...]:
         """The images as they are sent: no side longer than `LONGEST_SIDE`."""
@@ -269,15 +299,25 @@ class PaperJudge(ModelJudge):
         read = parse(reply)
         return outcome, "the published parser" + ("" if read is outcome else ", where a strict one reads otherwise")
 
+    def whole(self, reply: str) -> bool:
+        """The published parser reads what was cut off too."""
+        return True
+
 
 def _prompt(name: str) -> str:
     return files("demur.judge").joinpath("prompts", name).read_text(encoding="utf-8").strip()
 
 
 def stated(reply: str, key: str) -> Any:
-    """The value of a key in a reply that is a JSON object, or the reply if it is a number; None of any other reply."""
+    """The value of a key in a reply that is a JSON object, or the reply if it is a number; None of any other reply.
+
+    >>> stated('{"label": "CORRECT"}', "label"), stated('{"label": "INCORRECT", "label": "CORRECT"}', "label")
+    ('CORRECT', [])
+    """
+    text = _FENCE.sub("", visible(reply))
     try:
-        given = loose_json(visible(reply))
+        check_depth(text)
+        given = json.loads(text, object_pairs_hook=_once)
     except ValueError:
         return None
     return given.get(key) if isinstance(given, dict) else None if isinstance(given, str | list) else given
@@ -292,7 +332,23 @@ def stated_number(reply: str, key: str) -> int | None:
     return int(alone[1]) if alone else None
 
 
-_NUMBER = re.compile(r"^\W*(?:(?:rating|refusal|score)\W{1,4})?(\d)\W*$", re.IGNORECASE)
+_NUMBER = re.compile(
+    r"^[^\w\u2212\u2013-]*(?:(?:rating|refusal|score)(?:[^\w\u2212\u2013-]{1,4}|\s-\s))?(\d)[^\w?%]*$", re.IGNORECASE
+)
+"""A minus sign makes it another number."""
+_FENCE = re.compile(r"^```\w*|```$")
+
+
+def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """An object whose repeated keys state nothing: a list that no reader takes for a label."""
+    times = Counter(key for key, _ in pairs)
+    return {key: value if times[key] == 1 else [] for key, value in pairs}
+
+
+def quoted(reply: str) -> str:
+    """The beginning of a reply, behind what is said of it."""
+    text = visible(reply) or reply
+    return f": {brief(text.strip(), 90)!r}" if text.strip() else " (it is empty)"
 
 
 def no_answer(response: Response) -> str:
@@ -320,9 +376,9 @@ def target(answers: AnswerSpec) -> str:
     if answers.number is not None:
         low, high = answers.number
         unit = f" {answers.unit}" if answers.unit else ""
-        said.append(f"{low:g}{unit}" if low == high else f"any number from {low:g} to {high:g}{unit}")
+        said.append(f"{low:.15g}{unit}" if low == high else f"any number from {low:.15g} to {high:.15g}{unit}")
     words = "; or ".join(dict.fromkeys(said)) or answers.shown
-    within = f" (within {answers.tolerance:.0%})" if answers.tolerance and answers.kind == "number" else ""
+    within = f" (within {100 * answers.tolerance:g}%)" if answers.tolerance and answers.kind == "number" else ""
     kind = {"date": " (a date)", "number": " (a number)"}.get(answers.kind, "")
     return words + kind + within
 

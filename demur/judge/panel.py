@@ -107,12 +107,13 @@ class Panel:
             self.disagreements[ask.id] = told
         outcome = decided(votes, self.rule)
         reason = "; ".join(f"{name}: {what}" for name, what in told.items())
+        if outcome is None:
+            reason = f"{'not unanimous' if self.rule == 'unanimous' else 'no majority'}: {reason}"
         failed = outcome is None and any(v is None or v.kind == UNJUDGED for v in verdicts)
         return Verdict(
             id=ask.id, status=Status.UNGRADED if outcome is None else Status.GRADED, outcome=outcome,
             kind=UNJUDGED if failed else "",
-            reason=(reason if outcome else f"no {self.rule}: {reason}")[:300], judge=self.id,
-            prompt_sha256=self.prompt_sha256, raw=canonical(told),
+            reason=reason[:300], judge=self.id, prompt_sha256=self.prompt_sha256, raw=canonical(told),
         )  # fmt: skip
 
     @property
@@ -132,7 +133,7 @@ class Panel:
         lines.append(f"{len(self.disagreements):,} answers on which members disagree")
         lines += [
             f"  {ask}: {', '.join(f'{name} {what}' for name, what in said.items())}"
-            for ask, said in list(self.disagreements.items())[:10]
+            for ask, said in sorted(self.disagreements.items())[:10]  # not as they were completed
         ]
         return "\n".join(lines)
 

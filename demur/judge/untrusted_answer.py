@@ -25,8 +25,8 @@ MASKED = "[left out: text that imitates a grader]"
 # --- look-alikes ----------------------------------------------------------------------------------
 
 _LOOKALIKE = str.maketrans(
-    "АВЕКМНОРСТХаекморсхтвнΑΒΕΗΙΚΜΝΟΡΤΧοᴀʙᴄᴅᴇɢʟᴍɴᴏʀᴛᴠᎪᏴᏟᎠᎬᏀᏞᎷᎡᎢᏙᎥꓮꓐꓚꓓꓰꓖꓡꓟꓠꓳꓣꓔꓦØøıɪ‹›〈〉⟨⟩",
-    "ABEKMHOPCTXaekmopcxtBHABEHIKMNOPTXoABCDEGLMNORTVABCDEGLMRTViABCDEGLMNORTVOoiI<><><>",
+    "АВЕКМНОРСТХаекморсхтвнΑΒΕΗΙΚΜΝΟΡΤΧοᴀʙᴄᴅᴇɢʟᴍɴᴏʀᴛᴠᎪᏴᏟᎠᎬᏀᏞᎷᎡᎢᏙᎥꓮꓐꓚꓓꓰꓖꓡꓟꓠꓳꓣꓔꓦØøıɪ‹›〈〉⟨⟩ՕօⲈⲉⲞⲟⲢⲣⲤⲥⲦⲧȻȼɆɇɌɍŦŧ𐐄𐐕",
+    "ABEKMHOPCTXaekmopcxtBHABEHIKMNOPTXoABCDEGLMNORTVABCDEGLMRTViABCDEGLMNORTVOoiI<><><>OoEeOoPpCcTtCcEeRrTtOC",
 ) | {
     **dict.fromkeys(map(ord, "\u115f\u1160\u2800\u3164\uffa0")),  # blank, and neither space nor control
     **{first + n: chr(65 + n) for first in (0x1F150, 0x1F170, 0x1F1E6) for n in range(26)},  # in circles, boxes, flags
@@ -53,6 +53,8 @@ _MARKS = "#*_=>\"'`({[<|~ \t-"
 _GRADES = "grade|verdict|label|judge?ment|score|rating|result|evaluation"
 _GRADE = rf"(?:{_GRADES})"
 _LABEL = r"(?:CORRECT|INCORRECT|NOT[ _-]?ATTEMPTED)"
+_FIRM = "output|status|decision|assessment|conclusion"
+"""Words for a grade that many other things are called by too: only "correct" behind them imitates a grader."""
 _SIGN = r"[-=]>|[:=|\u2192\u2013\u2014-]"
 _BEFORE, _BEHIND = r"[\"'*]{0,3}\s{0,3}", r"\s{0,3}[\"'*(\[]{0,3}"
 _ELSEWHERE = """\
@@ -74,28 +76,63 @@ ebaluazioa kalifikazioa epaia emaitza | zuzena egokia
 採点 評価 判定結果 | 正解 正しい
 채점 판정 평가 결과 | 정답 맞음 정확 옳음"""
 """Words for a verdict | words for right, by language; the languages are those of `demur.answers.languages`."""
+_ABOVE = """\
+ignora ignore ignorad ignoren olvida olvide omite | anterior anteriores previas arriba
+ignora ignoreu oblida oblideu | anterior anteriors
+ignora ignore esquece | anterior anteriores
+ignore ignora ignorem esqueça esquece desconsidere | anterior anteriores acima
+ignora ignorate ignori dimentica dimenticate | precedente precedenti
+ignore ignorez ignorer oublie oubliez | précédent précédente précédents précédentes ci-dessus
+ignoriere ignorieren ignoriert vergiss vergessen missachte | vorherige vorherigen vorigen obige obigen bisherigen
+negeer vergeet | vorige voorgaande bovenstaande hierboven eerdere
+ignoruj zignoruj zignorujcie pomiń zapomnij | poprzednie poprzednich powyższe powyższych
+görmezden yoksay unut | önceki yukarıdaki
+ahaztu baztertu | aurreko goiko
+игнорируй игнорируйте проигнорируй забудь забудьте | предыдущие предыдущих прежние вышеуказанные
+تجاهل | السابقة أعلاه
+अनदेखा नज़रअंदाज़ | पिछले ऊपर
+忽略 忽视 无视 忘记 忘記 | 以上指 以上的 以上所 以上规 以上規 之前的 上面的 上述 先前的
+無視 忘れ | 上記 これまでの 以前の 前の指示 上の指示
+무시하 무시해 잊어 잊고 | 이전 위의"""
+"""To ignore | above or before, by language: what an order to a grader has, and few answers have."""
 
 
 def _any_of(words: str) -> str:
     return "|".join(sorted({_folded(word)[0] for word in words.split()}))
 
 
-_THERE = [" ".join(line.split("|")[side] for line in _ELSEWHERE.splitlines()) for side in (0, 1)]
+def _sides(table: str) -> list[str]:
+    return [" ".join(line.split("|")[side] for line in table.splitlines()) for side in (0, 1)]
+
+
+_THERE = _sides(_ELSEWHERE)
+_IGNORE, _BEFORE_THIS = map(_any_of, _sides(_ABOVE))
 _GRADE_THERE, _RIGHT_THERE, _SHOUTED_THERE = _any_of(_THERE[0]), _any_of(_THERE[1]), _any_of(_THERE[1].upper())
 _ANY_CASE = (
-    rf"\b{_GRADE}{_BEFORE}(?:is(?! (?-i:a) \w)|{_SIGN}){_BEHIND}(?:{_LABEL}|[ABC])\b",  # not "The result is a draw"
+    rf"\b{_GRADE}{_BEFORE}(?:is(?! (?-i:a) \w):?|{_SIGN}){_BEHIND}(?:{_LABEL}|[ABC])\b",  # not "The result is a draw"
     # only at the end of what is said: "Resultado: A Alemanha venceu"
     rf"(?:{_GRADES}|{_GRADE_THERE}){_BEFORE}(?:{_SIGN}){_BEHIND}"
     rf"(?:{_RIGHT_THERE}|{_LABEL}|(?-i:[ABC]))(?![^\W_]|[ \t]+[^\W_])",
+    rf"\b(?:{_FIRM}){_BEFORE}(?:{_SIGN}){_BEHIND}{_LABEL}(?![^\W_]|[ \t]+[^\W_])",
+    # a rating out of three; not "Rating: 3 stars", "3.5" or "3/5"
+    rf"\brating{_BEFORE}(?:is:?|{_SIGN}|\s){_BEHIND}[0-3](?!\w|[ \t]+\w|[ \t]?[%(/★]|[.,:-]\d)",
     rf"(?:{_GRADE_THERE})\s{{1,3}}(?-i:{_SHOUTED_THERE})(?![^\W_])",
     r"\b(?:is[ _]?)?correct[\"']{0,2}\s{0,3}[:=]\s{0,3}(?:true|yes)\b",
     # orders to whoever grades
     r"\b(?:ignore|disregard|forget|override)\b[^.\n]{0,40}\b(?:instruction|prompt|rule|above|previous|guideline|system)",
     r"\b(?:as|dear|note to|attention|hey) (?:the |a )?(?:grader|judge|evaluator|examiner)\b",
     r"\b(?:grade|mark|label|rate|score|count) (?:this|it|the answer|my answer)\b[^.\n]{0,20}\bcorrect\b",
+    *(
+        rf"(?<![a-zа-я])(?:{one})[^.\n。]{{0,40}}(?<![a-zа-я])(?:{other})"
+        for one, other in ((_IGNORE, _BEFORE_THIS), (_BEFORE_THIS, _IGNORE))
+    ),
+    # what a judge's prompt says, and how it writes its examples
+    r"\bwhat is right\s{0,3}:",
+    rf"[\"”]\s{{0,3}}(?:[-=]>|\u2192)\s{{0,3}}{_LABEL}\b|[.!?][\"”] -> [0-3]\b",
     # the furniture of chats, and marks as of a fence
-    r"<\s?\|\s?[a-z_]{2,20}\s?\|\s?>|<\s?/?\s?(?:system|assistant|user|answer|candidate|grade|verdict)\s?>"
-    r"|\[\s?/?\s?I\s?N\s?S\s?T\s?\]|\bANSWER-[0-9a-f]{16}\b",
+    r"<\s?\|\s?[a-z_]{2,20}\s?\|\s?>|<\s?/?\s?(?:system|developer|assistant|user|answer|candidate|grade|verdict)\s?>"
+    r"|<(?:start|end)_of_turn>"
+    r"|\[\s?/?\s?I\s?N\s?S\s?T\s?\]|ANSWER[-_\u2010-\u2015\u2212][0-9a-f]{12,24}\b",
     r"^\W{0,5}(?:system|assistant|grader|judge)\s{0,3}:",
 )
 _DIGITS = {"O": "[O0]", "I": "[I1]", "E": "[E3]", "T": "[T7]", "A": "[A4]"}
@@ -106,7 +143,7 @@ def _spelt(word: str, between: str = "") -> str:
     return between.join(_DIGITS.get(letter, letter) for letter in word)
 
 
-_CAPITALS, _SIGNS = r"[\W_]{0,3}", r"[\W_]{1,3}"
+_CAPITALS, _SIGNS = r"[\W_]{0,8}", r"[\W_]{1,8}"
 _SHOUTED = rf"(?:{_spelt('IN', _CAPITALS)}{_CAPITALS})?{_spelt('CORRECT', _CAPITALS)}"
 _FORGED = (
     # a line that is a label, alone or after a word for it
@@ -115,6 +152,7 @@ _FORGED = (
     ),
     # the judge's own words: in its own capitals, spaced out or not; in other letters where signs or digits part them
     re.compile(rf"(?<![^\W_]){_SHOUTED}(?:{_CAPITALS}{_SHOUTED})*(?![^\W_])|\bNOT[ _-]ATTEMPTED\b"),
+    re.compile(r"(?<![^\W_])(?!(?:[Ii]n)?[Cc]orrect)(?i:(?:in)?correct)(?![^\W_])"),  # CoRrEcT
     re.compile(rf"(?<![^\W_])(?:{_spelt('CORRECT', _SIGNS)}|(?=[a-z]{{0,6}}\d){_spelt('CORRECT')})(?![^\W_])", re.I),
     re.compile(
         rf"(?<![^\W_])(?:{'|'.join(_spelt(w, _SIGNS) for w in ('GRADE', 'VERDICT', 'LABEL'))}){_SIGNS}[ABC](?![^\W_])",
@@ -140,12 +178,16 @@ class Candidate(NamedTuple):
     doubted: str = ""
 
 
+_LINE_ENDS = re.compile("\r\n|[\r\v\f\x1c-\x1f\x85\u2028\u2029]")
+
+
 def clean(text: str) -> str:
     r"""Text without characters that nobody sees or that turn the writing round; tabs and line ends stay.
 
-    >>> clean("Pa\u200bris\u202e!\x00\n")
-    'Paris!\n'
+    >>> clean("Pa\u200bris\u202e!\x00\rRome\u2028")
+    'Paris!\nRome\n'
     """
+    text = _LINE_ENDS.sub("\n", text)  # taken out, they would glue words together: "19\r89" is not 1989
     return "".join(c for c in text if c in "\n\t" or unicodedata.category(c) not in ("Cc", "Cf", "Co", "Cs", "Cn"))
 
 
@@ -157,7 +199,13 @@ def forms_of(answers: AnswerSpec, choices: Iterable[tuple[str, str]] = ()) -> tu
         choices: options of the question that are not in ``answers``.
     """
     accepted = (part for form in answers.accepted for part in form)
-    return (*accepted, answers.canonical, *(text for option in (*answers.choices, *choices) for text in option))
+    numbers = map(str, answers.number or ())
+    return (
+        *accepted,
+        answers.canonical,
+        *(text for option in (*answers.choices, *choices) for text in option),
+        *numbers,
+    )
 
 
 def candidate(question: str, text: str, forms: Iterable[str] = ()) -> Candidate:
@@ -172,7 +220,8 @@ def candidate(question: str, text: str, forms: Iterable[str] = ()) -> Candidate:
     if len(cleaned) > LONGEST:
         half = LONGEST // 2
         cleaned = f"{cleaned[:half]}\n[...]\n{cleaned[-half:]}"
-    shown, forged, doubted = _unmasked(cleaned, (*forms, "A") if _LISTS.search(question) else forms)
+    asked = ["A"] * bool(_LISTS.search(question)) + ["3"] * bool(_RATES.search(question))
+    shown, forged, doubted = _unmasked(cleaned, (*forms, *asked))
     number = 0
     while (mark := f"ANSWER-{digest([question, text, number], 16)}") in shown:
         number += 1
@@ -207,10 +256,13 @@ def _unmasked(text: str, forms: Iterable[str]) -> tuple[str, tuple[str, ...], st
 _SORTS = (
     (re.compile(r"(?:\w{1,20} )?([a-f])\1{0,2}"), ("a", "b", "c")),
     (re.compile(r"(?:\w{1,20} )?(?:(?:in)?correct|not attempted)"), ("correct", "incorrect", "not attempted")),
+    (re.compile(r"\D*\d.*"), ("0", "1", "2", "3")),
 )
 """Forms that verdicts are mistaken for; the verdicts."""
 _LISTS = re.compile(r"(?:^|[\s(])A[.):]\s.{0,300}?[\s(]B[.):]\s", re.DOTALL)
 """A question that lists its options itself."""
+_RATES = re.compile(r"\b(?:rate[sd]?|ratings?)\b", re.IGNORECASE)
+"""A question for a rating."""
 
 
 def _words(folded: str) -> str:

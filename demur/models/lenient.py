@@ -6,9 +6,12 @@ user chose goes past this file: it is never left out.
 
 from __future__ import annotations
 
+import re
+from collections.abc import Callable, Iterable
+from itertools import combinations
 from typing import Any
 
-from demur.core.errors import PermanentError
+from demur.core.errors import ItemError, PermanentError
 from demur.core.records import Request, Response
 from demur.models.client import Model
 
@@ -18,34 +21,67 @@ _WITHOUT: dict[str, dict[str, Any]] = {
     "json_schema": {"json_schema": None},
 }
 """What may be left out -> the changes of the request."""
+_NAMED = {
+    "temperature": re.compile(r"temperature"),
+    "logprobs": re.compile(r"logprobs"),
+    "json_schema": re.compile(r"response.?format|schema|grammar|guided|structured", re.IGNORECASE),
+}
+"""What may be left out -> how an error names it."""
 
 
 class LenientModel:
-    """A model that is asked without what its endpoint refused, from then on; each reply says what that was."""
+    """A model that is asked without what its endpoint refused, from then on; each reply says what that was.
+
+    The endpoint refused what its error names, unless it took it before: then, or where the error names nothing, one
+    item alone is asked without.
+    """
 
     def __init__(self, model: Model) -> None:
         self._model, self.id = model, model.id
         self.concurrency = int(getattr(model, "concurrency", 8))
         self._refused: set[str] = set()
+        self._taken: set[str] = set()
 
     async def complete(self, request: Request) -> Response:
         """One reply. A model that takes no temperature but its own thinks first: it gets eight times the tokens."""
-        refused = set(self._refused)
+        asked = [name for name in sorted(_WITHOUT) if _asks_for(request, name)]
+        reply = self._kept(request, asked)
+        if reply is not None:
+            return reply
+        left_out, named = self._refused.intersection(asked), set[str]()
         while True:
-            left_out = [name for name in sorted(refused) if _asks_for(request, name)]
-            changes = {field: value for name in left_out for field, value in _WITHOUT[name].items()}
-            if "temperature" in left_out and request.max_tokens:
-                changes["max_tokens"] = 8 * request.max_tokens
             try:
-                reply = await self._model.complete(request.model_copy(update=changes))
+                reply = await self._model.complete(_without(request, left_out))
             except PermanentError as error:
-                more = next((name for name in ("temperature", "logprobs") if name in error.message), "json_schema")
-                if more in refused or not _asks_for(request, more):
+                names = [name for name in _NAMED if name in asked and _NAMED[name].search(error.message)]
+                # an error of all items, such as a wrong key, has nothing to do with a schema that it does not name
+                more = names[0] if names else "json_schema" if isinstance(error, ItemError) else ""
+                if more in left_out or more not in asked:
                     raise
-                refused.add(more)
+                left_out.add(more)
+                named.update(names[:1])
             else:
-                self._refused |= refused  # a refusal that concerned one item alone would have come again
-                return reply.model_copy(update={"asked_without": tuple(left_out)})
+                self._taken.update(set(asked) - left_out)
+                self._refused = (self._refused | named) - self._taken
+                return reply.model_copy(update={"asked_without": tuple(sorted(left_out))})
+
+    def _kept(self, request: Request, asked: list[str]) -> Response | None:
+        """The ledger's reply, as it was asked for then: what was refused is not sent, and nothing is paid, again."""
+        peek: Callable[[list[Request]], list[Response | None]] = getattr(self._model, "peek", lambda some: [None])
+        for n in range(len(asked) + 1):
+            for left_out in combinations(asked, n):
+                [reply] = peek([_without(request, left_out)])
+                if reply is not None and not reply.error:
+                    self._taken.update(set(asked) - set(left_out))
+                    return reply.model_copy(update={"asked_without": left_out})
+        return None
+
+
+def _without(request: Request, left_out: Iterable[str]) -> Request:
+    changes = {field: value for name in left_out for field, value in _WITHOUT[name].items()}
+    if "temperature" in changes and request.max_tokens:
+        changes["max_tokens"] = 8 * request.max_tokens
+    return request.model_copy(update=changes)
 
 
 def _asks_for(request: Request, name: str) -> bool:

@@ -42,9 +42,10 @@ def read_ratings(paths: Sequence[Path]) -> list[Rating]:
     """Read labels and verdicts from files.
 
     Args:
-        paths: folders of labelling tasks; run folders (the judge's verdicts, and people's ``labels.jsonl``); ``.jsonl``
-            or ``.csv`` files with ``item`` (or ``ask``, ``id``), ``label`` and, where they hold several labellers,
-            ``annotator``; files of verdicts (``id``, ``outcome``, ``judge``).
+        paths: folders of labelling tasks, whose items are the runs' asks where runs are among the paths; run folders
+            (the judge's verdicts, and people's ``labels.jsonl``); ``.jsonl`` or ``.csv`` files with ``item`` (or
+            ``ask``, ``id``), ``label`` and, where they hold several labellers, ``annotator``; files of verdicts
+            (``id``, ``outcome``, ``judge``).
 
     Raises:
         UsageError: a path holds no labels.
@@ -52,16 +53,22 @@ def read_ratings(paths: Sequence[Path]) -> list[Rating]:
     """
     problems = Problems()
     found: list[Rating] = []
-    several = sum((path / "verdicts.jsonl").is_file() for path in paths) > 1
+    runs = {path.resolve() for path in paths if _is_verdicts(path)}
+
+    def named(run: Path, ask: str) -> str:
+        """The id of an ask: systems share them, so the run is part of it, except of the only one."""
+        return ask if runs == {run.resolve()} else f"{run.resolve()}/{ask}"
+
     for path in paths:
         if (path / "task.json").is_file():
-            found += labelling.ratings(path)
-        elif (path / "verdicts.jsonl").is_file():
+            about = {item.id: item.about for item in labelling.read_task(path)[1]} if runs else {}
+            asks = {item: named(path / a["run"], a["ask"]) for item, a in about.items() if {"run", "ask"} <= a.keys()}
+            found += [r._replace(item=asks.get(r.item, r.item)) for r in labelling.ratings(path)]
+        elif _is_verdicts(path):
             mine = _of_rows(path / "verdicts.jsonl", problems)
             if (path / HUMAN).is_file():
                 mine += [r._replace(rater="people") for r in _of_rows(path / HUMAN, problems)]
-            # systems share the ids of asks, so the run is part of the item's id
-            found += [r._replace(item=f"{path.resolve()}/{r.item}") for r in mine] if several else mine
+            found += [r._replace(item=named(path, r.item)) for r in mine]
         elif path.is_file():
             found += _of_rows(path, problems)
         else:
@@ -69,6 +76,10 @@ def read_ratings(paths: Sequence[Path]) -> list[Rating]:
             raise UsageError("has no labels", item=path, cure=cure)
     problems.settle()
     return found
+
+
+def _is_verdicts(path: Path) -> bool:
+    return (path / "verdicts.jsonl").is_file() and not (path / "task.json").is_file()
 
 
 def _of_rows(path: Path, problems: Problems) -> list[Rating]:
@@ -96,8 +107,12 @@ def _of_rows(path: Path, problems: Problems) -> list[Rating]:
 # --- tables of agreement --------------------------------------------------------------------------
 
 
-def agreement_tables(found: Agreed) -> list[Table]:
-    """Agreement measures, base rates with self-consistency, and a confusion matrix per pair of labellers."""
+def agreement_tables(found: Agreed, *, judged: bool = False) -> list[Table]:
+    """Agreement measures, base rates with self-consistency, and a confusion matrix per pair of labellers.
+
+    Args:
+        judged: a run's judge is among the labellers.
+    """
     figures = tuple((name, m.value, m.low, m.high, m.n) for name, m in found.figures.items())
     columns = titled("<Measure | Value .3 | From .3 | To .3 | n")
     notes = ["Intervals: 95 %, bootstrap over items. raw: share of equal pairs of labels."]
@@ -105,6 +120,9 @@ def agreement_tables(found: Agreed) -> list[Table]:
         notes.append("Where all resamples are equal: Wilson's interval of raw, none of the others.")
     if len(found.raters) > 2:
         notes.append("cohen: the unweighted mean over pairs of labellers.")
+    if judged:
+        told = "Of the labelled items as they were drawn: drawn evenly over verdicts, they are not like the whole run"
+        notes.append(f"{told} (demur annotate take weights them).")
     if found.single:
         notes.append(f"Not counted: {found.single:,} items with only one label.")
     tables = [Table("agreement", "Agreement", columns, figures, notes=tuple(notes))]
@@ -203,16 +221,19 @@ def check_bound(run: Run, labels: Mapping[str, HumanLabel]) -> None:
 
 
 class CorrectedCell(NamedTuple):
-    """One system in one scenario; ``found`` is None where labels are too few (``labelled``)."""
+    """One system in one scenario; ``found`` is None where labels do not suffice, and ``missing`` says why."""
 
     run: str
     scenario: Scenario
     labelled: int
     answers: int
     found: Corrected | None
+    missing: str
     items: dict[str, int]
     """Sample -> its row within the cell; for paired differences."""
     verdicts: Codes
+    cluster: Codes
+    """int64 [items]: equal for questions that share an entity."""
 
 
 def corrected_cells(
@@ -242,13 +263,16 @@ def corrected_cells(
             verdict, mine = rows.result[place], label[place]
             answered = verdict <= 3
             n = int((mine[answered] >= 0).sum())
-            found = None
+            found, missing, cluster = None, f"too few labels ({LEAST} needed)", rows.cluster[place]
             if n >= LEAST:
-                found = corrected(verdict, mine, population=population, cluster=rows.cluster[place])
-                if any(one.two_way for one in given.values()):
-                    found = found._replace(rates={"accuracy": found.rates["accuracy"]})
+                try:
+                    found, missing = corrected(verdict, mine, population=population, cluster=cluster), ""
+                except DataError as error:  # no label on the answers of one verdict
+                    missing = error.message
+            if found and any(one.two_way for one in given.values()):
+                found = found._replace(rates={"accuracy": found.rates["accuracy"]})
             items = {samples.labels[code]: i for i, code in enumerate(samples.codes[place])}
-            cells.append(CorrectedCell(run.name, one, n, int(answered.sum()), found, items, verdict))
+            cells.append(CorrectedCell(run.name, one, n, int(answered.sum()), found, missing, items, verdict, cluster))
     return cells
 
 
@@ -261,16 +285,17 @@ def corrected_tables(cells: Sequence[CorrectedCell]) -> list[Table]:
         if cell.found is None:
             if cell.labelled:
                 rules.add(len(rows))
-                line = (cell.scenario.value, cell.run, f"too few labels ({LEAST} needed)", None, None, None)
-                rows.append((*line, cell.labelled, cell.answers))
+                line = (cell.scenario.value, cell.run, cell.missing, None, None, None)
+                rows.append((*line, cell.labelled, None, cell.answers))
             continue
         rules.add(len(rows))
         found = cell.found
         head = (cell.scenario.value, cell.run)
-        rows.append((*head, "as judged", *(found.naive[n] for n in names), None, cell.answers))
-        rows.append(("", "", "corrected", *(found.rates.get(n) for n in names), found.labelled, found.answers))
+        graded = found.naive["accuracy"].n
+        rows.append((*head, "as judged", *(found.naive[n] for n in names), None, graded, cell.answers))
+        rows.append(("", "", "corrected", *(found.rates.get(n) for n in names), found.labelled, None, found.answers))
     rates = (Column(name.capitalize(), interval=True) for name in names)
-    columns = titled("<Scenario | <System | <Rates", *rates, "labels | answers")
+    columns = titled("<Scenario | <System | <Rates", *rates, "labels | graded | answers")
     caption = "Rates corrected by labels, in per cent"
     if not rows:
         return [
@@ -279,8 +304,18 @@ def corrected_tables(cells: Sequence[CorrectedCell]) -> list[Table]:
     population = next((c.found.rates["accuracy"].interval for c in cells if c.found), "")
     notes = [
         "Corrected: an estimate of people's grades, from the verdicts of all answers and the labels of some; it "
-        f"includes ungraded answers, but not failed ones. Intervals: {population or 'none'}."
+        f"includes ungraded answers, but not failed ones. Intervals: {population or 'none'}. As judged: of the graded "
+        "answers alone."
     ]
+    if any(c.missing and c.labelled >= LEAST for c in cells):
+        notes.append(
+            "Labels of other verdicts tell nothing of those without: demur annotate RUN draws ungraded answers too."
+        )
+    if blind := [
+        f"{c.scenario.value}, {c.run}: {100 * c.found.blind:.1f} %" for c in cells if c.found and c.found.blind
+    ]:
+        told = "No label has the verdict of some answers, which may be anything; the intervals are wider by their share"
+        notes.append(f"{told} ({'; '.join(blind)}).")
     if any(c.found and len(c.found.rates) < len(names) for c in cells):
         notes.append("Labels that say only correct or not correct do not tell wrong from declined: accuracy alone.")
     tables = [Table("corrected", caption, columns, tuple(rows), frozenset(rules), tuple(notes))]
@@ -302,8 +337,10 @@ def _differences(cells: Sequence[CorrectedCell]) -> Table:
                 if sorted(first.items) != sorted(second.items) or len(first.items) != len(first.verdicts):
                     continue  # not the same questions, once each
                 order = [second.items[sample] for sample in first.items]
-                moved = second.found._replace(residual=second.found.residual[order])
-                for d in differences(first.found, moved, (first.verdicts, second.verdicts[order])):
+                its = second.found
+                moved = its._replace(influence=its.influence[order], chance=its.chance[order], known=its.known[order])
+                verdicts = (first.verdicts, second.verdicts[order])
+                for d in differences(first.found, moved, verdicts, cluster=first.cluster):
                     rows.append((
                         scenario.value, f"{other} - {one}", d.measure, 100 * d.naive,
                         100 * d.difference, 100 * d.low, 100 * d.high, d.pairs, d.both,
@@ -323,6 +360,7 @@ def agreement_of(files: Sequence[Path], *, seed: int = 0) -> tuple[list[Table], 
 
     Raises:
         UsageError: there are no labels.
+        DataError: labels of several paths, of which no two share an item.
     """
     given = read_ratings(files)
     if not given:
@@ -331,7 +369,13 @@ def agreement_of(files: Sequence[Path], *, seed: int = 0) -> tuple[list[Table], 
         either = (Outcome.INCORRECT.value, Outcome.DEFLECTED.value)
         given = [r._replace(label=NOT_CORRECT) if r.label in either else r for r in given]
     found = agreed(given, seed=seed)
-    return agreement_tables(found), {
+    if len(files) > 1 and len(found.raters) > 1 and not found.figures["raw"].n:
+        told = (
+            f"no item has labels of two of {', '.join(found.raters)}: the paths share no ids, such as {given[0].item!r}"
+        )
+        cure = "give labels of the same items: a labelling folder with its own runs, or files with the ids of the asks"
+        raise DataError(f"{told} and {given[-1].item!r}", cure=cure)
+    return agreement_tables(found, judged=any(_is_verdicts(path) for path in files)), {
         "agreement": {name: record(m) for name, m in found.figures.items()},
         "base_rates": {r: {k: record(m) for k, m in rates.items()} for r, rates in found.base_rates.items()},
         "consistency": {r: record(m) for r, m in found.consistency.items()},
@@ -365,6 +409,7 @@ def corrections_of(
     return corrected_tables(cells), {"corrected": [
         {
             "system": c.run, "scenario": c.scenario.value, "labels": c.labelled, "answers": c.answers,
+            "missing": c.missing,
             "rates": {k: record(m) for k, m in c.found.rates.items()} if c.found else None,
             "as_judged": {k: record(m) for k, m in c.found.naive.items()} if c.found else None,
         }

@@ -30,6 +30,7 @@ from demur.core.store import (
 )
 from demur.corpora.formats import csv_rows
 from demur.judge.annotation import task as labelling
+from demur.judge.measures.corrected import LEAST
 from demur.reports.cells import headline
 from demur.reports.data import HUMAN, LABELS, ReportData, Run, find_runs, load
 from demur.reports.tables import harmless_field
@@ -56,6 +57,28 @@ class KeyLine(Record):
     ask: str
     answer: str
     """First 16 digits of the SHA-256 of the labelled response."""
+    judge: str = ""
+    """Of the run's verdicts when the response was drawn, like the next two; "" in keys of earlier versions."""
+    judge_code: str = ""
+    prompt_sha256: str = ""
+    shipped_rubric: str = ""
+    rubric: str = ""
+    """Versions of demur's own rubric, and of that with the labels: a sheet shows no other."""
+
+    @property
+    def bound(self) -> dict[str, str]:
+        """What a label of it holds for."""
+        told = self.model_dump(include={*labelling.BOUND, "shipped_rubric", "rubric"})
+        return {key: value for key, value in told.items() if value}
+
+
+class Opened(NamedTuple):
+    """A task that can be labelled."""
+
+    of_runs: bool
+    """Whether `take` can write its labels into runs."""
+    too_few: list[str]
+    """Notes on draws that are too small for `demur judge correct`."""
 
 
 class Taken(NamedTuple):
@@ -64,9 +87,15 @@ class Taken(NamedTuple):
     labels: dict[str, int]
     """Run folder -> labels written to its ``labels.jsonl``."""
     blank: int
-    """Items without a label."""
+    """Items that nobody has labelled yet."""
     data: ReportData
     """The runs with their labels."""
+    cannot: int = 0
+    """Items that people could not tell; no figure counts them."""
+    withdrawn: int = 0
+    """Labels that were taken from here before, are no longer given, and left the runs."""
+    looked: int = 0
+    """Labels that somebody gave after a look at what is right."""
 
 
 ANSWER_LABELS = tuple(labelling.Label(name=outcome.value, text=outcome.value) for outcome in Outcome)
@@ -154,7 +183,7 @@ def open_task(
     seed: int = 0,
     repeats: float = 0.05,
     release: Path | None = None,
-) -> None:
+) -> Opened:
     """Make a labelling task from runs or from given items; without either, continue an existing task.
 
     Args:
@@ -187,6 +216,8 @@ def open_task(
         make_task(data, draw_balanced(data, n, seed=seed), folder, seed=seed, rubric=text, repeats=repeats)
     elif not (folder / "task.json").is_file():
         raise UsageError("nothing to label", cure="name a run: demur annotate RUN; or a task folder with --out")
+    _, made = labelling.read_task(folder)
+    return Opened(_of_runs(made), _too_few(made))
 
 
 def make_task(
@@ -216,6 +247,27 @@ def make_task(
     labelling.write_task(folder, task, [_labelled_item(data, item, folder) for item in items])
 
 
+def _judge_of(run: Run) -> dict[str, str]:
+    """The judge of a run's verdicts, with the keys `demur.judge.annotation.task.BOUND`."""
+    return dict(zip(labelling.BOUND, (", ".join(run.judges), run.judge_code, ", ".join(run.prompts)), strict=True))
+
+
+def _too_few(items: Iterable[labelling.Item]) -> list[str]:
+    """What to say of a draw that is too small for `demur judge correct`, per system; nothing where it is not."""
+    drawn: defaultdict[str, Counter[str]] = defaultdict(Counter)
+    for item in items:
+        if {"run", "system", "scenario"} <= item.about.keys():
+            drawn[item.about["system"]][item.about["scenario"]] += 1
+    found = []
+    for system, counts in sorted(drawn.items()):
+        if few := ", ".join(f"{n} {scenario}" for scenario, n in sorted(counts.items()) if n < LEAST):
+            found.append(
+                f"note: {few} of {system}: 'demur judge correct' needs {LEAST} labels in a scenario; "
+                f"where the run has as many answers, draw again with -n {LEAST * len(counts)} and another --out"
+            )
+    return found
+
+
 def _labelled_item(data: ReportData, item: Item, folder: Path) -> labelling.Item:
     _, question, images, accepted, response, *_ = _cells(data, item, folder / "images", plain_folder=True)
     row = item.row
@@ -228,7 +280,7 @@ def _labelled_item(data: ReportData, item: Item, folder: Path) -> labelling.Item
         about={
             "scenario": row.scenario.value, "system": item.run.name, "outcome": said,
             "run": _from(folder.resolve(), item.run.path), "ask": row.ask, "answer": digest(row.answer, 16),
-        },
+        } | _judge_of(item.run),
     )  # fmt: skip
 
 
@@ -238,27 +290,35 @@ def take(path: Path) -> Taken:
 
 
 def take_task(folder: Path) -> Taken:
-    """Write the annotators' final labels into each run's ``labels.jsonl``.
+    """Write the annotators' final labels into each run's ``labels.jsonl``; labels that they took back leave it.
 
     Raises:
         UsageError: the folder holds no task of responses, or unresolved disagreements.
         BadInput: responses that changed since they were labelled; names all of them.
     """
     task, items = labelling.read_task(folder)
-    if not all({"run", "ask", "answer"} <= item.about.keys() for item in items):
+    if not _of_runs(items):
         raise UsageError("its items are not responses of runs", item=folder, cure="use: demur annotate export")
-    known = {
-        item.id: KeyLine(item=item.id, run=item.about["run"], ask=item.about["ask"], answer=item.about["answer"])
-        for item in items
-    }
-    settled = labelling.final_labels(folder)
-    problems = Problems()
-    given = {item: LABELS[label] for item, label in settled.items() if label in LABELS}
-    bound = {key: task.bound.get(key, "") for key in ("judge", "judge_code", "prompt_sha256", "shipped_rubric")}
     under = labelling.rubrics(folder)  # not the task's own, which may have been edited since
-    return _write_labels(
-        folder.resolve(), known, given, problems, {item: bound | {"rubric": under.get(item, "")} for item in given}
-    )
+    known = {}
+    for item in items:
+        told = {key: item.about.get(key, task.bound.get(key, "")) for key in labelling.BOUND}
+        known[item.id] = KeyLine(
+            item=item.id, run=item.about["run"], ask=item.about["ask"], answer=item.about["answer"], **told,
+            shipped_rubric=task.bound.get("shipped_rubric", ""), rubric=under.get(item.id, ""),
+        )  # fmt: skip
+    given: dict[str, Outcome | None] = {
+        item: LABELS[label] for item, label in labelling.final_labels(folder).items() if label in LABELS
+    }
+    everybody = labelling.everybody(folder).values()
+    looked = sum(any(item in words and words[item].revealed for words in everybody) for item in given)
+    given |= dict.fromkeys(labelling.settled(folder).cannot)
+    return _write_labels(folder, known, given, Problems())._replace(looked=looked)
+
+
+def _of_runs(items: Iterable[labelling.Item]) -> bool:
+    """Whether items are responses of runs, whose labels `take_task` can write there."""
+    return all({"run", "ask", "answer"} <= item.about.keys() for item in items)
 
 
 def balance(items: Sequence[Item]) -> dict[str, dict[str, int]]:
@@ -289,13 +349,18 @@ def write_sheet(data: ReportData, items: Sequence[Item], out: Path) -> Path:
         text = stream.getvalue()
     key = key_of(out)
     here = out.resolve().parent
+    version = labelling.Task(name="sheet", labels=ANSWER_LABELS, rubric=labelling.default_rubric()).version
+    rubric = {"shipped_rubric": labelling.shipped_version(), "rubric": version}
     write_records(
         key,
         (
-            KeyLine(item=i.id, run=_from(here, i.run.path), ask=i.row.ask, answer=digest(i.row.answer, 16))
+            KeyLine(
+                item=i.id, run=_from(here, i.run.path), ask=i.row.ask, answer=digest(i.row.answer, 16),
+                **_judge_of(i.run), **rubric,
+            )
             for i in items
         ),
-    )
+    )  # fmt: skip
     write_atomic(out, text)
     return key
 
@@ -306,7 +371,9 @@ def key_of(sheet: Path) -> Path:
 
 
 def take_labels(sheet: Path) -> Taken:
-    """Read a labelled sheet into each run's ``labels.jsonl``; labels of earlier sheets stay unless given again.
+    """Read a labelled sheet into each run's ``labels.jsonl``; labels that were cleared in it since leave that.
+
+    Labels of other sheets and tasks stay unless given again.
 
     Raises:
         UsageError: the sheet's key is not beside it.
@@ -317,7 +384,7 @@ def take_labels(sheet: Path) -> Taken:
         raise UsageError("the key is not beside the sheet", item=key, cure="move it back beside the sheet")
     problems = Problems()
     known = {line.item: line for line in read_records(key, KeyLine, problems)}
-    given: dict[str, Outcome] = {}
+    given: dict[str, Outcome | None] = {}
     seen: set[str] = set()
     jsonl = sheet.suffix == ".jsonl"
     rows: Iterable[tuple[str, Mapping[str, Any]]]
@@ -328,46 +395,61 @@ def take_labels(sheet: Path) -> Taken:
             problems.add(place, f"{item or 'an empty item'} is not in the key of this sheet")
         elif item in seen:
             problems.add(place, f"{item} occurs twice")
+        elif label == labelling.CANNOT:
+            given[item] = None
         elif label and label not in LABELS:
-            problems.add(f"{place} ({item})", f"label {label!r}; one of {', '.join(LABELS)}")
+            problems.add(f"{place} ({item})", f"label {label!r}; one of {', '.join([*LABELS, labelling.CANNOT])}")
         elif label:
             given[item] = LABELS[label]
         seen.add(item)
-    return _write_labels(key.resolve().parent, known, given, problems, {})
+    return _write_labels(sheet, known, given, problems)
 
 
 def _write_labels(
-    here: Path, known: Mapping[str, KeyLine], given: Mapping[str, Outcome], problems: Problems,
-    bound: Mapping[str, Mapping[str, str]],
-) -> Taken:  # fmt: skip
-    """Write labels, and what each is bound to, into the runs that the key names relative to ``here``."""
+    source: Path, known: Mapping[str, KeyLine], given: Mapping[str, Outcome | None], problems: Problems
+) -> Taken:
+    """Write labels, and what each is bound to, into the runs that the key names relative to its folder.
+
+    Args:
+        source: the sheet or the task's folder. Each line names it, so that a label that is taken back leaves the run,
+            and one of another source stays.
+        given: item -> label; None where people could not tell.
+    """
+    here = (source if source.is_dir() else source.parent).resolve()
     paths = {line.run: (here / line.run) for line in known.values()}
     data = load(find_runs(sorted(set(paths.values()))), None)
     runs = {run.path.resolve(): run for run in data.runs}
-    said: defaultdict[Path, dict[str, Outcome]] = defaultdict(dict)
-    wanted: defaultdict[Path, dict[str, KeyLine]] = defaultdict(dict)
-    for item in given:
-        line = known[item]
-        wanted[paths[line.run].resolve()][line.ask] = line
-    for path, lines in wanted.items():
-        run = runs[path]
-        answers = {row.ask: row.answer for row in run.rows.where(run.rows.is_in("ask", lines))}
+    of_run: defaultdict[Path, dict[str, KeyLine]] = defaultdict(dict)
+    for line in known.values():
+        of_run[paths[line.run].resolve()][line.ask] = line
+    for path, lines in of_run.items():
+        rows = runs[path].rows
+        answers = {row.ask: row.answer for row in rows.where(rows.is_in("ask", lines))}
         for ask, line in lines.items():
-            if ask not in answers or digest(answers[ask], 16) != line.answer:
+            changed = ask not in answers or digest(answers[ask], 16) != line.answer
+            if changed and given.get(line.item) is not None:
                 problems.add(f"{line.run} ({line.item})", "the run's answer changed since the sheet was drawn")
-            said[path][ask] = given[line.item]
     problems.settle()
     written: dict[str, int] = {}
-    for path, labels in sorted(said.items()):
+    withdrawn = 0
+    for path, lines in sorted(of_run.items()):
         kept: dict[str, Mapping[str, object]] = {}
         if runs[path].labels:
             kept = {str(line["ask"]): line for _, line in read_jsonl(path / HUMAN, Problems())}
-        for ask, label in labels.items():
-            line = wanted[path][ask]
-            kept[ask] = {"ask": ask, "label": label.value, "answer": line.answer, **bound.get(line.item, {})}
-        write_atomic(path / HUMAN, "".join(canonical(kept[ask]) + "\n" for ask in sorted(kept)))
-        written[str(path)] = len(labels)
-    return Taken(written, len(known) - len(given), load([run.path for run in data.runs], None))
+        before, mine = set(kept), _from(path, source)
+        for ask, line in lines.items():
+            label = given.get(line.item)
+            if label is not None:
+                kept[ask] = {"ask": ask, "label": label.value, "answer": line.answer, "from": mine} | line.bound
+                written[str(path)] = written.get(str(path), 0) + 1
+            elif line.item in given or kept.get(ask, {}).get("from") == mine:
+                kept.pop(ask, None)
+        withdrawn += len(before - kept.keys())
+        if kept or before:
+            write_atomic(path / HUMAN, "".join(canonical(kept[ask]) + "\n" for ask in sorted(kept)))
+    cannot = sum(label is None for label in given.values())
+    read_again = load([run.path for run in data.runs], None)
+    return Taken(written, len(known) - len(given), read_again, cannot, withdrawn)
 
 
 def _cells(data: ReportData, item: Item, out: Path, *, plain_folder: bool = False) -> tuple[str, ...]:

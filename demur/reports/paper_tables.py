@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from demur.core.errors import UsageError, did_you_mean
-from demur.core.records import Measure, Modality, Scenario
+from demur.core.records import Measure, Modality, Row, Scenario
 from demur.judge.measures.kappa import cohen
 from demur.judge.measures.totals import macro
 from demur.reports.cells import (
@@ -231,11 +231,15 @@ def table9(data: ReportData, head: Headline, *, interval: bool = False) -> Table
 
 
 def table7(data: ReportData) -> Table:
-    """Agreement and Cohen's kappa of the judge and people (``labels.jsonl`` in a run)."""
+    """Agreement and Cohen's kappa of the judge and people (``labels.jsonl`` in a run).
+
+    Labels are often drawn evenly over verdicts, so each counts by what it stands for: the graded answers of its
+    scenario, condition, recipe and verdict, over those with a label.
+    """
     columns = titled("<System | Agreement | Cohen kappa .2 | n")
     caption = "Agreement of the judge with human labels"
     rows: list[tuple[Any, ...]] = []
-    unknown = 0
+    unknown, uneven = 0, False
     for run in data.runs:
         labelled = run.rows.where(run.rows.is_in("ask", run.labels)) if run.labels else ()
         judged = {r.ask: r for r in labelled if r.outcome is not None}
@@ -243,7 +247,11 @@ def table7(data: ReportData) -> Table:
         unknown += len(run.labels) - len(both)
         if both:
             items = Counter((r.context, r.condition) for r, _ in both)
-            weight = [1 / items[r.context, r.condition] for r, _ in both]
+            graded = run.rows.where(run.rows.graded).tally("scenario", "condition", "recipe", "outcome")
+            drawn = Counter(_stratum(r) for r, _ in both)
+            stands = [graded[_stratum(r)] / drawn[_stratum(r)] / items[r.context, r.condition] for r, _ in both]
+            uneven |= len({graded[key] / n for key, n in drawn.items()}) > 1
+            weight = [w * len(items) / sum(stands) for w in stands]
             one = cohen([str(r.outcome) for r, _ in both], [label for _, label in both], weight=weight)
             repeats = len(both) if len(items) < len(both) else 0
             agreement = Measure(name="agreement", value=one.observed, n=one.n, repeats=repeats)
@@ -261,10 +269,16 @@ def table7(data: ReportData) -> Table:
         rows.append(("Average", average, macro(kappas), counted(n, repeats)))
     last = len(rows) - 1
     notes = [f"Left out: {unknown:,} human labels without a graded answer."] if unknown else []
+    if uneven:
+        notes.append("Verdicts weighted by their share of the graded answers, not of the labels; n counts labels.")
     if last:
         notes.append("Average: unweighted mean over systems.")
     rules = frozenset({last}) if last else frozenset()
     return Table("table7", caption, columns, tuple(rows), rules, tuple(notes))
+
+
+def _stratum(row: Row) -> tuple[str, ...]:
+    return row.scenario.value, row.condition, row.recipe, row.outcome.value if row.outcome else ""
 
 
 PARTS = {"source": "Source", "topic": "Topic", "query_modality": "Query"}

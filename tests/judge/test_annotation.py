@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import csv
 import json
+import shutil
 from collections import Counter
 from pathlib import Path
 
 import pytest
+from strategies import Images, evidence, sample
 
+import demur
 from demur.cli import main
-from demur.core.errors import BadInput, StorageError, UsageError
+from demur.core.errors import BadInput, DataError, StorageError, UsageError
+from demur.core.records import AnswerSpec, Modality, Role
 from demur.judge.annotation.exchange import exported, imported
 from demur.judge.annotation.server import Page, serving
 from demur.judge.annotation.task import (
@@ -21,6 +26,8 @@ from demur.judge.annotation.task import (
     Session,
     Task,
     disagreements,
+    everybody,
+    final_labels,
     last_labels,
     order,
     put_labels,
@@ -28,6 +35,11 @@ from demur.judge.annotation.task import (
     settled,
     write_task,
 )
+from demur.judge.measures.agreement import agreed
+from demur.judge.rules import RuleJudge
+from demur.release import FunnelStep, freeze
+from demur.reports.annotate import draw_balanced, draw_items, make_task, open_task, take, write_sheet
+from demur.reports.data import load
 
 LABELS = (Label(name="yes"), Label(name="no"))
 
@@ -116,8 +128,6 @@ def test_disagreements_are_settled_and_repeats_tell_self_consistency(tmp_path):
     came = settled(folder)
     assert len(came.labels) == 39
     assert len(came.open) == 1
-    from demur.judge.measures.agreement import agreed
-
     found = agreed(ratings(folder))
     assert found.figures["raw"].value == pytest.approx(38 / 40)
     assert found.figures["raw"].n == 40
@@ -255,7 +265,8 @@ def test_labels_of_another_rubric_are_not_taken_for_labels_of_this_one(tmp_path)
 ])  # fmt: skip
 def test_what_label_studio_never_wrote_files_nothing(tmp_path, text):
     (tmp_path / "x.json").write_text(text)
-    assert imported(made(tmp_path / "t"), tmp_path / "x.json") == {}
+    with pytest.raises(DataError, match="no labels of people"):
+        imported(made(tmp_path / "t"), tmp_path / "x.json")
 
 
 def test_a_sheet_with_a_long_answer_comes_back_and_a_row_that_slipped_is_told(tmp_path):
@@ -313,3 +324,297 @@ def test_what_no_page_can_have_is_told_without_a_traceback(tmp_path, words, caps
         code = ended.code
     assert code == 2
     assert capsys.readouterr().err.startswith("demur")
+
+
+# --- what comes back from other tools -------------------------------------------------------------
+
+FILES = {"csv": "x.csv", "label-studio": "x.json", "inspect": "x.jsonl"}
+
+
+def there_and_back(folder: Path, other: Path, form: str) -> dict[str, int]:
+    exported(folder, form, folder / FILES[form])  # type: ignore[arg-type]
+    return imported(other, folder / FILES[form])
+
+
+@pytest.mark.parametrize("form", FILES)
+def test_adjudications_repeats_notes_and_looks_come_back(tmp_path, form):
+    folder, other = made(tmp_path / "a", repeats=0.5), made(tmp_path / "b", repeats=0.5)
+    for name in ("maria", "zoe"):
+        session = Session(folder, name)
+        for at, place in enumerate(session.places):
+            if place.item == "i7":
+                session.act("reveal", at)
+            session.act("label", at, label="no" if place.again or (place.item, name) == ("i3", "zoe") else "yes")
+        session.act("note", 0, note="=1+1")
+        session.close()
+    # i9: nobody disagrees on it any more
+    put_labels(folder, ADJUDICATED, {"i3": ("no", ""), "i9": ("no", "")})
+    assert list(there_and_back(folder, other, form)) == ["maria", "zoe", ADJUDICATED]
+    assert final_labels(other) == final_labels(folder)
+    assert final_labels(other)["i9"] == "no"
+    assert everybody(other) == everybody(folder)
+    assert last_labels(other, "maria")["i7"].revealed
+    assert agreed(ratings(other)).consistency == agreed(ratings(folder)).consistency != {}
+    assert set(there_and_back(folder, other, form).values()) == {0}
+
+
+@pytest.mark.parametrize("form", FILES)
+@pytest.mark.parametrize(
+    "labels", [("Yes", "No"), ("very good", "bad"), ("-1", "+1"), ("C", "N"), ("C", "correct"), ("yes", "Yes")]
+)
+def test_labels_and_ids_of_any_look_come_back(tmp_path, form, labels):
+    ids = ["-1", "=cmd", "'=cmd", "@x", "plain"]
+    given = [Item(id=id, shown=(("item", "a"), ("images", "b"), ("Q", "c"), ("Q", "d"), ("=H", "e"))) for id in ids]
+    for name in "ab":
+        write_task(tmp_path / name, Task(name="t", labels=tuple(Label(name=one) for one in labels)), given)
+    said = {
+        id: (labels[n % 2], note) for n, (id, note) in enumerate(zip(ids, ["=n", "'-n", "it's", "", "'"], strict=True))
+    }
+    put_labels(tmp_path / "a", "zoe", said)
+    assert there_and_back(tmp_path / "a", tmp_path / "b", form) == {"zoe": 5}
+    assert last_labels(tmp_path / "b", "zoe") == last_labels(tmp_path / "a", "zoe")
+
+
+def test_a_sheet_shows_answers_as_they_are_and_no_formula(tmp_path):
+    texts = ["3\u00a01/2 hours", "\u0645\u06cc\u200c\u0631\u0648\u0645", "a\u3000b\nc", "\u00a0=cmd()", "\u001b[31mred"]
+    given = [Item(id=f"i{n}", shown=(("Answer", text),)) for n, text in enumerate(texts)]
+    write_task(tmp_path, Task(name="t", labels=LABELS), given)
+    shown = [row["Answer"] for row in csv.DictReader(exported(tmp_path, "csv").splitlines(keepends=True))]
+    assert shown == [*texts[:3], f"'{texts[3]}", "[31mred"]
+
+
+def label_studio(*annotations: dict[str, object]) -> str:
+    return json.dumps([{"data": {"item": "i0"}, "annotations": annotations}])
+
+
+def chosen(*choices: str, **more: object) -> dict[str, object]:
+    return {"completed_by": 2, "result": [{"type": "choices", "value": {"choices": choices}}], **more}
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "why"),
+    [
+        ("x.csv", "item,label,annotator\ni0,yes,zoe\ni0,no,zoe\n", r"x.csv:3 \(i0\): zoe says no here and yes in x.csv:2"),
+        ("x.csv", "item,label,annotator,again\ni0,yes,zoe,yes\ni0,yes,zoe,no\n", "repeats it differently"),
+        ("x.json", label_studio(chosen("yes"), chosen("no")), "annotator-2 says no here and yes in"),
+        ("x.json", label_studio(chosen("yes", "no")), r"2 choices \(yes, no\)"),
+        ("x.jsonl", "".join(json.dumps({"id": "i0", "epoch": n, "scores": {"zoe": {"value": one, "metadata": {"human": True}}}})
+                            + "\n" for n, one in enumerate(["yes", "no"])), "zoe says no here and yes in x.jsonl:1"),
+    ],
+)  # fmt: skip
+def test_two_labels_of_one_annotator_are_refused_and_no_last_one_wins(tmp_path, name, text, why):
+    (tmp_path / name).write_text(text)
+    with pytest.raises(BadInput, match=why):
+        imported(made(tmp_path / "t"), tmp_path / name)
+    assert everybody(tmp_path / "t") == {}
+
+
+def test_the_same_label_twice_is_one_and_a_cancelled_annotation_is_none(tmp_path):
+    folder = made(tmp_path / "t")
+    (tmp_path / "x.json").write_text(label_studio(chosen("no", was_cancelled=True), chosen("Yes"), chosen("yes")))
+    assert imported(folder, tmp_path / "x.json") == {"annotator-2": 1}
+    assert last_labels(folder, "annotator-2")["i0"].label == "yes"
+
+
+def test_a_model_that_scores_is_no_annotator(tmp_path):
+    folder, path = made(tmp_path / "t"), tmp_path / "x.json"
+    scores = {"model_graded_qa": {"value": "yes"}, "match": {"value": 1.0, "metadata": {"human": "no"}}}
+    path.write_text(json.dumps({"samples": [{"id": "i0", "scores": scores}]}))
+    with pytest.raises(DataError, match="scores of match, model_graded_qa do not say"):
+        imported(folder, path)
+    path.write_text(json.dumps({"samples": [{"id": "i0", "scores": {"unnamed": {"value": "yes"}}}]}))
+    assert imported(folder, path, "maria") == {"maria": 1}
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [("x.csv", "item,label,annotator\n"), ("x.csv", "item,label,annotator\ni0,,zoe\n"), ("x.jsonl", ""),
+     ("x.json", '[1,{"x":2}]'), ("x.json", '[{"item":"i0","label":"yes","annotator":1}]')],
+)  # fmt: skip
+def test_an_import_of_nothing_says_so(tmp_path, name, text, capsys):
+    (tmp_path / name).write_text(text)
+    assert main(["annotate", "import", str(made(tmp_path / "t")), str(tmp_path / name)]) != 0
+    assert "no labels of people in it" in capsys.readouterr().err
+
+
+# --- looks, notes, majorities ---------------------------------------------------------------------
+
+
+def test_undo_takes_back_the_label_alone(tmp_path):
+    session = Session(made(tmp_path), "ann")
+    session.act("label", 0, label="yes")
+    session.act("note", 0, note="important")
+    session.act("undo")
+    assert (session.said(0).label, session.said(0).note) == ("", "important")
+    session.close()
+
+
+def test_a_look_shows_what_is_right_at_any_time_and_marks_what_is_said_after_it(tmp_path):
+    session = Session(made(tmp_path, repeats=0.5), "ann")
+    page = Page(session)
+    session.act("label", 0, label="yes")
+    session.act("reveal", 0)
+    assert page._shown(0)["hidden"]
+    session.act("label", 0, label="yes")
+    assert not session.said(0).revealed
+    session.act("label", 0, label="no")
+    assert session.said(0).revealed
+    session.act("undo")
+    assert not session.said(0).revealed
+    again = next(at for at, place in enumerate(session.places) if place.again)
+    first = next(at for at, place in enumerate(session.places) if place.item == session.places[again].item)
+    session.act("label", first, label="yes")
+    session.act("reveal", again)
+    session.act("label", first, label="no")  # the repeat showed what is right
+    assert session.said(first).revealed
+    session.close()
+
+
+def test_a_label_is_of_more_than_half_of_all_who_said_something(tmp_path):
+    folder = made(tmp_path)
+    for name, label in (("maria", "yes"), ("jon", CANNOT), ("zoe", CANNOT)):
+        put_labels(folder, name, {"i0": (label, ""), "i1": (label if name == "zoe" else "yes", "")})
+    came = settled(folder)
+    assert (came.labels, came.open, came.cannot) == ({"i1": "yes"}, [], ["i0"])
+    put_labels(folder, ADJUDICATED, {"i0": ("no", "")})
+    assert settled(folder).labels == {"i0": "no", "i1": "yes"}
+
+
+def test_a_long_note_stays_whole(tmp_path):
+    folder = made(tmp_path)
+    note = "\u00e9" * 5000
+    put_labels(folder, "ann", {"i0": ("yes", note)})
+    assert last_labels(folder, "ann")["i0"].note == note
+    session = Session(folder, "bob")
+    assert 'maxlength="4000"' in Page(session)._html  # at most four bytes each: far below what a request may hold
+    session.close()
+
+
+def test_items_that_are_no_answers_are_exported_next(tmp_path, capsys, monkeypatch):
+    folder = made(tmp_path)
+
+    def served(folder: Path, name: str, **more: object) -> Session:
+        session = Session(folder, name)
+        session.close()
+        return session
+
+    monkeypatch.setattr("demur.judge.annotation.server.serve", served)
+    assert main(["annotate", "--out", str(folder), "--as", "ann"]) == 0
+    assert "demur annotate export" in capsys.readouterr().err
+
+
+# --- labels of runs -------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def answered(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    root = tmp_path_factory.mktemp("answered")
+    samples = []
+    for n in range(6):
+        gold = evidence(f"s{n}-g", Role.GOLD, Modality.TEXT, rank=1)
+        answers = AnswerSpec(accepted=(("Paris",),))
+        samples.append(sample(f"s{n}", text=3).model_copy(update={"answers": answers, "gold": (gold,)}))
+    funnel = [FunnelStep(stage="pool", entered=6, kept=6)]
+    read = Images().read
+    freeze(root / "release", name="r", version="0.1.0", samples=samples, read_image=read, drops=[], funnel=funnel)
+    for name in ("one", "two"):
+        demur.evaluate(root / "release", lambda question, evidence, id: "Paris.", scenarios="oracle", out=root / "runs",
+                       name=name)  # fmt: skip
+    return root
+
+
+@pytest.fixture
+def runs(answered: Path, tmp_path: Path) -> list[Path]:
+    shutil.copytree(answered, tmp_path / "x")
+    found = [tmp_path / "x" / "runs" / name for name in ("one", "two")]
+    verdicts = found[1] / "verdicts.jsonl"  # another judge's
+    lines = [
+        json.loads(line) | {"judge": "model:x", "prompt_sha256": "f" * 64} for line in verdicts.read_text().splitlines()
+    ]
+    verdicts.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    manifest = json.loads((found[1] / "manifest.json").read_text())
+    (found[1] / "manifest.json").write_text(json.dumps(manifest | {"judge_code": "77"}))
+    return found
+
+
+def lines_of(run: Path) -> list[dict[str, str]]:
+    return [json.loads(line) for line in (run / "labels.jsonl").read_text().splitlines()]
+
+
+def test_labels_that_are_taken_back_leave_the_run_and_those_of_others_stay(runs, tmp_path, capsys):
+    data, folder = load(runs[:1]), tmp_path / "task"
+    drawn = draw_balanced(data, 4)
+    make_task(data, drawn, folder)
+    put_labels(folder, "ann", {item.id: ("correct", "") for item in drawn}, looked={drawn[0].id})
+    other = {"ask": next(row.ask for row in data.runs[0].rows if row.ask not in {i.row.ask for i in drawn}),
+             "label": "incorrect"}  # fmt: skip
+    (runs[0] / "labels.jsonl").write_text(json.dumps(other) + "\n")
+    taken = take(folder)
+    assert (sum(taken.labels.values()), taken.withdrawn, taken.looked) == (4, 0, 1)
+    assert len(lines_of(runs[0])) == 5
+    session = Session(folder, "ann")
+    session.act("undo")
+    session.act("label", 0, label=CANNOT)
+    session.close()
+    assert main(["annotate", "take", str(folder)]) == 0
+    told = capsys.readouterr().out
+    assert "2 labels that were taken back removed" in told
+    assert "1 items are left out of all figures: people could not tell" in told
+    assert len(lines_of(runs[0])) == 3
+    assert other in lines_of(runs[0])
+    put_labels(folder, "ann", {item.id: (CANNOT, "") for item in drawn})
+    assert take(folder).withdrawn == 2
+    assert lines_of(runs[0]) == [other]
+
+
+def test_labels_hold_for_the_judge_of_their_own_run_on_a_sheet_as_on_the_page(runs, tmp_path):
+    data, folder = load(runs), tmp_path / "task"
+    drawn = draw_balanced(data, 4)
+    make_task(data, drawn, folder)
+    put_labels(folder, "ann", {item.id: ("correct", "") for item in drawn})
+    take(folder)
+    keys = ("judge", "judge_code", "prompt_sha256", "rubric", "shipped_rubric")
+    bound = [{tuple(line.get(key, "") for key in keys) for line in lines_of(run)} for run in runs]
+    [(judge, code, _, rubric, shipped)], [other] = bound
+    assert (judge, code) == ("rules", RuleJudge.version)
+    assert other == ("model:x", "77", "f" * 64, rubric, shipped)
+    assert rubric
+    assert shipped
+    for run in runs:
+        (run / "labels.jsonl").unlink()
+    sheet = tmp_path / "sheet.csv"
+    write_sheet(data, draw_items(data, 4), sheet)
+    rows = list(csv.DictReader(sheet.read_text().splitlines()))
+    for said, written in (("correct", [4, 4]), ("cannot_tell", [])):  # the second time, they cannot tell after all
+        with sheet.open("w", newline="") as handle:
+            writer = csv.DictWriter(handle, list(rows[0]))
+            writer.writeheader()
+            writer.writerows(row | {"label": said} for row in rows)
+        assert sorted(take(sheet).labels.values()) == written
+        if written:
+            assert [{tuple(line.get(key, "") for key in keys) for line in lines_of(run)} for run in runs] == bound
+    assert [lines_of(run) for run in runs] == [[], []]
+
+
+def test_a_task_whose_items_do_not_name_their_judge_goes_on(runs, tmp_path):
+    data, folder = load(runs), tmp_path / "task"
+    drawn = draw_balanced(data, 4)
+    make_task(data, drawn, folder)
+    path = folder / "items.jsonl"
+    lines = [json.loads(line) for line in path.read_text().splitlines()]
+    for line in lines:
+        for key in ("judge", "judge_code", "prompt_sha256"):
+            del line["about"][key]
+    path.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    make_task(data, drawn, folder)
+    with pytest.raises(UsageError, match="another task"):
+        make_task(data, drawn[:3], folder)
+
+
+def test_too_small_a_draw_is_told_with_the_size_that_is_enough(runs, tmp_path):
+    opened = open_task(tmp_path / "task", runs[:1], n=4)
+    assert opened.of_runs
+    [told] = opened.too_few
+    assert "4 oracle of one" in told
+    assert "-n 40" in told
+    assert open_task(made(tmp_path / "own")) == (False, [])

@@ -86,6 +86,8 @@ def test_labelling_by_keyboard(page: Any, tmp_path: Path) -> None:
         page.keyboard.press("b")
         at(page, "1")
         assert page.get_attribute("#labels [aria-pressed=true]", "data-label") == "incorrect"
+        page.keyboard.press("g")  # after the label
+        page.wait_for_selector("#hidden:not([hidden])")
         page.keyboard.press("3")
         at(page, "2")
         page.keyboard.press("s")

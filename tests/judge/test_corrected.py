@@ -122,6 +122,133 @@ def test_paired_differences_hold_the_truth():
     assert held >= 53
 
 
+def judged(rng, truth, errors):
+    return SAID[(rng.random(len(truth))[:, None] > np.cumsum(np.array(errors), axis=1)[truth]).sum(axis=1).clip(0, 3)]
+
+
+def test_a_verdict_without_a_label_is_refused_by_name():
+    """Labels of a blind sheet, which asks about graded answers alone: they say nothing of ungraded ones."""
+    rng = np.random.default_rng(4)
+    truth = rng.choice(3, 300, p=[0.9, 0.02, 0.08])
+    verdict = judged(rng, truth, [[0.6, 0, 0, 0.4], [0, 0.5, 0, 0.5], [0.2, 0, 0.2, 0.6]])
+    sheet = np.where(verdict == UNGRADED, -1, OURS[truth])
+    with pytest.raises(DataError, match=r"no label on 1\d\d ungraded answers, 4\d % of the cell.*demur annotate RUN"):
+        corrected(verdict, sheet)
+    twice = np.where(verdict == INCORRECT, -1, sheet)
+    with pytest.raises(DataError, match=r"incorrect and 1\d\d ungraded answers"):
+        corrected(verdict, twice)
+    page = np.where((verdict != UNGRADED) | (rng.random(300) < 0.3), OURS[truth], -1)
+    found = corrected(verdict, page).rates["accuracy"]
+    assert found.low <= (truth == 0).mean() <= found.high
+    corrected(verdict, sheet, by_verdict=False)  # whoever calls it so vouches for the draw
+
+
+def test_few_answers_of_a_verdict_without_a_label_may_be_anything():
+    verdict = np.array([CORRECT] * 190 + [UNGRADED] * 10)
+    label = np.where(
+        (np.arange(200) % 2 == 0) & (verdict == CORRECT), np.where(np.arange(200) % 8, CORRECT, INCORRECT), -1
+    )
+    found, without = corrected(verdict, label), corrected(verdict[:190], label[:190])
+    assert (found.blind, without.blind) == (pytest.approx(0.05), 0)
+    for name in CLASSES:
+        some, all_ = found.rates[name], without.rates[name]
+        assert (some.value, some.low) == (pytest.approx(all_.value), pytest.approx(0.95 * all_.low))
+        assert some.high == pytest.approx(0.95 * all_.high + 0.05)
+    assert (found.answers, found.naive["accuracy"].n, found.naive["accuracy"].ungraded) == (200, 190, 10)
+    apart = differences(found, without._replace(influence=found.influence, chance=found.chance, known=found.known),
+                        (verdict, verdict))[0]  # fmt: skip
+    assert apart.high - apart.low > 0.05
+
+
+def test_few_labels_of_a_frequent_verdict_are_not_made_up_for_by_those_of_another():
+    verdict = np.array([UNGRADED] * 200 + [CORRECT] * 50 + [DEFLECTED] * 50)
+    label = np.full(300, -1)
+    label[:4], label[200:250], label[250:] = INCORRECT, CORRECT, DEFLECTED
+    found = corrected(verdict, label).rates["hallucination"]
+    assert found.value == pytest.approx(2 / 3)
+    assert found.high - found.low > 0.3  # it rests on four labels
+
+
+@pytest.mark.parametrize("errors", [[[1, 0, 0, 0]] * 3, [[0.1, 0, 0, 0.9], [0, 0.1, 0, 0.9], [0, 0, 0.1, 0.9]]])
+@pytest.mark.parametrize(("size", "labels", "alike"), [(1, 270, 0.0), (1, 60, 0.8), (8, 150, 0.0), (8, 80, 0.6)])
+def test_intervals_hold_where_verdicts_tell_nothing_with_and_without_clusters(errors, size, labels, alike):
+    """A judge that says always "correct", or mostly nothing: all that varies is in the labels."""
+    rng, p, n, times = np.random.default_rng(9), np.array([0.6, 0.25, 0.15]), 300, 80
+    cluster, held, apart, width, gaps = np.arange(n) // size, np.zeros(3), np.zeros(3), np.zeros(3), []
+    for _ in range(times):
+
+        def answers():
+            return np.where(rng.random(n) < 0.8, rng.choice(3, n, p=p)[cluster * size], rng.choice(3, n, p=p))
+
+        one, two = answers(), answers()
+        two = np.where(rng.random(n) < alike, one, two)
+        drawn = [rng.permutation(n)[:labels]] * 2 if alike else [rng.permutation(n)[:labels] for _ in range(2)]
+        said = [judged(rng, y, errors) for y in (one, two)]
+        label = [np.where(np.isin(np.arange(n), d), OURS[y], -1) for d, y in zip(drawn, (one, two), strict=True)]
+        sides = [corrected(v, y, cluster=cluster) for v, y in zip(said, label, strict=True)]
+        held += [side.low <= q <= side.high for side, q in zip(sides[0].rates.values(), p, strict=True)]
+        found = differences(sides[0], sides[1], (said[0], said[1]), cluster=cluster)
+        apart += [d.low <= 0 <= d.high for d in found]
+        width += [(d.high - d.low) / times for d in found]
+        gaps.append([d.difference for d in found])
+    least = 0.95 - 2.5 * np.sqrt(0.95 * 0.05 / times)
+    assert (held / times >= least).all(), held / times
+    assert (apart / times >= least).all(), apart / times
+    assert (width < 1.7 * 3.92 * np.std(gaps, axis=0)).all()  # no wider than the estimates vary
+
+
+def test_the_influences_give_the_variance_and_shared_answers_the_covariance():
+    rng = np.random.default_rng(2)
+    _, verdict, label = world(rng, [0.5, 0.3, 0.2], n=2000, labels=900)
+    found = corrected(verdict, label)
+    assert (found.influence**2).sum(axis=0) == pytest.approx(found.variance, rel=0.02)
+    alone = corrected(verdict, label, cluster=np.arange(2000))
+    assert alone.variance == pytest.approx(found.variance, rel=0.02)
+    tripled = corrected(np.repeat(verdict, 3), np.repeat(label, 3), cluster=np.repeat(np.arange(2000), 3))
+    assert tripled.variance == pytest.approx(found.variance, rel=0.1)  # copies are no evidence
+    same = differences(found, found, (verdict, verdict))[0]
+    other = rng.choice(3, 2000, p=[0.5, 0.3, 0.2])
+    v = judged(rng, other, ERRS)
+    independent = differences(found, corrected(v, np.where(label >= 0, OURS[other], -1)), (verdict, v))[0]
+    assert 0 < same.high - same.low < 0.2 * (independent.high - independent.low)
+
+
+@pytest.mark.parametrize("together", [True, False])
+def test_differences_of_these_answers_count_what_is_labelled_on_both_sides(together):
+    """Finite: labels drawn independently have nothing in common, however alike the answers are."""
+    rng, held, times, n = np.random.default_rng(6), np.zeros(3), 100, 150
+    for _ in range(times):
+        one = rng.choice(3, n, p=[0.6, 0.25, 0.15])
+        two = np.where(rng.random(n) < 0.9, one, rng.choice(3, n))
+        verdict, chosen = np.full(n, CORRECT), rng.permutation(n)[:110]
+        sides = []
+        for y in (one, two):
+            chosen = chosen if together else rng.permutation(n)[:110]
+            sides.append(corrected(verdict, np.where(np.isin(np.arange(n), chosen), OURS[y], -1), population="finite"))
+        found = differences(sides[0], sides[1], (verdict, verdict))
+        held += [d.low <= (two == k).mean() - (one == k).mean() <= d.high for k, d in enumerate(found)]
+    assert (held / times >= 0.89).all(), held / times
+
+
+def test_a_rare_class_of_these_very_answers_holds():
+    rng, held, times = np.random.default_rng(8), np.zeros(3), 200
+    errors = [[0.9, 0.03, 0.02, 0.05], [0.03, 0.9, 0.02, 0.05], [0.05, 0.03, 0.87, 0.05]]
+    done = 0
+    for _ in range(times):
+        y = rng.choice(3, 137, p=[0.9, 0.02, 0.08])
+        verdict, label = judged(rng, y, errors), np.full(137, -1)
+        chosen = rng.permutation(137)[:40]
+        label[chosen] = OURS[y[chosen]]
+        try:
+            found = corrected(verdict, label, population="finite")
+        except DataError:  # no label of a frequent verdict
+            continue
+        done += 1
+        held += [m.low <= (y == k).mean() <= m.high for k, m in enumerate(found.rates.values())]
+    assert done > 190
+    assert (held / done >= 0.91).all(), held / done
+
+
 @settings(max_examples=examples(25), deadline=None)
 @given(st.lists(st.tuples(st.integers(0, 3), st.integers(0, 2)), min_size=LEAST, max_size=90), st.integers(0, 50))
 def test_shares_sum_to_one_and_stay_in_bounds_whatever_comes(pairs, more):

@@ -5,6 +5,8 @@ from __future__ import annotations
 import pytest
 
 import demur
+from demur.core.records import Outcome, Status
+from demur.judge import encoder
 
 CASES = """
 incorrect | Where? | Paris | Contrary to popular belief, it is not Paris but Lyon.
@@ -99,15 +101,15 @@ ungraded | Which? | vitamin B12 | vitamin B1
 ungraded | Which element? | carbon | carbon dioxide
 ungraded | Which? | iPhone 5 | iPhone 5s
 correct | How long? | 2 hours | 120 minutes
-ungraded | How long? | 90 minutes | an hour and a half
+correct | How long? | 90 minutes | an hour and a half
 incorrect | How far? | 5 km | 5 miles
 correct | What percent? | 50% | half
-ungraded | What fraction? | 1/3 | one third
-ungraded | What fraction? | 1/3 | a third
+correct | What fraction? | 1/3 | one third
+correct | What fraction? | 1/3 | a third
 ungraded | What score? | 2-1 | 1-2
-ungraded | What score? | 2-1 | 2 to 1
-ungraded | What time? | 3 pm | 15:00
-ungraded | What time? | 3 pm | 3 am
+correct | What score? | 2-1 | 2 to 1
+correct | What time? | 3 pm | 15:00
+incorrect | What time? | 3 pm | 3 am
 correct | What time? | 10:30 | half past ten
 ungraded | What time? | 10:30 | not half past ten
 ungraded | What time? | 15:30 | half past three
@@ -127,6 +129,22 @@ ungraded | Which month is not warm? | January | January is not cold.
 incorrect | Which month is warm? | January | January is not warm.
 incorrect | Who wrote "The Road Not Taken"? | Frost | It was not Frost.
 ungraded | Which chapter? | chapter 3 | the third chapter
+incorrect | Which planet is closest to the Sun? | Mercury | Venus
+incorrect | Which country won? | Germany | Spain won.
+correct | Which country won? | Germany | The Federal Republic of Germany won.
+incorrect | Which country borders Portugal? | Spain | Portugal borders Morocco.
+ungraded | Which country borders Portugal? | Spain | Portugal borders it.
+ungraded | Who was US president in 1990? | George H. W. Bush | It was George W. Bush.
+correct | Who was US president in 1990? | George H. W. Bush | It was George Bush.
+correct | Who was US president in 1990? | George H. W. Bush | Bush
+correct | Who wrote it? | Gabriel García Márquez | García Márquez
+correct | Who was US president in 1990? | George H. W. Bush | G. Bush
+ungraded | Who was US president in 1990? | George H. W. Bush | K. Bush
+ungraded | Who wrote The Blue Danube? | Johann Strauss II | Johann Strauss the Elder
+ungraded | Who wrote The Blue Danube? | Johann Strauss II | Strauss Sr.
+correct | Who wrote The Blue Danube? | Johann Strauss II | Strauss
+ungraded | Who wrote it? | Alexandre Dumas | Alexandre Dumas fils
+correct | Who led it? | Martin Luther King | Martin Luther King Jr.
 """
 """verdict | question | accepted form | reply"""
 
@@ -136,3 +154,80 @@ def test_what_the_reply_says(line: str, without_encoder: None) -> None:
     expected, question, accepted, reply = line.split(" | ")
     verdict = demur.grade(question, [accepted], reply)
     assert (verdict.outcome.value if verdict.outcome else "ungraded") == expected, verdict.reason
+
+
+SPOKEN_AGAINST = """
+What is the capital? | Paris | Paris. Actually, it's Lyon.
+What is the capital? | Paris | Paris. Sorry, I meant Lyon.
+What is the capital? | Paris | Paris. My mistake, it is Lyon.
+What is the capital? | Paris | Paris. Oops, Lyon.
+What is the capital? | Paris | It is Paris. I apologize, the correct answer is Lyon.
+What is the capital? | Paris | Paris. Correction: Lyon.
+What is the capital? | Paris | Paris. No wait, Lyon.
+What is the capital? | Paris | Paris. No, Lyon.
+What is the boiling point? | 78 °C | 78 °C. Sorry, I meant 87 °C.
+¿Cuál es la capital? | París | París. En realidad, es Lyon.
+Quelle est la capitale ? | Paris | Paris. En fait, c'est Lyon.
+Was ist die Hauptstadt? | Paris | Paris. Nein, Lyon.
+Was ist die Hauptstadt? | Paris | Paris. Eigentlich Lyon.
+Qual è la capitale? | Parigi | Parigi. No, Lione.
+Wat is de hoofdstad? | Parijs | Parijs. Nee, Lyon.
+When did he die? | 1852 | He was born in 1852.
+When did he die? | 1852 | Born in 1852.
+When did the show start? | 1987 | It ended in 1987 after five seasons.
+Wann starb er? | 1852 | Er wurde 1852 geboren.
+Where does the author live? | Paris | She lived in Paris until 2010.
+Where is the office? | Oslo | It was in Oslo until it moved.
+"""
+"""question | accepted form | reply"""
+
+
+@pytest.mark.parametrize("line", SPOKEN_AGAINST.strip().splitlines())
+def test_what_speaks_plainly_against_it_is_never_correct(
+    line: str, without_encoder: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    question, accepted, reply = line.split(" | ")
+    for odds in (1.0, 5.0):
+        monkeypatch.setattr(encoder, "commits", lambda question, form, text, odds=odds: odds)
+        verdict = demur.grade(question, [accepted], reply)
+        assert verdict.status is Status.UNGRADED, verdict.reason
+
+
+PUT_RIGHT = """
+What is the capital? | Paris | Lyon. Sorry, I meant Paris.
+What is the capital? | Paris | The capital is Lyon. I apologize, the correct answer is Paris.
+What is the boiling point? | 78 °C | 87 °C. Actually, it is 78 °C.
+¿Cuándo nació? | 1952 | Nació en 1925. Perdón, quise decir 1952.
+Was ist die Hauptstadt? | Paris | Lyon. Nein, Paris.
+"""
+"""question | accepted form | reply"""
+
+
+@pytest.mark.parametrize("line", PUT_RIGHT.strip().splitlines())
+def test_what_follows_a_withdrawal_is_not_incorrect(
+    line: str, without_encoder: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(encoder, "commits", lambda question, form, text: -5.0)
+    question, accepted, reply = line.split(" | ")
+    assert demur.grade(question, [accepted], reply).outcome is not Outcome.INCORRECT
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "What is the capital? | Paris | Paris. Wait, let me check. Yes, Paris.",
+        "When did he die? | 1852 | Born in 1815, he died in 1852.",
+        "Where did the author live? | Paris | She lived in Paris until 2010.",
+        "Where is the office? | Oslo | It is in Oslo until 2030.",
+        "What was the revenue in 2022? | $4.5 billion | In 2022 revenue was $4.5 billion; it was $4.1 billion in 2021.",
+    ],
+)
+def test_what_only_looks_as_if_it_spoke_against_it(line: str, without_encoder: None) -> None:
+    question, accepted, reply = line.split(" | ")
+    verdict = demur.grade(question, [accepted], reply)
+    assert verdict.outcome is Outcome.CORRECT, verdict.reason
+
+
+def test_a_figure_of_another_year_than_the_one_asked_for(without_encoder: None) -> None:
+    reply = "Revenue was $4.5 billion in 2021 and $5.1 billion in 2022."
+    assert demur.grade("What was the revenue in 2022?", ["$4.5 billion"], reply).status is Status.UNGRADED

@@ -435,8 +435,13 @@ def test_highest_kappa_acceptance_numbers(agreement: float, bound: float) -> Non
 def test_no_table_beats_the_bound(cells: list[int]) -> None:
     counts = np.array(cells, dtype=float).reshape(3, 3)
     found = of_table(counts)
-    if found.kappa is not None and found.observed is not None and found.observed >= 1 / 3:
+    if found.kappa is not None and found.observed is not None:
         assert found.kappa <= highest_kappa(found.observed, 3) + 1e-9
+
+
+@pytest.mark.parametrize(("agreement", "labels", "bound"), [(0.2, 3, 1 / 6), (0.2, 4, 0.18 / 0.98), (0.0, 2, 0.0)])
+def test_the_bound_of_little_agreement(agreement: float, labels: int, bound: float) -> None:
+    assert highest_kappa(agreement, labels) == pytest.approx(bound)
 
 
 def test_the_bound_is_reached() -> None:

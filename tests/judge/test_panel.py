@@ -114,6 +114,7 @@ def test_its_text_parses_and_agreement_is_told():
 @pytest.mark.parametrize(
     ("reply", "outcome", "credit"),
     [("3", RIGHT, 1.0), ('{"rating": 2}', WRONG, 0.5), ("Rating: 1.", WRONG, 0.0), ("0", AWAY, 0.0), ("4", None, None), ("2 or 3", None, None),
+     ('{"rating": 1, "rating": 3}', None, None), ("-3", None, None), ("Rating: -1", None, None), ("Rating - 1", WRONG, 0.0),
      ('{"rating": true}', None, None), ("", None, None), ("[" * 3000, None, None)],
 )  # fmt: skip
 def test_ratings_are_read_strictly(reply, outcome, credit):
@@ -190,3 +191,24 @@ def test_a_member_that_is_down_is_told_by_its_name_before_anything_is_asked():
         asyncio.run(preflight({judge.id: judge}, [ask()]))
     assert "model:m" in str(told.value)
     assert asyncio.run(preflight({"rules": Panel("rules,demur.judge.rules:RuleJudge")}, [ask()])) == []
+
+
+@pytest.mark.parametrize(
+    ("rating", "outcome", "credit"), [(3, AWAY, 1.0), (0, AWAY, 1.0), (2, WRONG, 0.0), (1, WRONG, 0.0)]
+)
+def test_where_declining_is_right_whoever_declines_has_the_whole_credit(rating, outcome, credit):
+    judge = RatingJudge("openai/x")
+    judge._opened = Scripted([rating])  # type: ignore[assignment]
+    made = asyncio.run(judge.grade(ask(), Response(text="It is the Rhine, or so."), AnswerSpec(kind="none")))
+    assert (made.outcome, made.credit) == (outcome, credit)
+
+
+def test_a_check_that_gets_no_grade_was_asked_all_the_same():
+    judge = Cascade("openai/x,share=1")
+    judge.model._opened = Scripted(["CORRECT", TransientError("down"), "perhaps"])  # type: ignore[assignment]
+    assert {v.outcome for v in graded(judge, *["It is the Danube."] * 3)} == {RIGHT}
+    assert (
+        "0 calls saved (0%); on 3 of what rules settled the model was asked too and gave no grade for 2"
+        in judge.summary
+    )
+    assert "agreed on 1 of 1 (100%" in judge.summary

@@ -28,6 +28,36 @@ def test_strict(reply: str, want: Outcome | None) -> None:
     assert parse(reply) is want
 
 
+@pytest.mark.parametrize("reply", [
+    "The correct answer is Danube, but it says something else.", "This answer cannot be considered correct.",
+    "I would not call this answer correct.", "far from correct", "Hardly correct.", "None of it is correct.", "doesn't look correct",
+    "Is it correct? No.", "It does not give the correct answer.", "This contradicts the correct answer.",
+    "Wrong; the correct year is 1989.", "The answer is partially correct.", "The answer is correct.",
+    "Correct answer: Danube. Given: Rhine. Verdict: wrong", '{"correct": false}', "correct = no", "no es CORRECT",
+    "The correct answer is stated first; I compare the two and find that", "It would be CORRECT if it said Danube.",
+    "The CORRECT answer is Danube.", "CORRECT ANSWER: Danube. It says Rhine.", "CORRECT: false", '{"CORRECT": false}', "CORRECT?",
+    "Is it CORRECT? No.", "None of it, I believe, is CORRECT.", "I doubt it is CORRECT.", "The answer claims it is CORRECT.",
+    "It cannot be\nCORRECT", "It is CORRECT, but the year is off.", "It is CORRECT. No, wait, the year is off.", "CORRECT in part",
+    "Label: correct spelling is Donau", "I would not give the grade: A", "Answer: A tall man stands there.", "A. Einstein is named.",
+    '{"label": "INCORRECT", "label": "CORRECT"}', "CORRECT. On the other hand INCORRECT.", "Die Antwort ist nicht korrekt.",
+    "\u0130NCORRECT or so", "CORRECT " + "x" * 400 + " INCORRECT",
+])  # fmt: skip
+def test_ordinary_prose_and_doubt_are_no_label(reply: str) -> None:
+    assert parse(reply) is None
+
+
+@pytest.mark.parametrize(("reply", "want"), [
+    ("Label - INCORRECT", W), ("Label: correct", C), ("Final answer: not attempted", D), ("INCORRECT: it says Rhine", W),
+    ("The answer is INCORRECT because the correct year is 1989.", W), ("CORRECT. The answer states the Danube.", C),
+    ("The answer was compared with what is right. Label: CORRECT", C), ("Reasoning: does not match\nLabel: INCORRECT", W),
+    ("**Verdict:** INCORRECT", W), ("The year does not match, so it is INCORRECT.", W), ("The label is **NOT_ATTEMPTED**.", D),
+    ("CORRECT\n\nThe answer states it.", C), ("It does not name the river.\n\n**NOT_ATTEMPTED**", D), ("Grade: A (CORRECT)", C),
+    ('{"verdict": "CORRECT", "why": "states it"}', C), ("Grade: B because it says Rhine", W),
+])  # fmt: skip
+def test_a_label_that_is_stated_counts(reply: str, want: Outcome) -> None:
+    assert parse(reply) is want
+
+
 @pytest.mark.parametrize(
     ("reply", "want"),
     [

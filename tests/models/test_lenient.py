@@ -6,9 +6,10 @@ import asyncio
 import json
 
 import pytest
+from aiohttp import web
 
 import demur
-from demur.core.errors import ItemError
+from demur.core.errors import ItemError, PermanentError
 from demur.core.records import Ask, ImageRef, Message, Request, Scenario, TextPart
 from demur.core.store import read_json
 from demur.models import complete_all, open_model
@@ -41,7 +42,7 @@ def test_what_an_endpoint_refuses_is_left_out_from_then_on_and_each_reply_says_s
     full = {"temperature": 0.0, "max_tokens": 5, "logprobs": True, "top_logprobs": 3, "json_schema": {"type": "object"}}
     some = [ask("a", **full), ask("b", **full), ask("c", temperature=0.0), ask("d", max_tokens=7)]
     with running(reply=refusing(lambda body: "yes", *ALL)) as server:
-        for sent in (3 + 4, 3):  # with a ledger nothing is paid twice; only what is refused is sent again
+        for sent in (3 + 4, 0):  # with a ledger nothing is paid twice, and what was refused is not sent again
             before = server.requests
             found = asyncio.run(asked(server, *some, ledger=tmp_path / "calls.sqlite"))
             assert server.requests - before == sent
@@ -56,6 +57,55 @@ def test_an_endpoint_that_refuses_nothing_is_asked_for_all_of_it():
     with running(reply=lambda body: "yes") as server:
         [reply] = asyncio.run(asked(server, ask(temperature=0.0, max_tokens=5)))
         assert (reply.asked_without, server.bodies[0]["temperature"], server.bodies[0]["max_tokens"]) == ((), 0.0, 5)
+
+
+SCHEMA = {"type": "object"}
+
+
+@pytest.mark.parametrize("said", ["invalid grammar for this input", "bad thing"])
+@pytest.mark.parametrize("taken", [True, False])
+def test_what_was_refused_for_one_item_is_asked_for_of_the_others(said, taken, tmp_path):
+    """Whether the error names a schema or not: an endpoint that took one before refuses it for that item alone."""
+
+    def reply(body):
+        if "response_format" in body and "bad" in body["messages"][0]["content"]:
+            raise web.HTTPBadRequest(text=json.dumps({"error": {"message": said}}), content_type="application/json")
+        return "yes"
+
+    names = ["a", "bad", "b"] if taken else ["bad", "a", "b"]
+    some = [ask(name, json_schema=SCHEMA) for name in names]
+
+    async def one_by_one(server):
+        async with open_model(server.model("m"), ledger=tmp_path / "calls.sqlite") as opened:
+            lenient = LenientModel(opened)
+            return [(await lenient.complete(one)).asked_without for one in some]
+
+    with running(reply=reply) as server:
+        found = asyncio.run(one_by_one(server))
+        assert server.requests == 4
+        assert asyncio.run(one_by_one(server)) == found
+        assert server.requests == 4
+    if taken or said == "bad thing":
+        assert found == [("json_schema",) if name == "bad" else () for name in names]
+    else:  # nothing tells this from an endpoint without schemas
+        assert found == [("json_schema",)] * 3
+
+
+def test_a_run_whose_replies_are_kept_needs_no_server(tmp_path):
+    some = [ask(name, temperature=0.0, json_schema=SCHEMA) for name in "ab"]
+    ledger = tmp_path / "calls.sqlite"
+    with running(reply=refusing(lambda body: "yes", "temperature", "response_format")) as server:
+        first = asyncio.run(asked(server, *some, ledger=ledger))
+    again = asyncio.run(asked(server, *some, ledger=ledger))  # it has stopped
+    assert [r.text for r in again] == [r.text for r in first] == ["yes"] * 2
+    assert {r.asked_without for r in again} == {("json_schema", "temperature")}
+
+
+def test_an_error_that_concerns_no_schema_is_not_met_twice():
+    with running("401", reply=lambda body: "yes") as server:
+        with pytest.raises(PermanentError, match="401"):
+            asyncio.run(asked(server, ask(json_schema=SCHEMA)))
+        assert server.requests == 1
 
 
 def test_another_refusal_is_the_callers():

@@ -87,11 +87,27 @@ def test_labels_come_back_and_agree_as_counted_by_hand(
         for line in map(json.loads, (tmp_path / "sheet.key.jsonl").read_text().splitlines())
     }
     names = {"NOT ATTEMPTED": "deflected"}
-    for row in found["agreement"][:3]:
-        pairs = [(truth[i], names.get(said[i], said[i].lower())) for i in truth if key[i] == row["system"]]
-        share = sum(a == b for a, b in pairs) / len(pairs)
-        one, other = Counter(a for a, _ in pairs), Counter(b for _, b in pairs)
-        chance = sum(one[x] * other[x] for x in one) / len(pairs) ** 2
+    data = load(runs, demo[0])
+    cells = {
+        i.id: (i.run.name, i.row.scenario, i.row.condition, i.row.recipe, i.row.outcome) for i in draw_items(data, 40)
+    }
+    drawn = Counter(cells.values())
+    graded = Counter(
+        (run.name, r.scenario, r.condition, r.recipe, r.outcome) for run in data.runs for r in run.rows if r.outcome
+    )
+    for row in found["agreement"][:3]:  # each label counts for the graded answers of its scenario and verdict
+        pairs = [
+            (truth[i], names.get(said[i], said[i].lower()), graded[cells[i]] / drawn[cells[i]])
+            for i in truth
+            if key[i] == row["system"]
+        ]
+        every = sum(weight for *_, weight in pairs)
+        share = sum(weight for a, b, weight in pairs if a == b) / every
+        one, other = Counter(), Counter()
+        for a, b, weight in pairs:
+            one[a] += weight / every
+            other[b] += weight / every
+        chance = sum(one[x] * other[x] for x in one)
         assert row["agreement"] == pytest.approx(share)
         assert row["kappa"] == pytest.approx((share - chance) / (1 - chance))
         assert row["n"] == 40

@@ -22,6 +22,7 @@ from demur.suites.certainly_uncertain.build.salient import named_by, salient
 from demur.suites.certainly_uncertain.build.scenes import read_gqa
 from demur.suites.certainly_uncertain.suite import CertainlyUncertain
 from demur.testing import running
+from tests.served import refusing
 
 NAME = "demur.suites.certainly_uncertain:CertainlyUncertain"
 
@@ -469,25 +470,24 @@ def by_schema(body: dict) -> str:
 
 
 @pytest.mark.integration
-@pytest.mark.parametrize("faults", ["", "404"])
-def test_two_hundred_pairs_of_captions_by_a_scripted_writer(tmp_path, capsys, faults):
-    """With a schema, and with words at an endpoint that refuses the first request, which has one."""
+@pytest.mark.parametrize("refused", [(), ("response_format",)])
+def test_two_hundred_pairs_of_captions_by_a_scripted_writer(tmp_path, capsys, refused):
+    """With a schema, and with words at an endpoint that refuses them."""
     lines = [{"id": f"{c}-{t}-{n}", "caption": f"Two {c} {t}s stand side by side near {p}.", "image": "a.png"}
              for c in COLOURS for t in THINGS for n, p in enumerate(PLACES)]  # fmt: skip
     lawn({}).save(tmp_path / "a.png")
     file = tmp_path / "captions.jsonl"
     file.write_text("".join(json.dumps(line) + "\n" for line in lines))
     out = tmp_path / "set"
-    with running(faults, reply=by_schema) as server:
+    with running(reply=refusing(by_schema, *refused)) as server:
         words = ["suite", "build", NAME, "--out", str(out), "--source", "captions", "--input", str(file),
                  "--writer", f"http://127.0.0.1:{server.port}/v1#writer"]  # fmt: skip
         assert main(words) == 0
-        assert server.requests == 288 + bool(faults)
-        assert {"response_format" in body for body in server.bodies} == {not faults}
+        assert server.requests == 288 + len(refused)
+        assert {"response_format" in body for body in server.bodies} == {not refused}
         first = (out / "pairs.jsonl").read_bytes()
-        if not faults:
-            assert main(words) == 0
-            assert server.requests == 288  # every reply is paid for once
+        assert main(words) == 0
+        assert server.requests == 288 + len(refused)  # every reply is paid for once
     assert (out / "pairs.jsonl").read_bytes() == first
     manifest = json.loads((out / "manifest.json").read_text())
     assert manifest["pairs"] + sum(manifest["dropped"].values()) == 288

@@ -8,7 +8,8 @@ from __future__ import annotations
 import csv
 import io
 import json
-from collections.abc import Iterator
+import unicodedata
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
@@ -32,6 +33,8 @@ from demur.judge.annotation.task import (
 Form = Literal["csv", "label-studio", "inspect"]
 _INSPECT = {"correct": "C", "incorrect": "I", "deflected": "N"}
 """inspect's letters; a label that has none is its own value."""
+_COLUMNS = ("item", "images", "annotator", "label", "again", "looked", "note", "rubric")
+_FORMULA = "=+-@\uff1d\uff0b\uff0d\uff20"
 
 
 def exported(folder: Path, form: Form, out: Path | None = None) -> str:
@@ -39,7 +42,8 @@ def exported(folder: Path, form: Form, out: Path | None = None) -> str:
 
     ``csv``: one row per item and annotator, and one for items without a label. ``label-studio``: its JSON tasks, one
     per item, with an annotation per annotator. ``inspect``: JSON lines ``{"id", "epoch", "scores": {name: {"value",
-    "explanation", "metadata"}}}``, one score per annotator, with inspect's letters.
+    "explanation", "metadata"}}}``, one score per annotator, with inspect's letters. Each form also holds the label of
+    the hidden repeat (``again``), and whether what is right was looked at before the label (``looked``).
     """
     task, items = read_task(folder)
     said = everybody(folder) | {ADJUDICATED: last_labels(folder, ADJUDICATED)}
@@ -51,22 +55,41 @@ def exported(folder: Path, form: Form, out: Path | None = None) -> str:
 
 
 def _csv(task: Task, items: list[Item], said: dict[str, dict[str, Last]]) -> str:
-    headings = list(dict.fromkeys(heading for item in items for heading, _ in item.shown))
+    headings = list(dict.fromkeys(heading for item in items for heading in _texts(item)))
     stream = io.StringIO()
     writer = csv.writer(stream, lineterminator="\n")
-    writer.writerow(["item", *headings, "images", "annotator", "label", "again", "note", "rubric"])
+    writer.writerow(["item", *map(_harmless, headings), *_COLUMNS[1:]])
     for item in items:
-        texts = dict(item.shown)
+        texts = _texts(item)
         for name, last in said[item.id].items() or [("", Last("", "", "", False, task.version))]:
             row = [item.id, *(texts.get(h, "") for h in headings), "; ".join(item.images), name, last.label]
-            writer.writerow([_harmless(str(cell)) for cell in [*row, last.again, last.note, last.rubric]])
+            row += [last.again, "yes" if last.revealed else "", last.note, last.rubric]
+            writer.writerow([_harmless(cell) for cell in row])
     return stream.getvalue()
 
 
+def _texts(item: Item) -> dict[str, str]:
+    """Heading -> text; equal headings share one, and none has the name of a column of ours."""
+    texts: dict[str, str] = {}
+    for heading, text in item.shown:
+        name = heading.strip()
+        name = f"{name} (shown)" if name in _COLUMNS else name
+        texts[name] = f"{texts[name]}\n\n{text}" if name in texts else text
+    return texts
+
+
 def _harmless(cell: str) -> str:
-    """A cell that no spreadsheet takes for a formula, without control characters."""
-    text = "".join(c for c in cell if c.isprintable() or c in "\n\t")
-    return f"'{text}" if text and text[0] in "=+-@\t" else text
+    """A cell that no spreadsheet takes for a formula, without control characters; `_as_it_was` undoes its guard."""
+    text = "".join(c for c in cell if c in "\n\t" or unicodedata.category(c) not in ("Cc", "Cs"))
+    return f"'{text}" if _is_formula(text.lstrip("'")) else text
+
+
+def _as_it_was(cell: str) -> str:
+    return cell[1:] if cell.startswith("'") and _is_formula(cell.lstrip("'")) else cell
+
+
+def _is_formula(text: str) -> bool:
+    return text.startswith("\t") or text.lstrip().startswith(tuple(_FORMULA))
 
 
 def _label_studio(task: Task, items: list[Item], said: dict[str, dict[str, Last]]) -> str:
@@ -81,7 +104,7 @@ def _label_studio(task: Task, items: list[Item], said: dict[str, dict[str, Last]
                         "to_name": "text",
                         "type": "choices",
                         "value": {"choices": [last.label]},
-                        **({"meta": {"text": [last.note]}} if last.note else {}),
+                        "meta": {"text": [last.note] if last.note else []} | _about(last),
                     }
                 ],
                 "completed_by": {"email": name},
@@ -89,23 +112,31 @@ def _label_studio(task: Task, items: list[Item], said: dict[str, dict[str, Last]
             }
             for name, last in said[item.id].items()
         ]
-        data = {"item": item.id, **dict(item.shown), "images": list(item.images)}
+        data = {"item": item.id, **_texts(item), "images": list(item.images)}
         made.append({"id": number, "data": data, "annotations": annotations})
     return json.dumps(made, ensure_ascii=False, indent=1) + "\n"
 
 
 def _inspect(task: Task, items: list[Item], said: dict[str, dict[str, Last]]) -> str:
     lines = []
+    own = {label.name for label in task.labels}  # a letter that is a label of the task stands for itself
+    letters = {label: letter for label, letter in _INSPECT.items() if letter not in own}
     for item in items:
         scores = {
             name: {
-                "value": _INSPECT.get(last.label, last.label), "explanation": last.note,
-                "metadata": {"label": last.label, "rubric": last.rubric, "human": True},
+                "value": letters.get(last.label, last.label), "explanation": last.note,
+                "metadata": {"label": last.label, "human": True} | _about(last),
             }
             for name, last in said[item.id].items()
         }  # fmt: skip
         lines.append(canonical({"id": item.id, "epoch": 1, "scores": scores}) + "\n")
     return "".join(lines)
+
+
+def _about(last: Last) -> dict[str, Any]:
+    """What Label Studio and inspect have no place of their own for."""
+    about: dict[str, Any] = {"rubric": last.rubric, "again": last.again, "looked": last.revealed}
+    return {key: value for key, value in about.items() if value}
 
 
 def imported(folder: Path, path: Path, name: str = "") -> dict[str, int]:
@@ -115,32 +146,67 @@ def imported(folder: Path, path: Path, name: str = "") -> dict[str, int]:
         Annotator -> labels filed; those that were there already are not counted.
 
     Raises:
-        BadInput: items that are not of the task, labels that it does not have; all of them, before anything is filed.
-        DataError: the file is none of the forms.
+        BadInput: items that are not of the task, labels that it does not have, two labels of one annotator for one
+            item; all of them, before anything is filed.
+        DataError: the file is none of the forms, or holds no label of a person.
     """
     task, items = read_task(folder)
-    known, labels = {item.id for item in items}, {label.name for label in task.labels} | {CANNOT}
+    known, labels = {item.id for item in items}, [*(label.name for label in task.labels), CANNOT]
     problems = Problems()
-    found: dict[str, dict[str, tuple[str, str]]] = {}
-    for place, who, item, label, note, rubric in _rows(path, problems):
-        annotator = name or who
-        if not label:
+    found: dict[str, dict[str, _Row]] = {}
+    models: set[str] = set()
+    for row in _rows(path, problems, labels):
+        annotator = name or row.who
+        if not row.label:
             continue
-        if item not in known:
-            problems.add(place, f"{item or 'an empty item'} is not in this task")
-        elif label not in labels:
-            problems.add(f"{place} ({item})", f"label {label!r}; one of {', '.join(sorted(labels))}")
-        elif rubric not in ("", task.version):
-            told = f"was given under the rubric {rubric}, and this task's is {task.version}"
-            problems.add(f"{place} ({item})", told)
+        if not (row.person or name):
+            models.add(row.who)
+            continue
+        row = row._replace(label=_label(row.label, labels), again=_label(row.again, labels))
+        where = f"{row.place} ({row.item})"
+        before = found.get(annotator, {}).get(row.item, row)
+        if row.item not in known:
+            problems.add(row.place, f"{row.item or 'an empty item'} is not in this task")
+        elif strange := [label for label in (row.label, row.again) if label not in ("", *labels)]:
+            problems.add(where, f"label {strange[0]!r}; one of {', '.join(sorted(labels))}")
+        elif row.rubric not in ("", task.version):
+            problems.add(where, f"was given under the rubric {row.rubric}, and this task's is {task.version}")
         elif not annotator:
-            problems.add(f"{place} ({item})", "no annotator; name one with --as")
+            problems.add(where, "no annotator; name one with --as")
         elif why := wrong_name(annotator):
-            problems.add(f"{place} ({item})", f"annotator {annotator!r}; {why}")
+            problems.add(where, f"annotator {annotator!r}; {why}")
+        elif (row.label, row.again) != (before.label, before.again):
+            told = f"{annotator} says {row.label} here and {before.label} in {before.place}"
+            problems.add(where, told + (", or repeats it differently" if row.label == before.label else ""))
         else:
-            found.setdefault(annotator, {})[item] = (label, note)
+            found.setdefault(annotator, {})[row.item] = row if row.note or not before.note else before
     problems.settle()
-    return {who: put_labels(folder, who, rows) for who, rows in sorted(found.items())}
+    if not found:
+        cure = "fill in its labels; of Label Studio export JSON, not JSON-MIN"
+        if models:
+            cure = f"scores of {', '.join(sorted(models))} do not say metadata.human; if a person gave them: --as NAME"
+        raise DataError("no labels of people in it", item=path, cure=cure)
+    filed = {}
+    for who in sorted(found, key=lambda who: (who == ADJUDICATED, who)):  # the last word comes last
+        rows = found[who]
+        filed[who] = put_labels(
+            folder, who, {item: (row.label, row.note) for item, row in rows.items()},
+            again={item: row.again for item, row in rows.items()},
+            looked={item for item, row in rows.items() if row.looked},
+        )  # fmt: skip
+    return filed
+
+
+def _label(text: str, labels: Sequence[str]) -> str:
+    """The label that a text means: as it is, else the only one that is equal in lower case."""
+    if text in labels:
+        return text
+    alike = [label for label in labels if _folded(label) == _folded(text)]
+    return alike[0] if len(alike) == 1 else text
+
+
+def _folded(text: str) -> str:
+    return text.lower().replace(" ", "_")
 
 
 class _Row(NamedTuple):
@@ -153,19 +219,23 @@ class _Row(NamedTuple):
     note: str = ""
     rubric: str = ""
     """Version of the rubric that it was given under, where the file says so."""
+    again: str = ""
+    looked: bool = False
+    person: bool = True
+    """False for a score of inspect that does not say so: most of its scorers are models."""
 
 
-def _rows(path: Path, problems: Problems) -> Iterator[_Row]:
+def _rows(path: Path, problems: Problems, labels: Sequence[str]) -> Iterator[_Row]:
     if path.suffix == ".jsonl":
         for place, line in read_jsonl(path, problems):
-            yield from _scores(place, line)
+            yield from _scores(place, line, labels)
         return
     if path.suffix != ".json":
         for place, row in csv_rows(path, problems, required=("item", "label")):
-            cells = {name: text.strip() for name, text in row.items()}
-            label = cells["label"].lower().replace(" ", "_")
-            rubric = cells.get("rubric", "")
-            yield _Row(place, cells.get("annotator", ""), cells["item"], label, cells.get("note", ""), rubric)
+            cells = {name: _as_it_was(text.strip()) for name, text in row.items()}
+            who, note, rubric, again = (cells.get(key, "") for key in ("annotator", "note", "rubric", "again"))
+            looked = cells.get("looked", "").lower() == "yes"
+            yield _Row(place, who, cells["item"], cells["label"], note, rubric, again, looked)
         return
     try:
         value = parsed_json(read_text(path))
@@ -173,39 +243,50 @@ def _rows(path: Path, problems: Problems) -> Iterator[_Row]:
         raise DataError(f"not JSON: {error}", item=str(path), cure="export it from Label Studio as JSON") from error
     if isinstance(value, dict) and isinstance(value.get("samples"), list):  # a log of inspect, as JSON
         for number, sample in enumerate(value["samples"], start=1):
-            yield from _scores(f"{path.name} (sample {number})", sample if isinstance(sample, dict) else {})
+            yield from _scores(f"{path.name} (sample {number})", _dict(sample), labels)
         return
     if not isinstance(value, list):
         raise DataError(
             "neither Label Studio's tasks nor a log of inspect", item=str(path), cure="see docs/judging-people.md"
         )
     for number, task in enumerate(value, start=1):
-        yield from _annotations(f"{path.name} (task {number})", task if isinstance(task, dict) else {})
+        yield from _annotations(f"{path.name} (task {number})", _dict(task), problems)
 
 
-def _scores(place: str, line: dict[str, Any]) -> Iterator[_Row]:
-    back = {letter: label for label, letter in _INSPECT.items()}
+def _scores(place: str, line: dict[str, Any], labels: Sequence[str]) -> Iterator[_Row]:
+    meant = {letter: label for label, letter in _INSPECT.items() if letter not in labels}
     scores = line.get("scores")
     for who, score in (scores if isinstance(scores, dict) else {}).items():
         said = score if isinstance(score, dict) else {"value": score}
-        value, about = str(said.get("value", "")), said.get("metadata")
-        rubric = str(about.get("rubric") or "") if isinstance(about, dict) else ""
-        label, note = back.get(value, value.lower()), str(said.get("explanation") or "")
-        yield _Row(place, who, str(line.get("id", "")), label, note, rubric)
+        about = _dict(said.get("metadata"))
+        value, note, item = str(said.get("value", "")), str(said.get("explanation") or ""), str(line.get("id", ""))
+        person = about.get("human") is True
+        yield _Row(place, who, item, meant.get(value, value), note, *_said_of(about), person=person)
 
 
-def _annotations(place: str, task: dict[str, Any]) -> Iterator[_Row]:
+def _said_of(about: dict[str, Any]) -> tuple[str, str, bool]:
+    """What `_about` wrote: rubric, again, looked."""
+    return str(about.get("rubric") or ""), str(about.get("again") or ""), about.get("looked") is True
+
+
+def _annotations(place: str, task: dict[str, Any], problems: Problems) -> Iterator[_Row]:
     data = task.get("data")
     item = str(data.get("item", "")) if isinstance(data, dict) else ""
     for annotation in _list(task.get("annotations")):
         by = _dict(annotation).get("completed_by")
         who = str(by.get("email", "")) if isinstance(by, dict) else "" if by is None else f"annotator-{by}"
+        if _dict(annotation).get("was_cancelled"):  # skipped: what was chosen before is no answer
+            continue
         for result in _list(_dict(annotation).get("result")):
             if _dict(result).get("type") != "choices":
                 continue
-            chosen, *_ = [*_list(_dict(result.get("value")).get("choices")), ""]
-            note, *_ = [*_list(_dict(result.get("meta")).get("text")), ""]
-            yield _Row(place, who, item, str(chosen).strip().lower().replace(" ", "_"), str(note))
+            chosen = [str(choice).strip() for choice in _list(_dict(result.get("value")).get("choices"))]
+            meta = _dict(result.get("meta"))
+            note, *_ = [*_list(meta.get("text")), ""]
+            if len(chosen) > 1:
+                problems.add(f"{place} ({item})", f"{len(chosen)} choices ({', '.join(chosen)}); an item has one label")
+            elif chosen:
+                yield _Row(place, who, item, chosen[0], str(note), *_said_of(meta))
 
 
 def _list(value: Any) -> list[Any]:

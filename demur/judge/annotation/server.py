@@ -147,7 +147,7 @@ class Page:
         ]
         return {
             "at": at, "shown": item.shown, "images": item.images, "label": said.label, "note": said.note,
-            "hidden": item.hidden if said.revealed else [], "others": others, "progress": self._progress(),
+            "hidden": item.hidden if said.seen else [], "others": others, "progress": self._progress(),
         }  # fmt: skip
 
     def _progress(self) -> dict[str, Any]:

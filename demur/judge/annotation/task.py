@@ -13,10 +13,11 @@ import json
 import re
 import time
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from importlib.resources import files
 from itertools import pairwise
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, Literal, NamedTuple
 
 from pydantic import Field, ValidationError
@@ -44,6 +45,8 @@ CANNOT = "cannot_tell"
 """Said with key 0: an opinion that no figure counts as a grade."""
 ADJUDICATED = "adjudicated"
 """The annotator whose word settles a disagreement."""
+BOUND = ("judge", "judge_code", "prompt_sha256")
+"""Keys of ``about`` and of `Task.bound`: the judge beside whose verdicts a label holds."""
 GAP = 15
 """Items between an item and its hidden repeat, at least."""
 _NAME = re.compile(r"[\w.@-]{1,60}")
@@ -107,9 +110,11 @@ class Said(NamedTuple):
     label: str = ""
     note: str = ""
     revealed: bool = False
-    """Whether hidden fields were looked at before the label."""
+    """Whether hidden fields were looked at before the label was given, or changed."""
     rubric: str = ""
     """Version of the rubric that the label was given under."""
+    seen: bool = False
+    """Whether hidden fields were looked at, before the label or after."""
 
 
 def default_rubric() -> str:
@@ -133,13 +138,19 @@ def write_task(folder: Path, task: Task, items: Iterable[Item]) -> None:
         raise UsageError("no items to label", item=str(folder), cure="draw at least one")
     if (folder / "task.json").exists():
         old, known = read_task(folder)
+        if not any("judge" in item.about for item in known):  # of an earlier version, whose items did not say
+            several = [item.model_copy(update={"about": _without(item.about, BOUND)}) for item in several]
         if "judge_code" not in old.bound:  # of an earlier version, which goes on without
-            task = task.model_copy(update={"bound": {k: v for k, v in task.bound.items() if k != "judge_code"}})
+            task = task.model_copy(update={"bound": _without(task.bound, ("judge_code",))})
         if old != task or known != several:
             raise UsageError("holds another task", item=str(folder), cure="choose another --out; labels stay there")
         return
     write_records(folder / "items.jsonl", several)
     write_json(folder / "task.json", task.model_dump(mode="json"))
+
+
+def _without(given: Mapping[str, str], keys: Iterable[str]) -> dict[str, str]:
+    return {key: value for key, value in given.items() if key not in keys}
 
 
 def read_task(folder: Path) -> tuple[Task, list[Item]]:
@@ -226,7 +237,7 @@ class Session:
         path = folder / "labels" / f"{name}.jsonl"
         with storage_errors(path):
             path.parent.mkdir(parents=True, exist_ok=True)
-        self._lock = locked(path.with_suffix(".lock"), f"{name} is labelling elsewhere")
+        self._lock = locked(path.with_suffix(".lock"), f"labelling as {name} elsewhere")
         self._lock.__enter__()
         self._log = JsonlLog(path)
         try:
@@ -270,7 +281,7 @@ class Session:
         if do == "label":
             line |= {"label": label, "rubric": self.task.version}
         if do == "note":
-            line |= {"note": note[:4000]}
+            line |= {"note": note}
         pressed = Pressed.model_validate(line)
         self._log.append(line)
         about = self._told.take(pressed)
@@ -358,18 +369,21 @@ class Told:
         if line.do == "undo":
             if not self.history:
                 return None
-            place, self.said[place] = self.history.pop()
+            place, was = self.history.pop()  # of the label alone: a note that came later stays, and what was seen
+            self.said[place] = self.said[place]._replace(label=was.label, revealed=was.revealed, rubric=was.rubric)
             return place
         place = Place(line.item, line.again)
         before = self.said.get(place, Said())
         if line.do == "label":
             self.history.append((place, before))
             self.times.append(line.at)
-            self.said[place] = before._replace(label=line.label, rubric=line.rubric)
+            seen = before.seen or self.said.get(Place(line.item, not line.again), Said()).seen
+            revealed = before.revealed or (seen and line.label != before.label)
+            self.said[place] = before._replace(label=line.label, revealed=revealed, rubric=line.rubric)
         elif line.do == "note":
             self.said[place] = before._replace(note=line.note)
         elif line.do == "reveal":
-            self.said[place] = before._replace(revealed=before.revealed or not before.label)
+            self.said[place] = before._replace(seen=True, revealed=before.revealed or not before.label)
         return place
 
 
@@ -415,11 +429,11 @@ class Settled(NamedTuple):
     """What annotators came to."""
 
     labels: dict[str, str]
-    """Item -> label: the adjudicator's, else what more than half of those said who gave one."""
+    """Item -> label: the adjudicator's, else what more than half of its annotators said, can't tell included."""
     open: list[str]
     """Items on which nobody settled the disagreement."""
     cannot: list[str]
-    """Items of which everybody said that they cannot tell."""
+    """Items of which the adjudicator, or half of its annotators or more, could not tell."""
     unlabelled: int
 
 
@@ -439,12 +453,12 @@ def settled(folder: Path) -> Settled:
         ruled = last_word[one.id].label if one.id in last_word else ""
         if ruled and ruled != CANNOT:
             labels[one.id] = ruled
-        elif ruled == CANNOT or (said[one.id] and not given):
-            cannot.append(one.id)
-        elif most and most[0][1] > given.total() / 2:
+        elif most and not ruled and most[0][1] > len(said[one.id]) / 2:
             labels[one.id] = most[0][0]
-        elif given:
+        elif len(given) > 1 and not ruled:
             open_.append(one.id)
+        elif said[one.id] or ruled:  # one label that too few gave is no disagreement: there is nothing to decide
+            cannot.append(one.id)
         else:
             unlabelled += 1
     return Settled(labels, open_, cannot, unlabelled)
@@ -486,10 +500,22 @@ def ratings(folder: Path) -> list[Rating]:
     return found
 
 
-def put_labels(folder: Path, name: str, labels: Mapping[str, tuple[str, str]]) -> int:
-    """File labels that were given elsewhere (a spreadsheet, Label Studio) as an annotator's: item -> (label, note).
+def put_labels(
+    folder: Path,
+    name: str,
+    labels: Mapping[str, tuple[str, str]],
+    *,
+    again: Mapping[str, str] = MappingProxyType({}),
+    looked: Container[str] = (),
+) -> int:
+    """File labels that were given elsewhere (a spreadsheet, Label Studio) as an annotator's.
 
     Those that are there already are not filed again.
+
+    Args:
+        labels: item -> (label, note).
+        again: item -> label of its hidden repeat.
+        looked: items that were labelled after a look at what is right.
 
     Returns:
         How many were filed.
@@ -497,14 +523,18 @@ def put_labels(folder: Path, name: str, labels: Mapping[str, tuple[str, str]]) -
     session = Session(folder, name, adjudicate=name == ADJUDICATED)
     try:
         filed = 0
+        # every item, also one that nobody disagrees on any more, and repeats that this task's own order has not
+        session.places = [Place(item, twice) for twice in (False, True) for item in session.items]
         for at, place in enumerate(session.places):
-            if place.again or place.item not in labels:
-                continue
-            label, note = labels[place.item]
+            label, note = labels.get(place.item, ("", ""))
+            if place.again:
+                label, note = again.get(place.item, ""), ""
             before = session.said(at)
             if label and label != before.label:
+                if place.item in looked and not place.again:
+                    session.act("reveal", at)
                 session.act("label", at, label=label)
-                filed += 1
+                filed += not place.again
             if note and note != before.note:
                 session.act("note", at, note=note)
         return filed

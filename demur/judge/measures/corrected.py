@@ -6,14 +6,17 @@ Angelopoulos et al. 2023): the judge's share, times its power, plus the labelled
     p_k = power * F_k + sum_g W_g * mean over g's labelled of (Y_k - power * f_k)      k: correct, deflected, incorrect
 
 ``g`` are groups of equal verdict (a judge errs differently where it says "correct" and where it says "incorrect", and
-labels are drawn with other shares than verdicts have), ``W_g`` their share of the cell. One power serves all three
-classes, so that they are corrected jointly and sum to one; it makes the summed variance least, and matters where small
-groups had to be pooled (within one verdict f is constant). An answer that the judge left ungraded is a group like the
-others: only a label can say what it was.
+labels are drawn with other shares than verdicts have), ``W_g`` their share of the cell. An answer that the judge left
+ungraded is in a group like the others: only a label can say what it was. So a group without a label is not estimated
+from another one: it is refused, or, where it is small, its answers may be anything (`BLIND`). One power serves all
+three classes, so that they sum to one; it matters without groups (within one verdict f is constant).
 
 The variance is that of drawing n of N without replacement; ``population="super"`` adds that of the N questions
-themselves, ``"finite"`` does not (what people would say of these very answers). Intervals are Wilson's, with the n that
-a share of this variance would have and Student's quantile: they stay in [0, 1] and hold at n = 40.
+themselves, ``"finite"`` does not (what people would say of these very answers). What answers have in common (an entity
+of their questions, the same question to two systems) is taken from the *influence* of each answer: what was predicted
+for it plus, where it has a label, the residual over the share labelled, less the estimate. Their sum of squares is the
+variance, so sums over clusters give that of clusters (Liang and Zeger 1986), and products that of two systems.
+Intervals are Wilson's, with the n that a share of this variance would have and Student's quantile: they stay in [0, 1].
 """
 
 from __future__ import annotations
@@ -24,6 +27,7 @@ from statistics import NormalDist
 from typing import Literal, NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 
 from demur.core.errors import DataError
 from demur.core.records import Measure
@@ -33,11 +37,13 @@ from demur.judge.measures.table import CORRECT, DEFLECTED, FAILED, INCORRECT, UN
 
 LEAST = 40
 """Labels of a cell below which nothing is corrected: intervals of fewer do not hold what they promise."""
-LEAST_GROUP = 5
-"""Labels of a group of equal verdict below which it is pooled with another."""
+BLIND = 0.1
+"""Share of a cell's answers up to which a group of equal verdict may lack labels: its answers may then be anything, and
+the intervals are wider by this share."""
 EXTRA = 2.0
 """Labels that each group's variance counts beyond those given, a third of each class: a judge that was never caught out
 is not taken to be perfect."""
+VERDICTS = {CORRECT: "correct", DEFLECTED: "deflected", INCORRECT: "incorrect", UNGRADED: "ungraded"}
 CLASSES = {"accuracy": CORRECT, "deflection": DEFLECTED, "hallucination": INCORRECT}
 Population = Literal["super", "finite"]
 
@@ -52,10 +58,14 @@ class Corrected(NamedTuple):
         labelled: answers with a label.
         answers: N, graded and ungraded ones; those that failed are in neither.
         power: of the judge's verdicts, 0 (nothing) to 1.
-        residual: float64 [N, 3], what a labelled answer adds to the estimate; NaN elsewhere. For differences.
-        design: float64 [3], variance from labelling some instead of all.
-        spread: float64 [3], variance from asking these N questions; 0 with ``population="finite"``.
-        freedom: degrees of freedom: labels less groups.
+        influence: float64 [N, 3], each answer's part in the error of the estimate; their squares sum to its variance
+            (to that of the draw with ``population="finite"``, before ``chance``); 0 for answers that are in no rate.
+        chance: float64 [N], share of the answers of equal verdict that have a label.
+        known: bool [N], which have one.
+        variance: float64 [3], of the estimate, clusters included.
+        freedom: degrees of freedom: labels less groups, or fewer where one group or few clusters bring the variance.
+        blind: share of answers whose verdict has no label at all, at most `BLIND`; intervals allow them anything.
+        population: ``super`` or ``finite``.
     """
 
     rates: dict[str, Measure]
@@ -63,10 +73,13 @@ class Corrected(NamedTuple):
     labelled: int
     answers: int
     power: float
-    residual: Floats
-    design: Floats
-    spread: Floats
+    influence: Floats
+    chance: Floats
+    known: npt.NDArray[np.bool_]
+    variance: Floats
     freedom: int
+    blind: float
+    population: Population
 
 
 def corrected(
@@ -92,58 +105,75 @@ def corrected(
         cluster: int64 [N], equal for answers whose questions share an entity; for ``super``.
 
     Raises:
-        DataError: fewer labels than ``least``.
+        DataError: fewer labels than ``least``, or none on the answers of one verdict.
     """
-    kept = verdict != FAILED
-    verdict, given = verdict[kept], label[kept]
-    known = given >= 0
-    n, total = int(known.sum()), len(verdict)
+    answered = verdict != FAILED
+    known = answered & (label >= 0)
+    n, answers = int(known.sum()), int(answered.sum())
     if n < max(2, least):
-        raise DataError(f"{n} labels of {total} answers", cure=f"label {least} of each cell at least: demur annotate")
+        raise DataError(f"{n} labels of {answers} answers", cure=f"label {least} of each cell at least: demur annotate")
+    kept = answered & ~_unlabelled(verdict, known) if by_verdict else answered
+    total = int(kept.sum())
+    blind = 1 - total / answers
+    v, seen = verdict[kept], known[kept]
     codes = list(CLASSES.values())
-    f = np.stack([verdict == code for code in codes], axis=1).astype(np.float64)
-    f[verdict == UNGRADED] = 1 / 3
-    y = np.stack([given == code for code in codes], axis=1).astype(np.float64)
-    groups = _groups(verdict, known) if by_verdict else np.zeros(total, dtype=np.int64)
-    size = np.bincount(groups).astype(np.float64)
-    weight, labelled = size / size.sum(), np.bincount(groups[known], minlength=len(size)).astype(np.float64)
-    power = _power(y[known], f[known], groups[known], weight, size, labelled)
-    residual = np.full((total, 3), np.nan)
-    estimate = power * f.mean(axis=0)
-    likely, design = estimate.copy(), np.zeros(3)
+    f = np.stack([v == code for code in codes], axis=1).astype(np.float64)
+    f[v == UNGRADED] = 1 / 3
+    y = np.stack([label[kept] == code for code in codes], axis=1).astype(np.float64)
+    groups = np.unique(v, return_inverse=True)[1] if by_verdict else np.zeros(total, dtype=np.int64)
+    size, labelled = np.bincount(groups).astype(np.float64), np.bincount(groups[seen]).astype(np.float64)
+    weight, chance = size / total, labelled / size
+    power = _power(y[seen], f[seen], groups[seen], weight, size, labelled)
+    predicted, residual = power * f, np.zeros((total, 3))
+    smoothed, design, unsure = np.zeros(3), np.zeros(3), 0.0
     for g, share in enumerate(weight):
-        mine = known & (groups == g)
-        parts = y[mine] - power * f[mine]
+        mine, drawn = groups == g, seen & (groups == g)
+        parts = y[drawn] - power * f[drawn]
         mean = parts.mean(axis=0)
-        residual[mine] = (parts - mean) * (share / labelled[g])
-        estimate += share * mean
+        predicted[mine] += mean
+        residual[drawn] = (parts - mean) / chance[g]
         m = labelled[g] + EXTRA
-        extra = np.eye(3) - power * f[mine].mean(axis=0)
+        extra = np.eye(3) - power * f[drawn].mean(axis=0)
         smooth = (parts.sum(axis=0) + extra.sum(axis=0) * EXTRA / 3) / m
-        likely += share * smooth
+        smoothed += share * smooth
         squares = ((parts - smooth) ** 2).sum(axis=0) + ((extra - smooth) ** 2).sum(axis=0) * EXTRA / 3
-        design += share**2 * (1 - labelled[g] / size[g]) * squares / (m * (m - 1))
-    estimate, likely = _simplex(estimate), _simplex(likely)
-    spread = np.zeros(3)
-    if population == "super":
-        spread = likely * (1 - likely) / total * _design_effect(f, None if cluster is None else cluster[kept])
+        part = share**2 * (1 - chance[g]) * squares / (m * (m - 1))
+        design += part
+        unsure += float(part.sum()) ** 2 / (m - 1)
+    estimate, likely = _simplex(predicted.mean(axis=0)), _simplex(power * f.mean(axis=0) + smoothed)
+    influence = np.zeros((len(kept), 3))
+    influence[kept], variance = residual / total, design
     freedom = n - len(weight)
+    if population == "super":
+        influence[kept] += (predicted - predicted.mean(axis=0)) / total
+        variance = design + likely * (1 - likely) / total
+        if cluster is not None:
+            sums = _sums(influence[kept], cluster[kept])
+            k = len(sums)
+            joint = (sums**2).sum(axis=0) * k / max(1, k - 1)
+            variance = variance + np.maximum(0.0, joint - (influence**2).sum(axis=0))
+            freedom = min(freedom, k - 1)
+    if unsure > 0:  # a large group with few labels brings few degrees (Satterthwaite 1946)
+        freedom = min(freedom, int(float(variance.sum()) ** 2 / unsure))
     rates, naive = {}, {}
-    graded = verdict != UNGRADED
+    graded = answered & (verdict != UNGRADED)
+    left = {"ungraded": int((answered & ~graded).sum()), "failed": int((~answered).sum())}
     for i, (name, code) in enumerate(CLASSES.items()):
         varies = max(float(likely[i] * (1 - likely[i])), 0.5 / total)
-        effective = varies / whole if (whole := design[i] + spread[i]) > 0 else None
+        effective = varies / float(variance[i]) if variance[i] > 0 else None
         low, high = _wilson_t(estimate[i], effective, freedom, level)
         rates[name] = Measure(
-            name=name, value=float(estimate[i]), n=n, ungraded=0, failed=int((~kept).sum()), low=low, high=high,
-            interval=f"wilson-t({level:g},{population})",
+            name=name, value=float(estimate[i]), n=n, ungraded=0, failed=left["failed"],
+            low=low * (1 - blind), high=high * (1 - blind) + blind, interval=f"wilson-t({level:g},{population})",
         )  # fmt: skip
         naive[name] = share_of(name, int((verdict[graded] == code).sum()), int(graded.sum()), level).model_copy(
-            update={"ungraded": int((~graded).sum()), "failed": int((~kept).sum())}
+            update=left
         )
-    every = np.full((len(kept), 3), np.nan)
-    every[kept] = residual
-    return Corrected(rates, naive, n, total, power, every, design, spread, freedom)
+    shares = np.zeros(len(kept))
+    shares[kept] = chance[groups]
+    return Corrected(
+        rates, naive, n, answers, power, influence, shares, known & kept, variance, freedom, blind, population
+    )
 
 
 class Difference(NamedTuple):
@@ -163,62 +193,96 @@ class Difference(NamedTuple):
 
 
 def differences(
-    first: Corrected, second: Corrected, verdicts: tuple[Codes, Codes], *, level: float = 0.95
+    first: Corrected,
+    second: Corrected,
+    verdicts: tuple[Codes, Codes],
+    *,
+    cluster: Codes | None = None,
+    level: float = 0.95,
 ) -> list[Difference]:
     """The difference of two cells whose answers stand item by item: same questions, two systems.
 
-    Residuals of items that are labelled on both sides vary together, and that is taken off; the intervals are Student's
-    on Fisher's scale, within [-1, 1].
+    Its variance is that of both rates less twice their covariance, which the influences give; the intervals are
+    Student's on Fisher's scale, within [-1, 1].
 
     Args:
         first: of one system.
-        second: of the other.
+        second: of the other, of the same population.
         verdicts: int64 [items] of either, in the order of the items.
+        cluster: int64 [items], as both rates were given.
         level: of the intervals.
     """
     one, other = verdicts
     usable = (one != FAILED) & (other != FAILED)
-    labelled = ~np.isnan(first.residual[:, 0]) & ~np.isnan(second.residual[:, 0])
-    together = (first.residual[labelled] * second.residual[labelled]).sum(axis=0)
+    both = first.known & second.known
+    alike = _alike(first, second, one * (UNGRADED + FAILED) + other, cluster)
+    # as if four more items, labelled on both sides, had nothing in common: 20 equal pairs do not prove that all are
+    alike = np.where(alike > 0, alike * both.sum() / (both.sum() + 2 * EXTRA), alike)
+    variance = first.variance + second.variance - 2 * alike * np.sqrt(first.variance * second.variance)
+    reach = student(0.5 + level / 2, min(first.freedom, second.freedom)) * np.sqrt(variance)
     found = []
-    for i, (name, code) in enumerate(CLASSES.items()):
+    for i, name in enumerate(CLASSES):
         if name not in first.rates or name not in second.rates:
             continue
-        values = [float(side.rates[name].value or 0.0) for side in (first, second)]
-        gap = values[1] - values[0]
-        apart = (other[usable] == code).astype(np.float64) - (one[usable] == code)
-        design = first.design[i] + second.design[i]
-        design = max(design - 2 * float(together[i]), design / 4)
-        spread = float(apart.var()) / max(1, len(apart)) if first.spread[i] + second.spread[i] else 0.0
-        df = min(first.freedom, second.freedom)
+        before, after = (float(side.rates[name].value or 0.0) for side in (first, second))
+        gap = after - before
         inside = min(max(gap, -1 + 1e-9), 1 - 1e-9)
-        reach = student(0.5 + level / 2, df) * sqrt(design + spread) / (1 - inside**2)
-        low, high = tanh(atanh(inside) - reach), tanh(atanh(inside) + reach)
+        away = float(reach[i]) / (1 - inside**2)
+        low = tanh(atanh(inside) - away) - second.blind * after - first.blind * (1 - before)
+        high = tanh(atanh(inside) + away) + second.blind * (1 - after) + first.blind * before
         judged = [side.naive[name].value for side in (first, second)]
         naive = float(judged[1] - judged[0]) if None not in judged else float("nan")  # type: ignore[operator]
+        labelled = (first.labelled, second.labelled)
         found.append(
-            Difference(
-                name, naive, gap, low, high, int(usable.sum()), (first.labelled, second.labelled), int(labelled.sum())
-            )
+            Difference(name, naive, gap, max(-1.0, low), min(1.0, high), int(usable.sum()), labelled, int(both.sum()))
         )
     return found
 
 
-def _groups(verdict: Codes, known: Codes) -> Codes:
-    """int64 [N]: answers of equal verdict, those with few labels pooled; every group has labels."""
-    groups = verdict.astype(np.int64)
-    present = [int(v) for v in np.unique(groups)]
-    labels = {v: int((known & (groups == v)).sum()) for v in present}
-    sizes = {v: int((groups == v).sum()) for v in present}
-    order = sorted(present, key=lambda v: (labels[v], v))
-    pooled: list[int] = []
-    for v in order:
-        few = labels[v] < LEAST_GROUP and labels[v] < sizes[v]
-        if few or (pooled and sum(labels[p] for p in pooled) < LEAST_GROUP):
-            pooled.append(v)
-    if pooled:
-        groups[np.isin(groups, pooled)] = pooled[0]
-    return np.unique(groups, return_inverse=True)[1].astype(np.int64)
+def _alike(first: Corrected, second: Corrected, pairs: Codes, cluster: Codes | None) -> Floats:
+    """float64 [3] in [-1, 1]: correlation of two estimates, from the influences of the items.
+
+    Args:
+        pairs: int64 [items], equal where both verdicts are.
+    """
+    if first.population == "finite":
+        # Labels are all that varies. Drawn independently, they have nothing in common however alike the answers are;
+        # so the share of items labelled on both sides counts (Särndal et al. 1992, 5.4), here among equal verdicts.
+        both, cells = first.known & second.known, np.unique(pairs, return_inverse=True)[1]
+        share = (np.bincount(cells, weights=both) / np.bincount(cells))[cells]
+        common = 1 - first.chance * second.chance / np.where(both, share, 1.0)
+        together = (first.influence * second.influence * common[:, None])[both].sum(axis=0)
+        alone = [(side.influence**2 * (1 - side.chance)[:, None]).sum(axis=0) for side in (first, second)]
+    else:
+        sums = [side.influence if cluster is None else _sums(side.influence, cluster) for side in (first, second)]
+        together = (sums[0] * sums[1]).sum(axis=0)
+        alone = [(side**2).sum(axis=0) for side in sums]
+    scale = np.sqrt(alone[0] * alone[1])
+    correlation: Floats = np.clip(together / np.where(scale > 1e-15, scale, np.inf), -1.0, 1.0)
+    return correlation
+
+
+def _unlabelled(verdict: Codes, known: npt.NDArray[np.bool_]) -> npt.NDArray[np.bool_]:
+    """Per answer, bool [N]: those whose verdict has no label.
+
+    Raises:
+        DataError: they are more than `BLIND` of the cell.
+    """
+    without = [v for v in VERDICTS if (verdict == v).any() and not known[verdict == v].any()]
+    place = np.isin(verdict, without)
+    if (share := place.sum() / (verdict != FAILED).sum()) > BLIND:
+        told = " and ".join(f"{int((verdict == v).sum()):,} {VERDICTS[v]}" for v in without)
+        raise DataError(
+            f"no label on {told} answers, {100 * share:.0f} % of the cell",
+            cure="other labels tell nothing of them; label some of each verdict: demur annotate RUN draws all",
+        )
+    return place
+
+
+def _sums(values: Floats, cluster: Codes) -> Floats:
+    """float64 [clusters, 3]: sums over clusters."""
+    of = np.unique(cluster, return_inverse=True)[1]
+    return np.stack([np.bincount(of, weights=column) for column in values.T], axis=1)
 
 
 def _power(y: Floats, f: Floats, groups: Codes, weight: Floats, size: Floats, labelled: Floats) -> float:
@@ -238,18 +302,6 @@ def _simplex(values: Floats) -> Floats:
     clipped: Floats = np.clip(values, 0.0, None)
     shares: Floats = clipped / clipped.sum()
     return shares
-
-
-def _design_effect(f: Floats, cluster: Codes | None) -> Floats:
-    """float64 [3]: how much more the judge's shares vary because questions share clusters; at least 1."""
-    if cluster is None or len(np.unique(cluster)) == len(cluster):
-        return np.ones(3)
-    of = np.unique(cluster, return_inverse=True)[1]
-    away = f - f.mean(axis=0)
-    sums = np.stack([np.bincount(of, weights=away[:, k]) for k in range(3)], axis=1)
-    plain, joint = (away**2).sum(axis=0), (sums**2).sum(axis=0)
-    effect: Floats = np.where(plain > 0, np.maximum(1.0, joint / np.maximum(plain, 1e-12)), 1.0)
-    return effect
 
 
 def _wilson_t(p: float, n: float | None, df: float, level: float) -> tuple[float, float]:

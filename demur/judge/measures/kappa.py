@@ -74,8 +74,9 @@ def highest_kappa(agreement: float, labels: int) -> float:
     """The largest kappa that any table of ``labels`` x ``labels`` with this raw agreement can have.
 
     With e = 1 - agreement, chance agreement is least when the agreeing items spread evenly and all disagreements stand
-    in one cell: 1/k - e²/2 (minimise the product of the marginals with their diagonal given; holds for e <= 2/k, which
-    covers every agreement worth reporting). A printed kappa above this bound is an error of arithmetic.
+    in one cell: 1/k - e²/2 (minimise the product of the marginals with their diagonal given). Beyond e = 2/k the two
+    labels of that cell have no agreeing items left, and the other k - 2 share them: (1 - e)²/(k - 2). A printed kappa
+    above this bound is an error of arithmetic.
 
     >>> [round(highest_kappa(a, 3), 3) for a in (0.911, 0.924, 0.94, 0.93)]
     [0.867, 0.886, 0.91, 0.895]
@@ -85,7 +86,7 @@ def highest_kappa(agreement: float, labels: int) -> float:
             f"agreement {agreement} of {labels} labels", cure="agreement lies in [0, 1], labels are two or more"
         )
     error = 1 - agreement
-    chance = max(0.0, 1 / labels - error * error / 2)
+    chance = agreement**2 / (labels - 2) if error > 2 / labels else 1 / labels - error * error / 2
     return (agreement - chance) / (1 - chance)
 
 
