@@ -207,7 +207,7 @@ _ASK_BY_TONE = ("ca", "es", "fr", "gl", "it", "pt")
 """Languages in which a question may have the words of its answer, in the same order."""
 _SAME = re.compile(
     r"(?:[,(/=]|\b(?:i\.?e\.?|that is|which is|so|now|called|known as|equivalent to|equals|means))"
-    r"[\s,]*(?:about |the )?$",
+    r"[\s,]{0,3}(?:about |the )?$",
     re.IGNORECASE,
 )
 

@@ -53,6 +53,7 @@ BOUNDED = {
     "demur.answers.contrast:": "120 characters beside an answer, or a sentence of 300",
     "demur.answers.lists:": "320 characters around the parts of an answer, and accepted forms",
     "demur.answers.negation:": "80 characters beside an answer",
+    "demur.answers.there_is:": "questions of at most 300 characters, and 300 of a reply",
 }
 """Modules whose patterns of words are made from lists, and all the text that these see."""
 
@@ -78,6 +79,9 @@ MADE_AT_RUN_TIME: dict[str, list[re.Pattern[str]]] = {
     "{_HANGS.get(code, f'(?!{LETTER})')}\"": [],
     "demur.judge.own_phrases: '|'.join(words)": [re.compile(r"our[\W_]+docs[\W_]+don|not[\W_]+in[\W_]+scope", re.I)],
     "demur.answers.rephrased: word_lists()[code].get('joined_by', '(?!)')": [re.compile(" (?:i|oraz) ")],
+    "demur.answers.rephrased: f'(?<![\\\\d/.,]){own[0].low:g}/{of[1]}(?![\\\\d/])'": [
+        re.compile(r"(?<![\d/.,])8/10(?![\d/])")
+    ],
     "demur.answers.rephrased: f'{loses}$'": [],  # of one word, as the next
     "demur.answers.rephrased: f'{re.escape(word)}|{re.escape(stem)}{endings}' if len(stem) >= least else "
     "re.escape(word)": [],
