@@ -297,13 +297,22 @@ def test_deflections_that_nobody_tuned_on() -> None:
 
 
 @pytest.mark.slow
-def test_graded_replies_that_nobody_tuned_on() -> None:
-    """Holds what was measured on 27 November 2026, on replies written to be hard."""
-    items = [one for one in load(LABELLED.with_name("graded_by_language.jsonl")) if one.part == "untouched"]
+@pytest.mark.parametrize(
+    ("name", "n", "graded", "labels"),
+    [
+        ("by_language", 1_289, 0.57, (("correct", 0.98, 370), ("incorrect", 0.96, 195), ("deflected", 0.96, 145))),
+        ("usual", 502, 0.74, (("correct", 0.99, 175), ("incorrect", 0.98, 70), ("deflected", 0.98, 115))),
+    ],
+)
+def test_graded_replies_that_nobody_tuned_on(
+    name: str, n: int, graded: float, labels: tuple[tuple[str, float, int], ...]
+) -> None:
+    """Holds what was measured on 28 November 2026; the first were written to be hard."""
+    items = [one for one in load(LABELLED.with_name(f"graded_{name}.jsonl")) if one.part == "untouched"]
     *_, every = bench(items, [JUDGE.grade(*one) for one in asked(items)])
-    assert every.n == 1_289
-    assert (every.coverage.value or 0) >= 0.56
-    for label, share, least in (("correct", 0.97, 370), ("incorrect", 0.95, 195), ("deflected", 0.96, 145)):
+    assert every.n == n
+    assert (every.coverage.value or 0) >= graded
+    for label, share, least in labels:
         assert every.precision[label].n >= least
         assert (every.precision[label].value or 0) >= share, label
 
