@@ -39,8 +39,9 @@ _LACKING = re.compile(
     r"\b(?:information|info|evidence|mention|data|details?|indication|context|way|answer|reference|clue|sign|idea)\b",
     re.IGNORECASE,
 )
-_SMALL = frozenset(listed("en", "small"))
-_UNTOLD = _SMALL | {"image", "picture", "photo", "visible", "present", "shown"}
+SMALL_WORDS = frozenset(listed("en", "small"))
+"""English words that name nothing."""
+_UNTOLD = SMALL_WORDS | {"image", "picture", "photo", "visible", "present", "shown"}
 _ENDING = re.compile(r"(?<=\w\w)(?:ing|ies|ed|es|(?<!s)s|e|y)$")
 
 

@@ -6,11 +6,10 @@ import re
 
 from demur.answers.languages import listed, sides
 from demur.answers.text import normalise, readable, words
-from demur.answers.there_is import stem, there_is_in_english
+from demur.answers.there_is import SMALL_WORDS, stem, there_is_in_english
 from demur.core.records import AnswerSpec
 
-_SMALL = frozenset(listed("en", "small"))
-_MORE = _SMALL | {"i", "we", "because", "since", "as", "not"}
+_MORE = SMALL_WORDS | {"i", "we", "because", "since", "as", "not"}
 """What may follow a "no" that stands for itself, without a comma."""
 _YES_NO = re.compile(
     r"(?:^|[.!?:]\s*+|(?<!\s)[^\S\n]*+\n\s*+|\bis\s++|,\s*+so\s++)[\"'*]*+(yes|no|true|false|yeah|yep|nope|nah)\b"
@@ -60,7 +59,9 @@ def _denies_another(text: str, match: re.Match[str], question: str) -> bool:
         return False
     if match[0][:2].lower() == "is":  # "There is no dog house": see `there_is_in_english`
         return True
-    return not {stem(w.norm) for w in words(noun[0])} & {stem(w.norm) for w in words(question) if w.norm not in _SMALL}
+    return not {stem(w.norm) for w in words(noun[0])} & {
+        stem(w.norm) for w in words(question) if w.norm not in SMALL_WORDS
+    }
 
 
 def is_side(text: str) -> bool:
@@ -162,7 +163,7 @@ def _restated(text: str, question: str) -> str:
     asked, said = [w.norm for w in words(question)], words(sentence)
     here, rest = [], iter(enumerate(said))
     for word in asked:
-        if word not in _SMALL:
+        if word not in SMALL_WORDS:
             place = next((i for i, w in rest if stem(w.norm) == stem(word)), -1)
             if place < 0:
                 return ""  # in this order: "B is taller than A" is something else
@@ -184,7 +185,7 @@ def _restated(text: str, question: str) -> str:
     more = [
         (i, w.norm)
         for i, w in enumerate(said[:last])
-        if i not in dict(here) and i not in nots and w.norm not in (_SMALL - _PREPOSITIONS) | set(asked)
+        if i not in dict(here) and i not in nots and w.norm not in (SMALL_WORDS - _PREPOSITIONS) | set(asked)
     ]
     if not nots:
         follows = not after or ((after[0] in _FOLLOWS or after[0].endswith("ly")) and not set(after) & _UNLESS)
