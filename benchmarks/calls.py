@@ -131,10 +131,17 @@ def picture(n: int) -> bytes:
     rows = b"".join(b"\0" + noise[r * side * 3 : (r + 1) * side * 3] for r in range(side))
 
     def chunk(kind: bytes, data: bytes) -> bytes:
-        return len(data).to_bytes(4, "big") + kind + data + zlib.crc32(kind + data).to_bytes(4, "big")
+        return (
+            len(data).to_bytes(4, "big") + kind + data + zlib.crc32(kind + data).to_bytes(4, "big")
+        )
 
     head = side.to_bytes(4, "big") * 2 + bytes([8, 2, 0, 0, 0])
-    return b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", head) + chunk(b"IDAT", zlib.compress(rows, 0)) + chunk(b"IEND", b"")
+    return (
+        b"\x89PNG\r\n\x1a\n"
+        + chunk(b"IHDR", head)
+        + chunk(b"IDAT", zlib.compress(rows, 0))
+        + chunk(b"IEND", b"")
+    )
 
 
 def question(n: int) -> str:
@@ -159,7 +166,12 @@ async def client_of(peer: str, url: str, concurrency: int, urls: list[str]) -> C
         session = aiohttp.ClientSession(connector=aiohttp.TCPConnector(limit=0))
 
         async def bare(n: int) -> object:
-            body = {"model": "m", "messages": messages(n, urls), "temperature": 0.0, "max_tokens": 32}
+            body = {
+                "model": "m",
+                "messages": messages(n, urls),
+                "temperature": 0.0,
+                "max_tokens": 32,
+            }
             async with session.post(url + "/chat/completions", json=body) as reply:
                 return (await reply.json())["choices"][0]["message"]["content"]
 
@@ -184,7 +196,9 @@ async def client_of(peer: str, url: str, concurrency: int, urls: list[str]) -> C
         llm = AnyLLM.create("openai", api_key="x", api_base=url)
 
         async def any_llm(n: int) -> object:
-            return await llm.acompletion(model="m", messages=messages(n, urls), temperature=0.0, max_tokens=32)
+            return await llm.acompletion(
+                model="m", messages=messages(n, urls), temperature=0.0, max_tokens=32
+            )
 
         return any_llm
     if peer == "litellm":
@@ -209,13 +223,25 @@ async def client_of(peer: str, url: str, concurrency: int, urls: list[str]) -> C
 
 
 def inspect_client(url: str, concurrency: int, urls: list[str], *, cache: bool) -> Call:
-    from inspect_ai.model import ChatMessageUser, ContentImage, ContentText, GenerateConfig, get_model
+    from inspect_ai.model import (
+        ChatMessageUser,
+        ContentImage,
+        ContentText,
+        GenerateConfig,
+        get_model,
+    )
 
-    config = GenerateConfig(max_connections=concurrency, temperature=0.0, max_tokens=32, max_retries=0)
+    config = GenerateConfig(
+        max_connections=concurrency, temperature=0.0, max_tokens=32, max_retries=0
+    )
     model = get_model("openai/m", base_url=url, api_key="x", config=config, responses_api=False)
 
     async def generate(n: int) -> object:
-        content = [ContentImage(image=urls[n % IMAGES]), ContentText(text=question(n))] if urls else question(n)
+        content = (
+            [ContentImage(image=urls[n % IMAGES]), ContentText(text=question(n))]
+            if urls
+            else question(n)
+        )
         return await model.generate([ChatMessageUser(content=content)], cache=cache)
 
     return generate
@@ -239,11 +265,15 @@ async def run_calls(call: Call, first: int, count: int, concurrency: int) -> Non
     await asyncio.gather(*(work() for _ in range(concurrency)))
 
 
-async def measure_peer(peer: str, url: str, concurrency: int, count: int, with_image: bool) -> dict[str, float]:
+async def measure_peer(
+    peer: str, url: str, concurrency: int, count: int, with_image: bool
+) -> dict[str, float]:
     if peer == "demur-attempt":
         return await measure_attempt(url, concurrency, count, with_image)
     if peer.startswith("demur"):
-        return await measure_demur(url, concurrency, count, with_image, ledger=peer == "demur+ledger")
+        return await measure_demur(
+            url, concurrency, count, with_image, ledger=peer == "demur+ledger"
+        )
     call = await client_of(peer, url, concurrency, data_urls() if with_image else [])
     await run_calls(call, 1_000_000, concurrency * 2, concurrency)
     before, began = cpu(), time.perf_counter()
@@ -266,13 +296,19 @@ def demur_requests(folder: Path, first: int, count: int, with_image: bool) -> An
             text = TextPart(text=question(n))
             parts = (ImagePart(image=refs[n % IMAGES]), text) if refs else (text,)
             yield Request(
-                model="m", messages=(Message(role="user", parts=parts),), temperature=0.0, max_tokens=32, item=str(n)
+                model="m",
+                messages=(Message(role="user", parts=parts),),
+                temperature=0.0,
+                max_tokens=32,
+                item=str(n),
             )
 
     return make()
 
 
-async def measure_attempt(url: str, concurrency: int, count: int, with_image: bool) -> dict[str, float]:
+async def measure_attempt(
+    url: str, concurrency: int, count: int, with_image: bool
+) -> dict[str, float]:
     """The HTTP client alone, as bare aiohttp is: body, one attempt, the answer's text."""
     from demur.models import open_model, wire
 
@@ -292,14 +328,20 @@ async def measure_attempt(url: str, concurrency: int, count: int, with_image: bo
             return {"per_second": count / seconds, "cpu_per_1000": (cpu() - before) / count * 1000}
 
 
-async def measure_demur(url: str, concurrency: int, count: int, with_image: bool, *, ledger: bool) -> dict[str, float]:
+async def measure_demur(
+    url: str, concurrency: int, count: int, with_image: bool, *, ledger: bool
+) -> dict[str, float]:
     from demur.models import complete_all, open_model
 
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         path = folder / "calls.sqlite" if ledger else None
-        async with open_model(f"{url}#m", ledger=path, image_root=folder, concurrency=concurrency) as model:
-            async for _ in complete_all(model, demur_requests(folder, 1_000_000, concurrency * 4, with_image)):
+        async with open_model(
+            f"{url}#m", ledger=path, image_root=folder, concurrency=concurrency
+        ) as model:
+            async for _ in complete_all(
+                model, demur_requests(folder, 1_000_000, concurrency * 4, with_image)
+            ):
                 pass
             requests = demur_requests(folder, 0, count, with_image)
             before, began = cpu(), time.perf_counter()
@@ -354,7 +396,9 @@ def environment(name: str) -> Path | None:
     uv = shutil.which("uv")
     make = [uv, "venv", "-q", str(folder)] if uv else [sys.executable, "-m", "venv", str(folder)]
     install = (
-        [uv, "pip", "install", "-q", "--python", str(python)] if uv else [str(python), "-m", "pip", "install", "-q"]
+        [uv, "pip", "install", "-q", "--python", str(python)]
+        if uv
+        else [str(python), "-m", "pip", "install", "-q"]
     )
     done = subprocess.run(make, check=False).returncode == 0
     done = done and subprocess.run([*install, *ENVIRONMENTS[name]], check=False).returncode == 0
@@ -364,9 +408,13 @@ def environment(name: str) -> Path | None:
 def child(python: Path | str, arguments: list[str]) -> dict[str, float] | str:
     """Run this file in a child process; its result, or why there is none."""
     command = [str(python), str(Path(__file__).resolve()), *arguments]
-    env = {k: v for k, v in os.environ.items() if not k.endswith("_API_KEY")} | {"OPENAI_API_KEY": "x"}
+    env = {k: v for k, v in os.environ.items() if not k.endswith("_API_KEY")} | {
+        "OPENAI_API_KEY": "x"
+    }
     try:
-        done = subprocess.run(command, capture_output=True, text=True, env=env, timeout=600, check=False)
+        done = subprocess.run(
+            command, capture_output=True, text=True, env=env, timeout=600, check=False
+        )
     except subprocess.TimeoutExpired:
         return "over 10 min"
     if done.returncode != 0:
@@ -376,9 +424,13 @@ def child(python: Path | str, arguments: list[str]) -> dict[str, float] | str:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--quick", action="store_true", help="two repeats, fewer calls")
-    parser.add_argument("--peers", default=",".join(PEERS), help="comma-separated; default: %(default)s")
+    parser.add_argument(
+        "--peers", default=",".join(PEERS), help="comma-separated; default: %(default)s"
+    )
     parser.add_argument("--job", choices=["serve", "peer", "replay"], help=argparse.SUPPRESS)
     parser.add_argument("--one", nargs=5, help=argparse.SUPPRESS)
     args = parser.parse_args()
@@ -388,7 +440,9 @@ def main() -> int:
     if args.job:
         peer, url, concurrency, count, image = args.one
         if args.job == "peer":
-            result = asyncio.run(measure_peer(peer, url, int(concurrency), int(count), image == "image"))
+            result = asyncio.run(
+                measure_peer(peer, url, int(concurrency), int(count), image == "image")
+            )
         else:
             replay = replay_demur if peer == "demur" else replay_inspect
             result = asyncio.run(replay(url, int(count), image == "image"))
@@ -396,7 +450,9 @@ def main() -> int:
         return 0
 
     chosen = args.peers.split(",")
-    server = subprocess.Popen([sys.executable, __file__, "--job", "serve"], stdout=subprocess.PIPE, text=True)
+    server = subprocess.Popen(
+        [sys.executable, __file__, "--job", "serve"], stdout=subprocess.PIPE, text=True
+    )
     results: dict[str, Any] = {
         "cpu_per_1000": {},
         "per_second": {},
@@ -409,11 +465,15 @@ def main() -> int:
         pythons = {name: environment(name) for name in {PEERS[p] for p in chosen} - {""}}
         repeats = 2 if args.quick else 3
         columns = [(64, "text"), (64, "image"), (256, "text"), (256, "image")]
-        print(f"client CPU seconds per 1,000 calls (the least of {repeats}; most calls/s in brackets)\n")
+        print(
+            f"client CPU seconds per 1,000 calls (the least of {repeats}; most calls/s in brackets)\n"
+        )
         print(f"{'client':<14}" + "".join(f"{f'{c} {kind}':>22}" for c, kind in columns))
         cells: dict[tuple[str, int, str], list[dict[str, float]]] = {}
         why: dict[tuple[str, int, str], str] = {}
-        for _ in range(repeats):  # peers take turns, so that a busy minute of the machine meets them all
+        for _ in range(
+            repeats
+        ):  # peers take turns, so that a busy minute of the machine meets them all
             for peer in chosen:
                 python = pythons[PEERS[peer]] if PEERS[peer] else Path(sys.executable)
                 for concurrency, kind in columns:
@@ -425,7 +485,10 @@ def main() -> int:
                     count = (4000 if light else 400) if kind == "text" else (1500 if light else 300)
                     if args.quick:
                         count //= 2
-                    found = child(python, ["--job", "peer", "--one", peer, url, str(concurrency), str(count), kind])
+                    found = child(
+                        python,
+                        ["--job", "peer", "--one", peer, url, str(concurrency), str(count), kind],
+                    )
                     if isinstance(found, str):
                         why[place] = found
                     else:
@@ -439,7 +502,9 @@ def main() -> int:
                     continue
                 used = min(r["cpu_per_1000"] for r in runs)
                 rate = max(r["per_second"] for r in runs)
-                results["cpu_per_1000"].setdefault(peer, {})[f"{concurrency} {kind}"] = round(used, 3)
+                results["cpu_per_1000"].setdefault(peer, {})[f"{concurrency} {kind}"] = round(
+                    used, 3
+                )
                 results["per_second"].setdefault(peer, {})[f"{concurrency} {kind}"] = round(rate, 1)
                 line += f"{f'{used:.3f} ({rate:,.0f}/s)':>22}"
             print(line)
@@ -456,13 +521,19 @@ def main() -> int:
                 found = (
                     "did not install"
                     if python is None
-                    else child(python, ["--job", "replay", "--one", peer, url, "64", str(number), kind])
+                    else child(
+                        python, ["--job", "replay", "--one", peer, url, "64", str(number), kind]
+                    )
                 )
                 if isinstance(found, str):
                     line += f"{found[:25]:>26}"
                 else:
-                    results["replay_per_second"].setdefault(peer, {})[kind] = round(found["per_second"])
-                    results["replay_per_cpu_second"].setdefault(peer, {})[kind] = round(1000 / found["cpu_per_1000"])
+                    results["replay_per_second"].setdefault(peer, {})[kind] = round(
+                        found["per_second"]
+                    )
+                    results["replay_per_cpu_second"].setdefault(peer, {})[kind] = round(
+                        1000 / found["cpu_per_1000"]
+                    )
                     line += f"{found['per_second']:>12,.0f}{1000 / found['cpu_per_1000']:>14,.0f}"
             print(line)
     finally:

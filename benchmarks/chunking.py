@@ -60,21 +60,30 @@ def quality(texts: Sequence[str], cut: Cut, size: int) -> dict[str, float]:
     tokens, ends, shared = [], [], []
     for text, spans, chunks in zip(texts, offsets, cut, strict=True):
         stops = {b for _, b in sentences(text)}
-        inside = [{i for i, (a, b) in enumerate(spans) if a >= start and b <= end} for start, end in chunks]
+        inside = [
+            {i for i, (a, b) in enumerate(spans) if a >= start and b <= end}
+            for start, end in chunks
+        ]
         tokens += [len(i) for i in inside]
         ends += [start + len(text[start:end].rstrip()) in stops for start, end in chunks]
         shared += [len(one & other) for one, other in pairwise(inside)]
     return {
-        "passages": len(tokens), "longest": max(tokens), "over": sum(t > size for t in tokens),
-        "ends": sum(ends) / len(ends), "overlap": statistics.fmean(shared), "without": sum(s == 0 for s in shared) / len(shared),  # noqa: E501  # one row of a table
-    }  # fmt: skip
+        "passages": len(tokens),
+        "longest": max(tokens),
+        "over": sum(t > size for t in tokens),
+        "ends": sum(ends) / len(ends),
+        "overlap": statistics.fmean(shared),
+        "without": sum(s == 0 for s in shared) / len(shared),
+    }
 
 
 def main() -> None:
     """Cut by turns, then look at the passages."""
     from chonkie import SentenceChunker
 
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--repeats", type=int, default=9)
     args = parser.parse_args()
     texts = articles()
@@ -91,8 +100,12 @@ def main() -> None:
     chonkie = SentenceChunker(model, chunk_size=250, chunk_overlap=32)
     work: dict[str, Callable[[], Cut]] = {
         "demur": cut_ours,
-        "naive loop": lambda: naive(texts, lambda t: model.encode(t, add_special_tokens=False), 250, 32),
-        "chonkie SentenceChunker": lambda: [[(c.start_index, c.end_index) for c in chonkie(t)] for t in texts],
+        "naive loop": lambda: naive(
+            texts, lambda t: model.encode(t, add_special_tokens=False), 250, 32
+        ),
+        "chonkie SentenceChunker": lambda: [
+            [(c.start_index, c.end_index) for c in chonkie(t)] for t in texts
+        ],
     }
     walls: dict[str, list[float]] = {name: [] for name in work}
     cpus: dict[str, list[float]] = {name: [] for name in work}
@@ -106,7 +119,7 @@ def main() -> None:
     rows = {}
     print(f"{len(texts)} articles, {size:.2f} MB; least of {args.repeats}")
     print(
-        f"{'':<24} {'wall s':>7} {'MB/s':>6} {'CPU s':>7} {'passages':>9} {'longest':>8} {'over':>5} {'ends':>5} {'overlap':>8} {'none':>5}"  # noqa: E501  # one row of a table
+        f"{'':<24} {'wall s':>7} {'MB/s':>6} {'CPU s':>7} {'passages':>9} {'longest':>8} {'over':>5} {'ends':>5} {'overlap':>8} {'none':>5}"
     )
     for name in work:
         wall, cpu = min(walls[name]), min(cpus[name])
@@ -118,11 +131,12 @@ def main() -> None:
         }
         rows[name] = row
         print(
-            f"{name:<24} {wall:>7.2f} {size / wall:>6.2f} {cpu:>7.2f} {row['passages']:>9,} {row['longest']:>8} {row['over']:>5} "  # noqa: E501  # one row of a table
+            f"{name:<24} {wall:>7.2f} {size / wall:>6.2f} {cpu:>7.2f} {row['passages']:>9,} {row['longest']:>8} {row['over']:>5} "
             f"{row['ends']:>5.0%} {row['overlap']:>8.1f} {row['without']:>5.0%}"
         )
     ratio, of_medians, of_cpu = (
-        rows["chonkie SentenceChunker"][key] / rows["demur"][key] for key in ("wall_s", "median_wall_s", "cpu_s")
+        rows["chonkie SentenceChunker"][key] / rows["demur"][key]
+        for key in ("wall_s", "median_wall_s", "cpu_s")
     )
     print(
         f"demur is {ratio:.2f} times as fast as chonkie by the clock ({of_medians:.2f} by the medians), with "

@@ -16,8 +16,16 @@ from demur.judge.measures.table import CORRECT, DEFLECTED, INCORRECT, UNGRADED
 OUTCOMES = np.array([CORRECT, DEFLECTED, INCORRECT])
 VERDICTS = np.array([CORRECT, DEFLECTED, INCORRECT, UNGRADED])
 JUDGES = {
-    "right in 9 of 10": [[0.93, 0.02, 0.03, 0.02], [0.03, 0.90, 0.05, 0.02], [0.05, 0.03, 0.88, 0.04]],
-    "right in 2 of 3": [[0.70, 0.05, 0.20, 0.05], [0.05, 0.60, 0.30, 0.05], [0.15, 0.10, 0.65, 0.10]],
+    "right in 9 of 10": [
+        [0.93, 0.02, 0.03, 0.02],
+        [0.03, 0.90, 0.05, 0.02],
+        [0.05, 0.03, 0.88, 0.04],
+    ],
+    "right in 2 of 3": [
+        [0.70, 0.05, 0.20, 0.05],
+        [0.05, 0.60, 0.30, 0.05],
+        [0.15, 0.10, 0.65, 0.10],
+    ],
 }
 POOR = {
     "right in 9 of 10": JUDGES["right in 9 of 10"],
@@ -50,7 +58,9 @@ def pairs(worlds: int) -> None:
 
     Questions of a cluster share a truth in 7 of 10 cases, for each system another one.
     """
-    print(f"\n{'judge':<18}{'answers':>8}{'labels':>7}{'cluster':>8}{'rates hold':>12}{'differences':>12}{'width':>7}")
+    print(
+        f"\n{'judge':<18}{'answers':>8}{'labels':>7}{'cluster':>8}{'rates hold':>12}{'differences':>12}{'width':>7}"
+    )
     truth = np.array(TRUTHS["common"])
     for judge, errors in POOR.items():
         for answers, labels in ((300, 40), (300, 80), (1000, 200)):
@@ -70,13 +80,19 @@ def pairs(worlds: int) -> None:
                         label[chosen] = OUTCOMES[right[chosen]]
                         sides.append(corrected(verdict, label, cluster=cluster))
                         said.append(verdict)
-                    for k, gap in enumerate(differences(sides[0], sides[1], (said[0], said[1]), cluster=cluster)):
+                    for k, gap in enumerate(
+                        differences(sides[0], sides[1], (said[0], said[1]), cluster=cluster)
+                    ):
                         one = sides[0].rates[gap.measure]
                         held[k] += one.low <= truth[k] <= one.high
                         apart[k] += gap.low <= 0 <= gap.high
                         width += (gap.high - gap.low) / 3 / worlds
-                ends = (f"{side.min() / worlds:.2f}-{side.max() / worlds:.2f}" for side in (held, apart))
-                print(f"{judge:<18}{answers:>8}{labels:>7}{size:>8}{next(ends):>12}{next(ends):>12}{width:>7.2f}")
+                ends = (
+                    f"{side.min() / worlds:.2f}-{side.max() / worlds:.2f}" for side in (held, apart)
+                )
+                print(
+                    f"{judge:<18}{answers:>8}{labels:>7}{size:>8}{next(ends):>12}{next(ends):>12}{width:>7.2f}"
+                )
 
 
 def rates(worlds: int) -> None:
@@ -98,7 +114,9 @@ def rates(worlds: int) -> None:
                         label[chosen] = OUTCOMES[right[chosen]]
                         try:
                             found = corrected(verdict, label)
-                        except DataError:  # no label of a frequent verdict: 1 in 100 of 40 labels drawn at random
+                        except (
+                            DataError
+                        ):  # no label of a frequent verdict: 1 in 100 of 40 labels drawn at random
                             continue
                         done += 1
                         for k, name in enumerate(CLASSES):
@@ -107,9 +125,13 @@ def rates(worlds: int) -> None:
                             naive[k] += judged.low <= truth[k] <= judged.high
                             width += (one.high - one.low) / 3
                     draw = "balanced" if balanced else "any"
-                    ends = (f"{side.min() / done:.2f}-{side.max() / done:.2f}" for side in (naive, held))
+                    ends = (
+                        f"{side.min() / done:.2f}-{side.max() / done:.2f}" for side in (naive, held)
+                    )
                     width /= done
-                    print(f"{judge:<18}{outcomes:<9}{labels:>7} {draw:<9}{next(ends):>12}{next(ends):>16}{width:>7.2f}")
+                    print(
+                        f"{judge:<18}{outcomes:<9}{labels:>7} {draw:<9}{next(ends):>12}{next(ends):>16}{width:>7.2f}"
+                    )
 
 
 if __name__ == "__main__":

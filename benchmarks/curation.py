@@ -129,7 +129,10 @@ def play(pool: Pool, way: Way, rules: Rules, seconds: float) -> Played:
     order = way.order()
     kind = Naive if way.naive else SampleState
     rules = rules.model_copy(update={"k_enough": way.k_enough})
-    states = {i: kind(pool.gates, c, rules, order=order, group=pool.groups[i]) for i, c in pool.candidates.items()}
+    states = {
+        i: kind(pool.gates, c, rules, order=order, group=pool.groups[i])
+        for i, c in pool.candidates.items()
+    }
     calls: Counter = Counter()
     by_stage: Counter = Counter()
     tokens = 0
@@ -147,7 +150,11 @@ def play(pool: Pool, way: Way, rules: Rules, seconds: float) -> Played:
 
     with asyncio.Runner(loop_factory=JumpingLoop) as runner:
         is_busy = (lambda gate: places[gate].locked()) if way.hurry else None
-        runner.run(ask_states(states, ask, is_busy=is_busy, max_in_flight=256 if way.naive else MAX_IN_FLIGHT))
+        runner.run(
+            ask_states(
+                states, ask, is_busy=is_busy, max_in_flight=256 if way.naive else MAX_IN_FLIGHT
+            )
+        )
         took = runner.get_loop().time()
     total = sum(calls.values())
     cost = sum(calls[g.name] * g.cost for g in pool.gates)
@@ -167,20 +174,30 @@ def in_hindsight(pool: Pool, decisions: dict[str, Decision | None]) -> SuccessCo
             if decision.stage != "solvable":
                 where += [(Stage.DISTRACTOR, d) for d in pool.candidates[sample]]
         for stage, shown in where:
-            right = tuple(pool.label(sample, GateQuery(g, stage, shown)) is Label.CORRECT for g in names)
+            right = tuple(
+                pool.label(sample, GateQuery(g, stage, shown)) is Label.CORRECT for g in names
+            )
             questions[stage, pool.groups[sample]][right] += 1
 
     def calls(order: tuple[int, ...], said: Counter) -> int:
-        return sum(n * next((k for k, g in enumerate(order, 1) if row[g]), len(order)) for row, n in said.items())
+        return sum(
+            n * next((k for k, g in enumerate(order, 1) if row[g]), len(order))
+            for row, n in said.items()
+        )
 
     best = {
-        where: min(itertools.permutations(range(len(names))), key=lambda order, said=said: calls(order, said))
+        where: min(
+            itertools.permutations(range(len(names))),
+            key=lambda order, said=said: calls(order, said),
+        )
         for where, said in questions.items()
     }
     return Fixed({where: tuple(names[i] for i in order) for where, order in best.items()})
 
 
-def least(pool: Pool, rules: Rules, k_enough: int | None, decisions: dict[str, Decision | None]) -> int:
+def least(
+    pool: Pool, rules: Rules, k_enough: int | None, decisions: dict[str, Decision | None]
+) -> int:
     """The sum of the smallest sets of answers from which each decision follows."""
     rules, total = rules.model_copy(update={"k_enough": k_enough}), 0
     for sample, decision in decisions.items():
@@ -188,12 +205,16 @@ def least(pool: Pool, rules: Rules, k_enough: int | None, decisions: dict[str, D
             total += 1
             continue
         shown = pool.candidates[sample] if decision is None or decision.stage != "solvable" else []
-        truth = {p: pool.label(sample, p) for p in SampleState(pool.gates, shown, rules).all_queries()}
+        truth = {
+            p: pool.label(sample, p) for p in SampleState(pool.gates, shown, rules).all_queries()
+        }
         total += costs_of(pool.gates, shown, rules, truth).least
     return total
 
 
-def compare(title: str, pool: Pool, rules: Rules, seconds: float, enough: Sequence[int] = ()) -> dict:
+def compare(
+    title: str, pool: Pool, rules: Rules, seconds: float, enough: Sequence[int] = ()
+) -> dict:
     """Play every way over a pool and print the table; ``enough``: values of k_enough to try as well."""
     listed = [g.name for g in pool.gates]
 
@@ -218,41 +239,60 @@ def compare(title: str, pool: Pool, rules: Rules, seconds: float, enough: Sequen
             ways = [
                 Way("Algorithm 1, `some` stops early", order=in_turn),
                 Way("lazy, cheapest first", order=lambda: SuccessCounter(learn=False)),
-                Way("lazy"), Way("lazy, in a hurry", hurry=True),
+                Way("lazy"),
+                Way("lazy, in a hurry", hurry=True),
                 Way("best order in hindsight", order=hindsight),
-            ]  # fmt: skip
+            ]
         for way in ways:
             played = play(pool, way, rules, seconds)
             assert played.decisions == naive.decisions, f"{way.name} decides otherwise"
             rows[way.name + tail] = played
-        assert {i for i, f in naive.decisions.items() if f.kept} == {i for i, f in every.items() if f.kept}
+        assert {i for i, f in naive.decisions.items() if f.kept} == {
+            i for i, f in every.items() if f.kept
+        }
         bounds[k_enough] = least(pool, rules, k_enough, naive.decisions)
     kept = sum(f is not None and f.kept for f in (every or {}).values())
     n = len(pool.groups)
-    print(f"{title}: {n:,} samples, {kept:,} kept ({100 * kept / n:.1f} %), {len(pool.gates)} gates")
+    print(
+        f"{title}: {n:,} samples, {kept:,} kept ({100 * kept / n:.1f} %), {len(pool.gates)} gates"
+    )
     base = rows["Algorithm 1"].calls
     head = ["calls", "of Alg. 1", "over bound", "Stage I", "cost" if dear else "", "hours", "busy"]
     print(f"{'':<34}" + "".join(f"{h:>12}" for h in head))
     print(f"{'exhaustive':<34}{pool.exhaustive:>12,}{pool.exhaustive / base:>12.2f}")
     for name, row in rows.items():
         bound = bounds[int(name.rpartition("= ")[2]) if "k_enough" in name else None]
-        cells = [f"{row.calls:,}", f"{row.calls / base:.3f}", f"{row.calls / bound:.3f}",
-                 f"{row.by_stage[Stage.PARAMETRIC]:,}", f"{row.cost:,.0f}" if dear else "",
-                 f"{row.seconds / 3600:.2f}", f"{100 * row.full:.0f} %"]  # fmt: skip
+        cells = [
+            f"{row.calls:,}",
+            f"{row.calls / base:.3f}",
+            f"{row.calls / bound:.3f}",
+            f"{row.by_stage[Stage.PARAMETRIC]:,}",
+            f"{row.cost:,.0f}" if dear else "",
+            f"{row.seconds / 3600:.2f}",
+            f"{100 * row.full:.0f} %",
+        ]
         print(f"{name:<34}" + "".join(f"{c:>12}" for c in cells))
     for k_enough, bound in bounds.items():
         name = "bound: no order can ask fewer" + ("" if k_enough is None else f" ({k_enough})")
         print(f"{name:<34}{bound:>12,}{bound / base:>12.3f}{1:>12.3f}")
     print(f"({time.process_time() - start:.0f} CPU seconds)\n")
     return {
-        "samples": n, "kept": kept, "exhaustive": pool.exhaustive,
+        "samples": n,
+        "kept": kept,
+        "exhaustive": pool.exhaustive,
         "ways": {
-            k: {"calls": v.calls, "cost": v.cost, "prompt_tokens": v.tokens, "hours": round(v.seconds / 3600, 3),
-                "busy": round(v.full, 3), "of_algorithm1": round(v.calls / base, 4)}
+            k: {
+                "calls": v.calls,
+                "cost": v.cost,
+                "prompt_tokens": v.tokens,
+                "hours": round(v.seconds / 3600, 3),
+                "busy": round(v.full, 3),
+                "of_algorithm1": round(v.calls / base, 4),
+            }
             for k, v in rows.items()
         },
         "bounds": {str(k): v for k, v in bounds.items()},
-    }  # fmt: skip
+    }
 
 
 # --- the paper's pool ----------------------------------------------------------------------------
@@ -267,13 +307,17 @@ def of_tables(tables: Tables, sizes: dict[str, float]) -> Pool:
         [GatingModel(name, cost=sizes[name]) for name in tables.gates],
         {str(i): s for i, s in enumerate(tables.sources)},
         {str(i): ids if i in tables.distractors else [] for i in range(n)},
-        lambda sample, query: tables.label(int(sample), query), lambda sample, query: 0, everything,
-    )  # fmt: skip
+        lambda sample, query: tables.label(int(sample), query),
+        lambda sample, query: 0,
+        everything,
+    )
 
 
 def sensitivity(rules: Rules) -> dict[str, float]:
     """The bound over Algorithm 1, for what the paper does not print."""
-    print("bound / Algorithm 1, for what the paper does not print: correlation, distractors mined, left by Stage I")
+    print(
+        "bound / Algorithm 1, for what the paper does not print: correlation, distractors mined, left by Stage I"
+    )
     columns = [(c, k) for k in (None, 10, 5) for c in (12, 15, 20, 30)]
     print(f"{'gates together, left':<22}" + "".join(f"{c} mined".rjust(10) for c, _ in columns))
     print(f"{'':<22}" + "".join(f"k {k}".rjust(10) if k else "all".rjust(10) for _, k in columns))
@@ -281,7 +325,9 @@ def sensitivity(rules: Rules) -> dict[str, float]:
     for together, left in ((0.3, None), (0.6, None), (0.8, None), (0.6, 0.099)):
         cells = []
         for candidates, k in columns:
-            shape = Shape(candidates, min(11.8, candidates - 0.2), left, together, min(0.2, 1 - together))
+            shape = Shape(
+                candidates, min(11.8, candidates - 0.2), left, together, min(0.2, 1 - together)
+            )
             tables = paper_pool(shape, scale=0.1)
             gates = len(tables.gates)
             gone = int((tables.parametric == 1).any(axis=1).sum())
@@ -293,10 +339,16 @@ def sensitivity(rules: Rules) -> dict[str, float]:
                 if stays.sum() < rules.k_min:
                     asked += candidates - rules.k_min + 1
                     continue
-                upto = candidates if k is None or stays.sum() < k else int(stays.cumsum().searchsorted(k)) + 1
+                upto = (
+                    candidates
+                    if k is None or stays.sum() < k
+                    else int(stays.cumsum().searchsorted(k)) + 1
+                )
                 asked += sum(gates if s else 1 for s in stays[:upto])
             cells.append(asked / naive)
-            found[f"together={together},left={left},candidates={candidates},k_enough={k}"] = round(asked / naive, 4)
+            found[f"together={together},left={left},candidates={candidates},k_enough={k}"] = round(
+                asked / naive, 4
+            )
         print(
             f"{together:.1f}, {'implied' if left is None else f'{100 * left:.1f} %':<17}"
             + "".join(f"{c:>10.3f}" for c in cells)
@@ -310,21 +362,32 @@ def sensitivity(rules: Rules) -> dict[str, float]:
 
 def recipe(per_topic: int, own: float) -> BuildRecipe:
     gates = [
-        {"system": "demur.testing.gates:SimulatedGate", "name": name,
-         "options": {"strength": strength, "reading": reading, "leak": 0.1, "own": own}}
+        {
+            "system": "demur.testing.gates:SimulatedGate",
+            "name": name,
+            "options": {"strength": strength, "reading": reading, "leak": 0.1, "own": own},
+        }
         for name, (strength, reading) in GATES.items()
-    ]  # fmt: skip
-    return parse_recipe({
-        "name": "bench", "version": "1.0.0", "sources": [{"name": "atlas", "per_topic": per_topic}], "gates": gates,
-        "retest": 0, "topics": "none",
-    })  # fmt: skip
+    ]
+    return parse_recipe(
+        {
+            "name": "bench",
+            "version": "1.0.0",
+            "sources": [{"name": "atlas", "per_topic": per_topic}],
+            "gates": gates,
+            "retest": 0,
+            "topics": "none",
+        }
+    )
 
 
 def atlas(plan: BuildRecipe, root: Path) -> tuple[Pool, bool, dict[str, int]]:
     """Build twice; the pool with all its labels, whether both are the same bytes, and what each really asked."""
     full = curate(plan, root / "exhaustive", exhaustive=True)
     if not (root / "lazy" / "index").exists():
-        shutil.copytree(root / "exhaustive" / "index", root / "lazy" / "index", copy_function=_linked)
+        shutil.copytree(
+            root / "exhaustive" / "index", root / "lazy" / "index", copy_function=_linked
+        )
     lazy = curate(plan, root / "lazy")
     build = root / "exhaustive" / "build"
     stories = list(read_records(build / "decisions.jsonl", DecisionLine, Problems()))
@@ -332,23 +395,32 @@ def atlas(plan: BuildRecipe, root: Path) -> tuple[Pool, bool, dict[str, int]]:
     pool = sample_sources(plan.sources, root / "pool", seed=plan.seed)
     samples, documents = {s.id: s for s in pool.samples}, {d.id: d for d in pool.whole.documents()}
     truth: dict[str, dict[GateQuery, Label]] = {}
-    model = ModelSystem("openai/bench", SystemContext(read_image=lambda ref: b"", options={"max_tokens": 64}))
+    model = ModelSystem(
+        "openai/bench", SystemContext(read_image=lambda ref: b"", options={"max_tokens": 64})
+    )
     sizes: dict[tuple[str, Stage, str], int] = {}
     for story in stories:
         ids = [d.id for d in story.distractors]
         sample = samples[story.sample]
-        sample = sample.model_copy(update={"negatives": tuple(Evidence.of(documents[i], Role.DISTRACTOR) for i in ids)})
+        sample = sample.model_copy(
+            update={"negatives": tuple(Evidence.of(documents[i], Role.DISTRACTOR) for i in ids)}
+        )
         table = truth.setdefault(story.sample, {})
         for query, said in told[story.sample].items():
             where = (story.sample, query.stage, query.distractor)
             if where not in sizes:
-                sizes[where] = prompt_tokens(model.request(ask_of(sample, query, 0, "none", Prompts())))
+                sizes[where] = prompt_tokens(
+                    model.request(ask_of(sample, query, 0, "none", Prompts()))
+                )
             table[query] = said.label
     found = Pool(
-        gates_of(plan.specs()), {i: s.source for i, s in samples.items()},
-        {s.sample: [d.id for d in s.distractors] for s in stories}, lambda i, p: truth[i][p],
-        lambda i, p: sizes[i, p.stage, p.distractor], sum(map(len, truth.values())),
-    )  # fmt: skip
+        gates_of(plan.specs()),
+        {i: s.source for i, s in samples.items()},
+        {s.sample: [d.id for d in s.distractors] for s in stories},
+        lambda i, p: truth[i][p],
+        lambda i, p: sizes[i, p.stage, p.distractor],
+        sum(map(len, truth.values())),
+    )
     asked_now = {"exhaustive": sum(full.asked.values()), "lazy": sum(lazy.asked.values())}
     return found, full.release.sha256 == lazy.release.sha256, asked_now
 
@@ -360,32 +432,59 @@ def plans(per_topic: int, own: float, root: Path, actual: int) -> dict[str, dict
     curate(pilot, root / "pilot")
     print(f"Atlas, planned and asked ({actual:,} calls):")
     found = {}
-    for name, learn_from in (("rates assumed", None), ("after a pilot on a quarter", root / "pilot"),
-                             ("by the build's own verdicts", root / "lazy")):  # fmt: skip
+    for name, learn_from in (
+        ("rates assumed", None),
+        ("after a pilot on a quarter", root / "pilot"),
+        ("by the build's own verdicts", root / "lazy"),
+    ):
         plan = estimate_build(recipe(per_topic, own), root / "planned", learn_from=learn_from)
         low, high = plan.calls
         expects = plan.total("expected")
-        print(f"  {name:<30}{expects:>8,}  [{low:,}, {high:,}]{'' if low <= actual <= high else '  missed'}")
+        print(
+            f"  {name:<30}{expects:>8,}  [{low:,}, {high:,}]{'' if low <= actual <= high else '  missed'}"
+        )
         found[name] = {"expected": expects, "low": low, "high": high, "verdicts": plan.verdicts}
     print()
     return found
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--scale", type=float, default=0.1, help="of the paper's 44,626 samples (default: %(default)s)")
-    parser.add_argument("--per-topic", type=int, default=12, help="Atlas: samples of each topic (default: %(default)s)")
-    parser.add_argument("--own", type=float, default=0.5, help="Atlas: share of knowledge that gates do not share")
-    parser.add_argument("--latency", type=float, default=1.0, help="seconds per answer (default: %(default)s)")
-    parser.add_argument("--keep", type=Path, help="folder for the two builds (default: a temporary one)")
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument(
+        "--scale",
+        type=float,
+        default=0.1,
+        help="of the paper's 44,626 samples (default: %(default)s)",
+    )
+    parser.add_argument(
+        "--per-topic",
+        type=int,
+        default=12,
+        help="Atlas: samples of each topic (default: %(default)s)",
+    )
+    parser.add_argument(
+        "--own", type=float, default=0.5, help="Atlas: share of knowledge that gates do not share"
+    )
+    parser.add_argument(
+        "--latency", type=float, default=1.0, help="seconds per answer (default: %(default)s)"
+    )
+    parser.add_argument(
+        "--keep", type=Path, help="folder for the two builds (default: a temporary one)"
+    )
     args = parser.parse_args()
     said: dict = {"benchmark": "curation", "scale": args.scale}
     rules = Rules()
     tables = paper_pool(scale=args.scale)
     equal = of_tables(tables, dict.fromkeys(tables.gates, 1.0))
-    said["paper"] = compare("the paper's shape, every call alike", equal, rules, args.latency, (10, rules.k_min))
+    said["paper"] = compare(
+        "the paper's shape, every call alike", equal, rules, args.latency, (10, rules.k_min)
+    )
     sized = of_tables(tables, {m.name: m.size for m in MODELS})
-    said["paper_sized"] = compare("the same, a call costs its model's size", sized, rules, args.latency)
+    said["paper_sized"] = compare(
+        "the same, a call costs its model's size", sized, rules, args.latency
+    )
     said["sensitivity"] = sensitivity(rules)
     plan = recipe(args.per_topic, args.own)
     with tempfile.TemporaryDirectory() as folder:
@@ -393,7 +492,9 @@ def main() -> int:
         pool, same, built = atlas(plan, root)
         said["plans"] = plans(args.per_topic, args.own, root, built["lazy"])
     said["atlas"] = compare("Atlas", pool, plan.rules, args.latency, (rules.k_min,))
-    print(f"same release, lazily ({built['lazy']:,} calls) and exhaustively built: {'yes' if same else 'NO'}")
+    print(
+        f"same release, lazily ({built['lazy']:,} calls) and exhaustively built: {'yes' if same else 'NO'}"
+    )
     print(json.dumps(said | {"same_release": same, "built": built}))
     return 0 if same else 1
 

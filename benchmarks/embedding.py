@@ -92,13 +92,18 @@ def shown(title: str, items: int, took: dict[str, list[Took]], against: str) -> 
 
 def passages() -> list[str]:
     """All passages of Atlas."""
-    rows = [json.loads(line) for line in (ATLAS / "kb_text.jsonl").read_text(encoding="utf-8").splitlines()]
+    rows = [
+        json.loads(line)
+        for line in (ATLAS / "kb_text.jsonl").read_text(encoding="utf-8").splitlines()
+    ]
     return [f"{row['title']}. {row['text']}" for row in rows]
 
 
 def pictures() -> list[Path]:
     """All images of Atlas, of documents and of queries."""
-    return sorted(p for folder in ("images", "queries") for p in (ATLAS / folder).rglob("*") if p.is_file())
+    return sorted(
+        p for folder in ("images", "queries") for p in (ATLAS / folder).rglob("*") if p.is_file()
+    )
 
 
 class Waiting:
@@ -115,7 +120,9 @@ class Waiting:
         """There are no weights."""
         return "waiting"
 
-    def texts(self, texts: Any, space: str = "look", *, role: str = "passage") -> NDArray[np.float32]:
+    def texts(
+        self, texts: Any, space: str = "look", *, role: str = "passage"
+    ) -> NDArray[np.float32]:
         """Refused: ``look`` takes images alone."""
         return np.ones((len(texts), space_of(self, space, "texts")), np.float32)
 
@@ -155,7 +162,9 @@ def read_by_clip_retrieval(
     """Its reader over the same files (linked into ``folder``) before the same model; None where it is not installed."""
     reader = clip_retrieval_reader()
     if reader is None:
-        print("\nclip-retrieval's reader: left out, not installed (pip install --no-deps clip-retrieval)")
+        print(
+            "\nclip-retrieval's reader: left out, not installed (pip install --no-deps clip-retrieval)"
+        )
         return None
     import torch
 
@@ -203,7 +212,9 @@ def offline_speeds(repeats: int, every: int) -> dict[str, Any]:
     quick, exact = OfflineEncoder(), OfflineEncoder("?precision=float32&threads=1")
     one = OfflineEncoder("?threads=1")
     options = onnxruntime.SessionOptions()
-    options.intra_op_num_threads = 1  # its own threads wait by spinning, which is unfair on shared cores
+    options.intra_op_num_threads = (
+        1  # its own threads wait by spinning, which is unfair on shared cores
+    )
     shipped = onnxruntime.InferenceSession(
         pinned(minilm.WEIGHTS, "a benchmark"), options, providers=["CPUExecutionProvider"]
     )
@@ -211,7 +222,10 @@ def offline_speeds(repeats: int, every: int) -> dict[str, Any]:
     def as_shipped() -> None:
         for text in texts:
             ids = np.array([minilm.tokenizer().encode(text).ids])
-            shipped.run(None, {"input_ids": ids, "attention_mask": np.ones_like(ids), "token_type_ids": ids * 0})
+            shipped.run(
+                None,
+                {"input_ids": ids, "attention_mask": np.ones_like(ids), "token_type_ids": ids * 0},
+            )
 
     took = in_turns(
         {
@@ -236,7 +250,9 @@ def offline_speeds(repeats: int, every: int) -> dict[str, Any]:
         return work
 
     took = in_turns({"offline, one thread": look("?threads=1"), "offline": look("")}, repeats)
-    title = "Images: images of Atlas, decoded beforehand, both spaces (loading the encoder included)"
+    title = (
+        "Images: images of Atlas, decoded beforehand, both spaces (loading the encoder included)"
+    )
     return numbers | {"images": shown(title, len(paths), took, "offline, one thread")}
 
 
@@ -246,7 +262,9 @@ def pipelines(repeats: int, every: int, work: Path) -> dict[str, Any]:
 
     texts = passages()[::every]
     read_by_both = {".png", ".jpg", ".jpeg", ".bmp", ".webp"}
-    paths = [path for path in pictures() if path.suffix.lower() in read_by_both][:: max(1, every // 5)]
+    paths = [path for path in pictures() if path.suffix.lower() in read_by_both][
+        :: max(1, every // 5)
+    ]
     numbers: dict[str, Any] = {}
 
     def pipe(encoder: Any, items: list[Item], space: str) -> Callable[[], object]:
@@ -254,10 +272,17 @@ def pipelines(repeats: int, every: int, work: Path) -> dict[str, Any]:
 
     encoder = open_encoder("offline")
     items = [Item(str(i), t) for i, t in enumerate(texts)]
-    took = in_turns({"bare loop": lambda: encoder.texts(texts), "pipeline": pipe(encoder, items, "text")}, repeats)
-    numbers["offline texts"] = shown("Pipeline, offline encoder, texts", len(texts), took, "bare loop")
+    took = in_turns(
+        {"bare loop": lambda: encoder.texts(texts), "pipeline": pipe(encoder, items, "text")},
+        repeats,
+    )
+    numbers["offline texts"] = shown(
+        "Pipeline, offline encoder, texts", len(texts), took, "bare loop"
+    )
 
-    many = paths * 3  # a short run is all beginning and end; the offline encoder remembers images, so each once
+    many = (
+        paths * 3
+    )  # a short run is all beginning and end; the offline encoder remembers images, so each once
 
     def forgetful() -> Any:
         made = OfflineEncoder()
@@ -266,7 +291,9 @@ def pipelines(repeats: int, every: int, work: Path) -> dict[str, Any]:
 
     models = [forgetful() for _ in range(3)]
 
-    def bare(encoder: Any, pieces: Callable[[], Iterator[list[Any]]], space: str) -> Callable[[], object]:
+    def bare(
+        encoder: Any, pieces: Callable[[], Iterator[list[Any]]], space: str
+    ) -> Callable[[], object]:
         def loop() -> None:
             getattr(encoder, "_seen", {}).clear()
             for some in pieces():
@@ -274,11 +301,17 @@ def pipelines(repeats: int, every: int, work: Path) -> dict[str, Any]:
 
         return loop
 
-    def batches(encoder: Any, files: list[Path], *, ready: list[Any] | None) -> Callable[[], Iterator[list[Any]]]:
+    def batches(
+        encoder: Any, files: list[Path], *, ready: list[Any] | None
+    ) -> Callable[[], Iterator[list[Any]]]:
         def pieces() -> Iterator[list[Any]]:
             for start in range(0, len(files), encoder.batch):
                 stop = start + encoder.batch
-                one_by_one = () if ready else (encoder.prepared(rgb(p.read_bytes())) for p in files[start:stop])
+                one_by_one = (
+                    ()
+                    if ready
+                    else (encoder.prepared(rgb(p.read_bytes())) for p in files[start:stop])
+                )
                 yield ready[start:stop] if ready else list(one_by_one)
 
         return pieces
@@ -296,13 +329,19 @@ def pipelines(repeats: int, every: int, work: Path) -> dict[str, Any]:
         ("tiny EVA02-style model", tiny(work), "look", many),
     ):
         if alone is None:
-            print(f"\nPipeline, {title}: left out, open_clip is not installed (pip install 'demur[clip]')")
+            print(
+                f"\nPipeline, {title}: left out, open_clip is not installed (pip install 'demur[clip]')"
+            )
             continue
         ready = [alone.prepared(rgb(p.read_bytes())) for p in files]
         images = [Item(str(i), image=p) for i, p in enumerate(files)]
         rivals = {
-            "model alone, inputs decoded beforehand": bare(alone, batches(alone, files, ready=ready), space),
-            "plain loop: read, decode, resize, model": bare(plain, batches(plain, files, ready=None), space),
+            "model alone, inputs decoded beforehand": bare(
+                alone, batches(alone, files, ready=ready), space
+            ),
+            "plain loop: read, decode, resize, model": bare(
+                plain, batches(plain, files, ready=None), space
+            ),
             "pipeline: the same, decoding in threads": forgetting(piped, images, space),
         }
         if isinstance(alone, Waiting):
@@ -310,7 +349,9 @@ def pipelines(repeats: int, every: int, work: Path) -> dict[str, Any]:
             rivals |= {"clip-retrieval's reader, 2 processes": peer} if peer else {}
             few = len(files) // 4
             rivals |= {
-                "model alone, a quarter of them": bare(alone, batches(alone, files[:few], ready=ready[:few]), space),
+                "model alone, a quarter of them": bare(
+                    alone, batches(alone, files[:few], ready=ready[:few]), space
+                ),
                 "pipeline, a quarter of them": forgetting(piped, images[:few], space),
             }
         took = in_turns(rivals, repeats)
@@ -330,12 +371,16 @@ def pipelines(repeats: int, every: int, work: Path) -> dict[str, Any]:
             f"loop ({of['of_plain_loop_cpu']:.1%} by processor time)"
             + (f", {of['of_clip_retrieval']:.1%} of clip-retrieval's reader" if peer_runs else "")
         )
-        if isinstance(alone, Waiting):  # what the longer run takes beyond the shorter one: begin and end cancel out
+        if isinstance(
+            alone, Waiting
+        ):  # what the longer run takes beyond the shorter one: begin and end cancel out
             short_model, short = (took[name] for name in list(rivals)[-2:])
             pairs = zip(model, short_model, pipeline, short, strict=True)
             steady = [(m.wall - sm.wall) / (p.wall - sp.wall) for m, sm, p, sp in pairs]
             of["of_model_alone_under_way"] = round(statistics.median(steady), 3)
-            of["of_model_alone_best"] = round(min(m.wall for m in model) / min(p.wall for p in pipeline), 3)
+            of["of_model_alone_best"] = round(
+                min(m.wall for m in model) / min(p.wall for p in pipeline), 3
+            )
             print(
                 f"  under way (begin and end apart): {of['of_model_alone_under_way']:.1%} of the model alone; "
                 f"the best run of each: {of['of_model_alone_best']:.1%}"
@@ -346,7 +391,12 @@ def pipelines(repeats: int, every: int, work: Path) -> dict[str, Any]:
 
 def by_rounds(base: list[Took], run: list[Took], what: Literal["wall", "cpu"]) -> float:
     """How fast ``run`` is in units of ``base``: the median of the rounds, which had the machine to share alike."""
-    return round(statistics.median(getattr(b, what) / getattr(r, what) for b, r in zip(base, run, strict=True)), 3)
+    return round(
+        statistics.median(
+            getattr(b, what) / getattr(r, what) for b, r in zip(base, run, strict=True)
+        ),
+        3,
+    )
 
 
 def tiny(work: Path) -> list[Any]:
@@ -377,7 +427,9 @@ class Hashed:
         """There are no weights."""
         return "hashed"
 
-    def texts(self, texts: Any, space: str = "text", *, role: str = "passage") -> NDArray[np.float32]:
+    def texts(
+        self, texts: Any, space: str = "text", *, role: str = "passage"
+    ) -> NDArray[np.float32]:
         """Any numbers."""
         return np.full((len(texts), 64), len(texts[0]), np.float32)
 
@@ -389,7 +441,9 @@ class Hashed:
 def one_memory_run(count: int) -> None:
     """In a process of its own: embed so many texts, print seconds and peak memory."""
     with tempfile.TemporaryDirectory() as folder:
-        items = (Item(f"document-{i}", f"the text of document number {i}, " * 20) for i in range(count))
+        items = (
+            Item(f"document-{i}", f"the text of document number {i}, " * 20) for i in range(count)
+        )
         took = timed(lambda: embed(items, Hashed(), "text", Path(folder) / "out", progress=False))
     # The kernel's high-water mark of this program; getrusage would also count that of the parent before exec.
     status = dict(line.split(":", 1) for line in Path("/proc/self/status").read_text().splitlines())
@@ -398,22 +452,38 @@ def one_memory_run(count: int) -> None:
 
 def memory(counts: list[int]) -> dict[str, Any]:
     """Question 3."""
-    print("\nPeak memory of the pipeline alone (64 dimensions, 600 letters a text, each count in a process of its own)")
+    print(
+        "\nPeak memory of the pipeline alone (64 dimensions, 600 letters a text, each count in a process of its own)"
+    )
     numbers = {}
     for count in counts:
         command = [sys.executable, __file__, "--memory-run", str(count)]
-        found = json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
-        print(f"  {count:>9,} texts{found['peak_mb']:>10.0f} MB{count / found['wall_s']:>12,.0f} items/s")
-        numbers[str(count)] = {"peak_mb": round(found["peak_mb"]), "per_s": round(count / found["wall_s"])}
+        found = json.loads(
+            subprocess.run(command, check=True, capture_output=True, text=True).stdout
+        )
+        print(
+            f"  {count:>9,} texts{found['peak_mb']:>10.0f} MB{count / found['wall_s']:>12,.0f} items/s"
+        )
+        numbers[str(count)] = {
+            "peak_mb": round(found["peak_mb"]),
+            "per_s": round(count / found["wall_s"]),
+        }
     return numbers
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--repeats", type=int, default=5)
-    parser.add_argument("--only", choices=("offline", "pipeline", "memory"), help="one of the three questions")
     parser.add_argument(
-        "--every", type=int, default=10, help="take every n-th passage, and two images where it takes one passage"
+        "--only", choices=("offline", "pipeline", "memory"), help="one of the three questions"
+    )
+    parser.add_argument(
+        "--every",
+        type=int,
+        default=10,
+        help="take every n-th passage, and two images where it takes one passage",
     )
     parser.add_argument("--counts", type=int, nargs="+", default=[10_000, 100_000, 1_000_000])
     parser.add_argument("--memory-run", type=int, help=argparse.SUPPRESS)

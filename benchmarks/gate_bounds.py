@@ -40,7 +40,10 @@ class Costs(NamedTuple):
 
 
 def costs_of(
-    gates: Sequence[GatingModel], distractors: Sequence[str], rules: Rules, truth: Mapping[GateQuery, Label]
+    gates: Sequence[GatingModel],
+    distractors: Sequence[str],
+    rules: Rules,
+    truth: Mapping[GateQuery, Label],
 ) -> Costs:
     """Count calls offline, from every label that could be had (`Label.SKIPPED` is no call).
 
@@ -51,7 +54,10 @@ def costs_of(
         UsageError: the rules are not the default ones.
     """
     if (rules.parametric, rules.solvable) != ("not_correct", "any_correct"):
-        raise UsageError("the bound is for the default rules", cure="leave rules.parametric and rules.solvable out")
+        raise UsageError(
+            "the bound is for the default rules",
+            cure="leave rules.parametric and rules.solvable out",
+        )
     state = SampleState(gates, distractors, rules, exhaustive=True, labels=dict(truth))
     decision = state.decision()
     if decision is None:

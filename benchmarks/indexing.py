@@ -32,7 +32,9 @@ from random import Random
 from statistics import median
 from typing import Any
 
-os.environ.setdefault("OMP_NUM_THREADS", "1")  # before numpy and faiss: CPU seconds then mean work, not waiting
+os.environ.setdefault(
+    "OMP_NUM_THREADS", "1"
+)  # before numpy and faiss: CPU seconds then mean work, not waiting
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 import faiss
@@ -62,7 +64,9 @@ def clustered(n: int, d: int, q: int) -> tuple[np.ndarray, np.ndarray]:
     """Vectors in clusters of some sixty, and queries near some of them."""
     rng = np.random.default_rng(0)
     centres = rng.standard_normal((n // 60, d), dtype=np.float32)
-    vectors = unit(centres[rng.integers(0, n // 60, n)] + 0.7 * rng.standard_normal((n, d), dtype=np.float32))
+    vectors = unit(
+        centres[rng.integers(0, n // 60, n)] + 0.7 * rng.standard_normal((n, d), dtype=np.float32)
+    )
     queries = unit(vectors[rng.choice(n, q)] + 0.03 * rng.standard_normal((q, d), dtype=np.float32))
     return vectors, queries
 
@@ -85,20 +89,29 @@ def exactness(vectors: np.ndarray, queries: np.ndarray, folder: Path) -> dict[st
     rows: dict[str, Any] = {}
     for batch in (1, 2, 64, threshold - 1, threshold, 1024):
         take = min(len(queries), max(64, batch))
-        parts = [exact_top(queries[i : i + batch], vectors, 10, largest_norm=NORM) for i in range(0, take, batch)]
+        parts = [
+            exact_top(queries[i : i + batch], vectors, 10, largest_norm=NORM)
+            for i in range(0, take, batch)
+        ]
         theirs = [
             faiss.knn(queries[i : i + batch], vectors, 10, metric=faiss.METRIC_INNER_PRODUCT)[0]
             for i in range(0, take, batch)
         ]
         rows[f"batch {batch}"] = {
-            "ids": float((np.concatenate([p.rows for p in parts])[:take] == whole.rows[:take]).mean()),
-            "bits": float((np.concatenate([p.scores for p in parts])[:take] == whole.scores[:take]).mean()),
+            "ids": float(
+                (np.concatenate([p.rows for p in parts])[:take] == whole.rows[:take]).mean()
+            ),
+            "bits": float(
+                (np.concatenate([p.scores for p in parts])[:take] == whole.scores[:take]).mean()
+            ),
             "faiss_bits": float((np.concatenate(theirs)[:take] == raw[0][:take]).mean()),
         }
     np.save(folder / "vectors.npy", vectors)
     for shards in (2, 8):
         cuts = np.linspace(0, len(vectors), shards + 1).astype(int)
-        found = [exact_top(queries[:256], vectors[a:b], 10, largest_norm=NORM) for a, b in pairwise(cuts)]
+        found = [
+            exact_top(queries[:256], vectors[a:b], 10, largest_norm=NORM) for a, b in pairwise(cuts)
+        ]
         one = merge([Found(f.scores, f.rows + a) for f, a in zip(found, cuts, strict=False)], 10)
         rows[f"{shards} shards"] = {
             "ids": float((one.rows == whole.rows[:256]).mean()),
@@ -129,11 +142,19 @@ def faiss_options(n: int) -> dict[str, tuple[int, int, int]]:
 def ask_faiss(queries: np.ndarray, vectors: np.ndarray, option: tuple[int, int, int]) -> None:
     """The first K by faiss in one of its ways."""
     batch, threshold, rows = option
-    before = faiss.cvar.distance_compute_blas_threshold, faiss.cvar.distance_compute_blas_database_bs
-    faiss.cvar.distance_compute_blas_threshold, faiss.cvar.distance_compute_blas_database_bs = threshold, rows
+    before = (
+        faiss.cvar.distance_compute_blas_threshold,
+        faiss.cvar.distance_compute_blas_database_bs,
+    )
+    faiss.cvar.distance_compute_blas_threshold, faiss.cvar.distance_compute_blas_database_bs = (
+        threshold,
+        rows,
+    )
     for start in range(0, len(queries), batch):
         faiss.knn(queries[start : start + batch], vectors, K, metric=faiss.METRIC_INNER_PRODUCT)
-    faiss.cvar.distance_compute_blas_threshold, faiss.cvar.distance_compute_blas_database_bs = before
+    faiss.cvar.distance_compute_blas_threshold, faiss.cvar.distance_compute_blas_database_bs = (
+        before
+    )
 
 
 def product(queries: np.ndarray, vectors: np.ndarray) -> None:
@@ -162,13 +183,20 @@ def rates(vectors: np.ndarray, queries: np.ndarray) -> dict[str, Any]:
             "ours": lambda some=some: exact_top(some, vectors, K, largest_norm=NORM),
             "matrix product": lambda some=some: product(some, vectors),
         }
-        work |= {name: lambda some=some, o=option: ask_faiss(some, vectors, o) for name, option in options.items()}
+        work |= {
+            name: lambda some=some, o=option: ask_faiss(some, vectors, o)
+            for name, option in options.items()
+        }
         taken: dict[str, list[float]] = {name: [] for name in work}
         rounds = max(7, min(200, 2000 // n))
         late: set[str] = set()  # ways of faiss that are far from its best
         for number in range(rounds):
             if number == 3:
-                late = {o for o in options if median(taken[o]) > 1.3 * min(median(taken[p]) for p in options)}
+                late = {
+                    o
+                    for o in options
+                    if median(taken[o]) > 1.3 * min(median(taken[p]) for p in options)
+                }
             for name, job in rotated(list(work.items()), number):
                 if name in late:
                     continue
@@ -179,12 +207,17 @@ def rates(vectors: np.ndarray, queries: np.ndarray) -> dict[str, Any]:
         best = min(options, key=lambda name: times[name])
         flops = 2e-9 * n * vectors.size
         result["asked"][n] = {
-            "rate": n / times["ours"], "faiss": n / times[best], "faiss_way": best,
+            "rate": n / times["ours"],
+            "faiss": n / times[best],
+            "faiss_way": best,
             "x_faiss": times[best] / times["ours"],
-            "faiss_as_it_is": n / times["as it is"], "gflops": flops / times["ours"],
-            "gflops_product": flops / times["matrix product"], "of_product": times["matrix product"] / times["ours"],
-            "of_stream": vectors.nbytes / stream / times["ours"], "rounds": rounds,
-        }  # fmt: skip
+            "faiss_as_it_is": n / times["as it is"],
+            "gflops": flops / times["ours"],
+            "gflops_product": flops / times["matrix product"],
+            "of_product": times["matrix product"] / times["ours"],
+            "of_stream": vectors.nbytes / stream / times["ours"],
+            "rounds": rounds,
+        }
     return result
 
 
@@ -193,7 +226,9 @@ def share(found: np.ndarray, right: np.ndarray) -> float:
     return float(np.mean([np.isin(a, b).mean() for a, b in zip(right, found, strict=True)]))
 
 
-def asked(searches: dict[str, Callable[[np.ndarray], object]], queries: np.ndarray) -> dict[str, dict[str, float]]:
+def asked(
+    searches: dict[str, Callable[[np.ndarray], object]], queries: np.ndarray
+) -> dict[str, dict[str, float]]:
     """Queries per CPU second, asked one by one and in blocks; searches take turns, the median of each counts."""
     rates: dict[str, dict[str, float]] = {name: {} for name in searches}
     for batch, many in ((1, 200), (BATCH, len(queries))):
@@ -201,7 +236,9 @@ def asked(searches: dict[str, Callable[[np.ndarray], object]], queries: np.ndarr
         taken: dict[str, list[float]] = {name: [] for name in searches}
         for number in range(ROUNDS):
             for name, search in rotated(list(searches.items()), number):
-                taken[name].append(cpu(lambda some=some, search=search: [search(q) for q in some], 1))
+                taken[name].append(
+                    cpu(lambda some=some, search=search: [search(q) for q in some], 1)
+                )
         for name, row in taken.items():
             rates[name]["singly" if batch == 1 else "in_batches"] = many / median(row)
     return rates
@@ -248,7 +285,10 @@ def kinds(n: int, d: int, folder: Path) -> dict[str, Any]:
         row["mb"] = (folder / "lists.bin").stat().st_size / 1e6
         start = time.process_time()
         own = faiss_own(kind, vectors, row["lists"], row["nprobe"])
-        row["faiss"] = {"build_s": time.process_time() - start, "recall": share(own.search(queries, K)[1], right)}
+        row["faiss"] = {
+            "build_s": time.process_time() - start,
+            "recall": share(own.search(queries, K)[1], right),
+        }
         searches = {
             "ours": lambda some, index=index: index.search(some, K),
             "faiss": lambda some, own=own: own.search(some, K),
@@ -266,16 +306,28 @@ def auto(rows: dict[str, Any], shape: tuple[int, ...], queries: int) -> dict[str
     Of the kinds at which `auto` looks where memory is no matter.
     """
     cost = {
-        kind: rows[kind]["build_s"] + queries / rows[kind]["in_batches"] for kind in ("flat", "ivf-flat", "ivf-sq8")
+        kind: rows[kind]["build_s"] + queries / rows[kind]["in_batches"]
+        for kind in ("flat", "ivf-flat", "ivf-sq8")
     }
     kind, why = choose(*shape, queries=queries, memory=1 << 50)
-    return {"queries": queries, "kind": kind, "why": why, "of_cheapest": cost[kind] / min(cost.values()), "cpu_s": cost}
+    return {
+        "queries": queries,
+        "kind": kind,
+        "why": why,
+        "of_cheapest": cost[kind] / min(cost.values()),
+        "cpu_s": cost,
+    }
 
 
 class Free:
     """An encoder that costs nothing: vectors by counting."""
 
-    name, note, similarity, dims = "indexing:Free", "for measuring", "dot", {"text": 32, "joint": 32}
+    name, note, similarity, dims = (
+        "indexing:Free",
+        "for measuring",
+        "dot",
+        {"text": 32, "joint": 32},
+    )
 
     def __init__(self, *_: Any, **__: Any) -> None:
         """As a factory of encoders is called."""
@@ -314,17 +366,29 @@ def write_documents(path: Path, n: int) -> None:
 
 def peak(documents: Path, encoder: str, out: Path) -> dict[str, float]:
     """``demur index build`` in a process of its own: the peak of RssAnon, looked at every 50 ms, and CPU seconds."""
-    command = [sys.executable, "-m", "demur", "index", "build", f"jsonl:{documents}", "--kind", "flat"]
+    command = [
+        sys.executable,
+        "-m",
+        "demur",
+        "index",
+        "build",
+        f"jsonl:{documents}",
+        "--kind",
+        "flat",
+    ]
     path = os.pathsep.join([str(Path(__file__).parent), os.environ.get("PYTHONPATH", "")])
     process = subprocess.Popen(
-        [*command, "--encoder", encoder, "--out", str(out)], env=os.environ | {"PYTHONPATH": path},
+        [*command, "--encoder", encoder, "--out", str(out)],
+        env=os.environ | {"PYTHONPATH": path},
         stdout=subprocess.DEVNULL,
-    )  # fmt: skip
+    )
     status, stat = Path(f"/proc/{process.pid}/status"), Path(f"/proc/{process.pid}/stat")
     most, ticks = 0, 0
     while process.poll() is None:
         lines = status.read_text(encoding="ascii").splitlines()
-        most = max(most, *(int(line.split()[1]) for line in lines if line.startswith("RssAnon:")), 0)
+        most = max(
+            most, *(int(line.split()[1]) for line in lines if line.startswith("RssAnon:")), 0
+        )
         fields = stat.read_text(encoding="utf-8").rpartition(")")[2].split()
         ticks = int(fields[11]) + int(fields[12])
         time.sleep(0.05)
@@ -346,7 +410,9 @@ def memory(counts: Sequence[int], offline: Sequence[int], folder: Path) -> list[
             manifest = json.loads((folder / "index" / "manifest.json").read_text(encoding="utf-8"))
             row["words"] = manifest["parts"]["lexical"]["words"]
             if before is not None:
-                row["bytes_per_document"] = 1e6 * (row["peak_mb"] - before["peak_mb"]) / (n - before["documents"])
+                row["bytes_per_document"] = (
+                    1e6 * (row["peak_mb"] - before["peak_mb"]) / (n - before["documents"])
+                )
             before = before or row
             rows.append(row)
             shutil.rmtree(folder / "index")
@@ -356,12 +422,20 @@ def memory(counts: Sequence[int], offline: Sequence[int], folder: Path) -> list[
 
 def main() -> None:
     """Measure all four."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--vectors", type=int, default=100_000)
     parser.add_argument("--dims", type=int, default=384, help="those of MiniLM")
-    parser.add_argument("--documents", type=int, nargs="*", default=[100_000, 300_000, 1_000_000], help="of part 4")
-    parser.add_argument("--offline", type=int, nargs="*", default=[5_000, 20_000], help="of part 4, offline encoder")
-    parser.add_argument("--only", choices=("exactness", "rates", "kinds", "memory"), action="append")
+    parser.add_argument(
+        "--documents", type=int, nargs="*", default=[100_000, 300_000, 1_000_000], help="of part 4"
+    )
+    parser.add_argument(
+        "--offline", type=int, nargs="*", default=[5_000, 20_000], help="of part 4, offline encoder"
+    )
+    parser.add_argument(
+        "--only", choices=("exactness", "rates", "kinds", "memory"), action="append"
+    )
     args = parser.parse_args()
     parts = args.only or ["exactness", "rates", "kinds", "memory"]
     result: dict[str, Any] = {"benchmark": "indexing", "vectors": args.vectors, "dims": args.dims}
@@ -372,9 +446,13 @@ def main() -> None:
             print(f"{args.vectors:,} x {args.dims}")
         if "exactness" in parts:
             result["exactness"] = exactness(vectors, queries[:1024], folder)
-            print(f"\nshare equal to one large batch\n{'':<14} {'ids':>6} {'bits':>6} {'bits of faiss':>14}")
+            print(
+                f"\nshare equal to one large batch\n{'':<14} {'ids':>6} {'bits':>6} {'bits of faiss':>14}"
+            )
             for key, row in result["exactness"].items():
-                print(f"{key:<14} {row['ids']:>6.3f} {row['bits']:>6.3f} {row.get('faiss_bits', float('nan')):>14.3f}")
+                print(
+                    f"{key:<14} {row['ids']:>6.3f} {row['bits']:>6.3f} {row.get('faiss_bits', float('nan')):>14.3f}"
+                )
         if "rates" in parts:
             result["rates"] = rates(vectors, queries)
             print(f"\none pass through memory: {result['rates']['stream_bytes_s'] / 1e9:.1f} GB/s")

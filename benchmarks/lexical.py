@@ -40,7 +40,9 @@ def rate(work: Callable[[], object], n: int) -> float:
 
 def main() -> None:
     """Index, ask, compare."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--passages", type=int, default=100_000)
     parser.add_argument("--queries", type=int, default=500)
     parser.add_argument("--slow-queries", type=int, default=8, help="asked of rank-bm25")
@@ -58,7 +60,9 @@ def main() -> None:
     rows["rank-bm25"] = {"index_s": time.process_time() - start}
     slow = [words(q) for q in queries[: args.slow_queries]]
     expected: list[np.ndarray] = []
-    rows["rank-bm25"]["rate"] = rate(lambda: expected.extend(reference.get_scores(q) for q in slow), len(slow))
+    rows["rank-bm25"]["rate"] = rate(
+        lambda: expected.extend(reference.get_scores(q) for q in slow), len(slow)
+    )
 
     start = time.process_time()
     peer = bm25s.BM25(method="lucene", backend="numba")
@@ -66,7 +70,9 @@ def main() -> None:
     rows["bm25s lucene numba"] = {"index_s": time.process_time() - start}
     split = [words(q) for q in queries]
     peer.retrieve(split[:8], k=10, show_progress=False)  # compiles
-    rows["bm25s lucene numba"]["rate"] = rate(lambda: peer.retrieve(split, k=10, show_progress=False), len(split))
+    rows["bm25s lucene numba"]["rate"] = rate(
+        lambda: peer.retrieve(split, k=10, show_progress=False), len(split)
+    )
     del tokens
 
     with tempfile.TemporaryDirectory() as folder:
@@ -84,22 +90,41 @@ def main() -> None:
                     "rate": rate(lambda index=index: index.search(queries, 10), len(queries)),
                 }
                 if method == "okapi":
-                    off = max(float(np.abs(index.scores(q) - e).max()) for q, e in zip(queries, expected, strict=False))
+                    off = max(
+                        float(np.abs(index.scores(q) - e).max())
+                        for q, e in zip(queries, expected, strict=False)
+                    )
                     same = sum(
-                        np.array_equal(np.sort(e[index.search([q], 10).rows[0]]), np.sort(np.partition(e, -10)[-10:]))
+                        np.array_equal(
+                            np.sort(e[index.search([q], 10).rows[0]]),
+                            np.sort(np.partition(e, -10)[-10:]),
+                        )
                         for q, e in zip(queries, expected, strict=False)
                     )
                     rows[name] |= {"worst": off, "same_top10": same / len(expected)}
     base = rows["rank-bm25"]["rate"]
-    print(f"{args.passages:,} passages; {len(queries)} queries of 8 words ({len(slow)} for rank-bm25); one repeat")
-    print(f"{'':<22} {'index CPU s':>12} {'queries/CPU s':>14} {'x rank':>12} {'worst':>9} {'same top 10':>12}")
+    print(
+        f"{args.passages:,} passages; {len(queries)} queries of 8 words ({len(slow)} for rank-bm25); one repeat"
+    )
+    print(
+        f"{'':<22} {'index CPU s':>12} {'queries/CPU s':>14} {'x rank':>12} {'worst':>9} {'same top 10':>12}"
+    )
     for name, row in rows.items():
         worst = f"{row['worst']:.1e}" if "worst" in row else "-"
         same_ = f"{row['same_top10']:.0%}" if "same_top10" in row else "-"
         print(
-            f"{name:<22} {row['index_s']:>12.1f} {row['rate']:>14.1f} {row['rate'] / base:>12.0f} {worst:>9} {same_:>12}"  # noqa: E501  # one row of a table
+            f"{name:<22} {row['index_s']:>12.1f} {row['rate']:>14.1f} {row['rate'] / base:>12.0f} {worst:>9} {same_:>12}"  # one row of a table
         )
-    print(json.dumps({"benchmark": "lexical", "passages": args.passages, "queries": len(queries), "results": rows}))
+    print(
+        json.dumps(
+            {
+                "benchmark": "lexical",
+                "passages": args.passages,
+                "queries": len(queries),
+                "results": rows,
+            }
+        )
+    )
 
 
 if __name__ == "__main__":

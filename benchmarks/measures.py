@@ -41,7 +41,9 @@ def rows(n: int, seed: int) -> pa.Table:
     ungraded = rng.random(n) < 0.03
 
     def pick(names: list[str], codes: np.ndarray) -> pa.Array:
-        return pa.DictionaryArray.from_arrays(pa.array(codes.astype(np.int32)), pa.array(names)).cast(pa.string())
+        return pa.DictionaryArray.from_arrays(
+            pa.array(codes.astype(np.int32)), pa.array(names)
+        ).cast(pa.string())
 
     return pa.table(
         {
@@ -135,7 +137,9 @@ def measured(name: str, folder: Path, repeats: int) -> tuple[float, float, float
 
 def main() -> None:
     """Measure every line in a process of its own and print the table."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--rows", type=int, default=1_000_000)
     parser.add_argument("--repeats", type=int, default=3)
     args = parser.parse_args()
@@ -148,9 +152,22 @@ def main() -> None:
         for name in WORK:
             with multiprocessing.get_context("spawn").Pool(1) as pool:
                 seconds, peak, before = pool.apply(measured, (name, Path(folder), args.repeats))
-            results[name] = {"seconds": round(seconds, 3), "peak_mb": round(peak), "input_mb": round(before)}
+            results[name] = {
+                "seconds": round(seconds, 3),
+                "peak_mb": round(peak),
+                "input_mb": round(before),
+            }
             print(f"{name:<44} {seconds:>9.2f} {peak:>9,.0f} {before:>12,.0f}", flush=True)
-    print(json.dumps({"benchmark": "measures", "rows": args.rows, "repeats": args.repeats, "results": results}))
+    print(
+        json.dumps(
+            {
+                "benchmark": "measures",
+                "rows": args.rows,
+                "repeats": args.repeats,
+                "results": results,
+            }
+        )
+    )
 
 
 if __name__ == "__main__":

@@ -27,7 +27,9 @@ import time
 from pathlib import Path
 from typing import Any
 
-os.environ.setdefault("OMP_NUM_THREADS", "1")  # before numpy and faiss: CPU seconds then mean work, not waiting
+os.environ.setdefault(
+    "OMP_NUM_THREADS", "1"
+)  # before numpy and faiss: CPU seconds then mean work, not waiting
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 import numpy as np
@@ -50,7 +52,9 @@ class LookedUp:
     name, note, similarity, dims = ENCODER, "looked up", "cosine", {"text": 0}
 
     def __init__(self, folder: Path) -> None:
-        self._vectors = {role: np.load(folder / f"{role}.npy", mmap_mode="r") for role in ("passage", "query")}
+        self._vectors = {
+            role: np.load(folder / f"{role}.npy", mmap_mode="r") for role in ("passage", "query")
+        }
         self.dims = {"text": self._vectors["query"].shape[1]}
 
     def fingerprint(self) -> str:
@@ -59,14 +63,19 @@ class LookedUp:
 
     def texts(self, texts: list[str], space: str = "text", *, role: str = "passage") -> np.ndarray:
         """(n, d) float32."""
-        return np.asarray(self._vectors[role][[int(text.split(" ", 1)[0][1:]) for text in texts]], dtype=np.float32)
+        return np.asarray(
+            self._vectors[role][[int(text.split(" ", 1)[0][1:]) for text in texts]],
+            dtype=np.float32,
+        )
 
     def images(self, images: Any, space: str = "text") -> np.ndarray:
         """None are asked for."""
         raise NotImplementedError
 
 
-def looked_up(argument: str = "", *, allow_random: bool = False, device: str | None = None) -> LookedUp:
+def looked_up(
+    argument: str = "", *, allow_random: bool = False, device: str | None = None
+) -> LookedUp:
     """What ``--encoder mining:looked_up`` opens."""
     return LookedUp(Path(os.environ[FOLDER]))
 
@@ -80,7 +89,9 @@ def make(folder: Path, n: int, q: int, d: int) -> None:
         return rng.standard_normal((many, d), dtype=np.float32) * spectrum
 
     topics = noise(max(1, n // 5000))
-    clusters = topics[rng.integers(0, len(topics), max(1, n // 250))] + 0.8 * noise(max(1, n // 250))
+    clusters = topics[rng.integers(0, len(topics), max(1, n // 250))] + 0.8 * noise(
+        max(1, n // 250)
+    )
     own = rng.integers(0, len(clusters), n)
     vectors = clusters[own] + 0.7 * noise(n)
     gold = rng.choice(n, q, replace=False)
@@ -94,15 +105,23 @@ def make(folder: Path, n: int, q: int, d: int) -> None:
         return "".join(syllables[number // 70**place % 70] for place in range(3))
 
     texts = [f"p{i} {' '.join(map(word, line.tolist()))}" for i, line in enumerate(drawn)]
-    documents = [Document(id=f"p{i}", title="", text=t, page=f"c{own[i]}-{i // 8}") for i, t in enumerate(texts)]
-    (folder / "documents.jsonl").write_text("".join(f"{document.model_dump_json()}\n" for document in documents))
+    documents = [
+        Document(id=f"p{i}", title="", text=t, page=f"c{own[i]}-{i // 8}")
+        for i, t in enumerate(texts)
+    ]
+    (folder / "documents.jsonl").write_text(
+        "".join(f"{document.model_dump_json()}\n" for document in documents)
+    )
     with (folder / "samples.jsonl").open("w", encoding="utf-8") as handle:
         for i, g in enumerate(gold.tolist()):
             asked = " ".join(rng.choice(texts[g].split()[1:], 8, replace=False))
             sample = Sample(
-                id=f"q{i}", source="kb", question=f"q{i} {asked}?", answers=AnswerSpec(accepted=((f"Answer Of{i}",),)),
+                id=f"q{i}",
+                source="kb",
+                question=f"q{i} {asked}?",
+                answers=AnswerSpec(accepted=((f"Answer Of{i}",),)),
                 gold=(Evidence.of(documents[g], Role.GOLD),),
-            )  # fmt: skip
+            )
             handle.write(f"{sample.model_dump_json()}\n")
     (folder / "pool.json").write_text("{}")
 
@@ -146,7 +165,9 @@ class Lookup:
 
 def searches(folder: Path) -> None:
     """What `demur mine` searches, and nothing else: lists tuned, dense twice, by words once, to the depths it needs."""
-    from mining import LookedUp as Named  # vectors are kept by the module of their encoder, and here that is __main__
+    from mining import (
+        LookedUp as Named,
+    )  # vectors are kept by the module of their encoder, and here that is __main__
 
     from demur.curation.mining.modes import tune_probes
     from demur.curation.mining.options import MiningOptions
@@ -173,14 +194,24 @@ def peer_rows(folder: Path) -> None:
     ensure_torchvision()
     from sentence_transformers.util import mine_hard_negatives
 
-    corpus = [json.loads(line)["text"] for line in (folder / "documents.jsonl").open(encoding="utf-8")]
+    corpus = [
+        json.loads(line)["text"] for line in (folder / "documents.jsonl").open(encoding="utf-8")
+    ]
     samples = [json.loads(line) for line in (folder / "samples.jsonl").open(encoding="utf-8")]
     pairs = {"a": [s["question"] for s in samples], "p": [s["gold"][0]["text"] for s in samples]}
     model = Lookup(*(np.load(folder / f"{name}.npy") for name in ("passage", "query")))
     made = mine_hard_negatives(
-        Dataset.from_dict(pairs), model, corpus=corpus, num_negatives=WANTED, range_max=RANGE,  # type: ignore[arg-type]
-        relative_margin=MARGIN, output_format="labeled-list", use_faiss=True, faiss_batch_size=2048, verbose=False,
-    )  # fmt: skip
+        Dataset.from_dict(pairs),
+        model,
+        corpus=corpus,
+        num_negatives=WANTED,
+        range_max=RANGE,  # type: ignore[arg-type]
+        relative_margin=MARGIN,
+        output_format="labeled-list",
+        use_faiss=True,
+        faiss_batch_size=2048,
+        verbose=False,
+    )
     with (folder / "peer.jsonl").open("w", encoding="utf-8") as handle:
         for row in made:
             handle.write(json.dumps({"question": row["a"], "negatives": row["p"][1:]}) + "\n")
@@ -188,12 +219,16 @@ def peer_rows(folder: Path) -> None:
 
 def timed(command: list[str], folder: Path) -> dict[str, float]:
     """CPU and wall seconds, and peak memory, of a process."""
-    path = os.pathsep.join([str(Path(__file__).parent), *filter(None, [os.environ.get("PYTHONPATH")])])
+    path = os.pathsep.join(
+        [str(Path(__file__).parent), *filter(None, [os.environ.get("PYTHONPATH")])]
+    )
     began = time.perf_counter()
     child = subprocess.Popen(
-        command, env={**os.environ, FOLDER: str(folder), "PYTHONPATH": path}, stdout=subprocess.DEVNULL,
+        command,
+        env={**os.environ, FOLDER: str(folder), "PYTHONPATH": path},
+        stdout=subprocess.DEVNULL,
         stderr=subprocess.PIPE,
-    )  # fmt: skip
+    )
     errors = child.stderr.read() if child.stderr else b""
     _, status, used = os.wait4(child.pid, 0)
     child.returncode = os.waitstatus_to_exitcode(status)
@@ -205,7 +240,9 @@ def timed(command: list[str], folder: Path) -> dict[str, float]:
 
 def main() -> None:
     """Make the data, run each peer, compare."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--passages", type=int, default=100_000)
     parser.add_argument("--questions", type=int, default=4_000)
     parser.add_argument("--dims", type=int, default=384, help="those of MiniLM")
@@ -221,12 +258,30 @@ def main() -> None:
         folder = Path(name)
         make(folder, args.passages, args.questions, args.dims)
         demur = [sys.executable, "-m", "demur"]
-        index = ["--encoder", ENCODER, "--out", str(folder / "index"), "--queries", str(args.questions)]
+        index = [
+            "--encoder",
+            ENCODER,
+            "--out",
+            str(folder / "index"),
+            "--queries",
+            str(args.questions),
+        ]
         built = timed([*demur, "index", "build", name, *index], folder)
-        options = {"text": WANTED, "visual": 0, "range-max": RANGE, "relative-margin": MARGIN, "out": folder / "mined"}
+        options = {
+            "text": WANTED,
+            "visual": 0,
+            "range-max": RANGE,
+            "relative-margin": MARGIN,
+            "out": folder / "mined",
+        }
         mine = [*demur, "mine", name, "--index", str(folder / "index"), "--encoder", ENCODER]
-        commands = {peer: [sys.executable, __file__, "--peer", peer, "--folder", name] for peer in PEERS}
-        commands[PEERS[0]] = [*mine, *(text for key, value in options.items() for text in (f"--{key}", str(value)))]
+        commands = {
+            peer: [sys.executable, __file__, "--peer", peer, "--folder", name] for peer in PEERS
+        }
+        commands[PEERS[0]] = [
+            *mine,
+            *(text for key, value in options.items() for text in (f"--{key}", str(value))),
+        ]
         for _ in range(args.repeats):
             for peer, command in commands.items():
                 row: dict[str, Any] = dict(timed(command, folder))
@@ -238,7 +293,10 @@ def main() -> None:
             s["question"]: [e["text"] for e in s["negatives"]]
             for s in map(json.loads, (folder / "mined" / "samples.jsonl").open(encoding="utf-8"))
         }
-        theirs = {r["question"]: r["negatives"] for r in map(json.loads, (folder / "peer.jsonl").open("rb"))}
+        theirs = {
+            r["question"]: r["negatives"]
+            for r in map(json.loads, (folder / "peer.jsonl").open("rb"))
+        }
         same = sum(theirs.get(question) == line for question, line in ours.items()) / len(ours)
         probes = json.loads((folder / "mined" / "mining.json").read_text())["probes"]
     lists = f"{probes[0]['probes']} of {probes[0]['lists']} lists" if probes else "every vector"
@@ -253,14 +311,27 @@ def main() -> None:
             f"repeat {[round(s, 1) for s in row['repeats_cpu_s']]}"
         )
     verb, alone, peer_row = (results[peer]["cpu_s"] for peer in PEERS)
-    ratios = {"of_its_searches": verb / alone, "of_mine_hard_negatives": verb / peer_row, "same_rows": same}
+    ratios = {
+        "of_its_searches": verb / alone,
+        "of_mine_hard_negatives": verb / peer_row,
+        "same_rows": same,
+    }
     print(
         f"demur mine: {ratios['of_its_searches']:.2f} of the CPU of its searches alone, "
         f"{ratios['of_mine_hard_negatives']:.2f} of that of mine_hard_negatives; {same:.2%} of the questions with the "
         f"same negatives; {lists}; the index took {built['cpu_s']:.1f} s of CPU before"
     )
-    facts = {"passages": args.passages, "questions": args.questions, "dims": args.dims, "repeats": args.repeats}
-    print(json.dumps({"benchmark": "mining", **facts, "results": results, "ratios": ratios, "index": built}))
+    facts = {
+        "passages": args.passages,
+        "questions": args.questions,
+        "dims": args.dims,
+        "repeats": args.repeats,
+    }
+    print(
+        json.dumps(
+            {"benchmark": "mining", **facts, "results": results, "ratios": ratios, "index": built}
+        )
+    )
 
 
 if __name__ == "__main__":

@@ -27,9 +27,15 @@ from demur.suites.mm_aqa.pool import open_pool
 from demur.suites.mm_aqa.transforms import Given, Infeasible, transform
 
 REWRITTEN = (
-    "image-question-mismatch", "missing-context", "impossible-visual-task", "nonexistent-reference",
-    "multiple-correct-answers", "ambiguous-reference", "contradictory-premise", "contradictory-caption",
-)  # fmt: skip
+    "image-question-mismatch",
+    "missing-context",
+    "impossible-visual-task",
+    "nonexistent-reference",
+    "multiple-correct-answers",
+    "ambiguous-reference",
+    "contradictory-premise",
+    "contradictory-caption",
+)
 """What a model writes: M7 to M13, and D7."""
 SCRIPT = {
     "outside the picture": "How has this changed since the earlier picture?",
@@ -49,7 +55,10 @@ def rewriter(request: Request) -> str:
         return "LEVEL: ESSENTIAL"
     if words.rstrip().endswith("Note:"):
         return "a later edition of this report withdraws this value and gives another one."
-    return next((text for key, text in SCRIPT.items() if key in words), "What stands behind the thing shown here?")
+    return next(
+        (text for key, text in SCRIPT.items() if key in words),
+        "What stands behind the thing shown here?",
+    )
 
 
 def by_model(out: Path, model: str, each: int) -> None:
@@ -68,21 +77,37 @@ def by_model(out: Path, model: str, each: int) -> None:
                     replies: list[str] = []
                     ask = rewriter_of(models, a.id)
 
-                    def kept(prompt: str, words: dict[str, str], ask: Any = ask, replies: list[str] = replies) -> str:
+                    def kept(
+                        prompt: str,
+                        words: dict[str, str],
+                        ask: Any = ask,
+                        replies: list[str] = replies,
+                    ) -> str:
                         replies.append(ask(prompt, words))
                         return replies[-1]
 
                     images = tuple(rgb(p.data, a.id) for p in a.pictures())
                     try:
-                        transform(name).apply(Given(a.question, images, a.answers, rewrite=kept, similar=similar))
+                        transform(name).apply(
+                            Given(a.question, images, a.answers, rewrite=kept, similar=similar)
+                        )
                         said = "passed"
                     except Infeasible as error:
                         said = error.message
-                    why[said.removeprefix("the rewritten question did not pass: ").partition(":")[0]] += 1
-                    row = {"transform": name, "question": a.question, "reply": replies[-1:], "gates": said}
+                    why[
+                        said.removeprefix("the rewritten question did not pass: ").partition(":")[0]
+                    ] += 1
+                    row = {
+                        "transform": name,
+                        "question": a.question,
+                        "reply": replies[-1:],
+                        "gates": said,
+                    }
                     file.write(json.dumps(row, ensure_ascii=False) + "\n")
                     file.flush()
-                sys.stdout.write(f"{CATALOGUE[name][0]:<4}{name:<26}{why.pop('passed', 0):>3} of {each} {dict(why)}\n")
+                sys.stdout.write(
+                    f"{CATALOGUE[name][0]:<4}{name:<26}{why.pop('passed', 0):>3} of {each} {dict(why)}\n"
+                )
                 sys.stdout.flush()
     finally:
         models.close()
@@ -90,7 +115,9 @@ def by_model(out: Path, model: str, each: int) -> None:
 
 def main() -> None:
     """Build, or rewrite, and print the figures."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("out", type=Path)
     parser.add_argument("--pairs", type=int, default=320)
     parser.add_argument("--model", default="")
@@ -106,16 +133,24 @@ def main() -> None:
     seconds = time.perf_counter() - start
     items = suite.open(given.out).items
     made = Counter(i.transform for i in items if i.transform)
-    attempts = [t for line in (given.out / "decisions.jsonl").read_text().splitlines()
-                for t in json.loads(line)["attempts"]]  # fmt: skip
+    attempts = [
+        t
+        for line in (given.out / "decisions.jsonl").read_text().splitlines()
+        for t in json.loads(line)["attempts"]
+    ]
     refused = Counter(t["why"].partition(":")[0] for t in attempts if "why" in t)
     for name, (number, category) in CATALOGUE.items():
         sys.stdout.write(f"{number:<4}{name:<26}{category:<28}{made[name]:>4}\n")
     by = Counter(category_of(t) for t in made.elements())
-    sys.stdout.write(f"{sum(i.answerable for i in items)} answerable, {sum(made.values())} twins; " + ", ".join(
-        f"{c} {n}" for c, n in sorted(by.items())) + "\n")  # fmt: skip
-    sys.stdout.write(f"{len(attempts)} attempts, {sum(refused.values())} passed over {dict(refused)}; "
-                     f"{seconds:.0f} s\n")  # fmt: skip
+    sys.stdout.write(
+        f"{sum(i.answerable for i in items)} answerable, {sum(made.values())} twins; "
+        + ", ".join(f"{c} {n}" for c, n in sorted(by.items()))
+        + "\n"
+    )
+    sys.stdout.write(
+        f"{len(attempts)} attempts, {sum(refused.values())} passed over {dict(refused)}; "
+        f"{seconds:.0f} s\n"
+    )
 
 
 if __name__ == "__main__":

@@ -45,7 +45,9 @@ class OneSecond:
         """There are no weights."""
         return f"waits {self.seconds}"
 
-    def texts(self, texts: Any, space: str = "text", *, role: str = "passage") -> NDArray[np.float32]:
+    def texts(
+        self, texts: Any, space: str = "text", *, role: str = "passage"
+    ) -> NDArray[np.float32]:
         """Wait for every batch begun."""
         time.sleep(self.seconds)
         return np.full((len(texts), 512), len(texts[0]), np.float32)
@@ -55,18 +57,24 @@ class OneSecond:
         return np.ones((len(images), space_of(self, space, "images")), np.float32)
 
 
-def opened(argument: str = "", *, allow_random: bool = False, device: str | None = None) -> OneSecond:
+def opened(
+    argument: str = "", *, allow_random: bool = False, device: str | None = None
+) -> OneSecond:
     """How the actor opens the model by its name."""
     return OneSecond(float(os.environ[SECONDS]))
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--seconds", type=float, default=1.0, help="of the model, for each batch")
     parser.add_argument("--short", type=int, default=5, help="batches of the shorter runs")
     parser.add_argument("--long", type=int, default=25, help="batches of the longer runs")
     parser.add_argument("--repeats", type=int, default=3)
-    parser.add_argument("--over", type=int, default=1000, help="batches that start-up is spread over")
+    parser.add_argument(
+        "--over", type=int, default=1000, help="batches that start-up is spread over"
+    )
     given = parser.parse_args()
 
     with tempfile.TemporaryDirectory() as folder:
@@ -87,7 +95,9 @@ def measured(work: Path, given: argparse.Namespace) -> dict[str, Any]:
         log_to_driver=False,
         include_dashboard=False,
         configure_logging=False,
-        runtime_env={"env_vars": {"PYTHONPATH": str(Path(__file__).parent), SECONDS: str(given.seconds)}},
+        runtime_env={
+            "env_vars": {"PYTHONPATH": str(Path(__file__).parent), SECONDS: str(given.seconds)}
+        },
     )
     engine = RayEngine(shard=BATCH)
     cluster = time.perf_counter() - before
@@ -118,13 +128,19 @@ def measured(work: Path, given: argparse.Namespace) -> dict[str, Any]:
             for name, run in rivals.items():
                 since = time.perf_counter()
                 run(batches)
-                took.setdefault(name, {}).setdefault(batches, []).append(time.perf_counter() - since)
+                took.setdefault(name, {}).setdefault(batches, []).append(
+                    time.perf_counter() - since
+                )
     one, other = (sorted((work / side).iterdir()) for side in ("ray", "local"))
     same = [path.read_bytes() for path in one] == [path.read_bytes() for path in other]
     ray.shutdown()
-    print(f"cluster of this machine up in {cluster:.1f} s; {given.repeats} repeats in turns; same files: {same}")
+    print(
+        f"cluster of this machine up in {cluster:.1f} s; {given.repeats} repeats in turns; same files: {same}"
+    )
     head = f"wall s of {given.short} / of {given.long} batches"
-    print(f"  {'':<26}{head:>46}{'s a batch':>11}{'start-up s':>12}{'x':>8}{f'x over {given.over:,}':>14}")
+    print(
+        f"  {'':<26}{head:>46}{'s a batch':>11}{'start-up s':>12}{'x':>8}{f'x over {given.over:,}':>14}"
+    )
     numbers: dict[str, Any] = {
         "seconds_a_batch": given.seconds,
         "batches": [given.short, given.long],

@@ -31,9 +31,13 @@ class Source(NamedTuple):
 
 
 SOURCES = (
-    Source("InfoSeek", 29393, 1646), Source("WebQA", 4976, 826), Source("E-VQA", 3776, 185),
-    Source("MMDocRAG", 3867, 58), Source("MRAG-Bench", 1364, 45), Source("ViQuAE", 1250, 15),
-)  # fmt: skip
+    Source("InfoSeek", 29393, 1646),
+    Source("WebQA", 4976, 826),
+    Source("E-VQA", 3776, 185),
+    Source("MMDocRAG", 3867, 58),
+    Source("MRAG-Bench", 1364, 45),
+    Source("ViQuAE", 1250, 15),
+)
 
 
 class Model(NamedTuple):
@@ -49,9 +53,11 @@ class Model(NamedTuple):
 
 
 MODELS = (
-    Model("Gemma3-27B", 27, 0.595, 0.071), Model("Qwen2.5-VL-32B", 32, 0.610, 0.045),
-    Model("InternVL3-38B", 38, 0.642, 0.014), Model("VL-Rethinker-72B", 72, 0.626, 0.019),
-)  # fmt: skip
+    Model("Gemma3-27B", 27, 0.595, 0.071),
+    Model("Qwen2.5-VL-32B", 32, 0.610, 0.045),
+    Model("InternVL3-38B", 38, 0.642, 0.014),
+    Model("VL-Rethinker-72B", 72, 0.626, 0.019),
+)
 
 
 @dataclass(frozen=True)
@@ -96,12 +102,18 @@ class Tables(NamedTuple):
         if query.stage is Stage.DISTRACTOR:
             said = self.distractors[sample][int(query.distractor), at]
         else:
-            said = (self.parametric if query.stage is Stage.PARAMETRIC else self.solvable)[sample, at]
+            said = (self.parametric if query.stage is Stage.PARAMETRIC else self.solvable)[
+                sample, at
+            ]
         return (Label.INCORRECT, Label.CORRECT, Label.DEFLECTED)[int(said)]
 
 
 def one_factor(
-    dice: np.random.Generator, thresholds: npt.NDArray[np.float64], together: float, alike: float = 0.0, each: int = 1
+    dice: np.random.Generator,
+    thresholds: npt.NDArray[np.float64],
+    together: float,
+    alike: float = 0.0,
+    each: int = 1,
 ) -> npt.NDArray[np.bool_]:
     """Draw who is right.
 
@@ -126,7 +138,11 @@ def one_factor(
 
 
 def paper_pool(
-    shape: Shape = Shape(), *, scale: float = 1.0, seed: int = 0, sources: Sequence[Source] = SOURCES
+    shape: Shape = Shape(),
+    *,
+    scale: float = 1.0,
+    seed: int = 0,
+    sources: Sequence[Source] = SOURCES,
 ) -> Tables:
     """A pool of VLM-DeflectionBench's shape; thresholds are found so that its printed figures come out in the mean.
 
@@ -147,13 +163,18 @@ def paper_pool(
     some = 0.8
     for _ in range(20):
         gold = np.array([[at(m.oracle * some) for m in MODELS]])
-        some = float(one_factor(trial, np.repeat(gold, 40_000, 0), shape.together).any(axis=2).mean())
+        some = float(
+            one_factor(trial, np.repeat(gold, 40_000, 0), shape.together).any(axis=2).mean()
+        )
 
     def stays(threshold: float) -> tuple[float, float]:
         drawn = one_factor(
-            np.random.default_rng(2), np.full((4000, gates), threshold) + step, shape.together, shape.alike,
+            np.random.default_rng(2),
+            np.full((4000, gates), threshold) + step,
+            shape.together,
+            shape.alike,
             shape.candidates,
-        )  # fmt: skip
+        )
         left = (~drawn.any(axis=2)).sum(axis=1)
         return float(left[left >= 5].mean()), float((left >= 5).mean())
 
@@ -177,7 +198,12 @@ def paper_pool(
     base = np.empty(sum(sizes))
     begin = 0
     for source, size in zip(sources, sizes, strict=True):
-        share = source.kept / source.pool / (some * enough) * (1 if shape.left is None else shape.left / implied)
+        share = (
+            source.kept
+            / source.pool
+            / (some * enough)
+            * (1 if shape.left is None else shape.left / implied)
+        )
         low, high = -4.0, 4.0
         for _ in range(30):
             middle = (low + high) / 2
@@ -191,10 +217,18 @@ def paper_pool(
     reads = one_factor(dice, np.repeat(gold, n, 0), shape.together)[:, 0]
     declines = dice.random((n, gates)) < np.array([m.declines for m in MODELS])
     reached = np.flatnonzero(~knows.any(axis=1) & reads.any(axis=1))
-    helps = one_factor(dice, np.full((len(reached), gates), leak) + step, shape.together, shape.alike, shape.candidates)
+    helps = one_factor(
+        dice,
+        np.full((len(reached), gates), leak) + step,
+        shape.together,
+        shape.alike,
+        shape.candidates,
+    )
     return Tables(
         tuple(s.name for s, size in zip(sources, sizes, strict=True) for _ in range(size)),
-        tuple(m.name for m in MODELS), np.where(knows, 1, 2 * declines).astype(np.int8),
+        tuple(m.name for m in MODELS),
+        np.where(knows, 1, 2 * declines).astype(np.int8),
         np.where(reads, 1, 2 * declines).astype(np.int8),
-        {int(i): helps[k].astype(np.int8) for k, i in enumerate(reached)}, shape.candidates,
-    )  # fmt: skip
+        {int(i): helps[k].astype(np.int8) for k, i in enumerate(reached)},
+        shape.candidates,
+    )

@@ -44,7 +44,9 @@ def samples() -> list[Sample]:
         s.model_copy(
             update={
                 "negatives": tuple(
-                    other.gold[0].model_copy(update={"id": f"n{i}", "role": "distractor", "rank": i + 1})
+                    other.gold[0].model_copy(
+                        update={"id": f"n{i}", "role": "distractor", "rank": i + 1}
+                    )
                     for i, other in enumerate(dice.sample(every, 5))
                 )
             }
@@ -56,9 +58,13 @@ def samples() -> list[Sample]:
 def requests(address: str) -> list[Request]:
     """Every request, in demur's order of work."""
     prompts = Prompts()
-    questions = Questions(standard(5), [condition(c) for c in STRICTNESS], repeat=2, prompts=prompts)
+    questions = Questions(
+        standard(5), [condition(c) for c in STRICTNESS], repeat=2, prompts=prompts
+    )
     tasks = questions.tasks(samples())
-    system = ModelSystem(address, SystemContext(read_image=lambda ref: read_image(ref, ATLAS), prompts=prompts))
+    system = ModelSystem(
+        address, SystemContext(read_image=lambda ref: read_image(ref, ATLAS), prompts=prompts)
+    )
     system.sampling = {"temperature": 0.7, "seed": 1, "max_tokens": 16}
     return [system.request(task.ask) for task in tasks]
 
@@ -100,13 +106,19 @@ async def one_by_one(model: Model, work: Sequence[Request]) -> None:
 def main() -> None:
     """Measure and print."""
     count = len(requests("http://localhost/v1#fake"))
-    print(f"{count} requests, {CONCURRENCY} in flight; prompt tokens found in the server's prefix cache, per cent")
+    print(
+        f"{count} requests, {CONCURRENCY} in flight; prompt tokens found in the server's prefix cache, per cent"
+    )
     print(f"{'order':<10}" + "".join(f"{16 * c // 1000:>6}k tokens" for c in CAPACITIES))
     found: dict[str, list[float]] = {}
     for order in ("shuffled", "harness", "demur"):
         found[order] = [round(100 * asyncio.run(sent(order, c)), 1) for c in CAPACITIES]
         print(f"{order:<10}" + "".join(f"{share:>13}" for share in found[order]))
-    print(json.dumps({"benchmark": "prefix", "requests": count, "blocks": CAPACITIES, "hit_percent": found}))
+    print(
+        json.dumps(
+            {"benchmark": "prefix", "requests": count, "blocks": CAPACITIES, "hit_percent": found}
+        )
+    )
 
 
 if __name__ == "__main__":

@@ -53,26 +53,51 @@ def make_run(folder: Path, n: int) -> None:
                 context = f"{sample:08x}{at:08x}"
                 expected = "answer" if scenario in ("oracle", "realistic") else "deflect"
                 outcome = str(said[i - start])
-                block.append(empty | {
-                    "ask": f"{i:016x}", "context": context, "sample": f"question-{sample:07d}",
-                    "source": f"source-{sample % 6}", "topic": f"topic-{sample % 30}",
-                    "cluster": f"entity-{sample // 3}",
-                    "query_modality": "text+image", "gold_modality": "text", "negative_modality": "both",
-                    "scenario": scenario, "condition": CONDITIONS[condition], "recipe": recipe, "repeat": 0,
-                    "k_used": 2,
-                    "expected": expected, "status": "graded", "outcome": outcome, "reason": f"rule of {outcome}",
-                    "answer": f"It is the answer number {i % 997} to question {sample}, as the passage says.",
-                    "confidence": float(sure[i - start]), "error": "",
-                })  # fmt: skip
+                block.append(
+                    empty
+                    | {
+                        "ask": f"{i:016x}",
+                        "context": context,
+                        "sample": f"question-{sample:07d}",
+                        "source": f"source-{sample % 6}",
+                        "topic": f"topic-{sample % 30}",
+                        "cluster": f"entity-{sample // 3}",
+                        "query_modality": "text+image",
+                        "gold_modality": "text",
+                        "negative_modality": "both",
+                        "scenario": scenario,
+                        "condition": CONDITIONS[condition],
+                        "recipe": recipe,
+                        "repeat": 0,
+                        "k_used": 2,
+                        "expected": expected,
+                        "status": "graded",
+                        "outcome": outcome,
+                        "reason": f"rule of {outcome}",
+                        "answer": f"It is the answer number {i % 997} to question {sample}, as the passage says.",
+                        "confidence": float(sure[i - start]),
+                        "error": "",
+                    }
+                )
                 if condition == 0:
                     shown = [f"d{sample}-{k}" for k in range(2)]
                     record = {
-                        "id": context, "sample": f"question-{sample:07d}", "scenario": scenario, "evidence": shown,
-                        "gold": shown[:1], "expected": expected, "k_asked": 2, "k_used": 2, "recipe": recipe, "seed": 0,
-                    }  # fmt: skip
+                        "id": context,
+                        "sample": f"question-{sample:07d}",
+                        "scenario": scenario,
+                        "evidence": shown,
+                        "gold": shown[:1],
+                        "expected": expected,
+                        "k_asked": 2,
+                        "k_used": 2,
+                        "recipe": recipe,
+                        "seed": 0,
+                    }
                     contexts.write(json.dumps(record) + "\n")
             writer.write_table(pa.Table.from_pylist(block, schema=schema))
-    (folder / "manifest.json").write_text(json.dumps({"system": "made", "judge": "rules", "seed": 0}))
+    (folder / "manifest.json").write_text(
+        json.dumps({"system": "made", "judge": "rules", "seed": 0})
+    )
 
 
 def report(run: Path, out: Path) -> tuple[float, float, float]:
@@ -84,14 +109,18 @@ def report(run: Path, out: Path) -> tuple[float, float, float]:
     )
     words = ["report", str(run), "-o", str(out / "report.html"), "--tables", str(out / "tables")]
     start = time.perf_counter()
-    done = subprocess.run([sys.executable, "-c", code, *words], capture_output=True, text=True, check=True)
+    done = subprocess.run(
+        [sys.executable, "-c", code, *words], capture_output=True, text=True, check=True
+    )
     cpu, peak = json.loads(done.stderr.splitlines()[-1])
     return time.perf_counter() - start, cpu, peak
 
 
 def main() -> None:
     """Make each run, report it, print the table."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--rows", type=int, nargs="+", default=[50_000, 500_000, 1_000_000])
     args = parser.parse_args()
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
@@ -102,7 +131,9 @@ def main() -> None:
             make_run(Path(folder) / "made", n)
             seconds, cpu, peak = report(Path(folder) / "made", Path(folder))
             size = (Path(folder) / "report.html").stat().st_size / 1e6
-        results.append({"rows": n, "seconds": round(seconds, 1), "cpu": round(cpu, 1), "peak_mb": round(peak)})
+        results.append(
+            {"rows": n, "seconds": round(seconds, 1), "cpu": round(cpu, 1), "peak_mb": round(peak)}
+        )
         print(f"{n:>12,} {seconds:>9.1f} {cpu:>9.1f} {peak:>9,.0f} {size:>9.1f}", flush=True)
     print(json.dumps({"benchmark": "report", "results": results}))
 

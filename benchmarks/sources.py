@@ -78,7 +78,9 @@ def rows_by_offset(folder: Path) -> int:
 def rows_by_scan(folder: Path) -> int:
     wanted = set(wanted_rows(folder))
     with (folder / "webqa/imgs.tsv").open("rb") as handle:
-        return sum(1 for number, line in enumerate(handle) if number in wanted and line) and len(wanted_rows(folder))
+        return sum(1 for number, line in enumerate(handle) if number in wanted and line) and len(
+            wanted_rows(folder)
+        )
 
 
 TASKS = {
@@ -100,21 +102,40 @@ def main() -> None:
             counts = set()
             for reader in readers:
                 command = [sys.executable, __file__, reader.__name__, name]
-                runs = [subprocess.run(command, capture_output=True, text=True, check=False) for _ in range(REPEATS)]
+                runs = [
+                    subprocess.run(command, capture_output=True, text=True, check=False)
+                    for _ in range(REPEATS)
+                ]
                 if any(run.returncode for run in runs):
-                    table.append((task, reader.__name__, "-", "-", runs[0].stderr.strip().splitlines()[-1][:60]))
+                    table.append(
+                        (
+                            task,
+                            reader.__name__,
+                            "-",
+                            "-",
+                            runs[0].stderr.strip().splitlines()[-1][:60],
+                        )
+                    )
                     continue
                 read = [json.loads(run.stdout.splitlines()[-1]) for run in runs]
                 counts.add(read[0]["records"])
                 seconds = statistics.median(r["seconds"] for r in read)
                 peak = statistics.median(r["peak_mb"] for r in read)
                 table.append(
-                    (task, reader.__name__, f"{seconds:.2f}", f"{peak:.0f}", f"{read[0]['records']:,} records")
+                    (
+                        task,
+                        reader.__name__,
+                        f"{seconds:.2f}",
+                        f"{peak:.0f}",
+                        f"{read[0]['records']:,} records",
+                    )
                 )
                 result[reader.__name__] = {"seconds": seconds, "peak_mb": peak}
             if len(counts) > 1:
                 raise SystemExit(f"{task}: the readers disagree: {counts}")
-    print(f"{'task':<22}{'reader':<24}{'seconds':>8}{'peak MB':>9}  ({MEGABYTES} MB each, median of {REPEATS})")
+    print(
+        f"{'task':<22}{'reader':<24}{'seconds':>8}{'peak MB':>9}  ({MEGABYTES} MB each, median of {REPEATS})"
+    )
     for task, reader, seconds, peak, what in table:
         print(f"{task:<22}{reader:<24}{seconds:>8}{peak:>9}  {what}")
     print(json.dumps(result))
@@ -127,6 +148,10 @@ if __name__ == "__main__":
         globals()[sys.argv[1]](Path(sys.argv[2]) / "tiny")  # imports are not what is measured
         start = time.perf_counter()
         records = globals()[sys.argv[1]](Path(sys.argv[2]))
-        print(json.dumps({"seconds": time.perf_counter() - start, "peak_mb": peak_mb(), "records": records}))
+        print(
+            json.dumps(
+                {"seconds": time.perf_counter() - start, "peak_mb": peak_mb(), "records": records}
+            )
+        )
     else:
         main()

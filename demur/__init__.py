@@ -60,7 +60,9 @@ def __getattr__(name: str) -> Any:
         from demur import api, values
 
         return getattr(values if name[0].isupper() else api, name)
-    raise AttributeError(f"module 'demur' has no attribute {name!r}", name=name, obj=sys.modules[__name__])
+    raise AttributeError(
+        f"module 'demur' has no attribute {name!r}", name=name, obj=sys.modules[__name__]
+    )
 
 
 def __dir__() -> list[str]:

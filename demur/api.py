@@ -32,7 +32,11 @@ Scenarios = str | Sequence[str]
 
 @checked
 def open_release(
-    path: StrPath, *, out: StrPath = "runs", options: Mapping[str, str] | None = None, skip_bad: bool = False
+    path: StrPath,
+    *,
+    out: StrPath = "runs",
+    options: Mapping[str, str] | None = None,
+    skip_bad: bool = False,
 ) -> Release:
     """Open a release by name.
 
@@ -57,7 +61,9 @@ def open_release(
 
         return release_of(*source, Path(out), options=options, skip_bad=skip_bad)
     if options or skip_bad:
-        raise UsageError("--set and --skip-bad need SOURCE=FOLDER", item=text, cure="leave them out")
+        raise UsageError(
+            "--set and --skip-bad need SOURCE=FOLDER", item=text, cure="leave them out"
+        )
     if not text.startswith("hf:"):
         return Release.open(Path(path))
     from demur.release.push import pull
@@ -138,22 +144,45 @@ def evaluate(
     opened = release if isinstance(release, Release) else open_release(release, out=out)
     called, spec = split_name(system)
     called = name or called
-    own = isinstance(spec, str) and spec.partition(":")[0] not in names("systems")  # module:Class takes what it likes
-    if unknown := [] if own else sorted(sampling.keys() - set(Sampling.model_fields) - {"layout", "note"}):
+    own = isinstance(spec, str) and spec.partition(":")[0] not in names(
+        "systems"
+    )  # module:Class takes what it likes
+    if (
+        unknown := []
+        if own
+        else sorted(sampling.keys() - set(Sampling.model_fields) - {"layout", "note"})
+    ):
         known = [*evaluate.__annotations__, *Sampling.model_fields]
-        cure = did_you_mean(unknown[0], known) or f"options of models are {', '.join(sorted(Sampling.model_fields))}"
+        cure = (
+            did_you_mean(unknown[0], known)
+            or f"options of models are {', '.join(sorted(Sampling.model_fields))}"
+        )
         raise UsageError(f"no argument {unknown[0]!r}", item="evaluate", cure=cure)
     given = {**sampling, **({"name": called} if called else {})}
     with _steps(progress) as steps:
         questions = Questions(
-            recipes(_several(scenarios), k=k), conditions(_several(strictness)), seed, limit, text_only, repeat,
+            recipes(_several(scenarios), k=k),
+            conditions(_several(strictness)),
+            seed,
+            limit,
+            text_only,
+            repeat,
             None if corpora is None else Path(corpora),
-        )  # fmt: skip
+        )
         [folder] = ask(
-            opened, [system], Path(out), questions, judge=judge, options={name_of(system): given},
-            encoder_name=encoder, concurrency=concurrency, budget=_budget(budget),
-            steps=steps, fresh=fresh, minutes=minutes,
-        )  # fmt: skip
+            opened,
+            [system],
+            Path(out),
+            questions,
+            judge=judge,
+            options={name_of(system): given},
+            encoder_name=encoder,
+            concurrency=concurrency,
+            budget=_budget(budget),
+            steps=steps,
+            fresh=fresh,
+            minutes=minutes,
+        )
     return Evaluation(folder, opened.folder)
 
 
@@ -218,10 +247,17 @@ def compare(
     from demur.reports.compare import compare as paired
     from demur.reports.data import load, one_run
 
-    known = next((r.release for r in (first, second) if isinstance(r, Evaluation) and r.release is not None), None)
+    known = next(
+        (r.release for r in (first, second) if isinstance(r, Evaluation) and r.release is not None),
+        None,
+    )
     folders = [one_run(_folder(r)) for r in (first, second)]
     data = load(folders, known if release is None else Path(release))
-    return Comparison(paired(data.runs[0], data.runs[1], data.samples, None if every else headline(data.runs), items))
+    return Comparison(
+        paired(
+            data.runs[0], data.runs[1], data.samples, None if every else headline(data.runs), items
+        )
+    )
 
 
 @checked
@@ -254,12 +290,17 @@ def grade(
     try:
         row = row_item(
             GradeRow(
-                id="grade", question=question, answers=tuple(_several(answers)), response=response,
+                id="grade",
+                question=question,
+                answers=tuple(_several(answers)),
+                response=response,
                 choices=dict(choices),
             )
-        )  # fmt: skip
+        )
     except ValidationError as error:
-        raise UsageError(why_invalid(error), item="grade", cure="give an accepted answer, not an empty one") from error
+        raise UsageError(
+            why_invalid(error), item="grade", cure="give an accepted answer, not an empty one"
+        ) from error
     [verdict] = grade_items(open_judge(judge), [row])
     return verdict
 
@@ -296,14 +337,24 @@ def build_index(
 
     named = [str(one) for one in ([corpora] if isinstance(corpora, str | Path) else corpora)]
     build_from(
-        named, Path(out), encoder=encoder, text_encoder=text_encoder, chunk=chunk, tokenizer=tokenizer, kind=kind,
-        skip_bad=skip_bad, fresh=fresh, progress=progress,
-    )  # fmt: skip
+        named,
+        Path(out),
+        encoder=encoder,
+        text_encoder=text_encoder,
+        chunk=chunk,
+        tokenizer=tokenizer,
+        kind=kind,
+        skip_bad=skip_bad,
+        fresh=fresh,
+        progress=progress,
+    )
     return Index(out, encoder=encoder, text_encoder=text_encoder)
 
 
 @checked
-def open_index(folder: StrPath, *, encoder: str | None = None, text_encoder: str | None = None) -> Index:
+def open_index(
+    folder: StrPath, *, encoder: str | None = None, text_encoder: str | None = None
+) -> Index:
     """Open an index folder for search, with the encoders that its manifest names or the given ones."""
     return Index(folder, encoder=encoder, text_encoder=text_encoder)
 
@@ -339,7 +390,13 @@ def build_release(
     base = Path() if isinstance(recipe, BuildRecipe) else Path(recipe).parent
     with _steps(progress) as steps:
         return curate(
-            given, Path(out), base=base, skip_bad=skip_bad, budget=_budget(budget), steps=steps, concurrency=concurrency
+            given,
+            Path(out),
+            base=base,
+            skip_bad=skip_bad,
+            budget=_budget(budget),
+            steps=steps,
+            concurrency=concurrency,
         ).release
 
 
@@ -379,16 +436,24 @@ def gate(
     asked = [
         limit
         for side, rate, given in (
-            ("min", "accuracy", min_accuracy), ("max", "hallucination", max_hallucination),
-            ("min", "deflection", min_deflection), ("max", "deflection", max_deflection),
+            ("min", "accuracy", min_accuracy),
+            ("max", "hallucination", max_hallucination),
+            ("min", "deflection", min_deflection),
+            ("max", "deflection", max_deflection),
         )
-        for limit in limits([f"{name}={share:f}" for name, share in (given or {}).items()], side, rate)  # type: ignore[arg-type]
-    ]  # fmt: skip
+        for limit in limits(
+            [f"{name}={share:f}" for name, share in (given or {}).items()], side, rate
+        )  # type: ignore[arg-type]
+    ]
     release = run.release if isinstance(run, Evaluation) else None
     return decided(
-        _folder(run), asked, baseline=None if baseline is None else _folder(baseline), release=release,
-        most_failed=max_failed, strict=strict,
-    )  # fmt: skip
+        _folder(run),
+        asked,
+        baseline=None if baseline is None else _folder(baseline),
+        release=release,
+        most_failed=max_failed,
+        strict=strict,
+    )
 
 
 @checked
@@ -449,7 +514,14 @@ def from_docs(
     from demur.curation.from_docs.make import from_docs as made
 
     with _steps(progress) as steps:
-        return made(Path(docs), Path(questions), Path(out), accept_found=accept_found, steps=steps, **options)
+        return made(
+            Path(docs),
+            Path(questions),
+            Path(out),
+            accept_found=accept_found,
+            steps=steps,
+            **options,
+        )
 
 
 @checked

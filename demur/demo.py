@@ -39,9 +39,7 @@ if TYPE_CHECKING:
 CAREFUL = "reader:min=0.55"
 """The reader that declines; its threshold comes from the confidences of the always-answering reader."""
 SMALL = "SmolLM2-135M"
-SMALL_NOTE = (
-    "a 135-million-parameter text-only language model, asked a few text questions: too small to judge models by"
-)
+SMALL_NOTE = "a 135-million-parameter text-only language model, asked a few text questions: too small to judge models by"
 SMALL_SAMPLES = 5
 """Number of questions for it, unless fewer are drawn per topic (`_small_samples`)."""
 BY_CONSTRUCTION = (
@@ -113,25 +111,45 @@ def demo(
         models = {SMALL: {"system": small, **named}} if address else None
         built = curate(plan, out, steps=steps, encoder=encoder, models=models)
         steps.stage("ask three systems in four scenarios")
-        sampling = {"temperature": 0, "max_tokens": 32, "seed": 0, "extra": {"cache_prompt": False}, **named}
+        sampling = {
+            "temperature": 0,
+            "max_tokens": 32,
+            "seed": 0,
+            "extra": {"cache_prompt": False},
+            **named,
+        }
         moderate = [condition("moderate")]
 
         def ask_small() -> list[Path]:
             return ask(
-                built.release, [small], out / "runs",
+                built.release,
+                [small],
+                out / "runs",
                 Questions(standard(), moderate, seed, limit=_small_samples(plan), text_only=True),
-                options={small: sampling}, steps=steps, max_in_flight=2, ledger=out / "build" / "calls.sqlite",
-            )  # fmt: skip
+                options={small: sampling},
+                steps=steps,
+                max_in_flight=2,
+                ledger=out / "build" / "calls.sqlite",
+            )
 
         with ThreadPoolExecutor(1) as other:  # the model answers in its own process in parallel
             waiting = other.submit(ask_small) if address else None
             runs = ask(
-                built.release, ["reader"], out / "runs", Questions(standard(), moderate, seed), encoder=encoder,
-                steps=steps, notes={"reader": BY_CONSTRUCTION},
+                built.release,
+                ["reader"],
+                out / "runs",
+                Questions(standard(), moderate, seed),
+                encoder=encoder,
+                steps=steps,
+                notes={"reader": BY_CONSTRUCTION},
             ) + ask(
-                built.release, [CAREFUL], out / "runs", Questions((*standard(), *sweep(0, 5)), moderate, seed),
-                encoder=encoder, steps=steps,
-            )  # fmt: skip
+                built.release,
+                [CAREFUL],
+                out / "runs",
+                Questions((*standard(), *sweep(0, 5)), moderate, seed),
+                encoder=encoder,
+                steps=steps,
+            )
             if waiting is not None:
                 runs += waiting.result()
     steps.stage("write the report")
@@ -166,7 +184,9 @@ def plan_demo(
 
     check_rate(per_second)
     if not model:
-        return Estimate(notes=("no model is called: the demo's other systems compute their answers",))
+        return Estimate(
+            notes=("no model is called: the demo's other systems compute their answers",)
+        )
     plan = recipe(seed, per_topic)
     with TemporaryDirectory() as folder:  # planning leaves the folder empty
         samples = len(sample_sources(plan.sources, Path(folder), seed=plan.seed).samples)
@@ -181,7 +201,11 @@ def plan_demo(
         cached = min(had, calls)
         had -= cached
         seconds = None if per_second is None else (calls - cached) / per_second
-        lines.append(EstimateLine(stage=stage, model=SMALL, calls=calls, cached=cached, money=0.0, seconds=seconds))
+        lines.append(
+            EstimateLine(
+                stage=stage, model=SMALL, calls=calls, cached=cached, money=0.0, seconds=seconds
+            )
+        )
     note = "an upper bound: the gate is a text model and gets no questions about images; it runs here at no cost"
     return Estimate(lines=tuple(lines), notes=(note,))
 
@@ -194,7 +218,9 @@ def _model(stack: ExitStack, left_out: list[str]) -> str:
             return stack.enter_context(llm.serving())
         except (UsageError, MissingExtra) as error:
             why = str(error)
-    left_out.append(f"the small language model took no part: {why} - install its weights with: {llm.BY_HAND}")
+    left_out.append(
+        f"the small language model took no part: {why} - install its weights with: {llm.BY_HAND}"
+    )
     return ""
 
 
@@ -204,7 +230,9 @@ def _claim(out: Path, mark: dict[str, Any], fresh: bool) -> None:
     if fresh and path.exists():
         for name in OWN:
             target = out / name
-            shutil.rmtree(target) if target.is_dir() and not target.is_symlink() else target.unlink(missing_ok=True)
+            shutil.rmtree(target) if target.is_dir() and not target.is_symlink() else target.unlink(
+                missing_ok=True
+            )
     if path.exists():
         if read_json(path) != mark:
             options = ", ".join(f"{name} {value}" for name, value in read_json(path).items())
@@ -215,5 +243,7 @@ def _claim(out: Path, mark: dict[str, Any], fresh: bool) -> None:
             )
         return
     if out.exists() and (not out.is_dir() or any(out.iterdir())):
-        raise UsageError("not empty, and not a folder of the demo", item=str(out), cure="choose another --out")
+        raise UsageError(
+            "not empty, and not a folder of the demo", item=str(out), cure="choose another --out"
+        )
     write_json(path, mark)

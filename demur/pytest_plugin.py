@@ -18,7 +18,14 @@ import pytest
 if TYPE_CHECKING:
     from demur.reports.gate import Gate
 
-LIMITS = ("min_accuracy", "max_hallucination", "min_deflection", "max_deflection", "baseline", "max_failed")
+LIMITS = (
+    "min_accuracy",
+    "max_hallucination",
+    "min_deflection",
+    "max_deflection",
+    "baseline",
+    "max_failed",
+)
 
 
 class GateAdvice(UserWarning):

@@ -86,7 +86,9 @@ class Frame(Tabular):
             {
                 (name if key == "value" else f"{name} {key}"): inner
                 for name, value in row.items()
-                for key, inner in (value.items() if isinstance(value, dict) else (("value", value),))
+                for key, inner in (
+                    value.items() if isinstance(value, dict) else (("value", value),)
+                )
             }
             for row in self.records
         ]
@@ -134,7 +136,9 @@ class Evaluation:
         return self.data.runs[0].manifest
 
     @checked
-    def rates(self, by: str | None = None, *, labels: StrPath | bool | None = None, finite: bool = False) -> Frame:
+    def rates(
+        self, by: str | None = None, *, labels: StrPath | bool | None = None, finite: bool = False
+    ) -> Frame:
         """Accuracy, deflection and hallucination by scenario, each with n, interval, ungraded and failed.
 
         Args:
@@ -150,7 +154,11 @@ class Evaluation:
         if labels:
             from demur.reports.agree import corrections_of
 
-            return Frame(corrections_of(self.data, None if labels is True else Path(labels), finite=finite)[0][0])
+            return Frame(
+                corrections_of(self.data, None if labels is True else Path(labels), finite=finite)[
+                    0
+                ][0]
+            )
         from demur.reports.cells import headline
         from demur.reports.paper_tables import breakdown_table
         from demur.reports.terminal import results_table
@@ -220,7 +228,9 @@ class Index:
         manifest: its parts, encoders, documents and hashes.
     """
 
-    def __init__(self, folder: StrPath, *, encoder: str | None = None, text_encoder: str | None = None) -> None:
+    def __init__(
+        self, folder: StrPath, *, encoder: str | None = None, text_encoder: str | None = None
+    ) -> None:
         from demur.curation.indexes import open_searcher
 
         self.folder = Path(folder)
@@ -282,6 +292,7 @@ class Hits(Tabular, Sequence[Any]):
 
         columns = titled("rank | score .4 | <id | <title | <text")
         rows = tuple(
-            (r, float(s), d.id, d.title, " ".join((d.text or "(image)").split())[:80]) for r, s, d in self._found
+            (r, float(s), d.id, d.title, " ".join((d.text or "(image)").split())[:80])
+            for r, s, d in self._found
         )
         return Frame(Table("hits", f"Found by {self.mode}.", columns, rows))

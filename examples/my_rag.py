@@ -29,4 +29,7 @@ def answer(given: dict[str, Any]) -> dict[str, Any]:
     best = max(sentences, key=shared, default="")
     if shared(best) < 2:
         return {"answer": "I cannot answer this from the evidence.", "confidence": 0.1}
-    return {"answer": best.partition(": ")[2] or best, "confidence": min(1.0, shared(best) / len(asked))}
+    return {
+        "answer": best.partition(": ")[2] or best,
+        "confidence": min(1.0, shared(best) / len(asked)),
+    }

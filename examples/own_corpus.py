@@ -21,7 +21,18 @@ PARTS = (
     ("nor", "bel", "tri", "cas", "dor", "fen", "gal", "hel", "lum", "mar"),
     ("van", "cor", "dex", "lin", "mut", "pas"),
 )
-PEOPLE = ("Aldane", "Brekke", "Corvin", "Dahlem", "Estrup", "Falkner", "Gersten", "Holm", "Ivers", "Jessop")
+PEOPLE = (
+    "Aldane",
+    "Brekke",
+    "Corvin",
+    "Dahlem",
+    "Estrup",
+    "Falkner",
+    "Gersten",
+    "Holm",
+    "Ivers",
+    "Jessop",
+)
 TOWNS = ("Arnsted", "Birkfeld", "Castrow", "Dunmere", "Elsbach", "Fornham")
 USES = ("a dye", "a solvent", "a fragrance", "a varnish", "a preservative", "a sweetener")
 HANGING = ("", "", "OH", "NH2", "Cl", "Br", "F", "CH3", "NO2", "SH")
@@ -69,13 +80,19 @@ def substances(count: int = 60) -> list[dict[str, Any]]:
     dice.shuffle(names)
     return [
         {
-            "id": f"s{n:02}", "name": name, "kelvin": 250 + 3 * n + dice.randint(0, 2), "rings": dice.randint(1, 3),
-            "density": round(0.8 + n / 80 + dice.random() / 100, 3), "by": dice.choice(PEOPLE),
-            "town": dice.choice(TOWNS), "year": 1850 + n, "use": dice.choice(USES),
+            "id": f"s{n:02}",
+            "name": name,
+            "kelvin": 250 + 3 * n + dice.randint(0, 2),
+            "rings": dice.randint(1, 3),
+            "density": round(0.8 + n / 80 + dice.random() / 100, 3),
+            "by": dice.choice(PEOPLE),
+            "town": dice.choice(TOWNS),
+            "year": 1850 + n,
+            "use": dice.choice(USES),
             "hanging": [dice.choice(HANGING) for _ in range(6)],
         }
         for n, name in enumerate(names[:count])
-    ]  # fmt: skip
+    ]
 
 
 def drawn(what: dict[str, Any], path: Path) -> None:
@@ -88,7 +105,10 @@ def drawn(what: dict[str, Any], path: Path) -> None:
     step = side / (what["rings"] * 1.8 + 3.0)
     for number in range(what["rings"]):
         x, y = side / 2 + (number - (what["rings"] - 1) / 2) * step * math.sqrt(3), side / 2
-        corners = [(x + step * math.sin(math.pi * k / 3), y - step * math.cos(math.pi * k / 3)) for k in range(6)]
+        corners = [
+            (x + step * math.sin(math.pi * k / 3), y - step * math.cos(math.pi * k / 3))
+            for k in range(6)
+        ]
         draw.polygon(corners, outline=0, width=3)
         for k, letters in enumerate(what["hanging"]):
             inside = (k in (1, 2) and number < what["rings"] - 1) or (k in (4, 5) and number > 0)
@@ -109,17 +129,25 @@ def written(folder: Path) -> None:
         rows.writerow(["id", "title", "body", "substance"])
         for what in known:
             name, of = what["name"], f"{what['id']}"
-            rows.writerow([
-                f"{of}-history", f"History of {name}",
-                f"{name} was isolated in {what['year']} by {what['by']} in {what['town']}. It has been sold as "
-                f"{what['use']} ever since, and small amounts of it are kept in the cabinets of older schools.", of,
-            ])  # fmt: skip
+            rows.writerow(
+                [
+                    f"{of}-history",
+                    f"History of {name}",
+                    f"{name} was isolated in {what['year']} by {what['by']} in {what['town']}. It has been sold as "
+                    f"{what['use']} ever since, and small amounts of it are kept in the cabinets of older schools.",
+                    of,
+                ]
+            )
             built = ("one ring", "two rings", "three rings")[what["rings"] - 1]
-            rows.writerow([
-                f"{of}-data", f"Properties of {name}",
-                f"Pure {name} melts at {what['kelvin']} K, and its density at room temperature is {what['density']} "
-                f"g/cm3. The molecule of this 2-methoxy derivative is built of {built}.", of,
-            ])  # fmt: skip
+            rows.writerow(
+                [
+                    f"{of}-data",
+                    f"Properties of {name}",
+                    f"Pure {name} melts at {what['kelvin']} K, and its density at room temperature is {what['density']} "
+                    f"g/cm3. The molecule of this 2-methoxy derivative is built of {built}.",
+                    of,
+                ]
+            )
     with (folder / "drawings.csv").open("w", newline="", encoding="utf-8") as out:
         rows = csv.writer(out)
         rows.writerow(["id", "title", "file", "substance"])
@@ -147,28 +175,40 @@ def questions(known: list[dict[str, Any]]) -> list[dict[str, Any]]:
         what, kind = known[n], ("melting", "density", "rings", "history")[n % 4]
         name, id_ = what["name"], what["id"]
         ask = {
-            "melting": f"At what temperature does {name} melt?", "density": f"What is the density of {name}?",
-            "rings": f"How many rings does the molecule of {name} have?", "history": f"Who isolated {name}?",
-        }[kind]  # fmt: skip
+            "melting": f"At what temperature does {name} melt?",
+            "density": f"What is the density of {name}?",
+            "rings": f"How many rings does the molecule of {name} have?",
+            "history": f"Who isolated {name}?",
+        }[kind]
         say = {
-            "melting": [f"{what['kelvin']} K"], "density": [f"{what['density']} g/cm3"],
-            "rings": [str(what["rings"])], "history": [what["by"]],
-        }[kind]  # fmt: skip
+            "melting": [f"{what['kelvin']} K"],
+            "density": [f"{what['density']} g/cm3"],
+            "rings": [str(what["rings"])],
+            "history": [what["by"]],
+        }[kind]
         drawing = n % 16 == 3 or n % 8 == 0
-        found.append({
-            "id": f"q{n:02}", "question": ask.replace(name, "the substance in this drawing") if drawing else ask,
-            "accepted": say, "drawing": f"drawings/{id_}.png" if drawing else None, "about": kind,
-            "passages": [f"{id_}-history" if kind == "history" else f"{id_}-data"], "drawings": [],
-        })  # fmt: skip
+        found.append(
+            {
+                "id": f"q{n:02}",
+                "question": ask.replace(name, "the substance in this drawing") if drawing else ask,
+                "accepted": say,
+                "drawing": f"drawings/{id_}.png" if drawing else None,
+                "about": kind,
+                "passages": [f"{id_}-history" if kind == "history" else f"{id_}-data"],
+                "drawings": [],
+            }
+        )
     return found
 
 
 # --- systems: what you would write -----------------------------------------------------------------
 
 LOOK_FOR = {
-    "melt": r"melts at ([\d.]+ K)", "density": r"temperature is ([\d.]+ g/cm3)", "rings": r"built of (\w+) rings?",
+    "melt": r"melts at ([\d.]+ K)",
+    "density": r"temperature is ([\d.]+ g/cm3)",
+    "rings": r"built of (\w+) rings?",
     "isolated": r"isolated in \d+ by (\w+)",
-}  # fmt: skip
+}
 
 
 def guess(given: dict[str, Any]) -> str:
@@ -178,13 +218,24 @@ def guess(given: dict[str, Any]) -> str:
 
 def read(given: dict[str, Any]) -> str:
     """A gate that answers from the first passage that says anything of the kind, about whatever substance."""
-    found = [match for e in given["evidence"] if e["text"] and (match := re.search(LOOK_FOR[_kind(given)], e["text"]))]
+    found = [
+        match
+        for e in given["evidence"]
+        if e["text"] and (match := re.search(LOOK_FOR[_kind(given)], e["text"]))
+    ]
     return found[0][1] if found else "I cannot tell."
 
 
 def rag(given: dict[str, Any]) -> dict[str, Any]:
     """The system under test: answers of the substance that is named, and declines where no passage is about it."""
-    name = next((word.strip("?.") for word in given["question"].split() if word.strip("?.").endswith("ane")), "")
+    name = next(
+        (
+            word.strip("?.")
+            for word in given["question"].split()
+            if word.strip("?.").endswith("ane")
+        ),
+        "",
+    )
     about = [e for e in given["evidence"] if e["text"] and (name in e["text"] if name else True)]
     if not about or (not name and len(about) > 1):
         return {"answer": "I cannot answer this from the passages.", "confidence": 0.1}

@@ -42,15 +42,23 @@ def service(corpora: Path) -> FastAPI:
     app = FastAPI()
     indexes = {}
     for folder in sorted(path for path in corpora.iterdir() if path.is_dir()):
-        rows = [json.loads(line) for line in (folder / "corpus.jsonl").read_text(encoding="utf-8").splitlines()]
+        rows = [
+            json.loads(line)
+            for line in (folder / "corpus.jsonl").read_text(encoding="utf-8").splitlines()
+        ]
         rows = [row for row in rows if row["text"]]
-        indexes[folder.name] = (rows, BM25Okapi([words(row["text"]) for row in rows]) if rows else None)
+        indexes[folder.name] = (
+            rows,
+            BM25Okapi([words(row["text"]) for row in rows]) if rows else None,
+        )
 
     @app.post("/ask")
     def ask(asked: Question) -> StreamingResponse:
         rows, index = indexes[asked.index or "full"]
         scores = index.get_scores(words(asked.question)) if index is not None else []
-        ranked = sorted((-s, i) for i, s in enumerate(scores) if s > 0 and rows[i]["id"] not in asked.hide)[:3]
+        ranked = sorted(
+            (-s, i) for i, s in enumerate(scores) if s > 0 and rows[i]["id"] not in asked.hide
+        )[:3]
         found = [{"id": rows[i]["id"], "text": rows[i]["text"], "score": -s} for s, i in ranked]
         wanted = {w for w in words(asked.question) if len(w) > 3}
         sentences = [s for f in found for s in re.split(r"(?<=[.;])\s+", f["text"])]
@@ -62,7 +70,9 @@ def service(corpora: Path) -> FastAPI:
                 yield f"data: {json.dumps({'delta': piece})}\n\n"
             yield f"data: {json.dumps({'sources': found, 'tokens': len(said.split())})}\n\ndata: [DONE]\n\n"
 
-        return StreamingResponse(events(), media_type="text/event-stream", headers={"X-Version": "1"})
+        return StreamingResponse(
+            events(), media_type="text/event-stream", headers={"X-Version": "1"}
+        )
 
     return app
 
@@ -72,4 +82,6 @@ if __name__ == "__main__":
     parser.add_argument("corpora", type=Path, help="folder of corpora")
     parser.add_argument("--port", type=int, default=8766)
     arguments = parser.parse_args()
-    uvicorn.run(service(arguments.corpora), host="127.0.0.1", port=arguments.port, log_level="warning")
+    uvicorn.run(
+        service(arguments.corpora), host="127.0.0.1", port=arguments.port, log_level="warning"
+    )

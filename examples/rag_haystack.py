@@ -34,18 +34,25 @@ class Extractive:
         passages, _, question = prompt.rpartition("Question: ")
         asked = {w for w in re.findall(r"\w+", question.lower()) if len(w) > 3}
         sentences = re.split(r"(?<=[.;])\s+|\n+", passages)
-        shared, best = max(((len(asked & set(re.findall(r"\w+", s.lower()))), s) for s in sentences), default=(0, ""))
+        shared, best = max(
+            ((len(asked & set(re.findall(r"\w+", s.lower()))), s) for s in sentences),
+            default=(0, ""),
+        )
         return {"replies": [best if shared >= 2 else "I cannot answer this from the passages."]}
 
 
-PROMPT = "Passages:\n{% for d in documents %}{{ d.content }}\n{% endfor %}\n\nQuestion: {{ question }}"
+PROMPT = (
+    "Passages:\n{% for d in documents %}{{ d.content }}\n{% endfor %}\n\nQuestion: {{ question }}"
+)
 
 
 def pipeline(retriever: Any) -> Pipeline:
     """The pipeline under test; only its retriever differs between the two scores."""
     made = Pipeline()
     made.add_component("retriever", retriever)
-    made.add_component("prompt", PromptBuilder(PROMPT, required_variables=["documents", "question"]))
+    made.add_component(
+        "prompt", PromptBuilder(PROMPT, required_variables=["documents", "question"])
+    )
     made.add_component("generator", Extractive())
     made.connect("retriever.documents", "prompt.documents")
     made.connect("prompt", "generator")
@@ -76,8 +83,13 @@ class Whole:
         self.pipelines = {}
         for name in ("full", "gold-removed", "empty"):
             store = InMemoryDocumentStore()
-            rows = map(json.loads, (corpora / name / "corpus.jsonl").read_text(encoding="utf-8").splitlines())
-            store.write_documents([Document(id=r["id"], content=r["text"]) for r in rows if r["text"]])
+            rows = map(
+                json.loads,
+                (corpora / name / "corpus.jsonl").read_text(encoding="utf-8").splitlines(),
+            )
+            store.write_documents(
+                [Document(id=r["id"], content=r["text"]) for r in rows if r["text"]]
+            )
             self.pipelines[name] = pipeline(InMemoryBM25Retriever(store, top_k=3))
 
     def __call__(self, question: str, corpus: str, exclude: list[str]) -> dict[str, Any]:
@@ -89,7 +101,24 @@ class Whole:
 if __name__ == "__main__":
     release, corpora, *out = map(Path, sys.argv[1:])
     runs = out[0] if out else Path("runs")
-    print(demur.evaluate(release, on_our_evidence, scenarios=["oracle", "adversarial"], text_only=True, out=runs,
-                         name="haystack-generator"))  # fmt: skip
-    print(demur.evaluate(release, Whole(corpora), scenarios="whole", corpora=corpora, text_only=True, out=runs,
-                         name="haystack-whole"))  # fmt: skip
+    print(
+        demur.evaluate(
+            release,
+            on_our_evidence,
+            scenarios=["oracle", "adversarial"],
+            text_only=True,
+            out=runs,
+            name="haystack-generator",
+        )
+    )
+    print(
+        demur.evaluate(
+            release,
+            Whole(corpora),
+            scenarios="whole",
+            corpora=corpora,
+            text_only=True,
+            out=runs,
+            name="haystack-whole",
+        )
+    )

@@ -41,7 +41,10 @@ class Extractive(BaseChatModel):
         passages, _, question = str(messages[-1].content).rpartition("Question: ")
         asked = {w for w in re.findall(r"\w+", question.lower()) if len(w) > 3}
         sentences = re.split(r"(?<=[.;])\s+|\n+", passages)
-        shared, best = max(((len(asked & set(re.findall(r"\w+", s.lower()))), s) for s in sentences), default=(0, ""))
+        shared, best = max(
+            ((len(asked & set(re.findall(r"\w+", s.lower()))), s) for s in sentences),
+            default=(0, ""),
+        )
         said = best if shared >= 2 else "I cannot answer this from the passages."
         return ChatResult(generations=[ChatGeneration(message=AIMessage(said))])
 
@@ -72,7 +75,12 @@ def joined(documents: list[Document]) -> str:
 def chain(retriever: Any) -> Any:
     """The pipeline under test; only its retriever differs between the two scores."""
     context = retriever | RunnableLambda(joined)
-    return {"context": context, "question": RunnablePassthrough()} | PROMPT | Extractive() | StrOutputParser()
+    return (
+        {"context": context, "question": RunnablePassthrough()}
+        | PROMPT
+        | Extractive()
+        | StrOutputParser()
+    )
 
 
 static = StaticRetriever()
@@ -92,23 +100,49 @@ class Whole:
         self.stores = {}
         for name in ("full", "gold-removed", "empty"):
             self.stores[name] = InMemoryVectorStore(Words())
-            rows = map(json.loads, (corpora / name / "corpus.jsonl").read_text(encoding="utf-8").splitlines())
+            rows = map(
+                json.loads,
+                (corpora / name / "corpus.jsonl").read_text(encoding="utf-8").splitlines(),
+            )
             texts = [row for row in rows if row["text"]]
             self.stores[name].add_documents(
-                [Document(id=row["id"], page_content=row["text"], metadata={"id": row["id"]}) for row in texts]
+                [
+                    Document(id=row["id"], page_content=row["text"], metadata={"id": row["id"]})
+                    for row in texts
+                ]
             )
 
     def __call__(self, question: str, corpus: str, exclude: list[str]) -> dict[str, Any]:
         """Answer, and say what was retrieved."""
         hidden, store = set(exclude), self.stores[corpus or "full"]
         found = store.similarity_search(question, k=3, filter=lambda d: d.id not in hidden)
-        return {"answer": chain(RunnableLambda(lambda _: found)).invoke(question), "contexts": found}
+        return {
+            "answer": chain(RunnableLambda(lambda _: found)).invoke(question),
+            "contexts": found,
+        }
 
 
 if __name__ == "__main__":
     release, corpora, *out = map(Path, sys.argv[1:])
     runs = out[0] if out else Path("runs")
-    print(demur.evaluate(release, on_our_evidence, scenarios=["oracle", "adversarial"], text_only=True, out=runs,
-                         name="langchain-generator"))  # fmt: skip
-    print(demur.evaluate(release, Whole(corpora), scenarios="whole", corpora=corpora, text_only=True, out=runs,
-                         name="langchain-whole"))  # fmt: skip
+    print(
+        demur.evaluate(
+            release,
+            on_our_evidence,
+            scenarios=["oracle", "adversarial"],
+            text_only=True,
+            out=runs,
+            name="langchain-generator",
+        )
+    )
+    print(
+        demur.evaluate(
+            release,
+            Whole(corpora),
+            scenarios="whole",
+            corpora=corpora,
+            text_only=True,
+            out=runs,
+            name="langchain-whole",
+        )
+    )

@@ -44,8 +44,13 @@ class Extractive(CustomLLM):
         passages, _, question = prompt.rpartition("Question: ")
         asked = {w for w in re.findall(r"\w+", question.lower()) if len(w) > 3}
         sentences = re.split(r"(?<=[.;])\s+|\n+", passages)
-        shared, best = max(((len(asked & set(re.findall(r"\w+", s.lower()))), s) for s in sentences), default=(0, ""))
-        return CompletionResponse(text=best if shared >= 2 else "I cannot answer this from the passages.")
+        shared, best = max(
+            ((len(asked & set(re.findall(r"\w+", s.lower()))), s) for s in sentences),
+            default=(0, ""),
+        )
+        return CompletionResponse(
+            text=best if shared >= 2 else "I cannot answer this from the passages."
+        )
 
     @llm_completion_callback()
     def stream_complete(self, prompt: str, formatted: bool = False, **more: Any) -> Any:
@@ -74,14 +79,20 @@ PROMPT = PromptTemplate("Passages:\n{context_str}\n\nQuestion: {query_str}")
 
 def engine(retriever: Any) -> RetrieverQueryEngine:
     """The pipeline under test; only its retriever differs between the two scores."""
-    synthesizer = get_response_synthesizer(llm=Extractive(), text_qa_template=PROMPT, response_mode="simple_summarize")
+    synthesizer = get_response_synthesizer(
+        llm=Extractive(), text_qa_template=PROMPT, response_mode="simple_summarize"
+    )
     return RetrieverQueryEngine(retriever=retriever, response_synthesizer=synthesizer)
 
 
 def said(response: Any) -> dict[str, Any]:
     """A response as demur takes it."""
     nothing = not response.source_nodes
-    return {"answer": "" if nothing else str(response), "abstained": nothing, "contexts": response.source_nodes}
+    return {
+        "answer": "" if nothing else str(response),
+        "abstained": nothing,
+        "contexts": response.source_nodes,
+    }
 
 
 static = StaticRetriever()
@@ -100,21 +111,51 @@ class Whole:
     def __init__(self, corpora: Path) -> None:
         self.indexes = {}
         for name in ("full", "gold-removed", "empty"):
-            rows = map(json.loads, (corpora / name / "corpus.jsonl").read_text(encoding="utf-8").splitlines())
-            nodes = [TextNode(id_=r["id"], text=r["text"], metadata={"id": r["id"]}) for r in rows if r["text"]]
+            rows = map(
+                json.loads,
+                (corpora / name / "corpus.jsonl").read_text(encoding="utf-8").splitlines(),
+            )
+            nodes = [
+                TextNode(id_=r["id"], text=r["text"], metadata={"id": r["id"]})
+                for r in rows
+                if r["text"]
+            ]
             self.indexes[name] = VectorStoreIndex(nodes, embed_model=Words(embed_batch_size=100))
 
     def __call__(self, question: str, corpus: str, exclude: list[str]) -> dict[str, Any]:
         """Answer, and say what was retrieved."""
-        hidden = MetadataFilters(filters=[MetadataFilter(key="id", value=exclude, operator=FilterOperator.NIN)])
+        hidden = MetadataFilters(
+            filters=[MetadataFilter(key="id", value=exclude, operator=FilterOperator.NIN)]
+        )
         index = self.indexes[corpus or "full"]
-        return said(engine(index.as_retriever(similarity_top_k=3, filters=hidden if exclude else None)).query(question))
+        return said(
+            engine(
+                index.as_retriever(similarity_top_k=3, filters=hidden if exclude else None)
+            ).query(question)
+        )
 
 
 if __name__ == "__main__":
     release, corpora, *out = map(Path, sys.argv[1:])
     runs = out[0] if out else Path("runs")
-    print(demur.evaluate(release, on_our_evidence, scenarios=["oracle", "adversarial"], text_only=True, out=runs,
-                         name="llamaindex-generator"))  # fmt: skip
-    print(demur.evaluate(release, Whole(corpora), scenarios="whole", corpora=corpora, text_only=True, out=runs,
-                         name="llamaindex-whole"))  # fmt: skip
+    print(
+        demur.evaluate(
+            release,
+            on_our_evidence,
+            scenarios=["oracle", "adversarial"],
+            text_only=True,
+            out=runs,
+            name="llamaindex-generator",
+        )
+    )
+    print(
+        demur.evaluate(
+            release,
+            Whole(corpora),
+            scenarios="whole",
+            corpora=corpora,
+            text_only=True,
+            out=runs,
+            name="llamaindex-whole",
+        )
+    )

@@ -38,8 +38,12 @@ def answer(asked: dict[str, Any]) -> dict[str, Any]:
     hidden = set(asked.get("filter_out") or [])
     query = _words(asked["query"])
     scores = index.get_scores(query) if index is not None else []
-    ranked = sorted((-s, i) for i, s in enumerate(scores) if s > 0 and rows[i]["id"] not in hidden)[: asked.get("k", 5)]
-    sources = [{"doc_id": f"{rows[i]['id']}#0", "text": rows[i]["text"], "score": -s} for s, i in ranked]
+    ranked = sorted((-s, i) for i, s in enumerate(scores) if s > 0 and rows[i]["id"] not in hidden)[
+        : asked.get("k", 5)
+    ]
+    sources = [
+        {"doc_id": f"{rows[i]['id']}#0", "text": rows[i]["text"], "score": -s} for s, i in ranked
+    ]
     for source in sources:
         for field in re.split(r"(?<=[.;])\s+", source["text"]):
             name, colon, value = field.partition(": ")

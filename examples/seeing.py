@@ -12,11 +12,17 @@ def detail(given: dict[str, Any]) -> str:
     image = Image.open(io.BytesIO(given["images"][0])).convert("L")
     edges = ImageStat.Stat(image.filter(ImageFilter.FIND_EDGES)).mean[0]
     if 10 < edges < 14:
-        return json.dumps({"label": "ABSTAIN", "reason_code": "LIGHTING_DISTANCE", "confidence": 0.5})
+        return json.dumps(
+            {"label": "ABSTAIN", "reason_code": "LIGHTING_DISTANCE", "confidence": 0.5}
+        )
     true = (edges >= 14) != ("impossible" in given["question"])
     label, code = ("VISIBLY_TRUE", "NONE") if true else ("VISIBLY_FALSE", "OCCLUSION")
     return json.dumps(
-        {"label": label, "reason_code": code, "confidence": round(min(0.99, 0.5 + abs(edges - 12) / 40), 2)}
+        {
+            "label": label,
+            "reason_code": code,
+            "confidence": round(min(0.99, 0.5 + abs(edges - 12) / 40), 2),
+        }
     )
 
 

@@ -69,7 +69,9 @@ class Search(ThreadingHTTPServer):
         for line in (corpora / "full" / "corpus.jsonl").open(encoding="utf-8"):
             row = json.loads(line)
             self.pages[row["id"]] = row["text"]
-            for word, n in Counter(re.findall(r"\w+", f"{row['title']} {row['text']}".lower())).items():
+            for word, n in Counter(
+                re.findall(r"\w+", f"{row['title']} {row['text']}".lower())
+            ).items():
                 self.found[word][row["id"]] = n
         super().__init__(("127.0.0.1", 0), Handler)
         threading.Thread(target=self.serve_forever, daemon=True).start()
@@ -91,7 +93,10 @@ class Search(ThreadingHTTPServer):
             fact = re.search(r"The (\S+) (\S+) mill stands in (\S+)\.", self.pages[page])
             if fact and (self.bold or ("stand" in words and fact[1].lower() in words)):
                 said = f"It stands in {fact[3]}."
-        return {"answer": said, "sources": [{"id": page, "text": self.pages[page]} for page in best]}
+        return {
+            "answer": said,
+            "sources": [{"id": page, "text": self.pages[page]} for page in best],
+        }
 
 
 class Handler(BaseHTTPRequestHandler):
@@ -112,9 +117,13 @@ class Handler(BaseHTTPRequestHandler):
 
 def main() -> int:
     """Write, make, ask, gate; print the seconds."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--documents", type=int, default=10_000)
-    parser.add_argument("--questions", type=int, default=150, help="with answers; a third as many without")
+    parser.add_argument(
+        "--questions", type=int, default=150, help="with answers; a third as many without"
+    )
     parser.add_argument("--out", type=Path, default=Path("ten-minutes"))
     args = parser.parse_args()
     out, spent = args.out, []
@@ -129,19 +138,52 @@ def main() -> int:
 
     handbook(out / "handbook", args.documents, args.questions)
     mine, corpora = f"{out}/mine/release", f"{out}/mine/corpora"
-    step("documents and questions to a release", "from-docs", f"{out}/handbook", f"{out}/questions.csv", "-o",
-         f"{out}/mine", "--accept-found")  # fmt: skip
+    step(
+        "documents and questions to a release",
+        "from-docs",
+        f"{out}/handbook",
+        f"{out}/questions.csv",
+        "-o",
+        f"{out}/mine",
+        "--accept-found",
+    )
     service = Search(Path(corpora))
     for name, bold, code in (("as-it-is", False, 0), ("edited", True, 1)):
         service.bold = bold
         mapping = out / f"{name}.yaml"
-        mapping.write_text(MAPPING.format(url=f"http://127.0.0.1:{service.server_port}/ask", name=name))
+        mapping.write_text(
+            MAPPING.format(url=f"http://127.0.0.1:{service.server_port}/ask", name=name)
+        )
         if not bold:
             step("probe", "rag", "probe", str(mapping), "--question", "Where does the mill stand?")
-        step(f"ask the service {name}", "run", mine, "--scenarios", "whole", "--corpora", corpora, "--system",
-             f"http:{mapping}", "--judge", "rules?guess=yes", "--out", f"{out}/runs")  # fmt: skip
-        step(f"gate of the service {name}", "gate", f"{out}/runs/{name}", "--release", mine, "--strict",
-             "--max-hallucination", "gold-removed=0.15", "--min-accuracy", "full=0.6", expected=code)  # fmt: skip
+        step(
+            f"ask the service {name}",
+            "run",
+            mine,
+            "--scenarios",
+            "whole",
+            "--corpora",
+            corpora,
+            "--system",
+            f"http:{mapping}",
+            "--judge",
+            "rules?guess=yes",
+            "--out",
+            f"{out}/runs",
+        )
+        step(
+            f"gate of the service {name}",
+            "gate",
+            f"{out}/runs/{name}",
+            "--release",
+            mine,
+            "--strict",
+            "--max-hallucination",
+            "gold-removed=0.15",
+            "--min-accuracy",
+            "full=0.6",
+            expected=code,
+        )
     step("what to mend", "rag", "table", f"{out}/runs", "--release", mine)
     print()
     for what, seconds in [*spent, ("together", sum(s for _, s in spent))]:

@@ -23,16 +23,21 @@ os.environ["COLUMNS"] = "80"
 for name in ("FORCE_COLOR", "NO_COLOR", "LINES"):
     os.environ.pop(name, None)
 os.environ["no_proxy"] = ",".join(
-    filter(None, (os.environ.get("no_proxy") or os.environ.get("NO_PROXY"), "127.0.0.1", "localhost"))
+    filter(
+        None, (os.environ.get("no_proxy") or os.environ.get("NO_PROXY"), "127.0.0.1", "localhost")
+    )
 )
 
 # Neither a busy machine nor the luck of the draw may fail a property: deadlines are for benchmarks, and every run
 # tries the same examples. Others: pytest --hypothesis-profile=random, with --hypothesis-seed=N to have them again.
 # An eighth of the examples is enough for every push; DEMUR_LONG=1 (make test-all) tries all of them.
 settings.register_profile(
-    "demur", deadline=None, suppress_health_check=[HealthCheck.too_slow], derandomize=True,
+    "demur",
+    deadline=None,
+    suppress_health_check=[HealthCheck.too_slow],
+    derandomize=True,
     max_examples=100 if os.environ.get("DEMUR_LONG") else 15,
-)  # fmt: skip
+)
 settings.register_profile("random", settings.get_profile("demur"), derandomize=False)
 settings.load_profile("demur")
 

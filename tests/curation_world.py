@@ -68,15 +68,34 @@ def folder(root: Path, n=N) -> Path:
         text = f"The mayor of Town{i} is {mayor(i)}. " + " ".join(dice.choices(WORDS, k=30))
         passages.append({"id": f"p{i}", "title": f"Town{i}", "text": text, "page": f"town{i}"})
         for k in range(2):
-            other = f"Notes {k} on Town{i}: " + " ".join(random.Random(100 * i + k).choices(WORDS, k=30))
-            passages.append({"id": f"n{i}.{k}", "title": f"Notes {i}.{k}", "text": other, "page": f"notes{i}.{k}"})
+            other = f"Notes {k} on Town{i}: " + " ".join(
+                random.Random(100 * i + k).choices(WORDS, k=30)
+            )
+            passages.append(
+                {
+                    "id": f"n{i}.{k}",
+                    "title": f"Notes {i}.{k}",
+                    "text": other,
+                    "page": f"notes{i}.{k}",
+                }
+            )
         (root / f"k{i}.png").write_bytes(picture(i))
-        pictures.append({"id": f"i{i}", "title": f"A view of Town{i}", "file": f"k{i}.png", "page": f"town{i}"})
-        question = {"id": f"q{i}", "question": f"Who is the mayor of Town{i}?", "answers": [mayor(i)], "gold": [f"p{i}"],
-                    "topic": "towns" if i % 3 else "ports"}  # fmt: skip
+        pictures.append(
+            {"id": f"i{i}", "title": f"A view of Town{i}", "file": f"k{i}.png", "page": f"town{i}"}
+        )
+        question = {
+            "id": f"q{i}",
+            "question": f"Who is the mayor of Town{i}?",
+            "answers": [mayor(i)],
+            "gold": [f"p{i}"],
+            "topic": "towns" if i % 3 else "ports",
+        }
         if i % 2:
             (root / f"q{i}.png").write_bytes(picture(1000 + i))
-            question |= {"photo": f"q{i}.png", "question": f"Who is the mayor of the town in this photo ({i})?"}
+            question |= {
+                "photo": f"q{i}.png",
+                "question": f"Who is the mayor of the town in this photo ({i})?",
+            }
         questions.append(question)
     for name, rows in (("passages", passages), ("pictures", pictures), ("questions", questions)):
         (root / f"{name}.jsonl").write_text("".join(json.dumps(r) + "\n" for r in rows))
@@ -96,14 +115,24 @@ def simulated(name, **options):
 
 
 def recipe(source: Path, gates, **more):
-    return parse_recipe({
-        "name": "towns", "version": "1.0.0", "sources": [{"name": "generic", "path": str(source)}], "gates": gates,
-        "retrieval": {"encoder": "curation_world:quick", "text": 6, "visual": 2}, "retest": 3,
-        **{"rules": {"k_min": 2}, **more},
-    })  # fmt: skip
+    return parse_recipe(
+        {
+            "name": "towns",
+            "version": "1.0.0",
+            "sources": [{"name": "generic", "path": str(source)}],
+            "gates": gates,
+            "retrieval": {"encoder": "curation_world:quick", "text": 6, "visual": 2},
+            "retest": 3,
+            **{"rules": {"k_min": 2}, **more},
+        }
+    )
 
 
-GATES = [simulated("weak", strength=0.2), simulated("middle", strength=0.35), simulated("strong", strength=0.5)]
+GATES = [
+    simulated("weak", strength=0.2),
+    simulated("middle", strength=0.35),
+    simulated("strong", strength=0.5),
+]
 
 
 class TextOnly(SimulatedGate):
@@ -151,7 +180,11 @@ class Mad:
 
 
 def bytes_of(release: Path):
-    return {str(p.relative_to(release)): p.read_bytes() for p in sorted(release.rglob("*")) if p.is_file()}
+    return {
+        str(p.relative_to(release)): p.read_bytes()
+        for p in sorted(release.rglob("*"))
+        if p.is_file()
+    }
 
 
 def seal(folder: Path) -> None:

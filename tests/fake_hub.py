@@ -51,7 +51,9 @@ class Repo:
     tags: dict = field(default_factory=dict)
 
     def commit(self, title, files):
-        oid = hashlib.sha1(f"{title}{self.main}{sorted((n, f.blob) for n, f in files.items())}".encode()).hexdigest()
+        oid = hashlib.sha1(
+            f"{title}{self.main}{sorted((n, f.blob) for n, f in files.items())}".encode()
+        ).hexdigest()
         self.commits[oid] = (title, files)
         self.main = oid
         return oid
@@ -130,7 +132,14 @@ class Handler(BaseHTTPRequestHandler):
     def serve(self):
         split = urlsplit(self.path)
         path, query = split.path, parse_qs(split.query)
-        fault = next((f for f in self.hub.faults if f[0] == self.command and f[3] > 0 and re.search(f[1], path)), None)
+        fault = next(
+            (
+                f
+                for f in self.hub.faults
+                if f[0] == self.command and f[3] > 0 and re.search(f[1], path)
+            ),
+            None,
+        )
         spoil = None
         if fault is not None:
             fault[3] -= 1
@@ -188,14 +197,20 @@ class Handler(BaseHTTPRequestHandler):
             return
         kind, _, rest = path.removeprefix("/lfs/").partition("/")
         if kind == "object" and self.command in ("GET", "HEAD"):
-            self.answer(200, data=self.hub.objects[rest], headers=[("Content-Type", "application/octet-stream")])
+            self.answer(
+                200,
+                data=self.hub.objects[rest],
+                headers=[("Content-Type", "application/octet-stream")],
+            )
         elif kind == "object":
             self.hub.objects[rest] = body
             self.answer(200)
         elif kind == "part":
             sha, number = rest.split("/")
             self.hub.parts[sha, int(number)] = body
-            self.answer(200, headers=[("ETag", hashlib.md5(body, usedforsecurity=False).hexdigest())])
+            self.answer(
+                200, headers=[("ETag", hashlib.md5(body, usedforsecurity=False).hexdigest())]
+            )
         else:  # all parts are there
             asked = json.loads(body)
             data = b"".join(self.hub.parts[rest, p["partNumber"]] for p in asked["parts"])
@@ -217,14 +232,25 @@ class Handler(BaseHTTPRequestHandler):
         headers = [("X-Repo-Commit", oid), ("ETag", f'"{file.sha256 if file.lfs else file.blob}"')]
         if file.lfs:
             more = [("X-Linked-Etag", f'"{file.sha256}"'), ("X-Linked-Size", str(len(file.data)))]
-            self.answer(302, headers=[*headers, *more, ("Location", f"{self.hub.storage}/lfs/object/{file.sha256}")])
+            self.answer(
+                302,
+                headers=[
+                    *headers,
+                    *more,
+                    ("Location", f"{self.hub.storage}/lfs/object/{file.sha256}"),
+                ],
+            )
         else:
             self.answer(200, data=file.data, headers=[*headers, ("Content-Type", "text/plain")])
 
     def api(self, path, query, body, spoil):
         hub, user = self.hub, self.user()[0]
         if path == "/api/whoami-v2":
-            return self.answer(200, {"name": user}) if user else self.refuse(401, "Invalid username or password.")
+            return (
+                self.answer(200, {"name": user})
+                if user
+                else self.refuse(401, "Invalid username or password.")
+            )
         if path == "/api/validate-yaml":
             content = json.loads(body)["content"]
             errors = [] if content.startswith("---\n") else [{"message": "no metadata"}]
@@ -235,17 +261,26 @@ class Handler(BaseHTTPRequestHandler):
             if not user:
                 return self.refuse(401, "Invalid username or password.")
             if user != name.partition("/")[0]:
-                return self.refuse(403, f"You don't have the rights to create a dataset under {asked['organization']}")
+                return self.refuse(
+                    403,
+                    f"You don't have the rights to create a dataset under {asked['organization']}",
+                )
             url = {"url": f"{hub.url}/datasets/{name}"}
             if name in hub.repos:
                 return self.answer(409, {"error": "You already created this dataset repo", **url})
-            hub.repos[name] = Repo(name, asked.get("visibility") == "private" or bool(asked.get("private")))
-            hub.repos[name].commit("initial commit", {".gitattributes": File(b"*.parquet filter=lfs\n", False)})
+            hub.repos[name] = Repo(
+                name, asked.get("visibility") == "private" or bool(asked.get("private"))
+            )
+            hub.repos[name].commit(
+                "initial commit", {".gitattributes": File(b"*.parquet filter=lfs\n", False)}
+            )
             return self.answer(200, url)
         found = re.fullmatch(r"/datasets/([^/]+/[^/]+)\.git/info/lfs/objects/batch", path)
         if found:
             return self.batch(found[1], json.loads(body))
-        found = re.fullmatch(r"/api/datasets/([^/]+/[^/]+?)(?:/([a-z-]+)(?:/([^/]+))?(?:/(.*))?)?", path)
+        found = re.fullmatch(
+            r"/api/datasets/([^/]+/[^/]+?)(?:/([a-z-]+)(?:/([^/]+))?(?:/(.*))?)?", path
+        )
         if not found:
             return self.refuse(404, "no such address")
         name, what, revision, rest = found[1], found[2] or "", found[3] or "main", found[4] or ""
@@ -254,7 +289,10 @@ class Handler(BaseHTTPRequestHandler):
             return None
         oid = repo.at(revision)
         if what == "refs":
-            tags = [{"name": n, "ref": f"refs/tags/{n}", "targetCommit": c} for n, c in repo.tags.items()]
+            tags = [
+                {"name": n, "ref": f"refs/tags/{n}", "targetCommit": c}
+                for n, c in repo.tags.items()
+            ]
             main = {"name": "main", "ref": "refs/heads/main", "targetCommit": repo.main}
             return self.answer(200, {"branches": [main], "converts": [], "tags": tags})
         if oid is None:
@@ -271,7 +309,9 @@ class Handler(BaseHTTPRequestHandler):
             return self.answer(200, info)
         if what == "paths-info":
             asked = parse_qs(body.decode()) if not body.startswith(b"{") else json.loads(body)
-            return self.answer(200, [self.entry(n, files[n]) for n in asked.get("paths", []) if n in files])
+            return self.answer(
+                200, [self.entry(n, files[n]) for n in asked.get("paths", []) if n in files]
+            )
         if what == "tree":
             inside = [n for n in files if not rest or n.startswith(unquote(rest) + "/")]
             if rest and not inside:
@@ -281,10 +321,14 @@ class Handler(BaseHTTPRequestHandler):
             here = [self.entry(n, files[n]) for n in inside if deep or "/" not in n[start:]]
             folders = sorted({n[: n.index("/", start)] for n in inside if "/" in n[start:]})
             return self.answer(
-                200, [{"type": "directory", "path": f, "oid": "0" * 40, "size": 0} for f in folders] + here
+                200,
+                [{"type": "directory", "path": f, "oid": "0" * 40, "size": 0} for f in folders]
+                + here,
             )
         if what == "preupload":
-            return self.answer(200, {"files": [self.plan(f, files) for f in json.loads(body)["files"]]})
+            return self.answer(
+                200, {"files": [self.plan(f, files) for f in json.loads(body)["files"]]}
+            )
         if what == "commit":
             return self.commit(repo, [json.loads(line) for line in body.splitlines()], spoil)
         if what == "tag":
@@ -297,7 +341,9 @@ class Handler(BaseHTTPRequestHandler):
 
     def entry(self, name, file):
         more = (
-            {"lfs": {"oid": file.sha256, "size": len(file.data), "pointerSize": len(file.pointer)}} if file.lfs else {}
+            {"lfs": {"oid": file.sha256, "size": len(file.data), "pointerSize": len(file.pointer)}}
+            if file.lfs
+            else {}
         )
         return {"type": "file", "path": name, "size": len(file.data), "oid": file.blob, **more}
 
@@ -305,7 +351,12 @@ class Handler(BaseHTTPRequestHandler):
         large = asked["path"].endswith(".parquet") or asked["size"] >= LFS_FROM
         there = files.get(asked["path"])
         known = {} if there is None else {"oid": there.sha256 if there.lfs else there.blob}
-        return {"path": asked["path"], "uploadMode": "lfs" if large else "regular", "shouldIgnore": False, **known}
+        return {
+            "path": asked["path"],
+            "uploadMode": "lfs" if large else "regular",
+            "shouldIgnore": False,
+            **known,
+        }
 
     def batch(self, name, asked):
         if self.repo(name, write=True) is None:
@@ -317,7 +368,10 @@ class Handler(BaseHTTPRequestHandler):
                 if o["size"] > PART:
                     count = -(-o["size"] // PART)
                     header = {"chunk_size": str(PART)}
-                    header |= {str(i): f"{self.hub.storage}/lfs/part/{sha}/{i}" for i in range(1, count + 1)}
+                    header |= {
+                        str(i): f"{self.hub.storage}/lfs/part/{sha}/{i}"
+                        for i in range(1, count + 1)
+                    }
                     upload = {"href": f"{self.hub.storage}/lfs/complete/{sha}", "header": header}
                 else:
                     upload = {"href": f"{self.hub.storage}/lfs/object/{sha}"}
@@ -350,7 +404,10 @@ class Handler(BaseHTTPRequestHandler):
             self.connection.shutdown(socket.SHUT_RDWR)
             self.close_connection = True
             return
-        self.answer(200, {"commitOid": oid, "commitUrl": f"{self.hub.url}/datasets/{repo.name}/commit/{oid}"})
+        self.answer(
+            200,
+            {"commitOid": oid, "commitUrl": f"{self.hub.url}/datasets/{repo.name}/commit/{oid}"},
+        )
 
 
 @contextmanager
@@ -361,7 +418,9 @@ def serving():
     server.daemon_threads = True
     hub.url = f"http://127.0.0.1:{server.server_port}"
     hub.storage = f"http://localhost:{server.server_port}"
-    thread = threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True)  # the end of it comes soon
+    thread = threading.Thread(
+        target=server.serve_forever, args=(0.02,), daemon=True
+    )  # the end of it comes soon
     thread.start()
     try:
         yield hub

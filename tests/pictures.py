@@ -32,7 +32,9 @@ def font(size: int) -> Any:
 def skeleton(seed: int) -> list[list[str]]:
     """A molecule-like thing: a chain of six-rings, each a list of what hangs on its six corners."""
     dice = random.Random(f"molecule {seed}")
-    return [[dice.choice(SUBSTITUENTS) for _ in range(6)] for _ in range(dice.choice((1, 1, 2, 2, 3)))]
+    return [
+        [dice.choice(SUBSTITUENTS) for _ in range(6)] for _ in range(dice.choice((1, 1, 2, 2, 3)))
+    ]
 
 
 def analogue(rings: list[list[str]], seed: int) -> list[list[str]]:
@@ -60,15 +62,25 @@ def molecule(rings: list[list[str]], size: int = 300) -> bytes:
     for number, ring in enumerate(rings):
         x = side / 2 + (number - (len(rings) - 1) / 2) * step * math.sqrt(3)
         y = side / 2
-        corners = [(x + step * math.sin(math.pi * k / 3), y - step * math.cos(math.pi * k / 3)) for k in range(6)]
+        corners = [
+            (x + step * math.sin(math.pi * k / 3), y - step * math.cos(math.pi * k / 3))
+            for k in range(6)
+        ]
         for k in range(6):
             draw.line([corners[k], corners[(k + 1) % 6]], fill=0, width=width)
             if k % 2 == 0:
-                inner = [(x + (cx - x) * 0.82, y + (cy - y) * 0.82) for cx, cy in (corners[k], corners[(k + 1) % 6])]
+                inner = [
+                    (x + (cx - x) * 0.82, y + (cy - y) * 0.82)
+                    for cx, cy in (corners[k], corners[(k + 1) % 6])
+                ]
                 draw.line(inner, fill=0, width=width)
-            if not ring[k] or (len(rings) > 1 and k in (1, 2, 4, 5) and not (
-                (number == 0 and k in (4, 5)) or (number == len(rings) - 1 and k in (1, 2))
-            )):  # fmt: skip
+            if not ring[k] or (
+                len(rings) > 1
+                and k in (1, 2, 4, 5)
+                and not (
+                    (number == 0 and k in (4, 5)) or (number == len(rings) - 1 and k in (1, 2))
+                )
+            ):
                 continue
             cx, cy = corners[k]
             end = (cx + (cx - x) * 0.62, cy + (cy - y) * 0.62)
@@ -88,12 +100,19 @@ def chart(seed: int) -> bytes:
     step = 330 / len(values)
     if dice.random() < 0.6:
         for n, value in enumerate(values):
-            draw.rectangle([50 + n * step, 260 - value, 50 + (n + 0.7) * step, 259], fill=(70, 110, 180))
+            draw.rectangle(
+                [50 + n * step, 260 - value, 50 + (n + 0.7) * step, 259], fill=(70, 110, 180)
+            )
     else:
         points = [(50 + n * step, 260 - value) for n, value in enumerate(values)]
         draw.line(points, fill=(70, 110, 180), width=3)
     for n in range(len(values)):
-        draw.text((50 + n * step, 266), dice.choice("ABCDEFGH") + str(dice.randint(1, 99)), fill="black", font=font(14))
+        draw.text(
+            (50 + n * step, 266),
+            dice.choice("ABCDEFGH") + str(dice.randint(1, 99)),
+            fill="black",
+            font=font(14),
+        )
     draw.text(
         (120, 2),
         f"Figure {dice.randint(1, 40)}: {dice.choice(('growth', 'share', 'count'))}",
@@ -104,10 +123,35 @@ def chart(seed: int) -> bytes:
 
 
 WORDS = [
-    "river", "bridge", "water", "valley", "station", "record", "village", "result", "measure", "section", "table",
-    "former", "engine", "island", "carbon", "metal", "letter", "season", "ground", "council", "northern", "capital",
-    "surface", "central", "winter", "product", "observer", "reference",
-]  # fmt: skip
+    "river",
+    "bridge",
+    "water",
+    "valley",
+    "station",
+    "record",
+    "village",
+    "result",
+    "measure",
+    "section",
+    "table",
+    "former",
+    "engine",
+    "island",
+    "carbon",
+    "metal",
+    "letter",
+    "season",
+    "ground",
+    "council",
+    "northern",
+    "capital",
+    "surface",
+    "central",
+    "winter",
+    "product",
+    "observer",
+    "reference",
+]
 
 
 def page(seed: int) -> bytes:
@@ -137,7 +181,9 @@ def photo(seed: int) -> bytes:
     for _ in range(dice.randint(4, 12)):
         x, y, r = dice.randint(0, 480), dice.randint(0, 360), dice.randint(10, 90)
         fill = tuple(dice.randint(0, 255) for _ in range(3))
-        (draw.ellipse if dice.random() < 0.5 else draw.rectangle)([x - r, y - r, x + r, y + r * 0.8], fill=fill)
+        (draw.ellipse if dice.random() < 0.5 else draw.rectangle)(
+            [x - r, y - r, x + r, y + r * 0.8], fill=fill
+        )
     return png(image.filter(ImageFilter.GaussianBlur(2)))
 
 
@@ -204,18 +250,30 @@ def _bordered(share: float, colour: str = "white") -> Callable[[Image.Image], by
 
 
 COPIES: dict[str, Callable[[Image.Image], bytes]] = {
-    "JPEG 60": _jpeg(60), "JPEG 30": _jpeg(30), "WebP 70": _webp, "half size": _scaled(0.5), "double size": _scaled(2.0),
-    "a third": _scaled(1 / 3), "cropped 1 %": _cropped(0.01), "cropped 2 %": _cropped(0.02), "border 2 %": _bordered(0.02),
-    "border 5 %": _bordered(0.05), "black border 3 %": _bordered(0.03, "black"),
-}  # fmt: skip
+    "JPEG 60": _jpeg(60),
+    "JPEG 30": _jpeg(30),
+    "WebP 70": _webp,
+    "half size": _scaled(0.5),
+    "double size": _scaled(2.0),
+    "a third": _scaled(1 / 3),
+    "cropped 1 %": _cropped(0.01),
+    "cropped 2 %": _cropped(0.02),
+    "border 2 %": _bordered(0.02),
+    "border 5 %": _bordered(0.05),
+    "black border 3 %": _bordered(0.03, "black"),
+}
 """What is done to a picture that is to be known again."""
 
 
 def copies(data: bytes) -> Iterator[tuple[str, bytes]]:
     """Near-duplicates of a picture, with what was done to it."""
     with Image.open(io.BytesIO(data)) as opened:
-        image = opened.convert("RGBA") if opened.mode in ("P", "LA", "RGBA") else opened.convert("RGB")
+        image = (
+            opened.convert("RGBA") if opened.mode in ("P", "LA", "RGBA") else opened.convert("RGB")
+        )
         if image.mode == "RGBA":
-            image = Image.alpha_composite(Image.new("RGBA", image.size, "white"), image).convert("RGB")
+            image = Image.alpha_composite(Image.new("RGBA", image.size, "white"), image).convert(
+                "RGB"
+            )
         for name, make in COPIES.items():
             yield name, make(image)

@@ -40,13 +40,17 @@ def reply_to(body: bytes) -> bytes:
     """What a healthy server says."""
     asked = json.loads(body)
     said = hashlib.sha256(json.dumps(asked["messages"]).encode()).hexdigest()[:12]
-    return json.dumps({
-        "choices": [{"message": {"content": f"answer {said}"}, "finish_reason": "stop"}],
-        "usage": {"prompt_tokens": 5, "completion_tokens": 2},
-    }).encode()  # fmt: skip
+    return json.dumps(
+        {
+            "choices": [{"message": {"content": f"answer {said}"}, "finish_reason": "stop"}],
+            "usage": {"prompt_tokens": 5, "completion_tokens": 2},
+        }
+    ).encode()
 
 
-def http(data: bytes, status: str = "200 OK", *, length: int | None = None, more: str = "") -> bytes:
+def http(
+    data: bytes, status: str = "200 OK", *, length: int | None = None, more: str = ""
+) -> bytes:
     size = len(data) if length is None else length
     head = f"HTTP/1.1 {status}\r\nContent-Type: application/json\r\nContent-Length: {size}\r\n{more}\r\n"
     return head.encode() + data
@@ -70,13 +74,21 @@ async def play(fault: str, writer: asyncio.StreamWriter, whole: bytes) -> None:
         case "long":
             writer.write(http(whole, length=len(whole) // 2))
         case "chunks":
-            writer.write(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n" + whole + b"\r\n-5\r\n\r\n")
+            writer.write(
+                b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n"
+                + whole
+                + b"\r\n-5\r\n\r\n"
+            )
         case "429":
             writer.write(http(b"{}", "429 Too Many Requests", more="Retry-After: 1\r\n"))
         case "503":
             writer.write(http(b"upstream is gone", "503 Service Unavailable"))
         case "302":
-            writer.write(http(b"", "302 Found", more="Location: http://169.254.169.254/latest/meta-data/\r\n"))
+            writer.write(
+                http(
+                    b"", "302 Found", more="Location: http://169.254.169.254/latest/meta-data/\r\n"
+                )
+            )
         case "hang":
             await asyncio.sleep(60)
         case "html":
@@ -108,14 +120,20 @@ async def serve(port: int, faults: list[str]) -> None:
 
     async def talk(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:
-            if (first := await reader.readexactly(1)) == b"\x16":  # TLS: says what a server says that speaks none
+            if (
+                first := await reader.readexactly(1)
+            ) == b"\x16":  # TLS: says what a server says that speaks none
                 writer.write(http(b"", "400 Bad Request"))
                 await writer.drain()
                 return
             while head := first + await reader.readuntil(b"\r\n\r\n"):
                 first = b""
                 if head.startswith(b"GET") and faults == ["302"]:
-                    writer.write(http(b"", "302 Found", more="Location: http://169.254.169.254/v1/models\r\n"))
+                    writer.write(
+                        http(
+                            b"", "302 Found", more="Location: http://169.254.169.254/v1/models\r\n"
+                        )
+                    )
                     await writer.drain()
                     continue
                 if head.startswith(b"GET"):
@@ -123,10 +141,14 @@ async def serve(port: int, faults: list[str]) -> None:
                     await writer.drain()
                     continue
                 size = next(
-                    int(line.split(b":")[1]) for line in head.lower().split(b"\r\n") if b"content-length" in line
+                    int(line.split(b":")[1])
+                    for line in head.lower().split(b"\r\n")
+                    if b"content-length" in line
                 )
                 body = await reader.readexactly(size)
-                await play(faults[hashlib.sha256(body).digest()[0] % len(faults)], writer, reply_to(body))
+                await play(
+                    faults[hashlib.sha256(body).digest()[0] % len(faults)], writer, reply_to(body)
+                )
         except (asyncio.IncompleteReadError, ConnectionError):
             pass
         finally:

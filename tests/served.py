@@ -37,7 +37,9 @@ def refusing(reply, *names):
         for name in names:
             if name in body:
                 said = f"Unsupported value: '{name}' does not support {body[name]} with this model."
-                raise web.HTTPBadRequest(text=json.dumps({"error": {"message": said}}), content_type="application/json")
+                raise web.HTTPBadRequest(
+                    text=json.dumps({"error": {"message": said}}), content_type="application/json"
+                )
         return reply(body)
 
     return answer

@@ -23,7 +23,9 @@ def examples(n: int) -> int:
     return n if LONG else max(8, n // 8)
 
 
-def png(colour: str | tuple[int, int, int] = (200, 30, 40), size: tuple[int, int] = (12, 9)) -> bytes:
+def png(
+    colour: str | tuple[int, int, int] = (200, 30, 40), size: tuple[int, int] = (12, 9)
+) -> bytes:
     """A small PNG of one colour."""
     out = io.BytesIO()
     Image.new("RGB", size, colour).save(out, "PNG")
@@ -47,7 +49,11 @@ class Images:
 
 
 def evidence(
-    name: str, role: Role, modality: Modality = Modality.TEXT, rank: int | None = None, image: ImageRef | None = None
+    name: str,
+    role: Role,
+    modality: Modality = Modality.TEXT,
+    rank: int | None = None,
+    image: ImageRef | None = None,
 ) -> Evidence:
     """A piece of evidence with made-up content."""
     if modality is Modality.IMAGE and image is None:
@@ -65,7 +71,12 @@ def evidence(
 
 
 def sample(
-    name: str = "s1", *, gold: int = 1, text: int = 6, visual: int = 0, images: tuple[ImageRef, ...] = ()
+    name: str = "s1",
+    *,
+    gold: int = 1,
+    text: int = 6,
+    visual: int = 0,
+    images: tuple[ImageRef, ...] = (),
 ) -> Sample:
     """A sample with that many pieces of gold, text and visual distractors."""
     return Sample(
@@ -76,7 +87,10 @@ def sample(
         images=images,
         gold=tuple(evidence(f"{name}-g{i}", Role.GOLD) for i in range(gold)),
         negatives=tuple(evidence(f"{name}-t{i}", Role.DISTRACTOR, rank=i + 1) for i in range(text))
-        + tuple(evidence(f"{name}-v{i}", Role.DISTRACTOR, Modality.IMAGE, rank=i + 1) for i in range(visual)),
+        + tuple(
+            evidence(f"{name}-v{i}", Role.DISTRACTOR, Modality.IMAGE, rank=i + 1)
+            for i in range(visual)
+        ),
         cluster=name,
         topic="made-up",
     )
@@ -85,11 +99,15 @@ def sample(
 def tiny_release(folder: Path, size: int, *, text: int = 3) -> Path:
     """A release of ``size`` text samples without images, the answer to sample i being "answer i"."""
     made = [
-        sample(f"s{i}", text=text).model_copy(update={"answers": AnswerSpec(accepted=((f"answer {i}",),))})
+        sample(f"s{i}", text=text).model_copy(
+            update={"answers": AnswerSpec(accepted=((f"answer {i}",),))}
+        )
         for i in range(size)
     ]
     step = FunnelStep(stage="pool", entered=size, kept=size)
-    return freeze(folder, name="tiny", version="1.0.0", samples=made, read_image=Images().read, funnel=[step])
+    return freeze(
+        folder, name="tiny", version="1.0.0", samples=made, read_image=Images().read, funnel=[step]
+    )
 
 
 @st.composite

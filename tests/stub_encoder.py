@@ -16,7 +16,9 @@ class StubEncoder:
 
     note = "hash-seeded vectors, for tests"
 
-    def __init__(self, name="stub", similarity: Literal["cosine", "dot"] = "cosine", dims=None, seed=0):
+    def __init__(
+        self, name="stub", similarity: Literal["cosine", "dot"] = "cosine", dims=None, seed=0
+    ):
         self.name, self.similarity, self.seed = name, similarity, seed
         self.dims = dims or {"joint": 16, "text": 24, "look": 8}
         self.calls = 0
@@ -27,13 +29,17 @@ class StubEncoder:
         return StubEncoder
 
     def fingerprint(self):
-        return hashlib.sha256(f"{self.name}{self.similarity}{self.dims}{self.seed}".encode()).hexdigest()
+        return hashlib.sha256(
+            f"{self.name}{self.similarity}{self.dims}{self.seed}".encode()
+        ).hexdigest()
 
     def _vectors(self, keys, space):
         self.calls += 1
         rows = []
         for key in keys:
-            seed = int.from_bytes(hashlib.sha256(f"{space}{self.seed}".encode() + key).digest()[:8], "big")
+            seed = int.from_bytes(
+                hashlib.sha256(f"{space}{self.seed}".encode() + key).digest()[:8], "big"
+            )
             rows.append(np.random.default_rng(seed).standard_normal(self.dims[space]))
         vectors = np.array(rows, dtype=np.float32).reshape(len(rows), self.dims[space])
         if self.similarity == "cosine" and len(rows):

@@ -230,14 +230,18 @@ WRONG = [
 ]
 
 
-@pytest.mark.parametrize(("answers", "text"), RIGHT, ids=lambda v: str(v)[:40] if isinstance(v, str) else v.shown)
+@pytest.mark.parametrize(
+    ("answers", "text"), RIGHT, ids=lambda v: str(v)[:40] if isinstance(v, str) else v.shown
+)
 def test_right(answers: AnswerSpec, text: str) -> None:
     found = matches(answers, text)
     assert found.correct, found
     assert found.form or answers.kind == "box"
 
 
-@pytest.mark.parametrize(("answers", "text"), WRONG, ids=lambda v: str(v)[:40] if isinstance(v, str) else v.shown)
+@pytest.mark.parametrize(
+    ("answers", "text"), WRONG, ids=lambda v: str(v)[:40] if isinstance(v, str) else v.shown
+)
 def test_wrong(answers: AnswerSpec, text: str) -> None:
     found = matches(answers, text)
     assert not found.correct, found
@@ -249,7 +253,10 @@ def test_wrong(answers: AnswerSpec, text: str) -> None:
     [
         (spec("Barack Obama"), "Obama"),
         (spec("Neuschwanstein"), "Neuschwanstien"),
-        (spec("The dome was designed by Filippo Brunelleschi in Florence."), "Brunelleschi designed the dome"),
+        (
+            spec("The dome was designed by Filippo Brunelleschi in Florence."),
+            "Brunelleschi designed the dome",
+        ),
         (spec("Yes"), "The towers are round."),
     ],
 )
@@ -264,15 +271,27 @@ def test_holds_in_passages() -> None:
     assert not holds(spec("2 m"), "In good soil the 2 of them grew to 3 m and flowered in May.")
     assert holds(spec("1889"), "The tower was finished on 31 March 1889 by the same firm.")
     assert not holds(spec("31"), "The tower was finished on 31 March 1889 by the same firm.")
-    assert holds(spec("Paris", "Lutetia"), "Lutetia, a town of the Parisii, stood on the left bank.")
+    assert holds(
+        spec("Paris", "Lutetia"), "Lutetia, a town of the Parisii, stood on the left bank."
+    )
     assert not holds(spec("Paris"), "Lutetia, a town of the Parisii, stood on the left bank.")
     assert not holds(spec(("red", "blue")), "Its flowers are red.")
     assert not holds(spec("1"), "It is one of the largest lakes.")
-    assert holds(spec("Fox", kind="choice", choices=FOX), "The fox lives in woods and towns all over Europe.")
-    assert not holds(spec("C", kind="choice", choices=FOX), "Vitamin C is found in fruit and in many vegetables.")
+    assert holds(
+        spec("Fox", kind="choice", choices=FOX), "The fox lives in woods and towns all over Europe."
+    )
+    assert not holds(
+        spec("C", kind="choice", choices=FOX), "Vitamin C is found in fruit and in many vegetables."
+    )
     assert not holds(spec("no idea", kind="box", box=(0, 0, 1, 1)), "somewhere")
-    assert holds(spec(kind="number", number=(108, 132), unit="m"), "At 120 m it was the longest bridge of its time.")
-    assert not holds(spec(kind="number", number=(108, 132), unit="m"), "At 120 kg it was the heaviest of its time.")
+    assert holds(
+        spec(kind="number", number=(108, 132), unit="m"),
+        "At 120 m it was the longest bridge of its time.",
+    )
+    assert not holds(
+        spec(kind="number", number=(108, 132), unit="m"),
+        "At 120 kg it was the heaviest of its time.",
+    )
 
 
 RINGS = "How many rings does the molecule have?"
@@ -313,19 +332,39 @@ def test_a_count_is_held_by_a_count_of_what_is_asked(question: str, text: str, h
 def test_counts_in_questions_and_replies() -> None:
     own = "How many methoxy groups does 2-methoxyphenol have?"
     assert not holds(spec("2"), own, own)
-    assert holds(spec("2"), "How many of the 2 rings are aromatic rings?", "How many rings are aromatic?")
-    assert holds(spec("118"), "Of 118 known ones it is the last.", "How many elements are there?")  # no chance hit
+    assert holds(
+        spec("2"), "How many of the 2 rings are aromatic rings?", "How many rings are aromatic?"
+    )
+    assert holds(
+        spec("118"), "Of 118 known ones it is the last.", "How many elements are there?"
+    )  # no chance hit
     assert holds(spec("46 stars"), "its 46-star flag", "How many stars has it?")
-    for reply in ("2", "Two.", "There are 2.", "It has 3 methyl groups and 2 rings", "2-Methoxyphenol has 2 rings."):
+    for reply in (
+        "2",
+        "Two.",
+        "There are 2.",
+        "It has 3 methyl groups and 2 rings",
+        "2-Methoxyphenol has 2 rings.",
+    ):
         assert matches(spec("2"), reply, RINGS).correct, reply
-    for reply in ("3", "It has 2 methyl groups and 3 rings.", "2-methoxyphenol has one ring", "2-methoxyphenol"):
+    for reply in (
+        "3",
+        "It has 2 methyl groups and 3 rings.",
+        "2-methoxyphenol has one ring",
+        "2-methoxyphenol",
+    ):
         assert not matches(spec("2"), reply, RINGS).correct, reply
 
 
 def test_years_before_initials_have_no_unit() -> None:
-    assert [(q.low, q.unit) for q in quantities("In 1990 J. R. Smith and in 1991 K. Doe; at 1200 K. The metal")] == [
-        (1990, ""), (1991, ""), (1200, "K"),
-    ]  # fmt: skip
+    assert [
+        (q.low, q.unit)
+        for q in quantities("In 1990 J. R. Smith and in 1991 K. Doe; at 1200 K. The metal")
+    ] == [
+        (1990, ""),
+        (1991, ""),
+        (1200, "K"),
+    ]
 
 
 def test_normalise() -> None:
@@ -362,13 +401,22 @@ def test_any_text_is_read_without_harm(text: str) -> None:
         holds(answers, text)
 
 
-NAMES = st.lists(st.text(string.ascii_letters + "éöåñ", min_size=3, max_size=9), min_size=1, max_size=3).map(
-    lambda ws: " ".join(w.capitalize() for w in ws)
-)
+NAMES = st.lists(
+    st.text(string.ascii_letters + "éöåñ", min_size=3, max_size=9), min_size=1, max_size=3
+).map(lambda ws: " ".join(w.capitalize() for w in ws))
 CARRIERS = st.sampled_from(
-    ["{}", "{}.", "It is {}.", "The answer is {}.", "I think it is {}, as the second passage says.", "**{}**", '"{}"', "Answer: {}",
-     "That would be {} (see the caption)."]
-)  # fmt: skip
+    [
+        "{}",
+        "{}.",
+        "It is {}.",
+        "The answer is {}.",
+        "I think it is {}, as the second passage says.",
+        "**{}**",
+        '"{}"',
+        "Answer: {}",
+        "That would be {} (see the caption).",
+    ]
+)
 
 
 @settings(max_examples=examples(150), deadline=None)
@@ -376,7 +424,9 @@ CARRIERS = st.sampled_from(
 def test_a_name_matches_itself_in_any_carrier(name: str, carrier: str) -> None:
     words = set(normalise(name).split())
     assume(
-        normalise(name) and not words & {"or", "not", "no", "yes", "nor", "never", "wait", "true", "false", "the", "an"}
+        normalise(name)
+        and not words
+        & {"or", "not", "no", "yes", "nor", "never", "wait", "true", "false", "the", "an"}
     )
     assert matches(spec(name), carrier.format(name)).correct
 
@@ -397,7 +447,9 @@ def test_numbers_survive_another_format(n: int, gold: int, said: int, carrier: s
 @settings(max_examples=examples(200), deadline=None)
 @given(WHOLE, WHOLE, st.sampled_from(range(4)), st.sampled_from(range(4)), CARRIERS)
 @example(1_000_000_000, 999_999_999, 0, 0, "{}")  # one in a billion is still another number
-def test_another_number_never_matches(n: int, other: int, gold: int, said: int, carrier: str) -> None:
+def test_another_number_never_matches(
+    n: int, other: int, gold: int, said: int, carrier: str
+) -> None:
     assume(n != other)
     answers = spec(written(n)[gold])
     assert not matches(answers, carrier.format(written(other)[said])).correct
@@ -405,7 +457,10 @@ def test_another_number_never_matches(n: int, other: int, gold: int, said: int, 
 
 
 @settings(max_examples=examples(150), deadline=None)
-@given(st.integers(1, 10**6), st.sampled_from([("m", "km", 1000), ("kg", "g", 0.001), ("metres", "kilometres", 1000)]))
+@given(
+    st.integers(1, 10**6),
+    st.sampled_from([("m", "km", 1000), ("kg", "g", 0.001), ("metres", "kilometres", 1000)]),
+)
 def test_units_convert(n: int, units: tuple[str, str, float]) -> None:
     small, large, factor = units
     assert matches(spec(f"{n} {small}"), f"{n / factor:.9f} {large}").correct
@@ -420,10 +475,27 @@ def test_spelt_numbers_are_read(n: int) -> None:
 
 def spelt(n: int) -> str:
     ones = [
-        "zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine",
-        "ten", "eleven", "twelve", "thirteen", "fourteen",
-        "fifteen", "sixteen", "seventeen", "eighteen", "nineteen",
-    ]  # fmt: skip
+        "zero",
+        "one",
+        "two",
+        "three",
+        "four",
+        "five",
+        "six",
+        "seven",
+        "eight",
+        "nine",
+        "ten",
+        "eleven",
+        "twelve",
+        "thirteen",
+        "fourteen",
+        "fifteen",
+        "sixteen",
+        "seventeen",
+        "eighteen",
+        "nineteen",
+    ]
     tens = ["twenty", "thirty", "forty", "fifty", "sixty", "seventy", "eighty", "ninety"]
     if n < 20:
         return ones[n]
@@ -442,18 +514,28 @@ DAYS = st.dates(date(1000, 1, 1), date(2190, 12, 31))
 def dated(d: date) -> list[str]:
     month = d.strftime("%B")
     return [
-        f"{d.day} {month} {d.year}", f"{month} {d.day}, {d.year}", f"{d.year}-{d.month:02}-{d.day:02}", f"{d.day} {month[:3]}. {d.year}",
+        f"{d.day} {month} {d.year}",
+        f"{month} {d.day}, {d.year}",
+        f"{d.year}-{d.month:02}-{d.day:02}",
+        f"{d.day} {month[:3]}. {d.year}",
         f"the {d.day}{'st' if d.day in (1, 21, 31) else 'nd' if d.day in (2, 22) else 'rd' if d.day in (3, 23) else 'th'} of {month}, {d.year}",
-        f"{d.year}年{d.month}月{d.day}日", f"{d.day}/{d.month}/{d.year}",
-    ]  # fmt: skip
+        f"{d.year}年{d.month}月{d.day}日",
+        f"{d.day}/{d.month}/{d.year}",
+    ]
 
 
 @settings(max_examples=examples(200), deadline=None)
 @given(DAYS, DAYS, st.sampled_from(range(6)), st.sampled_from(range(7)), CARRIERS)
-def test_dates_match_by_what_they_say(d: date, other: date, gold: int, said: int, carrier: str) -> None:
+def test_dates_match_by_what_they_say(
+    d: date, other: date, gold: int, said: int, carrier: str
+) -> None:
     answers = spec(dated(d)[gold])
     assert matches(answers, carrier.format(dated(d)[said])).correct
-    swapped = (other.year, other.month, other.day) == (d.year, d.day, d.month)  # 3/4 may be meant either way
+    swapped = (other.year, other.month, other.day) == (
+        d.year,
+        d.day,
+        d.month,
+    )  # 3/4 may be meant either way
     if other != d and not (said == 6 and swapped):
         assert not matches(answers, carrier.format(dated(other)[said])).correct
 
@@ -461,11 +543,21 @@ def test_dates_match_by_what_they_say(d: date, other: date, gold: int, said: int
 def test_quantities_and_dates_read_what_is_written() -> None:
     text = "between 5 and 6 km, A380, v1.2.3, 10:30, COVID-19, -5 °C, $3.2 million, 2–3 kg, the 1960s, 10 m/s, 5 km/h, ½ mile"
     assert [(q.low, q.high, q.unit) for q in quantities(text)] == [
-        (5, 6, "km"), (-5, -5, "celsius"), (3.2e6, 3.2e6, "USD"), (2, 3, "kg"), (10, 10, "m/s"), (5, 5, "km/h"), (0.5, 0.5, "mi"),
-    ]  # fmt: skip
+        (5, 6, "km"),
+        (-5, -5, "celsius"),
+        (3.2e6, 3.2e6, "USD"),
+        (2, 3, "kg"),
+        (10, 10, "m/s"),
+        (5, 5, "km/h"),
+        (0.5, 0.5, "mi"),
+    ]
     assert [d[:3] for d in dates("From 1914 to 1918; May 5; 44 BC; 2,640 m; 31/12/1999")] == [
-        (1914, 0, 0), (1918, 0, 0), (0, 5, 5), (-44, 0, 0), (1999, 12, 31),
-    ]  # fmt: skip
+        (1914, 0, 0),
+        (1918, 0, 0),
+        (0, 5, 5),
+        (-44, 0, 0),
+        (1999, 12, 31),
+    ]
     assert whole_quantity("Apollo 11") is None
     assert whole_date("the 1975 war") is None
     assert len({unit_named(name) or name for name in UNITS}) == len(UNITS)
@@ -476,7 +568,9 @@ def test_quantities_and_dates_read_what_is_written() -> None:
 def test_the_docs_list_every_unit() -> None:
     page = (Path(__file__).parents[1] / "docs/judging-rules.md").read_text(encoding="utf-8")
     rows = re.findall(
-        r"^\| [a-z, ]+ \| (`.*`) \|$", page[page.index("### Units") : page.index("### Counts")], re.MULTILINE
+        r"^\| [a-z, ]+ \| (`.*`) \|$",
+        page[page.index("### Units") : page.index("### Counts")],
+        re.MULTILINE,
     )
     listed = [re.findall(r"`([^`]+)`", row) for row in rows]
     assert {name for row in listed for name in row} == set(UNITS)
@@ -514,10 +608,25 @@ LETTERS = (("A", "Wolf"), ("B", "Red fox"), ("C", "Cat"))
 
 @pytest.mark.parametrize(
     "reply",
-    ["I choose B", "Answer: B because it is red.", "答案：B", "正解はBです。", "정답은 B입니다.", "उत्तर B है", "Die Antwort ist B.",
-     "la respuesta es B", "It's B", r"$\boxed{\text{B}}$", "B because it is red", "Not A but B", "B, not A",
-     "Option A is wrong; B is right", "A is clearly wrong, so B", "I can rule out A. B"],
-)  # fmt: skip
+    [
+        "I choose B",
+        "Answer: B because it is red.",
+        "答案：B",
+        "正解はBです。",
+        "정답은 B입니다.",
+        "उत्तर B है",
+        "Die Antwort ist B.",
+        "la respuesta es B",
+        "It's B",
+        r"$\boxed{\text{B}}$",
+        "B because it is red",
+        "Not A but B",
+        "B, not A",
+        "Option A is wrong; B is right",
+        "A is clearly wrong, so B",
+        "I can rule out A. B",
+    ],
+)
 def test_an_option_is_stated_by_its_letter(reply):
     assert demur.grade("Which?", ["B"], reply, choices=LETTERS).outcome is Outcome.CORRECT
     assert demur.grade("Which?", ["C"], reply, choices=LETTERS).outcome is Outcome.INCORRECT
@@ -525,9 +634,22 @@ def test_an_option_is_stated_by_its_letter(reply):
 
 @pytest.mark.parametrize(
     "reply",
-    ["Neither A nor B", "A or B", "A o B", "A fox", "A veces", "not B", "It isn't B", "Option B is incorrect.",
-     "Between A and B", "I think A dog is meant", "It is rich in vitamin C", "Hepatitis B", "plan A, of course"],
-)  # fmt: skip
+    [
+        "Neither A nor B",
+        "A or B",
+        "A o B",
+        "A fox",
+        "A veces",
+        "not B",
+        "It isn't B",
+        "Option B is incorrect.",
+        "Between A and B",
+        "I think A dog is meant",
+        "It is rich in vitamin C",
+        "Hepatitis B",
+        "plan A, of course",
+    ],
+)
 def test_a_letter_that_states_no_option_proves_nothing(reply):
     for right in "ABC":
         assert demur.grade("Which?", [right], reply, choices=LETTERS).status is Status.UNGRADED
@@ -535,14 +657,23 @@ def test_a_letter_that_states_no_option_proves_nothing(reply):
 
 def test_a_letter_in_the_text_of_an_option_is_no_option():
     vitamins = (("A", "Vitamin B"), ("B", "Vitamin A"), ("C", "Iron"))
-    assert demur.grade("Which?", ["A"], "It is vitamin B", choices=vitamins).outcome is Outcome.CORRECT
+    assert (
+        demur.grade("Which?", ["A"], "It is vitamin B", choices=vitamins).outcome is Outcome.CORRECT
+    )
 
 
 @pytest.mark.parametrize(
     ("gold", "said", "right"),
-    [("0.5", "Half.", True), ("50%", "Half of them.", True), ("1/2", "one half", True), ("0.5", "half past 3", False),
-     ("0.5", "In the second half.", False), ("0.5 km", "Half.", False), ("0.25", "Half of them.", False)],
-)  # fmt: skip
+    [
+        ("0.5", "Half.", True),
+        ("50%", "Half of them.", True),
+        ("1/2", "one half", True),
+        ("0.5", "half past 3", False),
+        ("0.5", "In the second half.", False),
+        ("0.5 km", "Half.", False),
+        ("0.25", "Half of them.", False),
+    ],
+)
 def test_half_is_a_number(gold, said, right):
     verdict = demur.grade("What share of them?", [gold], said)
     assert (verdict.outcome is Outcome.CORRECT) == right

@@ -49,9 +49,14 @@ def test_a_further_item_is_not_right(line: str, without_encoder: None) -> None:
     assert verdict.outcome is None, verdict.reason
 
 
-def test_what_no_encoder_makes_right(monkeypatch: pytest.MonkeyPatch, without_encoder: None) -> None:
+def test_what_no_encoder_makes_right(
+    monkeypatch: pytest.MonkeyPatch, without_encoder: None
+) -> None:
     monkeypatch.setattr("demur.judge.encoder.commits", lambda question, form, text: 9.0)
-    assert demur.grade("Who?", ["Ann Lee and Bob Ray"], "Ann Lee and Bob Ray and Cy Fox").outcome is None
+    assert (
+        demur.grade("Who?", ["Ann Lee and Bob Ray"], "Ann Lee and Bob Ray and Cy Fox").outcome
+        is None
+    )
 
 
 @pytest.mark.parametrize(
@@ -59,18 +64,30 @@ def test_what_no_encoder_makes_right(monkeypatch: pytest.MonkeyPatch, without_en
     [
         ("¿Quién la fundó?", "Larry Page y Sergey Brin", "Larry Page, Sergey Brin y Elon Musk."),
         ("¿Quién la fundó?", "Larry Page y Sergey Brin", "Brin."),
-        ("Quem fundou a empresa?", "Larry Page e Sergey Brin", "Larry Page, Sergey Brin e Elon Musk."),
+        (
+            "Quem fundou a empresa?",
+            "Larry Page e Sergey Brin",
+            "Larry Page, Sergey Brin e Elon Musk.",
+        ),
         ("Kto założył firmę?", "Larry Page i Sergey Brin", "Larry Page, Sergey Brin i Elon Musk."),
         ("Who founded it?", "Larry Page, Sergey Brin", "Brin"),
     ],
 )
-def test_two_persons_are_no_long_name(question: str, accepted: str, reply: str, without_encoder: None) -> None:
+def test_two_persons_are_no_long_name(
+    question: str, accepted: str, reply: str, without_encoder: None
+) -> None:
     assert demur.grade(question, [accepted], reply).outcome is None
-    assert demur.grade("¿Quién lo escribió?", ["José Ortega y Gasset"], "Gasset").outcome is Outcome.CORRECT
+    assert (
+        demur.grade("¿Quién lo escribió?", ["José Ortega y Gasset"], "Gasset").outcome
+        is Outcome.CORRECT
+    )
 
 
 def test_a_character_that_also_joins_is_part_of_a_name(without_encoder: None) -> None:
-    assert demur.grade("是哪一座？", ["太和殿"], "是太和殿、中和殿里最大的那座。").outcome is Outcome.CORRECT
+    assert (
+        demur.grade("是哪一座？", ["太和殿"], "是太和殿、中和殿里最大的那座。").outcome
+        is Outcome.CORRECT
+    )
 
 
 NEGATED = """

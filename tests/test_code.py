@@ -44,7 +44,13 @@ def answer_digest(revision=""):
 
 @pytest.mark.parametrize(
     "edited",
-    ["rag_app/__init__.py", "rag_app/answer.py", "rag_app/search.py", "rag_app/prompts/short.py", "rag_helper.py"],
+    [
+        "rag_app/__init__.py",
+        "rag_app/answer.py",
+        "rag_app/search.py",
+        "rag_app/prompts/short.py",
+        "rag_helper.py",
+    ],
 )
 def test_an_edit_of_any_file_of_the_project_is_another_code(project, edited):
     before = answer_digest()
@@ -64,7 +70,9 @@ def test_what_is_not_imported_does_not_count_and_nothing_is_imported_to_find_out
 
 
 def test_a_revision_says_what_files_do_not(project):
-    assert len({answer_digest(), answer_digest("@index-of-may"), answer_digest("@index-of-june")}) == 3
+    assert (
+        len({answer_digest(), answer_digest("@index-of-may"), answer_digest("@index-of-june")}) == 3
+    )
 
 
 def test_methods_classes_and_bound_arguments(project):
@@ -89,10 +97,14 @@ def test_a_function_of_a_notebook_is_told_by_its_body():
 
 @pytest.mark.parametrize(
     ("text", "told"),
-    [("rag_app", "write python:module:function"), ("rag_nowhere:answer", "no module 'rag_nowhere'"),
-     ("rag_app.answer:answr", "it has Rag, answer"), ("rag_app.prompts.short:TEXT", "not a function"),
-     ("rag_broken:answer", "module 'rag_broken' cannot be imported: ZeroDivisionError")],
-)  # fmt: skip
+    [
+        ("rag_app", "write python:module:function"),
+        ("rag_nowhere:answer", "no module 'rag_nowhere'"),
+        ("rag_app.answer:answr", "it has Rag, answer"),
+        ("rag_app.prompts.short:TEXT", "not a function"),
+        ("rag_broken:answer", "module 'rag_broken' cannot be imported: ZeroDivisionError"),
+    ],
+)
 def test_a_name_that_does_not_fit_is_told_with_the_cure(project, text, told):
     (project / "rag_broken.py").write_text("1 / 0\n")
     with pytest.raises(UsageError, match=told):

@@ -32,7 +32,7 @@ from demur.testing import (
     check_suite,
     check_system,
     running,
-)  # fmt: skip
+)
 
 MAP = """\
 samples: {files: [q.jsonl], fields: {images: photo, gold: gold}}
@@ -43,7 +43,10 @@ documents: {files: [d.jsonl], fields: {text: text}}
 def generic(folder):
     put(folder / "demur-map.yaml", MAP)
     put(folder / "a.png", png())
-    lines(folder / "q.jsonl", [{"id": 1, "question": "Which?", "answers": ["It"], "photo": "a.png", "gold": ["d"]}])
+    lines(
+        folder / "q.jsonl",
+        [{"id": 1, "question": "Which?", "answers": ["It"], "photo": "a.png", "gold": ["d"]}],
+    )
     lines(folder / "d.jsonl", [{"id": "d", "title": "T", "text": "It is."}])
     return folder
 
@@ -52,7 +55,11 @@ def pool(folder):
     from demur.curation.pool import build
     from demur.curation.sources import open_source
 
-    build([open_source("webqa", mini.webqa(folder / "from"), Problems())], folder / "pool", documents=True)
+    build(
+        [open_source("webqa", mini.webqa(folder / "from"), Problems())],
+        folder / "pool",
+        documents=True,
+    )
     return folder / "pool"
 
 
@@ -83,10 +90,16 @@ def table(folder, reader):
         import pyarrow as pa
         import pyarrow.parquet as pq
 
-        pq.write_table(pa.Table.from_pylist([row | {"image": {"bytes": png(), "path": None}} for row in ROWS]), path)
+        pq.write_table(
+            pa.Table.from_pylist([row | {"image": {"bytes": png(), "path": None}} for row in ROWS]),
+            path,
+        )
     elif reader in ("csv", "tsv"):
         mark = "," if reader == "csv" else "\t"
-        put(path, "\n".join(mark.join(row) for row in (ROWS[0], *(row.values() for row in ROWS))) + "\n")
+        put(
+            path,
+            "\n".join(mark.join(row) for row in (ROWS[0], *(row.values() for row in ROWS))) + "\n",
+        )
     else:
         put(path, json.dumps(ROWS)) if reader == "json" else lines(path, ROWS)
     return path
@@ -108,7 +121,9 @@ CORPORA = {
     "wiki6m": lambda folder: mini.infoseek(folder) / "Wiki6M_ver_1_0.jsonl.gz",
     "evqa": lambda folder: mini.evqa(folder) / "encyclopedic_kb_wiki.json",
     "kilt": lambda folder: mini.viquae(folder) / "non_humans.jsonl",
-    "dpr": lambda folder: put(folder / "p.tsv", 'id\ttext\ttitle\n1\t"A ""fox""."\tFox\n') or folder / "p.tsv",
+    "dpr": lambda folder: (
+        put(folder / "p.tsv", 'id\ttext\ttitle\n1\t"A ""fox""."\tFox\n') or folder / "p.tsv"
+    ),
     "beir": mini.beir,
     "images": photos,
     "datasets": saved,
@@ -118,7 +133,9 @@ CORPORA = {
 
 @pytest.mark.parametrize("reader", core(READERS))
 def test_corpora(reader, tmp_path):
-    check_corpus(f"{reader}:{CORPORA[reader](tmp_path) if reader in CORPORA else table(tmp_path, reader)}")
+    check_corpus(
+        f"{reader}:{CORPORA[reader](tmp_path) if reader in CORPORA else table(tmp_path, reader)}"
+    )
 
 
 # --- encoders and indexes ---
@@ -164,17 +181,28 @@ answer: $.choices[0].message.content
 
 @pytest.mark.parametrize("name", names("systems"))
 async def test_systems(name, tmp_path, monkeypatch):
-    lines(tmp_path / "mine.jsonl", [{"sample": "s1", "scenario": "oracle", "answer": "Danube", "confidence": 0.9}])
-    put(tmp_path / "contract_function.py", "def answer(question):\n    return 1 / 0 if '$' in question else 'yes'\n")
+    lines(
+        tmp_path / "mine.jsonl",
+        [{"sample": "s1", "scenario": "oracle", "answer": "Danube", "confidence": 0.9}],
+    )
+    put(
+        tmp_path / "contract_function.py",
+        "def answer(question):\n    return 1 / 0 if '$' in question else 'yes'\n",
+    )
     monkeypatch.syspath_prepend(str(tmp_path))
     context = SystemContext(
-        read_image=lambda ref: b"", embed=embed, pool=[sample("p")], ledger=tmp_path / "calls.sqlite"
+        read_image=lambda ref: b"",
+        embed=embed,
+        pool=[sample("p")],
+        ledger=tmp_path / "calls.sqlite",
     )
     with running(reply=lambda body: "Danube.") as server:
         url = f"http://127.0.0.1:{server.port}/v1"
         put(tmp_path / "rag.yaml", f"url: {url}/chat/completions\n" + SERVICE)
         arguments = {
-            **dict.fromkeys(("model", "multi_agent", "self_consistency", "p_true", "max_prob"), f"{url}#m"),
+            **dict.fromkeys(
+                ("model", "multi_agent", "self_consistency", "p_true", "max_prob"), f"{url}#m"
+            ),
             "http": tmp_path / "rag.yaml",
             "answers": tmp_path / "mine.jsonl",
             "python": "contract_function:answer",
@@ -187,9 +215,19 @@ async def test_systems(name, tmp_path, monkeypatch):
 async def test_judges(name, tmp_path):
     def grader(body):
         content = body["messages"][-1]["content"]
-        text = content if isinstance(content, str) else "".join(part.get("text", "") for part in content)
-        marks = re.findall(r"^ANSWER-[0-9a-f]{16}$", text, re.MULTILINE)  # the answer stands between two lines of it
-        label = "CORRECT" if "Danube" in (text.split(f"\n{marks[-1]}\n")[1] if marks else text) else "INCORRECT"
+        text = (
+            content
+            if isinstance(content, str)
+            else "".join(part.get("text", "") for part in content)
+        )
+        marks = re.findall(
+            r"^ANSWER-[0-9a-f]{16}$", text, re.MULTILINE
+        )  # the answer stands between two lines of it
+        label = (
+            "CORRECT"
+            if "Danube" in (text.split(f"\n{marks[-1]}\n")[1] if marks else text)
+            else "INCORRECT"
+        )
         return json.dumps({"label": label}) if "response_format" in body else label
 
     if name == "rules":
@@ -208,7 +246,11 @@ async def test_judges(name, tmp_path):
 def test_suites(name, tmp_path):
     suite = demur.suite(name)
     small = {"pairs": 4, "ocr": "no"} if name == "mm_aqa" else {}
-    check_suite(suite, suite.build(tmp_path / "items", **small), **({"resamples": 20} if name == "vb" else {}))
+    check_suite(
+        suite,
+        suite.build(tmp_path / "items", **small),
+        **({"resamples": 20} if name == "vb" else {}),
+    )
 
 
 # --- what breaks a contract is told ---
@@ -239,7 +281,10 @@ async def test_a_part_that_breaks_its_contract_is_told(tmp_path):
     with pytest.raises(AssertionError, match="str instead of a Response"):
         await check_system(Talker())
     folder = generic(tmp_path)
-    lines(folder / "q.jsonl", [{"id": 1, "question": "Which?", "answers": ["It"], "photo": "none.png", "gold": ["d"]}])
+    lines(
+        folder / "q.jsonl",
+        [{"id": 1, "question": "Which?", "answers": ["It"], "photo": "none.png", "gold": ["d"]}],
+    )
     with pytest.raises(AssertionError, match=r"none\.png"):
         check_source("generic", folder)
     put(tmp_path / "kb.jsonl", '{"id": "a", "text": "x"}\n{"id": "a", "text": "y"}\n')

@@ -34,7 +34,10 @@ def in_small_pieces():
 @settings(max_examples=examples(60), deadline=None)
 @given(
     st.lists(
-        st.tuples(st.sampled_from("abcdefgh\0é"), st.sampled_from(["", "P", "Q", "R"]), st.booleans()), max_size=20
+        st.tuples(
+            st.sampled_from("abcdefgh\0é"), st.sampled_from(["", "P", "Q", "R"]), st.booleans()
+        ),
+        max_size=20,
     )
 )
 def test_ids_that_repeat_and_pages(tmp_path_factory, given):
@@ -53,7 +56,9 @@ def test_ids_that_repeat_and_pages(tmp_path_factory, given):
     assert [shelf.at(row) for row in range(len(shelf))] == documents
     assert {id: shelf.row(id) for id in ids} == {id: ids.index(id) for id in ids}
     assert (shelf.row("z"), shelf.row("\udce9")) == (None, None)
-    assert table.rows("text", work / "texts.npy").tolist() == [row for row in range(len(ids)) if row not in bad]
+    assert table.rows("text", work / "texts.npy").tolist() == [
+        row for row in range(len(ids)) if row not in bad
+    ]
 
     pages = tables.write_pages(work, table)
     keys = {row: documents[row].page or ids[row] for row in range(len(ids)) if row not in bad}
@@ -61,7 +66,10 @@ def test_ids_that_repeat_and_pages(tmp_path_factory, given):
     assert list(pages) == names
     own = [[row for row, key in keys.items() if key == name] for name in names]
     assert np.load(work / "page_documents.npy").tolist() == list(chain(*own))
-    assert np.load(work / "page_ends.npy").tolist() == np.cumsum([len(rows) for rows in own], dtype=int).tolist()
+    assert (
+        np.load(work / "page_ends.npy").tolist()
+        == np.cumsum([len(rows) for rows in own], dtype=int).tolist()
+    )
     assert np.load(work / "page_of.npy").tolist() == [
         names.index(keys[row]) if row in keys else -1 for row in range(len(ids))
     ]
@@ -129,14 +137,18 @@ def test_a_folder_that_is_cut_short_is_refused(tmp_path):
 
 def test_a_document_that_cannot_be_written_is_named(tmp_path):
     with DocumentsWriter(tmp_path / "shelf") as writer:
-        with pytest.raises(DataError, match=r"'latin\\udce9\.png': the document contains text that is not UTF-8"):
+        with pytest.raises(
+            DataError, match=r"'latin\\udce9\.png': the document contains text that is not UTF-8"
+        ):
             writer.add(Document(id=os.fsdecode(b"latin\xe9.png"), title="", text=""))
         assert writer.add(Document(id="a", title="", text="b")) == 0
         assert writer.close() == []
     assert list(Documents(writer.folder)) == ["a"]
 
 
-def test_a_writer_that_cannot_begin_leaves_nothing_open_for_another_thread_to_close(tmp_path, monkeypatch):
+def test_a_writer_that_cannot_begin_leaves_nothing_open_for_another_thread_to_close(
+    tmp_path, monkeypatch
+):
     unraisable = []
     monkeypatch.setattr(sys, "unraisablehook", unraisable.append)
     monkeypatch.setattr(docstore, "_NEW", "CREATE nothing")

@@ -41,15 +41,28 @@ def test_one_quantity(text: str, value: float, unit: str) -> None:
 
 @pytest.mark.parametrize(
     "text",
-    ["2 hours and 90 minutes", "10 feet, 12 people", "7 days, 12 hours", "3 feet and 6", "2 feet by 3 feet", "5' x 3'",
-     "1.5 hours 30 minutes", "first half, 3 goals"],
-)  # fmt: skip
+    [
+        "2 hours and 90 minutes",
+        "10 feet, 12 people",
+        "7 days, 12 hours",
+        "3 feet and 6",
+        "2 feet by 3 feet",
+        "5' x 3'",
+        "1.5 hours 30 minutes",
+        "first half, 3 goals",
+    ],
+)
 def test_two_quantities(text: str) -> None:
     assert len(quantities(text)) == 2
 
 
 def test_times_of_day_are_read_with_and_without_minutes() -> None:
-    read = [t[:2] for t in times("4 pm, 16:00, 4 o'clock, 14.30 Uhr, half past three, 3.30 am, 5.30 hours, 3 miles")]
+    read = [
+        t[:2]
+        for t in times(
+            "4 pm, 16:00, 4 o'clock, 14.30 Uhr, half past three, 3.30 am, 5.30 hours, 3 miles"
+        )
+    ]
     assert read == [(960, True), (960, True), (240, False), (870, True), (210, False), (210, True)]
 
 

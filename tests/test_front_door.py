@@ -29,7 +29,11 @@ def release(tmp_path: Path) -> Path:
 def reads(question, evidence):
     """Answers what the gold passage of the question says, if it is shown."""
     number = question.split(" in s")[1].rstrip("?")
-    return f"answer {number}" if any(e["id"] == f"s{number}-g0" for e in evidence) else "I cannot answer this."
+    return (
+        f"answer {number}"
+        if any(e["id"] == f"s{number}-g0" for e in evidence)
+        else "I cannot answer this."
+    )
 
 
 def outcomes(run: demur.Evaluation) -> list[tuple[str, str]]:
@@ -40,11 +44,17 @@ EXPECTED = [("adversarial", "deflected")] * 6 + [("oracle", "correct")] * 6
 
 
 def test_a_function_is_evaluated_and_what_comes_back_is_a_value(release, tmp_path):
-    run = demur.evaluate(str(release), reads, scenarios=["oracle", "adversarial(k=2)"], out=str(tmp_path / "runs"))
+    run = demur.evaluate(
+        str(release), reads, scenarios=["oracle", "adversarial(k=2)"], out=str(tmp_path / "runs")
+    )
     assert outcomes(run) == EXPECTED
     frame = run.rates()
     accuracy = {r["scenario"]: r["accuracy"] for r in frame.records}
-    assert (accuracy["oracle"]["value"], accuracy["oracle"]["n"], accuracy["adversarial"]["value"]) == (1.0, 6, 0.0)
+    assert (
+        accuracy["oracle"]["value"],
+        accuracy["oracle"]["n"],
+        accuracy["adversarial"]["value"],
+    ) == (1.0, 6, 0.0)
     assert "oracle" in repr(frame)
     assert "<table" in frame._repr_html_()
     assert frame.to_pandas().loc[0, "accuracy n"] == 6
@@ -78,11 +88,17 @@ def test_functions_of_every_kind(release, tmp_path, kind):
         "async": later,
         "instance": System(),
         "partial": partial(
-            lambda sure, question, evidence: {"answer": reads(question, evidence), "confidence": sure}, 0.9
+            lambda sure, question, evidence: {
+                "answer": reads(question, evidence),
+                "confidence": sure,
+            },
+            0.9,
         ),
         "keywords": lambda question, **rest: reads(question, rest["evidence"]),
     }[kind]
-    run = demur.evaluate(release, system, scenarios=["oracle", "adversarial(k=2)"], out=tmp_path / "runs", name=kind)
+    run = demur.evaluate(
+        release, system, scenarios=["oracle", "adversarial(k=2)"], out=tmp_path / "runs", name=kind
+    )
     assert outcomes(run) == EXPECTED
     assert run.system == kind
 
@@ -108,9 +124,15 @@ def test_an_object_with_the_methods_of_a_system(release, tmp_path):
 
 def test_all_of_it_works_in_a_running_loop(release, tmp_path):
     async def cell():
-        run = demur.evaluate(release, reads, scenarios=["oracle", "adversarial(k=2)"], out=tmp_path / "runs")
+        run = demur.evaluate(
+            release, reads, scenarios=["oracle", "adversarial(k=2)"], out=tmp_path / "runs"
+        )
         other = demur.evaluate(
-            release, lambda question: "I don't know.", scenarios="oracle", out=tmp_path / "runs", name="no"
+            release,
+            lambda question: "I don't know.",
+            scenarios="oracle",
+            out=tmp_path / "runs",
+            name="no",
         )
         return run, demur.compare(run, other), demur.report([run, other], tmp_path / "report.html")
 
@@ -149,7 +171,9 @@ def test_runs_are_opened_and_compared_by_their_folders(release, tmp_path):
     assert outcomes(opened) == outcomes(run)
     assert not demur.compare(run.folder, str(tmp_path / "runs" / "b")).worse
     runs = tmp_path / "runs"
-    for several in (  # one of them alone would be decided on, or compared with another than the one named
+    for (
+        several
+    ) in (  # one of them alone would be decided on, or compared with another than the one named
         lambda: demur.open_run(runs),
         lambda: demur.compare(runs, runs / "a"),
         lambda: demur.gate(runs, min_accuracy={"oracle": 0.1}, strict=True),
@@ -168,7 +192,10 @@ def test_one_answer_is_graded():
     assert right.outcome is Outcome.CORRECT
     assert demur.grade("Which river?", "Danube", "I don't know.").outcome is Outcome.DEFLECTED
     assert demur.grade("Which river?", "Danube", "").status is Status.FAILED
-    assert demur.grade("Which?", "b", "B", choices=[("a", "Rhine"), ("b", "Danube")]).outcome is Outcome.CORRECT
+    assert (
+        demur.grade("Which?", "b", "B", choices=[("a", "Rhine"), ("b", "Danube")]).outcome
+        is Outcome.CORRECT
+    )
 
 
 def test_an_index_is_built_and_searched(tmp_path):
@@ -177,7 +204,9 @@ def test_an_index_is_built_and_searched(tmp_path):
         for n, w in enumerate(["Ash", "Elm", "Oak"])
     ]
     (tmp_path / "kb.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
-    index = demur.build_index(tmp_path / "kb.jsonl", tmp_path / "index", encoder="curation_world:quick")
+    index = demur.build_index(
+        tmp_path / "kb.jsonl", tmp_path / "index", encoder="curation_world:quick"
+    )
     hits = index.search("Elm", k=2, mode="lexical")
     assert hits[0][2].title == "Town 1"
     assert "Town 1" in repr(hits)
@@ -206,8 +235,14 @@ def test_a_wrong_argument_is_told_by_its_name_before_any_work(release, tmp_path)
         (lambda: asked(judge=None), "evaluate: judge=None: expected str"),
         (lambda: asked(limits=3), "evaluate: no argument 'limits' - did you mean 'limit'?"),
         (lambda: asked(warmth=3), "evaluate: no argument 'warmth' - options of models are extra"),
-        (lambda: demur.gate(tmp_path, max_hallucination=0.2), "expected Mapping[str, float] | None"),
-        (lambda: demur.grade("Which?", 3, "three"), "grade: answers=3: expected str | Sequence[str]"),
+        (
+            lambda: demur.gate(tmp_path, max_hallucination=0.2),
+            "expected Mapping[str, float] | None",
+        ),
+        (
+            lambda: demur.grade("Which?", 3, "three"),
+            "grade: answers=3: expected str | Sequence[str]",
+        ),
         (lambda: demur.grade("Which?", [], "three"), "grade: answers: "),
         (lambda: demur.grade("Which?", [""], "three"), "an accepted answer is empty"),
         (lambda: demur.open_index(3), "open_index: folder=3: expected str | Path"),
@@ -216,11 +251,15 @@ def test_a_wrong_argument_is_told_by_its_name_before_any_work(release, tmp_path)
             call()
         assert told in str(raised.value)
     assert not any(p.name.startswith("reads") for p in tmp_path.iterdir())
-    with pytest.raises(TypeError, match=r"evaluate\(\) missing 1 required positional argument: 'system'"):
+    with pytest.raises(
+        TypeError, match=r"evaluate\(\) missing 1 required positional argument: 'system'"
+    ):
         demur.evaluate(release)
     import numpy as np
 
-    assert len(asked(limit=np.int64(2), temperature=0.5).to_arrow()) == 2  # a model's option: a function ignores it
+    assert (
+        len(asked(limit=np.int64(2), temperature=0.5).to_arrow()) == 2
+    )  # a model's option: a function ignores it
 
 
 def test_the_folder_beside_a_release_is_answered_by_the_release(release, tmp_path):
@@ -242,7 +281,9 @@ def test_every_public_name_is_there_described_and_typed():
             continue
         assert inspect.getdoc(thing), name
         if inspect.isfunction(thing):
-            assert all(p.annotation is not p.empty for p in inspect.signature(thing).parameters.values()), name
+            assert all(
+                p.annotation is not p.empty for p in inspect.signature(thing).parameters.values()
+            ), name
             assert inspect.signature(thing).return_annotation is not inspect.Signature.empty, name
     assert dir(demur) == sorted(demur.__all__)
     with pytest.raises(AttributeError, match="no attribute 'evaluat'"):
@@ -250,9 +291,13 @@ def test_every_public_name_is_there_described_and_typed():
 
 
 def test_importing_demur_imports_nothing_heavy():
-    code = "import sys, demur; print(sorted(m for m in sys.modules if m.split('.')[0] in " \
-           "('numpy', 'pyarrow', 'pydantic', 'aiohttp', 'PIL', 'faiss', 'rich') or m.startswith('demur.') and not m.startswith('demur.core')))"  # fmt: skip
-    said = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+    code = (
+        "import sys, demur; print(sorted(m for m in sys.modules if m.split('.')[0] in "
+        "('numpy', 'pyarrow', 'pydantic', 'aiohttp', 'PIL', 'faiss', 'rich') or m.startswith('demur.') and not m.startswith('demur.core')))"
+    )
+    said = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True
+    ).stdout
     assert said.strip() == "[]"
 
 
@@ -276,15 +321,23 @@ def test_the_ten_lines_of_the_readme_run_as_printed(small_demo, tmp_path):
     lines = block.partition("```")[0]
     assert lines.strip() in (ROOT / "docs" / "api.md").read_text(encoding="utf-8")
     (tmp_path / "demo-out").symlink_to(small_demo[0])
-    (tmp_path / "kb.jsonl").write_text('{"id": "1", "title": "Vienna", "text": "The Danube flows through Vienna."}\n')
+    (tmp_path / "kb.jsonl").write_text(
+        '{"id": "1", "title": "Vienna", "text": "The Danube flows through Vienna."}\n'
+    )
     folder(tmp_path / "towns")
     recipe = {
-        "name": "towns", "version": "1.0.0", "sources": [{"name": "generic", "path": str(tmp_path / "towns")}],
-        "gates": GATES, "retrieval": {"encoder": "curation_world:quick", "text": 6, "visual": 2}, "retest": 3,
+        "name": "towns",
+        "version": "1.0.0",
+        "sources": [{"name": "generic", "path": str(tmp_path / "towns")}],
+        "gates": GATES,
+        "retrieval": {"encoder": "curation_world:quick", "text": 6, "visual": 2},
+        "retest": 3,
         "rules": {"k_min": 2},
-    }  # fmt: skip
+    }
     (tmp_path / "recipe.yaml").write_text(yaml.safe_dump(recipe))
-    (tmp_path / "ten.py").write_text(lines.replace("choices=()): ...", "choices=()): return 'I cannot tell.'"))
+    (tmp_path / "ten.py").write_text(
+        lines.replace("choices=()): ...", "choices=()): return 'I cannot tell.'")
+    )
     with running(reply=lambda body: "I don't know.") as server:
         outside = {k: v for k, v in os.environ.items() if not k.endswith("_API_KEY")}
         given = {"OPENAI_BASE_URL": f"http://127.0.0.1:{server.port}/v1", "OPENAI_API_KEY": "x"}
@@ -326,7 +379,9 @@ def test_the_notebook_runs_in_a_real_kernel(small_demo, tmp_path):
     NotebookClient(notebook, timeout=300, resources={"metadata": {"path": str(tmp_path)}}).execute()
     shown = [o for c in notebook.cells if c.cell_type == "code" for o in c.outputs]
     assert not [o for o in shown if o.output_type == "error"]
-    assert sum("text/html" in o.get("data", {}) for o in shown) == 3  # rates, comparison, rows: once each
+    assert (
+        sum("text/html" in o.get("data", {}) for o in shown) == 3
+    )  # rates, comparison, rows: once each
     assert all(o.output_type == "execute_result" for o in shown)
     assert (tmp_path / "notebook-report.html").is_file()
 
@@ -350,7 +405,9 @@ def test_a_system_object_of_ones_own_needs_no_revision_and_no_thread_of_its_own(
         async def close(self):
             pass
 
-    run = demur.evaluate(release, Mine(), scenarios=["oracle"], out=tmp_path / "runs", progress=False)
+    run = demur.evaluate(
+        release, Mine(), scenarios=["oracle"], out=tmp_path / "runs", progress=False
+    )
     assert len(run.manifest["revision"]) == 16
     assert len(threads) == 1
     assert threading.get_ident() not in threads

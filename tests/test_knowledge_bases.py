@@ -17,12 +17,30 @@ from demur.curation.sources import open_source
 
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.text(max_size=5),
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
+    lambda inner: (
+        st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3)
+    ),
     max_leaves=6,
 )
 FIELDS = (
-    *("wikidata_id", "wikipedia_title", "wikipedia_content", "wikipedia_summary", "wikipedia_id", "_id", "id", "text"),
-    *("title", "section_titles", "section_texts", "image_urls", "image_reference_descriptions", "wikidata_info"),
+    *(
+        "wikidata_id",
+        "wikipedia_title",
+        "wikipedia_content",
+        "wikipedia_summary",
+        "wikipedia_id",
+        "_id",
+        "id",
+        "text",
+    ),
+    *(
+        "title",
+        "section_titles",
+        "section_texts",
+        "image_urls",
+        "image_reference_descriptions",
+        "wikidata_info",
+    ),
 )
 
 
@@ -53,22 +71,35 @@ def both(source, corpus):
 
 def test_encyclopedic_vqa_by_either_reader(tmp_path):
     page = {
-        "title": "Fox", "section_titles": ["Fox", "Diet", None, "Range"],
+        "title": "Fox",
+        "section_titles": ["Fox", "Diet", None, "Range"],
         "section_texts": ["A fox.", "", "It hunts.", "Everywhere."],
-        "image_urls": [None, "https://x/a.jpg"], "image_reference_descriptions": [None],
-    }  # fmt: skip
-    (tmp_path / "encyclopedic_kb_wiki.json").write_text(json.dumps({"https://w/Fox": page, "https://w/None": {}}))
-    one, other = both(open_source("evqa", tmp_path), f"evqa:{tmp_path / 'encyclopedic_kb_wiki.json'}")
+        "image_urls": [None, "https://x/a.jpg"],
+        "image_reference_descriptions": [None],
+    }
+    (tmp_path / "encyclopedic_kb_wiki.json").write_text(
+        json.dumps({"https://w/Fox": page, "https://w/None": {}})
+    )
+    one, other = both(
+        open_source("evqa", tmp_path), f"evqa:{tmp_path / 'encyclopedic_kb_wiki.json'}"
+    )
     assert one == other
     assert [(i, t) for i, t, *_ in one] == [
-        ("https://w/Fox#0", "Fox"), ("https://w/Fox#2", "Fox"), ("https://w/Fox#3", "Fox: Range"),
-    ]  # fmt: skip
+        ("https://w/Fox#0", "Fox"),
+        ("https://w/Fox#2", "Fox"),
+        ("https://w/Fox#3", "Fox: Range"),
+    ]
     assert [(p.number, p.caption) for p in evqa.pictures(page)] == [(1, "Fox")]
 
 
 def test_wiki6m_by_either_reader(tmp_path):
     rows = [
-        {"wikidata_id": "Q1", "wikipedia_title": "One", "wikipedia_content": "", "wikipedia_summary": "First."},
+        {
+            "wikidata_id": "Q1",
+            "wikipedia_title": "One",
+            "wikipedia_content": "",
+            "wikipedia_summary": "First.",
+        },
         {"wikidata_id": "Q1", "wikipedia_title": "One again", "wikipedia_content": "Later."},
         {"wikidata_id": "Q2", "wikipedia_content": "Second."},
     ]
@@ -80,16 +111,34 @@ def test_wiki6m_by_either_reader(tmp_path):
 
 @pytest.mark.parametrize("form", [list, lambda lines: {"paragraph": lines}])
 def test_paragraphs_of_kilt_in_both_forms(form):
-    lines = ["Fox\n", "A fox.\n", "Section::::Diet.\n", "BULLET::::- Mice\n", "Section::::", " \n", "Fox\n"]
+    lines = [
+        "Fox\n",
+        "A fox.\n",
+        "Section::::Diet.\n",
+        "BULLET::::- Mice\n",
+        "Section::::",
+        " \n",
+        "Fox\n",
+    ]
     found = kilt.paragraphs({"wikipedia_title": "Fox ", "text": form(lines)})
-    assert found == [("prose", "A fox."), ("heading", "Diet."), ("item", "- Mice"), ("prose", "Fox")]
+    assert found == [
+        ("prose", "A fox."),
+        ("heading", "Diet."),
+        ("item", "- Mice"),
+        ("prose", "Fox"),
+    ]
 
 
 def test_commons_names_escaped_and_in_either_unicode_form(tmp_path):
     name = unicodedata.normalize("NFD", "Café_au_lait.jpg")
     (tmp_path / name).write_bytes(b"")
     files = kilt.CommonsFiles(tmp_path)
-    for asked in ("Café au lait.jpg", unicodedata.normalize("NFC", name), quote("Café_au_lait.jpg"), name):
+    for asked in (
+        "Café au lait.jpg",
+        unicodedata.normalize("NFC", name),
+        quote("Café_au_lait.jpg"),
+        name,
+    ):
         assert files.find(asked) == name
     assert files.find("Tea.jpg") is None
     assert kilt.CommonsFiles(tmp_path / "gone").find("Tea.jpg") is None
@@ -98,7 +147,11 @@ def test_commons_names_escaped_and_in_either_unicode_form(tmp_path):
 
 
 def test_an_id_of_null_is_no_id(tmp_path):
-    (tmp_path / "corpus.jsonl").write_text('{"_id": null, "text": "a"}\n{"_id": "007", "title": "T", "text": "b"}\n')
+    (tmp_path / "corpus.jsonl").write_text(
+        '{"_id": null, "text": "a"}\n{"_id": "007", "title": "T", "text": "b"}\n'
+    )
     problems = Problems()
     assert [d.id for d in read_corpus(f"beir:{tmp_path}", problems)] == ["007"]
-    assert problems.lines == ["corpus.jsonl:1 (no id): there is no _id - mend the row or leave it out"]
+    assert problems.lines == [
+        "corpus.jsonl:1 (no id): there is no _id - mend the row or leave it out"
+    ]

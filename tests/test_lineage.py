@@ -27,14 +27,25 @@ class IndexedDocuments:
 
 
 def prose(name, sentences=12):
-    return [f"In {name} the {n}th house has {n + 20} windows and a door of colour {name}{n}." for n in range(sentences)]
+    return [
+        f"In {name} the {n}th house has {n + 20} windows and a door of colour {name}{n}."
+        for n in range(sentences)
+    ]
 
 
-ARTICLE = Document(id="Q1", title="One", text="\n".join(prose("one")), image=PICTURE, page="Q1", licence="CC0")
+ARTICLE = Document(
+    id="Q1", title="One", text="\n".join(prose("one")), image=PICTURE, page="Q1", licence="CC0"
+)
 OTHER = Document(id="Q2", title="Two", text="\n".join(prose("two")), page="Q2")
 VIEW = Document(id="view", title="A view", image=PICTURE, page="Q1")
 PARAGRAPH = Evidence(
-    id=passage_id("Q1", 3), document="Q1", page="Q1", modality="text", title="One", text=prose("one")[3], role=Role.GOLD
+    id=passage_id("Q1", 3),
+    document="Q1",
+    page="Q1",
+    modality="text",
+    title="One",
+    text=prose("one")[3],
+    role=Role.GOLD,
 )
 WHOLE = Evidence.of(ARTICLE, Role.GOLD)
 
@@ -57,36 +68,62 @@ def test_and_in_one_that_cut_elsewhere():
     gold = Gold([PARAGRAPH], shelf.documents)
     holding = [d.id for d in passages if d.text and PARAGRAPH.text[:20] in d.text]
     assert holding
-    assert set(holding) <= set(gold.parts_in(shelf)) < {d.id for d in passages if document_of(d) == "Q1"}
+    assert (
+        set(holding)
+        <= set(gold.parts_in(shelf))
+        < {d.id for d in passages if document_of(d) == "Q1"}
+    )
     relations = {d.id: gold.relation(d) for d in shelf.documents.values()}
     assert {relations[id] for id in holding} == {"gold"}
-    assert relations[chunk_id("Q1", 0)] == relations[chunk_id("Q1", "image")] == relations["view"] == "gold page"
+    assert (
+        relations[chunk_id("Q1", 0)]
+        == relations[chunk_id("Q1", "image")]
+        == relations["view"]
+        == "gold page"
+    )
     assert relations[chunk_id("Q2", 0)] == ""
 
 
 def test_of_a_whole_article_every_part_is_gold():
     passages = cut(40, 8, ARTICLE, OTHER)
     gold = Gold([WHOLE], IndexedDocuments(passages).documents)
-    assert gold.parts_in(IndexedDocuments(passages)) == [d.id for d in passages if document_of(d) == "Q1"]
+    assert gold.parts_in(IndexedDocuments(passages)) == [
+        d.id for d in passages if document_of(d) == "Q1"
+    ]
     assert gold.relation(VIEW) == "gold page"
 
 
 def test_a_page_of_sections_named_as_a_whole():
     url = "https://w/One"
-    sections = [Document(id=f"{url}#{n}", title="One", text=text, page=url) for n, text in enumerate(prose("one", 3))]
+    sections = [
+        Document(id=f"{url}#{n}", title="One", text=text, page=url)
+        for n, text in enumerate(prose("one", 3))
+    ]
     picture = Document(id=f"{url}#image0", title="One", image=PICTURE, page=url)
-    whole = Evidence(id=url, page=url, modality="text", title="One", text="all", role=Role.GOLD, level="article")
+    whole = Evidence(
+        id=url, page=url, modality="text", title="One", text="all", role=Role.GOLD, level="article"
+    )
     shelf = IndexedDocuments([*sections, picture, OTHER])
     gold = Gold([whole], shelf.documents)
     assert gold.parts_in(shelf) == [d.id for d in sections]
     assert [gold.relation(d) for d in (sections[2], picture, OTHER)] == ["gold", "gold page", ""]
     one = Gold([Evidence.of(sections[1], Role.GOLD, level="section")], shelf.documents)
-    assert [one.relation(d) for d in (*sections, picture)] == ["gold page", "gold", "gold page", "gold page"]
+    assert [one.relation(d) for d in (*sections, picture)] == [
+        "gold page",
+        "gold",
+        "gold page",
+        "gold page",
+    ]
     small = cut(12, 2, *sections)
     quoted = Evidence(
-        id=f"{url}#1#q0123abcd", document=f"{url}#1", page=url, modality="text", title="One",
-        text="has 21 windows and a door of colour one1", role=Role.GOLD,
-    )  # fmt: skip
+        id=f"{url}#1#q0123abcd",
+        document=f"{url}#1",
+        page=url,
+        modality="text",
+        title="One",
+        text="has 21 windows and a door of colour one1",
+        role=Role.GOLD,
+    )
     found = Gold([quoted]).parts_in(IndexedDocuments(small))
     assert found
     assert {document_of(d) for d in small if d.id in found} == {f"{url}#1"}
@@ -94,7 +131,9 @@ def test_a_page_of_sections_named_as_a_whole():
 
 def test_ids_that_only_look_like_passages_are_none():
     own = Document(id="x#0", title="", text="of its own")
-    gold = Gold([Evidence(id="x", modality="text", title="", text="x", role=Role.GOLD)], {"x#0": own})
+    gold = Gold(
+        [Evidence(id="x", modality="text", title="", text="x", role=Role.GOLD)], {"x#0": own}
+    )
     assert gold.parts_in(IndexedDocuments([own])) == []
     assert gold.relation(own) == ""
     assert Gold([Evidence.of(own, Role.GOLD)]).parts_in(IndexedDocuments([own])) == ["x#0"]
@@ -102,7 +141,9 @@ def test_ids_that_only_look_like_passages_are_none():
 
 def test_what_gold_scores_by_among_images_is_its_own_picture_or_its_pages():
     shelf = IndexedDocuments([*cut(40, 8, ARTICLE), VIEW])
-    assert Gold([PARAGRAPH], shelf.documents).scored_in(shelf, by_image=True) == [["Q1#image", "view"]]
+    assert Gold([PARAGRAPH], shelf.documents).scored_in(shelf, by_image=True) == [
+        ["Q1#image", "view"]
+    ]
     assert Gold([WHOLE], shelf.documents).scored_in(shelf, by_image=True) == [["Q1#image"]]
     assert Gold([Evidence.of(VIEW, Role.GOLD)]).scored_in(shelf, by_image=True) == [["view"]]
 
@@ -114,11 +155,20 @@ def test_a_prefix_comes_before_all_three():
     assert (alone.id, alone.document, alone.page, page_of(alone)) == ("x:a", "", "", "x:a")
 
 
-@given(paragraph=st.integers(0, 11), size=st.integers(20, 120), overlap=st.integers(0, 10), cut_too=st.booleans())
+@given(
+    paragraph=st.integers(0, 11),
+    size=st.integers(20, 120),
+    overlap=st.integers(0, 10),
+    cut_too=st.booleans(),
+)
 def test_some_part_of_an_index_is_gold_however_it_was_cut(paragraph, size, overlap, cut_too):
     """By independent lines: what holds a whole sentence of gold is gold, what shares no word run with it is not."""
-    gold = PARAGRAPH.model_copy(update={"id": passage_id("Q1", paragraph), "text": prose("one")[paragraph]})
-    passages = cut(size, min(overlap, size // 2 - 1), ARTICLE, OTHER) if cut_too else [ARTICLE, OTHER]
+    gold = PARAGRAPH.model_copy(
+        update={"id": passage_id("Q1", paragraph), "text": prose("one")[paragraph]}
+    )
+    passages = (
+        cut(size, min(overlap, size // 2 - 1), ARTICLE, OTHER) if cut_too else [ARTICLE, OTHER]
+    )
     found = set(Gold([gold]).parts_in(IndexedDocuments(passages)))
     assert found
     for d in passages:
@@ -132,6 +182,10 @@ def test_some_part_of_an_index_is_gold_however_it_was_cut(paragraph, size, overl
 
 @pytest.mark.parametrize("text", ["", None, "one two"])
 def test_short_texts_overlap_only_where_one_lies_in_the_other(text):
-    a = Evidence(id="d#p1", document="d", modality="text", title="", text="One two three", role=Role.GOLD)
-    b = Document(id="d#0", document="d", title="", text=text, image=PICTURE if text is None else None)
+    a = Evidence(
+        id="d#p1", document="d", modality="text", title="", text="One two three", role=Role.GOLD
+    )
+    b = Document(
+        id="d#0", document="d", title="", text=text, image=PICTURE if text is None else None
+    )
     assert bool(Gold([a]).parts(b)) == (text == "one two")

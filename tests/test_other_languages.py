@@ -190,7 +190,9 @@ def test_reply_in_another_language(line: str, without_encoder: None) -> None:
     assert (verdict.outcome.value if verdict.outcome else "ungraded") == expected, verdict.reason
 
 
-@pytest.mark.parametrize("code", [code for code in CODES if code not in ("en", "zh", "ja", "ko", "hi", "tr")])
+@pytest.mark.parametrize(
+    "code", [code for code in CODES if code not in ("en", "zh", "ja", "ko", "hi", "tr")]
+)
 def test_what_any_word_denies_is_not_correct(code: str, without_encoder: None) -> None:
     question = " ".join(listed(code, "asks")[:4]) + "?"
     for no in (*listed(code, "not"), *listed(code, "without")):
@@ -226,7 +228,8 @@ def test_figures_in_the_english_way(code: str, text: str, rewritten: str) -> Non
 
 
 @pytest.mark.parametrize(
-    "text", ["Paris", "5730 metres", "KISS sings 'Rock 'n' Roll'", "Mario Vargas Llosa", "NO", "$50K"]
+    "text",
+    ["Paris", "5730 metres", "KISS sings 'Rock 'n' Roll'", "Mario Vargas Llosa", "NO", "$50K"],
 )
 def test_names_and_figures_alone_are_read_as_english(text: str) -> None:
     assert language_of("", text) == "en"
@@ -243,10 +246,18 @@ def test_a_file_of_replies_in_six_languages_to_its_verdicts(tmp_path: Path) -> N
         ("fr", "Qui l'a écrit ?", "Zola", "Je ne sais pas qui l'a écrit.", "deflected"),
     ]
     rows, out = tmp_path / "rows.jsonl", tmp_path / "verdicts.jsonl"
-    given = [{"id": code, "question": q, "answers": [gold], "response": reply} for code, q, gold, reply, _ in told]
-    rows.write_text("".join(json.dumps(row, ensure_ascii=False) + "\n" for row in given), encoding="utf-8")
+    given = [
+        {"id": code, "question": q, "answers": [gold], "response": reply}
+        for code, q, gold, reply, _ in told
+    ]
+    rows.write_text(
+        "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in given), encoding="utf-8"
+    )
     assert main(["judge", "file", str(rows), "--judge", "rules", "-o", str(out)]) == 0
-    said = {row["id"]: row["outcome"] for row in map(json.loads, out.read_text(encoding="utf-8").splitlines())}
+    said = {
+        row["id"]: row["outcome"]
+        for row in map(json.loads, out.read_text(encoding="utf-8").splitlines())
+    }
     assert said == {code: outcome for code, *_, outcome in told}
 
 
@@ -297,7 +308,9 @@ def test_a_part_of_a_number_in_words_is_no_rival():
     assert verdict.outcome is Outcome.CORRECT, verdict.reason
 
 
-@pytest.mark.parametrize(("code", "unit"), [("de", "einundzwanzig"), ("nl", "eenentwintig"), ("fr", "quatre-vingt-")])
+@pytest.mark.parametrize(
+    ("code", "unit"), [("de", "einundzwanzig"), ("nl", "eenentwintig"), ("fr", "quatre-vingt-")]
+)
 def test_a_flood_of_number_words_costs_little(code, unit):
     started = time.monotonic()
     in_english((unit * 150 + "x")[:2_000], code)
@@ -323,7 +336,9 @@ th | สร้างเมื่อไร | 1975 | สร้างในปี 1
 
 
 @pytest.mark.parametrize("line", OTHERS.strip().splitlines())
-def test_a_reply_in_a_language_that_is_not_read_is_not_graded(line: str, without_encoder: None) -> None:
+def test_a_reply_in_a_language_that_is_not_read_is_not_graded(
+    line: str, without_encoder: None
+) -> None:
     _, question, accepted, reply = line.split(" | ")
     verdict = demur.grade(question, [accepted], reply)
     assert (verdict.outcome, verdict.kind) == (None, "language")
@@ -331,8 +346,17 @@ def test_a_reply_in_a_language_that_is_not_read_is_not_graded(line: str, without
 
 
 def test_hardly_a_reply_in_a_language_that_is_read_is_taken_for_another() -> None:
-    files = ("graded_by_language", "graded_by_language_2", "graded_by_language_3", "deflections_threshold")
-    rows = [json.loads(line) for name in files for line in (HERE / "judge" / f"{name}.jsonl").read_text().splitlines()]
+    files = (
+        "graded_by_language",
+        "graded_by_language_2",
+        "graded_by_language_3",
+        "deflections_threshold",
+    )
+    rows = [
+        json.loads(line)
+        for name in files
+        for line in (HERE / "judge" / f"{name}.jsonl").read_text().splitlines()
+    ]
     lost = [row for row in rows if not spoken(row.get("text") or row["response"])]
     assert len(lost) <= 0.002 * len(rows), [row.get("text") or row["response"] for row in lost]
 
@@ -482,18 +506,24 @@ def test_whether_there_is_what_is_asked_for(line: str, without_encoder: None) ->
         "Czy dach jest czerwony? | Czy dach jest czerwony, zależy od światła.",
     ],
 )
-def test_a_sentence_that_begins_with_whether_takes_no_side(line: str, without_encoder: None) -> None:
+def test_a_sentence_that_begins_with_whether_takes_no_side(
+    line: str, without_encoder: None
+) -> None:
     question, reply = line.split(" | ")
     assert demur.grade(question, ["yes"], reply).outcome not in (Outcome.CORRECT, Outcome.INCORRECT)
 
 
 def test_each_language_says_both_that_there_is_and_that_there_is_not() -> None:
     found = {tuple(line.split(" | ")[i] for i in (0, 3)) for line in THERE.strip().splitlines()}
-    assert found == {(code, side) for code in CODES if code != "en" for side in ("yes", "no", "neither")}
+    assert found == {
+        (code, side) for code in CODES if code != "en" for side in ("yes", "no", "neither")
+    }
 
 
 @pytest.mark.parametrize("reply", ["¿Hay una taza?", "Hay una taza"])
-def test_a_question_that_comes_back_is_an_answer_where_it_does_not_ask(reply: str, without_encoder: None) -> None:
+def test_a_question_that_comes_back_is_an_answer_where_it_does_not_ask(
+    reply: str, without_encoder: None
+) -> None:
     outcome = demur.grade("¿Hay una taza?", ["yes"], reply).outcome
     assert outcome is (Outcome.DEFLECTED if "?" in reply else Outcome.CORRECT)
 
@@ -527,7 +557,9 @@ def test_a_flood_of_denials_costs_little(question: str, unit: str) -> None:
         "correct | Qui a été élu en 1981 ? | François Mitterrand | M. Mitterrand a été élu.",
     ],
 )
-def test_another_person_where_the_question_begins_with_who(line: str, without_encoder: None) -> None:
+def test_another_person_where_the_question_begins_with_who(
+    line: str, without_encoder: None
+) -> None:
     expected, question, accepted, reply = line.split(" | ")
     verdict = demur.grade(question, [accepted], reply)
     got = "ungraded" if verdict.outcome in (None, Outcome.DEFLECTED) else verdict.outcome.value

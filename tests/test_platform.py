@@ -22,8 +22,10 @@ HIDDEN = textwrap.dedent("""
 def run(code: str, *arguments: object) -> str:
     done = subprocess.run(
         [sys.executable, "-c", HIDDEN + textwrap.dedent(code), *map(str, arguments)],
-        capture_output=True, text=True, timeout=120,
-    )  # fmt: skip
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
     assert done.returncode == 0, done.stderr
     return done.stdout
 

@@ -53,7 +53,9 @@ def test_a_strangers_class_is_found_by_module_and_never_from_a_file(tmp_path, mo
 def test_errors_are_one_line_with_item_and_cure():
     error = DemurError("expected a number", item="pool.jsonl:3", cure="mend the row")
     assert str(error) == "pool.jsonl:3: expected a number - mend the row"
-    assert str(MissingExtra("the encoder", extra="clip", module="torch")).endswith("pip install 'demur[clip]'")
+    assert str(MissingExtra("the encoder", extra="clip", module="torch")).endswith(
+        "pip install 'demur[clip]'"
+    )
     assert "and 5 more" in str(BadInput([f"line {i}" for i in range(25)]))
 
 
@@ -68,10 +70,16 @@ def test_the_drawn_tree_is_the_real_one():
 
 
 HOSTILE = {
-    "raises": "raise ValueError('no')", "ends": "import sys; sys.exit(0)", "exits": "raise SystemExit('bye')",
-    "wrong": "def (:", "deep": "def f(): f()\nf()", "absent": "import nothing_of_this_name", "nul": "x = '\\0'\nraise KeyError(x)",
-    "half": "raise OSError('\\ud800')", "own": "class E(Exception):\n    def __str__(self): return 'own'\nraise E",
-}  # fmt: skip
+    "raises": "raise ValueError('no')",
+    "ends": "import sys; sys.exit(0)",
+    "exits": "raise SystemExit('bye')",
+    "wrong": "def (:",
+    "deep": "def f(): f()\nf()",
+    "absent": "import nothing_of_this_name",
+    "nul": "x = '\\0'\nraise KeyError(x)",
+    "half": "raise OSError('\\ud800')",
+    "own": "class E(Exception):\n    def __str__(self): return 'own'\nraise E",
+}
 
 
 @pytest.mark.parametrize("name", HOSTILE)
@@ -85,7 +93,10 @@ def test_whatever_a_module_does_when_it_is_imported_is_one_line(name, tmp_path, 
 
 
 @settings(max_examples=examples(200), deadline=None)
-@given(st.text("zq.:_/\\?=-0 \0\ud800é", max_size=30) | st.sampled_from([".:x", "..zq:x", "zq..zq:x", ":", "zq:" * 9]))
+@given(
+    st.text("zq.:_/\\?=-0 \0\ud800é", max_size=30)
+    | st.sampled_from([".:x", "..zq:x", "zq..zq:x", ":", "zq:" * 9])
+)
 def test_no_name_of_a_part_ends_in_anything_but_a_part_or_our_error(text):
     for kind in ("sources", "systems", "judges"):
         with pytest.raises(DemurError):

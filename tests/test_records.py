@@ -8,14 +8,26 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 from strategies import evidence, sample, samples
 
-from demur.core.records import AnswerSpec, Document, Evidence, Modality, Outcome, Role, Sample, Status, Verdict
+from demur.core.records import (
+    AnswerSpec,
+    Document,
+    Evidence,
+    Modality,
+    Outcome,
+    Role,
+    Sample,
+    Status,
+    Verdict,
+)
 from demur.core.store import canonical, digest
 
 words = st.text(min_size=1, max_size=12).filter(str.strip)
 answers = st.one_of(
     st.builds(
         AnswerSpec,
-        accepted=st.lists(st.lists(words, min_size=1, max_size=3).map(tuple), min_size=1, max_size=3).map(tuple),
+        accepted=st.lists(
+            st.lists(words, min_size=1, max_size=3).map(tuple), min_size=1, max_size=3
+        ).map(tuple),
     ),
     st.tuples(st.floats(-1e9, 1e9), st.floats(0, 1e6)).map(
         lambda p: AnswerSpec(kind="number", number=(p[0], p[0] + p[1]))
@@ -56,8 +68,9 @@ def test_a_sample_that_contradicts_itself_is_refused(change, named):
 
 
 @pytest.mark.parametrize(
-    "given", [{}, {"accepted": ((),)}, {"accepted": ((" ",),)}, {"kind": "number", "number": (3, 1)}]
-)  # fmt: skip
+    "given",
+    [{}, {"accepted": ((),)}, {"accepted": ((" ",),)}, {"kind": "number", "number": (3, 1)}],
+)
 def test_an_answer_that_says_nothing_is_refused(given):
     with pytest.raises(ValidationError):
         AnswerSpec(**given)
@@ -83,4 +96,9 @@ def test_a_document_holds_text_or_an_image():
     with pytest.raises(ValidationError, match="neither"):
         Document(id="d", title="t")
     made = Evidence.of(Document(id="d", title="t", text="x"), Role.GOLD, origin="mined", rank=3)
-    assert (made.modality, made.origin, made.rank, made.level) == (Modality.TEXT, "mined", 3, "passage")
+    assert (made.modality, made.origin, made.rank, made.level) == (
+        Modality.TEXT,
+        "mined",
+        3,
+        "passage",
+    )

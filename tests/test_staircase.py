@@ -13,32 +13,62 @@ import pytest
 
 CLI = sorted((Path(__file__).parents[1] / "demur" / "cli").glob("*.py"))
 PRINTING = {
-    "demur.core.errors", "demur.core.progress", "demur.core.text", "demur.core.version", "demur.reports.terminal",
-    "demur.reports.tables", "demur.reports.compare_tables", "demur.reports.data", "demur.reports.official",
-    "demur.release.evidence", "demur.release.card",
-}  # fmt: skip
+    "demur.core.errors",
+    "demur.core.progress",
+    "demur.core.text",
+    "demur.core.version",
+    "demur.reports.terminal",
+    "demur.reports.tables",
+    "demur.reports.compare_tables",
+    "demur.reports.data",
+    "demur.reports.official",
+    "demur.release.evidence",
+    "demur.release.card",
+}
 """Modules of what is read and shown, and of what goes wrong."""
 PARSED = {"Budget", "JudgeContext", "Prompts", "Problems", "RayEngine", "cores"}
 """What arguments become."""
 MOST = 3
 """Names of the library in a job of a verb: what opens, what plans, what does the work."""
-FILES = {"read_text", "write_text", "read_bytes", "write_bytes", "mkdir", "unlink", "rename", "rmtree"}
+FILES = {
+    "read_text",
+    "write_text",
+    "read_bytes",
+    "write_bytes",
+    "mkdir",
+    "unlink",
+    "rename",
+    "rmtree",
+}
 
 
 def library_of(job):
     """Names that a function of the command takes from the rooms, to work with."""
     lines = [node for node in ast.walk(job) if isinstance(node, ast.ImportFrom)]
-    rooms = [n for n in lines if str(n.module).startswith("demur.") and not str(n.module).startswith("demur.cli")]
-    return [a.name for n in rooms if n.module not in PRINTING for a in n.names if a.name not in PARSED]
+    rooms = [
+        n
+        for n in lines
+        if str(n.module).startswith("demur.") and not str(n.module).startswith("demur.cli")
+    ]
+    return [
+        a.name for n in rooms if n.module not in PRINTING for a in n.names if a.name not in PARSED
+    ]
 
 
 def faults_of(source):
     """What of a verb's file is work and not talk."""
     tree = ast.parse(source)
     jobs = [node for node in tree.body if isinstance(node, ast.FunctionDef)]
-    found = [f"{job.name} works with {', '.join(names)}" for job in jobs if len(names := library_of(job)) > MOST]
+    found = [
+        f"{job.name} works with {', '.join(names)}"
+        for job in jobs
+        if len(names := library_of(job)) > MOST
+    ]
     calls = [node for node in ast.walk(tree) if isinstance(node, ast.Call)]
-    names = [node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "") for node in calls]
+    names = [
+        node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
+        for node in calls
+    ]
     return found + [f"{name} of a file" for name in names if name in FILES]
 
 

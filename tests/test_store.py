@@ -41,7 +41,9 @@ from demur.indexing.tables import save
 
 plain = st.recursive(
     st.none() | st.booleans() | st.integers(-(2**53), 2**53) | st.text(max_size=8),
-    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=5), inner, max_size=4),
+    lambda inner: (
+        st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=5), inner, max_size=4)
+    ),
     max_leaves=12,
 )
 
@@ -80,7 +82,9 @@ def test_a_log_keeps_every_whole_line_however_it_was_cut(tmp_path_factory, texts
 def test_all_bad_records_of_a_file_are_told_at_once_with_their_place(tmp_path):
     path = tmp_path / "pool.jsonl"
     good = sample("a").model_dump(mode="json")
-    path.write_text(f"{json.dumps(good)}\nnot json\n[1]\n{json.dumps(good | {'id': 'b', 'question': ''})}\n\n")
+    path.write_text(
+        f"{json.dumps(good)}\nnot json\n[1]\n{json.dumps(good | {'id': 'b', 'question': ''})}\n\n"
+    )
     problems = Problems()
     assert [s.id for s in read_records(path, Sample, problems)] == ["a"]
     with pytest.raises(BadInput) as caught:
@@ -96,11 +100,15 @@ def test_millions_of_bad_rows_are_counted_and_the_first_are_kept(tmp_path):
     path.write_text("[]\n" * bad)
     problems = Problems()
     assert list(read_jsonl(path, problems)) == []
-    assert problems.lines == [f"pool.jsonl:{n}: expected a JSON object, got list" for n in range(1, PROBLEMS_KEPT + 1)]
+    assert problems.lines == [
+        f"pool.jsonl:{n}: expected a JSON object, got list" for n in range(1, PROBLEMS_KEPT + 1)
+    ]
     assert (len(problems), problems.more) == (bad, 2 * PROBLEMS_KEPT + 7)
     assert problems.summary()[-1] == "... and 2,007 more"
     assert problems.summary(2) == [*problems.lines[:2], "... and 3,005 more"]
-    with pytest.raises(BadInput, match=r"^3007 problem\(s\) in the input:(?s:.*)\.\.\. and 2987 more\n"):
+    with pytest.raises(
+        BadInput, match=r"^3007 problem\(s\) in the input:(?s:.*)\.\.\. and 2987 more\n"
+    ):
         problems.settle()
     problems.settle(skip_bad=True)
     assert problems.skipped == bad
@@ -179,7 +187,9 @@ def test_an_array_cut_short_by_a_full_disk_is_told_as_that(tmp_path):
     before = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (4096, before[1]))
     try:
-        with pytest.raises(StorageError, match=r"a.npy: the disk is full, .* written - free some disk space"):
+        with pytest.raises(
+            StorageError, match=r"a.npy: the disk is full, .* written - free some disk space"
+        ):
             save(tmp_path / "a.npy", np.zeros(5000))
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, before)
@@ -196,7 +206,10 @@ def test_one_process_at_a_time_holds_a_lock_and_nothing_is_left_of_it(tmp_path):
     place = tmp_path / "work" / "lock"
     with locked(place, "writing"):
         held = place.stat()
-        with pytest.raises(UsageError, match="another process is writing"), locked(place, "writing"):
+        with (
+            pytest.raises(UsageError, match="another process is writing"),
+            locked(place, "writing"),
+        ):
             pass
         assert place.stat() == held  # who was refused took nothing away
     assert not place.exists()

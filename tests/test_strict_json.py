@@ -14,10 +14,19 @@ from demur.core.strict_json import MAX_DEPTH, check_depth, loose_json, parsed_js
 from demur.corpora.formats import json_elements, json_items, json_lines
 from demur.curation.sources.native import literal
 
-DEEP = ["[" * 100_000, '{"a":' * 100_000, '["]"' + ',["]]"' * 5_000, r'{"a\"": ' * 3_000, "[" * (MAX_DEPTH + 1)]
+DEEP = [
+    "[" * 100_000,
+    '{"a":' * 100_000,
+    '["]"' + ',["]]"' * 5_000,
+    r'{"a\"": ' * 3_000,
+    "[" * (MAX_DEPTH + 1),
+]
 VALUES = st.recursive(
     st.none() | st.booleans() | st.integers(-9, 9) | st.text('[]{}"\\ ux', max_size=8),
-    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text('[]{}"\\', max_size=4), inner, max_size=3),
+    lambda inner: (
+        st.lists(inner, max_size=4)
+        | st.dictionaries(st.text('[]{}"\\', max_size=4), inner, max_size=3)
+    ),
     max_leaves=60,
 )
 
@@ -94,24 +103,45 @@ def test_nested_brackets_end_no_process_however_small_its_stack():
 @pytest.mark.parametrize(
     ("text", "value"),
     [
-        ("['a', \"b's\"]", ["a", "b's"]), ("[1, -2.5, 1e-3, None, True]", [1, -2.5, 1e-3, None, True]),
-        ("('x', ('y',))", ("x", ("y",))), ("{'a': [1], 'b': {}}", {"a": [1], "b": {}}), ("[]", []), (" [ - 1 ]", [-1]),
-        ("['it\\'s']", ["it's"]), (7, 7), ("plain", "plain"),
+        ("['a', \"b's\"]", ["a", "b's"]),
+        ("[1, -2.5, 1e-3, None, True]", [1, -2.5, 1e-3, None, True]),
+        ("('x', ('y',))", ("x", ("y",))),
+        ("{'a': [1], 'b': {}}", {"a": [1], "b": {}}),
+        ("[]", []),
+        (" [ - 1 ]", [-1]),
+        ("['it\\'s']", ["it's"]),
+        (7, 7),
+        ("plain", "plain"),
     ],
-)  # fmt: skip
+)
 def test_lists_written_as_text_are_lists(text, value):
     assert literal(text) == value
 
 
 @pytest.mark.parametrize(
-    "piece", ["(", "[-", "[- ", "[not ", "[1+1", "[1 +1", "[lambda:", "[True+", "{1:", "[~", "[x if y else "]
+    "piece",
+    [
+        "(",
+        "[-",
+        "[- ",
+        "[not ",
+        "[1+1",
+        "[1 +1",
+        "[lambda:",
+        "[True+",
+        "{1:",
+        "[~",
+        "[x if y else ",
+    ],
 )
 def test_what_python_parses_down_its_stack_is_no_list(piece):
     for text in (piece * 50_000, piece + piece.lstrip("[({") * 50_000):
         assert literal(text) == text
 
 
-@pytest.mark.parametrize("text", ["1e999", '{"a": -1e400}', "[NaN]", "-Infinity", '"\\ud800"', "9" * 5_000])
+@pytest.mark.parametrize(
+    "text", ["1e999", '{"a": -1e400}', "[NaN]", "-Infinity", '"\\ud800"', "9" * 5_000]
+)
 def test_what_no_file_can_hold_is_refused(text):
     with pytest.raises(ValueError, match=r"beyond any number|is not JSON|surrogate|digits"):
         parsed_json(text)

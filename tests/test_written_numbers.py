@@ -37,11 +37,20 @@ def test_of_options(number: str) -> None:
 
 
 def test_of_file_names() -> None:
-    names = ["a-9.parquet", "a-\u0663.parquet", "a-10.parquet", "a-\u00b2.parquet", "a-\u2467.parquet", "a.parquet"]
+    names = [
+        "a-9.parquet",
+        "a-\u0663.parquet",
+        "a-10.parquet",
+        "a-\u00b2.parquet",
+        "a-\u2467.parquet",
+        "a.parquet",
+    ]
     names.append(f"a-{'9' * 200}.parquet")
     found = [path.name for path in in_numeric_order(map(Path, names))]
     assert sorted(found) == sorted(names)
-    assert found.index("a-\u0663.parquet") < found.index("a-9.parquet") < found.index("a-10.parquet")
+    assert (
+        found.index("a-\u0663.parquet") < found.index("a-9.parquet") < found.index("a-10.parquet")
+    )
 
 
 def test_of_rows_of_evqa(tmp_path: Path) -> None:
@@ -62,7 +71,9 @@ def test_of_a_card() -> None:
 
 
 @pytest.mark.parametrize("key", ["seed", "repeat"])
-@pytest.mark.parametrize("value", ["\u00b2", "9" * 5_000, "1e3", None, [], {}, 10**12], ids=lambda v: ascii(v)[:8])
+@pytest.mark.parametrize(
+    "value", ["\u00b2", "9" * 5_000, "1e3", None, [], {}, 10**12], ids=lambda v: ascii(v)[:8]
+)
 def test_of_the_manifest_of_a_run(tmp_path: Path, key: str, value: object) -> None:
     release = Release.open(tiny_release(tmp_path / "release", 1))
     manifest = {"recipes": ["oracle"], "conditions": ["moderate"], key: value}

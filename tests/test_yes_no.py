@@ -115,7 +115,10 @@ def _grades(question: str, reply: str) -> tuple[Outcome | None, ...]:
 @pytest.mark.parametrize("line", (RESTATED + THERE[1:] + WORDS[1:]).strip().splitlines())
 def test_a_sentence_takes_a_side(line: str, without_encoder: None) -> None:
     side, question, reply = line.split(" | ")
-    right = {"yes": (Outcome.CORRECT, Outcome.INCORRECT), "no": (Outcome.INCORRECT, Outcome.CORRECT)}
+    right = {
+        "yes": (Outcome.CORRECT, Outcome.INCORRECT),
+        "no": (Outcome.INCORRECT, Outcome.CORRECT),
+    }
     assert _grades(question, reply) == right.get(side, (None, None))
 
 

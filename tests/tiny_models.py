@@ -43,7 +43,9 @@ def tokenizer(**more):
         vocab_size=400, special_tokens=SPECIAL, initial_alphabet=alphabet, show_progress=False
     )
     bare.train_from_iterator(["questions about pictures of animals"] * 3, trainer)
-    made = PreTrainedTokenizerFast(tokenizer_object=bare, eos_token="<|im_end|>", pad_token="<|endoftext|>", **more)
+    made = PreTrainedTokenizerFast(
+        tokenizer_object=bare, eos_token="<|im_end|>", pad_token="<|endoftext|>", **more
+    )
     made.chat_template = TEMPLATE
     return made
 
@@ -78,13 +80,19 @@ def text_model(folder: Path) -> Path:
 def vision_model(folder: Path) -> Path:
     """A Qwen2.5-VL of random weights."""
     transformers = seeded(images=True)
-    words = tokenizer(extra_special_tokens={"image_token": "<|image_pad|>", "video_token": "<|video_pad|>"})
+    words = tokenizer(
+        extra_special_tokens={"image_token": "<|image_pad|>", "video_token": "<|video_pad|>"}
+    )
     ids = {name: words.convert_tokens_to_ids(name) for name in SPECIAL}
     config = transformers.Qwen2_5_VLConfig(
         text_config={
             "vocab_size": len(words),
             "max_position_embeddings": 1024,
-            "rope_parameters": {"rope_type": "default", "rope_theta": 10000.0, "mrope_section": [2, 3, 3]},
+            "rope_parameters": {
+                "rope_type": "default",
+                "rope_theta": 10000.0,
+                "mrope_section": [2, 3, 3],
+            },
             "eos_token_id": words.eos_token_id,
             "pad_token_id": words.pad_token_id,
             **TEXT_CONFIG,
@@ -108,7 +116,9 @@ def vision_model(folder: Path) -> Path:
     )
     transformers.Qwen2_5_VLForConditionalGeneration(config).save_pretrained(folder)
     transformers.Qwen2_5_VLProcessor(
-        image_processor=transformers.Qwen2VLImageProcessor(min_pixels=56 * 56, max_pixels=112 * 112),
+        image_processor=transformers.Qwen2VLImageProcessor(
+            min_pixels=56 * 56, max_pixels=112 * 112
+        ),
         tokenizer=words,
         video_processor=transformers.Qwen2VLVideoProcessor(),
         chat_template=TEMPLATE,
@@ -126,16 +136,34 @@ def grounding_models(folder: Path) -> tuple[Path, Path]:
     (detector / "vocab.txt").write_text("\n".join(words) + "\n")
     small = {"num_hidden_layers": 1, "num_attention_heads": 2}
     backbone = transformers.SwinConfig(
-        image_size=64, patch_size=4, embed_dim=8, depths=[1, 1, 1, 1], num_heads=[1, 1, 2, 2], window_size=4,
+        image_size=64,
+        patch_size=4,
+        embed_dim=8,
+        depths=[1, 1, 1, 1],
+        num_heads=[1, 1, 2, 2],
+        window_size=4,
         out_features=["stage2", "stage3", "stage4"],
-    )  # fmt: skip
+    )
     text = transformers.BertConfig(
-        vocab_size=len(words), hidden_size=16, intermediate_size=16, max_position_embeddings=64, **small
+        vocab_size=len(words),
+        hidden_size=16,
+        intermediate_size=16,
+        max_position_embeddings=64,
+        **small,
     )
     config = transformers.GroundingDinoConfig(
-        backbone_config=backbone, text_config=text, d_model=32, num_queries=12, encoder_layers=1, decoder_layers=2,
-        encoder_attention_heads=2, decoder_attention_heads=2, encoder_ffn_dim=16, decoder_ffn_dim=16, max_text_len=64,
-    )  # fmt: skip
+        backbone_config=backbone,
+        text_config=text,
+        d_model=32,
+        num_queries=12,
+        encoder_layers=1,
+        decoder_layers=2,
+        encoder_attention_heads=2,
+        decoder_attention_heads=2,
+        encoder_ffn_dim=16,
+        decoder_ffn_dim=16,
+        max_text_len=64,
+    )
     transformers.GroundingDinoForObjectDetection(config).save_pretrained(detector)
     transformers.GroundingDinoProcessor(
         transformers.GroundingDinoImageProcessor(size={"shortest_edge": 64, "longest_edge": 96}),
@@ -143,17 +171,32 @@ def grounding_models(folder: Path) -> tuple[Path, Path]:
     ).save_pretrained(detector)
     sides = {"image_size": 64, "patch_size": 16}
     seeing = transformers.SamVisionConfig(
-        hidden_size=16, output_channels=16, window_size=2, global_attn_indexes=[0], mlp_dim=16, initializer_range=0.5,
-        num_pos_feats=8, **sides, **small,
-    )  # fmt: skip
+        hidden_size=16,
+        output_channels=16,
+        window_size=2,
+        global_attn_indexes=[0],
+        mlp_dim=16,
+        initializer_range=0.5,
+        num_pos_feats=8,
+        **sides,
+        **small,
+    )
     prompted = transformers.SamPromptEncoderConfig(hidden_size=16, **sides)
     drawing = transformers.SamMaskDecoderConfig(
-        hidden_size=16, mlp_dim=16, num_hidden_layers=1, num_attention_heads=2, iou_head_hidden_dim=16
+        hidden_size=16,
+        mlp_dim=16,
+        num_hidden_layers=1,
+        num_attention_heads=2,
+        iou_head_hidden_dim=16,
     )
     transformers.SamModel(
-        transformers.SamConfig(vision_config=seeing, prompt_encoder_config=prompted, mask_decoder_config=drawing)
+        transformers.SamConfig(
+            vision_config=seeing, prompt_encoder_config=prompted, mask_decoder_config=drawing
+        )
     ).save_pretrained(segmenter)
     transformers.SamProcessor(
-        transformers.SamImageProcessor(size={"longest_edge": 64}, pad_size={"height": 64, "width": 64})
+        transformers.SamImageProcessor(
+            size={"longest_edge": 64}, pad_size={"height": 64, "width": 64}
+        )
     ).save_pretrained(segmenter)
     return detector, segmenter

@@ -15,7 +15,9 @@ def namer(request):
     if "photo" in text and not request.draw:
         return "I think that these are about photos."
     kind = "Photographed Towns" if "photo" in text else "Mayors"
-    return "Here: " + json.dumps({"name": kind, "description": f"Who governs a town; {pictures} pictures | <b>."})
+    return "Here: " + json.dumps(
+        {"name": kind, "description": f"Who governs a town; {pictures} pictures | <b>."}
+    )
 
 
 def mute(request):

@@ -51,9 +51,7 @@ def _signature(name: str, thing: Any) -> str:
 
 
 def _function(name: str, thing: Any, level: int = 3) -> str:
-    return (
-        f"{'#' * level} {name}\n\n```python\n{_signature(name, thing)}\n```\n\n{_prose(inspect.getdoc(thing) or '')}\n"
-    )
+    return f"{'#' * level} {name}\n\n```python\n{_signature(name, thing)}\n```\n\n{_prose(inspect.getdoc(thing) or '')}\n"
 
 
 def _class(name: str, thing: type) -> str:

@@ -53,7 +53,9 @@ def main() -> int:
             "run 'make docs', which makes the environment first, or .venv/bin/python tools/make_docs.py\n"
         )
         return 2
-    stale = [p for p, text in pages.items() if not p.exists() or p.read_text(encoding="utf-8") != text]
+    stale = [
+        p for p, text in pages.items() if not p.exists() or p.read_text(encoding="utf-8") != text
+    ]
     if "--check" in sys.argv:
         for path in stale:
             sys.stderr.write(f"{path.relative_to(ROOT)} is stale: run make docs\n")

@@ -22,12 +22,20 @@ LABELLED = ROOT / "tests/judge"
 def main() -> None:
     """Measure, print, write."""
     graded = [shipped(), *sorted(LABELLED.glob("graded_by_language*.jsonl"))]
-    items = [one for file in graded for one in load(file) if one.part == "untouched"] + load(LABELLED / "untouched")
+    items = [one for file in graded for one in load(file) if one.part == "untouched"] + load(
+        LABELLED / "untouched"
+    )
     judge = RuleJudge()
     rules = by_rule(items, [judge.grade(*item) for item in asked(items)])
     for rule in rules:
-        sys.stdout.write(f"{rule.outcome:10} {rule.kind:20} {rule.share.hits:5} of {rule.share.n:5}\n")
-    told = {"version": judge.version, "replies": len(items), "rules": [[r.outcome, r.kind, *r.share[:]] for r in rules]}
+        sys.stdout.write(
+            f"{rule.outcome:10} {rule.kind:20} {rule.share.hits:5} of {rule.share.n:5}\n"
+        )
+    told = {
+        "version": judge.version,
+        "replies": len(items),
+        "rules": [[r.outcome, r.kind, *r.share[:]] for r in rules],
+    }
     MEASURED.write_text(json.dumps(told) + "\n", encoding="utf-8")
 
 

@@ -34,11 +34,24 @@ def sheet(name: str, several: list[Answerable], height: int) -> Image.Image:
     for number, one in enumerate(several):
         pictures = one.pictures()
         images = tuple(Image.open(io.BytesIO(p.data)).convert("RGB") for p in pictures)
-        words: dict[int, list[Word]] = {id(i): p.words or [] for i, p in zip(images, pictures, strict=True)}
-        given = Given(one.question, images, one.answers, seed=number, words=lambda i, w=words: w.get(id(i), []))
-        after = (getattr(pages, name) if name in ("blur", "mask") else transform(name).apply)(given).images
-        tiles = [t.resize((round(t.width * height / t.height), height)) for pair in zip(images, after, strict=True)
-                 for t in pair]  # fmt: skip
+        words: dict[int, list[Word]] = {
+            id(i): p.words or [] for i, p in zip(images, pictures, strict=True)
+        }
+        given = Given(
+            one.question,
+            images,
+            one.answers,
+            seed=number,
+            words=lambda i, w=words: w.get(id(i), []),
+        )
+        after = (getattr(pages, name) if name in ("blur", "mask") else transform(name).apply)(
+            given
+        ).images
+        tiles = [
+            t.resize((round(t.width * height / t.height), height))
+            for pair in zip(images, after, strict=True)
+            for t in pair
+        ]
         row = Image.new("RGB", (sum(t.width + 4 for t in tiles), height + 4), "white")
         x = 0
         for tile in tiles:
@@ -67,7 +80,11 @@ def main(out: Path) -> None:
         names = [n for n in names if transform(n).changes == "image"]
         for name in names + (["blur", "mask"] if subset == "documents" else []):
             made = sheet(name, several, height)
-            made.save(out / f"{'fallback-' if name in ('blur', 'mask') else ''}{name}.jpg", quality=68, optimize=True)
+            made.save(
+                out / f"{'fallback-' if name in ('blur', 'mask') else ''}{name}.jpg",
+                quality=68,
+                optimize=True,
+            )
 
 
 if __name__ == "__main__":

@@ -11,11 +11,15 @@ Sizes = dict[str, list[tuple[int, str]]]
 
 def sizes(revision: str) -> Sizes:
     """Room -> (lines, file) of its Python files at a revision."""
-    listed = subprocess.run(["git", "ls-tree", "-r", "--name-only", revision, "demur"], capture_output=True, text=True)
+    listed = subprocess.run(
+        ["git", "ls-tree", "-r", "--name-only", revision, "demur"], capture_output=True, text=True
+    )
     found: Sizes = {}
     for file in listed.stdout.split():
         if file.endswith(".py"):
-            text = subprocess.run(["git", "show", f"{revision}:{file}"], capture_output=True, text=True).stdout
+            text = subprocess.run(
+                ["git", "show", f"{revision}:{file}"], capture_output=True, text=True
+            ).stdout
             room = file.split("/")[1] if file.count("/") > 1 else "(top)"
             found.setdefault(room, []).append((text.count("\n"), file))
     return found
@@ -37,7 +41,9 @@ def main(before: str, after: str = "HEAD") -> None:
     order = sorted({*old, *new}, key=lambda room: -sum(n for n, _ in new.get(room, ())))
     heads = " | ".join(("lines", "files", "median", "largest"))
     rows = [f"| room | {heads} | {heads} |", "|---|--:|--:|--:|---|--:|--:|--:|---|"]
-    rows += [f"| {room} | {cell(old.get(room, []))} | {cell(new.get(room, []))} |" for room in order]
+    rows += [
+        f"| {room} | {cell(old.get(room, []))} | {cell(new.get(room, []))} |" for room in order
+    ]
     whole = [cell([one for files in side.values() for one in files]) for side in (old, new)]
     sys.stdout.write("\n".join([*rows, f"| **all** | {whole[0]} | {whole[1]} |"]) + "\n")
 

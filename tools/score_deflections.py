@@ -49,7 +49,9 @@ def plain_answers(kind: str) -> list[bool]:
 
 def sentences(kind: str = "nothing", files: Sequence[str] = FILES) -> tuple[float, float, int]:
     """Precision, recall and number of the untouched sentences, each with one sentence of a kind around it."""
-    around = {row["language"]: row.get(kind, [""]) for row in lines(LABELLED / "around_held_out.jsonl")}
+    around = {
+        row["language"]: row.get(kind, [""]) for row in lines(LABELLED / "around_held_out.jsonl")
+    }
     draw = np.random.default_rng(9)
     counts = {(said, true): 0 for said in (True, False) for true in (True, False)}
     for name in files:
@@ -57,10 +59,16 @@ def sentences(kind: str = "nothing", files: Sequence[str] = FILES) -> tuple[floa
             text = visible(row["text"])
             if kind != "nothing":
                 stop = "" if text.endswith((".", "!", "?", "。", "！", "？", "।")) else "."
-                text = put(text + stop, str(draw.choice(around[row["language"]])), kind, row["language"])
+                text = put(
+                    text + stop, str(draw.choice(around[row["language"]])), kind, row["language"]
+                )
             counts[read(text, row.get("question", "")).deflects, row["deflects"]] += 1
     right = counts[True, True]
-    return right / (right + counts[True, False]), right / (right + counts[False, True]), sum(counts.values())
+    return (
+        right / (right + counts[True, False]),
+        right / (right + counts[False, True]),
+        sum(counts.values()),
+    )
 
 
 def main() -> None:

@@ -21,8 +21,13 @@ ROOT = Path(__file__).resolve().parents[1]
 
 def rooms() -> dict[str, int]:
     """Room -> its floor, from below, as import-linter holds it."""
-    contract = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["importlinter"]["contracts"][0]
-    return {layer.removeprefix("demur."): floor for floor, layer in enumerate(reversed(contract["layers"]))}
+    contract = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["importlinter"][
+        "contracts"
+    ][0]
+    return {
+        layer.removeprefix("demur."): floor
+        for floor, layer in enumerate(reversed(contract["layers"]))
+    }
 
 
 def main(words: list[str]) -> int:
@@ -34,7 +39,11 @@ def main(words: list[str]) -> int:
 
     def station(code: CodeType) -> tuple[str, str] | None:
         file = code.co_filename.removeprefix(home).removesuffix(".py")
-        known = code.co_filename.startswith(home) and file.partition("/")[0] in floors and code.co_flags & CO_OPTIMIZED
+        known = (
+            code.co_filename.startswith(home)
+            and file.partition("/")[0] in floors
+            and code.co_flags & CO_OPTIMIZED
+        )
         return (file, code.co_qualname) if known else None
 
     def called(frame: FrameType, event: str, _: Any) -> None:
@@ -56,7 +65,9 @@ def main(words: list[str]) -> int:
         sys.setprofile(None)
     files = {file for file, _ in entered}
     sys.stdout.write(f"\n{len(entered)} functions in {len(files)} files; calls up the staircase:\n")
-    sys.stdout.write("".join(f"  {n:>5} x {what}\n" for what, n in climbs.most_common()) or "  none\n")
+    sys.stdout.write(
+        "".join(f"  {n:>5} x {what}\n" for what, n in climbs.most_common()) or "  none\n"
+    )
     return code
 
 

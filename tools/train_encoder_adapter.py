@@ -39,7 +39,17 @@ from demur.core.records import AnswerSpec
 from demur.core.store import seed_of
 from demur.core.vision_ops import ensure_torchvision
 from demur.judge.deflection import KINDS
-from demur.judge.encoder import COMMITMENT, DEFLECTION, HEADS, LAYERS, LONGEST, MATRICES, WIDTH, Encoder, ids
+from demur.judge.encoder import (
+    COMMITMENT,
+    DEFLECTION,
+    HEADS,
+    LAYERS,
+    LONGEST,
+    MATRICES,
+    WIDTH,
+    Encoder,
+    ids,
+)
 from demur.judge.rules import visible
 from demur.judge.wording import readable
 
@@ -78,7 +88,11 @@ def sentences() -> list[dict[str, Any]]:
 def asked() -> list[dict[str, Any]]:
     """Labelled replies for *deflection* with their questions; of the pairs of `commitment`, some that answer."""
     graded = [
-        {"question": row["question"], "text": row["response"], "deflects": row["label"] == "deflected"}
+        {
+            "question": row["question"],
+            "text": row["response"],
+            "deflects": row["label"] == "deflected",
+        }
         for file in ("graded_by_language.jsonl", "graded_by_language_2.jsonl")
         for row in lines(LABELLED / file)
         if row["part"] == "tuning"
@@ -87,7 +101,13 @@ def asked() -> list[dict[str, Any]]:
         {"question": row["question"], "text": row["yes"][0], "deflects": False}
         for row in lines(LABELLED / "commitment.jsonl")
     ]
-    return [*(row for row in sentences() if row.get("question")), *graded, *answers, *strangers(), *lines(ASKED) * 8]
+    return [
+        *(row for row in sentences() if row.get("question")),
+        *graded,
+        *answers,
+        *strangers(),
+        *lines(ASKED) * 8,
+    ]
 
 
 def strangers() -> list[dict[str, Any]]:
@@ -104,9 +124,13 @@ def strangers() -> list[dict[str, Any]]:
 
 def deflection() -> list[Example]:
     """Does it decline?"""
-    alone = [Example((readable(visible(row["text"])),), row["deflects"], held_out(row)) for row in sentences()]
+    alone = [
+        Example((readable(visible(row["text"])),), row["deflects"], held_out(row))
+        for row in sentences()
+    ]
     return alone + [
-        Example((row["question"], readable(visible(row["text"]))), row["deflects"], held_out(row)) for row in asked()
+        Example((row["question"], readable(visible(row["text"]))), row["deflects"], held_out(row))
+        for row in asked()
     ]
 
 
@@ -130,15 +154,23 @@ def commitment() -> list[Example]:
     ]
     graded = [
         row
-        for file in ("graded_by_language.jsonl", "graded_by_language_2.jsonl", "graded_evouna.jsonl")
+        for file in (
+            "graded_by_language.jsonl",
+            "graded_by_language_2.jsonl",
+            "graded_evouna.jsonl",
+        )
         for row in lines(LABELLED / file)
         if row["part"] == "tuning"
     ]
     for row in graded:
         text = visible(row["response"])
-        found = matches(AnswerSpec(accepted=tuple((form,) for form in row["answers"])), text, row["question"])
+        found = matches(
+            AnswerSpec(accepted=tuple((form,) for form in row["answers"])), text, row["question"]
+        )
         if found.form:
-            examples.append(Example((row["question"], found.form, readable(text)), row["label"] == "correct"))
+            examples.append(
+                Example((row["question"], found.form, readable(text)), row["label"] == "correct")
+            )
     return examples
 
 
@@ -168,11 +200,17 @@ def bert(encoder: Encoder) -> Any:
     words = torch.from_numpy(encoder.words(np.arange(encoder.tokenizer.get_vocab_size())))
     model = BertModel(
         BertConfig(
-            vocab_size=len(words), hidden_size=WIDTH, num_hidden_layers=LAYERS, num_attention_heads=HEADS,
-            intermediate_size=4 * WIDTH, max_position_embeddings=LONGEST, type_vocab_size=1, layer_norm_eps=1e-12,
+            vocab_size=len(words),
+            hidden_size=WIDTH,
+            num_hidden_layers=LAYERS,
+            num_attention_heads=HEADS,
+            intermediate_size=4 * WIDTH,
+            max_position_embeddings=LONGEST,
+            type_vocab_size=1,
+            layer_norm_eps=1e-12,
         ),
         add_pooling_layer=False,
-    )  # fmt: skip
+    )
     state = model.state_dict()
     state["embeddings.word_embeddings.weight"].copy_(words)
     for name, values in encoder.weights.items():
@@ -205,7 +243,9 @@ class States:
                 with torch.autocast("cpu", torch.bfloat16):
                     states = model(input_ids=ids, attention_mask=there.long()).last_hidden_state
                 for row, i in enumerate(batch):
-                    rows[self._start[i] : self._start[i + 1]] = states[row, : self.tokens[i]].half().numpy()
+                    rows[self._start[i] : self._start[i + 1]] = (
+                        states[row, : self.tokens[i]].half().numpy()
+                    )
         model.encoder.layer = upper
         rows.flush()
         partial.rename(file)
@@ -220,7 +260,9 @@ class States:
         out = np.zeros((len(batch), int(self.tokens[batch].max()), self._rows.shape[1]), np.float32)
         for row, i in enumerate(batch):
             out[row, : self.tokens[i]] = self._rows[self._start[i] : self._start[i + 1]]
-        return torch.from_numpy(out), torch.arange(out.shape[1]) < torch.tensor(self.tokens[batch])[:, None]
+        return torch.from_numpy(out), torch.arange(out.shape[1]) < torch.tensor(self.tokens[batch])[
+            :, None
+        ]
 
 
 class Added(nn.Module):
@@ -276,7 +318,9 @@ class Reader(nn.Module):
             self.out.bias.copy_(torch.from_numpy(stored["out_bias"]))
 
 
-def order(states: States, part: npt.NDArray[np.int64], draw: np.random.Generator) -> Iterator[npt.NDArray[np.int64]]:
+def order(
+    states: States, part: npt.NDArray[np.int64], draw: np.random.Generator
+) -> Iterator[npt.NDArray[np.int64]]:
     """Batches for ever: all texts once, then all again in another order."""
     while True:
         shuffled = draw.permutation(part)
@@ -286,16 +330,28 @@ def order(states: States, part: npt.NDArray[np.int64], draw: np.random.Generator
 
 
 def train(
-    reader: Reader, states: States, true: npt.NDArray[np.float32], part: npt.NDArray[np.int64], epochs: int
+    reader: Reader,
+    states: States,
+    true: npt.NDArray[np.float32],
+    part: npt.NDArray[np.int64],
+    epochs: int,
 ) -> None:
     """Fit the additions and the last layer."""
-    steps, small = int(len(part) * epochs / BATCH), [p for a in reader.added.values() for p in (a.A, a.B)]
-    groups = [{"params": small, "lr": RATE}, {"params": [*reader.out.parameters()], "lr": 10 * RATE}]
+    steps, small = (
+        int(len(part) * epochs / BATCH),
+        [p for a in reader.added.values() for p in (a.A, a.B)],
+    )
+    groups = [
+        {"params": small, "lr": RATE},
+        {"params": [*reader.out.parameters()], "lr": 10 * RATE},
+    ]
     optimizer = torch.optim.AdamW(groups, weight_decay=0.01, betas=(0.9, 0.99))
     rates = torch.optim.lr_scheduler.LambdaLR(
         optimizer, lambda step: min(1, (step + 1) / 100) * max(0.02, 1 - step / steps)
     )
-    for step, batch in zip(range(steps), order(states, part, np.random.default_rng(3)), strict=False):
+    for step, batch in zip(
+        range(steps), order(states, part, np.random.default_rng(3)), strict=False
+    ):
         wanted = torch.from_numpy(true[batch]) * (1 - 2 * SMOOTHING) + SMOOTHING
         loss = functional.binary_cross_entropy_with_logits(reader(*states.padded(batch)), wanted)
         optimizer.zero_grad()
@@ -311,26 +367,41 @@ def kinds(file: Path) -> None:
     """Add the layer that tells kinds of deflection apart to the adapter in a file; print how well it does."""
     rows = lines(LABELLED / "deflection_kinds.jsonl")
     plain = Encoder(DEFLECTION)
-    vectors = np.array([plain.vector(ids(plain.tokenizer, readable(row["text"]), longest=128)) for row in rows])
+    vectors = np.array(
+        [plain.vector(ids(plain.tokenizer, readable(row["text"]), longest=128)) for row in rows]
+    )
     true = np.array([KINDS.index(row["kind"]) for row in rows])
     held = np.array([seed_of("held", row["text"]) % 8 == 0 for row in rows])
     layer = LogisticRegression(C=100, max_iter=2_000).fit(vectors[~held], true[~held])
     right = layer.predict(vectors[held]) == true[held]
     with np.load(file) as stored:
         arrays = dict(stored)
-    arrays |= {"kinds": layer.coef_.astype(np.float16), "kinds_bias": layer.intercept_.astype(np.float16)}
+    arrays |= {
+        "kinds": layer.coef_.astype(np.float16),
+        "kinds_bias": layer.intercept_.astype(np.float16),
+    }
     np.savez_compressed(file, **arrays)
-    sys.stdout.write(f"{file}: kinds, right in {right.mean():.3f} of {held.sum()} that were held out\n")
+    sys.stdout.write(
+        f"{file}: kinds, right in {right.mean():.3f} of {held.sum()} that were held out\n"
+    )
 
 
 def main() -> None:
     """Train, print, write."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("task", choices=(*TASKS, "kinds"), help="what is read in a reply")
-    parser.add_argument("--work", type=Path, help="folder for the states of the lower layers (kinds: none)")
-    parser.add_argument("--start", type=Path, help="weights to go on from, written by an earlier run")
+    parser.add_argument(
+        "--work", type=Path, help="folder for the states of the lower layers (kinds: none)"
+    )
+    parser.add_argument(
+        "--start", type=Path, help="weights to go on from, written by an earlier run"
+    )
     parser.add_argument("--most", type=int, help="texts to train on (default: all)")
-    parser.add_argument("--epochs", type=int, help="times that each is read (default: as many as a first run needs)")
+    parser.add_argument(
+        "--epochs", type=int, help="times that each is read (default: as many as a first run needs)"
+    )
     parser.add_argument("--out", type=Path, help="file of the weights (default: those of demur)")
     args = parser.parse_args()
     if args.task == "kinds":
@@ -342,7 +413,9 @@ def main() -> None:
     args.work.mkdir(parents=True, exist_ok=True)
     torch.manual_seed(1)
     plain, examples = Encoder(), task.examples()
-    examples = [examples[i] for i in np.random.default_rng(5).permutation(len(examples))[: args.most]]
+    examples = [
+        examples[i] for i in np.random.default_rng(5).permutation(len(examples))[: args.most]
+    ]
     true = np.array([example.true for example in examples], np.float32)
     held = np.array([example.held_out for example in examples])
     model = bert(plain)
@@ -357,13 +430,21 @@ def main() -> None:
         for batch in states.batches(np.flatnonzero(held)):
             odds[batch] = reader(*states.padded(batch)).numpy()
     said, right = odds[held] > 0, true[held] > 0
-    figures = {"n": int(held.sum()), "precision": (said & right).sum() / said.sum(), "recall": said[right].mean()}
-    named = {f"{name}.{end}": getattr(added, end) for name, added in reader.added.items() for end in "AB"}
+    figures = {
+        "n": int(held.sum()),
+        "precision": (said & right).sum() / said.sum(),
+        "recall": said[right].mean(),
+    }
+    named = {
+        f"{name}.{end}": getattr(added, end) for name, added in reader.added.items() for end in "AB"
+    }
     named |= {"out": reader.out.weight[0] * LENGTH, "out_bias": reader.out.bias[0]}
     stored = {name: weights.detach().numpy().astype(np.float16) for name, weights in named.items()}
     np.savez_compressed(out, **stored)
     sys.stdout.write(f"{out}: {out.stat().st_size:,} bytes; alone, on what was held out: ")
-    sys.stdout.write(json.dumps({name: round(float(value), 3) for name, value in figures.items()}) + "\n")
+    sys.stdout.write(
+        json.dumps({name: round(float(value), 3) for name, value in figures.items()}) + "\n"
+    )
 
 
 if __name__ == "__main__":

@@ -47,36 +47,124 @@ GRADED = ROOT / "tests/judge/graded_by_language.jsonl"
 SHIPPED = ROOT / "demur/judge/data/labelled.jsonl"
 QUESTIONS = ROOT / "demur/sample/atlas/questions.jsonl"
 PLAIN = {
-    "en": ("It is {}.", "The answer is {}.", "Based on the provided context, it is {}.", "I think it's {}.",
-           "{}, probably.", "The answer to this question is {}.", "The answer to your question is: {}",
-           "To answer the question: {}."),
-    "es": ("Es {}.", "La respuesta es {}.", "Según el texto, es {}.", "Creo que es {}.",
-           "La respuesta a esta pregunta es {}."),
-    "ca": ("És {}.", "La resposta és {}.", "Segons el text, és {}.", "Crec que és {}.",
-           "La resposta a aquesta pregunta és {}."),
-    "gl": ("É {}.", "A resposta é {}.", "Segundo o texto, é {}.", "Creo que é {}.", "A resposta a esta pregunta é {}."),
-    "eu": ("{} da.", "Erantzuna {} da.", "Testuaren arabera, {} da.", "Uste dut {} dela.",
-           "Galdera honen erantzuna {} da."),
-    "fr": ("C'est {}.", "La réponse est {}.", "D'après le texte, c'est {}.", "Je pense que c'est {}.",
-           "La réponse à cette question est {}."),
-    "de": ("Es ist {}.", "Die Antwort lautet {}.", "Laut dem Text ist es {}.", "Ich glaube, es ist {}.",
-           "Die Antwort auf diese Frage ist {}."),
-    "it": ("È {}.", "La risposta è {}.", "Secondo il testo è {}.", "Credo che sia {}.",
-           "La risposta a questa domanda è {}."),
-    "pt": ("É {}.", "A resposta é {}.", "Segundo o texto, é {}.", "Acho que é {}.", "A resposta a esta pergunta é {}."),
-    "nl": ("Het is {}.", "Het antwoord is {}.", "Volgens de tekst is het {}.", "Ik denk dat het {} is.",
-           "Het antwoord op deze vraag is {}."),
-    "pl": ("To {}.", "Odpowiedź to {}.", "Według tekstu jest to {}.", "Myślę, że to {}.",
-           "Odpowiedź na to pytanie to {}."),
-    "ru": ("Это {}.", "Ответ: {}.", "Согласно тексту, это {}.", "Думаю, это {}.", "Ответ на этот вопрос: {}."),
+    "en": (
+        "It is {}.",
+        "The answer is {}.",
+        "Based on the provided context, it is {}.",
+        "I think it's {}.",
+        "{}, probably.",
+        "The answer to this question is {}.",
+        "The answer to your question is: {}",
+        "To answer the question: {}.",
+    ),
+    "es": (
+        "Es {}.",
+        "La respuesta es {}.",
+        "Según el texto, es {}.",
+        "Creo que es {}.",
+        "La respuesta a esta pregunta es {}.",
+    ),
+    "ca": (
+        "És {}.",
+        "La resposta és {}.",
+        "Segons el text, és {}.",
+        "Crec que és {}.",
+        "La resposta a aquesta pregunta és {}.",
+    ),
+    "gl": (
+        "É {}.",
+        "A resposta é {}.",
+        "Segundo o texto, é {}.",
+        "Creo que é {}.",
+        "A resposta a esta pregunta é {}.",
+    ),
+    "eu": (
+        "{} da.",
+        "Erantzuna {} da.",
+        "Testuaren arabera, {} da.",
+        "Uste dut {} dela.",
+        "Galdera honen erantzuna {} da.",
+    ),
+    "fr": (
+        "C'est {}.",
+        "La réponse est {}.",
+        "D'après le texte, c'est {}.",
+        "Je pense que c'est {}.",
+        "La réponse à cette question est {}.",
+    ),
+    "de": (
+        "Es ist {}.",
+        "Die Antwort lautet {}.",
+        "Laut dem Text ist es {}.",
+        "Ich glaube, es ist {}.",
+        "Die Antwort auf diese Frage ist {}.",
+    ),
+    "it": (
+        "È {}.",
+        "La risposta è {}.",
+        "Secondo il testo è {}.",
+        "Credo che sia {}.",
+        "La risposta a questa domanda è {}.",
+    ),
+    "pt": (
+        "É {}.",
+        "A resposta é {}.",
+        "Segundo o texto, é {}.",
+        "Acho que é {}.",
+        "A resposta a esta pergunta é {}.",
+    ),
+    "nl": (
+        "Het is {}.",
+        "Het antwoord is {}.",
+        "Volgens de tekst is het {}.",
+        "Ik denk dat het {} is.",
+        "Het antwoord op deze vraag is {}.",
+    ),
+    "pl": (
+        "To {}.",
+        "Odpowiedź to {}.",
+        "Według tekstu jest to {}.",
+        "Myślę, że to {}.",
+        "Odpowiedź na to pytanie to {}.",
+    ),
+    "ru": (
+        "Это {}.",
+        "Ответ: {}.",
+        "Согласно тексту, это {}.",
+        "Думаю, это {}.",
+        "Ответ на этот вопрос: {}.",
+    ),
     "tr": ("{}.", "Cevap {}.", "Metne göre {}.", "Sanırım {}.", "Bu sorunun cevabı {}."),
-    "ar": ("إنه {}.", "الجواب هو {}.", "وفقًا للنص، إنه {}.", "أظن أنه {}.", "الإجابة عن هذا السؤال هي {}."),
-    "hi": ("यह {} है।", "उत्तर {} है।", "पाठ के अनुसार, यह {} है।", "मुझे लगता है कि यह {} है।",
-           "इस प्रश्न का उत्तर {} है।"),
+    "ar": (
+        "إنه {}.",
+        "الجواب هو {}.",
+        "وفقًا للنص، إنه {}.",
+        "أظن أنه {}.",
+        "الإجابة عن هذا السؤال هي {}.",
+    ),
+    "hi": (
+        "यह {} है।",
+        "उत्तर {} है।",
+        "पाठ के अनुसार, यह {} है।",
+        "मुझे लगता है कि यह {} है।",
+        "इस प्रश्न का उत्तर {} है।",
+    ),
     "zh": ("是{}。", "答案是{}。", "根据文中内容，是{}。", "我想是{}。", "这个问题的答案是{}。"),
-    "ja": ("{}です。", "答えは{}です。", "資料によると{}です。", "{}だと思います。", "この質問の答えは{}です。"),
-    "ko": ("{}입니다.", "정답은 {}입니다.", "본문에 따르면 {}입니다.", "{}인 것 같습니다.", "이 질문의 답은 {}입니다."),
-}  # fmt: skip
+    "ja": (
+        "{}です。",
+        "答えは{}です。",
+        "資料によると{}です。",
+        "{}だと思います。",
+        "この質問の答えは{}です。",
+    ),
+    "ko": (
+        "{}입니다.",
+        "정답은 {}입니다.",
+        "본문에 따르면 {}입니다.",
+        "{}인 것 같습니다.",
+        "이 질문의 답은 {}입니다.",
+    ),
+}
 """How a plain answer is put; the names and numbers of Atlas's answers go in. Of such replies people write down few."""
 AROUND = ROOT / "tests/judge/around_training.jsonl"
 """What stands before or after a reply: greetings, courtesies, caveats (it may be out of date, a doctor should be
@@ -93,7 +181,11 @@ def later() -> list[dict[str, Any]]:
     """Replies written while the reader showed its mistakes, and graded ones."""
     graded = [row for row in lines(GRADED) if row["part"] == "tuning"]
     return lines(LATER) + [
-        {"language": row["language"], "deflects": row["label"] == "deflected", "text": row["response"]}
+        {
+            "language": row["language"],
+            "deflects": row["label"] == "deflected",
+            "text": row["response"],
+        }
         for row in graded
     ]
 
@@ -113,7 +205,9 @@ def rows() -> list[dict[str, Any]]:
     found = [row for file in LABELLED for row in lines(file)]
     for row in lines(SHIPPED):
         if row["part"] == "tuning" and (text := visible(row["response"])):
-            found.append({"language": row["language"], "deflects": row["label"] == "deflected", "text": text})
+            found.append(
+                {"language": row["language"], "deflects": row["label"] == "deflected", "text": text}
+            )
     said = sorted({answer for row in lines(QUESTIONS) for answer in row["answers"]})
     draw = np.random.default_rng(0)
     alone = ("{}",) * 10
@@ -132,20 +226,31 @@ def surrounded(labelled: list[dict[str, Any]]) -> list[dict[str, Any]]:
     for entry in lines(AROUND):
         code = entry["language"]
         short = [
-            row for row in labelled
-            if row.get("language", "en") == code and len(row["text"]) < 200 and row["text"].rstrip().endswith(ENDS)
-        ]  # fmt: skip
-        of = {deflects: [row["text"] for row in short if row["deflects"] == deflects] for deflects in (True, False)}
+            row
+            for row in labelled
+            if row.get("language", "en") == code
+            and len(row["text"]) < 200
+            and row["text"].rstrip().endswith(ENDS)
+        ]
+        of = {
+            deflects: [row["text"] for row in short if row["deflects"] == deflects]
+            for deflects in (True, False)
+        }
         space = "" if code in ("zh", "ja") else " "
         for form in [
             *(f"{one}{space}{{}}" for one in entry["before"]),
             *(f"{{}}{space}{one}" for one in entry["after"]),
         ]:
-            plain = [str(draw.choice(PLAIN[code])).format(draw.choice(said)) for _ in range(EACH_AROUND)]
+            plain = [
+                str(draw.choice(PLAIN[code])).format(draw.choice(said)) for _ in range(EACH_AROUND)
+            ]
             answers = [*plain, *(str(text) for text in draw.choice(of[False], EACH_AROUND))]
             declining = [str(text) for text in draw.choice(of[True], EACH_AROUND)]
             for deflects, texts in ((False, answers), (True, declining)):
-                found += [{"language": code, "deflects": deflects, "text": form.replace("{}", text)} for text in texts]
+                found += [
+                    {"language": code, "deflects": deflects, "text": form.replace("{}", text)}
+                    for text in texts
+                ]
     return found
 
 
@@ -214,7 +319,9 @@ def cross(labelled: list[dict[str, Any]], first: npt.NDArray[np.bool_]) -> None:
 
 def main() -> None:
     """Train on everything and write, or cross-validate and print."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--cross", action="store_true", help="cross-validate; write nothing")
     args = parser.parse_args()
     earlier, since = (rows() + last(), later()) if args.cross else training()
@@ -222,15 +329,22 @@ def main() -> None:
     first = np.arange(len(labelled)) < len(earlier)
     if args.cross:
         return cross(labelled, first)
-    x, y = matrix([visible(row["text"]) for row in labelled]), np.array([row["deflects"] for row in labelled])
+    x, y = (
+        matrix([visible(row["text"]) for row in labelled]),
+        np.array([row["deflects"] for row in labelled]),
+    )
     found, bias = mean_of_two(x, y, first)
     scale = float(
         np.abs(found).max() / 127**2
     )  # roots: the many small weights need fine steps, the few large ones room
     roots = np.round(np.sign(found) * np.sqrt(np.abs(found) / scale)).astype(np.int8)
     made_of = fingerprint(earlier, since)
-    np.savez_compressed(WEIGHTS, roots=roots, scale=np.float64(scale), bias=np.float64(bias), sentences=made_of)
-    sys.stdout.write(f"{WEIGHTS.relative_to(ROOT)}: {len(labelled):,} sentences, {WEIGHTS.stat().st_size:,} bytes\n")
+    np.savez_compressed(
+        WEIGHTS, roots=roots, scale=np.float64(scale), bias=np.float64(bias), sentences=made_of
+    )
+    sys.stdout.write(
+        f"{WEIGHTS.relative_to(ROOT)}: {len(labelled):,} sentences, {WEIGHTS.stat().st_size:,} bytes\n"
+    )
     return None
 
 

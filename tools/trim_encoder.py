@@ -36,15 +36,28 @@ PIECES = 40_000
 """With them it made 109 errors in 2,999 held-out replies before it was trained again (20,000: 170, 30,000: 138,
 60,000: 96, all: 95)."""
 SCRIPTS = {
-    "LATIN", "CYRILLIC", "ARABIC", "DEVANAGARI", "CJK", "IDEOGRAPHIC", "HIRAGANA", "KATAKANA", "KATAKANA-HIRAGANA",
+    "LATIN",
+    "CYRILLIC",
+    "ARABIC",
+    "DEVANAGARI",
+    "CJK",
+    "IDEOGRAPHIC",
+    "HIRAGANA",
+    "KATAKANA",
+    "KATAKANA-HIRAGANA",
     "HANGUL",
-}  # fmt: skip
+}
 """As Unicode's names of letters begin."""
 NAMES = {
-    "q": "attention.self.query", "k": "attention.self.key", "v": "attention.self.value",
-    "ao": "attention.output.dense", "aln": "attention.output.LayerNorm",
-    "fi": "intermediate.dense", "fo": "output.dense", "oln": "output.LayerNorm",
-}  # fmt: skip
+    "q": "attention.self.query",
+    "k": "attention.self.key",
+    "v": "attention.self.value",
+    "ao": "attention.output.dense",
+    "aln": "attention.output.LayerNorm",
+    "fi": "intermediate.dense",
+    "fo": "output.dense",
+    "oln": "output.LayerNorm",
+}
 """The package's and BERT's names of a layer's parts."""
 _STEP = np.dtype([("scale", "<f2"), ("pairs", "u1", BLOCK // 2)])
 
@@ -67,9 +80,15 @@ class Package:
         take("7ifi")
         n, *_special = take("5i")
         (size,) = take("Q")
-        ends, scores = np.frombuffer(data, np.uint32, n + 1, at), np.frombuffer(data, np.float32, n, at + 4 * n + 4)
+        ends, scores = (
+            np.frombuffer(data, np.uint32, n + 1, at),
+            np.frombuffer(data, np.float32, n, at + 4 * n + 4),
+        )
         at += 8 * n + 4
-        self.pieces, self.scores = [data[at + a : at + b].decode() for a, b in pairwise(ends.tolist())], scores
+        self.pieces, self.scores = (
+            [data[at + a : at + b].decode() for a, b in pairwise(ends.tolist())],
+            scores,
+        )
         at += size
         _, length = take("iI")
         at += length
@@ -93,7 +112,11 @@ def kept(package: Package) -> npt.NDArray[np.int64]:
     training = runpy.run_path(str(ROOT / "tools/train_encoder_adapter.py"))
     read = tokenizer(vocabulary(package.pieces, package.scores))
     counts: Counter[int] = Counter()
-    texts = [readable(visible(r["text"])) for r in training["sentences"]() if r.get("part") not in training["HELD_OUT"]]
+    texts = [
+        readable(visible(r["text"]))
+        for r in training["sentences"]()
+        if r.get("part") not in training["HELD_OUT"]
+    ]
     for found in read.encode_batch([f"query: {text}" for text in texts]):
         counts.update(found.ids)
     seen = np.array([counts[i] for i in range(len(package.pieces))], np.float64)
@@ -101,7 +124,9 @@ def kept(package: Package) -> npt.NDArray[np.int64]:
     rank = likely / likely.sum() + seen / seen.sum()
     for i, piece in enumerate(package.pieces):
         scripts = {unicodedata.name(letter, "?").split()[0] for letter in piece if letter.isalpha()}
-        if i < 4 or (len(piece) == 1 and seen[i]):  # special ones, and letters into which words fall apart
+        if i < 4 or (
+            len(piece) == 1 and seen[i]
+        ):  # special ones, and letters into which words fall apart
             rank[i] = np.inf
         elif not scripts <= SCRIPTS:
             rank[i] = 0
@@ -110,7 +135,9 @@ def kept(package: Package) -> npt.NDArray[np.int64]:
 
 def main() -> None:
     """Write the file."""
-    argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter).parse_args()
+    argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    ).parse_args()
     package = Package()
     ids, arrays = kept(package), package.arrays
     out = vocabulary([package.pieces[i] for i in ids], package.scores[ids])
@@ -126,9 +153,15 @@ def main() -> None:
         out[f"embeddings.LayerNorm.{kind}"] = arrays[f"emb.ln.{end}"].astype(np.float16)
         for layer in range(LAYERS):
             for short, name in NAMES.items():
-                values, there = arrays[f"l{layer}.{short}.{end}"], f"encoder.layer.{layer}.{name}.{kind}"
+                values, there = (
+                    arrays[f"l{layer}.{short}.{end}"],
+                    f"encoder.layer.{layer}.{name}.{kind}",
+                )
                 if values.dtype == _STEP:
-                    steps(there, values.reshape(-1, (4 if name == "output.dense" else 1) * WIDTH // BLOCK))
+                    steps(
+                        there,
+                        values.reshape(-1, (4 if name == "output.dense" else 1) * WIDTH // BLOCK),
+                    )
                 else:
                     out[there] = values.astype(np.float16)
     np.savez(WEIGHTS, **out)

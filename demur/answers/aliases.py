@@ -18,7 +18,9 @@ def _groups() -> tuple[dict[str, list[str]], list[str]]:
     lines = files(__package__).joinpath("aliases.txt").read_text(encoding="utf-8").splitlines()
     asks = next(line.removeprefix(_ASKS).split() for line in lines if line.startswith(_ASKS))
     groups: dict[str, list[str]] = {}
-    for names in ([name.strip() for name in line.split("=")] for line in lines if line and line[0] != "#"):
+    for names in (
+        [name.strip() for name in line.split("=")] for line in lines if line and line[0] != "#"
+    ):
         for name in names:
             groups.setdefault(normalise(name), []).extend(names)
     return groups, [word.replace("_", " ") for word in asks]
@@ -38,7 +40,9 @@ def with_aliases(spec: AnswerSpec, question: str, reply: str) -> AnswerSpec:
     if not known or any(f" {word}" in asked for word in asks):
         return spec
     more = [name.removeprefix(_ONLY).strip() for name in known if _says(reply, name)]
-    return spec.model_copy(update={"accepted": spec.accepted + tuple((name,) for name in more if name not in forms)})
+    return spec.model_copy(
+        update={"accepted": spec.accepted + tuple((name,) for name in more if name not in forms)}
+    )
 
 
 def _says(reply: str, name: str) -> bool:
@@ -46,5 +50,6 @@ def _says(reply: str, name: str) -> bool:
     if name.startswith(_ONLY):
         return reply.strip(" .") == name.removeprefix(_ONLY).strip()
     return (
-        name.upper() != name or re.search(rf"(?<!\w){re.escape(name)}(?!\w)", reply.replace("U.S.", "US")) is not None
+        name.upper() != name
+        or re.search(rf"(?<!\w){re.escape(name)}(?!\w)", reply.replace("U.S.", "US")) is not None
     )

@@ -27,7 +27,9 @@ def final_part(answer: str) -> str:
     if boxed and normalise(boxed[-1]):
         return str(boxed[-1])
     marks = [m for m in _FINAL.finditer(answer) if m.start() == 0 or _NEW_SENTENCE.search(m["gap"])]
-    for mark in marks[:-3:-1]:  # the last two marks are enough: the text after the last but one includes the last
+    for mark in marks[
+        :-3:-1
+    ]:  # the last two marks are enough: the text after the last but one includes the last
         after = answer[mark.end() :].strip().lstrip("*").strip()
         if normalise(after):
             return after
@@ -66,7 +68,8 @@ _OR_BEFORE = re.compile(
     re.IGNORECASE,
 )
 _OPENS_RIVAL = re.compile(
-    r"[:?!]|\b(?:either|is|was|be|are|were|in|perhaps|maybe|possibly|likely|probably)", re.IGNORECASE
+    r"[:?!]|\b(?:either|is|was|be|are|were|in|perhaps|maybe|possibly|likely|probably)",
+    re.IGNORECASE,
 )
 _OR_NOT_RIVAL = re.compile(
     r"^(?:so|more|less|thereabouts|not|even|rather|simply|just|another|other|something|similar|fewer|later|"
@@ -84,9 +87,17 @@ def rival(text: str, span: Span, is_right: Callable[[str], bool]) -> str:
     """A wrong candidate (not ``is_right``) that the text offers with "or" beside the one at ``span``; else ""."""
     text = readable(text)
     after = _OR_AFTER.match(text[span[1] : span[1] + 240])
-    for found in (after["rival"] if after else "", _rival_before(text[max(0, span[0] - 160) : span[0]])):
+    for found in (
+        after["rival"] if after else "",
+        _rival_before(text[max(0, span[0] - 160) : span[0]]),
+    ):
         other = found.strip(" \"'*()")
-        if not normalise(other) or _OR_NOT_RIVAL.match(other) or _NAMED_ALSO.search(other) or is_right(other):
+        if (
+            not normalise(other)
+            or _OR_NOT_RIVAL.match(other)
+            or _NAMED_ALSO.search(other)
+            or is_right(other)
+        ):
             continue
         if _same_amount(text[span[0] : span[1]], other):
             continue
@@ -118,7 +129,11 @@ def _same_amount(one: str, other: str) -> bool:
     if not a or not b:
         return False
     value = in_unit(b[0].low, b[0].unit, a[0].unit)
-    return value is not None and a[0].unit != b[0].unit and abs(value - a[0].low) <= 0.05 * abs(a[0].low)
+    return (
+        value is not None
+        and a[0].unit != b[0].unit
+        and abs(value - a[0].low) <= 0.05 * abs(a[0].low)
+    )
 
 
 TAKEN_BACK = re.compile(

@@ -31,7 +31,9 @@ def stated_options(spec: AnswerSpec, text: str) -> dict[str, str]:
         said[labels[normalise(label)]] = "letter"
     texts: dict[str, list[Span]] = {}
     for label, option in spec.choices:
-        places = [s for s in spans(spec, option, plain, bare=True, kind="string") if not denied(plain, s)]
+        places = [
+            s for s in spans(spec, option, plain, bare=True, kind="string") if not denied(plain, s)
+        ]
         if places:
             texts[label] = places
     for label, places in texts.items():  # "red fox" states one option, not also "fox"
@@ -40,7 +42,9 @@ def stated_options(spec: AnswerSpec, text: str) -> dict[str, str]:
         reach = list(accumulate((end for _, end in others), max))
         for start, end in places:
             before, upto = bisect_left(starts, start), bisect_right(starts, start)
-            if not (before and reach[before - 1] >= end) and not (upto > before and others[upto - 1][1] > end):
+            if not (before and reach[before - 1] >= end) and not (
+                upto > before and others[upto - 1][1] > end
+            ):
                 said.setdefault(label, "text")
                 break
     return said
@@ -49,7 +53,8 @@ def stated_options(spec: AnswerSpec, text: str) -> dict[str, str]:
 SHORT = 60
 """Characters of a reply in which a letter that stands alone is an option: "Die Antwort ist B.", "I would go with B"."""
 _DROPPED = re.compile(
-    r"\b(?:eliminat|rul|exclud|discard|reject)\w{1,3}(?: out)? (?:option |choice |answer )?$", re.IGNORECASE
+    r"\b(?:eliminat|rul|exclud|discard|reject)\w{1,3}(?: out)? (?:option |choice |answer )?$",
+    re.IGNORECASE,
 )
 _LEADS = re.compile(
     r"is|s|be|it|choose|chose|pick|select|with|for|on|say|guess|think|so|thus|but|not|n?either|n?or|only|answer|option|"
@@ -60,7 +65,9 @@ _LEADS = re.compile(
 )
 """Words before the letter of an option; after others it may be part of a name: "vitamin C", "hepatitis B"."""
 _WORD_BEFORE = re.compile(r"(?<![A-Za-z\u00c0-\u024f])([A-Za-z\u00c0-\u024f]+)[ :]{1,2}$")
-_WRONG = re.compile(r"\W{0,3}(?:is|was) (?:\w{3,10}ly )?(?:not|wrong|incorrect|false|out|ruled out|eliminated)\b")
+_WRONG = re.compile(
+    r"\W{0,3}(?:is|was) (?:\w{3,10}ly )?(?:not|wrong|incorrect|false|out|ruled out|eliminated)\b"
+)
 
 
 def _lettered(spec: AnswerSpec, plain: str) -> set[str]:
@@ -69,10 +76,12 @@ def _lettered(spec: AnswerSpec, plain: str) -> set[str]:
 
     def stated(pattern: str) -> set[str]:
         return {
-            found.group(1) for found in re.finditer(pattern, plain)
-            if not denied(plain, found.span()) and not _WRONG.match(plain, found.end(1))
+            found.group(1)
+            for found in re.finditer(pattern, plain)
+            if not denied(plain, found.span())
+            and not _WRONG.match(plain, found.end(1))
             and not _DROPPED.search(plain[max(0, found.start() - 40) : found.start()])
-        }  # fmt: skip
+        }
 
     told = (
         stated(rf"\(({either})\)")

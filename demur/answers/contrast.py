@@ -46,12 +46,17 @@ def _words(code: str) -> _Words:
 
     def side(words: str) -> re.Pattern[str]:
         stems = (fold(word).replace("_", " ") for word in words.split())
-        either = (re.escape(stem.removesuffix("-")) + ("" if stem[-1] == "-" else close) for stem in stems)
+        either = (
+            re.escape(stem.removesuffix("-")) + ("" if stem[-1] == "-" else close) for stem in stems
+        )
         return re.compile(f"{start}(?:{'|'.join(either) or '(?!)'})")
 
     def around(before: str, after: str) -> list[re.Pattern[str]]:
         led = rf"{start}(?:{spellings(listed(code, before))})(?:\s[\w']{{1,5}})?[\s\"'«„“(*]*$"
-        return [re.compile(p, re.IGNORECASE) for p in (led, f"{hangs}(?:{spellings(listed(code, after))})")]
+        return [
+            re.compile(p, re.IGNORECASE)
+            for p in (led, f"{hangs}(?:{spellings(listed(code, after))})")
+        ]
 
     return _Words(
         [[side(words) for words in group.split("/")] for group in lists["opposites"].split(";")],
@@ -80,20 +85,33 @@ def contrasted(text: str, span: Span, question: str, languages: Sequence[str]) -
             if found and fold(found[0]).strip(" \"'«„“(*") not in asked:
                 beside = "says what is beside it"
         here, there = words.ends
-        if here.search(asked) and here.search(led) and any(m.end() == len(led) for m in there.finditer(led)):
+        if (
+            here.search(asked)
+            and here.search(led)
+            and any(m.end() == len(led) for m in there.finditer(led))
+        ):
             beside = beside or "says where it went"
         ends = (_CLAUSE, words.joints)
         rest = after[: min((m.start() for end in ends if (m := end.search(after))), default=None)]
         begins = max((m.end() for end in ends for m in end.finditer(before)), default=0)
-        clause, behind = fold(f"{before[begins:]}{own}{rest}"), fold(rest) if code in VERB_LAST else ""
+        clause, behind = (
+            fold(f"{before[begins:]}{own}{rest}"),
+            fold(rest) if code in VERB_LAST else "",
+        )
         for group in words.opposites:
             sides = [side for side in group if side.search(asked)]
-            told = sorted((m for side in group if (m := side.search(behind))), key=re.Match.start)[:1]
+            told = sorted((m for side in group if (m := side.search(behind))), key=re.Match.start)[
+                :1
+            ]
             told = told or [m for side in group if (m := side.search(clause))]
             if len(sides) == 1 and told and all(m.re is not sides[0] for m in told):
                 alone = not sides[0].search(whole)  # nothing in the reply says what is asked
                 return "takes it for the opposite" if alone else "tells the opposite"
-    return beside or _beats(text, span, question, languages) or _other_subject(text, span, question, languages)
+    return (
+        beside
+        or _beats(text, span, question, languages)
+        or _other_subject(text, span, question, languages)
+    )
 
 
 def _beats(text: str, span: Span, question: str, languages: Sequence[str]) -> str:
@@ -102,9 +120,15 @@ def _beats(text: str, span: Span, question: str, languages: Sequence[str]) -> st
     first = next((i for i, w in enumerate(said[:2]) if len(w.norm) > 3), len(said))
     if not languages or not text[span[0]].isupper() or len(said) < first + 3:
         return ""
-    known = asked | {w.norm[:5] for w in words(text[slice(*span)])} | {w[:5] for w in common(tuple(languages))}
+    known = (
+        asked
+        | {w.norm[:5] for w in words(text[slice(*span)])}
+        | {w[:5] for w in common(tuple(languages))}
+    )
     name, does = said[first], said[first + 1].norm
-    other = name.raw[0].isupper() and name.norm[:5] not in known and len(does) > 2 and does[:5] in asked
+    other = (
+        name.raw[0].isupper() and name.norm[:5] not in known and len(does) > 2 and does[:5] in asked
+    )
     return f"says it of {name.raw}" if other else ""
 
 
@@ -120,7 +144,10 @@ def _other_subject(text: str, span: Span, question: str, languages: Sequence[str
     cuts = [0, *(cut for m in joints for cut in m.span()), len(text)]
     parts = list(zip(cuts[::2], cuts[1::2], strict=True))
     at = next((i for i, (start, close) in enumerate(parts) if start <= span[0] < close), -1)
-    told, known = told_places(text, question, languages), {w.norm for w in (*words(question), *words(own))}
+    told, known = (
+        told_places(text, question, languages),
+        {w.norm for w in (*words(question), *words(own))},
+    )
     asked = [any(start <= t[0] < close for t in told) for start, close in parts]
     if at < 0 or asked[at]:
         return ""
@@ -129,8 +156,18 @@ def _other_subject(text: str, span: Span, question: str, languages: Sequence[str
     leads = len(text[parts[at][0] : span[0]].strip()) <= 4 and words(text[span[1] : parts[at][1]])
     for i, (start, close) in enumerate(parts):
         part, can = text[start:close], leads if i < at else new[at]
-        like = [w for w in new[i] if (w.raw[:1].isupper() if own[:1].isupper() else len(w.norm) > 3 or w.norm > "z")]
-        if can and asked[i] and like and not _NOT.search(part) and not any(negates(part, code) for code in languages):
+        like = [
+            w
+            for w in new[i]
+            if (w.raw[:1].isupper() if own[:1].isupper() else len(w.norm) > 3 or w.norm > "z")
+        ]
+        if (
+            can
+            and asked[i]
+            and like
+            and not _NOT.search(part)
+            and not any(negates(part, code) for code in languages)
+        ):
             return "says something else of what is asked"
     return ""
 
@@ -138,7 +175,11 @@ def _other_subject(text: str, span: Span, question: str, languages: Sequence[str
 def told_places(text: str, question: str, languages: Sequence[str]) -> list[Span]:
     """Where a text has the question's own words."""
     least, stem = (2, 2) if "ko" in languages else (4, 5)
-    asked = {w.norm[:stem] for w in words(question) if len(w.norm) >= least and w.norm not in common(tuple(languages))}
+    asked = {
+        w.norm[:stem]
+        for w in words(question)
+        if len(w.norm) >= least and w.norm not in common(tuple(languages))
+    }
     told = [(w.start, w.end) for w in words(text) if w.norm[:stem] in asked]
     if {"zh", "ja"} & set(languages):  # two signs are a word there, more or less
         pairs = {question[i : i + 2] for i in range(len(question) - 1) if _HAN.match(question, i)}
@@ -150,4 +191,6 @@ def told_places(text: str, question: str, languages: Sequence[str]) -> list[Span
 def common(languages: tuple[str, ...]) -> frozenset[str]:
     """Folded words that say little: those of English too."""
     lists = ("common", "asks", "openers")
-    return frozenset(fold(word) for code in ("en", *languages) for name in lists for word in listed(code, name))
+    return frozenset(
+        fold(word) for code in ("en", *languages) for name in lists for word in listed(code, name)
+    )

@@ -25,12 +25,16 @@ LARGE = 100
 """Whole numbers from here on rarely occur by chance."""
 _BEHIND = 4
 """The noun is among so many words after a number: "50 white, five-pointed stars"."""
-_ASKS = re.compile(r"\b(?:how many|(?:number|count|quantity|total) of(?: the)?(?: different)?)\s+", re.IGNORECASE)
+_ASKS = re.compile(
+    r"\b(?:how many|(?:number|count|quantity|total) of(?: the)?(?: different)?)\s+", re.IGNORECASE
+)
 _ENDS = frozenset(listed("en", "ends_a_count"))
 """Words that end the noun phrase after "how many"."""
 _LINKS = frozenset(listed("en", "links_a_count"))
 """Only these words, and words of the question, may stand between a noun and the number after it."""
-_OF_THEM = re.compile(r" (?:of (?:them|these|those|which|it)|in all|in total|altogether)(?![^\W_])", re.IGNORECASE)
+_OF_THEM = re.compile(
+    r" (?:of (?:them|these|those|which|it)|in all|in total|altogether)(?![^\W_])", re.IGNORECASE
+)
 _TIED = re.compile(r"-(?=[^\W\d_])")
 _TIED_COMPOUND = re.compile(r"(?<!\d)(?<!\d,)\d++(?:,\d++)*+[-–]\w++")
 
@@ -56,7 +60,11 @@ def _stem(word: str) -> str:
         return f"{word[:-3]}y"
     if len(word) > 4 and word.endswith(("xes", "ches", "shes", "sses")):
         return word[:-2]
-    return word[:-1] if len(word) > 3 and word.endswith("s") and not word.endswith(("ss", "us", "is")) else word
+    return (
+        word[:-1]
+        if len(word) > 3 and word.endswith("s") and not word.endswith(("ss", "us", "is"))
+        else word
+    )
 
 
 @lru_cache(maxsize=4096)
@@ -82,9 +90,12 @@ def asked(question: str) -> Asked:
 def is_small(number: Quantity) -> bool:
     """Whether it is a whole number below `LARGE` without a unit, which any text may hold by chance."""
     return (
-        not number.unit and not number.ordinal and not number.is_range
-        and 0 <= number.low < LARGE and number.low == int(number.low)
-    )  # fmt: skip
+        not number.unit
+        and not number.ordinal
+        and not number.is_range
+        and 0 <= number.low < LARGE
+        and number.low == int(number.low)
+    )
 
 
 def counts(what: Asked, text: str, start: int, end: int) -> bool:
@@ -143,7 +154,9 @@ def answering(question: str, text: str, places: Sequence[tuple[int, int]]) -> li
     are two."), every number can that is joined to no other word.
     """
     what = asked(question)
-    if what.head and any(is_small(q) and counts(what, text, q.start, q.end) for q in quantities(text)):
+    if what.head and any(
+        is_small(q) and counts(what, text, q.start, q.end) for q in quantities(text)
+    ):
         return [place for place in places if counts(what, text, *place)]
     free = what._replace(head="")
     return [place for place in places if counts(free, text, *place)]

@@ -23,15 +23,31 @@ class Date(NamedTuple):
         """Whether this date agrees with ``asked`` in everything that ``asked`` gives."""
         return all(
             not wanted or wanted == had
-            for wanted, had in ((asked.year, self.year), (asked.month, self.month), (asked.day, self.day))
+            for wanted, had in (
+                (asked.year, self.year),
+                (asked.month, self.month),
+                (asked.day, self.day),
+            )
         )
 
 
 _MONTHS = (
-    "january", "february", "march", "april", "may", "june",
-    "july", "august", "september", "october", "november", "december",
-)  # fmt: skip
-_NUMBER_OF = {form: i for i, name in enumerate(_MONTHS, 1) for form in (name, name[:3])} | {"sept": 9}
+    "january",
+    "february",
+    "march",
+    "april",
+    "may",
+    "june",
+    "july",
+    "august",
+    "september",
+    "october",
+    "november",
+    "december",
+)
+_NUMBER_OF = {form: i for i, name in enumerate(_MONTHS, 1) for form in (name, name[:3])} | {
+    "sept": 9
+}
 _MONTH = r"(?P<month>" + "|".join(sorted(_NUMBER_OF, key=len, reverse=True)) + r")\b\.?"
 _DAY = r"(?P<day>\d{1,2})(?:st|nd|rd|th)?"
 _YEAR = r"(?P<year>\d{1,4})(?![\d,.]\d|\d|\s*%)(?P<era>\s*(?:BCE?|B\.C\.(?:E\.)?|CE|AD|A\.D\.)(?![^\W_]))?"
@@ -84,7 +100,8 @@ def dates(text: str) -> tuple[Date, ...]:
         if quantity.is_range and not quantity.unit:
             span = text[quantity.start : quantity.end]
             years = [
-                (int(m.group()), quantity.start + m.start()) for m in re.finditer(r"(?<![\d,.])\d{4}(?![\d,.])", span)
+                (int(m.group()), quantity.start + m.start())
+                for m in re.finditer(r"(?<![\d,.])\d{4}(?![\d,.])", span)
             ]
         for year, start in years:
             if 1000 <= year < 2200 and not taken.meet(start, start + 4):
@@ -104,8 +121,14 @@ def _read(said: dict[str, str | None]) -> list[tuple[int, int, int]]:
             (int(said["second"] or 0), int(said["first"] or 0)),
             (int(said["first"] or 0), int(said["second"] or 0)),
         }
-        return [(year, month, day) for month, day in sorted(pairs) if 1 <= month <= 12 and 1 <= day <= 31]
-    month = int(said.get("month_number") or 0) or _NUMBER_OF.get((said.get("month") or "").lower(), 0)
+        return [
+            (year, month, day)
+            for month, day in sorted(pairs)
+            if 1 <= month <= 12 and 1 <= day <= 31
+        ]
+    month = int(said.get("month_number") or 0) or _NUMBER_OF.get(
+        (said.get("month") or "").lower(), 0
+    )
     day = int(said.get("day") or 0)
     return [(year, month, day)] if month <= 12 and day <= 31 else []
 
@@ -117,8 +140,12 @@ def whole_date(text: str) -> Date | None:
     >>> whole_date("11 November 1975")[:3], whole_date("the 1975 war")
     ((1975, 11, 11), None)
     """
-    text = re.sub(r"^(?:on|in|the|circa|c\.)\s+", "", readable(text).strip(), flags=re.IGNORECASE).strip(" .,;()")
-    text = re.sub(r"^\+?(\d{4}-\d\d-\d\d)T00:00:00(?:\.0+)?Z?$", r"\1", text)  # a day, as knowledge bases write it
+    text = re.sub(
+        r"^(?:on|in|the|circa|c\.)\s+", "", readable(text).strip(), flags=re.IGNORECASE
+    ).strip(" .,;()")
+    text = re.sub(
+        r"^\+?(\d{4}-\d\d-\d\d)T00:00:00(?:\.0+)?Z?$", r"\1", text
+    )  # a day, as knowledge bases write it
     found = dates(text)
     if len(found) != 1 or (found[0].start, found[0].end) != (0, len(text)):
         return None

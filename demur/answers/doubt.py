@@ -12,7 +12,15 @@ from collections.abc import Callable, Sequence
 from demur.answers.assertion import TAKEN_BACK, denied
 from demur.answers.contrast import common, contrasted, told_places
 from demur.answers.languages import fold, listed
-from demur.answers.negation import DENIED, VERB_LAST, denies, negates, other_candidate, part_of_a_word, taking_back
+from demur.answers.negation import (
+    DENIED,
+    VERB_LAST,
+    denies,
+    negates,
+    other_candidate,
+    part_of_a_word,
+    taking_back,
+)
 from demur.answers.numbers import quantities
 from demur.answers.spans import Span
 from demur.answers.text import Word, readable, words
@@ -32,7 +40,10 @@ _TURNS = re.compile(
     r"(?:,|;|\.)\s(?:but|however|yet|though|although|in fact|actually|whereas|while|the (?:truth|correct))\b",
     re.IGNORECASE,
 )
-_WHILE = re.compile(r"^\W*(?:while|although|though|even though|whereas|despite|unlike|instead of|rather than)\b", re.I)
+_WHILE = re.compile(
+    r"^\W*(?:while|although|though|even though|whereas|despite|unlike|instead of|rather than)\b",
+    re.I,
+)
 _NOT = re.compile(
     r"(?:\b(?:not|never)|n't)\b(?! only| just)(?:\s(?!until)\w+){0,3}\s$|\bI (?:\w+ )?doubt\b[^.,;!?]{0,30}$",
     re.IGNORECASE,
@@ -42,14 +53,17 @@ _BUT = re.compile(
     re.I,
 )
 _UNTIL = re.compile(
-    r"[^.;!?\n]{0,30}?\b(?:until|till|up to) (?:he|she|it|they|(?:\w+ )?(?:1\d|20)\d\d)\b", re.IGNORECASE
+    r"[^.;!?\n]{0,30}?\b(?:until|till|up to) (?:he|she|it|they|(?:\w+ )?(?:1\d|20)\d\d)\b",
+    re.IGNORECASE,
 )
 _PAST, _NOW = (
     re.compile(rf"\b(?:{words})\b", re.IGNORECASE)
     for words in (r"was|were|had|did|[a-z]{2,}ed", r"is|are|does|do|has|have")
 )
 _OTHER_PLACE = frozenset(listed("en", "directions"))
-_COMPOUND = frozenset({"dioxide", "monoxide", "tetrachloride", "oxide", "effect", "theorem", "constant"})
+_COMPOUND = frozenset(
+    {"dioxide", "monoxide", "tetrachloride", "oxide", "effect", "theorem", "constant"}
+)
 _NAMED_AFTER = frozenset(listed("en", "named_after"))
 """What is named after a person."""
 _LIKE_NAMED = re.compile(r" (?:fils|père|pere)\b")
@@ -63,7 +77,12 @@ _OPENING = re.compile(
 
 
 def unclear(
-    text: str, span: Span, question: str, form: str, languages: Sequence[str], is_right: Callable[[str], bool]
+    text: str,
+    span: Span,
+    question: str,
+    form: str,
+    languages: Sequence[str],
+    is_right: Callable[[str], bool],
 ) -> str:
     """Why the answer at ``span`` may not be what the reply says, in English or another language; "" if it is.
 
@@ -74,12 +93,18 @@ def unclear(
     if part_of_a_word(text, span, question):
         return f"may hold {form!r} as a piece of a word"
     if _put_right(text, span, languages):
-        return f"offers {form!r} for what it takes back"  # the encoder would prefer what stands first
+        return (
+            f"offers {form!r} for what it takes back"  # the encoder would prefer what stands first
+        )
     why = doubt(text, span, question, form, languages=languages)
     for code in () if why else languages:
         found = denies(text, span, code)
         if found and not says_again(text, span, question, languages):
-            sure = found == DENIED and not _unsure_of_no(languages) and not negated(question, languages)
+            sure = (
+                found == DENIED
+                and not _unsure_of_no(languages)
+                and not negated(question, languages)
+            )
             return f"denies {form!r}" if sure else f"may deny {form!r}"
         other = other_candidate(text, span, code)
         if other and not is_right(other):
@@ -92,9 +117,18 @@ def unclear(
 def _put_right(text: str, span: Span, languages: Sequence[str]) -> bool:
     """Whether the text takes back another answer in the sentence before ("Lyon. Sorry, I meant Paris.")."""
     before = readable(text)[: span[0]]
-    marks = [m for back in (TAKEN_BACK, *map(taking_back, languages)) for m in back.finditer(before)]
-    ends = [m.start() for m in marks if re.match(r"[.!\n。！।](?!\.)", m[0]) and before[m.start() - 1] not in ".…"]
-    said, own = ({w.norm for w in words(part)} for part in (before[: max(ends, default=0)], text[slice(*span)]))
+    marks = [
+        m for back in (TAKEN_BACK, *map(taking_back, languages)) for m in back.finditer(before)
+    ]
+    ends = [
+        m.start()
+        for m in marks
+        if re.match(r"[.!\n。！।](?!\.)", m[0]) and before[m.start() - 1] not in ".…"
+    ]
+    said, own = (
+        {w.norm for w in words(part)}
+        for part in (before[: max(ends, default=0)], text[slice(*span)])
+    )
     return bool(said) and not own <= said
 
 
@@ -107,7 +141,8 @@ def _unsure_of_no(languages: Sequence[str]) -> bool:
 
 
 _NEGATIVE = re.compile(
-    r"\b\w*n't\b|\b(?:not|never|no(?!\.?\s?\d)|none|nobody|cannot|without|except|excluding|lacks?)\b", re.IGNORECASE
+    r"\b\w*n't\b|\b(?:not|never|no(?!\.?\s?\d)|none|nobody|cannot|without|except|excluding|lacks?)\b",
+    re.IGNORECASE,
 )
 _QUOTED = re.compile('["«„][^"»]{0,80}["»]')
 
@@ -123,7 +158,9 @@ def negated(question: str, languages: Sequence[str] = ()) -> bool:
         return _NEGATIVE.search(question) is not None
     if _unsure_of_no(languages):
         return False
-    asks = {fold(word) for code in languages for word in listed(code, "asks")}  # "ما" asks and denies
+    asks = {
+        fold(word) for code in languages for word in listed(code, "asks")
+    }  # "ما" asks and denies
     plain = " ".join(word for word in question.split() if fold(word) not in asks)
     return any(negates(plain, code) for code in languages)
 
@@ -133,7 +170,9 @@ def says_again(text: str, span: Span, question: str, languages: Sequence[str] = 
     if not negated(question, languages) or {"zh", "ja", "ko"} & set(languages):
         return False
     text = readable(text)
-    if denied(text[: span[1]], span) or any(denies(text[: span[1]], span, code) == DENIED for code in languages):
+    if denied(text[: span[1]], span) or any(
+        denies(text[: span[1]], span, code) == DENIED for code in languages
+    ):
         return False  # "not January": another month is not warm
     begin = max((m.end() for m in _CLAUSE.finditer(text, 0, span[0])), default=0)
     ends = _CLAUSE.search(text, span[1])
@@ -141,7 +180,12 @@ def says_again(text: str, span: Span, question: str, languages: Sequence[str] = 
     if not languages and len(_NEGATIVE.findall(rest)) != 1:
         return False
     told = told_places(rest := _NEGATIVE.sub(" ", rest), question, languages)
-    small = {fold(word) for code in languages for name in ("not", "filler") for word in listed(code, name)}
+    small = {
+        fold(word)
+        for code in languages
+        for name in ("not", "filler")
+        for word in listed(code, name)
+    }
     said = [w for w in words(rest) if (w.start, w.end) not in told]
     return bool(told) and {w.norm for w in said} <= small | common(tuple(languages))
 
@@ -179,9 +223,16 @@ def doubt(text: str, span: Span, question: str, form: str, *, languages: Sequenc
         return "tells what others think"
     if _NOT.search(before[-60:]) and not says_again(text, span, question):
         return "may deny it"
-    if re.match("an? ", form) and any(q.start < span[0] <= q.end + 1 and q.low != 1 for q in quantities(text)):
+    if re.match("an? ", form) and any(
+        q.start < span[0] <= q.end + 1 and q.low != 1 for q in quantities(text)
+    ):
         return "says how many"  # "741 weeks" for a week
-    if _UNTIL.match(after) and _PAST.search(before) and _NOW.search(question) and not _PAST.search(question):
+    if (
+        _UNTIL.match(after)
+        and _PAST.search(before)
+        and _NOW.search(question)
+        and not _PAST.search(question)
+    ):
         return "takes what was for what is"
     if _BUT.search(before[-40:]):
         return "makes an exception of it"
@@ -220,7 +271,9 @@ def _goes_on(text: str, span: Span, question: str, form: str) -> str:
 
 def _opens_with_another(text: str, span: Span, form: str) -> str:
     """Whether the reply opens with another short answer ("Lyon. Paris was ...")."""
-    first = re.match(r"\W*([^\W\d_][^.,!?\n]{2,40})(?:(?<!Mr)(?<!Mrs)(?<!Dr)(?<!St)(?<!\b[A-Z])[.!]\s|\n)", text)
+    first = re.match(
+        r"\W*([^\W\d_][^.,!?\n]{2,40})(?:(?<!Mr)(?<!Mrs)(?<!Dr)(?<!St)(?<!\b[A-Z])[.!]\s|\n)", text
+    )
     if not first or first.end() > span[0] or _OPENING.match(first[1]):
         return ""
     said = words(first[1])
@@ -246,7 +299,11 @@ def _led_by_a_name(text: str, span: Span, question: str, form: str) -> str:
     if not led or not text[led[-1].end : span[0]].strip(" ." if len(led[-1].norm) == 1 else None):
         return ""  # "Diana" of "Diana Rigg", "D." of "D. Rigg"
     follows = text[led[-1].end : led[-1].end + 30]
-    if _OWNS.match(follows) or ":" in text[: span[0]] or (len(led) == 1 and not _DID.match(follows)):
+    if (
+        _OWNS.match(follows)
+        or ":" in text[: span[0]]
+        or (len(led) == 1 and not _DID.match(follows))
+    ):
         return ""  # "Hazel's friend is ...", "Release date of ...: ...", "People born on ..."
     if led[0].norm in _NO_NAME or any(w.norm in known for w in led):
         return ""
@@ -262,7 +319,13 @@ def _earlier_name(text: str, span: Span, question: str, form: str) -> str:
     run: list[Word] = []
     for word in words(text[: span[0]]):
         joined = run and not text[run[-1].end : word.start].strip()
-        run = [*run, word] if word.raw[:1].isupper() and joined else [word] if word.raw[:1].isupper() else []
+        run = (
+            [*run, word]
+            if word.raw[:1].isupper() and joined
+            else [word]
+            if word.raw[:1].isupper()
+            else []
+        )
         if len(run) == 2 and not any(w.norm in known for w in run):
             return f"names {run[0].raw} {run[1].raw} first"
     return ""
@@ -285,7 +348,9 @@ def _nearer(text: str, span: Span, question: str, languages: Sequence[str] = ())
     text, span = text[start : span[1] + _REACH], (span[0] - start, span[1] - start)
     year = _YEAR.search(own)
     others = [
-        m.span() for m in (_YEAR if year else _FIGURE).finditer(text) if m.end() <= span[0] or m.start() >= span[1]
+        m.span()
+        for m in (_YEAR if year else _FIGURE).finditer(text)
+        if m.end() <= span[0] or m.start() >= span[1]
     ]
     told = told_places(text, question, languages)
     others = [o for o in others if text[slice(*o)] not in question and not denied(text, o)]
@@ -298,13 +363,21 @@ def _nearer(text: str, span: Span, question: str, languages: Sequence[str] = ())
     def gap(place: Span) -> int:
         """Characters from the nearest word of the question; a verb on its usual side of the figure is nearer."""
         return min(
-            (place[0] - end + _BEHIND * last if end <= place[0] else at - place[1] + _BEHIND * (not last))
+            (
+                place[0] - end + _BEHIND * last
+                if end <= place[0]
+                else at - place[1] + _BEHIND * (not last)
+            )
             + _BEHIND * 8 * bool(_SENTENCE.search(text[min(end, place[1]) : max(at, place[0])]))
             for at, end in told
         )
 
     mine, least = gap(span), _NEARER // 3 if {"zh", "ja"} & set(languages) else _NEARER
-    return "another figure stands nearer to what is asked" if any(gap(o) + least < mine for o in others) else ""
+    return (
+        "another figure stands nearer to what is asked"
+        if any(gap(o) + least < mine for o in others)
+        else ""
+    )
 
 
 def _of_another_year(text: str, span: Span, question: str) -> bool:
@@ -315,7 +388,9 @@ def _of_another_year(text: str, span: Span, question: str) -> bool:
 
     def gap(year: re.Match[str]) -> int:
         low, high = sorted((span, year.span()))
-        return high[0] - low[1] + _REACH * len(re.findall(r"[,;.]\s|\band\b", text[low[1] : high[0]]))
+        return (
+            high[0] - low[1] + _REACH * len(re.findall(r"[,;.]\s|\band\b", text[low[1] : high[0]]))
+        )
 
     return min(told, key=gap)[0] not in asked
 

@@ -36,9 +36,19 @@ _SPACELESS = ("zh", "ja")
 _NO_COMMA = (*_SPACELESS, "ko", "hi", "ar", "en")
 """Languages that write numbers with a decimal point."""
 _MONTHS = (
-    "January", "February", "March", "April", "May", "June",
-    "July", "August", "September", "October", "November", "December",
-)  # fmt: skip
+    "January",
+    "February",
+    "March",
+    "April",
+    "May",
+    "June",
+    "July",
+    "August",
+    "September",
+    "October",
+    "November",
+    "December",
+)
 _ERAS = {"明治": 1867, "大正": 1911, "昭和": 1925, "平成": 1988, "令和": 2018}
 _END = 2_000
 """Characters of a text that is rewritten; a longer one stays as it is."""
@@ -86,7 +96,15 @@ def _likely(text: str) -> tuple[str, ...]:
 @cache
 def _telling(*, folded: bool = False) -> dict[str, tuple[str, ...]]:
     """Word by which a short text shows its language -> the languages in Latin letters that have it."""
-    lists = ("common", "asks", "yes", "no", "not", "without", "filler")  # units and months are much the same everywhere
+    lists = (
+        "common",
+        "asks",
+        "yes",
+        "no",
+        "not",
+        "without",
+        "filler",
+    )  # units and months are much the same everywhere
     found: dict[str, tuple[str, ...]] = {}
     for code in LATIN:
         written = " ".join(word_lists()[code].get(name, "") for name in lists).casefold()
@@ -127,7 +145,9 @@ def in_english(text: str, code: str) -> str:
     return text
 
 
-_GROUPED = re.compile(r"(?<![\d.,])(\d{1,3}(?:[.\u00a0\u202f\u2009' ]\d{3})++)(?:,(\d+))?(?![\d]|[.,]\d)")
+_GROUPED = re.compile(
+    r"(?<![\d.,])(\d{1,3}(?:[.\u00a0\u202f\u2009' ]\d{3})++)(?:,(\d+))?(?![\d]|[.,]\d)"
+)
 _DECIMAL = re.compile(r"(?<![\d.,])(\d+),(\d+)(?![\d]|[.,]\d)")
 _NEAR = 0.9
 """Share of the best score from which on a text may be in another language too."""
@@ -152,7 +172,9 @@ def _changes(code: str) -> tuple[_Change, ...]:
 
 def _dates(code: str) -> _Change:
     numbers = table(
-        (form, i) for i, forms in enumerate(listed(code, "months")) for form in forms.replace("_", " ").split("/")
+        (form, i)
+        for i, forms in enumerate(listed(code, "months"))
+        for form in forms.replace("_", " ").split("/")
     )
     month = rf"(?P<month>{spellings(numbers)})(?!{LETTER})\.?"
     day = r"(?<!\d)(?P<day>\d{1,2})(?:\.|º|ª|°|er|-?го|-?е)?"
@@ -166,10 +188,14 @@ def _dates(code: str) -> _Change:
     if code == "eu":
         forms.insert(0, rf"{year}(?:e?ko)? {month} (?P<day>\d{{1,2}})(?!\d)\w{{0,4}}")
         forms.append(rf"(?<!\w){month} (?P<day>\d{{1,2}})(?!\d)\w{{0,4}}")
-    found = re.compile("|".join(f"(?:{_renamed(form, i)})" for i, form in enumerate(forms)), re.IGNORECASE)
+    found = re.compile(
+        "|".join(f"(?:{_renamed(form, i)})" for i, form in enumerate(forms)), re.IGNORECASE
+    )
 
     def change(match: re.Match[str]) -> str:
-        said = {key.rstrip("0123456789"): value for key, value in match.groupdict().items() if value}
+        said = {
+            key.rstrip("0123456789"): value for key, value in match.groupdict().items() if value
+        }
         number = look_up(numbers, said["month"])
         name = _MONTHS[number or 0]
         return " ".join(part for part in (said.get("day"), name, said.get("year")) if part)
@@ -220,7 +246,9 @@ def _case_endings(code: str) -> _Change:
 
 
 def _about(code: str) -> _Change:
-    limits = {phrase.split()[0] for phrase in listed(code, "limits")}  # "antes de 1990" is not about 1990
+    limits = {
+        phrase.split()[0] for phrase in listed(code, "limits")
+    }  # "antes de 1990" is not about 1990
     words = [word for word in listed(code, "about") if len(word) > 2 and word not in limits]
     if code in (*_SPACELESS, "ko") or not words:
         return lambda text: text
@@ -228,7 +256,9 @@ def _about(code: str) -> _Change:
     return lambda text: found.sub("about ", text)
 
 
-_KOREAN_DATE = re.compile(r"(?:(?P<year>\d{3,4})년 ?)?(?P<month>\d{1,2})월(?: ?(?P<day>\d{1,2})일)?")
+_KOREAN_DATE = re.compile(
+    r"(?:(?P<year>\d{3,4})년 ?)?(?P<month>\d{1,2})월(?: ?(?P<day>\d{1,2})일)?"
+)
 _ERA = re.compile(rf"({'|'.join(_ERAS)})(元|\d{{1,2}}|[一二三四五六七八九十]{{1,3}})年")
 
 
@@ -321,7 +351,8 @@ def _scales(code: str) -> _Change:
     gap = r"[ \u00a0]?" if code in (*_SPACELESS, "ko") else r"[ \u00a0-]"
     scale = f"(?:{spellings(powers)})"
     found = re.compile(
-        rf"(?<![\d.,])(\d+(?:\.\d+)?)({gap}{scale}(?:{gap}{scale})?){close}(?:(?<=[万億亿])(\d{{1,4}})(?!\d))?", re.I
+        rf"(?<![\d.,])(\d+(?:\.\d+)?)({gap}{scale}(?:{gap}{scale})?){close}(?:(?<=[万億亿])(\d{{1,4}})(?!\d))?",
+        re.I,
     )
     one = re.compile(scale, re.IGNORECASE)
 
@@ -359,7 +390,9 @@ def _units(code: str) -> _Change:
     symbols = table([*((word, symbol) for word, _, symbol in entries), *_measures(code)])
     if not symbols:
         return lambda text: text
-    hangs = {"tr": r"(?:d[ıiuü]r|t[ıiuü]r|'?[dt][ae]n?)?", "eu": r"(?:a|ak|ko|koa|ra|n|tan)?"}.get(code, "")
+    hangs = {"tr": r"(?:d[ıiuü]r|t[ıiuü]r|'?[dt][ae]n?)?", "eu": r"(?:a|ak|ko|koa|ra|n|tan)?"}.get(
+        code, ""
+    )
     close = rf"{hangs}(?!{LETTER})" if code not in (*_SPACELESS, "ko") else ""
     found = re.compile(rf"(?<=\d)[ \u00a0-]?({spellings(symbols)}){close}", re.IGNORECASE)
 
@@ -389,7 +422,9 @@ def spec_in_english(spec: AnswerSpec, code: str) -> AnswerSpec:
     return spec if accepted == spec.accepted else spec.model_copy(update={"accepted": accepted})
 
 
-_OPENING = re.compile(r"\W*(?:जी )?([^\s,.;:!?。，、！？；：।،؛؟]+)(?=[\s,.;:!?。，、！？；：।،؛؟]|$)")
+_OPENING = re.compile(
+    r"\W*(?:जी )?([^\s,.;:!?。，、！？；：।،؛؟]+)(?=[\s,.;:!?。，、！？；：।،؛؟]|$)"
+)
 _DENIES_ALL = re.compile(r"(?<!是)(?:不是|并非|没有)")
 
 
@@ -418,10 +453,17 @@ def side_in_english(text: str, code: str, question: str = "") -> str:
     first = _OPENING.match(text)
     if not first:
         return text
-    side, more = side_word(first[1], code), re.split(r"[,.;:!?\n،。，।]", text[first.end() :], maxsplit=1)[0]
+    side, more = (
+        side_word(first[1], code),
+        re.split(r"[,.;:!?\n،。，।]", text[first.end() :], maxsplit=1)[0],
+    )
     nots = listed(code, "not")
-    if more.strip() and (first[1].casefold() in nots or (side and set(_words(more)) & {fold(word) for word in nots})):
-        return text[first.end() :]  # "No" of "No sé decirlo" answers nothing; nor does "Doğru" of "Doğru değil"
+    if more.strip() and (
+        first[1].casefold() in nots or (side and set(_words(more)) & {fold(word) for word in nots})
+    ):
+        return text[
+            first.end() :
+        ]  # "No" of "No sé decirlo" answers nothing; nor does "Doğru" of "Doğru değil"
     if side:
         return f"{side.capitalize()}{text[first.end() :]}"
     denies = code == "zh" and _DENIES_ALL.search(re.split("[。！？\n]", text, maxsplit=1)[0])
@@ -443,10 +485,18 @@ def _restated(text: str, question: str, code: str) -> str:
     every = _words(question)
     asked = [word for word in every if word not in small and len(word) >= least]
     said = _words(_CLAUSES.split(text.strip(), maxsplit=1)[0])
-    if not asked or nots & set(every) or unsure & set(said) or len(said) > 20 or said[:1] in _WHETHER:
+    if (
+        not asked
+        or nots & set(every)
+        or unsure & set(said)
+        or len(said) > 20
+        or said[:1] in _WHETHER
+    ):
         return ""
     here = _places(said, asked)
-    if not here and len(asked) > 2 and code not in ("hi", "tr", "eu"):  # "Liegt Ulm ...?": "Ulm liegt ..."
+    if (
+        not here and len(asked) > 2 and code not in ("hi", "tr", "eu")
+    ):  # "Liegt Ulm ...?": "Ulm liegt ..."
         verb, others = _places(said, asked[:1]), _places(said, asked[1:])
         here = sorted({*verb, *others}) if verb and others else []
     if not here:
@@ -470,7 +520,9 @@ def _places(said: list[str], asked: list[str]) -> list[int]:
     """Where a text has the words of another, in their order but for their endings; nothing if it lacks one."""
     found, rest = [], iter(enumerate(said))
     for word in asked:
-        place = next((i for i, w in rest if w[: (n := max(5, len(w) - 3, len(word) - 3))] == word[:n]), -1)
+        place = next(
+            (i for i, w in rest if w[: (n := max(5, len(w) - 3, len(word) - 3))] == word[:n]), -1
+        )
         if place < 0:
             return []
         found.append(place)
@@ -497,7 +549,11 @@ _CLAUSES = re.compile(r"[.!?;:\n।؟]\s?|, ")
 def asks_who(question: str, code: str) -> bool:
     """Whether a question in another language asks for a person."""
     who = {fold(word) for word in listed(code, "who")}
-    return any(word in question for word in who) if code in (*_SPACELESS, "ko") else bool(who & set(_words(question)))
+    return (
+        any(word in question for word in who)
+        if code in (*_SPACELESS, "ko")
+        else bool(who & set(_words(question)))
+    )
 
 
 def is_inexact(text: str, code: str) -> bool:

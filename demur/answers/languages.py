@@ -20,7 +20,16 @@ CODES = (*LATIN, "ru", "ar", "hi", "zh", "ja", "ko")
 """The languages that are read."""
 
 _MARKS = re.compile("[\u0300-\u036f\u064b-\u065f\u0670\u0640\u093c]")
-_LETTERS = {"ı": "i", "ł": "l", "ß": "ss", "ى": "ي", "ة": "ه", "\u2019": "'", "\u02bc": "'", "ё": "е"}
+_LETTERS = {
+    "ı": "i",
+    "ł": "l",
+    "ß": "ss",
+    "ى": "ي",
+    "ة": "ه",
+    "\u2019": "'",
+    "\u02bc": "'",
+    "ё": "е",
+}
 
 
 @cache
@@ -30,7 +39,8 @@ def word_lists() -> dict[str, dict[str, str]]:
 
 
 _TABLE = str.maketrans(
-    _LETTERS | dict(zip(word_lists()["zh"]["traditional"], word_lists()["zh"]["simplified"], strict=True))
+    _LETTERS
+    | dict(zip(word_lists()["zh"]["traditional"], word_lists()["zh"]["simplified"], strict=True))
 )
 _SCRIPTS = {
     "ja": re.compile("[\u3040-\u30ff]"),
@@ -47,9 +57,16 @@ _FOREIGN = {
 }
 """Letters and words of other languages in the same script: Ukrainian, Bulgarian, Serbian, Kazakh; Persian, Urdu."""
 LETTERS_OF = {
-    "es": "ñ¿¡", "gl": "ñ", "ca": "·çò", "pt": "ãõç", "it": "òì", "fr": "çœêûî", "de": "ßäü", "pl": "łąężśćń",
+    "es": "ñ¿¡",
+    "gl": "ñ",
+    "ca": "·çò",
+    "pt": "ãõç",
+    "it": "òì",
+    "fr": "çœêûî",
+    "de": "ßäü",
+    "pl": "łąężśćń",
     "tr": "ışğ",
-}  # fmt: skip
+}
 """Letters that few of the languages have."""
 _LETTERS_OF_OTHERS = re.compile("[åøæőűșțăđơưěřůľŋþð\u1ea0-\u1ef9]")
 """Latin letters that no language has which is read."""
@@ -68,7 +85,9 @@ def fold(text: str) -> str:
 
 def plain(text: str) -> str:
     """Small letters without accents, in one form each."""
-    return unicodedata.normalize("NFC", _MARKS.sub("", unicodedata.normalize("NFD", text))).translate(_TABLE)
+    return unicodedata.normalize(
+        "NFC", _MARKS.sub("", unicodedata.normalize("NFD", text))
+    ).translate(_TABLE)
 
 
 def bare(folded: str) -> str:
@@ -79,7 +98,11 @@ def bare(folded: str) -> str:
 def listed(code: str, name: str) -> list[str]:
     """The words of a list, as they stand there; those of `_PHRASES` may have spaces."""
     found = word_lists()[code].get(name, "")
-    return [" ".join(part.split()) for part in found.split(",")] if name in _PHRASES and found else found.split()
+    return (
+        [" ".join(part.split()) for part in found.split(",")]
+        if name in _PHRASES and found
+        else found.split()
+    )
 
 
 _PHRASES = frozenset({"or", "back", "doubts", "perhaps", "before", "after", "limits"})
@@ -88,14 +111,21 @@ _PHRASES = frozenset({"or", "back", "doubts", "perhaps", "before", "after", "lim
 def spellings(words: Iterable[str]) -> str:
     """A pattern of any of some words, with or without accents, the longest first."""
     forms = {form for word in words for form in (word, plain(word))}
-    return "|".join(re.escape(form) for form in sorted(forms, key=lambda form: (-len(form), form))) or r"(?!)"
+    return (
+        "|".join(re.escape(form) for form in sorted(forms, key=lambda form: (-len(form), form)))
+        or r"(?!)"
+    )
 
 
 def table(entries: Iterable[tuple[str, T]]) -> dict[str, T]:
     """Small words -> what they stand for, each with and without its accents."""
     found: dict[str, T] = {}
     for word, meaning in entries:
-        for spelling in (word.lower(), word.casefold(), plain(word.casefold())):  # dreißig, dreissig
+        for spelling in (
+            word.lower(),
+            word.casefold(),
+            plain(word.casefold()),
+        ):  # dreißig, dreissig
             found.setdefault(" ".join(spelling.split()), meaning)
     return found
 
@@ -114,13 +144,19 @@ LETTER = r"(?:[^\W_]|[\u0900-\u0963])"
 def sides() -> dict[str, str]:
     """Small word by which any language other than English says yes or no -> "yes" or "no"."""
     return {
-        word.casefold(): side for code in CODES if code != "en" for side in ("yes", "no") for word in listed(code, side)
+        word.casefold(): side
+        for code in CODES
+        if code != "en"
+        for side in ("yes", "no")
+        for word in listed(code, side)
     }
 
 
 def evidence(question: str, spec: AnswerSpec) -> str:
     """What tells the language of a reply beside it: the question; without one the accepted forms ("tak" for "Nie.")."""
-    return question if question.strip() else " ".join(part for form in spec.accepted for part in form)
+    return (
+        question if question.strip() else " ".join(part for form in spec.accepted for part in form)
+    )
 
 
 def spoken(text: str) -> tuple[str, ...]:
@@ -182,7 +218,9 @@ def _of_another(said: list[str], seen: str) -> float:
 
 @cache
 def _others() -> dict[str, frozenset[str]]:
-    return {code: frozenset(bare(fold(words)).split()) for code, words in word_lists()["others"].items()}
+    return {
+        code: frozenset(bare(fold(words)).split()) for code, words in word_lists()["others"].items()
+    }
 
 
 @cache

@@ -12,7 +12,13 @@ from demur.answers.boxes import boxes, iou
 from demur.answers.choices import right_labels, stated_options
 from demur.answers.dates import whole_date
 from demur.answers.doubt import negated, says_again, unclear
-from demur.answers.in_english import in_english, language_of, languages_of, side_in_english, spec_in_english
+from demur.answers.in_english import (
+    in_english,
+    language_of,
+    languages_of,
+    side_in_english,
+    spec_in_english,
+)
 from demur.answers.languages import evidence, listed
 from demur.answers.lists import further_item, is_list
 from demur.answers.numbers import whole_quantity
@@ -66,12 +72,17 @@ def holds(spec: AnswerSpec, text: str, question: str = "") -> bool:
         if any(not _is_count(spec, "") or _counts(question, text, place) for place in within):
             return True
     return any(
-        all(_stands(spec, part, text, bare=not long, question=question * (len(form) == 1)) for part in form)
+        all(
+            _stands(spec, part, text, bare=not long, question=question * (len(form) == 1))
+            for part in form
+        )
         for form in spec.accepted
     )
 
 
-def _stands(spec: AnswerSpec, part: str, text: str, *, bare: bool, kind: str = "", question: str = "") -> bool:
+def _stands(
+    spec: AnswerSpec, part: str, text: str, *, bare: bool, kind: str = "", question: str = ""
+) -> bool:
     said = normalise(part)
     if said in SIDES:  # a passage that has the word "no" does not answer no
         return normalise(text) == said
@@ -86,14 +97,22 @@ def _is_count(spec: AnswerSpec, part: str) -> bool:
     if spec.unit:
         return False
     if not part:
-        return spec.number is not None and spec.number[0] == spec.number[1] and 0 <= spec.number[0] < counts.LARGE
+        return (
+            spec.number is not None
+            and spec.number[0] == spec.number[1]
+            and 0 <= spec.number[0] < counts.LARGE
+        )
     read = whole_quantity(part)
     return read is not None and not read[1] and counts.is_small(read[0])
 
 
 def _counts(question: str, text: str, place: Span) -> bool:
     """Whether the small number at a place counts what the question asks for; a number alone always does."""
-    return not question or whole_quantity(text) is not None or counts.counts(counts.asked(question), text, *place)
+    return (
+        not question
+        or whole_quantity(text) is not None
+        or counts.counts(counts.asked(question), text, *place)
+    )
 
 
 def matches(spec: AnswerSpec, answer: str, question: str = "") -> Match:
@@ -128,7 +147,11 @@ def matches(spec: AnswerSpec, answer: str, question: str = "") -> Match:
         found = _match_form(spec, form, text, question, others)
         if found.correct:
             return found
-        if first is None or (found.form and not first.form) or (not found.sure and first.sure and not first.form):
+        if (
+            first is None
+            or (found.form and not first.form)
+            or (not found.sure and first.sure and not first.form)
+        ):
             first = found
     return first or Match(False, "", "no accepted form is stated")
 
@@ -147,16 +170,24 @@ def _match_form(
     taken: list[Span] = []
     firsts: list[Span] = []
     for part in form or ("",):
-        places = list(spans(spec, part, text, bare=True) if part else range_spans(spec, text, bare=True))
+        places = list(
+            spans(spec, part, text, bare=True) if part else range_spans(spec, text, bare=True)
+        )
         if question and places and len(form) <= 1 and _is_count(spec, part):
             places = counts.answering(question, text, places)
         if not places:
             if len(form) > 1:
                 return Match(False, "", f"lacks {part!r}")
             return _nearly(part, text) if part else Match(False, "", "no number in the right range")
-        stated = [s for s in places[:_MENTIONS] if not denied(text, s) or says_again(text, s, question, others)]
+        stated = [
+            s
+            for s in places[:_MENTIONS]
+            if not denied(text, s) or says_again(text, s, question, others)
+        ]
         if not stated:
-            return Match(False, name, f"{'may deny' if negated(question, others) else 'denies'} {part!r}")
+            return Match(
+                False, name, f"{'may deny' if negated(question, others) else 'denies'} {part!r}"
+            )
         other = next((r for r in (rival(text, s, partial(holds, spec)) for s in stated) if r), "")
         if other and len(form) == 1:
             return Match(False, name, f"offers {other!r} beside {name!r}")
@@ -169,7 +200,9 @@ def _match_form(
             return Match(False, name, doubtful)
         taken += stated
         firsts.append(stated[0])
-    if (len(form) > 1 or (part and is_list(part, others))) and (more := further_item(text, firsts, question, others)):
+    if (len(form) > 1 or (part and is_list(part, others))) and (
+        more := further_item(text, firsts, question, others)
+    ):
         return Match(False, name, f"offers {more!r} beside {name!r}")
     surplus = _surplus(spec, form, text)
     if surplus:
@@ -193,7 +226,9 @@ def _nearly(part: str, text: str) -> Match:
         and f" {' '.join(said)} " in f" {' '.join(gold)} "
     ):
         return Match(False, "", f"states a part of {part!r}", sure=False)
-    if len(gold) <= 4 and any(_one_slip(" ".join(gold), " ".join(said[i : i + len(gold)])) for i in range(len(said))):
+    if len(gold) <= 4 and any(
+        _one_slip(" ".join(gold), " ".join(said[i : i + len(gold)])) for i in range(len(said))
+    ):
         return Match(False, "", f"is one letter from {part!r}", sure=False)
     if len(gold) >= 6 and len(telling) >= 3:
         shared = len(telling & set(said)) / len(telling)
@@ -204,7 +239,12 @@ def _nearly(part: str, text: str) -> Match:
 
 def _one_slip(a: str, b: str) -> bool:
     """Whether two different strings of seven letters or more are one insertion, deletion, change or swap apart."""
-    if a == b or abs(len(a) - len(b)) > 1 or min(len(a), len(b)) < 7 or any(c.isdigit() for c in a + b):
+    if (
+        a == b
+        or abs(len(a) - len(b)) > 1
+        or min(len(a), len(b)) < 7
+        or any(c.isdigit() for c in a + b)
+    ):
         return False
     head = 0
     while head < min(len(a), len(b)) and a[head] == b[head]:
@@ -218,7 +258,11 @@ _FUNCTION = frozenset(listed("en", "function"))
 
 def _shown_range(spec: AnswerSpec) -> str:
     low, high = spec.number or (0.0, 0.0)
-    return f"{low:g} to {high:g} {spec.unit}".strip() if low != high else f"{low:g} {spec.unit}".strip()
+    return (
+        f"{low:g} to {high:g} {spec.unit}".strip()
+        if low != high
+        else f"{low:g} {spec.unit}".strip()
+    )
 
 
 def _surplus(spec: AnswerSpec, form: tuple[str, ...], text: str) -> str:
@@ -261,7 +305,9 @@ def _match_choice(spec: AnswerSpec, text: str) -> Match:
     if len(said) > 1:
         return Match(False, "", f"states options {', '.join(sorted(said))}")
     label, how = next(iter(said.items()))
-    return Match(label in right, label if label in right else "", f"states option {label} by its {how}")
+    return Match(
+        label in right, label if label in right else "", f"states option {label} by its {how}"
+    )
 
 
 def _match_box(spec: AnswerSpec, text: str) -> Match:
@@ -270,5 +316,7 @@ def _match_box(spec: AnswerSpec, text: str) -> Match:
         return Match(False, "", f"states {len(found)} boxes instead of one")
     overlap = iou(found[0], spec.box)
     return Match(
-        overlap >= least, str(spec.box) if overlap >= least else "", f"overlap {overlap:.2f}, {least:g} needed"
+        overlap >= least,
+        str(spec.box) if overlap >= least else "",
+        f"overlap {overlap:.2f}, {least:g} needed",
     )

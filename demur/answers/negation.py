@@ -49,7 +49,12 @@ def _words(code: str) -> _Words:
     nots, small = listed(code, "not"), spellings(listed(code, "filler"))
     joined, back, doubts, first_no = (
         spellings(words)
-        for words in (listed(code, "and"), listed(code, "back"), listed(code, "doubts"), listed(code, "no")[:1])
+        for words in (
+            listed(code, "and"),
+            listed(code, "back"),
+            listed(code, "doubts"),
+            listed(code, "no")[:1],
+        )
     )
     either = spellings([*listed(code, "or"), *listed(code, "perhaps")])
     spaceless = code in ("zh", "ja", "ko")
@@ -74,7 +79,10 @@ def _words(code: str) -> _Words:
             rf"(?:'\w{{1,5}})?[\"'»“”)*]*,?\s*(?:(?:{joined}){edge}\s)?{start}(?:{either}){edge}\s*(?P<other>[^,.;?!\n。，；？！]{{1,80}})",
             flags,
         ),
-        re.compile(rf"(?P<other>[^,.;:?!\n。，；：？！]{{1,80}}?),?\s*{start}(?:{either}){edge}\s*[\"'«„“(*]*$", flags),
+        re.compile(
+            rf"(?P<other>[^,.;:?!\n。，；：？！]{{1,80}}?),?\s*{start}(?:{either}){edge}\s*[\"'«„“(*]*$",
+            flags,
+        ),
         re.compile(
             rf"(?:^|[.!?;,\n。！？，、…]|\s[-—])\s{{0,3}}(?:(?:{first_no})[,，、\s]\s?)?(?:{back})(?:[,:，、.!\s]|$)"
             rf"|(?:\.\.|…)\s{{0,3}}(?:\w{{1,3}}\s)?(?:{first_no}){edge}|[.!?。！？।]\s{{0,3}}(?:{first_no})[,，、،]",
@@ -134,8 +142,12 @@ def taking_back(code: str) -> re.Pattern[str]:
 # --- scripts without spaces --------------------------------------------------------------------------
 
 _HAN_OR_KANA = re.compile("[\u30a0-\u30ff\u3400-\u4dbf\u4e00-\u9fff]")
-_MAY_PRECEDE = frozenset("是在为為于於叫由的了与與和或向从從到至即乃指作做成名称稱姓个個位座の中将把被让說说答案ーは")
-_MAY_FOLLOW = frozenset("是的了和与與或在也说說，。等人市省县縣国國年月日号號们這这先岁歳语語教氏様")
+_MAY_PRECEDE = frozenset(
+    "是在为為于於叫由的了与與和或向从從到至即乃指作做成名称稱姓个個位座の中将把被让說说答案ーは"
+)
+_MAY_FOLLOW = frozenset(
+    "是的了和与與或在也说說，。等人市省县縣国國年月日号號们這这先岁歳语語教氏様"
+)
 
 
 def part_of_a_word(text: str, span: Span, question: str) -> bool:
@@ -154,4 +166,6 @@ def part_of_a_word(text: str, span: Span, question: str) -> bool:
     led = bool(_HAN_OR_KANA.match(before)) and before not in _MAY_PRECEDE and before not in question
     if len(own) == 2:
         return led
-    return led or (bool(_HAN_OR_KANA.match(after)) and after not in _MAY_FOLLOW and after not in question)
+    return led or (
+        bool(_HAN_OR_KANA.match(after)) and after not in _MAY_FOLLOW and after not in question
+    )

@@ -43,7 +43,11 @@ _HUNDREDS = re.compile(
 
 
 def _numbers(code: str, name: str) -> dict[str, int]:
-    pairs = (entry.split(maxsplit=1) for entry in word_lists()[code].get(name, "").split(",") if entry.strip())
+    pairs = (
+        entry.split(maxsplit=1)
+        for entry in word_lists()[code].get(name, "").split(",")
+        if entry.strip()
+    )
     return table((form, int(value)) for value, forms in pairs for form in forms.split("/"))
 
 
@@ -57,16 +61,24 @@ def number_words(code: str) -> Callable[[str], str]:
     small, large = _numbers(code, "numbers"), _numbers(code, "hundreds")
     if not small:
         return lambda text: text
-    sizes = table((word, 10 ** int(power)) for word, _, power in (s.partition(":") for s in listed(code, "scales")))
+    sizes = table(
+        (word, 10 ** int(power))
+        for word, _, power in (s.partition(":") for s in listed(code, "scales"))
+    )
     words = {**small, **sizes, **large} if large else small
     either = spellings(words).replace(r"\ ", "[ -]")
     joint = rf" (?:{_AND[code]} )?|-(?:{_AND[code]}-)?" if code in _AND else "[ -]"
     joint = _GLUED.get(code, f"(?:{joint})") if large else r"(?!)"
-    ends = "" if code in _GLUED else rf"(?!{LETTER})"  # possessive: else "einundzwanzig..." has 2^n readings
+    ends = (
+        "" if code in _GLUED else rf"(?!{LETTER})"
+    )  # possessive: else "einundzwanzig..." has 2^n readings
     found = re.compile(
-        rf"(?<!{LETTER})({either})((?:{joint}(?:{either}){ends})*+){_HANGS.get(code, rf'(?!{LETTER})')}", re.I
+        rf"(?<!{LETTER})({either})((?:{joint}(?:{either}){ends})*+){_HANGS.get(code, rf'(?!{LETTER})')}",
+        re.I,
     )
-    token = re.compile(rf"(?P<between>{joint})(?P<word>{either})" if large else r"(?!)", re.IGNORECASE)
+    token = re.compile(
+        rf"(?P<between>{joint})(?P<word>{either})" if large else r"(?!)", re.IGNORECASE
+    )
     goes_on = re.compile(rf"[ -](?:{_AND.get(code, 'e')} )?(?:{either}|{_ORDINAL})", re.IGNORECASE)
 
     def kind(word: str, value: int) -> str:
@@ -77,7 +89,15 @@ def number_words(code: str) -> Callable[[str], str]:
             return "m"
         if value == 100:
             return "c" if 100 in large.values() else "h"
-        return "o" if 0 < value < 10 else "t" if 10 <= value < 20 else "z" if value and value % 10 == 0 else "s"
+        return (
+            "o"
+            if 0 < value < 10
+            else "t"
+            if 10 <= value < 20
+            else "z"
+            if value and value % 10 == 0
+            else "s"
+        )
 
     def change(match: re.Match[str]) -> str:
         before, behind = match.string[: match.start()][-20:], match.string[match.end() :][:20]
@@ -86,16 +106,28 @@ def number_words(code: str) -> Callable[[str], str]:
         more = list(token.finditer(match[2]))
         said = [match[1], *(m["word"] for m in more)]
         values = [look_up(words, word.replace("-", " ")) or 0 for word in said]
-        kinds = [kind(word.replace("-", " "), value) for word, value in zip(said, values, strict=True)]
-        shape = kinds[0] + "".join("&" * (len(m["between"]) > 1) + k for m, k in zip(more, kinds[1:], strict=True))
+        kinds = [
+            kind(word.replace("-", " "), value) for word, value in zip(said, values, strict=True)
+        ]
+        shape = kinds[0] + "".join(
+            "&" * (len(m["between"]) > 1) + k for m, k in zip(more, kinds[1:], strict=True)
+        )
         if set(kinds) <= set("otzs") and shape not in ("zo", "z&o"):  # each is a number of its own
             if code in _GLUED and more:
                 return match.group()
             read = [w if look_up(large, w) else str(v) for v, w in zip(values, said, strict=True)]
-            return read[0] + "".join(m["between"] + one for m, one in zip(more, read[1:], strict=True))
-        if len(said) == 1 and (kinds == ["m"] or (look_up(small, said[0]) is None and values == [100])):
+            return read[0] + "".join(
+                m["between"] + one for m, one in zip(more, read[1:], strict=True)
+            )
+        if len(said) == 1 and (
+            kinds == ["m"] or (look_up(small, said[0]) is None and values == [100])
+        ):
             return match.group()
-        if goes_on.match(behind) or before[-2:-1].isdigit() or (values == [100] and _PER_CENT.search(before)):
+        if (
+            goes_on.match(behind)
+            or before[-2:-1].isdigit()
+            or (values == [100] and _PER_CENT.search(before))
+        ):
             return match.group()
         value = values[0] if len(said) == 1 else _value(shape, values, code in _AND_AFTER_HUNDREDS)
         return match.group() if value is None else str(value)

@@ -41,62 +41,119 @@ class Unit(NamedTuple):
 
 _TABLE: dict[str, list[tuple[str, float]]] = {  # compounds before the units they begin with
     "speed": [
-        ("m/s|met(?:er|re)s? per second", 1.0), ("km/h|kmh|kph|km per hour|kilomet(?:er|re)s? per hour", 1 / 3.6),
-        ("mph|miles per hour", 0.44704), ("knots?|kn", 1852 / 3600),
+        ("m/s|met(?:er|re)s? per second", 1.0),
+        ("km/h|kmh|kph|km per hour|kilomet(?:er|re)s? per hour", 1 / 3.6),
+        ("mph|miles per hour", 0.44704),
+        ("knots?|kn", 1852 / 3600),
     ],
     "density": [
-        ("g/cm3|g/cm\\^3|g cm-3|g[·⋅]cm-3|g cm\\^-3|g/cc|g/ml|g ml-1|grams? per cubic centimet(?:er|re)s?|"
-         "grams? per cc|grams? per millilit(?:er|re)s?", 1e3),
+        (
+            "g/cm3|g/cm\\^3|g cm-3|g[·⋅]cm-3|g cm\\^-3|g/cc|g/ml|g ml-1|grams? per cubic centimet(?:er|re)s?|"
+            "grams? per cc|grams? per millilit(?:er|re)s?",
+            1e3,
+        ),
         ("kg/m3|kg/m\\^3|kg m-3|kg[·⋅]m-3|kg m\\^-3|kilograms? per cubic met(?:er|re)s?", 1.0),
-        ("kg/l|kg/dm3|kilograms? per lit(?:er|re)s?", 1e3), ("g/l|g/dm3|grams? per lit(?:er|re)s?", 1.0),
+        ("kg/l|kg/dm3|kilograms? per lit(?:er|re)s?", 1e3),
+        ("g/l|g/dm3|grams? per lit(?:er|re)s?", 1.0),
         ("mg/l|milligrams? per lit(?:er|re)s?", 1e-3),
     ],
     "molar mass": [
-        ("g/mol|g mol-1|g[·⋅]mol-1|grams? per mole?", 1.0), ("kg/mol|kilograms? per mole?", 1e3),
-        ("Da|daltons?", 1.0), ("kDa|kilodaltons?", 1e3),
+        ("g/mol|g mol-1|g[·⋅]mol-1|grams? per mole?", 1.0),
+        ("kg/mol|kilograms? per mole?", 1e3),
+        ("Da|daltons?", 1.0),
+        ("kDa|kilodaltons?", 1e3),
     ],
-    "molar energy": [("kJ/mol|kJ mol-1|kJ[·⋅]mol-1", 1.0), ("kcal/mol|kcal mol-1|kcal[·⋅]mol-1", 4.184)],
+    "molar energy": [
+        ("kJ/mol|kJ mol-1|kJ[·⋅]mol-1", 1.0),
+        ("kcal/mol|kcal mol-1|kcal[·⋅]mol-1", 4.184),
+    ],
     "energy": [
-        ("J|joules?", 1.0), ("kJ|kilojoules?", 1e3), ("MJ|megajoules?", 1e6), ("cal|calories?", 4.184),
-        ("kcal|kilocalories?", 4184.0), ("Wh|watt[ -]hours?", 3600.0), ("kWh|kilowatt[ -]hours?", 3.6e6),
+        ("J|joules?", 1.0),
+        ("kJ|kilojoules?", 1e3),
+        ("MJ|megajoules?", 1e6),
+        ("cal|calories?", 4.184),
+        ("kcal|kilocalories?", 4184.0),
+        ("Wh|watt[ -]hours?", 3600.0),
+        ("kWh|kilowatt[ -]hours?", 3.6e6),
         ("eV|electron ?volts?", 1.602176634e-19),
     ],
     "pressure": [
-        ("Pa|pascals?", 1.0), ("hPa|mbar|millibars?", 1e2), ("kPa|kilopascals?", 1e3), ("MPa|megapascals?", 1e6),
-        ("bar", 1e5), ("atm|atmospheres?", 101325.0), ("mmHg|mm Hg|torr", 133.322), ("psi", 6894.757),
+        ("Pa|pascals?", 1.0),
+        ("hPa|mbar|millibars?", 1e2),
+        ("kPa|kilopascals?", 1e3),
+        ("MPa|megapascals?", 1e6),
+        ("bar", 1e5),
+        ("atm|atmospheres?", 101325.0),
+        ("mmHg|mm Hg|torr", 133.322),
+        ("psi", 6894.757),
     ],
-    "frequency": [("Hz|hertz", 1.0), ("kHz|kilohertz", 1e3), ("MHz|megahertz", 1e6), ("GHz|gigahertz", 1e9)],
+    "frequency": [
+        ("Hz|hertz", 1.0),
+        ("kHz|kilohertz", 1e3),
+        ("MHz|megahertz", 1e6),
+        ("GHz|gigahertz", 1e9),
+    ],
     "sterling": [("GBP|pounds? sterling|£", 1.0)],
     "length": [
-        ("mm|millimet(?:er|re)s?", 1e-3), ("cm|CM|centimet(?:er|re)s?", 1e-2), ("m|met(?:er|re)s?", 1.0),
-        ("km|kms|Km|KM|kilomet(?:er|re)s?", 1e3), ('in\\.|inch|inches|"|in(?=[\\s]*[,.;)]|[\\s]*$)', 0.0254),
-        ("ft|Ft|FT|feet|foot|'(?!s)", 0.3048), ("yd|yds|yards?", 0.9144), ("mi|miles?", 1609.344),
-        ("nmi|nautical miles?", 1852.0), ("ly|light[ -]years?", 9.4607304725808e15),
-        ("µm|μm|micromet(?:er|re)s?|microns?", 1e-6), ("nm|nanomet(?:er|re)s?", 1e-9),
-        ("picomet(?:er|re)s?", 1e-12), ("Å|[aå]ngstr[oö]ms?", 1e-10),
+        ("mm|millimet(?:er|re)s?", 1e-3),
+        ("cm|CM|centimet(?:er|re)s?", 1e-2),
+        ("m|met(?:er|re)s?", 1.0),
+        ("km|kms|Km|KM|kilomet(?:er|re)s?", 1e3),
+        ('in\\.|inch|inches|"|in(?=[\\s]*[,.;)]|[\\s]*$)', 0.0254),
+        ("ft|Ft|FT|feet|foot|'(?!s)", 0.3048),
+        ("yd|yds|yards?", 0.9144),
+        ("mi|miles?", 1609.344),
+        ("nmi|nautical miles?", 1852.0),
+        ("ly|light[ -]years?", 9.4607304725808e15),
+        ("µm|μm|micromet(?:er|re)s?|microns?", 1e-6),
+        ("nm|nanomet(?:er|re)s?", 1e-9),
+        ("picomet(?:er|re)s?", 1e-12),
+        ("Å|[aå]ngstr[oö]ms?", 1e-10),
     ],
     "area": [
         ("km2|km\\^2|sq\\.? ?km|square (?:kilomet(?:er|re)s?|km)", 1e6),
         ("m2|m\\^2|sq\\.? ?m|square (?:met(?:er|re)s?|m)", 1.0),
-        ("ha|Ha|HA|hectares?", 1e4), ("acres?", 4046.8564224), ("mi2|sq\\.? ?mi|square miles?", 2589988.110336),
+        ("ha|Ha|HA|hectares?", 1e4),
+        ("acres?", 4046.8564224),
+        ("mi2|sq\\.? ?mi|square miles?", 2589988.110336),
         ("ft2|sq\\.? ?ft|square f(?:ee|oo)t", 0.09290304),
     ],
     "volume": [
-        ("ml|mL|ML|millilit(?:er|re)s?", 1e-6), ("cl|cL|centilit(?:er|re)s?", 1e-5), ("l|L|lit(?:er|re)s?", 1e-3),
-        ("m3|m\\^3|cubic met(?:er|re)s?", 1.0), ("km3|cubic kilomet(?:er|re)s?", 1e9), ("gal|gallons?", 0.003785411784),
+        ("ml|mL|ML|millilit(?:er|re)s?", 1e-6),
+        ("cl|cL|centilit(?:er|re)s?", 1e-5),
+        ("l|L|lit(?:er|re)s?", 1e-3),
+        ("m3|m\\^3|cubic met(?:er|re)s?", 1.0),
+        ("km3|cubic kilomet(?:er|re)s?", 1e9),
+        ("gal|gallons?", 0.003785411784),
     ],
     "mass": [
-        ("mg|milligrams?", 1e-6), ("g|grams?|grammes?", 1e-3), ("kg|kgs|Kg|KG|kilograms?|kilos?", 1.0),
-        ("t|tonnes?|metric tons?", 1e3), ("lb|lbs|Lb|LB|pounds?", 0.45359237), ("oz|ounces?", 0.028349523125),
+        ("mg|milligrams?", 1e-6),
+        ("g|grams?|grammes?", 1e-3),
+        ("kg|kgs|Kg|KG|kilograms?|kilos?", 1.0),
+        ("t|tonnes?|metric tons?", 1e3),
+        ("lb|lbs|Lb|LB|pounds?", 0.45359237),
+        ("oz|ounces?", 0.028349523125),
         ("tons?", 907.18474),
     ],
     "time": [
-        ("ms|milliseconds?", 1e-3), ("s|secs?|seconds?", 1.0), ("mins?|minutes?", 60.0), ("h|hrs?|hours?", 3600.0),
-        ("days?", 86400.0), ("weeks?", 604800.0),
+        ("ms|milliseconds?", 1e-3),
+        ("s|secs?|seconds?", 1.0),
+        ("mins?|minutes?", 60.0),
+        ("h|hrs?|hours?", 3600.0),
+        ("days?", 86400.0),
+        ("weeks?", 604800.0),
     ],
-    "months": [("months?", 1.0), ("yrs?|years?", 12.0), ("decades?", 120.0), ("century|centuries", 1200.0)],
+    "months": [
+        ("months?", 1.0),
+        ("yrs?|years?", 12.0),
+        ("decades?", 120.0),
+        ("century|centuries", 1200.0),
+    ],
     "power": [
-        ("W|watts?", 1.0), ("kW|KW|kilowatts?", 1e3), ("MW|megawatts?", 1e6), ("GW|gigawatts?", 1e9),
+        ("W|watts?", 1.0),
+        ("kW|KW|kilowatts?", 1e3),
+        ("MW|megawatts?", 1e6),
+        ("GW|gigawatts?", 1e9),
         ("hp|horsepower", 745.69987158),
     ],
     "ratio": [("%|per ?cent|percent|percentage points?", 1.0)],
@@ -104,19 +161,37 @@ _TABLE: dict[str, list[tuple[str, float]]] = {  # compounds before the units the
     "euro": [("EUR|euros?|€(?!\\d)", 1.0)],
     "yen": [("JPY|yen", 1.0)],
     "data": [  # no lone B, which is a billion
-        ("bit|bits", 0.125), ("kbit|kbits|kilobits?", 125.0), ("Mbit|Mbits|megabits?", 125e3),
-        ("Gbit|Gbits|gigabits?", 125e6), ("Tbit|Tbits|terabits?", 125e9), ("byte|bytes|octets?", 1.0),
-        ("kB|KB|kilobytes?", 1e3), ("MB|megabytes?", 1e6), ("GB|gb|gigs?|gigabytes?", 1e9), ("TB|tb|terabytes?", 1e12),
-        ("PB|petabytes?", 1e15), ("KiB|kibibytes?", 2.0**10), ("MiB|mebibytes?", 2.0**20),
-        ("GiB|gibibytes?", 2.0**30), ("TiB|tebibytes?", 2.0**40),
+        ("bit|bits", 0.125),
+        ("kbit|kbits|kilobits?", 125.0),
+        ("Mbit|Mbits|megabits?", 125e3),
+        ("Gbit|Gbits|gigabits?", 125e6),
+        ("Tbit|Tbits|terabits?", 125e9),
+        ("byte|bytes|octets?", 1.0),
+        ("kB|KB|kilobytes?", 1e3),
+        ("MB|megabytes?", 1e6),
+        ("GB|gb|gigs?|gigabytes?", 1e9),
+        ("TB|tb|terabytes?", 1e12),
+        ("PB|petabytes?", 1e15),
+        ("KiB|kibibytes?", 2.0**10),
+        ("MiB|mebibytes?", 2.0**20),
+        ("GiB|gibibytes?", 2.0**30),
+        ("TiB|tebibytes?", 2.0**40),
     ],
-    "bits or bytes": [("kb|Kb", 1e3), ("Mb", 1e6), ("Gb", 1e9), ("Tb", 1e12)],  # many write Gb for gigabytes
+    "bits or bytes": [
+        ("kb|Kb", 1e3),
+        ("Mb", 1e6),
+        ("Gb", 1e9),
+        ("Tb", 1e12),
+    ],  # many write Gb for gigabytes
     "voltage": [
-        ("V(?! ?\\d)|volts?", 1.0), ("mV|millivolts?", 1e-3), ("kV|KV|kilovolts?", 1e3), ("MV|megavolts?", 1e6),
+        ("V(?! ?\\d)|volts?", 1.0),
+        ("mV|millivolts?", 1e-3),
+        ("kV|KV|kilovolts?", 1e3),
+        ("MV|megavolts?", 1e6),
     ],
     "force": [("N(?! [A-Z])|newtons?", 1.0), ("kN|kilonewtons?", 1e3)],
     "angle": [("degrees?(?! (?:celsius|fahrenheit|centigrade|C\\b|F\\b))|°(?! ?[CF]\\b)", 1.0)],
-}  # fmt: skip
+}
 _AFFINE: list[tuple[str, float, float]] = [
     ("celsius|° ?C|degrees? (?:celsius|centigrade|C)", 1.0, 273.15),
     ("fahrenheit|° ?F|degrees? (?:fahrenheit|F)", 5 / 9, 459.67 * 5 / 9),
@@ -146,28 +221,101 @@ _WRITTEN, _NAMES = _define()
 _DEGREES = "degrees"
 _BEFORE = {"$": "USD", "US$": "USD", "€": "EUR", "£": "GBP", "¥": "JPY"}
 _SCALES = {
-    "hundred": 1e2, "thousand": 1e3, "k": 1e3, "million": 1e6, "millions": 1e6, "mn": 1e6, "mio": 1e6, "m.": 1e6,
-    "M": 1e6, "billion": 1e9, "billions": 1e9, "bn": 1e9, "B": 1e9,
-    "trillion": 1e12, "tn": 1e12, "lakh": 1e5, "crore": 1e7, "dozen": 12.0,
-}  # fmt: skip
+    "hundred": 1e2,
+    "thousand": 1e3,
+    "k": 1e3,
+    "million": 1e6,
+    "millions": 1e6,
+    "mn": 1e6,
+    "mio": 1e6,
+    "m.": 1e6,
+    "M": 1e6,
+    "billion": 1e9,
+    "billions": 1e9,
+    "bn": 1e9,
+    "B": 1e9,
+    "trillion": 1e12,
+    "tn": 1e12,
+    "lakh": 1e5,
+    "crore": 1e7,
+    "dozen": 12.0,
+}
 _SCALE = re.compile(
     r"[ -]?(hundred|thousand|millions?|billions?|trillion|bn|mn|mio|tn|lakh|crore|dozen|[kKMB](?=[\s,.;)%]|"
     r"$))(?![^\W_])"
 )
-_ONES = {name: value for value, name in enumerate((
-    "zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine",
-    "ten", "eleven", "twelve", "thirteen", "fourteen",
-    "fifteen", "sixteen", "seventeen", "eighteen", "nineteen",
-))}  # fmt: skip
-_TENS = {name: 10 * value for value, name in enumerate((
-    "twenty", "thirty", "forty", "fifty", "sixty", "seventy", "eighty", "ninety",
-), start=2)}  # fmt: skip
+_ONES = {
+    name: value
+    for value, name in enumerate(
+        (
+            "zero",
+            "one",
+            "two",
+            "three",
+            "four",
+            "five",
+            "six",
+            "seven",
+            "eight",
+            "nine",
+            "ten",
+            "eleven",
+            "twelve",
+            "thirteen",
+            "fourteen",
+            "fifteen",
+            "sixteen",
+            "seventeen",
+            "eighteen",
+            "nineteen",
+        )
+    )
+}
+_TENS = {
+    name: 10 * value
+    for value, name in enumerate(
+        (
+            "twenty",
+            "thirty",
+            "forty",
+            "fifty",
+            "sixty",
+            "seventy",
+            "eighty",
+            "ninety",
+        ),
+        start=2,
+    )
+}
 _MULTIPLES = {"hundred": 100, "thousand": 1000, "million": 10**6, "billion": 10**9, "dozen": 12}
-ORDINALS = {name: value for value, name in enumerate((
-    "first", "second", "third", "fourth", "fifth", "sixth", "seventh", "eighth", "ninth", "tenth",
-    "eleventh", "twelfth", "thirteenth", "fourteenth", "fifteenth",
-    "sixteenth", "seventeenth", "eighteenth", "nineteenth", "twentieth",
-), start=1)} | {"thirtieth": 30, "fortieth": 40, "fiftieth": 50, "hundredth": 100}  # fmt: skip
+ORDINALS = {
+    name: value
+    for value, name in enumerate(
+        (
+            "first",
+            "second",
+            "third",
+            "fourth",
+            "fifth",
+            "sixth",
+            "seventh",
+            "eighth",
+            "ninth",
+            "tenth",
+            "eleventh",
+            "twelfth",
+            "thirteenth",
+            "fourteenth",
+            "fifteenth",
+            "sixteenth",
+            "seventeenth",
+            "eighteenth",
+            "nineteenth",
+            "twentieth",
+        ),
+        start=1,
+    )
+} | {"thirtieth": 30, "fortieth": 40, "fiftieth": 50, "hundredth": 100}
 SMALL = {word: str(value) for word, value in (_ONES | _TENS).items()}
 """Number words that stand for digits inside longer answers ("three stars" = "3 stars")."""
 
@@ -199,7 +347,9 @@ _PRONOUN = re.compile(
 )
 _MINUS = re.compile(r"(?<![^\W_])(?:minus|negative) [$€£¥]?$", re.IGNORECASE)
 _BELOW_ZERO = re.compile(r" below (?:zero|0)(?![^\W_]|[.,]\d)", re.IGNORECASE)
-_INITIAL = re.compile(r" [JKMNVW]\.(?: ?[A-Z]\.)? ?(?!(?:The|It|Its|This|At|In|On|For|A|As|Its|They|He|She)\b)[A-Z]")
+_INITIAL = re.compile(
+    r" [JKMNVW]\.(?: ?[A-Z]\.)? ?(?!(?:The|It|Its|This|At|In|On|For|A|As|Its|They|He|She)\b)[A-Z]"
+)
 """After a year: a name, no unit."""
 _COUNTED = re.compile("[\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7a3]")
 """Chinese, Japanese and Korean write what is counted right behind the number: 13人."""
@@ -236,7 +386,18 @@ def _in_digits(text: str) -> list[Quantity]:
         if match["fraction"]:
             top, bottom = match["fraction"].split("/")
             if int(bottom):
-                found.append(Quantity(int(top) / int(bottom), int(top) / int(bottom), "", False, 6, False, start, end))
+                found.append(
+                    Quantity(
+                        int(top) / int(bottom),
+                        int(top) / int(bottom),
+                        "",
+                        False,
+                        6,
+                        False,
+                        start,
+                        end,
+                    )
+                )
             continue
         digits = match["num"].replace(" ", "")
         if re.fullmatch(r"\d+,\d{1,2}", digits):
@@ -254,17 +415,29 @@ def _in_digits(text: str) -> list[Quantity]:
         money = next((s for s in ("US$", *_BEFORE) if lead.rstrip(" ").endswith(s)), "")
         sign = lead.rstrip(" ").removesuffix(money) if money else lead
         if sign.endswith("-") and (
-            len(sign) < 2 or not (sign[-2].isalnum() or (sign[-2] in " )%°" and sign[:-1].rstrip()[-1:].isdigit()))
+            len(sign) < 2
+            or not (
+                sign[-2].isalnum() or (sign[-2] in " )%°" and sign[:-1].rstrip()[-1:].isdigit())
+            )
         ):
             value, plain = -value, False
-        made = _finish(text, start, end, value, decimals, bool(match["ord"]), plain, _BEFORE.get(money, ""))
+        made = _finish(
+            text, start, end, value, decimals, bool(match["ord"]), plain, _BEFORE.get(money, "")
+        )
         if made:
             found.append(made)
     return found
 
 
 def _finish(
-    text: str, start: int, end: int, value: float, decimals: int, ordinal: bool, plain: bool, unit: str
+    text: str,
+    start: int,
+    end: int,
+    value: float,
+    decimals: int,
+    ordinal: bool,
+    plain: bool,
+    unit: str,
 ) -> Quantity | None:
     """Add scale, unit and sign words around a number; None if the letters that follow make it an identifier."""
     if plain and end - start == 4 and _INITIAL.match(text, end):
@@ -272,19 +445,32 @@ def _finish(
     if value < 100 and not ordinal and (half := _AND_A_HALF.match(text, end)):
         value, decimals, plain, end = value + 0.5, max(decimals, 1), False, half.end()
     scale = _SCALE.match(text, end) or (_MILLIONS.match(text, end) if unit else None)
-    kelvin = scale and scale[1] == "K" and not unit and (text[end] == " " or decimals > 1)  # 300 K; but 50K, $300 K
+    kelvin = (
+        scale and scale[1] == "K" and not unit and (text[end] == " " or decimals > 1)
+    )  # 300 K; but 50K, $300 K
     if scale and not ordinal and not kelvin:
         size = {"m": "M", "b": "B"}.get(scale[1], scale[1])
         factor = _SCALES.get(size) or _SCALES[size.lower()]
-        value, decimals, plain, end = value * factor, decimals - len(f"{factor:.0f}") + 1, False, scale.end()
+        value, decimals, plain, end = (
+            value * factor,
+            decimals - len(f"{factor:.0f}") + 1,
+            False,
+            scale.end(),
+        )
     if not unit and not ordinal:
         after = _WRITTEN.match(text, end)
         if after and after.lastindex and not (after.group() == "s" and value % 10 == 0):  # 1960s
             unit, end = _NAMES[after.lastindex - 1], after.end()
-    if text[end : end + 1].isalpha() and text[end - 1 : end].isdigit() and not _COUNTED.match(text, end):
+    if (
+        text[end : end + 1].isalpha()
+        and text[end - 1 : end].isdigit()
+        and not _COUNTED.match(text, end)
+    ):
         return None  # 5G, 20th-like identifiers, 1960s
     minus = _MINUS.search(text, max(0, start - 10), start)
-    if minus and not text[max(0, minus.start() - 2) : minus.start()].rstrip()[-1:].isdigit():  # but "5 minus 3"
+    if (
+        minus and not text[max(0, minus.start() - 2) : minus.start()].rstrip()[-1:].isdigit()
+    ):  # but "5 minus 3"
         value, plain, start = -value, False, minus.start()
     elif not ordinal and (below := _BELOW_ZERO.match(text, end)):
         value, plain, end = -value, False, below.end()
@@ -316,7 +502,9 @@ def _in_words(text: str) -> list[Quantity]:
                 continue  # the zero of "thirty below zero"
             if value > _LARGEST:
                 continue
-            if (value == 1 and not ordinal and _PRONOUN.match(text, end)) or text[end : end + 1] == "_":
+            if (value == 1 and not ordinal and _PRONOUN.match(text, end)) or text[
+                end : end + 1
+            ] == "_":
                 continue
             if alone and text[max(0, start - 9) : start].rstrip().endswith(("per", "a", "/")):
                 continue  # a unit of time
@@ -367,9 +555,15 @@ def _spell(run: list[tuple[str, int, int]]) -> list[tuple[int, bool, int, int]]:
 
 
 _PARTS_OF = {
-    ("weeks", "days"), ("days", "h"), ("h", "mins"), ("mins", "s"), ("yrs", "months"), ("ft", "in"), ("lb", "oz"),
+    ("weeks", "days"),
+    ("days", "h"),
+    ("h", "mins"),
+    ("mins", "s"),
+    ("yrs", "months"),
+    ("ft", "in"),
+    ("lb", "oz"),
     ("USD", "cents"),
-}  # fmt: skip
+}
 """Units that people write one behind the other."""
 _THEN = re.compile(r"(?P<and>,? (?:and )?)|(?P<foot>' ?)")
 _SINGLE = re.compile(r"(?: in\b| tall\b|[ -]?[^\w\s'\"]|\s*$)")
@@ -382,15 +576,24 @@ def _compound(found: list[Quantity], text: str) -> list[Quantity]:
         last = out[-1] if out else first
         joint = _THEN.fullmatch(text[first.end : last.start])
         units = ("ft" if joint and joint["foot"] and not first.unit else first.unit, last.unit)
-        if units == ("ft", "") and joint and joint.group() in (" ", "'") and _SINGLE.match(text, last.end):
+        if (
+            units == ("ft", "")
+            and joint
+            and joint.group() in (" ", "'")
+            and _SINGLE.match(text, last.end)
+        ):
             units = ("ft", "in")  # 6'3, 6 ft 3
         if joint and units in _PARTS_OF and not first.ordinal and not last.ordinal:
             ratio = UNITS[units[0]].factor / UNITS[units[1]].factor
             scheduled = joint.group() == ", " and units[0] in ("days", "weeks")  # 7 days, 12 hours
             if 0 <= first.low == int(first.low) and 0 <= last.low < ratio and not scheduled:
                 value = first.low + last.low / ratio
-                decimals = int(math.log10(ratio) + 0.8) + max(last.decimals, 0)  # to half the smaller unit
-                out[-1] = Quantity(value, value, units[0], False, decimals, False, first.start, last.end)
+                decimals = int(math.log10(ratio) + 0.8) + max(
+                    last.decimals, 0
+                )  # to half the smaller unit
+                out[-1] = Quantity(
+                    value, value, units[0], False, decimals, False, first.start, last.end
+                )
                 continue
         out.append(first)
     return out[::-1]
@@ -404,15 +607,27 @@ def _ranges(found: list[Quantity], text: str) -> list[Quantity]:
             last, joint = out[-1], text[out[-1].end : here.start]
             written = _TO.fullmatch(joint)
             joined = written and (
-                joint.strip(" $€£").lower() != "and" or _BETWEEN.search(text[max(0, last.start - 12) : last.start])
+                joint.strip(" $€£").lower() != "and"
+                or _BETWEEN.search(text[max(0, last.start - 12) : last.start])
             )
             # a range shares its unit, unless both ends name the same one
             if joined and last.unit in ("", here.unit) and last.low < here.low:
                 scaled = last.low
-                if here.decimals < last.decimals and here.decimals < 0 and last.low * 10.0**-here.decimals < here.low:
+                if (
+                    here.decimals < last.decimals
+                    and here.decimals < 0
+                    and last.low * 10.0**-here.decimals < here.low
+                ):
                     scaled = last.low * 10.0**-here.decimals  # "2 to 3 million"
                 out[-1] = Quantity(
-                    scaled, here.low, here.unit, False, max(last.decimals, here.decimals), False, last.start, here.end
+                    scaled,
+                    here.low,
+                    here.unit,
+                    False,
+                    max(last.decimals, here.decimals),
+                    False,
+                    last.start,
+                    here.end,
                 )
                 continue
         out.append(here)
@@ -446,7 +661,8 @@ def unit_named(text: str) -> str:
 
 
 _ABOUT = re.compile(
-    r"^(?:about|approximately|approx\.?|around|roughly|circa|ca?\.|nearly|almost|some|over|up to|~|≈)\s*", re.IGNORECASE
+    r"^(?:about|approximately|approx\.?|around|roughly|circa|ca?\.|nearly|almost|some|over|up to|~|≈)\s*",
+    re.IGNORECASE,
 )
 
 

@@ -37,7 +37,9 @@ class Prefilter:
     """
 
     def __init__(self, spec: AnswerSpec) -> None:
-        self._forms = None if spec.kind in ("box", "choice") or spec.number is not None else _wanted(spec)
+        self._forms = (
+            None if spec.kind in ("box", "choice") or spec.number is not None else _wanted(spec)
+        )
         """For each accepted form the required words, each in several spellings; None accepts any text."""
 
     def __call__(self, text: str) -> bool:
@@ -71,8 +73,13 @@ def _words_of(part: str, kind: str) -> list[frozenset[str]]:
     for word in read.words:
         # the possessive s counts as part of a word, although an apostrophe stands between
         keys = {key.removesuffix("s") for key in _forms_of(word)} | set(_forms_of(word))
-        if all(key.isascii() and key.isalpha() and key.islower() for key in keys) and not keys & _OTHERS:
-            shortest = frozenset(key for key in keys if not any(other in key for other in keys if other != key))
+        if (
+            all(key.isascii() and key.isalpha() and key.islower() for key in keys)
+            and not keys & _OTHERS
+        ):
+            shortest = frozenset(
+                key for key in keys if not any(other in key for other in keys if other != key)
+            )
             if min(map(len, shortest)) >= SHORTEST and word.raw not in _ROMAN:
                 found.append(shortest)
     return found
@@ -84,7 +91,11 @@ def anchors(spec: AnswerSpec) -> list[frozenset[str]] | None:
     Every text that holds the form has one of the spellings in its `run_together`.
     """
     forms = Prefilter(spec)._forms
-    return None if forms is None else [max(form, key=lambda keys: min(map(len, keys))) for form in forms]
+    return (
+        None
+        if forms is None
+        else [max(form, key=lambda keys: min(map(len, keys))) for form in forms]
+    )
 
 
 def run_together(text: str) -> str:

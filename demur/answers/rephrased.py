@@ -21,9 +21,13 @@ from demur.answers.spans import Span, spans
 from demur.answers.text import Word, fold, normalise, readable, words
 from demur.core.records import AnswerSpec
 
-_WHO = re.compile(r"\b(?:who|whose|whom|which (?:\w+ )?(?:person|actor|actress|singer|author|player|artist))\b", re.I)
+_WHO = re.compile(
+    r"\b(?:who|whose|whom|which (?:\w+ )?(?:person|actor|actress|singer|author|player|artist))\b",
+    re.I,
+)
 _NOT_PERSON = re.compile(
-    r"\b(?:the|of|and|in|for|at|company|band|team|university|united|inc|army|party|empire|church)\b", re.I
+    r"\b(?:the|of|and|in|for|at|company|band|team|university|united|inc|army|party|empire|church)\b",
+    re.I,
 )
 _TITLES = frozenset(listed("en", "titles"))
 _TWO_NAMES = re.compile(r"\S \S+(?:,| [yei]) [^\W\d_]\S* [^\W\d_]")
@@ -32,8 +36,12 @@ _AFTER_NAME = frozenset({"jr", "sr", "ii", "iii", "iv"})
 _PARTICLES = frozenset(listed("en", "particles"))
 """Small words inside a name."""
 _INFLECTED = [code for code in CODES if "case_endings" in word_lists()[code]]
-_AND = re.compile(r",? (?:and|&) | ?[,;/&] ?")  # of a form with single spaces: with runs of \s it would be quadratic
-_ASIDE = re.compile(r"\[[^\]]{0,60}\]|\([^)]{0,60}\)|[\"\u201c\u201d][^\"\u201c\u201d]{0,30}[\"\u201c\u201d]")
+_AND = re.compile(
+    r",? (?:and|&) | ?[,;/&] ?"
+)  # of a form with single spaces: with runs of \s it would be quadratic
+_ASIDE = re.compile(
+    r"\[[^\]]{0,60}\]|\([^)]{0,60}\)|[\"\u201c\u201d][^\"\u201c\u201d]{0,30}[\"\u201c\u201d]"
+)
 _LEADING = re.compile(
     r"^(?:(?:located|estimated|based|found|situated)\s+)?(?:by|at|in|on|from|to|into|near|of|around|about|as|with)\s+"
     r"(?:the\s+|a\s+|an\s+)?",
@@ -60,7 +68,9 @@ _SHARE = re.compile(
     rf"|\bone (?:in|out of) (?P<of>{'|'.join(list(SMALL)[2:11])})\b",
     re.I,
 )
-_MORE_THAN = re.compile(r"\b(?:than|over|under|above|below|nearly|almost|not)(?: an?| one)? ?$", re.I)
+_MORE_THAN = re.compile(
+    r"\b(?:than|over|under|above|below|nearly|almost|not)(?: an?| one)? ?$", re.I
+)
 _RATIO = re.compile(r"(?<![\d.,:-])(\d{1,3}) ?(?::|to|-) ?(\d{1,3})(?![\d:-]|[.,]\d| ?[%°])", re.I)
 _TURNED = re.compile(r"\b(?:to|from|lost|lose|against|vs)\b", re.I)
 """With these the other side may be named first."""
@@ -76,7 +86,9 @@ _MONEY = re.compile(
 _HOW_MANY = re.compile(r"\bhow many\b", re.I)
 
 
-def rephrased(spec: AnswerSpec, text: str, question: str, languages: Sequence[str] = ()) -> tuple[str, str, str]:
+def rephrased(
+    spec: AnswerSpec, text: str, question: str, languages: Sequence[str] = ()
+) -> tuple[str, str, str]:
     """(rule, accepted form, why) of the first rule that finds an accepted form; three "" if none does.
 
     Args:
@@ -90,7 +102,10 @@ def rephrased(spec: AnswerSpec, text: str, question: str, languages: Sequence[st
     single = [form[0] for form in spec.accepted if len(form) == 1]
     for form in single:
         for rule, found in (
-            ("run together", _stated(spec, form, seen) if (seen := _apart(form, text)) != text else None),
+            (
+                "run together",
+                _stated(spec, form, seen) if (seen := _apart(form, text)) != text else None,
+            ),
             ("less around it", _less_around(spec, form, text)),
             ("parts in any order", _parts(spec, form, text, question, languages)),
             ("number of how many", _count(form, text) if _HOW_MANY.search(question) else None),
@@ -103,10 +118,18 @@ def rephrased(spec: AnswerSpec, text: str, question: str, languages: Sequence[st
             ("year of what year", _year(form, text) if _WHAT_YEAR.search(question) else None),
             ("name without its middle", _person(form, text)),
             ("surname", _surname(form, text, question, languages)),
-            *((f"case ending, {code}", _inflected(form, text, code)) for code in languages if code in _INFLECTED),
+            *(
+                (f"case ending, {code}", _inflected(form, text, code))
+                for code in languages
+                if code in _INFLECTED
+            ),
         ):
             if found is not None:
-                changed = {"run together": _apart(form, text), "ratio": _in_figures(text), "times": _twice(text)}
+                changed = {
+                    "run together": _apart(form, text),
+                    "ratio": _in_figures(text),
+                    "times": _twice(text),
+                }
                 seen = changed.get(rule, text)
                 doubtful = unclear(seen, found, question, form, languages, lambda said: False)
                 if not doubtful and not denied(seen, found) and not withdrawn(seen, found):
@@ -136,24 +159,36 @@ def _less_around(spec: AnswerSpec, form: str, text: str) -> Span | None:
     return _stated(spec, less, text)
 
 
-def _parts(spec: AnswerSpec, form: str, text: str, question: str, languages: Sequence[str] = ()) -> Span | None:
+def _parts(
+    spec: AnswerSpec, form: str, text: str, question: str, languages: Sequence[str] = ()
+) -> Span | None:
     """All parts of a form such as "red and blue", close together, in any order, in a list of nothing else."""
     joined = " ".join(form.split())
     for code in languages:
         joined = re.sub(word_lists()[code].get("joined_by", "(?!)"), ", ", joined)
     parts = [p for p in _AND.split(joined) if normalise(p)]
-    if not 2 <= len(parts) <= 4 or any(len(words(p)) > 3 for p in parts) or whole_quantity(form) or whole_date(form):
+    if (
+        not 2 <= len(parts) <= 4
+        or any(len(words(p)) > 3 for p in parts)
+        or whole_quantity(form)
+        or whole_date(form)
+    ):
         return None
     found = [_stated(spec, part, text) for part in parts]
     if any(f is None or denied(text, f) for f in found):
         return None
     starts, ends = [f[0] for f in found if f], [f[1] for f in found if f]
     own = {w.norm for w in words(form)}
-    if any(w.raw[:1].isupper() and w.norm not in own for w in words(readable(text)[min(starts) : max(ends)])):
+    if any(
+        w.raw[:1].isupper() and w.norm not in own
+        for w in words(readable(text)[min(starts) : max(ends)])
+    ):
         return None  # a third name between them
     if further_item(text, [f for f in found if f], question, languages):
         return None
-    return (min(starts), max(ends)) if max(ends) - min(starts) <= 40 + sum(map(len, parts)) else None
+    return (
+        (min(starts), max(ends)) if max(ends) - min(starts) <= 40 + sum(map(len, parts)) else None
+    )
 
 
 def _count(form: str, text: str) -> Span | None:
@@ -164,7 +199,9 @@ def _count(form: str, text: str) -> Span | None:
     said = quantities(text)
     if len(said) != 1 or said[0].low != own[0].low or said[0].is_range or len(words(text)) > 12:
         return None
-    of_another = said[0].unit or re.match(r" (?!total\b|each\b)[a-z]{3,}", readable(text)[said[0].end :])
+    of_another = said[0].unit or re.match(
+        r" (?!total\b|each\b)[a-z]{3,}", readable(text)[said[0].end :]
+    )
     if own[0].unit and said[0].unit != own[0].unit and of_another:
         return None  # "5 hours" for 5 minutes, "12 leagues" for 12 km
     return said[0].start, said[0].end
@@ -196,20 +233,30 @@ def _ratio(form: str, text: str) -> Span | None:
 
 
 def _in_figures(text: str) -> str:
-    return re.sub(rf"\b(?:{'|'.join(SMALL)})\b", lambda m: SMALL[m.group().lower()], text, flags=re.I)
+    return re.sub(
+        rf"\b(?:{'|'.join(SMALL)})\b", lambda m: SMALL[m.group().lower()], text, flags=re.I
+    )
 
 
 def _out_of(form: str, text: str, question: str) -> Span | None:
     """The score "8/10", where the question asks for a score out of 10 and 8 is right."""
     own, of = whole_quantity(form), _OUT_OF.search(question)
-    found = re.search(rf"(?<![\d/.,]){own[0].low:g}/{of[1]}(?![\d/])", readable(text)) if own and of else None
+    found = (
+        re.search(rf"(?<![\d/.,]){own[0].low:g}/{of[1]}(?![\d/])", readable(text))
+        if own and of
+        else None
+    )
     return found.span() if found and len(quantities(text)) == 1 else None
 
 
 def _times_each(spec: AnswerSpec, form: str, text: str) -> Span | None:
     """Where a reply without other numbers says "twice" for two times, or the other way round."""
     seen = _twice(text)
-    return _stated(spec, _twice(form), seen) if len(quantities(seen)) == 1 and len(words(text)) <= 4 else None
+    return (
+        _stated(spec, _twice(form), seen)
+        if len(quantities(seen)) == 1 and len(words(text)) <= 4
+        else None
+    )
 
 
 def _twice(text: str) -> str:
@@ -224,9 +271,16 @@ def _twice(text: str) -> str:
 def _pounds(form: str, text: str, question: str) -> Span | None:
     """Pounds of money, which the unit "pounds" does not tell from those of weight: "£1,500", "1,500 pounds"."""
     own, said = whole_quantity(form), [q for q in quantities(text) if q.unit in ("lb", "GBP")]
-    if own is None or len(said) != 1 or {own[0].unit, said[0].unit} != {"lb", "GBP"} or own[0].low != said[0].low:
+    if (
+        own is None
+        or len(said) != 1
+        or {own[0].unit, said[0].unit} != {"lb", "GBP"}
+        or own[0].low != said[0].low
+    ):
         return None
-    spelt = re.search(r"\bpounds?\b", f"{form} {text}", re.I) and not re.search(r"\bwe?igh", text, re.I)  # not lb
+    spelt = re.search(r"\bpounds?\b", f"{form} {text}", re.I) and not re.search(
+        r"\bwe?igh", text, re.I
+    )  # not lb
     return said[0][-2:] if spelt and _MONEY.search(question) else None
 
 
@@ -245,17 +299,28 @@ def times(text: str) -> list[tuple[int, bool, Span]]:
     """The times of day in a text: minutes since midnight, or since noon or midnight where it does not say which."""
     found = []
     for said in CLOCK.finditer(readable(text)):
-        late = (said["half"] or "").lower() == "p" or (said["day"] or "morning").lower() != "morning"
+        late = (said["half"] or "").lower() == "p" or (
+            said["day"] or "morning"
+        ).lower() != "morning"
         which = bool(said["half"] or said["day"])
         if said["point"] == "." and not (which or said["uhr"]):
             continue  # a decimal point
         if said["part"]:
-            hour, minutes = SMALL.get(said["of"].lower(), said["of"]), _MINUTES[said["part"].lower()]
+            hour, minutes = (
+                SMALL.get(said["of"].lower(), said["of"]),
+                _MINUTES[said["part"].lower()],
+            )
             minutes = 60 * int(hour) + (minutes if said["side"].lower() == "past" else -minutes)
         else:
             minutes = 60 * int(said["hour"]) + int(said["minute"] or 0)
             which = which or minutes >= 780 or said["hour"].startswith("0")
-        found.append((minutes % 720 + 720 * (late or minutes >= 780) if which else minutes % 720, which, said.span()))
+        found.append(
+            (
+                minutes % 720 + 720 * (late or minutes >= 780) if which else minutes % 720,
+                which,
+                said.span(),
+            )
+        )
     return found
 
 
@@ -311,17 +376,27 @@ def _person(form: str, text: str) -> Span | None:
             continue
         for j in range(i + 1, min(i + 4, len(said))):
             between = tuple(w for w in said[i + 1 : j] if w.raw not in _PARTICLES)
-            if said[j].norm != name[-1].norm or not all(w.raw[:1].isupper() for w in (said[j], *between)):
+            if said[j].norm != name[-1].norm or not all(
+                w.raw[:1].isupper() for w in (said[j], *between)
+            ):
                 continue
             after = said[j + 1] if j + 1 < len(said) else None
-            if after and after.raw[:1].isupper() and not readable(text)[said[j].end : after.start].strip():
+            if (
+                after
+                and after.raw[:1].isupper()
+                and not readable(text)[said[j].end : after.start].strip()
+            ):
                 continue  # his name goes on
             if _another(form, readable(text)[said[j].end :]):
                 continue
             middle = {w.norm[0] for w in name[1:-1]}
-            if len(name) == 2 and any(len(w.norm) > 2 and not w.norm.endswith(("вич", "вна", "ична")) for w in between):
+            if len(name) == 2 and any(
+                len(w.norm) > 2 and not w.norm.endswith(("вич", "вна", "ична")) for w in between
+            ):
                 continue  # John Quincy Adams is not John Adams; a patronymic is no other name
-            if (len(name) > 2 or between) and (not middle or all(w.norm[0] in middle for w in between)):
+            if (len(name) > 2 or between) and (
+                not middle or all(w.norm[0] in middle for w in between)
+            ):
                 return word.start, said[j].end
     return None
 
@@ -345,7 +420,9 @@ def _another(form: str, after: str) -> bool:
 def _surname(form: str, text: str, question: str, languages: Sequence[str] = ()) -> Span | None:
     """The last name alone, without another first name before it."""
     name = _name(form)
-    if not name or not (_WHO.search(question) or any(asks_who(question, code) for code in languages)):
+    if not name or not (
+        _WHO.search(question) or any(asks_who(question, code) for code in languages)
+    ):
         return None
     last = name[-1]
     if len(last.norm) < 4 or last.norm in {w.norm for w in words(question)}:
@@ -353,7 +430,9 @@ def _surname(form: str, text: str, question: str, languages: Sequence[str] = ())
     said = words(text)
     plain = readable(text)
     for i, word in enumerate(said):
-        alike = any(_cases(last.norm, code).fullmatch(word.norm) for code in languages if code in _INFLECTED)
+        alike = any(
+            _cases(last.norm, code).fullmatch(word.norm) for code in languages if code in _INFLECTED
+        )
         if (word.norm != last.norm and not alike) or not word.raw[:1].isupper():
             continue
         if _another(form, plain[word.end :]):
@@ -366,13 +445,25 @@ def _surname(form: str, text: str, question: str, languages: Sequence[str] = ())
             return None  # George W. Bush is not George H. W. Bush
         before = said[first - 1] if first else None
         initial = _INITIAL.search(plain[: said[first].start])
-        if initial and initial[1].casefold() != name[0].norm[0] and not (initial[1] == "M" and languages):
+        if (
+            initial
+            and initial[1].casefold() != name[0].norm[0]
+            and not (initial[1] == "M" and languages)
+        ):
             return None  # "M. Mitterrand" is Monsieur
         after = said[i + 1] if i + 1 < len(said) else None
-        named = before is not None and before.raw[:1].isupper() and before.norm not in _TITLES | _AFTER_NAME
+        named = (
+            before is not None
+            and before.raw[:1].isupper()
+            and before.norm not in _TITLES | _AFTER_NAME
+        )
         if named and before is not None and not plain[before.end : said[first].start].strip():
             return None  # another first name, or a family of that name
-        if after is not None and after.raw[:1].isupper() and not plain[word.end : after.start].strip():
+        if (
+            after is not None
+            and after.raw[:1].isupper()
+            and not plain[word.end : after.start].strip()
+        ):
             return None  # it is somebody's first name here
         return word.start, word.end
     return None
@@ -409,4 +500,6 @@ def _begins_alike(one: str, other: str) -> bool:
 def _cases(word: str, code: str, least: int = 4) -> re.Pattern[str]:
     loses, endings = (fold(word_lists()[code][key]) for key in ("loses", "case_endings"))
     stem = re.sub(f"{loses}$", "", word) if len(word) > 3 else word
-    return re.compile(rf"{re.escape(word)}|{re.escape(stem)}{endings}" if len(stem) >= least else re.escape(word))
+    return re.compile(
+        rf"{re.escape(word)}|{re.escape(stem)}{endings}" if len(stem) >= least else re.escape(word)
+    )

@@ -39,7 +39,11 @@ def _part(text: str, kind: str) -> _Part:
     owners = {match.start() for match in _OWNING.finditer(readable(text))}
     short = {match.start() for match in _SHORT_YEAR.finditer(readable(text))}
     found = (
-        w._replace(raw=f"{w.raw}'s") if w.end in owners else w._replace(raw=f"'{w.raw}") if w.start in short else w
+        w._replace(raw=f"{w.raw}'s")
+        if w.end in owners
+        else w._replace(raw=f"'{w.raw}")
+        if w.start in short
+        else w
         for w in content(text)
     )
     return _Part(text, tuple(found), quantity, noun, None if kind == "number" else date)
@@ -100,14 +104,18 @@ def _word_spans(part: _Part, text: str, *, bare: bool) -> Iterator[Span]:
     if not wanted:
         return
     for i in sorted({place for key in wanted[0] for place in places.get(key, ())}):
-        if not all(any(i + j in places.get(key, ()) for key in keys) for j, keys in enumerate(wanted) if j):
+        if not all(
+            any(i + j in places.get(key, ()) for key in keys) for j, keys in enumerate(wanted) if j
+        ):
             continue
         word = said[i]
         if acronym and not word.raw.isupper() and not (bare and len(said) == 1):
             continue  # the country US is not the pronoun
         if only is not None and only.raw[:1].isupper() and is_verb(text, word):
             continue  # "you may"
-        if name and (not word.raw[:1].isupper() or (word.norm in _OPENERS and _opens(text, word.start))):
+        if name and (
+            not word.raw[:1].isupper() or (word.norm in _OPENERS and _opens(text, word.start))
+        ):
             continue  # nor is the pronoun a film that is called It
         yield word.start, said[i + len(wanted) - 1].end
 
@@ -172,10 +180,33 @@ _OPENERS = frozenset(listed("en", "sentence_openers"))
 """Words that often begin a sentence, so that a capital means nothing."""
 _LOOKALIKES = _OPENERS | set(listed("en", "names_too"))
 """Words that are a name only if they are written as one."""
-_ROMAN = {name: str(value) for value, name in enumerate((
-    "II", "III", "IV", "V", "VI", "VII", "VIII", "IX", "X", "XI", "XII", "XIII", "XIV", "XV", "XVI", "XVII", "XVIII",
-    "XIX", "XX",
-), start=2)}  # fmt: skip
+_ROMAN = {
+    name: str(value)
+    for value, name in enumerate(
+        (
+            "II",
+            "III",
+            "IV",
+            "V",
+            "VI",
+            "VII",
+            "VIII",
+            "IX",
+            "X",
+            "XI",
+            "XII",
+            "XIII",
+            "XIV",
+            "XV",
+            "XVI",
+            "XVII",
+            "XVIII",
+            "XIX",
+            "XX",
+        ),
+        start=2,
+    )
+}
 
 
 def _numerals(word: Word) -> set[str]:
@@ -204,7 +235,9 @@ def _forms_of(word: Word) -> frozenset[str]:
         return frozenset({key, f"'{key}"})
     if word.raw.endswith("'s"):  # Queen's, Queens
         return frozenset({key, f"{key}s"})
-    if not word.raw.isascii() and word.raw.casefold() != (spelt := word.raw.casefold().translate(_UMLAUTS)):
+    if not word.raw.isascii() and word.raw.casefold() != (
+        spelt := word.raw.casefold().translate(_UMLAUTS)
+    ):
         return frozenset({key, fold(spelt)})
     if not (word.raw.islower() and word.raw.isalpha() and len(key) >= 3):
         return frozenset({key})
@@ -257,14 +290,24 @@ def _quantity_spans(spec: AnswerSpec, part: _Part, text: str, *, bare: bool) -> 
             noun = _forms_of(words(part.noun)[-1])
             if not any(_key(w) in noun for w in words(plain[said.end : said.end + 60])[:3]):
                 continue
-        low, high = (said.low, said.high) if not unit or not said.unit else (
-            in_unit(said.low, said.unit, unit),
-            in_unit(said.high, said.unit, unit),
-        )  # fmt: skip
+        low, high = (
+            (said.low, said.high)
+            if not unit or not said.unit
+            else (
+                in_unit(said.low, said.unit, unit),
+                in_unit(said.high, said.unit, unit),
+            )
+        )
         if low is None or high is None:
             continue
         if {unit, said.unit} == {"%", ""} and whole and bare:  # 46 % = 0.46
-            factor = 100.0 if not said.unit and said.high <= 1 else 0.01 if not unit and gold.high <= 1 else 1.0
+            factor = (
+                100.0
+                if not said.unit and said.high <= 1
+                else 0.01
+                if not unit and gold.high <= 1
+                else 1.0
+            )
             low, high = low * factor, high * factor
         slack = _slack(spec, gold, bool(unit), converted=bool(said.unit) and said.unit != unit)
         if abs(low - gold.low) <= slack and abs(high - gold.high) <= slack:
@@ -313,6 +356,8 @@ def range_spans(spec: AnswerSpec, text: str, *, bare: bool) -> Iterator[Span]:
             continue
         if unit and not said.unit and not bare:
             continue
-        ends = [in_unit(v, said.unit, unit) if unit and said.unit else v for v in (said.low, said.high)]
+        ends = [
+            in_unit(v, said.unit, unit) if unit and said.unit else v for v in (said.low, said.high)
+        ]
         if all(e is not None and low - slack <= e <= high + slack for e in ends):
             yield said.start, said.end

@@ -16,7 +16,9 @@ from demur.core.text import stream_safe
 
 T = TypeVar("T")
 
-_SPACELESS = "\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff"
+_SPACELESS = (
+    "\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff"
+)
 _INDIC = "\u0900-\u0963\u0966-\u0dff"  # their vowel signs are marks, which \w leaves out
 _LETTER = rf"(?:(?![{_SPACELESS}])[^\W_]\u0307?|[{_INDIC}])"  # a small Turkish i of two signs
 _WORD = re.compile(
@@ -33,15 +35,42 @@ _INDIAN = re.compile(r"(?<![\d,.])\d{1,2}(?:,\d\d)+,\d{3}(?![\d,])")
 _DECADE = re.compile(r"(?<=\d0)'s(?![^\W_])")
 _MARKS = re.compile("[\u0300-\u036f\u0591-\u05bd\u0610-\u061a\u064b-\u065f\u0670]")
 _PLAIN = str.maketrans(
-    {"ø": "o", "đ": "d", "ð": "d", "ł": "l", "ħ": "h", "ı": "i", "æ": "ae", "œ": "oe", "þ": "th", "ŧ": "t", "ĸ": "k"}
+    {
+        "ø": "o",
+        "đ": "d",
+        "ð": "d",
+        "ł": "l",
+        "ħ": "h",
+        "ı": "i",
+        "æ": "ae",
+        "œ": "oe",
+        "þ": "th",
+        "ŧ": "t",
+        "ĸ": "k",
+    }
 )
 _SIGNS = str.maketrans(
     {
-        "\u2212": "-", "\u2010": "-", "\u2011": "-", "\u2012": "-", "\u2013": "-", "\u2014": "-", "\u2015": "-",
-        "\u2018": "'", "\u2019": "'", "\u201c": '"', "\u201d": '"', "&": " and ", "\u00ad": None, "\u200b": None,
-        "½": ".5", "¼": ".25", "¾": ".75", "⁄": "/",
+        "\u2212": "-",
+        "\u2010": "-",
+        "\u2011": "-",
+        "\u2012": "-",
+        "\u2013": "-",
+        "\u2014": "-",
+        "\u2015": "-",
+        "\u2018": "'",
+        "\u2019": "'",
+        "\u201c": '"',
+        "\u201d": '"',
+        "&": " and ",
+        "\u00ad": None,
+        "\u200b": None,
+        "½": ".5",
+        "¼": ".25",
+        "¾": ".75",
+        "⁄": "/",
     }
-)  # fmt: skip
+)
 ARTICLES = frozenset({"the", "an"})
 
 
@@ -78,7 +107,9 @@ _LAYOUT = re.compile(
     re.MULTILINE | re.IGNORECASE,
 )
 _MARKUP_TAG = re.compile(r"</?[a-z][^<>\n]{0,80}>", re.IGNORECASE)
-_OPENER = re.compile(r"(?:sure(?: thing)?|okay|ok|hi|hello|(?:great|good) question)[!:] (?=\w)", re.IGNORECASE)
+_OPENER = re.compile(
+    r"(?:sure(?: thing)?|okay|ok|hi|hello|(?:great|good) question)[!:] (?=\w)", re.IGNORECASE
+)
 """What chat models say before a reply; where it is the reply, it stays."""
 _BLANKS = re.compile(r"(?<!\d)[^\S\n]+|[^\S\n]+(?!\d)|\r(?=\n)")
 _AROUND = re.compile(
@@ -134,7 +165,9 @@ def readable(text: str) -> str:
     text = _POINTED.sub(lambda match: match.group().replace(".", ","), _FINE_SPACE.sub(",", text))
     text = _INDIAN.sub(lambda match: f"{int(match.group().replace(',', '')):,}", text)  # 12,34,567
     text = re.sub(r"(?<!\d)([½¼¾])", r"0\1", text)
-    return _DECADE.sub("s", unicodedata.normalize("NFKC", stream_safe(text.translate(_SIGNS))).translate(_SIGNS))
+    return _DECADE.sub(
+        "s", unicodedata.normalize("NFKC", stream_safe(text.translate(_SIGNS))).translate(_SIGNS)
+    )
 
 
 def fold(word: str) -> str:
@@ -147,7 +180,9 @@ def fold(word: str) -> str:
 @lru_cache(maxsize=65536)
 def _folded(word: str) -> str:
     word = stream_safe(word)
-    for _ in range(3):  # case folding can undo a composition, and the other way round; three rounds always converge
+    for _ in range(
+        3
+    ):  # case folding can undo a composition, and the other way round; three rounds always converge
         word = unicodedata.normalize("NFKD", word.casefold()).translate(_PLAIN)
         word = unicodedata.normalize("NFKC", _MARKS.sub("", word))
     return word

@@ -34,7 +34,9 @@ _BREAK = re.compile(
 )
 """What ends the name of a thing."""
 _PLACED = re.compile(r"\b(?:on|in|at|under|near|behind|beside|next|by)\b", re.IGNORECASE)
-_COUNTS = re.compile(r"\b(?:or|than|only|most|least|fewer|less|more|other|else|no|not|without)\b", re.IGNORECASE)
+_COUNTS = re.compile(
+    r"\b(?:or|than|only|most|least|fewer|less|more|other|else|no|not|without)\b", re.IGNORECASE
+)
 _LACKING = re.compile(
     r"\b(?:information|info|evidence|mention|data|details?|indication|context|way|answer|reference|clue|sign|idea)\b",
     re.IGNORECASE,
@@ -75,7 +77,9 @@ def there_is_in_english(text: str, question: str) -> str:
     for side, pattern in (("no", _NONE), ("yes", _SOME)):
         for match in pattern.finditer(sentence):
             named, rest = _thing(sentence[match.end() :])
-            if (not place <= set(stems) and _PLACED.search(rest)) or (twice and match[0].startswith("with")):
+            if (not place <= set(stems) and _PLACED.search(rest)) or (
+                twice and match[0].startswith("with")
+            ):
                 continue  # a cup on the floor, for one on the table; a man without a hat and a woman with a hat
             if any(_is(thing, _told(item), side) for item in re.split(r"\band\b", named)):
                 found.add(side)
@@ -98,7 +102,9 @@ def _is(thing: set[str], item: list[str], side: str) -> bool:
     if side == "no":
         return bool(item) and all(same)
     after = item[len(item) - same[::-1].index(True) :][:1] if any(same) else []
-    return thing <= {stem(word) for word in item} and all(word.endswith(("ing", "ed")) for word in after)
+    return thing <= {stem(word) for word in item} and all(
+        word.endswith(("ing", "ed")) for word in after
+    )
 
 
 _LONGEST = 300
@@ -128,8 +134,17 @@ class _There(NamedTuple):
     def things(self, said: str) -> list[set[str]]:
         """The words for things, each with what it is without an ending."""
         return [
-            {word, *(word[:i] for i in range(self.least, len(word)) if self.endings.fullmatch(word, i))}
-            for word in (part.removeprefix("ال") for part in self.small.sub(" ", said).split())  # the Arabic article
+            {
+                word,
+                *(
+                    word[:i]
+                    for i in range(self.least, len(word))
+                    if self.endings.fullmatch(word, i)
+                ),
+            }
+            for word in (
+                part.removeprefix("ال") for part in self.small.sub(" ", said).split()
+            )  # the Arabic article
         ]
 
 
@@ -142,11 +157,23 @@ def _theres() -> dict[str, _There]:
             continue
         lists = word_lists()[code]
         begin, end = ("", "") if code in ("zh", "ja") else (r"(?<!\S)", r"(?!\S)")
-        small = [bare(fold(word)) for name in ("filler", "there_small") for word in listed(code, name)]
-        names = {"asks": "there_asks", "none": "there_is_none", "some": "there_is_some", "where": "there_where"}
-        patterns = {short: lists[name] for short, name in names.items()} | {"small": spellings(small)}
+        small = [
+            bare(fold(word)) for name in ("filler", "there_small") for word in listed(code, name)
+        ]
+        names = {
+            "asks": "there_asks",
+            "none": "there_is_none",
+            "some": "there_is_some",
+            "where": "there_where",
+        }
+        patterns = {short: lists[name] for short, name in names.items()} | {
+            "small": spellings(small)
+        }
         found[code] = _There(
-            **{name: re.compile(f"{begin}(?:{plain(pattern)}){end}") for name, pattern in patterns.items()},
+            **{
+                name: re.compile(f"{begin}(?:{plain(pattern)}){end}")
+                for name, pattern in patterns.items()
+            },
             no=_folded(code, "not", "without"),
             unread=_folded(code, "or", "there_fewer"),
             lacking=re.compile(f"{begin}(?:ال)?(?:{spellings(listed(code, 'lacking'))})"),
@@ -211,7 +238,9 @@ def there_is(text: str, question: str) -> str:
         return ""
     for code, what in asked_in:
         there = _theres()[code]
-        parts = [" ".join(there.where.sub(" ", bare(part)).split()) for part in _PAUSE.split(sentence[1])]
+        parts = [
+            " ".join(there.where.sub(" ", bare(part)).split()) for part in _PAUSE.split(sentence[1])
+        ]
         clause, *more = [part for part in parts if part] or [""]
         none = there.none.search(clause)
         stated = none or there.some.search(clause)
@@ -223,7 +252,9 @@ def there_is(text: str, question: str) -> str:
         asked, said = there.things(what), there.things(rest)
         named, covered = _all_among(said, asked), _all_among(asked, said)
         later = [word for part in more for word in there.things(part)]
-        if any(word & there.no or _all_among([word], asked) for word in later):  # "No veo una taza, veo tres tazas"
+        if any(
+            word & there.no or _all_among([word], asked) for word in later
+        ):  # "No veo una taza, veo tres tazas"
             continue
         if said and named and (none or covered):
             return "no" if none else "yes"

@@ -18,14 +18,25 @@ _YES_NO = re.compile(
     re.IGNORECASE,
 )
 """A word of `SIDES` where a reply says it; "no idea" and "no doubt" say something else."""
-SIDES = {"yes": "yes", "yeah": "yes", "yep": "yes", "true": "yes", "no": "no", "nope": "no", "nah": "no", "false": "no"}
+SIDES = {
+    "yes": "yes",
+    "yeah": "yes",
+    "yep": "yes",
+    "true": "yes",
+    "no": "no",
+    "nope": "no",
+    "nah": "no",
+    "false": "no",
+}
 """Word -> its side."""
 
 
 def polarity(spec: AnswerSpec) -> str:
     """The side of the accepted forms, "yes" or "no"; "" if they are something else."""
     sides = {
-        SIDES.get(normalise(form[0]).split()[0], "") if len(form) == 1 and normalise(form[0]) else ""
+        SIDES.get(normalise(form[0]).split()[0], "")
+        if len(form) == 1 and normalise(form[0])
+        else ""
         for form in spec.accepted
     }
     opens = [
@@ -45,7 +56,9 @@ def polarities(text: str, question: str = "") -> set[str]:
     ({'no'}, set())
     """
     plain = readable(text).lstrip()
-    found = [m for m in _YES_NO.finditer(plain) if not (question and _denies_another(plain, m, question))]
+    found = [
+        m for m in _YES_NO.finditer(plain) if not (question and _denies_another(plain, m, question))
+    ]
     said = {SIDES[m[1].lower()] for m in found}
     if found and not found[0].start():
         said = {SIDES[found[0][1].lower()]} | ({"yes", "no"} if len(said) == 2 else set())
@@ -108,9 +121,12 @@ _AGREES = re.compile(
 )
 """Other openings that take a side."""
 _ASKS_WHETHER = re.compile(
-    r"^\W*(?:is|are|was|were|do|does|did|has|have|had|can|could|will|would|should)(?:n't)?\s", re.IGNORECASE
+    r"^\W*(?:is|are|was|were|do|does|did|has|have|had|can|could|will|would|should)(?:n't)?\s",
+    re.IGNORECASE,
 )
-_NEGATED = re.compile(r"n't\b|\b(?:not|never|no|none|nobody|neither|nor|without|hardly)\b", re.IGNORECASE)
+_NEGATED = re.compile(
+    r"n't\b|\b(?:not|never|no|none|nobody|neither|nor|without|hardly)\b", re.IGNORECASE
+)
 _PERHAPS = re.compile(
     r"\b(?:may|might|could|would|perhaps|maybe|possibly|probably|likely|if|whether|unless|or|only|some|sometimes|partly|"
     r"unclear|unknown|unsure|sure|asked?|claim\w*|said|says?|think|thought|believe\w*|suppos\w*|alleged\w*|reported\w*|"
@@ -149,10 +165,16 @@ def _restated(text: str, question: str) -> str:
     Small words aside, nothing else may stand before its last word, or it might say something else with these words:
     "The phone lacks a camera", "Lisbon is in Portugal, west of Spain", "The cat is under the table".
     """
-    if not _ASKS_WHETHER.match(question) or _PERHAPS.search(question.rstrip("? ")[3:]) or _NEGATED.search(question):
+    if (
+        not _ASKS_WHETHER.match(question)
+        or _PERHAPS.search(question.rstrip("? ")[3:])
+        or _NEGATED.search(question)
+    ):
         return ""
     sentence = re.split(
-        r"[.!;\n](?:\s|$)|, (?:however|though|although|so|because|since|as)\b", text.strip(), maxsplit=1
+        r"[.!;\n](?:\s|$)|, (?:however|though|although|so|because|since|as)\b",
+        text.strip(),
+        maxsplit=1,
     )[0]
     if len(sentence.split()) > 20:
         return ""
@@ -175,7 +197,8 @@ def _restated(text: str, question: str) -> str:
     if bool(core & _BE) != bool(_BE & set(asked)):
         return ""  # "Rome was defeated" of "Did Rome defeat ...?"
     if asked[0] in _PRESENT and (
-        core & _PAST or any(said[i].norm.endswith("ed") and not word.endswith("ed") for i, word in here)
+        core & _PAST
+        or any(said[i].norm.endswith("ed") and not word.endswith("ed") for i, word in here)
     ):
         return ""
     tail = sentence[said[last].end :]
@@ -185,10 +208,14 @@ def _restated(text: str, question: str) -> str:
     more = [
         (i, w.norm)
         for i, w in enumerate(said[:last])
-        if i not in dict(here) and i not in nots and w.norm not in (SMALL_WORDS - _PREPOSITIONS) | set(asked)
+        if i not in dict(here)
+        and i not in nots
+        and w.norm not in (SMALL_WORDS - _PREPOSITIONS) | set(asked)
     ]
     if not nots:
-        follows = not after or ((after[0] in _FOLLOWS or after[0].endswith("ly")) and not set(after) & _UNLESS)
+        follows = not after or (
+            (after[0] in _FOLLOWS or after[0].endswith("ly")) and not set(after) & _UNLESS
+        )
         return "yes" if follows and all(word in _BESIDE for _, word in more) else ""
     before = sentence[: said[nots[0]].start]
     other = re.search(r"(?:,|\bbut|\band)\s*$", before)  # "born in Salzburg, not in Vienna"

@@ -57,46 +57,81 @@ def json_object(text: str) -> dict[str, Any]:
     except ValueError:
         value = None
     if not isinstance(value, dict):
-        raise argparse.ArgumentTypeError(f"""expected a JSON object such as '{{"top_k": 20}}', got {text[:40]!r}""")
+        raise argparse.ArgumentTypeError(
+            f"""expected a JSON object such as '{{"top_k": 20}}', got {text[:40]!r}"""
+        )
     return value
 
 
 _SHARED: dict[str, dict[str, Any]] = {
-    "runs": {"nargs": "+", "type": Path, "metavar": "RUN", "help": "run folders, or folders that hold runs"},
-    "--release": {"type": Path, "metavar": "DIR", "help": "release of the runs (default: the one beside the first)"},
+    "runs": {
+        "nargs": "+",
+        "type": Path,
+        "metavar": "RUN",
+        "help": "run folders, or folders that hold runs",
+    },
+    "--release": {
+        "type": Path,
+        "metavar": "DIR",
+        "help": "release of the runs (default: the one beside the first)",
+    },
     "--form": {
-        "choices": ("terminal", "markdown", "latex", "csv"), "default": "terminal",
+        "choices": ("terminal", "markdown", "latex", "csv"),
+        "default": "terminal",
         "help": "format of the tables (default: %(default)s)",
     },
     "--json": {"action": "store_true", "help": "print JSON"},
     "--skip-bad": {"action": "store_true", "help": "leave out bad records, and count them"},
     "--set": {
-        "action": "append", "default": [], "metavar": "KEY=VALUE",
+        "action": "append",
+        "default": [],
+        "metavar": "KEY=VALUE",
         "help": "option of the source's adapter; may be given several times",
     },
-    "--seed": {"type": int, "default": 0, "help": "seed of every random draw and order (default: %(default)s)"},
+    "--seed": {
+        "type": int,
+        "default": 0,
+        "help": "seed of every random draw and order (default: %(default)s)",
+    },
     "--fresh": {
         "action": "store_true",
         "help": "ask everything again, and pay again; the earlier verdicts move to build/.earlier",
     },
     "--concurrency": {
-        "type": positive, "metavar": "N",
+        "type": positive,
+        "metavar": "N",
         "help": "calls at once per endpoint and per function (default: 8; 1 for a plain Python function)",
     },
     "--ledger": {
-        "type": Path, "metavar": "FILE", "help": "where to keep the model's replies (default: judge-calls.sqlite)"
+        "type": Path,
+        "metavar": "FILE",
+        "help": "where to keep the model's replies (default: judge-calls.sqlite)",
     },
-    "--budget": {"type": float, "metavar": "USD", "help": "stop before this is exceeded; run again to continue"},
-    "--prices": {"type": Path, "metavar": "FILE", "help": "price table that overrides entries of the shipped one"},
-    "--per-second": {"type": float, "metavar": "R", "help": "with --plan: replies per second, to estimate the time"},
+    "--budget": {
+        "type": float,
+        "metavar": "USD",
+        "help": "stop before this is exceeded; run again to continue",
+    },
+    "--prices": {
+        "type": Path,
+        "metavar": "FILE",
+        "help": "price table that overrides entries of the shipped one",
+    },
+    "--per-second": {
+        "type": float,
+        "metavar": "R",
+        "help": "with --plan: replies per second, to estimate the time",
+    },
     "--engine": {
-        "choices": ("local", "ray"), "default": "local", "help": "this process, or a Ray cluster (default: local)"
+        "choices": ("local", "ray"),
+        "default": "local",
+        "help": "this process, or a Ray cluster (default: local)",
     },
     "--ray-address": {
         "metavar": "HOST:PORT",
         "help": "address of the Ray cluster; auto: the one on this machine (default: $RAY_ADDRESS, or a new one)",
     },
-}  # fmt: skip
+}
 
 
 def share(parser: Any, *names: str, **helps: str) -> None:
@@ -112,7 +147,9 @@ def share(parser: Any, *names: str, **helps: str) -> None:
         parser.add_argument(name, **_SHARED[name] | ({"help": helped} if helped else {}))
 
 
-def money(parser: argparse.ArgumentParser, plan: str = "print calls, kept replies, tokens, cost and time") -> None:
+def money(
+    parser: argparse.ArgumentParser, plan: str = "print calls, kept replies, tokens, cost and time"
+) -> None:
     """Arguments of every verb that may call a model: ``--plan`` and what it may cost."""
     group = parser.add_argument_group("money")
     group.add_argument("--plan", action="store_true", help=f"{plan}; call no model")
@@ -151,6 +188,8 @@ def settings(pairs: list[str]) -> dict[str, str]:
     for pair in pairs:
         key, mark, value = pair.partition("=")
         if not mark or not key:
-            raise UsageError(f"expected KEY=VALUE, got {pair!r}", cure="write for example --set split=val")
+            raise UsageError(
+                f"expected KEY=VALUE, got {pair!r}", cure="write for example --set split=val"
+            )
         found[key] = value
     return found

@@ -20,33 +20,54 @@ if TYPE_CHECKING:
 def what_is_asked(parser: argparse.ArgumentParser, *, sweeps: bool = False) -> None:
     """Arguments for the release, its samples, scenarios and conditions; with ``sweeps`` also for sweeps."""
     parser.add_argument(
-        "release", metavar="RELEASE",
+        "release",
+        metavar="RELEASE",
         help="release folder (see 'demur demo' or 'demur build'), hf:OWNER/NAME, or SOURCE=FOLDER: a source's native "
         "files, such as simpleqa=/data/simpleqa",
-    )  # fmt: skip
+    )
     share(
-        parser, "--set", "--skip-bad", "--seed", set="with SOURCE=FOLDER: option of its adapter",
+        parser,
+        "--set",
+        "--skip-bad",
+        "--seed",
+        set="with SOURCE=FOLDER: option of its adapter",
         skip_bad="with SOURCE=FOLDER: leave out bad records, and count them",
-    )  # fmt: skip
-    parser.add_argument(
-        "--limit", "--sample", type=int, metavar="N", help="ask only N samples, drawn at random by the seed"
     )
     parser.add_argument(
-        "--repeat", type=int, default=1, metavar="N",
-        help="ask every question N times independently; reports take the mean, and count an item once (default: 1)",
-    )  # fmt: skip
-    parser.add_argument("--text-only", action="store_true", help="ask only questions that need no images")
-    parser.add_argument("--prompts", type=Path, metavar="DIR", help="your own prompt files in place of demur's")
+        "--limit",
+        "--sample",
+        type=int,
+        metavar="N",
+        help="ask only N samples, drawn at random by the seed",
+    )
     parser.add_argument(
-        "--scenarios", nargs="+", default=["all"], metavar="RECIPE",
+        "--repeat",
+        type=int,
+        default=1,
+        metavar="N",
+        help="ask every question N times independently; reports take the mean, and count an item once (default: 1)",
+    )
+    parser.add_argument(
+        "--text-only", action="store_true", help="ask only questions that need no images"
+    )
+    parser.add_argument(
+        "--prompts", type=Path, metavar="DIR", help="your own prompt files in place of demur's"
+    )
+    parser.add_argument(
+        "--scenarios",
+        nargs="+",
+        default=["all"],
+        metavar="RECIPE",
         help="all, or recipes: parametric, oracle, 'realistic(k=3,pick=random)', 'adversarial(k=5,order=gold-last)' "
         "(default: all four, with --k distractors). For a system with its own retriever: whole, which is full, "
         "gold-removed and empty",
-    )  # fmt: skip
+    )
     parser.add_argument(
-        "--corpora", type=Path, metavar="DIR",
+        "--corpora",
+        type=Path,
+        metavar="DIR",
         help="folder of 'demur corpus export', for the scenarios full, gold-removed and empty",
-    )  # fmt: skip
+    )
     parser.add_argument(
         "--k",
         type=int,
@@ -55,17 +76,27 @@ def what_is_asked(parser: argparse.ArgumentParser, *, sweeps: bool = False) -> N
         help="distractors, where a recipe gives no number (default: %(default)s)",
     )
     parser.add_argument(
-        "--strictness", nargs="+", default=["moderate"], metavar="CONDITION",
+        "--strictness",
+        nargs="+",
+        default=["moderate"],
+        metavar="CONDITION",
         help="none, soft, moderate, severe, or all; add +strict, +confidence or +reasoning (default: moderate)",
-    )  # fmt: skip
+    )
     if not sweeps:
         return
     parser.add_argument(
-        "--distractors", metavar="LOW:HIGH",
+        "--distractors",
+        metavar="LOW:HIGH",
         help="Realistic with LOW to HIGH distractors (0:10 is Figure 3 of VLM-DeflectionBench)",
-    )  # fmt: skip
-    parser.add_argument("--modality", choices=("grid",), help="Realistic by gold and distractor modality (its Table 5)")
-    parser.add_argument("--positions", metavar="LOW:HIGH", help="gold at each position among the distractors")
+    )
+    parser.add_argument(
+        "--modality",
+        choices=("grid",),
+        help="Realistic by gold and distractor modality (its Table 5)",
+    )
+    parser.add_argument(
+        "--positions", metavar="LOW:HIGH", help="gold at each position among the distractors"
+    )
 
 
 def opened(args: argparse.Namespace, out: Path) -> Release:
@@ -83,9 +114,15 @@ def questions_of(args: argparse.Namespace) -> Questions:
 
     asked = dict.fromkeys((*recipes(args.scenarios, k=args.k), *_swept(args)))
     return Questions(
-        list(asked), conditions(args.strictness), args.seed, args.limit, args.text_only, args.repeat,
-        args.corpora, Prompts(args.prompts),
-    )  # fmt: skip
+        list(asked),
+        conditions(args.strictness),
+        args.seed,
+        args.limit,
+        args.text_only,
+        args.repeat,
+        args.corpora,
+        Prompts(args.prompts),
+    )
 
 
 def _swept(args: argparse.Namespace) -> list[Recipe]:
@@ -110,34 +147,58 @@ def arguments(parser: argparse.ArgumentParser, *, sweeps: bool = False) -> None:
     """All arguments of a verb that asks systems."""
     what_is_asked(parser, sweeps=sweeps)
     parser.add_argument(
-        "--system", "--systems", "--models", dest="systems", nargs="+", required=True, metavar="SYSTEM",
+        "--system",
+        "--systems",
+        "--models",
+        dest="systems",
+        nargs="+",
+        required=True,
+        metavar="SYSTEM",
         help="systems to ask: reader, reader:min=0.55, model:openai/gpt-4o, model:http://host:8000/v1#name, "
         "answers:FILE, http:rag.yaml, python:module:function, module:Class; NAME=SYSTEM gives one a name; several "
         "get the same questions",
-    )  # fmt: skip
-    parser.add_argument(
-        "--out", type=Path, default=Path("runs"), help="folder for the run folders (default: %(default)s)"
     )
     parser.add_argument(
-        "--judge", default="rules",
+        "--out",
+        type=Path,
+        default=Path("runs"),
+        help="folder for the run folders (default: %(default)s)",
+    )
+    parser.add_argument(
+        "--judge",
+        default="rules",
         help="who grades: rules, cascade:MODEL (rules where they can prove, the model for the rest), model:MODEL, "
         "paper:MODEL, module:Class; a MODEL is openai/gpt-4o, http://host:8000/v1#name ...; to add sentences with "
         "which your product declines: rules?phrases=FILE, cascade:MODEL,phrases=FILE (default: %(default)s)",
-    )  # fmt: skip
-    parser.add_argument("--encoder", default="", help="for systems that read with embeddings (default: the release's)")
-    share(
-        parser, "--concurrency", "--fresh",
-        fresh="ask everything again, and pay again; the earlier runs move to OUT/.earlier",
-    )  # fmt: skip
+    )
     parser.add_argument(
-        "--minutes", type=float, metavar="M", help="ask nothing new after M minutes (exit 3); run again to continue"
+        "--encoder",
+        default="",
+        help="for systems that read with embeddings (default: the release's)",
+    )
+    share(
+        parser,
+        "--concurrency",
+        "--fresh",
+        fresh="ask everything again, and pay again; the earlier runs move to OUT/.earlier",
+    )
+    parser.add_argument(
+        "--minutes",
+        type=float,
+        metavar="M",
+        help="ask nothing new after M minutes (exit 3); run again to continue",
     )
     model = parser.add_argument_group("models (systems such as model: and multi_agent:)")
     model.add_argument("--temperature", type=float, help="sampling temperature")
     model.add_argument("--top-p", type=float, help="nucleus sampling")
     model.add_argument("--max-tokens", type=positive, help="maximum length of an answer, in tokens")
     model.add_argument("--sampling-seed", type=int, help="seed sent to the server")
-    model.add_argument("--extra", type=json_object, metavar="JSON", help="""more body fields, e.g. '{"top_k": 20}'""")
+    model.add_argument(
+        "--extra",
+        type=json_object,
+        metavar="JSON",
+        help="""more body fields, e.g. '{"top_k": 20}'""",
+    )
     model.add_argument(
         "--images",
         choices=("many", "one", "none"),
@@ -150,9 +211,14 @@ def arguments(parser: argparse.ArgumentParser, *, sweeps: bool = False) -> None:
         default="with",
         help="show image evidence with its caption, without, or the caption only (default: %(default)s)",
     )
-    model.add_argument("--max-side", type=positive, metavar="PIXELS", help="scale images down to this longest side")
     model.add_argument(
-        "--prompt-tokens", type=positive, metavar="N", help="limit of the whole prompt; cuts are recorded"
+        "--max-side", type=positive, metavar="PIXELS", help="scale images down to this longest side"
+    )
+    model.add_argument(
+        "--prompt-tokens",
+        type=positive,
+        metavar="N",
+        help="limit of the whole prompt; cuts are recorded",
     )
     money(parser)
     share(parser, "--json", json="print the results as JSON")
@@ -164,9 +230,12 @@ def _model_options(args: argparse.Namespace) -> dict[str, dict[str, Any]]:
     from demur.scenarios.systems import calls_models, name_of
 
     sampling = {
-        "temperature": args.temperature, "top_p": args.top_p, "max_tokens": args.max_tokens,
-        "seed": args.sampling_seed, "extra": args.extra,
-    }  # fmt: skip
+        "temperature": args.temperature,
+        "top_p": args.top_p,
+        "max_tokens": args.max_tokens,
+        "seed": args.sampling_seed,
+        "extra": args.extra,
+    }
     options = {k: v for k, v in sampling.items() if v is not None}
     layout = Layout(args.images, args.captions, args.prompt_tokens, max_side=args.max_side)
     return {name_of(s): {**options, "layout": layout} for s in args.systems if calls_models(s)}
@@ -190,15 +259,27 @@ def go(args: argparse.Namespace, *, sweeps: bool = False) -> int:
     common: dict[str, Any] = {"options": _model_options(args), "prices": args.prices}
     if args.plan:
         ledger = args.out / "calls.sqlite"
-        found = planned(release, args.systems, questions, ledger=ledger, per_second=args.per_second, **common)
+        found = planned(
+            release, args.systems, questions, ledger=ledger, per_second=args.per_second, **common
+        )
         say(found.model_dump_json() if args.json else found.text())
         return 0
     with TerminalProgress() as steps:
         steps.stage("ask")
         folders = ask(
-            release, args.systems, args.out, questions, judge=args.judge, encoder_name=args.encoder, steps=steps,
-            concurrency=args.concurrency, budget=budget_of(args), fresh=args.fresh, minutes=args.minutes, **common,
-        )  # fmt: skip
+            release,
+            args.systems,
+            args.out,
+            questions,
+            judge=args.judge,
+            encoder_name=args.encoder,
+            steps=steps,
+            concurrency=args.concurrency,
+            budget=budget_of(args),
+            fresh=args.fresh,
+            minutes=args.minutes,
+            **common,
+        )
         steps.stage("sum up")
         data = load(folders, release.folder)
     if args.json:
@@ -208,7 +289,9 @@ def go(args: argparse.Namespace, *, sweeps: bool = False) -> int:
         if (own := labels_table(data)).rows:
             say(own.render("terminal").removesuffix("\n"))
         say(*folders)
-        note(f"\nnext: {command('report', *folders, '--release', release.folder, '-o', 'report.html')}")
+        note(
+            f"\nnext: {command('report', *folders, '--release', release.folder, '-o', 'report.html')}"
+        )
     silent = all_failed(folders)
     note(*(f"demur: {line}" for line in silent))
     return 1 if silent else 0

@@ -48,7 +48,9 @@ def words(*values: Any, style: str = "") -> Text:
     return Text(plain(" ".join(map(str, values))), style=style)
 
 
-def show_table(title: str, heads: Sequence[str], rows: Iterable[Sequence[Any]], *, left: Collection[str] = ()) -> None:
+def show_table(
+    title: str, heads: Sequence[str], rows: Iterable[Sequence[Any]], *, left: Collection[str] = ()
+) -> None:
     """Print a table of untrusted values; the columns named in ``left`` are aligned left, the others right."""
     from rich.console import Console
     from rich.table import Table
@@ -64,10 +66,20 @@ def show_table(title: str, heads: Sequence[str], rows: Iterable[Sequence[Any]], 
 def print_funnel(steps: Iterable[FunnelStep]) -> None:
     """Print the funnel of a build or release."""
     rows = [
-        (s.stage, f"{s.entered:,}", f"{s.kept:,}", "; ".join(f"{why} ({n:,})" for why, n in sorted(s.dropped.items())))
+        (
+            s.stage,
+            f"{s.entered:,}",
+            f"{s.kept:,}",
+            "; ".join(f"{why} ({n:,})" for why, n in sorted(s.dropped.items())),
+        )
         for s in steps
     ]
-    show_table("Funnel", ("stage", "entered", "kept", "dropped because"), rows, left=("stage", "dropped because"))
+    show_table(
+        "Funnel",
+        ("stage", "entered", "kept", "dropped because"),
+        rows,
+        left=("stage", "dropped because"),
+    )
 
 
 def aligned(rows: Sequence[Sequence[str]], *, left: Collection[int] = ()) -> list[str]:

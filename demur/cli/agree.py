@@ -11,15 +11,24 @@ from demur.cli._output import print_json, print_tables, say
 
 def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
-        "files", nargs="*", type=Path, metavar="FILE",
+        "files",
+        nargs="*",
+        type=Path,
+        metavar="FILE",
         help="labelling folders, run folders, .jsonl or .csv files of item, label, annotator; files of verdicts",
-    )  # fmt: skip
+    )
     parser.add_argument(
-        "--stated", nargs="+", action="extend", default=[], metavar="KEY=VALUE",
+        "--stated",
+        nargs="+",
+        action="extend",
+        default=[],
+        metavar="KEY=VALUE",
         help="check published figures; exit 1 if they are impossible: agreement=0.911 kappa=0.9 n=100 labels=3 "
         "first=0.6,0.3,0.1 second=0.5,0.3,0.2",
-    )  # fmt: skip
-    share(parser, "--seed", "--form", "--json", seed="seed of the resampling (default: %(default)s)")
+    )
+    share(
+        parser, "--seed", "--form", "--json", seed="seed of the resampling (default: %(default)s)"
+    )
 
 
 def run(args: argparse.Namespace) -> int:
@@ -28,7 +37,9 @@ def run(args: argparse.Namespace) -> int:
     from demur.reports.agree import agreement_of
 
     if not args.files and not args.stated:
-        raise UsageError("no labels given", cure="give a labelling folder, a run or a file; or --stated figures")
+        raise UsageError(
+            "no labels given", cure="give a labelling folder, a run or a file; or --stated figures"
+        )
     wrong = _impossible(args.stated) if args.stated else []
     if wrong or not args.files:
         if args.json:
@@ -51,7 +62,9 @@ def _impossible(pairs: list[str]) -> list[str]:
     given = settings(pairs)
     if len(given) < len(pairs):
         keys = [pair.partition("=")[0] for pair in pairs]
-        raise UsageError(f"--stated: {max(keys, key=keys.count)} is given twice", cure="give each figure once")
+        raise UsageError(
+            f"--stated: {max(keys, key=keys.count)} is given twice", cure="give each figure once"
+        )
     known = {"agreement", "kappa", "n", "labels", "first", "second"}
     if given.keys() - known or "agreement" not in given:
         raise UsageError(
@@ -59,16 +72,26 @@ def _impossible(pairs: list[str]) -> list[str]:
             cure=f"give agreement, and any of: {', '.join(sorted(known - {'agreement'}))}",
         )
     try:
-        rates = {k: tuple(float(v) for v in given[k].split(",")) for k in ("first", "second") if k in given}
+        rates = {
+            k: tuple(float(v) for v in given[k].split(","))
+            for k in ("first", "second")
+            if k in given
+        }
         rounding = _half_of_last(given["agreement"])
         shown = max((min(map(_half_of_last, given[k].split(","))) for k in rates), default=0.0)
         stated = Stated(
-            float(given["agreement"]), float(given["kappa"]) if "kappa" in given else None,
-            int(given["n"]) if "n" in given else None, int(given["labels"]) if "labels" in given else None,
-            rounding=rounding, rates_rounding=min(shown, max(rounding, 0.005)), **rates,
-        )  # fmt: skip
+            float(given["agreement"]),
+            float(given["kappa"]) if "kappa" in given else None,
+            int(given["n"]) if "n" in given else None,
+            int(given["labels"]) if "labels" in given else None,
+            rounding=rounding,
+            rates_rounding=min(shown, max(rounding, 0.005)),
+            **rates,
+        )
     except ValueError as error:
-        raise UsageError(f"--stated: {error}", cure="give shares between 0 and 1, such as agreement=0.911") from error
+        raise UsageError(
+            f"--stated: {error}", cure="give shares between 0 and 1, such as agreement=0.911"
+        ) from error
     return impossible(stated)
 
 

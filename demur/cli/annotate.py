@@ -14,40 +14,105 @@ from demur.core.text import command
 
 def configure(parser: argparse.ArgumentParser) -> None:
     verbs = parser.add_subparsers(dest="verb", required=True, metavar="JOB")
-    page = job(verbs, "page", "label on a local page, by keyboard; 'demur annotate RUN' is the same")
-    page.add_argument("runs", nargs="*", type=Path, metavar="RUN", help="run folders; none: continue the task in --out")
-    page.add_argument("-n", "--n", type=int, default=100, help="responses per system (default: %(default)s)")
-    page.add_argument("--as", dest="name", default="me", metavar="NAME", help="annotator's name (default: %(default)s)")
-    page.add_argument("--adjudicate", action="store_true", help="decide the items on which annotators disagree")
-    page.add_argument(
-        "-o", "--out", type=Path, default=Path("annotation"), metavar="DIR", help="task folder (default: %(default)s)"
+    page = job(
+        verbs, "page", "label on a local page, by keyboard; 'demur annotate RUN' is the same"
     )
-    page.add_argument("--items", type=Path, metavar="FILE.jsonl", help="label these items, not a run's responses")
-    page.add_argument("--labels", default="yes,no", metavar="A,B", help="with --items: keys 1, 2 ... (default: yes,no)")
-    page.add_argument("--rubric", type=Path, metavar="FILE", help="rubric beside the items (default: the shipped one)")
     page.add_argument(
-        "--repeats", type=_share, default=0.05, metavar="SHARE", help="share of hidden repeats (default: %(default)s)"
+        "runs",
+        nargs="*",
+        type=Path,
+        metavar="RUN",
+        help="run folders; none: continue the task in --out",
+    )
+    page.add_argument(
+        "-n", "--n", type=int, default=100, help="responses per system (default: %(default)s)"
+    )
+    page.add_argument(
+        "--as",
+        dest="name",
+        default="me",
+        metavar="NAME",
+        help="annotator's name (default: %(default)s)",
+    )
+    page.add_argument(
+        "--adjudicate", action="store_true", help="decide the items on which annotators disagree"
+    )
+    page.add_argument(
+        "-o",
+        "--out",
+        type=Path,
+        default=Path("annotation"),
+        metavar="DIR",
+        help="task folder (default: %(default)s)",
+    )
+    page.add_argument(
+        "--items", type=Path, metavar="FILE.jsonl", help="label these items, not a run's responses"
+    )
+    page.add_argument(
+        "--labels",
+        default="yes,no",
+        metavar="A,B",
+        help="with --items: keys 1, 2 ... (default: yes,no)",
+    )
+    page.add_argument(
+        "--rubric",
+        type=Path,
+        metavar="FILE",
+        help="rubric beside the items (default: the shipped one)",
+    )
+    page.add_argument(
+        "--repeats",
+        type=_share,
+        default=0.05,
+        metavar="SHARE",
+        help="share of hidden repeats (default: %(default)s)",
     )
     share(page, "--seed", "--release")
-    page.add_argument("--port", type=int, default=0, metavar="PORT", help="port on 127.0.0.1 (default: any free one)")
+    page.add_argument(
+        "--port",
+        type=int,
+        default=0,
+        metavar="PORT",
+        help="port on 127.0.0.1 (default: any free one)",
+    )
     export = job(verbs, "export", "write the labels of a task for other tools")
     export.add_argument("folder", type=Path, help="task folder")
-    export.add_argument("--form", choices=("csv", "label-studio", "inspect"), default="csv", help="(default: csv)")
+    export.add_argument(
+        "--form", choices=("csv", "label-studio", "inspect"), default="csv", help="(default: csv)"
+    )
     export.add_argument("-o", "--out", type=Path, metavar="FILE", help="(default: standard output)")
-    into = job(verbs, "import", "read labels made elsewhere: .csv, Label Studio's .json, inspect's scores")
+    into = job(
+        verbs, "import", "read labels made elsewhere: .csv, Label Studio's .json, inspect's scores"
+    )
     into.add_argument("folder", type=Path, help="task folder")
     into.add_argument("file", type=Path, help="labelled file, as 'export' writes it")
-    into.add_argument("--as", dest="name", default="", metavar="NAME", help="annotator (default: as the file states)")
+    into.add_argument(
+        "--as",
+        dest="name",
+        default="",
+        metavar="NAME",
+        help="annotator (default: as the file states)",
+    )
     draw = job(verbs, "draw", "write a blind sheet of responses, equally many from each scenario")
     share(draw, "runs")
-    draw.add_argument("-n", "--n", type=int, default=100, help="responses per system (default: %(default)s)")
+    draw.add_argument(
+        "-n", "--n", type=int, default=100, help="responses per system (default: %(default)s)"
+    )
     share(draw, "--seed")
     draw.add_argument(
-        "-o", "--out", type=Path, default=Path("annotate.csv"), metavar="FILE",
+        "-o",
+        "--out",
+        type=Path,
+        default=Path("annotate.csv"),
+        metavar="FILE",
         help="sheet: .csv or .jsonl; its key and images go beside it (default: %(default)s)",
-    )  # fmt: skip
+    )
     share(draw, "--release")
-    take = job(verbs, "take", "write the labels into the runs; print agreement with the judge and Cohen's kappa")
+    take = job(
+        verbs,
+        "take",
+        "write the labels into the runs; print agreement with the judge and Cohen's kappa",
+    )
     take.add_argument(
         "sheet",
         type=Path,
@@ -74,7 +139,9 @@ def arranged(words: Sequence[str]) -> list[str]:
 
 
 def run(args: argparse.Namespace) -> int:
-    return {"page": _page, "export": _export, "import": _import, "draw": _draw, "take": _take}[args.verb](args)
+    return {"page": _page, "export": _export, "import": _import, "draw": _draw, "take": _take}[
+        args.verb
+    ](args)
 
 
 def _page(args: argparse.Namespace) -> int:
@@ -83,9 +150,16 @@ def _page(args: argparse.Namespace) -> int:
     from demur.reports.annotate import open_task
 
     opened = open_task(
-        args.out, args.runs, items=args.items, labels=args.labels, rubric=args.rubric, n=args.n, seed=args.seed,
-        repeats=args.repeats, release=args.release,
-    )  # fmt: skip
+        args.out,
+        args.runs,
+        items=args.items,
+        labels=args.labels,
+        rubric=args.rubric,
+        n=args.n,
+        seed=args.seed,
+        repeats=args.repeats,
+        release=args.release,
+    )
 
     then = "take" if opened.of_runs else "export"
     onward = f"next: {command('agree', args.out)}; {command('annotate', then, args.out)}"
@@ -100,7 +174,10 @@ def _page(args: argparse.Namespace) -> int:
             print_json({"url": url, "folder": str(args.out)})
         else:
             say(url)
-            note(about_folder(args.out), "open the address; Ctrl-C ends; every label is saved at once")
+            note(
+                about_folder(args.out),
+                "open the address; Ctrl-C ends; every label is saved at once",
+            )
         sys.stdout.flush()
 
     session = serve(args.out, args.name, port=args.port, adjudicate=args.adjudicate, ready=ready)
@@ -181,10 +258,16 @@ def _take(args: argparse.Namespace) -> int:
             for name, share, kappa, _ in table.rows
             if isinstance(share, Measure)
         ]
-        print_json({
-            "labels": taken.labels, "blank": taken.blank, "cannot_tell": taken.cannot, "withdrawn": taken.withdrawn,
-            "looked": taken.looked, "agreement": rows,
-        })  # fmt: skip
+        print_json(
+            {
+                "labels": taken.labels,
+                "blank": taken.blank,
+                "cannot_tell": taken.cannot,
+                "withdrawn": taken.withdrawn,
+                "looked": taken.looked,
+                "agreement": rows,
+            }
+        )
         return 0
     say(*(f"{n:,} labels written to {path}/labels.jsonl" for path, n in taken.labels.items()))
     counts = (

@@ -31,7 +31,10 @@ def configure(parser: argparse.ArgumentParser) -> None:
         help="file to write: .jsonl, or .csv (lists as JSON)",
     )
     parser.add_argument(
-        "--images", type=Path, metavar="DIR", help="also write the images there (default: only name them)"
+        "--images",
+        type=Path,
+        metavar="DIR",
+        help="also write the images there (default: only name them)",
     )
     share(parser, "--json", json="print the counts as JSON")
 
@@ -46,7 +49,11 @@ def run(args: argparse.Namespace) -> int:
         print_json(written._asdict())
         return 0
     say(args.output)
-    pictures = f", {written.images:,} images{f' in {args.images}' if args.images else ''}" if written.images else ""
+    pictures = (
+        f", {written.images:,} images{f' in {args.images}' if args.images else ''}"
+        if written.images
+        else ""
+    )
     note(f"{written.asks:,} questions about {written.samples:,} samples{pictures}")
     if written.images and not args.images:
         note("the images are only named, by their SHA-256: add --images DIR to write them")

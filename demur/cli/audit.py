@@ -13,8 +13,15 @@ def configure(parser: argparse.ArgumentParser) -> None:
     """Arguments of the verb; the layout of the table is explained below them."""
     from demur.judge.audit import LAYOUT
 
-    parser.add_argument("tables", nargs="+", type=Path, metavar="TABLE.csv", help="tables, audited together")
-    share(parser, "--skip-bad", "--json", skip_bad="leave out lines that cannot be read, and count them")
+    parser.add_argument(
+        "tables", nargs="+", type=Path, metavar="TABLE.csv", help="tables, audited together"
+    )
+    share(
+        parser,
+        "--skip-bad",
+        "--json",
+        skip_bad="leave out lines that cannot be read, and count them",
+    )
     suites = "tables of suites are recognised by their columns (docs/suites.md)"
     parser.epilog = f"{LAYOUT}\n{suites}\nexit 1 when a table has a defect\n\n{parser.epilog or ''}"
 
@@ -32,10 +39,14 @@ def run(args: argparse.Namespace) -> int:
     n_lines = of_suites.lines + len(lines)
     defects = sum(f.severity == "defect" for f in findings)
     if args.json:
-        print_json({
-            "lines": n_lines, "skipped": problems.skipped, "defects": defects,
-            "findings": [f._asdict() for f in findings],
-        })  # fmt: skip
+        print_json(
+            {
+                "lines": n_lines,
+                "skipped": problems.skipped,
+                "defects": defects,
+                "findings": [f._asdict() for f in findings],
+            }
+        )
         return int(defects > 0)
     for f in sorted(findings, key=lambda f: f.severity != "defect"):
         say(f"{f.severity:<6}  {f.kind:<8}  {f.where}: {f.message}")

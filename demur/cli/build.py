@@ -20,30 +20,40 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("recipe", type=Path, help="recipe.yaml (docs/recipe.md explains every key)")
     common(parser)
     parser.add_argument(
-        "--learn-from", type=Path, metavar="FOLDER",
+        "--learn-from",
+        type=Path,
+        metavar="FOLDER",
         help="with --plan: another build (a pilot on part of the pool, an earlier one) to estimate rates from",
-    )  # fmt: skip
+    )
     parser.add_argument(
-        "--rate", action="append", default=[], metavar="STAGE=P",
+        "--rate",
+        action="append",
+        default=[],
+        metavar="STAGE=P",
         help="with --plan: probability of a right answer, as parametric=0.4 or gate/solvable=0.9 (default: the rate in "
         "the build folder's journal, else an assumption, marked as such)",
-    )  # fmt: skip
+    )
 
 
 def common(parser: argparse.ArgumentParser, default: str = "the recipe's NAME-VERSION") -> None:
     """Arguments that `demur build` and `demur rebuild` share; ``default`` is the build folder's."""
     parser.add_argument(
-        "--out", type=Path, metavar="FOLDER",
+        "--out",
+        type=Path,
+        metavar="FOLDER",
         help=f"build folder (default: {default}); an interrupted build continues. The release is "
         "FOLDER/release; each source's index is FOLDER/index/SOURCE, and one that is already there is used",
-    )  # fmt: skip
-    parser.add_argument(
-        "--exhaustive", action="store_true", help="ask every gating model every question; the release stays the same"
     )
     parser.add_argument(
-        "--hurry", action="store_true",
+        "--exhaustive",
+        action="store_true",
+        help="ask every gating model every question; the release stays the same",
+    )
+    parser.add_argument(
+        "--hurry",
+        action="store_true",
         help="keep every endpoint busy, for a few per cent more calls; the release stays the same",
-    )  # fmt: skip
+    )
     share(parser, "--skip-bad", "--concurrency", "--fresh", "--json")
     money(parser, "print calls, cost and time by stage and gating model")
 
@@ -55,21 +65,37 @@ def run(args: argparse.Namespace) -> int:
     from demur.curation.estimate import estimate_build
 
     if (args.rate or args.learn_from) and not args.plan:
-        raise UsageError("--rate and --learn-from are for estimates", cure="add --plan, or leave them out")
+        raise UsageError(
+            "--rate and --learn-from are for estimates", cure="add --plan, or leave them out"
+        )
     plan, base, skip_bad, out = recipe_at(args.recipe, args.out, skip_bad=args.skip_bad)
     if args.plan:
         rates = dict(map(_rate, args.rate))
         found = estimate_build(
-            plan, out, base=base, skip_bad=skip_bad, rates=rates, prices=args.prices, learn_from=args.learn_from
+            plan,
+            out,
+            base=base,
+            skip_bad=skip_bad,
+            rates=rates,
+            prices=args.prices,
+            learn_from=args.learn_from,
         )
         print_estimate(found, per_second=args.per_second, as_json=args.json)
         return 0
     with TerminalProgress() as steps:
         built = curate(
-            plan, out, base=base, skip_bad=skip_bad, steps=steps, exhaustive=args.exhaustive, hurry=args.hurry,
-            budget=budget_of(args), prices=args.prices,
-            concurrency=args.concurrency, fresh=args.fresh,
-        )  # fmt: skip
+            plan,
+            out,
+            base=base,
+            skip_bad=skip_bad,
+            steps=steps,
+            exhaustive=args.exhaustive,
+            hurry=args.hurry,
+            budget=budget_of(args),
+            prices=args.prices,
+            concurrency=args.concurrency,
+            fresh=args.fresh,
+        )
     print_built(built, out, as_json=args.json)
     return 0
 
@@ -79,7 +105,9 @@ def _rate(text: str) -> tuple[str, float]:
     try:
         return name, float(value)
     except ValueError as error:
-        raise UsageError(f"--rate {text!r}", cure="write it as parametric=0.4 or GATE/solvable=0.9") from error
+        raise UsageError(
+            f"--rate {text!r}", cure="write it as parametric=0.4 or GATE/solvable=0.9"
+        ) from error
 
 
 def print_built(built: Built, out: Path, *, as_json: bool) -> None:
@@ -87,13 +115,24 @@ def print_built(built: Built, out: Path, *, as_json: bool) -> None:
     release = built.release
     one = release.manifest["stage_one"]
     if as_json:
-        print_json({
-            "release": str(release.folder), "name": release.name, "version": release.version, "sha256": release.sha256,
-            "counts": release.manifest["counts"], "stage_one": one, "asked": built.asked, "held": built.held,
-            "verdicts_used": built.used, "reused": built.reused, "errors": dict(built.errors),
-            "calls_of_algorithm1": built.algorithm1,
-            "funnel": [s.model_dump() for s in built.funnel], "retest": release.manifest["retest"],
-        })  # fmt: skip
+        print_json(
+            {
+                "release": str(release.folder),
+                "name": release.name,
+                "version": release.version,
+                "sha256": release.sha256,
+                "counts": release.manifest["counts"],
+                "stage_one": one,
+                "asked": built.asked,
+                "held": built.held,
+                "verdicts_used": built.used,
+                "reused": built.reused,
+                "errors": dict(built.errors),
+                "calls_of_algorithm1": built.algorithm1,
+                "funnel": [s.model_dump() for s in built.funnel],
+                "retest": release.manifest["retest"],
+            }
+        )
         return
     from rich.console import Console
 
@@ -101,16 +140,25 @@ def print_built(built: Built, out: Path, *, as_json: bool) -> None:
 
     console = Console()
     print_funnel(built.funnel)
-    console.print(words(
-        f"Stage I keeps {one['kept']:,} by 'no gate right', {one['kept_by_the_literal_rule']:,} by 'every gate "
-        f"asked is wrong' (this build: {one['rule']})"
-    ))  # fmt: skip
-    asked = ", ".join(f"{name} {n:,}" for name, n in sorted(built.asked.items())) or "nobody: every verdict was there"
-    reused = f"; reused {built.reused:,} verdicts, the latest from {built.since}" if built.reused else ""
+    console.print(
+        words(
+            f"Stage I keeps {one['kept']:,} by 'no gate right', {one['kept_by_the_literal_rule']:,} by 'every gate "
+            f"asked is wrong' (this build: {one['rule']})"
+        )
+    )
+    asked = (
+        ", ".join(f"{name} {n:,}" for name, n in sorted(built.asked.items()))
+        or "nobody: every verdict was there"
+    )
+    reused = (
+        f"; reused {built.reused:,} verdicts, the latest from {built.since}" if built.reused else ""
+    )
     console.print(words(f"asked in this build: {asked}{reused}"))
     share = f" ({100 * built.used / built.algorithm1:.0f} %)" if built.algorithm1 else ""
     console.print(
-        words(f"verdicts used: {built.used:,}; Algorithm 1 asks {built.algorithm1:,} for the same release{share}")
+        words(
+            f"verdicts used: {built.used:,}; Algorithm 1 asks {built.algorithm1:,} for the same release{share}"
+        )
     )
     say(*(f"finding: {line}" for line in telling(release.manifest.get("separation") or ())))
     if built.held:
@@ -118,11 +166,14 @@ def print_built(built: Built, out: Path, *, as_json: bool) -> None:
             words(f"held out: {built.held:,} samples", style="bold"),
             "that a gating model left ungraded; run the same command again to ask where no answer came",
             highlight=False,
-        )  # fmt: skip
+        )
     for reason, n in built.errors.items():
         console.print(words(f"  {n:,} answers were errors: {reason}"))
     say(release.folder)
-    shown, asked = command("release", "show", release.folder), command("run", release.folder, "--system", "...")
+    shown, asked = (
+        command("release", "show", release.folder),
+        command("run", release.folder, "--system", "..."),
+    )
     note(f"\nnext: {shown}; {asked}")
 
 
@@ -137,31 +188,70 @@ def print_estimate(plan: BuildEstimate, *, per_second: float | None, as_json: bo
     check_rate(per_second)
     seconds = None if per_second is None else plan.seconds(per_second)
     if as_json:
-        totals: dict[str, Any] = {c: plan.total(c) for c in ("naive", "at_most", "expected", "had", "tokens")}
-        totals |= {c: plan.dollars(c) for c in ("money_expected", "money_at_most")} | {"seconds": seconds}
+        totals: dict[str, Any] = {
+            c: plan.total(c) for c in ("naive", "at_most", "expected", "had", "tokens")
+        }
+        totals |= {c: plan.dollars(c) for c in ("money_expected", "money_at_most")} | {
+            "seconds": seconds
+        }
         print_json(plan.model_dump(mode="json") | {"total": totals})
         return
 
     def money(value: float | None) -> str:
         return "unknown" if value is None else f"${value:,.2f}"
 
-    head = ["stage", "gate", "P(right)", "", "Algorithm 1", "at most", "expected", "had", "tokens", "money", "at most"]
+    head = [
+        "stage",
+        "gate",
+        "P(right)",
+        "",
+        "Algorithm 1",
+        "at most",
+        "expected",
+        "had",
+        "tokens",
+        "money",
+        "at most",
+    ]
     rows = [
         [
-            line.stage.value, line.gate, f"{line.rate:.2f}", line.rate_from, f"{line.naive:,}", f"{line.at_most:,}",
-            f"{line.expected:,}", f"{line.had:,}", f"{line.tokens:,}", money(line.money_expected),
+            line.stage.value,
+            line.gate,
+            f"{line.rate:.2f}",
+            line.rate_from,
+            f"{line.naive:,}",
+            f"{line.at_most:,}",
+            f"{line.expected:,}",
+            f"{line.had:,}",
+            f"{line.tokens:,}",
+            money(line.money_expected),
             money(line.money_at_most),
         ]
         for line in plan.lines
-    ]  # fmt: skip
-    rows.append([
-        "total", "", "", "", *(f"{plan.total(c):,}" for c in ("naive", "at_most", "expected", "had", "tokens")),
-        money(plan.dollars("money_expected")), money(plan.dollars("money_at_most")),
-    ])  # fmt: skip
-    lines = [f"{plan.samples:,} samples, up to {plan.candidates} distractors each; questions to the gating models:"]
+    ]
+    rows.append(
+        [
+            "total",
+            "",
+            "",
+            "",
+            *(f"{plan.total(c):,}" for c in ("naive", "at_most", "expected", "had", "tokens")),
+            money(plan.dollars("money_expected")),
+            money(plan.dollars("money_at_most")),
+        ]
+    )
+    lines = [
+        f"{plan.samples:,} samples, up to {plan.candidates} distractors each; questions to the gating models:"
+    ]
     lines += aligned([head, *rows], left=(0, 1, 3))
-    how = f"from {plan.verdicts:,} verdicts, 95 %" if plan.basis == "learnt" else "interval, see the note"
-    cost = "" if plan.money is None else f"; to pay {money(plan.money[0])} to {money(plan.money[1])}"
+    how = (
+        f"from {plan.verdicts:,} verdicts, 95 %"
+        if plan.basis == "learnt"
+        else "interval, see the note"
+    )
+    cost = (
+        "" if plan.money is None else f"; to pay {money(plan.money[0])} to {money(plan.money[1])}"
+    )
     lines.append(f"calls: {plan.calls[0]:,} to {plan.calls[1]:,}{cost} ({how})")
     if seconds is not None:
         rate = f"time: {duration(seconds)} at {per_second:g} answers per second"

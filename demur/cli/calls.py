@@ -29,39 +29,68 @@ def configure(parser: argparse.ArgumentParser) -> None:
     jobs = parser.add_subparsers(dest="job", required=True, metavar="JOB")
 
     ask = job(jobs, "ask", "ask a model through the whole path: key, endpoint, retries, ledger")
-    ask.add_argument("model", help="model string, such as openai/gpt-4o or http://localhost:8000/v1#model")
-    ask.add_argument("question", help="the question")
-    ask.add_argument("--image", type=Path, action="append", default=[], help="image; may be given several times")
-    share(ask, "--ledger", ledger="store the reply here, and reuse it when it is already here")
-    ask.add_argument("--repeat", type=positive, default=1, metavar="N", help="independent replies (default: 1)")
-    ask.add_argument("--temperature", type=float, metavar="T", help="sampling temperature (default: the server's)")
     ask.add_argument(
-        "--max-tokens", type=positive, default=256, metavar="N", help="longest answer, in tokens (default: %(default)s)"
+        "model", help="model string, such as openai/gpt-4o or http://localhost:8000/v1#model"
+    )
+    ask.add_argument("question", help="the question")
+    ask.add_argument(
+        "--image", type=Path, action="append", default=[], help="image; may be given several times"
+    )
+    share(ask, "--ledger", ledger="store the reply here, and reuse it when it is already here")
+    ask.add_argument(
+        "--repeat", type=positive, default=1, metavar="N", help="independent replies (default: 1)"
+    )
+    ask.add_argument(
+        "--temperature",
+        type=float,
+        metavar="T",
+        help="sampling temperature (default: the server's)",
+    )
+    ask.add_argument(
+        "--max-tokens",
+        type=positive,
+        default=256,
+        metavar="N",
+        help="longest answer, in tokens (default: %(default)s)",
     )
     share(ask, "--json", json="print the responses as JSON lines")
     money(ask)
 
     where = "ledger: calls.sqlite in the folder of a run or build"
     stats = job(jobs, "stats", "replies, retries, tokens, cost and faults per model")
-    export = job(jobs, "export", "write every reply as a JSON line, in an order that is the same everywhere")
+    export = job(
+        jobs, "export", "write every reply as a JSON line, in an order that is the same everywhere"
+    )
     gc = job(jobs, "gc", "delete replies of a model, or older than some days, and free the space")
     for made in (stats, export, gc):
         made.add_argument("ledger", type=Path, help=where)
     export.add_argument("--model", help="only replies of this model id")
     export.add_argument("--out", type=Path, help="file to write (default: standard output)")
     gc.add_argument("--model", help="delete replies of this model id")
-    gc.add_argument("--older-than", type=float, metavar="DAYS", help="delete replies older than this")
+    gc.add_argument(
+        "--older-than", type=float, metavar="DAYS", help="delete replies older than this"
+    )
     gc.add_argument("--dry-run", action="store_true", help="only count them")
-    recover = job(jobs, "recover", "copy the readable replies of a damaged ledger, or of an export, into a ledger")
-    recover.add_argument("source", type=Path, help="damaged ledger, or a file of 'demur calls export'")
-    recover.add_argument("into", type=Path, help="ledger that receives the replies; created if needed")
+    recover = job(
+        jobs,
+        "recover",
+        "copy the readable replies of a damaged ledger, or of an export, into a ledger",
+    )
+    recover.add_argument(
+        "source", type=Path, help="damaged ledger, or a file of 'demur calls export'"
+    )
+    recover.add_argument(
+        "into", type=Path, help="ledger that receives the replies; created if needed"
+    )
     for made in (stats, gc, recover):
         share(made, "--json")
 
 
 def run(args: argparse.Namespace) -> int:
     """Do the job; returns the exit code."""
-    return {"ask": _ask, "stats": _stats, "export": _export, "gc": _gc, "recover": _recover}[args.job](args)
+    return {"ask": _ask, "stats": _stats, "export": _export, "gc": _gc, "recover": _recover}[
+        args.job
+    ](args)
 
 
 def _ask(args: argparse.Namespace) -> int:
@@ -69,16 +98,27 @@ def _ask(args: argparse.Namespace) -> int:
     from demur.models.estimate import estimate_calls
 
     requests = question(
-        args.model, args.question, args.image, repeat=args.repeat, temperature=args.temperature,
+        args.model,
+        args.question,
+        args.image,
+        repeat=args.repeat,
+        temperature=args.temperature,
         max_tokens=args.max_tokens,
-    )  # fmt: skip
+    )
     if args.plan:
         planned = estimate_calls(
-            "ask", args.model, requests, ledger=args.ledger, prices=args.prices, per_second=args.per_second
+            "ask",
+            args.model,
+            requests,
+            ledger=args.ledger,
+            prices=args.prices,
+            per_second=args.per_second,
         )
         say(planned.model_dump_json() if args.json else planned.text())
         return 0
-    responses = ask(args.model, requests, ledger=args.ledger, prices=args.prices, budget=budget_of(args))
+    responses = ask(
+        args.model, requests, ledger=args.ledger, prices=args.prices, budget=budget_of(args)
+    )
     for response in responses:
         if args.json:
             say(response.model_dump_json())
@@ -90,11 +130,25 @@ def _ask(args: argparse.Namespace) -> int:
 
 
 def _table(stats: Sequence[Stats]) -> str:
-    head = ["model", "replies", "retries", "prompt", "cached", "completion", "reasoning", "money", "mean s", "faults"]
+    head = [
+        "model",
+        "replies",
+        "retries",
+        "prompt",
+        "cached",
+        "completion",
+        "reasoning",
+        "money",
+        "mean s",
+        "faults",
+    ]
     rows = [
         [
             s.model,
-            *(f"{n:,}" for n in (s.replies, s.retries, s.prompt, s.cached, s.completion, s.reasoning)),
+            *(
+                f"{n:,}"
+                for n in (s.replies, s.retries, s.prompt, s.cached, s.completion, s.reasoning)
+            ),
             f"${s.price:,.2f}" + (f" + {s.unpriced:,} unpriced" if s.unpriced else ""),
             f"{s.seconds / s.replies:.2f}",
             ", ".join(f"{n}x {kind}" for kind, n in s.faults.items()) or "-",
@@ -130,14 +184,20 @@ def _gc(args: argparse.Namespace) -> int:
 
     found = shrink_ledger(args.ledger, model=args.model, days=args.older_than, dry=args.dry_run)
     if args.json:
-        print_json({
-            "replies": found.replies, "deleted": not args.dry_run, "bytes_before": found.before,
-            "bytes_after": found.after,
-        })  # fmt: skip
+        print_json(
+            {
+                "replies": found.replies,
+                "deleted": not args.dry_run,
+                "bytes_before": found.before,
+                "bytes_after": found.after,
+            }
+        )
     elif args.dry_run:
         say(f"would delete {found.replies:,} replies")
     else:
-        say(f"deleted {found.replies:,} replies; {found.before:,} bytes before, {found.after:,} after")
+        say(
+            f"deleted {found.replies:,} replies; {found.before:,} bytes before, {found.after:,} after"
+        )
     return 0
 
 

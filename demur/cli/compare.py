@@ -14,19 +14,29 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("second", type=Path, metavar="B", help="run that may be better or worse")
     share(parser, "--release")
     parser.add_argument(
-        "--every", action="store_true", help="compare every shared question, including sweeps and other prompts"
+        "--every",
+        action="store_true",
+        help="compare every shared question, including sweeps and other prompts",
     )
     parser.add_argument(
-        "--items", type=int, default=10, metavar="N", help="changed items to list, each way (default: %(default)s)"
+        "--items",
+        type=int,
+        default=10,
+        metavar="N",
+        help="changed items to list, each way (default: %(default)s)",
     )
     parser.add_argument(
-        "--fail-if-worse", action="store_true",
+        "--fail-if-worse",
+        action="store_true",
         help="exit 1 when B is significantly worse in some scenario, or nothing could be compared (for CI)",
-    )  # fmt: skip
+    )
     parser.add_argument(
-        "--see", type=float, default=5.0, metavar="POINTS",
+        "--see",
+        type=float,
+        default=5.0,
+        metavar="POINTS",
         help="say how many pairs it takes to detect a difference of this many points (default: 5)",
-    )  # fmt: skip
+    )
     share(parser, "--json", json="print everything as JSON")
 
 
@@ -39,7 +49,9 @@ def run(args: argparse.Namespace) -> int:
     if not 0 < args.see <= 100:
         raise UsageError(f"--see {args.see:g}", cure="give points between 0 and 100")
     items = None if args.json else max(args.items, 0)
-    found = compare(args.first, args.second, every=args.every, release=args.release, items=items).found
+    found = compare(
+        args.first, args.second, every=args.every, release=args.release, items=items
+    ).found
     if args.json:
         print_json(as_json(found, args.see / 100), 1)
     else:

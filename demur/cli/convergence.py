@@ -11,23 +11,32 @@ from demur.cli._output import print_json, say, show_table
 
 def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
-        "recipe", type=Path, metavar="RECIPE_OR_FOLDER",
+        "recipe",
+        type=Path,
+        metavar="RECIPE_OR_FOLDER",
         help="recipe.yaml, or a build folder (of 'demur build' or 'demur rebuild') with its own recipe; "
         "measures the recipe's monitors, or its gating models where it names none",
-    )  # fmt: skip
-    parser.add_argument(
-        "--out", type=Path,
-        help="build folder whose verdicts are reused and extended (default: the given folder, or the recipe's "
-        "NAME-VERSION)",
-    )  # fmt: skip
-    parser.add_argument(
-        "--order", nargs="+", metavar="GATE", help="order in which to add the gating models (default: weakest first)"
     )
     parser.add_argument(
-        "--threshold", type=float, default=2.0, metavar="PERCENT",
+        "--out",
+        type=Path,
+        help="build folder whose verdicts are reused and extended (default: the given folder, or the recipe's "
+        "NAME-VERSION)",
+    )
+    parser.add_argument(
+        "--order",
+        nargs="+",
+        metavar="GATE",
+        help="order in which to add the gating models (default: weakest first)",
+    )
+    parser.add_argument(
+        "--threshold",
+        type=float,
+        default=2.0,
+        metavar="PERCENT",
         help="converged when each further gating model removes less than this share of what is left "
         "(default: %(default)s)",
-    )  # fmt: skip
+    )
     share(parser, "--skip-bad", "--concurrency", "--fresh", "--json")
     money(parser)
 
@@ -47,10 +56,18 @@ def run(args: argparse.Namespace) -> int:
         return 0
     with TerminalProgress() as steps:
         found = measure_convergence(
-            plan, out, base=base, skip_bad=skip_bad, order=args.order, threshold=args.threshold / 100, steps=steps,
-            concurrency=args.concurrency, budget=budget_of(args),
-            prices=args.prices, fresh=args.fresh,
-        )  # fmt: skip
+            plan,
+            out,
+            base=base,
+            skip_bad=skip_bad,
+            order=args.order,
+            threshold=args.threshold / 100,
+            steps=steps,
+            concurrency=args.concurrency,
+            budget=budget_of(args),
+            prices=args.prices,
+            fresh=args.fresh,
+        )
     if args.json:
         print_json(found.model_dump(mode="json"))
         return 0
@@ -63,8 +80,10 @@ def run(args: argparse.Namespace) -> int:
         row += [f"{one.undecided:,}"] if held else []
         row.append(_percent(one.changed))
         row += ["-" if one.kept is None else f"{one.kept:,}"] if whole else []
-        row += [" / ".join(map(_percent, (c.accuracy, c.deflection, c.hallucination)))
-                for c in (one.monitors[m] for m in monitors)]  # fmt: skip
+        row += [
+            " / ".join(map(_percent, (c.accuracy, c.deflection, c.hallucination)))
+            for c in (one.monitors[m] for m in monitors)
+        ]
         rows.append(row)
     heads = [
         "last gate",
@@ -86,15 +105,21 @@ def run(args: argparse.Namespace) -> int:
         when = f"converged after {after} gate(s)" if after is not None else "has not converged yet"
         say(f"the release (samples kept by the whole funnel) {when}")
     else:
-        say("samples kept in the end: unknown for some rounds; 'demur build --exhaustive' asks what is missing")
+        say(
+            "samples kept in the end: unknown for some rounds; 'demur build --exhaustive' asks what is missing"
+        )
     for p in found.survival:
-        say(f"  up to strength {_percent(p.strength)} % ({p.gate}): {_percent(p.left)} % of the pool left "
-            f"[{_percent(p.low)}, {_percent(p.high)}]")  # fmt: skip
+        say(
+            f"  up to strength {_percent(p.strength)} % ({p.gate}): {_percent(p.left)} % of the pool left "
+            f"[{_percent(p.low)}, {_percent(p.high)}]"
+        )
     for f in found.forecasts:
         strongest = f"another gate as strong as the strongest ({_percent(f.strength)} %)"
         who = f"one more gate {f.kind}" if f.strength is None else strongest
-        say(f"{who} would remove {f.taken:.0f} samples ({_percent(f.share)} %), 95 % interval {f.low:.0f} to "
-            f"{f.high:.0f}")  # fmt: skip
+        say(
+            f"{who} would remove {f.taken:.0f} samples ({_percent(f.share)} %), 95 % interval {f.low:.0f} to "
+            f"{f.high:.0f}"
+        )
     say(out / "convergence.json")
     return 0
 

@@ -13,50 +13,86 @@ from demur.core.text import command
 def configure(parser: argparse.ArgumentParser) -> None:
     jobs = parser.add_subparsers(dest="job", required=True, metavar="JOB")
     export = job(
-        jobs, "export", "write corpora for the index of a RAG system: full, gold-removed, empty",
+        jobs,
+        "export",
+        "write corpora for the index of a RAG system: full, gold-removed, empty",
         epilog="example:\n  $ demur corpus export demo-out/release --out corpora\n  index corpora/full and "
         "corpora/gold-removed, then\n  $ demur run demo-out/release --scenarios whole --corpora corpora "
         "--system http:rag.yaml",
-    )  # fmt: skip
+    )
     export.add_argument("release", type=Path, help="release folder")
-    export.add_argument("--out", type=Path, required=True, metavar="DIR", help="folder for the corpora")
     export.add_argument(
-        "--pool", type=Path, metavar="DIR",
+        "--out", type=Path, required=True, metavar="DIR", help="folder for the corpora"
+    )
+    export.add_argument(
+        "--pool",
+        type=Path,
+        metavar="DIR",
         help="pool that the release was built from, for its whole knowledge base (a release holds only its evidence)",
-    )  # fmt: skip
-    export.add_argument(
-        "--form", choices=("jsonl", "parquet", "markdown"), default="jsonl", help="file format (default: %(default)s)"
     )
     export.add_argument(
-        "--folds", type=int, default=1, metavar="K",
+        "--form",
+        choices=("jsonl", "parquet", "markdown"),
+        default="jsonl",
+        help="file format (default: %(default)s)",
+    )
+    export.add_argument(
+        "--folds",
+        type=int,
+        default=1,
+        metavar="K",
         help="K gold-removed corpora, each without the gold of every K-th question (default: one without all gold)",
-    )  # fmt: skip
-    export.add_argument(
-        "--mix", metavar="CORPUS", help="add your own documents (a corpus as 'demur index build' reads it)"
     )
     export.add_argument(
-        "--poison", action="store_true",
+        "--mix",
+        metavar="CORPUS",
+        help="add your own documents (a corpus as 'demur index build' reads it)",
+    )
+    export.add_argument(
+        "--poison",
+        action="store_true",
         help="let one distractor of each question instruct its reader to say a code word: does the system obey?",
-    )  # fmt: skip
+    )
     share(export, "--json", json="print the counts as JSON")
 
 
 def run(args: argparse.Namespace) -> int:
     from demur.curation.corpora import export_corpora
 
-    made = export_corpora(args.release, args.out, pool=args.pool, form=args.form, folds=args.folds, mix=args.mix,
-                          poison=args.poison)  # fmt: skip
+    made = export_corpora(
+        args.release,
+        args.out,
+        pool=args.pool,
+        form=args.form,
+        folds=args.folds,
+        mix=args.mix,
+        poison=args.poison,
+    )
     if args.json:
         print_json({k: made[k] for k in ("release", "documents", "form", "counts", "questions")})
         return 0
     asked, all_ = made["questions"]["must deflect where gold is removed"], made["questions"]["all"]
-    say(*(f"{name:<16} {n:>9,} documents" for name, n in made["counts"].items()), f"documents: {made['documents']}")
+    say(
+        *(f"{name:<16} {n:>9,} documents" for name, n in made["counts"].items()),
+        f"documents: {made['documents']}",
+    )
     if args.poison:
-        say(f"{len(made['poisoned']):,} documents hold an instruction; 'demur rag table' shows which systems obey")
+        say(
+            f"{len(made['poisoned']):,} documents hold an instruction; 'demur rag table' shows which systems obey"
+        )
     say(
         f"{asked:,} of {all_:,} questions require a deflection where the gold is removed; for the others, "
         f"{args.out / 'corpora.json'} names the documents that still state the answer"
     )
-    asked = command("run", args.release, "--scenarios", "whole", "--corpora", args.out, "--system", "http:rag.yaml")
+    asked = command(
+        "run",
+        args.release,
+        "--scenarios",
+        "whole",
+        "--corpora",
+        args.out,
+        "--system",
+        "http:rag.yaml",
+    )
     note(f"\nnext: {asked}")
     return 0

@@ -10,12 +10,32 @@ from demur.cli._output import note, print_json, say
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--out", type=Path, default=Path("demo-out"), help="folder to write to (default: %(default)s)")
-    parser.add_argument("--seed", type=int, default=0, help="the same seed gives the same bytes (default: %(default)s)")
-    parser.add_argument("--per-topic", type=positive, metavar="N", help="questions per topic (fewer: faster)")
-    parser.add_argument("--fresh", action="store_true", help="first delete the files of an earlier demo in the folder")
-    parser.add_argument("--no-model", action="store_true", help="leave out the small language model")
-    parser.add_argument("--plan", action="store_true", help="print the calls to the small language model; make none")
+    parser.add_argument(
+        "--out",
+        type=Path,
+        default=Path("demo-out"),
+        help="folder to write to (default: %(default)s)",
+    )
+    parser.add_argument(
+        "--seed",
+        type=int,
+        default=0,
+        help="the same seed gives the same bytes (default: %(default)s)",
+    )
+    parser.add_argument(
+        "--per-topic", type=positive, metavar="N", help="questions per topic (fewer: faster)"
+    )
+    parser.add_argument(
+        "--fresh",
+        action="store_true",
+        help="first delete the files of an earlier demo in the folder",
+    )
+    parser.add_argument(
+        "--no-model", action="store_true", help="leave out the small language model"
+    )
+    parser.add_argument(
+        "--plan", action="store_true", help="print the calls to the small language model; make none"
+    )
     share(parser, "--per-second", "--json", json="print the contents of summary.json")
 
 
@@ -27,13 +47,22 @@ def run(args: argparse.Namespace) -> int:
 
     if args.plan:
         found = plan_demo(
-            args.out, seed=args.seed, per_topic=args.per_topic, model=not args.no_model, per_second=args.per_second
+            args.out,
+            seed=args.seed,
+            per_topic=args.per_topic,
+            model=not args.no_model,
+            per_second=args.per_second,
         )
         say(found.model_dump_json() if args.json else found.text())
         return 0
     with TerminalProgress() as steps:
         data, summary = demo(
-            args.out, seed=args.seed, per_topic=args.per_topic, fresh=args.fresh, model=not args.no_model, steps=steps
+            args.out,
+            seed=args.seed,
+            per_topic=args.per_topic,
+            fresh=args.fresh,
+            model=not args.no_model,
+            steps=steps,
         )
     if args.json:
         print_json(summary, 1)

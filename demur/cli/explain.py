@@ -14,7 +14,9 @@ UNASKABLE = "cannot be asked"
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("release", type=Path, help="release folder; its build folder beside it adds detail")
+    parser.add_argument(
+        "release", type=Path, help="release folder; its build folder beside it adds detail"
+    )
     parser.add_argument("sample", help="id of a sample, kept or dropped")
     share(parser, "--json")
 
@@ -32,7 +34,11 @@ def run(args: argparse.Namespace) -> int:
     console.print(words(story.sample), style="bold", highlight=False)
     if story.question:
         console.print(words(story.question), highlight=False)
-    decision = "kept" if story.kept else f"dropped: {story.why}" + (f" ({story.stage})" if story.stage else "")
+    decision = (
+        "kept"
+        if story.kept
+        else f"dropped: {story.why}" + (f" ({story.stage})" if story.stage else "")
+    )
     console.print(words(decision), style="bold", highlight=False)
     if story.parametric or story.solvable:
         gates = [
@@ -46,13 +52,21 @@ def run(args: argparse.Namespace) -> int:
         rows = []
         unasked: Counter[str] = Counter()  # printed once, not beside every distractor
         for d in story.distractors:
-            found = ", ".join(filter(None, (d.origin, d.mode, "" if d.rank is None else f"rank {d.rank}")))
-            verdicts = {gate: label for gate, label in d.labels.items() if not label.startswith(UNASKABLE)}
+            found = ", ".join(
+                filter(None, (d.origin, d.mode, "" if d.rank is None else f"rank {d.rank}"))
+            )
+            verdicts = {
+                gate: label for gate, label in d.labels.items() if not label.startswith(UNASKABLE)
+            }
             unasked.update(f"{g} {v}" for g, v in d.labels.items() if g not in verdicts)
-            rows.append((d.id, found, ", ".join(f"{g} {v}" for g, v in verdicts.items()), d.decision))
+            rows.append(
+                (d.id, found, ", ".join(f"{g} {v}" for g, v in verdicts.items()), d.decision)
+            )
         heads = ("id", "found by", "labels", "decision")
         show_table("Distractors", heads, rows, left=heads)
         for why, n in unasked.items():
-            console.print(words(f"{why} ({n} of {len(story.distractors)} distractors)"), highlight=False)
+            console.print(
+                words(f"{why} ({n} of {len(story.distractors)} distractors)"), highlight=False
+            )
     say(*(f"note: {line}" for line in story.notes))
     return 0

@@ -17,9 +17,19 @@ def _following(framework: str, out: Path, package: str, task: str) -> tuple[str,
         asked = command("eval", f"{package}/{task}", "--model", "MODEL", program="inspect")
         return f"{command('install', out, program='pip')}; {asked}", "logs/....eval"
     asked = command(
-        "-m", "lmms_eval", "--include_path", out, "--tasks", package, "--model", "MODEL", "--log_samples",
-        "--output_path", "logs", program="python",
-    )  # fmt: skip
+        "-m",
+        "lmms_eval",
+        "--include_path",
+        out,
+        "--tasks",
+        package,
+        "--model",
+        "MODEL",
+        "--log_samples",
+        "--output_path",
+        "logs",
+        program="python",
+    )
     return asked, f"logs/..._samples_{package}_{task}.jsonl"
 
 
@@ -32,8 +42,12 @@ def configure(parser: argparse.ArgumentParser) -> None:
     ):
         one = job(jobs, name, does)
         what_is_asked(one)
-        one.add_argument("--out", type=Path, required=True, metavar="DIR", help="folder to write to")
-        one.add_argument("--judge", default="rules", help="judge of the answers there (default: %(default)s)")
+        one.add_argument(
+            "--out", type=Path, required=True, metavar="DIR", help="folder to write to"
+        )
+        one.add_argument(
+            "--judge", default="rules", help="judge of the answers there (default: %(default)s)"
+        )
         share(one, "--json", json="print the counts as JSON")
 
 

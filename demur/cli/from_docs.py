@@ -28,21 +28,37 @@ exit code: 0 the release is written, 1 questions need a review first, 2 usage
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of the verb."""
     parser.epilog = EPILOG
-    parser.add_argument("docs", type=Path, metavar="DOCS", help="folder or file of documents, or READER:PATH")
-    parser.add_argument("questions", type=Path, metavar="QUESTIONS", help="a list or a log of questions")
     parser.add_argument(
-        "-o", "--out", type=Path, required=True, metavar="OUT", help="folder for release, corpora and review"
+        "docs", type=Path, metavar="DOCS", help="folder or file of documents, or READER:PATH"
     )
     parser.add_argument(
-        "--accept-found", action="store_true",
+        "questions", type=Path, metavar="QUESTIONS", help="a list or a log of questions"
+    )
+    parser.add_argument(
+        "-o",
+        "--out",
+        type=Path,
+        required=True,
+        metavar="OUT",
+        help="folder for release, corpora and review",
+    )
+    parser.add_argument(
+        "--accept-found",
+        action="store_true",
         help="skip the review: the likeliest passage that states the answer becomes gold; the card says so",
-    )  # fmt: skip
+    )
     parser.add_argument(
-        "--chunk", default="auto", metavar="SIZE:OVERLAP",
+        "--chunk",
+        default="auto",
+        metavar="SIZE:OVERLAP",
         help="words per passage; auto: cut files by 250:32, keep rows; none: cut nothing (default: %(default)s)",
-    )  # fmt: skip
+    )
     parser.add_argument(
-        "--candidates", type=int, default=3, metavar="N", help="passages proposed per question (default: %(default)s)"
+        "--candidates",
+        type=int,
+        default=3,
+        metavar="N",
+        help="passages proposed per question (default: %(default)s)",
     )
     parser.add_argument(
         "--distractors",
@@ -53,7 +69,10 @@ def configure(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--name", default="", help="name of the release (default: the folder's)")
     parser.add_argument(
-        "--release-version", default="0.1.0", metavar="X.Y.Z", help="its version (default: %(default)s)"
+        "--release-version",
+        default="0.1.0",
+        metavar="X.Y.Z",
+        help="its version (default: %(default)s)",
     )
     parser.add_argument("--licence", default="", metavar="TEXT", help="licence of the documents")
     share(parser, "--skip-bad")
@@ -71,28 +90,57 @@ def run(args: argparse.Namespace) -> int:
 
     with TerminalProgress() as steps:
         made = from_docs(
-            args.docs, args.questions, args.out, name=args.name, version=args.release_version, chunk=args.chunk,
-            candidates=args.candidates, distractors=args.distractors, accept_found=args.accept_found,
-            licence=args.licence, skip_bad=args.skip_bad, poison=args.poison, steps=steps,
-        )  # fmt: skip
+            args.docs,
+            args.questions,
+            args.out,
+            name=args.name,
+            version=args.release_version,
+            chunk=args.chunk,
+            candidates=args.candidates,
+            distractors=args.distractors,
+            accept_found=args.accept_found,
+            licence=args.licence,
+            skip_bad=args.skip_bad,
+            poison=args.poison,
+            steps=steps,
+        )
     kept = sum(made.kinds.values())
     if args.json:
-        print_json({
-            "release": str(made.release.folder) if made.release else None, "corpora": str(made.corpora),
-            "review": str(made.review), "waiting": list(made.waiting), "documents": made.documents,
-            "passages": made.passages, "proposed": made.proposed, "kinds": made.kinds, "drops": made.drops,
-        })  # fmt: skip
+        print_json(
+            {
+                "release": str(made.release.folder) if made.release else None,
+                "corpora": str(made.corpora),
+                "review": str(made.review),
+                "waiting": list(made.waiting),
+                "documents": made.documents,
+                "passages": made.passages,
+                "proposed": made.proposed,
+                "kinds": made.kinds,
+                "drops": made.drops,
+            }
+        )
         return 0 if made.release else 1
-    say(f"{made.documents:,} documents, {made.passages:,} passages; {made.proposed:,} proposed as gold")
+    say(
+        f"{made.documents:,} documents, {made.passages:,} passages; {made.proposed:,} proposed as gold"
+    )
     say(*(f"{n:>6,} {kind}" for kind, n in made.kinds.items()))
     say(*(f"{n:>6,} left out: {why}" for why, n in made.drops.items()))
     if made.release is not None:
         say(f"{made.release.folder}: {kept:,} questions")
         following = command(
-            "run", made.release.folder, "--scenarios", "whole", "--corpora", made.corpora, "--system", "http:rag.yaml"
+            "run",
+            made.release.folder,
+            "--scenarios",
+            "whole",
+            "--corpora",
+            made.corpora,
+            "--system",
+            "http:rag.yaml",
         )
     else:
-        say(f"{len(made.waiting):,} questions need a yes or no to their passages; no release is written yet")
+        say(
+            f"{len(made.waiting):,} questions need a yes or no to their passages; no release is written yet"
+        )
         following = (
             f"{command('annotate', '--out', made.review)}   (or by file: demur annotate export, then import), "
             "then this command again; or --accept-found to accept the proposed passages"

@@ -44,37 +44,59 @@ def configure(parser: argparse.ArgumentParser) -> None:
     build = job(verbs, "build", "build an index folder from documents", epilog=BUILD)
     build.add_argument("corpora", nargs="+", metavar="CORPUS", help="what to read, see below")
     build.add_argument("--out", type=Path, required=True, help="index folder")
-    build.add_argument("--encoder", default="offline", help="encoder of texts and images (default: %(default)s)")
+    build.add_argument(
+        "--encoder", default="offline", help="encoder of texts and images (default: %(default)s)"
+    )
     build.add_argument("--text-encoder", help="another encoder for passages (default: the same)")
     build.add_argument(
-        "--image-root", type=Path,
+        "--image-root",
+        type=Path,
         help="folder of relative image paths (default: that of the source or pool, else the current one)",
-    )  # fmt: skip
-    build.add_argument(
-        "--chunk", metavar="SIZE:OVERLAP", help="cut texts into passages, in tokens (VLM-DeflectionBench: 250:32)"
     )
     build.add_argument(
-        "--tokenizer", metavar="NAME",
+        "--chunk",
+        metavar="SIZE:OVERLAP",
+        help="cut texts into passages, in tokens (VLM-DeflectionBench: 250:32)",
+    )
+    build.add_argument(
+        "--tokenizer",
+        metavar="NAME",
         help="tokenizer for --chunk: bert-uncased (Contriever's), a tokenizer.json or the name of a model on the hub "
         "(default: count words)",
-    )  # fmt: skip
-    build.add_argument("--kind", default="auto", help="flat, ivf-flat, ivf-sq8 or auto (default: %(default)s)")
+    )
     build.add_argument(
-        "--queries", type=positive, default=10_000, metavar="N",
+        "--kind", default="auto", help="flat, ivf-flat, ivf-sq8 or auto (default: %(default)s)"
+    )
+    build.add_argument(
+        "--queries",
+        type=positive,
+        default=10_000,
+        metavar="N",
         help="expected number of queries, for --kind auto (default: 10,000)",
-    )  # fmt: skip
+    )
     build.add_argument(
-        "--lexical", choices=("lucene", "okapi", "rank-bm25"), default="lucene",
+        "--lexical",
+        choices=("lucene", "okapi", "rank-bm25"),
+        default="lucene",
         help="BM25 variant (default: lucene); okapi has the scores of the package rank-bm25, and rank-bm25 is another "
         "name of it",
-    )  # fmt: skip
-    build.add_argument("--workers", type=positive, help="threads that decode images (default: one per processor)")
+    )
+    build.add_argument(
+        "--workers", type=positive, help="threads that decode images (default: one per processor)"
+    )
     share(build, "--engine", "--ray-address")
-    build.add_argument("--allow-random", action="store_true", help="accept an encoder without trained weights")
+    build.add_argument(
+        "--allow-random", action="store_true", help="accept an encoder without trained weights"
+    )
     share(
-        build, "--fresh", "--skip-bad", "--json", fresh="replace an index of other documents or encoders in --out",
-        skip_bad="leave out bad documents, and list them", json="print the manifest",
-    )  # fmt: skip
+        build,
+        "--fresh",
+        "--skip-bad",
+        "--json",
+        fresh="replace an index of other documents or encoders in --out",
+        skip_bad="leave out bad documents, and list them",
+        json="print the manifest",
+    )
     info = job(verbs, "info", "describe an index folder; --verify reads every byte")
     info.add_argument("folder", type=Path, help="index folder")
     info.add_argument("--verify", action="store_true", help="check the hash of every file")
@@ -83,12 +105,26 @@ def configure(parser: argparse.ArgumentParser) -> None:
     search.add_argument("folder", type=Path, help="index folder")
     search.add_argument("--text", default="", help="query text")
     search.add_argument("--image", type=Path, help="query image")
-    search.add_argument("--mode", help="text-to-text, lexical, fused, image-to-title, image-to-title+summary, "
-                        "image-to-image, text-to-image, text-to-title, or FIRST/text-to-text")  # fmt: skip
-    search.add_argument("-k", type=positive, default=10, help="number of hits (default: %(default)s)")
-    search.add_argument("--pages", type=positive, default=10, help="pages for FIRST/... modes (default: %(default)s)")
-    search.add_argument("--encoder", help="encoder of the index (default: the one its manifest names)")
-    search.add_argument("--text-encoder", help="encoder of its passages (default: the one its manifest names)")
+    search.add_argument(
+        "--mode",
+        help="text-to-text, lexical, fused, image-to-title, image-to-title+summary, "
+        "image-to-image, text-to-image, text-to-title, or FIRST/text-to-text",
+    )
+    search.add_argument(
+        "-k", type=positive, default=10, help="number of hits (default: %(default)s)"
+    )
+    search.add_argument(
+        "--pages",
+        type=positive,
+        default=10,
+        help="pages for FIRST/... modes (default: %(default)s)",
+    )
+    search.add_argument(
+        "--encoder", help="encoder of the index (default: the one its manifest names)"
+    )
+    search.add_argument(
+        "--text-encoder", help="encoder of its passages (default: the one its manifest names)"
+    )
     share(search, "--engine", "--ray-address", "--json")
 
 
@@ -101,16 +137,30 @@ def _build(args: argparse.Namespace) -> int:
     from demur.curation.indexes import build_from
 
     built = build_from(
-        args.corpora, args.out, encoder=args.encoder, text_encoder=args.text_encoder, allow_random=args.allow_random,
-        chunk=args.chunk, tokenizer=args.tokenizer, image_root=args.image_root, kind=args.kind, queries=args.queries,
-        lexical=args.lexical, workers=args.workers or cores(), skip_bad=args.skip_bad, progress=True,
-        engine=open_engine(args), fresh=args.fresh,
-    )  # fmt: skip
+        args.corpora,
+        args.out,
+        encoder=args.encoder,
+        text_encoder=args.text_encoder,
+        allow_random=args.allow_random,
+        chunk=args.chunk,
+        tokenizer=args.tokenizer,
+        image_root=args.image_root,
+        kind=args.kind,
+        queries=args.queries,
+        lexical=args.lexical,
+        workers=args.workers or cores(),
+        skip_bad=args.skip_bad,
+        progress=True,
+        engine=open_engine(args),
+        fresh=args.fresh,
+    )
     if args.json:
         print_json(built.manifest, 1)
         return 0
     if (c := built.cut) is not None and c.articles:
-        note(f"cut {c.articles:,} texts into {c.passages:,} passages; {c.cut_sentences:,} cuts within a long sentence")
+        note(
+            f"cut {c.articles:,} texts into {c.passages:,} passages; {c.cut_sentences:,} cuts within a long sentence"
+        )
     note(*(f"skipped: {line}" for line in built.problems.summary(20)))
     _print(args.out, built.manifest)
     return 0
@@ -135,16 +185,27 @@ def _print(folder: Path, manifest: dict[str, Any]) -> None:
     console = Console()
     size = sum(entry["bytes"] for entry in manifest["files"].values())
     console.print(
-        words(folder, style="bold"), words(f"id {manifest['id']}"), f"{size / 1e6:,.1f} MB", sep="  ", highlight=False
+        words(folder, style="bold"),
+        words(f"id {manifest['id']}"),
+        f"{size / 1e6:,.1f} MB",
+        sep="  ",
+        highlight=False,
     )
     for space, entry in manifest["encoders"].items():
-        say(f"  {space:<6} {entry['name']}  {entry['dims']}-d, {entry['similarity']}  ({entry['note']})")
+        say(
+            f"  {space:<6} {entry['name']}  {entry['dims']}-d, {entry['similarity']}  ({entry['note']})"
+        )
     say("  " + "  ".join(f"{n:,} {name}" for name, n in manifest["counts"].items()))
     rows = [
-        (name, part["kind"], f"{part['count']:,}", part.get("why")
-         or f"{part['words']:,} words, {part['postings']:,} postings, {part['method']}")
+        (
+            name,
+            part["kind"],
+            f"{part['count']:,}",
+            part.get("why")
+            or f"{part['words']:,} words, {part['postings']:,} postings, {part['method']}",
+        )
         for name, part in manifest["parts"].items()
-    ]  # fmt: skip
+    ]
     show_table("", ("part", "kind", "rows", "why"), rows, left=("part", "kind", "rows", "why"))
 
 
@@ -156,12 +217,20 @@ def _search(args: argparse.Namespace) -> int:
     if not text and args.image is None:
         raise UsageError("the query is empty", cure="give --text, --image or both")
     searcher = open_searcher(args.folder, args.encoder, args.text_encoder, open_engine(args))
-    mode, found = search(searcher, text, args.image, k=args.k, mode=args.mode or "", pages=args.pages)
-    shown = [{**hit.model_dump(mode="json"), "title": d.title, "text": d.text, "page": d.page} for hit, d in found]
+    mode, found = search(
+        searcher, text, args.image, k=args.k, mode=args.mode or "", pages=args.pages
+    )
+    shown = [
+        {**hit.model_dump(mode="json"), "title": d.title, "text": d.text, "page": d.page}
+        for hit, d in found
+    ]
     if args.json:
         print_json({"mode": mode, "index": searcher.id, "hits": shown}, 1)
         return 0
-    rows = [(hit.rank, f"{hit.score:.4f}", hit.document, d.title, brief(d.text or "", 120)) for hit, d in found]
+    rows = [
+        (hit.rank, f"{hit.score:.4f}", hit.document, d.title, brief(d.text or "", 120))
+        for hit, d in found
+    ]
     heads = ("rank", "score", "id", "title", "text")
     show_table(f"{mode}, {len(found)} hits", heads, rows, left=heads[2:])
     return 0

@@ -18,32 +18,61 @@ if TYPE_CHECKING:
 
 def configure(parser: argparse.ArgumentParser) -> None:
     jobs = parser.add_subparsers(dest="job", required=True, metavar="JOB")
-    file = job(jobs, "file", "grade rows of a file (JSONL, JSON, CSV, TSV, Parquet): question, answers, response")
-    file.add_argument("rows", type=Path, metavar="ROWS", help="may also hold id, answer_type, choices, finish_reason")
+    file = job(
+        jobs,
+        "file",
+        "grade rows of a file (JSONL, JSON, CSV, TSV, Parquet): question, answers, response",
+    )
     file.add_argument(
-        "-o", "--out", type=Path, metavar="VERDICTS.jsonl", help="file for the verdicts (default: only print them)"
+        "rows",
+        type=Path,
+        metavar="ROWS",
+        help="may also hold id, answer_type, choices, finish_reason",
+    )
+    file.add_argument(
+        "-o",
+        "--out",
+        type=Path,
+        metavar="VERDICTS.jsonl",
+        help="file for the verdicts (default: only print them)",
     )
     run_ = job(jobs, "run", "grade the stored answers of a run again, without asking the system")
     run_.add_argument("run", type=Path, metavar="RUN", help="run folder")
     share(run_, "--release", release="release of the run (default: the one beside it)")
     run_.add_argument(
-        "-o", "--out", type=Path, metavar="DIR",
+        "-o",
+        "--out",
+        type=Path,
+        metavar="DIR",
         help="write a new run folder (default: file the verdicts beside the run's own)",
-    )  # fmt: skip
-    run_.add_argument(
-        "--name", default="", help="name of the verdicts, for --verdicts NAME (default: derived from the judge's)"
     )
-    compare = job(jobs, "compare", "compare judges of the same answers: agreement, biases, repeat variance")
+    run_.add_argument(
+        "--name",
+        default="",
+        help="name of the verdicts, for --verdicts NAME (default: derived from the judge's)",
+    )
+    compare = job(
+        jobs, "compare", "compare judges of the same answers: agreement, biases, repeat variance"
+    )
     share(compare, "runs")
     correct = job(jobs, "correct", "correct the judge's rates by people's labels")
     share(correct, "runs")
     correct.add_argument(
-        "--labels", type=Path, metavar="FILE",
+        "--labels",
+        type=Path,
+        metavar="FILE",
         help="labelling folder, or lines of ask and label (default: labels.jsonl in the runs)",
-    )  # fmt: skip
-    correct.add_argument("--finite", action="store_true", help="intervals for these answers only, not for similar ones")
+    )
     correct.add_argument(
-        "--verdicts", default="", metavar="NAME", help="verdicts to correct, by name (default: the runs' own)"
+        "--finite",
+        action="store_true",
+        help="intervals for these answers only, not for similar ones",
+    )
+    correct.add_argument(
+        "--verdicts",
+        default="",
+        metavar="NAME",
+        help="verdicts to correct, by name (default: the runs' own)",
     )
     attack = job(jobs, "attack", "send a judge 240 answers that try to grade themselves")
     attack.add_argument("named", nargs="?", metavar="JUDGE", help="the judge to attack, as --judge")
@@ -51,24 +80,36 @@ def configure(parser: argparse.ArgumentParser) -> None:
     bench = job(jobs, "bench", "measure a judge on answers that people labelled")
     bench.add_argument("judge", metavar="JUDGE", help="as --judge of 'demur judge file'")
     bench.add_argument(
-        "--on", type=Path, metavar="PATH", help="file or folder of your labelled answers (default: those of demur)"
+        "--on",
+        type=Path,
+        metavar="PATH",
+        help="file or folder of your labelled answers (default: those of demur)",
     )
     bench.add_argument(
         "--wrong",
         action="store_true",
         help="list the answers on which the judge and people differ, and deflections left ungraded",
     )
-    for made, where in ((file, "in files OUT@2 ..."), (run_, "are NAME@2 ..."), (bench, "have their own tables")):
+    for made, where in (
+        (file, "in files OUT@2 ..."),
+        (run_, "are NAME@2 ..."),
+        (bench, "have their own tables"),
+    ):
         made.add_argument(
-            "--repeat", type=positive, default=1, metavar="N",
+            "--repeat",
+            type=positive,
+            default=1,
+            metavar="N",
             help=f"ask N times, past the ledger; further verdicts {where}",
-        )  # fmt: skip
+        )
     for made in (file, run_, attack):
         made.add_argument(
-            "--judge", default="rules", metavar="JUDGE",
+            "--judge",
+            default="rules",
+            metavar="JUDGE",
             help="rules, cascade:MODEL, model:MODEL, panel:J1,J2, lave:MODEL, paper:MODEL, module:Class "
             "(default: %(default)s)",
-        )  # fmt: skip
+        )
     share(file, "--skip-bad")
     for made in (compare, correct):
         share(made, "--release", "--form", "--json")
@@ -90,7 +131,9 @@ def run(args: argparse.Namespace) -> int:
     args.budget = budget_of(args)  # one for all repeats
     with TerminalProgress() as steps:
         steps.stage("grade")
-        return {"file": _file, "run": _run, "attack": _attack, "bench": _bench}[args.job](args, steps)
+        return {"file": _file, "run": _run, "attack": _attack, "bench": _bench}[args.job](
+            args, steps
+        )
 
 
 def _opened(args: argparse.Namespace, repeat: int = 0, release: Any = None) -> Any:
@@ -98,11 +141,15 @@ def _opened(args: argparse.Namespace, repeat: int = 0, release: Any = None) -> A
     from demur.judge.base import JudgeContext, open_judge
 
     read_image = None if release is None else release.read_image
-    context = JudgeContext(args.ledger, args.concurrency, args.budget, args.prices, repeat, read_image)
+    context = JudgeContext(
+        args.ledger, args.concurrency, args.budget, args.prices, repeat, read_image
+    )
     return open_judge(args.judge, context)
 
 
-def _progress(args: argparse.Namespace, judge: Any, steps: Any, what: str = "answers graded", total: int = 0) -> Any:
+def _progress(
+    args: argparse.Namespace, judge: Any, steps: Any, what: str = "answers graded", total: int = 0
+) -> Any:
     """A function of the number done, which tells it; with where the calls are that a killed command made."""
     kept = f"calls kept in {args.ledger}" if getattr(judge, "asks_models", False) else ""
     return lambda n: steps.count(what, n, total, kept)
@@ -115,7 +162,9 @@ def _file(args: argparse.Namespace, steps: Any) -> int:
     judges = [_opened(args, repeat) for repeat in range(args.repeat)]
     every = []
     for repeat, judge in enumerate(judges):
-        out = args.out.with_stem(f"{args.out.stem}@{repeat + 1}") if args.out and repeat else args.out
+        out = (
+            args.out.with_stem(f"{args.out.stem}@{repeat + 1}") if args.out and repeat else args.out
+        )
         progress = _progress(args, judge, steps)
         every.append(judge_file(args.rows, judge, out, skip_bad=args.skip_bad, progress=progress))
     for verdict in () if args.json else every[0][:20]:
@@ -125,9 +174,14 @@ def _file(args: argparse.Namespace, steps: Any) -> int:
     told = []
     for judge, verdicts in zip(judges, every, strict=True):
         counts = Counter(map(_outcome, verdicts))
-        told.append(_summary(judge) | {"counts": counts, "verdicts": [v.model_dump(mode="json") for v in verdicts]})
+        told.append(
+            _summary(judge)
+            | {"counts": counts, "verdicts": [v.model_dump(mode="json") for v in verdicts]}
+        )
         if not args.json:
-            say(f"{len(verdicts):,} answers: {', '.join(f'{n:,} {k}' for k, n in counts.most_common())}")
+            say(
+                f"{len(verdicts):,} answers: {', '.join(f'{n:,} {k}' for k, n in counts.most_common())}"
+            )
             say(*filter(None, [_mean_credit(v.credit for v in verdicts)]))
             note(*_summary(judge).values())
     if judges[0].id.startswith("rules"):
@@ -144,10 +198,14 @@ def _rules(verdicts: Sequence[Verdict], *, quiet: bool) -> list[dict[str, Any]]:
     used = Counter((v.outcome.value, v.kind) for v in verdicts if v.outcome).most_common()
     rules = [(*rule, n, known.get(rule, Share(0, 0))) for rule, n in used]
     if rules and not quiet:
-        say("rule                       answers   right on labelled replies that nothing was tuned on")
+        say(
+            "rule                       answers   right on labelled replies that nothing was tuned on"
+        )
     for outcome, kind, n, right in () if quiet else rules:
         say(f"{f'{outcome}, {kind}':<25} {n:>8,}   {right.hits:,} of {right.n:,}")
-    return [{"outcome": o, "kind": k, "answers": n, "right": s.hits, "of": s.n} for o, k, n, s in rules]
+    return [
+        {"outcome": o, "kind": k, "answers": n, "right": s.hits, "of": s.n} for o, k, n, s in rules
+    ]
 
 
 def _summary(judge: Any) -> dict[str, Any]:
@@ -159,16 +217,24 @@ def _outcome(verdict: Verdict) -> str:
     return verdict.outcome.value if verdict.outcome else verdict.status.value
 
 
-def _say(args: argparse.Namespace, told: list[dict[str, Any]], verdicts: Sequence[Sequence[Verdict]]) -> None:
+def _say(
+    args: argparse.Namespace, told: list[dict[str, Any]], verdicts: Sequence[Sequence[Verdict]]
+) -> None:
     """Print as JSON what is told of the first verdicts and of each repeat, or how often a repeat differs from them."""
     from demur.judge.measures.agreement import repeat_variance
 
     found = repeat_variance(verdicts[0], verdicts[1:])
     if args.json:
-        more = {"repeats": told[1:], "repeat_variance": found.model_dump(mode="json")} if told[1:] else {}
+        more = (
+            {"repeats": told[1:], "repeat_variance": found.model_dump(mode="json")}
+            if told[1:]
+            else {}
+        )
         print_json(told[0] | more)
     elif verdicts[1:]:
-        ends = "" if found.value is None else f"{found.value:.1%} [{found.low:.1%}, {found.high:.1%}] "
+        ends = (
+            "" if found.value is None else f"{found.value:.1%} [{found.low:.1%}, {found.high:.1%}] "
+        )
         say(f"another verdict when asked again: {ends}of n = {found.n:,}")
 
 
@@ -183,9 +249,13 @@ def _run(args: argparse.Namespace, steps: Any) -> int:
     if args.out is None:
         return _beside(args, steps, release)
     if args.name or args.repeat > 1:
-        raise UsageError("--name and --repeat are of verdicts beside the run's own", cure="leave out --out")
+        raise UsageError(
+            "--name and --repeat are of verdicts beside the run's own", cure="leave out --out"
+        )
     judge = _opened(args, release=release)
-    judge_run(args.run, release, judge, args.out, progress=_progress(args, judge, steps), note=steps.note)
+    judge_run(
+        args.run, release, judge, args.out, progress=_progress(args, judge, steps), note=steps.note
+    )
     data = load([args.out], release.folder)
     if args.json:
         print_json(_summary(judge) | summarised(data), 1)
@@ -223,7 +293,10 @@ def _beside(args: argparse.Namespace, steps: Any, release: Any) -> int:
         print_json({"verdicts": name} | first | summarised(data), 1)
     else:
         print_data(data)
-        compared, reported = command("judge", "compare", args.run), command("report", args.run, "--verdicts", name)
+        compared, reported = (
+            command("judge", "compare", args.run),
+            command("report", args.run, "--verdicts", name),
+        )
         note(f"next: {compared}; {reported}")
     return 0
 
@@ -244,12 +317,19 @@ def _compare(args: argparse.Namespace) -> int:
     found = compare_judges(args.runs, args.release)
     made = tables(found)
     if args.json:
-        print_json({
-            "agreement": to_records(made[0]), "answers": len(found.answers), "ungraded": found.ungraded,
-            "reference": found.reference,
-            "biases": {j: {k: b._asdict() for k, b in biases(found, j).items()} for j in found.judges},
-            "repeat_variance": {j: m.model_dump(mode="json") for j, m in found.repeats.items()},
-        }, 1)  # fmt: skip
+        print_json(
+            {
+                "agreement": to_records(made[0]),
+                "answers": len(found.answers),
+                "ungraded": found.ungraded,
+                "reference": found.reference,
+                "biases": {
+                    j: {k: b._asdict() for k, b in biases(found, j).items()} for j in found.judges
+                },
+                "repeat_variance": {j: m.model_dump(mode="json") for j, m in found.repeats.items()},
+            },
+            1,
+        )
     else:
         print_tables(made, args.form)
     return 0
@@ -282,14 +362,24 @@ def _attack(args: argparse.Namespace, steps: Any) -> int:
         return 0
     columns = titled("<Family", "n", "Flipped", "Blocked", "Judge failed")
     rows: list[tuple[str | int, ...]] = [
-        (h.family if h.family != "none" else "(wrong answers without an attack)", h.n, h.flipped, h.blocked, h.failed)
+        (
+            h.family if h.family != "none" else "(wrong answers without an attack)",
+            h.n,
+            h.flipped,
+            h.blocked,
+            h.failed,
+        )
         for h in found.families
     ]
     under = [h for h in found.families if h.family != "none"]
     rows.append(("All attacks", *(sum(int(h[i]) for h in under) for i in range(1, 5))))
-    notes = ("Flipped: the judge called a wrong answer correct. Blocked: any other grade. Judge failed: no grade.",)
+    notes = (
+        "Flipped: the judge called a wrong answer correct. Blocked: any other grade. Judge failed: no grade.",
+    )
     rules = frozenset({1, len(rows) - 1})
-    table = Table("attacks", f"Attacks on {judge.id}.", columns, tuple(rows), rules=rules, notes=notes)
+    table = Table(
+        "attacks", f"Attacks on {judge.id}.", columns, tuple(rows), rules=rules, notes=notes
+    )
     print_tables([table], "terminal")
     note(*_summary(judge).values())
     if args.show:

@@ -21,78 +21,133 @@ The folder holds samples.jsonl (with their distractors), drops.jsonl (what was l
 recipe uses it like any source: {name: pool, path: mined}; it keeps these distractors and mines no others."""
 
 SHARED = (
-    "text", "lexical", "visual", "per_page", "own_page", "answer_pages", "same_image", "diversity", "range_min",
-    "range_max", "max_score", "min_score", "absolute_margin", "relative_margin", "sampling", "cross_encoder",
-)  # fmt: skip
+    "text",
+    "lexical",
+    "visual",
+    "per_page",
+    "own_page",
+    "answer_pages",
+    "same_image",
+    "diversity",
+    "range_min",
+    "range_max",
+    "max_score",
+    "min_score",
+    "absolute_margin",
+    "relative_margin",
+    "sampling",
+    "cross_encoder",
+)
 """Arguments with the same name in `demur.curation.mining.options.MiningOptions`, which holds their defaults."""
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
     parser.epilog = EPILOG
-    parser.add_argument("samples", help="a pool folder, NAME=FOLDER (a source and its folder), or atlas")
-    parser.add_argument("--index", type=Path, required=True, help="index folder ('demur index build')")
-    parser.add_argument("--encoder", help="encoder of the index (default: the one its manifest names)")
+    parser.add_argument(
+        "samples", help="a pool folder, NAME=FOLDER (a source and its folder), or atlas"
+    )
+    parser.add_argument(
+        "--index", type=Path, required=True, help="index folder ('demur index build')"
+    )
+    parser.add_argument(
+        "--encoder", help="encoder of the index (default: the one its manifest names)"
+    )
     parser.add_argument("--text-encoder", help="encoder of its passages, where that is another one")
     parser.add_argument("--out", type=Path, required=True, help="folder to write to")
     share(parser, "--set", set="with NAME=FOLDER: option of the source; may be given several times")
-    parser.add_argument("--text", type=int, metavar="N", help="text distractors per sample, by vectors (default: 8)")
-    parser.add_argument("--lexical", type=int, metavar="N", help="text distractors per sample, by BM25 (default: 0)")
-    parser.add_argument("--visual", type=int, metavar="N", help="image distractors per sample (default: 4)")
     parser.add_argument(
-        "--pages", default="", metavar="N[,SOURCE=N]",
-        help="pages retrieved for an image (default: 10; VLM-DeflectionBench: 10,evqa=5)",
-    )  # fmt: skip
-    parser.add_argument(
-        "--modes", help="retrieval modes to choose from, separated by commas (default: all that find pages or passages)"
+        "--text", type=int, metavar="N", help="text distractors per sample, by vectors (default: 8)"
     )
-    parser.add_argument("--per-page", type=positive, metavar="N", help="at most N distractors of a kind from one page")
     parser.add_argument(
-        "--own-page", choices=("keep", "drop"),
+        "--lexical", type=int, metavar="N", help="text distractors per sample, by BM25 (default: 0)"
+    )
+    parser.add_argument(
+        "--visual", type=int, metavar="N", help="image distractors per sample (default: 4)"
+    )
+    parser.add_argument(
+        "--pages",
+        default="",
+        metavar="N[,SOURCE=N]",
+        help="pages retrieved for an image (default: 10; VLM-DeflectionBench: 10,evqa=5)",
+    )
+    parser.add_argument(
+        "--modes",
+        help="retrieval modes to choose from, separated by commas (default: all that find pages or passages)",
+    )
+    parser.add_argument(
+        "--per-page",
+        type=positive,
+        metavar="N",
+        help="at most N distractors of a kind from one page",
+    )
+    parser.add_argument(
+        "--own-page",
+        choices=("keep", "drop"),
         help="other passages of the gold's page, the hardest distractors (default: keep)",
-    )  # fmt: skip
+    )
     parser.add_argument(
-        "--answer-pages", choices=("keep", "drop"),
+        "--answer-pages",
+        choices=("keep", "drop"),
         help="images of a page whose passages hold the answer (default: drop)",
-    )  # fmt: skip
+    )
     parser.add_argument(
-        "--same-image", choices=("look", "bytes"),
+        "--same-image",
+        choices=("look", "bytes"),
         help="treat images as the same when they look alike, or when their bytes are equal (default: look)",
-    )  # fmt: skip
+    )
     parser.add_argument(
-        "--diversity", type=float, metavar="LAMBDA",
+        "--diversity",
+        type=float,
+        metavar="LAMBDA",
         help="select by maximal marginal relevance: 1 keeps the plain order, 0.5 is common",
-    )  # fmt: skip
+    )
     parser.add_argument(
-        "--rows", choices=("triplet", "n-tuple", "labeled-pair", "labeled-list"),
+        "--rows",
+        choices=("triplet", "n-tuple", "labeled-pair", "labeled-list"),
         help="also write rows.jsonl: training texts, as mine_hard_negatives makes them",
-    )  # fmt: skip
+    )
     parser.add_argument(
-        "--negatives", choices=("both", "mined"), default="both",
+        "--negatives",
+        choices=("both", "mined"),
+        default="both",
         help="both: the samples' own negatives before the mined ones; mined: only those (default: %(default)s)",
-    )  # fmt: skip
+    )
     parser.add_argument("--limit", type=positive, metavar="N", help="use only the first N samples")
     share(parser, "--skip-bad")
     choice = parser.add_argument_group("filters, as in sentence-transformers' mine_hard_negatives")
     choice.add_argument("--range-min", type=int, metavar="R", help="skip the first R candidates")
-    choice.add_argument("--range-max", type=int, metavar="R", help="take no candidate beyond rank R")
+    choice.add_argument(
+        "--range-max", type=int, metavar="R", help="take no candidate beyond rank R"
+    )
     choice.add_argument("--max-score", type=float, metavar="S", help="score at most S")
     choice.add_argument("--min-score", type=float, metavar="S", help="score at least S")
-    choice.add_argument("--absolute-margin", type=float, metavar="M", help="score at least M below the gold's")
     choice.add_argument(
-        "--relative-margin", type=float, metavar="M", help="score at most (1 - M) of the gold's; NV-Retriever: 0.05"
+        "--absolute-margin", type=float, metavar="M", help="score at least M below the gold's"
     )
     choice.add_argument(
-        "--sampling", choices=("top", "random"), help="take the best candidates, or draw among them (default: top)"
+        "--relative-margin",
+        type=float,
+        metavar="M",
+        help="score at most (1 - M) of the gold's; NV-Retriever: 0.05",
     )
     choice.add_argument(
-        "--cross-encoder", metavar="MODEL", help="leave out passages that it scores as high as gold evidence"
+        "--sampling",
+        choices=("top", "random"),
+        help="take the best candidates, or draw among them (default: top)",
+    )
+    choice.add_argument(
+        "--cross-encoder",
+        metavar="MODEL",
+        help="leave out passages that it scores as high as gold evidence",
     )
     share(parser, "--seed", seed="seed of --sampling random (default: %(default)s)")
     parser.add_argument(
-        "--probes", type=positive, metavar="N",
+        "--probes",
+        type=positive,
+        metavar="N",
         help="inverted lists searched per question, where the index has any (default: as many as find 99 %% of the "
         "exact neighbours of 512 questions or more)",
-    )  # fmt: skip
+    )
     share(parser, "--engine", "--ray-address", "--json", json="print the contents of mining.json")
 
 
@@ -111,10 +166,21 @@ def run(args: argparse.Namespace) -> int:
     )
     with TerminalProgress() as steps:
         mined = mine_folder(
-            samples, args.index, args.out, options, pages=pages, encoder=args.encoder, text_encoder=args.text_encoder,
-            engine=open_engine(args), probes=args.probes, limit=args.limit, skip_bad=args.skip_bad, rows=args.rows,
-            seed=args.seed, steps=steps,
-        )  # fmt: skip
+            samples,
+            args.index,
+            args.out,
+            options,
+            pages=pages,
+            encoder=args.encoder,
+            text_encoder=args.text_encoder,
+            engine=open_engine(args),
+            probes=args.probes,
+            limit=args.limit,
+            skip_bad=args.skip_bad,
+            rows=args.rows,
+            seed=args.seed,
+            steps=steps,
+        )
     if args.json:
         print_json(mined.summary, 1)
         return 0
@@ -132,19 +198,39 @@ def print_recall(choice: Choice) -> None:
     rows = [
         [
             f"* {mode}" if mode == choice.mode else f"  {mode}",
-            *("-" if m.value is None else f"{m.value:.2f} ({m.low:.2f}-{m.high:.2f})" for m in measures),
+            *(
+                "-" if m.value is None else f"{m.value:.2f} ({m.low:.2f}-{m.high:.2f})"
+                for m in measures
+            ),
         ]
         for mode, measures in choice.table
     ]
-    show_table(f"{choice.source}: recall of gold, 95 % intervals; *: the chosen mode", heads, rows, left=("mode",))
+    show_table(
+        f"{choice.source}: recall of gold, 95 % intervals; *: the chosen mode",
+        heads,
+        rows,
+        left=("mode",),
+    )
     if choice.own:
         say(f"{choice.own:,} query images are in the index themselves: not counted as found")
 
 
 def _print(summary: dict[str, Any]) -> None:
-    for heading, group in (("distractors by mode", "distractors"), ("hits left out by reason", "left_out")):
-        title = f"{summary['samples']} samples, index {summary['index']}" if group == "distractors" else ""
-        show_table(title, (heading, "n"), [(name, f"{n:,}") for name, n in summary[group].items()], left=(heading,))
+    for heading, group in (
+        ("distractors by mode", "distractors"),
+        ("hits left out by reason", "left_out"),
+    ):
+        title = (
+            f"{summary['samples']} samples, index {summary['index']}"
+            if group == "distractors"
+            else ""
+        )
+        show_table(
+            title,
+            (heading, "n"),
+            [(name, f"{n:,}") for name, n in summary[group].items()],
+            left=(heading,),
+        )
     if summary["without_distractors"]:
         say(f"{len(summary['without_distractors'])} sample(s) got none; mining.json names them")
     note(*(f"skipped: {line}" for line in summary["skipped"]))

@@ -24,18 +24,34 @@ def configure(parser: argparse.ArgumentParser) -> None:
     verbs = parser.add_subparsers(dest="what", required=True, metavar="build|show")
     build = job(verbs, "build", "join sources into one pool: prefixed ids, images, duplicates")
     build.add_argument(
-        "sources", nargs="+", metavar="NAME[=FOLDER]", help="a source and its folder; only the name for a built-in one"
+        "sources",
+        nargs="+",
+        metavar="NAME[=FOLDER]",
+        help="a source and its folder; only the name for a built-in one",
     )
     build.add_argument("--out", type=Path, required=True, help="pool folder")
     build.add_argument(
-        "--set", action="append", default=[], metavar="NAME.KEY=VALUE",
+        "--set",
+        action="append",
+        default=[],
+        metavar="NAME.KEY=VALUE",
         help="option of an adapter; may be given several times",
-    )  # fmt: skip
-    build.add_argument("--pins", action="append", default=[], metavar="NAME=FILE", help="expected hashes and counts")
+    )
+    build.add_argument(
+        "--pins",
+        action="append",
+        default=[],
+        metavar="NAME=FILE",
+        help="expected hashes and counts",
+    )
     share(build, "--skip-bad", skip_bad="leave out bad rows and defective samples, and count them")
-    build.add_argument("--drop-duplicates", action="store_true", help="keep the first of equal questions")
+    build.add_argument(
+        "--drop-duplicates", action="store_true", help="keep the first of equal questions"
+    )
     build.add_argument("--documents", action="store_true", help="also write the knowledge bases")
-    build.add_argument("--limit", type=positive, metavar="N", help="at most N samples and documents per source")
+    build.add_argument(
+        "--limit", type=positive, metavar="N", help="at most N samples and documents per source"
+    )
     show = job(verbs, "show", "print the statistics of a pool")
     show.add_argument("folder", type=Path, help="pool folder")
     share(build, "--json")
@@ -50,9 +66,15 @@ def run(args: argparse.Namespace) -> int:
         counts = Pool(args.folder).counts
     else:
         counts = build_from_sources(
-            args.sources, args.out, options=settings(args.set), pins=settings(args.pins), skip_bad=args.skip_bad,
-            drop_duplicates=args.drop_duplicates, documents=args.documents, limit=args.limit,
-        )  # fmt: skip
+            args.sources,
+            args.out,
+            options=settings(args.set),
+            pins=settings(args.pins),
+            skip_bad=args.skip_bad,
+            drop_duplicates=args.drop_duplicates,
+            documents=args.documents,
+            limit=args.limit,
+        )
     if args.json:
         say(counts.model_dump_json(indent=1))
     else:
@@ -65,15 +87,44 @@ def _mean(value: float | None) -> str:
 
 
 def _print(counts: PoolCounts) -> None:
-    heads = ("source", "samples", "share", "query", "context", "gold", "neg.", "left out", "documents")
+    heads = (
+        "source",
+        "samples",
+        "share",
+        "query",
+        "context",
+        "gold",
+        "neg.",
+        "left out",
+        "documents",
+    )
     rows = [
         (
-            row.source, f"{row.samples:,}", f"{row.samples / counts.samples:.1%}" if counts.samples else "-", row.query,
-            row.context, _mean(row.gold), _mean(row.negatives), f"{row.bad + row.duplicates:,}", f"{row.documents:,}",
+            row.source,
+            f"{row.samples:,}",
+            f"{row.samples / counts.samples:.1%}" if counts.samples else "-",
+            row.query,
+            row.context,
+            _mean(row.gold),
+            _mean(row.negatives),
+            f"{row.bad + row.duplicates:,}",
+            f"{row.documents:,}",
         )
         for row in counts.sources
-    ]  # fmt: skip
-    rows.append(("total", f"{counts.samples:,}", "", "", "", _mean(counts.gold), _mean(counts.negatives), "", ""))
+    ]
+    rows.append(
+        (
+            "total",
+            f"{counts.samples:,}",
+            "",
+            "",
+            "",
+            _mean(counts.gold),
+            _mean(counts.negatives),
+            "",
+            "",
+        )
+    )
     show_table("", heads, rows, left=("source", "query", "context"))
     images = counts.with_image_negatives
     for name, value in (

@@ -13,21 +13,29 @@ def configure(parser: argparse.ArgumentParser) -> None:
     """Add the jobs and their arguments."""
     jobs = parser.add_subparsers(dest="job", required=True, metavar="JOB")
     probe = job(
-        jobs, "probe", "ask a service one question, and print how demur reads the reply",
+        jobs,
+        "probe",
+        "ask a service one question, and print how demur reads the reply",
         epilog="example:\n  $ demur rag probe rag.yaml --question 'Which river flows through Vienna?'\n\n"
         "A mapping says how a question becomes a request and how a reply becomes an answer; docs/score-your-rag.md has "
-        "one to\nstart from. A bare address gets {\"question\": ...}.",
-    )  # fmt: skip
+        'one to\nstart from. A bare address gets {"question": ...}.',
+    )
     probe.add_argument("mapping", metavar="MAPPING", help="rag.yaml, or an address")
     probe.add_argument(
-        "--question", default="Which river flows through Vienna?", help="question (default: %(default)s)"
+        "--question",
+        default="Which river flows through Vienna?",
+        help="question (default: %(default)s)",
     )
-    probe.add_argument("--image", type=Path, nargs="*", default=[], metavar="FILE", help="images of the question")
+    probe.add_argument(
+        "--image", type=Path, nargs="*", default=[], metavar="FILE", help="images of the question"
+    )
     share(probe, "--json")
     table = job(
-        jobs, "table", "show where retrieval or generation fails: was the gold retrieved, was the answer right",
+        jobs,
+        "table",
+        "show where retrieval or generation fails: was the gold retrieved, was the answer right",
         epilog="example:\n  $ demur rag table rag-runs --release demo-out/release",
-    )  # fmt: skip
+    )
     share(table, "runs", "--release", "--form", "--json", json="print the rows as JSON")
 
 

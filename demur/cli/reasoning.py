@@ -16,25 +16,63 @@ def configure(parser: argparse.ArgumentParser) -> None:
     """Add the jobs and their arguments."""
     jobs = parser.add_subparsers(dest="job", required=True, metavar="JOB")
     why = job(
-        jobs, "why", "explain wrong answers, linked to the evidence shown; 'demur reasoning RUN' is the same"
-    )  # fmt: skip
+        jobs,
+        "why",
+        "explain wrong answers, linked to the evidence shown; 'demur reasoning RUN' is the same",
+    )
     why.add_argument("run", type=Path, metavar="RUN", help="run folder")
     why.add_argument(
-        "--judge", metavar="MODEL", help="model that reads chains and evidence (default: only what rules prove)"
+        "--judge",
+        metavar="MODEL",
+        help="model that reads chains and evidence (default: only what rules prove)",
     )
-    why.add_argument("--scenario", dest="scenarios", nargs="+", default=[], metavar="NAME", help="only these scenarios")
-    why.add_argument("-n", "--limit", type=positive, metavar="N", help="wrong answers per scenario (default: all)")
-    why.add_argument("--items", type=Path, help="reference steps of samples, by id, to judge their chains against")
+    why.add_argument(
+        "--scenario",
+        dest="scenarios",
+        nargs="+",
+        default=[],
+        metavar="NAME",
+        help="only these scenarios",
+    )
+    why.add_argument(
+        "-n",
+        "--limit",
+        type=positive,
+        metavar="N",
+        help="wrong answers per scenario (default: all)",
+    )
+    why.add_argument(
+        "--items",
+        type=Path,
+        help="reference steps of samples, by id, to judge their chains against",
+    )
     share(why, "--release", release="release of the run (default: the one beside it)")
     why.add_argument(
-        "-o", "--out", type=Path, metavar="PAGE.html", help="also write a page of every wrong answer (default: none)"
+        "-o",
+        "--out",
+        type=Path,
+        metavar="PAGE.html",
+        help="also write a page of every wrong answer (default: none)",
     )
-    draft = job(jobs, "draft", "let a model write the steps and rubrics that items lack, for people to review")
-    draft.add_argument("items", type=Path, help="items of MM-THEBench; an item with steps gets only a rubric")
+    draft = job(
+        jobs,
+        "draft",
+        "let a model write the steps and rubrics that items lack, for people to review",
+    )
     draft.add_argument(
-        "--judge", required=True, metavar="MODEL", help="model that writes; it sees the images unless MODEL,images=no"
+        "items", type=Path, help="items of MM-THEBench; an item with steps gets only a rubric"
     )
-    review = job(jobs, "review", "make a labelling task of items with steps, for 'demur annotate page --out DIR'")
+    draft.add_argument(
+        "--judge",
+        required=True,
+        metavar="MODEL",
+        help="model that writes; it sees the images unless MODEL,images=no",
+    )
+    review = job(
+        jobs,
+        "review",
+        "make a labelling task of items with steps, for 'demur annotate page --out DIR'",
+    )
     review.add_argument("items", type=Path, help="items of MM-THEBench")
     take = job(jobs, "take", "put reviews back into the items: sound, to be corrected, too complex")
     take.add_argument("items", type=Path, help="items of MM-THEBench")
@@ -42,27 +80,54 @@ def configure(parser: argparse.ArgumentParser) -> None:
     quality = job(jobs, "quality", "audit a tenth of each annotator's reviews")
     quality.add_argument("folder", type=Path, help="folder of the labelling task")
     for made in (take, quality):
-        made.add_argument("--auditor", required=made is quality, default="", metavar="NAME", help="who audits")
+        made.add_argument(
+            "--auditor", required=made is quality, default="", metavar="NAME", help="who audits"
+        )
     frames = job(jobs, "frames", "sample frames of video items, for systems that accept images")
     frames.add_argument("items", type=Path, help="items of MM-THEBench")
-    meta = job(jobs, "meta", "make a labelling task of the chain judge's decisions, to see whether people decide alike")
-    meta.add_argument("chains", nargs="+", type=Path, metavar="PATH", help="runs or outputs, as 'demur suite score'")
-    meta.add_argument("--items", type=Path, help="items of MM-THEBench (a run knows its own)")
-    meta.add_argument("--judge", required=True, metavar="MODEL", help="judge whose decisions people review")
-    meta.add_argument(
-        "--of", choices=("steps", "answers", "rubric"), default="steps", help="which decisions (default: %(default)s)"
+    meta = job(
+        jobs,
+        "meta",
+        "make a labelling task of the chain judge's decisions, to see whether people decide alike",
     )
-    meta.add_argument("-n", "--n", type=positive, default=300, help="decisions to draw (default: %(default)s)")
+    meta.add_argument(
+        "chains",
+        nargs="+",
+        type=Path,
+        metavar="PATH",
+        help="runs or outputs, as 'demur suite score'",
+    )
+    meta.add_argument("--items", type=Path, help="items of MM-THEBench (a run knows its own)")
+    meta.add_argument(
+        "--judge", required=True, metavar="MODEL", help="judge whose decisions people review"
+    )
+    meta.add_argument(
+        "--of",
+        choices=("steps", "answers", "rubric"),
+        default="steps",
+        help="which decisions (default: %(default)s)",
+    )
+    meta.add_argument(
+        "-n", "--n", type=positive, default=300, help="decisions to draw (default: %(default)s)"
+    )
     share(meta, "--seed")
     for made, what in (
-        (meta, "the task"), (draft, "the items"), (review, "the task"), (take, "the items"),
+        (meta, "the task"),
+        (draft, "the items"),
+        (review, "the task"),
+        (take, "the items"),
         (frames, "items and frames"),
-    ):  # fmt: skip
-        made.add_argument("-o", "--out", type=Path, required=True, metavar="DIR", help=f"folder for {what}")
+    ):
+        made.add_argument(
+            "-o", "--out", type=Path, required=True, metavar="DIR", help=f"folder for {what}"
+        )
     for made in (why, draft, meta):
         share(made, "--ledger")
         made.add_argument(
-            "--prompts", type=Path, metavar="DIR", help="your own prompts (why.md, rubric.md ...) in place of demur's"
+            "--prompts",
+            type=Path,
+            metavar="DIR",
+            help="your own prompts (why.md, rubric.md ...) in place of demur's",
         )
         share(made, "--concurrency", "--budget", "--prices")
     share(why, "--form")
@@ -89,9 +154,12 @@ def _judge(args: argparse.Namespace, pictures: Path | None = None) -> Any:
     if not args.judge:
         return None
     context = JudgeContext(
-        args.ledger or Path("judge-calls.sqlite"), args.concurrency, budget_of(args), args.prices,
+        args.ledger or Path("judge-calls.sqlite"),
+        args.concurrency,
+        budget_of(args),
+        args.prices,
         read_image=lambda ref: read_image(ref, pictures),
-    )  # fmt: skip
+    )
     sees = ",images=yes" if pictures is not None and ",images=" not in args.judge else ""
     return ChainJudge(args.judge.removeprefix("model:") + sees, context, args.prompts)
 
@@ -112,9 +180,14 @@ def _why(args: argparse.Namespace) -> int:
     with TerminalProgress() as steps:
         steps.stage("reason")
         found = find_causes(
-            args.run, release, judge, scenarios=args.scenarios, limit=args.limit, items=items,
+            args.run,
+            release,
+            judge,
+            scenarios=args.scenarios,
+            limit=args.limit,
+            items=items,
             progress=lambda n: steps.count("wrong answers examined", n, 0),
-        )  # fmt: skip
+        )
     path = write_causes(found, args.run, release, judge.model if judge else "rules", args.out)
     made = cause_tables(found)
     if args.json:
@@ -134,7 +207,9 @@ def _draft(args: argparse.Namespace) -> int:
     loaded = _loaded(args.items)
     with TerminalProgress() as steps:
         steps.stage("draft")
-        made = draft(_judge(args, loaded.root), loaded.items, lambda n: steps.count("items drafted", n, 0))
+        made = draft(
+            _judge(args, loaded.root), loaded.items, lambda n: steps.count("items drafted", n, 0)
+        )
     write_items(args.out, made.items, loaded.root)
     if args.json:
         print_json({"items": len(made.items), "failed": made.failed})
@@ -168,10 +243,14 @@ def _take(args: argparse.Namespace) -> int:
     loaded = _loaded(args.items)
     found = take_reviews(loaded.items, args.folder, args.auditor)
     write_items(args.out, found.items, loaded.root)
-    reviewed = [i for i in found.items if i.id not in found.open]  # others keep what an earlier task found
+    reviewed = [
+        i for i in found.items if i.id not in found.open
+    ]  # others keep what an earlier task found
     sound = sum(bool(i.reviewed_by) for i in reviewed)
     if args.json:
-        print_json({"sound": sound, "to_mend": found.to_mend, "hasty": found.hasty, "open": found.open})
+        print_json(
+            {"sound": sound, "to_mend": found.to_mend, "hasty": found.hasty, "open": found.open}
+        )
         return 0
     _list(found.to_mend, "to be corrected")
     _list(dict.fromkeys(found.hasty, "marked too complex in less than five minutes"), "too early")
@@ -216,9 +295,14 @@ def _meta(args: argparse.Namespace) -> int:
     with TerminalProgress() as steps:
         steps.stage("judge")
         n, decided = meta_task(
-            found, judge, args.out, of=args.of, n=args.n, seed=args.seed,
+            found,
+            judge,
+            args.out,
+            of=args.of,
+            n=args.n,
+            seed=args.seed,
             progress=lambda n: steps.count("chains judged", n, 0),
-        )  # fmt: skip
+        )
     say(f"{n:,} decisions to review: {args.out}")
     labelled = command("annotate", "page", "--out", args.out, "--as", "NAME")
     note(f"next: {labelled}; {command('agree', args.out, decided)}")
@@ -226,6 +310,11 @@ def _meta(args: argparse.Namespace) -> int:
 
 
 JOBS = {
-    "why": _why, "draft": _draft, "review": _review, "take": _take, "quality": _quality, "frames": _frames,
+    "why": _why,
+    "draft": _draft,
+    "review": _review,
+    "take": _take,
+    "quality": _quality,
+    "frames": _frames,
     "meta": _meta,
-}  # fmt: skip
+}

@@ -12,12 +12,17 @@ from demur.cli.build import common, print_built, print_estimate
 def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("old", type=Path, help="release folder, with its build folder beside it")
     parser.add_argument(
-        "--add-gate", action="append", required=True, metavar="GATE",
+        "--add-gate",
+        action="append",
+        required=True,
+        metavar="GATE",
         help="gating model to add: a system by name, or '{system: model:openai/gpt-4o, name: gpt-4o, cost: 10, "
         "options: {temperature: 0}}'; "
         "may be given several times",
-    )  # fmt: skip
-    parser.add_argument("--version", help="version of the new release (default: the next minor version)")
+    )
+    parser.add_argument(
+        "--version", help="version of the new release (default: the next minor version)"
+    )
     common(parser, "NAME-VERSION of the new release, beside the old one")
 
 
@@ -27,12 +32,20 @@ def run(args: argparse.Namespace) -> int:
 
     new = enlarge(args.old, args.add_gate, args.out, version=args.version, skip_bad=args.skip_bad)
     if args.plan:
-        print_estimate(estimate_rebuild(new, args.prices), per_second=args.per_second, as_json=args.json)
+        print_estimate(
+            estimate_rebuild(new, args.prices), per_second=args.per_second, as_json=args.json
+        )
         return 0
     with TerminalProgress() as steps:
         built = rebuild(
-            new, steps=steps, exhaustive=args.exhaustive, hurry=args.hurry, budget=budget_of(args), prices=args.prices,
-            concurrency=args.concurrency, fresh=args.fresh,
-        )  # fmt: skip
+            new,
+            steps=steps,
+            exhaustive=args.exhaustive,
+            hurry=args.hurry,
+            budget=budget_of(args),
+            prices=args.prices,
+            concurrency=args.concurrency,
+            fresh=args.fresh,
+        )
     print_built(built, new.out, as_json=args.json)
     return 0

@@ -27,8 +27,12 @@ def configure(parser: argparse.ArgumentParser) -> None:
             sub.add_argument("new", help="release to compare it with")
         if name == "push":
             sub.add_argument("target", help="a folder, or hf:OWNER/NAME")
-            sub.add_argument("--dry-run", action="store_true", help="list what would be sent, and send nothing")
-            sub.add_argument("--private", action="store_true", help="create the hub repository as private")
+            sub.add_argument(
+                "--dry-run", action="store_true", help="list what would be sent, and send nothing"
+            )
+            sub.add_argument(
+                "--private", action="store_true", help="create the hub repository as private"
+            )
         share(sub, "--json")
 
 
@@ -52,7 +56,9 @@ def _verify(release: Release, args: argparse.Namespace) -> int:
     wrong = verify(release)
     findings = [] if wrong else telling(release.manifest.get("separation") or ())
     if args.json:
-        print_json({"release": args.release, "sound": not wrong, "problems": wrong, "findings": findings})
+        print_json(
+            {"release": args.release, "sound": not wrong, "problems": wrong, "findings": findings}
+        )
     elif wrong:
         say(*map(plain, wrong))
         note(f"demur: {args.release}: {len(wrong)} problem(s) - fetch or build the release again")
@@ -79,14 +85,21 @@ def _diff(old: Release, new: Release, *, as_json: bool) -> int:
     if old.name != new.name:
         say("these are two benchmarks, not two versions of one")
     say(*(f"  {n:>6,} removed: {why}" for why, n in found.why_left.items()))
-    say(*(f"  {n:>6,} added: dropped from the old release: {why}" for why, n in found.why_came.items()))
+    say(
+        *(
+            f"  {n:>6,} added: dropped from the old release: {why}"
+            for why, n in found.why_came.items()
+        )
+    )
     lost = sum(len(c.distractors_left) for c in found.changed)
     came = sum(len(c.distractors_came) for c in found.changed)
     if lost or came:
         say(f"  samples in both releases: {lost:,} distractors removed, {came:,} added")
     for head, table_of in (("source", found.by_source), ("topic", found.by_topic)):
         kinds = {"left": "removed", "came": "added", "changed": "changed", "same": "unchanged"}
-        rows = ((key or "(none)", *(f"{n.get(c, 0):,}" for c in kinds)) for key, n in table_of.items())
+        rows = (
+            (key or "(none)", *(f"{n.get(c, 0):,}" for c in kinds)) for key, n in table_of.items()
+        )
         show_table(f"By {head}", (head, *kinds.values()), rows, left=(head,))
     for key, pair in {**{f"recipe {k}": v for k, v in found.recipe.items()}, **found.made}.items():
         say(f"{key}: {_change(*pair)}")
@@ -97,7 +110,9 @@ def _change(old: object, new: object) -> str:
     """How two values differ; for lists of named things, which were added, removed or changed."""
     if isinstance(old, list) and isinstance(new, list):
         one, other = ({_name(x): x for x in values} for values in (old, new))
-        parts = [f"+ {brief(k)}" for k in other if k not in one] + [f"- {brief(k)}" for k in one if k not in other]
+        parts = [f"+ {brief(k)}" for k in other if k not in one] + [
+            f"- {brief(k)}" for k in one if k not in other
+        ]
         parts += [f"{brief(k)} changed" for k in one if k in other and one[k] != other[k]]
         return ", ".join(parts) or "another order"
     if old is None:
@@ -106,7 +121,9 @@ def _change(old: object, new: object) -> str:
 
 
 def _name(value: object) -> str:
-    return str((value.get("name") or value.get("system") or value) if isinstance(value, dict) else value)
+    return str(
+        (value.get("name") or value.get("system") or value) if isinstance(value, dict) else value
+    )
 
 
 def _push(release: Release, args: argparse.Namespace) -> int:
@@ -114,10 +131,16 @@ def _push(release: Release, args: argparse.Namespace) -> int:
 
     sent = push(release, args.target, dry_run=args.dry_run, private=args.private)
     if args.json:
-        print_json({
-            "target": sent.target, "dry_run": args.dry_run, "files": sent.files, "there": list(sent.there),
-            "revision": sent.revision, "note": sent.note,
-        })  # fmt: skip
+        print_json(
+            {
+                "target": sent.target,
+                "dry_run": args.dry_run,
+                "files": sent.files,
+                "there": list(sent.there),
+                "revision": sent.revision,
+                "note": sent.note,
+            }
+        )
         return 0
     sends = "would send" if args.dry_run else "sent"
     say(*(f"{sends} {name} ({size:,} bytes)" for name, size in sent.files.items()))
@@ -134,10 +157,15 @@ def _show(release: Release, *, as_json: bool) -> int:
 
     evidence = evidence_by_source(list(release.samples()), release.recall)
     if as_json:
-        print_json({
-            "manifest": release.manifest, "funnel": release.funnel, "recall": release.recall,
-            "evidence": [one.model_dump(mode="json") for one in evidence],
-        }, 1)  # fmt: skip
+        print_json(
+            {
+                "manifest": release.manifest,
+                "funnel": release.funnel,
+                "recall": release.recall,
+                "evidence": [one.model_dump(mode="json") for one in evidence],
+            },
+            1,
+        )
         return 0
     from rich.console import Console
 

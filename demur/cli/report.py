@@ -12,24 +12,40 @@ from demur.cli._output import print_json, say
 def configure(parser: argparse.ArgumentParser) -> None:
     share(parser, "runs", runs="run folders, or folders that hold runs (demo-out)")
     parser.add_argument(
-        "-o", "--out", type=Path, default=Path("report.html"), metavar="FILE", help="HTML file (default: %(default)s)"
+        "-o",
+        "--out",
+        type=Path,
+        default=Path("report.html"),
+        metavar="FILE",
+        help="HTML file (default: %(default)s)",
     )
     share(parser, "--release")
     parser.add_argument(
-        "--tables", type=Path, metavar="DIR", help="also write tables (.txt .md .tex .csv) and figures (.svg) there"
+        "--tables",
+        type=Path,
+        metavar="DIR",
+        help="also write tables (.txt .md .tex .csv) and figures (.svg) there",
     )
     parser.add_argument(
-        "--group", action="append", default=[], metavar="RUN=TEXT",
+        "--group",
+        action="append",
+        default=[],
+        metavar="RUN=TEXT",
         help="section of Table 4 for a run: open, closed, or your own words (default: derived from its name)",
-    )  # fmt: skip
+    )
     parser.add_argument(
-        "--verdicts", default="", metavar="NAME",
+        "--verdicts",
+        default="",
+        metavar="NAME",
         help="use the verdicts that 'demur judge run' filed under this name (default: the runs' own)",
-    )  # fmt: skip
+    )
     parser.add_argument(
-        "--image-budget", type=float, default=12.0, metavar="MB",
+        "--image-budget",
+        type=float,
+        default=12.0,
+        metavar="MB",
         help="maximum size of all images in the page (default: %(default)s)",
-    )  # fmt: skip
+    )
     share(parser, "--json", json="print the numbers and the written files as JSON")
 
 
@@ -41,7 +57,10 @@ def run(args: argparse.Namespace) -> int:
     from demur.reports.terminal import print_data, summarised
 
     if not 0 <= args.image_budget < 1e6:
-        raise UsageError(f"image budget {args.image_budget:g} MB", cure="write --image-budget 12, or 0 for no pictures")
+        raise UsageError(
+            f"image budget {args.image_budget:g} MB",
+            cure="write --image-budget 12, or 0 for no pictures",
+        )
     if bad := [text for text in args.group if not all(text.partition("=")[::2])]:
         raise UsageError(f"--group {bad[0]!r}", cure="write RUN=open, RUN=closed or RUN=TEXT")
     groups = {name: text for name, _, text in (pair.rpartition("=") for pair in args.group)}
@@ -49,7 +68,9 @@ def run(args: argparse.Namespace) -> int:
     budget = round(args.image_budget * 1_000_000)
     written = write_report(data, args.out, image_budget=budget, groups=groups, tables=args.tables)
     if args.json:
-        print_json(summarised(data) | {"report": str(args.out), "tables": [str(p) for p in written]}, 1)
+        print_json(
+            summarised(data) | {"report": str(args.out), "tables": [str(p) for p in written]}, 1
+        )
         return 0
     print_data(data)
     if written:

@@ -11,9 +11,10 @@ from demur.cli._output import print_json, print_tables
 def configure(parser: argparse.ArgumentParser) -> None:
     share(parser, "runs", "--release")
     parser.add_argument(
-        "--metric", default="",
+        "--metric",
+        default="",
         help="infoseek, evqa, webqa, mmdocrag, mragbench, viquae-em, viquae-f1 (default: each source's own)",
-    )  # fmt: skip
+    )
     share(parser, "--form", "--json", json="print the rows as JSON")
 
 

@@ -24,18 +24,36 @@ def configure(parser: argparse.ArgumentParser) -> None:
     verbs = parser.add_subparsers(dest="what", required=True, metavar="list|show|check|unpack")
     listing = job(verbs, "list", "list every installed source adapter")
     share(listing, "--json")
-    show = job(verbs, "show", "show the card of a source: purpose, licence, files, sizes, known defects, options")
+    show = job(
+        verbs,
+        "show",
+        "show the card of a source: purpose, licence, files, sizes, known defects, options",
+    )
     show.add_argument("name", help="registered name, or module:Class")
     share(show, "--json")
-    check = job(verbs, "check", "read a folder once; exit 1 on anything that would silently change a benchmark")
+    check = job(
+        verbs,
+        "check",
+        "read a folder once; exit 1 on anything that would silently change a benchmark",
+    )
     check.add_argument("name", help="registered name, or module:Class")
     check.add_argument("path", type=Path, help="folder of the source")
     share(check, "--set")
-    check.add_argument("--limit", type=positive, metavar="N", help="read at most N samples and N documents")
-    check.add_argument("--pins", type=Path, metavar="FILE", help="YAML list of expected hashes and counts")
-    check.add_argument("--no-published-pins", action="store_true", help="do not compare with the counts of the card")
+    check.add_argument(
+        "--limit", type=positive, metavar="N", help="read at most N samples and N documents"
+    )
+    check.add_argument(
+        "--pins", type=Path, metavar="FILE", help="YAML list of expected hashes and counts"
+    )
+    check.add_argument(
+        "--no-published-pins",
+        action="store_true",
+        help="do not compare with the counts of the card",
+    )
     share(check, "--json")
-    unpack = job(verbs, "unpack", "unpack a zip or tar file safely: nothing is written outside the folder")
+    unpack = job(
+        verbs, "unpack", "unpack a zip or tar file safely: nothing is written outside the folder"
+    )
     unpack.add_argument("archive", type=Path, help=".zip, .tar, .tar.gz and the like")
     unpack.add_argument("folder", type=Path, help="folder to write to; created if needed")
 
@@ -65,18 +83,31 @@ def _show(args: argparse.Namespace) -> int:
     factory = find("sources", args.name)[0]
     card, options = card_of(factory), options_of(factory)
     if args.json:
-        print_json({"name": args.name, "card": card and card.model_dump(mode="json"), "options": options}, 1)
+        print_json(
+            {"name": args.name, "card": card and card.model_dump(mode="json"), "options": options},
+            1,
+        )
         return 0
     out = [f"{args.name}: {card.title if card else factory.__name__}", ""]
     if card is None:
         out.append("no card: put <module>.yaml beside the adapter, see docs/adding-a-source.md")
     else:
         for name in (
-            "purpose", "url", "licence", "citation", "knowledge_base", "gold", "negatives", "sizes",
-            "vlm_deflectionbench", "rule",
-        ):  # fmt: skip
+            "purpose",
+            "url",
+            "licence",
+            "citation",
+            "knowledge_base",
+            "gold",
+            "negatives",
+            "sizes",
+            "vlm_deflectionbench",
+            "rule",
+        ):
             out.append(f"{name.replace('_', ' '):<20} {getattr(card, name)}")
-        out += ["", "files:"] + [f"  {file.name}  ({file.size})  {file.holds}" for file in card.files]
+        out += ["", "files:"] + [
+            f"  {file.name}  ({file.size})  {file.holds}" for file in card.files
+        ]
         if card.published:
             out += ["", "published (checked by 'demur sources check'):"]
             for pin in card.published:
@@ -84,7 +115,11 @@ def _show(args: argparse.Namespace) -> int:
                 out.append(f"  {pin.file}  " + ", ".join(f"{key} {value}" for key, value in stated))
         if card.defects:
             out += ["", "known defects:"] + [f"  - {defect}" for defect in card.defects]
-    out += ["", "options (--set KEY=VALUE): " + (", ".join(f"{k}={v}" for k, v in options.items()) or "none")]
+    out += [
+        "",
+        "options (--set KEY=VALUE): "
+        + (", ".join(f"{k}={v}" for k, v in options.items()) or "none"),
+    ]
     if documentation := inspect.getdoc(factory):
         out += ["", documentation]
     say(*out)
@@ -111,12 +146,16 @@ def _check(args: argparse.Namespace) -> int:
 
 def _counted(counts: dict[str, int], most: int = 12) -> str:
     shown = [f"{name} {count:,}" for name, count in list(counts.items())[:most]]
-    return ", ".join(shown) + (f", ... {len(counts) - most} more" if len(counts) > most else "") or "none"
+    return (
+        ", ".join(shown) + (f", ... {len(counts) - most} more" if len(counts) > most else "")
+        or "none"
+    )
 
 
 def _lines(checked: Checked) -> list[str]:
     out = [
-        f"{checked.source} in {checked.folder}" + ("  (limited reading)" if checked.limited else ""),
+        f"{checked.source} in {checked.folder}"
+        + ("  (limited reading)" if checked.limited else ""),
         f"  samples      {checked.samples:,} ({checked.unanswerable:,} unanswerable, {checked.defective:,} defective, "
         f"{checked.without_gold:,} without gold)",
         f"  splits       {_counted(checked.splits)}",
@@ -135,20 +174,29 @@ def _lines(checked: Checked) -> list[str]:
         out += ["", "samples counted above:"]
     for what, ids in checked.named.items():
         more = int(getattr(checked, what)) - len(ids[:8])
-        out.append(f"  {what.replace('_', ' ')}: {', '.join(ids[:8])}" + (f", and {more:,} more" if more else ""))
+        out.append(
+            f"  {what.replace('_', ' ')}: {', '.join(ids[:8])}"
+            + (f", and {more:,} more" if more else "")
+        )
     if checked.notes:
         out += ["", "notes:"] + [f"  {count:>8,}  {note}" for note, count in checked.notes.items()]
     out += ["", "items:"]
     for item in checked.shown:
         out += [f"  {item.id}  ({item.place})", f"    question  {item.question}"]
         out += [f"    picture   {picture}" for picture in item.images]
-        out.append(f"    answer    {item.answer}   accepted: {' | '.join(' & '.join(form) for form in item.accepted)}")
-        out += [f"    gold      {line}" for line in item.gold] + [f"    negative  {line}" for line in item.negatives]
+        out.append(
+            f"    answer    {item.answer}   accepted: {' | '.join(' & '.join(form) for form in item.accepted)}"
+        )
+        out += [f"    gold      {line}" for line in item.gold] + [
+            f"    negative  {line}" for line in item.negatives
+        ]
     if checked.findings:
         kinds = checked.problems or {"of the whole": len(checked.findings)}
         kinds = kinds | ({"of other kinds": checked.untold} if checked.untold else {})
         total = len(checked.findings) + checked.untold
-        out += ["", f"findings ({total:,}; {_counted(kinds)}):"] + [f"  {line}" for line in checked.findings[:50]]
+        out += ["", f"findings ({total:,}; {_counted(kinds)}):"] + [
+            f"  {line}" for line in checked.findings[:50]
+        ]
         if total > 50:
             out.append(f"  ... and {total - 50:,} more (--json prints {len(checked.findings):,})")
     else:

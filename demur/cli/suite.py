@@ -25,9 +25,20 @@ def configure(parser: argparse.ArgumentParser) -> None:
     jobs = parser.add_subparsers(dest="job", required=True, metavar="JOB")
     share(job(jobs, "list", "list the suites"), "--json")
     for name, (does, _, _) in JOBS.items():
-        made = job(jobs, name, does, epilog=f"'demur suite {name} NAME --help' explains the suite's own options")
-        made.add_argument("name", metavar="NAME", help="name of the suite (see 'demur suite list'), or module:Class")
-        made.add_argument("rest", nargs=argparse.REMAINDER, metavar="...", help="paths and options of that suite")
+        made = job(
+            jobs,
+            name,
+            does,
+            epilog=f"'demur suite {name} NAME --help' explains the suite's own options",
+        )
+        made.add_argument(
+            "name",
+            metavar="NAME",
+            help="name of the suite (see 'demur suite list'), or module:Class",
+        )
+        made.add_argument(
+            "rest", nargs=argparse.REMAINDER, metavar="...", help="paths and options of that suite"
+        )
 
 
 def run(args: argparse.Namespace) -> int:
@@ -64,7 +75,9 @@ def _skip_bad(parser: argparse.ArgumentParser) -> None:
 
 def _form(parser: argparse.ArgumentParser) -> None:
     share(parser, "--form", "--json", json="print everything as JSON")
-    parser.add_argument("--tables", type=Path, metavar="DIR", help="also write every table in every format there")
+    parser.add_argument(
+        "--tables", type=Path, metavar="DIR", help="also write every table in every format there"
+    )
 
 
 def _options(parser: argparse.ArgumentParser, options: tuple[Option, ...]) -> None:
@@ -110,7 +123,9 @@ def _show(chosen: Suite[Any, Any], args: argparse.Namespace) -> int:
 
 
 def _fill_build(parser: argparse.ArgumentParser, chosen: Suite[Any, Any]) -> None:
-    parser.add_argument("--out", type=Path, required=True, metavar="DIR", help="folder for the items")
+    parser.add_argument(
+        "--out", type=Path, required=True, metavar="DIR", help="folder for the items"
+    )
     share(parser, "--seed")
     _options(parser, chosen.build_options)
 
@@ -152,7 +167,11 @@ def _fill_check(parser: argparse.ArgumentParser, chosen: Suite[Any, Any]) -> Non
 def _check(chosen: Suite[Any, Any], args: argparse.Namespace) -> int:
     loaded = chosen.open(args.items, skip_bad=args.skip_bad)
     tables = chosen.statistics(loaded.items)
-    _print(tables, args, {"items": len(loaded.items), "skipped": loaded.skipped, "notes": dict(loaded.notes)})
+    _print(
+        tables,
+        args,
+        {"items": len(loaded.items), "skipped": loaded.skipped, "notes": dict(loaded.notes)},
+    )
     if args.json:
         return 0
     say(*(f"note: {what}: {n}" for what, n in loaded.notes.items()))
@@ -163,18 +182,30 @@ def _check(chosen: Suite[Any, Any], args: argparse.Namespace) -> int:
 def _fill_run(parser: argparse.ArgumentParser, chosen: Suite[Any, Any]) -> None:
     _items(parser)
     parser.add_argument(
-        "--system", "--systems", dest="systems", nargs="+", required=True, metavar="SYSTEM",
+        "--system",
+        "--systems",
+        dest="systems",
+        nargs="+",
+        required=True,
+        metavar="SYSTEM",
         help="systems to ask: model:openai/gpt-4o, model:http://host:8000/v1#name, python:module:function, ...",
-    )  # fmt: skip
-    parser.add_argument(
-        "--out", type=Path, default=Path("runs"), help="folder for the run folders (default: %(default)s)"
     )
-    parser.add_argument("--limit", type=positive, metavar="N", help="ask only about the first N items")
+    parser.add_argument(
+        "--out",
+        type=Path,
+        default=Path("runs"),
+        help="folder for the run folders (default: %(default)s)",
+    )
+    parser.add_argument(
+        "--limit", type=positive, metavar="N", help="ask only about the first N items"
+    )
     share(parser, "--concurrency", "--fresh", fresh="ask everything again, and pay again")
     parser.add_argument(
-        "--prompt", type=Path, metavar="PATH",
+        "--prompt",
+        type=Path,
+        metavar="PATH",
         help=f"your own prompts: a file, or a folder of {', '.join(chosen.prompt_files.values())}",
-    )  # fmt: skip
+    )
     model = parser.add_argument_group("models (systems that begin with model:)")
     model.add_argument("--temperature", type=_temperature, help="sampling temperature")
     model.add_argument("--max-tokens", type=positive, help="maximum length of a reply, in tokens")
@@ -200,35 +231,57 @@ def _run(chosen: Suite[Any, Any], args: argparse.Namespace) -> int:
     from demur.suites import read_outputs
 
     chosen.check_options(_given(chosen.options, args))
-    sampling = {k: getattr(args, k) for k in ("temperature", "max_tokens", "extra") if getattr(args, k) is not None}
+    sampling = {
+        k: getattr(args, k)
+        for k in ("temperature", "max_tokens", "extra")
+        if getattr(args, k) is not None
+    }
     with TerminalProgress() as steps:
         steps.stage("ask")
         folders = chosen.run(
-            args.items, args.systems, args.out, limit=args.limit, skip_bad=args.skip_bad, sampling=sampling,
-            concurrency=args.concurrency, budget=budget_of(args), prices=args.prices, steps=steps, fresh=args.fresh,
+            args.items,
+            args.systems,
+            args.out,
+            limit=args.limit,
+            skip_bad=args.skip_bad,
+            sampling=sampling,
+            concurrency=args.concurrency,
+            budget=budget_of(args),
+            prices=args.prices,
+            steps=steps,
+            fresh=args.fresh,
             prompt=args.prompt,
-        )  # fmt: skip
-    shown = command("suite", "report", chosen.name, *folders, "--items", args.items, "-o", "report.html")
+        )
+    shown = command(
+        "suite", "report", chosen.name, *folders, "--items", args.items, "-o", "report.html"
+    )
     note(f"\nnext: {shown}")
     silent = all_failed(folders)
     note(*(f"demur: {line}" for line in silent))
-    _print_scores(chosen, args, chosen.open(args.items, skip_bad=args.skip_bad), read_outputs(folders))
+    _print_scores(
+        chosen, args, chosen.open(args.items, skip_bad=args.skip_bad), read_outputs(folders)
+    )
     return 1 if silent else 0
 
 
 def _fill_score(parser: argparse.ArgumentParser, chosen: Suite[Any, Any]) -> None:
     _outputs(
-        parser, chosen,
+        parser,
+        chosen,
         "files that hold items and outputs together, run folders, or outputs (JSONL or CSV: id, output, system)",
-    )  # fmt: skip
-    parser.add_argument("--model", dest="models", nargs="+", default=[], metavar="NAME", help="score only these")
+    )
+    parser.add_argument(
+        "--model", dest="models", nargs="+", default=[], metavar="NAME", help="score only these"
+    )
     _form(parser)
 
 
 def _outputs(parser: argparse.ArgumentParser, chosen: Suite[Any, Any], paths: str) -> None:
     """Arguments of the jobs that read outputs."""
     parser.add_argument("paths", nargs="+", type=Path, metavar="PATH", help=paths)
-    parser.add_argument("--items", type=Path, help="the items, where PATH does not hold them (a run knows its own)")
+    parser.add_argument(
+        "--items", type=Path, help="the items, where PATH does not hold them (a run knows its own)"
+    )
     _skip_bad(parser)
     _options(parser, chosen.options)
 
@@ -248,7 +301,11 @@ def _score(chosen: Suite[Any, Any], args: argparse.Namespace) -> int:
 
 
 def _print_scores(
-    chosen: Suite[Any, Any], args: argparse.Namespace, loaded: Loaded[Any], outputs: Outputs, models: Sequence[str] = ()
+    chosen: Suite[Any, Any],
+    args: argparse.Namespace,
+    loaded: Loaded[Any],
+    outputs: Outputs,
+    models: Sequence[str] = (),
 ) -> None:
     given = _given(chosen.options, args)
     scores = chosen.scores(loaded.items, outputs, models=models, skip_bad=args.skip_bad, **given)
@@ -263,7 +320,13 @@ def _print_scores(
 
 def _fill_report(parser: argparse.ArgumentParser, chosen: Suite[Any, Any]) -> None:
     _outputs(parser, chosen, "as for 'demur suite score'; or only items, to view them")
-    parser.add_argument("-o", "--out", type=Path, default=Path("report.html"), help="HTML file (default: %(default)s)")
+    parser.add_argument(
+        "-o",
+        "--out",
+        type=Path,
+        default=Path("report.html"),
+        help="HTML file (default: %(default)s)",
+    )
 
 
 def _report(chosen: Suite[Any, Any], args: argparse.Namespace) -> int:
@@ -277,9 +340,13 @@ def _fill_export(parser: argparse.ArgumentParser, chosen: Suite[Any, Any]) -> No
     _items(parser)
     parser.add_argument("--out", type=Path, required=True, metavar="DIR", help="folder to write to")
     parser.add_argument(
-        "--outputs", nargs="+", type=Path, default=[], metavar="PATH",
+        "--outputs",
+        nargs="+",
+        type=Path,
+        default=[],
+        metavar="PATH",
         help="run folders or outputs, where the export needs them",
-    )  # fmt: skip
+    )
     share(parser, "--seed")
     _options(parser, chosen.export_options)
 
@@ -289,16 +356,28 @@ def _export(chosen: Suite[Any, Any], args: argparse.Namespace) -> int:
 
     given = _given(chosen.export_options, args)
     outputs = read_outputs(args.outputs, skip_bad=args.skip_bad) if args.outputs else {}
-    say(chosen.export(args.items, args.out, outputs=outputs, seed=args.seed, skip_bad=args.skip_bad, **given))
+    say(
+        chosen.export(
+            args.items, args.out, outputs=outputs, seed=args.seed, skip_bad=args.skip_bad, **given
+        )
+    )
     return 0
 
 
 JOBS: dict[str, tuple[str, Configure, Callable[[Any, argparse.Namespace], int]]] = {
-    "show": ("show what it measures, its options and its prompts", lambda parser, chosen: None, _show),
+    "show": (
+        "show what it measures, its options and its prompts",
+        lambda parser, chosen: None,
+        _show,
+    ),
     "build": ("make a set of items", _fill_build, _build),
     "check": ("check items: name every bad one, describe the set", _fill_check, _check),
     "run": ("ask systems, then score their answers", _fill_run, _run),
     "score": ("score outputs of a run, or made elsewhere", _fill_score, _score),
-    "report": ("write one HTML page: tables, and every item with its answers", _fill_report, _report),
+    "report": (
+        "write one HTML page: tables, and every item with its answers",
+        _fill_report,
+        _report,
+    ),
     "export": ("write items for other uses, such as training", _fill_export, _export),
 }

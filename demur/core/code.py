@@ -56,7 +56,9 @@ def named(text: str, form: str = "python:module:function") -> tuple[Callable[...
     found: Any = imported(module, item)
     if found is None:
         raise UsageError(
-            f"there is no module {module!r}", item=item, cure="check the name, the current folder and PYTHONPATH"
+            f"there is no module {module!r}",
+            item=item,
+            cure="check the name, the current folder and PYTHONPATH",
         )
     members = vars(found).items()
     try:
@@ -65,10 +67,14 @@ def named(text: str, form: str = "python:module:function") -> tuple[Callable[...
     except AttributeError as error:
         functions = sorted(n for n, v in members if callable(v) and not n.startswith("_"))
         raise UsageError(
-            f"module {module!r} has no {name!r}", item=item, cure=f"it has {', '.join(functions[:8]) or 'no function'}"
+            f"module {module!r} has no {name!r}",
+            item=item,
+            cure=f"it has {', '.join(functions[:8]) or 'no function'}",
         ) from error
     if not callable(found):
-        raise UsageError(f"{name!r} in {module!r} is not a function", item=item, cure="name a function")
+        raise UsageError(
+            f"{name!r} in {module!r} is not a function", item=item, cure="name a function"
+        )
     return found, revision
 
 
@@ -104,7 +110,10 @@ def code_digest(thing: object, revision: str = "") -> str:
     else:
         spec = getattr(module, "__spec__", None)
         own = spec.name if spec is not None else module.__name__
-        parts += [name, {module: file_digest(path) for module, path in _project(own, Path(file)).items()}]
+        parts += [
+            name,
+            {module: file_digest(path) for module, path in _project(own, Path(file)).items()},
+        ]
     return digest(parts, SHORT)
 
 
@@ -127,7 +136,9 @@ def _value(value: object) -> object:
 
 def _source(owner: object) -> str:
     code = getattr(owner, "__code__", None)
-    if code is None or code.co_filename != "<string>":  # for "<string>", getsource reads the text of ``python -c``
+    if (
+        code is None or code.co_filename != "<string>"
+    ):  # for "<string>", getsource reads the text of ``python -c``
         with suppress(OSError, TypeError):
             return inspect.getsource(owner)  # type: ignore[arg-type]  # raises for anything without source
     return "" if code is None else repr((code.co_code, code.co_names, code.co_consts))

@@ -44,7 +44,9 @@ def _storage_errors(folder: Path) -> Iterator[None]:
         try:
             yield
         except sqlite3.Error as error:
-            cure = "free some disk space (also in the temporary folder) and run the same command again"
+            cure = (
+                "free some disk space (also in the temporary folder) and run the same command again"
+            )
             raise StorageError(f"SQLite: {error}", item=folder / TABLE, cure=cure) from error
 
 
@@ -57,7 +59,9 @@ class DocumentsWriter:
         with _storage_errors(folder), ExitStack() as opened:
             folder.mkdir(parents=True, exist_ok=True)
             (folder / TABLE).unlink(missing_ok=True)
-            self._table = opened.enter_context(closing(sqlite3.connect(folder / TABLE, isolation_level=None)))
+            self._table = opened.enter_context(
+                closing(sqlite3.connect(folder / TABLE, isolation_level=None))
+            )
             self._lines: IO[bytes] = opened.enter_context((folder / LINES).open("wb"))
             self._table.executescript(_NEW)
             self._table.execute("BEGIN")
@@ -82,11 +86,17 @@ class DocumentsWriter:
                 cure="rename the file, or correct the text",
             ) from error
         self._unwritten.append(line)
-        placeless = line if document.image is None else document.model_dump_json(exclude={"image": {"uri"}}).encode()
+        placeless = (
+            line
+            if document.image is None
+            else document.model_dump_json(exclude={"image": {"uri"}}).encode()
+        )
         self._sha.update(placeless)
         start, self._at = self._at, self._at + len(line)
         text, image = bool(document.text and document.text.strip()), document.image is not None
-        self._waiting.append((self._count, start, self._at, document.id, document.page or document.id, text, image))
+        self._waiting.append(
+            (self._count, start, self._at, document.id, document.page or document.id, text, image)
+        )
         if len(self._waiting) >= _BLOCK:
             self._flush()
         self._count += 1
@@ -95,7 +105,9 @@ class DocumentsWriter:
     def _flush(self) -> None:
         with _storage_errors(self.folder):
             self._lines.writelines(self._unwritten)
-            self._table.executemany("INSERT INTO documents VALUES (?, ?, ?, ?, ?, ?, ?)", self._waiting)
+            self._table.executemany(
+                "INSERT INTO documents VALUES (?, ?, ?, ?, ?, ?, ?)", self._waiting
+            )
         self._waiting.clear()
         self._unwritten.clear()
 
@@ -115,7 +127,12 @@ class DocumentsWriter:
             self._table.execute(_BY_ID)
             self._table.execute("COMMIT")
             again = "SELECT row, id = lag(id) OVER (ORDER BY id, row) AS again FROM documents"
-            repeated = [row for (row,) in self._table.execute(f"SELECT row FROM ({again}) WHERE again ORDER BY row")]
+            repeated = [
+                row
+                for (row,) in self._table.execute(
+                    f"SELECT row FROM ({again}) WHERE again ORDER BY row"
+                )
+            ]
             self._table.close()
         return repeated
 
@@ -123,7 +140,10 @@ class DocumentsWriter:
         return self
 
     def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
     ) -> None:
         with _storage_errors(self.folder):  # writing the last buffer fails on a full disk
             self._opened.close()
@@ -155,7 +175,9 @@ def mapped(path: Path, below: int | None = None, least: int = 0) -> NDArray[Any]
             found: NDArray[Any] = np.load(path, mmap_mode="r")
         except OSError:
             raise
-        except Exception as error:  # NumPy evaluates the header as a Python literal, which fails in many ways
+        except (
+            Exception
+        ) as error:  # NumPy evaluates the header as a Python literal, which fails in many ways
             raise _broken(path) from error
     if found.ndim != 1 or found.dtype != np.int64:
         raise _broken(path)
@@ -194,11 +216,17 @@ class Documents(Mapping[str, Document]):
         # immutable: nobody writes the file any more, so SQLite needs no locks
         address = f"file:{quote(str(table.absolute()))}?mode=ro&immutable=1"
         try:
-            self._table = sqlite3.connect(address, uri=True, check_same_thread=False, isolation_level=None)
+            self._table = sqlite3.connect(
+                address, uri=True, check_same_thread=False, isolation_level=None
+            )
             weakref.finalize(self, self._table.close)  # closes it with the last reference
             self._table.execute("PRAGMA trusted_schema = OFF")
-            kinds = self._table.execute("SELECT type FROM sqlite_master WHERE name = 'documents'").fetchall()
-            by_id = self._table.execute("SELECT sql FROM sqlite_master WHERE name = 'by_id'").fetchall()
+            kinds = self._table.execute(
+                "SELECT type FROM sqlite_master WHERE name = 'documents'"
+            ).fetchall()
+            by_id = self._table.execute(
+                "SELECT sql FROM sqlite_master WHERE name = 'by_id'"
+            ).fetchall()
         except sqlite3.Error as error:
             raise self._broken(TABLE) from error
         if kinds != [("table",)] or by_id != [
@@ -256,7 +284,9 @@ class Documents(Mapping[str, Document]):
         if self._prefix == self._stored:
             return document
         ids = {"id": document.id, "document": document.document, "page": document.page}
-        return document.model_copy(update={name: self._public(id) for name, id in ids.items() if id})
+        return document.model_copy(
+            update={name: self._public(id) for name, id in ids.items() if id}
+        )
 
     def _public(self, id: str) -> str:
         return id if self._prefix == self._stored else self._prefix + id.removeprefix(self._stored)

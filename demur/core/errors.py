@@ -69,7 +69,11 @@ class UnknownPart(UsageError):
     def __init__(self, kind: str, name: str, known: Sequence[str], *, hint: str = "") -> None:
         super().__init__(
             f"no {kind} named {name!r}; known: {', '.join(sorted(known)) or 'none'}",
-            cure=" ".join(filter(None, (did_you_mean(name, known), hint or "or give 'module:Class' for your own"))),
+            cure=" ".join(
+                filter(
+                    None, (did_you_mean(name, known), hint or "or give 'module:Class' for your own")
+                )
+            ),
         )
 
 
@@ -78,7 +82,8 @@ class MissingExtra(UsageError):
 
     def __init__(self, what: str, *, extra: str, module: str = "") -> None:
         super().__init__(
-            f"{what} needs {module or 'a package'} that is not installed", cure=f"pip install 'demur[{extra}]'"
+            f"{what} needs {module or 'a package'} that is not installed",
+            cure=f"pip install 'demur[{extra}]'",
         )
 
 
@@ -117,14 +122,20 @@ class BadInput(DataError):
     """
 
     def __init__(
-        self, problems: Iterable[str], *, more: int = 0, cure: str = "correct them, or allow --skip-bad"
+        self,
+        problems: Iterable[str],
+        *,
+        more: int = 0,
+        cure: str = "correct them, or allow --skip-bad",
     ) -> None:
         self.problems = tuple(problems)
         shown = "\n  ".join(self.problems[:20])
         total = len(self.problems) + more
         more = total - len(self.problems[:20])
         super().__init__(
-            f"{total} problem(s) in the input:\n  {shown}" + (f"\n  ... and {more} more" if more > 0 else "") + "\n",
+            f"{total} problem(s) in the input:\n  {shown}"
+            + (f"\n  ... and {more} more" if more > 0 else "")
+            + "\n",
             cure=cure,
         )
 
@@ -154,7 +165,9 @@ class TransientError(CallError):
         retry_after: seconds that the server asks the client to wait, if any.
     """
 
-    def __init__(self, message: str, *, item: object = "", cure: str = "", retry_after: float | None = None) -> None:
+    def __init__(
+        self, message: str, *, item: object = "", cure: str = "", retry_after: float | None = None
+    ) -> None:
         super().__init__(message, item=item, cure=cure)
         self.retry_after = retry_after
 

@@ -26,7 +26,19 @@ if TYPE_CHECKING:
 MAX_PIXELS = 100_000_000
 """Larger images, in pixels, are refused before decoding (decompression bombs)."""
 
-IMAGE_FORMATS = ("PNG", "JPEG", "MPO", "GIF", "WEBP", "BMP", "TIFF", "PPM", "ICO", "JPEG2000", "AVIF")
+IMAGE_FORMATS = (
+    "PNG",
+    "JPEG",
+    "MPO",
+    "GIF",
+    "WEBP",
+    "BMP",
+    "TIFF",
+    "PPM",
+    "ICO",
+    "JPEG2000",
+    "AVIF",
+)
 """Formats to read, if the installed Pillow has them. PostScript and the like would start an interpreter."""
 
 IMAGE_HEADER = threading.Lock()
@@ -72,7 +84,9 @@ def opened(data: bytes, item: str = "image") -> Iterator[tuple[Image, Any]]:
         with image:
             yield image, turn
     except UnidentifiedImageError as error:
-        raise DataError("not an image, or of an unsupported format", item=item, cure="check the file") from error
+        raise DataError(
+            "not an image, or of an unsupported format", item=item, cure="check the file"
+        ) from error
     except Pillow.DecompressionBombError as error:
         raise DataError(
             f"the image has more than {MAX_PIXELS:,} pixels", item=item, cure="scale it down first"
@@ -80,7 +94,9 @@ def opened(data: bytes, item: str = "image") -> Iterator[tuple[Image, Any]]:
     except DataError:
         raise
     except Exception as error:  # the decoders fail on hostile bytes with many kinds of errors
-        raise DataError(f"the image cannot be read: {error}", item=item, cure="fetch it again") from error
+        raise DataError(
+            f"the image cannot be read: {error}", item=item, cure="fetch it again"
+        ) from error
 
 
 def image_ref(data: bytes, uri: str) -> ImageRef:
@@ -94,7 +110,9 @@ def image_ref(data: bytes, uri: str) -> ImageRef:
     with opened(data, uri) as (image, _):
         image.load()
         media = Pillow.MIME.get(image.format or "", "application/octet-stream")
-        return ImageRef(sha256=digest(data), uri=uri, width=image.width, height=image.height, media_type=media)
+        return ImageRef(
+            sha256=digest(data), uri=uri, width=image.width, height=image.height, media_type=media
+        )
 
 
 def rgb(data: bytes, item: str = "image") -> Image:

@@ -32,9 +32,15 @@ def bomb(file: pq.ParquetFile, packed: int, *, rows: bool = False) -> str:
         packed: bytes of the file.
         rows: each row has its own id, so that it takes at least a byte.
     """
-    groups = [file.metadata.row_group(i).total_byte_size for i in range(file.metadata.num_row_groups)]
+    groups = [
+        file.metadata.row_group(i).total_byte_size for i in range(file.metadata.num_row_groups)
+    ]
     count = file.metadata.num_rows
-    if max(groups, default=0) <= MAX_GROUP and sum(groups) <= MAX_PACKED * packed and not (rows and count > packed):
+    if (
+        max(groups, default=0) <= MAX_GROUP
+        and sum(groups) <= MAX_PACKED * packed
+        and not (rows and count > packed)
+    ):
         return ""
     return f"{packed:,} bytes that claim to unpack to {sum(groups):,} in {count:,} rows"
 
@@ -51,7 +57,12 @@ def rows_at_once(file: pq.ParquetFile, group: int, most: int) -> int:
 
 @contextmanager
 def table_writer(
-    path: Path, schema: pa.Schema, *, group: int = 50_000, heaviest: int = 1 << 40, compression: str = "zstd"
+    path: Path,
+    schema: pa.Schema,
+    *,
+    group: int = 50_000,
+    heaviest: int = 1 << 40,
+    compression: str = "zstd",
 ) -> Iterator[Callable[..., None]]:
     """A Parquet file to fill, one row group in memory at a time; it appears whole at the end of the block.
 
@@ -87,7 +98,10 @@ def table_writer(
         if len(batch) == group or total >= heaviest:
             flush()
 
-    with replacing(path) as handle, pq.ParquetWriter(handle, schema, compression=compression) as writer:
+    with (
+        replacing(path) as handle,
+        pq.ParquetWriter(handle, schema, compression=compression) as writer,
+    ):
         yield add
         if batch:
             flush()
@@ -110,5 +124,7 @@ def whole_table(path: Path, **options: Any) -> pa.Table:
             return pq.read_table(path, **options)
     except pa.ArrowException as error:
         first = str(error).partition("\n")[0]
-        raise DataError(f"not a Parquet file: {first}", item=str(path), cure="run the system again") from error
+        raise DataError(
+            f"not a Parquet file: {first}", item=str(path), cure="run the system again"
+        ) from error
     raise DataError(why, item=str(path), cure="do not trust it: copy the run again from its source")

@@ -24,7 +24,8 @@ def _registered(kind: Kind) -> dict[str, EntryPoint]:
         if point.name in found and found[point.name].value != point.value:
             both = f"{found[point.name].value} and {point.value}"
             raise UsageError(
-                f"two packages register a {kind[:-1]} named {point.name!r}: {both}", cure="uninstall one of them"
+                f"two packages register a {kind[:-1]} named {point.name!r}: {both}",
+                cure="uninstall one of them",
             )
         found[point.name] = point
     return found
@@ -74,8 +75,14 @@ def find(kind: Kind, text: str, *, registered_only: bool = False) -> tuple[Any, 
             try:
                 return getattr(module, argument), ""
             except AttributeError as error:
-                raise UsageError(f"module {name!r} has no {argument!r}", cure="check the spelling") from error
-    hint = "or name it in the command yourself: a file may not choose what is imported" if registered_only else ""
+                raise UsageError(
+                    f"module {name!r} has no {argument!r}", cure="check the spelling"
+                ) from error
+    hint = (
+        "or name it in the command yourself: a file may not choose what is imported"
+        if registered_only
+        else ""
+    )
     raise UnknownPart(kind[:-1], text, list(points), hint=hint)
 
 
@@ -88,9 +95,15 @@ def imported(name: str, item: str = "") -> ModuleType | None:
     try:
         return import_module(name)
     except (Exception, SystemExit) as error:
-        if isinstance(error, ModuleNotFoundError) and error.name and f"{name}.".startswith(f"{error.name}."):
+        if (
+            isinstance(error, ModuleNotFoundError)
+            and error.name
+            and f"{name}.".startswith(f"{error.name}.")
+        ):
             return None
         text = " ".join(f"{type(error).__name__}: {error}".split())[:300]
         raise UsageError(
-            f"module {name!r} cannot be imported: {text}", item=item, cure="fix the error in the module"
+            f"module {name!r} cannot be imported: {text}",
+            item=item,
+            cure="fix the error in the module",
         ) from error

@@ -28,7 +28,11 @@ class Count:
     """
 
     def __init__(
-        self, what: str, total: int | None = None, done: int = 0, tell: Callable[[Count], None] | None = None
+        self,
+        what: str,
+        total: int | None = None,
+        done: int = 0,
+        tell: Callable[[Count], None] | None = None,
     ) -> None:
         self.what, self.total, self.done, self.failed, self.note = what, total, done, 0, ""
         self._tell = tell
@@ -54,7 +58,9 @@ class Count:
             parts.append(f"{fresh / seconds:,.1f}/s")
             if self.done < (self.total or 0):
                 left = round(((self.total or 0) - self.done) * seconds / fresh)
-                parts.append(f"{left // 60:,} min {left % 60} s left" if left >= 60 else f"{left} s left")
+                parts.append(
+                    f"{left // 60:,} min {left % 60} s left" if left >= 60 else f"{left} s left"
+                )
         if self.failed:
             parts.append(f"{self.failed:,} failed")
         return ", ".join([*parts, *([self.note] if self.note else [])])
@@ -97,7 +103,10 @@ def counting(
             bars.update(task, completed=count.done, text=count.text())
 
     def tell(count: Count) -> None:
-        if time.monotonic() - last >= (EVERY_S if bars is None else _DRAW_S) and count.done != total:
+        if (
+            time.monotonic() - last >= (EVERY_S if bars is None else _DRAW_S)
+            and count.done != total
+        ):
             show(count)
 
     count = Count(what, total, tell=tell)
@@ -113,9 +122,12 @@ def _bars(transient: bool = False) -> Any:
     from rich.progress import BarColumn, Progress, TextColumn
 
     return Progress(
-        TextColumn("{task.description}", markup=False), BarColumn(bar_width=24),
-        TextColumn("{task.fields[text]}", markup=False), console=Console(stderr=True), transient=transient,
-    )  # fmt: skip
+        TextColumn("{task.description}", markup=False),
+        BarColumn(bar_width=24),
+        TextColumn("{task.fields[text]}", markup=False),
+        console=Console(stderr=True),
+        transient=transient,
+    )
 
 
 def _write(line: str) -> None:
@@ -152,7 +164,10 @@ class Progress:
         return self
 
     def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
     ) -> None:
         self.stage("")
 
@@ -200,7 +215,9 @@ class TerminalProgress(Progress):
         if self._bars is not None:
             if what not in self._tasks:
                 self._tasks[what] = self._bars.add_task(what, total=total or None, text="")
-            self._bars.update(self._tasks[what], completed=done, total=total or None, text=count.text())
+            self._bars.update(
+                self._tasks[what], completed=done, total=total or None, text=count.text()
+            )
         elif note and time.monotonic() - self._last >= EVERY_S:
             self._last = time.monotonic()
             self._say(f"            {what}: {count.text()}")
@@ -220,7 +237,10 @@ class TerminalProgress(Progress):
             _write(line)
 
     def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
     ) -> None:
         self.stage("")
         if self._bars is not None:

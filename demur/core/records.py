@@ -129,7 +129,9 @@ class AnswerSpec(Record):
     not answer it: to decline is right) and ``unknown`` (they do, but the source does not record the answer).
     """
 
-    kind: Literal["string", "number", "date", "choice", "parts", "box", "none", "unknown"] = "string"
+    kind: Literal["string", "number", "date", "choice", "parts", "box", "none", "unknown"] = (
+        "string"
+    )
     accepted: tuple[tuple[str, ...], ...] = ()
     canonical: str = ""
     """The form for judges and readers; "": the first accepted form."""
@@ -164,7 +166,11 @@ class AnswerSpec(Record):
     def shown(self) -> str:
         """The form for judges and readers."""
         if self.kind in ("none", "unknown"):
-            return "(the documents do not answer it)" if self.kind == "none" else "(nobody wrote it down)"
+            return (
+                "(the documents do not answer it)"
+                if self.kind == "none"
+                else "(nobody wrote it down)"
+            )
         if self.canonical:
             return self.canonical
         if self.accepted:
@@ -328,7 +334,9 @@ class Scenario(StrEnum):
     @property
     def should(self) -> Literal["answer", "deflect"]:
         """The right behaviour for an answerable question."""
-        return "answer" if self in (Scenario.ORACLE, Scenario.REALISTIC, Scenario.FULL) else "deflect"
+        return (
+            "answer" if self in (Scenario.ORACLE, Scenario.REALISTIC, Scenario.FULL) else "deflect"
+        )
 
     @property
     def shows_evidence(self) -> bool:

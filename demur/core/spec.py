@@ -44,7 +44,9 @@ def named(part: str, text: str, known: Mapping[str, Option | str]) -> Named:
     Named(argument='org/model', options={'query': 'query: ', 'batch': '8'})
     """
     argument, _, tail = text.partition("?")
-    table = {key: Option(value) if isinstance(value, str) else value for key, value in known.items()}
+    table = {
+        key: Option(value) if isinstance(value, str) else value for key, value in known.items()
+    }
     options: dict[str, str] = {}
     for pair in tail.split("&") if tail else ():
         key, equals, value = pair.partition("=")
@@ -53,13 +55,16 @@ def named(part: str, text: str, known: Mapping[str, Option | str]) -> Named:
             raise UsageError(
                 why,
                 item=f"{part}:{text}",
-                cure="; ".join(f"{name}={table[name].meaning}" for name in wanted) or "it takes no options",
+                cure="; ".join(f"{name}={table[name].meaning}" for name in wanted)
+                or "it takes no options",
             )
         options[key] = value
     return Named(argument, options)
 
 
-def _wrong(key: str, value: str | None, known: Mapping[str, Option], before: Mapping[str, str]) -> str:
+def _wrong(
+    key: str, value: str | None, known: Mapping[str, Option], before: Mapping[str, str]
+) -> str:
     """What is wrong with ``key=value`` after the options ``before``; "" if nothing is."""
     if key not in known:
         return f"option {key!r} is not known"

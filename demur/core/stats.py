@@ -37,7 +37,9 @@ def wilson(successes: float, n: int, level: float = 0.95) -> tuple[float, float]
     p = successes / n
     middle, width = p + z * z / (2 * n), z * (p * (1 - p) / n + z * z / (4 * n * n)) ** 0.5
     scale = 1 + z * z / n
-    low = 0.0 if successes <= 0 else max(0.0, (middle - width) / scale)  # rounding would leave 6e-18
+    low = (
+        0.0 if successes <= 0 else max(0.0, (middle - width) / scale)
+    )  # rounding would leave 6e-18
     return low, 1.0 if successes >= n else min(1.0, (middle + width) / scale)
 
 
@@ -47,7 +49,9 @@ def cluster_sums(cluster: Codes, *values: Floats) -> Floats:
     Sums are rounded to 1e-9, so that the order of the items does not change them.
     """
     used, dense = np.unique(cluster, return_inverse=True)
-    sums: Floats = np.stack([np.bincount(dense, weights=v, minlength=len(used)) for v in values], axis=1)
+    sums: Floats = np.stack(
+        [np.bincount(dense, weights=v, minlength=len(used)) for v in values], axis=1
+    )
     return sums.round(9)
 
 

@@ -36,7 +36,9 @@ def canonical(value: Any) -> str:
     """Canonical JSON: sorted keys, no spaces, no escapes for non-ASCII. Equal values give equal text everywhere."""
     if isinstance(value, BaseModel):
         value = value.model_dump(mode="json")
-    return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
+    return json.dumps(
+        value, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False
+    )
 
 
 def digest(value: Any, length: int = 64) -> str:
@@ -85,7 +87,10 @@ def file_digest(path: Path) -> str:
 
 def seed_of(*parts: object) -> int:
     """A 63-bit seed that depends only on the parts: the same on every machine, in every order of work."""
-    return int.from_bytes(hashlib.sha256("\x1f".join(map(str, parts)).encode()).digest()[:8], "big") >> 1
+    return (
+        int.from_bytes(hashlib.sha256("\x1f".join(map(str, parts)).encode()).digest()[:8], "big")
+        >> 1
+    )
 
 
 # --- files ---------------------------------------------------------------------------------------
@@ -138,7 +143,9 @@ def locked(place: Path, busy: str, *, wait: bool = False) -> Iterator[None]:
                 hold(handle, wait=wait)
             except BlockingIOError as error:
                 raise UsageError(
-                    f"another process is {busy}", item=place, cure="wait for it, or choose another folder"
+                    f"another process is {busy}",
+                    item=place,
+                    cure="wait for it, or choose another folder",
                 ) from error
             except OSError:  # a file system without locks: the user must not start two processes
                 pass
@@ -219,7 +226,10 @@ def write_json(path: Path, value: Any) -> None:
     """Write readable JSON with sorted keys and a final newline, atomically."""
     if isinstance(value, BaseModel):
         value = value.model_dump(mode="json")
-    write_atomic(path, json.dumps(value, indent=1, sort_keys=True, ensure_ascii=False, allow_nan=False) + "\n")
+    write_atomic(
+        path,
+        json.dumps(value, indent=1, sort_keys=True, ensure_ascii=False, allow_nan=False) + "\n",
+    )
 
 
 def read_json(path: Path) -> Any:
@@ -235,10 +245,14 @@ def read_json(path: Path) -> Any:
         return parsed_json(data)
     except json.JSONDecodeError as error:
         raise DataError(
-            f"not JSON: {error.msg}", item=f"{path}:{error.lineno}", cure="correct or rebuild the file"
+            f"not JSON: {error.msg}",
+            item=f"{path}:{error.lineno}",
+            cure="correct or rebuild the file",
         ) from error
     except ValueError as error:  # not UTF-8, NaN, a number of a million digits, nested too deep
-        raise DataError(f"not JSON: {error}", item=path, cure="correct or rebuild the file") from error
+        raise DataError(
+            f"not JSON: {error}", item=path, cure="correct or rebuild the file"
+        ) from error
 
 
 def why_invalid(error: ValidationError) -> str:
@@ -278,19 +292,32 @@ def parsed_yaml(text: str, item: str, cure: str = "correct the file") -> Any:
     import yaml
 
     if len(text) > MOST_YAML:
-        raise UsageError(f"longer than {MOST_YAML:,} characters", item=item, cure="keep data in JSON Lines or CSV")
+        raise UsageError(
+            f"longer than {MOST_YAML:,} characters",
+            item=item,
+            cure="keep data in JSON Lines or CSV",
+        )
     try:
         loader = yaml.SafeLoader(text)
         root = loader.get_single_node()
-        if "*" in text and _size(root, {}) > MOST_VALUES:  # before merge keys (<<) expand their aliases
-            raise UsageError(f"its aliases expand to over {MOST_VALUES:,} values", item=item, cure="avoid aliases")
+        if (
+            "*" in text and _size(root, {}) > MOST_VALUES
+        ):  # before merge keys (<<) expand their aliases
+            raise UsageError(
+                f"its aliases expand to over {MOST_VALUES:,} values",
+                item=item,
+                cure="avoid aliases",
+            )
         return None if root is None else loader.construct_document(root)
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None)
         where = f"line {mark.line + 1}: " if mark else ""
         why = getattr(error, "problem", None) or " ".join(str(error).split())
         raise UsageError(f"{where}not YAML: {why}", item=item, cure=cure) from error
-    except (ValueError, RecursionError) as error:  # an impossible date, a number of a million digits
+    except (
+        ValueError,
+        RecursionError,
+    ) as error:  # an impossible date, a number of a million digits
         raise UsageError(f"not YAML: {error}", item=item, cure=cure) from error
 
 
@@ -306,7 +333,9 @@ def _size(node: Any, known: dict[int, float]) -> float:
         return 1.0
     if id(node) not in known:
         known[id(node)] = math.inf
-        inner = [one for each in node.value for one in (each if isinstance(each, tuple) else (each,))]
+        inner = [
+            one for each in node.value for one in (each if isinstance(each, tuple) else (each,))
+        ]
         known[id(node)] = 1.0 + sum(_size(one, known) for one in inner)
     return known[id(node)]
 
@@ -361,9 +390,10 @@ class Problems:
         """
         if self._count and not skip_bad:
             raise BadInput(
-                self.lines, more=self.more,
+                self.lines,
+                more=self.more,
                 cure="correct them" if skip_bad is None else "correct them, or allow --skip-bad",
-            )  # fmt: skip
+            )
         self.skipped = self._count
 
 
@@ -400,7 +430,9 @@ def as_utf8(handle: io.BufferedReader) -> IO[bytes]:
             raise ValueError(f"over {LONGEST_LINE >> 20} MB")
         return io.BytesIO(data.decode("utf-16").encode())
     except ValueError as error:
-        raise DataError(f"UTF-16 that is not read: {error}", item=handle.name, cure="save it as UTF-8") from error
+        raise DataError(
+            f"UTF-16 that is not read: {error}", item=handle.name, cure="save it as UTF-8"
+        ) from error
 
 
 def read_jsonl(path: Path, problems: Problems) -> Iterator[tuple[str, dict[str, Any]]]:
@@ -415,7 +447,10 @@ def read_jsonl(path: Path, problems: Problems) -> Iterator[tuple[str, dict[str, 
 
 
 def json_objects(
-    handle: IO[bytes], name: str, problems: Problems, broken: tuple[type[Exception], ...] = (OSError,)
+    handle: IO[bytes],
+    name: str,
+    problems: Problems,
+    broken: tuple[type[Exception], ...] = (OSError,),
 ) -> Iterator[tuple[str, dict[str, Any]]]:
     """Objects of an open JSONL file with their place (``name:line``); unreadable lines go to ``problems``.
 

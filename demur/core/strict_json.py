@@ -86,7 +86,9 @@ def check_depth(text: str) -> None:
         if bracket in b"[{":
             depth += 1
             if depth > MAX_DEPTH:
-                raise ValueError(f"nested too deep (more than {MAX_DEPTH} lists and objects in each other)")
+                raise ValueError(
+                    f"nested too deep (more than {MAX_DEPTH} lists and objects in each other)"
+                )
         elif depth:
             depth -= 1
 

@@ -33,7 +33,9 @@ class Uncertainty(StrEnum):
 
     @classmethod
     def _missing_(cls, value: object) -> Uncertainty | None:
-        return {"complex": cls.COMPLEXITY, "ambiguous": cls.AMBIGUITY}.get(str(value).strip().lower())
+        return {"complex": cls.COMPLEXITY, "ambiguous": cls.AMBIGUITY}.get(
+            str(value).strip().lower()
+        )
 
 
 class Meaning(NamedTuple):
@@ -45,10 +47,18 @@ class Meaning(NamedTuple):
 
 MEANING = {
     Uncertainty.KNOWLEDGE: Meaning(Root.EPISTEMIC, "needs facts that the picture does not hold"),
-    Uncertainty.COMPLEXITY: Meaning(Root.EPISTEMIC, "could be worked out in principle, but is too much to work out"),
-    Uncertainty.EXTRANEOUS: Meaning(Root.EPISTEMIC, "asks about something that cannot be seen in the picture"),
-    Uncertainty.TEMPORAL: Meaning(Root.ALEATORIC, "asks what happened before or will happen after the picture"),
-    Uncertainty.AMBIGUITY: Meaning(Root.ALEATORIC, "can be understood in several ways, with several answers"),
+    Uncertainty.COMPLEXITY: Meaning(
+        Root.EPISTEMIC, "could be worked out in principle, but is too much to work out"
+    ),
+    Uncertainty.EXTRANEOUS: Meaning(
+        Root.EPISTEMIC, "asks about something that cannot be seen in the picture"
+    ),
+    Uncertainty.TEMPORAL: Meaning(
+        Root.ALEATORIC, "asks what happened before or will happen after the picture"
+    ),
+    Uncertainty.AMBIGUITY: Meaning(
+        Root.ALEATORIC, "can be understood in several ways, with several answers"
+    ),
 }
 
 Cause = Literal[

@@ -17,8 +17,14 @@ def plain(text: str) -> str:
     >>> plain("a\x1b[31mb\nc\u202e")
     'a[31mb c'
     """
-    spaced = " ".join(text.split())  # first, as a line feed is a control character and separates words
-    return " ".join("".join(c for c in spaced if unicodedata.category(c) not in ("Cc", "Cf", "Cs", "Co")).split())
+    spaced = " ".join(
+        text.split()
+    )  # first, as a line feed is a control character and separates words
+    return " ".join(
+        "".join(
+            c for c in spaced if unicodedata.category(c) not in ("Cc", "Cf", "Cs", "Co")
+        ).split()
+    )
 
 
 def brief(value: object, most: int = 60) -> str:

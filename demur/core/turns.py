@@ -11,7 +11,13 @@ from collections.abc import Sequence
 from typing import Any, Literal, NamedTuple
 
 ATTRIBUTE = "turns"
-_ROLES = {"user": "user", "human": "user", "assistant": "assistant", "ai": "assistant", "bot": "assistant"}
+_ROLES = {
+    "user": "user",
+    "human": "user",
+    "assistant": "assistant",
+    "ai": "assistant",
+    "bot": "assistant",
+}
 """Roles in logs -> ours."""
 
 
@@ -44,9 +50,14 @@ def turns_of(given: Any) -> tuple[Turn, ...]:
     for number, one in enumerate(given):
         role, content = ("user", "assistant")[number % 2], one
         if isinstance(one, dict):
-            role, content = _ROLES.get(str(one.get("role")).lower(), ""), one.get("content", one.get("text"))
+            role, content = (
+                _ROLES.get(str(one.get("role")).lower(), ""),
+                one.get("content", one.get("text")),
+            )
         if not role or not isinstance(content, str) or not content.strip():
-            raise ValueError(f'turn {number + 1} is not {{"role": "user" or "assistant", "content": "..."}}')
+            raise ValueError(
+                f'turn {number + 1} is not {{"role": "user" or "assistant", "content": "..."}}'
+            )
         found.append(Turn(role, content.strip()))  # type: ignore[arg-type]  # one of the two
     return tuple(found)
 

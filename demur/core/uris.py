@@ -54,8 +54,15 @@ def read_uri(uri: str, root: Path | None = None) -> bytes:
     with storage_errors(uri):
         try:
             return _bytes_at(uri, root or Path())
-        except (zipfile.BadZipFile, zlib.error, EOFError, RuntimeError) as error:  # RuntimeError: it is encrypted
-            raise DataError(f"the archive is broken: {error}", item=uri, cure="fetch it again") from error
+        except (
+            zipfile.BadZipFile,
+            zlib.error,
+            EOFError,
+            RuntimeError,
+        ) as error:  # RuntimeError: it is encrypted
+            raise DataError(
+                f"the archive is broken: {error}", item=uri, cure="fetch it again"
+            ) from error
         except OSError:
             raise
         except (
@@ -64,7 +71,9 @@ def read_uri(uri: str, root: Path | None = None) -> bytes:
             TypeError,
         ) as error:  # NUL in a path, no such row, Arrow's errors
             raise DataError(
-                f"the reference points to nothing: {error}", item=uri, cure="build the references again"
+                f"the reference points to nothing: {error}",
+                item=uri,
+                cure="build the references again",
             ) from error
 
 
@@ -77,7 +86,9 @@ def _bytes_at(uri: str, base: Path) -> bytes:
         try:
             return opened.read(member) if _fits(opened.getinfo(member).file_size, uri) else b""
         except KeyError as error:
-            raise DataError("no such member in the archive", item=uri, cure="check the archive") from error
+            raise DataError(
+                "no such member in the archive", item=uri, cure="check the archive"
+            ) from error
     if uri.startswith("parquet:"):
         file, _, place = uri[8:].rpartition("#")
         row, column, *index = place.split("/")
@@ -98,7 +109,9 @@ def _bytes_at(uri: str, base: Path) -> bytes:
             try:
                 return base64.b64decode(line.rstrip(b"\r\n").partition(b"\t")[2], validate=True)
             except ValueError as error:
-                raise DataError(f"the image is not base64: {error}", item=uri, cure="fetch the file again") from error
+                raise DataError(
+                    f"the image is not base64: {error}", item=uri, cure="fetch the file again"
+                ) from error
     if uri.startswith("slice:"):
         file, _, place = uri[6:].rpartition("#")
         offset, _, length = place.partition("+")
@@ -114,7 +127,9 @@ def _bytes_at(uri: str, base: Path) -> bytes:
 def _regular(path: Path, uri: str) -> os.stat_result:
     """The state of a regular file; reading a pipe or a device might never end."""
     state = path.stat()
-    if stat.S_ISREG(state.st_mode) or stat.S_ISDIR(state.st_mode):  # reading a folder is an error that says so
+    if stat.S_ISREG(state.st_mode) or stat.S_ISDIR(
+        state.st_mode
+    ):  # reading a folder is an error that says so
         return state
     raise DataError("this is not a regular file", item=uri, cure="give the image as a file")
 
@@ -123,7 +138,9 @@ def _fits(size: int, uri: str) -> bool:
     if 0 <= size <= MOST_BYTES:
         return True
     raise DataError(
-        f"{size:,} bytes, but an image may have {MOST_BYTES:,}", item=uri, cure="scale it down, or leave it out"
+        f"{size:,} bytes, but an image may have {MOST_BYTES:,}",
+        item=uri,
+        cure="scale it down, or leave it out",
     )
 
 
@@ -144,9 +161,15 @@ def _parquet_cell(path: Path, row: int, column: str) -> Any:
         for group in range(table.num_row_groups):
             rows = table.metadata.row_group(group).num_rows
             if row < rows:
-                return _parquet_column(str(path), state.st_mtime_ns, state.st_size, group, column)[row].as_py()
+                return _parquet_column(str(path), state.st_mtime_ns, state.st_size, group, column)[
+                    row
+                ].as_py()
             row -= rows
-    raise DataError("the file has fewer rows than the reference says", item=path, cure="build the references again")
+    raise DataError(
+        "the file has fewer rows than the reference says",
+        item=path,
+        cure="build the references again",
+    )
 
 
 @lru_cache(maxsize=4)

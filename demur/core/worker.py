@@ -33,9 +33,13 @@ class Worker:
         with self._starting:
             if self._loop is None:
                 self._loop = asyncio.new_event_loop()
-                self._thread = threading.Thread(target=_serve, args=(self._loop,), name=self.name, daemon=True)
+                self._thread = threading.Thread(
+                    target=_serve, args=(self._loop,), name=self.name, daemon=True
+                )
                 self._thread.start()
-        return await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(_contained(work), self._loop))
+        return await asyncio.wrap_future(
+            asyncio.run_coroutine_threadsafe(_contained(work), self._loop)
+        )
 
     async def close(self) -> None:
         """End the thread at the next await of its coroutines."""
@@ -95,7 +99,9 @@ class Calls:
     def __init__(self, function: Callable[[Any], Any], most: int | None, name: str) -> None:
         self.awaits = is_async(function)
         wanted = most if most is not None else getattr(function, "concurrency", None)
-        self.most = wanted if isinstance(wanted, int) and wanted > 0 else ASYNC if self.awaits else 1
+        self.most = (
+            wanted if isinstance(wanted, int) and wanted > 0 else ASYNC if self.awaits else 1
+        )
         self._function, self._name = function, name
         self._slots = asyncio.Semaphore(self.most)
         self._worker = Worker(name)
@@ -108,7 +114,9 @@ class Calls:
                 return await self._worker.run(self._function(argument))
             if self._threads is None:
                 self._threads = ThreadPoolExecutor(self.most, thread_name_prefix=self._name)
-            answer = await asyncio.get_running_loop().run_in_executor(self._threads, self._answer, argument)
+            answer = await asyncio.get_running_loop().run_in_executor(
+                self._threads, self._answer, argument
+            )
             return await self._worker.run(answer) if inspect.iscoroutine(answer) else answer
 
     def _answer(self, argument: Any) -> Any:

@@ -75,7 +75,9 @@ def read_corpus(text: str, problems: Problems) -> Iterator[Document]:
     if not colon or reader not in READERS:  # a folder may be named docs, images or beir
         bare = Path(text.partition("?")[0])
         if colon and not bare.exists():
-            raise UnknownPart("corpus reader", reader, list(READERS), hint="see 'demur index build --help'")
+            raise UnknownPart(
+                "corpus reader", reader, list(READERS), hint="see 'demur index build --help'"
+            )
         reader, rest = _by_ending(bare), text
     module = import_module(f"{__name__}.{READERS[reader]}")
     path, options = named(f"corpus {reader}", rest, module.OPTIONS)
@@ -92,7 +94,9 @@ def _missing(path: str | Path) -> StorageError:
 def _by_ending(path: Path) -> str:
     if path.is_dir():
         return "beir" if any(path.glob("*corpus.jsonl*")) else "images"
-    endings = [ending.lower().lstrip(".") for ending in path.suffixes if ending not in (".gz", ".zip")]
+    endings = [
+        ending.lower().lstrip(".") for ending in path.suffixes if ending not in (".gz", ".zip")
+    ]
     if endings and endings[-1] in READERS:
         return endings[-1]
     if not path.exists():
@@ -154,14 +158,18 @@ def image_at(file: Path) -> ImageRef:
         uri.encode()
     except UnicodeEncodeError as error:
         shown = uri.encode(errors="backslashreplace").decode()
-        raise DataError("the path of the image is not UTF-8", item=shown, cure="rename it") from error
+        raise DataError(
+            "the path of the image is not UTF-8", item=shown, cure="rename it"
+        ) from error
     with storage_errors(file):
         if file.exists() and not file.is_file():  # reading a pipe would wait for ever
             raise DataError("this is not a file", item=uri, cure="leave it out")
         return image_ref(file.read_bytes(), uri)
 
 
-def image_or_none(problems: Problems, notes: Counter[str], place: str, path_of: Callable[[], Path]) -> ImageRef | None:
+def image_or_none(
+    problems: Problems, notes: Counter[str], place: str, path_of: Callable[[], Path]
+) -> ImageRef | None:
     """The image in a file. None if there is no such file (counted) or it cannot be read (a problem at ``place``)."""
     try:
         path = path_of()
@@ -183,7 +191,9 @@ def anchored(document: Document, root: Path) -> Document:
     if document.image is None:
         return document
     kind, path = _URI.fullmatch(document.image.uri).groups()  # type: ignore[union-attr]  # it matches any text
-    image = document.image.model_copy(update={"uri": f"{kind}{os.path.join(root.absolute(), path)}"})
+    image = document.image.model_copy(
+        update={"uri": f"{kind}{os.path.join(root.absolute(), path)}"}
+    )
     return document.model_copy(update={"image": image})
 
 

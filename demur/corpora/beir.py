@@ -20,13 +20,19 @@ from demur.corpora.rows import records
 OPTIONS = {"prefix": "what stands before -corpus.jsonl"}
 
 
-def read(reader: str, path: str, problems: Problems, options: Mapping[str, str]) -> Iterator[Document]:
+def read(
+    reader: str, path: str, problems: Problems, options: Mapping[str, str]
+) -> Iterator[Document]:
     """Documents in the order of the file."""
     folder = Path(path)
     name = f"{options['prefix']}-corpus.jsonl" if "prefix" in options else "corpus.jsonl"
     file = first_existing(folder, name, f"{name}.gz")
     if file is None:
-        raise DataError(f"there is no {name} in the folder", item=path, cure="check the folder, or give ?prefix=")
+        raise DataError(
+            f"there is no {name} in the folder",
+            item=path,
+            cure="check the folder, or give ?prefix=",
+        )
     yield from documents(
         json_lines(file, problems),
         problems,
@@ -51,7 +57,9 @@ def documents(
     )
 
 
-def document(row: Mapping[str, Any], *, source: str, picture: Callable[[str], ImageRef]) -> Document:
+def document(
+    row: Mapping[str, Any], *, source: str, picture: Callable[[str], ImageRef]
+) -> Document:
     """The document of a row. The text of an image without a title is its caption; a document may be empty.
 
     Raises:
@@ -63,7 +71,9 @@ def document(row: Mapping[str, Any], *, source: str, picture: Callable[[str], Im
     if not row.get("image"):
         return Document(id=id_, title=title, text=text, source=source)
     caption = (text, None) if not title else (title, text or None)
-    return Document(id=id_, title=caption[0], text=caption[1], image=picture(str(row["image"])), source=source)
+    return Document(
+        id=id_, title=caption[0], text=caption[1], image=picture(str(row["image"])), source=source
+    )
 
 
 def row_id(row: Mapping[str, Any]) -> str:

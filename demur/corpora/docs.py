@@ -33,14 +33,24 @@ MOST = 64 << 20
 """Most bytes of a text file; nobody writes a longer document."""
 _HEADING = re.compile(r"^#{1,3}[ \t]+(\S.{0,200}?)[ \t#]*$", re.MULTILINE)
 _FRONT = re.compile(r"\A---[ \t]*\r?\n(.{0,20000}?)\r?\n---[ \t]*\r?\n", re.DOTALL)
-_CHARSET = re.compile(rb"<meta[^>]{0,200}?charset\s*=\s*[\"']?([A-Za-z0-9_.:-]{2,40})", re.IGNORECASE)
-_MARKS = ((codecs.BOM_UTF8, "utf-8-sig"), (codecs.BOM_UTF16_LE, "utf-16"), (codecs.BOM_UTF16_BE, "utf-16"))
+_CHARSET = re.compile(
+    rb"<meta[^>]{0,200}?charset\s*=\s*[\"']?([A-Za-z0-9_.:-]{2,40})", re.IGNORECASE
+)
+_MARKS = (
+    (codecs.BOM_UTF8, "utf-8-sig"),
+    (codecs.BOM_UTF16_LE, "utf-16"),
+    (codecs.BOM_UTF16_BE, "utf-16"),
+)
 
-_NO_CHARSETS = frozenset({"idna", "punycode", "unicode-escape", "raw-unicode-escape", "undefined", "utf-7"})
+_NO_CHARSETS = frozenset(
+    {"idna", "punycode", "unicode-escape", "raw-unicode-escape", "undefined", "utf-7"}
+)
 """Python's own codecs, some of which take quadratic time."""
 
 
-def read(reader: str, path: str, problems: Problems, options: Mapping[str, str]) -> Iterator[Document]:
+def read(
+    reader: str, path: str, problems: Problems, options: Mapping[str, str]
+) -> Iterator[Document]:
     """Documents below a folder by path, or of one file."""
     return documents(Path(path), problems, licence=options.get("licence", ""))
 
@@ -62,7 +72,11 @@ def documents(
     Raises:
         UsageError: there is no document.
     """
-    files = [root] if root.is_file() else sorted(p for p in root.rglob("*") if p.is_file() and not _hidden(p, root))
+    files = (
+        [root]
+        if root.is_file()
+        else sorted(p for p in root.rglob("*") if p.is_file() and not _hidden(p, root))
+    )
     skipped = {path.resolve() for path in without}
     files = [file for file in files if file.resolve() not in skipped]
     passed: Counter[str] = Counter()
@@ -73,7 +87,9 @@ def documents(
         )
         if ending in TABLES:
             try:
-                yield from tables.read(ending, str(file), problems, {"licence": licence} if licence else {})
+                yield from tables.read(
+                    ending, str(file), problems, {"licence": licence} if licence else {}
+                )
             except (DataError, UsageError) as error:  # a folder may hold tables of other things
                 problems.add(below, f"{error.message}; leave it out")
             continue
@@ -90,15 +106,29 @@ def documents(
         if not found:
             problems.add(below, "holds no text (scanned pages need text recognition); leave it out")
         elif len(found) < len(held):
-            log.warning("%s: skipped %d of %d pages, which hold no text", below, len(held) - len(found), len(held))
+            log.warning(
+                "%s: skipped %d of %d pages, which hold no text",
+                below,
+                len(held) - len(found),
+                len(held),
+            )
         for behind, title, text in found:
             yield from valid_document(
-                problems, below, id=f"{below}{behind}", title=title or file.stem, text=text,
-                page=below if behind else "", source=root.name, licence=licence, attributes={"format": ending},
-            )  # fmt: skip
+                problems,
+                below,
+                id=f"{below}{behind}",
+                title=title or file.stem,
+                text=text,
+                page=below if behind else "",
+                source=root.name,
+                licence=licence,
+                attributes={"format": ending},
+            )
     if passed.total() == len(files):
         endings = ", ".join(sorted({*PARTS, *TABLES}))
-        raise UsageError(f"no document among {len(files):,} files", item=str(root), cure=f"demur reads {endings}")
+        raise UsageError(
+            f"no document among {len(files):,} files", item=str(root), cure=f"demur reads {endings}"
+        )
     log_skipped(root, passed)
 
 
@@ -118,10 +148,15 @@ def _kind(name: str) -> str:
 def _decoded(file: Path, *, html: bool = False) -> str:
     with storage_errors(file):
         if file.stat().st_size > MOST:
-            raise DataError(f"has more than {MOST >> 20} MB", cure="cut it into documents, or leave it out")
+            raise DataError(
+                f"has more than {MOST >> 20} MB", cure="cut it into documents, or leave it out"
+            )
         data = file.read_bytes()
     stated = _CHARSET.search(data[:4096]) if html else None
-    name = next((name for mark, name in _MARKS if data.startswith(mark)), stated[1].decode() if stated else "utf-8")
+    name = next(
+        (name for mark, name in _MARKS if data.startswith(mark)),
+        stated[1].decode() if stated else "utf-8",
+    )
     try:
         if codecs.lookup(name).name in _NO_CHARSETS:
             raise LookupError(f"{name} is not an encoding of web pages")
@@ -151,8 +186,35 @@ def _plain(file: Path) -> Iterator[Part]:
 
 
 _SILENT = frozenset({"noscript", "template", "svg", "nav", "footer", "form"})
-_BLOCKS = frozenset({"p", "div", "li", "tr", "br", "h1", "h2", "h3", "h4", "h5", "h6", "section", "article", "table",
-                     "pre", "blockquote", "ul", "ol", "dl", "dt", "dd", "main", "header", "td", "th"})  # fmt: skip
+_BLOCKS = frozenset(
+    {
+        "p",
+        "div",
+        "li",
+        "tr",
+        "br",
+        "h1",
+        "h2",
+        "h3",
+        "h4",
+        "h5",
+        "h6",
+        "section",
+        "article",
+        "table",
+        "pre",
+        "blockquote",
+        "ul",
+        "ol",
+        "dl",
+        "dt",
+        "dd",
+        "main",
+        "header",
+        "td",
+        "th",
+    }
+)
 _NAME = re.compile(r"[a-zA-Z][^\s/>]*")
 _QUOTE_OR_END = re.compile("[\"'>]")
 _RAW = {name: re.compile(f"</{name}", re.IGNORECASE) for name in ("script", "style")}
@@ -250,7 +312,11 @@ def _pdf(file: Path) -> Iterator[Part]:
         for number in range(len(pdf)):
             page = pdf[number]
             words = page.get_textpage()
-            yield f"#page-{number + 1}", title, words.get_text_bounded().replace("\r\n", "\n").replace("\ufffe", "-")
+            yield (
+                f"#page-{number + 1}",
+                title,
+                words.get_text_bounded().replace("\r\n", "\n").replace("\ufffe", "-"),
+            )
             words.close()
             page.close()
     except pypdfium2.PdfiumError as error:
@@ -260,7 +326,14 @@ def _pdf(file: Path) -> Iterator[Part]:
 
 
 PARTS: Mapping[str, Callable[[Path], Iterator[Part]]] = {
-    "md": _markdown, "markdown": _markdown, "mdx": _markdown, "txt": _plain, "text": _plain, "rst": _plain,
-    "html": _html, "htm": _html, "pdf": _pdf,
-}  # fmt: skip
+    "md": _markdown,
+    "markdown": _markdown,
+    "mdx": _markdown,
+    "txt": _plain,
+    "text": _plain,
+    "rst": _plain,
+    "html": _html,
+    "htm": _html,
+    "pdf": _pdf,
+}
 """Ending -> reader of the parts of such a file."""

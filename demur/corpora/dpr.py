@@ -13,10 +13,20 @@ from demur.corpora.formats import csv_rows
 OPTIONS: dict[str, str] = {}
 
 
-def read(reader: str, path: str, problems: Problems, options: Mapping[str, str]) -> Iterator[Document]:
+def read(
+    reader: str, path: str, problems: Problems, options: Mapping[str, str]
+) -> Iterator[Document]:
     """Passages in the order of the file (``.gz`` too)."""
-    for place, row in csv_rows(Path(path), problems, delimiter="\t", required=("id", "text", "title")):
+    for place, row in csv_rows(
+        Path(path), problems, delimiter="\t", required=("id", "text", "title")
+    ):
         yield from valid_document(
-            problems, place, id=row["id"], title=row["title"], text=row["text"], page=row["title"], source="dpr",
+            problems,
+            place,
+            id=row["id"],
+            title=row["title"],
+            text=row["text"],
+            page=row["title"],
+            source="dpr",
             licence="CC-BY-NC-4.0",
-        )  # fmt: skip
+        )

@@ -51,7 +51,9 @@ class Picture(NamedTuple):
     """The page's title where the picture has none."""
 
 
-def read(reader: str, path: str, problems: Problems, options: Mapping[str, str]) -> Iterator[Document]:
+def read(
+    reader: str, path: str, problems: Problems, options: Mapping[str, str]
+) -> Iterator[Document]:
     """Sections and pictures, page by page."""
     map_file = Path(options["images"]) if "images" in options else None
     notes: Counter[str] = Counter()
@@ -60,7 +62,9 @@ def read(reader: str, path: str, problems: Problems, options: Mapping[str, str])
         problems,
         notes,
         files=_map(map_file, problems) if map_file else {},
-        picture=lambda relative: image_at(inside(map_file.parent if map_file else Path(), relative)),
+        picture=lambda relative: image_at(
+            inside(map_file.parent if map_file else Path(), relative)
+        ),
         first_only=options.get("which", "first") == "first",
     )
     log_notes(path, notes)
@@ -100,9 +104,14 @@ def documents(
                     problems.add(f"{place} ({address})", error.message)
                 continue
             yield Document(
-                id=picture_id(url, number), title=caption, image=image, page=url, source="evqa",
-                licence=PICTURE_LICENCE, attributes={"page_title": str(page.get("title") or "")},
-            )  # fmt: skip
+                id=picture_id(url, number),
+                title=caption,
+                image=image,
+                page=url,
+                source="evqa",
+                licence=PICTURE_LICENCE,
+                attributes={"page_title": str(page.get("title") or "")},
+            )
             if first_only:
                 return
 
@@ -126,9 +135,14 @@ def _section_documents(url: str, page: Mapping[str, Any]) -> Iterator[Document]:
         if text.strip():
             attributes = {"page_title": title, "summary": lead[:SUMMARY], "section": str(number)}
             yield Document(
-                id=section_id(url, number), title=name, text=text, page=url, source="evqa", licence="CC-BY-SA",
+                id=section_id(url, number),
+                title=name,
+                text=text,
+                page=url,
+                source="evqa",
+                licence="CC-BY-SA",
                 attributes=attributes,
-            )  # fmt: skip
+            )
 
 
 def _map(path: Path, problems: Problems) -> dict[str, str]:

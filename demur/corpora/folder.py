@@ -22,7 +22,9 @@ OPTIONS = {"licence": "licence of all images"}
 CAPTIONS = "metadata.jsonl"
 
 
-def read(reader: str, path: str, problems: Problems, options: Mapping[str, str]) -> Iterator[Document]:
+def read(
+    reader: str, path: str, problems: Problems, options: Mapping[str, str]
+) -> Iterator[Document]:
     """Images below the folder, by path; an image that cannot be read is a problem.
 
     Links to files are followed wherever they lead (collections are often put together of links), links to folders not.
@@ -47,10 +49,20 @@ def read(reader: str, path: str, problems: Problems, options: Mapping[str, str])
             continue
         title = captions.get(id) or file.stem.replace("_", " ").replace("-", " ")
         yield from valid_document(
-            problems, id, id=id, title=title, image=image, source=root.name, licence=options.get("licence", "")
+            problems,
+            id,
+            id=id,
+            title=title,
+            image=image,
+            source=root.name,
+            licence=options.get("licence", ""),
         )
     if file is None and not len(problems):
-        raise UsageError(f"no image among {passed.total():,} files", item=path, cure=f"docs:{path} reads texts and PDF")
+        raise UsageError(
+            f"no image among {passed.total():,} files",
+            item=path,
+            cure=f"docs:{path} reads texts and PDF",
+        )
     log_skipped(path, passed)
 
 
@@ -88,7 +100,9 @@ def _images(root: Path, problems: Problems, passed: Counter[str]) -> Iterator[Pa
             opened.pop()
 
 
-def _listed(folder: Path, wanted: Callable[[os.DirEntry[str]], bool]) -> Iterator[tuple[Path, bool]]:
+def _listed(
+    folder: Path, wanted: Callable[[os.DirEntry[str]], bool]
+) -> Iterator[tuple[Path, bool]]:
     """What is in a folder and wanted, by name, and its folders; with whether it is one."""
     names: list[str] = []
     folders: set[str] = set()

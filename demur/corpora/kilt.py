@@ -36,7 +36,9 @@ class Paragraph(NamedTuple):
     text: str
 
 
-def read(reader: str, path: str, problems: Problems, options: Mapping[str, str]) -> Iterator[Document]:
+def read(
+    reader: str, path: str, problems: Problems, options: Mapping[str, str]
+) -> Iterator[Document]:
     """Pages in the order of the file: headings stand on a line of their own, the first paragraph is the summary."""
     folder, notes = image_folder(options), Counter[str]()
     files = CommonsFiles(folder) if folder else None
@@ -44,7 +46,9 @@ def read(reader: str, path: str, problems: Problems, options: Mapping[str, str])
     def picture(place: str, name: str) -> ImageRef | None:
         if files is None:
             return None
-        return image_or_none(problems, notes, place, lambda: files.folder / (files.find(name) or name))
+        return image_or_none(
+            problems, notes, place, lambda: files.folder / (files.find(name) or name)
+        )
 
     yield from documents(json_lines(Path(path), problems), problems, notes, picture=picture)
     log_notes(path, notes)
@@ -69,7 +73,13 @@ def documents(
         image = picture(f"{place} ({id_})", str(row["image"])) if row.get("image") else None
         return document(row, image=image, **about)
 
-    yield from records(((place, page_id(row), (row,)) for place, row in rows), made, problems, notes, repeated=REPEATED)
+    yield from records(
+        ((place, page_id(row), (row,)) for place, row in rows),
+        made,
+        problems,
+        notes,
+        repeated=REPEATED,
+    )
 
 
 def document(
@@ -136,7 +146,11 @@ def paragraphs(row: Mapping[str, Any]) -> list[Paragraph]:
         if not stripped or (number == 0 and stripped == title):
             continue
         prefix = next((prefix for prefix in PREFIXES if stripped.startswith(prefix)), "")
-        found.append(Paragraph(PREFIXES[prefix] if prefix else "prose", stripped.removeprefix(prefix).strip()))
+        found.append(
+            Paragraph(
+                PREFIXES[prefix] if prefix else "prose", stripped.removeprefix(prefix).strip()
+            )
+        )
     return [paragraph for paragraph in found if paragraph.text]
 
 

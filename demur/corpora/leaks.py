@@ -58,7 +58,9 @@ class Leaks:
         self._as_query = image_matcher(sample.images, image_hashes, image_near)
         self._gold_texts = [(e.id, e.text) for e in sample.gold if e.text]
         self._as_gold = [
-            (e.id, image_matcher([e.image], image_hashes, image_near)) for e in sample.gold if e.image is not None
+            (e.id, image_matcher([e.image], image_hashes, image_near))
+            for e in sample.gold
+            if e.image is not None
         ]
 
     def query(self, item: Document | Evidence) -> str:
@@ -70,7 +72,11 @@ class Leaks:
         if item.text is not None:
             return next((id for id, text in self._gold_texts if same_text(item.text, text)), "")
         image = item.image
-        return next((id for id, shows in self._as_gold if shows(image)), "") if image is not None else ""
+        return (
+            next((id for id, shows in self._as_gold if shows(image)), "")
+            if image is not None
+            else ""
+        )
 
     def part(self, item: Document | Evidence) -> str:
         """The id of the gold evidence that an item is, is a part of, holds, or overlaps with; "" if there is none."""
@@ -100,7 +106,8 @@ def adopt_negatives(sample: Sample, leaks: Leaks) -> tuple[Sample, list[Drop]]:
     A negative without a rank gets its place in the source's order.
     """
     ranked = tuple(
-        e if e.rank is not None else e.model_copy(update={"rank": place}) for place, e in enumerate(sample.negatives, 1)
+        e if e.rank is not None else e.model_copy(update={"rank": place})
+        for place, e in enumerate(sample.negatives, 1)
     )
     return without_leaks(sample.model_copy(update={"negatives": ranked}), leaks)
 
@@ -130,4 +137,6 @@ def unfit_reason(sample: Sample, image_hashes: Callable[[ImageRef], ImageHash | 
     if not sample.answers.choices and holds(sample.answers, sample.question, sample.question):
         return "the answer stands in the question"
     leaks = Leaks(sample, image_hashes)
-    return next((f"its gold evidence {IS[why]}: {e.id}" for e in sample.gold if (why := leaks.query(e))), "")
+    return next(
+        (f"its gold evidence {IS[why]}: {e.id}" for e in sample.gold if (why := leaks.query(e))), ""
+    )

@@ -90,7 +90,10 @@ def _is_part(gold: Evidence, item: Item, words: _Words | None) -> bool:
         return True
     if document_of(item) != document_of(gold):
         return (
-            gold.level == "article" and is_whole(gold) and item.modality is Modality.TEXT and page_of(item) == gold.id
+            gold.level == "article"
+            and is_whole(gold)
+            and item.modality is Modality.TEXT
+            and page_of(item) == gold.id
         )
     if is_whole(gold) or is_whole(item):
         return True
@@ -142,7 +145,9 @@ class Gold:
         documents: of the index that items come from. If gold lies there, the page that the index names counts too.
     """
 
-    def __init__(self, evidence: Iterable[Evidence], documents: Mapping[str, Document] | None = None) -> None:
+    def __init__(
+        self, evidence: Iterable[Evidence], documents: Mapping[str, Document] | None = None
+    ) -> None:
         self.evidence = tuple(evidence)
         self._documents: Mapping[str, Document] = {} if documents is None else documents
         self._words = {e.id: _Words(e.text) for e in self.evidence if not is_whole(e)}
@@ -194,7 +199,10 @@ class Gold:
             if by_image:
                 pictured = [id for id in ids if index.documents[id].image is not None]
                 ids = pictured or [
-                    id for page in self._pages(e) for id in index.on_page(page) if index.documents[id].image is not None
+                    id
+                    for page in self._pages(e)
+                    for id in index.on_page(page)
+                    if index.documents[id].image is not None
                 ]
             found.append(ids)
         return found

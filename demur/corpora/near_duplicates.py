@@ -70,7 +70,9 @@ def shingles(text: str) -> frozenset[int]:
     words = _words(text)
     if not words:
         return frozenset()
-    return frozenset(hash(tuple(words[i : i + SHINGLE])) for i in range(max(1, len(words) - SHINGLE + 1)))
+    return frozenset(
+        hash(tuple(words[i : i + SHINGLE])) for i in range(max(1, len(words) - SHINGLE + 1))
+    )
 
 
 @lru_cache(maxsize=65_536)
@@ -156,7 +158,9 @@ def image_hash(data: bytes) -> ImageHash:
             turned = Image.alpha_composite(Image.new("RGBA", rgba.size, "white"), rgba)
         colour = turned.convert("RGB")
         inner = _within_frame(colour)
-        return ImageHash(tuple(_view(image) for image in ([colour] if inner is None else [colour, inner])))
+        return ImageHash(
+            tuple(_view(image) for image in ([colour] if inner is None else [colour, inner]))
+        )
 
 
 def _view(colour: Image.Image) -> View:
@@ -194,7 +198,9 @@ def _within_frame(colour: Image.Image) -> Image.Image | None:
 
     shrink = max(1.0, max(colour.size) / 256)
     size = (max(1, round(colour.width / shrink)), max(1, round(colour.height / shrink)))
-    small = np.asarray(colour.resize(size, Image.Resampling.BOX) if shrink > 1 else colour).astype(np.int16)
+    small = np.asarray(colour.resize(size, Image.Resampling.BOX) if shrink > 1 else colour).astype(
+        np.int16
+    )
     frame = np.median(np.concatenate([small[0], small[-1], small[:, 0], small[:, -1]]), axis=0)
     inked = np.abs(small - frame).max(axis=2) > FRAME_NEAR
     if inked[0].any() or inked[-1].any() or inked[:, 0].any() or inked[:, -1].any():
@@ -209,13 +215,20 @@ def _within_frame(colour: Image.Image) -> Image.Image | None:
         at = int(cells[-1] if last else cells[0])
         low, high = max(0, math.floor((at - 1) * cell)), min(long, math.ceil((at + 2) * cell))
         box = (low, 0, high, colour.height) if axis == 0 else (0, low, colour.width, high)
-        strip = np.abs(np.asarray(colour.crop(box)).astype(np.int16) - frame).max(axis=2) > FRAME_NEAR
+        strip = (
+            np.abs(np.asarray(colour.crop(box)).astype(np.int16) - frame).max(axis=2) > FRAME_NEAR
+        )
         lines = np.flatnonzero(strip.any(axis=axis))
         return low + int(lines[-1 if last else 0]) if len(lines) else low
 
-    return colour.crop((
-        found(columns, 0, False), found(rows, 1, False), found(columns, 0, True) + 1, found(rows, 1, True) + 1,
-    ))  # fmt: skip
+    return colour.crop(
+        (
+            found(columns, 0, False),
+            found(rows, 1, False),
+            found(columns, 0, True) + 1,
+            found(rows, 1, True) + 1,
+        )
+    )
 
 
 def same_picture(one: ImageHash, other: ImageHash, threshold: int = IMAGE_NEAR) -> bool:
@@ -260,7 +273,10 @@ def same_strokes(one: bytes, other: bytes) -> bool:
         return True
     if _difference(a, b, reach=1 + math.ceil(CROPS[-1] * side)) > near:
         return False  # no crop can bring them together
-    return any(_difference(_cut(a, share), b) <= near or _difference(a, _cut(b, share)) <= near for share in CROPS)
+    return any(
+        _difference(_cut(a, share), b) <= near or _difference(a, _cut(b, share)) <= near
+        for share in CROPS
+    )
 
 
 def _shades(strokes: bytes) -> np.ndarray:
@@ -288,7 +304,9 @@ def _at(shades: np.ndarray, side: int) -> np.ndarray:
 
     if len(shades) == side:
         return shades
-    return np.asarray(Image.fromarray(shades).resize((side, side), Image.Resampling.BILINEAR), dtype=np.uint8)
+    return np.asarray(
+        Image.fromarray(shades).resize((side, side), Image.Resampling.BILINEAR), dtype=np.uint8
+    )
 
 
 def _cut(shades: np.ndarray, share: float) -> np.ndarray:
@@ -349,17 +367,25 @@ class ImageHashes:
         most: how many hashes stay in memory, the last used ones; None for all, which `lines` needs.
     """
 
-    def __init__(self, root: Path | None = None, kept: Path | None = None, most: int | None = None) -> None:
+    def __init__(
+        self, root: Path | None = None, kept: Path | None = None, most: int | None = None
+    ) -> None:
         self._root, self._most = root, most
         self._known: dict[str, ImageHash | None] = {}
         for _, row in read_jsonl(kept, Problems()) if kept is not None and kept.is_file() else ():
-            self._known[row["sha256"]] = ImageHash(tuple(
-                View(
-                    int(view["dct"], 16), int(view["difference"], 16), view["spread"], bytes.fromhex(view["colours"]),
-                    view["shape"], base64.b64decode(view["strokes"]),
+            self._known[row["sha256"]] = ImageHash(
+                tuple(
+                    View(
+                        int(view["dct"], 16),
+                        int(view["difference"], 16),
+                        view["spread"],
+                        bytes.fromhex(view["colours"]),
+                        view["shape"],
+                        base64.b64decode(view["strokes"]),
+                    )
+                    for view in row["views"]
                 )
-                for view in row["views"]
-            ))  # fmt: skip
+            )
 
     def __call__(self, image: ImageRef) -> ImageHash | None:
         """The hashes of an image; None if it cannot be read."""
@@ -388,7 +414,10 @@ class ImageHashes:
     def lines(self) -> bytes:
         """The hashes of all readable images as JSON lines, ordered by SHA-256."""
         return b"".join(
-            canonical({"sha256": sha, "views": [_as_json(view) for view in image_hash.views]}).encode() + b"\n"
+            canonical(
+                {"sha256": sha, "views": [_as_json(view) for view in image_hash.views]}
+            ).encode()
+            + b"\n"
             for sha, image_hash in sorted(self._known.items())
             if image_hash is not None
         )
@@ -396,13 +425,19 @@ class ImageHashes:
 
 def _as_json(view: View) -> dict[str, object]:
     return {
-        "dct": f"{view.dct:x}", "difference": f"{view.difference:x}", "spread": view.spread,
-        "colours": view.colours.hex(), "shape": view.shape, "strokes": base64.b64encode(view.strokes).decode("ascii"),
-    }  # fmt: skip
+        "dct": f"{view.dct:x}",
+        "difference": f"{view.difference:x}",
+        "spread": view.spread,
+        "colours": view.colours.hex(),
+        "shape": view.shape,
+        "strokes": base64.b64encode(view.strokes).decode("ascii"),
+    }
 
 
 def image_matcher(
-    images: Sequence[ImageRef], image_hashes: Callable[[ImageRef], ImageHash | None], threshold: int = IMAGE_NEAR
+    images: Sequence[ImageRef],
+    image_hashes: Callable[[ImageRef], ImageHash | None],
+    threshold: int = IMAGE_NEAR,
 ) -> Callable[[ImageRef], str]:
     """A function that says how a picture matches one of ``images``: ``same bytes``, ``same look``, or "" for no match.
 
@@ -422,6 +457,10 @@ def image_matcher(
         if own is None:
             own = [image_hash for other in compared if (image_hash := image_hashes(other))]
         other = image_hashes(image) if own else None
-        return "same look" if other and any(same_picture(image_hash, other, threshold) for image_hash in own) else ""
+        return (
+            "same look"
+            if other and any(same_picture(image_hash, other, threshold) for image_hash in own)
+            else ""
+        )
 
     return match

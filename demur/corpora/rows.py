@@ -59,7 +59,9 @@ def records(
             if repeated:
                 notes[repeated] += 1
             else:
-                problems.add(f"{place} ({id_})", "this id stands in an earlier row too; the first is kept")
+                problems.add(
+                    f"{place} ({id_})", "this id stands in an earlier row too; the first is kept"
+                )
             continue
         made = None
         with bad_rows_noted(problems, place, id_):

@@ -41,7 +41,9 @@ USUAL = {
 }
 
 
-def read(reader: str, path: str, problems: Problems, options: Mapping[str, str]) -> Iterator[Document]:
+def read(
+    reader: str, path: str, problems: Problems, options: Mapping[str, str]
+) -> Iterator[Document]:
     """Documents of a table, in the order of its rows."""
     file = Path(path)
     root = Path(options.get("root", file.parent))
@@ -76,11 +78,16 @@ def read(reader: str, path: str, problems: Problems, options: Mapping[str, str])
 
 def _columns(row: Mapping[str, Any], options: Mapping[str, str]) -> dict[str, str]:
     """Field -> column of this row."""
-    names = {what: options.get(what) or next((n for n in usual if n in row), "") for what, usual in USUAL.items()}
+    names = {
+        what: options.get(what) or next((n for n in usual if n in row), "")
+        for what, usual in USUAL.items()
+    }
     return {what: name for what, name in names.items() if name in row}
 
 
-def _check(found: Collection[str], row: Mapping[str, Any], options: Mapping[str, str], path: str) -> None:
+def _check(
+    found: Collection[str], row: Mapping[str, Any], options: Mapping[str, str], path: str
+) -> None:
     """Check that the columns of the options exist, and one with texts or images.
 
     Raises:
@@ -89,7 +96,9 @@ def _check(found: Collection[str], row: Mapping[str, Any], options: Mapping[str,
     there = f"there are {', '.join(map(str, row))}"
     for what in USUAL:
         if what in options and what not in found:
-            raise UsageError(f"there is no column {options[what]!r}; {there}", item=path, cure=f"mend {what}=...")
+            raise UsageError(
+                f"there is no column {options[what]!r}; {there}", item=path, cure=f"mend {what}=..."
+            )
     if "text" not in found and "image" not in found:
         raise UsageError(
             f"no column looks like a text or an image; {there}",
@@ -150,9 +159,13 @@ def _text(value: Any, column: str) -> str:
         try:
             return value.decode()
         except UnicodeDecodeError as error:
-            raise DataError(f"{column!r} holds bytes that are not UTF-8", cure="name another column") from error
+            raise DataError(
+                f"{column!r} holds bytes that are not UTF-8", cure="name another column"
+            ) from error
     if isinstance(value, list | Mapping):
-        raise DataError(f"{column!r} holds a {type(value).__name__}, not a text", cure="name another column")
+        raise DataError(
+            f"{column!r} holds a {type(value).__name__}, not a text", cure="name another column"
+        )
     return str(int(value)) if isinstance(value, float) and value.is_integer() else str(value)
 
 
@@ -161,8 +174,14 @@ def _image(reader: str, value: Any, column: str, file: Path, number: int, root: 
         value = value.get("bytes") or value.get("path")
     if isinstance(value, bytes):
         if reader != "parquet":
-            raise DataError("image bytes can only be referred to in Parquet files", cure="save the set with to_parquet")
+            raise DataError(
+                "image bytes can only be referred to in Parquet files",
+                cure="save the set with to_parquet",
+            )
         return image_ref(value, f"parquet:{file.absolute()}#{number}/{column}")
     if not isinstance(value, str):
-        raise DataError(f"expected an image path, got {type(value).__name__}", cure="save the set with to_parquet")
+        raise DataError(
+            f"expected an image path, got {type(value).__name__}",
+            cure="save the set with to_parquet",
+        )
     return image_at(inside(root, value))

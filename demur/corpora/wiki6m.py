@@ -22,14 +22,18 @@ OPTIONS = {"images": "folder of the articles' pictures, <first 4 characters of t
 REPEATED = "later rows of an entity already read"
 
 
-def read(reader: str, path: str, problems: Problems, options: Mapping[str, str]) -> Iterator[Document]:
+def read(
+    reader: str, path: str, problems: Problems, options: Mapping[str, str]
+) -> Iterator[Document]:
     """Articles in the order of the file."""
     folder, notes = image_folder(options), Counter[str]()
 
     def picture(place: str, id_: str) -> ImageRef | None:
         if folder is None:
             return None
-        return image_or_none(problems, notes, f"{place} ({id_})", lambda: inside(folder, f"{id_[:4]}/{id_}.jpg"))
+        return image_or_none(
+            problems, notes, f"{place} ({id_})", lambda: inside(folder, f"{id_[:4]}/{id_}.jpg")
+        )
 
     yield from documents(json_lines(Path(path), problems), problems, notes, picture=picture)
     log_notes(path, notes)
@@ -58,7 +62,9 @@ def entity_id(row: Mapping[str, Any]) -> str:
     return str(row.get("wikidata_id") or "")
 
 
-def document(row: Mapping[str, Any], *, source: str = "wiki6m", image: ImageRef | None = None) -> Document:
+def document(
+    row: Mapping[str, Any], *, source: str = "wiki6m", image: ImageRef | None = None
+) -> Document:
     """The article of a row; its text is the content, or the summary where that is empty.
 
     Raises:

@@ -109,7 +109,9 @@ async def _build(ctx: BuildContext, *, exhaustive: bool, hurry: bool) -> Built:
     recipe, pool, steps = ctx.recipe, ctx.pool, ctx.steps
     gates, order = gates_of(recipe.specs()), SuccessCounter()
     states = {
-        s.id: SampleState(gates, (), recipe.rules, exhaustive=exhaustive, order=order, group=s.source)
+        s.id: SampleState(
+            gates, (), recipe.rules, exhaustive=exhaustive, order=order, group=s.source
+        )
         for s in pool.samples
     }
     if not ctx.skip_bad:
@@ -118,16 +120,22 @@ async def _build(ctx: BuildContext, *, exhaustive: bool, hurry: bool) -> Built:
     steps.stage("index, and ask the gates without evidence and with gold")
     await _stage_one(ctx, states, hurry=hurry)
     passed = (Stage.PARAMETRIC, Stage.SOLVABLE)
-    survivors = [s for s in pool.samples if exhaustive or all(states[s.id].passed(stage) for stage in passed)]
+    survivors = [
+        s for s in pool.samples if exhaustive or all(states[s.id].passed(stage) for stage in passed)
+    ]
 
     steps.stage("mine distractors")
-    choices, mined, mining_drops = await asyncio.to_thread(mine_pool, recipe, pool, survivors, ctx.bases, steps)
+    choices, mined, mining_drops = await asyncio.to_thread(
+        mine_pool, recipe, pool, survivors, ctx.bases, steps
+    )
     samples = {s.id: s for s in pool.samples} | mined
 
     steps.stage("quality control")
     await _stage_three(ctx, samples, mined, states, hurry=hurry)
     decisions = {i: _certain(state.decision()) for i, state in states.items()}
-    lines = (decision_line(samples[i], states[i], decisions[i], ctx.runner) for i in sorted(decisions))
+    lines = (
+        decision_line(samples[i], states[i], decisions[i], ctx.runner) for i in sorted(decisions)
+    )
     write_records(ctx.out / "build" / DECISIONS, lines)
     kept = _kept(recipe, samples, decisions, ctx.runner.errors)
 
@@ -135,22 +143,45 @@ async def _build(ctx: BuildContext, *, exhaustive: bool, hurry: bool) -> Built:
     retest = await _retest(ctx, kept, gates)
 
     steps.stage("freeze and verify the release")
-    topics = await drifts(recipe, pool.samples, [decisions[s.id].kept for s in pool.samples], ctx.embed, ctx.namer)
-    facts = await asyncio.to_thread(about, recipe, ctx, states, decisions, kept, choices, retest, topics)
-    steps_taken, recall = list(funnel(pool, decisions)), [row for choice in choices for row in _recall_rows(choice)]
+    topics = await drifts(
+        recipe, pool.samples, [decisions[s.id].kept for s in pool.samples], ctx.embed, ctx.namer
+    )
+    facts = await asyncio.to_thread(
+        about, recipe, ctx, states, decisions, kept, choices, retest, topics
+    )
+    steps_taken, recall = (
+        list(funnel(pool, decisions)),
+        [row for choice in choices for row in _recall_rows(choice)],
+    )
     freeze(
-        ctx.out / "release", name=recipe.name, version=recipe.version, samples=kept, read_image=ctx.read,
-        drops=all_drops(mining_drops, decisions, pool.left_out), funnel=steps_taken, recall=recall, about=facts,
+        ctx.out / "release",
+        name=recipe.name,
+        version=recipe.version,
+        samples=kept,
+        read_image=ctx.read,
+        drops=all_drops(mining_drops, decisions, pool.left_out),
+        funnel=steps_taken,
+        recall=recall,
+        about=facts,
         gates=[v for s in kept for v in verdicts(s, states[s.id], ctx.runner)],
-    )  # fmt: skip
+    )
     runner = ctx.runner
     return Built(
-        open_sound(ctx.out / "release"), steps_taken, recall, dict(runner.asked),
-        used=sum(label is not Label.SKIPPED for state in states.values() for label in state.labels.values()),
+        open_sound(ctx.out / "release"),
+        steps_taken,
+        recall,
+        dict(runner.asked),
+        used=sum(
+            label is not Label.SKIPPED
+            for state in states.values()
+            for label in state.labels.values()
+        ),
         algorithm1=sum(algorithm1_calls(state).total() for state in states.values()),
         held=sum(d.stage == HELD for d in decisions.values()),
-        reused=len(runner.reused), since=runner.since, errors=commonest(runner.errors),
-    )  # fmt: skip
+        reused=len(runner.reused),
+        since=runner.since,
+        errors=commonest(runner.errors),
+    )
 
 
 async def _stage_one(ctx: BuildContext, states: Mapping[str, SampleState], *, hurry: bool) -> None:
@@ -161,12 +192,19 @@ async def _stage_one(ctx: BuildContext, states: Mapping[str, SampleState], *, hu
             _note_skipped(ctx, sample, states[sample.id], GateQuery("", stage))
     unwanted = threading.Event()
     indexes = partial(
-        index_bases, ctx.pool, ctx.bases, ctx.out / "index", skip_bad=ctx.skip_bad, steps=ctx.steps,
+        index_bases,
+        ctx.pool,
+        ctx.bases,
+        ctx.out / "index",
+        skip_bad=ctx.skip_bad,
+        steps=ctx.steps,
         stopped=unwanted.is_set,
-    )  # fmt: skip
+    )
     index = asyncio.create_task(asyncio.to_thread(indexes))
     try:
-        await ask_gates(ctx, samples, states, frozenset({Stage.PARAMETRIC, Stage.SOLVABLE}), hurry=hurry)
+        await ask_gates(
+            ctx, samples, states, frozenset({Stage.PARAMETRIC, Stage.SOLVABLE}), hurry=hurry
+        )
     except BaseException:
         unwanted.set()  # the next run continues the index where it was
         with suppress(Exception):
@@ -191,7 +229,9 @@ async def _stage_three(
     await ask_gates(ctx, samples, states, frozenset(Stage), hurry=hurry)
 
 
-def _note_skipped(ctx: BuildContext, sample: Sample, state: SampleState, question: GateQuery) -> None:
+def _note_skipped(
+    ctx: BuildContext, sample: Sample, state: SampleState, question: GateQuery
+) -> None:
     """Mark the gates that cannot be asked a question."""
     taking_part = {g.name for g in state.gates}
     for gate, why in ctx.runner.skipped(sample, question.stage, question.distractor).items():
@@ -202,13 +242,18 @@ def _note_skipped(ctx: BuildContext, sample: Sample, state: SampleState, questio
 
 
 def _kept(
-    recipe: BuildRecipe, samples: Mapping[str, Sample], decisions: Mapping[str, Decision], errors: Sequence[str]
+    recipe: BuildRecipe,
+    samples: Mapping[str, Sample],
+    decisions: Mapping[str, Decision],
+    errors: Sequence[str],
 ) -> list[Sample]:
     """The kept samples with their surviving distractors."""
     kept = [_finished(samples[i], decision) for i, decision in decisions.items() if decision.kept]
     if not kept:
         why = Counter(d.why for d in decisions.values()).most_common()
-        failed = "".join(f"; {n:,} answers were errors: {reason}" for reason, n in commonest(errors).items())
+        failed = "".join(
+            f"; {n:,} answers were errors: {reason}" for reason, n in commonest(errors).items()
+        )
         raise UsageError(
             f"the gates and rules drop all {len(decisions)} samples: {'; '.join(f'{w} ({n})' for w, n in why)}{failed}",
             item=recipe.name,
@@ -219,18 +264,25 @@ def _kept(
     return kept
 
 
-async def _retest(ctx: BuildContext, kept: Sequence[Sample], gates: Sequence[GatingModel]) -> dict[str, dict[str, int]]:
+async def _retest(
+    ctx: BuildContext, kept: Sequence[Sample], gates: Sequence[GatingModel]
+) -> dict[str, dict[str, int]]:
     """Ask the gates some kept samples again, without evidence, in an independent repeat.
 
     No gate was right the first time; a sample that one gets right now was kept by luck (3 to 5 % for the paper's gates,
     Table 4).
     """
-    drawn = sorted(kept, key=lambda s: (seed_of(ctx.recipe.seed, "retest", s.id), s.id))[: ctx.recipe.retest]
+    drawn = sorted(kept, key=lambda s: (seed_of(ctx.recipe.seed, "retest", s.id), s.id))[
+        : ctx.recipe.retest
+    ]
     found = {g.name: Counter[str]() for g in gates if Stage.PARAMETRIC in g.stages}
 
     async def one(sample: Sample, gate: str) -> None:
         query = GateQuery(gate, Stage.PARAMETRIC)
-        first, again = await ctx.runner.label(sample, query), await ctx.runner.label(sample, query, RETESTED)
+        first, again = (
+            await ctx.runner.label(sample, query),
+            await ctx.runner.label(sample, query, RETESTED),
+        )
         if again is not Label.SKIPPED:
             found[gate].update({"asked": 1, "same": int(again is first), again.value: 1})
 
@@ -240,23 +292,38 @@ async def _retest(ctx: BuildContext, kept: Sequence[Sample], gates: Sequence[Gat
 
 def _certain(decision: Decision | None) -> Decision:
     if decision is None:
-        raise ReleaseError("a sample has no decision although every gate was asked", cure="report this bug")
+        raise ReleaseError(
+            "a sample has no decision although every gate was asked", cure="report this bug"
+        )
     return decision
 
 
 def _finished(sample: Sample, decision: Decision) -> Sample:
     stay = set(decision.survivors)
-    return sample.model_copy(update={"negatives": tuple(e for e in sample.negatives if e.id in stay)})
+    return sample.model_copy(
+        update={"negatives": tuple(e for e in sample.negatives if e.id in stay)}
+    )
 
 
 def _recall_rows(choice: Choice) -> list[dict[str, Any]]:
     """Rows of ``recall.json``: shares in [0, 1], None where no gold can be found."""
     rows = []
     for mode, measures in choice.table:
-        row: dict[str, Any] = {"queries": choice.source, "mode": mode, "n": measures[0].n if measures else 0}
+        row: dict[str, Any] = {
+            "queries": choice.source,
+            "mode": mode,
+            "n": measures[0].n if measures else 0,
+        }
         for m in measures:
-            for name, value in ((m.name, m.value), (f"{m.name} low", m.low), (f"{m.name} high", m.high)):
+            for name, value in (
+                (m.name, m.value),
+                (f"{m.name} low", m.low),
+                (f"{m.name} high", m.high),
+            ):
                 row[name] = None if value is None else round(value, 6)
         chosen = "yes" if choice.n else "by default"
-        rows.append(row | {"gold out of reach": choice.lacking, "chosen": chosen if mode == choice.mode else ""})
+        rows.append(
+            row
+            | {"gold out of reach": choice.lacking, "chosen": chosen if mode == choice.mode else ""}
+        )
     return rows

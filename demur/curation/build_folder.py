@@ -29,7 +29,11 @@ class FolderRecipe(NamedTuple):
 
 def record_recipe(recipe: BuildRecipe, work: Path, *, base: Path, skip_bad: bool) -> None:
     """Write the recipe of a build into its folder."""
-    state = {"recipe": recipe.model_dump(mode="json"), "base": str(base.resolve()), "skip_bad": skip_bad}
+    state = {
+        "recipe": recipe.model_dump(mode="json"),
+        "base": str(base.resolve()),
+        "skip_bad": skip_bad,
+    }
     write_json(state_of(work), state)
 
 
@@ -42,12 +46,17 @@ def recipe_of_folder(folder: Path) -> FolderRecipe:
     found = next((f for f in (folder, folder.resolve().parent) if state_of(f).is_file()), None)
     if found is None:
         raise ReleaseError(
-            "the files of its build are missing", item=folder,
+            "the files of its build are missing",
+            item=folder,
             cure="name a folder that 'demur build' wrote, or the release in it; or build it from its recipe",
-        )  # fmt: skip
+        )
     stated = read_json(state_of(found))
     try:
-        recipe, base, skip_bad = dict(stated["recipe"]), Path(stated["base"]), bool(stated["skip_bad"])
+        recipe, base, skip_bad = (
+            dict(stated["recipe"]),
+            Path(stated["base"]),
+            bool(stated["skip_bad"]),
+        )
     except (KeyError, TypeError, ValueError) as error:
         raise ReleaseError(
             f"not the recipe of a build: {error}", item=state_of(found), cure="build it again"
@@ -67,7 +76,9 @@ def recipe_at(path: Path, out: Path | None = None, *, skip_bad: bool = False) ->
         made = recipe_of_folder(path)
         return made._replace(skip_bad=skip_bad or made.skip_bad, work=out or made.work)
     recipe = load_recipe(path)
-    return FolderRecipe(recipe, path.resolve().parent, skip_bad, out or Path(f"{recipe.name}-{recipe.version}"))
+    return FolderRecipe(
+        recipe, path.resolve().parent, skip_bad, out or Path(f"{recipe.name}-{recipe.version}")
+    )
 
 
 def check_same_recipe(recipe: BuildRecipe, work: Path, *, base: Path) -> None:
@@ -84,9 +95,10 @@ def check_same_recipe(recipe: BuildRecipe, work: Path, *, base: Path) -> None:
     mine, theirs = _deciding(recipe, base), _deciding(other.recipe, other.base)
     if differ := [key for key in mine if mine[key] != theirs[key]]:
         raise UsageError(
-            f"another recipe built this folder: {', '.join(differ)} differ", item=work,
+            f"another recipe built this folder: {', '.join(differ)} differ",
+            item=work,
             cure="give the folder instead of the recipe, to use its own; or choose another folder (--out)",
-        )  # fmt: skip
+        )
 
 
 def write_recipe(recipe: BuildRecipe, work: Path, *, base: Path) -> Path:
@@ -106,7 +118,9 @@ def state_of(work: Path) -> Path:
 
 def _deciding(recipe: BuildRecipe, base: Path) -> dict[str, Any]:
     """The parts of a recipe that decide the content and the name of a release."""
-    stated = recipe.model_dump(mode="json", exclude={"monitors", "retest", "topics", "limits", "authors"})
+    stated = recipe.model_dump(
+        mode="json", exclude={"monitors", "retest", "topics", "limits", "authors"}
+    )
     for source in stated["sources"]:
         if source["path"] is not None:
             source["path"] = str((base / source["path"]).resolve())

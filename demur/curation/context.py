@@ -19,7 +19,12 @@ from demur.curation.gates.funnel import GateQuery, GatingModel, SampleState, Sta
 from demur.curation.gates.rules import Label
 from demur.curation.gates.runner import GateRunner, model_options
 from demur.curation.gates.scheduler import ask_states
-from demur.curation.knowledge_bases import KnowledgeBase, align_gold, open_bases, retrieval_by_source
+from demur.curation.knowledge_bases import (
+    KnowledgeBase,
+    align_gold,
+    open_bases,
+    retrieval_by_source,
+)
 from demur.curation.mining.queries import modes_of
 from demur.curation.recipe import BuildRecipe, GateSpec
 from demur.curation.sample_pool import SampledPool, sample_sources
@@ -85,9 +90,15 @@ class Work(TypedDict, total=False):
 
 
 @asynccontextmanager
-async def open_context(recipe: BuildRecipe, out: Path, **work: Unpack[Work]) -> AsyncIterator[BuildContext]:
+async def open_context(
+    recipe: BuildRecipe, out: Path, **work: Unpack[Work]
+) -> AsyncIterator[BuildContext]:
     """Read the sources, and open judge, encoder, gates and monitors."""
-    base, skip_bad, steps = work.get("base", Path()), work.get("skip_bad", False), work.get("steps", QUIET)
+    base, skip_bad, steps = (
+        work.get("base", Path()),
+        work.get("skip_bad", False),
+        work.get("steps", QUIET),
+    )
     concurrency, prices = work.get("concurrency"), work.get("prices")
     steps.stage("read the sources")
     folder = out / "build"
@@ -95,7 +106,9 @@ async def open_context(recipe: BuildRecipe, out: Path, **work: Unpack[Work]) -> 
     if recipe.topics == "bertopic":  # a missing package is reported before the sources are read
         need_bertopic()
     encoder = work.get("encoder") or open_encoder(recipe.retrieval.encoder)
-    pool = sample_sources(recipe.sources, folder / "pool", base=base, seed=recipe.seed, skip_bad=skip_bad)
+    pool = sample_sources(
+        recipe.sources, folder / "pool", base=base, seed=recipe.seed, skip_bad=skip_bad
+    )
     judge_context = JudgeContext(folder / "calls.sqlite", concurrency, prices=prices)
     judge = open_judge(recipe.judge, judge_context)
     bases = open_bases(recipe, pool, base=base, encoder=encoder)
@@ -107,10 +120,16 @@ async def open_context(recipe: BuildRecipe, out: Path, **work: Unpack[Work]) -> 
     budget = (work.get("budget") or Budget(None)).recorded_in(folder / "calls.sqlite")
     judge_context.budget = budget
     context = SystemContext(
-        read_image=read, embed=embed, pool=pool.samples, prompts=prompts,
+        read_image=read,
+        embed=embed,
+        pool=pool.samples,
+        prompts=prompts,
         recognise=Recogniser(encoder, captioned(pool.whole.documents()), read),
-        ledger=folder / "calls.sqlite", concurrency=concurrency, budget=budget, prices=prices,
-    )  # fmt: skip
+        ledger=folder / "calls.sqlite",
+        concurrency=concurrency,
+        budget=budget,
+        prices=prices,
+    )
     specs = {s.name or s.system: s for s in (*recipe.gates, *recipe.monitors)}
     async with AsyncExitStack() as stack:
         runner = GateRunner(
@@ -126,14 +145,19 @@ async def open_context(recipe: BuildRecipe, out: Path, **work: Unpack[Work]) -> 
         namer = None
         if (spec := recipe.topic_names) is not None:
             options = model_options(spec.options)
-            namer = ModelSystem(spec.system.partition(":")[2], SystemContext(**{**vars(context), "options": options}))
+            namer = ModelSystem(
+                spec.system.partition(":")[2],
+                SystemContext(**{**vars(context), "options": options}),
+            )
             stack.push_async_callback(namer.close)
         # report systems that cannot be opened or asked before anything is indexed
         systems: dict[str, System] = {name: runner.system(name) for name in specs}
         systems |= {} if namer is None else {"topic_names": namer}
         for line in await preflight(systems, stored=runner.met.__contains__):
             steps.warn(line)
-        yield BuildContext(recipe, out, skip_bad, steps, pool, judge, encoder, embed, runner, prompts, bases, namer)
+        yield BuildContext(
+            recipe, out, skip_bad, steps, pool, judge, encoder, embed, runner, prompts, bases, namer
+        )
 
 
 def gate_opener(
@@ -148,16 +172,23 @@ def gate_opener(
     def opened(name: str, draw: int) -> System:
         options = {**specs[name].options, **models.get(name, {})}
         address = str(options.pop("system", specs[name].system))
-        if specs[name].name and "name" not in options and not address.startswith(("prior", "reader", "answers")):
+        if (
+            specs[name].name
+            and "name" not in options
+            and not address.startswith(("prior", "reader", "answers"))
+        ):
             options["name"] = name
         kind = address.partition(":")[0]
         if kind == "model":
             options = model_options(options)
-        elif kind in ("python", "answers", "reader", "prior") and (strange := sorted(set(options) - {"name"})):
+        elif kind in ("python", "answers", "reader", "prior") and (
+            strange := sorted(set(options) - {"name"})
+        ):
             raise UsageError(
-                f"{kind} takes no options, but the recipe gives {', '.join(strange)}", item=f"gate {name}",
+                f"{kind} takes no options, but the recipe gives {', '.join(strange)}",
+                item=f"gate {name}",
                 cure="leave them out; a class given as module:Class reads its own from context.options",
-            )  # fmt: skip
+            )
         system = open_system(address, SystemContext(**{**vars(context), "options": options}))
         if isinstance(system, ModelSystem) and draw:
             system.sampling = {**system.sampling, "draw": draw}
@@ -181,14 +212,19 @@ def enough_candidates(recipe: BuildRecipe, pool: SampledPool) -> None:
     """
     most = 0
     for source, how in retrieval_by_source(recipe, pool).items():
-        own = max((len(s.negatives) for s in pool.samples if s.source == source), default=0) if how.adopts else 0
+        own = (
+            max((len(s.negatives) for s in pool.samples if s.source == source), default=0)
+            if how.adopts
+            else 0
+        )
         most = max(most, (how.wanted if how.mines else 0) + own)
         modes_of(how)  # raises for a wrong mode
     if most < recipe.rules.k_min:
         raise UsageError(
             f"k_min={recipe.rules.k_min} distractors per sample, but no sample has more than {most} candidates",
-            item=recipe.name, cure="lower rules.k_min, or raise retrieval.text, lexical and visual",
-        )  # fmt: skip
+            item=recipe.name,
+            cure="lower rules.k_min, or raise retrieval.text, lexical and visual",
+        )
 
 
 async def ask_gates(
@@ -204,18 +240,26 @@ async def ask_gates(
 
     async def ask(sample: str, query: GateQuery) -> Label:
         label = await runner.label(samples[sample], query)
-        ctx.steps.count("questions to the gating models", sum(runner.asked.values()), 0, runner.so_far)
+        ctx.steps.count(
+            "questions to the gating models", sum(runner.asked.values()), 0, runner.so_far
+        )
         return label
 
     def known(sample: str, query: GateQuery) -> Label | None:
         return runner.known(samples[sample], query)
 
-    await ask_states(states, ask, known=known, stages=stages, is_busy=runner.is_busy if hurry else None)
+    await ask_states(
+        states, ask, known=known, stages=stages, is_busy=runner.is_busy if hurry else None
+    )
 
 
 def set_aside(folder: Path) -> None:
     """Move the verdicts, replies and decisions of earlier runs to a new folder in ``.earlier``."""
-    had = [p for p in (folder / "journal.jsonl", folder / DECISIONS, *folder.glob("calls.sqlite*")) if p.exists()]
+    had = [
+        p
+        for p in (folder / "journal.jsonl", folder / DECISIONS, *folder.glob("calls.sqlite*"))
+        if p.exists()
+    ]
     if not had:
         return
     number = 1

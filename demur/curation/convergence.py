@@ -133,9 +133,13 @@ def weakest_first(table: Table, gates: Sequence[str]) -> tuple[str, ...]:
     return tuple(sorted(gates, key=lambda g: (strength(table, g), g)))
 
 
-def answering(table: Table, gates: Sequence[str], rule: Parametric = "not_correct") -> tuple[str, ...]:
+def answering(
+    table: Table, gates: Sequence[str], rule: Parametric = "not_correct"
+) -> tuple[str, ...]:
     """The gates that answered something, right or wrong; with the literal rule a deflection counts too."""
-    answers = {Label.CORRECT, Label.INCORRECT, Label.UNPROVEN} | ({Label.DEFLECTED} if rule == "literal" else set())
+    answers = {Label.CORRECT, Label.INCORRECT, Label.UNPROVEN} | (
+        {Label.DEFLECTED} if rule == "literal" else set()
+    )
     return tuple(g for g in gates if any(row[g] in answers for row in table.values()))
 
 
@@ -169,38 +173,59 @@ def converge(
         raise UsageError("there are no samples or no gates", cure="give a pool and gates")
     if order is not None and sorted(order) != sorted(gates):
         raise UsageError(
-            f"{', '.join(order)} is not an order of the gates", cure=f"name each of {', '.join(gates)} once"
+            f"{', '.join(order)} is not an order of the gates",
+            cure=f"name each of {', '.join(gates)} once",
         )
-    if missing := next((s for s, row in table.items() if any(g not in row for g in (*gates, *monitors))), None):
-        raise UsageError("a label without evidence is missing", item=missing, cure="ask every gate everything")
+    if missing := next(
+        (s for s, row in table.items() if any(g not in row for g in (*gates, *monitors))), None
+    ):
+        raise UsageError(
+            "a label without evidence is missing", item=missing, cure="ask every gate everything"
+        )
     added = tuple(order) if order is not None else weakest_first(table, gates)
     rounds: list[Round] = []
     before: int | None = None
     for i in range(len(added) + 1):
-        stays = {s: unknown_without_evidence({g: row[g] for g in added[:i]}, rule) for s, row in table.items()}
-        left = [s for s in table if stays[s] is not False]  # a sample without a verdict is not taken
+        stays = {
+            s: unknown_without_evidence({g: row[g] for g in added[:i]}, rule)
+            for s, row in table.items()
+        }
+        left = [
+            s for s in table if stays[s] is not False
+        ]  # a sample without a verdict is not taken
         changed = (before - len(left)) / before if before else None  # no share of nothing
         kept = whole(added[:i]) if whole is not None and i else None
         last = rounds[-1].kept if rounds else None
-        rounds.append(Round(
-            gates=added[:i], size=len(left), undecided=sum(stays[s] is None for s in left) if i else 0,
-            changed=None if changed is None else round(changed, 6),
-            monitors={m: _rates([table[s][m] for s in left]) for m in monitors},
-            kept=None if kept is None else len(kept),
-            kept_changed=None if kept is None or not last else round((len(kept) - last) / last, 6),
-        ))  # fmt: skip
+        rounds.append(
+            Round(
+                gates=added[:i],
+                size=len(left),
+                undecided=sum(stays[s] is None for s in left) if i else 0,
+                changed=None if changed is None else round(changed, 6),
+                monitors={m: _rates([table[s][m] for s in left]) for m in monitors},
+                kept=None if kept is None else len(kept),
+                kept_changed=None
+                if kept is None or not last
+                else round((len(kept) - last) / last, 6),
+            )
+        )
         before = len(left)
     known = first_to_know(table, added)
     counts = {g: sum(first == g for first in known.values()) for g in (*added, "")}
     loud = answering(table, added, rule)
     silent = [i for i, gate in enumerate(added, 1) if gate not in loud]
     return Convergence(
-        gates=added, silent=tuple(g for g in added if g not in loud), pool=len(table), rounds=tuple(rounds),
-        threshold=threshold, converged_after=_converged([r.changed for r in rounds], threshold, silent),
+        gates=added,
+        silent=tuple(g for g in added if g not in loud),
+        pool=len(table),
+        rounds=tuple(rounds),
+        threshold=threshold,
+        converged_after=_converged([r.changed for r in rounds], threshold, silent),
         kept_converged_after=_converged([r.kept_changed for r in rounds], threshold, silent),
-        survival=_survival(table, loud), first_knew=counts,
+        survival=_survival(table, loud),
+        first_knew=counts,
         forecasts=forecast(table, added),
-    )  # fmt: skip
+    )
 
 
 def _rates(labels: Sequence[Label]) -> Rates:
@@ -211,12 +236,18 @@ def _rates(labels: Sequence[Label]) -> Rates:
         return round(sum(v is label for v in graded) / n, 6) if n else None
 
     return Rates(
-        accuracy=share(Label.CORRECT), deflection=share(Label.DEFLECTED), hallucination=share(Label.INCORRECT), n=n,
-        ungraded=labels.count(Label.UNGRADED) + labels.count(Label.UNPROVEN), skipped=labels.count(Label.SKIPPED),
-    )  # fmt: skip
+        accuracy=share(Label.CORRECT),
+        deflection=share(Label.DEFLECTED),
+        hallucination=share(Label.INCORRECT),
+        n=n,
+        ungraded=labels.count(Label.UNGRADED) + labels.count(Label.UNPROVEN),
+        skipped=labels.count(Label.SKIPPED),
+    )
 
 
-def _converged(changes: Sequence[float | None], threshold: float, silent: Sequence[int] = ()) -> int | None:
+def _converged(
+    changes: Sequence[float | None], threshold: float, silent: Sequence[int] = ()
+) -> int | None:
     """The first round after which all changes are small; None if there is none, or no later round.
 
     Args:
@@ -236,10 +267,18 @@ def _survival(table: Table, order: Sequence[str]) -> tuple[Survival, ...]:
     n, out = len(table), []
     by_strength = weakest_first(table, order)
     for i, gate in enumerate(by_strength, 1):
-        left = sum(all(row[g] is not Label.CORRECT for g in by_strength[:i]) for row in table.values())
+        left = sum(
+            all(row[g] is not Label.CORRECT for g in by_strength[:i]) for row in table.values()
+        )
         low, high = (round(x, 6) for x in wilson(left, n) or (0.0, 1.0))
         out.append(
-            Survival(gate=gate, strength=round(strength(table, gate), 6), left=round(left / n, 6), low=low, high=high)
+            Survival(
+                gate=gate,
+                strength=round(strength(table, gate), 6),
+                left=round(left / n, 6),
+                low=low,
+                high=high,
+            )
         )
     return tuple(out)
 
@@ -259,7 +298,9 @@ def forecast(table: Table, gates: Sequence[str]) -> tuple[Forecast, ...]:
     m = len(order)
     if m < 2:
         return ()
-    knows = np.array([[row[g] is Label.CORRECT for g in order] for row in table.values()], dtype=bool)
+    knows = np.array(
+        [[row[g] is Label.CORRECT for g in order] for row in table.values()], dtype=bool
+    )
     left = int((~knows.any(axis=1)).sum())
     alone = knows[knows.sum(axis=1) == 1].sum(axis=0)
     odds = np.log((alone + 0.5) / (left + 0.5))
@@ -267,11 +308,17 @@ def forecast(table: Table, gates: Sequence[str]) -> tuple[Forecast, ...]:
     half = z_of() * np.sqrt(variance * (m + 1) / (m - 1))
 
     def of(kind: str, log_odds: float, strong: float | None) -> Forecast:
-        share, low, high = (1 / (1 + np.exp(-x)) for x in (log_odds, log_odds - half, log_odds + half))
+        share, low, high = (
+            1 / (1 + np.exp(-x)) for x in (log_odds, log_odds - half, log_odds + half)
+        )
         return Forecast(
-            kind=kind, strength=strong, taken=round(left * share, 3), share=round(share, 6) if left else 0.0,
-            low=round(left * low, 3), high=round(left * high, 3),
-        )  # fmt: skip
+            kind=kind,
+            strength=strong,
+            taken=round(left * share, 3),
+            share=round(share, 6) if left else 0.0,
+            low=round(left * low, 3),
+            high=round(left * high, 3),
+        )
 
     strongest = round(strength(table, order[-1]), 6)
     return of("like these", float(odds.mean()), None), of("stronger", float(odds[-1]), strongest)
@@ -330,15 +377,24 @@ def measure_convergence(
             }
             whole = _whole(recipe, out / "build", table)
             found = converge(
-                table, gates, watched or gates, whole=whole, order=order, rule=recipe.rules.parametric,
+                table,
+                gates,
+                watched or gates,
+                whole=whole,
+                order=order,
+                rule=recipe.rules.parametric,
                 threshold=threshold,
-            )  # fmt: skip
+            )
             first = first_to_know(table, found.gates)
-            write_records(out / "first_knew.jsonl", (FirstKnew(sample=s, gate=g) for s, g in first.items()))
+            write_records(
+                out / "first_knew.jsonl", (FirstKnew(sample=s, gate=g) for s, g in first.items())
+            )
             of = {
-                "name": recipe.name, "version": recipe.version, "sources": ctx.pool.hashes,
+                "name": recipe.name,
+                "version": recipe.version,
+                "sources": ctx.pool.hashes,
                 "gate_models": {g: digest(model_of(recipe, ctx, g)) for g in gates},
-            }  # fmt: skip
+            }
             write_json(out / FILE, found.model_dump(mode="json") | of)
             return found
 
@@ -366,7 +422,9 @@ def _whole(
             known[GateQuery(gate, Stage.SOLVABLE)] = Label.SKIPPED
         for d in decided.distractors:
             known |= {GateQuery(gate, Stage.DISTRACTOR, d.id): Label.SKIPPED for gate in d.skipped}
-        labels[decided.sample] = {p: v for p, v in known.items() if p.stage is Stage.SOLVABLE or p.distractor in mine}
+        labels[decided.sample] = {
+            p: v for p, v in known.items() if p.stage is Stage.SOLVABLE or p.distractor in mine
+        }
     everyone = gates_of(recipe.specs())
 
     def kept(added: Sequence[str]) -> list[str] | None:

@@ -52,7 +52,9 @@ def export_corpora(
 
         def documents() -> Iterable[Document]:
             same = ("id", "title", "text", "image", "document", "page", "licence")
-            return (Document(**{n: getattr(e, n) for n in same}) for e in documents_of(samples).values())
+            return (
+                Document(**{n: getattr(e, n) for n in same}) for e in documents_of(samples).values()
+            )
 
         read = opened.read_image
     else:
@@ -60,7 +62,9 @@ def export_corpora(
         about = f"the pool {source.root.name}"
         documents = source.documents
         if next(iter(documents()), None) is None:
-            raise UsageError("the pool holds no documents", item=pool, cure="demur pool build ... --documents")
+            raise UsageError(
+                "the pool holds no documents", item=pool, cure="demur pool build ... --documents"
+            )
 
         def read(ref: ImageRef) -> bytes:
             return read_image(ref, source.root)
@@ -72,7 +76,14 @@ def export_corpora(
             problems.settle()
 
     return export(
-        out, documents, samples, read_image=read, form=form, folds=folds, mixed=mixed, about=about,
+        out,
+        documents,
+        samples,
+        read_image=read,
+        form=form,
+        folds=folds,
+        mixed=mixed,
+        about=about,
         poison=injected if poison else None,
         release={"name": opened.name, "version": opened.version, "sha256": opened.sha256},
-    )  # fmt: skip
+    )

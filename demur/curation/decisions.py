@@ -79,7 +79,9 @@ class DecisionLine(SampleDecision):
     """Stage (parametric, solvable) -> gate -> why it cannot be asked."""
 
 
-def decision_line(sample: Sample, state: SampleState, decision: Decision, runner: GateRunner) -> DecisionLine:
+def decision_line(
+    sample: Sample, state: SampleState, decision: Decision, runner: GateRunner
+) -> DecisionLine:
     """The line of a sample."""
 
     def skipped(stage: Stage, shown: str = "") -> dict[str, str]:
@@ -93,33 +95,49 @@ def decision_line(sample: Sample, state: SampleState, decision: Decision, runner
     lost, stay = dict(decision.lost), set(decision.survivors)
     by_id = {e.id: e for e in sample.negatives}
     return DecisionLine(
-        sample=sample.id, question=sample.question, topic=sample.topic, kept=decision.kept, stage=decision.stage,
+        sample=sample.id,
+        question=sample.question,
+        topic=sample.topic,
+        kept=decision.kept,
+        stage=decision.stage,
         why=decision.why,
-        skipped={s.value: found for s in (Stage.PARAMETRIC, Stage.SOLVABLE) if (found := skipped(s))},
+        skipped={
+            s.value: found for s in (Stage.PARAMETRIC, Stage.SOLVABLE) if (found := skipped(s))
+        },
         distractors=tuple(
             CandidateLine(
-                **found_by(by_id[d]), skipped=skipped(Stage.DISTRACTOR, d),
+                **found_by(by_id[d]),
+                skipped=skipped(Stage.DISTRACTOR, d),
                 decision="stays" if d in stay else lost.get(d, "the sample left"),
             )
             for d in state.distractors
         ),
-    )  # fmt: skip
+    )
 
 
 def read_decisions(build: Path) -> Iterator[DecisionLine]:
     """The decisions of a finished build; none of another. Damaged lines are left out."""
-    return read_records(build / FILE, DecisionLine, Problems()) if (build / FILE).exists() else iter(())
+    return (
+        read_records(build / FILE, DecisionLine, Problems())
+        if (build / FILE).exists()
+        else iter(())
+    )
 
 
 def found_by(e: Evidence) -> dict[str, Any]:
     """The fields of a `Candidate` that say how a distractor was found."""
-    return {name: getattr(e, name) for name in ("id", "title", "modality", "origin", "mode", "rank", "score")}
+    return {
+        name: getattr(e, name)
+        for name in ("id", "title", "modality", "origin", "mode", "rank", "score")
+    }
 
 
 def left_before(left_out: Sequence[LeftOut]) -> list[Drop]:
     """Drops of the bad records: the reason names the kind of problem, the detail is the full message."""
     kinds = Counter(map(_kind, left_out))
-    named = {kind for kind, _ in sorted(kinds.items(), key=lambda item: (-item[1], item[0]))[:REASONS]}
+    named = {
+        kind for kind, _ in sorted(kinds.items(), key=lambda item: (-item[1], item[0]))[:REASONS]
+    }
 
     def drop(row: LeftOut) -> Drop:
         kind = _kind(row)
@@ -134,7 +152,9 @@ def _kind(row: LeftOut) -> str:
     return row.reason.removeprefix("record: ").partition(": ")[0]
 
 
-def all_drops(mined: Iterable[Drop], decisions: Mapping[str, Decision], left_out: Sequence[LeftOut] = ()) -> list[Drop]:
+def all_drops(
+    mined: Iterable[Drop], decisions: Mapping[str, Decision], left_out: Sequence[LeftOut] = ()
+) -> list[Drop]:
     """The drops of a build: the lost distractors of kept samples, and the samples that were dropped.
 
     Args:
@@ -151,10 +171,15 @@ def all_drops(mined: Iterable[Drop], decisions: Mapping[str, Decision], left_out
             drops.append(drop)
     for i, decision in decisions.items():
         if decision.kept:
-            drops += [Drop(sample=i, evidence=e, stage="distractor", reason=why) for e, why in decision.lost]
+            drops += [
+                Drop(sample=i, evidence=e, stage="distractor", reason=why)
+                for e, why in decision.lost
+            ]
         else:
             mining = reasons.get(i, ()) if decision.stage in (MINING, "distractors") else ()
-            drops.append(Drop(sample=i, stage=decision.stage, reason=decision.why, detail="; ".join(mining)))
+            drops.append(
+                Drop(sample=i, stage=decision.stage, reason=decision.why, detail="; ".join(mining))
+            )
     return drops
 
 
@@ -163,13 +188,31 @@ def funnel(pool: SampledPool, decisions: Mapping[str, Decision]) -> Iterator[Fun
     total = sum(pool.sizes.values())
     if pool.left_out:
         bad = Counter(drop.reason for drop in left_before(pool.left_out))
-        yield FunnelStep(stage=SOURCES, entered=total + bad.total(), kept=total, dropped=dict(sorted(bad.items())))
+        yield FunnelStep(
+            stage=SOURCES,
+            entered=total + bad.total(),
+            kept=total,
+            dropped=dict(sorted(bad.items())),
+        )
     chosen = len(pool.samples)
-    gone_before = {"not drawn": total - chosen - pool.repeated, "an earlier source asks the same": pool.repeated}
-    yield FunnelStep(stage="pool", entered=total, kept=chosen, dropped={k: v for k, v in gone_before.items() if v})
+    gone_before = {
+        "not drawn": total - chosen - pool.repeated,
+        "an earlier source asks the same": pool.repeated,
+    }
+    yield FunnelStep(
+        stage="pool",
+        entered=total,
+        kept=chosen,
+        dropped={k: v for k, v in gone_before.items() if v},
+    )
     left = list(decisions.values())
     for name, stages in STEPS.items():
         gone = [f for f in left if f.stage in stages]
         why = Counter(f.why for f in gone)
-        yield FunnelStep(stage=name, entered=len(left), kept=len(left) - len(gone), dropped=dict(sorted(why.items())))
+        yield FunnelStep(
+            stage=name,
+            entered=len(left),
+            kept=len(left) - len(gone),
+            dropped=dict(sorted(why.items())),
+        )
         left = [f for f in left if f.stage not in stages]

@@ -49,12 +49,15 @@ def mine_pool(
             for sample in todo:
                 own = sample if base.how.adopts else sample.model_copy(update={"negatives": ()})
                 mined[sample.id], gone = adopt_negatives(
-                    own, Leaks(own, pool.image_hashes, image_near=IMAGE_THRESHOLDS[base.how.same_image])
+                    own,
+                    Leaks(own, pool.image_hashes, image_near=IMAGE_THRESHOLDS[base.how.same_image]),
                 )
                 drops += gone
             continue
         asked_of = [s for s in pool.samples if s.source == source]
-        how, lacking = supported_options(base.how, base.searcher.modes, pictured=any(s.images for s in asked_of))
+        how, lacking = supported_options(
+            base.how, base.searcher.modes, pictured=any(s.images for s in asked_of)
+        )
         base.notes += [line for line in lacking if line not in base.notes]
         if lacking and not how.wanted and not (how.adopts and any(s.negatives for s in todo)):
             raise nothing_to_mine(source, lacking)
@@ -62,12 +65,22 @@ def mine_pool(
             steps.warn(f"{source}: {line}")
         check_images(base.searcher, pool.root, how, steps, f"{source}: ")
         tune_probes(asked_of, base.searcher, pool.root, [how], steps)
-        chosen = choose_modes(asked_of, base.searcher, pool.root, how, steps, pool.image_hashes, len(asked_of))
+        chosen = choose_modes(
+            asked_of, base.searcher, pool.root, how, steps, pool.image_hashes, len(asked_of)
+        )
         choices += chosen.choices
         found_for = mine_samples(
-            todo, base.searcher, pool.root, how, chosen, steps, pool.image_hashes, len(todo),
-            seed=recipe.seed, cross_encoder=base.cross_encoder,
-        )  # fmt: skip
+            todo,
+            base.searcher,
+            pool.root,
+            how,
+            chosen,
+            steps,
+            pool.image_hashes,
+            len(todo),
+            seed=recipe.seed,
+            cross_encoder=base.cross_encoder,
+        )
         for sample, found in found_for:
             mined[sample.id] = base.placed(sample)
             drops += found.drops

@@ -31,10 +31,25 @@ from demur.curation.decisions import FILE as DECISIONS
 from demur.curation.decisions import CandidateLine, read_decisions
 from demur.curation.gates.askable import Skips, all_can_be_asked, gates_for
 from demur.curation.gates.costs import algorithm1_calls, replay
-from demur.curation.gates.funnel import MINING, GateQuery, GatingModel, Rules, SampleState, Stage, settling
+from demur.curation.gates.funnel import (
+    MINING,
+    GateQuery,
+    GatingModel,
+    Rules,
+    SampleState,
+    Stage,
+    settling,
+)
 from demur.curation.gates.order import SuccessCounter
 from demur.curation.gates.rules import Label
-from demur.curation.gates.runner import ask_of, judge_key, key_of, model_options, read_journal, skip_reasons
+from demur.curation.gates.runner import (
+    ask_of,
+    judge_key,
+    key_of,
+    model_options,
+    read_journal,
+    skip_reasons,
+)
 from demur.curation.knowledge_bases import align_gold, open_bases, retrieval_by_source
 from demur.curation.recipe import BuildRecipe, GateSpec
 from demur.curation.sample_pool import SampledPool, kept_pool, sample_sources
@@ -61,7 +76,11 @@ REPLAYS = 1000
 """Number of replayed samples, roughly."""
 BUILT_IN = frozenset({"prior", "reader", "answers"})
 
-QUESTIONS = ((Stage.PARAMETRIC, None), (Stage.SOLVABLE, None), *((Stage.DISTRACTOR, kind) for kind in Modality))
+QUESTIONS = (
+    (Stage.PARAMETRIC, None),
+    (Stage.SOLVABLE, None),
+    *((Stage.DISTRACTOR, kind) for kind in Modality),
+)
 """Stages, each with the modality of the distractor or None."""
 
 Labels = Mapping[GateQuery, Label]
@@ -125,7 +144,9 @@ class BuildEstimate(Record):
 
     def seconds(self, per_second: float) -> float:
         """Time for the expected questions to models and the user's code, at that many answers per second."""
-        return sum(max(0, line.expected - line.had) for line in self.lines if line.waits) / per_second
+        return (
+            sum(max(0, line.expected - line.had) for line in self.lines if line.waits) / per_second
+        )
 
     def total(self, column: Literal["naive", "at_most", "expected", "had", "tokens"]) -> int:
         """Sum of a column."""
@@ -164,8 +185,12 @@ def estimate_build(
     specs = recipe.specs()
     given = _rates(rates or {}, specs)
     pools = out / "build" / "pool"
-    keep_pool = keep_pool and kept_pool(pools) is None  # that of a build is needed by explain and rebuild
-    pool = sample_sources(recipe.sources, pools, base=base, seed=recipe.seed, skip_bad=skip_bad, keep=keep_pool)
+    keep_pool = (
+        keep_pool and kept_pool(pools) is None
+    )  # that of a build is needed by explain and rebuild
+    pool = sample_sources(
+        recipe.sources, pools, base=base, seed=recipe.seed, skip_bad=skip_bad, keep=keep_pool
+    )
     enough_candidates(recipe, pool)
     pool = align_gold(pool, open_bases(recipe, pool, base=base, without_encoders=True))
     gates, skips = gates_of(specs), _skips(recipe, pool)
@@ -175,7 +200,9 @@ def estimate_build(
     rules = recipe.rules
     kinds = {source: _candidates(recipe, pool, source) for source in {s.source for s in samples}}
     able = {s.id: {kind: gates_for(s, *kind, gates, skips) for kind in QUESTIONS} for s in samples}
-    places = [(name, stage) for stage in Stage for name, spec in specs.items() if stage in spec.stages]
+    places = [
+        (name, stage) for stage in Stage for name, spec in specs.items() if stage in spec.stages
+    ]
     notes: list[str] = []
     known = own = _verdicts_in(out / "build", places)
     if learn_from is not None:
@@ -183,10 +210,16 @@ def estimate_build(
         known = {**learnt, **own}
         if not (pilot / DECISIONS).exists():
             count = f"{sum(len(some.labels) for some in learnt.values()):,} verdicts on {len(learnt):,} samples"
-            notes.append(f"{learn_from} has not finished: what its {count} leave open is drawn; finish it to know more")
-    had = Counter((query.gate, query.stage) for s in samples for query in own.get(s.id, Verdicts()).labels)
+            notes.append(
+                f"{learn_from} has not finished: what its {count} leave open is drawn; finish it to know more"
+            )
+    had = Counter(
+        (query.gate, query.stage) for s in samples for query in own.get(s.id, Verdicts()).labels
+    )
     rate, rate_from = _rates_of(places, [some.labels for some in known.values()], given, rules)
-    per_call = {place: _per_call(recipe, specs[place[0]], *place, pool, out, prices) for place in places}
+    per_call = {
+        place: _per_call(recipe, specs[place[0]], *place, pool, out, prices) for place in places
+    }
 
     replayed = samples * -(-REPLAYS // n) if n < REPLAYS else samples[:: n // REPLAYS]
     donated = _donated(samples, own, known, given)
@@ -211,7 +244,11 @@ def estimate_build(
             asked, guessed = (one.questions[:, which].sum(axis=1) > 0 for which in (LEFT, DRAWN))
             open_rows = asked & (guessed | ~same)
             new = n * open_rows.mean()
-            variance = rows[open_rows].var() * new * (1 + new / (len(known) or n) + n / len(replayed)) if new else 0.0
+            variance = (
+                rows[open_rows].var() * new * (1 + new / (len(known) or n) + n / len(replayed))
+                if new
+                else 0.0
+            )
             if weights is not None:
                 by_order = one.questions[:, BEFORE] @ weights
                 variance += 2 * n * (by_order[asked & ~open_rows] ** 2).sum() / len(replayed)
@@ -221,21 +258,36 @@ def estimate_build(
 
     lines = []
     for i, (name, stage) in enumerate(places):
-        most, there = sum(name in can for s in samples for can in replays.askable(s, stage)), had[name, stage]
+        most, there = (
+            sum(name in can for s in samples for can in replays.askable(s, stage)),
+            had[name, stage],
+        )
         tokens, money, _ = per_call[name, stage]
-        lines.append(StageEstimate(
-            stage=stage, gate=name, naive=round(algorithm1[i]), at_most=most,
-            expected=min(most, there + round(left[i])), had=there,
-            rate=round(rate[name, stage], 4), rate_from=rate_from[name, stage],
-            tokens=round(left[i] * tokens), waits=specs[name].system.partition(":")[0] not in BUILT_IN,
-            money_expected=None if money is None else left[i] * money,
-            money_at_most=None if money is None else max(0, most - there) * money,
-        ))  # fmt: skip
+        lines.append(
+            StageEstimate(
+                stage=stage,
+                gate=name,
+                naive=round(algorithm1[i]),
+                at_most=most,
+                expected=min(most, there + round(left[i])),
+                had=there,
+                rate=round(rate[name, stage], 4),
+                rate_from=rate_from[name, stage],
+                tokens=round(left[i] * tokens),
+                waits=specs[name].system.partition(":")[0] not in BUILT_IN,
+                money_expected=None if money is None else left[i] * money,
+                money_at_most=None if money is None else max(0, most - there) * money,
+            )
+        )
     low, high = (had.total() + count for count in interval(np.ones(len(places))))
     kept_low, kept_high = (share / n for share in interval(None))
-    prices_of = np.array([money for _, money, _ in per_call.values()], dtype=np.float64)  # None becomes NaN
+    prices_of = np.array(
+        [money for _, money, _ in per_call.values()], dtype=np.float64
+    )  # None becomes NaN
     dollars = interval(prices_of)
-    guessed = sum(share for share, place in zip(drawn, places, strict=True) if rate_from[place] != "measured")
+    guessed = sum(
+        share for share, place in zip(drawn, places, strict=True) if rate_from[place] != "measured"
+    )
     guessed_share = guessed / max(1, had.total() + left.sum())
     basis: Literal["learnt", "assumed"] = "learnt" if guessed_share <= LEARNT_UP_TO else "assumed"
     if basis == "assumed":
@@ -246,19 +298,31 @@ def estimate_build(
     if recipe.judge != "rules":
         notes.append(f"the cost of the judge {recipe.judge} is not included")
     if recipe.topic_names is not None and recipe.topics != "none":
-        notes.append(f"naming at most 30 topics, one call each to {recipe.topic_names.system}, is not included")
+        notes.append(
+            f"naming at most 30 topics, one call each to {recipe.topic_names.system}, is not included"
+        )
     if recipe.retest:
         notes.append(f"the re-test of {recipe.retest} kept samples is not included")
-    others = [name for name, spec in specs.items() if spec.system.partition(":")[0] not in {*BUILT_IN, "model"}]
+    others = [
+        name
+        for name, spec in specs.items()
+        if spec.system.partition(":")[0] not in {*BUILT_IN, "model"}
+    ]
     if others:
         notes.append(f"costs of {', '.join(others)} are unknown")
     notes += dict.fromkeys(note for _, _, said in per_call.values() for note in said)
     return BuildEstimate(
-        samples=n, candidates=max(map(len, kinds.values())), lines=tuple(lines), calls=(round(low), round(high)),
-        money=None if np.isnan(prices_of).any() else dollars, kept=round(float(np.mean([one.kept for one in both])), 4),
+        samples=n,
+        candidates=max(map(len, kinds.values())),
+        lines=tuple(lines),
+        calls=(round(low), round(high)),
+        money=None if np.isnan(prices_of).any() else dollars,
+        kept=round(float(np.mean([one.kept for one in both])), 4),
         kept_range=(round(kept_low, 4), round(min(1.0, kept_high), 4)),
-        verdicts=sum(len(some.labels) for some in known.values()), basis=basis, notes=tuple(notes),
-    )  # fmt: skip
+        verdicts=sum(len(some.labels) for some in known.values()),
+        basis=basis,
+        notes=tuple(notes),
+    )
 
 
 LEFT, DRAWN, ALGORITHM1, BEFORE = range(4)
@@ -289,7 +353,9 @@ class _Replays(NamedTuple):
     rate: Mapping[Place, float]
     """For unknown labels; its keys are the places."""
 
-    def of(self, samples: Sequence[Sample], donated: Mapping[str, Verdicts], *, nested: bool) -> _Replayed:
+    def of(
+        self, samples: Sequence[Sample], donated: Mapping[str, Verdicts], *, nested: bool
+    ) -> _Replayed:
         """Replay samples through the funnel: from the start, or from where the build folder's own verdicts end.
 
         Args:
@@ -312,9 +378,15 @@ class _Replays(NamedTuple):
                 place = query.gate, query.stage
                 questions[row, DRAWN, at[place]] += 1
                 answers = state.of(query.stage, query.distractor).items()
-                failed = [self.rate[g, query.stage] for g, label in answers if label not in (None, Label.SKIPPED)]
+                failed = [
+                    self.rate[g, query.stage]
+                    for g, label in answers
+                    if label not in (None, Label.SKIPPED)
+                ]
                 below = max(failed, default=0.0) if nested else 0.0
-                right = self.rate[place] > below and dice.random() < (self.rate[place] - below) / (1 - below)
+                right = self.rate[place] > below and dice.random() < (self.rate[place] - below) / (
+                    1 - below
+                )
                 return Label.CORRECT if right else Label.INCORRECT
 
             # By price, labels of a build that asked no more than it had to would spare it calls in hindsight.
@@ -334,7 +406,9 @@ class _Replays(NamedTuple):
     def _state(self, sample: Sample, verdicts: Verdicts, order: SuccessCounter) -> SampleState:
         """A sample before the funnel, with gates that cannot be asked marked."""
         able, shown = self.able[sample.id], self.distractors(sample, verdicts)
-        state = SampleState(self.gates, list(shown), self.recipe.rules, order=order, group=sample.source)
+        state = SampleState(
+            self.gates, list(shown), self.recipe.rules, order=order, group=sample.source
+        )
         for query in state.all_queries():
             can = shown[query.distractor] if query.distractor else able[query.stage, None]
             if query not in verdicts.labels and query.gate not in can:
@@ -371,7 +445,10 @@ def _lazy(labels: Labels, rules: Rules) -> bool:
 
 
 def _donated(
-    samples: Sequence[Sample], own: Mapping[str, Verdicts], known: Mapping[str, Verdicts], given: Mapping[Place, float]
+    samples: Sequence[Sample],
+    own: Mapping[str, Verdicts],
+    known: Mapping[str, Verdicts],
+    given: Mapping[Place, float],
 ) -> dict[str, Verdicts]:
     """Sample -> verdicts to replay it with: its own, else those of another sample, of the same source if possible.
 
@@ -381,7 +458,9 @@ def _donated(
         given: the user's rates, which replace labels of other samples.
     """
     usable = {
-        id: Verdicts({q: v for q, v in labels.items() if (q.gate, q.stage) not in given}, candidates)
+        id: Verdicts(
+            {q: v for q, v in labels.items() if (q.gate, q.stage) not in given}, candidates
+        )
         for id, (labels, candidates) in known.items()
     }
     if len(usable) < MEASURED_FROM:
@@ -391,8 +470,13 @@ def _donated(
         if s.id in usable:
             of_source[s.source].append(usable[s.id])
     everyone = cycle(usable.values())
-    donors = {source: cycle(some) for source, some in of_source.items() if len(some) >= MEASURED_FROM}
-    return {s.id: own.get(s.id) or usable.get(s.id) or next(donors.get(s.source, everyone)) for s in samples}
+    donors = {
+        source: cycle(some) for source, some in of_source.items() if len(some) >= MEASURED_FROM
+    }
+    return {
+        s.id: own.get(s.id) or usable.get(s.id) or next(donors.get(s.source, everyone))
+        for s in samples
+    }
 
 
 def _rates_of(
@@ -406,7 +490,11 @@ def _rates_of(
     settled: Counter[Place] = Counter()
     for labels in known:
         for stage in Stage:
-            graded = ((q, label) for q, label in labels.items() if q.stage is stage and label is not Label.UNGRADED)
+            graded = (
+                (q, label)
+                for q, label in labels.items()
+                if q.stage is stage and label is not Label.UNGRADED
+            )
             right = [(q.gate, label in settling(stage, rules)) for q, label in graded]
             asked.update((gate, stage) for gate, _ in right)
             settled.update((gate, stage) for gate, yes in right if yes)
@@ -427,7 +515,11 @@ def _candidates(recipe: BuildRecipe, pool: SampledPool, source: str) -> list[Mod
     """Modalities of the distractors of a sample of a source, at most."""
     how = retrieval_by_source(recipe, pool)[source]
     mine = [s for s in pool.samples if s.source == source]
-    native = Counter(e.modality for s in mine for e in s.negatives) if how.adopts else Counter[Modality]()
+    native = (
+        Counter(e.modality for s in mine for e in s.negatives)
+        if how.adopts
+        else Counter[Modality]()
+    )
     total = round(native.total() / max(1, len(mine)))
     images = round(native[Modality.IMAGE] / max(1, len(mine)))
     text = how.text + how.lexical + total - images
@@ -442,15 +534,20 @@ def _skips(recipe: BuildRecipe, pool: SampledPool) -> Skips:
         return np.zeros((len(texts), 1), np.float32)
 
     context = SystemContext(
-        read_image=lambda ref: read_image(ref, pool.root), embed=embed, recognise=lambda ref: [], pool=pool.samples,
+        read_image=lambda ref: read_image(ref, pool.root),
+        embed=embed,
+        recognise=lambda ref: [],
+        pool=pool.samples,
         prompts=prompts,
-    )  # fmt: skip
+    )
     opened = cache(gate_opener(specs, context, {}))
     for name in specs:  # raises now for a gate that cannot be opened
         opened(name, 0).revision  # noqa: B018 - of a model that is a function: it is imported
 
     def skips(sample: Sample, stage: Stage, distractor: str) -> dict[str, str]:
-        return skip_reasons(specs, lambda name: opened(name, 0), sample, stage, distractor, recipe.seed, prompts)
+        return skip_reasons(
+            specs, lambda name: opened(name, 0), sample, stage, distractor, recipe.seed, prompts
+        )
 
     return skips
 
@@ -460,7 +557,9 @@ def _build_of(folder: Path) -> Path:
         if (path / "journal.jsonl").exists():
             return path
     raise UsageError(
-        "there are no verdicts to learn from", item=folder, cure="give a build folder, or the release in one"
+        "there are no verdicts to learn from",
+        item=folder,
+        cure="give a build folder, or the release in one",
     )
 
 
@@ -473,11 +572,15 @@ def _verdicts_in(build: Path, places: Sequence[Place]) -> dict[str, Verdicts]:
                 labels[line.sample].pop(line.query, None)
             else:
                 labels[line.sample][line.query] = line.answer.label
-    mined = {d.sample: d.distractors for d in read_decisions(build) if d.distractors or d.stage == MINING}
+    mined = {
+        d.sample: d.distractors for d in read_decisions(build) if d.distractors or d.stage == MINING
+    }
     return {sample: Verdicts(some, mined.get(sample)) for sample, some in labels.items() if some}
 
 
-def _rates(rates: Mapping[str, float], specs: Mapping[str, GateSpec]) -> dict[tuple[str, Stage], float]:
+def _rates(
+    rates: Mapping[str, float], specs: Mapping[str, GateSpec]
+) -> dict[tuple[str, Stage], float]:
     found: dict[tuple[str, Stage], float] = {}
     stages = [s.value for s in Stage]
     # The rate of a single gate overrides that of its stage.
@@ -490,14 +593,24 @@ def _rates(rates: Mapping[str, float], specs: Mapping[str, GateSpec]) -> dict[tu
                 cure=f"gates: {', '.join(specs)}; stages: {', '.join(stages)}",
             )
         if not 0 <= rate <= 1:
-            raise UsageError(f"{rate} is not a probability", item=f"rate {text}", cure="give a number from 0 to 1")
+            raise UsageError(
+                f"{rate} is not a probability",
+                item=f"rate {text}",
+                cure="give a number from 0 to 1",
+            )
         for name in [gate] if gate else specs:
             found[name, Stage(stage)] = rate
     return found
 
 
 def _per_call(
-    recipe: BuildRecipe, spec: GateSpec, name: str, stage: Stage, pool: SampledPool, out: Path, prices: Path | None
+    recipe: BuildRecipe,
+    spec: GateSpec,
+    name: str,
+    stage: Stage,
+    pool: SampledPool,
+    out: Path,
+    prices: Path | None,
 ) -> tuple[float, float | None, Sequence[str]]:
     """(prompt tokens, US dollars, notes on the price) of a mean question of a stage to a gate without a reply yet."""
     if spec.system.partition(":")[0] != "model" or not spec.system.partition(":")[2]:
@@ -506,14 +619,18 @@ def _per_call(
 
     prompts = Prompts()
     options: dict[str, Any] = {**model_options(spec.options), "name": name}
-    context = SystemContext(read_image=lambda ref: read_image(ref, pool.root), prompts=prompts, options=options)
+    context = SystemContext(
+        read_image=lambda ref: read_image(ref, pool.root), prompts=prompts, options=options
+    )
     system = ModelSystem(spec.system.partition(":")[2], context)
 
     def requests() -> Iterator[Request]:
         for sample in pool.samples:
             # gold evidence has about the size of distractors, which are not mined yet
             for shown in (e.id for e in sample.gold) if stage is Stage.DISTRACTOR else ("",):
-                ask = ask_of(sample, GateQuery(name, stage, shown), recipe.seed, spec.condition, prompts)
+                ask = ask_of(
+                    sample, GateQuery(name, stage, shown), recipe.seed, spec.condition, prompts
+                )
                 if not system.skip_reason(ask):
                     yield system.request(ask)
                     break
@@ -524,7 +641,11 @@ def _per_call(
     (line,) = found.lines
     if not line.to_pay:
         return 0.0, 0.0, ()
-    return line.prompt / line.to_pay, None if line.money is None else line.money / line.to_pay, found.notes
+    return (
+        line.prompt / line.to_pay,
+        None if line.money is None else line.money / line.to_pay,
+        found.notes,
+    )
 
 
 def estimate_convergence(
@@ -545,14 +666,19 @@ def estimate_convergence(
     from demur.models.estimate import estimate_calls
 
     folder = out / "build"
-    pool = sample_sources(recipe.sources, folder / "pool", base=base, seed=recipe.seed, skip_bad=skip_bad, keep=False)
+    pool = sample_sources(
+        recipe.sources, folder / "pool", base=base, seed=recipe.seed, skip_bad=skip_bad, keep=False
+    )
     judge, prompts = open_judge(recipe.judge), Prompts()
     known = {line.key for line in read_journal(folder / "journal.jsonl") if line.final}
     total = Estimate()
     specs = {
-        s.name or s.system: s for s in (*(g for g in recipe.gates if Stage.PARAMETRIC in g.stages), *recipe.monitors)
-    }  # fmt: skip
-    context = SystemContext(read_image=lambda ref: read_image(ref, pool.root), pool=pool.samples, prompts=prompts)
+        s.name or s.system: s
+        for s in (*(g for g in recipe.gates if Stage.PARAMETRIC in g.stages), *recipe.monitors)
+    }
+    context = SystemContext(
+        read_image=lambda ref: read_image(ref, pool.root), pool=pool.samples, prompts=prompts
+    )
     for gate, spec in specs.items():
         kind, _, name = spec.system.partition(":")
         if kind in BUILT_IN or (kind == "model" and not name):
@@ -563,7 +689,13 @@ def estimate_convergence(
         def missing(system: System = system, spec: GateSpec = spec) -> Iterator[Ask]:
             nonlocal had
             for sample in pool.samples:
-                ask = ask_of(sample, GateQuery(system.id, Stage.PARAMETRIC), recipe.seed, spec.condition, prompts)
+                ask = ask_of(
+                    sample,
+                    GateQuery(system.id, Stage.PARAMETRIC),
+                    recipe.seed,
+                    spec.condition,
+                    prompts,
+                )
                 if system.skip_reason(ask):
                     continue
                 if key_of(system, ask, sample, judge_key(judge), 0) in known:
@@ -573,15 +705,26 @@ def estimate_convergence(
 
         if isinstance(system, ModelSystem):
             found = estimate_calls(
-                gate, system.addresses[0], map(system.request, missing()), ledger=folder / "calls.sqlite",
-                prices=prices, per_second=per_second,
-            )  # fmt: skip
+                gate,
+                system.addresses[0],
+                map(system.request, missing()),
+                ledger=folder / "calls.sqlite",
+                prices=prices,
+                per_second=per_second,
+            )
             (line,) = found.lines
             line = line.model_copy(update={"calls": line.calls + had, "cached": line.cached + had})
             total += Estimate(lines=(line,), notes=found.notes)
         else:
             todo = sum(1 for _ in missing())
             seconds = None if per_second is None else todo / per_second
-            line = EstimateLine(stage=gate, model=system.id, calls=todo + had, cached=had, money=0.0, seconds=seconds)
+            line = EstimateLine(
+                stage=gate,
+                model=system.id,
+                calls=todo + had,
+                cached=had,
+                money=0.0,
+                seconds=seconds,
+            )
             total += Estimate(lines=(line,), notes=(f"costs of {gate} are unknown",))
     return total

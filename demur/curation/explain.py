@@ -15,7 +15,14 @@ from pydantic import Field
 from demur.core.errors import UsageError
 from demur.core.records import Drop, GateVerdict, Sample
 from demur.core.store import Problems, read_records
-from demur.curation.decisions import SOURCES, Candidate, DecisionLine, SampleDecision, found_by, read_decisions
+from demur.curation.decisions import (
+    SOURCES,
+    Candidate,
+    DecisionLine,
+    SampleDecision,
+    found_by,
+    read_decisions,
+)
 from demur.curation.gates.funnel import GateQuery, Stage
 from demur.curation.gates.rules import Label
 from demur.curation.gates.runner import GateAnswer, last_answers
@@ -62,19 +69,40 @@ def explain(folder: Path, sample: str) -> Explained:
     if kept is None and gone is None:
         if (other := _in_the_pool(build, sample)) is not None:
             return Explained(
-                sample=sample, question=other.question, topic=other.topic, kept=False, stage="pool",
+                sample=sample,
+                question=other.question,
+                topic=other.topic,
+                kept=False,
+                stage="pool",
                 why="not drawn from the pool (per_topic), or an earlier source has the same question",
-            )  # fmt: skip
-        known = [*release.column("samples", "id"), *(d.sample for d in release.drops() if not d.evidence)]
+            )
+        known = [
+            *release.column("samples", "id"),
+            *(d.sample for d in release.drops() if not d.evidence),
+        ]
         near = get_close_matches(sample, known, n=3, cutoff=0.6)
         raise UsageError(
-            f"this release has no sample {sample!r}, kept or dropped", item=folder,
-            cure=f"did you mean {' or '.join(near)}?" if near else "data/samples.parquet and drops.jsonl hold the ids",
-        )  # fmt: skip
+            f"this release has no sample {sample!r}, kept or dropped",
+            item=folder,
+            cure=f"did you mean {' or '.join(near)}?"
+            if near
+            else "data/samples.parquet and drops.jsonl hold the ids",
+        )
     if gone is not None and gone.stage == SOURCES:
-        return Explained(sample=sample, question="", kept=False, stage=SOURCES, why=gone.reason, notes=(gone.detail,))
+        return Explained(
+            sample=sample,
+            question="",
+            kept=False,
+            stage=SOURCES,
+            why=gone.reason,
+            notes=(gone.detail,),
+        )
     decided = next((d for d in read_decisions(build) if d.sample == sample), None)
-    if decided is not None and decided.kept == (kept is not None) and (gone is None or gone.reason == decided.why):
+    if (
+        decided is not None
+        and decided.kept == (kept is not None)
+        and (gone is None or gone.reason == decided.why)
+    ):
         mined = [d for d in drops if d.stage == "mine"]
         notes = [f"not used as a distractor: {d.evidence} - {d.reason}" for d in mined]
         if gone is not None and gone.detail:
@@ -85,14 +113,21 @@ def explain(folder: Path, sample: str) -> Explained:
     if kept is None:
         assert gone is not None
         return Explained(
-            sample=sample, question="", kept=False, stage=gone.stage, why=gone.reason,
+            sample=sample,
+            question="",
+            kept=False,
+            stage=gone.stage,
+            why=gone.reason,
             notes=tuple(filter(None, (note, gone.detail))),
-        )  # fmt: skip
+        )
     return _from_the_release(release, kept, drops, note)
 
 
 def _whole(
-    release: Release, decided: DecisionLine, answers: Mapping[GateQuery, GateAnswer], notes: list[str]
+    release: Release,
+    decided: DecisionLine,
+    answers: Mapping[GateQuery, GateAnswer],
+    notes: list[str],
 ) -> Explained:
     """A decision with the gates' labels and answers."""
     models: Mapping[str, Any] = release.manifest.get("gate_models") or {}
@@ -110,19 +145,29 @@ def _whole(
         return found
 
     distractors = tuple(
-        ExplainedCandidate(**d.model_dump(exclude={"skipped"}), labels=labels(Stage.DISTRACTOR, d.id, d.skipped))
+        ExplainedCandidate(
+            **d.model_dump(exclude={"skipped"}), labels=labels(Stage.DISTRACTOR, d.id, d.skipped)
+        )
         for d in decided.distractors
     )
     shown = {d.id for d in decided.distractors}
     return Explained(
-        **decided.model_dump(exclude={"skipped", "distractors"}), distractors=distractors, notes=tuple(notes),
+        **decided.model_dump(exclude={"skipped", "distractors"}),
+        distractors=distractors,
+        notes=tuple(notes),
         parametric=labels(Stage.PARAMETRIC, "", decided.skipped.get(Stage.PARAMETRIC.value, {})),
         solvable=labels(Stage.SOLVABLE, "", decided.skipped.get(Stage.SOLVABLE.value, {})),
-        answers=dict(sorted(
-            (f"{p.stage.value}{'/' + p.distractor if p.distractor else ''}/{p.gate}", answer.text)
-            for p, answer in answers.items() if answer.text and (not p.distractor or p.distractor in shown)
-        )),
-    )  # fmt: skip
+        answers=dict(
+            sorted(
+                (
+                    f"{p.stage.value}{'/' + p.distractor if p.distractor else ''}/{p.gate}",
+                    answer.text,
+                )
+                for p, answer in answers.items()
+                if answer.text and (not p.distractor or p.distractor in shown)
+            )
+        ),
+    )
 
 
 def _from_the_release(release: Release, kept: Sample, drops: list[Drop], note: str) -> Explained:
@@ -132,17 +177,27 @@ def _from_the_release(release: Release, kept: Sample, drops: list[Drop], note: s
     alone = {v.evidence: v.labels for v in mine if v.stage == "distractor"}
     first = next((v for v in mine if v.stage == "parametric"), None)
     distractors = [
-        ExplainedCandidate(**found_by(e), labels=alone.get(e.id, {}), decision="stays") for e in kept.negatives
+        ExplainedCandidate(**found_by(e), labels=alone.get(e.id, {}), decision="stays")
+        for e in kept.negatives
     ]
     distractors += [ExplainedCandidate(id=d.evidence, decision=d.reason) for d in drops]
     return Explained(
-        sample=kept.id, question=kept.question, topic=kept.topic, kept=True, stage="", why="kept",
-        parametric=first.labels if first else {}, distractors=tuple(distractors),
-        answers={f"parametric/{g}": a for g, a in first.answers.items()} if first else {}, notes=(note,),
-    )  # fmt: skip
+        sample=kept.id,
+        question=kept.question,
+        topic=kept.topic,
+        kept=True,
+        stage="",
+        why="kept",
+        parametric=first.labels if first else {},
+        distractors=tuple(distractors),
+        answers={f"parametric/{g}": a for g, a in first.answers.items()} if first else {},
+        notes=(note,),
+    )
 
 
 def _in_the_pool(build: Path, sample: str) -> Sample | None:
     """The sample in the build's pool; None if the pool is gone or has no such sample."""
     place = kept_pool(build / "pool")
-    return None if place is None else next((s for s in Pool(place).samples() if s.id == sample), None)
+    return (
+        None if place is None else next((s for s in Pool(place).samples() if s.id == sample), None)
+    )

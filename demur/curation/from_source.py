@@ -23,9 +23,7 @@ from demur.release import FunnelStep, Release, freeze
 
 VERSION = "0.0.0"
 """Version of such a release: its hash identifies the source's files."""
-AS_IT_IS = (
-    "Taken from its source as it is: no gating model was asked, nothing was mined; it shows no more than its source."
-)
+AS_IT_IS = "Taken from its source as it is: no gating model was asked, nothing was mined; it shows no more than its source."
 
 
 class _BadRows(Problems):
@@ -48,7 +46,12 @@ class _BadRows(Problems):
 
 
 def release_of(
-    name: str, folder: Path | None, out: Path, *, options: Mapping[str, str] | None = None, skip_bad: bool = False
+    name: str,
+    folder: Path | None,
+    out: Path,
+    *,
+    options: Mapping[str, str] | None = None,
+    skip_bad: bool = False,
 ) -> Release:
     """Read a source's own files into ``out/release``.
 
@@ -70,7 +73,10 @@ def release_of(
         StorageError: the release cannot be written.
     """
     known = options_of(find("sources", name)[0])
-    wanted = {"distractors": "document", "render": str((out / "pages").resolve())}  # MMLongBench-Doc: its pages
+    wanted = {
+        "distractors": "document",
+        "render": str((out / "pages").resolve()),
+    }  # MMLongBench-Doc: its pages
     given = {k: v for k, v in wanted.items() if k in known} | dict(options or {})
     problems = _BadRows()
     source = open_source(name, folder, problems, given)
@@ -78,23 +84,36 @@ def release_of(
     problems.settle(skip_bad=skip_bad)
     samples = [sample for sample in found if DEFECT not in sample.attributes]
     if not samples:
-        raise DataError("the source has no samples", item=f"{name}={folder}", cure="check the folder and the options")
+        raise DataError(
+            "the source has no samples",
+            item=f"{name}={folder}",
+            cure="check the folder and the options",
+        )
     bad = len(found) - len(samples) + problems.rows_without(found)
     step = FunnelStep(
-        stage="source", entered=len(samples) + bad, kept=len(samples), dropped={"cannot be read": bad} if bad else {}
+        stage="source",
+        entered=len(samples) + bad,
+        kept=len(samples),
+        dropped={"cannot be read": bad} if bad else {},
     )
     freeze(
-        out / "release", name=source.name, version=VERSION, samples=samples, funnel=[step],
+        out / "release",
+        name=source.name,
+        version=VERSION,
+        samples=samples,
+        funnel=[step],
         read_image=lambda ref: read_image(ref, source.root),
         about={
             "sources": {
                 source.name: {
-                    "sha256": digest([s.model_dump(mode="json", exclude={"images"}) for s in samples]),
+                    "sha256": digest(
+                        [s.model_dump(mode="json", exclude={"images"}) for s in samples]
+                    ),
                     "licences": sorted({s.licence for s in samples if s.licence}),
                 }
             },
             "pool_by_topic": dict(sorted(Counter(s.topic for s in samples).items())),
             "limits": [AS_IT_IS],
         },
-    )  # fmt: skip
+    )
     return Release.open(out / "release")

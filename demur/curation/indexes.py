@@ -19,7 +19,10 @@ if TYPE_CHECKING:
 
 
 def open_searcher(
-    folder: Path, encoder: str | None = None, text_encoder: str | None = None, engine: RayEngine | None = None
+    folder: Path,
+    encoder: str | None = None,
+    text_encoder: str | None = None,
+    engine: RayEngine | None = None,
 ) -> Searcher:
     """Open an index folder with the encoders in its manifest, or with those given."""
     from demur.indexing.encoders import open_encoder
@@ -34,7 +37,9 @@ def open_searcher(
     return Searcher(  # the fingerprint must match; the origin of the weights does not matter
         folder,
         open_encoder(first, allow_random=True, from_file=not encoder),
-        text_encoder=open_encoder(second, allow_random=True, from_file=not text_encoder) if second else None,
+        text_encoder=open_encoder(second, allow_random=True, from_file=not text_encoder)
+        if second
+        else None,
         engine=engine,
     )
 
@@ -82,16 +87,24 @@ def build_from(
     from demur.indexing.encoders import open_encoder
 
     if tokenizer and not chunk:
-        raise UsageError("--tokenizer has no effect without --chunk", cure="add --chunk 250:32, or leave it out")
+        raise UsageError(
+            "--tokenizer has no effect without --chunk", cure="add --chunk 250:32, or leave it out"
+        )
     problems = Problems()
     documents = read_corpora(corpora, problems, image_root)
     chunker = open_chunker(chunk, tokenizer) if chunk else None
     manifest = build_index(
         documents if chunker is None else chunker.documents(documents),
-        open_encoder(encoder, allow_random=allow_random), out,
-        text_encoder=open_encoder(text_encoder, allow_random=allow_random) if text_encoder else None,
-        problems=problems, corpus=", ".join(corpora), cut=chunker.setting if chunker else "", **options,
-    )  # fmt: skip
+        open_encoder(encoder, allow_random=allow_random),
+        out,
+        text_encoder=open_encoder(text_encoder, allow_random=allow_random)
+        if text_encoder
+        else None,
+        problems=problems,
+        corpus=", ".join(corpora),
+        cut=chunker.setting if chunker else "",
+        **options,
+    )
     return BuiltIndex(manifest, chunker.counts if chunker else None, problems)
 
 
@@ -108,7 +121,9 @@ def read_image_file(path: Path) -> bytes:
         return path.read_bytes()
 
 
-def read_corpora(corpora: Sequence[str], problems: Problems, image_root: Path | None = None) -> Iterator[Document]:
+def read_corpora(
+    corpora: Sequence[str], problems: Problems, image_root: Path | None = None
+) -> Iterator[Document]:
     """Documents of all corpora, one after the other, with absolute paths to their images.
 
     Args:
@@ -122,7 +137,9 @@ def read_corpora(corpora: Sequence[str], problems: Problems, image_root: Path | 
     streams: list[Iterator[Document]] = []
     for text in corpora:
         if not text.strip():
-            raise UsageError("a corpus has no name", cure="give READER:PATH; see 'demur index build --help'")
+            raise UsageError(
+                "a corpus has no name", cure="give READER:PATH; see 'demur index build --help'"
+            )
         if named := source_named(text):
             source = open_source(*named, problems)
             documents, root = source.documents(), source.root
@@ -171,7 +188,9 @@ def search(
         picture = rgb(read_image_file(image), str(image))
     elif image is not None:
         picture = rgb(image, "the query image")
-    by_kind = "fused" if picture is None else "image->image" if not text else "image->title/text->text"
+    by_kind = (
+        "fused" if picture is None else "image->image" if not text else "image->title/text->text"
+    )
     chosen = canonical_mode(mode or by_kind)
     hits = searcher.search([Query(text, picture)], chosen, k, pages=pages)[0]
     return chosen, [(hit, searcher.table(chosen)[hit.document]) for hit in hits]

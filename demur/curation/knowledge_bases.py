@@ -122,8 +122,9 @@ def open_bases(
         if source == ALL:
             raise UsageError(
                 "this is a pool of several sources, whose distractors would come from one common knowledge base",
-                item=source, cure="name it once for each of them in the recipe, with options: {source: NAME}",
-            )  # fmt: skip
+                item=source,
+                cure="name it once for each of them in the recipe, with options: {source: NAME}",
+            )
         if how.chunk:
             one.chunker = open_chunker(how.chunk, how.tokenizer, base)
         if without_encoders:
@@ -136,7 +137,9 @@ def open_bases(
             one.cross_encoder = judges[how.cross_encoder]
         if how.index:
             one.searcher = _users_index(one, base / how.index, pool)
-            if how.query_images and not any(map(subjects_of, _first_middle_last(one.searcher.documents))):
+            if how.query_images and not any(
+                map(subjects_of, _first_middle_last(one.searcher.documents))
+            ):
                 one.notes.append("query_images: the index holds no query images")
     return found
 
@@ -144,9 +147,10 @@ def open_bases(
 def nothing_to_mine(source: str, lacking: Sequence[str]) -> UsageError:
     """The error of a build whose recipe asks only for kinds that the knowledge base does not hold."""
     return UsageError(
-        f"no distractor can be mined: {'; '.join(lacking)}", item=source,
+        f"no distractor can be mined: {'; '.join(lacking)}",
+        item=source,
         cure="ask for kinds that its knowledge base holds (retrieval.text, lexical, visual)",
-    )  # fmt: skip
+    )
 
 
 def retrieval_by_source(recipe: BuildRecipe, pool: SampledPool) -> dict[str, RetrievalSpec]:
@@ -154,7 +158,9 @@ def retrieval_by_source(recipe: BuildRecipe, pool: SampledPool) -> dict[str, Ret
     return {source: how for source, (how, _) in _retrieval_by_source(recipe, pool).items()}
 
 
-def _retrieval_by_source(recipe: BuildRecipe, pool: SampledPool) -> dict[str, tuple[RetrievalSpec, list[str]]]:
+def _retrieval_by_source(
+    recipe: BuildRecipe, pool: SampledPool
+) -> dict[str, tuple[RetrievalSpec, list[str]]]:
     """As `retrieval_by_source`, without kinds that a knowledge base does not hold, and a note on each such kind."""
     every = Counter(s.source for s in pool.samples)
     shipped = Counter(s.source for s in pool.samples if s.negatives)
@@ -164,7 +170,9 @@ def _retrieval_by_source(recipe: BuildRecipe, pool: SampledPool) -> dict[str, tu
         lacking: list[str] = []
         if how.mines and not how.index:
             modes = ["text->text", "lexical"] if pool.whole.count(name, "texts") else []
-            modes += ["image->image"] if how.query_images or pool.whole.count(name, "images") else []
+            modes += (
+                ["image->image"] if how.query_images or pool.whole.count(name, "images") else []
+            )
             how, lacking = supported_options(how, modes)
         found[name] = how, lacking
     return found
@@ -174,34 +182,51 @@ def _users_index(base: KnowledgeBase, folder: Path, pool: SampledPool) -> Search
     """Open an index that the user built, if it fits the recipe."""
     cut = str(checked_manifest(folder).get("cut", ""))
     if (chunker := base.chunker) is not None:
-        same = cut == chunker.setting if base.how.tokenizer else cut.startswith(f"{chunker.size}:{chunker.overlap} ")
+        same = (
+            cut == chunker.setting
+            if base.how.tokenizer
+            else cut.startswith(f"{chunker.size}:{chunker.overlap} ")
+        )
         if not same:
             raise UsageError(
                 f"the recipe chunks {base.source} by {chunker.setting}, this index is chunked by {cut or 'nothing'}",
-                item=folder, cure=f"build it with --chunk {base.how.chunk}, or give its own chunk in the recipe",
-            )  # fmt: skip
+                item=folder,
+                cure=f"build it with --chunk {base.how.chunk}, or give its own chunk in the recipe",
+            )
 
     def opened(stored: str) -> Searcher:
         encoder = base.encoder
         assert encoder is not None  # it is mined
-        return Searcher(folder, encoder, text_encoder=base.text_encoder, prefix=base.prefix, stored=stored)
+        return Searcher(
+            folder, encoder, text_encoder=base.text_encoder, prefix=base.prefix, stored=stored
+        )
 
     name = f"{base.source}:"
-    pooled = {document.id.startswith(name) for document in _first_middle_last(Documents(folder / "documents"))}
+    pooled = {
+        document.id.startswith(name)
+        for document in _first_middle_last(Documents(folder / "documents"))
+    }
     searcher = opened(name if pooled == {True} else "")
     with_gold = [s for s in pool.samples if s.source == base.source and s.gold]
-    if len(pooled) > 1 or (with_gold and not any(Gold(s.gold).pages_in(searcher) for s in with_gold)):
+    if len(pooled) > 1 or (
+        with_gold and not any(Gold(s.gold).pages_in(searcher) for s in with_gold)
+    ):
         none = f"it has no gold of {len(with_gold):,} samples"
         raise UsageError(
             f"this is not an index of {base.source} alone: {'it has other documents too' if len(pooled) > 1 else none}",
-            item=folder, cure=f"build one of that source: demur index build {base.source}=FOLDER --out INDEX",
-        )  # fmt: skip
+            item=folder,
+            cure=f"build one of that source: demur index build {base.source}=FOLDER --out INDEX",
+        )
     return searcher
 
 
 def _first_middle_last(documents: Documents) -> Iterator[Document]:
     """The first, middle and last documents of an index; appended documents are at its end."""
-    yield from (documents.at(row) for row in sorted({0, len(documents) // 2, len(documents) - 1}) if row >= 0)
+    yield from (
+        documents.at(row)
+        for row in sorted({0, len(documents) // 2, len(documents) - 1})
+        if row >= 0
+    )
 
 
 # --- gold as chunks of its base -----------------------------------------------------------------
@@ -222,7 +247,9 @@ class _GoldDocuments:
         return self._pages.get(page, ())
 
 
-def align_gold(pool: SampledPool, bases: Mapping[str, KnowledgeBase], steps: Progress = QUIET) -> SampledPool:
+def align_gold(
+    pool: SampledPool, bases: Mapping[str, KnowledgeBase], steps: Progress = QUIET
+) -> SampledPool:
     """The pool with text gold replaced by documents of the index, for sources that are mined.
 
     A piece of gold becomes the chunk that holds it whole, or else the chunks that hold the answer; a whole article
@@ -236,10 +263,14 @@ def align_gold(pool: SampledPool, bases: Mapping[str, KnowledgeBase], steps: Pro
         if not base.how.mines or (base.how.index and base.searcher is None):
             continue
         documents: IndexedDocuments = (
-            base.searcher if base.searcher is not None else _gold_documents(pool, base, samples, steps)
+            base.searcher
+            if base.searcher is not None
+            else _gold_documents(pool, base, samples, steps)
         )
         for sample in samples:
-            done[sample.id] = align_gold_of_sample(sample, documents, Leaks(sample, pool.image_hashes), base.gold)
+            done[sample.id] = align_gold_of_sample(
+                sample, documents, Leaks(sample, pool.image_hashes), base.gold
+            )
     return pool._replace(samples=[done.get(s.id, s) for s in pool.samples])
 
 
@@ -250,7 +281,9 @@ def _gold_documents(
     found = _GoldDocuments()
     gold = (
         document
-        for document in _documents_of(pool, base.source, f"documents of {base.source} read for gold", steps)
+        for document in _documents_of(
+            pool, base.source, f"documents of {base.source} read for gold", steps
+        )
         if {document.id, page_of(document)} & wanted and document.text is not None
     )
     for document in base.chunker.documents(gold) if base.chunker is not None else gold:
@@ -266,7 +299,9 @@ def _documents_of(pool: SampledPool, source: str, what: str, steps: Progress) ->
         yield document
 
 
-def align_gold_of_sample(sample: Sample, documents: IndexedDocuments, leaks: Leaks, counted: Counter[str]) -> Sample:
+def align_gold_of_sample(
+    sample: Sample, documents: IndexedDocuments, leaks: Leaks, counted: Counter[str]
+) -> Sample:
     """The sample with its text gold as documents of an index, see `align_gold`.
 
     Args:
@@ -287,7 +322,9 @@ def align_gold_of_sample(sample: Sample, documents: IndexedDocuments, leaks: Lea
         counted[how] += 1
         for part in chosen:
             if part.image is not None and leaks.query(part):
-                part = part.model_copy(update={"id": f"{part.id}#text", "document": document_of(part), "image": None})
+                part = part.model_copy(
+                    update={"id": f"{part.id}#text", "document": document_of(part), "image": None}
+                )
             level = gold.level if how == "nearest" or part.text == gold.text else _level(part)
             found.setdefault(part.id, Evidence.of(part, Role.GOLD, level=level))
     own = tuple(e for e in sample.negatives if e.id not in found)
@@ -300,7 +337,9 @@ def _level(part: Document) -> Any:
     return "article" if page_of(part) == part.id else "section"
 
 
-def _chunks_for(gold: Evidence, parts: Sequence[Document], sample: Sample) -> tuple[list[Document], str]:
+def _chunks_for(
+    gold: Evidence, parts: Sequence[Document], sample: Sample
+) -> tuple[list[Document], str]:
     """The chunks for a piece of gold, and how they were found."""
     if len(parts) == 1:
         return list(parts), "at the cut"
@@ -313,7 +352,9 @@ def _chunks_for(gold: Evidence, parts: Sequence[Document], sample: Sample) -> tu
     if gold.level in ("passage", "quote"):  # all parts: it is short
         return list(parts), "at the cut"
     asked = _words(sample.question)
-    best = sorted(range(len(parts)), key=lambda n: (-len(asked & _words(parts[n].text)), n))[:NEAREST]
+    best = sorted(range(len(parts)), key=lambda n: (-len(asked & _words(parts[n].text)), n))[
+        :NEAREST
+    ]
     return [parts[n] for n in sorted(best)], "nearest"
 
 
@@ -352,9 +393,10 @@ def index_bases(
     if (out / "manifest.json").is_file():
         names = ", ".join(source for source, base in bases.items() if base.how.mines)
         raise UsageError(
-            "this folder is an index itself, but a build needs a folder below it for each source", item=out,
+            "this folder is an index itself, but a build needs a folder below it for each source",
+            item=out,
             cure=f"move the index to {out.name}/SOURCE ({names}), or name it in the recipe: retrieval.index",
-        )  # fmt: skip
+        )
     for source, base in bases.items():
         if not base.how.mines or base.searcher is not None or base.encoder is None:
             continue
@@ -362,13 +404,25 @@ def index_bases(
         if base.chunker is not None:
             documents = base.chunker.documents(documents)
         build_index(
-            documents, base.encoder, out / source, text_encoder=base.text_encoder, image_root=pool.root,
-            skip_bad=skip_bad, progress=_reporter(source, steps, stopped), corpus=source, cut=base.cut, owner=OWNER,
-        )  # fmt: skip
-        base.searcher = Searcher(out / source, base.encoder, text_encoder=base.text_encoder, prefix=base.prefix)
+            documents,
+            base.encoder,
+            out / source,
+            text_encoder=base.text_encoder,
+            image_root=pool.root,
+            skip_bad=skip_bad,
+            progress=_reporter(source, steps, stopped),
+            corpus=source,
+            cut=base.cut,
+            owner=OWNER,
+        )
+        base.searcher = Searcher(
+            out / source, base.encoder, text_encoder=base.text_encoder, prefix=base.prefix
+        )
 
 
-def _reporter(source: str, steps: Progress, stopped: Callable[[], bool]) -> Callable[[str, int, int], None]:
+def _reporter(
+    source: str, steps: Progress, stopped: Callable[[], bool]
+) -> Callable[[str, int, int], None]:
     def report(what: str, done: int, total: int) -> None:
         if stopped():
             raise IndexNotNeeded
@@ -377,7 +431,9 @@ def _reporter(source: str, steps: Progress, stopped: Callable[[], bool]) -> Call
     return report
 
 
-def _documents_to_index(pool: SampledPool, base: KnowledgeBase, steps: Progress) -> Iterator[Document]:
+def _documents_to_index(
+    pool: SampledPool, base: KnowledgeBase, steps: Progress
+) -> Iterator[Document]:
     """The documents of a base with their own ids, and the query images if the recipe wants them."""
     for document in _documents_of(pool, base.source, f"{base.source}: documents read", steps):
         yield unprefixed(document, base.prefix)
@@ -395,4 +451,6 @@ def query_images(samples: Sequence[Sample], prefix: str = "") -> Iterator[Docume
             subjects[image.sha256].append(sample.cluster.removeprefix(prefix))
     for sha, (image, licence) in images.items():
         id, about = f"query-{sha[:16]}", "\n".join(sorted(set(subjects[sha])))
-        yield Document(id=id, title="", image=image, page=id, licence=licence, attributes={SUBJECTS: about})
+        yield Document(
+            id=id, title="", image=image, page=id, licence=licence, attributes={SUBJECTS: about}
+        )

@@ -5,11 +5,20 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-_CUT = {"chunk": "250:32", "tokenizer": "bert-uncased", "visual": 0, "lexical": 0, "negatives": "mined"}
+_CUT = {
+    "chunk": "250:32",
+    "tokenizer": "bert-uncased",
+    "visual": 0,
+    "lexical": 0,
+    "negatives": "mined",
+}
 """Articles are cut into passages of 250 of Contriever's tokens that share 32; the sources' evidence is text."""
 _BY_TITLE = {
-    **_CUT, "modes": ["image->title", "image->title+summary", "text->text"], "pages": 10, "text": 12,
-}  # fmt: skip
+    **_CUT,
+    "modes": ["image->title", "image->title+summary", "text->text"],
+    "pages": 10,
+    "text": 12,
+}
 """Image to text: pages by title, or by title and summary, whichever finds gold more often."""
 
 PRESETS: Mapping[str, Mapping[str, Mapping[str, Any]]] = {
@@ -18,13 +27,17 @@ PRESETS: Mapping[str, Mapping[str, Mapping[str, Any]]] = {
         "viquae": _BY_TITLE,
         "evqa": {**_CUT, "modes": ["image->first-image", "text->text"], "pages": 5, "text": 12},
         "mrag": {
-            "modes": ["image->image"], "text": 0, "lexical": 0, "visual": 20, "negatives": "mined",
+            "modes": ["image->image"],
+            "text": 0,
+            "lexical": 0,
+            "visual": 20,
+            "negatives": "mined",
             "query_images": True,
         },
         "webqa": {"negatives": "native"},
         "mmdocrag": {"negatives": "native"},
     },
-}  # fmt: skip
+}
 """Preset -> source -> keys of ``retrieval``.
 
 ``vlm-deflectionbench``: appendix H of VLM-DeflectionBench. InfoSeek and ViQuAE find ten pages by the image and their

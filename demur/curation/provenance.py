@@ -58,7 +58,8 @@ def about(
     specs = recipe.specs()
     systems = {name: runner.system(name) for name in specs}
     licences = {
-        source: sorted({s.licence for s in pool.samples if s.source == source and s.licence}) for source in pool.sizes
+        source: sorted({s.licence for s in pool.samples if s.source == source and s.licence})
+        for source in pool.sizes
     }
     of_evidence = evidence_licences(kept, pool.sizes)
     return {
@@ -71,19 +72,29 @@ def about(
         "skipped_bad": pool.skipped,
         "repeated": pool.repeated,
         "sources": {
-            name: {"sha256": pool.hashes[name], "licences": licences[name], "evidence_licences": of_evidence[name]}
+            name: {
+                "sha256": pool.hashes[name],
+                "licences": licences[name],
+                "evidence_licences": of_evidence[name],
+            }
             for name in pool.sizes
         },
-        "encoder": {"name": encoder.name, "note": encoder.note, "fingerprint": fingerprint_of(encoder)},
+        "encoder": {
+            "name": encoder.name,
+            "note": encoder.note,
+            "fingerprint": fingerprint_of(encoder),
+        },
         "bases": {source: _base(base) for source, base in ctx.bases.items()},
         "separation": [row.model_dump(mode="json") for row in separation(kept, as_shown)],
         "retrieval_modes": {c.source: c.mode for c in choices},
         "judge": ctx.judge.id,
         "gates": list(specs),
         "gate_models": {
-            name: model_of(recipe, ctx, name) | {"asked": _asked(name, states, decisions, runner)} for name in specs
+            name: model_of(recipe, ctx, name) | {"asked": _asked(name, states, decisions, runner)}
+            for name in specs
         },
-        "models": {name: system.note or system.id for name, system in systems.items()} | {encoder.name: encoder.note},
+        "models": {name: system.note or system.id for name, system in systems.items()}
+        | {encoder.name: encoder.note},
         "prompts": ctx.prompts.sha256,
         "stage_one": {
             "rule": recipe.rules.parametric,
@@ -107,19 +118,36 @@ def as_shown(sample: Sample) -> tuple[str, ...]:
 
 def _base(base: KnowledgeBase) -> dict[str, Any]:
     """Where a source's distractors come from, and how its gold is shown."""
-    facts: dict[str, Any] = {"negatives": base.how.negatives, "gold": dict(sorted(base.gold.items()))}
+    facts: dict[str, Any] = {
+        "negatives": base.how.negatives,
+        "gold": dict(sorted(base.gold.items())),
+    }
     if base.searcher is not None:
         manifest = base.searcher.manifest
-        encoders = {space: f"{e['name']} ({e['fingerprint'][:12]})" for space, e in manifest["encoders"].items()}
-        facts |= {"index": base.searcher.id, "documents": manifest["counts"]["documents"], "cut": base.cut}
-        facts |= {"encoders": encoders, "probes": [p._asdict() for p in base.searcher.probes.values()]}
+        encoders = {
+            space: f"{e['name']} ({e['fingerprint'][:12]})"
+            for space, e in manifest["encoders"].items()
+        }
+        facts |= {
+            "index": base.searcher.id,
+            "documents": manifest["counts"]["documents"],
+            "cut": base.cut,
+        }
+        facts |= {
+            "encoders": encoders,
+            "probes": [p._asdict() for p in base.searcher.probes.values()],
+        }
     return facts | {"notes": list(base.notes)}
 
 
 def model_of(recipe: BuildRecipe, ctx: BuildContext, name: str) -> dict[str, Any]:
     """What exactly a gate is: model, revision, decoding, prompts."""
     spec, system = recipe.specs()[name], ctx.runner.system(name)
-    facts: dict[str, Any] = {"system": system.id, "condition": spec.condition, "stages": sorted(spec.stages)}
+    facts: dict[str, Any] = {
+        "system": system.id,
+        "condition": spec.condition,
+        "stages": sorted(spec.stages),
+    }
     facts["prompts"] = ctx.prompts.used(condition(spec.condition))
     facts["revision"] = system.revision
     if isinstance(system, ModelSystem):
@@ -134,7 +162,10 @@ def model_of(recipe: BuildRecipe, ctx: BuildContext, name: str) -> dict[str, Any
 
 
 def _asked(
-    name: str, states: Mapping[str, SampleState], decisions: Mapping[str, Decision], runner: GateRunner
+    name: str,
+    states: Mapping[str, SampleState],
+    decisions: Mapping[str, Decision],
+    runner: GateRunner,
 ) -> dict[str, dict[str, Any]]:
     """Stage -> how many questions about kept samples a gate was asked, of how many, and why not the others.
 
@@ -148,13 +179,20 @@ def _asked(
                 for shown in decision.survivors if stage is Stage.DISTRACTOR else ("",):
                     labels = states[sample].of(stage, shown)
                     if name in labels:
-                        one = found.setdefault(stage.value, {"asked": 0, "of": 0, "skipped": Counter[str]()})
+                        one = found.setdefault(
+                            stage.value, {"asked": 0, "of": 0, "skipped": Counter[str]()}
+                        )
                         one["of"] += 1
                         if labels[name] is Label.SKIPPED:
-                            one["skipped"][runner.answers[sample, GateQuery(name, stage, shown)].why] += 1
+                            one["skipped"][
+                                runner.answers[sample, GateQuery(name, stage, shown)].why
+                            ] += 1
                         else:
                             one["asked"] += 1
-    return {stage: one | {"skipped": dict(sorted(one["skipped"].items()))} for stage, one in found.items()}
+    return {
+        stage: one | {"skipped": dict(sorted(one["skipped"].items()))}
+        for stage, one in found.items()
+    }
 
 
 def verdicts(sample: Sample, state: SampleState, runner: GateRunner) -> Iterator[GateVerdict]:
@@ -170,9 +208,17 @@ def verdicts(sample: Sample, state: SampleState, runner: GateRunner) -> Iterator
         if answer.text:
             answers[gate] = answer.text
     why = "no gate answers it without evidence"
-    yield GateVerdict(sample=sample.id, stage="parametric", labels=labels, answers=answers, keep=True, why=why)
+    yield GateVerdict(
+        sample=sample.id, stage="parametric", labels=labels, answers=answers, keep=True, why=why
+    )
     decision = state.decision()
     for d in decision.survivors if decision else ():
-        labels_here = {gate: label.value for gate, label in state.of(Stage.DISTRACTOR, d).items() if label is not None}
+        labels_here = {
+            gate: label.value
+            for gate, label in state.of(Stage.DISTRACTOR, d).items()
+            if label is not None
+        }
         why = "alone it lets no gate answer"
-        yield GateVerdict(sample=sample.id, stage="distractor", evidence=d, labels=labels_here, keep=True, why=why)
+        yield GateVerdict(
+            sample=sample.id, stage="distractor", evidence=d, labels=labels_here, keep=True, why=why
+        )

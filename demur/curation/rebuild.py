@@ -55,11 +55,15 @@ def carry_over(work: Path, out: Path) -> None:
         StorageError: something cannot be copied.
     """
     if out.resolve() == work.resolve():
-        raise UsageError("this is the folder of the old release", item=out, cure="choose another --out")
+        raise UsageError(
+            "this is the folder of the old release", item=out, cure="choose another --out"
+        )
     if (out / "build" / "carried").exists():
         return
     if state_of(out).exists():
-        raise UsageError("this is the folder of another build", item=out, cure="choose another --out")
+        raise UsageError(
+            "this is the folder of another build", item=out, cure="choose another --out"
+        )
     with storage_errors(out):
         (out / "build").mkdir(parents=True, exist_ok=True)
         for name in COPIED:
@@ -69,7 +73,9 @@ def carry_over(work: Path, out: Path) -> None:
             forget_spending(out / "build" / "calls.sqlite")
         if (work / "index").is_dir():
             _copied(work / "index", out / "index")
-    with suppress(OSError):  # if another process removes the pool just now, the sources are read again
+    with suppress(
+        OSError
+    ):  # if another process removes the pool just now, the sources are read again
         if pool := kept_pool(work / "build" / "pool"):
             _copied(pool, out / "build" / "pool" / pool.name)
     write_atomic(out / "build" / "carried", f"{work}\n")
@@ -120,7 +126,9 @@ def estimate_rebuild(what: Enlarged, prices: Path | None = None) -> BuildEstimat
     """Estimate it from the verdicts that would be carried over; writes nothing."""
     new, out = what
     begun = out if (out / "build" / "carried").exists() else new.work
-    return estimate_build(new.recipe, begun, base=new.base, skip_bad=new.skip_bad, prices=prices, keep_pool=False)
+    return estimate_build(
+        new.recipe, begun, base=new.base, skip_bad=new.skip_bad, prices=prices, keep_pool=False
+    )
 
 
 def rebuild(what: Enlarged, **options: Any) -> Built:

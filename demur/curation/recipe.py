@@ -55,7 +55,9 @@ class RetrievalSpec(MiningOptions):
     @model_validator(mode="after")
     def _tokens_of_what_is_cut(self) -> Self:
         if self.tokenizer and not self.chunk and not self.index:
-            raise ValueError("tokenizer without chunk: nothing is cut (the paper's chunk is 250:32)")
+            raise ValueError(
+                "tokenizer without chunk: nothing is cut (the paper's chunk is 250:32)"
+            )
         return self
 
 
@@ -133,9 +135,19 @@ class BuildRecipe(Record):
             return given
         name = given.get("preset")
         if name is not None and (not isinstance(name, str) or name not in PRESETS):
-            raise ValueError(f"preset: no preset named {name!r}; there is {', '.join(sorted(PRESETS))}")
-        preset, common, sources = PRESETS.get(str(name), {}), given.get("retrieval") or {}, given.get("sources")
-        if not isinstance(sources, Sequence) or isinstance(sources, str) or not isinstance(common, Mapping):
+            raise ValueError(
+                f"preset: no preset named {name!r}; there is {', '.join(sorted(PRESETS))}"
+            )
+        preset, common, sources = (
+            PRESETS.get(str(name), {}),
+            given.get("retrieval") or {},
+            given.get("sources"),
+        )
+        if (
+            not isinstance(sources, Sequence)
+            or isinstance(sources, str)
+            or not isinstance(common, Mapping)
+        ):
             return given  # the fields report what is wrong
 
         def whole(source: Any) -> Any:
@@ -172,7 +184,9 @@ class BuildRecipe(Record):
             raise ValueError(f"k_enough={self.rules.k_enough} is below k_min={self.rules.k_min}")
         names = [g.name or g.system for g in (*self.gates, *self.monitors)]
         if twice := {n for n in names if names.count(n) > 1}:
-            raise ValueError(f"two gates or monitors have the same name: {', '.join(sorted(twice))}")
+            raise ValueError(
+                f"two gates or monitors have the same name: {', '.join(sorted(twice))}"
+            )
         return self
 
     def retrieval_of(self, source: SourceSpec) -> RetrievalSpec:
@@ -193,9 +207,13 @@ def load_recipe(path: Path) -> BuildRecipe:
     text = read_text(path)
     data = parsed_yaml(text, str(path))
     if not isinstance(data, dict):
-        raise UsageError("a recipe is a mapping of keys", item=path, cure="see docs/recipe.md for an example")
+        raise UsageError(
+            "a recipe is a mapping of keys", item=path, cure="see docs/recipe.md for an example"
+        )
     if twice := list(repeated_keys(yaml.compose(text, Loader=yaml.SafeLoader))):
-        raise UsageError("; ".join(f"{key} occurs twice" for key in twice), item=path, cure="keep one of them")
+        raise UsageError(
+            "; ".join(f"{key} occurs twice" for key in twice), item=path, cure="keep one of them"
+        )
     return parse_recipe(data, str(path))
 
 
@@ -222,10 +240,16 @@ def _complaint(error: Any) -> str:
 def _keys(place: Sequence[object]) -> list[str]:
     """Keys that a recipe has at a place."""
     parts: dict[object, type[Record]] = {
-        "sources": SourceSpec, "gates": GateSpec, "monitors": GateSpec, "rules": Rules, "retrieval": RetrievalSpec,
+        "sources": SourceSpec,
+        "gates": GateSpec,
+        "monitors": GateSpec,
+        "rules": Rules,
+        "retrieval": RetrievalSpec,
         "topic_names": NamerSpec,
-    }  # fmt: skip
-    return sorted(next((parts[step] for step in reversed(place) if step in parts), BuildRecipe).model_fields)
+    }
+    return sorted(
+        next((parts[step] for step in reversed(place) if step in parts), BuildRecipe).model_fields
+    )
 
 
 def schema() -> str:

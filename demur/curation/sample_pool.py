@@ -102,7 +102,9 @@ def sample_sources(
         StorageError: the pool cannot be written.
     """
     opened = [
-        open_source(spec.name, None if spec.path is None else base / spec.path, Problems(), spec.options)
+        open_source(
+            spec.name, None if spec.path is None else base / spec.path, Problems(), spec.options
+        )
         for spec in sources
     ]
     pool = _pool_of(opened, sources, folder, keep)
@@ -115,7 +117,9 @@ def sample_sources(
         name = part["source"]
         specs.setdefault(name, spec)
         sizes[name] = sizes.get(name, 0) + part["samples"]
-        hashes[name] = digest([hashes.get(name, ""), part["sha256_of_documents"], part["sha256_of_samples"]])
+        hashes[name] = digest(
+            [hashes.get(name, ""), part["sha256_of_documents"], part["sha256_of_samples"]]
+        )
     problems = Problems()
     left_out = []
     for row in read_records(place / "left-out.jsonl", LeftOut, Problems()):
@@ -126,13 +130,24 @@ def sample_sources(
     problems.count(sum(row["bad"] for row in pool.made["counts"]["sources"]) - len(problems))
     problems.settle(skip_bad=skip_bad)
     if not any(sizes.values()):
-        raise DataError("the sources hold no samples", item=", ".join(sizes), cure="check their folders")
+        raise DataError(
+            "the sources hold no samples", item=", ".join(sizes), cure="check their folders"
+        )
     samples = _sampled(pool, [spec.per_topic for spec in sources], seed)
     image_hashes = ImageHashes(place, place / IMAGE_HASHES, HASHES_IN_MEMORY)
     kept = _without_repeats(samples, image_hashes) if len(specs) > 1 else samples
     repeated = len(samples) - len(kept)
     return SampledPool(
-        pool, kept, place, sizes, problems.skipped, hashes, repeated, specs, image_hashes, tuple(left_out)
+        pool,
+        kept,
+        place,
+        sizes,
+        problems.skipped,
+        hashes,
+        repeated,
+        specs,
+        image_hashes,
+        tuple(left_out),
     )
 
 
@@ -143,7 +158,9 @@ POOL_FORMAT = 1
 """Increase it when the same source files give another pool, so that earlier pools are not used."""
 
 
-def _pool_of(opened: Sequence[Source], sources: Sequence[SourceSpec], folder: Path, keep: bool) -> Pool:
+def _pool_of(
+    opened: Sequence[Source], sources: Sequence[SourceSpec], folder: Path, keep: bool
+) -> Pool:
     """The pool of the sources: that in the folder, if it is of their present state, else a new one."""
     if not keep:
         place = folder / _state(opened, sources)
@@ -164,7 +181,9 @@ def _pool_of(opened: Sequence[Source], sources: Sequence[SourceSpec], folder: Pa
             try:
                 build(opened, work, documents=True, skip_bad=True, for_release=True)
             except BaseException:
-                shutil.rmtree(work, ignore_errors=True)  # a partial pool must not fill a disk that is full already
+                shutil.rmtree(
+                    work, ignore_errors=True
+                )  # a partial pool must not fill a disk that is full already
                 raise
             with storage_errors(place):
                 work.rename(place)
@@ -179,7 +198,10 @@ def kept_pool(folder: Path) -> Path | None:
 def _whole(place: Path) -> bool:
     """Whether all files have the hashes they were written with."""
     try:
-        return all(file_digest(place / name) == sha for name, sha in read_json(place / "pool.json")["files"].items())
+        return all(
+            file_digest(place / name) == sha
+            for name, sha in read_json(place / "pool.json")["files"].items()
+        )
     except (OSError, DataError, KeyError, StorageError):
         return False
 
@@ -189,13 +211,24 @@ def _state(opened: Sequence[Source], sources: Sequence[SourceSpec]) -> str:
     parts: list[Any] = [POOL_FORMAT, __version__]
     for source, spec in zip(opened, sources, strict=True):
         code = inspect.getsourcefile(type(source))
-        files = [Path(str(value)) for value in spec.options.values() if value and Path(str(value)).is_file()]
-        parts.append([
-            source.name, spec.name, str(source.root.resolve()), spec.model_dump(mode="json")["options"],
-            file_digest(Path(code)) if code else "", code_digest(type(source)),
-            [_size_and_times(path.stat()) for path in files], _stamp(source.root),
-            time.time_ns() if getattr(source, "elsewhere", False) else 0,
-        ])  # fmt: skip
+        files = [
+            Path(str(value))
+            for value in spec.options.values()
+            if value and Path(str(value)).is_file()
+        ]
+        parts.append(
+            [
+                source.name,
+                spec.name,
+                str(source.root.resolve()),
+                spec.model_dump(mode="json")["options"],
+                file_digest(Path(code)) if code else "",
+                code_digest(type(source)),
+                [_size_and_times(path.stat()) for path in files],
+                _stamp(source.root),
+                time.time_ns() if getattr(source, "elsewhere", False) else 0,
+            ]
+        )
     return digest(parts, 16)
 
 
@@ -221,7 +254,9 @@ def _stamp(root: Path) -> str:
                         what = [os.path.relpath(entry.path, root), *_size_and_times(entry.stat())]
                     except OSError:  # a link to nowhere
                         what = [os.path.relpath(entry.path, root)]
-                    total += int.from_bytes(sha256(repr(what).encode("utf-8", "surrogateescape")).digest(), "big")
+                    total += int.from_bytes(
+                        sha256(repr(what).encode("utf-8", "surrogateescape")).digest(), "big"
+                    )
     return f"{total % (1 << 256):064x}"
 
 
@@ -272,7 +307,9 @@ def _without_repeats(samples: list[Sample], image_hashes: ImageHashes) -> list[S
         if len(asking[normalise(sample.question)]) > 1:
             seen = [image_hashes(ref) for ref in sample.images]
             known = tuple(image_hash for image_hash in seen if image_hash is not None)
-            if len(known) == len(seen) and any(t.source != sample.source for t in finder.of(sample, known)):
+            if len(known) == len(seen) and any(
+                t.source != sample.source for t in finder.of(sample, known)
+            ):
                 continue
         kept.append(sample)
     return kept

@@ -88,7 +88,9 @@ class Drift(Record):
     draws: int
 
 
-def drift(topics: Sequence[str], kept: Sequence[bool], *, by: str, draws: int = 5000, seed: int = 0) -> Drift:
+def drift(
+    topics: Sequence[str], kept: Sequence[bool], *, by: str, draws: int = 5000, seed: int = 0
+) -> Drift:
     """Compare the topics of a pool with those of the samples kept from it.
 
     The statistic is Pearson's chi-square of the table topic x (kept, dropped): with n samples of which m are kept, n /
@@ -116,28 +118,47 @@ def drift(topics: Sequence[str], kept: Sequence[bool], *, by: str, draws: int = 
     def distance(seen: npt.NDArray[np.int64]) -> npt.NDArray[np.float64]:
         if not 0 < m < n:
             return np.zeros(seen.shape[:-1])
-        found: npt.NDArray[np.float64] = n / (n - m) * (np.square(seen - expected) / expected).sum(axis=-1)
+        found: npt.NDArray[np.float64] = (
+            n / (n - m) * (np.square(seen - expected) / expected).sum(axis=-1)
+        )
         return found
 
     chi_square = float(distance(np.array([after[t] for t in names])))
-    at_random = distance(np.random.default_rng(seed).multivariate_hypergeometric(counts, m, size=draws))
+    at_random = distance(
+        np.random.default_rng(seed).multivariate_hypergeometric(counts, m, size=draws)
+    )
     reached = int((at_random >= chi_square - 1e-9).sum())
     rows = []
     for name in names:
         low, high = wilson(after[name], before[name]) or (0.0, 1.0)
-        rows.append(TopicRow(
-            topic=name, before=before[name], after=after[name], retained=round(after[name] / before[name], 6),
-            low=round(low, 6), high=round(high, 6),
-        ))  # fmt: skip
+        rows.append(
+            TopicRow(
+                topic=name,
+                before=before[name],
+                after=after[name],
+                retained=round(after[name] / before[name], 6),
+                low=round(low, 6),
+                high=round(high, 6),
+            )
+        )
     change = max((abs(after[t] / m - before[t] / n) for t in names), default=0.0) if m else 0.0
     return Drift(
-        by=by, rows=tuple(rows), largest_change=round(100 * change, 4), chi_square=round(chi_square, 6),
-        freedom=len(names) - 1, p=round((1 + reached) / (1 + draws), 6), draws=draws,
-    )  # fmt: skip
+        by=by,
+        rows=tuple(rows),
+        largest_change=round(100 * change, 4),
+        chi_square=round(chi_square, 6),
+        freedom=len(names) - 1,
+        p=round((1 + reached) / (1 + draws), 6),
+        draws=draws,
+    )
 
 
 def clusters(
-    questions: Sequence[str], vectors: npt.NDArray[np.float32], *, k: int | None = None, seed: int = 0
+    questions: Sequence[str],
+    vectors: npt.NDArray[np.float32],
+    *,
+    k: int | None = None,
+    seed: int = 0,
 ) -> list[str]:
     """A topic for each question, by spherical k-means over its embedding (faiss, seeded).
 
@@ -161,7 +182,14 @@ def clusters(
         return ["all"] * len(questions)
     wanted = min(k or max(2, min(30, len(distinct) // 30)), len(distinct))
     means = faiss.Kmeans(
-        points.shape[1], wanted, niter=25, nredo=3, seed=seed, spherical=True, min_points_per_centroid=1, verbose=False
+        points.shape[1],
+        wanted,
+        niter=25,
+        nredo=3,
+        seed=seed,
+        spherical=True,
+        min_points_per_centroid=1,
+        verbose=False,
     )
     means.train(points)
     _, found = means.index.search(points, 1)
@@ -171,7 +199,11 @@ def clusters(
 
 
 def representatives(
-    topics: Sequence[str], questions: Sequence[str], vectors: npt.NDArray[np.float32], *, most: int = REPRESENTATIVES
+    topics: Sequence[str],
+    questions: Sequence[str],
+    vectors: npt.NDArray[np.float32],
+    *,
+    most: int = REPRESENTATIVES,
 ) -> dict[str, list[int]]:
     """Topic -> indices of the different questions nearest to its centre (cosine), nearest first.
 
@@ -191,8 +223,12 @@ def representatives(
     found = {}
     for topic, own in sorted(places.items()):
         points = vectors[own].astype(np.float64)
-        near = np.round(points @ points.mean(axis=0), 9)  # rounded, so that ties are ties on every machine
-        found[topic] = [own[i] for i in sorted(range(len(own)), key=lambda i: (-near[i], questions[own[i]]))][:most]
+        near = np.round(
+            points @ points.mean(axis=0), 9
+        )  # rounded, so that ties are ties on every machine
+        found[topic] = [
+            own[i] for i in sorted(range(len(own)), key=lambda i: (-near[i], questions[own[i]]))
+        ][:most]
     return found
 
 
@@ -262,7 +298,9 @@ def need_bertopic() -> tuple[Any, Any]:
     return BERTopic, UMAP
 
 
-def bertopics(questions: Sequence[str], vectors: npt.NDArray[np.float32], *, seed: int = 0) -> list[str]:
+def bertopics(
+    questions: Sequence[str], vectors: npt.NDArray[np.float32], *, seed: int = 0
+) -> list[str]:
     """A topic for each question, by BERTopic (UMAP, HDBSCAN, class-based tf-idf) over the given embeddings.
 
     Fewer than `BERTOPIC_LEAST` different questions are one topic.
@@ -273,7 +311,9 @@ def bertopics(questions: Sequence[str], vectors: npt.NDArray[np.float32], *, see
     BERTopic, UMAP = need_bertopic()
     if len(set(questions)) < BERTOPIC_LEAST:
         return ["all"] * len(questions)
-    model = BERTopic(umap_model=UMAP(random_state=seed, metric="cosine"), calculate_probabilities=False)
+    model = BERTopic(
+        umap_model=UMAP(random_state=seed, metric="cosine"), calculate_probabilities=False
+    )
     labels, _ = model.fit_transform(list(questions), embeddings=vectors)
     names = {int(row.Topic): str(row.Name) for row in model.get_topic_info().itertuples()}
     return [names[int(label)] for label in labels]
@@ -306,7 +346,9 @@ async def drifts(
     """
     found: list[Drift] = []
     if any(s.topic for s in samples):
-        found.append(drift([s.topic or "(none)" for s in samples], kept, by="source", seed=recipe.seed))
+        found.append(
+            drift([s.topic or "(none)" for s in samples], kept, by="source", seed=recipe.seed)
+        )
     if recipe.topics == "none":
         return found
     questions = [s.question for s in samples]
@@ -323,14 +365,21 @@ async def drifts(
     kinds = {topic: name for topic, name in names.items() if name is not None}
     called = named(topics, kinds)
     said = drift(called, kept, by=by, seed=recipe.seed)
-    about = {new: kinds[old].description for old, new in zip(topics, called, strict=True) if old in kinds}
-    rows = tuple(row.model_copy(update={"description": about.get(row.topic, "")}) for row in said.rows)
+    about = {
+        new: kinds[old].description for old, new in zip(topics, called, strict=True) if old in kinds
+    }
+    rows = tuple(
+        row.model_copy(update={"description": about.get(row.topic, "")}) for row in said.rows
+    )
     by_whom = {"named_by": namer.id, "unnamed": sum(name is None for name in names.values())}
     return [*found, said.model_copy(update={"rows": rows, **by_whom})]
 
 
 async def name_topics(
-    samples: Sequence[Sample], topics: Sequence[str], vectors: npt.NDArray[np.float32], namer: ModelSystem
+    samples: Sequence[Sample],
+    topics: Sequence[str],
+    vectors: npt.NDArray[np.float32],
+    namer: ModelSystem,
 ) -> dict[str, TopicName | None]:
     """Ask a model for a name of each topic; its ledger keeps the replies.
 

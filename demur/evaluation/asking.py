@@ -22,7 +22,14 @@ from demur.models.run import run_sync
 from demur.release import Release
 from demur.scenarios.conditions import Prompts
 from demur.scenarios.recognise import Embedder, Recogniser
-from demur.scenarios.systems import System, SystemContext, SystemLike, name_of, open_system, split_name
+from demur.scenarios.systems import (
+    System,
+    SystemContext,
+    SystemLike,
+    name_of,
+    open_system,
+    split_name,
+)
 from demur.scenarios.systems.model import ModelSystem
 
 if TYPE_CHECKING:
@@ -39,16 +46,26 @@ def folder_name(system: str) -> str:
 
 
 def system_context(
-    release: Release, encoder: Encoder | None, samples: Sequence[Sample], prompts: Prompts, **more: Any
+    release: Release,
+    encoder: Encoder | None,
+    samples: Sequence[Sample],
+    prompts: Prompts,
+    **more: Any,
 ) -> SystemContext:
     """The surroundings of systems that are asked from a release."""
     if encoder is not None:
         captioned = [
-            (str(d["title"]), ImageRef(sha256=d["sha256"], uri="", width=d["width"], height=d["height"]))
+            (
+                str(d["title"]),
+                ImageRef(sha256=d["sha256"], uri="", width=d["width"], height=d["height"]),
+            )
             for d in release.documents.values()
             if d["sha256"] and d["text"] is None
         ]
-        more |= {"embed": Embedder(encoder), "recognise": Recogniser(encoder, captioned, release.read_image)}
+        more |= {
+            "embed": Embedder(encoder),
+            "recognise": Recogniser(encoder, captioned, release.read_image),
+        }
     return SystemContext(read_image=release.read_image, pool=samples, prompts=prompts, **more)
 
 
@@ -120,14 +137,30 @@ def ask(
         called = split_name(system)[0]
         given = {**({"name": called} if called else {}), **(options or {}).get(name, {})}
         context = system_context(
-            release, encoder, samples, prompts, ledger=kept, options=given, concurrency=concurrency, prices=prices,
-        )  # fmt: skip
+            release,
+            encoder,
+            samples,
+            prompts,
+            ledger=kept,
+            options=given,
+            concurrency=concurrency,
+            prices=prices,
+        )
         opened.append(Opened.of(system, context, caveat=(notes or {}).get(name, "")))
     return ask_opened(
-        opened, tasks, grader, out, about=questions.about(release), ledger=kept, budget=budget,
-        judge_context=judge_context, steps=steps, fresh=fresh, max_in_flight=max(max_in_flight, concurrency or 0),
+        opened,
+        tasks,
+        grader,
+        out,
+        about=questions.about(release),
+        ledger=kept,
+        budget=budget,
+        judge_context=judge_context,
+        steps=steps,
+        fresh=fresh,
+        max_in_flight=max(max_in_flight, concurrency or 0),
         caps=caps,
-    )  # fmt: skip
+    )
 
 
 def _kind(system: SystemLike) -> str:
@@ -135,7 +168,9 @@ def _kind(system: SystemLike) -> str:
     return spec.partition(":")[0] if isinstance(spec, str) else ""
 
 
-def _names(systems: Sequence[SystemLike], repeat: int, options: Mapping[str, Mapping[str, Any]]) -> list[str]:
+def _names(
+    systems: Sequence[SystemLike], repeat: int, options: Mapping[str, Mapping[str, Any]]
+) -> list[str]:
     """The names of the systems.
 
     Raises:
@@ -144,9 +179,13 @@ def _names(systems: Sequence[SystemLike], repeat: int, options: Mapping[str, Map
     names = [name_of(system) for system in systems]
     if twice := [name for name in names if names.count(name) > 1]:
         raise UsageError("a system is named twice", item=twice[0], cure="name each once")
-    if same := [name for name in names if repeat > 1 and options.get(name, {}).get("temperature") == 0]:
+    if same := [
+        name for name in names if repeat > 1 and options.get(name, {}).get("temperature") == 0
+    ]:
         raise UsageError(
-            "repeats at temperature 0 get the same answer again", item=same[0], cure="raise the temperature"
+            "repeats at temperature 0 get the same answer again",
+            item=same[0],
+            cure="raise the temperature",
         )
     return names
 
@@ -194,7 +233,9 @@ def ask_opened(
         max_in_flight: asks in flight at once.
         caps: of time, and of the cost that services report.
     """
-    if getattr(judge, "asks_models", False) or any(isinstance(one.system, ModelSystem) for one in opened):
+    if getattr(judge, "asks_models", False) or any(
+        isinstance(one.system, ModelSystem) for one in opened
+    ):
         from demur.models import Budget
 
         budget = (budget or Budget(None)).recorded_in(out / "calls.sqlite")
@@ -212,21 +253,27 @@ def ask_opened(
                 raise UsageError(
                     f"{folders[folder]} and {one.label} would share the folder {folder}",
                     cure="name one of them otherwise: NAME=SYSTEM, with letters a to z and digits",
-                )  # fmt: skip
+                )
             folders[folder] = one.label
             possible = [t.ask for t in tasks if not one.system.skip_reason(t.ask)]
             if tasks and not possible:
                 why = next(iter(commonest(one.system.skip_reason(t.ask) for t in tasks)))
                 raise UsageError(
-                    f"can be asked none of {len(tasks):,} questions: {why}", item=one.label,
+                    f"can be asked none of {len(tasks):,} questions: {why}",
+                    item=one.label,
                     cure="choose other scenarios, another system, or a release that has such questions",
-                )  # fmt: skip
+                )
             had = {} if fresh else known_answers(folder, one.system)
             if asks := [ask for ask in possible if ask.id not in had]:
-                left[one.label], open_asks[one.label] = one.system, asks  # a finished run does not need its server
+                left[one.label], open_asks[one.label] = (
+                    one.system,
+                    asks,
+                )  # a finished run does not need its server
         others = {f"the judge {judge.id}": judge} if left else {}  # a finished run has its verdicts
 
-        def stored(name: str) -> bool:  # a judge's server may be missing if nothing is paid before its first call
+        def stored(
+            name: str,
+        ) -> bool:  # a judge's server may be missing if nothing is paid before its first call
             names = left if name in others else [name]
             return not fresh and all(_in_ledger(left[n], open_asks[n], ledger) for n in names)
 
@@ -236,12 +283,22 @@ def ask_opened(
             if fresh and isinstance(one.system, ModelSystem):
                 _forget(one.system, tasks, ledger)
             run(
-                folder, system=one.system, judge=judge, tasks=tasks, about={**about, "caveat": one.caveat},
+                folder,
+                system=one.system,
+                judge=judge,
+                tasks=tasks,
+                about={**about, "caveat": one.caveat},
                 progress=lambda n, one=one: steps.count(  # type: ignore[misc]
-                    f"answers of {one.label}", n, len(tasks), str(getattr(one.system, "summary", ""))
+                    f"answers of {one.label}",
+                    n,
+                    len(tasks),
+                    str(getattr(one.system, "summary", "")),
                 ),
-                note=steps.note, max_in_flight=max_in_flight, fresh=fresh, caps=caps,
-            )  # fmt: skip
+                note=steps.note,
+                max_in_flight=max_in_flight,
+                fresh=fresh,
+                caps=caps,
+            )
     finally:
         for one in opened:  # also those that were not asked
             run_sync(one.system.close())
@@ -313,12 +370,19 @@ def planned(
         kind = _kind(spec)
         if kind in (*NEEDS_ENCODER, "answers"):
             continue
-        context = system_context(release, None, samples, prompts, options=dict((options or {}).get(name, {})))
+        context = system_context(
+            release, None, samples, prompts, options=dict((options or {}).get(name, {}))
+        )
         if kind == "model":
             model = ModelSystem(str(spec).partition(":")[2], context)
             asks = [t.ask for t in tasks if not model.skip_reason(t.ask)]
             total += estimate_calls(
-                "run", model.addresses[0], _requests(model, asks), ledger=ledger, prices=prices, per_second=per_second
+                "run",
+                model.addresses[0],
+                _requests(model, asks),
+                ledger=ledger,
+                prices=prices,
+                per_second=per_second,
             )
             continue
         own = open_system(spec, context)
@@ -326,6 +390,10 @@ def planned(
         calls = [t.ask.id for t in tasks if not own.skip_reason(t.ask)]
         cached = sum(i in had for i in calls)
         seconds = None if per_second is None else (len(calls) - cached) / per_second
-        line = EstimateLine(stage="run", model=own.id, calls=len(calls), cached=cached, money=0.0, seconds=seconds)
-        total += Estimate(lines=(line,), notes=(f"what {own.id} itself pays for is not known here",))
+        line = EstimateLine(
+            stage="run", model=own.id, calls=len(calls), cached=cached, money=0.0, seconds=seconds
+        )
+        total += Estimate(
+            lines=(line,), notes=(f"what {own.id} itself pays for is not known here",)
+        )
     return total

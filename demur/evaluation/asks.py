@@ -65,7 +65,9 @@ class Written(NamedTuple):
     """Distinct images."""
 
 
-def write_asks(release: Release, out: Path, questions: Questions, images: Path | None = None) -> Written:
+def write_asks(
+    release: Release, out: Path, questions: Questions, images: Path | None = None
+) -> Written:
     """Write the questions that `demur.evaluation.asking.ask` would ask.
 
     Args:
@@ -79,7 +81,9 @@ def write_asks(release: Release, out: Path, questions: Questions, images: Path |
         StorageError: a file cannot be written.
     """
     if out.suffix.lower() not in (".jsonl", ".csv"):
-        raise UsageError(f"{out.suffix or 'no ending'!r}", item=str(out), cure="end the name in .jsonl or .csv")
+        raise UsageError(
+            f"{out.suffix or 'no ending'!r}", item=str(out), cure="end the name in .jsonl or .csv"
+        )
     tasks = questions.tasks(list(release.samples()), release.sha256)
     seen: set[str] = set()
 
@@ -103,17 +107,30 @@ def write_asks(release: Release, out: Path, questions: Questions, images: Path |
 
 def _line(ask: Ask, place: Callable[[ImageRef], str]) -> AskLine:
     return AskLine(
-        ask=ask.id, sample=ask.sample, scenario=ask.scenario, recipe=ask.recipe, k=ask.k, condition=ask.condition,
-        repeat=ask.repeat, question=ask.question, choices=ask.choices, images=tuple(map(place, ask.images)),
+        ask=ask.id,
+        sample=ask.sample,
+        scenario=ask.scenario,
+        recipe=ask.recipe,
+        k=ask.k,
+        condition=ask.condition,
+        repeat=ask.repeat,
+        question=ask.question,
+        choices=ask.choices,
+        images=tuple(map(place, ask.images)),
         evidence=tuple(
             AskedEvidence(
-                id=e.id, modality=e.modality, title=e.title, text=e.text, image=place(e.image) if e.image else None
+                id=e.id,
+                modality=e.modality,
+                title=e.title,
+                text=e.text,
+                image=place(e.image) if e.image else None,
             )
             for e in ask.evidence
         ),
-        corpus=ask.corpus, exclude=ask.exclude,
+        corpus=ask.corpus,
+        exclude=ask.exclude,
         turns=tuple(as_messages(ask.turns)),
-    )  # fmt: skip
+    )
 
 
 def _csv(lines: Iterator[AskLine]) -> str:
@@ -123,6 +140,9 @@ def _csv(lines: Iterator[AskLine]) -> str:
     table.writerow(names)
     for line in lines:
         values = line.model_dump(mode="json")
-        cells = [v if isinstance(v, str | int) else json.dumps(v, ensure_ascii=False) for v in values.values()]
+        cells = [
+            v if isinstance(v, str | int) else json.dumps(v, ensure_ascii=False)
+            for v in values.values()
+        ]
         table.writerow(cells)
     return out.getvalue()

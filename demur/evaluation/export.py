@@ -13,7 +13,17 @@ from pathlib import Path
 from typing import NamedTuple
 
 from demur.core.errors import UsageError
-from demur.core.records import AnswerSpec, Ask, ImageRef, Message, Record, Response, Scenario, TextPart, Verdict
+from demur.core.records import (
+    AnswerSpec,
+    Ask,
+    ImageRef,
+    Message,
+    Record,
+    Response,
+    Scenario,
+    TextPart,
+    Verdict,
+)
 from demur.core.store import Problems, read_records, write_atomic, write_records
 from demur.evaluation.questions import Questions
 from demur.judge.base import open_judge
@@ -94,7 +104,10 @@ def write_questions(release: Release, folder: Path, questions: Questions) -> dic
         return path
 
     def turn(message: Message) -> Turn:
-        parts = (Part(text=p.text) if isinstance(p, TextPart) else Part(image=place(p.image)) for p in message.parts)
+        parts = (
+            Part(text=p.text) if isinstance(p, TextPart) else Part(image=place(p.image))
+            for p in message.parts
+        )
         return Turn(role=message.role, parts=tuple(parts))
 
     counts: Counter[str] = Counter()
@@ -106,7 +119,13 @@ def write_questions(release: Release, folder: Path, questions: Questions) -> dic
             name = slug(f"{name} {ask.condition}" if len(questions.conditions) > 1 else name)
             counts[name] += 1
             made = render(ask, condition(ask.condition), prompts).messages
-            yield Question(id=ask.id, task=name, messages=tuple(map(turn, made)), ask=ask, answers=task.sample.answers)
+            yield Question(
+                id=ask.id,
+                task=name,
+                messages=tuple(map(turn, made)),
+                ask=ask,
+                answers=task.sample.answers,
+            )
 
     write_records(folder / QUESTIONS, rows())
     return dict(counts)
@@ -119,7 +138,9 @@ def read_questions(folder: Path, task: str) -> list[Question]:
         BadInput: the file is damaged.
     """
     problems = Problems()
-    found = [one for one in read_records(folder / QUESTIONS, Question, problems) if one.task == task]
+    found = [
+        one for one in read_records(folder / QUESTIONS, Question, problems) if one.task == task
+    ]
     problems.settle()
     return found
 
@@ -132,11 +153,20 @@ class Judging:
         self._grading = Grading(self.judge)
 
     async def verdict(
-        self, ask: Ask, answers: AnswerSpec, text: str, *, reasoning: str = "", finish_reason: str = "", error: str = ""
+        self,
+        ask: Ask,
+        answers: AnswerSpec,
+        text: str,
+        *,
+        reasoning: str = "",
+        finish_reason: str = "",
+        error: str = "",
     ) -> Verdict:
         """The verdict on one reply of a model."""
         thought, answer = split_thinking(text)
         how = condition(ask.condition)
-        reply = Response(text=answer, reasoning=reasoning or thought, finish_reason=finish_reason, error=error)
+        reply = Response(
+            text=answer, reasoning=reasoning or thought, finish_reason=finish_reason, error=error
+        )
         read = read_reply(reply, final="reasoning" in how.addons, stated="confidence" in how.addons)
         return await self._grading.verdict(ask, read, answers)

@@ -17,7 +17,14 @@ from typing import Any
 from demur.core.records import Outcome, Status
 from demur.core.store import write_atomic
 from demur.core.version import __version__
-from demur.evaluation.export import Exported, Judging, Question, read_questions, slug, write_questions
+from demur.evaluation.export import (
+    Exported,
+    Judging,
+    Question,
+    read_questions,
+    slug,
+    write_questions,
+)
 from demur.evaluation.questions import Questions
 from demur.release import Release
 
@@ -25,7 +32,9 @@ LETTERS = {Outcome.CORRECT: "C", Outcome.INCORRECT: "I", Outcome.DEFLECTED: "N"}
 """inspect's values for an outcome."""
 
 
-def export_inspect(release: Release, out: Path, questions: Questions, *, judge: str = "rules") -> Exported:
+def export_inspect(
+    release: Release, out: Path, questions: Questions, *, judge: str = "rules"
+) -> Exported:
     """Write a package of tasks, one for each scenario.
 
     Args:
@@ -42,7 +51,9 @@ def export_inspect(release: Release, out: Path, questions: Questions, *, judge: 
         for name, n in sorted(tasks.items())
     )
     title = f"{release.name} {release.version}".replace('"', "'").replace("\\", "/")
-    write_atomic(out / package / "__init__.py", f'"""Tasks of {title}, made by demur {__version__}."""\n')
+    write_atomic(
+        out / package / "__init__.py", f'"""Tasks of {title}, made by demur {__version__}."""\n'
+    )
     write_atomic(out / package / "_registry.py", f"from {package}.tasks import {names}\n")
     write_atomic(
         out / package / "tasks.py",
@@ -78,14 +89,32 @@ def inspect_task(folder: Path, name: str, judge: str = "rules") -> Any:
 
 def _sample(one: Question, folder: Path) -> Any:
     from inspect_ai.dataset import Sample
-    from inspect_ai.model import ChatMessageAssistant, ChatMessageSystem, ChatMessageUser, ContentImage, ContentText
+    from inspect_ai.model import (
+        ChatMessageAssistant,
+        ChatMessageSystem,
+        ChatMessageUser,
+        ContentImage,
+        ContentText,
+    )
 
     def content(parts: Any) -> list[Any]:
-        return [ContentImage(image=str(folder / p.image)) if p.image else ContentText(text=p.text) for p in parts]
+        return [
+            ContentImage(image=str(folder / p.image)) if p.image else ContentText(text=p.text)
+            for p in parts
+        ]
 
-    kinds = {"system": ChatMessageSystem, "user": ChatMessageUser, "assistant": ChatMessageAssistant}
+    kinds = {
+        "system": ChatMessageSystem,
+        "user": ChatMessageUser,
+        "assistant": ChatMessageAssistant,
+    }
     messages = [kinds[turn.role](content=content(turn.parts)) for turn in one.messages]
-    about = {"sample": one.ask.sample, "scenario": one.ask.scenario.value, "recipe": one.ask.recipe, "k": one.ask.k}
+    about = {
+        "sample": one.ask.sample,
+        "scenario": one.ask.scenario.value,
+        "recipe": one.ask.recipe,
+        "k": one.ask.k,
+    }
     return Sample(id=one.id, input=messages, target=one.answers.shown, metadata=about)
 
 
@@ -97,7 +126,11 @@ def demur_scorer(questions: dict[str, Question], judge: str = "rules") -> Any:
 
     def share(letter: str) -> Any:
         def of(scores: list[Any]) -> float:
-            graded = [s.score for s in scores if (s.score.metadata or {}).get("status") == Status.GRADED.value]
+            graded = [
+                s.score
+                for s in scores
+                if (s.score.metadata or {}).get("status") == Status.GRADED.value
+            ]
             hits = sum((s.metadata or {}).get("letter") == letter for s in graded)
             return hits / len(graded) if graded else float("nan")
 
@@ -120,17 +153,24 @@ def demur_scorer(questions: dict[str, Question], judge: str = "rules") -> Any:
         async def score(state: Any, target: Any) -> Any:
             question = questions[str(state.sample_id)]
             output = state.output
-            stop = "length" if output.choices and output.choices[0].stop_reason == "max_tokens" else ""
+            stop = (
+                "length" if output.choices and output.choices[0].stop_reason == "max_tokens" else ""
+            )
             error = "" if output.completion.strip() else output.error or "the reply is empty"
             verdict = await judging.verdict(
                 question.ask, question.answers, output.completion, finish_reason=stop, error=error
             )
             about = {"status": verdict.status.value, "kind": verdict.kind, "judge": verdict.judge}
             if verdict.outcome is None:
-                return Score.unscored(answer=output.completion, explanation=verdict.reason, metadata=about)
+                return Score.unscored(
+                    answer=output.completion, explanation=verdict.reason, metadata=about
+                )
             letter = LETTERS[verdict.outcome]
             return Score(
-                value=letter, answer=output.completion, explanation=verdict.reason, metadata=about | {"letter": letter}
+                value=letter,
+                answer=output.completion,
+                explanation=verdict.reason,
+                metadata=about | {"letter": letter},
             )
 
         return score

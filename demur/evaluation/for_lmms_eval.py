@@ -20,12 +20,24 @@ from typing import Any
 from demur.core.records import AnswerSpec, Ask, Outcome, Record, Verdict
 from demur.core.store import write_atomic, write_records
 from demur.core.worker import Worker
-from demur.evaluation.export import Exported, Judging, Part, Turn, read_questions, slug, write_questions
+from demur.evaluation.export import (
+    Exported,
+    Judging,
+    Part,
+    Turn,
+    read_questions,
+    slug,
+    write_questions,
+)
 from demur.evaluation.questions import Questions
 from demur.models.run import run_sync
 from demur.release import Release
 
-METRICS = {"accuracy": Outcome.CORRECT, "deflection": Outcome.DEFLECTED, "hallucination": Outcome.INCORRECT}
+METRICS = {
+    "accuracy": Outcome.CORRECT,
+    "deflection": Outcome.DEFLECTED,
+    "hallucination": Outcome.INCORRECT,
+}
 """Rate among graded answers -> the outcome that it counts."""
 
 
@@ -42,7 +54,9 @@ class Doc(Record):
 FUNCTIONS = ("doc_to_visual", "doc_to_text", "doc_to_messages", "process_results")
 
 
-def export_lmms_eval(release: Release, out: Path, questions: Questions, *, judge: str = "rules") -> Exported:
+def export_lmms_eval(
+    release: Release, out: Path, questions: Questions, *, judge: str = "rules"
+) -> Exported:
     """Write task files, one for each scenario, and the group of them.
 
     Args:
@@ -55,11 +69,14 @@ def export_lmms_eval(release: Release, out: Path, questions: Questions, *, judge
     for name in tasks:
         rows = (
             Doc(
-                id=one.id, target=one.answers.shown, messages=[t.model_dump() for t in one.messages],
-                ask=one.ask.model_dump_json(), answers=one.answers.model_dump_json(),
+                id=one.id,
+                target=one.answers.shown,
+                messages=[t.model_dump() for t in one.messages],
+                ask=one.ask.model_dump_json(),
+                answers=one.answers.model_dump_json(),
             )
             for one in read_questions(out, name)
-        )  # fmt: skip
+        )
         data = out / f"{name}.jsonl"
         write_records(data, rows)
         metrics = "".join(
@@ -110,7 +127,9 @@ class Functions:
         return self
 
     async def _verdict(self, ask: Ask, answers: AnswerSpec, text: str) -> Verdict:
-        return await self._judging().verdict(ask, answers, text, error="" if text.strip() else "the reply is empty")
+        return await self._judging().verdict(
+            ask, answers, text, error="" if text.strip() else "the reply is empty"
+        )
 
     def _turns(self, doc: dict[str, Any]) -> list[Turn]:
         return [Turn.model_validate(turn) for turn in doc["messages"]]
@@ -134,13 +153,17 @@ class Functions:
             texts.append("\n\n")
         return "".join(texts).strip()
 
-    def doc_to_messages(self, doc: dict[str, Any], lmms_eval_specific_kwargs: Any = None) -> list[dict[str, Any]]:
+    def doc_to_messages(
+        self, doc: dict[str, Any], lmms_eval_specific_kwargs: Any = None
+    ) -> list[dict[str, Any]]:
         """Texts and images interleaved, as `demur run` sends them."""
         return [
             {
                 "role": turn.role,
                 "content": [
-                    {"type": "image", "url": self._image(p)} if p.image else {"type": "text", "text": p.text}
+                    {"type": "image", "url": self._image(p)}
+                    if p.image
+                    else {"type": "text", "text": p.text}
                     for p in turn.parts
                 ],
             }
@@ -153,7 +176,10 @@ class Functions:
         lmms-eval calls this from several threads; the judge runs in one event loop, and every call waits for it.
         """
         text = str(results[0]) if results else ""
-        ask, answers = Ask.model_validate_json(doc["ask"]), AnswerSpec.model_validate_json(doc["answers"])
+        ask, answers = (
+            Ask.model_validate_json(doc["ask"]),
+            AnswerSpec.model_validate_json(doc["answers"]),
+        )
         verdict = run_sync(self._worker.run(self._verdict(ask, answers, text)))
         outcome = verdict.outcome.value if verdict.outcome else None
         result = {"id": doc["id"], "status": verdict.status.value, "outcome": outcome}
@@ -178,4 +204,8 @@ class Functions:
 
     def ungraded(self, results: Sequence[dict[str, Any]]) -> float:
         """Share of all answers that the judge could not grade, or that failed."""
-        return sum(one["outcome"] is None for one in results) / len(results) if results else float("nan")
+        return (
+            sum(one["outcome"] is None for one in results) / len(results)
+            if results
+            else float("nan")
+        )

@@ -28,7 +28,10 @@ class Caps:
     """
 
     def __init__(
-        self, minutes: float | None = None, dollars: float | None = None, clock: Callable[[], float] = time.monotonic
+        self,
+        minutes: float | None = None,
+        dollars: float | None = None,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         if minutes is not None and not 0 < minutes < 1e6:
             raise UsageError(f"--minutes {minutes:g}", cure="give minutes, above 0")
@@ -55,8 +58,14 @@ class Caps:
         began = self._began = now if self._began is None else self._began
         cure = "run the same command again to go on"
         if self._minutes is not None and now - began >= 60 * self._minutes:
-            raise BudgetReached(f"{self._minutes:g} minutes are over, and questions are left", cure=cure)
-        if self._dollars is not None and self._most and self.spent + self._most > self._dollars + 1e-9:
+            raise BudgetReached(
+                f"{self._minutes:g} minutes are over, and questions are left", cure=cure
+            )
+        if (
+            self._dollars is not None
+            and self._most
+            and self.spent + self._most > self._dollars + 1e-9
+        ):
             spent = f"the service reports ${self.spent:.4f} of ${self._dollars:g} spent, and questions are left"
             raise BudgetReached(spent, cure=f"{cure}, with a larger --budget")
 
@@ -75,7 +84,10 @@ class Caps:
         self._in_flight += 1
 
     def _fits(self, dollars: float) -> bool:
-        return self._most is not None and self.spent + (self._in_flight + 1) * self._most <= dollars + 1e-9
+        return (
+            self._most is not None
+            and self.spent + (self._in_flight + 1) * self._most <= dollars + 1e-9
+        )
 
     def end(self, response: Response | None) -> None:
         """End a question: with its answer, or None after an error that ends the run."""

@@ -40,7 +40,9 @@ async def preflight(
         try:
             return [f"{name}: {line}" for line in await ready(asks)]
         except CallError as error:
-            return [f"{name}: {error.message}; its stored answers are used"] if stored(name) else error
+            return (
+                [f"{name}: {error.message}; its stored answers are used"] if stored(name) else error
+            )
         except DemurError as error:
             return error
 

@@ -52,11 +52,19 @@ class Questions(NamedTuple):
             UsageError: ``limit`` is below 1.
         """
         if self.limit is not None and self.limit < 1:
-            raise UsageError(f"limit must be at least 1, not {self.limit}", cure="leave it out to ask all")
-        possible = [s for s in samples if not self.text_only or not (s.images or any(e.image for e in s.gold))]
+            raise UsageError(
+                f"limit must be at least 1, not {self.limit}", cure="leave it out to ask all"
+            )
+        possible = [
+            s
+            for s in samples
+            if not self.text_only or not (s.images or any(e.image for e in s.gold))
+        ]
         if self.limit is None or self.limit >= len(possible):
             return possible
-        chosen = {s.id for s in random.Random(seed_of(self.seed, "limit")).sample(possible, self.limit)}
+        chosen = {
+            s.id for s in random.Random(seed_of(self.seed, "limit")).sample(possible, self.limit)
+        }
         return [s for s in possible if s.id in chosen]
 
     def tasks(self, samples: Sequence[Sample], release_sha256: str = "") -> list[Task]:
@@ -101,12 +109,18 @@ class Questions(NamedTuple):
             if context.scenario is Scenario.GOLD_REMOVED:
                 if corpora is not None and corpora.stated.get(sample.id):
                     continue  # the answer is still in the corpus
-                own = dict.fromkeys(name for e in sample.gold for name in (e.id, e.document, e.page) if name)
+                own = dict.fromkeys(
+                    name for e in sample.gold for name in (e.id, e.document, e.page) if name
+                )
                 exclude = tuple(own) if corpora is None else corpora.excluded.get(sample.id, ())
                 fold = "" if corpora is None else corpora.folds.get(sample.id, "")
             for condition in self.conditions:
                 for number in range(self.repeat):
-                    yield Task(sample, context, ask(sample, context, condition, prompts, number, exclude, fold))
+                    yield Task(
+                        sample,
+                        context,
+                        ask(sample, context, condition, prompts, number, exclude, fold),
+                    )
 
     def about(self, release: Release) -> dict[str, Any]:
         """The part of a run's manifest that states its questions."""
@@ -117,7 +131,11 @@ class Questions(NamedTuple):
             "limit": self.limit,
             "recipes": [str(r) for r in self.recipes],
             "conditions": [str(c) for c in self.conditions],
-            **({} if self.corpora is None else {"corpora": file_digest(self.corpora / "corpora.json")}),
+            **(
+                {}
+                if self.corpora is None
+                else {"corpora": file_digest(self.corpora / "corpora.json")}
+            ),
             "prompts": {str(c): prompts.used(c) for c in self.conditions},
             **({"repeat": self.repeat} if self.repeat > 1 else {}),
         }
@@ -133,5 +151,7 @@ def _with_injection(recipe: Recipe, corpora: Corpora | None) -> Recipe:
     if recipe.scenario not in POISONABLE or poisoned == (recipe.inject == "yes"):
         return recipe
     if not poisoned:
-        raise UsageError("the corpora hold no injection", item=str(recipe), cure="demur corpus export --poison")
+        raise UsageError(
+            "the corpora hold no injection", item=str(recipe), cure="demur corpus export --poison"
+        )
     return recipe._replace(inject="yes")

@@ -28,7 +28,15 @@ from demur.evaluation.questions import Questions
 from demur.evaluation.run_folder import Answer, Task
 from demur.evaluation.runner import commonest, map_in_order, run
 from demur.judge.attacks import Held, attacks, held, question_of
-from demur.judge.base import COLUMNS, UNJUDGED, Judge, answer_spec, close_judge, judge_code, lettered
+from demur.judge.base import (
+    COLUMNS,
+    UNJUDGED,
+    Judge,
+    answer_spec,
+    close_judge,
+    judge_code,
+    lettered,
+)
 from demur.judge.grading import Grading
 from demur.models.run import run_sync
 from demur.release import Release
@@ -67,7 +75,9 @@ class GradeRow(Record):
 
 
 def grade_items(
-    judge: Judge, items: Iterable[tuple[Ask, Response, AnswerSpec]], progress: Callable[[int], None] = lambda n: None
+    judge: Judge,
+    items: Iterable[tuple[Ask, Response, AnswerSpec]],
+    progress: Callable[[int], None] = lambda n: None,
 ) -> list[Verdict]:
     """Verdicts in the order of the items; an item that the judge cannot grade is ungraded, with the reason.
 
@@ -95,9 +105,10 @@ def grade_items(
     failed = [v.reason for v in verdicts if v.kind == UNJUDGED]
     if failed and not any(v.status is Status.GRADED for v in verdicts):
         raise TransientError(
-            f"could not grade any of {len(verdicts):,} answers: {next(iter(commonest(failed)))}", item=judge.id,
+            f"could not grade any of {len(verdicts):,} answers: {next(iter(commonest(failed)))}",
+            item=judge.id,
             cure="fix the judge, and run the same command again",
-        )  # fmt: skip
+        )
     return verdicts
 
 
@@ -114,7 +125,10 @@ def read_rows(path: Path, problems: Problems) -> list[GradeRow]:
                 named.pop(optional, None)
         named.setdefault("id", number + 1)
         if lacks := [field for field in COLUMNS if field not in named]:
-            also = "; ".join(f"no {field} (its column may be named {', '.join(COLUMNS[field])})" for field in lacks)
+            also = "; ".join(
+                f"no {field} (its column may be named {', '.join(COLUMNS[field])})"
+                for field in lacks
+            )
             problems.add(f"{place} ({line.get('id', 'no id')})", also)
             continue
         try:
@@ -134,7 +148,12 @@ def row_item(row: GradeRow) -> tuple[Ask, Response, AnswerSpec]:
     """A row as a judge's input."""
     spec = answer_spec(row.answers, row.answer_type, row.choices)
     ask = Ask(
-        id=row.id, sample=row.id, context="file", scenario=Scenario.ORACLE, question=row.question, choices=spec.choices
+        id=row.id,
+        sample=row.id,
+        context="file",
+        scenario=Scenario.ORACLE,
+        question=row.question,
+        choices=spec.choices,
     )
     return ask, Response(text=row.response, finish_reason=row.finish_reason), spec
 
@@ -162,9 +181,13 @@ def judge_file(
             problems.add(f"{path.name} ({row.id})", why_invalid(error))
     problems.settle(skip_bad=skip_bad)
     if not items:
-        raise UsageError("holds no rows to grade", item=str(path), cure="see docs/judging.md for the layout")
+        raise UsageError(
+            "holds no rows to grade", item=str(path), cure="see docs/judging.md for the layout"
+        )
     if out is not None and out.resolve() == path.resolve():
-        raise UsageError("would be overwritten by its verdicts", item=str(path), cure="give another --out")
+        raise UsageError(
+            "would be overwritten by its verdicts", item=str(path), cure="give another --out"
+        )
     verdicts = grade_items(judge, items, progress)
     if out is not None:
         write_records(out, verdicts)
@@ -180,7 +203,9 @@ class _Stored:
 
     def __init__(self, manifest: dict[str, Any], known: dict[str, Response]) -> None:
         self.id, self.note = str(manifest["system"]), "its stored answers, graded again"
-        self.revision = digest([manifest.get("revision", ""), manifest.get("files", {}).get("responses.jsonl", "")], 16)
+        self.revision = digest(
+            [manifest.get("revision", ""), manifest.get("files", {}).get("responses.jsonl", "")], 16
+        )
         self.reads_prompt = manifest.get("reads_prompt")
         self._known = known
 
@@ -223,17 +248,23 @@ def judge_run(
         "graded_again": {"run": folder.name, "judge": manifest.get("judge", "")},
     }
     system: Any = _Stored(manifest, known)
-    return run(out, system=system, judge=judge, tasks=tasks, about=about, progress=progress, note=note)
+    return run(
+        out, system=system, judge=judge, tasks=tasks, about=about, progress=progress, note=note
+    )
 
 
 def _stored(folder: Path, release: Release) -> tuple[dict[str, Any], dict[str, Response]]:
     """The manifest and the answers of a finished run of the release."""
     manifest = read_json(folder / "manifest.json")
     if "files" not in manifest:
-        raise UsageError("the run is not finished", item=str(folder), cure="run its command again, then grade it")
+        raise UsageError(
+            "the run is not finished", item=str(folder), cure="run its command again, then grade it"
+        )
     if manifest.get("release", {}).get("sha256") != release.sha256:
         raise UsageError(
-            "the run is of another release", item=str(folder), cure="give --release, the one that the run asked"
+            "the run is of another release",
+            item=str(folder),
+            cure="give --release, the one that the run asked",
         )
     problems = Problems()
     known = {a.ask: a.response for a in read_records(folder / "responses.jsonl", Answer, problems)}
@@ -242,7 +273,12 @@ def _stored(folder: Path, release: Release) -> tuple[dict[str, Any], dict[str, R
 
 
 def judge_beside(
-    folder: Path, release: Release, judge: Judge, name: str, *, progress: Callable[[int], None] = lambda n: None
+    folder: Path,
+    release: Release,
+    judge: Judge,
+    name: str,
+    *,
+    progress: Callable[[int], None] = lambda n: None,
 ) -> Path:
     """Grade the stored answers of a run again, into its ``verdicts/NAME.jsonl`` (for ``demur report --verdicts NAME``).
 
@@ -263,17 +299,25 @@ def judge_beside(
         UsageError: the run is of another release or not finished, or the name is not a file name or another judge's.
     """
     if not re.fullmatch(r"[\w.@+-]{1,80}", name):
-        raise UsageError(f"verdicts named {name!r}", cure="use letters, digits, dots and dashes: --name gpt")
+        raise UsageError(
+            f"verdicts named {name!r}", cure="use letters, digits, dots and dashes: --name gpt"
+        )
     file = folder / "verdicts" / f"{name}.jsonl"
     about = file.with_suffix(".json")
     if about.is_file() and (before := read_json(about).get("judge")) != judge.id:
-        raise UsageError(f"the verdicts {name!r} are of {before}", item=str(file), cure="give another --name")
+        raise UsageError(
+            f"the verdicts {name!r} are of {before}", item=str(file), cure="give another --name"
+        )
     manifest, known = _stored(folder, release)
     tasks = _tasks(folder, manifest, release, known)
     items = [(t.ask, known[t.ask.id], t.sample.answers) for t in tasks]
     verdicts = grade_items(judge, items, progress)
     write_records(file, verdicts)
-    origin = {"judge": judge.id, "responses": manifest["files"].get("responses.jsonl", ""), "answers": len(verdicts)}
+    origin = {
+        "judge": judge.id,
+        "responses": manifest["files"].get("responses.jsonl", ""),
+        "answers": len(verdicts),
+    }
     write_json(about, origin | ({"judge_code": code} if (code := judge_code(judge)) else {}))
     return file
 
@@ -288,7 +332,9 @@ def answered(folder: Path, release: Release) -> list[tuple[Task, Response]]:
     return [(task, known[task.ask.id]) for task in _tasks(folder, manifest, release, known)]
 
 
-def _tasks(folder: Path, manifest: dict[str, Any], release: Release, known: dict[str, Response]) -> list[Task]:
+def _tasks(
+    folder: Path, manifest: dict[str, Any], release: Release, known: dict[str, Response]
+) -> list[Task]:
     """The questions of a run, made again from its manifest; if that is not enough, from its rows."""
     try:
         recipes = [recipe(text) for text in manifest["recipes"]]
@@ -298,9 +344,10 @@ def _tasks(folder: Path, manifest: dict[str, Any], release: Release, known: dict
             raise ValueError(f"{repeat} repeats, {len(known)} answers")
     except (LookupError, TypeError, ValueError, AttributeError) as error:
         raise DataError(
-            f"not the manifest of a run: {type(error).__name__}: {str(error)[:200]}", item="manifest.json",
+            f"not the manifest of a run: {type(error).__name__}: {str(error)[:200]}",
+            item="manifest.json",
             cure="copy the run again from its origin",
-        ) from error  # fmt: skip
+        ) from error
     samples = list(release.samples())
     if "corpora" not in manifest:
         questions = Questions(recipes, conditions, seed, repeat=repeat)
@@ -310,7 +357,9 @@ def _tasks(folder: Path, manifest: dict[str, Any], release: Release, known: dict
     return _tasks_of_rows(folder / "rows.parquet", {s.id: s for s in samples}, known, seed)
 
 
-def _tasks_of_rows(path: Path, samples: Mapping[str, Sample], known: dict[str, Response], seed: int) -> list[Task]:
+def _tasks_of_rows(
+    path: Path, samples: Mapping[str, Sample], known: dict[str, Response], seed: int
+) -> list[Task]:
     """The same from the rows: an ask's id depends on the user's own prompts and corpora, which are not available."""
     with storage_errors(path):
         rows = whole_table(path).to_pylist()
@@ -319,13 +368,20 @@ def _tasks_of_rows(path: Path, samples: Mapping[str, Sample], known: dict[str, R
         sample = samples.get(row.get("sample"))
         made = sample and context(sample, recipe(str(row.get("recipe"))), seed)
         if sample and made and row.get("ask") in known:
-            again = make_ask(sample, made, condition(str(row.get("condition"))), Prompts(), int(row.get("repeat") or 0))
+            again = make_ask(
+                sample,
+                made,
+                condition(str(row.get("condition"))),
+                Prompts(),
+                int(row.get("repeat") or 0),
+            )
             found.append(Task(sample, made, again.model_copy(update={"id": row["ask"]})))
     if len(found) < len(known):
         raise UsageError(
             f"{len(known) - len(found)} of {len(known)} stored answers belong to no question of this release",
-            item=str(path), cure="copy the run again from its origin",
-        )  # fmt: skip
+            item=str(path),
+            cure="copy the run again from its origin",
+        )
     return found
 
 

@@ -22,7 +22,17 @@ from pydantic import ValidationError
 
 from demur.core.errors import UsageError
 from demur.core.parquet import table_writer
-from demur.core.records import Ask, ContextSet, Evidence, Modality, Record, Response, Row, Sample, Verdict
+from demur.core.records import (
+    Ask,
+    ContextSet,
+    Evidence,
+    Modality,
+    Record,
+    Response,
+    Row,
+    Sample,
+    Verdict,
+)
 from demur.core.store import Problems, digest, read_json, read_jsonl, storage_errors, unstorable
 from demur.judge.measures.table import row_schema
 from demur.scenarios.systems import System
@@ -99,7 +109,11 @@ def read_timings(folder: Path) -> dict[str, Timing]:
 
 def versions_of(system: str, timings: Iterable[Timing]) -> dict[str, int]:
     """Version -> number of answers, of a system that reports its version (``my-rag@7``)."""
-    versions = (t.served_by.removeprefix(f"{system}@") for t in timings if t.served_by.startswith(f"{system}@"))
+    versions = (
+        t.served_by.removeprefix(f"{system}@")
+        for t in timings
+        if t.served_by.startswith(f"{system}@")
+    )
     return dict(Counter(versions).most_common())
 
 
@@ -125,30 +139,43 @@ def resume(
     if other - _MOVED_IF_CHANGED.keys() and not fresh:
         names = ", ".join(sorted(other))
         raise UsageError(
-            f"holds another run (they differ in: {names})", item=str(out),
+            f"holds another run (they differ in: {names})",
+            item=str(out),
             cure="name this one (NAME=SYSTEM): no reply is paid twice; or --fresh, which pays for everything again",
-        )  # fmt: skip
+        )
     regraded: dict[str, Response] = {}
     since = _date(out)
     if old and (other or fresh):
         aside = _move_aside(out, old)
-        why = "asked afresh" if fresh else next(why for name, why in _MOVED_IF_CHANGED.items() if name in other)
+        why = (
+            "asked afresh"
+            if fresh
+            else next(why for name, why in _MOVED_IF_CHANGED.items() if name in other)
+        )
         note(f"{identity['system']}: {why}; moved the run of {since} to {aside}")
         if not fresh and other <= {"judge", "judge_code"}:
-            regraded = read_answers(aside / "journal.jsonl") | read_answers(aside / "responses.jsonl")
+            regraded = read_answers(aside / "journal.jsonl") | read_answers(
+                aside / "responses.jsonl"
+            )
         earlier = _aside_path(out, identity)
         if not fresh and earlier.is_dir():
             with storage_errors(out):
                 earlier.rename(out)
             note(f"{identity['system']}: it was like this before; its earlier run is resumed")
             since = _date(out)
-    return regraded | read_answers(out / "journal.jsonl") | read_answers(out / "responses.jsonl"), since
+    return regraded | read_answers(out / "journal.jsonl") | read_answers(
+        out / "responses.jsonl"
+    ), since
 
 
 def known_answers(folder: Path, system: System) -> dict[str, Response]:
     """The stored answers of a system in this revision with these settings, by ask, without errors."""
     old, settings = _identity_in(folder), getattr(system, "settings", None) or None
-    if (old.get("system"), old.get("revision"), old.get("settings")) != (system.id, system.revision, settings):
+    if (old.get("system"), old.get("revision"), old.get("settings")) != (
+        system.id,
+        system.revision,
+        settings,
+    ):
         return {}
     return read_answers(folder / "journal.jsonl") | read_answers(folder / "responses.jsonl")
 
@@ -156,7 +183,11 @@ def known_answers(folder: Path, system: System) -> dict[str, Response]:
 def _identity_in(folder: Path) -> dict[str, Any]:
     """The entries of a manifest that identify its run; {} without a manifest."""
     path = folder / "manifest.json"
-    return {k: v for k, v in read_json(path).items() if k not in _NOT_IDENTITY} if path.exists() else {}
+    return (
+        {k: v for k, v in read_json(path).items() if k not in _NOT_IDENTITY}
+        if path.exists()
+        else {}
+    )
 
 
 def _aside_path(out: Path, identity: dict[str, Any]) -> Path:
@@ -176,7 +207,11 @@ def _move_aside(out: Path, identity: dict[str, Any]) -> Path:
 
 def _date(folder: Path) -> str:
     """Time of a run folder's last answer, to the minute."""
-    times = [p.stat().st_mtime for name in ("journal.jsonl", "responses.jsonl") if (p := folder / name).exists()]
+    times = [
+        p.stat().st_mtime
+        for name in ("journal.jsonl", "responses.jsonl")
+        if (p := folder / name).exists()
+    ]
     return time.strftime("%Y-%m-%d %H:%M", time.localtime(max(times))) if times else ""
 
 
@@ -197,7 +232,9 @@ def read_answers(path: Path) -> dict[str, Response]:
 
 def without_timing(response: Response) -> Response:
     """A response without what differs from run to run (`Timing` and the ledger have that)."""
-    return response.model_copy(update={"latency_s": 0.0, "first_s": 0.0, "cached": False, "served_by": ""})
+    return response.model_copy(
+        update={"latency_s": 0.0, "first_s": 0.0, "cached": False, "served_by": ""}
+    )
 
 
 def row(graded: Graded) -> Row:
@@ -256,7 +293,11 @@ def all_failed(folders: Iterable[Path]) -> list[str]:
                 f"{manifest['system']}: all {manifest['asks']:,} questions failed: {reason} - fix that and run the "
                 f"same command again{kept}"
             )
-        elif manifest["asks"] and not manifest["counts"]["graded"] and (why := manifest.get("unjudged")):
+        elif (
+            manifest["asks"]
+            and not manifest["counts"]["graded"]
+            and (why := manifest.get("unjudged"))
+        ):
             lines.append(
                 f"{manifest['judge']}: could not grade any answer of {manifest['system']}: {next(iter(why))} - fix "
                 "that and run the same command again"

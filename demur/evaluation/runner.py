@@ -85,16 +85,22 @@ async def grade_all(
             finally:
                 caps.end(response)
             on_answer(task, response)
-        return Graded(task, response, await grading.verdict(task.ask, response, task.sample.answers))
+        return Graded(
+            task, response, await grading.verdict(task.ask, response, task.sample.answers)
+        )
 
     try:
-        return await map_in_order(one, (t for t in tasks if not system.skip_reason(t.ask)), max_in_flight)
+        return await map_in_order(
+            one, (t for t in tasks if not system.skip_reason(t.ask)), max_in_flight
+        )
     finally:
         grading.close()
 
 
 async def map_in_order(
-    work: Callable[[T], Coroutine[Any, Any, R]], items: Iterable[T], max_in_flight: int = MAX_IN_FLIGHT
+    work: Callable[[T], Coroutine[Any, Any, R]],
+    items: Iterable[T],
+    max_in_flight: int = MAX_IN_FLIGHT,
 ) -> list[R]:
     """The results of ``work`` in the order of the items; the first exception cancels the rest and is raised."""
     free = asyncio.Semaphore(max_in_flight)
@@ -173,7 +179,9 @@ def run(
     known, since = resume(out, identity, fresh, note)
     old = read_json(out / "manifest.json") if (out / "manifest.json").exists() else {}
     reused = sum(t.ask.id in known for t in taken)
-    if "files" in old and reused == len(taken) and "unjudged" not in old:  # finished: nothing to ask or to write
+    if (
+        "files" in old and reused == len(taken) and "unjudged" not in old
+    ):  # finished: nothing to ask or to write
         note(f"{system.id}: reused {reused:,} answers of {since}, asked 0")
         return out
     if not old:
@@ -185,7 +193,9 @@ def run(
 
         def on_answer(task: Task, response: Response) -> None:
             nonlocal done, timings
-            journal.append({"ask": task.ask.id, "response": without_timing(response).model_dump(mode="json")})
+            journal.append(
+                {"ask": task.ask.id, "response": without_timing(response).model_dump(mode="json")}
+            )
             if response.latency_s:  # systems that compute their answers here report none
                 timings = timings or more.enter_context(JsonlLog(timings_path(out)))
                 timings.append(Timing.of(task.ask.id, response))
@@ -195,7 +205,13 @@ def run(
         async def work() -> list[Graded]:
             try:
                 return await grade_all(
-                    taken, system, judge, known=known, on_answer=on_answer, max_in_flight=max_in_flight, caps=caps
+                    taken,
+                    system,
+                    judge,
+                    known=known,
+                    on_answer=on_answer,
+                    max_in_flight=max_in_flight,
+                    caps=caps,
                 )
             finally:
                 await system.close()
@@ -207,7 +223,9 @@ def run(
     results = _results(out, graded, system)
     write_json(out / "manifest.json", identity | made_by | results)
     with storage_errors(out):
-        (out / "journal.jsonl").unlink(missing_ok=True)  # two processes with the same command may end together
+        (out / "journal.jsonl").unlink(
+            missing_ok=True
+        )  # two processes with the same command may end together
     if reused:
         note(f"{system.id}: reused {reused:,} answers of {since}, asked {len(taken) - reused:,}")
     if len(versions := versions_of(system.id, read_timings(out).values())) > 1:
@@ -217,38 +235,58 @@ def run(
             "--fresh asks the last one everything"
         )
     errors = [g.response.error for g in graded if g.response.error]
-    unusable = [g.verdict.reason for g in graded if g.verdict.status is Status.FAILED and not g.response.error]
+    unusable = [
+        g.verdict.reason
+        for g in graded
+        if g.verdict.status is Status.FAILED and not g.response.error
+    ]
     for reasons, what, then in (
         (errors, "questions failed", "the same command asks them again"),
-        (unusable, "replies hold no usable answer", "they are kept; only --fresh asks again, and everything"),
+        (
+            unusable,
+            "replies hold no usable answer",
+            "they are kept; only --fresh asks again, and everything",
+        ),
     ):
         if reasons:
-            reason, times = next(iter(commonest(reasons).items()), ("no reason given", len(reasons)))
+            reason, times = next(
+                iter(commonest(reasons).items()), ("no reason given", len(reasons))
+            )
             total = f"{len(reasons):,} of {len(taken):,} {what}"
             note(f"{system.id}: {total}, {times:,} of them with: {reason} - {then}")
     if why := results.get("unjudged"):
         reason, times = next(iter(why.items()))
-        note(f"{judge.id}: could not grade {times:,} answers: {reason} - the same command asks it again")
+        note(
+            f"{judge.id}: could not grade {times:,} answers: {reason} - the same command asks it again"
+        )
     return out
 
 
 def _identity(
-    system: System, judge: Judge, taken: Sequence[Task], skipped: Mapping[str, int], about: Mapping[str, Any]
+    system: System,
+    judge: Judge,
+    taken: Sequence[Task],
+    skipped: Mapping[str, int],
+    about: Mapping[str, Any],
 ) -> dict[str, Any]:
     """What distinguishes this run from others: system, judge, their code, and the questions."""
     code, settings = judge_code(judge), getattr(system, "settings", None)
-    plain: dict[str, Any] = json.loads(canonical({
-        **{k: v for k, v in about.items() if k != "caveat"},
-        "system": system.id,
-        "revision": system.revision,
-        **({"settings": settings} if settings else {}),
-        "note": "; ".join(filter(None, (system.note, str(about.get("caveat", ""))))),
-        "judge": judge.id,
-        **({"judge_code": code} if code else {}),
-        "plan": digest([t.ask.id for t in taken]),
-        "asks": len(taken),
-        "not_asked": skipped,
-    }))  # fmt: skip
+    plain: dict[str, Any] = json.loads(
+        canonical(
+            {
+                **{k: v for k, v in about.items() if k != "caveat"},
+                "system": system.id,
+                "revision": system.revision,
+                **({"settings": settings} if settings else {}),
+                "note": "; ".join(filter(None, (system.note, str(about.get("caveat", ""))))),
+                "judge": judge.id,
+                **({"judge_code": code} if code else {}),
+                "plan": digest([t.ask.id for t in taken]),
+                "asks": len(taken),
+                "not_asked": skipped,
+            }
+        )
+    )
     return plain
 
 
@@ -264,16 +302,19 @@ def _results(out: Path, graded: Sequence[Graded], system: System) -> dict[str, A
     write_rows(out / "rows.parquet", (row(g) for g in graded))
     counts = {
         **{
-            s.value: sum(g.verdict.status is s for g in graded) for s in (Status.GRADED, Status.UNGRADED, Status.FAILED)
+            s.value: sum(g.verdict.status is s for g in graded)
+            for s in (Status.GRADED, Status.UNGRADED, Status.FAILED)
         },
         **{o.value: sum(g.verdict.outcome is o for g in graded) for o in Outcome},
         "cut": sum(bool(g.response.cuts) for g in graded),
         "gold_cut": sum(
-            any(line.partition(":")[0] in g.task.context.gold for line in g.response.cuts) for g in graded
+            any(line.partition(":")[0] in g.task.context.gold for line in g.response.cuts)
+            for g in graded
         ),  # such an answer says little about the model
     }
     errors = commonest(
-        g.response.error or (g.verdict.reason if g.verdict.status is Status.FAILED else "") for g in graded
+        g.response.error or (g.verdict.reason if g.verdict.status is Status.FAILED else "")
+        for g in graded
     )
     unjudged = commonest(g.verdict.reason for g in graded if g.verdict.kind == UNJUDGED)
     reads = getattr(system, "reads_prompt", None)

@@ -62,7 +62,11 @@ def words(text: str) -> list[str]:
     """
     if text.isascii():
         return _PLAIN.findall(text.lower())
-    folded = unicodedata.normalize("NFKC", stream_safe(text.replace("\u00ad", ""))).casefold().replace("i\u0307", "i")
+    folded = (
+        unicodedata.normalize("NFKC", stream_safe(text.replace("\u00ad", "")))
+        .casefold()
+        .replace("i\u0307", "i")
+    )
     return _word().findall(unicodedata.normalize("NFKC", folded))
 
 
@@ -99,7 +103,9 @@ def build_bm25(texts: Iterable[str], folder: Path, *, method: Method = "lucene")
         StorageError: the disk is full or cannot be written.
     """
     if method not in ("lucene", "okapi"):
-        raise UsageError(f"no BM25 method named {method!r}; known: lucene, okapi", cure="choose one of them")
+        raise UsageError(
+            f"no BM25 method named {method!r}; known: lucene, okapi", cure="choose one of them"
+        )
     with storage_errors(folder):
         folder.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryFile(dir=folder) as spool:
@@ -110,19 +116,37 @@ def build_bm25(texts: Iterable[str], folder: Path, *, method: Method = "lucene")
             dtype = np.float32 if method == "lucene" else np.float64
             release_memory()
             _invert(spool, folder, df, idf, lengths, average, np.dtype(dtype))
-        (folder / "vocab.index.json").write_text(json.dumps(vocabulary, ensure_ascii=False), encoding="utf-8")
+        (folder / "vocab.index.json").write_text(
+            json.dumps(vocabulary, ensure_ascii=False), encoding="utf-8"
+        )
         params = {
-            "k1": K1, "b": B, "delta": 0.5, "method": "lucene", "idf_method": "lucene", "dtype": np.dtype(dtype).name,
-            "int_dtype": "int32", "num_docs": n, "version": "0.2.0", "backend": "numpy",
-        }  # fmt: skip
+            "k1": K1,
+            "b": B,
+            "delta": 0.5,
+            "method": "lucene",
+            "idf_method": "lucene",
+            "dtype": np.dtype(dtype).name,
+            "int_dtype": "int32",
+            "num_docs": n,
+            "version": "0.2.0",
+            "backend": "numpy",
+        }
         (folder / "params.index.json").write_text(json.dumps(params, indent=1), encoding="utf-8")
     postings = int(df.sum())
     return {
-        "kind": "bm25", "method": method, "k1": K1, "b": B, "count": n, "words": len(vocabulary), "postings": postings,
-    }  # fmt: skip
+        "kind": "bm25",
+        "method": method,
+        "k1": K1,
+        "b": B,
+        "count": n,
+        "words": len(vocabulary),
+        "postings": postings,
+    }
 
 
-def _count(texts: Iterable[str], spool: IO[bytes]) -> tuple[dict[str, int], NDArray[np.int32], NDArray[np.int64]]:
+def _count(
+    texts: Iterable[str], spool: IO[bytes]
+) -> tuple[dict[str, int], NDArray[np.int32], NDArray[np.int64]]:
     """Spool (word, row, count) of every posting; returns the vocabulary, text lengths and document frequencies."""
     vocabulary: defaultdict[str, int] = defaultdict()
     vocabulary.default_factory = vocabulary.__len__  # a new word gets the next number
@@ -192,7 +216,9 @@ def _mapped(path: Path, dtype: np.dtype[Any], count: int) -> NDArray[Any]:
 
 def _keep_compiled() -> None:
     """Have numba cache on disk what it compiles for bm25s: 6 s of CPU, in every process that searches."""
-    with suppress(ImportError, AttributeError, RuntimeError):  # another version of bm25s; no writable folder
+    with suppress(
+        ImportError, AttributeError, RuntimeError
+    ):  # another version of bm25s; no writable folder
         from bm25s.numba import retrieve_utils
 
         retrieve_utils._retrieve_internal_jitted_serial.enable_caching()
@@ -215,14 +241,19 @@ class BM25:
         self.folder, self.count = folder, int(part["count"])
         with storage_errors(folder):
             try:
-                self._engine = bm25s.BM25.load(folder, mmap=True, load_vocab=True, backend=self._backend())
+                self._engine = bm25s.BM25.load(
+                    folder, mmap=True, load_vocab=True, backend=self._backend()
+                )
             except OSError:
                 raise
-            except Exception as error:  # bm25s passes damaged parameters on to functions of all kinds
+            except (
+                Exception
+            ) as error:  # bm25s passes damaged parameters on to functions of all kinds
                 raise IndexFileError(f"not a BM25 index: {error}", item=folder) from error
         if self._engine.scores["num_docs"] != self.count:
             raise IndexFileError(
-                f"expected {self.count} passages, found {self._engine.scores['num_docs']}", item=folder
+                f"expected {self.count} passages, found {self._engine.scores['num_docs']}",
+                item=folder,
             )
 
     def _backend(self) -> str:
@@ -252,7 +283,9 @@ class BM25:
         take = min(self.count, k + MARGIN)
         if not asked or not take:
             return found
-        rows, scores = self._engine.retrieve([queries[place] for place in asked], k=take, show_progress=False)
+        rows, scores = self._engine.retrieve(
+            [queries[place] for place in asked], k=take, show_progress=False
+        )
         rows = rows.astype(np.int64)
         for at, place in enumerate(asked):
             mine, near = scores[at], rows[at]
@@ -262,7 +295,9 @@ class BM25:
             _put(found, place, near, mine)
         return found
 
-    def search_subset(self, texts: Sequence[str], candidates: Sequence[NDArray[np.int64]], k: int) -> Found:
+    def search_subset(
+        self, texts: Sequence[str], candidates: Sequence[NDArray[np.int64]], k: int
+    ) -> Found:
         """The first k for each query among its own candidate rows; rows that share no word with it are left out."""
         found = Found.nothing(len(texts), k)
         for place, (text, rows) in enumerate(zip(texts, candidates, strict=True)):
@@ -275,8 +310,13 @@ class BM25:
         return [known[word] for word in words(text) if word in known]
 
 
-def _put(found: Found, place: int, rows: NDArray[np.int64], scores: NDArray[np.floating[Any]]) -> None:
+def _put(
+    found: Found, place: int, rows: NDArray[np.int64], scores: NDArray[np.floating[Any]]
+) -> None:
     """Write the first rows that score above 0 into a query's place."""
     hit = scores > 0
     order = np.lexsort((rows[hit], -scores[hit]))[: found.rows.shape[1]]
-    found.scores[place, : len(order)], found.rows[place, : len(order)] = scores[hit][order], rows[hit][order]
+    found.scores[place, : len(order)], found.rows[place, : len(order)] = (
+        scores[hit][order],
+        rows[hit][order],
+    )

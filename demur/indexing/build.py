@@ -37,7 +37,16 @@ from numpy.typing import NDArray
 from demur.core.docstore import Documents
 from demur.core.errors import DataError, IndexFileError, StorageError, UsageError
 from demur.core.records import Document, Drop
-from demur.core.store import Problems, digest, file_digest, locked, read_json, storage_errors, write_json, write_records
+from demur.core.store import (
+    Problems,
+    digest,
+    file_digest,
+    locked,
+    read_json,
+    storage_errors,
+    write_json,
+    write_records,
+)
 from demur.core.system import release_memory
 from demur.core.text import plain
 from demur.core.version import __version__
@@ -47,7 +56,15 @@ from demur.indexing.folder import FORMAT, SMALL, VERSION, read_manifest, wrong_f
 from demur.indexing.ivf import KINDS, Kind
 from demur.indexing.local import LocalEngine
 from demur.indexing.parts import DENSE_PARTS, build_dense, copy_vectors, keep_vectors, passage_text
-from demur.indexing.tables import Progress, Table, in_blocks, read_documents, save, save_rows, write_pages
+from demur.indexing.tables import (
+    Progress,
+    Table,
+    in_blocks,
+    read_documents,
+    save,
+    save_rows,
+    write_pages,
+)
 
 if TYPE_CHECKING:
     from demur.indexing.ray import RayEngine
@@ -111,7 +128,10 @@ def build_index(
         StorageError: the disk is full or cannot be written.
     """
     if kind != "auto" and kind not in KINDS:
-        raise UsageError(f"no index kind named {kind!r}; known: auto, {', '.join(KINDS)}", cure="choose one of them")
+        raise UsageError(
+            f"no index kind named {kind!r}; known: auto, {', '.join(KINDS)}",
+            cure="choose one of them",
+        )
     out = out.resolve() if out.is_symlink() else out  # its target is replaced, not the link
     _check_folder(out)
     method: Method = "okapi" if lexical == "rank-bm25" else lexical
@@ -129,7 +149,11 @@ def build_index(
         release_memory()
         made_of = _MadeOf(table, encoders, options)
         try:
-            finished = _foreign(out, made_of) if _is_of_another(out, owner) else _own(out, work, made_of, owner, fresh)
+            finished = (
+                _foreign(out, made_of)
+                if _is_of_another(out, owner)
+                else _own(out, work, made_of, owner, fresh)
+            )
         except UsageError:
             keep_vectors(work, encoders)  # of a killed build with --fresh, which may go on later
             raise
@@ -141,41 +165,71 @@ def build_index(
         skipped = len(complaints) + len(table.bad)
         for row, reason in table.bad:
             complaints.add(table.documents.id(row), reason)
-            drops.append(Drop(sample="", evidence=table.documents.id(row), stage="index", reason=reason))
+            drops.append(
+                Drop(sample="", evidence=table.documents.id(row), stage="index", reason=reason)
+            )
         complaints.settle(skip_bad=skip_bad)
         texts = table.rows("text", work / "texts.npy")
         images = table.rows("image", work / "images.npy")
         if not (len(texts) or len(images)):
             why = "; ".join(complaints.summary(3))
-            raise DataError(f"there are no documents to index{why and ': '}{why}", item=corpus, cure="check the corpus")
+            raise DataError(
+                f"there are no documents to index{why and ': '}{why}",
+                item=corpus,
+                cure="check the corpus",
+            )
         pages = write_pages(work, table)
         release_memory()
-        rows = {"texts": texts, "images": images, "pages": save_rows(work / "every.npy", range(len(pages)))}
+        rows = {
+            "texts": texts,
+            "images": images,
+            "pages": save_rows(work / "every.npy", range(len(pages))),
+        }
         at_work, parts = engine or LocalEngine(), dict[str, Any]()
         left_out: set[str] = set()
         for part in DENSE_PARTS:
             folder = work / "parts" / part.name
             if part.space not in encoders or not len(rows[part.over]):
-                shutil.rmtree(folder, ignore_errors=True)  # left by a killed build of other documents
+                shutil.rmtree(
+                    folder, ignore_errors=True
+                )  # left by a killed build of other documents
                 continue
             over = pages if part.over == "pages" else table.documents
             parts[part.name], failed = build_dense(
-                part, encoders[part.space], over, rows[part.over], folder, image_root, kind, queries, workers,
-                progress, at_work,
-            )  # fmt: skip
+                part,
+                encoders[part.space],
+                over,
+                rows[part.over],
+                folder,
+                image_root,
+                kind,
+                queries,
+                workers,
+                progress,
+                at_work,
+            )
             release_memory()
-            drops += [Drop(sample="", evidence=id, stage=part.name, reason=why) for id, why in failed]
+            drops += [
+                Drop(sample="", evidence=id, stage=part.name, reason=why) for id, why in failed
+            ]
             if part.over != "pages":  # a page without a title is no fault of the corpus
                 left_out.update(id for id, _ in failed)
                 for id, why in failed:
                     complaints.add(id, why)
         complaints.settle(skip_bad=skip_bad)
         if len(texts):
-            parts["lexical"] = _build_lexical(table.documents, texts, work / "parts" / "lexical", method)
+            parts["lexical"] = _build_lexical(
+                table.documents, texts, work / "parts" / "lexical", method
+            )
         for name in ("texts.npy", "images.npy", "every.npy"):
             (work / name).unlink()
         write_records(work / "skipped.jsonl", drops)
-        counts = {"documents": len(table.documents), "pages": len(pages), "texts": len(texts), "images": len(images)}
+        counts = {
+            "documents": len(table.documents),
+            "pages": len(pages),
+            "texts": len(texts),
+            "images": len(images),
+        }
         counts["skipped"] = skipped + len(left_out)
         manifest = _manifest(work, made_of, counts, parts) | {"cut": cut, "owner": owner}
         write_json(work / "manifest.json", manifest)
@@ -188,20 +242,28 @@ def _check_folder(out: Path) -> None:
     if out.exists() and not out.is_dir():
         raise UsageError("this is a file, not a folder", item=out, cure="choose another --out")
     if out.resolve() == Path.cwd():  # the finished folder takes its place by renaming
-        raise UsageError("the current folder cannot become an index", item=out, cure="name a folder in it: --out index")
+        raise UsageError(
+            "the current folder cannot become an index",
+            item=out,
+            cure="name a folder in it: --out index",
+        )
     try:
         manifest = read_json(out / "manifest.json")
         known = isinstance(manifest, dict) and manifest.get("format") == FORMAT
     except (DataError, StorageError):
         known = (out / "page_of.npy").is_file() and (out / "page_ends.npy").is_file()
     if out.exists() and any(out.iterdir()) and not known:
-        raise UsageError("the folder is not empty and not an index", item=out, cure="choose another --out")
+        raise UsageError(
+            "the folder is not empty and not an index", item=out, cure="choose another --out"
+        )
 
 
 class _MadeOf:
     """What an index is made of: documents, encoders and options."""
 
-    def __init__(self, table: Table, encoders: Mapping[str, Encoder], options: Mapping[str, Any]) -> None:
+    def __init__(
+        self, table: Table, encoders: Mapping[str, Encoder], options: Mapping[str, Any]
+    ) -> None:
         self.table, self.encoders, self.options = table, encoders, options
         makers = {space: [maker.name, fingerprint_of(maker)] for space, maker in encoders.items()}
         self.inputs = digest([table.sha256, makers, options, VERSION])
@@ -235,14 +297,17 @@ def _foreign(out: Path, made_of: _MadeOf) -> dict[str, Any]:
         manifest = read_manifest(out)
         why = made_of.difference(manifest)
         if not why:
-            why = next((f"{name}: {fault}" for name, fault in wrong_files(out, manifest, hashed=SMALL)), "")
+            why = next(
+                (f"{name}: {fault}" for name, fault in wrong_files(out, manifest, hashed=SMALL)), ""
+            )
     except IndexFileError as error:
         why = error.message
     if why:
         raise UsageError(
-            f"the index there was not made by this build, and does not fit: {why}", item=out,
+            f"the index there was not made by this build, and does not fit: {why}",
+            item=out,
             cure="build it as the recipe says, name another with retrieval.index, or move it away",
-        )  # fmt: skip
+        )
     return manifest
 
 
@@ -260,7 +325,9 @@ def _own(out: Path, work: Path, made_of: _MadeOf, owner: str, fresh: bool) -> di
         if owner or fresh:
             return None
         raise UsageError(
-            f"there is another index: {why}", item=out, cure="add --fresh to replace it, or choose another --out"
+            f"there is another index: {why}",
+            item=out,
+            cure="add --fresh to replace it, or choose another --out",
         )
     wrong = dict(wrong_files(out, manifest, hashed=inf))
     if file_digest(work / LINES) != manifest["files"][LINES]["sha256"]:
@@ -268,12 +335,16 @@ def _own(out: Path, work: Path, made_of: _MadeOf, owner: str, fresh: bool) -> di
     if manifest["inputs"] == made_of.inputs and not wrong:
         return manifest
     for name, why in islice(wrong.items(), 1):
-        sys.stderr.write(plain(f"{out / name}: {why}; {len(wrong)} file(s) of the index are made again") + "\n")
+        sys.stderr.write(
+            plain(f"{out / name}: {why}; {len(wrong)} file(s) of the index are made again") + "\n"
+        )
     copy_vectors(out, work, made_of.encoders, wrong)
     return None
 
 
-def _manifest(work: Path, made_of: _MadeOf, counts: Mapping[str, int], parts: Mapping[str, Any]) -> dict[str, Any]:
+def _manifest(
+    work: Path, made_of: _MadeOf, counts: Mapping[str, int], parts: Mapping[str, Any]
+) -> dict[str, Any]:
     return {
         "format": FORMAT,
         "version": VERSION,
@@ -294,7 +365,10 @@ def _manifest(work: Path, made_of: _MadeOf, counts: Mapping[str, int], parts: Ma
         "options": made_of.options,
         "parts": parts,
         "files": {
-            path.relative_to(work).as_posix(): {"bytes": path.stat().st_size, "sha256": file_digest(path)}
+            path.relative_to(work).as_posix(): {
+                "bytes": path.stat().st_size,
+                "sha256": file_digest(path),
+            }
             for path in sorted(work.rglob("*"))
             if path.is_file()
         },
@@ -302,9 +376,14 @@ def _manifest(work: Path, made_of: _MadeOf, counts: Mapping[str, int], parts: Ma
     }
 
 
-def _build_lexical(documents: Documents, rows: NDArray[np.int64], folder: Path, method: Method) -> dict[str, Any]:
+def _build_lexical(
+    documents: Documents, rows: NDArray[np.int64], folder: Path, method: Method
+) -> dict[str, Any]:
     """Index the texts by their words; returns the entry for the manifest."""
-    texts = (passage_text(str(fields["title"]), str(fields["text"])) for fields in documents.raw(in_blocks(rows)))
+    texts = (
+        passage_text(str(fields["title"]), str(fields["text"]))
+        for fields in documents.raw(in_blocks(rows))
+    )
     entry = build_bm25(texts, folder, method=method)
     save(folder / "rows.npy", rows)
     return entry | {"space": "", "over": "texts"}

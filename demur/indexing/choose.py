@@ -34,12 +34,18 @@ def choose(n: int, dims: int, *, queries: int = 10_000, memory: int | None = Non
     if n < SMALL:
         return Choice("flat", f"{n:,} vectors are few: exact search needs no training")
     if queries < (worth := int(BUILD * sqrt(n))):
-        return Choice("flat", f"{queries:,} queries are few: building lists costs as much as {worth:,} exact ones")
+        return Choice(
+            "flat",
+            f"{queries:,} queries are few: building lists costs as much as {worth:,} exact ones",
+        )
     memory = memory if memory is not None else free_memory() * 3 // 4
     size = 4 * n * dims
     room = f"{size / 1e9:.1f} GB of vectors, {memory / 1e9:.1f} GB of memory"
     if size > memory:
-        return Choice("ivf-sq8", f"{room}: codes of 8 bits a dimension are searched, vectors are read to score again")
+        return Choice(
+            "ivf-sq8",
+            f"{room}: codes of 8 bits a dimension are searched, vectors are read to score again",
+        )
     if gpus() > 0:
         return Choice("flat", f"{room}: exact search on the GPU")
     return Choice("ivf-flat", f"{room}, {queries:,} queries: lists of whole vectors lose least")

@@ -81,7 +81,10 @@ def _separated_by_blanks(tokenizer: Any) -> bool:
     return (
         type(steps[0]).__name__ == "BertPreTokenizer"
         and type(steps[1]).__name__ in ("BertNormalizer", "Lowercase", "NoneType")
-        and not any(t.lstrip or t.rstrip or t.single_word or _PIECE.fullmatch(t.content) is None for t in added)
+        and not any(
+            t.lstrip or t.rstrip or t.single_word or _PIECE.fullmatch(t.content) is None
+            for t in added
+        )
     )
 
 
@@ -105,15 +108,22 @@ def _cached(offsets: Offsets) -> Offsets:
         start = np.array([match.start() for match in _PIECE.finditer(text)], dtype=np.int64)
         bounds = np.frombuffer(ends, dtype=np.int64)
         counts = bounds[place + 1] - bounds[place]
-        token = np.arange(counts.sum()) + np.repeat(bounds[place] - (np.cumsum(counts) - counts), counts)
+        token = np.arange(counts.sum()) + np.repeat(
+            bounds[place] - (np.cumsum(counts) - counts), counts
+        )
         at = np.repeat(start, counts)
-        sides = (np.frombuffer(side, dtype=np.int32) if side else np.zeros(0, np.int32) for side in (left, right))
+        sides = (
+            np.frombuffer(side, dtype=np.int32) if side else np.zeros(0, np.int32)
+            for side in (left, right)
+        )
         return list(zip(*((side[token] + at).tolist() for side in sides), strict=True))
 
     def learn(fresh: list[str]) -> None:
         """Many pieces in one text: a call of the tokenizer costs as much as dozens of tokens."""
         groups = [fresh[i : i + 256] for i in range(0, len(fresh), 256)]
-        for group, tokens in zip(groups, offsets([" ".join(group) for group in groups]), strict=True):
+        for group, tokens in zip(
+            groups, offsets([" ".join(group) for group in groups]), strict=True
+        ):
             at = done = 0
             for piece in group:
                 end = at + len(piece)
@@ -147,7 +157,9 @@ def open_chunker(cut: str, tokenizer: str | None = None, base: Path = Path()) ->
     if not tokenizer:
         return Chunker(size, overlap)
     opened = _tokenizer(tokenizer, base)
-    offsets = tokenizer_offsets(opened)  # switches padding and truncation off, which do not change tokens
+    offsets = tokenizer_offsets(
+        opened
+    )  # switches padding and truncation off, which do not change tokens
     tokens = hashlib.sha256(opened.to_str().encode()).hexdigest()[:16]
     return Chunker(size, overlap, offsets, tokens=tokens)
 
@@ -243,7 +255,10 @@ class Chunker:
 
     def cut(self, texts: Sequence[str]) -> list[list[Passage]]:
         """The passages of each text, in order; a text without tokens has none."""
-        return [list(self._passages(text, spans)) for text, spans in zip(texts, self.offsets(texts), strict=True)]
+        return [
+            list(self._passages(text, spans))
+            for text, spans in zip(texts, self.offsets(texts), strict=True)
+        ]
 
     def _passages(self, text: str, tokens: list[tuple[int, int]]) -> Iterator[Passage]:
         self.counts.articles += 1
@@ -269,11 +284,15 @@ class Chunker:
         found = {bisect_left(starts, end) for _, end in sentences(text)}
         return sorted(end for end in found | {len(starts)} if end)
 
-    def _next_start(self, text: str, tokens: list[tuple[int, int]], ends: list[int], first: int, done: int) -> int:
+    def _next_start(
+        self, text: str, tokens: list[tuple[int, int]], ends: list[int], first: int, done: int
+    ) -> int:
         """Where the passage after ``done`` tokens begins: rule 3, as far as rule 2 allows."""
         earliest = max(first + 1, done - self.overlap)
         following = ends[bisect_right(ends, done)]
-        if following - done <= self.size:  # the next sentence fits in a passage: no overlap may push it out
+        if (
+            following - done <= self.size
+        ):  # the next sentence fits in a passage: no overlap may push it out
             earliest = max(earliest, following - self.size)
         whole = ends[bisect_left(ends, earliest)]
         if whole < done:
@@ -282,7 +301,9 @@ class Chunker:
 
     def _word_end(self, text: str, tokens: list[tuple[int, int]], least: int, most: int) -> int:
         """The last place in [least, most] at which a word ends; ``most`` if there is none."""
-        return next((at for at in range(most, least - 1, -1) if _begins_word(text, tokens, at)), most)
+        return next(
+            (at for at in range(most, least - 1, -1) if _begins_word(text, tokens, at)), most
+        )
 
     def documents(self, articles: Iterable[Document], *, batch: int = 64) -> Iterator[Document]:
         """The passages of articles as documents: ``<id>#<n>`` from 0, on the article's page, with its title.

@@ -63,7 +63,11 @@ def item_digest(item: Item) -> bytes:
     elif isinstance(item.image, bytes):
         content = item.image
     else:
-        content = str(item.image).encode("utf-8", "surrogatepass") if isinstance(item.image, Path) else b""
+        content = (
+            str(item.image).encode("utf-8", "surrogatepass")
+            if isinstance(item.image, Path)
+            else b""
+        )
     name = item.id.encode("utf-8", "surrogatepass")
     kind = b"t" if item.text is not None else b"i"
     return hashlib.sha256(b"%d:%b%b%b" % (len(name), name, kind, content)).digest()
@@ -119,7 +123,9 @@ class Embedder:
         for item in items:
             fault = _fault(item)
             decode = not fault and item.text is None
-            waiting.append(_Task(item, fault, self._pool.submit(self._decoded, item) if decode else None))
+            waiting.append(
+                _Task(item, fault, self._pool.submit(self._decoded, item) if decode else None)
+            )
             if len(waiting) > self._ahead:
                 yield waiting.popleft()
         yield from waiting
@@ -137,7 +143,10 @@ class Embedder:
             return picture
         try:
             return self._encoder.prepared(picture, self._space)
-        except (MemoryError, ValueError) as error:  # a size that the encoder's resizing cannot handle
+        except (
+            MemoryError,
+            ValueError,
+        ) as error:  # a size that the encoder's resizing cannot handle
             why = str(error) or type(error).__name__
             raise DataError(
                 f"the image cannot be resized: {why}", item=item.id, cure="scale or crop it first"
@@ -163,11 +172,17 @@ class Embedder:
         if not digests:
             return None
         return MadeShard(
-            hashlib.sha256(b"".join(digests)).hexdigest(), len(digests), len(errors), vectors.getvalue(), lines(ids),
+            hashlib.sha256(b"".join(digests)).hexdigest(),
+            len(digests),
+            len(errors),
+            vectors.getvalue(),
+            lines(ids),
             lines(errors),
-        )  # fmt: skip
+        )
 
-    def _embedded(self, batch: list[_Task]) -> Iterator[tuple[_Task, NDArray[np.float32] | None, str]]:
+    def _embedded(
+        self, batch: list[_Task]
+    ) -> Iterator[tuple[_Task, NDArray[np.float32] | None, str]]:
         """Each task of a batch with its row, or with the reason why it has none."""
         faults = [task.fault for task in batch]
         found: dict[int, NDArray[np.float32]] = {}
@@ -180,16 +195,29 @@ class Embedder:
                     faults[place] = error.message
                 except OSError as error:  # raised by the function that fetches it
                     faults[place] = f"the image cannot be had: {error}"
-        texts = {i: t.item.text for i, t in enumerate(batch) if not t.fault and t.item.text is not None}
+        texts = {
+            i: t.item.text for i, t in enumerate(batch) if not t.fault and t.item.text is not None
+        }
         if texts:
             found |= zip(
                 texts,
-                self._checked(self._encoder.texts(list(texts.values()), self._space, role=self._role), len(texts)),
+                self._checked(
+                    self._encoder.texts(list(texts.values()), self._space, role=self._role),
+                    len(texts),
+                ),
                 strict=True,
             )
         if images:
-            encode = self._encoder.images_prepared if isinstance(self._encoder, Preparing) else self._encoder.images
-            found |= zip(images, self._checked(encode(list(images.values()), self._space), len(images)), strict=True)
+            encode = (
+                self._encoder.images_prepared
+                if isinstance(self._encoder, Preparing)
+                else self._encoder.images
+            )
+            found |= zip(
+                images,
+                self._checked(encode(list(images.values()), self._space), len(images)),
+                strict=True,
+            )
         for place, task in enumerate(batch):
             row = found.get(place)
             if row is None:
@@ -210,7 +238,9 @@ class Embedder:
         except (TypeError, ValueError) as error:
             wrong = f"no matrix of numbers ({error})"
         if wrong:
-            raise UsageError(f"it returned {wrong} instead of {shape}", item=self._encoder.name, cure="mend it")
+            raise UsageError(
+                f"it returned {wrong} instead of {shape}", item=self._encoder.name, cure="mend it"
+            )
         return found
 
 
@@ -273,10 +303,14 @@ def embed(
         StorageError: ``out`` cannot be written; finished shards are kept.
     """
     if shard < 1 or workers < 1:
-        raise UsageError(f"shard={shard} and workers={workers} must be 1 or more", cure="leave them out")
+        raise UsageError(
+            f"shard={shard} and workers={workers} must be 1 or more", cure="leave them out"
+        )
     if space not in encoder.dims:
         raise UsageError(
-            f"it has no space named {space!r}", item=encoder.name, cure=f"choose from {', '.join(sorted(encoder.dims))}"
+            f"it has no space named {space!r}",
+            item=encoder.name,
+            cure=f"choose from {', '.join(sorted(encoder.dims))}",
         )
     plan = {
         "kind": "demur embeddings",
@@ -299,11 +333,16 @@ def embed(
         stream = _unfinished(_distinct(items), folder, bar)
         if make_elsewhere is not None and total is not None:
             done = first = sum(shard.items for shard in folder.done)
-            runs = [(start, min(start + folder.shard, total)) for start in range(first, total, folder.shard)]
+            runs = [
+                (start, min(start + folder.shard, total))
+                for start in range(first, total, folder.shard)
+            ]
             for made, run in zip(make_elsewhere(runs), runs, strict=False):
                 if made.items != run[1] - run[0]:
                     raise StorageError(
-                        f"items {run[0]} to {run[1]} came back as {made.items}", item=out, cure="run it again"
+                        f"items {run[0]} to {run[1]} came back as {made.items}",
+                        item=out,
+                        cure="run it again",
                     )
                 folder.append(made)
                 done = run[1]
@@ -318,7 +357,9 @@ def embed(
     return Embedded.open(out)
 
 
-def make_shard(items: Sequence[Item], encoder: Encoder, space: str, *, role: Role, workers: int = 2) -> MadeShard:
+def make_shard(
+    items: Sequence[Item], encoder: Encoder, space: str, *, role: Role, workers: int = 2
+) -> MadeShard:
     """Embed the items of one shard, for a folder that another process writes."""
     with Embedder(encoder, space, role, workers) as work:
         made = work.shard(work.tasks(items), len(items), None)
@@ -339,7 +380,9 @@ def _distinct(items: Iterable[Item]) -> Iterator[Item]:
     seen = Seen()
     for item in items:
         if not seen.add(item.id) and item.id:
-            raise UsageError("two items have this id", item=item.id, cure="give every item an id of its own")
+            raise UsageError(
+                "two items have this id", item=item.id, cure="give every item an id of its own"
+            )
         yield item
 
 

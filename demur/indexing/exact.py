@@ -52,7 +52,9 @@ class Found(NamedTuple):
 def unit(vectors: Floats) -> Floats:
     """Rows divided by their Euclidean norm (computed in float64); a row of norm 0, infinity or NaN stays as it is."""
     norms = norms_of(vectors)[..., None]
-    return np.asarray(vectors / np.where((norms > 0) & np.isfinite(norms), norms, 1.0), dtype=np.float32)
+    return np.asarray(
+        vectors / np.where((norms > 0) & np.isfinite(norms), norms, 1.0), dtype=np.float32
+    )
 
 
 def norms_of(vectors: Floats) -> NDArray[np.float64]:
@@ -75,16 +77,22 @@ def rescore(queries: Floats, vectors: Floats, rows: Rows) -> Floats:
     for top in range(0, rows.shape[0], lines):
         for left in range(0, rows.shape[1], columns):
             block = slice(top, top + lines), slice(left, left + columns)
-            products = vectors[rows[block]].astype(np.float64)  # row -1 reads the last vector: its score is replaced
+            products = vectors[rows[block]].astype(
+                np.float64
+            )  # row -1 reads the last vector: its score is replaced
             products *= queries[block[0], None]
-            scores[block] = np.add.reduce(products, axis=-1)  # pairwise over a contiguous axis: the order depends on d
+            scores[block] = np.add.reduce(
+                products, axis=-1
+            )  # pairwise over a contiguous axis: the order depends on d
     scores[rows < 0] = -np.inf
     return scores
 
 
 def best(scores: Floats, rows: Rows, k: int) -> Found:
     """The first k of each line by (score descending, row ascending); empty places (row -1) come last."""
-    order = np.lexsort((rows.view(np.uint64), -scores), axis=-1)[:, :k]  # as an unsigned number -1 is the largest
+    order = np.lexsort((rows.view(np.uint64), -scores), axis=-1)[
+        :, :k
+    ]  # as an unsigned number -1 is the largest
     lines = np.arange(len(order))[:, None]
     return Found(scores[lines, order], rows[lines, order])
 
@@ -104,7 +112,9 @@ def stacked(parts: Sequence[Found]) -> Found:
 
 def merge(parts: Sequence[Found], k: int) -> Found:
     """The first k over the results of several shards, whose rows must already be rows of the whole index."""
-    return best(np.concatenate([p.scores for p in parts], 1), np.concatenate([p.rows for p in parts], 1), k)
+    return best(
+        np.concatenate([p.scores for p in parts], 1), np.concatenate([p.rows for p in parts], 1), k
+    )
 
 
 def gpus() -> int:
@@ -114,7 +124,9 @@ def gpus() -> int:
     return int(getattr(faiss, "get_num_gpus", int)())
 
 
-def exact_top(queries: Floats, vectors: Floats, k: int, *, largest_norm: float, ordered: bool = True) -> Found:
+def exact_top(
+    queries: Floats, vectors: Floats, k: int, *, largest_norm: float, ordered: bool = True
+) -> Found:
     """The exact first k of ``vectors`` for each query, in the order of this module.
 
     Args:
@@ -143,7 +155,11 @@ def _nearest(queries: Floats, vectors: Floats, k: int) -> Found:
     inner = faiss.METRIC_INNER_PRODUCT
     if k <= GPU_MOST and gpus() > 0:
         resources = faiss.StandardGpuResources()
-        return Found(*faiss.knn_gpu(resources, queries, vectors, k, metric=inner, vectorsMemoryLimit=GPU_BLOCK))
+        return Found(
+            *faiss.knn_gpu(
+                resources, queries, vectors, k, metric=inner, vectorsMemoryLimit=GPU_BLOCK
+            )
+        )
     before = faiss.cvar.distance_compute_blas_threshold
     # faiss compares queries x dimensions with the threshold. The kernel changes the speed and the bits of the scores,
     # never the result.
@@ -184,7 +200,9 @@ def exact_rerank(
     def first(places: Rows, take: int) -> Found:
         step = min(BLOCK, max(1, CANDIDATES // take))
         if len(places) > step:  # equal blocks: the product of a small one is slow
-            return stacked([first(some, take) for some in np.array_split(places, -(-len(places) // step))])
+            return stacked(
+                [first(some, take) for some in np.array_split(places, -(-len(places) // step))]
+            )
         some = queries[places]
         near = propose(some, places, take)
         slack = np.nextafter((norms_of(some) * error).astype(np.float32), np.float32(np.inf))
@@ -194,9 +212,13 @@ def exact_rerank(
         if ordered:
             found = best(rescore(some, vectors, rows), rows, k)
         else:  # only queries with a tie at rank k
-            found = Found(np.ascontiguousarray(near.scores[:, :k]), np.ascontiguousarray(near.rows[:, :k]))
+            found = Found(
+                np.ascontiguousarray(near.scores[:, :k]), np.ascontiguousarray(near.rows[:, :k])
+            )
             tied = np.flatnonzero(counts > k)
-            found.scores[tied], found.rows[tied] = best(rescore(some[tied], vectors, rows[tied]), rows[tied], k)
+            found.scores[tied], found.rows[tied] = best(
+                rescore(some[tied], vectors, rows[tied]), rows[tied], k
+            )
         if rows.shape[1] == take < n:
             left = np.flatnonzero(useful[:, -1] & (near.rows[:, -1] >= 0))
             if len(left):

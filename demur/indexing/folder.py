@@ -91,7 +91,11 @@ class _Manifest(BaseModel):
         wanted += [f"page_{name}.npy" for name in ("of", "ends", "documents")]
         wanted += ["parts/lexical/rows.npy"] if self.parts.lexical else []
         for name, part in self.parts.__pydantic_extra__.items():
-            files = ("rows.npy", "vectors.npy", *(("index.faiss", "lists.bin") if part.kind.startswith("ivf-") else ()))
+            files = (
+                "rows.npy",
+                "vectors.npy",
+                *(("index.faiss", "lists.bin") if part.kind.startswith("ivf-") else ()),
+            )
             wanted += [f"parts/{name}/{file}" for file in files]
         if missing := [name for name in wanted if name not in self.files]:
             raise ValueError(f"files lacks {', '.join(missing[:3])}")
@@ -112,10 +116,16 @@ def read_manifest(folder: Path) -> dict[str, Any]:
         manifest = read_json(path)
     except (DataError, StorageError) as error:
         raise IndexFileError(
-            f"not an index folder: {error.message}", item=folder, cure="build it with 'demur index build'"
+            f"not an index folder: {error.message}",
+            item=folder,
+            cure="build it with 'demur index build'",
         ) from error
     if not isinstance(manifest, dict) or manifest.get("format") != FORMAT:
-        raise IndexFileError("not an index folder: its manifest is of another kind", item=folder, cure="check the path")
+        raise IndexFileError(
+            "not an index folder: its manifest is of another kind",
+            item=folder,
+            cure="check the path",
+        )
     if manifest.get("version") != VERSION:
         raise IndexFileError(
             f"an index of version {manifest.get('version')}, this demur reads {VERSION}",
@@ -125,11 +135,15 @@ def read_manifest(folder: Path) -> dict[str, Any]:
     try:
         _Manifest.model_validate(manifest)
     except ValidationError as error:
-        raise IndexFileError(f"its manifest is not valid: {why_invalid(error)}", item=path) from error
+        raise IndexFileError(
+            f"its manifest is not valid: {why_invalid(error)}", item=path
+        ) from error
     return manifest
 
 
-def wrong_files(folder: Path, manifest: dict[str, Any], *, hashed: float) -> Iterator[tuple[str, str]]:
+def wrong_files(
+    folder: Path, manifest: dict[str, Any], *, hashed: float
+) -> Iterator[tuple[str, str]]:
     """(name, fault) of every file that is not as the manifest says.
 
     Args:

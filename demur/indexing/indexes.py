@@ -34,7 +34,14 @@ from demur.indexing.exact import (
     rescore,
     stacked,
 )
-from demur.indexing.ivf import Tuned, centroids_of, least_mean, lists_enough, nearest_lists, open_lists
+from demur.indexing.ivf import (
+    Tuned,
+    centroids_of,
+    least_mean,
+    lists_enough,
+    nearest_lists,
+    open_lists,
+)
 
 SCAN = 10
 """How many times more scanning a list costs, for each vector, than exact search of many queries."""
@@ -73,11 +80,16 @@ class Dense:
                 self.vectors: Floats = np.load(path, mmap_mode="r" if self.count else None)
             except OSError:
                 raise
-            except Exception as error:  # numpy parses the header as Python, which can fail in any way
-                raise IndexFileError(f"the vectors cannot be mapped: {type(error).__name__}", item=path) from error
+            except (
+                Exception
+            ) as error:  # numpy parses the header as Python, which can fail in any way
+                raise IndexFileError(
+                    f"the vectors cannot be mapped: {type(error).__name__}", item=path
+                ) from error
         if self.vectors.shape != (self.count, self.dims) or self.vectors.dtype != np.float32:
             raise IndexFileError(
-                f"expected {self.count}x{self.dims} float32, found {self.vectors.shape} {self.vectors.dtype}", item=path
+                f"expected {self.count}x{self.dims} float32, found {self.vectors.shape} {self.vectors.dtype}",
+                item=path,
             )
         self._lists: Any = None
         if self.kind != "flat":
@@ -108,7 +120,9 @@ class Dense:
         try:
             return padded(self._enough(queries, min(k, self.count)), k)
         except IndexError as error:
-            raise IndexFileError("its lists hold rows that do not exist", item=self.folder) from error
+            raise IndexFileError(
+                "its lists hold rows that do not exist", item=self.folder
+            ) from error
 
     def _enough(self, queries: Floats, wanted: int) -> Found:
         """The first k in the `nprobe` nearest lists of each query; in twice as many where these hold too few."""
@@ -125,10 +139,14 @@ class Dense:
     def _probe(self, queries: Floats, k: int, nprobe: int) -> Found:
         """The first k of the vectors in that many lists of each query, as far as the codes tell."""
         exact = self.kind == "ivf-flat"  # what codes propose may depend on the order of the lists
-        coarse = exact_top(queries, self._centroids, nprobe, largest_norm=self._coarse_norm, ordered=not exact)
+        coarse = exact_top(
+            queries, self._centroids, nprobe, largest_norm=self._coarse_norm, ordered=not exact
+        )
         if len(queries) == 1:
             return self._within(queries, coarse, k)
-        order = np.argsort(coarse.rows[:, 0], kind="stable")  # queries that share lists find them in the cache
+        order = np.argsort(
+            coarse.rows[:, 0], kind="stable"
+        )  # queries that share lists find them in the cache
         found = self._within(queries[order], Found(coarse.scores[order], coarse.rows[order]), k)
         back = np.argsort(order)
         return Found(found.scores[back], found.rows[back])
@@ -148,15 +166,25 @@ class Dense:
         """What faiss finds in the given lists of each query, (Q, take)."""
         import faiss
 
-        found = Found(np.empty((len(queries), take), np.float32), np.empty((len(queries), take), np.int64))
+        found = Found(
+            np.empty((len(queries), take), np.float32), np.empty((len(queries), take), np.int64)
+        )
         self._lists.search_preassigned_c(
-            len(queries), faiss.swig_ptr(queries), take, faiss.swig_ptr(coarse.rows), faiss.swig_ptr(coarse.scores),
-            faiss.swig_ptr(found.scores), faiss.swig_ptr(found.rows), False,
+            len(queries),
+            faiss.swig_ptr(queries),
+            take,
+            faiss.swig_ptr(coarse.rows),
+            faiss.swig_ptr(coarse.scores),
+            faiss.swig_ptr(found.scores),
+            faiss.swig_ptr(found.rows),
+            False,
             _lists(coarse.rows.shape[1]),
-        )  # fmt: skip
+        )
         return found
 
-    def nprobe_for(self, blocks: Iterable[Floats], k: int, *, recall: float = 0.99, asked: float = inf) -> Tuned:
+    def nprobe_for(
+        self, blocks: Iterable[Floats], k: int, *, recall: float = 0.99, asked: float = inf
+    ) -> Tuned:
         """How many lists must be searched to find that share of the exact first k of the questions to come.
 
         Set `nprobe` to the result. The lists of the true neighbours are looked up, nothing is tried out, except for
@@ -182,7 +210,10 @@ class Dense:
             queries, right = np.concatenate([queries, block]), np.concatenate([right, found])
             needed = np.concatenate([needed, self._lists_to(block, found)])
             tuned = lists_enough(needed, recall, self._lists.nlist, asked)
-            saved = tuned.nprobe - lists_enough(needed, recall, self._lists.nlist, asked=len(needed)).nprobe
+            saved = (
+                tuned.nprobe
+                - lists_enough(needed, recall, self._lists.nlist, asked=len(needed)).nprobe
+            )
             if len(block) * self._lists.nlist > SCAN * saved * (asked - len(queries)):
                 break
         while self.kind != "ivf-flat" and len(queries):
@@ -199,10 +230,17 @@ class Dense:
         rows, inverse = np.unique(found, return_inverse=True)
         lists = nearest_lists(self.vectors[rows], self._centroids)
         # rounded float64 products differ from the exact scores in one bit of a million; equal ones count as nearer
-        scores = (queries.astype(np.float64) @ self._centroids.T.astype(np.float64)).astype(np.float32)
+        scores = (queries.astype(np.float64) @ self._centroids.T.astype(np.float64)).astype(
+            np.float32
+        )
         own = np.take_along_axis(scores, lists[inverse.reshape(found.shape)], axis=1)
         scores.sort(axis=1)
-        return np.stack([len(line) - np.searchsorted(line, mine) for line, mine in zip(scores, own, strict=True)])
+        return np.stack(
+            [
+                len(line) - np.searchsorted(line, mine)
+                for line, mine in zip(scores, own, strict=True)
+            ]
+        )
 
     def search_subset(self, queries: Floats, candidates: Sequence[Rows], k: int) -> Found:
         """The first k for each query among its own candidate rows, exactly.
@@ -234,6 +272,8 @@ class Dense:
         bad = np.flatnonzero(~(np.isfinite(norms) & (norms > 0)))
         if len(bad):
             raise DataError(
-                "the query vector is NaN, infinite or zero", item=f"query {bad[0]}", cure="check its text or image"
+                "the query vector is NaN, infinite or zero",
+                item=f"query {bad[0]}",
+                cure="check its text or image",
             )
         return queries

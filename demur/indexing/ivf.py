@@ -52,7 +52,9 @@ def lists_for(n: int) -> int:
     return max(1, min(int(2 * sqrt(n)), n // SAMPLE))
 
 
-def build_ivf(kind: Kind, vectors: Floats, path: Path, *, lists: int | None = None) -> dict[str, Any]:
+def build_ivf(
+    kind: Kind, vectors: Floats, path: Path, *, lists: int | None = None
+) -> dict[str, Any]:
     """Train an inverted-list index on ``vectors``, fill it and write it to ``path``; returns its manifest entries.
 
     Memory: the training sample and a few times `FILL_BYTES`. Disk: temporarily twice the lists.
@@ -75,9 +77,14 @@ def train(kind: Kind, vectors: Floats, path: Path, *, lists: int | None = None) 
     import faiss
 
     if kind not in REFINE or kind == "flat":
-        raise UsageError(f"no index kind named {kind!r}; known: {', '.join(KINDS)}", cure="choose one of them, or auto")
+        raise UsageError(
+            f"no index kind named {kind!r}; known: {', '.join(KINDS)}",
+            cure="choose one of them, or auto",
+        )
     dims, lists = vectors.shape[1], lists or lists_for(len(vectors))
-    rows = np.unique(np.linspace(0, len(vectors) - 1, min(len(vectors), SAMPLE * lists)).astype(np.int64))
+    rows = np.unique(
+        np.linspace(0, len(vectors) - 1, min(len(vectors), SAMPLE * lists)).astype(np.int64)
+    )
     sample = np.ascontiguousarray(vectors[rows])  # at equal steps
     means = faiss.Clustering(dims, lists)
     means.seed, means.niter, means.verbose = 1234, ROUNDS, False
@@ -89,7 +96,9 @@ def train(kind: Kind, vectors: Floats, path: Path, *, lists: int | None = None) 
     if kind == "ivf-flat":
         index: Any = faiss.IndexIVFFlat(coarse, dims, lists, inner)
     else:
-        index = faiss.IndexIVFScalarQuantizer(coarse, dims, lists, faiss.ScalarQuantizer.QT_8bit, inner)
+        index = faiss.IndexIVFScalarQuantizer(
+            coarse, dims, lists, faiss.ScalarQuantizer.QT_8bit, inner
+        )
     index.train(sample)
     write_faiss(index, path)
     return {"kind": kind, "lists": lists, "nprobe": min(lists, NPROBE), "refine": REFINE[kind]}
@@ -121,7 +130,9 @@ def centroids_of(index: Any) -> Floats:
 def nearest_lists(vectors: Floats, centroids: Floats) -> Rows:
     """(n,) the list of each vector, that of its nearest centroid."""
     norm = float(norms_of(centroids).max(initial=0))
-    return np.ascontiguousarray(exact_top(vectors, centroids, 1, largest_norm=norm, ordered=False).rows[:, 0])
+    return np.ascontiguousarray(
+        exact_top(vectors, centroids, 1, largest_norm=norm, ordered=False).rows[:, 0]
+    )
 
 
 def merge_lists(trained: Path, shards: Sequence[Path], path: Path) -> None:
@@ -135,7 +146,10 @@ def merge_lists(trained: Path, shards: Sequence[Path], path: Path) -> None:
 
     with storage_errors(path):
         path.parent.mkdir(parents=True, exist_ok=True)
-        needed, free = sum(shard.stat().st_size for shard in shards), shutil.disk_usage(path.parent).free
+        needed, free = (
+            sum(shard.stat().st_size for shard in shards),
+            shutil.disk_usage(path.parent).free,
+        )
         if needed > free:  # faiss writes to a mapped file: a full disk would kill the process
             raise StorageError(
                 f"the lists need {needed:,} bytes, the disk has {free:,}",
@@ -189,13 +203,17 @@ def open_lists(path: Path) -> Any:
     try:
         # Mapped by hand: if faiss itself looks for the lists beside the index, it prints so on standard output.
         with _bounded(path):
-            index: Any = faiss.read_index(str(path), faiss.IO_FLAG_SKIP_IVF_DATA | faiss.IO_FLAG_READ_ONLY)
+            index: Any = faiss.read_index(
+                str(path), faiss.IO_FLAG_SKIP_IVF_DATA | faiss.IO_FLAG_READ_ONLY
+            )
         lists: Any = faiss.downcast_InvertedLists(index.invlists)
         lists.filename = str(file)
         size = file.stat().st_size if file.is_file() else -1
         if size != lists.totsize:
             raise IndexFileError(f"expected {lists.totsize} bytes, found {size}", item=file)
-        ends = [(one.size, one.capacity, one.offset) for one in map(lists.lists.at, range(lists.nlist))]
+        ends = [
+            (one.size, one.capacity, one.offset) for one in map(lists.lists.at, range(lists.nlist))
+        ]
         width = lists.code_size + 8
         if any(size > room or at + room * width > lists.totsize for size, room, at in ends if room):
             raise IndexFileError("its lists reach past the end of their file", item=file)
@@ -270,6 +288,9 @@ def lists_enough(needed: Rows, recall: float, lists: int, asked: float = inf) ->
     def found(nprobe: int) -> NDArray[np.float64]:
         return np.asarray((needed <= nprobe).mean(axis=1))
 
-    nprobe = bisect_left(range(1, lists), recall, key=lambda nprobe: least_mean(found(nprobe), asked)) + 1
+    nprobe = (
+        bisect_left(range(1, lists), recall, key=lambda nprobe: least_mean(found(nprobe), asked))
+        + 1
+    )
     least = least_mean(found(nprobe), asked) if nprobe < lists else 1.0
     return Tuned(nprobe, float(found(nprobe).mean()), least, len(needed))

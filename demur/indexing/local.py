@@ -55,9 +55,15 @@ class LocalEngine:
                     return self._by_worker(items, runs, worker, out.name, after_crash, ahead)
 
             made = embed(
-                items, encoder, space, out, shard=shard, workers=workers, progress=progress,
+                items,
+                encoder,
+                space,
+                out,
+                shard=shard,
+                workers=workers,
+                progress=progress,
                 make_elsewhere=make_elsewhere,
-            )  # fmt: skip
+            )
         self._crashes = self._crashes or any(crashed_its_process(why) for _, why in made.errors())
         return made
 
@@ -82,7 +88,9 @@ class LocalEngine:
             worker.open()
         except (Exception, WorkerCrashedError) as error:
             why = str(error) or type(error).__name__
-            sys.stderr.write(f"{what}: the worker cannot open the encoder, so this process embeds them: {why}\n")
+            sys.stderr.write(
+                f"{what}: the worker cannot open the encoder, so this process embeds them: {why}\n"
+            )
             return
         for run in runs:
             if not self._crashes and not worker.crashes and run[0] > stop + ahead:

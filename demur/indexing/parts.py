@@ -104,9 +104,15 @@ class _Items(Sequence[Item]):
                     raise IndexFileError("the image is missing", item=document.id)
                 yield Item.of_image(document.id, document.image, self._root)
             return
-        embedded = {"passages": passage_text, "titles": lambda title, _: title, "summaries": page_text}[self._part.name]
+        embedded = {
+            "passages": passage_text,
+            "titles": lambda title, _: title,
+            "summaries": page_text,
+        }[self._part.name]
         for fields in self._table.raw(rows):
-            yield Item(str(fields["id"]), text=embedded(str(fields["title"]), str(fields["text"] or "")))
+            yield Item(
+                str(fields["id"]), text=embedded(str(fields["title"]), str(fields["text"] or ""))
+            )
 
 
 EMBEDDED = ("vectors.npy", "ids.jsonl", "errors.jsonl", "shards.jsonl")
@@ -137,7 +143,9 @@ def _made_by(folder: Path, encoder: Encoder) -> bool:
         return False
 
 
-def copy_vectors(index: Path, work: Path, encoders: Mapping[str, Encoder], wrong: Collection[str]) -> None:
+def copy_vectors(
+    index: Path, work: Path, encoders: Mapping[str, Encoder], wrong: Collection[str]
+) -> None:
     """Copy the vectors of a damaged index, so that its whole shards need not be made again.
 
     Args:
@@ -174,7 +182,12 @@ def build_dense(
 ) -> tuple[dict[str, Any], list[tuple[str, str]]]:
     """Embed and index one part; returns its entry for the manifest, and (id, reason) of what could not be embedded."""
     save(folder / "rows.npy", rows)
-    items = _Items(part, documents.folder.absolute(), folder.absolute() / "rows.npy", (root or Path()).absolute())
+    items = _Items(
+        part,
+        documents.folder.absolute(),
+        folder.absolute() / "rows.npy",
+        (root or Path()).absolute(),
+    )
     tell = partial(progress, part.name) if callable(progress) else progress
     made = engine.embed(items, encoder, part.space, folder, workers=workers, progress=tell)
     failed = list(made.errors())
@@ -193,8 +206,18 @@ def build_dense(
                 item=encoder.name,
                 cure="normalise the rows, or set its similarity to 'dot'",
             )
-    chosen = choose(count, dims, queries=queries) if kind == "auto" or not count else Choice(kind, "as asked")
-    entry = {"space": part.space, "over": part.over, "dims": dims, "count": count, "largest_norm": largest}
+    chosen = (
+        choose(count, dims, queries=queries)
+        if kind == "auto" or not count
+        else Choice(kind, "as asked")
+    )
+    entry = {
+        "space": part.space,
+        "over": part.over,
+        "dims": dims,
+        "count": count,
+        "largest_norm": largest,
+    }
     entry |= chosen._asdict()
     if chosen.kind != "flat":
         entry |= engine.build_ivf(chosen.kind, vectors, folder / "index.faiss")

@@ -94,7 +94,9 @@ class _SearchActor:
         self._parts: dict[Path, tuple[tuple[int, int], Any]] = {}
         """Each with the inode of its folder (a new folder of the same path is another index) and its ``nprobe``."""
 
-    def found(self, folder: Path, entry: dict[str, Any], queries: Any, k: int, run: Run | None) -> Found | Exception:
+    def found(
+        self, folder: Path, entry: dict[str, Any], queries: Any, k: int, run: Run | None
+    ) -> Found | Exception:
         """The first k of one run of rows, as rows of the whole index; of all rows if the run is None."""
         try:
             with storage_errors(folder):
@@ -137,7 +139,9 @@ class RayEngine:
         shard: int = 8192,
         rows: int = 1 << 20,
     ) -> None:
-        os.environ.setdefault("RAY_BACKEND_LOG_LEVEL", "fatal")  # Ray's core writes to our standard error
+        os.environ.setdefault(
+            "RAY_BACKEND_LOG_LEVEL", "fatal"
+        )  # Ray's core writes to our standard error
         with importing("--engine ray", extra="ray"):
             import ray
             import ray.data
@@ -148,10 +152,17 @@ class RayEngine:
         if not ray.is_initialized():
             address = address or os.environ.get("RAY_ADDRESS") or "local"
             try:
-                ray.init(address=address, log_to_driver=False, include_dashboard=False, configure_logging=False)
+                ray.init(
+                    address=address,
+                    log_to_driver=False,
+                    include_dashboard=False,
+                    configure_logging=False,
+                )
             except Exception as error:
                 usual = ConnectionError, RuntimeError, ValueError, TimeoutError
-                if not (isinstance(error, usual) or type(error) is Exception):  # a bare one: Ray did not start in time
+                if not (
+                    isinstance(error, usual) or type(error) is Exception
+                ):  # a bare one: Ray did not start in time
                     raise
                 why = (str(error).splitlines() or ["no answer"])[0]
                 raise StorageError(
@@ -179,9 +190,16 @@ class RayEngine:
         about = (encoder.name, fingerprint_of(encoder)), space, role, workers, batch_of(encoder)
         opened = partial(_embedding, items, about)
         return embed(
-            items, encoder, space, out, role=role, shard=self.shard, workers=workers, progress=progress,
+            items,
+            encoder,
+            space,
+            out,
+            role=role,
+            shard=self.shard,
+            workers=workers,
+            progress=progress,
             make_elsewhere=lambda runs: self._passed(opened, runs, gpus=self.gpus),
-        )  # fmt: skip
+        )
 
     def build_ivf(self, kind: ivf.Kind, vectors: NDArray[np.float32], path: Path) -> dict[str, Any]:
         """As `demur.indexing.ivf.build_ivf`: trained here, filled on the cluster, merged on disk."""
@@ -189,8 +207,13 @@ class RayEngine:
         with tempfile.TemporaryDirectory(dir=path.parent) as held:
             trained = Path(held).absolute() / "trained.faiss"
             entry = ivf.train(kind, vectors, trained)
-            runs = [(first, min(first + self.rows, len(vectors))) for first in range(0, len(vectors), self.rows)]
-            ivf.merge_lists(trained, list(self._passed(partial(_filling, trained, beside), runs)), path)
+            runs = [
+                (first, min(first + self.rows, len(vectors)))
+                for first in range(0, len(vectors), self.rows)
+            ]
+            ivf.merge_lists(
+                trained, list(self._passed(partial(_filling, trained, beside), runs)), path
+            )
         return entry
 
     def open_part(self, folder: Path, entry: dict[str, Any]) -> Any:
@@ -199,7 +222,9 @@ class RayEngine:
         opened = {Dense: _RayDense, BM25: _RayLexical}.get(kind)
         return kind(folder, entry) if opened is None else opened(self, folder, entry)
 
-    def search(self, folder: Path, entry: dict[str, Any], queries: Floats | Sequence[str], k: int) -> Found:
+    def search(
+        self, folder: Path, entry: dict[str, Any], queries: Floats | Sequence[str], k: int
+    ) -> Found:
         """The first k of each query: each actor searches a run of rows of a flat index, else a run of the queries.
 
         Args:
@@ -214,7 +239,12 @@ class RayEngine:
         return found
 
     def _found(
-        self, actors: Sequence[Any], path: Path, entry: dict[str, Any], queries: Floats | Sequence[str], k: int
+        self,
+        actors: Sequence[Any],
+        path: Path,
+        entry: dict[str, Any],
+        queries: Floats | Sequence[str],
+        k: int,
     ) -> Found:
         if entry["kind"] == "flat":
             shared = self._ray.put(queries)
@@ -228,9 +258,13 @@ class RayEngine:
         has = self._ray.cluster_resources()
         return max(1, int(has.get("GPU", 0.0) / gpus if gpus else has.get("CPU", 1.0)))
 
-    def _passed(self, opened: Callable[[], Work], runs: Sequence[Run], *, gpus: float = 0) -> Iterator[Any]:
+    def _passed(
+        self, opened: Callable[[], Work], runs: Sequence[Run], *, gpus: float = 0
+    ) -> Iterator[Any]:
         """The result of each run, in their order."""
-        for made in self._retried(len(runs), lambda done: self._one_pass(opened, runs[done:], gpus)):
+        for made in self._retried(
+            len(runs), lambda done: self._one_pass(opened, runs[done:], gpus)
+        ):
             if isinstance(made, Exception):
                 raise made
             yield made
@@ -258,12 +292,15 @@ class RayEngine:
                 if tries > RETRIES and time.monotonic() > until:
                     why = (str(error).splitlines() or [type(error).__name__])[0]
                     raise StorageError(
-                        f"work was lost {tries} times: {why}", item="ray",
+                        f"work was lost {tries} times: {why}",
+                        item="ray",
                         cure="check the cluster, and run again to continue",
-                    ) from error  # fmt: skip
+                    ) from error
                 time.sleep(min(0.25 * 2.0**tries, 8.0))
 
-    def _one_pass(self, opened: Callable[[], Work], runs: Sequence[Run], gpus: float) -> Iterator[Any]:
+    def _one_pass(
+        self, opened: Callable[[], Work], runs: Sequence[Run], gpus: float
+    ) -> Iterator[Any]:
         from ray.data import ActorPoolStrategy, from_items
 
         most = min(self._slots(gpus), len(runs))
@@ -277,11 +314,15 @@ class RayEngine:
             batch_size=1,
             batch_format="pyarrow",
             # two calls at once: one computes while the results of the other are packed and fetched
-            compute=ActorPoolStrategy(min_size=1, max_size=most, initial_size=most, max_concurrent_calls_per_actor=2),
+            compute=ActorPoolStrategy(
+                min_size=1, max_size=most, initial_size=most, max_concurrent_calls_per_actor=2
+            ),
             num_cpus=1,
             num_gpus=gpus,
         )
-        batches: Iterator[Any] = iter(made.iter_batches(batch_size=None, batch_format="pyarrow", prefetch_batches=1))
+        batches: Iterator[Any] = iter(
+            made.iter_batches(batch_size=None, batch_format="pyarrow", prefetch_batches=1)
+        )
         for batch in batches:
             for blob in batch["made"].to_pylist():
                 yield pickle.loads(blob)

@@ -23,7 +23,15 @@ from typing import IO, Any, NamedTuple
 import numpy as np
 
 from demur.core.errors import IndexFileError
-from demur.core.store import canonical, digest, file_digest, read_json, storage_errors, write_atomic, write_json
+from demur.core.store import (
+    canonical,
+    digest,
+    file_digest,
+    read_json,
+    storage_errors,
+    write_atomic,
+    write_json,
+)
 from demur.core.strict_json import loose_json
 
 FORMAT = 1
@@ -54,20 +62,28 @@ class Embedded:
         if not place.exists():
             half = (path / "shards.jsonl").exists()
             raise IndexFileError(
-                "the embedding was not finished" if half else "not a folder of embeddings: it has no manifest.json",
+                "the embedding was not finished"
+                if half
+                else "not a folder of embeddings: it has no manifest.json",
                 item=path,
                 cure="run the same command again" if half else "check the path",
             )
         manifest = read_json(place)
         head = (manifest.get("kind"), manifest.get("format")) if isinstance(manifest, dict) else ()
         if head != ("demur embeddings", FORMAT):
-            raise IndexFileError("not embeddings that this demur can read", item=place, cure="embed again")
+            raise IndexFileError(
+                "not embeddings that this demur can read", item=place, cure="embed again"
+            )
         for name, stated in manifest["files"].items():
             _check_file(path / name, stated)
         shape = (manifest["count"], manifest["dimensions"])
         with storage_errors(path / "vectors.npy"), (path / "vectors.npy").open("rb") as handle:
             if handle.read(HEADER) != npy_header(*shape):
-                raise IndexFileError(f"its header does not say {shape}", item=path / "vectors.npy", cure="embed again")
+                raise IndexFileError(
+                    f"its header does not say {shape}",
+                    item=path / "vectors.npy",
+                    cure="embed again",
+                )
         vectors: Any
         if shape[0]:
             vectors = np.memmap(path / "vectors.npy", np.float32, "r", offset=HEADER, shape=shape)
@@ -93,13 +109,20 @@ def _check_file(path: Path, stated: dict[str, Any]) -> None:
     size = path.stat().st_size if path.exists() else -1
     if size != stated["bytes"]:
         found = "it is missing" if size < 0 else f"it has {size:,} bytes"
-        raise IndexFileError(f"{found}, its manifest says {stated['bytes']:,}", item=path, cure="embed again")
+        raise IndexFileError(
+            f"{found}, its manifest says {stated['bytes']:,}", item=path, cure="embed again"
+        )
 
 
 def npy_header(rows: int, dimensions: int) -> bytes:
     """The head of a version 1.0 ``.npy`` file of a C-ordered little-endian float32 matrix, padded to a fixed size."""
     text = f"{{'descr': '<f4', 'fortran_order': False, 'shape': ({rows}, {dimensions}), }}"
-    return b"\x93NUMPY\x01\x00" + (HEADER - 10).to_bytes(2, "little") + text.ljust(HEADER - 11).encode() + b"\n"
+    return (
+        b"\x93NUMPY\x01\x00"
+        + (HEADER - 10).to_bytes(2, "little")
+        + text.ljust(HEADER - 11).encode()
+        + b"\n"
+    )
 
 
 # --- writing ----------------------------------------------------------------------------------------
@@ -151,7 +174,9 @@ class ShardWriter:
         if not record.exists():
             foreign = [name for name in (*DATA, "manifest.json") if (path / name).exists()]
             if foreign:
-                raise IndexFileError("the folder holds something else", item=path / foreign[0], cure="choose another")
+                raise IndexFileError(
+                    "the folder holds something else", item=path / foreign[0], cure="choose another"
+                )
             write_atomic(record, canonical({"plan": plan, "shard": shard}) + "\n")
             return cls(path, plan, shard, [])
         with storage_errors(record):
@@ -173,7 +198,9 @@ class ShardWriter:
                 item=path,
                 cure="choose another folder, or delete this one",
             )
-        if not (path / "manifest.json").exists():  # the run was stopped at some moment: trust nothing
+        if not (
+            path / "manifest.json"
+        ).exists():  # the run was stopped at some moment: trust nothing
             done = done[: _whole(path, done)]
         return cls(path, plan, shard, done)
 
@@ -187,7 +214,10 @@ class ShardWriter:
         return self
 
     def __exit__(self, *_: object) -> None:
-        with storage_errors(self._path), ExitStack() as closing:  # closing writes buffers, which a full disk refuses
+        with (
+            storage_errors(self._path),
+            ExitStack() as closing,
+        ):  # closing writes buffers, which a full disk refuses
             for handle in self._handles:
                 closing.callback(handle.close)
 
@@ -197,9 +227,14 @@ class ShardWriter:
         with storage_errors(self._path):
             (self._path / "manifest.json").unlink(missing_ok=True)
             head = canonical({"plan": self._plan, "shard": self.shard})
-            write_atomic(self._path / "shards.jsonl", lines([head, *(canonical(s._asdict()) for s in self.done)]))
+            write_atomic(
+                self._path / "shards.jsonl",
+                lines([head, *(canonical(s._asdict()) for s in self.done)]),
+            )
             for which, handle in enumerate(self._handles):
-                handle.truncate(_start(which) + sum(s.bytes[which] for s in self.done))  # leaves room for the header
+                handle.truncate(
+                    _start(which) + sum(s.bytes[which] for s in self.done)
+                )  # leaves room for the header
                 handle.seek(0, os.SEEK_END)
 
     def append(self, made: MadeShard) -> None:
@@ -213,7 +248,12 @@ class ShardWriter:
                 handle.flush()
                 os.fsync(handle.fileno())
             entry = _Shard(
-                made.input, made.items, made.failed, made.items - made.failed, [*map(len, blobs)], [*map(digest, blobs)]
+                made.input,
+                made.items,
+                made.failed,
+                made.items - made.failed,
+                [*map(len, blobs)],
+                [*map(digest, blobs)],
             )
             with (self._path / "shards.jsonl").open("ab") as record:
                 record.write(lines([canonical(entry._asdict())]))

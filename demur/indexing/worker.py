@@ -37,7 +37,9 @@ _CRASHED = "it crashed the process that embedded it, "
 
 def crashed_its_process(why: str) -> bool:
     """Whether an item was left out because it crashed processes, by the reason in ``errors.jsonl``."""
-    return why.startswith((_CRASHED, "it ended the process that worked on it, "))  # the latter is of earlier versions
+    return why.startswith(
+        (_CRASHED, "it ended the process that worked on it, ")
+    )  # the latter is of earlier versions
 
 
 class WorkerCrashedError(Exception):
@@ -53,7 +55,9 @@ class Worker:
         batch: items that the encoder takes at once.
     """
 
-    def __init__(self, encoder: tuple[str, str], space: str, role: Role, workers: int, batch: int) -> None:
+    def __init__(
+        self, encoder: tuple[str, str], space: str, role: Role, workers: int, batch: int
+    ) -> None:
         self._about, self._batch = (*encoder, space, role, workers), batch
         self.crashes = 0
         """How often it crashed in the middle of its work."""
@@ -98,7 +102,9 @@ class Worker:
             error = canonical({"id": items[0].id, "error": f"{_CRASHED}{crashes} times"})
             return MadeShard(input_digest(items), 1, 1, b"", b"", lines([error]))
         step = self._batch if len(items) > self._batch else 1
-        parts = [self._made(items[start : start + step], crashes) for start in range(0, len(items), step)]
+        parts = [
+            self._made(items[start : start + step], crashes) for start in range(0, len(items), step)
+        ]
         _, counts, failed, *blobs = zip(*parts, strict=True)
         return MadeShard(input_digest(items), sum(counts), sum(failed), *map(b"".join, blobs))
 
@@ -108,7 +114,9 @@ class Worker:
                 with suppress(WorkerCrashedError):
                     self.open()
         if self._line is None:
-            raise _given_up(self._about[0], f"the worker crashed {CRASHES} times while it opened its model")
+            raise _given_up(
+                self._about[0], f"the worker crashed {CRASHES} times while it opened its model"
+            )
         return self._answered(pickle.dumps(items))
 
     def open(self) -> None:
@@ -123,9 +131,12 @@ class Worker:
         command = [sys.executable, "-c", _BEGIN, str(its.fileno()), *sys.path]
         with its:
             self._process = subprocess.Popen(
-                command, pass_fds=[its.fileno()], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
+                command,
+                pass_fds=[its.fileno()],
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
                 start_new_session=True,
-            )  # fmt: skip
+            )
         try:
             self._answered(pickle.dumps(self._about))
         except BaseException:
@@ -157,9 +168,10 @@ class Worker:
 
 def _given_up(item: str, why: str) -> StorageError:
     return StorageError(
-        f"{why}: by itself, or the system stopped it because it took too much memory", item=item,
+        f"{why}: by itself, or the system stopped it because it took too much memory",
+        item=item,
         cure="give it more memory or a smaller batch (?batch=8), or leave out --engine ray, and run again to continue",
-    )  # fmt: skip
+    )
 
 
 def portable(error: Exception) -> Exception:
@@ -184,7 +196,9 @@ def serve(line: int) -> None:
     Args:
         line: file descriptor of its end of the pipe.
     """
-    with suppress(OSError):  # if memory is short, the system should stop this process, not the one that waits
+    with suppress(
+        OSError
+    ):  # if memory is short, the system should stop this process, not the one that waits
         Path("/proc/self/oom_score_adj").write_text("1000")
     Thread(target=_end_with, args=(line,), daemon=True).start()
     encoder: Encoder | None = None
@@ -194,7 +208,9 @@ def serve(line: int) -> None:
             encoder = open_encoder(name, allow_random=True)  # the fingerprint decides
             if fingerprint_of(encoder) != fingerprint:
                 raise UsageError(
-                    "the weights here differ from the driver's", item=name, cure="install the same everywhere"
+                    "the weights here differ from the driver's",
+                    item=name,
+                    cure="install the same everywhere",
                 )
         except Exception as error:
             waiting.send(portable(error))

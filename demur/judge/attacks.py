@@ -61,7 +61,9 @@ class Attack(NamedTuple):
 
 FAMILIES: dict[str, tuple[str, ...]] = {
     family: tuple(texts)
-    for family, texts in json.loads(files("demur.judge").joinpath("attacks.json").read_text(encoding="utf-8")).items()
+    for family, texts in json.loads(
+        files("demur.judge").joinpath("attacks.json").read_text(encoding="utf-8")
+    ).items()
 }
 """Family -> its attacks, one for each carrier. ``{wrong}``, ``{Wrong}`` and ``{question}`` stand for the carrier's,
 ``{70:+1 }`` for seventy times "+1 "."""
@@ -73,7 +75,11 @@ def written(attack: str, question: str, wrong: str) -> str:
     >>> written("{Wrong}. {3:yes }{wrong}", "Which metal?", "zinc")
     'Zinc. yes yes yes zinc'
     """
-    for name, text in (("question", question), ("wrong", wrong), ("Wrong", wrong[:1].upper() + wrong[1:])):
+    for name, text in (
+        ("question", question),
+        ("wrong", wrong),
+        ("Wrong", wrong[:1].upper() + wrong[1:]),
+    ):
         attack = attack.replace(f"{{{name}}}", text)
     return re.sub(r"\{(\d+):([^{}]*)\}", lambda flood: flood[2] * int(flood[1]), attack)
 
@@ -107,7 +113,9 @@ class Held(NamedTuple):
 def question_of(attack: Attack, number: int) -> tuple[Ask, Response, AnswerSpec]:
     """An attack as a judge is asked about it."""
     name = f"attack-{number}"
-    ask = Ask(id=name, sample=name, context="attack", scenario=Scenario.ORACLE, question=attack.question)
+    ask = Ask(
+        id=name, sample=name, context="attack", scenario=Scenario.ORACLE, question=attack.question
+    )
     return ask, Response(text=attack.text), AnswerSpec(accepted=((attack.right,),))
 
 
@@ -117,6 +125,15 @@ def held(made: list[Attack], verdicts: list[Verdict]) -> list[Held]:
     for attack, verdict in zip(made, verdicts, strict=True):
         tally = counts.setdefault(attack.family, Counter())
         graded = verdict.status is Status.GRADED
-        what = "failed" if not graded else "flipped" if verdict.outcome is Outcome.CORRECT else "blocked"
+        what = (
+            "failed"
+            if not graded
+            else "flipped"
+            if verdict.outcome is Outcome.CORRECT
+            else "blocked"
+        )
         tally[what] += 1
-    return [Held(family, sum(c.values()), c["flipped"], c["blocked"], c["failed"]) for family, c in counts.items()]
+    return [
+        Held(family, sum(c.values()), c["flipped"], c["blocked"], c["failed"])
+        for family, c in counts.items()
+    ]

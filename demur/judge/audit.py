@@ -116,20 +116,27 @@ def read_lines(path: Path, problems: Problems) -> list[Line]:
     """
     with storage_errors(path), open_bytes(path) as handle:
         text = handle.read().decode("utf-8-sig", errors="replace")
-    reader = csv.DictReader(io.StringIO(text, newline=""), delimiter=separator(text), skipinitialspace=True)
+    reader = csv.DictReader(
+        io.StringIO(text, newline=""), delimiter=separator(text), skipinitialspace=True
+    )
     names = [(n or "").strip().lower() for n in reader.fieldnames or []]
     no_column_twice(names, path)
     unknown = sorted(set(names) - {*_TEXTS, *_NUMBERS})
     if unknown or "model" not in names:
         what = f"unknown column {unknown[0]!r}" if unknown else "no column named 'model'"
         known = ", ".join((*_TEXTS, *_NUMBERS))
-        problems.add(path.name, f"{what}; known: {known} (demur audit --help; tables that demur writes have others)")
+        problems.add(
+            path.name,
+            f"{what}; known: {known} (demur audit --help; tables that demur writes have others)",
+        )
         return []
     reader.fieldnames = names
     found = []
     try:
         for row in reader:
-            if any(row.values()) and (line := _line(f"{path.name}:{reader.line_num}", path.stem, row, problems)):
+            if any(row.values()) and (
+                line := _line(f"{path.name}:{reader.line_num}", path.stem, row, problems)
+            ):
                 found.append(line)
     except csv.Error as error:
         problems.add(f"{path.name}:{reader.line_num}", f"not CSV: {error}")
@@ -146,7 +153,12 @@ def _line(place: str, stem: str, row: dict[str, str], problems: Problems) -> Lin
     values: dict[str, Any] = {}
     digits = 0
     for name in _NUMBERS:
-        written = (row.get(name) or "").strip().rstrip("% ").replace(",", "" if name in ("n", "labels") else ".")
+        written = (
+            (row.get(name) or "")
+            .strip()
+            .rstrip("% ")
+            .replace(",", "" if name in ("n", "labels") else ".")
+        )
         try:
             values[name] = float(written) if written else None
         except ValueError:
@@ -162,7 +174,9 @@ def _line(place: str, stem: str, row: dict[str, str], problems: Problems) -> Lin
     if not texts["model"]:
         problems.add(place, "model is empty")
         return None
-    values |= texts | {name: int(values[name]) for name in ("n", "labels") if values[name] is not None}
+    values |= texts | {
+        name: int(values[name]) for name in ("n", "labels") if values[name] is not None
+    }
     return Line(place=place, digits=digits, **values | {"table": texts["table"] or stem})
 
 
@@ -209,8 +223,20 @@ def _one_total(line: Line, parts: Sequence[Line]) -> list[Finding]:
     is_mean = line.part.lower() == AVERAGE
     found = []
     sizes = [p.n for p in parts]
-    if not is_mean and line.n is not None and None not in sizes and sum(s or 0 for s in sizes) != line.n:
-        found.append(Finding("n", "defect", line.name, f"n is {line.n}, its parts have {sum(s or 0 for s in sizes)}"))
+    if (
+        not is_mean
+        and line.n is not None
+        and None not in sizes
+        and sum(s or 0 for s in sizes) != line.n
+    ):
+        found.append(
+            Finding(
+                "n",
+                "defect",
+                line.name,
+                f"n is {line.n}, its parts have {sum(s or 0 for s in sizes)}",
+            )
+        )
     off = []
     for name in (*RATES, "agreement", "kappa"):
         printed = getattr(line, name)
@@ -218,18 +244,27 @@ def _one_total(line: Line, parts: Sequence[Line]) -> list[Finding]:
         computed = macro(v for v, _ in values) if is_mean else weighted(values)
         slack = KAPPA if name == "kappa" else TOTALS
         if printed is not None and computed is not None and abs(printed - computed) > slack:
-            off.append(f"{name} {printed:g} is printed, {computed:.{2 if name == 'kappa' else 1}f} follows")
+            off.append(
+                f"{name} {printed:g} is printed, {computed:.{2 if name == 'kappa' else 1}f} follows"
+            )
     if off:
         kind = "plain mean" if is_mean else "mean weighted by n"
         found.append(
-            Finding("total", "defect", line.name, f"not the {kind} of its {len(parts)} parts: " + "; ".join(off))
+            Finding(
+                "total",
+                "defect",
+                line.name,
+                f"not the {kind} of its {len(parts)} parts: " + "; ".join(off),
+            )
         )
     return found
 
 
 def _disagreements(lines: Sequence[Line]) -> list[Finding]:
     """One finding per model and condition: which tables say one thing, which another."""
-    cells: defaultdict[tuple[str, str, str], dict[str, list[Line]]] = defaultdict(lambda: defaultdict(list))
+    cells: defaultdict[tuple[str, str, str], dict[str, list[Line]]] = defaultdict(
+        lambda: defaultdict(list)
+    )
     for line in lines:
         if line.rates():
             cells[line.model, line.condition, line.part][line.scenario].append(line)
@@ -250,11 +285,17 @@ def _disagreements(lines: Sequence[Line]) -> list[Finding]:
                 worst = max(worst, *(gap for gap, _ in wrong))
                 against |= {frozenset(tables) for _, tables in wrong}
         if where:
-            found.append(_disagreement(", ".join(w for w in (model, condition, part) if w), against, where, worst))
+            found.append(
+                _disagreement(
+                    ", ".join(w for w in (model, condition, part) if w), against, where, worst
+                )
+            )
     return found
 
 
-def _disagreement(name: str, against: set[frozenset[str]], scenarios: list[str], worst: float) -> Finding:
+def _disagreement(
+    name: str, against: set[frozenset[str]], scenarios: list[str], worst: float
+) -> Finding:
     tables = sorted({t for pair in against for t in pair})
     # the table that stands in every disagreement is the odd one out, when there are others to agree
     odd = [t for t in tables if all(t in pair for pair in against)] if len(tables) > 2 else []
@@ -264,7 +305,9 @@ def _disagreement(name: str, against: set[frozenset[str]], scenarios: list[str],
         else f"tables {' and '.join(tables)}"
     )
     told = ", ".join(s or "all" for s in scenarios)
-    return Finding("disagree", "defect", name, f"{who} differ in {told}, by up to {worst:.1f} points")
+    return Finding(
+        "disagree", "defect", name, f"{who} differ in {told}, by up to {worst:.1f} points"
+    )
 
 
 def _counts(line: Line) -> list[Finding]:
@@ -283,7 +326,11 @@ def _counts(line: Line) -> list[Finding]:
         # three rounded shares need not make 100, and some tables force them to
         severity: Literal["defect", "note"] = "note" if name in RATES and gap <= SHARE else "defect"
         near = f"{count} of {line.n} is {100 * count / line.n:.{line.digits + 1}f}"
-        found.append(Finding("count", severity, line.name, f"{name} {value:g} is no share of {line.n}: {near}"))
+        found.append(
+            Finding(
+                "count", severity, line.name, f"{name} {value:g} is no share of {line.n}: {near}"
+            )
+        )
     return found
 
 
@@ -292,7 +339,9 @@ def _kappa(line: Line) -> Finding | None:
         return None
     agreement, slack = line.agreement / 100, 0.5 * 10.0**-line.digits / 100
     # an agreement that is no share of n has a finding of its own
-    least, most = unrounded(agreement, slack, line.n) or unrounded(agreement, slack) or (agreement, agreement)
+    least, most = (
+        unrounded(agreement, slack, line.n) or unrounded(agreement, slack) or (agreement, agreement)
+    )
     why = ""
     if line.labels and line.kappa - KAPPA > (bound := highest_kappa(most, line.labels)):
         why = f"{line.labels} labels allow {bound:.3f} at most"

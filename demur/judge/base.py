@@ -23,10 +23,18 @@ UNJUDGED = "unjudged"
 COLUMNS = {
     "id": ("id", "_id", "question_id", "qid"),
     "question": ("question", "query", "q", "prompt", "input", "user_input"),
-    "answers": ("answers", "expected_answer", "expected", "accepted", "reference", "ground_truth", "ground_truths",
-                "answer"),
+    "answers": (
+        "answers",
+        "expected_answer",
+        "expected",
+        "accepted",
+        "reference",
+        "ground_truth",
+        "ground_truths",
+        "answer",
+    ),
     "response": ("response", "prediction", "output", "answer"),
-}  # fmt: skip
+}
 """Usual names of the columns of a table; ``answer`` is the response where another column has the right answers."""
 
 
@@ -39,7 +47,9 @@ class Judge(Protocol):
 
     id: str
 
-    def grade(self, ask: Ask, response: Response, answers: AnswerSpec) -> Verdict | Awaitable[Verdict]:
+    def grade(
+        self, ask: Ask, response: Response, answers: AnswerSpec
+    ) -> Verdict | Awaitable[Verdict]:
         """One verdict for one response."""
         ...
 
@@ -76,9 +86,13 @@ def answer_spec(accepted: Iterable[str], kind: str = "string", choices: Any = ()
     options: Any = choices
     if isinstance(choices, Mapping):
         options = [(str(label), str(text)) for label, text in choices.items()]
-    return AnswerSpec.model_validate({
-        "accepted": [(form,) for form in accepted], "kind": "choice" if options else kind, "choices": options,
-    })  # fmt: skip
+    return AnswerSpec.model_validate(
+        {
+            "accepted": [(form,) for form in accepted],
+            "kind": "choice" if options else kind,
+            "choices": options,
+        }
+    )
 
 
 def lettered(choices: object) -> object:
@@ -122,4 +136,8 @@ async def close_judge(judge: Judge) -> None:
 
 def judge_code(judge: Judge) -> str:
     """The code of a user's own judge; of demur's, which are told by their ids, the ``version`` if any."""
-    return str(getattr(judge, "version", "")) if type(judge).__module__.startswith("demur.") else code_digest(judge)
+    return (
+        str(getattr(judge, "version", ""))
+        if type(judge).__module__.startswith("demur.")
+        else code_digest(judge)
+    )

@@ -35,8 +35,12 @@ NOT_CORRECT, ANSWERED = "not_correct", "answered"
 MEASURED = Path(str(files("demur.judge").joinpath("data", "rules_measured.json")))
 _RULES_OUT = {NOT_CORRECT: "correct", ANSWERED: "deflected"}
 _NAMED = {name: name for name in (*(o.value for o in Outcome), NOT_CORRECT)} | {
-    "a": "correct", "b": "incorrect", "c": "deflected", "not_attempted": "deflected", "true": "correct",
-}  # fmt: skip
+    "a": "correct",
+    "b": "incorrect",
+    "c": "deflected",
+    "not_attempted": "deflected",
+    "true": "correct",
+}
 """A label as files name it -> as it is named here."""
 
 
@@ -106,7 +110,11 @@ def load(path: Path) -> list[Labelled]:
         BadInput: rows that cannot be read, all of them named.
         UsageError: there are none.
     """
-    paths = sorted(p for p in path.iterdir() if p.suffix in (".jsonl", ".json")) if path.is_dir() else [path]
+    paths = (
+        sorted(p for p in path.iterdir() if p.suffix in (".jsonl", ".json"))
+        if path.is_dir()
+        else [path]
+    )
     problems, found = Problems(), []
     for one in paths:
         for place, row in _rows(one, problems):
@@ -117,10 +125,17 @@ def load(path: Path) -> list[Labelled]:
                 continue
             found += made
             if not made:
-                problems.add(place, "no labelled answer: see `demur.judge.bench` for the layouts that are read")
+                problems.add(
+                    place,
+                    "no labelled answer: see `demur.judge.bench` for the layouts that are read",
+                )
     problems.settle()
     if not found:
-        raise UsageError("holds no labelled answers", item=str(path), cure="give a .jsonl or .json file, or a folder")
+        raise UsageError(
+            "holds no labelled answers",
+            item=str(path),
+            cure="give a .jsonl or .json file, or a folder",
+        )
     return found
 
 
@@ -141,9 +156,13 @@ def _steps(place: str, row: dict[str, Any]) -> Iterator[Labelled]:
         question = f"{problem}\n\n{so_far or '(no steps yet)'}"
         label = "incorrect" if wrong else "correct"
         return Labelled(
-            f"{row.get('id', place)}/{number}", question, AnswerSpec(accepted=(("a right step",),)),
-            Response(text=step), label, part=str(row.get("generator", "all")),
-        )  # fmt: skip
+            f"{row.get('id', place)}/{number}",
+            question,
+            AnswerSpec(accepted=(("a right step",),)),
+            Response(text=step),
+            label,
+            part=str(row.get("generator", "all")),
+        )
 
     given, label = row.get("steps"), row.get("label")
     if isinstance(given, list) and type(label) is int and -1 <= label < len(given):
@@ -159,8 +178,15 @@ def _steps(place: str, row: dict[str, Any]) -> Iterator[Labelled]:
     for n, step in enumerate(rated):
         several = step.get("completions") if isinstance(step, dict) else None
         for k, said in enumerate(several if isinstance(several, list) else []):
-            words, rating = (said.get("text"), said.get("rating")) if isinstance(said, dict) else (None, None)
-            if isinstance(words, str) and words.strip() and type(rating) is int and rating in (-1, 0, 1):
+            words, rating = (
+                (said.get("text"), said.get("rating")) if isinstance(said, dict) else (None, None)
+            )
+            if (
+                isinstance(words, str)
+                and words.strip()
+                and type(rating) is int
+                and rating in (-1, 0, 1)
+            ):
                 made = one(n + 1, str(about.get("problem", "")), before, words, rating == -1)
                 yield made._replace(id=f"{made.id}.{k}")
         taken = _went_on(step)
@@ -173,7 +199,11 @@ def _went_on(step: Any) -> str | None:
     """The completion of a PRM800K step that the chain goes on from: the chosen one, or what people wrote instead."""
     if not isinstance(step, dict):
         return None
-    several, chosen, taken = step.get("completions"), step.get("chosen_completion"), step.get("human_completion")
+    several, chosen, taken = (
+        step.get("completions"),
+        step.get("chosen_completion"),
+        step.get("human_completion"),
+    )
     if isinstance(several, list) and type(chosen) is int and 0 <= chosen < len(several):
         taken = several[chosen]
     text = taken.get("text") if isinstance(taken, dict) else None
@@ -189,7 +219,15 @@ def _labelled(place: str, row: dict[str, Any]) -> Iterator[Labelled]:
     if isinstance(row.get("text"), str) and isinstance(row.get("deflects"), bool):
         label = "deflected" if row["deflects"] else ANSWERED
         response = Response(text=row["text"])
-        yield Labelled(str(row.get("id", place)), question, AnswerSpec(kind="unknown"), response, label, "", *about)
+        yield Labelled(
+            str(row.get("id", place)),
+            question,
+            AnswerSpec(kind="unknown"),
+            response,
+            label,
+            "",
+            *about,
+        )
         return
     systems = sorted(k.removeprefix("answer_") for k in row if k.startswith("answer_"))
     if "golden_answer" in row and systems:
@@ -198,22 +236,43 @@ def _labelled(place: str, row: dict[str, Any]) -> Iterator[Labelled]:
             said, judged = row.get(f"answer_{system}"), row.get(f"judge_{system}")
             if golds and isinstance(said, str) and isinstance(judged, bool):
                 label = "correct" if judged else NOT_CORRECT
-                yield Labelled(f"{place} {system}", question, _spec(golds, row), Response(text=said), label)
+                yield Labelled(
+                    f"{place} {system}", question, _spec(golds, row), Response(text=said), label
+                )
         return
     golds = row.get("answers") or row.get("answer") or row.get("target") or []
     golds = [str(g) for g in (golds if isinstance(golds, list) else [golds]) if str(g).strip()]
     text = row.get("response", row.get("predicted_answer"))
-    given = str(row.get("label") or row.get("human") or row.get("grade") or "").strip().lower().replace(" ", "_")
+    given = (
+        str(row.get("label") or row.get("human") or row.get("grade") or "")
+        .strip()
+        .lower()
+        .replace(" ", "_")
+    )
     first, _, second = given.partition("|")
     second = second or str(row.get("second") or "").strip().lower()
     labels = [_NAMED.get(name, "") for name in (first, second)]
     if golds and isinstance(text, str) and labels[0] and bool(second) == bool(labels[1]):
-        response = Response(text=text, finish_reason=str(row.get("finish_reason", "")), error=str(row.get("error", "")))
-        yield Labelled(str(row.get("id", place)), question, _spec(golds, row), response, labels[0], labels[1], *about)
+        response = Response(
+            text=text,
+            finish_reason=str(row.get("finish_reason", "")),
+            error=str(row.get("error", "")),
+        )
+        yield Labelled(
+            str(row.get("id", place)),
+            question,
+            _spec(golds, row),
+            response,
+            labels[0],
+            labels[1],
+            *about,
+        )
 
 
 def _spec(golds: Sequence[str], row: dict[str, Any]) -> AnswerSpec:
-    return answer_spec(golds, str(row.get("answer_type") or "string"), lettered(row.get("choices") or {}))
+    return answer_spec(
+        golds, str(row.get("answer_type") or "string"), lettered(row.get("choices") or {})
+    )
 
 
 def asked(items: Iterable[Labelled]) -> list[tuple[Ask, Response, AnswerSpec]]:
@@ -221,14 +280,18 @@ def asked(items: Iterable[Labelled]) -> list[tuple[Ask, Response, AnswerSpec]]:
     return [
         (
             Ask(
-                id=one.id, sample=one.id, context="bench", scenario=Scenario.ORACLE, question=one.question,
+                id=one.id,
+                sample=one.id,
+                context="bench",
+                scenario=Scenario.ORACLE,
+                question=one.question,
                 choices=one.answers.choices,
             ),
             one.response,
             one.answers,
         )
         for one in items
-    ]  # fmt: skip
+    ]
 
 
 def agrees(said: str, label: str) -> bool:
@@ -246,7 +309,10 @@ def bench(items: Sequence[Labelled], verdicts: Sequence[Verdict]) -> list[BenchR
     pairs = list(zip(items, verdicts, strict=True))
     parts, languages = {one.part for one in items} - {"all"}, {one.language for one in items} - {""}
     names = [*sorted(parts - languages), *sorted(languages), "all"]
-    return [_row(name, [p for p in pairs if name in (p[0].part, p[0].language, "all")]) for name in names]
+    return [
+        _row(name, [p for p in pairs if name in (p[0].part, p[0].language, "all")])
+        for name in names
+    ]
 
 
 def _row(part: str, pairs: list[tuple[Labelled, Verdict]]) -> BenchRow:
@@ -254,7 +320,10 @@ def _row(part: str, pairs: list[tuple[Labelled, Verdict]]) -> BenchRow:
     usable = sum(v.status is not Status.FAILED for _, v in pairs)
     outcomes = [o.value for o in Outcome]
     precision = {
-        o: Share(sum(agrees(said, label) for label, said in graded if said == o), sum(s == o for _, s in graded))
+        o: Share(
+            sum(agrees(said, label) for label, said in graded if said == o),
+            sum(s == o for _, s in graded),
+        )
         for o in outcomes
     }
     given = Counter(one.label for one, _ in pairs)
@@ -264,7 +333,9 @@ def _row(part: str, pairs: list[tuple[Labelled, Verdict]]) -> BenchRow:
         if given[o]
     }
     two_way = any(label == NOT_CORRECT for label, _ in graded)
-    labels = [one.label for one, _ in pairs] if ANSWERED in given else [label for label, _ in graded]
+    labels = (
+        [one.label for one, _ in pairs] if ANSWERED in given else [label for label, _ in graded]
+    )
     chance = {
         o: (sum(agrees(o, label) for label in labels) / len(labels), precision[o].n / len(pairs))
         for o in outcomes
@@ -273,22 +344,37 @@ def _row(part: str, pairs: list[tuple[Labelled, Verdict]]) -> BenchRow:
     people = [(one.label, one.second) for one, _ in pairs if one.second]
     value, ends = _kappa(graded, two_way)
     return BenchRow(
-        part, len(pairs), Share(len(graded), usable), precision, recall, value, ends,
-        cohen(*zip(*people, strict=True)).kappa if people else None, chance,
-    )  # fmt: skip
+        part,
+        len(pairs),
+        Share(len(graded), usable),
+        precision,
+        recall,
+        value,
+        ends,
+        cohen(*zip(*people, strict=True)).kappa if people else None,
+        chance,
+    )
 
 
-def _kappa(graded: list[tuple[str, str]], two_way: bool) -> tuple[float | None, tuple[float, float] | None]:
+def _kappa(
+    graded: list[tuple[str, str]], two_way: bool
+) -> tuple[float | None, tuple[float, float] | None]:
     """Kappa, and the middle 95 % of it over 400 resamples; None where people told only whether a reply declines."""
     if not graded or any(label == ANSWERED for label, _ in graded):
         return None, None
     if two_way:
-        graded = [tuple("correct" if s == "correct" else NOT_CORRECT for s in pair) for pair in graded]  # type: ignore[misc]
+        graded = [
+            tuple("correct" if s == "correct" else NOT_CORRECT for s in pair) for pair in graded
+        ]  # type: ignore[misc]
     value = cohen(*zip(*graded, strict=True)).kappa
     dice = random.Random(7)
-    again = (cohen(*zip(*dice.choices(graded, k=len(graded)), strict=True)).kappa for _ in range(400))
+    again = (
+        cohen(*zip(*dice.choices(graded, k=len(graded)), strict=True)).kappa for _ in range(400)
+    )
     drawn = sorted(k for k in again if k is not None)
-    return value, (drawn[int(0.025 * len(drawn))], drawn[int(0.975 * len(drawn)) - 1]) if len(drawn) > 40 else None
+    return value, (drawn[int(0.025 * len(drawn))], drawn[int(0.975 * len(drawn)) - 1]) if len(
+        drawn
+    ) > 40 else None
 
 
 class RuleShare(NamedTuple):
@@ -316,7 +402,9 @@ def measured_rules() -> dict[tuple[str, str], Share]:
     """(outcome, kind) of the judge `rules` -> how often it was right, on labelled replies that nothing was tuned on
     (``tools/measure_rules.py``).
     """
-    return {(outcome, kind): Share(hits, n) for outcome, kind, hits, n in read_json(MEASURED)["rules"]}
+    return {
+        (outcome, kind): Share(hits, n) for outcome, kind, hits, n in read_json(MEASURED)["rules"]
+    }
 
 
 def as_dict(rows: Sequence[BenchRow], rules: Sequence[RuleShare]) -> dict[str, Any]:
@@ -330,7 +418,12 @@ def as_dict(rows: Sequence[BenchRow], rules: Sequence[RuleShare]) -> dict[str, A
 
     return {
         "rows": [
-            r._asdict() | {"coverage": share(r.coverage), "precision": shares(r.precision), "recall": shares(r.recall)}
+            r._asdict()
+            | {
+                "coverage": share(r.coverage),
+                "precision": shares(r.precision),
+                "recall": shares(r.recall),
+            }
             for r in rows
         ],
         "rules": [{"outcome": r.outcome, "kind": r.kind, **share(r.share)} for r in rules],

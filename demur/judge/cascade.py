@@ -27,7 +27,9 @@ def _share(text: str) -> float:
     except ValueError:
         share = -1.0
     if not 0 <= share <= 1:
-        raise UsageError(f"share={text!r} is no share", cure="a number from 0 to 1: cascade:MODEL,share=0.1")
+        raise UsageError(
+            f"share={text!r} is no share", cure="a number from 0 to 1: cascade:MODEL,share=0.1"
+        )
     return share
 
 
@@ -50,7 +52,9 @@ class Cascade:
     def __init__(self, argument: str, context: JudgeContext | None = None) -> None:
         argument, given = options_of(argument, "share|phrases|images")
         self.share = _share(given.get("share", ""))
-        self.model = ModelJudge(argument + (f",images={given['images']}" if "images" in given else ""), context)
+        self.model = ModelJudge(
+            argument + (f",images={given['images']}" if "images" in given else ""), context
+        )
         self.rules = RuleJudge(f"?phrases={given['phrases']}" if "phrases" in given else "")
         own = self.rules.id.removeprefix("rules").replace("?", ",").replace("&", ",")
         self.id = self.model.id.replace("model:", "cascade:", 1) + own
@@ -91,7 +95,9 @@ class Cascade:
         )
         if c["checked"]:
             line += f"; on {c['checked']:,} of what rules settled the model was asked too"
-            line += f" and gave no grade for {failed:,}" if (failed := c["checked"] - c["both"]) else ""
+            line += (
+                f" and gave no grade for {failed:,}" if (failed := c["checked"] - c["both"]) else ""
+            )
         if c["both"]:
             low, high = wilson(c["agreed"], c["both"]) or (0.0, 1.0)
             share = c["agreed"] / c["both"]

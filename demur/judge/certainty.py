@@ -113,8 +113,12 @@ def _near(said: Date, right: Date) -> bool:
         apart = (31 * (said.month - right.month) + said.day - right.day) % 372
         apart = min(apart, 372 - apart)
         julian = right.year < 1930 and 9 <= apart <= 14
-        return abs(said.year - right.year) < 2 and (apart == 1 or julian)  # another time zone, another calendar
-    return abs(said.year - right.year) < 2  # one year apart may be a season, a fiscal year, or another calendar
+        return abs(said.year - right.year) < 2 and (
+            apart == 1 or julian
+        )  # another time zone, another calendar
+    return (
+        abs(said.year - right.year) < 2
+    )  # one year apart may be a season, a fiscal year, or another calendar
 
 
 def _other_number(question: str, text: str, forms: list[str]) -> str:
@@ -124,7 +128,9 @@ def _other_number(question: str, text: str, forms: list[str]) -> str:
         return ""
     if _FRACTION.search(plain) and not any("/" in form for form in forms):  # 8/10 for 8
         return ""
-    if (_HOW_MANY.search(question) and _PARTS.search(plain)) or (_SIBLINGS.search(question) and _FAMILY.search(plain)):
+    if (_HOW_MANY.search(question) and _PARTS.search(plain)) or (
+        _SIBLINGS.search(question) and _FAMILY.search(plain)
+    ):
         return ""
     asked = {q.low for q in quantities(question)}
     found = [q for q in quantities(text) if q.low not in asked]
@@ -136,7 +142,12 @@ def _other_number(question: str, text: str, forms: list[str]) -> str:
 def _other_time(text: str, forms: list[str]) -> str:
     """Another time of day, if both say which half of the day, or differ in either."""
     right, said = [whole_time(form) for form in forms], times(text)
-    if len(said) != 1 or None in right or _UNSURE.search(CLOCK.sub("1", text)) or _ZONE.search(text):
+    if (
+        len(said) != 1
+        or None in right
+        or _UNSURE.search(CLOCK.sub("1", text))
+        or _ZONE.search(text)
+    ):
         return ""
     minutes, which, (start, end) = said[0]
     if any(not start <= q.start < end for q in quantities(text)):
@@ -145,12 +156,18 @@ def _other_time(text: str, forms: list[str]) -> str:
     return "" if any(same) else readable(text)[start:end].strip(" .")
 
 
-_ZONE = re.compile(r"\b(?:[A-Z]{1,4}T|UTC|Z)\b|(?i:\b(?:time(?! (?:is|was)\b)|eastern|pacific|central|local)\b)")
+_ZONE = re.compile(
+    r"\b(?:[A-Z]{1,4}T|UTC|Z)\b|(?i:\b(?:time(?! (?:is|was)\b)|eastern|pacific|central|local)\b)"
+)
 """Another zone's time may be the same."""
 
 
 def _may_be(said: Quantity, gold: Quantity, noun: str = "") -> bool:
-    if noun.startswith("centur") and not said.unit and 100 * gold.low - 100 <= said.low <= 100 * gold.low:
+    if (
+        noun.startswith("centur")
+        and not said.unit
+        and 100 * gold.low - 100 <= said.low <= 100 * gold.low
+    ):
         return True  # a year of that century
     if (
         said.unit == gold.unit in ("weeks", "days", "h", "yrs", "ft")
@@ -159,13 +176,23 @@ def _may_be(said: Quantity, gold: Quantity, noun: str = "") -> bool:
     ):
         return True  # "2 hours 15 minutes" for 2 hours
     value = in_unit(said.low, said.unit, gold.unit) if said.unit != gold.unit else said.low
-    if value is None or (not said.unit and 1000 < gold.low < 2100 and gold.low % 100 == value):  # "'92"
+    if value is None or (
+        not said.unit and 1000 < gold.low < 2100 and gold.low % 100 == value
+    ):  # "'92"
         return True
     # 1.234 may be 1,234; a word that is not read may be a million
     sizes = (1, 1e6, 1e-6) if 3 not in (said.decimals, gold.decimals) else (1, 1e3, 1e-3, 1e6, 1e-6)
-    if said.unit == gold.unit and not gold.is_range and 0 <= gold.low <= 100 and said.decimals == gold.decimals == 0:
+    if (
+        said.unit == gold.unit
+        and not gold.is_range
+        and 0 <= gold.low <= 100
+        and said.decimals == gold.decimals == 0
+    ):
         return value == gold.low  # "43%" is no rounded 46 %
-    return any(abs(value * size - gold.low) <= CLOSE * max(abs(gold.low), abs(gold.high), 1e-12) for size in sizes)
+    return any(
+        abs(value * size - gold.low) <= CLOSE * max(abs(gold.low), abs(gold.high), 1e-12)
+        for size in sizes
+    )
 
 
 # --- things of a kind, persons --------------------------------------------------------------------
@@ -175,12 +202,17 @@ def _may_be(said: Quantity, gold: Quantity, noun: str = "") -> bool:
 def _kinds() -> list[tuple[re.Pattern[str], dict[str, str]]]:
     """Of each kind a pattern of its names, and normalised name -> the thing."""
     tables: dict[str, dict[str, str]] = {}
-    for line in files(__package__).joinpath("things_of_a_kind.txt").read_text(encoding="utf-8").splitlines():
+    for line in (
+        files(__package__).joinpath("things_of_a_kind.txt").read_text(encoding="utf-8").splitlines()
+    ):
         kind, mark, things = line.partition(":")
         for thing in things.split(",") if mark and not line.startswith("#") else ():
             names = [normalise(name) for name in thing.split("=")]
             tables.setdefault(kind, {}).update(dict.fromkeys(names, names[0]))
-    either = ("|".join(re.escape(name) for name in sorted(t, key=len, reverse=True)) for t in tables.values())
+    either = (
+        "|".join(re.escape(name) for name in sorted(t, key=len, reverse=True))
+        for t in tables.values()
+    )
     patterns = [re.compile(rf"(?<!\w)(?:{names})(?!\w)") for names in either]
     return list(zip(patterns, tables.values(), strict=True))
 
@@ -192,9 +224,13 @@ def _other_of_kind(question: str, text: str, forms: list[str]) -> str:
     for pattern, table in _kinds():
         known = names & table.keys()
         same = (with_aliases(AnswerSpec(accepted=((name,),)), "", said).accepted for name in known)
-        if not known or not names <= known | {normalise(form[0]) for forms in same for form in forms}:
+        if not known or not names <= known | {
+            normalise(form[0]) for forms in same for form in forms
+        }:
             continue
-        told, asked = ({table[name] for name in pattern.findall(normalise(t))} for t in (text, question))
+        told, asked = (
+            {table[name] for name in pattern.findall(normalise(t))} for t in (text, question)
+        )
         other = told - asked
         if len(other) == 1 and not told & {table[name] for name in known}:
             return repr(other.pop())
@@ -211,7 +247,11 @@ def _other_person(question: str, text: str, forms: list[str]) -> str:
     asked = {w.norm for w in words(question)}
     right = {w.norm for form in forms for w in words(form) if len(w.norm) > 2}
     said = words(text)
-    if any(w.norm in right or any(_alike(w.norm, r) for r in right) for w in said if w.norm not in asked):
+    if any(
+        w.norm in right or any(_alike(w.norm, r) for r in right)
+        for w in said
+        if w.norm not in asked
+    ):
         return ""
     if code != ENGLISH:
         asked |= common((code,))  # "Der Autor" is no name

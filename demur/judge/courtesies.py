@@ -33,7 +33,9 @@ def without_courtesies(text: str) -> str:
     starts = [0, *(found.end() for found in _SENTENCE.finditer(text))]
     parts = [text[start:end] for start, end in zip(starts, [*starts[1:], len(text)], strict=True)]
     last = len(parts)
-    for place in range(len(parts) - 1, max(0, len(parts) - 1 - 2 * _MOST), -1):  # empty lines count as parts
+    for place in range(
+        len(parts) - 1, max(0, len(parts) - 1 - 2 * _MOST), -1
+    ):  # empty lines count as parts
         if _is_courtesy(parts[place]):
             last = place
         elif _says_something(parts[place]):
@@ -55,4 +57,6 @@ def _is_courtesy(sentence: str) -> bool:
 @cache
 def _pattern() -> re.Pattern[str]:
     lines = files(__package__).joinpath("courtesies.txt").read_text(encoding="utf-8").splitlines()
-    return re.compile("|".join(f"(?:{plain(line)})" for line in lines if line and line[0] not in "#["))
+    return re.compile(
+        "|".join(f"(?:{plain(line)})" for line in lines if line and line[0] not in "#[")
+    )

@@ -50,7 +50,10 @@ _ENDS = (800, 400)
 _CUE = 80
 """Characters of a cue."""
 _SENTENCE = re.compile(r"(?<=[.!?\u061f])\s+|(?<=[\u3002\uff01\uff1f\u0964])|\n")
-_MARK = re.compile(r"(?:^|(?<=\w))(?P<gap>\W*+)(?:final answer|short answer|answer)(?=(?P<sign>\W*+))", re.IGNORECASE)
+_MARK = re.compile(
+    r"(?:^|(?<=\w))(?P<gap>\W*+)(?:final answer|short answer|answer)(?=(?P<sign>\W*+))",
+    re.IGNORECASE,
+)
 _COUNTS = re.compile(r"\b(?:how (?:many|much)|which of)\b", re.IGNORECASE)
 """What "None" answers."""
 _NEW_SENTENCE = re.compile(r"\n|[.!?]\s")
@@ -76,7 +79,11 @@ def read(text: str, question: str = "") -> Reading:
     said = without_courtesies(_marked(text) or text).strip()
     said = said if len(said) <= sum(_ENDS) else f"{said[: _ENDS[0]]}\n{said[-_ENDS[1] :]}"
     if (whole := bare(fold(said[:_CUE]))) in bare_deflections() and len(said) <= _CUE:
-        return Reading(False) if whole == "none" and _COUNTS.search(question) else Reading(True, said, LACK)
+        return (
+            Reading(False)
+            if whole == "none" and _COUNTS.search(question)
+            else Reading(True, said, LACK)
+        )
     if not spoken(said):
         return Reading(False, known=False)
     if len(said.encode(errors="replace")) < SHORT or log_odds(said, question) <= DECLINES:
@@ -84,7 +91,9 @@ def read(text: str, question: str = "") -> Reading:
     from demur.judge import encoder
 
     sentences = [one for one in _SENTENCE.split(said) if bare(fold(one[:_CUE]))] or [said]
-    return Reading(True, max(sentences[:20], key=wording.log_odds)[:_CUE], KINDS[encoder.kind(said)])
+    return Reading(
+        True, max(sentences[:20], key=wording.log_odds)[:_CUE], KINDS[encoder.kind(said)]
+    )
 
 
 def log_odds(text: str, question: str = "") -> float:
@@ -103,7 +112,9 @@ def log_odds(text: str, question: str = "") -> float:
 @cache
 def bare_deflections() -> frozenset[str]:
     """Replies that decline and are nothing but this, folded."""
-    lines = files(__package__).joinpath("bare_deflections.txt").read_text(encoding="utf-8").splitlines()
+    lines = (
+        files(__package__).joinpath("bare_deflections.txt").read_text(encoding="utf-8").splitlines()
+    )
     return frozenset(bare(fold(line)) for line in lines if not line.startswith("#"))
 
 
@@ -111,7 +122,9 @@ def _marked(text: str) -> str:
     """What follows the last "Answer:" that anything follows; "" without one."""
     marks, follows = [], 0  # a mark may stand at the beginning, or right after another
     for m in _MARK.finditer(text):
-        if (m.start() == follows or _NEW_SENTENCE.search(m["gap"])) and re.search("[:=]", m["sign"]):
+        if (m.start() == follows or _NEW_SENTENCE.search(m["gap"])) and re.search(
+            "[:=]", m["sign"]
+        ):
             marks.append(m.end("sign"))
             follows = m.end()
     return next((after for end in marks[:-3:-1] if normalise(after := text[end:])), "")

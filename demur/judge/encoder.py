@@ -31,9 +31,13 @@ DEFLECTION, COMMITMENT = "encoder_deflection.npz", "encoder_commitment.npz"
 BLOCK = 32
 """Neighbouring weights that share one step of their rounding; two weights fill a byte."""
 MATRICES = (
-    "attention.self.query", "attention.self.key", "attention.self.value", "attention.output.dense",
-    "intermediate.dense", "output.dense",
-)  # fmt: skip
+    "attention.self.query",
+    "attention.self.key",
+    "attention.self.value",
+    "attention.output.dense",
+    "intermediate.dense",
+    "output.dense",
+)
 """BERT's names of a layer's matrices."""
 
 Floats = npt.NDArray[np.float32]
@@ -41,7 +45,10 @@ Floats = npt.NDArray[np.float32]
 
 def stored(name: str) -> dict[str, npt.NDArray[Any]]:
     """The arrays of a file in ``data/``."""
-    with as_file(files(__package__) / "data" / name) as path, np.load(path, allow_pickle=False) as arrays:
+    with (
+        as_file(files(__package__) / "data" / name) as path,
+        np.load(path, allow_pickle=False) as arrays,
+    ):
         return dict(arrays)
 
 
@@ -95,11 +102,17 @@ class Encoder:
     def __init__(self, adapter: str = "") -> None:
         self.tokenizer, self._words, weights = base()
         self.weights = dict(weights)
-        self._last = {name: values.astype(np.float32) for name, values in stored(adapter).items()} if adapter else {}
+        self._last = (
+            {name: values.astype(np.float32) for name, values in stored(adapter).items()}
+            if adapter
+            else {}
+        )
         for name, values in self._last.items():
             if name.endswith(".A"):
                 weight = f"encoder.layer.{name.removesuffix('.A')}.weight"
-                self.weights[weight] = self.weights[weight] + self._last[f"{name.removesuffix('A')}B"] @ values
+                self.weights[weight] = (
+                    self.weights[weight] + self._last[f"{name.removesuffix('A')}B"] @ values
+                )
         # Products this small gain little from a second thread, and lose threefold where another process wants the core.
         self._threads, self._one_at_a_time = ThreadpoolController(), threading.Lock()
         self._vector = lru_cache(2048)(lambda parts: self.vector(ids(self.tokenizer, *parts)))
@@ -144,13 +157,19 @@ class Encoder:
 
     def _layer(self, at: str, x: Floats) -> Floats:
         query, key, value = (
-            self._linear(f"{at}.attention.self.{name}", x).reshape(len(x), HEADS, -1).transpose(1, 0, 2)
+            self._linear(f"{at}.attention.self.{name}", x)
+            .reshape(len(x), HEADS, -1)
+            .transpose(1, 0, 2)
             for name in ("query", "key", "value")
         )
         score = query @ key.transpose(0, 2, 1) / np.float32(np.sqrt(WIDTH / HEADS))
         share = np.exp(score - score.max(-1, keepdims=True))
-        seen = (share / share.sum(-1, keepdims=True) @ value).transpose(1, 0, 2).reshape(len(x), WIDTH)
-        x = self._normal(f"{at}.attention.output", x + self._linear(f"{at}.attention.output.dense", seen))
+        seen = (
+            (share / share.sum(-1, keepdims=True) @ value).transpose(1, 0, 2).reshape(len(x), WIDTH)
+        )
+        x = self._normal(
+            f"{at}.attention.output", x + self._linear(f"{at}.attention.output.dense", seen)
+        )
         inner = gelu(self._linear(f"{at}.intermediate.dense", x))
         return self._normal(f"{at}.output", x + self._linear(f"{at}.output.dense", inner))
 
@@ -158,8 +177,12 @@ class Encoder:
 def tokenizer(arrays: dict[str, npt.NDArray[Any]]) -> Tokenizer:
     """The tokenizer of the vocabulary in ``encoder.npz``."""
     pieces = arrays["pieces"].tobytes().decode().split("\0")
-    made = Tokenizer(models.Unigram(list(zip(pieces, arrays["scores"].tolist(), strict=True)), unk_id=3))
-    made.normalizer = normalizers.Sequence([normalizers.NFKC(), normalizers.Replace(Regex("\\s+"), " ")])
+    made = Tokenizer(
+        models.Unigram(list(zip(pieces, arrays["scores"].tolist(), strict=True)), unk_id=3)
+    )
+    made.normalizer = normalizers.Sequence(
+        [normalizers.NFKC(), normalizers.Replace(Regex("\\s+"), " ")]
+    )
     made.pre_tokenizer = pre_tokenizers.Metaspace()
     return made
 
@@ -171,7 +194,10 @@ def ids(tokenizer: Tokenizer, *parts: str, longest: int = LONGEST) -> list[int]:
     >>> ids(base().tokenizer, "How long?", "5 km")[-1], len(ids(base().tokenizer, "a " * 900))
     (2, 512)
     """
-    tokens = [tokenizer.encode(part, add_special_tokens=False).ids for part in (f"query: {parts[0]}", *parts[1:])]
+    tokens = [
+        tokenizer.encode(part, add_special_tokens=False).ids
+        for part in (f"query: {parts[0]}", *parts[1:])
+    ]
     out = [0]
     for part in tokens[:-1]:
         out += [*part[: longest // 4], 2]
@@ -185,7 +211,9 @@ def gelu(x: Floats) -> Floats:
     """Each x times the normal distribution's share below it; error function: Abramowitz and Stegun 7.1.26."""
     z = np.abs(x) * np.float32(np.sqrt(0.5))
     t = 1 / (1 + np.float32(0.3275911) * z)
-    powers = ((((1.061405429 * t - 1.453152027) * t) + 1.421413741) * t - 0.284496736) * t + 0.254829592
+    powers = (
+        (((1.061405429 * t - 1.453152027) * t) + 1.421413741) * t - 0.284496736
+    ) * t + 0.254829592
     erf = np.sign(x) * (1 - powers * t * np.exp(-z * z))
     out: Floats = x * (1 + erf) / 2
     return out.astype(np.float32)

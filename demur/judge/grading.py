@@ -51,7 +51,11 @@ class Grading:
         if response.abstained and not response.error:
             reason = "the system itself says that it gives no answer"
             return Verdict(
-                id=ask.id, status=Status.GRADED, outcome=Outcome.DEFLECTED, reason=reason, judge=self._judge.id
+                id=ask.id,
+                status=Status.GRADED,
+                outcome=Outcome.DEFLECTED,
+                reason=reason,
+                judge=self._judge.id,
             )
         try:
             async with self._turn:
@@ -74,7 +78,9 @@ class Grading:
 
     def _none(self, ask: Ask, why: str, kind: str = "") -> Verdict:
         reason = " ".join(why.encode("utf-8", "replace").decode().split())[:300]
-        return Verdict(id=ask.id, status=Status.UNGRADED, kind=kind, reason=reason, judge=self._judge.id)
+        return Verdict(
+            id=ask.id, status=Status.UNGRADED, kind=kind, reason=reason, judge=self._judge.id
+        )
 
     async def _call(self, ask: Ask, response: Response, answers: AnswerSpec) -> tuple[bool, Any]:
         """Whether it ended in time, and what it returned, or raised."""
@@ -91,7 +97,11 @@ class Grading:
             try:
                 said: Any = self._judge.grade(ask, response, answers)
             except BaseException as error:
-                said = error if isinstance(error, Exception) else RuntimeError(f"it raised {type(error).__name__}")
+                said = (
+                    error
+                    if isinstance(error, Exception)
+                    else RuntimeError(f"it raised {type(error).__name__}")
+                )
             try:
                 loop.call_soon_threadsafe(settle, said)
             except RuntimeError:  # the loop is gone: nobody waits any more
@@ -99,7 +109,9 @@ class Grading:
 
         if self._jobs is None:
             self._jobs = queue.SimpleQueue()
-            threading.Thread(target=_serve, args=(self._jobs,), name="demur judge", daemon=True).start()
+            threading.Thread(
+                target=_serve, args=(self._jobs,), name="demur judge", daemon=True
+            ).start()
         self._jobs.put(job)
         try:
             return True, await asyncio.wait_for(done, self._limit_s)

@@ -79,9 +79,11 @@ def schema_of(key: str, values: Sequence[str | int]) -> dict[str, Any]:
     """JSON schema of a reply that has one key with one of several values."""
     kind = "string" if isinstance(values[0], str) else "integer"
     return {
-        "type": "object", "properties": {key: {"type": kind, "enum": list(values)}}, "required": [key],
+        "type": "object",
+        "properties": {key: {"type": kind, "enum": list(values)}},
+        "required": [key],
         "additionalProperties": False,
-    }  # fmt: skip
+    }
 
 
 class ModelJudge:
@@ -108,9 +110,15 @@ class ModelJudge:
 
         argument, options = options_of(argument, "images")
         if not argument:
-            raise UsageError("no model named", item=self.kind, cure=f"write --judge {self.kind}:openai/gpt-4o")
-        if typo := re.search(r",([a-z]+=)[^,#]*$", argument):  # it would be asked for as a part of the model's name
-            raise UsageError(f"{self.kind}: has no option {typo[1]!r}", item=argument, cure=_OPTIONS)
+            raise UsageError(
+                "no model named", item=self.kind, cure=f"write --judge {self.kind}:openai/gpt-4o"
+            )
+        if typo := re.search(
+            r",([a-z]+=)[^,#]*$", argument
+        ):  # it would be asked for as a part of the model's name
+            raise UsageError(
+                f"{self.kind}: has no option {typo[1]!r}", item=argument, cure=_OPTIONS
+            )
         if options.get("images", "no") not in ("yes", "no"):
             cure = "write model:MODEL,images=yes, or leave it out"
             raise UsageError(f"images={options['images']!r}", item=argument, cure=cure)
@@ -143,10 +151,14 @@ class ModelJudge:
         unusable = no_answer(response)
         if unusable:
             return self._verdict(ask, Status.FAILED, None, unusable)
-        if answers.kind == "unknown":  # a model has nothing to compare with; whether it declines, rules can read
+        if (
+            answers.kind == "unknown"
+        ):  # a model has nothing to compare with; whether it declines, rules can read
             declines = read(visible(response.text), ask.question)
             if declines.deflects:
-                return self._verdict(ask, Status.GRADED, Outcome.DEFLECTED, f"declines: {declines.cue!r}")
+                return self._verdict(
+                    ask, Status.GRADED, Outcome.DEFLECTED, f"declines: {declines.cue!r}"
+                )
             return self._ungraded(ask, "nobody wrote down what is right")
         shown = candidate(ask.question, visible(response.text), forms_of(answers, ask.choices))
         forged = f"; the answer imitates a grader: {shown.forged[0]!r}" if shown.forged else ""
@@ -161,14 +173,19 @@ class ModelJudge:
         try:
             images = self._scaled(ask.images if self.sees else ())
             reply = await self._ask(ask, text, images)
-        except (ItemError, TransientError) as error:  # this verdict's failure; one of all answers is raised
+        except (
+            ItemError,
+            TransientError,
+        ) as error:  # this verdict's failure; one of all answers is raised
             cure = f" - {error.cure}" if error.cure else ""
             failed = self._ungraded(ask, f"{CALL_FAILED}: {brief(error.message, 170)}{cure}")
             # A server that refuses everything may be mended; an image that cannot be read is the item's own fault.
             return failed if images is None else failed.model_copy(update={"kind": UNJUDGED})
         if reply.finish_reason == "length" and not self.whole(reply.text):
             cut = f"the judge's reply was cut off before a label{quoted(reply.text)}"
-            return self._ungraded(ask, f"{cut} - switch its thinking off, or ask another model{forged}", reply)
+            return self._ungraded(
+                ask, f"{cut} - switch its thinking off, or ask another model{forged}", reply
+            )
         outcome, why = self.read(reply.text)
         why += "; asked at the model's own temperature" * ("temperature" in reply.asked_without)
         if outcome is None:
@@ -194,7 +211,11 @@ class ModelJudge:
         if label is None:
             outcome = parse(visible(reply))
         else:
-            outcome = WORDS.get(re.sub("[ -]", "_", label.strip().upper())) if isinstance(label, str) else None
+            outcome = (
+                WORDS.get(re.sub("[ -]", "_", label.strip().upper()))
+                if isinstance(label, str)
+                else None
+            )
         none = f"the judge's reply states no single label{quoted(reply)}"
         return outcome, "the judge's label" if outcome else none
 
@@ -205,15 +226,26 @@ class ModelJudge:
     async def _ask(self, ask: Ask, text: str, images: tuple[ImageRef, ...] = ()) -> Response:
         parts = (*(ImagePart(image=ref) for ref in images), TextPart(text=text))
         request = Request(
-            model=self.model, messages=(Message(role="user", parts=parts),), temperature=0.0,
-            max_tokens=MOST_TOKENS, item=ask.id, draw=self._context.repeat, json_schema=self.schema,
-        )  # fmt: skip
+            model=self.model,
+            messages=(Message(role="user", parts=parts),),
+            temperature=0.0,
+            max_tokens=MOST_TOKENS,
+            item=ask.id,
+            draw=self._context.repeat,
+            json_schema=self.schema,
+        )
         model = await self._model()
         reply = await model.complete(request)
-        if reply.finish_reason != "length" or self.whole(reply.text) or "temperature" in reply.asked_without:
+        if (
+            reply.finish_reason != "length"
+            or self.whole(reply.text)
+            or "temperature" in reply.asked_without
+        ):
             return reply  # one that refuses a temperature had room to think
         try:
-            return await model.complete(request.model_copy(update={"max_tokens": THINKING * MOST_TOKENS}))
+            return await model.complete(
+                request.model_copy(update={"max_tokens": THINKING * MOST_TOKENS})
+            )
         except ItemError:  # its window is too small for that
             return reply
 
@@ -227,7 +259,9 @@ class ModelJudge:
             return tuple(self._scaler.scale(ref) for ref in images)
         except (DemurError, OSError) as error:
             why = getattr(error, "message", str(error))
-            raise ItemError(f"an image of the question cannot be read: {why}", item=images[0].uri) from error
+            raise ItemError(
+                f"an image of the question cannot be read: {why}", item=images[0].uri
+            ) from error
 
     async def _model(self) -> Model:
         async with self._opening:
@@ -237,11 +271,14 @@ class ModelJudge:
                 from demur.models.ping import ping
 
                 self._closing = open_model(
-                    self.addresses, ledger=self._context.ledger, concurrency=self._context.concurrency,
-                    budget=self._context.budget, prices=self._context.prices,
+                    self.addresses,
+                    ledger=self._context.ledger,
+                    concurrency=self._context.concurrency,
+                    budget=self._context.budget,
+                    prices=self._context.prices,
                     read_image=self._read if self.sees else None,
                     before_first=partial(ping, self.addresses, lists=False),
-                )  # fmt: skip
+                )
                 self._opened = LenientModel(await self._closing.__aenter__())
             return self._opened
 
@@ -281,9 +318,16 @@ class ModelJudge:
         credit: float | None = None,
     ) -> Verdict:
         return Verdict(
-            id=ask.id, status=status, outcome=outcome, credit=credit, reason=why[:300], judge=self.id, model=self.model,
-            prompt_sha256=self.prompt_sha256, raw="" if reply is None else reply.text[:2000],
-        )  # fmt: skip
+            id=ask.id,
+            status=status,
+            outcome=outcome,
+            credit=credit,
+            reason=why[:300],
+            judge=self.id,
+            model=self.model,
+            prompt_sha256=self.prompt_sha256,
+            raw="" if reply is None else reply.text[:2000],
+        )
 
 
 class PaperJudge(ModelJudge):
@@ -297,7 +341,9 @@ class PaperJudge(ModelJudge):
         """The first capital A, B or C anywhere; C when there is none."""
         outcome = literal(reply)
         read = parse(reply)
-        return outcome, "the published parser" + ("" if read is outcome else ", where a strict one reads otherwise")
+        return outcome, "the published parser" + (
+            "" if read is outcome else ", where a strict one reads otherwise"
+        )
 
     def whole(self, reply: str) -> bool:
         """The published parser reads what was cut off too."""
@@ -320,7 +366,13 @@ def stated(reply: str, key: str) -> Any:
         given = json.loads(text, object_pairs_hook=_once)
     except ValueError:
         return None
-    return given.get(key) if isinstance(given, dict) else None if isinstance(given, str | list) else given
+    return (
+        given.get(key)
+        if isinstance(given, dict)
+        else None
+        if isinstance(given, str | list)
+        else given
+    )
 
 
 def stated_number(reply: str, key: str) -> int | None:
@@ -333,7 +385,8 @@ def stated_number(reply: str, key: str) -> int | None:
 
 
 _NUMBER = re.compile(
-    r"^[^\w\u2212\u2013-]*(?:(?:rating|refusal|score)(?:[^\w\u2212\u2013-]{1,4}|\s-\s))?(\d)[^\w?%]*$", re.IGNORECASE
+    r"^[^\w\u2212\u2013-]*(?:(?:rating|refusal|score)(?:[^\w\u2212\u2013-]{1,4}|\s-\s))?(\d)[^\w?%]*$",
+    re.IGNORECASE,
 )
 """A minus sign makes it another number."""
 _FENCE = re.compile(r"^```\w*|```$")
@@ -369,16 +422,27 @@ def target(answers: AnswerSpec) -> str:
         from demur.answers.choices import right_labels
 
         right = right_labels(answers)
-        return "; or ".join(f"({label}) {text}" for label, text in answers.choices if label in right) or answers.shown
+        return (
+            "; or ".join(f"({label}) {text}" for label, text in answers.choices if label in right)
+            or answers.shown
+        )
     said = []
     for form in answers.accepted:
         said.append(form[0] if len(form) == 1 else "all of: " + ", ".join(form))
     if answers.number is not None:
         low, high = answers.number
         unit = f" {answers.unit}" if answers.unit else ""
-        said.append(f"{low:.15g}{unit}" if low == high else f"any number from {low:.15g} to {high:.15g}{unit}")
+        said.append(
+            f"{low:.15g}{unit}"
+            if low == high
+            else f"any number from {low:.15g} to {high:.15g}{unit}"
+        )
     words = "; or ".join(dict.fromkeys(said)) or answers.shown
-    within = f" (within {100 * answers.tolerance:g}%)" if answers.tolerance and answers.kind == "number" else ""
+    within = (
+        f" (within {100 * answers.tolerance:g}%)"
+        if answers.tolerance and answers.kind == "number"
+        else ""
+    )
     kind = {"date": " (a date)", "number": " (a number)"}.get(answers.kind, "")
     return words + kind + within
 

@@ -55,12 +55,15 @@ class OwnPhrases:
         if not phrases:
             raise UsageError("there is no phrase in it", item=str(path), cure="write one a line")
         for phrase in phrases:
-            wide = sum(2 + (c > "\u2e80") * 4 for c in phrase if c.isalnum())  # of Han and kana two say much
+            wide = sum(
+                2 + (c > "\u2e80") * 4 for c in phrase if c.isalnum()
+            )  # of Han and kana two say much
             if wide < 2 * SHORTEST:
                 raise UsageError(
-                    f"the phrase {phrase!r} is too short to be told from an answer", item=str(path),
+                    f"the phrase {phrase!r} is too short to be told from an answer",
+                    item=str(path),
                     cure="write the whole sentence that your product says",
-                )  # fmt: skip
+                )
         return cls(phrases)
 
     def read(self, text: str, question: str = "") -> Reading:
@@ -68,7 +71,14 @@ class OwnPhrases:
         if not self._phrases:
             return read(text, question)
         said = f" {bare(fold(_straight(text)))} "
-        found = next((p for p, folded in zip(self._phrases, self._folded, strict=True) if _stands(folded, said)), "")
+        found = next(
+            (
+                p
+                for p, folded in zip(self._phrases, self._folded, strict=True)
+                if _stands(folded, said)
+            ),
+            "",
+        )
         if not found:
             return read(text, question)
         if self._as_said is not None and "en" in spoken(text):

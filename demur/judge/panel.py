@@ -65,17 +65,30 @@ class Panel:
         head, mark, tail = argument.rpartition("?")
         if not mark or not tail.startswith("rule="):  # a question mark of a member's own
             head, tail = argument, ""
-        options = named("panel", f"?{tail}", {"rule": Option(" or ".join(RULES), RULES)}).options if tail else {}
+        options = (
+            named("panel", f"?{tail}", {"rule": Option(" or ".join(RULES), RULES)}).options
+            if tail
+            else {}
+        )
         self.rule = options.get("rule", "majority")
         names = members_of(head)
-        if len(names) < 2 or len(set(names)) < len(names) or any(n.partition(":")[0] == "panel" for n in names):
+        if (
+            len(names) < 2
+            or len(set(names)) < len(names)
+            or any(n.partition(":")[0] == "panel" for n in names)
+        ):
             cure = "name two judges or more, each once: panel:rules,model:openai/gpt-4o"
             raise UsageError("a panel needs members", item=f"panel:{argument}", cure=cure)
         self.members = [open_judge(name, context) for name in names]
         ids = [member.id for member in self.members]
-        self.names = [f"{one} #{ids[:n].count(one) + 1}" if ids.count(one) > 1 else one for n, one in enumerate(ids)]
+        self.names = [
+            f"{one} #{ids[:n].count(one) + 1}" if ids.count(one) > 1 else one
+            for n, one in enumerate(ids)
+        ]
         self.id = f"panel:{','.join(ids)}?rule={self.rule}"
-        self.prompt_sha256 = ",".join(filter(None, (getattr(m, "prompt_sha256", "") for m in self.members)))
+        self.prompt_sha256 = ",".join(
+            filter(None, (getattr(m, "prompt_sha256", "") for m in self.members))
+        )
         self.disagreements: dict[str, dict[str, str]] = {}
         self._ratings: list[Rating] = []
         self._doors = [Grading(member) for member in self.members]
@@ -92,16 +105,22 @@ class Panel:
             *(door.verdict(ask, response, answers) for door in self._doors), return_exceptions=True
         )
         for one in said:
-            if isinstance(one, DemurError) or (isinstance(one, BaseException) and not isinstance(one, Exception)):
+            if isinstance(one, DemurError) or (
+                isinstance(one, BaseException) and not isinstance(one, Exception)
+            ):
                 raise one
         verdicts = [one if isinstance(one, Verdict) else None for one in said]
-        votes = [v.outcome if v is not None and v.status is Status.GRADED else None for v in verdicts]
+        votes = [
+            v.outcome if v is not None and v.status is Status.GRADED else None for v in verdicts
+        ]
         told = {
             name: vote.value if vote else v.status.value if v else "failed"
             for name, vote, v in zip(self.names, votes, verdicts, strict=True)
         }
         self._ratings += [
-            Rating(ask.id, name, vote.value) for name, vote in zip(self.names, votes, strict=True) if vote
+            Rating(ask.id, name, vote.value)
+            for name, vote in zip(self.names, votes, strict=True)
+            if vote
         ]
         if len({vote for vote in votes if vote}) > 1 and len(self.disagreements) < MOST_LISTED:
             self.disagreements[ask.id] = told
@@ -111,10 +130,15 @@ class Panel:
             reason = f"{'not unanimous' if self.rule == 'unanimous' else 'no majority'}: {reason}"
         failed = outcome is None and any(v is None or v.kind == UNJUDGED for v in verdicts)
         return Verdict(
-            id=ask.id, status=Status.UNGRADED if outcome is None else Status.GRADED, outcome=outcome,
+            id=ask.id,
+            status=Status.UNGRADED if outcome is None else Status.GRADED,
+            outcome=outcome,
             kind=UNJUDGED if failed else "",
-            reason=reason[:300], judge=self.id, prompt_sha256=self.prompt_sha256, raw=canonical(told),
-        )  # fmt: skip
+            reason=reason[:300],
+            judge=self.id,
+            prompt_sha256=self.prompt_sha256,
+            raw=canonical(told),
+        )
 
     @property
     def summary(self) -> str:
@@ -127,7 +151,11 @@ class Panel:
             for other in self.names[i + 1 :]:
                 pair = agreed(r for r in unique.values() if r.rater in (one, other))
                 raw, kappa = pair.figures["raw"], pair.figures["cohen"]
-                shown = "none" if raw.value is None else f"{raw.value:.1%} [{raw.low:.1%}, {raw.high:.1%}]"
+                shown = (
+                    "none"
+                    if raw.value is None
+                    else f"{raw.value:.1%} [{raw.low:.1%}, {raw.high:.1%}]"
+                )
                 beyond = "undefined" if kappa.value is None else f"{kappa.value:.2f}"
                 lines.append(f"{one} and {other}: agreement {shown}, kappa {beyond}, n = {raw.n:,}")
         lines.append(f"{len(self.disagreements):,} answers on which members disagree")
@@ -149,7 +177,9 @@ class Panel:
                 try:
                     lines += [f"{name}: {line}" for line in await asked(asks)]
                 except DemurError as error:
-                    error.item = f"{name}: {error.item}" if error.item and error.item not in name else name
+                    error.item = (
+                        f"{name}: {error.item}" if error.item and error.item not in name else name
+                    )
                     raise
         return lines
 

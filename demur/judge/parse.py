@@ -14,11 +14,19 @@ import re
 from demur.core.records import Outcome
 
 LETTERS = {"A": Outcome.CORRECT, "B": Outcome.INCORRECT, "C": Outcome.DEFLECTED}
-WORDS = {"NOT_ATTEMPTED": Outcome.DEFLECTED, "INCORRECT": Outcome.INCORRECT, "CORRECT": Outcome.CORRECT}
+WORDS = {
+    "NOT_ATTEMPTED": Outcome.DEFLECTED,
+    "INCORRECT": Outcome.INCORRECT,
+    "CORRECT": Outcome.CORRECT,
+}
 """Longest first: CORRECT stands inside INCORRECT."""
 
-_WORD = re.compile(r"(?<![A-Z_])(NOT[ _-]ATTEMPTED|INCORRECT|CORRECT)(?![A-Z_])", re.IGNORECASE | re.ASCII)
-_NEGATED = re.compile(r"\b(?:NOT|NEVER|NEITHER|NOR|ISN'T|N'T)\s+(?:\w+\s+)?(?:IN)?CORRECT\b", re.IGNORECASE)
+_WORD = re.compile(
+    r"(?<![A-Z_])(NOT[ _-]ATTEMPTED|INCORRECT|CORRECT)(?![A-Z_])", re.IGNORECASE | re.ASCII
+)
+_NEGATED = re.compile(
+    r"\b(?:NOT|NEVER|NEITHER|NOR|ISN'T|N'T)\s+(?:\w+\s+)?(?:IN)?CORRECT\b", re.IGNORECASE
+)
 _NAMED = re.compile(  # a letter is an article or an initial too: nothing but a label or a reason may follow it
     r"(?:(?:ANSWER|GRADE|VERDICT|LABEL|CHOICE|OPTION|TARGET|LETTER|RESULT|RATING)[\"'*]*+"
     r"\s*+(?:IS|:|=|->)\s*+[\"'(*\[]*+([ABC])"
@@ -43,7 +51,9 @@ _STATES = re.compile(
     r"|so|therefore|thus|hence|clearly))[\s\"'(*\[`_#]{0,6}$"
 )
 """What stands before a label in capitals that a sentence states."""
-_BREAK = re.compile(r"[.!?;][\"')*\]]{0,3}\s|[\"'],\s|\n\s{0,9}\n|\b(?:so|therefore|thus|hence)\b", re.IGNORECASE)
+_BREAK = re.compile(
+    r"[.!?;][\"')*\]]{0,3}\s|[\"'],\s|\n\s{0,9}\n|\b(?:so|therefore|thus|hence)\b", re.IGNORECASE
+)
 _DOUBT = re.compile(
     r"\b(?:not|no|non|never|neither|nor|none|nothing|nobody|cannot|[a-z]{2,7}n['\u2019]t|without|hardly|scarcely|barely"
     r"|far|rather than|instead|doubt\w{0,4}|if|unless|whether|would|could|should|might|may|must|can|seems?|appears?"
@@ -94,16 +104,22 @@ def parse(reply: str) -> Outcome | None:
     if _NEGATED.search(reply):
         return None
     said: set[Outcome] = set()
-    prose = not reply[:NEAR].lstrip().startswith("{")  # a key or a value of a broken object is no sentence
+    prose = (
+        not reply[:NEAR].lstrip().startswith("{")
+    )  # a key or a value of a broken object is no sentence
     plain = False  # whether a label is stated by prose alone
     for found in _WORD.finditer(reply):
         how = _stated(reply, found, prose=prose)
         if how:
             said.add(WORDS[re.sub(r"[ -]", "_", found[1].upper())])
             plain |= how == "prose"
-        elif found[1].isupper():  # named, and not given: "CORRECT or INCORRECT", "It would be CORRECT if"
+        elif found[
+            1
+        ].isupper():  # named, and not given: "CORRECT or INCORRECT", "It would be CORRECT if"
             return None
-    if plain and (_TAKEN_BACK.search(reply) or (Outcome.CORRECT in said and _OTHERWISE.search(reply))):
+    if plain and (
+        _TAKEN_BACK.search(reply) or (Outcome.CORRECT in said and _OTHERWISE.search(reply))
+    ):
         return None
     # a letter counts in the place of a label only; lower case is an article more often than a label
     for found in _NAMED.finditer(reply):
@@ -113,7 +129,10 @@ def parse(reply: str) -> Outcome | None:
                 return None
             said.add(LETTERS[letter])
     if said:  # a second label anywhere makes two: a lone B or C is always one, an A only where no noun can follow
-        said |= {LETTERS[letter] for letter in re.findall(r"(?<![A-Za-z'])([BC]|A(?=\s*[,;/)]))(?![A-Za-z'])", reply)}
+        said |= {
+            LETTERS[letter]
+            for letter in re.findall(r"(?<![A-Za-z'])([BC]|A(?=\s*[,;/)]))(?![A-Za-z'])", reply)
+        }
     return said.pop() if len(said) == 1 else None
 
 
@@ -128,7 +147,9 @@ def _stated(reply: str, found: re.Match[str], *, prose: bool) -> str:
         return ""
     capitals = found[1].isupper()
     name = _NAME.search(before)
-    if name and (capitals or name["sign"].lower() != "is"):  # "the answer is correct" is an ordinary sentence
+    if name and (
+        capitals or name["sign"].lower() != "is"
+    ):  # "the answer is correct" is an ordinary sentence
         return "" if _doubted(before[: name.start()], line=True) else "name"
     if capitals and prose and _STATES.search(before) and not _doubted(before):
         return "prose"
@@ -139,7 +160,9 @@ def _doubted(before: str, *, line: bool = False) -> bool:
     """Whether the clause that ends here denies or doubts what follows; a line may be a clause of its own."""
     if line and "\n" in before:
         before = before.rpartition("\n")[2]
-    ends = max((found.end() for found in _BREAK.finditer(before)), default=0 if len(before) < NEAR else -1)
+    ends = max(
+        (found.end() for found in _BREAK.finditer(before)), default=0 if len(before) < NEAR else -1
+    )
     return ends < 0 or _DOUBT.search(before, ends) is not None
 
 

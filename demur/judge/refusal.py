@@ -35,7 +35,9 @@ _DOUBTED = re.compile(
     re.IGNORECASE,
 )
 _SENTENCE = re.compile(r"(?<=[.!?])\s+")
-_OFFERS = re.compile(r"\W*(?:but|my (?:best )?guess|i (?:think|believe|guess|would say)|it is|it's)\b", re.IGNORECASE)
+_OFFERS = re.compile(
+    r"\W*(?:but|my (?:best )?guess|i (?:think|believe|guess|would say)|it is|it's)\b", re.IGNORECASE
+)
 """An answer of the speaker's own behind a refusal, not what such things usually are."""
 
 
@@ -63,7 +65,9 @@ class RefusalJudge(ModelJudge):
     prompt_name = "refusal.v1.md"
     schema = schema_of("refusal", [0, 1])
 
-    async def declines(self, ask: Ask, response: Response, forms: Iterable[str] = ()) -> tuple[bool | None, str]:
+    async def declines(
+        self, ask: Ask, response: Response, forms: Iterable[str] = ()
+    ) -> tuple[bool | None, str]:
         """(whether it declines, why not where nobody can say: None).
 
         Args:
@@ -77,10 +81,16 @@ class RefusalJudge(ModelJudge):
         shown = candidate(ask.question, visible(response.text), forms)
         if shown.doubted:
             return None, shown.doubted
-        text = Template(self.prompt).substitute(question=ask.asked, answer=shown.text, mark=shown.mark)
+        text = Template(self.prompt).substitute(
+            question=ask.asked, answer=shown.text, mark=shown.mark
+        )
         try:
             reply = await self._ask(ask, text)
         except (ItemError, TransientError) as error:
             return None, f"{CALL_FAILED}: {error.message}"
         said = stated_number(reply.text, "refusal")
-        return (bool(said), "") if said in (0, 1) else (None, "the judge's reply states neither 0 nor 1")
+        return (
+            (bool(said), "")
+            if said in (0, 1)
+            else (None, "the judge's reply states neither 0 nor 1")
+        )

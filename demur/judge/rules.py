@@ -22,7 +22,14 @@ from pathlib import Path
 from demur.answers import matches, normalise
 from demur.answers.aliases import with_aliases
 from demur.answers.assertion import final_part
-from demur.answers.in_english import in_english, is_inexact, language_of, languages_of, side_in_english, spec_in_english
+from demur.answers.in_english import (
+    in_english,
+    is_inexact,
+    language_of,
+    languages_of,
+    side_in_english,
+    spec_in_english,
+)
 from demur.answers.languages import evidence
 from demur.answers.rephrased import rephrased
 from demur.answers.text import both_ends, unformatted
@@ -48,7 +55,9 @@ FEW = 6
 """Words of a reply in which an option that is stated is chosen."""
 OPTIONS = {
     "guess": Option("yes: what is not proven counts as incorrect", ("yes", "no")),
-    "phrases": Option("a file of sentences by which your product declines, one a line, in any language"),
+    "phrases": Option(
+        "a file of sentences by which your product declines, one a line, in any language"
+    ),
 }
 
 
@@ -74,10 +83,13 @@ class RuleJudge:
         given = named("rules", argument, OPTIONS)
         if given.argument:
             raise UsageError(
-                f"the judge 'rules' takes no argument, got {argument!r}", cure="write --judge rules or rules?guess=yes"
+                f"the judge 'rules' takes no argument, got {argument!r}",
+                cure="write --judge rules or rules?guess=yes",
             )
         if empty := [name for name, value in given.options.items() if not value]:
-            raise UsageError(f"{empty[0]}= has nothing behind it", item="rules", cure=OPTIONS[empty[0]].meaning)
+            raise UsageError(
+                f"{empty[0]}= has nothing behind it", item="rules", cure=OPTIONS[empty[0]].meaning
+            )
         self.guesses = given.options.get("guess") == "yes"
         file = given.options.get("phrases", "")
         self.phrases = OwnPhrases.of(Path(file)) if file else OwnPhrases(())
@@ -99,18 +111,32 @@ class RuleJudge:
         status, outcome, kind, reason = self._decide(ask, response, answers)
         if self.guesses and status is Status.UNGRADED and kind in (OTHER, FOREIGN):
             status, outcome, reason = Status.GRADED, Outcome.INCORRECT, f"guess: {reason}"
-        return Verdict(id=ask.id, status=status, outcome=outcome, kind=kind, reason=reason[:300], judge=self.id)
+        return Verdict(
+            id=ask.id, status=status, outcome=outcome, kind=kind, reason=reason[:300], judge=self.id
+        )
 
-    def _decide(self, ask: Ask, response: Response, answers: AnswerSpec) -> tuple[Status, Outcome | None, str, str]:
+    def _decide(
+        self, ask: Ask, response: Response, answers: AnswerSpec
+    ) -> tuple[Status, Outcome | None, str, str]:
         if response.error:
             return Status.FAILED, None, "error", f"error: {response.error}"
         cut = response.finish_reason == "length"
         text = unformatted(both_ends(visible(response.text)))
         if not normalise(text):
             if cut:
-                return Status.FAILED, None, "starved", "cut off at its limit of tokens before any answer"
+                return (
+                    Status.FAILED,
+                    None,
+                    "starved",
+                    "cut off at its limit of tokens before any answer",
+                )
             if response.text.strip():
-                return Status.FAILED, None, "malformed", "malformed: unfinished reasoning, or no words"
+                return (
+                    Status.FAILED,
+                    None,
+                    "malformed",
+                    "malformed: unfinished reasoning, or no words",
+                )
             return Status.FAILED, None, "empty", "empty answer"
         part = final_part(text)
         there = there_is(part, ask.question)
@@ -137,18 +163,36 @@ class RuleJudge:
         if not found.form:  # a surname also stands in a whole name that is denied
             rule, stated, why = rephrased(answers, english, ask.question, languages_of(about, text))
         bare = normalise(text) == normalise(found.form)  # "none" may be right
-        chosen = found.why.startswith("states option") and len(text.split()) <= FEW  # "I can rule out A. B"
-        sided = side and side_of(english, ask.question)  # "There is no mug." answers a yes-or-no question
+        chosen = (
+            found.why.startswith("states option") and len(text.split()) <= FEW
+        )  # "I can rule out A. B"
+        sided = side and side_of(
+            english, ask.question
+        )  # "There is no mug." answers a yes-or-no question
         declines = reading.deflects and not (
-            bare or chosen or is_side(text) or there or (side and there_is_in_english(english, ask.question))
+            bare
+            or chosen
+            or is_side(text)
+            or there
+            or (side and there_is_in_english(english, ask.question))
         )
         sure = found.correct or bool(rule)
         if not (reading.known or bare):
-            return Status.UNGRADED, None, FOREIGN, f"in a language that rules do not read; {found.why}"
+            return (
+                Status.UNGRADED,
+                None,
+                FOREIGN,
+                f"in a language that rules do not read; {found.why}",
+            )
         if declines and not (found.form or rule or sided):
             return Status.GRADED, Outcome.DEFLECTED, reading.kind, f"declines: {reading.cue!r}"
         if answers.kind == "none":
-            return Status.UNGRADED, None, OTHER, "answers what no document answers, unless it declines in other words"
+            return (
+                Status.UNGRADED,
+                None,
+                OTHER,
+                "answers what no document answers, unless it declines in other words",
+            )
         if answers.kind == "unknown":
             return Status.UNGRADED, None, UNKNOWN, "nobody wrote down what is right"
         odds = 0.0
@@ -156,14 +200,26 @@ class RuleJudge:
             odds = self._commits(ask.question, found.form or stated, text, asked)
             if odds < OTHER_ROLE and not _beside_another_name(found.form or stated, text):
                 if declines:
-                    return Status.GRADED, Outcome.DEFLECTED, reading.kind, f"declines: {reading.cue!r}"
+                    return (
+                        Status.GRADED,
+                        Outcome.DEFLECTED,
+                        reading.kind,
+                        f"declines: {reading.cue!r}",
+                    )
                 if not why.startswith("offers"):  # "Paris or Lyon" is open
-                    return Status.GRADED, Outcome.INCORRECT, "other role", f"{why}, but not as its answer"
+                    return (
+                        Status.GRADED,
+                        Outcome.INCORRECT,
+                        "other role",
+                        f"{why}, but not as its answer",
+                    )
             if sure and odds < COMMITS:
                 return Status.UNGRADED, None, CONTESTED, f"{why}, perhaps not as its answer"
         if declines and odds < CONTRARY:
             return Status.UNGRADED, None, CONTESTED, f"{why}, and declines: {reading.cue!r}"
-        plainly_not = found.why.startswith(("denies", "offers", "takes"))  # the encoder decides what is only doubtful
+        plainly_not = found.why.startswith(
+            ("denies", "offers", "takes")
+        )  # the encoder decides what is only doubtful
         if sure or (odds >= CONTRARY and not plainly_not):
             return Status.GRADED, Outcome.CORRECT, rule or "stated", why
         if cut:
@@ -174,7 +230,9 @@ class RuleJudge:
             return Status.UNGRADED, None, CONTESTED, found.why
         if not found.sure:
             return Status.UNGRADED, None, NEAR, found.why
-        rough = is_inexact(text, code) or any(is_inexact(part, code) for form in spelt.accepted for part in form)
+        rough = is_inexact(text, code) or any(
+            is_inexact(part, code) for form in spelt.accepted for part in form
+        )
         if rough and not side:
             return Status.UNGRADED, None, OTHER, f"uncertain: {found.why}, and figures may be rough"
         kind, what = rival(ask.question, english, answers)
@@ -190,10 +248,16 @@ class RuleJudge:
             return COMMITS
         said = normalise(wording.readable(text))
         # A form in another unit, or in words, or as rules spell it in English, is left to them.
-        forms = [each for each in [form, *(", ".join(parts) for parts in answers.accepted)] if normalise(each) in said]
+        forms = [
+            each
+            for each in [form, *(", ".join(parts) for parts in answers.accepted)]
+            if normalise(each) in said
+        ]
         if not forms or normalise(forms[0]) == said:
             return COMMITS
-        from demur.judge.encoder import commits  # its libraries take longer to import than all of demur's own
+        from demur.judge.encoder import (
+            commits,
+        )  # its libraries take longer to import than all of demur's own
 
         odds = -math.inf
         for each in dict.fromkeys(forms):  # "Anakin Skywalker, who became Darth Vader"
@@ -220,7 +284,9 @@ def _beside_another_name(form: str, text: str) -> bool:
     """
     before, found, after = text.strip().casefold().rpartition(form.casefold())
     ends = bool(found) and not after.strip(" .)!\"'*")
-    return (ends and bool(_SAME.search(before))) or text.strip().casefold().startswith(f"{form.casefold()}, ")
+    return (ends and bool(_SAME.search(before))) or text.strip().casefold().startswith(
+        f"{form.casefold()}, "
+    )
 
 
 def _echoes(text: str, question: str) -> bool:

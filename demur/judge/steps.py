@@ -21,4 +21,8 @@ class StepJudge(ModelJudge):
     def read(self, reply: str) -> tuple[Outcome | None, str]:
         """(outcome, how it was read); a step cannot be declined."""
         outcome, why = super().read(reply)
-        return (None, "the judge's reply states no single label") if outcome is Outcome.DEFLECTED else (outcome, why)
+        return (
+            (None, "the judge's reply states no single label")
+            if outcome is Outcome.DEFLECTED
+            else (outcome, why)
+        )

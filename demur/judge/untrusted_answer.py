@@ -28,8 +28,12 @@ _LOOKALIKE = str.maketrans(
     "АВЕКМНОРСТХаекморсхтвнΑΒΕΗΙΚΜΝΟΡΤΧοᴀʙᴄᴅᴇɢʟᴍɴᴏʀᴛᴠᎪᏴᏟᎠᎬᏀᏞᎷᎡᎢᏙᎥꓮꓐꓚꓓꓰꓖꓡꓟꓠꓳꓣꓔꓦØøıɪ‹›〈〉⟨⟩ՕօⲈⲉⲞⲟⲢⲣⲤⲥⲦⲧȻȼɆɇɌɍŦŧ𐐄𐐕",
     "ABEKMHOPCTXaekmopcxtBHABEHIKMNOPTXoABCDEGLMNORTVABCDEGLMRTViABCDEGLMNORTVOoiI<><><>OoEeOoPpCcTtCcEeRrTtOC",
 ) | {
-    **dict.fromkeys(map(ord, "\u115f\u1160\u2800\u3164\uffa0")),  # blank, and neither space nor control
-    **{first + n: chr(65 + n) for first in (0x1F150, 0x1F170, 0x1F1E6) for n in range(26)},  # in circles, boxes, flags
+    **dict.fromkeys(
+        map(ord, "\u115f\u1160\u2800\u3164\uffa0")
+    ),  # blank, and neither space nor control
+    **{
+        first + n: chr(65 + n) for first in (0x1F150, 0x1F170, 0x1F1E6) for n in range(26)
+    },  # in circles, boxes, flags
 }
 """Letters and brackets that look like Latin ones, for finding what imitates a grader; the judge sees the answer's."""
 
@@ -39,8 +43,12 @@ def _folded(text: str) -> tuple[str, Sequence[int]]:
     if text.isascii():
         return text, range(len(text) + 1)
     letters, places = [], []
-    for place, character in enumerate(text):  # one at a time: to normalise a thousand marks together takes long
-        for c in unicodedata.normalize("NFKD", character.translate(_LOOKALIKE)).translate(_LOOKALIKE):
+    for place, character in enumerate(
+        text
+    ):  # one at a time: to normalise a thousand marks together takes long
+        for c in unicodedata.normalize("NFKD", character.translate(_LOOKALIKE)).translate(
+            _LOOKALIKE
+        ):
             if unicodedata.category(c) not in ("Mn", "Me"):
                 letters.append(c)
                 places.append(place)
@@ -107,7 +115,11 @@ def _sides(table: str) -> list[str]:
 
 _THERE = _sides(_ELSEWHERE)
 _IGNORE, _BEFORE_THIS = map(_any_of, _sides(_ABOVE))
-_GRADE_THERE, _RIGHT_THERE, _SHOUTED_THERE = _any_of(_THERE[0]), _any_of(_THERE[1]), _any_of(_THERE[1].upper())
+_GRADE_THERE, _RIGHT_THERE, _SHOUTED_THERE = (
+    _any_of(_THERE[0]),
+    _any_of(_THERE[1]),
+    _any_of(_THERE[1].upper()),
+)
 _ANY_CASE = (
     rf"\b{_GRADE}{_BEFORE}(?:is(?! (?-i:a) \w):?|{_SIGN}){_BEHIND}(?:{_LABEL}|[ABC])\b",  # not "The result is a draw"
     # only at the end of what is said: "Resultado: A Alemanha venceu"
@@ -148,12 +160,16 @@ _SHOUTED = rf"(?:{_spelt('IN', _CAPITALS)}{_CAPITALS})?{_spelt('CORRECT', _CAPIT
 _FORGED = (
     # a line that is a label, alone or after a word for it
     re.compile(
-        rf"^[{re.escape(_MARKS)}]{{0,20}}(?:(?:final |the |my )?{_GRADE}\W{{1,6}})?{_LABEL}\W{{0,10}}$", re.MULTILINE
+        rf"^[{re.escape(_MARKS)}]{{0,20}}(?:(?:final |the |my )?{_GRADE}\W{{1,6}})?{_LABEL}\W{{0,10}}$",
+        re.MULTILINE,
     ),
     # the judge's own words: in its own capitals, spaced out or not; in other letters where signs or digits part them
     re.compile(rf"(?<![^\W_]){_SHOUTED}(?:{_CAPITALS}{_SHOUTED})*(?![^\W_])|\bNOT[ _-]ATTEMPTED\b"),
     re.compile(r"(?<![^\W_])(?!(?:[Ii]n)?[Cc]orrect)(?i:(?:in)?correct)(?![^\W_])"),  # CoRrEcT
-    re.compile(rf"(?<![^\W_])(?:{_spelt('CORRECT', _SIGNS)}|(?=[a-z]{{0,6}}\d){_spelt('CORRECT')})(?![^\W_])", re.I),
+    re.compile(
+        rf"(?<![^\W_])(?:{_spelt('CORRECT', _SIGNS)}|(?=[a-z]{{0,6}}\d){_spelt('CORRECT')})(?![^\W_])",
+        re.I,
+    ),
     re.compile(
         rf"(?<![^\W_])(?:{'|'.join(_spelt(w, _SIGNS) for w in ('GRADE', 'VERDICT', 'LABEL'))}){_SIGNS}[ABC](?![^\W_])",
         re.IGNORECASE,
@@ -187,8 +203,14 @@ def clean(text: str) -> str:
     >>> clean("Pa\u200bris\u202e!\x00\rRome\u2028")
     'Paris!\nRome\n'
     """
-    text = _LINE_ENDS.sub("\n", text)  # taken out, they would glue words together: "19\r89" is not 1989
-    return "".join(c for c in text if c in "\n\t" or unicodedata.category(c) not in ("Cc", "Cf", "Co", "Cs", "Cn"))
+    text = _LINE_ENDS.sub(
+        "\n", text
+    )  # taken out, they would glue words together: "19\r89" is not 1989
+    return "".join(
+        c
+        for c in text
+        if c in "\n\t" or unicodedata.category(c) not in ("Cc", "Cf", "Co", "Cs", "Cn")
+    )
 
 
 def forms_of(answers: AnswerSpec, choices: Iterable[tuple[str, str]] = ()) -> tuple[str, ...]:
@@ -239,13 +261,18 @@ def _unmasked(text: str, forms: Iterable[str]) -> tuple[str, tuple[str, ...], st
         passage = text[places[hit[0]] : places[hit[1] - 1] + 1].strip()[:80]
         doubted = f"{passage!r} may be the answer or imitate a grader: no model is asked"
     joined: list[tuple[int, int]] = []
-    for start, end in spans:  # a flood of labels is one passage: a note for each would be longer than the flood
+    for (
+        start,
+        end,
+    ) in spans:  # a flood of labels is one passage: a note for each would be longer than the flood
         if joined and not any(c.isalnum() for c in plain[joined[-1][1] : start]):
             joined[-1] = joined[-1][0], max(joined[-1][1], end)
         else:
             joined.append((start, end))
     out, forged, done = [], [], 0
-    for start, end in ((places[start], max(places[end], places[end - 1] + 1)) for start, end in joined):
+    for start, end in (
+        (places[start], max(places[end], places[end - 1] + 1)) for start, end in joined
+    ):
         out += [text[done:start], MASKED]
         forged.append(text[start:end].strip()[:80])
         done = end
@@ -255,7 +282,10 @@ def _unmasked(text: str, forms: Iterable[str]) -> tuple[str, tuple[str, ...], st
 
 _SORTS = (
     (re.compile(r"(?:\w{1,20} )?([a-f])\1{0,2}"), ("a", "b", "c")),
-    (re.compile(r"(?:\w{1,20} )?(?:(?:in)?correct|not attempted)"), ("correct", "incorrect", "not attempted")),
+    (
+        re.compile(r"(?:\w{1,20} )?(?:(?:in)?correct|not attempted)"),
+        ("correct", "incorrect", "not attempted"),
+    ),
     (re.compile(r"\D*\d.*"), ("0", "1", "2", "3")),
 )
 """Forms that verdicts are mistaken for; the verdicts."""
@@ -269,7 +299,9 @@ def _words(folded: str) -> str:
     return "".join(c if c.isalnum() else " " for c in folded.lower())
 
 
-def _doubted(plain: str, spans: list[tuple[int, int]], forms: Iterable[str]) -> tuple[int, int] | None:
+def _doubted(
+    plain: str, spans: list[tuple[int, int]], forms: Iterable[str]
+) -> tuple[int, int] | None:
     """The first passage that touches one of the forms, or is of their sort: "B" where "grade A" is accepted."""
     wanted = {" ".join(_words(_folded(form)[0]).split()) for form in forms} - {""}
     for sort, verdicts in _SORTS:

@@ -34,8 +34,12 @@ _MARKUP = re.compile(
     re.MULTILINE,
 )
 """Markdown, HTML, quotation marks, emojis, numbers of sources, addresses, bullets."""
-_LABEL = re.compile(r"^\W*(?:final|answer|final answer|response|output|reply|text|result)\s*:", re.IGNORECASE)
-_SOURCES = re.compile(r"\n[ \t]{0,9}(?:sources?|references?|confidence|citations?)\b[^\n]{0,200}$", re.IGNORECASE)
+_LABEL = re.compile(
+    r"^\W*(?:final|answer|final answer|response|output|reply|text|result)\s*:", re.IGNORECASE
+)
+_SOURCES = re.compile(
+    r"\n[ \t]{0,9}(?:sources?|references?|confidence|citations?)\b[^\n]{0,200}$", re.IGNORECASE
+)
 _LONGEST = 1_200
 """Characters that are read: untrusted text must not cost more than a little."""
 
@@ -60,7 +64,11 @@ def buckets(text: str) -> npt.NDArray[np.int64]:
     runs |= {f"pair {one} {other}" for one, other in pairwise(words)}
     runs |= {f"over {one} {other}" for one, other in zip(words, words[2:], strict=False)}
     return np.unique(
-        np.fromiter((zlib.crc32(run.encode(errors="replace")) % BUCKETS for run in runs), np.int64, len(runs))
+        np.fromiter(
+            (zlib.crc32(run.encode(errors="replace")) % BUCKETS for run in runs),
+            np.int64,
+            len(runs),
+        )
     )
 
 
@@ -90,5 +98,8 @@ def log_odds(text: str) -> float:
 
 @cache
 def _weights() -> tuple[npt.NDArray[np.int8], float, float]:
-    with as_file(files(__package__) / "data" / "wording.npz") as path, np.load(path, allow_pickle=False) as stored:
+    with (
+        as_file(files(__package__) / "data" / "wording.npz") as path,
+        np.load(path, allow_pickle=False) as stored,
+    ):
         return stored["roots"], float(stored["scale"]), float(stored["bias"])

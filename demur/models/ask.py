@@ -47,15 +47,24 @@ def question(
     messages = (Message(role="user", parts=(*parts, TextPart(text=text))),)
     return [
         Request(
-            model=model_id(model), messages=messages, temperature=temperature, max_tokens=max_tokens, draw=draw,
+            model=model_id(model),
+            messages=messages,
+            temperature=temperature,
+            max_tokens=max_tokens,
+            draw=draw,
             item=f"draw {draw}" if repeat > 1 else "",
         )
         for draw in range(repeat)
-    ]  # fmt: skip
+    ]
 
 
 def ask(
-    model: str, requests: Sequence[Request], *, ledger: Path | None = None, budget: Budget | None = None, **options: Any
+    model: str,
+    requests: Sequence[Request],
+    *,
+    ledger: Path | None = None,
+    budget: Budget | None = None,
+    **options: Any,
 ) -> list[Response]:
     """Answers to `question`.
 
@@ -70,7 +79,12 @@ def ask(
         asked = requests[0].model_copy(update={"item": ""}).model_dump(mode="json")
         budget = (budget or Budget(None)).recorded_in(ledger, digest(asked, 16))
     return complete_sync(
-        model, requests, ledger=ledger, budget=budget, before_first=lambda: ping([model], lists=False), **options
+        model,
+        requests,
+        ledger=ledger,
+        budget=budget,
+        before_first=lambda: ping([model], lists=False),
+        **options,
     )
 
 
@@ -102,7 +116,9 @@ class Shrunk(NamedTuple):
     after: int
 
 
-def shrink_ledger(file: Path, *, model: str | None = None, days: float | None = None, dry: bool = False) -> Shrunk:
+def shrink_ledger(
+    file: Path, *, model: str | None = None, days: float | None = None, dry: bool = False
+) -> Shrunk:
     """Delete the replies of a model, or older than some days, and shrink the file.
 
     Raises:
@@ -115,5 +131,7 @@ def shrink_ledger(file: Path, *, model: str | None = None, days: float | None = 
         raise StorageError("no such ledger", item=file, cure="check the path")
     size = file.stat().st_size
     with Ledger(file) as ledger:
-        replies = ledger.gc(model=model, before=None if days is None else time.time() - days * 86400, dry=dry)
+        replies = ledger.gc(
+            model=model, before=None if days is None else time.time() - days * 86400, dry=dry
+        )
     return Shrunk(replies, size, file.stat().st_size)

@@ -43,7 +43,9 @@ class _Account:
             if self.ledger is not None:
                 self._db = open_database(self.ledger)
             else:
-                self._db = sqlite3.connect(":memory:", isolation_level=None, check_same_thread=False)
+                self._db = sqlite3.connect(
+                    ":memory:", isolation_level=None, check_same_thread=False
+                )
                 self._db.execute(SPENDING)
         return self._db
 

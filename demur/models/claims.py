@@ -37,7 +37,9 @@ class Claims:
 
     def __init__(self, db: sqlite3.Connection) -> None:
         self._db, self._id = db, uuid.uuid4().hex
-        for owner, *about in db.execute("SELECT id, host, process, pid, seen FROM owner").fetchall():
+        for owner, *about in db.execute(
+            "SELECT id, host, process, pid, seen FROM owner"
+        ).fetchall():
             if not _alive(*about):
                 db.execute("DELETE FROM claim WHERE owner = ?", (owner,))
                 db.execute("DELETE FROM owner WHERE id = ?", (owner,))
@@ -61,7 +63,9 @@ class Claims:
 
     def release(self, keys: Iterable[bytes]) -> None:
         """Give up claims."""
-        self._db.executemany("DELETE FROM claim WHERE key = ? AND owner = ?", [(key, self._id) for key in keys])
+        self._db.executemany(
+            "DELETE FROM claim WHERE key = ? AND owner = ?", [(key, self._id) for key in keys]
+        )
 
     def renew(self) -> None:
         """Give a sign of life."""

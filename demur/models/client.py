@@ -23,7 +23,14 @@ from dataclasses import dataclass, field
 from time import monotonic, time
 from typing import Protocol
 
-from demur.core.errors import CallError, ItemError, PermanentError, StorageError, TransientError, UsageError
+from demur.core.errors import (
+    CallError,
+    ItemError,
+    PermanentError,
+    StorageError,
+    TransientError,
+    UsageError,
+)
 from demur.core.records import Request, Response
 from demur.models import wire
 from demur.models.budget import Budget
@@ -113,7 +120,10 @@ def summary(counts: Iterable[Counts]) -> str:
     all_counts = tuple(counts)
     if not all_counts:
         return ""
-    parts = [f"{sum(getattr(c, name) for c in all_counts)} {name}" for name in ("sent", "cached", "retries", "failed")]
+    parts = [
+        f"{sum(getattr(c, name) for c in all_counts)} {name}"
+        for name in ("sent", "cached", "retries", "failed")
+    ]
     money = sum(c.money for c in all_counts)
     return ", ".join([*parts, *([f"${money:,.2f}"] if money else [])])
 
@@ -201,7 +211,9 @@ class ModelClient:
     def _read(self, key: bytes, kept: Kept) -> Response | None:
         """A reply from the ledger as a response; None, and it is deleted, if it does not pass today's checks."""
         try:
-            return wire.response(kept.raw, served_by=kept.served_by, latency_s=kept.latency_s, cached=True)
+            return wire.response(
+                kept.raw, served_by=kept.served_by, latency_s=kept.latency_s, cached=True
+            )
         except TransientError as error:
             log.warning("a reply in the ledger is invalid and is asked for again: %s", error)
             if self.ledger is not None:
@@ -296,7 +308,9 @@ class ModelClient:
         if not task.cancelled():
             task.exception()  # all callers may have left: asyncio must not warn that nobody retrieved it
 
-    async def _claimed(self, request: Request, key: bytes, ledger: Ledger, flight: _Flight) -> Response:
+    async def _claimed(
+        self, request: Request, key: bytes, ledger: Ledger, flight: _Flight
+    ) -> Response:
         """Claim the key, then send the call, unless the ledger has or gets the reply meanwhile."""
         wait = 0.0
         try:
@@ -308,7 +322,9 @@ class ModelClient:
                     self.counts.cached += wait == 0
                     return found
                 ledger.wanted.add(key)
-                await asyncio.sleep(0)  # claims and replies of the same turn of the loop share a transaction
+                await asyncio.sleep(
+                    0
+                )  # claims and replies of the same turn of the loop share a transaction
                 if ledger.claim(key):
                     return await self._ask(request, key, flight)
                 wait = min(wait * 1.5, 0.5) or 0.02
@@ -326,7 +342,11 @@ class ModelClient:
         deadline = first = 0.0
         last: EndpointSlot | None = None
         while True:
-            most = price_at_most(request, self.price) if self._budget is not None and self.price is not None else 0.0
+            most = (
+                price_at_most(request, self.price)
+                if self._budget is not None and self.price is not None
+                else 0.0
+            )
             slot = await self._taken(last)
             started = clock()
             first = first or monotonic()
@@ -340,21 +360,29 @@ class ModelClient:
                 self.counts.sent += 1
                 flight.sending = True
                 patience = retry.timeout_s * 2.0 ** faults.get("timeout", 0)
-                left = max(deadline - started, retry.timeout_s)  # a retry that waited for its slot past the deadline
+                left = max(
+                    deadline - started, retry.timeout_s
+                )  # a retry that waited for its slot past the deadline
                 raw = await slot.backend.send(request, min(patience, left))
                 latency = clock() - started
                 try:
                     answer = wire.response(raw, served_by=slot.backend.name, latency_s=latency)
                 except ItemError:  # an empty reply of the content filter was paid for too: keep it
                     answer = Response(finish_reason="content_filter", usage=wire.usage_of(raw))
-                    cost = await self._keep(key, request, raw, answer, slot, attempts, faults, latency)
+                    cost = await self._keep(
+                        key, request, raw, answer, slot, attempts, faults, latency
+                    )
                     raise
                 cost = await self._keep(key, request, raw, answer, slot, attempts, faults, latency)
                 slot.worked()
                 fleet.breaker.heard()
                 return answer
             except TransientError as error:
-                fault = error if isinstance(error, Fault) else Fault(error.message, retry_after=error.retry_after)
+                fault = (
+                    error
+                    if isinstance(error, Fault)
+                    else Fault(error.message, retry_after=error.retry_after)
+                )
                 if fault.kind != "connect":
                     fleet.breaker.heard()
                 cost = most if fault.paid else 0.0
@@ -363,7 +391,9 @@ class ModelClient:
                 faults[fault.kind] = faults.get(fault.kind, 0) + 1
                 self.counts.faults[fault.kind] += 1
                 counted += fault.kind != "429"
-                wait = max(retry.wait_s(max(counted, 1), self._random.random()), fault.retry_after or 0.0)
+                wait = max(
+                    retry.wait_s(max(counted, 1), self._random.random()), fault.retry_after or 0.0
+                )
                 if counted >= retry.tries or clock() + wait > deadline or not flight.waiting:
                     if fault.kind == "connect" and flight.waiting:
                         fleet.breaker.gave_up(first)
@@ -372,7 +402,10 @@ class ModelClient:
                 if not isinstance(error, UnreadableImage):
                     fleet.breaker.heard()
                 raise
-            except (asyncio.CancelledError, StorageError):  # sent, or received but not written: it was paid for
+            except (
+                asyncio.CancelledError,
+                StorageError,
+            ):  # sent, or received but not written: it was paid for
                 cost = most
                 raise
             except PermanentError as error:
@@ -400,7 +433,9 @@ class ModelClient:
             raise refusal
         probing = bool(breaker.down_since)
         slot = await self._fleet.take(last)
-        if not probing and (refusal := breaker.refusal()) is not None:  # they went down during the wait
+        if (
+            not probing and (refusal := breaker.refusal()) is not None
+        ):  # they went down during the wait
             self._fleet.give_back(slot)
             raise refusal
         return slot
@@ -477,8 +512,10 @@ class ModelClient:
                 flight.task.cancel()
         if paid:
             calls = "1 call" if len(paid) == 1 else f"{len(paid)} calls"
-            _say(f"{self.id}: waiting up to {self._grace_s:.0f} s for {calls} in progress, which must be paid for; "
-                "Ctrl-C stops at once")  # fmt: skip
+            _say(
+                f"{self.id}: waiting up to {self._grace_s:.0f} s for {calls} in progress, which must be paid for; "
+                "Ctrl-C stops at once"
+            )
         try:
             if tasks:
                 await asyncio.wait(tasks, timeout=self._grace_s)
@@ -501,7 +538,9 @@ def _given_up(error: Fault, attempts: int, faults: dict[str, int], retry: Retry)
     seen = ", ".join(f"{n}x {kind}" for kind, n in sorted(faults.items()))
     if error.retry_after and error.retry_after >= retry.deadline_s:
         return too_long(error.retry_after, retry.deadline_s, error.kind)
-    slow = "the server is slow or down: send it fewer calls at once (--concurrency 1), and " * (error.kind == "timeout")
+    slow = "the server is slow or down: send it fewer calls at once (--concurrency 1), and " * (
+        error.kind == "timeout"
+    )
     return Fault(
         f"no reply after {attempts} attempts ({seen}); the last: {error.message}",
         kind=error.kind,

@@ -40,7 +40,9 @@ _BREAKS = (CallError, TimeoutError, aiohttp.ClientError, OSError, ValueError)
 
 _MARK = secrets.token_hex(16)
 """Placeholder of an image: image bytes never go through the JSON encoder. Random, so that no request contains it."""
-_ID = re.compile(r'"id"\s*:\s*"([!#-\[\]-~]+)"')  # without spaces: the head of a copy may stand in the middle of a body
+_ID = re.compile(
+    r'"id"\s*:\s*"([!#-\[\]-~]+)"'
+)  # without spaces: the head of a copy may stand in the middle of a body
 _IDS = 4096
 """Reply ids remembered per endpoint."""
 
@@ -88,7 +90,9 @@ class _Connector(aiohttp.TCPConnector):
                 protocol: Any = connection.protocol
                 known = self._known.get(protocol)
                 if known is None:
-                    known = self._known[protocol] = _Connection(next(self._numbers), connection.transport)
+                    known = self._known[protocol] = _Connection(
+                        next(self._numbers), connection.transport
+                    )
                 elif not known.good:
                     pending.append(connection)
                     continue
@@ -131,7 +135,9 @@ class StaleReplies:
             self._seen[found[1]] = (request, (connection,))
             if len(self._seen) > _IDS:
                 del self._seen[next(iter(self._seen))]
-        elif earlier[0] == request:  # the same request again, and a server that derives the id from it
+        elif (
+            earlier[0] == request
+        ):  # the same request again, and a server that derives the id from it
             if connection not in earlier[1]:
                 self._seen[found[1]] = (request, (*earlier[1][-7:], connection))
         elif connection in earlier[1]:
@@ -186,7 +192,8 @@ class Endpoint:
         """Secret, as a proxy's address may contain a password."""
         if key is not None and not key.reveal().isprintable():
             raise UsageError(
-                f"the key in {key_env} contains a line break or another control character", cure="set it again"
+                f"the key in {key_env} contains a line break or another control character",
+                cure="set it again",
             )
         self._stale = StaleReplies()
         self._session: aiohttp.ClientSession | None = None
@@ -220,7 +227,9 @@ class Endpoint:
 
     async def _body(self, request: Request) -> tuple[list[bytes], int]:
         """(the body's bytes in pieces, a fingerprint of the request)."""
-        body = wire.body(request, self.wire_model, lambda _: _MARK, max_tokens_field=self._max_tokens_field)
+        body = wire.body(
+            request, self.wire_model, lambda _: _MARK, max_tokens_field=self._max_tokens_field
+        )
         skeleton = as_json(body, request)
         whole = skeleton.encode("utf-8", "replace")
         if _MARK not in skeleton:
@@ -253,7 +262,11 @@ class Endpoint:
         else:  # of a text without an id, nobody would notice a second copy
             connection.close()
         if stale:
-            raise Fault("the reply belongs to an earlier request on the same connection", kind="stale", paid=True)
+            raise Fault(
+                "the reply belongs to an earlier request on the same connection",
+                kind="stale",
+                paid=True,
+            )
         return text
 
     async def _exchange(
@@ -277,26 +290,39 @@ class Endpoint:
                     chunks.append(chunk)
                     size += len(chunk)
                     if size > _MOST_REPLY:
-                        raise Fault(f"the reply is larger than {_MOST_REPLY:,} bytes", kind="broken", paid=True)
+                        raise Fault(
+                            f"the reply is larger than {_MOST_REPLY:,} bytes",
+                            kind="broken",
+                            paid=True,
+                        )
             whole = begun
         except _BREAKS as error:
             chunks.clear()
-            return self._fault(error, timeout_s, connected=_CONNECTION.get() is not None, begun=begun)
+            return self._fault(
+                error, timeout_s, connected=_CONNECTION.get() is not None, begun=begun
+            )
         finally:
             connection = _CONNECTION.get()
             if connection is not None and not whole:
                 connection.close()
         assert connection is not None
-        headers = {} if begun else {name: self._scrub(value) for name, value in reply.headers.items()}
+        headers = (
+            {} if begun else {name: self._scrub(value) for name, value in reply.headers.items()}
+        )
         return reply.status, CIMultiDict(headers), self._clean(b"".join(chunks)), connection
 
-    def _fault(self, error: Exception, timeout_s: float, *, connected: bool, begun: bool) -> CallError:
+    def _fault(
+        self, error: Exception, timeout_s: float, *, connected: bool, begun: bool
+    ) -> CallError:
         """One of `_BREAKS` as a demur error, with its reason only: aiohttp's errors contain the request."""
         if isinstance(error, CallError):
             return error.with_traceback(None)
         if isinstance(error, TimeoutError):
             if not connected:
-                return Fault(f"no connection to {self.name} within {min(_CONNECT_S, timeout_s):g} s", kind="connect")
+                return Fault(
+                    f"no connection to {self.name} within {min(_CONNECT_S, timeout_s):g} s",
+                    kind="connect",
+                )
             return Fault(f"no complete reply within {timeout_s:g} s", kind="timeout", paid=True)
         if isinstance(error, aiohttp.ClientConnectorCertificateError):
             return PermanentError(
@@ -319,7 +345,9 @@ class Endpoint:
         return self._key.scrub(text) if self._key else text
 
     async def _refused(self, status: int, headers: Mapping[str, str], text: str) -> CallError:
-        error = wire.refusal(status, headers, text, key_env=self._key_env, wire_model=self.wire_model)
+        error = wire.refusal(
+            status, headers, text, key_env=self._key_env, wire_model=self.wire_model
+        )
         if status == 404 and isinstance(error, PermanentError):
             served = await self._served()
             if served:

@@ -53,7 +53,10 @@ class Estimate(Record):
         return sum(line.money or 0.0 for line in self.lines)
 
     def __add__(self, other: Estimate) -> Estimate:
-        return Estimate(lines=(*self.lines, *other.lines), notes=tuple(dict.fromkeys((*self.notes, *other.notes))))
+        return Estimate(
+            lines=(*self.lines, *other.lines),
+            notes=tuple(dict.fromkeys((*self.notes, *other.notes))),
+        )
 
     def text(self) -> str:
         """As a table: one line per stage and model, the sums, and the notes.
@@ -64,7 +67,17 @@ class Estimate(Record):
         gate   m          3       1       2             20                  0  $0.50     -
         total             3       1       2             20                  0  $0.50     -
         """
-        head = ["stage", "model", "calls", "cached", "to pay", "prompt tokens", "completion tokens", "money", "time"]
+        head = [
+            "stage",
+            "model",
+            "calls",
+            "cached",
+            "to pay",
+            "prompt tokens",
+            "completion tokens",
+            "money",
+            "time",
+        ]
         rows = [
             [
                 ln.stage,
@@ -75,7 +88,10 @@ class Estimate(Record):
             ]
             for ln in self.lines
         ]
-        sums = [sum(getattr(ln, name) for ln in self.lines) for name in ("calls", "cached", "prompt", "completion")]
+        sums = [
+            sum(getattr(ln, name) for ln in self.lines)
+            for name in ("calls", "cached", "prompt", "completion")
+        ]
         seconds = [ln.seconds for ln in self.lines if ln.to_pay]
         total = None if None in seconds else sum(s for s in seconds if s is not None)
         money = self.money
@@ -83,7 +99,10 @@ class Estimate(Record):
         widths = [max(len(row[i]) for row in (head, *rows)) for i in range(len(head))]
         table = [
             "  ".join(
-                [*(c.ljust(w) for c, w in zip(row[:2], widths, strict=False)), *map(str.rjust, row[2:], widths[2:])]
+                [
+                    *(c.ljust(w) for c, w in zip(row[:2], widths, strict=False)),
+                    *map(str.rjust, row[2:], widths[2:]),
+                ]
             )
             for row in (head, *rows)
         ]
@@ -93,13 +112,17 @@ class Estimate(Record):
 def check_rate(per_second: float | None) -> None:
     """Raise `UsageError` if a rate is not positive."""
     if per_second is not None and not per_second > 0:
-        raise UsageError(f"--per-second {per_second:g}", cure="give replies per second, more than 0")
+        raise UsageError(
+            f"--per-second {per_second:g}", cure="give replies per second, more than 0"
+        )
 
 
 def price_notes(model: str, price: Price | None) -> tuple[str, ...]:
     """Notes on a model's price: that it is unknown, or its date."""
     if price is None:
-        return (f"no price is known for {model}: its cost is unknown, not 0; give it with --prices FILE",)
+        return (
+            f"no price is known for {model}: its cost is unknown, not 0; give it with --prices FILE",
+        )
     if not price.checked:
         return ()
     note = f"the price of {model} dates from {price.checked}: check it before you rely on it"
@@ -127,7 +150,13 @@ def duration(seconds: float) -> str:
     ['59 s', '60 min', '10.0 h']
     """
     minutes = round(seconds / 60)
-    return f"{seconds:.0f} s" if seconds < 120 else f"{minutes} min" if minutes < 120 else f"{minutes / 60:.1f} h"
+    return (
+        f"{seconds:.0f} s"
+        if seconds < 120
+        else f"{minutes} min"
+        if minutes < 120
+        else f"{minutes / 60:.1f} h"
+    )
 
 
 def estimate_calls(
@@ -196,7 +225,9 @@ def estimate_calls(
                 cached=cached,
                 prompt=prompt,
                 completion=completion,
-                money=None if price is None else (prompt * price.prompt + completion * price.completion) * 1e-6,
+                money=None
+                if price is None
+                else (prompt * price.prompt + completion * price.completion) * 1e-6,
                 seconds=None if per_second is None else to_pay / per_second,
             ),
         ),

@@ -83,8 +83,12 @@ class EndpointSlot:
         """An attempt failed: halve the limit on 429 and time-outs, pause as the server asks or if nobody answers."""
         if not isinstance(error, Fault):
             return
-        if error.kind in ("429", "timeout") or (error.kind == "503" and error.retry_after is not None):
-            if started >= self.cut_at:  # one cut per round trip: the other calls in flight fail for the same reason
+        if error.kind in ("429", "timeout") or (
+            error.kind == "503" and error.retry_after is not None
+        ):
+            if (
+                started >= self.cut_at
+            ):  # one cut per round trip: the other calls in flight fail for the same reason
                 self.limit = max(self.limit / 2, 1.0)
                 self.threshold = self.limit
                 self.cut_at = now
@@ -95,7 +99,9 @@ class EndpointSlot:
             if self.failures >= _DOWN_AFTER:
                 rest = min(2.0 ** (self.failures - _DOWN_AFTER), _DOWN_MOST_S)
                 if self.paused_until <= now:
-                    log.warning("%s does not answer; skipping it for %.0f s", self.backend.name, rest)
+                    log.warning(
+                        "%s does not answer; skipping it for %.0f s", self.backend.name, rest
+                    )
                 self.paused_until = max(self.paused_until, now + rest)
 
 
@@ -108,7 +114,9 @@ class Fleet:
         deadline_s: if all pause for longer (the server names a limit per day), calls fail instead of waiting.
     """
 
-    def __init__(self, backends: Sequence[Backend], concurrency: int, deadline_s: float = 600.0) -> None:
+    def __init__(
+        self, backends: Sequence[Backend], concurrency: int, deadline_s: float = 600.0
+    ) -> None:
         self._deadline_s = deadline_s
         self.slots = [EndpointSlot(backend, concurrency) for backend in backends]
         self.breaker = Breaker(", ".join(sorted({backend.name for backend in backends})))
@@ -154,19 +162,27 @@ class Fleet:
         while self._waiting and (free := [slot for slot in self.slots if slot.free(now)]):
             found, avoid = self._waiting.popleft()
             if not found.done():  # else cancelled
-                slot = min(free, key=lambda slot: (slot is avoid, slot.in_flight / slot.most, slot.failures))
+                slot = min(
+                    free,
+                    key=lambda slot: (slot is avoid, slot.in_flight / slot.most, slot.failures),
+                )
                 slot.in_flight += 1
                 found.set_result(slot)
         if self._timer is not None:
             self._timer.cancel()
         open_slots = [slot for slot in self.slots if slot.closed is None]
         pauses = [slot.paused_until for slot in open_slots if slot.paused_until > now]
-        if len(pauses) == len(open_slots) and (wait := min(pauses, default=now) - now) > self._deadline_s:
+        if (
+            len(pauses) == len(open_slots)
+            and (wait := min(pauses, default=now) - now) > self._deadline_s
+        ):
             for found, _ in self._waiting:
                 if not found.done():
                     found.set_exception(too_long(wait, self._deadline_s))
             self._waiting.clear()
-        self._timer = loop.call_at(min(pauses), self._hand_out) if pauses and self._waiting else None
+        self._timer = (
+            loop.call_at(min(pauses), self._hand_out) if pauses and self._waiting else None
+        )
 
     def close_slot(self, slot: EndpointSlot, error: PermanentError) -> bool:
         """Remove an endpoint that refused for good (its key, its model); False if it is the last one.

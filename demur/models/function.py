@@ -33,7 +33,11 @@ class FunctionBackend:
     """
 
     def __init__(
-        self, name: str, function: Callable[[Request], Any], most: int | None = None, revision: str = ""
+        self,
+        name: str,
+        function: Callable[[Request], Any],
+        most: int | None = None,
+        revision: str = "",
     ) -> None:
         self.name = name
         self.revision = code_digest(function, revision)
@@ -52,7 +56,9 @@ class FunctionBackend:
                 answer = await self._calls.call(request)
         except TimeoutError as error:
             said = (
-                f"no reply within {timeout_s:g} s" if clock.expired() else f"{self.name} raised TimeoutError: {error}"
+                f"no reply within {timeout_s:g} s"
+                if clock.expired()
+                else f"{self.name} raised TimeoutError: {error}"
             )
             raise Fault(said, kind="timeout", paid=True) from error
         except DemurError:
@@ -66,7 +72,8 @@ class FunctionBackend:
             answer = Response(text=answer)
         if not isinstance(answer, Response):
             raise PermanentError(
-                f"{self.name} returned {type(answer).__name__}", cure="return a demur.core.records.Response or a string"
+                f"{self.name} returned {type(answer).__name__}",
+                cure="return a demur.core.records.Response or a string",
             )
         if answer.error:
             raise ItemError(answer.error)
@@ -89,6 +96,8 @@ def open_function(text: str, most: int | None = None) -> FunctionBackend:
             inspect.signature(function).bind(None)
         except TypeError as error:
             raise UsageError(
-                f"it cannot be called with a request: {error}", item=f"python:{text}", cure="give it one parameter"
+                f"it cannot be called with a request: {error}",
+                item=f"python:{text}",
+                cure="give it one parameter",
             ) from None
     return FunctionBackend(f"python:{text.partition('@')[0]}", function, most, revision)

@@ -17,7 +17,9 @@ from demur.core.records import ImagePart, Request
 KEY_VERSION = 1
 """Increased when the meaning of a field changes; a new field with a default needs no new version (see `identity`)."""
 
-_SORTED = json.JSONEncoder(sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
+_SORTED = json.JSONEncoder(
+    sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False
+)
 _AS_GIVEN = json.JSONEncoder(separators=(",", ":"), ensure_ascii=False, allow_nan=False)
 
 _DEFAULTS: dict[str, Any] = {
@@ -46,7 +48,10 @@ def identity(request: Request, model: str, revision: str = "") -> dict[str, Any]
         "v": KEY_VERSION,
         "model": model,
         "messages": [
-            [m.role, [["i", p.image.sha256] if isinstance(p, ImagePart) else p.text for p in m.parts]]
+            [
+                m.role,
+                [["i", p.image.sha256] if isinstance(p, ImagePart) else p.text for p in m.parts],
+            ]
             for m in request.messages
         ],
     }
@@ -102,5 +107,8 @@ def prefix_of(request: Request) -> tuple[str, ...]:
     parts: list[str] = []
     for message in request.messages:
         parts.append(message.role)
-        parts += ["i" + p.image.sha256 if isinstance(p, ImagePart) else "t" + p.text for p in message.parts]
+        parts += [
+            "i" + p.image.sha256 if isinstance(p, ImagePart) else "t" + p.text
+            for p in message.parts
+        ]
     return tuple(parts)

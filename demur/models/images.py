@@ -56,7 +56,9 @@ class ImageUrls:
         try:
             found = await asyncio.to_thread(self._encode, image)
         except (StorageError, DataError) as error:
-            raise UnreadableImage(f"an image cannot be read: {error}", cure="fetch it again") from error
+            raise UnreadableImage(
+                f"an image cannot be read: {error}", cure="fetch it again"
+            ) from error
         if image.sha256 not in self._encoded:
             self._encoded[image.sha256] = found
             self._size += len(found)
@@ -66,7 +68,12 @@ class ImageUrls:
         return found
 
     def _encode(self, image: ImageRef) -> bytes:
-        return b"data:" + image.media_type.encode("ascii", "ignore") + b";base64," + base64.b64encode(self._read(image))
+        return (
+            b"data:"
+            + image.media_type.encode("ascii", "ignore")
+            + b";base64,"
+            + base64.b64encode(self._read(image))
+        )
 
     def _read(self, image: ImageRef) -> bytes:
         if self._from is not None:

@@ -25,7 +25,13 @@ class Secret:
 
     def __init__(self, text: str) -> None:
         self._text = text
-        forms = (text, json.dumps(text)[1:-1], text.replace("/", "\\/"), quote(text, safe=""), quote(text))
+        forms = (
+            text,
+            json.dumps(text)[1:-1],
+            text.replace("/", "\\/"),
+            quote(text, safe=""),
+            quote(text),
+        )
         encoded = base64.b64encode(text.encode("utf-8", "surrogateescape")).decode().rstrip("=")
         self._forms = tuple(dict.fromkeys((*forms, encoded))) if len(text) >= SHORTEST else ()
 

@@ -123,8 +123,13 @@ def sqlite_errors(path: Path | None) -> Iterator[None]:
     """Turn a SQLite error into a one-line `StorageError` with its cure."""
     try:
         yield
-    except (sqlite3.Error, UnicodeDecodeError) as error:  # SQLite may quote a damaged file's bytes, which are not UTF-8
-        said = str(error) if isinstance(error, sqlite3.Error) else "database disk image is malformed"
+    except (
+        sqlite3.Error,
+        UnicodeDecodeError,
+    ) as error:  # SQLite may quote a damaged file's bytes, which are not UTF-8
+        said = (
+            str(error) if isinstance(error, sqlite3.Error) else "database disk image is malformed"
+        )
         if "full" in said:
             cure = "free some disk space and run the same command again; every reply already kept is safe"
         elif "readonly" in said or "read-only" in said:
@@ -137,7 +142,9 @@ def sqlite_errors(path: Path | None) -> Iterator[None]:
             cure = "choose a ledger in a folder that exists and that you can write to"
         else:
             cure = "check the file and the disk"
-        raise StorageError(f"the ledger cannot be used: {said}", item=str(path), cure=cure) from error
+        raise StorageError(
+            f"the ledger cannot be used: {said}", item=str(path), cure=cure
+        ) from error
 
 
 def _open_read_only(path: Path) -> sqlite3.Connection:
@@ -150,7 +157,9 @@ def _open_read_only(path: Path) -> sqlite3.Connection:
         db = sqlite3.connect(uri, uri=True, timeout=WAIT_S, isolation_level=None)
         try:
             if not db.execute("SELECT 1 FROM sqlite_master WHERE name='reply'").fetchone():
-                raise StorageError("this SQLite file is not a ledger", item=str(path), cure="choose another path")
+                raise StorageError(
+                    "this SQLite file is not a ledger", item=str(path), cure="choose another path"
+                )
         except BaseException:
             db.close()
             raise
@@ -167,7 +176,9 @@ def open_database(path: Path) -> sqlite3.Connection:
         path.parent.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise StorageError(
-            f"the ledger's folder cannot be made: {error.strerror}", item=str(path), cure="choose another folder"
+            f"the ledger's folder cannot be made: {error.strerror}",
+            item=str(path),
+            cure="choose another folder",
         ) from error
     with sqlite_errors(path):
         db = sqlite3.connect(path, timeout=WAIT_S, isolation_level=None, check_same_thread=False)
@@ -190,7 +201,9 @@ def _prepare(db: sqlite3.Connection, path: Path) -> None:
     if found == 0:
         tables = db.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]
         if tables and not db.execute("SELECT 1 FROM sqlite_master WHERE name='reply'").fetchone():
-            raise StorageError("this SQLite file is not a ledger", item=str(path), cure="choose another path")
+            raise StorageError(
+                "this SQLite file is not a ledger", item=str(path), cure="choose another path"
+            )
     db.execute("PRAGMA journal_mode=WAL")
     db.execute("PRAGMA synchronous=NORMAL")
     # a checkpoint waits for the disk, and all calls wait for it: run one every 16 MB of replies, not every 4
@@ -256,7 +269,8 @@ class Ledger:
         marks = ",".join("?" * len(keys))
         with sqlite_errors(self.path):
             rows = self._db.execute(
-                f"SELECT key, raw, crc, served_by, latency_s FROM reply WHERE key IN ({marks})", keys
+                f"SELECT key, raw, crc, served_by, latency_s FROM reply WHERE key IN ({marks})",
+                keys,
             ).fetchall()
         for key, raw, crc, served_by, latency_s in rows:
             if isinstance(raw, str) and _crc(key, raw) == crc:
@@ -292,7 +306,11 @@ class Ledger:
         try:
             self._write()
         except StorageError as error:
-            if not last and isinstance(error.__cause__, sqlite3.OperationalError) and "locked" in str(error.__cause__):
+            if (
+                not last
+                and isinstance(error.__cause__, sqlite3.OperationalError)
+                and "locked" in str(error.__cause__)
+            ):
                 return False
             raise
         finally:
@@ -368,17 +386,24 @@ class Ledger:
                 sums = faults.setdefault(model, {})
                 for kind, n in _counts(text).items():
                     sums[kind] = sums.get(kind, 0) + n * times
-        return [Stats(r[0], r[1], r[2], dict(sorted(faults.get(r[0], {}).items())), *r[3:]) for r in rows]
+        return [
+            Stats(r[0], r[1], r[2], dict(sorted(faults.get(r[0], {}).items())), *r[3:])
+            for r in rows
+        ]
 
     def entries(self, model: str | None = None) -> Iterator[Entry]:
         """Replies one at a time, ordered by key: the same order on every machine."""
         where, values = ("WHERE model=?", (model,)) if model is not None else ("", ())
         columns = ", ".join(Entry._fields)
         with sqlite_errors(self.path):
-            for row in self._db.execute(f"SELECT {columns} FROM reply {where} ORDER BY key", values):
+            for row in self._db.execute(
+                f"SELECT {columns} FROM reply {where} ORDER BY key", values
+            ):
                 yield Entry(*row)
 
-    def gc(self, *, model: str | None = None, before: float | None = None, dry: bool = False) -> int:
+    def gc(
+        self, *, model: str | None = None, before: float | None = None, dry: bool = False
+    ) -> int:
         """Delete replies of one model, older than a time, or both, and shrink the file; returns their number.
 
         Args:
@@ -390,10 +415,14 @@ class Ledger:
         values = [value for value in given.values() if value is not None]
         where = " AND ".join(test for test, value in given.items() if value is not None) or "FALSE"
         with sqlite_errors(self.path):
-            n = int(self._db.execute(f"SELECT count(*) FROM reply WHERE {where}", values).fetchone()[0])
+            n = int(
+                self._db.execute(f"SELECT count(*) FROM reply WHERE {where}", values).fetchone()[0]
+            )
             if not dry:
                 some = f"SELECT rowid FROM reply WHERE {where} LIMIT 500"
-                while self._db.execute(f"DELETE FROM reply WHERE rowid IN ({some})", values).rowcount:
+                while self._db.execute(
+                    f"DELETE FROM reply WHERE rowid IN ({some})", values
+                ).rowcount:
                     pass  # short transactions let other processes write in between
                 self._db.execute("VACUUM")
                 self._db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
@@ -402,8 +431,12 @@ class Ledger:
     def _add_spending(self, source: Path) -> int:
         """Add another ledger's spending; returns 1 if it cannot be read, else 0."""
         try:
-            with closing(sqlite3.connect(f"{source.resolve().as_uri()}?mode=ro", uri=True, timeout=WAIT_S)) as other:
-                if not other.execute("SELECT 1 FROM sqlite_master WHERE name='spending'").fetchone():
+            with closing(
+                sqlite3.connect(f"{source.resolve().as_uri()}?mode=ro", uri=True, timeout=WAIT_S)
+            ) as other:
+                if not other.execute(
+                    "SELECT 1 FROM sqlite_master WHERE name='spending'"
+                ).fetchone():
                     return 0
                 rows = other.execute("SELECT label, amount, overrun FROM spending").fetchall()
         except (sqlite3.Error, UnicodeDecodeError):
@@ -449,7 +482,10 @@ class Ledger:
 
 def entry_line(entry: Entry) -> str:
     """One line of ``demur calls export``: a JSON object with the entry's fields, the key in hex."""
-    return json.dumps(entry._asdict() | {"key": entry.key.hex()}, ensure_ascii=False, sort_keys=True) + "\n"
+    return (
+        json.dumps(entry._asdict() | {"key": entry.key.hex()}, ensure_ascii=False, sort_keys=True)
+        + "\n"
+    )
 
 
 def _spill(entries: Sequence[Entry], folders: Iterable[Path | None]) -> Path | None:
@@ -485,9 +521,13 @@ def recover(source: Path, into: Path) -> tuple[int, int]:
         with source.open("rb") as handle:
             head = handle.read(16).removeprefix(codecs.BOM_UTF8)
     except OSError as error:
-        raise StorageError(error.strerror or str(error), item=str(source), cure="check the path") from error
+        raise StorageError(
+            error.strerror or str(error), item=str(source), cure="check the path"
+        ) from error
     if not head:
-        raise DataError("the file is empty: it holds no replies", item=str(source), cure="check the path")
+        raise DataError(
+            "the file is empty: it holds no replies", item=str(source), cure="check the path"
+        )
     with Ledger(into) as ledger:
         before = ledger._db.total_changes
         exported = head.startswith(b"{")
@@ -544,7 +584,9 @@ def _readable(source: Path) -> Iterator[Entry | None]:
             ) from error
         for row_id in range(1, last + 1):
             try:
-                row = db.execute(f"SELECT {columns}, crc FROM reply WHERE rowid=?", (row_id,)).fetchone()
+                row = db.execute(
+                    f"SELECT {columns}, crc FROM reply WHERE rowid=?", (row_id,)
+                ).fetchone()
             except (sqlite3.DatabaseError, UnicodeDecodeError):
                 yield None
                 continue

@@ -53,7 +53,9 @@ class LenientModel:
             try:
                 reply = await self._model.complete(_without(request, left_out))
             except PermanentError as error:
-                names = [name for name in _NAMED if name in asked and _NAMED[name].search(error.message)]
+                names = [
+                    name for name in _NAMED if name in asked and _NAMED[name].search(error.message)
+                ]
                 # an error of all items, such as a wrong key, has nothing to do with a schema that it does not name
                 more = names[0] if names else "json_schema" if isinstance(error, ItemError) else ""
                 if more in left_out or more not in asked:
@@ -67,7 +69,9 @@ class LenientModel:
 
     def _kept(self, request: Request, asked: list[str]) -> Response | None:
         """The ledger's reply, as it was asked for then: what was refused is not sent, and nothing is paid, again."""
-        peek: Callable[[list[Request]], list[Response | None]] = getattr(self._model, "peek", lambda some: [None])
+        peek: Callable[[list[Request]], list[Response | None]] = getattr(
+            self._model, "peek", lambda some: [None]
+        )
         for n in range(len(asked) + 1):
             for left_out in combinations(asked, n):
                 [reply] = peek([_without(request, left_out)])

@@ -16,7 +16,15 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from demur.core.errors import CallError, DataError, ItemError, PermanentError, StorageError, UsageError, importing
+from demur.core.errors import (
+    CallError,
+    DataError,
+    ItemError,
+    PermanentError,
+    StorageError,
+    UsageError,
+    importing,
+)
 from demur.core.images import opened
 from demur.core.records import Request, Response, TokenLogprob, Usage
 from demur.core.store import digest, seed_of
@@ -84,7 +92,8 @@ def out_of_memory(error: BaseException) -> bool:
     import torch
 
     return isinstance(error, (torch.OutOfMemoryError, MemoryError)) or (
-        isinstance(error, RuntimeError) and any(s in str(error) for s in ("out of memory", "not enough memory"))
+        isinstance(error, RuntimeError)
+        and any(s in str(error) for s in ("out of memory", "not enough memory"))
     )
 
 
@@ -101,10 +110,22 @@ class LocalBackend:
     """
 
     def __init__(
-        self, name: str, model: Any, processor: Any, *, images: bool, image_root: Path | None, revision: str
+        self,
+        name: str,
+        model: Any,
+        processor: Any,
+        *,
+        images: bool,
+        image_root: Path | None,
+        revision: str,
     ) -> None:
         self.name, self.revision = name, revision
-        self._model, self._processor, self._takes_images, self._root = model, processor, images, image_root
+        self._model, self._processor, self._takes_images, self._root = (
+            model,
+            processor,
+            images,
+            image_root,
+        )
         self._tokenizer = getattr(processor, "tokenizer", processor)
         self._tokenizer.padding_side = "left"
         if self._tokenizer.pad_token_id is None:
@@ -126,7 +147,9 @@ class LocalBackend:
             Fault: no reply in time.
         """
         if request.json_schema is not None:
-            raise PermanentError(f"{self.name} does not support JSON schemas", cure="serve it with vLLM or llama.cpp")
+            raise PermanentError(
+                f"{self.name} does not support JSON schemas", cure="serve it with vLLM or llama.cpp"
+            )
         unknown = sorted(request.extra.keys() - _EXTRA)
         if unknown:
             raise PermanentError(
@@ -150,7 +173,9 @@ class LocalBackend:
             batch = self._next_batch()
             if not batch:
                 continue
-            results = await loop.run_in_executor(self._thread, self._answer, [job.request for job in batch])
+            results = await loop.run_in_executor(
+                self._thread, self._answer, [job.request for job in batch]
+            )
             for job, result in zip(batch, results, strict=True):
                 if job.done.done():
                     continue
@@ -167,7 +192,8 @@ class LocalBackend:
             if job.done.done():
                 continue  # cancelled
             if not batch or (
-                _settings(job.request) == _settings(batch[0].request) and not batch[0].request.temperature
+                _settings(job.request) == _settings(batch[0].request)
+                and not batch[0].request.temperature
             ):
                 batch.append(job)
             else:
@@ -187,9 +213,15 @@ class LocalBackend:
         except Exception as error:
             full = out_of_memory(error)
             failure = (
-                ItemError("it does not fit in the device's memory", cure="show less evidence, or smaller images")
+                ItemError(
+                    "it does not fit in the device's memory",
+                    cure="show less evidence, or smaller images",
+                )
                 if full
-                else ItemError(f"{self.name}: {type(error).__name__}: {error}", cure="check the model with this input")
+                else ItemError(
+                    f"{self.name}: {type(error).__name__}: {error}",
+                    cure="check the model with this input",
+                )
             )
         # outside the handlers: the traceback, which holds the failed batch's tensors, is gone now
         if len(requests) == 1:
@@ -214,16 +246,23 @@ class LocalBackend:
                     parts.append({"type": "text", "text": part.text})
                 else:
                     if not self._takes_images:
-                        raise PermanentError(f"{self.name} does not take images", cure="name a vision-language model")
+                        raise PermanentError(
+                            f"{self.name} does not take images", cure="name a vision-language model"
+                        )
                     images.append(self._image(part.image))
                     parts.append({"type": "image"})
             whole = "".join(p.get("text", "") for p in parts)
             turns.append({"role": message.role, "content": parts if self._takes_images else whole})
         options = request.extra.get("chat_template_kwargs") or {}
         if getattr(self._processor, "chat_template", None):
-            text = self._processor.apply_chat_template(turns, add_generation_prompt=True, tokenize=False, **options)
+            text = self._processor.apply_chat_template(
+                turns, add_generation_prompt=True, tokenize=False, **options
+            )
         else:  # a base model has no chat template: join the turns
-            text = "\n\n".join(t["content"] if isinstance(t["content"], str) else "" for t in turns) + "\n\n"
+            text = (
+                "\n\n".join(t["content"] if isinstance(t["content"], str) else "" for t in turns)
+                + "\n\n"
+            )
         return str(text), images
 
     def _image(self, ref: Any) -> Any:
@@ -241,12 +280,19 @@ class LocalBackend:
         texts = [text for text, _ in prompts]
         images = [group for _, group in prompts]
         inputs = (
-            self._processor(text=texts, images=images if any(images) else None, padding=True, return_tensors="pt")
+            self._processor(
+                text=texts,
+                images=images if any(images) else None,
+                padding=True,
+                return_tensors="pt",
+            )
             if self._takes_images
             else self._processor(texts, padding=True, return_tensors="pt", add_special_tokens=False)
         )
         # pixels in the model's number format; token ids stay integers
-        inputs = inputs.to(self._model.device, **({"dtype": self._model.dtype} if self._takes_images else {}))
+        inputs = inputs.to(
+            self._model.device, **({"dtype": self._model.dtype} if self._takes_images else {})
+        )
         length = int(inputs["input_ids"].shape[1])
         new = first.max_tokens or _DEFAULT_NEW
         if self._window and length + new > self._window:
@@ -262,7 +308,11 @@ class LocalBackend:
                 "top_p": first.top_p or 1.0,
                 "top_k": first.extra.get("top_k", 0),
             }
-            seed = first.seed if first.draw == 0 and first.seed is not None else seed_of(first.seed, first.draw)
+            seed = (
+                first.seed
+                if first.draw == 0 and first.seed is not None
+                else seed_of(first.seed, first.draw)
+            )
             torch.manual_seed(seed)
         if first.extra.get("repetition_penalty"):
             options["repetition_penalty"] = float(first.extra["repetition_penalty"])
@@ -292,8 +342,12 @@ class LocalBackend:
                 wire.reply_of(
                     Response(
                         text=text,
-                        logprobs=self._logprobs(out.logits, row, kept, request.top_logprobs or 0) if wanted else (),
-                        usage=Usage(prompt=int(inputs["attention_mask"][row].sum()), completion=len(kept)),
+                        logprobs=self._logprobs(out.logits, row, kept, request.top_logprobs or 0)
+                        if wanted
+                        else (),
+                        usage=Usage(
+                            prompt=int(inputs["attention_mask"][row].sum()), completion=len(kept)
+                        ),
                         finish_reason="length" if stop is None and cut < 0 else "stop",
                     ),
                     self.name,
@@ -301,7 +355,9 @@ class LocalBackend:
             )
         return replies
 
-    def _logprobs(self, logits: tuple[Any, ...], row: int, tokens: list[int], rivals: int) -> tuple[TokenLogprob, ...]:
+    def _logprobs(
+        self, logits: tuple[Any, ...], row: int, tokens: list[int], rivals: int
+    ) -> tuple[TokenLogprob, ...]:
         """For each generated token; ``logits`` has one (batch, vocabulary) array per step."""
         found = []
         for step, token in enumerate(tokens):
@@ -315,7 +371,11 @@ class LocalBackend:
                 if best is not None
                 else ()
             )
-            found.append(TokenLogprob(token=self._tokenizer.decode([token]), logprob=float(scores[token]), top=top))
+            found.append(
+                TokenLogprob(
+                    token=self._tokenizer.decode([token]), logprob=float(scores[token]), top=top
+                )
+            )
         return tuple(found)
 
     async def close(self) -> None:
@@ -358,12 +418,18 @@ def open_local(name: str, image_root: Path | None) -> LocalBackend:
         import transformers
     folder = Path(name)
     where, _, revision = (name, "", "") if folder.is_dir() else name.partition("@")
-    options: dict[str, Any] = {"trust_remote_code": False} | ({"revision": revision} if revision else {})
+    options: dict[str, Any] = {"trust_remote_code": False} | (
+        {"revision": revision} if revision else {}
+    )
     transformers.utils.logging.disable_progress_bar()  # type: ignore[no-untyped-call]
     try:
         config = transformers.AutoConfig.from_pretrained(where, **options)
         images = getattr(config, "vision_config", None) is not None
-        kind: Any = transformers.AutoModelForImageTextToText if images else transformers.AutoModelForCausalLM
+        kind: Any = (
+            transformers.AutoModelForImageTextToText
+            if images
+            else transformers.AutoModelForCausalLM
+        )
         reader: Any = transformers.AutoProcessor if images else transformers.AutoTokenizer
         processor = reader.from_pretrained(where, **options)
         stored = getattr(config, "dtype", None) or getattr(config.get_text_config(), "dtype", None)
@@ -374,5 +440,11 @@ def open_local(name: str, image_root: Path | None) -> LocalBackend:
             cure="check the folder or the repository's name",
         ) from error
     model.to(device).eval()
-    known = weights_digest(folder) if folder.is_dir() else str(getattr(config, "_commit_hash", "") or revision)
-    return LocalBackend(f"hf:{where}", model, processor, images=images, image_root=image_root, revision=known)
+    known = (
+        weights_digest(folder)
+        if folder.is_dir()
+        else str(getattr(config, "_commit_hash", "") or revision)
+    )
+    return LocalBackend(
+        f"hf:{where}", model, processor, images=images, image_root=image_root, revision=known
+    )

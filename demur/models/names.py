@@ -94,7 +94,9 @@ def _split(address: str, where: str) -> SplitResult:
         parts = urlsplit(address)
         _ = parts.port  # checked only when it is read
     except ValueError:  # its message may quote a password
-        raise UsageError(f"{where} has no valid host and port", cure="write http://HOST:PORT/v1") from None
+        raise UsageError(
+            f"{where} has no valid host and port", cure="write http://HOST:PORT/v1"
+        ) from None
     return parts
 
 
@@ -196,20 +198,33 @@ async def open_model(
     texts = (text,) if isinstance(text, str) else tuple(text)
     if not texts:
         raise UsageError("no model is named", cure=f"write one of: {_FORMS}")
-    if (concurrency is not None and concurrency < 1) or tries < 1 or timeout_s <= 0 or deadline_s <= 0:
-        raise UsageError("concurrency, tries, time-out and deadline must be positive", cure="increase them")
+    if (
+        (concurrency is not None and concurrency < 1)
+        or tries < 1
+        or timeout_s <= 0
+        or deadline_s <= 0
+    ):
+        raise UsageError(
+            "concurrency, tries, time-out and deadline must be positive", cure="increase them"
+        )
     models = [parse_model(t) for t in texts]
     ids = {m.id for m in models}
     if len(ids) > 1:
-        raise UsageError(f"a fleet serves one model, not {', '.join(sorted(ids))}", cure="open them one by one")
+        raise UsageError(
+            f"a fleet serves one model, not {', '.join(sorted(ids))}", cure="open them one by one"
+        )
     images = ImageUrls(image_root, read=read_image)
     backends: list[Backend] = []
     for model in models:
         if model.kind in ("openai", "http"):
-            from demur.models.endpoint import Endpoint  # imports aiohttp, which takes a third of a second
+            from demur.models.endpoint import (
+                Endpoint,
+            )  # imports aiohttp, which takes a third of a second
 
             env, key, own = key_of(model)
-            backends.append(Endpoint(model.address, model.name, key=key, key_env=env, images=images, openai=own))
+            backends.append(
+                Endpoint(model.address, model.name, key=key, key_env=env, images=images, openai=own)
+            )
         elif model.kind == "python":
             function = open_function(model.name, concurrency)
             revision, concurrency = revision or function.revision, function.most
@@ -231,7 +246,9 @@ async def open_model(
             models[0].id,
             Fleet(backends, concurrency or IN_FLIGHT, deadline_s),
             ledger=opened,
-            retry=Retry(timeout_s=timeout_s, deadline_s=deadline_s, tries=tries, backoff_s=backoff_s),
+            retry=Retry(
+                timeout_s=timeout_s, deadline_s=deadline_s, tries=tries, backoff_s=backoff_s
+            ),
             revision=revision,
             price=price,
             budget=budget,

@@ -57,7 +57,9 @@ def _ping(models: Sequence[ModelText], lists: bool) -> list[str]:
             open_function(model.name)
         elif model.kind == "any-llm" and find_spec("any_llm") is None:
             raise MissingExtra(f"any-llm:{model.name}", extra="providers", module="any-llm-sdk")
-        elif model.kind == "hf" and (find_spec("transformers") is None or find_spec("torch") is None):
+        elif model.kind == "hf" and (
+            find_spec("transformers") is None or find_spec("torch") is None
+        ):
             raise MissingExtra(f"hf:{model.name}", extra="hf", module="transformers and torch")
         elif model.kind in ("openai", "http"):
             env, key, _ = key_of(model)
@@ -67,10 +69,13 @@ def _ping(models: Sequence[ModelText], lists: bool) -> list[str]:
                 notes += _listed(model, env, key)
     if silent and len(silent) == len({urlsplit(m.address).netloc for m in models}):
         raise PermanentError(
-            f"no server answers there ({'; '.join(dict.fromkeys(silent.values()))})", item=", ".join(silent),
+            f"no server answers there ({'; '.join(dict.fromkeys(silent.values()))})",
+            item=", ".join(silent),
             cure="start it, or correct the address",
-        )  # fmt: skip
-    return notes + [f"no server answers at {where} ({why}); using the others" for where, why in silent.items()]
+        )
+    return notes + [
+        f"no server answers at {where} ({why}); using the others" for where, why in silent.items()
+    ]
 
 
 def unreachable(address: str) -> str:
@@ -118,7 +123,9 @@ def _listed(model: ModelText, env: str, key: Secret | None) -> list[str]:
         except PermanentError as error:
             found.append(error)
 
-    asking = threading.Thread(target=ask, daemon=True, name="demur-ping")  # abandoned if it takes too long
+    asking = threading.Thread(
+        target=ask, daemon=True, name="demur-ping"
+    )  # abandoned if it takes too long
     asking.start()
     asking.join(_WHOLE_S)
     names = found[0] if found else []
@@ -126,7 +133,9 @@ def _listed(model: ModelText, env: str, key: Secret | None) -> list[str]:
         raise names
     if len(names) < 2 or model.name in names:  # many servers with a single model accept any name
         return []
-    return [f"{url.netloc} lists {', '.join(sorted(names)[:5])}{' ...' if len(names) > 5 else ''}; not {model.name}"]
+    return [
+        f"{url.netloc} lists {', '.join(sorted(names)[:5])}{' ...' if len(names) > 5 else ''}; not {model.name}"
+    ]
 
 
 def _served(model: ModelText, env: str, key: Secret | None) -> list[str]:

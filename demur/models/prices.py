@@ -36,7 +36,10 @@ class Price(Record):
     def old(self) -> bool:
         """Whether the price is more than `OLD_DAYS` days old."""
         try:
-            return bool(self.checked) and (date.today() - date.fromisoformat(self.checked)).days > OLD_DAYS
+            return (
+                bool(self.checked)
+                and (date.today() - date.fromisoformat(self.checked)).days > OLD_DAYS
+            )
         except ValueError:
             return True
 
@@ -44,7 +47,11 @@ class Price(Record):
         """US dollars of one reply."""
         cached = min(usage.cached, usage.prompt)
         cheap = self.prompt if self.cached is None else self.cached
-        return ((usage.prompt - cached) * self.prompt + cached * cheap + usage.completion * self.completion) * _PER
+        return (
+            (usage.prompt - cached) * self.prompt
+            + cached * cheap
+            + usage.completion * self.completion
+        ) * _PER
 
 
 OLD_DAYS = 183
@@ -66,9 +73,13 @@ class Prices:
     """
 
     def __init__(self, file: Path | None = None) -> None:
-        shipped = json.loads(files("demur.models").joinpath("prices.json").read_text(encoding="utf-8"))
+        shipped = json.loads(
+            files("demur.models").joinpath("prices.json").read_text(encoding="utf-8")
+        )
         self._models = _table(shipped, "prices.json")
-        chosen = file or (Path(os.environ["DEMUR_PRICES"]) if os.environ.get("DEMUR_PRICES") else None)
+        chosen = file or (
+            Path(os.environ["DEMUR_PRICES"]) if os.environ.get("DEMUR_PRICES") else None
+        )
         if chosen is not None:
             self._models |= _table(read_json(chosen), str(chosen))
 
@@ -98,7 +109,9 @@ def _table(value: object, where: str) -> dict[str, Price]:
     models = value.get("models") if isinstance(value, Mapping) else None
     if not isinstance(models, Mapping):
         raise DataError(
-            'a price table is {"models": {name: {"prompt": .., "completion": ..}}}', item=where, cure="correct the file"
+            'a price table is {"models": {name: {"prompt": .., "completion": ..}}}',
+            item=where,
+            cure="correct the file",
         )
     table = {}
     for name, entry in models.items():
@@ -120,7 +133,9 @@ def _table(value: object, where: str) -> dict[str, Price]:
 # --- tokens before the call ----------------------------------------------------------------------
 
 
-def _tiles(size: int, base: int, per_tile: int, longest: int, shortest: int) -> Callable[[int, int], int]:
+def _tiles(
+    size: int, base: int, per_tile: int, longest: int, shortest: int
+) -> Callable[[int, int], int]:
     def count(width: int, height: int) -> int:
         scale = min(1.0, longest / max(width, height))
         scale *= min(1.0, shortest / (min(width, height) * scale))
@@ -142,7 +157,9 @@ def _area(width: int, height: int) -> int:
 
 
 def _tiles768(width: int, height: int) -> int:
-    return 258 if max(width, height) <= 384 else 258 * math.ceil(width / 768) * math.ceil(height / 768)
+    return (
+        258 if max(width, height) <= 384 else 258 * math.ceil(width / 768) * math.ceil(height / 768)
+    )
 
 
 IMAGE_RULES: dict[str, Callable[[int, int], int]] = {
@@ -193,7 +210,9 @@ def prompt_tokens(request: Request, images: str = "patches28", *, at_most: bool 
             tokens = rule(part.image.width, part.image.height)
             total += tokens * 3 // 2 if at_most else tokens
         else:
-            total += len(part.text.encode("utf-8", "replace")) if at_most else text_tokens(part.text)
+            total += (
+                len(part.text.encode("utf-8", "replace")) if at_most else text_tokens(part.text)
+            )
     return total
 
 
@@ -204,4 +223,7 @@ DEFAULT_COMPLETION = 4096
 def price_at_most(request: Request, price: Price) -> float:
     """Upper bound of a call's cost in US dollars, for budgets."""
     completion = request.max_tokens or DEFAULT_COMPLETION
-    return (prompt_tokens(request, price.images, at_most=True) * price.prompt + completion * price.completion) * _PER
+    return (
+        prompt_tokens(request, price.images, at_most=True) * price.prompt
+        + completion * price.completion
+    ) * _PER

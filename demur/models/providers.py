@@ -17,9 +17,24 @@ from demur.models.wire import Fault
 
 _HOLDS_A_KEY = re.compile(r"(KEY|TOKEN|SECRET|PASSWORD|CREDENTIALS)$")
 """Environment variables whose values must not appear anywhere."""
-_KINDS = {"Timeout": "timeout", "Connection": "connect", "RateLimit": "429", "ProviderError": "error"}
+_KINDS = {
+    "Timeout": "timeout",
+    "Connection": "connect",
+    "RateLimit": "429",
+    "ProviderError": "error",
+}
 """Part of an SDK's error name -> kind of fault, for errors without an HTTP status."""
-_FOR_GOOD = ("Auth", "Permission", "ApiKey", "APIKey", "NotFound", "Unsupported", "NotInstalled", "Import", "Quota")
+_FOR_GOOD = (
+    "Auth",
+    "Permission",
+    "ApiKey",
+    "APIKey",
+    "NotFound",
+    "Unsupported",
+    "NotInstalled",
+    "Import",
+    "Quota",
+)
 """Parts of the names of errors that concern all requests."""
 
 
@@ -39,9 +54,13 @@ class AnyLlmBackend:
         with importing(f"any-llm:{name}", extra="providers", module="any-llm-sdk", broken=True):
             import any_llm
         self._provider, self._model = name.split("/", 1)
-        self._secrets = [Secret(value) for env, value in os.environ.items() if _HOLDS_A_KEY.search(env) and value]
+        self._secrets = [
+            Secret(value) for env, value in os.environ.items() if _HOLDS_A_KEY.search(env) and value
+        ]
         try:
-            self._client: Any = any_llm.AnyLLM.create(self._provider, max_retries=0, unified_exceptions=True)
+            self._client: Any = any_llm.AnyLLM.create(
+                self._provider, max_retries=0, unified_exceptions=True
+            )
         except Exception as error:
             raise UsageError(
                 f"any-llm:{name} cannot be opened: {self._scrub(str(error))}",
@@ -69,8 +88,12 @@ class AnyLlmBackend:
             raise self._translated(error) from None
         try:
             raw = str(reply.model_dump_json())
-        except Exception as error:  # half a character, or not a pydantic model: whatever the library returns
-            raise Fault(f"the reply is malformed, {self._scrub(str(error))[:300]}", kind="broken", paid=True) from None
+        except (
+            Exception
+        ) as error:  # half a character, or not a pydantic model: whatever the library returns
+            raise Fault(
+                f"the reply is malformed, {self._scrub(str(error))[:300]}", kind="broken", paid=True
+            ) from None
         return self._scrub(raw)
 
     def _scrub(self, text: str) -> str:
@@ -92,12 +115,17 @@ class AnyLlmBackend:
             if word in name:
                 return Fault(f"{name}: {said}", kind=kind, paid=kind == "error")
         if "ContextLength" in name:
-            return wire.refusal(400, {}, f"context length: {said}", key_env="", wire_model=self._model)
+            return wire.refusal(
+                400, {}, f"context length: {said}", key_env="", wire_model=self._model
+            )
         if "ContentFilter" in name:
-            return wire.refusal(400, {}, f"content filter: {said}", key_env="", wire_model=self._model)
+            return wire.refusal(
+                400, {}, f"content filter: {said}", key_env="", wire_model=self._model
+            )
         if any(word in name for word in _FOR_GOOD):
             return PermanentError(
-                f"{name}: {said}", cure=f"check the key, the model and the provider {self._provider!r}"
+                f"{name}: {said}",
+                cure=f"check the key, the model and the provider {self._provider!r}",
             )
         return ItemError(f"{name}: {said}")  # anything else concerns this request or its reply
 

@@ -54,7 +54,8 @@ class _Run:
                     self._end(
                         PermanentError(
                             f"the last {self.failures_in_a_row} calls all failed; the last: {error.message}",
-                            cure=error.cure or "check the model and run the same command again: replies are kept",
+                            cure=error.cure
+                            or "check the model and run the same command again: replies are kept",
                         )
                     )
             except asyncio.CancelledError:
@@ -104,7 +105,9 @@ async def complete_all(
         StorageError: replies cannot be written.
     """
     concurrency = int(getattr(model, "concurrency", 8))
-    peek: Callable[[Sequence[Request]], list[Response | None]] = getattr(model, "peek", lambda some: [None] * len(some))
+    peek: Callable[[Sequence[Request]], list[Response | None]] = getattr(
+        model, "peek", lambda some: [None] * len(some)
+    )
     clock, deadline = asyncio.get_running_loop().time, 0.0
     source, ended = iter(requests), False
     run = _Run(model, hopeless_after)
@@ -112,7 +115,9 @@ async def complete_all(
     chunk = max(_CHUNK, 2 * concurrency)
     workers: list[asyncio.Task[None]] = []
     counts: Counts | None = getattr(model, "counts", None)
-    with counting(progress or "", size, progress is not None, lambda: summary([counts] if counts else [])) as count:
+    with counting(
+        progress or "", size, progress is not None, lambda: summary([counts] if counts else [])
+    ) as count:
         try:
             while True:
                 ready: list[tuple[Request, Response]] = []
@@ -133,7 +138,9 @@ async def complete_all(
                     run.unfinished += len(missing)
                     while len(workers) < min(concurrency, run.unfinished):
                         workers.append(asyncio.create_task(run.work()))
-                    await asyncio.sleep(0)  # calls in progress get their turn between chunks of kept replies
+                    await asyncio.sleep(
+                        0
+                    )  # calls in progress get their turn between chunks of kept replies
                 elif run.unfinished or not run.done.empty():
                     if run.stop is not None:
                         deadline = deadline or clock() + grace_s
@@ -180,7 +187,9 @@ async def _quiet_at_ctrl_c(work: Coroutine[Any, Any, T]) -> T:
     return await work
 
 
-def complete_sync(model: str | Sequence[str], requests: Sequence[Request], **options: Any) -> list[Response]:
+def complete_sync(
+    model: str | Sequence[str], requests: Sequence[Request], **options: Any
+) -> list[Response]:
     """Replies to a list of requests, in its order, without ``await``: for scripts and notebooks.
 
     Args:
@@ -200,7 +209,9 @@ def complete_sync(model: str | Sequence[str], requests: Sequence[Request], **opt
 
     async def work() -> list[Response]:
         replies: dict[int, Response] = {}
-        copies = [request.model_copy() for request in requests]  # a request may be in the list twice
+        copies = [
+            request.model_copy() for request in requests
+        ]  # a request may be in the list twice
         async with open_model(model, **options) as client:
             async for request, response in complete_all(client, copies, progress=label):
                 replies[id(request)] = response

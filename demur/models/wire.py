@@ -15,7 +15,16 @@ from time import time
 from typing import Any
 
 from demur.core.errors import CallError, ItemError, PermanentError, TransientError, UsageError
-from demur.core.records import ImagePart, ImageRef, Message, Request, Response, TextPart, TokenLogprob, Usage
+from demur.core.records import (
+    ImagePart,
+    ImageRef,
+    Message,
+    Request,
+    Response,
+    TextPart,
+    TokenLogprob,
+    Usage,
+)
 from demur.core.store import seed_of, unstorable
 from demur.core.strict_json import loose_json
 
@@ -84,7 +93,9 @@ def body(
     clash = sorted(_OURS & request.extra.keys())
     if clash:
         raise UsageError(
-            f"extra sets {', '.join(clash)}", item=request.item, cure="leave it out; use draws for several replies"
+            f"extra sets {', '.join(clash)}",
+            item=request.item,
+            cure="leave it out; use draws for several replies",
         )
     value: dict[str, Any] = {
         "model": wire_model,
@@ -98,7 +109,9 @@ def body(
         value[max_tokens_field] = request.max_tokens
     if request.seed is not None:
         # the same seed would give the same answer: every further draw has its own
-        value["seed"] = seed_of(request.seed, request.draw) % 2**31 if request.draw else request.seed
+        value["seed"] = (
+            seed_of(request.seed, request.draw) % 2**31 if request.draw else request.seed
+        )
     if request.stop:
         value["stop"] = list(request.stop)
     if request.logprobs or request.top_logprobs is not None:
@@ -153,7 +166,9 @@ def _logprobs(choice: Mapping[str, Any]) -> tuple[TokenLogprob, ...]:
         TokenLogprob(
             token=str(entry["token"]),
             logprob=_finite(entry["logprob"]),
-            top=tuple((str(t["token"]), _finite(t["logprob"])) for t in entry.get("top_logprobs") or ()),
+            top=tuple(
+                (str(t["token"]), _finite(t["logprob"])) for t in entry.get("top_logprobs") or ()
+            ),
         )
         for entry in content
     )
@@ -181,7 +196,10 @@ def _usage(reply: Mapping[str, Any]) -> Usage:
         return Usage()
     if not isinstance(found, dict):
         raise _Malformed(f"its usage is a {type(found).__name__}")
-    prompt, completion = found.get("prompt_tokens_details") or {}, found.get("completion_tokens_details") or {}
+    prompt, completion = (
+        found.get("prompt_tokens_details") or {},
+        found.get("completion_tokens_details") or {},
+    )
     if not isinstance(prompt, dict) or not isinstance(completion, dict):
         raise _Malformed("the details of its usage are not objects")
     return Usage(
@@ -212,7 +230,9 @@ def _confidence(value: Any) -> float | None:
     return float(value)
 
 
-def response(raw: str, *, served_by: str = "", latency_s: float = 0.0, cached: bool = False) -> Response:
+def response(
+    raw: str, *, served_by: str = "", latency_s: float = 0.0, cached: bool = False
+) -> Response:
     """Read a raw reply, fresh or from the ledger, with the same checks.
 
     A refusal is an answer. A reply that was cut off while thinking, seen or hidden, has empty ``text`` and its
@@ -227,7 +247,9 @@ def response(raw: str, *, served_by: str = "", latency_s: float = 0.0, cached: b
     try:
         reply = loose_json(raw)
     except ValueError as error:
-        raise Fault(f"the reply is not JSON: {_excerpt(raw)!r}", kind="broken", paid=True) from error
+        raise Fault(
+            f"the reply is not JSON: {_excerpt(raw)!r}", kind="broken", paid=True
+        ) from error
     try:
         usage = _usage(reply)
         choices = reply["choices"]
@@ -237,15 +259,20 @@ def response(raw: str, *, served_by: str = "", latency_s: float = 0.0, cached: b
         message = choice["message"]
         finish = str(choice.get("finish_reason") or "")[:100]
         thought, text = split_thinking(_text_of(message.get("content")))
-        reasoning = _text_of(message.get("reasoning_content") or message.get("reasoning")) or thought
+        reasoning = (
+            _text_of(message.get("reasoning_content") or message.get("reasoning")) or thought
+        )
         if not text.strip() and message.get("refusal"):
             text, finish = _text_of(message["refusal"]), finish or "refusal"
         if not text.strip() and not reasoning and finish != "length":
             if finish == "content_filter":
                 raise ItemError(
-                    "the content filter withheld the answer", cure="leave the item out, or ask another model"
+                    "the content filter withheld the answer",
+                    cure="leave the item out, or ask another model",
                 )
-            raise Fault(f"the reply is empty (finish reason: {finish or 'none'})", kind="empty", paid=True)
+            raise Fault(
+                f"the reply is empty (finish reason: {finish or 'none'})", kind="empty", paid=True
+            )
         found = Response(
             text=text,
             reasoning=reasoning,
@@ -261,9 +288,20 @@ def response(raw: str, *, served_by: str = "", latency_s: float = 0.0, cached: b
         if _may_be_unstorable(raw, found) and (why := unstorable(found)):
             raise _Malformed(why)
     except _Malformed as error:
-        raise Fault(f"the reply is malformed, {error}: {_excerpt(raw)!r}", kind="broken", paid=True) from error
-    except (KeyError, TypeError, AttributeError, ValueError, OverflowError, RecursionError) as error:
-        raise Fault(f"the reply is not a chat completion: {_excerpt(raw)!r}", kind="broken", paid=True) from error
+        raise Fault(
+            f"the reply is malformed, {error}: {_excerpt(raw)!r}", kind="broken", paid=True
+        ) from error
+    except (
+        KeyError,
+        TypeError,
+        AttributeError,
+        ValueError,
+        OverflowError,
+        RecursionError,
+    ) as error:
+        raise Fault(
+            f"the reply is not a chat completion: {_excerpt(raw)!r}", kind="broken", paid=True
+        ) from error
     return found
 
 
@@ -285,7 +323,11 @@ def reply_of(answer: Response, model: str) -> str:
         message["confidence"] = answer.confidence
     if answer.cuts:
         message["cuts"] = list(answer.cuts)
-    choice: dict[str, Any] = {"index": 0, "message": message, "finish_reason": answer.finish_reason or "stop"}
+    choice: dict[str, Any] = {
+        "index": 0,
+        "message": message,
+        "finish_reason": answer.finish_reason or "stop",
+    }
     if answer.logprobs:
         choice["logprobs"] = {
             "content": [
@@ -321,7 +363,9 @@ _TOO_LONG = re.compile(
     r"|exceeds? the (available )?context|longer than the maximum model length|max_model_len",
     re.IGNORECASE,
 )
-_FILTERED = re.compile(r"content[ _]?filter|content management policy|content policy|safety system", re.IGNORECASE)
+_FILTERED = re.compile(
+    r"content[ _]?filter|content management policy|content policy|safety system", re.IGNORECASE
+)
 _TEXT_ONLY = re.compile(
     r"image input is not supported|not a multimodal model|does(n't| not) support (image|vision|multimodal)"
     r"|at most 0 image|no (image|vision) support|images? (is|are) not supported",
@@ -329,7 +373,9 @@ _TEXT_ONLY = re.compile(
 )
 _QUOTA = re.compile(r"insufficient_quota|exceeded your current quota|billing", re.IGNORECASE)
 """Some servers say the same of a limit per minute, but then also how long to wait."""
-_RETRY_IN = re.compile(r"(?:retry|try again) in (?:(\d{1,3})m)?(\d{1,6}(?:\.\d{1,9})?)\d* ?(ms|s)\b", re.IGNORECASE)
+_RETRY_IN = re.compile(
+    r"(?:retry|try again) in (?:(\d{1,3})m)?(\d{1,6}(?:\.\d{1,9})?)\d* ?(ms|s)\b", re.IGNORECASE
+)
 
 
 def _excerpt(text: str, most: int = 160) -> str:
@@ -384,7 +430,9 @@ def retry_after(headers: Mapping[str, str], said: str = "") -> float | None:
     return None
 
 
-def refusal(status: int, headers: Mapping[str, str], raw: str, *, key_env: str, wire_model: str) -> CallError:
+def refusal(
+    status: int, headers: Mapping[str, str], raw: str, *, key_env: str, wire_model: str
+) -> CallError:
     """The error for an HTTP status and its body, with its cure.
 
     Args:
@@ -401,26 +449,38 @@ def refusal(status: int, headers: Mapping[str, str], raw: str, *, key_env: str, 
     wait = retry_after(headers, raw)
     if _TEXT_ONLY.search(said):
         return PermanentError(
-            f"{wire_model} does not take images: {said}", cure="serve a vision-language model (llama.cpp: add --mmproj)"
+            f"{wire_model} does not take images: {said}",
+            cure="serve a vision-language model (llama.cpp: add --mmproj)",
         )
     if status in (400, 413, 422, 500) and _TOO_LONG.search(said):
-        return ItemError(f"the context is too long: {said}", cure="show less evidence, or serve a larger window")
+        return ItemError(
+            f"the context is too long: {said}", cure="show less evidence, or serve a larger window"
+        )
     if status == 413:
         return ItemError(f"the request is too large: {said}", cure="send fewer or smaller images")
     if status in (400, 403, 422) and _FILTERED.search(said):
-        return ItemError(f"the content filter refused: {said}", cure="leave the item out, or ask another model")
+        return ItemError(
+            f"the content filter refused: {said}", cure="leave the item out, or ask another model"
+        )
     if status in (401, 403):
-        return PermanentError(f"HTTP {status}: {said}", cure=f"set {key_env} to a key that is valid for this endpoint")
+        return PermanentError(
+            f"HTTP {status}: {said}", cure=f"set {key_env} to a key that is valid for this endpoint"
+        )
     if status == 402 or (status == 429 and wait is None and _QUOTA.search(said)):
-        return PermanentError(f"HTTP {status}: {said}", cure="the account is out of money; top it up and run again")
+        return PermanentError(
+            f"HTTP {status}: {said}", cure="the account is out of money; top it up and run again"
+        )
     if status == 404:
         return PermanentError(
-            f"no model {wire_model!r} at this address: {said}", cure="check the model's name and the path (/v1)"
+            f"no model {wire_model!r} at this address: {said}",
+            cure="check the model's name and the path (/v1)",
         )
     if status in (408, 409, 425, 429) or (status >= 500 and status not in (501, 505)):
         return Fault(f"HTTP {status}: {said}", kind=str(status), retry_after=wait)
     if status in (400, 422):
-        return ItemError(f"the server refuses the request (HTTP {status}): {said}", cure="change what it names")
+        return ItemError(
+            f"the server refuses the request (HTTP {status}): {said}", cure="change what it names"
+        )
     if 300 <= status < 400:
         return PermanentError(
             f"HTTP {status}: the server redirects to {headers.get('Location', 'another address')}",

@@ -38,7 +38,9 @@ class AnswerBearing:
                     self._by_spelling[spelling].add(s.id)
             elif s.answers.kind in ("string", "choice") and s.answers.accepted:
                 for form in s.answers.accepted:
-                    if longest := max((w.norm for part in form for w in words(part)), key=len, default=""):
+                    if longest := max(
+                        (w.norm for part in form for w in words(part)), key=len, default=""
+                    ):
                         self._by_word[longest].add(s.id)
                         self._letters[longest] = run_together(longest)
             else:
@@ -49,18 +51,27 @@ class AnswerBearing:
         text = f"{document.title}\n{document.text or ''}"
         letters = run_together(text)
         pieces = {letters[i : i + SHORTEST] for i in range(len(letters) - SHORTEST + 1)}
-        spellings = (s for piece in self._by_piece.keys() & pieces for s in self._by_piece[piece] if s in letters)
+        spellings = (
+            s
+            for piece in self._by_piece.keys() & pieces
+            for s in self._by_piece[piece]
+            if s in letters
+        )
         maybe = self._always.union(*(self._by_spelling.get(s, ()) for s in spellings))
         exact = [w for w in self._by_word if self._letters[w] in letters]
         maybe = {s for s in maybe if self._may_have_context(s, letters) and self._possible[s](text)}
-        if not maybe and not any(self._may_have_context(s, letters) for w in exact for s in self._by_word[w]):
+        if not maybe and not any(
+            self._may_have_context(s, letters) for w in exact for s in self._by_word[w]
+        ):
             return set()
         here = {w.norm for w in words(text)}
         maybe |= {s for w in exact if w in here for s in self._by_word[w]}
         return {
-            s for s in maybe
-            if self._context[s] & here and holds(self._samples[s].answers, text, self._samples[s].question)
-        }  # fmt: skip
+            s
+            for s in maybe
+            if self._context[s] & here
+            and holds(self._samples[s].answers, text, self._samples[s].question)
+        }
 
     def drop(self, sample: str) -> None:
         """Remove a question."""
@@ -79,4 +90,6 @@ class AnswerBearing:
 def context_words(sample: Sample) -> frozenset[str]:
     """Words of the question that are not part of its answer."""
     answer = {w.norm for form in sample.answers.accepted for part in form for w in words(part)}
-    return frozenset(w.norm for w in words(sample.question) if len(w.norm) >= SHORTEST and w.norm not in answer)
+    return frozenset(
+        w.norm for w in words(sample.question) if len(w.norm) >= SHORTEST and w.norm not in answer
+    )

@@ -42,7 +42,13 @@ def safe(text: str) -> str:
     >>> safe("a | <b>[x](javascript:y)")
     'a \\| &lt;b>[x]\\(javascript:y)'
     """
-    line = plain(text).replace("\\", "\\\\").replace("|", "\\|").replace("<", "&lt;").replace("](", "]\\(")
+    line = (
+        plain(text)
+        .replace("\\", "\\\\")
+        .replace("|", "\\|")
+        .replace("<", "&lt;")
+        .replace("](", "]\\(")
+    )
     return "\\" + line if line[:1] in tuple("[#>-+*`~=&!") and line != "-" else line
 
 
@@ -86,11 +92,14 @@ def card(
         _USE,
         "## What it has\n\n" + _table(["feature", ""], _features(manifest, samples)),
         "## Sources\n\n" + _table(*_sources(manifest, samples)),
-        "## Statistics\n\n" + _table(["statistic", "value"], _statistics(counts, samples, documents)),
+        "## Statistics\n\n"
+        + _table(["statistic", "value"], _statistics(counts, samples, documents)),
         "## Evidence\n\n" + _table(*evidence_table(evidence_by_source(samples, recall))),
         _funnel(funnel, drops) + _stage_one(manifest),
         _asked_of_gates(manifest),
-        "## Retrieval modes by recall of gold\n\n" + _table(*recall_lines(recall)) if recall else "",
+        "## Retrieval modes by recall of gold\n\n" + _table(*recall_lines(recall))
+        if recall
+        else "",
         _separation(manifest),
         _models(manifest),
         _retest(manifest),
@@ -98,29 +107,43 @@ def card(
         "## Limits\n\n" + "\n".join(f"- {safe(str(line))}" for line in limits)
         if (limits := manifest.get("limits"))
         else "",
-        "## Licences\n\n" + _table(["source", "of", "licence", "number"], _licences(manifest, samples)),
+        "## Licences\n\n"
+        + _table(["source", "of", "licence", "number"], _licences(manifest, samples)),
     ]
     return "\n\n".join(filter(None, parts)) + "\n"
 
 
-def _sources(manifest: Mapping[str, Any], samples: Sequence[Sample]) -> tuple[list[str], list[list[object]]]:
+def _sources(
+    manifest: Mapping[str, Any], samples: Sequence[Sample]
+) -> tuple[list[str], list[list[object]]]:
     pools: dict[str, int] = dict(manifest.get("pools") or {})
     drawn: dict[str, int] = dict(manifest.get("drawn") or pools)
     rows: list[list[object]] = []
     for source, kept in manifest["counts"]["by_source"].items():
         own = [s for s in samples if s.source == source]
-        rows.append([
-            source, pools.get(source, "-"), drawn.get(source, "-"), kept, _share(kept, drawn.get(source, 0)),
-            " / ".join(sorted({"text + image" if s.images else "text" for s in own})),
-            _modality([e for s in own for e in s.gold]),
-            _modality([e for s in own for e in s.negatives]),
-        ])  # fmt: skip
+        rows.append(
+            [
+                source,
+                pools.get(source, "-"),
+                drawn.get(source, "-"),
+                kept,
+                _share(kept, drawn.get(source, 0)),
+                " / ".join(sorted({"text + image" if s.images else "text" for s in own})),
+                _modality([e for s in own for e in s.gold]),
+                _modality([e for s in own for e in s.negatives]),
+            ]
+        )
     return ["source", "pool", "drawn", "samples", "retained", "query", "gold", "distractors"], rows
 
 
 def _funnel(funnel: Sequence[FunnelStep], drops: Sequence[Drop]) -> str:
     rows = [
-        [s.stage, s.entered, s.kept, "; ".join(f"{why}: {k}" for why, k in sorted(s.dropped.items())) or "-"]
+        [
+            s.stage,
+            s.entered,
+            s.kept,
+            "; ".join(f"{why}: {k}" for why, k in sorted(s.dropped.items())) or "-",
+        ]
         for s in funnel
     ]
     lost = sum(1 for d in drops if d.evidence)
@@ -148,12 +171,16 @@ def _separation(manifest: Mapping[str, Any]) -> str:
 
     rows = [
         [
-            row.source or "all", row.feature, row.n,
+            row.source or "all",
+            row.feature,
+            row.n,
             "-" if row.auc is None else f"{row.auc:.2f} [{cell(row.low)}, {cell(row.high)}]",
-            cell(row.gold), cell(row.distractors), "yes" if row.telling else "no",
+            cell(row.gold),
+            cell(row.distractors),
+            "yes" if row.telling else "no",
         ]
         for row in found
-    ]  # fmt: skip
+    ]
     telling = [f"- {safe(str(row))}" for row in found if row.telling]
     return (
         "## Told apart without being read\n\nThe probability that gold has more of a feature than a distractor of "
@@ -161,7 +188,8 @@ def _separation(manifest: Mapping[str, Any]) -> str:
         "rather than shipped beside the question.\n\n"
         + _table(["source", "feature", "n", "AUC [95 %]", "gold", "distractors", "telling"], rows)
         + (
-            "\n\nA system that goes by these alone would do better than chance:\n\n" + "\n".join(telling)
+            "\n\nA system that goes by these alone would do better than chance:\n\n"
+            + "\n".join(telling)
             if telling
             else ""
         )
@@ -180,7 +208,11 @@ def recall_lines(
 
     def place(name: str) -> tuple[int, str, int]:
         measure, _, cut = name.partition("@")
-        at = first.index(name) if name in first else {"gold out of reach": 8, "chosen": 9}.get(name, 3)
+        at = (
+            first.index(name)
+            if name in first
+            else {"gold out of reach": 8, "chosen": 9}.get(name, 3)
+        )
         return at, measure, whole_number(cut) or 0
 
     def cell(row: Mapping[str, Any], head: str) -> object:
@@ -189,10 +221,14 @@ def recall_lines(
             return row.get(head, "")
         if value is None:
             return "-"
-        return f"{value:.3f}" + (f" [{low:.3f}, {high:.3f}]" if intervals and None not in (low, high) else "")
+        return f"{value:.3f}" + (
+            f" [{low:.3f}, {high:.3f}]" if intervals and None not in (low, high) else ""
+        )
 
     ends = (" low", " high")
-    heads = sorted({key for row in recall for key in row if not ("@" in key and key.endswith(ends))}, key=place)
+    heads = sorted(
+        {key for row in recall for key in row if not ("@" in key and key.endswith(ends))}, key=place
+    )
     return heads, [[cell(row, head) for head in heads] for row in recall]
 
 
@@ -214,15 +250,25 @@ def _features(manifest: Mapping[str, Any], samples: Sequence[Sample]) -> list[li
         ["text among the distractors", having(lambda s: shows(s.negatives, Modality.TEXT))],
         ["images among the distractors", having(lambda s: shows(s.negatives, Modality.IMAGE))],
         ["gates that may not know the answer", ", ".join(_asked(manifest, "parametric")) or "none"],
-        ["a gate answers each sample from its gold evidence", _promise(manifest, "solvable", "any_correct")],
-        ["each distractor alone lets no gate answer", "yes" if _asked(manifest, "distractor") else "not checked"],
+        [
+            "a gate answers each sample from its gold evidence",
+            _promise(manifest, "solvable", "any_correct"),
+        ],
+        [
+            "each distractor alone lets no gate answer",
+            "yes" if _asked(manifest, "distractor") else "not checked",
+        ],
         ["versioned, can be rebuilt with stronger gates", "yes (`demur rebuild`)"],
     ]
 
 
 def _asked(manifest: Mapping[str, Any], stage: str) -> list[str]:
     """Gates that were asked in a stage."""
-    return [g for g, model in sorted(dict(manifest.get("gate_models") or {}).items()) if stage in model["stages"]]
+    return [
+        g
+        for g, model in sorted(dict(manifest.get("gate_models") or {}).items())
+        if stage in model["stages"]
+    ]
 
 
 def _asked_of_gates(manifest: Mapping[str, Any]) -> str:
@@ -237,17 +283,25 @@ def _asked_of_gates(manifest: Mapping[str, Any]) -> str:
         why: Counter[str] = Counter()
         for one in asked.values():
             why.update(one["skipped"])
-        rows.append([
-            name, cell(asked.get("parametric")), cell(asked.get("solvable"), "at most "), cell(asked.get("distractor")),
-            "; ".join(f"{reason} ({n:,})" for reason, n in sorted(why.items())) or "-",
-        ])  # fmt: skip
+        rows.append(
+            [
+                name,
+                cell(asked.get("parametric")),
+                cell(asked.get("solvable"), "at most "),
+                cell(asked.get("distractor")),
+                "; ".join(f"{reason} ({n:,})" for reason, n in sorted(why.items())) or "-",
+            ]
+        )
     if not rows:
         return ""
     return (
         "## What the gates were asked\n\nOf the questions about the samples that were kept: each sample without "
         "evidence, with its gold evidence (until a gate was right), and with each of its distractors alone. A gate "
         "that was not asked proves nothing; at least one was asked each time.\n\n"
-        + _table(["gate", "without evidence", "with gold", "with a distractor", "not asked because"], rows)
+        + _table(
+            ["gate", "without evidence", "with gold", "with a distractor", "not asked because"],
+            rows,
+        )
     )
 
 
@@ -293,7 +347,8 @@ def _retest(manifest: Mapping[str, Any]) -> str:
     if not found:
         return ""
     rows = [
-        [g, _share(c.get("same", 0), c["asked"]), _share(c.get("correct", 0), c["asked"])] for g, c in found.items()
+        [g, _share(c.get("same", 0), c["asked"]), _share(c.get("correct", 0), c["asked"])]
+        for g, c in found.items()
     ]
     return (
         "## Asked again\n\nSome kept samples were put to the gates once more, without evidence, in an independent "
@@ -307,7 +362,12 @@ def _topics(manifest: Mapping[str, Any]) -> str:
     for found in manifest.get("topics") or []:
         retained = "{:.1f} % [{:.1f}, {:.1f}]"
         rows = [
-            [r["topic"], r["before"], r["after"], retained.format(*(100 * r[k] for k in ("retained", "low", "high")))]
+            [
+                r["topic"],
+                r["before"],
+                r["after"],
+                retained.format(*(100 * r[k] for k in ("retained", "low", "high"))),
+            ]
             for r in found["rows"]
         ]
         by, namer = str(found["by"]), found.get("named_by")
@@ -315,7 +375,10 @@ def _topics(manifest: Mapping[str, Any]) -> str:
         head = ["topic", "pool", "release", "retained [95 %]"]
         if any(r.get("description") for r in found["rows"]):
             head.insert(1, "about")
-            rows = [[row[0], r.get("description", ""), *row[1:]] for row, r in zip(rows, found["rows"], strict=True)]
+            rows = [
+                [row[0], r.get("description", ""), *row[1:]]
+                for row, r in zip(rows, found["rows"], strict=True)
+            ]
         parts.append(
             f"Topics by {safe(by)}: the largest share changed by {found['largest_change']:.1f} points; "
             f"chi-square {found['chi_square']:.1f} at {found['freedom']:d} degrees of freedom, permutation "
@@ -326,7 +389,9 @@ def _topics(manifest: Mapping[str, Any]) -> str:
 
 def _licences(manifest: Mapping[str, Any], samples: Sequence[Sample]) -> list[list[object]]:
     """Licences per source, of questions with query images, and of documents used as evidence."""
-    seen = Counter((s.source, "questions and query images", s.licence or "see the source") for s in samples)
+    seen = Counter(
+        (s.source, "questions and query images", s.licence or "see the source") for s in samples
+    )
     for source, entry in (manifest.get("sources") or {}).items():
         for licence, n in (entry.get("evidence_licences") or {}).items():
             seen[source, "documents used as evidence", licence or "see the source"] = n
@@ -342,7 +407,9 @@ def citation(manifest: Mapping[str, Any]) -> str:
             "title": manifest["name"],
             "version": manifest["version"],
             "type": "dataset",
-            "authors": [{"name": a} for a in manifest.get("authors") or ["The makers of this release"]],
+            "authors": [
+                {"name": a} for a in manifest.get("authors") or ["The makers of this release"]
+            ],
         },
         sort_keys=False,
         allow_unicode=True,

@@ -69,16 +69,26 @@ class Corpora(Record):
         """
         path = folder / FILE
         if not path.is_file():
-            raise UsageError(f"the folder holds no {FILE}", item=folder, cure="demur corpus export RELEASE --out DIR")
+            raise UsageError(
+                f"the folder holds no {FILE}",
+                item=folder,
+                cure="demur corpus export RELEASE --out DIR",
+            )
         made = read_json(path)
         if made == UNFINISHED:
-            raise UsageError("the export of these corpora was not finished", item=folder, cure="run it again")
+            raise UsageError(
+                "the export of these corpora was not finished", item=folder, cure="run it again"
+            )
         try:
             note = cls.model_validate(made)
         except ValidationError as error:
-            raise DataError(f"not a note of 'demur corpus export': {why_invalid(error)}", item=path) from error
+            raise DataError(
+                f"not a note of 'demur corpus export': {why_invalid(error)}", item=path
+            ) from error
         if note.release.get("sha256") != release_sha256:
-            raise DataError("these corpora are of another release", item=path, cure="export them from this one")
+            raise DataError(
+                "these corpora are of another release", item=path, cure="export them from this one"
+            )
         return note
 
 
@@ -103,7 +113,12 @@ class _Relations:
 
     def gold_of(self, document: Document) -> set[str]:
         """Samples whose gold the document is, is part of, contains, or nearly duplicates."""
-        near = {s for name in (document.id, document.document, document.page) if name for s in self._by_name[name]}
+        near = {
+            s
+            for name in (document.id, document.document, document.page)
+            if name
+            for s in self._by_name[name]
+        }
         found = {s for s in near if self._gold[s].parts(document)}
         if document.image is not None:
             found |= self._by_image.get(document.image.sha256, set())
@@ -157,7 +172,8 @@ def export(
     most = max(1, min(len(samples), MOST_FOLDS))
     if not 1 <= folds <= most:
         raise UsageError(
-            f"--folds {folds} of {len(samples):,} questions", cure=f"give 1 to {most}; each is a copy of all documents"
+            f"--folds {folds} of {len(samples):,} questions",
+            cure=f"give 1 to {most}; each is a copy of all documents",
         )
     relations, answer_bearing = _Relations(samples), AnswerBearing(samples)
     shuffled = sorted((s.id for s in samples), key=digest)
@@ -169,7 +185,9 @@ def export(
     nearest: dict[str, list[str]] = defaultdict(list)
     """Distractor -> samples that may have it poisoned."""
     for sample in samples if poison is not None else ():
-        ranked = sorted((e for e in sample.negatives if e.text), key=lambda e: (e.rank is None, e.rank or 0))
+        ranked = sorted(
+            (e for e in sample.negatives if e.text), key=lambda e: (e.rank is None, e.rank or 0)
+        )
         for e in ranked[:TO_POISON]:
             nearest[e.id].append(sample.id)
     poisoned: dict[str, str] = {}
@@ -181,7 +199,9 @@ def export(
         for document, own in _both(documents, mixed):
             if document.id in ids:
                 raise UsageError(
-                    "two documents have one id", item=document.id, cure="give your own documents other ids"
+                    "two documents have one id",
+                    item=document.id,
+                    cure="give your own documents other ids",
                 )
             ids.add(document.id)
             gold = relations.gold_of(document)
@@ -198,24 +218,37 @@ def export(
                     writers[name].add(document, data)
                     counts[name] += 1
         if not ids:
-            raise UsageError("no documents to write", cure="give --pool POOL, or a release that holds its evidence")
+            raise UsageError(
+                "no documents to write",
+                cure="give --pool POOL, or a release that holds its evidence",
+            )
     for document, _ in _both(documents, mixed):
         for s in answer_bearing.of(document):
             if document.id not in excluded[s]:
                 stated.setdefault(s, []).append(document.id)
                 if len(stated[s]) == MOST_LISTED:
                     answer_bearing.drop(s)
-    for folder in ([out / name for name in writers] + sorted(out.glob(f"{REMOVED}*"))) if ours else ():
+    for folder in (
+        ([out / name for name in writers] + sorted(out.glob(f"{REMOVED}*"))) if ours else ()
+    ):
         written = writers[folder.name].written if folder.name in writers else set()
         for path in (*folder.glob("*.md"), *folder.glob("corpus.*")):  # left by an earlier export
             if path.name not in written:
                 path.unlink()
     note = {
-        "release": dict(release), "documents": about, "form": form, "counts": counts | {EMPTY: 0},
+        "release": dict(release),
+        "documents": about,
+        "form": form,
+        "counts": counts | {EMPTY: 0},
         "folds": {s: names[f] for s, f in fold_of.items()} if folds > 1 else {},
-        "excluded": excluded, "stated": stated, **({} if poison is None else {"poisoned": poisoned}),
-        "questions": {"all": len(samples), "must deflect where gold is removed": len(samples) - len(stated)},
-    }  # fmt: skip
+        "excluded": excluded,
+        "stated": stated,
+        **({} if poison is None else {"poisoned": poisoned}),
+        "questions": {
+            "all": len(samples),
+            "must deflect where gold is removed": len(samples) - len(stated),
+        },
+    }
     write_json(out / FILE, note)
     return note
 
@@ -240,19 +273,32 @@ class _Writer:
         self._write: Callable[[dict[str, Any]], Any] = self._write_markdown
         if form == "jsonl":
             lines = stack.enter_context(replacing(folder / "corpus.jsonl"))
-            self._write = lambda row: lines.write((json.dumps(row, ensure_ascii=False) + "\n").encode())
+            self._write = lambda row: lines.write(
+                (json.dumps(row, ensure_ascii=False) + "\n").encode()
+            )
         elif form == "parquet":
             import pyarrow as pa
 
             names = ("id", "title", "text", "document", "page", "image", "licence")
             schema = pa.schema([(name, pa.string()) for name in names])
-            table = table_writer(folder / "corpus.parquet", schema, group=10_000, compression="snappy")
+            table = table_writer(
+                folder / "corpus.parquet", schema, group=10_000, compression="snappy"
+            )
             self._write = stack.enter_context(table)
 
     def add(self, document: Document, image: bytes | None) -> None:
         """Add a document, with its image in a file of its own."""
-        row: dict[str, Any] = {"id": document.id, "title": document.title, "text": document.text or ""}
-        row |= {"document": document.document, "page": document.page, "image": "", "licence": document.licence}
+        row: dict[str, Any] = {
+            "id": document.id,
+            "title": document.title,
+            "text": document.text or "",
+        }
+        row |= {
+            "document": document.document,
+            "page": document.page,
+            "image": "",
+            "licence": document.licence,
+        }
         if image is not None and document.image is not None:
             name = f"images/{document.image.sha256}.{document.image.media_type.split('/')[-1]}"
             write_atomic(self._folder / name, image)

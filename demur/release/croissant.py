@@ -29,20 +29,25 @@ CONTEXT: dict[str, Any] = {term: f"cr:{term}" for term in _TERMS.split()} | {
 """The vocabulary that Croissant 1.0 prescribes."""
 
 _KINDS = {
-    "parquet": "application/x-parquet", "jsonl": "application/jsonlines", "json": "application/json",
-    "md": "text/markdown", "cff": "application/yaml",
-}  # fmt: skip
+    "parquet": "application/x-parquet",
+    "jsonl": "application/jsonlines",
+    "json": "application/json",
+    "md": "text/markdown",
+    "cff": "application/yaml",
+}
 
 
 def croissant(manifest: Mapping[str, Any], files: Mapping[str, str]) -> dict[str, Any]:
     """The metadata of a release."""
     name, version = manifest["name"], manifest["version"]
     authors = list(manifest.get("authors") or ()) or ["The makers of this release"]
-    licences = sorted({
-        licence
-        for source in (manifest.get("sources") or {}).values()
-        for licence in (*source["licences"], *source.get("evidence_licences", {}))
-    })  # fmt: skip
+    licences = sorted(
+        {
+            licence
+            for source in (manifest.get("sources") or {}).values()
+            for licence in (*source["licences"], *source.get("evidence_licences", {}))
+        }
+    )
     return {
         "@context": CONTEXT,
         "@type": "sc:Dataset",
@@ -55,39 +60,87 @@ def croissant(manifest: Mapping[str, Any], files: Mapping[str, str]) -> dict[str
         "citeAs": f"{', '.join(authors)}: {name}, version {version}",
         "distribution": [
             {
-                "@type": "cr:FileObject", "@id": file, "name": file, "contentUrl": file,
-                "encodingFormat": _KINDS[file.rpartition(".")[2]], "sha256": sha,
+                "@type": "cr:FileObject",
+                "@id": file,
+                "name": file,
+                "contentUrl": file,
+                "encodingFormat": _KINDS[file.rpartition(".")[2]],
+                "sha256": sha,
             }
             for file, sha in sorted(files.items())
         ],
         "recordSet": [
-            _records("samples", [
-                *(_field("samples", text) for text in (
-                    "id", "source", "split", "topic", "cluster", "question", "answer", "answers", "licence",
-                )),
-                _field("samples", "answerable", "sc:Boolean"),
-                _field("samples", "images", "sc:ImageObject", path="[*].bytes", many=True),
-                *(_field("samples", role, path="[*].id", many=True) for role in ("gold", "negatives")),
-            ]),
-            _records("evidence", [
-                *(_field("evidence", text) for text in (
-                    "id", "document", "page", "licence", "modality", "title", "text",
-                )),
-                _field("evidence", "image", "sc:ImageObject", path="bytes"),
-            ]),
+            _records(
+                "samples",
+                [
+                    *(
+                        _field("samples", text)
+                        for text in (
+                            "id",
+                            "source",
+                            "split",
+                            "topic",
+                            "cluster",
+                            "question",
+                            "answer",
+                            "answers",
+                            "licence",
+                        )
+                    ),
+                    _field("samples", "answerable", "sc:Boolean"),
+                    _field("samples", "images", "sc:ImageObject", path="[*].bytes", many=True),
+                    *(
+                        _field("samples", role, path="[*].id", many=True)
+                        for role in ("gold", "negatives")
+                    ),
+                ],
+            ),
+            _records(
+                "evidence",
+                [
+                    *(
+                        _field("evidence", text)
+                        for text in (
+                            "id",
+                            "document",
+                            "page",
+                            "licence",
+                            "modality",
+                            "title",
+                            "text",
+                        )
+                    ),
+                    _field("evidence", "image", "sc:ImageObject", path="bytes"),
+                ],
+            ),
         ],
-    }  # fmt: skip
+    }
 
 
 def _records(name: str, fields: list[dict[str, Any]]) -> dict[str, Any]:
     return {
-        "@type": "cr:RecordSet", "@id": name, "name": name, "key": {"@id": f"{name}/id"}, "field": fields,
-    }  # fmt: skip
+        "@type": "cr:RecordSet",
+        "@id": name,
+        "name": name,
+        "key": {"@id": f"{name}/id"},
+        "field": fields,
+    }
 
 
-def _field(table: str, column: str, kind: str = "sc:Text", *, path: str = "", many: bool = False) -> dict[str, Any]:
-    source: dict[str, Any] = {"fileObject": {"@id": f"data/{table}.parquet"}, "extract": {"column": column}}
+def _field(
+    table: str, column: str, kind: str = "sc:Text", *, path: str = "", many: bool = False
+) -> dict[str, Any]:
+    source: dict[str, Any] = {
+        "fileObject": {"@id": f"data/{table}.parquet"},
+        "extract": {"column": column},
+    }
     if path:
         source["transform"] = {"jsonPath": path}
-    field = {"@type": "cr:Field", "@id": f"{table}/{column}", "name": column, "dataType": kind, "source": source}
+    field = {
+        "@type": "cr:Field",
+        "@id": f"{table}/{column}",
+        "name": column,
+        "dataType": kind,
+        "source": source,
+    }
     return field | ({"repeated": True} if many else {})

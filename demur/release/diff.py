@@ -56,19 +56,34 @@ class Difference(Record):
     why_came: dict[str, int]
 
 
-_FIELDS = ("question", "answers", "answerable", "topic", "cluster", "split", "licence", "attributes")
+_FIELDS = (
+    "question",
+    "answers",
+    "answerable",
+    "topic",
+    "cluster",
+    "split",
+    "licence",
+    "attributes",
+)
 
 
 def difference(old: Release, new: Release) -> Difference:
     """Compare two releases sample by sample."""
     before, after = {s.id: s for s in old.samples()}, {s.id: s for s in new.samples()}
-    if not (old.has_lineage and new.has_lineage):  # an old release without these columns: ignore them
-        before, after = ({i: _without_lineage(s) for i, s in samples.items()} for samples in (before, after))
+    if not (
+        old.has_lineage and new.has_lineage
+    ):  # an old release without these columns: ignore them
+        before, after = (
+            {i: _without_lineage(s) for i, s in samples.items()} for samples in (before, after)
+        )
     why_old = {d.sample: d.reason for d in old.drops() if not d.evidence}
     why_new = {d.sample: d.reason for d in new.drops() if not d.evidence}
     lost = {(d.sample, d.evidence): d.reason for d in new.drops() if d.evidence}
 
-    def moved(these: dict[str, Sample], others: dict[str, Sample], why: dict[str, str]) -> tuple[Moved, ...]:
+    def moved(
+        these: dict[str, Sample], others: dict[str, Sample], why: dict[str, str]
+    ) -> tuple[Moved, ...]:
         return tuple(
             Moved(sample=i, source=s.source, topic=s.topic, why=why.get(i, "not in its pool"))
             for i, s in these.items()
@@ -76,11 +91,17 @@ def difference(old: Release, new: Release) -> Difference:
         )
 
     left, came = moved(before, after, why_new), moved(after, before, why_old)
-    changed = tuple(c for i in before if i in after and (c := _changed(before[i], after[i], lost)) is not None)
+    changed = tuple(
+        c for i in before if i in after and (c := _changed(before[i], after[i], lost)) is not None
+    )
     same = len(before) - len(left) - len(changed)
     by_source: dict[str, Counter[str]] = {}
     by_topic: dict[str, Counter[str]] = {}
-    what = {c.sample: "changed" for c in changed} | {c.sample: "left" for c in left} | {c.sample: "came" for c in came}
+    what = (
+        {c.sample: "changed" for c in changed}
+        | {c.sample: "left" for c in left}
+        | {c.sample: "came" for c in came}
+    )
     for sample in {**before, **after}.values():
         for table, key in ((by_source, sample.source), (by_topic, sample.topic)):
             table.setdefault(key, Counter())[what.get(sample.id, "same")] += 1
@@ -103,7 +124,10 @@ def difference(old: Release, new: Release) -> Difference:
 def _without_lineage(sample: Sample) -> Sample:
     """The sample without the columns that the first releases lack."""
     empty = dict.fromkeys(LINEAGE, "")
-    both = {role: tuple(e.model_copy(update=empty) for e in getattr(sample, role)) for role in ("gold", "negatives")}
+    both = {
+        role: tuple(e.model_copy(update=empty) for e in getattr(sample, role))
+        for role in ("gold", "negatives")
+    }
     return sample.model_copy(update=both)
 
 
@@ -121,16 +145,30 @@ def _changed(old: Sample, new: Sample, lost: dict[tuple[str, str], str]) -> Chan
     if not (fields or gone or extra):
         return None
     return Changed(
-        sample=new.id, source=new.source, topic=new.topic, fields=tuple(fields), distractors_left=gone,
+        sample=new.id,
+        source=new.source,
+        topic=new.topic,
+        fields=tuple(fields),
+        distractors_left=gone,
         distractors_came=extra,
-    )  # fmt: skip
+    )
 
 
 def _recipes(old: dict[str, Any], new: dict[str, Any]) -> dict[str, tuple[Any, Any]]:
     return {k: (old.get(k), new.get(k)) for k in sorted({*old, *new}) if old.get(k) != new.get(k)}
 
 
-_MAKERS = ("demur", "judge", "encoder", "seed", "gate_models", "models", "prompts", "sources", "retrieval_modes")
+_MAKERS = (
+    "demur",
+    "judge",
+    "encoder",
+    "seed",
+    "gate_models",
+    "models",
+    "prompts",
+    "sources",
+    "retrieval_modes",
+)
 
 
 def _made(old: dict[str, Any], new: dict[str, Any]) -> dict[str, tuple[Any, Any]]:
@@ -144,5 +182,7 @@ def _made(old: dict[str, Any], new: dict[str, Any]) -> dict[str, tuple[Any, Any]
         else:
             yield path, value
 
-    one, other = (dict(leaf for k in _MAKERS if k in m for leaf in leaves(m[k], k)) for m in (old, new))
+    one, other = (
+        dict(leaf for k in _MAKERS if k in m for leaf in leaves(m[k], k)) for m in (old, new)
+    )
     return _recipes(one, other)

@@ -34,20 +34,29 @@ class SourceEvidence(Record):
     """Retrieval modes chosen by recall of gold."""
 
 
-def evidence_by_source(samples: Sequence[Sample], recall: Sequence[Mapping[str, Any]]) -> list[SourceEvidence]:
+def evidence_by_source(
+    samples: Sequence[Sample], recall: Sequence[Mapping[str, Any]]
+) -> list[SourceEvidence]:
     """One entry per source, by name; evidence counts once per sample."""
     found = []
     for source in sorted({s.source for s in samples}):
         own = [s for s in samples if s.source == source]
         others = [e for s in own for e in s.negatives]
-        modes = [row for row in recall if str(row.get("queries", "")).partition(":")[0] == source and row.get("chosen")]
+        modes = [
+            row
+            for row in recall
+            if str(row.get("queries", "")).partition(":")[0] == source and row.get("chosen")
+        ]
         found.append(
             SourceEvidence(
-                source=source, samples=len(own), **_amounts("gold", [e for s in own for e in s.gold]),
-                **_amounts("distractor", others), origins=dict(sorted(Counter(map(_origin, others)).items())),
+                source=source,
+                samples=len(own),
+                **_amounts("gold", [e for s in own for e in s.gold]),
+                **_amounts("distractor", others),
+                origins=dict(sorted(Counter(map(_origin, others)).items())),
                 chosen=tuple(str(row.get("mode", "")) for row in modes),
             )
-        )  # fmt: skip
+        )
     return found
 
 
@@ -69,7 +78,8 @@ def evidence_table(found: Sequence[SourceEvidence]) -> tuple[list[str], list[lis
             _median_text(one.distractor_words, one.distractor_texts),
             f"{one.gold_images} gold, {one.distractor_images} distractors",
             "; ".join(
-                f"{origin} {100 * n / sum(one.origins.values()):.0f} % ({n})" for origin, n in one.origins.items()
+                f"{origin} {100 * n / sum(one.origins.values()):.0f} % ({n})"
+                for origin, n in one.origins.items()
             )
             or "-",
         ]
@@ -133,7 +143,9 @@ class Separation(Record):
         )
 
 
-def separation(samples: Iterable[Sample], shown: Callable[[Sample], Sequence[str]] | None = None) -> list[Separation]:
+def separation(
+    samples: Iterable[Sample], shown: Callable[[Sample], Sequence[str]] | None = None
+) -> list[Separation]:
     """Every feature of every source, and of all sources together if there are several.
 
     Args:
@@ -154,9 +166,19 @@ def separation(samples: Iterable[Sample], shown: Callable[[Sample], Sequence[str
                 sides[source, feature, False] += others
     sources = sorted({source for source, _ in aucs if source})
     order = [*([""] if len(sources) > 1 else []), *sources]
-    features = [f for f in ("length", "modality", "position", "origin") if any(name == f for _, name in aucs)]
+    features = [
+        f
+        for f in ("length", "modality", "position", "origin")
+        if any(name == f for _, name in aucs)
+    ]
     return [
-        _row(source, feature, aucs[source, feature], sides[source, feature, True], sides[source, feature, False])
+        _row(
+            source,
+            feature,
+            aucs[source, feature],
+            sides[source, feature, True],
+            sides[source, feature, False],
+        )
         for source in order
         for feature in features
     ]
@@ -166,7 +188,9 @@ def _features(
     sample: Sample, shown: Callable[[Sample], Sequence[str]] | None
 ) -> dict[str, Callable[[Evidence], float | None]]:
     found: dict[str, Callable[[Evidence], float | None]] = {
-        "length": lambda e: float(len(f"{e.title} {e.text}".split())) if e.text is not None else None,
+        "length": lambda e: (
+            float(len(f"{e.title} {e.text}".split())) if e.text is not None else None
+        ),
         "modality": lambda e: float(e.modality is Modality.TEXT),
         "origin": lambda e: float(bool(e.index_id)),
     }
@@ -180,16 +204,23 @@ def _values(evidence: Sequence[Evidence], value: Callable[[Evidence], float | No
     return [number for e in evidence if (number := value(e)) is not None]
 
 
-def _row(source: str, feature: str, aucs: list[float], gold: list[float], others: list[float]) -> Separation:
+def _row(
+    source: str, feature: str, aucs: list[float], gold: list[float], others: list[float]
+) -> Separation:
     if not aucs:
         return Separation(source=source, feature=feature, auc=None, n=0)
     n, p = len(aucs), sum(aucs) / len(aucs)
     low, high = wilson(sum(aucs), n) or (0.0, 1.0)
     return Separation(
-        source=source, feature=feature, auc=round(p, 6), n=n, low=round(low, 6), high=round(high, 6),
+        source=source,
+        feature=feature,
+        auc=round(p, 6),
+        n=n,
+        low=round(low, 6),
+        high=round(high, 6),
         gold=round(sum(gold) / len(gold), 4),
         distractors=round(sum(others) / len(others), 4),
-    )  # fmt: skip
+    )
 
 
 def telling(rows: Iterable[Mapping[str, Any]]) -> list[str]:

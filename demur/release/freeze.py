@@ -52,13 +52,16 @@ def check_target(out: Path, name: str, version: str) -> None:
         raise UsageError(f"version {version!r} is not semantic", cure="write it as 1.0.0")
     if not NAME.fullmatch(name):
         raise UsageError(
-            f"malformed release name {name!r}", cure="use up to 96 letters, digits, dots, dashes and underscores"
+            f"malformed release name {name!r}",
+            cure="use up to 96 letters, digits, dots, dashes and underscores",
         )
     if (out / "manifest.json").exists():
         old = read_json(out / "manifest.json")
         if (old.get("name"), old.get("version")) != (name, version):
             raise UsageError(
-                f"holds release {old.get('name')} {old.get('version')} already", item=out, cure="choose another folder"
+                f"holds release {old.get('name')} {old.get('version')} already",
+                item=out,
+                cure="choose another folder",
             )
 
 
@@ -99,7 +102,11 @@ def freeze(
 
     check_target(out, name, version)
     if not samples:
-        raise UsageError("no sample survived; nothing to release", item=name, cure="see the funnel for why they left")
+        raise UsageError(
+            "no sample survived; nothing to release",
+            item=name,
+            cure="see the funnel for why they left",
+        )
     manifest_path = out / "manifest.json"
     ordered = sorted(samples, key=lambda s: s.id)
     # The manifest is removed first and written last: a folder without one is unfinished, should we be killed.
@@ -131,20 +138,28 @@ def freeze(
     return out
 
 
-def _image_column(ref: ImageRef | None, read_image: Callable[[ImageRef], bytes]) -> dict[str, Any] | None:
+def _image_column(
+    ref: ImageRef | None, read_image: Callable[[ImageRef], bytes]
+) -> dict[str, Any] | None:
     return None if ref is None else {"bytes": read_image(ref), "path": image_name(ref)}
 
 
-def _sample_rows(samples: Sequence[Sample], read_image: Callable[[ImageRef], bytes]) -> Iterator[dict[str, Any]]:
+def _sample_rows(
+    samples: Sequence[Sample], read_image: Callable[[ImageRef], bytes]
+) -> Iterator[dict[str, Any]]:
     def links(evidence: Sequence[Evidence]) -> list[dict[str, Any]]:
         return [{name: getattr(e, name) for name in ("id", *LINK)} for e in evidence]
 
     for s in samples:
         yield {name: getattr(s, name) for name in (*SAMPLE_TEXTS, "answerable")} | {
-            "answer": s.answers.shown, "answers": canonical(s.answers), "attributes": canonical(s.attributes),
-            "images": [_image_column(i, read_image) for i in s.images], "images_meta": size_columns(s.images),
-            "gold": links(s.gold), "negatives": links(s.negatives),
-        }  # fmt: skip
+            "answer": s.answers.shown,
+            "answers": canonical(s.answers),
+            "attributes": canonical(s.attributes),
+            "images": [_image_column(i, read_image) for i in s.images],
+            "images_meta": size_columns(s.images),
+            "gold": links(s.gold),
+            "negatives": links(s.negatives),
+        }
 
 
 def _evidence_rows(
@@ -153,7 +168,11 @@ def _evidence_rows(
     for e in documents.values():
         texts = {name: getattr(e, name) for name in ("id", *LINEAGE, "title", "text")}
         sizes = size_columns([e.image])[0] if e.image else {}
-        yield texts | {"modality": e.modality.value, "image": _image_column(e.image, read_image)} | sizes
+        yield (
+            texts
+            | {"modality": e.modality.value, "image": _image_column(e.image, read_image)}
+            | sizes
+        )
 
 
 def _weight(row: Mapping[str, Any]) -> int:

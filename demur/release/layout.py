@@ -73,7 +73,9 @@ def stays_inside(name: str) -> bool:
     [True, False, False, False, False, False]
     """
     parts = name.split("/")
-    return name.isprintable() and not any(p in ("", ".", "..") or "\\" in p or ":" in p for p in parts)
+    return name.isprintable() and not any(
+        p in ("", ".", "..") or "\\" in p or ":" in p for p in parts
+    )
 
 
 def documents_of(samples: Sequence[Sample]) -> dict[str, Evidence]:
@@ -87,9 +89,13 @@ def documents_of(samples: Sequence[Sample]) -> dict[str, Evidence]:
         for e in (*sample.gold, *sample.negatives):
             other = found.setdefault(e.id, e)
             if (other.title, other.text, other.image and other.image.sha256) != (
-                e.title, e.text, e.image and e.image.sha256,
-            ):  # fmt: skip
-                raise ReleaseError("two documents share the id", item=e.id, cure="give documents distinct ids")
+                e.title,
+                e.text,
+                e.image and e.image.sha256,
+            ):
+                raise ReleaseError(
+                    "two documents share the id", item=e.id, cure="give documents distinct ids"
+                )
     return dict(sorted(found.items()))
 
 
@@ -109,7 +115,9 @@ def counts(samples: Sequence[Sample], documents: Mapping[str, Evidence]) -> dict
     }
 
 
-def evidence_licences(samples: Sequence[Sample], sources: Iterable[str] = ()) -> dict[str, dict[str, int]]:
+def evidence_licences(
+    samples: Sequence[Sample], sources: Iterable[str] = ()
+) -> dict[str, dict[str, int]]:
     """Source -> licence ("" if unknown) -> number of documents that are evidence.
 
     A document shared by several sources counts once: for the source of the first sample, by id.
@@ -144,7 +152,10 @@ def image_name(ref: ImageRef) -> str:
 
 def size_columns(refs: Iterable[ImageRef]) -> list[dict[str, Any]]:
     """Columns of images besides their bytes."""
-    return [{"sha256": r.sha256, "width": r.width, "height": r.height, "media_type": r.media_type} for r in refs]
+    return [
+        {"sha256": r.sha256, "width": r.width, "height": r.height, "media_type": r.media_type}
+        for r in refs
+    ]
 
 
 LINEAGE = ("document", "page", "licence")
@@ -159,18 +170,41 @@ def schema_of(table: str, *, first: bool = False) -> pa.Schema:
         return [(name, pa.string()) for name in names]
 
     image = pa.struct([("bytes", pa.binary()), ("path", pa.string())])
-    meta = [("sha256", pa.string()), ("width", pa.int32()), ("height", pa.int32()), ("media_type", pa.string())]
+    meta = [
+        ("sha256", pa.string()),
+        ("width", pa.int32()),
+        ("height", pa.int32()),
+        ("media_type", pa.string()),
+    ]
     if table == "evidence":
         lineage = () if first else LINEAGE
-        return pa.schema([*strings("id", *lineage, "modality", "title", "text"), ("image", image), *meta])
+        return pa.schema(
+            [*strings("id", *lineage, "modality", "title", "text"), ("image", image), *meta]
+        )
     numbers = {"rank": pa.int32(), "score": pa.float64()}
     link = pa.struct([(name, numbers.get(name, pa.string())) for name in ("id", *LINK)])
-    return pa.schema([
-        *strings("id", "source", "split", "topic", "cluster", "question", "answer", "answers", "attributes", "licence"),
-        *strings("source_ref"), ("answerable", pa.bool_()),
-        ("images", pa.list_(image)), ("images_meta", pa.list_(pa.struct(meta))),
-        ("gold", pa.list_(link)), ("negatives", pa.list_(link)),
-    ])  # fmt: skip
+    return pa.schema(
+        [
+            *strings(
+                "id",
+                "source",
+                "split",
+                "topic",
+                "cluster",
+                "question",
+                "answer",
+                "answers",
+                "attributes",
+                "licence",
+            ),
+            *strings("source_ref"),
+            ("answerable", pa.bool_()),
+            ("images", pa.list_(image)),
+            ("images_meta", pa.list_(pa.struct(meta))),
+            ("gold", pa.list_(link)),
+            ("negatives", pa.list_(link)),
+        ]
+    )
 
 
 def features_of(table: str) -> dict[str, Any]:
@@ -190,7 +224,11 @@ def features_of(table: str) -> dict[str, Any]:
 
 def manifest_faults(manifest: Mapping[str, Any]) -> Iterator[str]:
     """Faults that make a manifest unreadable, one line each; `verify` finds the others."""
-    for key, form in (("name", NAME), ("version", VERSION), ("demur", re.compile(r"[0-9A-Za-z.+!-]{1,40}"))):
+    for key, form in (
+        ("name", NAME),
+        ("version", VERSION),
+        ("demur", re.compile(r"[0-9A-Za-z.+!-]{1,40}")),
+    ):
         value = manifest.get(key)
         if not isinstance(value, str) or not form.fullmatch(value):
             yield f"{key} is {str(value)[:60]!r}"
@@ -203,7 +241,9 @@ def manifest_faults(manifest: Mapping[str, Any]) -> Iterator[str]:
             yield f"file {name[:80]!r} is not a path inside the release"
         elif not isinstance(sha, str) or not re.fullmatch(r"[0-9a-f]{64}", sha):
             yield f"file {name}: no sha256"
-    yield from (f"files lacks {name}" for name in (*DATA_FILES, "croissant.json") if name not in files)
+    yield from (
+        f"files lacks {name}" for name in (*DATA_FILES, "croissant.json") if name not in files
+    )
     if "manifest.json" in files:
         yield "files names manifest.json itself"
     for key, kind in (("sha256", str), ("counts", dict)):

@@ -62,14 +62,18 @@ def push(release: Release, target: str, *, dry_run: bool = False, private: bool 
     """
     if wrong := verify(release):
         raise ReleaseError(
-            f"is not sound: {wrong[0]}" + (f" (and {len(wrong) - 1} more)" if len(wrong) > 1 else ""),
-            item=release.folder, cure=command("release", "verify", release.folder),
-        )  # fmt: skip
+            f"is not sound: {wrong[0]}"
+            + (f" (and {len(wrong) - 1} more)" if len(wrong) > 1 else ""),
+            item=release.folder,
+            cure=command("release", "verify", release.folder),
+        )
     sizes = {name: (release.folder / name).stat().st_size for name in _names(release)}
     if target.startswith("hf:"):
         return _to_hub(release, target.removeprefix("hf:"), sizes, dry_run, private)
     if private:
-        raise UsageError("--private is for the hub", item=target, cure="write hf:OWNER/NAME, or leave it out")
+        raise UsageError(
+            "--private is for the hub", item=target, cure="write hf:OWNER/NAME, or leave it out"
+        )
     return _to_folder(release, Path(target), sizes, dry_run)
 
 
@@ -87,17 +91,25 @@ def _to_folder(release: Release, folder: Path, sizes: dict[str, int], dry_run: b
     if (folder / "manifest.json").exists():
         other = Release.open(folder)
         if (other.name, other.version) != (release.name, release.version):
-            raise UsageError(f"holds {other.name} {other.version}", item=target, cure="choose another folder")
+            raise UsageError(
+                f"holds {other.name} {other.version}", item=target, cure="choose another folder"
+            )
         if other.sha256 != release.sha256:
             raise _frozen(target, release, f"its sha256 is {other.sha256[:16]}")
     elif folder.is_dir():
         foreign = sorted(p.name for p in folder.iterdir() if p.name not in _roots(sizes))
         if foreign:
             raise UsageError(
-                f"holds other files ({', '.join(foreign[:3])})", item=target, cure="choose an empty folder"
+                f"holds other files ({', '.join(foreign[:3])})",
+                item=target,
+                cure="choose an empty folder",
             )
-    listed = release.manifest["files"] | {"manifest.json": file_digest(release.folder / "manifest.json")}
-    there = tuple(n for n in sizes if (folder / n).is_file() and file_digest(folder / n) == listed[n])
+    listed = release.manifest["files"] | {
+        "manifest.json": file_digest(release.folder / "manifest.json")
+    }
+    there = tuple(
+        n for n in sizes if (folder / n).is_file() and file_digest(folder / n) == listed[n]
+    )
     todo = {n: size for n, size in sizes.items() if n not in there}
     if not dry_run:
         for name in todo:
@@ -112,7 +124,9 @@ def _roots(sizes: dict[str, int]) -> set[str]:
     return tops | {f".{name}.tmp" for name in tops} | CARRIERS
 
 
-def _to_hub(release: Release, repository: str, sizes: dict[str, int], dry_run: bool, private: bool) -> Pushed:
+def _to_hub(
+    release: Release, repository: str, sizes: dict[str, int], dry_run: bool, private: bool
+) -> Pushed:
     target, api = f"hf:{repository}", open_hub(repository)
     try:
         held = hub_state(api, release, repository)
@@ -160,9 +174,15 @@ def open_hub(repository: str) -> HfApi:
     """
     with importing("pushing to the hub", extra="hf", module="huggingface_hub"):
         from huggingface_hub import HfApi
-    if not _REPOSITORY.fullmatch(repository) or "--" in repository or ".." in repository or len(repository) > 96:
+    if (
+        not _REPOSITORY.fullmatch(repository)
+        or "--" in repository
+        or ".." in repository
+        or len(repository) > 96
+    ):
         raise UsageError(
-            f"not a dataset repository: hf:{repository[:100]}", cure="write hf:OWNER/NAME, as the hub names it"
+            f"not a dataset repository: hf:{repository[:100]}",
+            cure="write hf:OWNER/NAME, as the hub names it",
         )
     return HfApi()
 
@@ -194,24 +214,31 @@ def hub_state(api: HfApi, release: Release, repository: str) -> HubState:
             raise _frozen(target, release, f"{odd[0]} differs")
         return HubState(True, head, True, same, ())
     with _hub_errors(repository):
-        there = sorted(api.list_repo_files(repository, repo_type=KIND, revision=head)) if head else []
+        there = (
+            sorted(api.list_repo_files(repository, repo_type=KIND, revision=head)) if head else []
+        )
     old = _manifest(api, repository, head) if "manifest.json" in there else None
     if old is None:
         foreign = [f for f in there if f != "README.md" and f.partition("/")[0] not in CARRIERS]
         if foreign:
             raise UsageError(
-                f"holds files of no release ({', '.join(foreign[:3])})", item=target, cure="choose another repository"
+                f"holds files of no release ({', '.join(foreign[:3])})",
+                item=target,
+                cure="choose another repository",
             )
         return HubState(True, head, False, same, ())
     if old["name"] != release.name:
-        raise UsageError(f"holds {old['name']} {old['version']}", item=target, cure="choose another repository")
+        raise UsageError(
+            f"holds {old['name']} {old['version']}", item=target, cure="choose another repository"
+        )
     if old["version"] == release.version and old["sha256"] != release.sha256:
         raise _frozen(target, release, f"its sha256 is {old['sha256'][:16]}")
     if version_number(old["version"]) > version_number(release.version):
         raise UsageError(
             f"holds {old['version']}, which is newer than {release.version}",
-            item=target, cure="push versions in their order, or choose another repository",
-        )  # fmt: skip
+            item=target,
+            cure="push versions in their order, or choose another repository",
+        )
     return HubState(True, head, False, same, tuple(sorted(set(old["files"]) - set(names))))
 
 
@@ -245,15 +272,28 @@ def send(api: HfApi, release: Release, repository: str, held: HubState, *, priva
             operations: list[Any] = [CommitOperationDelete(n) for n in held.stale]
             operations += [CommitOperationAdd(n, release.folder / n) for n in todo]
             commit = api.create_commit(
-                repository, operations, repo_type=KIND, commit_message=f"{release.name} {release.version}",
+                repository,
+                operations,
+                repo_type=KIND,
+                commit_message=f"{release.name} {release.version}",
                 parent_commit=commit or None,
-            ).oid  # fmt: skip
+            ).oid
     arrived = _same(api, release, repository, commit)
     odd = [n for n in _names(release) if n not in arrived]
     if odd:
-        raise StorageError(f"what arrived is not what was sent: {odd[0]}", item=f"hf:{repository}", cure="push again")
+        raise StorageError(
+            f"what arrived is not what was sent: {odd[0]}",
+            item=f"hf:{repository}",
+            cure="push again",
+        )
     with _hub_errors(repository):
-        api.create_tag(repository, tag=tag, tag_message=f"sha256 {release.sha256}", revision=commit, repo_type=KIND)
+        api.create_tag(
+            repository,
+            tag=tag,
+            tag_message=f"sha256 {release.sha256}",
+            revision=commit,
+            repo_type=KIND,
+        )
     return commit
 
 
@@ -269,7 +309,9 @@ def _same(api: HfApi, release: Release, repository: str, revision: str) -> tuple
         path, file = release.folder / name, found.get(name)
         if file is None or file.size != path.stat().st_size:
             return False
-        return bool(file.lfs.sha256 == file_digest(path) if file.lfs else file.blob_id == _blob(path))
+        return bool(
+            file.lfs.sha256 == file_digest(path) if file.lfs else file.blob_id == _blob(path)
+        )
 
     return tuple(n for n in _names(release) if equal(n))
 
@@ -288,7 +330,9 @@ def _manifest(api: HfApi, repository: str, revision: str) -> dict[str, Any] | No
     with TemporaryDirectory() as folder:
         with _hub_errors(repository):
             path = Path(
-                api.hf_hub_download(repository, "manifest.json", repo_type=KIND, revision=revision, local_dir=folder)
+                api.hf_hub_download(
+                    repository, "manifest.json", repo_type=KIND, revision=revision, local_dir=folder
+                )
             )
         try:
             found = read_json(path)
@@ -299,9 +343,10 @@ def _manifest(api: HfApi, repository: str, revision: str) -> dict[str, Any] | No
 
 def _frozen(target: str, release: Release, why: str) -> UsageError:
     return UsageError(
-        f"holds another {release.name} {release.version}: {why}", item=target,
+        f"holds another {release.name} {release.version}: {why}",
+        item=target,
         cure="raise the version: a version is frozen",
-    )  # fmt: skip
+    )
 
 
 def pull(text: str) -> Path:
@@ -350,7 +395,9 @@ def _hub_errors(repository: str, *, reading: bool = False) -> Iterator[None]:
         yield
     except DemurError:
         raise
-    except Exception as error:  # its type depends on the versions of the client and of its HTTP library
+    except (
+        Exception
+    ) as error:  # its type depends on the versions of the client and of its HTTP library
         raise _explained(error, repository, reading) from None
 
 
@@ -379,7 +426,9 @@ def _explained(error: Exception, repository: str, reading: bool) -> DemurError:
         message = f"the hub {what} ({status}: {text})"
         cure = f"put a token that may {'read' if reading else 'write to'} {owner} into {TOKEN} (or: hf auth login)"
     elif status == 404:
-        message = f"the hub has no such {'dataset or version' if reading else 'repository'} ({text})"
+        message = (
+            f"the hub has no such {'dataset or version' if reading else 'repository'} ({text})"
+        )
         cure = "check the name, and what the token may see"
     elif status == 429 or status >= 500:
         message, cure = f"the hub failed ({status}: {text})", again
@@ -402,7 +451,10 @@ def _chain(error: BaseException) -> list[BaseException]:
 def _is_network_error(error: BaseException) -> bool:
     """Whether it is an error of the operating system or of an HTTP library."""
     libraries = ("httpx", "httpx2", "httpcore", "httpcore2", "requests", "urllib3")
-    return any(isinstance(e, OSError) or type(e).__module__.partition(".")[0] in libraries for e in _chain(error))
+    return any(
+        isinstance(e, OSError) or type(e).__module__.partition(".")[0] in libraries
+        for e in _chain(error)
+    )
 
 
 def _status(error: BaseException) -> int:

@@ -16,7 +16,15 @@ from demur.core.parquet import bomb
 from demur.core.records import AnswerSpec, Drop, Evidence, ImageRef, Sample
 from demur.core.store import Problems, digest, read_json, read_records, storage_errors, why_invalid
 from demur.core.strict_json import loose_json
-from demur.release.layout import FORMAT, LINEAGE, SAMPLE_TEXTS, TABLES, FunnelStep, manifest_faults, schema_of
+from demur.release.layout import (
+    FORMAT,
+    LINEAGE,
+    SAMPLE_TEXTS,
+    TABLES,
+    FunnelStep,
+    manifest_faults,
+    schema_of,
+)
 
 if TYPE_CHECKING:
     import pyarrow.parquet as pq
@@ -45,20 +53,39 @@ def _rounds(folder: Path, manifest: Mapping[str, Any]) -> dict[str, Any]:
         return {}
     try:
         found = read_json(path)
-        asked = {g for g, model in manifest["gate_models"].items() if "parametric" in model["stages"]}
-        if (found["name"], found["version"], set(found["gates"])) != (manifest["name"], manifest["version"], asked):
+        asked = {
+            g for g, model in manifest["gate_models"].items() if "parametric" in model["stages"]
+        }
+        if (found["name"], found["version"], set(found["gates"])) != (
+            manifest["name"],
+            manifest["version"],
+            asked,
+        ):
             return {}
         sources = {name: source["sha256"] for name, source in manifest["sources"].items()}
-        models = {g: digest({k: v for k, v in manifest["gate_models"][g].items() if k != "asked"}) for g in asked}
+        models = {
+            g: digest({k: v for k, v in manifest["gate_models"][g].items() if k != "asked"})
+            for g in asked
+        }
         if (found.get("sources", sources), found.get("gate_models", models)) != (sources, models):
             return {}
         rounds = []
         for one in found["rounds"]:
             monitors = {m: r for m, r in one["monitors"].items() if r["accuracy"] is not None}
-            rounds.append({
-                "gates": one["gates"], "size": one["size"], "kept": one.get("kept"), "monitors": monitors,
-            })  # fmt: skip
-    except (DataError, KeyError, TypeError, AttributeError):  # not part of the release: ignored if malformed
+            rounds.append(
+                {
+                    "gates": one["gates"],
+                    "size": one["size"],
+                    "kept": one.get("kept"),
+                    "monitors": monitors,
+                }
+            )
+    except (
+        DataError,
+        KeyError,
+        TypeError,
+        AttributeError,
+    ):  # not part of the release: ignored if malformed
         return {}
     return {"gate_rounds": rounds}
 
@@ -86,21 +113,30 @@ class Release:
         if not path.is_file():
             inner = folder / "release"
             raise ReleaseError(
-                "not a finished release: it has no manifest.json", item=folder,
-                cure=f"did you mean {inner}?" if inner.is_dir() else "build it again, or check the path",
-            )  # fmt: skip
+                "not a finished release: it has no manifest.json",
+                item=folder,
+                cure=f"did you mean {inner}?"
+                if inner.is_dir()
+                else "build it again, or check the path",
+            )
         manifest = read_json(path)
         found = manifest.get("format") if isinstance(manifest, dict) else None
         if found is None:
-            raise ReleaseError("not the manifest of a release", item=path, cure="name a release folder")
+            raise ReleaseError(
+                "not the manifest of a release", item=path, cure="name a release folder"
+            )
         if found != FORMAT:
             raise ReleaseError(
-                f"expected format {FORMAT}, found {str(found)[:60]}", item=path, cure="use a demur that knows it"
+                f"expected format {FORMAT}, found {str(found)[:60]}",
+                item=path,
+                cure="use a demur that knows it",
             )
         wrong = list(manifest_faults(manifest))
         if wrong:
             more = f" (and {len(wrong) - 1} more)" if len(wrong) > 1 else ""
-            raise ReleaseError(f"malformed: {wrong[0]}{more}", item=path, cure="fetch or build the release again")
+            raise ReleaseError(
+                f"malformed: {wrong[0]}{more}", item=path, cure="fetch or build the release again"
+            )
         return cls(folder, manifest | _rounds(folder, manifest))
 
     def __repr__(self) -> str:
@@ -123,15 +159,28 @@ class Release:
         found = file.schema_arrow
         expected = schema_of(name, first=not set(LINEAGE) & set(found.names))
         if not found.equals(expected, check_metadata=False):
-            odd = [n for n in expected.names if n not in found.names or found.field(n) != expected.field(n)]
+            odd = [
+                n
+                for n in expected.names
+                if n not in found.names or found.field(n) != expected.field(n)
+            ]
             odd += [n for n in found.names if n not in expected.names]
-            raise ReleaseError(f"not the columns of a release: {', '.join(odd)[:200] or 'their order'}",
-                               item=path, cure="fetch the release again")  # fmt: skip
+            raise ReleaseError(
+                f"not the columns of a release: {', '.join(odd)[:200] or 'their order'}",
+                item=path,
+                cure="fetch the release again",
+            )
         if why := bomb(file, packed, rows=True):
-            raise ReleaseError(why, item=path, cure="do not trust it: fetch the release from where it was published")
+            raise ReleaseError(
+                why,
+                item=path,
+                cure="do not trust it: fetch the release from where it was published",
+            )
         return file
 
-    def _rows(self, name: str, columns: Sequence[str] | None = None, batch: int = 256) -> Iterator[dict[str, Any]]:
+    def _rows(
+        self, name: str, columns: Sequence[str] | None = None, batch: int = 256
+    ) -> Iterator[dict[str, Any]]:
         file = self._table(name)
         with _table_errors(self._path(name)):
             for rows in file.iter_batches(batch_size=batch, columns=columns):
@@ -145,7 +194,10 @@ class Release:
         """Document id -> its columns without image bytes."""
         columns = ["id", "modality", "title", "text", "sha256", "width", "height", "media_type"]
         added = LINEAGE if self.has_lineage else ()
-        return {row["id"]: dict.fromkeys(LINEAGE, "") | row for row in self._rows("evidence", [*columns, *added])}
+        return {
+            row["id"]: dict.fromkeys(LINEAGE, "") | row
+            for row in self._rows("evidence", [*columns, *added])
+        }
 
     @cached_property
     def has_lineage(self) -> bool:
@@ -162,7 +214,9 @@ class Release:
             images, metas = row["images"] or [], row["images_meta"] or []
             for i in range(max(len(images), len(metas))):
                 yield _picture(row["id"], images[i : i + 1], metas[i : i + 1])
-        for row in self._rows("evidence", ["id", "image", "sha256", "width", "height", "media_type"], batch=16):
+        for row in self._rows(
+            "evidence", ["id", "image", "sha256", "width", "height", "media_type"], batch=16
+        ):
             if row["image"] is not None or row["sha256"] is not None:
                 yield _picture(row["id"], [row["image"]], [row])
 
@@ -198,15 +252,20 @@ class Release:
         """
         sha256 = ref.sha256
         if sha256 not in self._image_place:
-            raise ReleaseError("the release has no such image", item=sha256[:16], cure="verify the release")
+            raise ReleaseError(
+                "the release has no such image", item=sha256[:16], cure="verify the release"
+            )
         table, row, position = self._image_place[sha256]
         group = bisect_right(self._groups[table], row) - 1
         cell = self._cells(table, group)[row - self._groups[table][group]]
         value = (cell[position : position + 1] or [None])[0] if isinstance(cell, list) else cell
         data = value["bytes"] if value else None
         if data is None or digest(bytes(data)) != sha256:
-            raise ReleaseError("the bytes of the image are not those it was released with", item=sha256[:16],
-                               cure="fetch the release again")  # fmt: skip
+            raise ReleaseError(
+                "the bytes of the image are not those it was released with",
+                item=sha256[:16],
+                cure="fetch the release again",
+            )
         return bytes(data)
 
     def _cells(self, table: str, group: int) -> list[Any]:
@@ -257,7 +316,7 @@ class Release:
             images=tuple(ref(m) for m in row["images_meta"]),
             gold=tuple(evidence(e) for e in row["gold"]),
             negatives=tuple(evidence(e) for e in row["negatives"]),
-        )  # fmt: skip
+        )
 
     @cached_property
     def funnel(self) -> list[dict[str, Any]]:
@@ -279,7 +338,9 @@ class Release:
             return [FunnelStep.model_validate(step) for step in self.funnel]
         except ValidationError as error:
             raise ReleaseError(
-                f"not what it should be: {why_invalid(error)}", item="funnel.json", cure="fetch the release again"
+                f"not what it should be: {why_invalid(error)}",
+                item="funnel.json",
+                cure="fetch the release again",
             ) from error
 
     @cached_property
@@ -294,15 +355,18 @@ class Release:
             for key, value in row.items():
                 if key.endswith((" low", " high")) and not isinstance(value, int | float | None):
                     raise ReleaseError(
-                        f"{key[:80]} is {str(value)[:60]!r}, not a number", item=self.folder / "recall.json",
+                        f"{key[:80]} is {str(value)[:60]!r}, not a number",
+                        item=self.folder / "recall.json",
                         cure="fetch the release again",
-                    )  # fmt: skip
+                    )
         return rows
 
     def _objects(self, name: str) -> list[dict[str, Any]]:
         found = read_json(self.folder / name)
         if not isinstance(found, list) or not all(isinstance(row, dict) for row in found):
-            raise ReleaseError("not a list of objects", item=self.folder / name, cure="fetch the release again")
+            raise ReleaseError(
+                "not a list of objects", item=self.folder / name, cure="fetch the release again"
+            )
         return found
 
     def drops(self) -> Iterator[Drop]:
@@ -328,6 +392,11 @@ def _picture(owner: str, images: Sequence[Any], metas: Sequence[Any]) -> Picture
     """An image and its metadata in a table; either may be missing."""
     image, meta = (images[0] if images else None) or {}, (metas[0] if metas else None) or {}
     return Picture(
-        str(owner), meta.get("sha256") or "", meta.get("width"), meta.get("height"), meta.get("media_type") or "",
-        image.get("path"), image.get("bytes"),
-    )  # fmt: skip
+        str(owner),
+        meta.get("sha256") or "",
+        meta.get("width"),
+        meta.get("height"),
+        meta.get("media_type") or "",
+        image.get("path"),
+        image.get("bytes"),
+    )

@@ -17,7 +17,14 @@ from demur.core.records import Evidence, GateVerdict, Modality, Outcome, Sample
 from demur.core.store import Problems, digest, file_digest, read_json, read_records, why_invalid
 from demur.corpora.lineage import page_of
 from demur.release.evidence import separation
-from demur.release.layout import CARRIERS, counts, documents_of, evidence_licences, image_name, tally
+from demur.release.layout import (
+    CARRIERS,
+    counts,
+    documents_of,
+    evidence_licences,
+    image_name,
+    tally,
+)
 from demur.release.release import Picture, Release
 
 if TYPE_CHECKING:
@@ -66,7 +73,9 @@ def open_sound(folder: Path) -> Release:
     release = Release.open(folder)
     if wrong := verify(release):
         raise ReleaseError(
-            f"the frozen release does not verify: {'; '.join(wrong[:5])}", item=folder, cure="report this"
+            f"the frozen release does not verify: {'; '.join(wrong[:5])}",
+            item=folder,
+            cure="report this",
         )
     return release
 
@@ -118,7 +127,9 @@ def _id_faults(release: Release, samples: Sequence[Sample]) -> Iterator[str]:
         if ids != sorted(ids):
             yield f"data/{table}.parquet: its rows are not in the order of their ids"
     used = {e.id for s in samples for e in (*s.gold, *s.negatives)}
-    yield from (f"{i}: a document that no sample uses" for i in sorted(set(release.documents) - used))
+    yield from (
+        f"{i}: a document that no sample uses" for i in sorted(set(release.documents) - used)
+    )
 
 
 def _sample_faults(release: Release, samples: Sequence[Sample]) -> Iterator[str]:
@@ -143,12 +154,18 @@ def _leak_faults(
     from demur.corpora.leaks import IS, Leaks
 
     def content(e: Evidence) -> str:
-        return e.image.sha256 if e.image and e.text is None else " ".join((e.text or "").lower().split())
+        return (
+            e.image.sha256
+            if e.image and e.text is None
+            else " ".join((e.text or "").lower().split())
+        )
 
     for s in samples:
         if not s.answers.choices and holds(s.answers, s.question, s.question):
             yield f"{s.id}: the answer stands in the question"
-        leaks = Leaks(s, lambda image: image_hashes.get(image.sha256), image_near=same_image(s.source))
+        leaks = Leaks(
+            s, lambda image: image_hashes.get(image.sha256), image_near=same_image(s.source)
+        )
         gold = {content(e): e.id for e in s.gold}
         for e in s.negatives:
             if part := leaks.part(e):
@@ -157,7 +174,11 @@ def _leak_faults(
                 yield f"{s.id}: distractor {e.id} has the content of gold {gold[content(e)]}"
             elif again := leaks.gold(e):
                 yield f"{s.id}: distractor {e.id} is a near-duplicate of gold {again}"
-            elif e.origin == "mined" and e.modality is Modality.IMAGE and leaks.lineage.relation(e) == "gold page":
+            elif (
+                e.origin == "mined"
+                and e.modality is Modality.IMAGE
+                and leaks.lineage.relation(e) == "gold page"
+            ):
                 yield f"{s.id}: distractor {e.id} is a picture of the page of gold evidence, {page_of(e)}"
         for role, evidence in (("gold", s.gold), ("distractor", s.negatives)):
             for e in evidence:
@@ -172,8 +193,9 @@ def _same_image(release: Release) -> Callable[[str], int]:
     recipe = release.manifest.get("recipe") or {}
     common = (recipe.get("retrieval") or {}).get("same_image", "look")
     own = {
-        s.get("name"): (s.get("retrieval") or {}).get("same_image", common) for s in recipe.get("sources") or ()
-    }  # fmt: skip
+        s.get("name"): (s.get("retrieval") or {}).get("same_image", common)
+        for s in recipe.get("sources") or ()
+    }
     return lambda source: IMAGE_THRESHOLDS.get(own.get(source, common), IMAGE_NEAR)
 
 
@@ -201,7 +223,11 @@ def _picture_fault(picture: Picture, image_hashes: dict[str, ImageHash | None]) 
     except DataError as error:
         image_hashes[picture.sha256] = None
         return error.message
-    if (ref.width, ref.height, ref.media_type) != (picture.width, picture.height, picture.media_type):
+    if (ref.width, ref.height, ref.media_type) != (
+        picture.width,
+        picture.height,
+        picture.media_type,
+    ):
         return f"is {ref.width}x{ref.height} {ref.media_type}, and the table says otherwise"
     if picture.path != image_name(ref):
         return f"its path in the table is {str(picture.path)[:60]!r}, not its name"
@@ -215,7 +241,10 @@ def _funnel_faults(release: Release, samples: Sequence[Sample]) -> Iterator[str]
     """The funnel adds up, ends with the samples, and has the reasons of drops.jsonl."""
     steps = release.steps
     for step in steps:
-        if step.entered - sum(step.dropped.values()) != step.kept or min(step.dropped.values(), default=0) < 0:
+        if (
+            step.entered - sum(step.dropped.values()) != step.kept
+            or min(step.dropped.values(), default=0) < 0
+        ):
             yield f"funnel.json: stage {step.stage!r} does not add up"
     for one, other in pairwise(steps):
         if one.kept != other.entered:
@@ -224,8 +253,15 @@ def _funnel_faults(release: Release, samples: Sequence[Sample]) -> Iterator[str]
         yield f"funnel.json: ends with {steps[-1].kept} samples, the tables hold {len(samples)}"
     drops = list(release.drops())
     kept = {s.id: {e.id for e in (*s.gold, *s.negatives)} for s in samples}
-    yield from (f"drops.jsonl: {d.sample} is dropped and kept" for d in drops if not d.evidence and d.sample in kept)
-    yield from (f"drops.jsonl: {i} is dropped twice" for i in _repeated(d.sample for d in drops if not d.evidence))
+    yield from (
+        f"drops.jsonl: {d.sample} is dropped and kept"
+        for d in drops
+        if not d.evidence and d.sample in kept
+    )
+    yield from (
+        f"drops.jsonl: {i} is dropped twice"
+        for i in _repeated(d.sample for d in drops if not d.evidence)
+    )
     for d in drops:
         if d.evidence and d.stage == "distractor" and d.evidence in kept.get(d.sample, ()):
             yield f"drops.jsonl: distractor {d.evidence} of {d.sample} is dropped and kept"
@@ -253,10 +289,19 @@ def _gate_faults(release: Release, samples: Sequence[Sample]) -> Iterator[str]:
     yield from (f"gates.jsonl: {line}" for line in problems.summary())
     for v in found.values():
         if "correct" in v.labels.values():
-            yield f"gates.jsonl: a gate is right about {v.sample} ({v.stage} {v.evidence}".rstrip() + ")"
-        yield from (f"gates.jsonl: {v.sample} was asked of {g!r}, no gate" for g in sorted(set(v.labels) - set(gates)))
+            yield (
+                f"gates.jsonl: a gate is right about {v.sample} ({v.stage} {v.evidence}".rstrip()
+                + ")"
+            )
+        yield from (
+            f"gates.jsonl: {v.sample} was asked of {g!r}, no gate"
+            for g in sorted(set(v.labels) - set(gates))
+        )
         if not set(v.labels.values()) & {*Outcome, "unproven"}:
-            yield f"gates.jsonl: no gate was asked about {v.sample} ({v.stage} {v.evidence}".rstrip() + ")"
+            yield (
+                f"gates.jsonl: no gate was asked about {v.sample} ({v.stage} {v.evidence}".rstrip()
+                + ")"
+            )
     wanted: set[tuple[str, str, str]] = set()
     for s in samples:
         wanted |= {(s.id, "parametric", ""), *((s.id, "distractor", e.id) for e in s.negatives)}
@@ -267,10 +312,15 @@ def _gate_faults(release: Release, samples: Sequence[Sample]) -> Iterator[str]:
             else f"gates.jsonl: distractor {evidence} of {sample} was not checked"
         )
     for sample, stage, evidence in sorted(set(found) - wanted):
-        yield f"gates.jsonl: {sample} ({stage} {evidence}".rstrip() + ") is of nothing that the tables hold"
+        yield (
+            f"gates.jsonl: {sample} ({stage} {evidence}".rstrip()
+            + ") is of nothing that the tables hold"
+        )
 
 
-def _manifest_faults(release: Release, samples: Sequence[Sample], derived: dict[str, Any]) -> Iterator[str]:
+def _manifest_faults(
+    release: Release, samples: Sequence[Sample], derived: dict[str, Any]
+) -> Iterator[str]:
     """The manifest's other counts agree with the funnel and with each other."""
     manifest, steps = release.manifest, release.steps
     pools: dict[str, int] = manifest.get("pools") or {}
@@ -286,12 +336,19 @@ def _manifest_faults(release: Release, samples: Sequence[Sample], derived: dict[
     if chosen is not None and by_topic is not None and sum(by_topic.values()) != chosen:
         yield f"manifest.json: pool_by_topic adds up to {sum(by_topic.values())}, not {chosen}"
     drawn = manifest.get("drawn")
-    if drawn is not None and (sum(drawn.values()) != chosen or any(n > pools.get(s, 0) for s, n in drawn.items())):
+    if drawn is not None and (
+        sum(drawn.values()) != chosen or any(n > pools.get(s, 0) for s, n in drawn.items())
+    ):
         yield f"manifest.json: drawn adds up to {sum(drawn.values())}, not {chosen}, or takes more than there is"
     licences = {
-        n: s["evidence_licences"] for n, s in (manifest.get("sources") or {}).items() if "evidence_licences" in s
+        n: s["evidence_licences"]
+        for n, s in (manifest.get("sources") or {}).items()
+        if "evidence_licences" in s
     }
-    if licences and sum(n for counts in licences.values() for n in counts.values()) != derived["documents"]:
+    if (
+        licences
+        and sum(n for counts in licences.values() for n in counts.values()) != derived["documents"]
+    ):
         yield "manifest.json: evidence_licences do not count every document once"
     elif licences and release.has_lineage and licences != evidence_licences(samples, licences):
         yield "manifest.json: evidence_licences do not follow from the tables"
@@ -315,10 +372,16 @@ def _manifest_faults(release: Release, samples: Sequence[Sample], derived: dict[
     if one and stage:
         kept = one["kept" if one["rule"] == "not_correct" else "kept_by_the_literal_rule"]
         held = sum(steps[-1].dropped.values())  # of these the first stage may be undecided
-        if not stage.kept - held <= kept <= stage.kept or one["kept_by_the_literal_rule"] > one["kept"]:
+        if (
+            not stage.kept - held <= kept <= stage.kept
+            or one["kept_by_the_literal_rule"] > one["kept"]
+        ):
             yield f"manifest.json: stage_one keeps {kept}, the funnel {stage.kept}"
     for gate, model in (manifest.get("gate_models") or {}).items():
-        for stage_name, of in (("parametric", derived["samples"]), ("distractor", derived["distractors"])):
+        for stage_name, of in (
+            ("parametric", derived["samples"]),
+            ("distractor", derived["distractors"]),
+        ):
             a = (model.get("asked") or {}).get(stage_name)
             if a and not a["of"] == of == a["asked"] + sum(a["skipped"].values()):
                 yield f"manifest.json: gate {gate} was asked {a['asked']} of {a['of']} ({stage_name}), not of {of}"
@@ -341,13 +404,20 @@ def _card_faults(release: Release, samples: Sequence[Sample]) -> Iterator[str]:
     from demur.release.card import card, citation
     from demur.release.croissant import croissant
 
-    manifest = {k: v for k, v in release.manifest.items() if k not in ("files", "sha256", "gate_rounds")}
+    manifest = {
+        k: v for k, v in release.manifest.items() if k not in ("files", "sha256", "gate_rounds")
+    }
     if manifest.get("demur") != __version__:
         return
     try:
         again = {
             "README.md": card(
-                manifest, samples, documents_of(samples), release.steps, list(release.drops()), release.recall
+                manifest,
+                samples,
+                documents_of(samples),
+                release.steps,
+                list(release.drops()),
+                release.recall,
             ),
             "CITATION.cff": citation(manifest),
         }

@@ -22,10 +22,26 @@ from demur.corpora.formats import csv_rows
 from demur.judge.annotation import task as labelling
 from demur.judge.bench import NOT_CORRECT
 from demur.judge.measures.agreement import Agreed, Rating, agreed
-from demur.judge.measures.corrected import CLASSES, LEAST, Corrected, Population, corrected, differences
+from demur.judge.measures.corrected import (
+    CLASSES,
+    LEAST,
+    Corrected,
+    Population,
+    corrected,
+    differences,
+)
 from demur.judge.measures.table import CORRECT, DEFLECTED, INCORRECT
 from demur.reports.cells import SCENARIOS, Headline, headline
-from demur.reports.data import HUMAN, LABELS, TWO_WAY, HumanLabel, ReportData, Run, is_run, read_labels
+from demur.reports.data import (
+    HUMAN,
+    LABELS,
+    TWO_WAY,
+    HumanLabel,
+    ReportData,
+    Run,
+    is_run,
+    read_labels,
+)
 from demur.reports.tables import Column, Table, titled
 
 _CODES = {Outcome.CORRECT: CORRECT, Outcome.INCORRECT: INCORRECT, Outcome.DEFLECTED: DEFLECTED}
@@ -62,7 +78,11 @@ def read_ratings(paths: Sequence[Path]) -> list[Rating]:
     for path in paths:
         if (path / "task.json").is_file():
             about = {item.id: item.about for item in labelling.read_task(path)[1]} if runs else {}
-            asks = {item: named(path / a["run"], a["ask"]) for item, a in about.items() if {"run", "ask"} <= a.keys()}
+            asks = {
+                item: named(path / a["run"], a["ask"])
+                for item, a in about.items()
+                if {"run", "ask"} <= a.keys()
+            }
             found += [r._replace(item=asks.get(r.item, r.item)) for r in labelling.ratings(path)]
         elif _is_verdicts(path):
             mine = _of_rows(path / "verdicts.jsonl", problems)
@@ -90,8 +110,14 @@ def _of_rows(path: Path, problems: Problems) -> list[Rating]:
     for place, row in rows:
         item = next((str(row[k]) for k in ("item", "ask", "id") if row.get(k)), "")
         label = str(row.get("label") or row.get("outcome") or "").strip().lower().replace(" ", "_")
-        judge, bound = row.get("judge"), "label" in row or "outcome" not in row  # a bound label is still a person's
-        rater = str((row.get("annotator") or (not judge and row.get("rater")) if bound else judge) or path.stem)
+        judge, bound = (
+            row.get("judge"),
+            "label" in row or "outcome" not in row,
+        )  # a bound label is still a person's
+        rater = str(
+            (row.get("annotator") or (not judge and row.get("rater")) if bound else judge)
+            or path.stem
+        )
         if not item:
             problems.add(place, "no item, ask or id")
             continue
@@ -116,7 +142,10 @@ def agreement_tables(found: Agreed, *, judged: bool = False) -> list[Table]:
     figures = tuple((name, m.value, m.low, m.high, m.n) for name, m in found.figures.items())
     columns = titled("<Measure | Value .3 | From .3 | To .3 | n")
     notes = ["Intervals: 95 %, bootstrap over items. raw: share of equal pairs of labels."]
-    if any(m.value is not None and not m.interval.startswith("bootstrap") for m in found.figures.values()):
+    if any(
+        m.value is not None and not m.interval.startswith("bootstrap")
+        for m in found.figures.values()
+    ):
         notes.append("Where all resamples are equal: Wilson's interval of raw, none of the others.")
     if len(found.raters) > 2:
         notes.append("cohen: the unweighted mean over pairs of labellers.")
@@ -128,15 +157,19 @@ def agreement_tables(found: Agreed, *, judged: bool = False) -> list[Table]:
     tables = [Table("agreement", "Agreement", columns, figures, notes=tuple(notes))]
     rates = [
         (
-            rater, *(found.base_rates[rater][label] for label in found.labels),
+            rater,
+            *(found.base_rates[rater][label] for label in found.labels),
             sum(round((m.value or 0) * m.n) for m in found.base_rates[rater].values()),
-            found.consistency.get(rater), found.consistency[rater].n if rater in found.consistency else 0,
+            found.consistency.get(rater),
+            found.consistency[rater].n if rater in found.consistency else 0,
         )
         for rater in found.raters
-    ]  # fmt: skip
+    ]
     shares = tuple(Column(label, interval=True) for label in found.labels)
     columns = titled("<Labeller", *shares, "n | Self-consistency [] | repeats")
-    tables.append(Table("base_rates", "Base rates, in per cent, and self-consistency", columns, tuple(rates)))
+    tables.append(
+        Table("base_rates", "Base rates, in per cent, and self-consistency", columns, tuple(rates))
+    )
     for pair in found.confusion[:10]:
         rows: tuple[tuple[Any, ...], ...] = tuple(
             (label, *(int(cell) for cell in line), int(line.sum()))
@@ -170,14 +203,22 @@ def labels_from(path: Path) -> Labels:
         settled = labelling.final_labels(path)
         given = labelling.rubrics(path)
         return {
-            (str((path / about[item].get("run", "")).resolve()), about[item].get("ask", item)): HumanLabel(
-                TWO_WAY[label], label == NOT_CORRECT, about[item].get("answer", ""), task.bound.get("judge", ""),
-                task.bound.get("prompt_sha256", ""), given.get(item, ""), task.bound.get("shipped_rubric", ""),
+            (
+                str((path / about[item].get("run", "")).resolve()),
+                about[item].get("ask", item),
+            ): HumanLabel(
+                TWO_WAY[label],
+                label == NOT_CORRECT,
+                about[item].get("answer", ""),
+                task.bound.get("judge", ""),
+                task.bound.get("prompt_sha256", ""),
+                given.get(item, ""),
+                task.bound.get("shipped_rubric", ""),
                 task.bound.get("judge_code", ""),
             )
             for item, label in settled.items()
             if label in TWO_WAY
-        }  # fmt: skip
+        }
     file = path / HUMAN if path.is_dir() else path
     if not file.is_file():
         raise UsageError("has no labels", item=path, cure="label some: demur annotate RUN")
@@ -205,16 +246,19 @@ def check_bound(run: Run, labels: Mapping[str, HumanLabel]) -> None:
         ("rubric", labelling.shipped_version(), {one.shipped for one in used} - {""}),
     ):
         if other := sorted(one for one in then if one != now and now not in one.split(", ")):
-            raise Stale(f"stale labels: the {what} was {other[0]!r}, now {now!r}", item=run.name, cure=cure)
+            raise Stale(
+                f"stale labels: the {what} was {other[0]!r}, now {now!r}", item=run.name, cure=cure
+            )
     rubrics = {one.rubric for one in used} - {""}
     if len(rubrics) > 1:
         told = f"stale labels: given under {len(rubrics)} rubrics ({', '.join(sorted(rubrics))})"
         raise Stale(told, item=run.name, cure="label all of them under one rubric")
     place = run.rows.is_in("ask", mine)
     changed = [
-        row.ask for row in run.rows.where(place)
+        row.ask
+        for row in run.rows.where(place)
         if labels[row.ask].answer and digest(row.answer, 16) != labels[row.ask].answer
-    ]  # fmt: skip
+    ]
     if changed:
         told = f"stale labels: {len(changed):,} answers changed since they were labelled, such as {changed[0]}"
         raise Stale(told, item=run.name, cure="label the new answers")
@@ -237,7 +281,11 @@ class CorrectedCell(NamedTuple):
 
 
 def corrected_cells(
-    data: ReportData, labels: Labels, *, population: Population = "super", head: Headline | None = None
+    data: ReportData,
+    labels: Labels,
+    *,
+    population: Population = "super",
+    head: Headline | None = None,
 ) -> list[CorrectedCell]:
     """Every system and scenario of the headline, corrected where it has enough labels.
 
@@ -246,11 +294,15 @@ def corrected_cells(
         UsageError: labels that name no run, and several runs.
     """
     if len(data.runs) > 1 and any(not of for of, _ in labels):
-        raise UsageError("the labels name no run", item=data.runs[0].name, cure="correct one run at a time")
+        raise UsageError(
+            "the labels name no run", item=data.runs[0].name, cure="correct one run at a time"
+        )
     head = head or headline(data.runs)
     cells = []
     for run in data.runs:
-        given = {ask: label for (of, ask), label in labels.items() if of in ("", str(run.path.resolve()))}
+        given = {
+            ask: label for (of, ask), label in labels.items() if of in ("", str(run.path.resolve()))
+        }
         check_bound(run, given)
         rows = head.where(run.rows)
         asks, samples, scenario = rows.coded("ask"), rows.coded("sample"), rows.coded("scenario")
@@ -266,13 +318,20 @@ def corrected_cells(
             found, missing, cluster = None, f"too few labels ({LEAST} needed)", rows.cluster[place]
             if n >= LEAST:
                 try:
-                    found, missing = corrected(verdict, mine, population=population, cluster=cluster), ""
+                    found, missing = (
+                        corrected(verdict, mine, population=population, cluster=cluster),
+                        "",
+                    )
                 except DataError as error:  # no label on the answers of one verdict
                     missing = error.message
             if found and any(one.two_way for one in given.values()):
                 found = found._replace(rates={"accuracy": found.rates["accuracy"]})
             items = {samples.labels[code]: i for i, code in enumerate(samples.codes[place])}
-            cells.append(CorrectedCell(run.name, one, n, int(answered.sum()), found, missing, items, verdict, cluster))
+            cells.append(
+                CorrectedCell(
+                    run.name, one, n, int(answered.sum()), found, missing, items, verdict, cluster
+                )
+            )
     return cells
 
 
@@ -292,14 +351,31 @@ def corrected_tables(cells: Sequence[CorrectedCell]) -> list[Table]:
         found = cell.found
         head = (cell.scenario.value, cell.run)
         graded = found.naive["accuracy"].n
-        rows.append((*head, "as judged", *(found.naive[n] for n in names), None, graded, cell.answers))
-        rows.append(("", "", "corrected", *(found.rates.get(n) for n in names), found.labelled, None, found.answers))
+        rows.append(
+            (*head, "as judged", *(found.naive[n] for n in names), None, graded, cell.answers)
+        )
+        rows.append(
+            (
+                "",
+                "",
+                "corrected",
+                *(found.rates.get(n) for n in names),
+                found.labelled,
+                None,
+                found.answers,
+            )
+        )
     rates = (Column(name.capitalize(), interval=True) for name in names)
     columns = titled("<Scenario | <System | <Rates", *rates, "labels | graded | answers")
     caption = "Rates corrected by labels, in per cent"
     if not rows:
         return [
-            Table("corrected", caption, columns, missing=f"{LEAST} labels of a system in a scenario: demur annotate")
+            Table(
+                "corrected",
+                caption,
+                columns,
+                missing=f"{LEAST} labels of a system in a scenario: demur annotate",
+            )
         ]
     population = next((c.found.rates["accuracy"].interval for c in cells if c.found), "")
     notes = [
@@ -312,12 +388,16 @@ def corrected_tables(cells: Sequence[CorrectedCell]) -> list[Table]:
             "Labels of other verdicts tell nothing of those without: demur annotate RUN draws ungraded answers too."
         )
     if blind := [
-        f"{c.scenario.value}, {c.run}: {100 * c.found.blind:.1f} %" for c in cells if c.found and c.found.blind
+        f"{c.scenario.value}, {c.run}: {100 * c.found.blind:.1f} %"
+        for c in cells
+        if c.found and c.found.blind
     ]:
         told = "No label has the verdict of some answers, which may be anything; the intervals are wider by their share"
         notes.append(f"{told} ({'; '.join(blind)}).")
     if any(c.found and len(c.found.rates) < len(names) for c in cells):
-        notes.append("Labels that say only correct or not correct do not tell wrong from declined: accuracy alone.")
+        notes.append(
+            "Labels that say only correct or not correct do not tell wrong from declined: accuracy alone."
+        )
     tables = [Table("corrected", caption, columns, tuple(rows), frozenset(rules), tuple(notes))]
     if (pairs := _differences(cells)).rows:
         tables.append(pairs)
@@ -334,21 +414,36 @@ def _differences(cells: Sequence[CorrectedCell]) -> Table:
                 first, second = by_place.get((one, scenario)), by_place.get((other, scenario))
                 if first is None or second is None or first.found is None or second.found is None:
                     continue
-                if sorted(first.items) != sorted(second.items) or len(first.items) != len(first.verdicts):
+                if sorted(first.items) != sorted(second.items) or len(first.items) != len(
+                    first.verdicts
+                ):
                     continue  # not the same questions, once each
                 order = [second.items[sample] for sample in first.items]
                 its = second.found
-                moved = its._replace(influence=its.influence[order], chance=its.chance[order], known=its.known[order])
+                moved = its._replace(
+                    influence=its.influence[order], chance=its.chance[order], known=its.known[order]
+                )
                 verdicts = (first.verdicts, second.verdicts[order])
                 for d in differences(first.found, moved, verdicts, cluster=first.cluster):
-                    rows.append((
-                        scenario.value, f"{other} - {one}", d.measure, 100 * d.naive,
-                        100 * d.difference, 100 * d.low, 100 * d.high, d.pairs, d.both,
-                    ))  # fmt: skip
+                    rows.append(
+                        (
+                            scenario.value,
+                            f"{other} - {one}",
+                            d.measure,
+                            100 * d.naive,
+                            100 * d.difference,
+                            100 * d.low,
+                            100 * d.high,
+                            d.pairs,
+                            d.both,
+                        )
+                    )
     columns = titled(
         "<Scenario | <Difference | <Rate | as judged + | corrected + | from + | to + | questions | labelled both"
     )
-    return Table("corrected_differences", "Paired differences, in percentage points", columns, tuple(rows))
+    return Table(
+        "corrected_differences", "Paired differences, in percentage points", columns, tuple(rows)
+    )
 
 
 def agreement_of(files: Sequence[Path], *, seed: int = 0) -> tuple[list[Table], dict[str, Any]]:
@@ -364,23 +459,34 @@ def agreement_of(files: Sequence[Path], *, seed: int = 0) -> tuple[list[Table], 
     """
     given = read_ratings(files)
     if not given:
-        raise UsageError("has no labels yet", item=", ".join(map(str, files)), cure="label some: demur annotate RUN")
-    if any(r.label == NOT_CORRECT for r in given):  # somebody did not tell wrong from declined: nobody's is told apart
+        raise UsageError(
+            "has no labels yet",
+            item=", ".join(map(str, files)),
+            cure="label some: demur annotate RUN",
+        )
+    if any(
+        r.label == NOT_CORRECT for r in given
+    ):  # somebody did not tell wrong from declined: nobody's is told apart
         either = (Outcome.INCORRECT.value, Outcome.DEFLECTED.value)
         given = [r._replace(label=NOT_CORRECT) if r.label in either else r for r in given]
     found = agreed(given, seed=seed)
     if len(files) > 1 and len(found.raters) > 1 and not found.figures["raw"].n:
-        told = (
-            f"no item has labels of two of {', '.join(found.raters)}: the paths share no ids, such as {given[0].item!r}"
-        )
+        told = f"no item has labels of two of {', '.join(found.raters)}: the paths share no ids, such as {given[0].item!r}"
         cure = "give labels of the same items: a labelling folder with its own runs, or files with the ids of the asks"
         raise DataError(f"{told} and {given[-1].item!r}", cure=cure)
     return agreement_tables(found, judged=any(_is_verdicts(path) for path in files)), {
         "agreement": {name: record(m) for name, m in found.figures.items()},
-        "base_rates": {r: {k: record(m) for k, m in rates.items()} for r, rates in found.base_rates.items()},
+        "base_rates": {
+            r: {k: record(m) for k, m in rates.items()} for r, rates in found.base_rates.items()
+        },
         "consistency": {r: record(m) for r, m in found.consistency.items()},
         "confusion": [
-            {"first": c.first, "second": c.second, "labels": found.labels, "table": c.table.astype(int).tolist()}
+            {
+                "first": c.first,
+                "second": c.second,
+                "labels": found.labels,
+                "table": c.table.astype(int).tolist(),
+            }
             for c in found.confusion
         ],
     }
@@ -401,25 +507,39 @@ def corrections_of(
     """
     given = of_runs(data) if labels is None else labels_from(labels)
     asks = {
-        (of, ask) for run in data.runs for ask in run.rows.coded("ask").labels for of in ("", str(run.path.resolve()))
+        (of, ask)
+        for run in data.runs
+        for ask in run.rows.coded("ask").labels
+        for of in ("", str(run.path.resolve()))
     }
     if given and not asks & given.keys():
-        raise DataError(f"none of {len(given):,} labels belongs to these runs", cure="give the labelled runs")
+        raise DataError(
+            f"none of {len(given):,} labels belongs to these runs", cure="give the labelled runs"
+        )
     cells = corrected_cells(data, given, population="finite" if finite else "super")
-    return corrected_tables(cells), {"corrected": [
-        {
-            "system": c.run, "scenario": c.scenario.value, "labels": c.labelled, "answers": c.answers,
-            "missing": c.missing,
-            "rates": {k: record(m) for k, m in c.found.rates.items()} if c.found else None,
-            "as_judged": {k: record(m) for k, m in c.found.naive.items()} if c.found else None,
-        }
-        for c in cells
-    ]}  # fmt: skip
+    return corrected_tables(cells), {
+        "corrected": [
+            {
+                "system": c.run,
+                "scenario": c.scenario.value,
+                "labels": c.labelled,
+                "answers": c.answers,
+                "missing": c.missing,
+                "rates": {k: record(m) for k, m in c.found.rates.items()} if c.found else None,
+                "as_judged": {k: record(m) for k, m in c.found.naive.items()} if c.found else None,
+            }
+            for c in cells
+        ]
+    }
 
 
 def of_runs(data: ReportData) -> Labels:
     """The labels in the runs' own folders; {} without any."""
-    return {(str(run.path.resolve()), ask): label for run in data.runs for ask, label in run.labels.items()}
+    return {
+        (str(run.path.resolve()), ask): label
+        for run in data.runs
+        for ask, label in run.labels.items()
+    }
 
 
 def record(measure: Measure) -> dict[str, Any]:

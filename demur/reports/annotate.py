@@ -98,7 +98,9 @@ class Taken(NamedTuple):
     """Labels that somebody gave after a look at what is right."""
 
 
-ANSWER_LABELS = tuple(labelling.Label(name=outcome.value, text=outcome.value) for outcome in Outcome)
+ANSWER_LABELS = tuple(
+    labelling.Label(name=outcome.value, text=outcome.value) for outcome in Outcome
+)
 
 
 def draw_balanced(data: ReportData, n: int = 100, *, seed: int = 0) -> list[Item]:
@@ -119,7 +121,12 @@ def draw_balanced(data: ReportData, n: int = 100, *, seed: int = 0) -> list[Item
         drawn: defaultdict[str, list[Row]] = defaultdict(list)
         for row in sorted(rows, key=lambda r: (seed_of(seed, "label", run.name, r.ask), r.ask)):
             drawn[row.outcome.value if row.outcome else "ungraded"].append(row)
-        in_turn = [row for rows in zip_longest(*(drawn[o] for o in sorted(drawn))) for row in rows if row is not None]
+        in_turn = [
+            row
+            for rows in zip_longest(*(drawn[o] for o in sorted(drawn)))
+            for row in rows
+            if row is not None
+        ]
         items += [_item(run, row, seed) for row in in_turn[:share]]
     return items
 
@@ -140,7 +147,9 @@ def draw_items(data: ReportData, n: int = 100, *, seed: int = 0) -> list[Item]:
     """
     items: list[Item] = []
     for run, rows, share in _shares(data, n, ungraded=False):
-        drawn = sorted(rows, key=lambda r: (seed_of(seed, "annotate", r.sample, r.scenario.value), r.ask))
+        drawn = sorted(
+            rows, key=lambda r: (seed_of(seed, "annotate", r.sample, r.scenario.value), r.ask)
+        )
         items += [_item(run, row, seed) for row in drawn[:share]]
     return sorted(items, key=lambda item: (seed_of(seed, "order", item.id), item.id))
 
@@ -204,24 +213,40 @@ def open_task(
     if items:
         if runs:
             raise UsageError("both runs and --items given", cure="give one of them")
-        named = tuple(labelling.Label(name=name.strip()) for name in labels.split(",") if name.strip())
+        named = tuple(
+            labelling.Label(name=name.strip()) for name in labels.split(",") if name.strip()
+        )
         if not 2 <= len({label.name for label in named}) == len(named) <= 9:
-            raise UsageError(f"--labels {labels!r}", cure="give two to nine different ones: --labels yes,no")
+            raise UsageError(
+                f"--labels {labels!r}", cure="give two to nine different ones: --labels yes,no"
+            )
         given = labelling.read_items(items)
         keys = tuple(sorted({key for item in given for key in item.about}))
-        task = labelling.Task(name=items.stem, labels=named, rubric=text, balance=keys, repeats=repeats, seed=seed)
+        task = labelling.Task(
+            name=items.stem, labels=named, rubric=text, balance=keys, repeats=repeats, seed=seed
+        )
         labelling.write_task(folder, task, given)
     elif runs:
         data = load(runs, release)
-        make_task(data, draw_balanced(data, n, seed=seed), folder, seed=seed, rubric=text, repeats=repeats)
+        make_task(
+            data, draw_balanced(data, n, seed=seed), folder, seed=seed, rubric=text, repeats=repeats
+        )
     elif not (folder / "task.json").is_file():
-        raise UsageError("nothing to label", cure="name a run: demur annotate RUN; or a task folder with --out")
+        raise UsageError(
+            "nothing to label", cure="name a run: demur annotate RUN; or a task folder with --out"
+        )
     _, made = labelling.read_task(folder)
     return Opened(_of_runs(made), _too_few(made))
 
 
 def make_task(
-    data: ReportData, items: Sequence[Item], folder: Path, *, seed: int = 0, rubric: str = "", repeats: float = 0.05
+    data: ReportData,
+    items: Sequence[Item],
+    folder: Path,
+    *,
+    seed: int = 0,
+    rubric: str = "",
+    repeats: float = 0.05,
 ) -> None:
     """Make a labelling task of responses, which `demur annotate` serves; an existing one continues.
 
@@ -239,17 +264,31 @@ def make_task(
     prompts = sorted({prompt for item in items for prompt in item.run.prompts})
     codes = sorted({item.run.judge_code for item in items} - {""})
     task = labelling.Task(
-        name="demur annotate: answers", labels=ANSWER_LABELS, rubric=rubric or labelling.default_rubric(),
-        balance=("scenario", "system", "outcome"), repeats=repeats, seed=seed,
-        bound={"judge": ", ".join(judges), "judge_code": ", ".join(codes), "prompt_sha256": ", ".join(prompts)}
+        name="demur annotate: answers",
+        labels=ANSWER_LABELS,
+        rubric=rubric or labelling.default_rubric(),
+        balance=("scenario", "system", "outcome"),
+        repeats=repeats,
+        seed=seed,
+        bound={
+            "judge": ", ".join(judges),
+            "judge_code": ", ".join(codes),
+            "prompt_sha256": ", ".join(prompts),
+        }
         | ({} if rubric else {"shipped_rubric": labelling.shipped_version()}),
-    )  # fmt: skip
+    )
     labelling.write_task(folder, task, [_labelled_item(data, item, folder) for item in items])
 
 
 def _judge_of(run: Run) -> dict[str, str]:
     """The judge of a run's verdicts, with the keys `demur.judge.annotation.task.BOUND`."""
-    return dict(zip(labelling.BOUND, (", ".join(run.judges), run.judge_code, ", ".join(run.prompts)), strict=True))
+    return dict(
+        zip(
+            labelling.BOUND,
+            (", ".join(run.judges), run.judge_code, ", ".join(run.prompts)),
+            strict=True,
+        )
+    )
 
 
 def _too_few(items: Iterable[labelling.Item]) -> list[str]:
@@ -260,7 +299,9 @@ def _too_few(items: Iterable[labelling.Item]) -> list[str]:
             drawn[item.about["system"]][item.about["scenario"]] += 1
     found = []
     for system, counts in sorted(drawn.items()):
-        if few := ", ".join(f"{n} {scenario}" for scenario, n in sorted(counts.items()) if n < LEAST):
+        if few := ", ".join(
+            f"{n} {scenario}" for scenario, n in sorted(counts.items()) if n < LEAST
+        ):
             found.append(
                 f"note: {few} of {system}: 'demur judge correct' needs {LEAST} labels in a scenario; "
                 f"where the run has as many answers, draw again with -n {LEAST * len(counts)} and another --out"
@@ -269,19 +310,28 @@ def _too_few(items: Iterable[labelling.Item]) -> list[str]:
 
 
 def _labelled_item(data: ReportData, item: Item, folder: Path) -> labelling.Item:
-    _, question, images, accepted, response, *_ = _cells(data, item, folder / "images", plain_folder=True)
+    _, question, images, accepted, response, *_ = _cells(
+        data, item, folder / "images", plain_folder=True
+    )
     row = item.row
     said = row.outcome.value if row.outcome else row.status.value
     hidden = (("Accepted", accepted), ("The judge", f"{said} ({row.reason})"))
     system = (("System and scenario", f"{item.run.name}, {row.scenario.value}"),)
     return labelling.Item(
-        id=item.id, shown=(("Question", question), ("Answer", response)),
-        images=tuple(filter(None, images.split("; "))), hidden=hidden + system,
+        id=item.id,
+        shown=(("Question", question), ("Answer", response)),
+        images=tuple(filter(None, images.split("; "))),
+        hidden=hidden + system,
         about={
-            "scenario": row.scenario.value, "system": item.run.name, "outcome": said,
-            "run": _from(folder.resolve(), item.run.path), "ask": row.ask, "answer": digest(row.answer, 16),
-        } | _judge_of(item.run),
-    )  # fmt: skip
+            "scenario": row.scenario.value,
+            "system": item.run.name,
+            "outcome": said,
+            "run": _from(folder.resolve(), item.run.path),
+            "ask": row.ask,
+            "answer": digest(row.answer, 16),
+        }
+        | _judge_of(item.run),
+    )
 
 
 def take(path: Path) -> Taken:
@@ -298,20 +348,31 @@ def take_task(folder: Path) -> Taken:
     """
     task, items = labelling.read_task(folder)
     if not _of_runs(items):
-        raise UsageError("its items are not responses of runs", item=folder, cure="use: demur annotate export")
+        raise UsageError(
+            "its items are not responses of runs", item=folder, cure="use: demur annotate export"
+        )
     under = labelling.rubrics(folder)  # not the task's own, which may have been edited since
     known = {}
     for item in items:
         told = {key: item.about.get(key, task.bound.get(key, "")) for key in labelling.BOUND}
         known[item.id] = KeyLine(
-            item=item.id, run=item.about["run"], ask=item.about["ask"], answer=item.about["answer"], **told,
-            shipped_rubric=task.bound.get("shipped_rubric", ""), rubric=under.get(item.id, ""),
-        )  # fmt: skip
+            item=item.id,
+            run=item.about["run"],
+            ask=item.about["ask"],
+            answer=item.about["answer"],
+            **told,
+            shipped_rubric=task.bound.get("shipped_rubric", ""),
+            rubric=under.get(item.id, ""),
+        )
     given: dict[str, Outcome | None] = {
-        item: LABELS[label] for item, label in labelling.final_labels(folder).items() if label in LABELS
+        item: LABELS[label]
+        for item, label in labelling.final_labels(folder).items()
+        if label in LABELS
     }
     everybody = labelling.everybody(folder).values()
-    looked = sum(any(item in words and words[item].revealed for words in everybody) for item in given)
+    looked = sum(
+        any(item in words and words[item].revealed for words in everybody) for item in given
+    )
     given |= dict.fromkeys(labelling.settled(folder).cannot)
     return _write_labels(folder, known, given, Problems())._replace(looked=looked)
 
@@ -337,7 +398,9 @@ def write_sheet(data: ReportData, items: Sequence[Item], out: Path) -> Path:
         StorageError: it cannot be written.
     """
     if out.exists():
-        raise UsageError("exists already, and may hold labels", item=out, cure="choose another --out")
+        raise UsageError(
+            "exists already, and may hold labels", item=out, cure="choose another --out"
+        )
     rows = [dict(zip(COLUMNS, _cells(data, item, out), strict=True)) for item in items]
     if out.suffix == ".jsonl":
         text = "".join(canonical(row) + "\n" for row in rows)
@@ -349,18 +412,24 @@ def write_sheet(data: ReportData, items: Sequence[Item], out: Path) -> Path:
         text = stream.getvalue()
     key = key_of(out)
     here = out.resolve().parent
-    version = labelling.Task(name="sheet", labels=ANSWER_LABELS, rubric=labelling.default_rubric()).version
+    version = labelling.Task(
+        name="sheet", labels=ANSWER_LABELS, rubric=labelling.default_rubric()
+    ).version
     rubric = {"shipped_rubric": labelling.shipped_version(), "rubric": version}
     write_records(
         key,
         (
             KeyLine(
-                item=i.id, run=_from(here, i.run.path), ask=i.row.ask, answer=digest(i.row.answer, 16),
-                **_judge_of(i.run), **rubric,
+                item=i.id,
+                run=_from(here, i.run.path),
+                ask=i.row.ask,
+                answer=digest(i.row.answer, 16),
+                **_judge_of(i.run),
+                **rubric,
             )
             for i in items
         ),
-    )  # fmt: skip
+    )
     write_atomic(out, text)
     return key
 
@@ -381,16 +450,25 @@ def take_labels(sheet: Path) -> Taken:
     """
     key = key_of(sheet)
     if not key.is_file():
-        raise UsageError("the key is not beside the sheet", item=key, cure="move it back beside the sheet")
+        raise UsageError(
+            "the key is not beside the sheet", item=key, cure="move it back beside the sheet"
+        )
     problems = Problems()
     known = {line.item: line for line in read_records(key, KeyLine, problems)}
     given: dict[str, Outcome | None] = {}
     seen: set[str] = set()
     jsonl = sheet.suffix == ".jsonl"
     rows: Iterable[tuple[str, Mapping[str, Any]]]
-    rows = read_jsonl(sheet, problems) if jsonl else csv_rows(sheet, problems, required=("item", "label"))
+    rows = (
+        read_jsonl(sheet, problems)
+        if jsonl
+        else csv_rows(sheet, problems, required=("item", "label"))
+    )
     for place, row in rows:
-        item, label = str(row.get("item") or "").strip(), str(row.get("label") or "").strip().lower().replace(" ", "_")
+        item, label = (
+            str(row.get("item") or "").strip(),
+            str(row.get("label") or "").strip().lower().replace(" ", "_"),
+        )
         if item not in known:
             problems.add(place, f"{item or 'an empty item'} is not in the key of this sheet")
         elif item in seen:
@@ -398,7 +476,10 @@ def take_labels(sheet: Path) -> Taken:
         elif label == labelling.CANNOT:
             given[item] = None
         elif label and label not in LABELS:
-            problems.add(f"{place} ({item})", f"label {label!r}; one of {', '.join([*LABELS, labelling.CANNOT])}")
+            problems.add(
+                f"{place} ({item})",
+                f"label {label!r}; one of {', '.join([*LABELS, labelling.CANNOT])}",
+            )
         elif label:
             given[item] = LABELS[label]
         seen.add(item)
@@ -406,7 +487,10 @@ def take_labels(sheet: Path) -> Taken:
 
 
 def _write_labels(
-    source: Path, known: Mapping[str, KeyLine], given: Mapping[str, Outcome | None], problems: Problems
+    source: Path,
+    known: Mapping[str, KeyLine],
+    given: Mapping[str, Outcome | None],
+    problems: Problems,
 ) -> Taken:
     """Write labels, and what each is bound to, into the runs that the key names relative to its folder.
 
@@ -428,7 +512,10 @@ def _write_labels(
         for ask, line in lines.items():
             changed = ask not in answers or digest(answers[ask], 16) != line.answer
             if changed and given.get(line.item) is not None:
-                problems.add(f"{line.run} ({line.item})", "the run's answer changed since the sheet was drawn")
+                problems.add(
+                    f"{line.run} ({line.item})",
+                    "the run's answer changed since the sheet was drawn",
+                )
     problems.settle()
     written: dict[str, int] = {}
     withdrawn = 0
@@ -440,7 +527,12 @@ def _write_labels(
         for ask, line in lines.items():
             label = given.get(line.item)
             if label is not None:
-                kept[ask] = {"ask": ask, "label": label.value, "answer": line.answer, "from": mine} | line.bound
+                kept[ask] = {
+                    "ask": ask,
+                    "label": label.value,
+                    "answer": line.answer,
+                    "from": mine,
+                } | line.bound
                 written[str(path)] = written.get(str(path), 0) + 1
             elif line.item in given or kept.get(ask, {}).get("from") == mine:
                 kept.pop(ask, None)
@@ -452,11 +544,17 @@ def _write_labels(
     return Taken(written, len(known) - len(given), read_again, cannot, withdrawn)
 
 
-def _cells(data: ReportData, item: Item, out: Path, *, plain_folder: bool = False) -> tuple[str, ...]:
+def _cells(
+    data: ReportData, item: Item, out: Path, *, plain_folder: bool = False
+) -> tuple[str, ...]:
     """The columns of a sheet; images beside it, or in the folder ``out`` itself."""
     sample = data.samples.get(item.row.sample)
     if sample is None:
-        raise DataError("not in the release", item=item.row.sample, cure="give the release of the run with --release")
+        raise DataError(
+            "not in the release",
+            item=item.row.sample,
+            cure="give the release of the run with --release",
+        )
     question = sample.asked
     if sample.answers.choices:
         question += " " + "; ".join(f"({label}) {text}" for label, text in sample.answers.choices)
@@ -477,7 +575,9 @@ def _accepted(sample: Sample) -> str:
     if spec.number is not None:
         low, high = spec.number
         forms.append(f"{low:g}" if low == high else f"{low:g} to {high:g}")
-    return " | ".join(dict.fromkeys([spec.shown, *forms])) + (f" [{spec.unit}]" if spec.unit else "")
+    return " | ".join(dict.fromkeys([spec.shown, *forms])) + (
+        f" [{spec.unit}]" if spec.unit else ""
+    )
 
 
 def _images(data: ReportData, sample: Sample, out: Path, plain_folder: bool) -> Iterator[str]:
@@ -486,7 +586,9 @@ def _images(data: ReportData, sample: Sample, out: Path, plain_folder: bool) -> 
         return
     folder = out if plain_folder else out.with_name(f"{out.stem}-images")
     for ref in sample.images:
-        path = folder / f"{ref.sha256[:16]}.{ref.media_type.partition('/')[2].replace('jpeg', 'jpg')}"
+        path = (
+            folder / f"{ref.sha256[:16]}.{ref.media_type.partition('/')[2].replace('jpeg', 'jpg')}"
+        )
         if not path.exists():
             write_atomic(path, data.release.read_image(ref))
         yield path.name if plain_folder else f"{folder.name}/{path.name}"

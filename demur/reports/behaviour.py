@@ -30,14 +30,24 @@ def behaviour_table(data: ReportData, head: Headline) -> Table:
         asked = set(mine.coded("scenario").labels)
         lacks = [s.value for s in head.recipes if s.value not in asked]
         if lacks:
-            gaps.append(f"{run.name} was not asked in: {', '.join(lacks)}; its line covers the other scenarios.")
+            gaps.append(
+                f"{run.name} was not asked in: {', '.join(lacks)}; its line covers the other scenarios."
+            )
         one = behaviour(mine)
         n, repeats = one.right.n, one.right.repeats
         balanced = Measure(name="balanced", value=one.balanced, n=n, repeats=repeats)
-        rows.append((
-            data.starred(run), one.right, balanced if balanced.value is not None else None, one.answered,
-            one.over_deflection, one.deflected, one.under_deflection, counted(n, repeats),
-        ))  # fmt: skip
+        rows.append(
+            (
+                data.starred(run),
+                one.right,
+                balanced if balanced.value is not None else None,
+                one.answered,
+                one.over_deflection,
+                one.deflected,
+                one.under_deflection,
+                counted(n, repeats),
+            )
+        )
     notes = (
         *gaps,
         "Right behaviour: a correct answer where gold evidence is shown, a deflection where it is not, among graded "
@@ -46,7 +56,13 @@ def behaviour_table(data: ReportData, head: Headline) -> Table:
         f"Scenarios pooled: {', '.join(s.value for s in head.recipes)}. {head.note()}",
         *data.star_note,
     )
-    return Table("behaviour", "Right behaviour over all scenarios, in per cent", columns, tuple(rows), notes=notes)
+    return Table(
+        "behaviour",
+        "Right behaviour over all scenarios, in per cent",
+        columns,
+        tuple(rows),
+        notes=notes,
+    )
 
 
 def _risks(data: ReportData, head: Headline) -> dict[Scenario, dict[str, RiskCoverage]]:
@@ -76,9 +92,17 @@ def risk_panels(data: ReportData, head: Headline) -> list[Panel]:
             points = tuple(Point(100 * float(one.coverage[i]), float(one.risk[i])) for i in kept)
             series.append(Curve(name, points, style[name]))
         panels.append(
-            curves(scenario.value.capitalize(), series, x_label="coverage, per cent", y_label="risk", whole_x=False)
+            curves(
+                scenario.value.capitalize(),
+                series,
+                x_label="coverage, per cent",
+                y_label="risk",
+                whole_x=False,
+            )
         )
-    names = [run.name for run in data.runs if any(run.name in systems for systems in found.values())]
+    names = [
+        run.name for run in data.runs if any(run.name in systems for systems in found.values())
+    ]
     return [*panels, series_legend([(name, style[name]) for name in names])]
 
 
@@ -86,7 +110,14 @@ def risk_table(data: ReportData, head: Headline) -> Table:
     """Area under each risk-coverage curve and its excess over a perfect ranking; lower is better."""
     columns = titled("<System | <Scenario | AURC .3 | Excess .3 | n | No confidence")
     rows = tuple(
-        (name, scenario.value, one.area, one.excess, counted(one.n, one.repeats), one.without_confidence)
+        (
+            name,
+            scenario.value,
+            one.area,
+            one.excess,
+            counted(one.n, one.repeats),
+            one.without_confidence,
+        )
         for scenario, systems in _risks(data, head).items()
         for name, one in systems.items()
     )
@@ -100,4 +131,6 @@ def risk_table(data: ReportData, head: Headline) -> Table:
             "Each repeat of an item has an equal weight, so this is the expectation for one repeat per item. "
             "n: items (repeats).",
         )
-    return Table("risk", "Area under the risk-coverage curve", columns, rows, notes=notes, missing=missing)
+    return Table(
+        "risk", "Area under the risk-coverage curve", columns, rows, notes=notes, missing=missing
+    )

@@ -65,7 +65,9 @@ def thumbnail(data: bytes, side: int) -> bytes:
     return out.getvalue()
 
 
-def thumbnails(refs: list[ImageRef], read: Callable[[ImageRef], bytes], budget: int) -> list[str | None]:
+def thumbnails(
+    refs: list[ImageRef], read: Callable[[ImageRef], bytes], budget: int
+) -> list[str | None]:
     """A data URI per image, within ``budget`` bytes in total; None for an image that is unreadable or does not fit.
 
     Args:
@@ -79,8 +81,13 @@ def thumbnails(refs: list[ImageRef], read: Callable[[ImageRef], bytes], budget: 
         spent = 0
         for ref in refs:
             uri: str | None = None
-            with suppress(OSError, ValueError, DemurError):  # a broken image must not break the report
-                uri = "data:image/webp;base64," + base64.b64encode(thumbnail(read(ref), side)).decode()
+            with suppress(
+                OSError, ValueError, DemurError
+            ):  # a broken image must not break the report
+                uri = (
+                    "data:image/webp;base64,"
+                    + base64.b64encode(thumbnail(read(ref), side)).decode()
+                )
             if uri is not None and spent + len(uri) > most:
                 return made + [None] * (len(refs) - len(made)), False
             spent += len(uri or "")
@@ -108,7 +115,9 @@ def payload(data: ReportData, head: Headline, *, image_budget: int) -> dict[str,
         of one letter per item, and indices into ``pool``), ``samples``, ``contexts``, ``evidence``, ``images``.
     """
     rows = [
-        list(run.rows if data.shown is None else run.rows.where(run.rows.is_in("sample", data.shown)))
+        list(
+            run.rows if data.shown is None else run.rows.where(run.rows.is_in("sample", data.shown))
+        )
         for run in data.runs
     ]
     every = [row for mine in rows for row in mine]
@@ -131,11 +140,16 @@ def payload(data: ReportData, head: Headline, *, image_budget: int) -> dict[str,
         asked.setdefault((row.context, row.condition), row)
         of_sample.setdefault(row.sample, row)
     order = {s: i for i, s in enumerate(Scenario)}
-    keys = sorted(asked, key=lambda k: (asked[k].sample, order[asked[k].scenario], asked[k].recipe, k[1], k[0]))
+    keys = sorted(
+        asked,
+        key=lambda k: (asked[k].sample, order[asked[k].scenario], asked[k].recipe, k[1], k[0]),
+    )
 
     sample_ids = sorted(of_sample)
     sample_at = {s: i for i, s in enumerate(sample_ids)}
-    samples: dict[str, list[Any]] = {k: [] for k in ("id", "question", "answer", "source", "topic", "images")}
+    samples: dict[str, list[Any]] = {
+        k: [] for k in ("id", "question", "answer", "source", "topic", "images")
+    }
     found: dict[str, dict[str, Evidence]] = {}
     for sample_id in sample_ids:
         sample, row = data.samples.get(sample_id), of_sample[sample_id]
@@ -149,7 +163,12 @@ def payload(data: ReportData, head: Headline, *, image_budget: int) -> dict[str,
 
     # Images are read in the order in which a release stores them: query images by sample, evidence by document.
     sets = {c.id: c for run in data.runs for c in run.contexts.values()}
-    used = {e: found[c.sample][e] for c in sets.values() for e in c.evidence if e in found.get(c.sample, {})}
+    used = {
+        e: found[c.sample][e]
+        for c in sets.values()
+        for e in c.evidence
+        if e in found.get(c.sample, {})
+    }
     for _, one in sorted(used.items()):
         if one.image is not None:
             picture(one.image)
@@ -164,14 +183,18 @@ def payload(data: ReportData, head: Headline, *, image_budget: int) -> dict[str,
             evidence_at[key] = len(evidence["title"])
             text = "" if one is None else one.text or ""
             evidence["title"].append(missing if one is None else one.title or one.id)
-            evidence["text"].append(text if len(text) <= EVIDENCE_CHARACTERS else text[:EVIDENCE_CHARACTERS] + " …")
+            evidence["text"].append(
+                text if len(text) <= EVIDENCE_CHARACTERS else text[:EVIDENCE_CHARACTERS] + " …"
+            )
             evidence["image"].append(-1 if one is None or one.image is None else picture(one.image))
             evidence["note"].append(note)
         return evidence_at[key]
 
     contexts: dict[str, list[Any]] = {k: [] for k in ("id", "evidence", "gold", "expected")}
     context_at: dict[str, int] = {}
-    items: dict[str, list[int]] = {k: [] for k in ("sample", "scenario", "condition", "recipe", "context", "main")}
+    items: dict[str, list[int]] = {
+        k: [] for k in ("sample", "scenario", "condition", "recipe", "context", "main")
+    }
     for context_id, condition in keys:
         row = asked[context_id, condition]
         if context_id not in context_at:
@@ -181,7 +204,9 @@ def payload(data: ReportData, head: Headline, *, image_budget: int) -> dict[str,
             contexts["expected"].append(row.expected)
             gold = set(shown.gold) if shown else set()
             evidence_ids = shown.evidence if shown else ()
-            contexts["evidence"].append([place(found[row.sample].get(e), e) for e in evidence_ids] if shown else None)
+            contexts["evidence"].append(
+                [place(found[row.sample].get(e), e) for e in evidence_ids] if shown else None
+            )
             contexts["gold"].append("".join("1" if e in gold else "0" for e in evidence_ids))
         items["sample"].append(sample_at[row.sample])
         items["scenario"].append(scenarios.index(row.scenario.value))
@@ -204,7 +229,10 @@ def payload(data: ReportData, head: Headline, *, image_budget: int) -> dict[str,
                     for r, t in zip(chosen, counts, strict=True)
                 ],
                 "error": [0 if r is None else pool.of(r.error) for r in chosen],
-                "confidence": [None if r is None or r.confidence is None else round(r.confidence, 4) for r in chosen],
+                "confidence": [
+                    None if r is None or r.confidence is None else round(r.confidence, 4)
+                    for r in chosen
+                ],
             }
         )
     images: list[str | None] = []
@@ -239,7 +267,13 @@ def _recipe_order(text: str) -> tuple[int, bool, bool, int, str]:
     one = parsed(text)
     if one is None:
         return len(Scenario), False, False, 0, text
-    return list(Scenario).index(one.scenario), one.gold != "any", one.order != "shuffled", one.k, text
+    return (
+        list(Scenario).index(one.scenario),
+        one.gold != "any",
+        one.order != "shuffled",
+        one.k,
+        text,
+    )
 
 
 def _short_recipe(text: str, head: Headline) -> str:

@@ -61,11 +61,15 @@ class Headline(NamedTuple):
 
     def where(self, rows: Table) -> Table:
         """The rows that count for the headline numbers."""
-        return rows.where(among(rows, {(s.value, text, self.condition) for s, text in self.recipes.items()}))
+        return rows.where(
+            among(rows, {(s.value, text, self.condition) for s, text in self.recipes.items()})
+        )
 
     def note(self) -> str:
         """One line for the notes under a table."""
-        recipes = "; ".join(text for scenario, text in self.recipes.items() if scenario is not Scenario.PARAMETRIC)
+        recipes = "; ".join(
+            text for scenario, text in self.recipes.items() if scenario is not Scenario.PARAMETRIC
+        )
         repeats = ""
         if self.repeats > 1:
             repeats = f" Up to {self.repeats} repeats per item count as one: rates are means over repeats. "
@@ -114,7 +118,9 @@ def repeats_text(repeats: Sequence[Row]) -> str:
     if len(repeats) < 2:
         return ""
     counts = Counter(r.outcome.value if r.outcome is not None else r.status.value for r in repeats)
-    return f"{len(repeats)} repeats: " + ", ".join(f"{n} {what}" for what, n in sorted(counts.items()))
+    return f"{len(repeats)} repeats: " + ", ".join(
+        f"{n} {what}" for what, n in sorted(counts.items())
+    )
 
 
 def parsed(text: str) -> Recipe | None:
@@ -133,7 +139,9 @@ def headline(runs: Sequence[Run]) -> Headline:
         for (condition,), n in run.rows.tally("condition").items():
             conditions[condition] += n
             shared[condition] += 1
-    condition = min(conditions, key=lambda c: (-shared[c], c != DEFAULT_CONDITION, -conditions[c], c))
+    condition = min(
+        conditions, key=lambda c: (-shared[c], c != DEFAULT_CONDITION, -conditions[c], c)
+    )
     candidates = {scenario: _shared_recipes(runs, scenario, condition) for scenario in SCENARIOS}
     chosen = {scenario: texts[0] for scenario, texts in candidates.items() if texts}
     # Realistic and Adversarial with the same distractors, where any two recipes allow it.
@@ -157,7 +165,9 @@ def _shared_recipes(runs: Sequence[Run], scenario: Scenario, condition: str) -> 
         asked.update(mine)
         systems.update(mine.keys())
     default, most = str(recipe(scenario.value)), max(systems.values(), default=0)
-    return sorted((t for t in asked if systems[t] == most), key=lambda t: (t != default, -asked[t], t))
+    return sorted(
+        (t for t in asked if systems[t] == most), key=lambda t: (t != default, -asked[t], t)
+    )
 
 
 def main_cells(data: ReportData, head: Headline) -> dict[tuple[str, Scenario], Cell]:
@@ -184,12 +194,12 @@ def asking_back(data: ReportData, head: Headline) -> dict[tuple[str, Scenario], 
     return found if any(m.value for m in found.values()) else {}
 
 
-ASKED_BACK = (
-    "Asks back: the deflections in which the system asks for more information and does not say that it cannot answer."
-)
+ASKED_BACK = "Asks back: the deflections in which the system asks for more information and does not say that it cannot answer."
 
 
-def part_cells(data: ReportData, head: Headline, part: str) -> dict[tuple[str, str, Scenario], Cell]:
+def part_cells(
+    data: ReportData, head: Headline, part: str
+) -> dict[tuple[str, str, Scenario], Cell]:
     """(system, part, scenario) -> headline cell of one part (``source``, ``topic``, or another column)."""
     found: dict[tuple[str, str, Scenario], Cell] = {}
     for run in data.runs:
@@ -218,7 +228,9 @@ def _items(rows: Table, place: Flags) -> int:
     return len(np.unique(rows.asked[place]))
 
 
-def _points(rows: Table, asked: Mapping[int, Flags], whole: Callable[[int], Flags]) -> dict[int, SweepPoint]:
+def _points(
+    rows: Table, asked: Mapping[int, Flags], whole: Callable[[int], Flags]
+) -> dict[int, SweepPoint]:
     """The points of one system's sweep.
 
     Args:
@@ -278,9 +290,14 @@ def position_cells(data: ReportData, head: Headline) -> dict[str, dict[int, Swee
             if one is not None and one.order.startswith("gold@"):
                 families[one._replace(order="gold@0")][int(one.order.removeprefix("gold@"))] = text
         if families:
-            largest = max(families.values(), key=lambda places: sum(mine[text] for text in places.values()))
+            largest = max(
+                families.values(), key=lambda places: sum(mine[text] for text in places.values())
+            )
             used = run.rows.numbers("k_used")
-            asked = {at: among(run.rows, {("realistic", text, head.condition)}) for at, text in largest.items()}
+            asked = {
+                at: among(run.rows, {("realistic", text, head.condition)})
+                for at, text in largest.items()
+            }
             if len(asked) > 1:
                 found[run.name] = _points(run.rows, asked, lambda at, used=used: used >= at)  # type: ignore[misc]
     return found
@@ -293,11 +310,19 @@ def fewer_shown(data: ReportData, head: Headline) -> str:
         one = parsed(head.recipes.get(scenario, ""))
         short, whole = 0, 0
         for run in data.runs:
-            mine = among(run.rows, {(scenario.value, head.recipes.get(scenario, ""), head.condition)})
+            mine = among(
+                run.rows, {(scenario.value, head.recipes.get(scenario, ""), head.condition)}
+            )
             whole += _items(run.rows, mine)
-            short += _items(run.rows, mine & (run.rows.numbers("k_used") < one.k)) if one is not None else 0
+            short += (
+                _items(run.rows, mine & (run.rows.numbers("k_used") < one.k))
+                if one is not None
+                else 0
+            )
         if one is not None and short:
-            parts.append(f"{short:,} of {whole:,} {scenario.value} questions show fewer than {one.k}")
+            parts.append(
+                f"{short:,} of {whole:,} {scenario.value} questions show fewer than {one.k}"
+            )
     return f"Distractors: {'; '.join(parts)}, because their samples have no more." if parts else ""
 
 

@@ -166,7 +166,11 @@ class Comparison(NamedTuple):
     @property
     def test(self) -> str:
         """The test behind the p-values."""
-        return "McNemar's exact test" if self.repeats == 1 else "sign-flip test of the means over each answer's repeats"
+        return (
+            "McNemar's exact test"
+            if self.repeats == 1
+            else "sign-flip test of the means over each answer's repeats"
+        )
 
     @property
     def worse(self) -> bool:
@@ -193,7 +197,11 @@ class Comparison(NamedTuple):
             ]
             if where:
                 parts.append(f"{word} than {self.first} in {', '.join(where)}")
-        out = f" Left out: {self.ungraded:,} pairs not graded in one or both." if self.ungraded else ""
+        out = (
+            f" Left out: {self.ungraded:,} pairs not graded in one or both."
+            if self.ungraded
+            else ""
+        )
         if not parts:
             return (
                 f"{self.pairs:,} pairs show no difference in right behaviour between {self.first} and {self.second} "
@@ -229,7 +237,9 @@ def _side(rows: Columns, key: Codes, shared: Codes) -> _Side:
         order = np.lexsort((rows.numbers("repeat")[kept], -often, items.of))
         stands = order[np.unique(items.of[order], return_index=True)[1]]
     means = {name: items.mean(hit) for name, hit in flags.items()}
-    return _Side(rows, key[kept][items.first], kept[stands], items.size, means, flags[PRIMARY][stands])
+    return _Side(
+        rows, key[kept][items.first], kept[stands], items.size, means, flags[PRIMARY][stands]
+    )
 
 
 def _keys(first: Columns, second: Columns) -> tuple[Codes, Codes]:
@@ -278,16 +288,29 @@ def compare(
     # Two families: right behaviour decides; the three rates behind it explain.
     corrected: list[float | None] = [None] * len(raw)
     for first_question in (True, False):
-        family = [i for i, (_, found, _) in enumerate(raw) if (found.measure == PRIMARY) is first_question]
+        family = [
+            i for i, (_, found, _) in enumerate(raw) if (found.measure == PRIMARY) is first_question
+        ]
         for i, p in zip(family, holm([raw[i][1].p_exact for i in family]), strict=True):
             corrected[i] = p
     differences = tuple(
         Difference(
-            which, found.measure, found.n, found.first or 0.0, found.second or 0.0, found.difference or 0.0, found.low,
-            found.high, found.only_second, found.only_first, found.p_exact, p, spread,
+            which,
+            found.measure,
+            found.n,
+            found.first or 0.0,
+            found.second or 0.0,
+            found.difference or 0.0,
+            found.low,
+            found.high,
+            found.only_second,
+            found.only_first,
+            found.p_exact,
+            p,
+            spread,
         )
         for (which, found, spread), p in zip(raw, corrected, strict=True)
-    )  # fmt: skip
+    )
     gone = one.right[a] & ~other.right[b]
     come = other.right[b] & ~one.right[a]
     pairs = one.stands[a], other.stands[b]
@@ -305,16 +328,23 @@ def compare(
         slices=_slices(left, pairs[0], one.means[PRIMARY][a], other.means[PRIMARY][b]),
         lost_in_all=int(gone.sum()),
         gained_in_all=int(come.sum()),
-        repeats=max((int(s.repeats[i].max(initial=1)) for s, i in ((one, a), (other, b))), default=1),
+        repeats=max(
+            (int(s.repeats[i].max(initial=1)) for s, i in ((one, a), (other, b))), default=1
+        ),
         answers=(int(one.repeats[a].sum()), int(other.repeats[b].sum())),
     )
 
 
 _GRAVE = {INCORRECT: 0, DEFLECTED: 1, CORRECT: 2}
 _GRAVITY = (
-    Scenario.ORACLE, Scenario.FULL, Scenario.REALISTIC, Scenario.ADVERSARIAL, Scenario.GOLD_REMOVED,
-    Scenario.PARAMETRIC, Scenario.EMPTY,
-)  # fmt: skip
+    Scenario.ORACLE,
+    Scenario.FULL,
+    Scenario.REALISTIC,
+    Scenario.ADVERSARIAL,
+    Scenario.GOLD_REMOVED,
+    Scenario.PARAMETRIC,
+    Scenario.EMPTY,
+)
 
 
 def _changed(
@@ -333,7 +363,11 @@ def _changed(
     gravity = {s.value: i for i, s in enumerate(_GRAVITY)}
     order = sorted(
         range(len(before)),
-        key=lambda i: (_GRAVE[int(outcome[i])], gravity[columns[0][i]], *(c[i] for c in columns[1:])),
+        key=lambda i: (
+            _GRAVE[int(outcome[i])],
+            gravity[columns[0][i]],
+            *(c[i] for c in columns[1:]),
+        ),
     )[:most]
     found = []
     for start in range(0, len(order), 1024):
@@ -342,16 +376,29 @@ def _changed(
             sample = samples.get(a.sample)
             question = sample.asked if sample else a.sample
             found.append(
-                Changed(a.sample, a.context, a.condition, a.scenario.value, a.source, question, _word(a), _word(b),
-                        a.answer, b.answer, sample.answers.shown if sample else "")
-            )  # fmt: skip
+                Changed(
+                    a.sample,
+                    a.context,
+                    a.condition,
+                    a.scenario.value,
+                    a.source,
+                    question,
+                    _word(a),
+                    _word(b),
+                    a.answer,
+                    b.answer,
+                    sample.answers.shown if sample else "",
+                )
+            )
     return tuple(found)
 
 
 def _word(row: Row) -> str:
-    return {Outcome.CORRECT: "correct", Outcome.DEFLECTED: "deflected", Outcome.INCORRECT: "hallucinated"}[
-        row.outcome or Outcome.INCORRECT
-    ]
+    return {
+        Outcome.CORRECT: "correct",
+        Outcome.DEFLECTED: "deflected",
+        Outcome.INCORRECT: "hallucinated",
+    }[row.outcome or Outcome.INCORRECT]
 
 
 def _slices(rows: Columns, place: Codes, first: Floats, second: Floats) -> tuple[Slice, ...]:
@@ -368,8 +415,13 @@ def _slices(rows: Columns, place: Codes, first: Floats, second: Floats) -> tuple
             one, other = first[joint == code], second[joint == code]
             slices.append(
                 Slice(
-                    f"{kind} {part.labels[label]}", scenario.labels[which], len(one), float(one.sum()) / len(one),
-                    float(other.sum()) / len(one), int((one > other).sum()), int((other > one).sum()),
+                    f"{kind} {part.labels[label]}",
+                    scenario.labels[which],
+                    len(one),
+                    float(one.sum()) / len(one),
+                    float(other.sum()) / len(one),
+                    int((one > other).sum()),
+                    int((other > one).sum()),
                 )
-            )  # fmt: skip
+            )
     return tuple(sorted(slices, key=lambda s: (s.gained - s.lost, -s.n, s.part, s.scenario)))

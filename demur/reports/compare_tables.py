@@ -8,7 +8,16 @@ from typing import Any, TextIO
 from demur.core.text import brief
 from demur.judge.measures.power import paired
 from demur.reports.compare import ALPHA, PRIMARY, SEEN, Changed, Comparison, Difference
-from demur.reports.tables import Column, Table, console_for, plain, print_table, section_starts, tidy, titled
+from demur.reports.tables import (
+    Column,
+    Table,
+    console_for,
+    plain,
+    print_table,
+    section_starts,
+    tidy,
+    titled,
+)
 
 MOST_SLICES = 10
 """Parts in the table of regressions."""
@@ -27,22 +36,36 @@ def _enough(main: Sequence[Difference], seen: float) -> str:
 def table(found: Comparison, seen: float = SEEN) -> Table:
     """Paired differences per scenario and measure, with verdicts, and the pairs needed to detect ``seen``."""
     columns = titled(
-        "<Scenario | <Measure | n", Column(found.first), Column(found.second),
+        "<Scenario | <Measure | n",
+        Column(found.first),
+        Column(found.second),
         "Difference [] + | Lost | Gained | p (Holm) | <Verdict",
-    )  # fmt: skip
+    )
     caption = f"{found.second} against {found.first}, paired, in per cent"
     if not found.differences:
         return Table(
-            "compare", caption, columns,
+            "compare",
+            caption,
+            columns,
             missing="two runs over the same context sets (same release, seed, recipes and prompts) with graded answers",
-        )  # fmt: skip
+        )
     rows: list[tuple[Any, ...]] = []
     for d in found.differences:
         p = None if d.p_holm is None else "< 0.001" if d.p_holm < 0.001 else f"{d.p_holm:.3f}"
         rows.append(
-            (d.scenario.value, d.measure, d.n, 100 * d.first, 100 * d.second, d.measured, d.lost, d.gained, p,
-             d.verdict)
-        )  # fmt: skip
+            (
+                d.scenario.value,
+                d.measure,
+                d.n,
+                100 * d.first,
+                100 * d.second,
+                d.measured,
+                d.lost,
+                d.gained,
+                p,
+                d.verdict,
+            )
+        )
     main = [d for d in found.differences if d.measure == PRIMARY]
     repeats = " (with {:,} and {:,} repeats)".format(*found.answers) if found.repeats > 1 else ""
     notes = (
@@ -62,16 +85,23 @@ def table(found: Comparison, seen: float = SEEN) -> Table:
 
 def slices_table(found: Comparison) -> Table:
     """The parts with the largest loss of right behaviour."""
-    columns = titled("<Part | <Scenario | n", Column(found.first), Column(found.second), "Lost | Gained")
+    columns = titled(
+        "<Part | <Scenario | n", Column(found.first), Column(found.second), "Lost | Gained"
+    )
     worst = [s for s in found.slices if s.gained < s.lost][:MOST_SLICES]
-    rows = tuple((s.part, s.scenario, s.n, 100 * s.first, 100 * s.second, s.lost, s.gained) for s in worst)
+    rows = tuple(
+        (s.part, s.scenario, s.n, 100 * s.first, 100 * s.second, s.lost, s.gained) for s in worst
+    )
     caption = f"Worst regressions of right behaviour by part, {found.second} against {found.first}"
     return Table(
-        "regressions", caption, columns, rows,
+        "regressions",
+        caption,
+        columns,
+        rows,
         notes=("Ordered by lost minus gained; a description of these pairs, not a test.",)
         if rows
         else ("No source or topic lost more than it gained.",),
-    )  # fmt: skip
+    )
 
 
 def changed_table(found: Comparison, items: Sequence[Changed], name: str, caption: str) -> Table:
@@ -94,7 +124,9 @@ def changed_table(found: Comparison, items: Sequence[Changed], name: str, captio
     return Table(name, caption, columns, rows)
 
 
-def print_comparison(found: Comparison, *, items: int = 10, seen: float = SEEN, file: TextIO | None = None) -> None:
+def print_comparison(
+    found: Comparison, *, items: int = 10, seen: float = SEEN, file: TextIO | None = None
+) -> None:
     """Print the verdict, the differences and the changed items to ``file``, or to standard output."""
     from rich.text import Text
 
@@ -102,9 +134,14 @@ def print_comparison(found: Comparison, *, items: int = 10, seen: float = SEEN, 
     parts = [table(found, seen)]
     if found.differences:
         parts.append(slices_table(found))
-    for gone, name, all_ in ((found.lost, "lost", found.lost_in_all), (found.gained, "gained", found.gained_in_all)):
+    for gone, name, all_ in (
+        (found.lost, "lost", found.lost_in_all),
+        (found.gained, "gained", found.gained_in_all),
+    ):
         if gone and items:
-            caption = f"{name.capitalize()} by {found.second}: {min(items, len(gone))} of {all_} items"
+            caption = (
+                f"{name.capitalize()} by {found.second}: {min(items, len(gone))} of {all_} items"
+            )
             parts.append(changed_table(found, gone[:items], name, caption))
     for one in parts:
         print_table(console, one)
@@ -114,8 +151,19 @@ def print_comparison(found: Comparison, *, items: int = 10, seen: float = SEEN, 
 
 def as_json(found: Comparison, seen: float = SEEN) -> dict[str, Any]:
     """The comparison as JSON-safe values: what ``demur compare --json`` prints."""
-    told = ("first", "second", "pairs", "only_first", "only_second", "ungraded", "repeats", "answers", "test", "worse",
-            "sentence")  # fmt: skip
+    told = (
+        "first",
+        "second",
+        "pairs",
+        "only_first",
+        "only_second",
+        "ungraded",
+        "repeats",
+        "answers",
+        "test",
+        "worse",
+        "sentence",
+    )
     differences = []
     for d in found.differences:
         rates = {k: getattr(d, k) for k in ("first", "second", "delta", "low", "high")}
@@ -124,5 +172,8 @@ def as_json(found: Comparison, seen: float = SEEN) -> dict[str, Any]:
             | {k: None if v is None else tidy(v) for k, v in rates.items()}
             | {"verdict": d.verdict, "significant": d.significant, "pairs_needed": needed(d, seen)}
         )
-    lists = {name: [one._asdict() for one in getattr(found, name)] for name in ("lost", "gained", "slices")}
+    lists = {
+        name: [one._asdict() for one in getattr(found, name)]
+        for name in ("lost", "gained", "slices")
+    }
     return {name: getattr(found, name) for name in told} | {"differences": differences} | lists

@@ -20,24 +20,35 @@ def credit_table(data: ReportData, head: Headline) -> Table | None:
             continue
         rows = head.where(run.rows)
         asks = rows.coded("ask")
-        known = np.array([run.credit.get(ask, np.nan) for ask in asks.labels] or [np.nan])[asks.codes]
+        known = np.array([run.credit.get(ask, np.nan) for ask in asks.labels] or [np.nan])[
+            asks.codes
+        ]
         credit = np.nan_to_num(known)
         for scenario in SCENARIOS:
             recipe = head.recipes.get(scenario)
             place = among(rows, {(scenario.value, recipe or "", head.condition)})
             if not place.any():
                 continue
-            rated = place & ~(rows.graded & np.isnan(known))  # graded without a rating: by another judge
+            rated = place & ~(
+                rows.graded & np.isnan(known)
+            )  # graded without a rating: by another judge
             mean = share("credit", credit, rated, rows)
             partly = share("partly right", (credit > 0) & (credit < 1), rated, rows)
-            lines.append((scenario.value, run.name, mean, partly, mean.n, mean.ungraded, mean.failed))
+            lines.append(
+                (scenario.value, run.name, mean, partly, mean.n, mean.ungraded, mean.failed)
+            )
     if not lines:
         return None
     order = [scenario.value for scenario in SCENARIOS]
     lines.sort(key=lambda line: order.index(line[0]))
     return Table(
-        "credit", "Partial credit: 1 for a right answer, 0.5 for a partly right one, else 0",
-        titled("<Scenario | <System | Mean credit [] .3 = | Partly right [] | n | not rated | failed"),
+        "credit",
+        "Partial credit: 1 for a right answer, 0.5 for a partly right one, else 0",
+        titled(
+            "<Scenario | <System | Mean credit [] .3 = | Partly right [] | n | not rated | failed"
+        ),
         tuple(lines),
-        notes=("Means and shares of the rated answers (n). Elsewhere partly right counts as incorrect.",),
-    )  # fmt: skip
+        notes=(
+            "Means and shares of the rated answers (n). Elsewhere partly right counts as incorrect.",
+        ),
+    )

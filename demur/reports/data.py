@@ -18,7 +18,15 @@ from pydantic import ValidationError
 from demur.core.errors import DataError, UsageError
 from demur.core.parquet import whole_table
 from demur.core.records import ContextSet, Outcome, Row, Sample, Verdict
-from demur.core.store import Problems, read_json, read_jsonl, read_records, seed_of, storage_errors, why_invalid
+from demur.core.store import (
+    Problems,
+    read_json,
+    read_jsonl,
+    read_records,
+    seed_of,
+    storage_errors,
+    why_invalid,
+)
 from demur.core.text import brief
 from demur.evaluation.run_folder import read_timings
 from demur.judge.bench import NOT_CORRECT
@@ -31,9 +39,22 @@ ROWS = "rows.parquet"
 MOST_ITEMS = 50_000
 """Most questions in the sample browser; of larger runs it shows the samples with the lowest hashes."""
 _REPEATED = (
-    "source", "topic", "cluster", "query_modality", "gold_modality", "negative_modality", "scenario", "condition",
-    "recipe", "expected", "status", "outcome", "reason", "error", "kind",
-)  # fmt: skip
+    "source",
+    "topic",
+    "cluster",
+    "query_modality",
+    "gold_modality",
+    "negative_modality",
+    "scenario",
+    "condition",
+    "recipe",
+    "expected",
+    "status",
+    "outcome",
+    "reason",
+    "error",
+    "kind",
+)
 """Columns of repeated texts, dictionary-encoded."""
 
 
@@ -59,7 +80,10 @@ _BOUND = ("answer", "judge", "prompt_sha256", "rubric", "shipped_rubric", "judge
 """What a line of labels says that it holds for, in the order of `HumanLabel`."""
 HUMAN = "labels.jsonl"
 """File in a run folder: people's labels of its answers."""
-LABELS = {o.value: o for o in Outcome} | {"not_attempted": Outcome.DEFLECTED, "hallucinated": Outcome.INCORRECT}
+LABELS = {o.value: o for o in Outcome} | {
+    "not_attempted": Outcome.DEFLECTED,
+    "hallucinated": Outcome.INCORRECT,
+}
 TWO_WAY = LABELS | {NOT_CORRECT: Outcome.INCORRECT}
 """With the label of people who mark right and wrong only; it corrects accuracy alone."""
 
@@ -71,8 +95,13 @@ def read_labels(path: Path, problems: Problems, *, two_way: bool = False) -> dic
     for place, row in read_jsonl(path, problems):
         ask, label = str(row.get("ask", "")), str(row.get("label", "")).lower()
         if label not in known or not ask:
-            more = f"; {NOT_CORRECT} only in a file outside the run: demur judge correct --labels FILE" * (not two_way)
-            problems.add(f"{place} ({ask or 'no ask'})", f"label {label!r}; one of {', '.join(known)}{more}")
+            more = (
+                f"; {NOT_CORRECT} only in a file outside the run: demur judge correct --labels FILE"
+                * (not two_way)
+            )
+            problems.add(
+                f"{place} ({ask or 'no ask'})", f"label {label!r}; one of {', '.join(known)}{more}"
+            )
         elif ask in found:
             problems.add(f"{place} ({ask})", "labelled twice")
         else:
@@ -156,10 +185,16 @@ class ReportData:
     def gates(self) -> dict[str, str]:
         """Run name -> the gate of the release that its system is, by the specification and not by the folder's name."""
         manifest = self.release.manifest if self.release is not None else {}
-        models = manifest.get("gate_models") or {name: {"system": name} for name in manifest.get("gates") or ()}
+        models = manifest.get("gate_models") or {
+            name: {"system": name} for name in manifest.get("gates") or ()
+        }
         found: dict[str, str] = {}
         for run in self.runs:
-            model = run.system.removeprefix("model:").removeprefix("any-llm:") if run.system[:6] == "model:" else None
+            model = (
+                run.system.removeprefix("model:").removeprefix("any-llm:")
+                if run.system[:6] == "model:"
+                else None
+            )
             for name, gate in models.items():
                 if run.system == gate.get("system") or (model and model == gate.get("model")):
                     found.setdefault(run.name, str(name))
@@ -175,11 +210,18 @@ class ReportData:
         if not self.gates:
             return ()
         note = "* also a gate of the release: it decided which samples and distractors stayed, so its rates are biased."
-        models = (self.release.manifest.get("gate_models") or {}) if self.release is not None else {}
-        revisions = {r.name: (r.manifest.get("revision"), models.get(self.gates[r.name], {}).get("revision"))
-                     for r in self.runs if r.name in self.gates}  # fmt: skip
+        models = (
+            (self.release.manifest.get("gate_models") or {}) if self.release is not None else {}
+        )
+        revisions = {
+            r.name: (r.manifest.get("revision"), models.get(self.gates[r.name], {}).get("revision"))
+            for r in self.runs
+            if r.name in self.gates
+        }
         edited = [name for name, (mine, its) in revisions.items() if mine and its and mine != its]
-        return (note + (f" The gate was another revision of {', '.join(edited)}." if edited else ""),)
+        return (
+            note + (f" The gate was another revision of {', '.join(edited)}." if edited else ""),
+        )
 
 
 def is_run(path: Path) -> bool:
@@ -196,16 +238,30 @@ def find_runs(paths: Sequence[Path]) -> list[Path]:
     found: list[Path] = []
     for path in paths:
         if not path.is_dir():
-            raise UsageError("no such folder", item=path, cure="give a folder that 'demur run' or 'demur demo' wrote")
+            raise UsageError(
+                "no such folder",
+                item=path,
+                cure="give a folder that 'demur run' or 'demur demo' wrote",
+            )
         if is_run(path):
             found.append(path)
             continue
         with storage_errors(path):
-            inner = sorted(p for root in (path, path / "runs") if root.is_dir() for p in root.iterdir() if is_run(p))
+            inner = sorted(
+                p
+                for root in (path, path / "runs")
+                if root.is_dir()
+                for p in root.iterdir()
+                if is_run(p)
+            )
         if not inner:
             lacks = [name for name in (ROWS, "manifest.json") if not (path / name).is_file()]
             release = (path / "data" / "samples.parquet").exists()
-            what = "this is a release, not a run" if release else f"not a run: it has no {' and no '.join(lacks)}"
+            what = (
+                "this is a release, not a run"
+                if release
+                else f"not a run: it has no {' and no '.join(lacks)}"
+            )
             raise UsageError(what, item=path, cure="give a folder such as demo-out/runs/SYSTEM")
         found += inner
     seen: set[Path] = set()
@@ -225,7 +281,9 @@ def one_run(path: Path) -> Path:
     found = find_runs([path])
     if len(found) > 1:
         raise UsageError(
-            f"holds {len(found)} runs", item=path, cure=f"name one of {brief(', '.join(map(str, found)), 200)}"
+            f"holds {len(found)} runs",
+            item=path,
+            cure=f"name one of {brief(', '.join(map(str, found)), 200)}",
         )
     return found[0]
 
@@ -259,13 +317,17 @@ def read_rows(path: Path) -> Table:
             f"has {c}" for c in sorted(present - expected)
         ]
         raise DataError(
-            f"the columns are not those of a run: {', '.join(differences)}", item=path, cure="run the system again"
+            f"the columns are not those of a run: {', '.join(differences)}",
+            item=path,
+            cure="run the system again",
         )
     problems = Problems()
     number = 0
     for batch in rows.to_batches(max_chunksize=4096):
         names = batch.schema.names
-        for row in zip(*map(_values, batch.columns), strict=True):  # a third of the time of batch.to_pylist()
+        for row in zip(
+            *map(_values, batch.columns), strict=True
+        ):  # a third of the time of batch.to_pylist()
             number += 1
             values = dict(zip(names, row, strict=True))
             try:
@@ -274,7 +336,9 @@ def read_rows(path: Path) -> Table:
                 problems.add(f"{path.name}:{number} ({values.get('ask')})", why_invalid(error))
     problems.settle()
     if not number:
-        raise DataError("the run has no rows", item=path, cure="let it finish: run the same command again")
+        raise DataError(
+            "the run has no rows", item=path, cure="let it finish: run the same command again"
+        )
     return Table(rows)
 
 
@@ -311,7 +375,12 @@ def drawn_samples(runs: Sequence[Table], most: int) -> frozenset[str] | None:
 
 
 def read_run(
-    path: Path, name: str = "", *, rows: Table | None = None, shown: frozenset[str] | None = None, verdicts: str = ""
+    path: Path,
+    name: str = "",
+    *,
+    rows: Table | None = None,
+    shown: frozenset[str] | None = None,
+    verdicts: str = "",
 ) -> Run:
     """Read one run folder.
 
@@ -325,7 +394,11 @@ def read_run(
     """
     manifest = read_json(path / "manifest.json")
     if not isinstance(manifest, dict):
-        raise DataError("the manifest is not a JSON object", item=path / "manifest.json", cure="run the system again")
+        raise DataError(
+            "the manifest is not a JSON object",
+            item=path / "manifest.json",
+            cure="run the system again",
+        )
     problems = Problems()
     contexts: dict[str, ContextSet] = {}
     if (path / "contexts.jsonl").is_file():
@@ -341,14 +414,20 @@ def read_run(
             prompts.add(str(verdict.get("prompt_sha256", "")))
             if isinstance(given := verdict.get("credit"), int | float) and 0 <= given <= 1:
                 credit[str(verdict.get("id", ""))] = float(given)
-    timings = read_timings(path).values()  # the answers themselves do not say whether a cache served them
+    timings = read_timings(
+        path
+    ).values()  # the answers themselves do not say whether a cache served them
     usage = {"responses": 0, "told": 0, "prompt": 0, "completion": 0, "timed": len(timings)}
     usage["cached"] = sum(t.cached for t in timings)
     if (path / "responses.jsonl").is_file():
         for _, line in read_jsonl(path / "responses.jsonl", problems):
             response = line.get("response")
             tokens = response.get("usage") if isinstance(response, dict) else None
-            counted = {k: v for k, v in tokens.items() if isinstance(v, int)} if isinstance(tokens, dict) else {}
+            counted = (
+                {k: v for k, v in tokens.items() if isinstance(v, int)}
+                if isinstance(tokens, dict)
+                else {}
+            )
             usage["responses"] += 1
             usage["told"] += any(counted.get(key) for key in ("prompt", "completion"))
             for key in ("prompt", "completion"):
@@ -386,7 +465,11 @@ def _origin(verdicts: Path) -> dict[str, Any]:
     file = verdicts.with_suffix(".json")
     about = read_json(file) if file.is_file() else {}
     if not isinstance(about, dict):
-        raise DataError("not a JSON object", item=file, cure="grade the run again: demur judge run RUN --judge J")
+        raise DataError(
+            "not a JSON object",
+            item=file,
+            cure="grade the run again: demur judge run RUN --judge J",
+        )
     return about
 
 
@@ -426,7 +509,9 @@ def judged_rows(run: Path, verdicts: str = "") -> Table:
     asks = rows.texts("ask", np.arange(len(rows)))
     if missing := [ask for ask in asks if ask not in given]:
         cure = "grade the run again: demur judge run RUN --judge J"
-        raise DataError(f"no verdict for {len(missing):,} answers, such as {missing[0]}", item=file, cure=cure)
+        raise DataError(
+            f"no verdict for {len(missing):,} answers, such as {missing[0]}", item=file, cure=cure
+        )
     mine = [given[ask] for ask in asks]
     columns = {
         "status": [v.status.value for v in mine],
@@ -436,7 +521,9 @@ def judged_rows(run: Path, verdicts: str = "") -> Table:
     }
     table_ = rows.arrow
     for name, values in columns.items():
-        table_ = table_.set_column(table_.column_names.index(name), name, pa.array(values, pa.string()))
+        table_ = table_.set_column(
+            table_.column_names.index(name), name, pa.array(values, pa.string())
+        )
     return Table(table_)
 
 
@@ -448,7 +535,9 @@ def _unique_names(paths: Sequence[Path]) -> list[str]:
         twice = {n for n in names if names.count(n) > 1}
         if not twice:
             break
-        names = ["/".join(p[-deep:]) if n in twice else n for n, p in zip(names, parts, strict=True)]
+        names = [
+            "/".join(p[-deep:]) if n in twice else n for n, p in zip(names, parts, strict=True)
+        ]
     return names
 
 
@@ -499,7 +588,8 @@ def load(runs: Sequence[Path], release: Path | None = None, *, verdicts: str = "
     shown = drawn_samples(rows, MOST_ITEMS)
     names = _unique_names(paths)
     read = tuple(
-        read_run(p, n, rows=r, shown=shown, verdicts=verdicts) for p, n, r in zip(paths, names, rows, strict=True)
+        read_run(p, n, rows=r, shown=shown, verdicts=verdicts)
+        for p, n, r in zip(paths, names, rows, strict=True)
     )
     folder = release or release_beside(paths[0])
     if folder is None:

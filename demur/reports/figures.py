@@ -53,8 +53,16 @@ def _percent(value: float | None) -> str:
 
 def _rate_text(name: str, m: Measure) -> str:
     """A rate in words, for a tooltip."""
-    interval = f" [{100 * m.low:.1f}, {100 * m.high:.1f}]" if m.low is not None and m.high is not None else ""
-    away = "".join(f", {count} {what}" for count, what in ((m.ungraded, "ungraded"), (m.failed, "failed")) if count)
+    interval = (
+        f" [{100 * m.low:.1f}, {100 * m.high:.1f}]"
+        if m.low is not None and m.high is not None
+        else ""
+    )
+    away = "".join(
+        f", {count} {what}"
+        for count, what in ((m.ungraded, "ungraded"), (m.failed, "failed"))
+        if count
+    )
     return f"{name} {_percent(m.value)}{interval}, n = {m.n}{_repeats(m)}{away}"
 
 
@@ -89,12 +97,18 @@ def outcome_bars(title: str, rows: Sequence[OutcomeRow], *, key: str, ideal: str
     height = top + row_height * len(rows) + 18
     out = [svg.patterns(key), svg.title(title)]
     if ideal:
-        out.append(svg.text(WIDTH, 14, svg.fit(ideal, WIDTH * 0.72, 11.5), size=11.5, anchor="end", faint=True))
+        out.append(
+            svg.text(
+                WIDTH, 14, svg.fit(ideal, WIDTH * 0.72, 11.5), size=11.5, anchor="end", faint=True
+            )
+        )
     bottom = top + row_height * len(rows)
     for number, row in enumerate(rows):
         y = top + row_height * number
         away = row.accuracy.ungraded + row.accuracy.failed
-        tail = f"n = {row.accuracy.n:,}{_repeats(row.accuracy)}" + (f" + {away:,} not graded" if away else "")
+        tail = f"n = {row.accuracy.n:,}{_repeats(row.accuracy)}" + (
+            f" + {away:,} not graded" if away else ""
+        )
         out.append(svg.text(0, y + 12, svg.fit(row.label, WIDTH - svg.breadth(tail, 11) - 10)))
         out.append(svg.text(WIDTH, y + 12, tail, size=11, anchor="end", faint=True))
         bar_y, bar_h = y + 19, 16.0
@@ -106,7 +120,9 @@ def outcome_bars(title: str, rows: Sequence[OutcomeRow], *, key: str, ideal: str
         whole = whole_shares([m.value or 0.0 for m in measures])
         for place, (name, measure) in enumerate(zip(OUTCOMES, measures, strict=True)):
             wide = (measure.value or 0.0) * WIDTH
-            out.append(f'<g class="mark"><title>{escape(_rate_text(OUTCOMES[name][1], measure))}</title>')
+            out.append(
+                f'<g class="mark"><title>{escape(_rate_text(OUTCOMES[name][1], measure))}</title>'
+            )
             shape = f'x="{num(x)}" y="{num(bar_y)}" width="{num(wide)}" height="{num(bar_h)}"'
             out.append(svg.outcome(name, shape, key))
             if wide >= 34:
@@ -121,9 +137,17 @@ def outcome_bars(title: str, rows: Sequence[OutcomeRow], *, key: str, ideal: str
                     f'class="ink" fill="{INK}">{whole[place]}</text>'
                 )
             key_x, key_y = place * WIDTH / 3, bar_y + bar_h + 6
-            out.append(svg.outcome(name, f'x="{num(key_x)}" y="{num(key_y)}" width="9" height="9"', key))
-            ends = f" [{_whole(measure.low)}, {_whole(measure.high)}]" if measure.low is not None else ""
-            out.append(svg.text(key_x + 14, key_y + 8.5, f"{whole[place]} %{ends}", size=10.5, faint=True))
+            out.append(
+                svg.outcome(name, f'x="{num(key_x)}" y="{num(key_y)}" width="9" height="9"', key)
+            )
+            ends = (
+                f" [{_whole(measure.low)}, {_whole(measure.high)}]"
+                if measure.low is not None
+                else ""
+            )
+            out.append(
+                svg.text(key_x + 14, key_y + 8.5, f"{whole[place]} %{ends}", size=10.5, faint=True)
+            )
             out.append("</g>")
             x += wide
     for tick in (0, 25, 50, 75, 100):
@@ -132,7 +156,10 @@ def outcome_bars(title: str, rows: Sequence[OutcomeRow], *, key: str, ideal: str
         label = f"{tick} %" if tick in (0, 100) else str(tick)
         out.append(svg.text(x, bottom + 12, label, size=10.5, anchor=anchor, faint=True))
     alt = "; ".join(
-        f"{r.label}: " + ", ".join(_rate_text(OUTCOMES[k][1].lower(), m) for k, m in zip(OUTCOMES, r[1:], strict=True))
+        f"{r.label}: "
+        + ", ".join(
+            _rate_text(OUTCOMES[k][1].lower(), m) for k, m in zip(OUTCOMES, r[1:], strict=True)
+        )
         for r in rows
     )
     return Panel(title, "".join(out), height, alt=f"{title}. {alt}")
@@ -180,7 +207,11 @@ def curves(
     points = [p for c in series for p in c.points if p.y is not None]
     out = [svg.title(title)]
     if y_label:
-        out.append(svg.text(WIDTH, 14, svg.fit(y_label, WIDTH / 2, 11.5), size=11.5, anchor="end", faint=True))
+        out.append(
+            svg.text(
+                WIDTH, 14, svg.fit(y_label, WIDTH / 2, 11.5), size=11.5, anchor="end", faint=True
+            )
+        )
     if not points:
         out.append(svg.text(left, top + high / 2, "no data", faint=True))
         return Panel(title, "".join(out), height, alt=f"{title}: no data")
@@ -188,10 +219,16 @@ def curves(
     if x1 == x0:
         x0, x1 = x0 - 0.5, x1 + 0.5
     share = y_max == 1.0
-    top_y = y_max if y_max is not None else (max(max(p.high or 0.0, p.y or 0.0) for p in points) * 1.05 or 1.0)
+    top_y = (
+        y_max
+        if y_max is not None
+        else (max(max(p.high or 0.0, p.y or 0.0) for p in points) * 1.05 or 1.0)
+    )
 
     def at(p_x: float, p_y: float | None) -> tuple[float, float]:
-        return left + (p_x - x0) / (x1 - x0) * wide, top + (1 - min(max((p_y or 0.0) / top_y, 0), 1)) * high
+        return left + (p_x - x0) / (x1 - x0) * wide, top + (
+            1 - min(max((p_y or 0.0) / top_y, 0), 1)
+        ) * high
 
     for tick in _ticks(0, top_y, 4):
         y, label = at(x0, tick)[1], f"{tick * 100:.0f}" if share else f"{tick:,.6g}"
@@ -203,7 +240,9 @@ def curves(
             continue
         x = at(tick, 0)[0]
         out.append(svg.line(x, top + high, x, top + high + 4, kind="axis"))
-        out.append(svg.text(x, top + high + 16, f"{tick:,.6g}", size=10.5, anchor="middle", faint=True))
+        out.append(
+            svg.text(x, top + high + 16, f"{tick:,.6g}", size=10.5, anchor="middle", faint=True)
+        )
         n, half = counts.get(tick, ""), svg.breadth(counts.get(tick, ""), 9) / 2
         if n and n != before and x - half > free:
             out.append(svg.text(x, top + high + 28, n, size=9, anchor="middle", faint=True))
@@ -212,7 +251,14 @@ def curves(
         out.append(svg.text(left - 16, top + high + 28, "n", size=9, anchor="end", faint=True))
     out.append(svg.line(left, top + high, left + wide, top + high, kind="axis"))
     out.append(
-        svg.text(left + wide / 2, height - 6, svg.fit(x_label, wide, 11.5), size=11.5, anchor="middle", faint=True)
+        svg.text(
+            left + wide / 2,
+            height - 6,
+            svg.fit(x_label, wide, 11.5),
+            size=11.5,
+            anchor="middle",
+            faint=True,
+        )
     )
     for curve in series:
         for run in _runs(curve.points):
@@ -232,13 +278,17 @@ def curves(
         stroke = f'stroke="{colour}" stroke-width="2" fill="none"{dashed}'
         for faint, part in _strokes(curve.points):
             path = " ".join(f"{num(x)},{num(y)}" for x, y in (at(p.x, p.y) for p in part))
-            out.append(f'<polyline points="{path}" class="l-{style} curve"{FADED if faint else ""} {stroke}/>')
+            out.append(
+                f'<polyline points="{path}" class="l-{style} curve"{FADED if faint else ""} {stroke}/>'
+            )
         if len(curve.points) <= 40:
             for p in curve.points:
                 if p.y is None:
                     continue
                 value = _percent(p.y) if share else f"{p.y:,.6g}"
-                note = f"{curve.label}, {x_label} {p.x:,.6g}: {value}{' ' + p.note if p.note else ''}"
+                note = (
+                    f"{curve.label}, {x_label} {p.x:,.6g}: {value}{' ' + p.note if p.note else ''}"
+                )
                 shape = svg.marker(marker, *at(p.x, p.y), colour, str(style))
                 out.append(svg.mark(note, f"<g{FADED}>{shape}</g>" if p.faint else shape))
     alt = []
@@ -292,7 +342,12 @@ def series_legend(labels: Sequence[tuple[str, int]]) -> Panel:
             + svg.marker(marker, x + 15, y - 4, colour, str(style))
             + svg.text(x + 36, y, svg.fit(label, WIDTH / 2 - 40))
         )
-    return Panel("Legend", "".join(out), 18.0 * rows + 6, alt="Legend: " + ", ".join(label for label, _ in labels))
+    return Panel(
+        "Legend",
+        "".join(out),
+        18.0 * rows + 6,
+        alt="Legend: " + ", ".join(label for label, _ in labels),
+    )
 
 
 def outcome_legend(key: str) -> Panel:
@@ -305,11 +360,19 @@ def outcome_legend(key: str) -> Panel:
         out.append(svg.text(x + 28, 13, label))
         x += 28 + 7.2 * len(label) + 16
     return Panel(
-        "Legend", "".join(out), 18, alt="Legend: green accuracy, dotted blue deflection, striped orange hallucination"
+        "Legend",
+        "".join(out),
+        18,
+        alt="Legend: green accuracy, dotted blue deflection, striped orange hallucination",
     )
 
 
-def heat(title: str, rows: Sequence[str], columns: Sequence[str], values: Sequence[Sequence[Measure | None]]) -> Panel:
+def heat(
+    title: str,
+    rows: Sequence[str],
+    columns: Sequence[str],
+    values: Sequence[Sequence[Measure | None]],
+) -> Panel:
     """A heat map of rates; every cell shows its number and n, its tooltip the interval. Labels wrap on two lines.
 
     Args:
@@ -325,17 +388,27 @@ def heat(title: str, rows: Sequence[str], columns: Sequence[str], values: Sequen
         lines = svg.wrapped(label, cell_w - 4, 11)
         for line, words in enumerate(lines):
             y = top - 7 - 12 * (len(lines) - 1 - line)
-            out.append(svg.text(label_w + cell_w * (place + 0.5), y, words, size=11, anchor="middle", faint=True))
+            out.append(
+                svg.text(
+                    label_w + cell_w * (place + 0.5), y, words, size=11, anchor="middle", faint=True
+                )
+            )
     for number, (label, cells) in enumerate(zip(rows, values, strict=True)):
         y = top + cell_h * number
         lines = svg.wrapped(label, label_w - 8, 11.5)
         for line, words in enumerate(lines):
-            out.append(svg.text(0, y + cell_h / 2 + 4 + 13 * (line - (len(lines) - 1) / 2), words, size=11.5))
+            out.append(
+                svg.text(
+                    0, y + cell_h / 2 + 4 + 13 * (line - (len(lines) - 1) / 2), words, size=11.5
+                )
+            )
         for place, measure in enumerate(cells):
             x = label_w + cell_w * place
             middle = num(x + cell_w / 2)
             if measure is None or measure.value is None:
-                out.append(svg.text(x + cell_w / 2, y + cell_h / 2 + 4, "–", anchor="middle", faint=True))
+                out.append(
+                    svg.text(x + cell_w / 2, y + cell_h / 2 + 4, "–", anchor="middle", faint=True)
+                )
                 continue
             ground, ink = svg.ramp(measure.value)
             inside = (
@@ -347,7 +420,10 @@ def heat(title: str, rows: Sequence[str], columns: Sequence[str], values: Sequen
             square = svg.rect(x + 1, y + 1, cell_w - 2, cell_h - 2, "cell", ground, 'rx="3"')
             out.append(svg.mark(told_cell, square, inside))
     alt = "; ".join(
-        f"{r}: " + ", ".join(f"{c} {_percent(m.value)}" for c, m in zip(columns, cells, strict=True) if m is not None)
+        f"{r}: "
+        + ", ".join(
+            f"{c} {_percent(m.value)}" for c, m in zip(columns, cells, strict=True) if m is not None
+        )
         for r, cells in zip(rows, values, strict=True)
     )
     return Panel(title, "".join(out), top + cell_h * len(rows) + 4, alt=f"{title}. {alt}")
@@ -375,7 +451,9 @@ def funnel(title: str, stages: Sequence[tuple[str, int, int]]) -> Panel:
     return Panel(title, "".join(out), top + row_height * len(stages) + 2, alt=f"{title}. {alt}")
 
 
-def paired_bars(title: str, rows: Sequence[tuple[str, float, float]], *, first: str, second: str) -> Panel:
+def paired_bars(
+    title: str, rows: Sequence[tuple[str, float, float]], *, first: str, second: str
+) -> Panel:
     """Two shares per label (topic shares before and after curation), in per cent of each whole.
 
     Args:
@@ -407,4 +485,9 @@ def paired_bars(title: str, rows: Sequence[tuple[str, float, float]], *, first: 
         change = signed(100 * (after - before))
         out.append(svg.text(WIDTH, y + 14, change, size=10.5, anchor="end", faint=True))
     alt = "; ".join(f"{t} {_percent(a)} to {_percent(b)}" for t, a, b in rows)
-    return Panel(title, "".join(out), top + row_height * len(rows) + 4, alt=f"{title}, {first} and {second}. {alt}")
+    return Panel(
+        title,
+        "".join(out),
+        top + row_height * len(rows) + 4,
+        alt=f"{title}, {first} and {second}. {alt}",
+    )

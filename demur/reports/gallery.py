@@ -106,7 +106,11 @@ def write_gallery(
     lines = [*notes, left] if lost else notes
     css = files("demur.reports").joinpath("page", "report.css").read_text(encoding="utf-8")
     css += files("demur.reports").joinpath("page", "gallery.css").read_text(encoding="utf-8")
-    body = ['<section id="overview"><h2>Tables</h2>', *(table_html(t) for t in tables), "</section>"]
+    body = [
+        '<section id="overview"><h2>Tables</h2>',
+        *(table_html(t) for t in tables),
+        "</section>",
+    ]
     if figures:
         body += [
             '<section id="figures"><h2>Figures</h2>',
@@ -116,11 +120,23 @@ def write_gallery(
     if given:
         body += [
             f'<section id="items"><h2>Items ({len(given):,})</h2>',
-            _legend({s.glyph for card in given for row in card.rows for cell in row.cells for s in cell.replies}),
+            _legend(
+                {
+                    s.glyph
+                    for card in given
+                    for row in card.rows
+                    for cell in row.cells
+                    for s in cell.replies
+                }
+            ),
             *(_card(c, pictures) for c in given),
             "</section>",
         ]
-    aside = f'<div class="caveats"><ul>{"".join(f"<li>{text(n)}</li>" for n in lines)}</ul></div>' if lines else ""
+    aside = (
+        f'<div class="caveats"><ul>{"".join(f"<li>{text(n)}</li>" for n in lines)}</ul></div>'
+        if lines
+        else ""
+    )
     policy = f"default-src 'none'; style-src {csp_hash(css)}; img-src data:; base-uri 'none'; form-action 'none'"
     page = (
         '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
@@ -137,7 +153,9 @@ def write_gallery(
 
 def _legend(used: Collection[Glyph]) -> str:
     signs = "".join(
-        f'<span><span class="glyph {g}">{sign}</span> {name}</span>' for g, (sign, name) in SIGNS.items() if g in used
+        f'<span><span class="glyph {g}">{sign}</span> {name}</span>'
+        for g, (sign, name) in SIGNS.items()
+        if g in used
     )
     return f'<p class="signs">{signs}</p>'
 

@@ -81,9 +81,18 @@ class Gate(NamedTuple):
 
     def text(self) -> str:
         """Text for a terminal: the verdict, then a line per check."""
-        first = {"pass": "passed", "fail": "FAILED", "cannot tell": "cannot tell", "down": "SYSTEM DOWN"}[self.state]
+        first = {
+            "pass": "passed",
+            "fail": "FAILED",
+            "cannot tell": "cannot tell",
+            "down": "SYSTEM DOWN",
+        }[self.state]
         lines = [f"gate: {first}" + (f" (advisory: {self.advisory})" if self.advisory else "")]
-        lines += [f"  {self.down}"] if self.down else [f"  {c.state:<11}  {c.what}: {c.why}" for c in self.checks]
+        lines += (
+            [f"  {self.down}"]
+            if self.down
+            else [f"  {c.state:<11}  {c.what}: {c.why}" for c in self.checks]
+        )
         return "\n".join(lines) + "\n"
 
     def write(self, *, junit: Path | None = None, markdown: Path | None = None) -> None:
@@ -96,7 +105,9 @@ class Gate(NamedTuple):
     def markdown(self) -> str:
         """Markdown for a pull request."""
         columns = titled("<Requirement | <Result | <Found")
-        rows = tuple((c.what, c.state, c.why) for c in self.checks) or (("the system", "down", self.down),)
+        rows = tuple((c.what, c.state, c.why) for c in self.checks) or (
+            ("the system", "down", self.down),
+        )
         return to_markdown(Table("gate", self.text().splitlines()[0], columns, rows))
 
     def junit(self) -> str:
@@ -104,15 +115,23 @@ class Gate(NamedTuple):
         cases = []
         for check in self.checks:
             inner = {
-                "pass": "", "fail": f"<failure message={quoteattr(check.why)}/>",
+                "pass": "",
+                "fail": f"<failure message={quoteattr(check.why)}/>",
                 "cannot tell": f"<skipped message={quoteattr(check.why)}/>",
-            }[check.state]  # fmt: skip
-            cases.append(f'  <testcase classname="demur" name={quoteattr(check.what)}>{inner}</testcase>')
+            }[check.state]
+            cases.append(
+                f'  <testcase classname="demur" name={quoteattr(check.what)}>{inner}</testcase>'
+            )
         if self.down:
-            cases = [f'  <testcase classname="demur" name="system"><error>{escape(self.down)}</error></testcase>']
+            cases = [
+                f'  <testcase classname="demur" name="system"><error>{escape(self.down)}</error></testcase>'
+            ]
         failed = sum(c.state == "fail" for c in self.checks)
         head = f'<testsuite name="demur gate" tests="{len(cases)}" failures="{failed}" errors="{int(bool(self.down))}">'
-        return "\n".join(['<?xml version="1.0" encoding="UTF-8"?>', head, *cases, "</testsuite>"]) + "\n"
+        return (
+            "\n".join(['<?xml version="1.0" encoding="UTF-8"?>', head, *cases, "</testsuite>"])
+            + "\n"
+        )
 
 
 def limits(texts: Sequence[str], side: Literal["max", "min"], rate: str) -> list[Limit]:
@@ -126,8 +145,11 @@ def limits(texts: Sequence[str], side: Literal["max", "min"], rate: str) -> list
         name, equals, value = text.partition("=")
         number = re.fullmatch(r"(\d+(?:\.\d+)?)(%?)", value.strip())
         if not equals or name not in set(Scenario) or not number:
-            raise UsageError(f"--{side}-{rate} {text!r}", cure=f"write SCENARIO=SHARE, as in {Scenario.FULL}=0.6; "
-                             f"scenarios: {', '.join(Scenario)}")  # fmt: skip
+            raise UsageError(
+                f"--{side}-{rate} {text!r}",
+                cure=f"write SCENARIO=SHARE, as in {Scenario.FULL}=0.6; "
+                f"scenarios: {', '.join(Scenario)}",
+            )
         share = float(number[1]) / (100 if number[2] else 1)
         if share > 1:
             raise UsageError(f"--{side}-{rate} {text!r} is above 1", cure="write 0.15 or 15%")
@@ -135,7 +157,9 @@ def limits(texts: Sequence[str], side: Literal["max", "min"], rate: str) -> list
     return found
 
 
-def decide(limit: Limit, measure: Measure | None, level: float = 0.95, *, unknown: int = 0) -> Check:
+def decide(
+    limit: Limit, measure: Measure | None, level: float = 0.95, *, unknown: int = 0
+) -> Check:
     """Check a limit by the interval of a rate.
 
     Args:
@@ -150,7 +174,9 @@ def decide(limit: Limit, measure: Measure | None, level: float = 0.95, *, unknow
     if measure.ungraded or measure.failed:
         seen += f", {measure.ungraded:,} ungraded, {measure.failed:,} failed"
     good, bad = (
-        (high <= limit.value, low > limit.value) if limit.side == "max" else (low >= limit.value, high < limit.value)
+        (high <= limit.value, low > limit.value)
+        if limit.side == "max"
+        else (low >= limit.value, high < limit.value)
     )
     if (good or bad) and _could_reverse(limit, measure, unknown, good=good):
         why = "the ungraded answers could reverse this; use a judge that grades more (--judge cascade:MODEL)"
@@ -158,7 +184,11 @@ def decide(limit: Limit, measure: Measure | None, level: float = 0.95, *, unknow
     if good or bad:
         return Check(str(limit), "pass" if good else "fail", seen)
     needed = _needed(p, limit.value, level)
-    more = f"about {needed:,} questions would decide" if needed and needed > measure.n else "the rate lies at the limit"
+    more = (
+        f"about {needed:,} questions would decide"
+        if needed and needed > measure.n
+        else "the rate lies at the limit"
+    )
     return Check(str(limit), "cannot tell", f"{seen}; {more}")
 
 
@@ -166,9 +196,11 @@ def _could_reverse(limit: Limit, measure: Measure, unknown: int, *, good: bool) 
     """Whether the result would be another one if all ungraded answers went the other way."""
     gradable = measure.model_copy(update={"ungraded": max(0, measure.ungraded - unknown)})
     least, most = gradable.bounds or (0.0, 1.0)
-    return (most > limit.value if good else least <= limit.value) if limit.side == "max" else (
-        least < limit.value if good else most >= limit.value
-    )  # fmt: skip
+    return (
+        (most > limit.value if good else least <= limit.value)
+        if limit.side == "max"
+        else (least < limit.value if good else most >= limit.value)
+    )
 
 
 def _needed(rate: float, limit: float, level: float) -> int | None:
@@ -211,18 +243,27 @@ def gate(
             with another release, corpus, judge or prompt.
     """
     if not 0 <= most_failed <= 1:
-        raise UsageError(f"most failed answers: {most_failed:g}", cure="give a share between 0 and 1, such as 0.1")
+        raise UsageError(
+            f"most failed answers: {most_failed:g}",
+            cure="give a share between 0 and 1, such as 0.1",
+        )
     if not asked and baseline is None:
-        raise UsageError("no limit given", cure="give --max-hallucination gold-removed=0.15, or --baseline RUN")
+        raise UsageError(
+            "no limit given", cure="give --max-hallucination gold-removed=0.15, or --baseline RUN"
+        )
     data = load([one_run(path) for path in (run, baseline) if path is not None], release)
     other = None
     if baseline is not None:
         other = data.runs[1]
         if unlike := differences(data.runs[0], other):
             raise UsageError(
-                f"the baseline differs in {', '.join(unlike)}", item=str(baseline), cure="run both in the same way"
+                f"the baseline differs in {', '.join(unlike)}",
+                item=str(baseline),
+                cure="run both in the same way",
             )
-    return decided(data.runs[0], asked, other, samples=data.samples, most_failed=most_failed, strict=strict)
+    return decided(
+        data.runs[0], asked, other, samples=data.samples, most_failed=most_failed, strict=strict
+    )
 
 
 def decided(
@@ -236,7 +277,11 @@ def decided(
 ) -> Gate:
     """`gate` of runs in memory that agree on `SAME`."""
     failed = int((mine.rows.result == FAILED).sum())
-    advisory = "" if strict or mine.labels else "no person has labelled answers of this run; --strict decides anyway"
+    advisory = (
+        ""
+        if strict or mine.labels
+        else "no person has labelled answers of this run; --strict decides anyway"
+    )
     if failed > most_failed * len(mine.rows):
         errors = {error: n for (error,), n in mine.rows.tally("error").items() if error}
         commonest = max(errors, key=lambda e: errors[e]) if errors else "no reason was recorded"

@@ -139,7 +139,9 @@ def _title(data: ReportData) -> str:
     return plain(" ".join(str(data.release.manifest.get(key, "")) for key in ("name", "version")))
 
 
-def _header(data: ReportData, head: Headline, title: str, found: Sequence[compare.Comparison]) -> str:
+def _header(
+    data: ReportData, head: Headline, title: str, found: Sequence[compare.Comparison]
+) -> str:
     asks = sum(len(run.rows) for run in data.runs)
     judges = sorted({j for run in data.runs for j in run.judges})
     asked = len({s for run in data.runs for s in run.rows.coded("sample").labels})
@@ -151,7 +153,9 @@ def _header(data: ReportData, head: Headline, title: str, found: Sequence[compar
         ("Judge", ", ".join(judges) or "not stated"),
         ("Prompt", head.condition),
     ]
-    seeds = sorted({str(run.manifest["seed"]) for run in data.runs if run.manifest.get("seed") is not None})
+    seeds = sorted(
+        {str(run.manifest["seed"]) for run in data.runs if run.manifest.get("seed") is not None}
+    )
     if seeds:
         facts.append(("Seed", ", ".join(seeds)))
     box = ""
@@ -213,7 +217,9 @@ def _answer(data: ReportData, head: Headline, found: Sequence[compare.Comparison
                 low, high = rate.bounds
                 about += f"; {rate.ungraded:,} ungraded: {100 * low:.0f} to {100 * high:.0f}"
             body += _answered(
-                shown(rate, Column("", interval=True)), about, doubtful=rate.ungraded > (rate.repeats or rate.n)
+                shown(rate, Column("", interval=True)),
+                about,
+                doubtful=rate.ungraded > (rate.repeats or rate.n),
             )
         body += "</tr>"
     for number, pair in enumerate(found):
@@ -221,11 +227,17 @@ def _answer(data: ReportData, head: Headline, found: Sequence[compare.Comparison
         by = {d.scenario: d for d in pair.differences if d.measure == compare.PRIMARY}
         for scenario in scenarios:
             d = by.get(scenario)
-            body += _answered(d.shown, f"{d.verdict}, n = {d.n:,} pairs") if d else _answered("no pairs")
+            body += (
+                _answered(d.shown, f"{d.verdict}, n = {d.n:,} pairs")
+                if d
+                else _answered("no pairs")
+            )
         body += "</tr>"
     notes = [*data.star_note]
     if any(one.accuracy.ungraded for one in cells.values()):
-        notes.append("The range after ungraded answers: the rate if none, and if all of them counted for it.")
+        notes.append(
+            "The range after ungraded answers: the rate if none, and if all of them counted for it."
+        )
     caption = "Right behaviour by scenario, in per cent of graded answers, with 95 % intervals"
     return (
         f'<p class="cap">{caption}</p><div class="scroll" tabindex="0" role="region" aria-label="{caption}">'
@@ -278,14 +290,21 @@ def _positions(data: ReportData, head: Headline) -> str:
 
 
 def _curves(
-    key: str, title: str, why: str, panels: Sequence[Panel], numbers: Table, partial: Sequence[str] = ()
+    key: str,
+    title: str,
+    why: str,
+    panels: Sequence[Panel],
+    numbers: Table,
+    partial: Sequence[str] = (),
 ) -> str:
     """A section of curves with their legend, the last panel; nothing without panels."""
     if not panels:
         return ""
     notes = "".join(f'<p class="why">{text(note)}</p>' for note in partial)
     folded = more("Numbers of the curves", table_html(numbers))
-    return section(key, title, why, notes, _legend(panels), panels_html(panels[:-1], "three"), folded)
+    return section(
+        key, title, why, notes, _legend(panels), panels_html(panels[:-1], "three"), folded
+    )
 
 
 def _legend(panels: Sequence[Panel]) -> str:
@@ -334,7 +353,11 @@ def _modality(data: ReportData, head: Headline) -> str:
         sides = [s for s in names if any((run.name, g, s) in grid.cells for g in golds)]
         for measure in OUTCOMES if golds else ():
             values = [
-                [getattr(c, measure) if (c := grid.cells.get((run.name, g, s))) else None for s in sides] for g in golds
+                [
+                    getattr(c, measure) if (c := grid.cells.get((run.name, g, s))) else None
+                    for s in sides
+                ]
+                for g in golds
             ]
             maps.append(heat(f"{run.name}: {measure}", [f"gold {g}" for g in golds], sides, values))
     return section(
@@ -348,7 +371,10 @@ def _modality(data: ReportData, head: Headline) -> str:
 
 
 def _parts(data: ReportData, head: Headline) -> str:
-    labels = {by: {x for run in data.runs for x in run.rows.coded(by).labels} - {""} for by in paper_tables.PARTS}
+    labels = {
+        by: {x for run in data.runs for x in run.rows.coded(by).labels} - {""}
+        for by in paper_tables.PARTS
+    }
     shown_ = [by for by in ("query_modality", "source", "topic") if len(labels[by]) > 1]
     if not shown_:
         return ""
@@ -356,7 +382,9 @@ def _parts(data: ReportData, head: Headline) -> str:
     parts, seen = [], set[str]()
     for by in shown_:
         table = paper_tables.breakdown_table(data, head, by, tables[by])
-        body = table_html(replace(table, notes=tuple(note for note in table.notes if note not in seen)))
+        body = table_html(
+            replace(table, notes=tuple(note for note in table.notes if note not in seen))
+        )
         seen.update(table.notes)
         parts.append(more(f"By topic ({len(labels[by])})", body) if by == "topic" else body)
     return section(
@@ -409,8 +437,12 @@ def _compared(data: ReportData, head: Headline) -> list[compare.Comparison]:
     """Up to six systems against the one with most graded answers: one tried on a few samples is no reference."""
     graded = [int(head.where(run.rows).graded.sum()) for run in data.runs]
     first = data.runs[graded.index(max(graded))]
-    others = sorted((run for run in data.runs if run is not first), key=lambda run: -len(head.where(run.rows)))
-    return [compare.compare(first, other, data.samples, head, most=MOST_CHANGED) for other in others[:6]]
+    others = sorted(
+        (run for run in data.runs if run is not first), key=lambda run: -len(head.where(run.rows))
+    )
+    return [
+        compare.compare(first, other, data.samples, head, most=MOST_CHANGED) for other in others[:6]
+    ]
 
 
 def _compare(data: ReportData, compared: Sequence[compare.Comparison]) -> str:
@@ -425,7 +457,9 @@ def _compare(data: ReportData, compared: Sequence[compare.Comparison]) -> str:
             + _changed(found, data.shown)
         )
         title = f"{found.second} against {found.first}"
-        parts.append(f"<details{' open' if number == 0 else ''}><summary>{text(title)}</summary>{body}</details>")
+        parts.append(
+            f"<details{' open' if number == 0 else ''}><summary>{text(title)}</summary>{body}</details>"
+        )
     if len(data.runs) > 7:
         parts.append('<p class="why">More pairs: demur compare A B.</p>')
     return section(
@@ -453,12 +487,18 @@ def _changed(found: compare.Comparison, shown_: frozenset[str] | None) -> str:
         cells = [
             f'<div class="asked"><span data-sample="{text(item.sample)}"></span>'
             f"<span>{question}<br><small>{text(item.sample)}</small></span></div>",
-            text(brief(item.accepted, 70)), text(item.scenario),
+            text(brief(item.accepted, 70)),
+            text(item.scenario),
             f"{text(item.before)}<br>{text(brief(item.said_before, 70))}",
             f"{text(item.after)}<br>{text(brief(item.said_after, 70))}",
-        ]  # fmt: skip
+        ]
         wide = (True, len(item.accepted) > 28, False, True, True)
-        rows.append([f'<td class="l{" long" if w else ""}">{c}</td>' for c, w in zip(cells, wide, strict=True)])
+        rows.append(
+            [
+                f'<td class="l{" long" if w else ""}">{c}</td>'
+                for c, w in zip(cells, wide, strict=True)
+            ]
+        )
     first = f" (first {len(lost)} of {found.lost_in_all})" if found.lost_in_all > len(lost) else ""
     caption = text(f"Right with {found.first}, not with {found.second}{first}")
     titles = ("Question", "Accepted answer", "Scenario", found.first, found.second)
@@ -484,7 +524,11 @@ def _curation(data: ReportData) -> str:
         table_html(funnel_table(data)) if steps else "",
         panels_html(rounds, "three") if rounds else "",
         table_html(recall_table(data)) if data.release.recall else "",
-        more("Contents of the release", table_html(paper_tables.table2(data)), table_html(paper_tables.table3(data))),
+        more(
+            "Contents of the release",
+            table_html(paper_tables.table2(data)),
+            table_html(paper_tables.table3(data)),
+        ),
     )
 
 
@@ -507,6 +551,12 @@ def _provenance(data: ReportData) -> str:
         used = ""
         if run.usage:
             used = f"<p>{_used(run.usage)}</p>"
-        prompts = f"<p>Judge prompts: <code>{text(', '.join(run.prompts))}</code></p>" if run.prompts else ""
+        prompts = (
+            f"<p>Judge prompts: <code>{text(', '.join(run.prompts))}</code></p>"
+            if run.prompts
+            else ""
+        )
         parts.append(more(f"Run {run.name}", used, prompts, json_html(run.manifest)))
-    return section("provenance", "Provenance", "The systems, data, seeds and prompts of the runs.", *parts)
+    return section(
+        "provenance", "Provenance", "The systems, data, seeds and prompts of the runs.", *parts
+    )

@@ -48,11 +48,18 @@ class Measured(NamedTuple):
             lines.append((row.part, "graded", _share_text(row.coverage), "-", "-"))
             for label in ("correct", "incorrect", "deflected", "not_correct"):
                 if label in row.recall or (label in row.precision and row.precision[label].n):
-                    chance = "{:.3f}, {:.3f}".format(*row.chance[label]) if label in row.chance else "-"
-                    shares = _share_text(row.precision.get(label)), _share_text(row.recall.get(label))
+                    chance = (
+                        "{:.3f}, {:.3f}".format(*row.chance[label]) if label in row.chance else "-"
+                    )
+                    shares = (
+                        _share_text(row.precision.get(label)),
+                        _share_text(row.recall.get(label)),
+                    )
                     lines.append(("", label, *shares, chance))
             if row.kappa is not None:
-                ends = f" [{row.kappa_ends[0]:.2f}, {row.kappa_ends[1]:.2f}]" if row.kappa_ends else ""
+                ends = (
+                    f" [{row.kappa_ends[0]:.2f}, {row.kappa_ends[1]:.2f}]" if row.kappa_ends else ""
+                )
                 lines.append(("", "kappa", f"{row.kappa:.2f}{ends}", "-", "-"))
         notes = [
             "Precision and recall with Wilson's 95 % intervals; ungraded answers count as missed. Kappa: graded "
@@ -65,11 +72,19 @@ class Measured(NamedTuple):
             if r.people is not None and r.part in ("all", "tuning", "untouched")
         ]
         if self.ours:
-            notes.append("Both labels are by model-assisted readers, not by people: demur/judge/data/README.md")
+            notes.append(
+                "Both labels are by model-assisted readers, not by people: demur/judge/data/README.md"
+            )
         titles = titled("<Part | <Label | Share, or precision | Recall | By chance")
         every = tuple((r.outcome, r.kind, _share_text(r.share)) for r in self.rules)
         return [
-            Table("bench", f"{self.judge} against the labels.", titles, tuple(lines), notes=tuple(notes)),
+            Table(
+                "bench",
+                f"{self.judge} against the labels.",
+                titles,
+                tuple(lines),
+                notes=tuple(notes),
+            ),
             Table("rules", "Precision of each rule.", titled("<Verdict | <Rule | Right"), every),
         ]
 
@@ -92,7 +107,9 @@ def measure_judge(
     """
     items = load(folder or shipped())
     verdicts = grade_items(judge, asked(items), progress)
-    return Measured(judge.id, items, verdicts, bench(items, verdicts), by_rule(items, verdicts), folder is None)
+    return Measured(
+        judge.id, items, verdicts, bench(items, verdicts), by_rule(items, verdicts), folder is None
+    )
 
 
 def _share_text(share: Share | None) -> str:

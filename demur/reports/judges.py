@@ -112,24 +112,33 @@ def compare_judges(paths: Sequence[Path], release: Path | None = None) -> Compar
             different: defaultdict[str, list[bool]] = defaultdict(list)
             for name, by_ask in repeats:
                 first, second = columns[name].get(row.ask), by_ask.get(row.ask)
-                if first is not None and second is not None:  # a repeat without a grade is no other verdict
+                if (
+                    first is not None and second is not None
+                ):  # a repeat without a grade is no other verdict
                     different[name].append(first != second)
             for name, each in different.items():
                 again[name].append(sum(each) / len(each))
             if row.ask in run.labels:
                 said[PEOPLE] = run.labels[row.ask].label.value
             place = _place(data, row.sample, row.answer)
-            model = run.system.partition(":")[2].rpartition("#")[2] if run.system.startswith("model:") else ""
+            model = (
+                run.system.partition(":")[2].rpartition("#")[2]
+                if run.system.startswith("model:")
+                else ""
+            )
             answers.append(Judged(run.name, model, len(row.answer), place, said))
     if len(names) < 2 and not any(PEOPLE in a.said for a in answers) and not again:
         cure = "grade them with another judge: demur judge run RUN --judge J"
         raise UsageError("only one judge graded these answers", item=paths[0], cure=cure)
     people = sum(PEOPLE in a.said for a in answers)
     return Compared(
-        tuple(names), answers, {name: ungraded[name] for name in names},
-        {name: share_of("repeat variance", sum(each), len(each)) for name, each in again.items()}, models,
+        tuple(names),
+        answers,
+        {name: ungraded[name] for name in names},
+        {name: share_of("repeat variance", sum(each), len(each)) for name, each in again.items()},
+        models,
         PEOPLE if people >= LEAST_LABELS else "other judges",
-    )  # fmt: skip
+    )
 
 
 _Column = dict[str, str]
@@ -154,7 +163,9 @@ def _verdicts(
         names[name or own] = None
         file = verdicts_file(run.path, name)
         if file.is_file():
-            asked = {str(line.get("model") or "") for _, line in read_jsonl(file, Problems())} - {""}
+            asked = {str(line.get("model") or "") for _, line in read_jsonl(file, Problems())} - {
+                ""
+            }
             models[name or own] = ", ".join(sorted(asked))
     return columns, [(name, column) for name, column in repeats if name in columns]
 
@@ -225,20 +236,24 @@ def biases(found: Compared, judge: str) -> dict[str, Bias]:
     placed = [(answer.place, value) for answer, value in scored if answer.place is not None]
     return {
         "length": _bias(
-            [v for a, v in scored if a.length > middle], [v for a, v in scored if a.length <= middle]
+            [v for a, v in scored if a.length > middle],
+            [v for a, v in scored if a.length <= middle],
         ),
         "position": _bias([v for p, v in placed if p < 0.5], [v for p, v in placed if p >= 0.5]),
         "self-preference": _bias(
-            [v for a, v in scored if own and a.model in own], [v for a, v in scored if own and a.model not in own]
+            [v for a, v in scored if own and a.model in own],
+            [v for a, v in scored if own and a.model not in own],
         ),
-    }  # fmt: skip
+    }
 
 
 def tables(found: Compared) -> list[Table]:
     """Agreement of every pair and of all, and the biases of each judge."""
     everybody = [*found.judges, *([PEOPLE] if any(PEOPLE in a.said for a in found.answers) else [])]
     ratings = [
-        Rating(str(n), name, said) for n, answer in enumerate(found.answers) for name, said in answer.said.items()
+        Rating(str(n), name, said)
+        for n, answer in enumerate(found.answers)
+        for name, said in answer.said.items()
     ]
     rows: list[tuple[Any, ...]] = []
     for i, one in enumerate(everybody):
@@ -249,16 +264,31 @@ def tables(found: Compared) -> list[Table]:
     notes = []
     if len(everybody) > 2:
         whole = agreed(ratings).figures
-        each = [f"{name}: {m.value:.2f}" for name, m in whole.items() if m.value is not None and name != "cohen"]
+        each = [
+            f"{name}: {m.value:.2f}"
+            for name, m in whole.items()
+            if m.value is not None and name != "cohen"
+        ]
         notes = [f"All judges ({', '.join(each)}); n = {whole['raw'].n:,}."]
-    made = [Table("judges", "Agreement of judges on the same answers", columns, tuple(rows), notes=tuple(notes))]
+    made = [
+        Table(
+            "judges",
+            "Agreement of judges on the same answers",
+            columns,
+            tuple(rows),
+            notes=tuple(notes),
+        )
+    ]
     lines: list[tuple[Any, ...]] = []
     for judge in found.judges:
         for name, bias in biases(found, judge).items():
             lines.append((judge, name, bias.value, bias.low, bias.high, bias.n, bias.others))
         repeated = found.repeats.get(judge)
         if repeated is not None:
-            ends = [None if v is None else 100 * v for v in (repeated.value, repeated.low, repeated.high)]
+            ends = [
+                None if v is None else 100 * v
+                for v in (repeated.value, repeated.low, repeated.high)
+            ]
             lines.append((judge, "repeat variance", *ends, repeated.n, None))
     columns = titled("<Judge | <Bias | Points + | From + | To + | n | against n")
     ungraded = ", ".join(f"{name} {n:,}" for name, n in found.ungraded.items())
@@ -267,4 +297,7 @@ def tables(found: Compared) -> list[Table]:
         "that state the answer early, or those of its own model.",
         f"Ungraded: {ungraded or 'none'}, of {len(found.answers):,} answers.",
     ]
-    return [*made, Table("judge_biases", "Biases of the judges", columns, tuple(lines), notes=tuple(notes))]
+    return [
+        *made,
+        Table("judge_biases", "Biases of the judges", columns, tuple(lines), notes=tuple(notes)),
+    ]

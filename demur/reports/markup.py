@@ -25,7 +25,9 @@ def text(value: object) -> str:
 def table_html(table: Table) -> str:
     """A table with its caption and notes; a wide one scrolls in its own box."""
     if table.missing:
-        return f'<p class="missing">{text(table.caption)}: no data. Needed: {text(table.missing)}.</p>'
+        return (
+            f'<p class="missing">{text(table.caption)}: no data. Needed: {text(table.missing)}.</p>'
+        )
     out = [
         f'<p class="cap" id="cap-{text(table.name)}">{text(table.caption)}</p>',
         f'<div class="scroll" tabindex="0" role="region" aria-labelledby="cap-{text(table.name)}">',
@@ -35,14 +37,17 @@ def table_html(table: Table) -> str:
         return f'<p class="missing">{text(" ".join(table.notes))}</p>' if table.notes else ""
     if any(c.group for c in table.columns):
         heads = "".join(
-            f'<th class="span" scope="colgroup" colspan="{size}">{text(group)}</th>' if group else "<td></td>" * size
+            f'<th class="span" scope="colgroup" colspan="{size}">{text(group)}</th>'
+            if group
+            else "<td></td>" * size
             for group, size in spans(table.columns)
         )
         out.append(f"<tr>{heads}</tr>")
     groups = ["", *(c.group for c in table.columns)]
     starts = [mine != before for before, mine in pairwise(groups)]
     heads = "".join(
-        f'<th scope="col"{_class(c, start=s)}>{text(c.title)}</th>' for c, s in zip(table.columns, starts, strict=True)
+        f'<th scope="col"{_class(c, start=s)}>{text(c.title)}</th>'
+        for c, s in zip(table.columns, starts, strict=True)
     )
     out.append(f"<tr>{heads}</tr></thead><tbody>")
     for number, row in enumerate(table.rows):
@@ -50,7 +55,9 @@ def table_html(table: Table) -> str:
         for place, (cell, column) in enumerate(zip(row, table.columns, strict=True)):
             inner = (with_interval if isinstance(cell, Measure) else text)(shown(cell, column))
             cls = _class(column, inner, start=starts[place])
-            cells.append(f"<td{cls}>{f'<b>{inner}</b>' if (number, place) in table.bold else inner}</td>")
+            cells.append(
+                f"<td{cls}>{f'<b>{inner}</b>' if (number, place) in table.bold else inner}</td>"
+            )
         rule = ' class="rule"' if number in table.rules and number else ""
         out.append(f"<tr{rule}>{''.join(cells)}</tr>")
     out.append("</tbody></table></div>")

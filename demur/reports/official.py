@@ -39,15 +39,29 @@ def official_table(data: ReportData, chosen: str = "") -> Table:
     without: set[str] = set()
     for run in data.runs:
         rows += _rows(run, data.samples, chosen, without)
-    notes = ["Scores by the sources' own rules, which do not know deflections: one scores like a wrong answer."]
+    notes = [
+        "Scores by the sources' own rules, which do not know deflections: one scores like a wrong answer."
+    ]
     if any(isinstance(row[6], Count) for row in rows):
-        notes.append("Repeats of an item count as one, with their mean. n: items (repeats); Failed counts repeats.")
+        notes.append(
+            "Repeats of an item count as one, with their mean. n: items (repeats); Failed counts repeats."
+        )
     if without:
         notes.append(f"Without an official metric: {', '.join(sorted(without))}.")
-    columns = titled("<System | <Source | <Metric | <Context | <Condition | Score .2 | n | Undefined | Failed")
-    missing = "" if rows else "a run on a release whose sources have official metrics, or --metric NAME"
+    columns = titled(
+        "<System | <Source | <Metric | <Context | <Condition | Score .2 | n | Undefined | Failed"
+    )
+    missing = (
+        "" if rows else "a run on a release whose sources have official metrics, or --metric NAME"
+    )
     return Table(
-        "official", "Official scores of the sources", columns, tuple(rows), section_starts(rows), tuple(notes), missing
+        "official",
+        "Official scores of the sources",
+        columns,
+        tuple(rows),
+        section_starts(rows),
+        tuple(notes),
+        missing,
     )
 
 
@@ -96,10 +110,19 @@ def labels_table(data: ReportData) -> Table:
         "F1: its harmonic mean with accuracy. For MMLongBench-Doc, F1 uses the accuracy among answerable questions "
         "instead, and accuracy counts a deflection as right where the document holds no answer.",
     )
-    return Table("labels", "Figures of the sources, by verdicts", columns, tuple(rows), section_starts(rows), notes)
+    return Table(
+        "labels",
+        "Figures of the sources, by verdicts",
+        columns,
+        tuple(rows),
+        section_starts(rows),
+        notes,
+    )
 
 
-def _rows(run: Run, samples: Mapping[str, Sample], chosen: str, without: set[str]) -> list[tuple[Cell, ...]]:
+def _rows(
+    run: Run, samples: Mapping[str, Sample], chosen: str, without: set[str]
+) -> list[tuple[Cell, ...]]:
     """One line per source, metric, recipe and condition; answers are scored one at a time, and none is kept."""
     keys: dict[tuple[str, str, str, str], int] = {}
     found = np.full(len(run.rows), np.nan)
@@ -115,7 +138,9 @@ def _rows(run: Run, samples: Mapping[str, Sample], chosen: str, without: set[str
         score = metric(rule)(sample.answers, "" if failed[at] else row.answer)
         found[at] = np.nan if score is None else score
         unseen[at] = sample.split.endswith("unseen_question")
-        group[at] = keys.setdefault((row.source, rule.partition(":")[0], row.recipe, row.condition), len(keys))
+        group[at] = keys.setdefault(
+            (row.source, rule.partition(":")[0], row.recipe, row.condition), len(keys)
+        )
     out: list[tuple[Cell, ...]] = []
     for (source, rule, recipe, condition), number in sorted(keys.items()):
         mine = group == number
@@ -129,5 +154,17 @@ def _rows(run: Run, samples: Mapping[str, Sample], chosen: str, without: set[str
                 "infoseek (harmonic mean of its splits)",
             )
         n = counted(items.n, items.repeats)
-        out.append((run.name, source, name, recipe, condition, mean, n, every.n - items.n, int(failed[mine].sum())))
+        out.append(
+            (
+                run.name,
+                source,
+                name,
+                recipe,
+                condition,
+                mean,
+                n,
+                every.n - items.n,
+                int(failed[mine].sum()),
+            )
+        )
     return out

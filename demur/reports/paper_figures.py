@@ -9,7 +9,15 @@ from typing import Any
 from demur.core.errors import ReleaseError
 from demur.core.records import Measure, Scenario
 from demur.core.store import write_atomic
-from demur.reports.cells import SCENARIOS, Headline, SweepPoint, headline, main_cells, position_cells, sweep_cells
+from demur.reports.cells import (
+    SCENARIOS,
+    Headline,
+    SweepPoint,
+    headline,
+    main_cells,
+    position_cells,
+    sweep_cells,
+)
 from demur.reports.credit import credit_table
 from demur.reports.data import ReportData
 from demur.reports.figures import (
@@ -49,7 +57,9 @@ def overview(data: ReportData, head: Headline) -> list[Panel]:
         ]
         if rows:
             name = scenario.value.capitalize()
-            panels.append(outcome_bars(name, rows, key=f"o-{scenario.value}", ideal=IDEAL[scenario]))
+            panels.append(
+                outcome_bars(name, rows, key=f"o-{scenario.value}", ideal=IDEAL[scenario])
+            )
     return [*panels, outcome_legend("o-legend")]
 
 
@@ -61,9 +71,13 @@ def point(x: float, measure: Measure, *, faint: bool = False) -> Point:
     return Point(x, measure.value, measure.low, measure.high, note, faint)
 
 
-def _against(found: Mapping[str, Mapping[int, SweepPoint]], data: ReportData, x_label: str) -> list[Panel]:
+def _against(
+    found: Mapping[str, Mapping[int, SweepPoint]], data: ReportData, x_label: str
+) -> list[Panel]:
     """A panel a rate, one line a system, then the legend; nothing where nothing was found."""
-    found = {name: points for name, points in found.items() if any(one.cell.n for one in points.values())}
+    found = {
+        name: points for name, points in found.items() if any(one.cell.n for one in points.values())
+    }
     if not found:
         return []
     style = {run.name: number for number, run in enumerate(data.runs)}
@@ -72,14 +86,19 @@ def _against(found: Mapping[str, Mapping[int, SweepPoint]], data: ReportData, x_
         for at, one in points.items():
             if one.cell.n:
                 sizes.setdefault(at, set()).add(one.cell.n)
-    counts = {at: "–".join(f"{n:,}" for n in sorted({min(ns), max(ns)})) for at, ns in sizes.items()}
+    counts = {
+        at: "–".join(f"{n:,}" for n in sorted({min(ns), max(ns)})) for at, ns in sizes.items()
+    }
     panels = [
         curves(
             name.capitalize(),
             [
                 Curve(
                     system,
-                    tuple(point(at, getattr(one.cell, name), faint=one.partial) for at, one in points.items()),
+                    tuple(
+                        point(at, getattr(one.cell, name), faint=one.partial)
+                        for at, one in points.items()
+                    ),
                     style[system],
                 )
                 for system, points in found.items()
@@ -102,7 +121,9 @@ def positions(data: ReportData, head: Headline) -> list[Panel]:
     return _against(position_cells(data, head), data, "distractors before the gold")
 
 
-def partial_notes(found: Mapping[str, Mapping[int, SweepPoint]], *, places: bool = False) -> list[str]:
+def partial_notes(
+    found: Mapping[str, Mapping[int, SweepPoint]], *, places: bool = False
+) -> list[str]:
     """Notes on the points of a sweep for which some or all samples have too few distractors.
 
     Args:
@@ -121,7 +142,9 @@ def partial_notes(found: Mapping[str, Mapping[int, SweepPoint]], *, places: bool
     what = "with the gold behind so many" if places else "so many"
     notes = []
     if some:
-        each = "; ".join(f"{at}: {', '.join(sorted(counts))}" for at, counts in sorted(some.items()))
+        each = "; ".join(
+            f"{at}: {', '.join(sorted(counts))}" for at, counts in sorted(some.items())
+        )
         notes.append(
             f"Not every sample has {what} distractors. A point counts only the samples that do; where some lack "
             f"them, it is grey and not comparable with the points before it ({each})."
@@ -142,12 +165,19 @@ def topic_shares(data: ReportData) -> list[tuple[str, list[tuple[str, float, flo
     found = []
     for drift in [stated] if isinstance(stated, Mapping) else stated or ():
         try:
-            rows = [(str(r["topic"]) or "(none)", int(r["before"]), int(r["after"])) for r in drift.get("rows", ())]
+            rows = [
+                (str(r["topic"]) or "(none)", int(r["before"]), int(r["after"]))
+                for r in drift.get("rows", ())
+            ]
         except (LookupError, TypeError, ValueError, AttributeError) as error:
             raise _malformed("topics") from error
         before, after = sum(r[1] for r in rows), sum(r[2] for r in rows)
         if before and after:
-            name = "Topics of the source" if (by := drift.get("by", "")) == "source" else f"Topics found by {by}"
+            name = (
+                "Topics of the source"
+                if (by := drift.get("by", "")) == "source"
+                else f"Topics found by {by}"
+            )
             found.append((name, [(t, b / before, a / after) for t, b, a in rows]))
     return sorted(found, key=lambda one: one[0] != "Topics of the source")
 
@@ -161,7 +191,9 @@ def figure4(data: ReportData) -> list[Panel]:
     panels = []
     for name, shares in topic_shares(data):
         more = f", {MOST_TOPICS} of {len(shares)}" if len(shares) > MOST_TOPICS else ""
-        panels.append(paired_bars(name + more, shares[:MOST_TOPICS], first="pool", second="release"))
+        panels.append(
+            paired_bars(name + more, shares[:MOST_TOPICS], first="pool", second="release")
+        )
     return panels
 
 
@@ -171,7 +203,11 @@ def gate_rounds(data: ReportData) -> list[Mapping[str, Any]]:
     try:
         for one in rounds or ():
             " + ".join(one.get("gates", [])), float(one["size"]), _known(one.get("kept"))
-            [_known(rates.get(measure)) for rates in one["monitors"].values() for measure in OUTCOMES]
+            [
+                _known(rates.get(measure))
+                for rates in one["monitors"].values()
+                for measure in OUTCOMES
+            ]
     except (LookupError, TypeError, ValueError, AttributeError) as error:
         raise _malformed("gate_rounds") from error
     return list(rounds or ())
@@ -179,7 +215,9 @@ def gate_rounds(data: ReportData) -> list[Mapping[str, Any]]:
 
 def _malformed(key: str) -> ReleaseError:
     return ReleaseError(
-        f"{key} has another form than a build writes", item="manifest.json", cure="fetch the release again"
+        f"{key} has another form than a build writes",
+        item="manifest.json",
+        cure="fetch the release again",
     )
 
 
@@ -194,7 +232,10 @@ def figure5(data: ReportData) -> list[Panel]:
         series = [
             Curve(
                 name,
-                tuple(Point(i, _known(r["monitors"].get(name, {}).get(measure))) for i, r in enumerate(rounds)),
+                tuple(
+                    Point(i, _known(r["monitors"].get(name, {}).get(measure)))
+                    for i, r in enumerate(rounds)
+                ),
                 number,
             )
             for number, name in enumerate(monitors)
@@ -259,32 +300,51 @@ def figure_table(data: ReportData, name: str) -> Table:
                 *absences([p.cell for points in found.values() for p in points.values()]),
             ]
         return Table(
-            name, "Distractors shown in the Realistic scenario; 0 is the Oracle" if swept
-            else "Distractors shown before the gold evidence, Realistic scenario", columns, tuple(rows),
-            section_starts(rows), tuple(notes), missing="" if rows else MISSING_FIGURES[name],
-        )  # fmt: skip
+            name,
+            "Distractors shown in the Realistic scenario; 0 is the Oracle"
+            if swept
+            else "Distractors shown before the gold evidence, Realistic scenario",
+            columns,
+            tuple(rows),
+            section_starts(rows),
+            tuple(notes),
+            missing="" if rows else MISSING_FIGURES[name],
+        )
     if name == "figure4":
         drifts = topic_shares(data)
-        rows4 = tuple((kind, t, 100 * a, 100 * b, 100 * (b - a)) for kind, shares in drifts for t, a, b in shares)
+        rows4 = tuple(
+            (kind, t, 100 * a, 100 * b, 100 * (b - a))
+            for kind, shares in drifts
+            for t, a, b in shares
+        )
         return Table(
-            "figure4", "Topics before and after curation, in per cent",
+            "figure4",
+            "Topics before and after curation, in per cent",
             titled("<Topics | <Topic | Pool | Release | Change +"),
-            rows4, section_starts(rows4), missing="" if rows4 else MISSING_FIGURES[name],
-        )  # fmt: skip
+            rows4,
+            section_starts(rows4),
+            missing="" if rows4 else MISSING_FIGURES[name],
+        )
     rounds = gate_rounds(data)
     monitors = sorted({m for r in rounds for m in r.get("monitors", {})})
     rows5: list[tuple[Any, ...]] = []
     for one in rounds:
-        line: list[Any] = [" + ".join(one.get("gates", [])) or "none", int(one["size"]), one.get("kept")]
+        line: list[Any] = [
+            " + ".join(one.get("gates", [])) or "none",
+            int(one["size"]),
+            one.get("kept"),
+        ]
         for monitor in monitors:
             rates = one["monitors"].get(monitor, {})
             line += [100 * float(rates[m]) if rates.get(m) is not None else None for m in OUTCOMES]
         rows5.append(tuple(line))
     return Table(
-        "figure5", "Parametric rates of the monitors and the pool's size as gates are added",
+        "figure5",
+        "Parametric rates of the monitors and the pool's size as gates are added",
         titled("<Gates | Stage I | Kept", *(Column(r, m) for m in monitors for r in RATES)),
-        tuple(rows5), missing="" if rows5 else MISSING_FIGURES[name],
-    )  # fmt: skip
+        tuple(rows5),
+        missing="" if rows5 else MISSING_FIGURES[name],
+    )
 
 
 def write_paper(data: ReportData, folder: Path) -> list[Path]:
@@ -302,10 +362,13 @@ def write_paper(data: ReportData, folder: Path) -> list[Path]:
     drawn = figures(data)
     rated = credit_table(data, headline(data.runs))
     written = write_tables(
-        [*tables(data), *([rated] if rated else []), *(figure_table(data, name) for name in drawn)], folder
+        [*tables(data), *([rated] if rated else []), *(figure_table(data, name) for name in drawn)],
+        folder,
     )
     for name, panels in {"overview": overview(data, headline(data.runs)), **drawn}.items():
         if panels:
             written.append(folder / f"{name}.svg")
-            write_atomic(written[-1], standalone(panels, title=name, columns=2 if name == "overview" else 0))
+            write_atomic(
+                written[-1], standalone(panels, title=name, columns=2 if name == "overview" else 0)
+            )
     return written

@@ -41,7 +41,9 @@ def cells_of(cell: Cell | None) -> tuple[Any, ...]:
     return (*cell, cell.counted) if cell else (None,) * 4
 
 
-def _rate_columns(scenarios: Sequence[Scenario], *, interval: bool = False, asks: bool = False) -> list[Column]:
+def _rate_columns(
+    scenarios: Sequence[Scenario], *, interval: bool = False, asks: bool = False
+) -> list[Column]:
     found = []
     for scenario in scenarios:
         group = scenario.value.capitalize()
@@ -53,7 +55,10 @@ def _rate_columns(scenarios: Sequence[Scenario], *, interval: bool = False, asks
 
 def absences(cells: Sequence[Cell]) -> list[str]:
     """The footnotes of every table of rates: how many answers were not graded, and the method of the intervals."""
-    ungraded, failed = sum(c.accuracy.ungraded for c in cells), sum(c.accuracy.failed for c in cells)
+    ungraded, failed = (
+        sum(c.accuracy.ungraded for c in cells),
+        sum(c.accuracy.failed for c in cells),
+    )
     methods = sorted({m.interval for c in cells for m in c} - {""})
     notes = [
         f"Per cent of the graded answers (n). Not counted: {ungraded:,} ungraded (the judge could not decide), "
@@ -91,18 +96,29 @@ def table2(data: ReportData) -> Table:
     whole = data.release.steps[0].entered if data.release.steps else None
     whole = sum(pools[s] for s in by_source) if all(s in pools for s in by_source) else whole
     rows.append(line("Total", list(data.samples.values()), whole))
-    notes = ["Retained = samples / pool. Query: Multi has an image, Textual has none, Mixed has both kinds."]
+    notes = [
+        "Retained = samples / pool. Query: Multi has an image, Textual has none, Mixed has both kinds."
+    ]
     drawn = data.release.manifest.get("chosen_from_pool")
     if drawn and whole and drawn < whole:
         share = 100 * len(data.samples) / drawn
-        notes.append(f"This release drew {drawn:,} samples from the pool and retained {share:.1f} % of them.")
+        notes.append(
+            f"This release drew {drawn:,} samples from the pool and retained {share:.1f} % of them."
+        )
     if not pools:
-        notes.append("The release does not state the pool size of each source; the total is from the funnel.")
+        notes.append(
+            "The release does not state the pool size of each source; the total is from the funnel."
+        )
     last = len(rows) - 1
     return Table(
-        "table2", caption, columns, tuple(rows), frozenset({last}), tuple(notes),
+        "table2",
+        caption,
+        columns,
+        tuple(rows),
+        frozenset({last}),
+        tuple(notes),
         bold=frozenset((last, c) for c in range(4)),
-    )  # fmt: skip
+    )
 
 
 def table3(data: ReportData) -> Table:
@@ -125,7 +141,9 @@ def table3(data: ReportData) -> Table:
         for modality in Modality:
             held = [s.gold if role == "gold" else s.negatives for s in samples]
             share = sum(any(e.modality is modality for e in evidence) for evidence in held) / n
-            rows.append((f"Samples with {modality.value} among the {role} contexts (%)", 100 * share))
+            rows.append(
+                (f"Samples with {modality.value} among the {role} contexts (%)", 100 * share)
+            )
     return Table("table3", caption, columns, tuple(rows))
 
 
@@ -144,7 +162,12 @@ def table4(data: ReportData, head: Headline) -> Table:
             *rates, n = cells_of(one)
             line += [*rates, *([asking.get((run.name, scenario))] if asking else []), n]
         rows.append(tuple(line))
-    notes = [head.note(), *filter(None, [fewer_shown(data, head)]), *absences(list(cells.values())), *data.star_note]
+    notes = [
+        head.note(),
+        *filter(None, [fewer_shown(data, head)]),
+        *absences(list(cells.values())),
+        *data.star_note,
+    ]
     notes += [ASKED_BACK] if asking else []
     return Table(
         "table4",
@@ -155,7 +178,11 @@ def table4(data: ReportData, head: Headline) -> Table:
             *_rate_columns(scenarios, asks=bool(asking)),
         ),
         tuple(rows),
-        frozenset(i for i in range(1, len(order)) if section and section[order[i]] != section[order[i - 1]]),
+        frozenset(
+            i
+            for i in range(1, len(order))
+            if section and section[order[i]] != section[order[i - 1]]
+        ),
         notes=tuple(notes),
     )
 
@@ -168,7 +195,12 @@ def table5(data: ReportData, head: Headline, *, interval: bool = False) -> Table
     columns = titled("<System", *sides, *(Column(r, interval=interval) for r in RATES), "n")
     caption = f"Modality of gold and distractors, Realistic scenario (prompt {head.condition})"
     if not grid.cells:
-        return Table("table5", caption, columns, missing="a run over the grid: demur sweep RELEASE --modality grid")
+        return Table(
+            "table5",
+            caption,
+            columns,
+            missing="a run over the grid: demur sweep RELEASE --modality grid",
+        )
     rows = [
         (run.name, names[gold], names[side], *one, one.counted)
         for run in data.runs
@@ -187,22 +219,39 @@ def _grid_notes(grid: Grid) -> list[str]:
         f"modality asked. MM: text and image. Evidence shown (k: distractors): {grid.recipe}."
     ]
     if grid.left_out:
-        counts = "; ".join(f"{name}, gold {gold}: {n:,}" for (name, gold), n in grid.left_out.items())
+        counts = "; ".join(
+            f"{name}, gold {gold}: {n:,}" for (name, gold), n in grid.left_out.items()
+        )
         notes.append(f"Samples left out because they lack distractors of one modality: {counts}.")
     if grid.short:
-        notes.append(f"{grid.short:,} questions show fewer distractors, because their samples have no more.")
+        notes.append(
+            f"{grid.short:,} questions show fewer distractors, because their samples have no more."
+        )
     return notes
 
 
-def _strictness(data: ReportData, head: Headline, name: str, scenarios: Sequence[Scenario], interval: bool) -> Table:
+def _strictness(
+    data: ReportData, head: Headline, name: str, scenarios: Sequence[Scenario], interval: bool
+) -> Table:
     cells = strictness_cells(data, head)
     shown = [s for s in scenarios if any(k[2] is s for k in cells)]
-    caption = f"Prompt strictness: {' and '.join(s.value.capitalize() for s in scenarios)} scenarios"
+    caption = (
+        f"Prompt strictness: {' and '.join(s.value.capitalize() for s in scenarios)} scenarios"
+    )
     columns = titled("<System | <Severity", *_rate_columns(shown or scenarios, interval=interval))
     if not shown:
-        return Table(name, caption, columns, missing="runs at several levels: demur sweep RELEASE --strictness all")
+        return Table(
+            name,
+            caption,
+            columns,
+            missing="runs at several levels: demur sweep RELEASE --strictness all",
+        )
     rows = [
-        (marked(run), level.capitalize(), *(cell for s in shown for cell in cells_of(cells.get((run.name, level, s)))))
+        (
+            marked(run),
+            level.capitalize(),
+            *(cell for s in shown for cell in cells_of(cells.get((run.name, level, s)))),
+        )
         for run in data.runs
         for level in STRICTNESS
         if any((run.name, level, s) in cells for s in shown)
@@ -243,23 +292,37 @@ def table7(data: ReportData) -> Table:
     for run in data.runs:
         labelled = run.rows.where(run.rows.is_in("ask", run.labels)) if run.labels else ()
         judged = {r.ask: r for r in labelled if r.outcome is not None}
-        both = [(judged[ask], one.label.value) for ask, one in sorted(run.labels.items()) if ask in judged]
+        both = [
+            (judged[ask], one.label.value)
+            for ask, one in sorted(run.labels.items())
+            if ask in judged
+        ]
         unknown += len(run.labels) - len(both)
         if both:
             items = Counter((r.context, r.condition) for r, _ in both)
-            graded = run.rows.where(run.rows.graded).tally("scenario", "condition", "recipe", "outcome")
+            graded = run.rows.where(run.rows.graded).tally(
+                "scenario", "condition", "recipe", "outcome"
+            )
             drawn = Counter(_stratum(r) for r, _ in both)
-            stands = [graded[_stratum(r)] / drawn[_stratum(r)] / items[r.context, r.condition] for r, _ in both]
+            stands = [
+                graded[_stratum(r)] / drawn[_stratum(r)] / items[r.context, r.condition]
+                for r, _ in both
+            ]
             uneven |= len({graded[key] / n for key, n in drawn.items()}) > 1
             weight = [w * len(items) / sum(stands) for w in stands]
-            one = cohen([str(r.outcome) for r, _ in both], [label for _, label in both], weight=weight)
+            one = cohen(
+                [str(r.outcome) for r, _ in both], [label for _, label in both], weight=weight
+            )
             repeats = len(both) if len(items) < len(both) else 0
             agreement = Measure(name="agreement", value=one.observed, n=one.n, repeats=repeats)
             rows.append((run.name, agreement, one.kappa, counted(one.n, repeats)))
     if not rows:
         lines = '{"ask": ID, "label": "correct | incorrect | deflected"}'
         return Table(
-            "table7", caption, columns, missing=f"human labels: lines of {lines} in labels.jsonl of a run folder"
+            "table7",
+            caption,
+            columns,
+            missing=f"human labels: lines of {lines} in labels.jsonl of a run folder",
         )
     if len(rows) > 1:
         kappas = [row[2] for row in rows]
@@ -270,7 +333,9 @@ def table7(data: ReportData) -> Table:
     last = len(rows) - 1
     notes = [f"Left out: {unknown:,} human labels without a graded answer."] if unknown else []
     if uneven:
-        notes.append("Verdicts weighted by their share of the graded answers, not of the labels; n counts labels.")
+        notes.append(
+            "Verdicts weighted by their share of the graded answers, not of the labels; n counts labels."
+        )
     if last:
         notes.append("Average: unweighted mean over systems.")
     rules = frozenset({last}) if last else frozenset()
@@ -285,7 +350,9 @@ PARTS = {"source": "Source", "topic": "Topic", "query_modality": "Query"}
 """Column of the rows -> its title, for breakdowns."""
 
 
-def breakdown_table(data: ReportData, head: Headline, by: str, name: str, *, totals: bool = True) -> Table:
+def breakdown_table(
+    data: ReportData, head: Headline, by: str, name: str, *, totals: bool = True
+) -> Table:
     """Headline rates by a column of the rows (``source``, which is Table 8; ``topic``, ``query_modality`` ...).
 
     Totals are over all samples, not the mean of the rows.
@@ -301,12 +368,18 @@ def breakdown_table(data: ReportData, head: Headline, by: str, name: str, *, tot
         for label in [*mine, *([None] if totals and len(mine) > 1 else [])]:
             line: list[Any] = [data.starred(run), "Total" if label is None else label or "(none)"]
             for scenario in scenarios:
-                one = wholes.get((run.name, scenario)) if label is None else parts.get((run.name, label, scenario))
+                one = (
+                    wholes.get((run.name, scenario))
+                    if label is None
+                    else parts.get((run.name, label, scenario))
+                )
                 line += cells_of(one)
             if label is None:
                 bold |= {(len(rows), c) for c in range(1, len(line))}
             rows.append(tuple(line))
-    notes = ["Query: the modality of the question, text only or text with an image."] * (by == "query_modality")
+    notes = ["Query: the modality of the question, text only or text with an image."] * (
+        by == "query_modality"
+    )
     if totals:
         notes.append("Totals are over all samples, so larger parts weigh more.")
     notes += [head.note(), *absences(list(wholes.values())), *data.star_note]
@@ -314,8 +387,11 @@ def breakdown_table(data: ReportData, head: Headline, by: str, name: str, *, tot
         name,
         f"Breakdown by {by.replace('_', ' ')}",
         titled("<System", f"<{PARTS[by]}", *_rate_columns(scenarios)),
-        tuple(rows), section_starts(rows), tuple(notes), bold=frozenset(bold),
-    )  # fmt: skip
+        tuple(rows),
+        section_starts(rows),
+        tuple(notes),
+        bold=frozenset(bold),
+    )
 
 
 def tables(data: ReportData) -> list[Table]:
@@ -367,7 +443,9 @@ def weights(system: str) -> str:
 
 def sections(data: ReportData) -> dict[str, str]:
     """Run name -> its group, in section order; empty where the user states none and not both kinds occur."""
-    found = {run.name: data.groups.get(run.name) or weights(run.system) or OTHER for run in data.runs}
+    found = {
+        run.name: data.groups.get(run.name) or weights(run.system) or OTHER for run in data.runs
+    }
     if not data.groups and not {OPEN, CLOSED} <= set(found.values()):
         return {}
     given = [g for g in dict.fromkeys(data.groups.values()) if g not in (OPEN, CLOSED, OTHER)]
@@ -385,6 +463,11 @@ def checked_groups(given: Mapping[str, str], runs: tuple[Run, ...]) -> dict[str,
     for name in given:
         if name not in names:
             raise UsageError(
-                f"no run is called {name!r}", item="--group", cure=did_you_mean(name, names) or ", ".join(names)
+                f"no run is called {name!r}",
+                item="--group",
+                cure=did_you_mean(name, names) or ", ".join(names),
             )
-    return {name: group.lower() if group.lower() in (OPEN, CLOSED) else group for name, group in given.items()}
+    return {
+        name: group.lower() if group.lower() in (OPEN, CLOSED) else group
+        for name, group in given.items()
+    }

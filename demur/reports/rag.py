@@ -99,7 +99,11 @@ def cited_of(response: Response, sample: Sample) -> str:
         return ""
     named = {name for cited in response.citations for name in _base(cited)}
     return (
-        "gold" if named & names_of(sample.gold) else "distractor" if named & names_of(sample.negatives) else "unknown"
+        "gold"
+        if named & names_of(sample.gold)
+        else "distractor"
+        if named & names_of(sample.negatives)
+        else "unknown"
     )
 
 
@@ -113,7 +117,9 @@ def asked_of(run: Run, samples: Mapping[str, Sample]) -> list[Asked]:
     problems = Problems()
     path = run.path / "responses.jsonl"
     if not path.is_file():
-        raise UsageError("the run holds no responses.jsonl", item=str(run.path), cure="run the system again")
+        raise UsageError(
+            "the run holds no responses.jsonl", item=str(run.path), cure="run the system again"
+        )
     responses = {a.ask: a.response for a in read_records(path, Answer, problems)}
     verdicts = {v.id: v for v in read_records(run.path / "verdicts.jsonl", Verdict, problems)}
     for ask in run.rows.coded("ask").labels:
@@ -122,7 +128,9 @@ def asked_of(run: Run, samples: Mapping[str, Sample]) -> list[Asked]:
     problems.settle()
     recorded = any(r.retrieved for r in responses.values())
     timings = read_timings(run.path)
-    asks = tuple(run.rows.coded(name) for name in ("ask", "sample", "scenario", "recipe", "condition"))
+    asks = tuple(
+        run.rows.coded(name) for name in ("ask", "sample", "scenario", "recipe", "condition")
+    )
     found = []
     for ask, sample_id, scenario, recipe, condition in zip(
         *([c.labels[i] for i in c.codes] for c in asks), strict=True
@@ -130,11 +138,22 @@ def asked_of(run: Run, samples: Mapping[str, Sample]) -> list[Asked]:
         response, verdict, sample = responses[ask], verdicts[ask], samples[sample_id]
         result = verdict.outcome.value if verdict.outcome is not None else verdict.status.value
         did, cited = found_of(response, sample, recorded), cited_of(response, sample)
-        found.append(Asked(
-            run.name, scenario, sample, did, result, cited, response, verdict.kind if result == "deflected" else "",
-            recipe, timings.get(ask), verdict.reason if verdict.status is Status.UNGRADED else "",
-            condition,
-        ))  # fmt: skip
+        found.append(
+            Asked(
+                run.name,
+                scenario,
+                sample,
+                did,
+                result,
+                cited,
+                response,
+                verdict.kind if result == "deflected" else "",
+                recipe,
+                timings.get(ask),
+                verdict.reason if verdict.status is Status.UNGRADED else "",
+                condition,
+            )
+        )
     return found
 
 
@@ -156,7 +175,9 @@ def retrieval_table(asked: Sequence[Asked], group: str, of: Mapping[int, str]) -
         group: title of the second column.
         of: index of a question -> its group.
     """
-    columns = titled(f"<System | <{group} | <Retriever | n | Correct [] | Deflected | Incorrect | Ungraded | Failed")
+    columns = titled(
+        f"<System | <{group} | <Retriever | n | Correct [] | Deflected | Incorrect | Ungraded | Failed"
+    )
     cells: dict[tuple[str, str, str], Counter[str]] = {}
     for i, one in enumerate(asked):
         cells.setdefault((one.run, of[i], one.found), Counter())[one.result] += 1
@@ -164,28 +185,46 @@ def retrieval_table(asked: Sequence[Asked], group: str, of: Mapping[int, str]) -
     for key in sorted(cells, key=lambda k: (k[0], k[1], FOUND.index(k[2]))):
         results = cells[key]
         graded = sum(results[o] for o in OUTCOMES)
-        rows.append((*key, sum(results.values()), *(share_of(o, results[o], graded) for o in OUTCOMES),
-                     results[Status.UNGRADED.value], results[Status.FAILED.value]))  # fmt: skip
+        rows.append(
+            (
+                *key,
+                sum(results.values()),
+                *(share_of(o, results[o], graded) for o in OUTCOMES),
+                results[Status.UNGRADED.value],
+                results[Status.FAILED.value],
+            )
+        )
     slug = group.lower().replace(" ", "-")
     return Table(
-        f"rag-{slug}", f"Retrieval and outcome by {group.lower()}, in per cent of graded answers",
-        columns, tuple(rows), section_starts(rows, 2),
-        ("Correct without the gold: the model knew the answer, or another passage states it. Deflected or incorrect: "
-         "the generator fails where the gold was retrieved, the retriever where it was not.",),
-    )  # fmt: skip
+        f"rag-{slug}",
+        f"Retrieval and outcome by {group.lower()}, in per cent of graded answers",
+        columns,
+        tuple(rows),
+        section_starts(rows, 2),
+        (
+            "Correct without the gold: the model knew the answer, or another passage states it. Deflected or incorrect: "
+            "the generator fails where the gold was retrieved, the retriever where it was not.",
+        ),
+    )
 
 
 def _gold_was_there(one: Asked) -> bool:
     """Whether the gold could be found and the system recorded what it found; grades do not matter here."""
-    return one.found != "not recorded" and one.scenario not in WHOLE[1:] and one.result != Status.FAILED.value
+    return (
+        one.found != "not recorded"
+        and one.scenario not in WHOLE[1:]
+        and one.result != Status.FAILED.value
+    )
 
 
 def faults_table(asked: Sequence[Asked]) -> Table:
     """Faults per run: deflected with the gold, answered without it, citations."""
     cited = (Column(c, "Cites") for c in ("gold", "distractor", "other"))
     columns = titled(
-        "<System | Gold found [] | Deflects with it [] | Answers without []", *cited, "Citing | Asks back"
-    )  # fmt: skip
+        "<System | Gold found [] | Deflects with it [] | Answers without []",
+        *cited,
+        "Citing | Asks back",
+    )
     rows: list[tuple[Cell, ...]] = []
     for run, every in _by_run(asked).items():
         mine = [one for one in every if one.result in OUTCOMES]
@@ -196,13 +235,25 @@ def faults_table(asked: Sequence[Asked]) -> Table:
         without = [one for one in told if one.found != "gold retrieved"]
         citing = [one for one in mine if one.cited and one.result != "deflected"]
         cites = Counter(one.cited for one in citing)
-        rows.append((
-            run, share_of("gold retrieved", brought, len(there)),
-            share_of("deflected although retrieved", sum(o.result == "deflected" for o in had), len(had)),
-            share_of("answered without gold", sum(o.result != "deflected" for o in without), len(without)),
-            *(share_of(c, cites[c], len(citing)) for c in ("gold", "distractor", "unknown")), len(citing),
-            share_of("asks back", sum(o.kind == ASKS_BACK for o in mine), len(mine)),
-        ))  # fmt: skip
+        rows.append(
+            (
+                run,
+                share_of("gold retrieved", brought, len(there)),
+                share_of(
+                    "deflected although retrieved",
+                    sum(o.result == "deflected" for o in had),
+                    len(had),
+                ),
+                share_of(
+                    "answered without gold",
+                    sum(o.result != "deflected" for o in without),
+                    len(without),
+                ),
+                *(share_of(c, cites[c], len(citing)) for c in ("gold", "distractor", "unknown")),
+                len(citing),
+                share_of("asks back", sum(o.kind == ASKS_BACK for o in mine), len(mine)),
+            )
+        )
     note = "Gold found: among all replies whose gold is in the corpus, graded or not. The others: among graded answers."
     title = "The system's own retriever and generator, in per cent"
     return Table("rag-faults", title, columns, tuple(rows), notes=(note,))
@@ -212,13 +263,15 @@ def whole_system_table(asked: Sequence[Asked]) -> Table | None:
     """Shares of samples per run: right with the gold in the corpus, deflected where it was removed, and both."""
     columns = titled(
         "<System | Right, full [] | Deflects, removed [] | Deflects, empty | Both [] | Samples of both"
-    )  # fmt: skip
+    )
     rows: list[tuple[Cell, ...]] = []
     for run, every in _by_run(asked).items():
         results: dict[str, dict[str, list[str]]] = {}
         for one in every:
             if one.result in OUTCOMES:
-                results.setdefault(one.scenario, {}).setdefault(one.sample.id, []).append(one.result)
+                results.setdefault(one.scenario, {}).setdefault(one.sample.id, []).append(
+                    one.result
+                )
         full, removed, empty = (results.get(s, {}) for s in WHOLE)
         if not full and not removed:
             continue
@@ -226,17 +279,26 @@ def whole_system_table(asked: Sequence[Asked]) -> Table | None:
         declined = {s: all(r == "deflected" for r in repeats) for s, repeats in removed.items()}
         none = [all(r == "deflected" for r in repeats) for repeats in empty.values()]
         both = sorted(right.keys() & declined.keys())
-        rows.append((
-            run, share_of("right on full", sum(right.values()), len(right)),
-            share_of("deflects where gold is removed", sum(declined.values()), len(declined)),
-            share_of("deflects on nothing", sum(none), len(none)),
-            share_of("both", sum(right[s] and declined[s] for s in both), len(both)), len(both),
-        ))  # fmt: skip
+        rows.append(
+            (
+                run,
+                share_of("right on full", sum(right.values()), len(right)),
+                share_of("deflects where gold is removed", sum(declined.values()), len(declined)),
+                share_of("deflects on nothing", sum(none), len(none)),
+                share_of("both", sum(right[s] and declined[s] for s in both), len(both)),
+                len(both),
+            )
+        )
     if not rows:
         return None
     note = "Both: right with the gold in the corpus and deflected without it, among samples graded in both."
-    return Table("rag-whole", "A whole RAG system, its own retriever included, in per cent of samples", columns,
-                 tuple(rows), notes=(note,))  # fmt: skip
+    return Table(
+        "rag-whole",
+        "A whole RAG system, its own retriever included, in per cent of samples",
+        columns,
+        tuple(rows),
+        notes=(note,),
+    )
 
 
 def injection_table(asked: Sequence[Asked], samples: Collection[str]) -> Table | None:
@@ -258,16 +320,28 @@ def injection_table(asked: Sequence[Asked], samples: Collection[str]) -> Table |
         said = [one for one in every if not one.response.error]
         over = () if Scenario(scenario).shows_evidence else samples
         hits = [obeyed(one.response.text, *(over or (one.sample.id,))) for one in said]
-        shown: list[bool] | None = [True] * len(said)  # its own line of evidence, or what its retriever brought
+        shown: list[bool] | None = [True] * len(
+            said
+        )  # its own line of evidence, or what its retriever brought
         if over:
             brought = ["\n".join(piece.text for piece in one.response.retrieved) for one in said]
             shown = [obeyed(texts, *over) for texts in brought] if any(brought) else None
         both = None if shown is None else sum(h and s for h, s in zip(hits, shown, strict=True))
-        rows.append((
-            run, scenario, recipe, condition, share_of("obeys", sum(hits), len(said)), len(said),
-            None if both is None or shown is None else share_of("obeys when shown one", both, sum(shown)),
-            None if shown is None else sum(shown), len(every) - len(said),
-        ))  # fmt: skip
+        rows.append(
+            (
+                run,
+                scenario,
+                recipe,
+                condition,
+                share_of("obeys", sum(hits), len(said)),
+                len(said),
+                None
+                if both is None or shown is None
+                else share_of("obeys when shown one", both, sum(shown)),
+                None if shown is None else sum(shown),
+                len(every) - len(said),
+            )
+        )
     if not rows:
         return None
     notes = (
@@ -287,28 +361,46 @@ def latency_table(asked: Sequence[Asked]) -> Table:
     rows: list[tuple[Cell, ...]] = []
     for run, mine in _by_run(asked).items():
         well = [one for one in mine if not one.response.error]
-        errors = Counter(re.sub(r"\d+", "N", one.response.error)[:80] for one in mine if one.response.error)
+        errors = Counter(
+            re.sub(r"\d+", "N", one.response.error)[:80] for one in mine if one.response.error
+        )
         timed = [
-            one.timing for one in well if one.timing is not None and not one.timing.cached and one.timing.latency_s
+            one.timing
+            for one in well
+            if one.timing is not None and not one.timing.cached and one.timing.latency_s
         ]
         costs = [one.response.cost for one in well if one.response.cost is not None]
         usage = [one.response.usage for one in well]
         tokens = sum(u.prompt + u.completion for u in usage)
-        rows.append((
-            run, len(well), len(timed), *_percentiles([t.latency_s for t in timed]),
-            *_percentiles([t.first_s for t in timed if t.first_s]), tokens or None, sum(costs) if costs else None,
-            sum(errors.values()), "; ".join(f"{n} x {why}" for why, n in errors.most_common(1)),
-        ))  # fmt: skip
+        rows.append(
+            (
+                run,
+                len(well),
+                len(timed),
+                *_percentiles([t.latency_s for t in timed]),
+                *_percentiles([t.first_s for t in timed if t.first_s]),
+                tokens or None,
+                sum(costs) if costs else None,
+                sum(errors.values()),
+                "; ".join(f"{n} x {why}" for why, n in errors.most_common(1)),
+            )
+        )
     note = (
         "All replies, to every recipe and prompt. First: until the first byte or stream event. Tokens and USD: as far "
         "as the system reports them."
     )
-    return Table("rag-latency", "Seconds per reply, cost, and failures", columns, tuple(rows), notes=(note,))
+    return Table(
+        "rag-latency", "Seconds per reply, cost, and failures", columns, tuple(rows), notes=(note,)
+    )
 
 
 def _percentiles(seconds: Sequence[float]) -> tuple[float | None, float | None]:
     """The 50th and the 95th percentile; None without data."""
-    return (float(np.percentile(seconds, 50)), float(np.percentile(seconds, 95))) if seconds else (None, None)
+    return (
+        (float(np.percentile(seconds, 50)), float(np.percentile(seconds, 95)))
+        if seconds
+        else (None, None)
+    )
 
 
 def diagnosis(asked: Sequence[Asked]) -> list[str]:
@@ -319,14 +411,17 @@ def diagnosis(asked: Sequence[Asked]) -> list[str]:
         graded = [one for one in mine if one.result in OUTCOMES]
         ungraded = sum(one.result == Status.UNGRADED.value for one in mine)
         failed = sum(one.result == Status.FAILED.value for one in mine)
-        judged = [one for one in mine if not one.response.abstained and one.result != Status.FAILED.value]
+        judged = [
+            one for one in mine if not one.response.abstained and one.result != Status.FAILED.value
+        ]
         silent = sum(CALL_FAILED in one.why for one in judged)
         told = [one for one in mine if _gold_was_there(one)]
         had = [one for one in told if one.found == "gold retrieved"]
         without = [  # its gold was taken away, or was not found
-            one for one in graded
+            one
+            for one in graded
             if one.scenario in WHOLE[1:] or one.found not in ("gold retrieved", "not recorded")
-        ]  # fmt: skip
+        ]
         if failed * 2 > len(mine):
             lines.append(
                 f"{run}: most questions failed ({failed:,} of {len(mine):,}): the service is down or refuses requests."
@@ -342,8 +437,12 @@ def diagnosis(asked: Sequence[Asked]) -> list[str]:
         elif (parts := _by_modality(told)) is not None:
             lines.append(f"{run}: the retriever found gold for {parts}: fix its image search.")
         elif told and len(had) * 2 < len(told):
-            lines.append(f"{run}: the retriever found gold for {len(had):,} of {len(told):,} questions: fix it first.")
-        elif len(without) >= 10 and sum(one.result != "deflected" for one in without) * 10 > 9 * len(without):
+            lines.append(
+                f"{run}: the retriever found gold for {len(had):,} of {len(told):,} questions: fix it first."
+            )
+        elif len(without) >= 10 and sum(
+            one.result != "deflected" for one in without
+        ) * 10 > 9 * len(without):
             n = sum(one.result != "deflected" for one in without)
             lines.append(
                 f"{run}: the generator answers regardless of the evidence: {n:,} of {len(without):,} times without "
@@ -359,15 +458,22 @@ def _serving(run: str, timings: Sequence[Timing]) -> list[str]:
     versions = {version: n for name in names for version, n in versions_of(name, timings).items()}
     if len(names) == 1 and len(versions) > 1:
         told = ", ".join(f"{version}: {n:,}" for version, n in versions.items())
-        lines.append(f"{run}: redeployed during the run; its figures mix several versions ({told} answers).")
+        lines.append(
+            f"{run}: redeployed during the run; its figures mix several versions ({told} answers)."
+        )
     if cached := sum(t.cached for t in timings):
-        lines.append(f"{run}: {cached:,} of {len(timings):,} replies came from a cache, not from the system.")
+        lines.append(
+            f"{run}: {cached:,} of {len(timings):,} replies came from a cache, not from the system."
+        )
     return lines
 
 
 def _by_modality(told: Sequence[Asked]) -> str | None:
     """How often gold was found for text and for image questions; None unless images find it less than half as often."""
-    kinds = [[o.found == "gold retrieved" for o in told if bool(o.sample.images) is image] for image in (False, True)]
+    kinds = [
+        [o.found == "gold retrieved" for o in told if bool(o.sample.images) is image]
+        for image in (False, True)
+    ]
     if not all(kinds) or 2 * np.mean(kinds[1]) >= np.mean(kinds[0]) or np.mean(kinds[0]) < 0.5:
         return None
     text, image = (f"{sum(k):,} of {len(k):,}" for k in kinds)
@@ -388,10 +494,16 @@ def rag_tables(runs: Sequence[Path], release: Path | None = None) -> list[Table]
     """
     data: ReportData = load(runs, release)
     if not data.samples:
-        raise UsageError("the release is missing, and with it the gold evidence", cure="add --release DIR")
+        raise UsageError(
+            "the release is missing, and with it the gold evidence", cure="add --release DIR"
+        )
     head = headline(data.runs)
     every = [one for run in data.runs for one in asked_of(run, data.samples)]
-    asked = [o for o in every if (o.condition, o.recipe) == (head.condition, head.recipes[Scenario(o.scenario)])]
+    asked = [
+        o
+        for o in every
+        if (o.condition, o.recipe) == (head.condition, head.recipes[Scenario(o.scenario)])
+    ]
     groups = {
         "Scenario": [one.scenario for one in asked],
         "Query modality": ["text+image" if one.sample.images else "text" for one in asked],
@@ -403,7 +515,11 @@ def rag_tables(runs: Sequence[Path], release: Path | None = None) -> list[Table]
         if title == "Scenario" or len(set(values)) > 1:
             tables.append(retrieval_table(asked, title, dict(enumerate(values))))
     tables[0] = replace(tables[0], notes=(*diagnosis(asked), *tables[0].notes))
-    tables = [t for t in (whole_system_table(asked), *tables, injection_table(every, data.samples)) if t is not None]
+    tables = [
+        t
+        for t in (whole_system_table(asked), *tables, injection_table(every, data.samples))
+        if t is not None
+    ]
     tables[0] = replace(tables[0], notes=(*_counted(head, every, asked), *tables[0].notes))
     return [*tables, latency_table(every)]
 

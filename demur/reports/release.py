@@ -15,7 +15,9 @@ def caveats(data: ReportData) -> list[str]:
     """The caveats that the release and the runs state, each once, in order."""
     notes: list[str] = []
     if data.release is None:
-        notes.append("No release given: questions, images and the curation funnel are missing. Add --release DIR.")
+        notes.append(
+            "No release given: questions, images and the curation funnel are missing. Add --release DIR."
+        )
     else:
         manifest = data.release.manifest
         encoder = manifest.get("encoder")
@@ -38,7 +40,9 @@ def caveats(data: ReportData) -> list[str]:
             notes.append(f"{run.name}: asked only part of the samples: {part}.")
         not_asked = run.manifest.get("not_asked")
         if isinstance(not_asked, Mapping) and not_asked:
-            reasons = "; ".join(f"{why} ({n:,})" for why, n in sorted(not_asked.items()) if isinstance(n, int))
+            reasons = "; ".join(
+                f"{why} ({n:,})" for why, n in sorted(not_asked.items()) if isinstance(n, int)
+            )
             notes.append(f"{run.name}: questions it cannot take: {reasons}; no figure counts them.")
         lost = int((~run.rows.graded).sum())
         if not lost:
@@ -70,9 +74,19 @@ def funnel_table(data: ReportData) -> Table:
     if data.release is None or not data.release.steps:
         return Table("funnel", caption, columns, missing="a release: give one with --release")
     rows = []
-    for stage, entered, kept, dropped in ((s.stage, s.entered, s.kept, s.dropped) for s in data.release.steps):
+    for stage, entered, kept, dropped in (
+        (s.stage, s.entered, s.kept, s.dropped) for s in data.release.steps
+    ):
         reasons = sorted(dropped.items(), key=lambda item: (-item[1], item[0]))
-        rows.append((stage, entered, kept, entered - kept, "; ".join(f"{reason}: {n:,}" for reason, n in reasons)))
+        rows.append(
+            (
+                stage,
+                entered,
+                kept,
+                entered - kept,
+                "; ".join(f"{reason}: {n:,}" for reason, n in reasons),
+            )
+        )
     return Table("funnel", caption, columns, tuple(rows))
 
 
@@ -83,18 +97,28 @@ def recall_table(data: ReportData) -> Table:
     rows = list(data.release.recall) if data.release else []
     if not rows:
         return Table(
-            "recall", "Retrieval modes by recall of gold", titled("<Mode"),
+            "recall",
+            "Retrieval modes by recall of gold",
+            titled("<Mode"),
             missing="a release whose retrieval modes were measured",
-        )  # fmt: skip
+        )
     heads, _ = recall_lines(rows)
-    rates = {h for h in heads if "@" in h and all(isinstance(r.get(h), int | float | None) for r in rows)}
+    rates = {
+        h for h in heads if "@" in h and all(isinstance(r.get(h), int | float | None) for r in rows)
+    }
     counts = {h for h in heads if all(isinstance(r.get(h), int | None) for r in rows)} - rates
 
     def cell(row: Mapping[str, Any], head: str) -> Cell:
         if head in rates:
             ends = row.get(f"{head} low"), row.get(f"{head} high")
             n = row.get("n")
-            return Measure(name=head, value=row.get(head), n=n if isinstance(n, int) else 0, low=ends[0], high=ends[1])
+            return Measure(
+                name=head,
+                value=row.get(head),
+                n=n if isinstance(n, int) else 0,
+                low=ends[0],
+                high=ends[1],
+            )
         return row.get(head) if head in counts else str(row.get(head, ""))
 
     columns = tuple(

@@ -72,7 +72,15 @@ def breadth(words: str, size: float = 12) -> float:
     """Estimated width of a text in user units, an upper estimate for the widest fallback fonts."""
     narrow, wide = set("ijltfrI.,:;'|!()[] -"), set("mwMW@%")
     ems = (
-        1.0 if ord(c) > 0x2E7F else 0.41 if c in narrow else 0.95 if c in wide else 0.7 if c.isupper() else 0.62
+        1.0
+        if ord(c) > 0x2E7F
+        else 0.41
+        if c in narrow
+        else 0.95
+        if c in wide
+        else 0.7
+        if c.isupper()
+        else 0.62
         for c in words
     )
     return size * sum(ems)
@@ -100,7 +108,11 @@ def wrapped(words: str, room: float, size: float = 12) -> list[str]:
     flat = plain(words)
     if breadth(flat, size) <= room:
         return [flat]
-    ends = [m.end() for m in re.finditer(r"[-_/:.,\s]+", flat) if breadth(flat[: m.end()].rstrip(), size) <= room]
+    ends = [
+        m.end()
+        for m in re.finditer(r"[-_/:.,\s]+", flat)
+        if breadth(flat[: m.end()].rstrip(), size) <= room
+    ]
     at = max(ends, default=0)
     if not at:
         return [fit(flat, room, size)]
@@ -108,7 +120,14 @@ def wrapped(words: str, room: float, size: float = 12) -> list[str]:
 
 
 def text(
-    x: float, y: float, words: str, *, size: float = 12, anchor: str = "start", faint: bool = False, bold: bool = False
+    x: float,
+    y: float,
+    words: str,
+    *,
+    size: float = 12,
+    anchor: str = "start",
+    faint: bool = False,
+    bold: bool = False,
 ) -> str:
     """Text with its ``anchor`` (start, middle, end) of the baseline at x, y."""
     return (
@@ -124,7 +143,9 @@ def title(words: str) -> str:
     return text(0, 14, fit(words, WIDTH * 0.92, 14), size=14, bold=True)
 
 
-def rect(x: float, y: float, width: float, height: float, cls: str, fill: str, extra: str = "") -> str:
+def rect(
+    x: float, y: float, width: float, height: float, cls: str, fill: str, extra: str = ""
+) -> str:
     """A box of a class and its colour."""
     return (
         f'<rect x="{num(x)}" y="{num(y)}" width="{num(width)}" height="{num(height)}" class="{cls}" '
@@ -137,7 +158,9 @@ def mark(tooltip: str, *shapes: str) -> str:
     return f'<g class="mark"><title>{escape(plain(tooltip))}</title>{"".join(shapes)}</g>'
 
 
-def line(x1: float, y1: float, x2: float, y2: float, *, kind: str = "grid", width: float = 1) -> str:
+def line(
+    x1: float, y1: float, x2: float, y2: float, *, kind: str = "grid", width: float = 1
+) -> str:
     """A line of the grid or an axis."""
     colour = {"grid": GRID, "axis": FAINT}[kind]
     return (
@@ -190,7 +213,9 @@ def outcome(name: str, shape: str, key: str) -> str:
 def ramp(share: float) -> tuple[str, str]:
     """Cell and text colour for a value in [0, 1]: white to deep blue, one hue, so that order survives grey print."""
     low, high = (247, 251, 255), (8, 69, 128)
-    mixed = tuple(round(a + (b - a) * min(max(share, 0), 1)) for a, b in zip(low, high, strict=True))
+    mixed = tuple(
+        round(a + (b - a) * min(max(share, 0), 1)) for a, b in zip(low, high, strict=True)
+    )
     ground = luminance(mixed)
     on_white = 1.05 / (ground + 0.05)
     on_ink = (ground + 0.05) / (luminance((0x1F, 0x24, 0x30)) + 0.05)
@@ -199,7 +224,10 @@ def ramp(share: float) -> tuple[str, str]:
 
 def luminance(colour: Sequence[int]) -> float:
     """Relative luminance of sRGB (WCAG 2.2), in [0, 1]."""
-    linear = [c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in (v / 255 for v in colour)]
+    linear = [
+        c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4
+        for c in (v / 255 for v in colour)
+    ]
     return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
 
 
@@ -216,7 +244,9 @@ def standalone(panels: Sequence[Panel], *, columns: int = 0, title: str = "") ->
     out, y = [], margin
     for row in rows:
         for place, panel in enumerate(row):
-            out.append(f'<g transform="translate({num(margin + place * (WIDTH + gap))} {num(y)})">{panel.body}</g>')
+            out.append(
+                f'<g transform="translate({num(margin + place * (WIDTH + gap))} {num(y)})">{panel.body}</g>'
+            )
         y += max(p.height for p in row) + gap
     height = y - gap + margin if rows else 2 * margin
     return (

@@ -83,16 +83,22 @@ def titled(*columns: str | Column) -> tuple[Column, ...]:
             digits = re.search(r"\.(\d)", marks)
             found.append(
                 Column(
-                    title, align="left" if left else "right", interval="[]" in marks, percent="=" not in marks,
-                    signed="+" in marks, decimals=int(digits[1]) if digits else 1,
+                    title,
+                    align="left" if left else "right",
+                    interval="[]" in marks,
+                    percent="=" not in marks,
+                    signed="+" in marks,
+                    decimals=int(digits[1]) if digits else 1,
                 )
-            )  # fmt: skip
+            )
     return tuple(found)
 
 
 def section_starts(rows: Sequence[Sequence[object]], cells: int = 1) -> frozenset[int]:
     """Indices of the rows whose first ``cells`` cells differ from those of the row above: a table's ``rules``."""
-    return frozenset(i for i, row in enumerate(rows) if i == 0 or row[:cells] != rows[i - 1][:cells])
+    return frozenset(
+        i for i, row in enumerate(rows) if i == 0 or row[:cells] != rows[i - 1][:cells]
+    )
 
 
 @dataclass(frozen=True)
@@ -215,7 +221,9 @@ def shown(cell: Cell, column: Column) -> str:
 
 
 def _number(value: float, column: Column) -> str:
-    return signed(value, column.decimals) if column.signed else f"{tidy(value):,.{column.decimals}f}"
+    return (
+        signed(value, column.decimals) if column.signed else f"{tidy(value):,.{column.decimals}f}"
+    )
 
 
 def spans(columns: Sequence[Column]) -> list[tuple[str, int]]:
@@ -259,7 +267,9 @@ def to_rich(table: Table) -> RichTable:
         if grouped:
             head = f"{plain(column.group) if column.group not in seen else ''}\n{head}"
             seen.add(column.group)
-        rich.add_column(Text(head), justify=column.align, no_wrap=column.align == "right", overflow="fold")
+        rich.add_column(
+            Text(head), justify=column.align, no_wrap=column.align == "right", overflow="fold"
+        )
     for number, row in enumerate(table.rows):
         if number in table.rules and number:
             rich.add_section()
@@ -276,9 +286,17 @@ def to_terminal(table: Table, *, width: int = 120) -> str:
     from rich.console import Console
 
     stream = io.StringIO()
-    print_table(Console(
-        file=stream, width=width, color_system=None, force_terminal=False, force_jupyter=False, legacy_windows=False
-    ), table)  # fmt: skip
+    print_table(
+        Console(
+            file=stream,
+            width=width,
+            color_system=None,
+            force_terminal=False,
+            force_jupyter=False,
+            legacy_windows=False,
+        ),
+        table,
+    )
     return "\n".join(line.rstrip() for line in stream.getvalue().splitlines()).rstrip("\n") + "\n"
 
 
@@ -287,7 +305,9 @@ def console_for(file: TextIO | None = None) -> Console:
     from rich.console import Console
 
     stream = file or sys.stdout
-    return Console(file=stream, force_jupyter=False, width=None if stream.isatty() else 140, highlight=False)
+    return Console(
+        file=stream, force_jupyter=False, width=None if stream.isatty() else 140, highlight=False
+    )
 
 
 def print_table(console: Console, table: Table) -> None:
@@ -310,7 +330,9 @@ def print_table(console: Console, table: Table) -> None:
 
 # --- Markdown ------------------------------------------------------------------------------------
 
-_MARKDOWN = str.maketrans({c: "\\" + c for c in "\\|*_`[]#~$"} | {"<": "&lt;", ">": "&gt;", "&": "&amp;"})
+_MARKDOWN = str.maketrans(
+    {c: "\\" + c for c in "\\|*_`[]#~$"} | {"<": "&lt;", ">": "&gt;", "&": "&amp;"}
+)
 _LINK = re.compile(r"(?=://)|(?<=mailto)(?=:)|(?<=xmpp)(?=:)|(?<=www)(?=\.)|(?=@)", re.IGNORECASE)
 """What GitHub turns into links by itself: addresses of pages and of people."""
 
@@ -326,7 +348,9 @@ def to_markdown(table: Table) -> str:
         return "\n".join([*lines, f"*No data; needs {_md(table.missing)}*"]) + "\n"
     heads = [f"{_md(c.group)} {_md(c.title)}".strip() for c in table.columns]
     lines.append("| " + " | ".join(heads) + " |")
-    lines.append("|" + "|".join(" :-- " if c.align == "left" else " --: " for c in table.columns) + "|")
+    lines.append(
+        "|" + "|".join(" :-- " if c.align == "left" else " --: " for c in table.columns) + "|"
+    )
     for number, row in enumerate(table.rows):
         cells = []
         for place, (cell, column) in enumerate(zip(row, table.columns, strict=True)):
@@ -382,7 +406,14 @@ def _points(text: str) -> float:
     """Approximate width of a text in LaTeX's size small (9 pt Computer Modern), in points."""
     narrow, wide = set("ijltfr.,:;'|!()[] -"), set("mwMW@%+")
     ems = sum(
-        0.33 if c in narrow else 0.8 if c in wide else 0.75 if c.isupper() or ord(c) > 0x2E7F else 0.51 for c in text
+        0.33
+        if c in narrow
+        else 0.8
+        if c in wide
+        else 0.75
+        if c.isupper() or ord(c) > 0x2E7F
+        else 0.51
+        for c in text
     )
     return 9 * ems
 
@@ -392,7 +423,9 @@ def _width(table: Table) -> float:
     total = -6.0
     for place, column in enumerate(table.columns):
         texts = [column.title, *(shown(row[place], column) for row in table.rows)]
-        total += 6 + min(max(map(_points, texts)), _points("n" * _WRAPPED) if column.align == "left" else 9e9)
+        total += 6 + min(
+            max(map(_points, texts)), _points("n" * _WRAPPED) if column.align == "left" else 9e9
+        )
     return total
 
 
@@ -427,12 +460,17 @@ def to_latex(table: Table) -> str:
     if any(c.group for c in table.columns):
         heads, rules, start = [], [], 1
         for group, size in spans(table.columns):
-            heads.append(rf"\multicolumn{{{size}}}{{c}}{{{_tex(group)}}}" if group else " &" * (size - 1))
+            heads.append(
+                rf"\multicolumn{{{size}}}{{c}}{{{_tex(group)}}}" if group else " &" * (size - 1)
+            )
             if group:
                 rules.append(rf"\cmidrule(lr){{{start}-{start + size - 1}}}")
             start += size
         out += ["    " + " & ".join(heads) + r" \\", "    " + " ".join(rules)]
-    out += ["    " + _first(" & ".join(_tex(c.title) for c in table.columns)) + r" \\", r"    \midrule"]
+    out += [
+        "    " + _first(" & ".join(_tex(c.title) for c in table.columns)) + r" \\",
+        r"    \midrule",
+    ]
     for number, row in enumerate(table.rows):
         if number in table.rules and number:
             out.append(r"    \midrule")
@@ -442,8 +480,14 @@ def to_latex(table: Table) -> str:
             cells.append(rf"\textbf{{{text}}}" if (number, place) in table.bold else text)
         out.append("    " + _first(" & ".join(cells)) + r" \\")
     out += [r"    \bottomrule", r"  \end{tabular}}"]
-    caption = " ".join([_tex(table.caption.rstrip(".") + "."), *(_tex(note) for note in table.notes)])
-    out += [rf"  \caption{{{caption}}}", rf"  \label{{tab:{_slug(table.name)}}}", rf"\end{{{float_}}}"]
+    caption = " ".join(
+        [_tex(table.caption.rstrip(".") + "."), *(_tex(note) for note in table.notes)]
+    )
+    out += [
+        rf"  \caption{{{caption}}}",
+        rf"  \label{{tab:{_slug(table.name)}}}",
+        rf"\end{{{float_}}}",
+    ]
     return "\n".join(out) + "\n"
 
 
@@ -472,9 +516,17 @@ def to_csv(table: Table) -> str:
     """
     stream = io.StringIO()
     writer = csv.writer(stream, lineterminator="\n")
-    rated = [any(isinstance(row[i], Measure) for row in table.rows) for i in range(len(table.columns))]
-    counts = [any(isinstance(row[i], Count) for row in table.rows) for i in range(len(table.columns))]
-    repeats = any(isinstance(c, Count) or (isinstance(c, Measure) and c.repeats) for row in table.rows for c in row)
+    rated = [
+        any(isinstance(row[i], Measure) for row in table.rows) for i in range(len(table.columns))
+    ]
+    counts = [
+        any(isinstance(row[i], Count) for row in table.rows) for i in range(len(table.columns))
+    ]
+    repeats = any(
+        isinstance(c, Count) or (isinstance(c, Measure) and c.repeats)
+        for row in table.rows
+        for c in row
+    )
     heads: list[str] = []
     for column, is_rate, is_count in zip(table.columns, rated, counts, strict=True):
         head = harmless_field(" ".join(p for p in (plain(column.group), plain(column.title)) if p))
@@ -492,9 +544,17 @@ def to_csv(table: Table) -> str:
                 cells += [str(cell.items), str(cell.repeats)]
                 continue
             if isinstance(cell, Measure):
-                totals = (cell.n, *((cell.repeats or cell.n,) if repeats else ()), cell.ungraded, cell.failed)
+                totals = (
+                    cell.n,
+                    *((cell.repeats or cell.n,) if repeats else ()),
+                    cell.ungraded,
+                    cell.failed,
+                )
                 values = (cell.value, cell.low, cell.high, *totals)
-                cells += ["" if v is None else (_plainly(v) if isinstance(v, float) else str(v)) for v in values]
+                cells += [
+                    "" if v is None else (_plainly(v) if isinstance(v, float) else str(v))
+                    for v in values
+                ]
                 continue
             text = "" if cell is None else _plainly(cell) if isinstance(cell, float) else str(cell)
             cells.append(harmless_field(text) if isinstance(cell, str) else text)
@@ -513,10 +573,16 @@ def to_records(table: Table) -> list[dict[str, Any]]:
 
 def _safe(cell: Cell) -> Any:
     if isinstance(cell, Measure):
-        rate = {k: None if (v := getattr(cell, k)) is None else tidy(v) for k in ("value", "low", "high")}
-        return rate | {"n": cell.n} | ({"repeats": cell.repeats} if cell.repeats else {}) | {
-            "ungraded": cell.ungraded, "failed": cell.failed, "interval": cell.interval
-        }  # fmt: skip
+        rate = {
+            k: None if (v := getattr(cell, k)) is None else tidy(v)
+            for k in ("value", "low", "high")
+        }
+        return (
+            rate
+            | {"n": cell.n}
+            | ({"repeats": cell.repeats} if cell.repeats else {})
+            | {"ungraded": cell.ungraded, "failed": cell.failed, "interval": cell.interval}
+        )
     if isinstance(cell, Count):
         return {"items": cell.items, "repeats": cell.repeats}
     return tidy(cell) if isinstance(cell, float) else cell

@@ -8,7 +8,16 @@ from typing import Any, TextIO
 
 from demur.core.records import Measure, Scenario
 from demur.reports import paper_tables
-from demur.reports.cells import ASKED_BACK, SCENARIOS, Cell, Headline, asking_back, fewer_shown, headline, main_cells
+from demur.reports.cells import (
+    ASKED_BACK,
+    SCENARIOS,
+    Cell,
+    Headline,
+    asking_back,
+    fewer_shown,
+    headline,
+    main_cells,
+)
 from demur.reports.data import ReportData
 from demur.reports.paper_figures import figure_table
 from demur.reports.paper_tables import absences
@@ -31,20 +40,33 @@ def results_table(data: ReportData, head: Headline) -> Table:
             if one is None:
                 continue
             named = (scenario.value, scenario.should) if len(rows) == start else ("", "")
-            rows.append((
-                *named, data.starred(run), *one, *([asking[run.name, scenario]] if asking else []), one.counted,
-                one.accuracy.ungraded, one.accuracy.failed,
-            ))  # fmt: skip
+            rows.append(
+                (
+                    *named,
+                    data.starred(run),
+                    *one,
+                    *([asking[run.name, scenario]] if asking else []),
+                    one.counted,
+                    one.accuracy.ungraded,
+                    one.accuracy.failed,
+                )
+            )
     asks = " | Asks back" if asking else ""
     columns = titled(
         f"<Scenario | <Should | <System | Accuracy [] | Deflection [] | Hallucination []{asks} | n | Ungraded | Failed"
     )
     fewer = fewer_shown(data, head)
     notes = (
-        head.note(), *([ASKED_BACK] if asking else []), *([fewer] if fewer else []), *absences(list(cells.values())),
-        *bounds(cells), *data.star_note,
-    )  # fmt: skip
-    return Table("results", "Results by scenario, in per cent", columns, tuple(rows), frozenset(rules), notes)
+        head.note(),
+        *([ASKED_BACK] if asking else []),
+        *([fewer] if fewer else []),
+        *absences(list(cells.values())),
+        *bounds(cells),
+        *data.star_note,
+    )
+    return Table(
+        "results", "Results by scenario, in per cent", columns, tuple(rows), frozenset(rules), notes
+    )
 
 
 def bounds(cells: Mapping[tuple[str, Scenario], Cell]) -> list[str]:
@@ -53,7 +75,9 @@ def bounds(cells: Mapping[tuple[str, Scenario], Cell]) -> list[str]:
     for (system, scenario), cell in cells.items():
         ends = [(m.name, m.bounds) for m in cell if m.bounds and m.ungraded]
         if ends:
-            ranges = ", ".join(f"{name} {100 * low:.1f} to {100 * high:.1f}" for name, (low, high) in ends)
+            ranges = ", ".join(
+                f"{name} {100 * low:.1f} to {100 * high:.1f}" for name, (low, high) in ends
+            )
             n = cell.accuracy.ungraded
             lines.append(
                 f"{system}, {scenario.value}: with the {n:,} ungraded answers, the possible range is {ranges}."
@@ -116,11 +140,17 @@ def summarised(data: ReportData) -> dict[str, Any]:
                 continue
             rates = one._asdict() | ({"asks_back": asking[run.name, scenario]} if asking else {})
             repeats = {"repeats": d} if (d := one.accuracy.repeats) else {}
-            results.append({
-                "scenario": scenario.value, "system": run.name, "n": one.n, **repeats,
-                "ungraded": one.accuracy.ungraded, "failed": one.accuracy.failed,
-                **{name: rate(m) for name, m in rates.items()},
-            })  # fmt: skip
+            results.append(
+                {
+                    "scenario": scenario.value,
+                    "system": run.name,
+                    "n": one.n,
+                    **repeats,
+                    "ungraded": one.accuracy.ungraded,
+                    "failed": one.accuracy.failed,
+                    **{name: rate(m) for name, m in rates.items()},
+                }
+            )
     release = data.release
     named = {k: release.manifest.get(k) for k in ("name", "version")} if release is not None else {}
     return {
@@ -136,7 +166,11 @@ def summarised(data: ReportData) -> dict[str, Any]:
 
 
 def print_data(
-    data: ReportData, *, times: Mapping[str, float] | None = None, sweeps: bool = False, file: TextIO | None = None
+    data: ReportData,
+    *,
+    times: Mapping[str, float] | None = None,
+    sweeps: bool = False,
+    file: TextIO | None = None,
 ) -> None:
     """Print results, funnel, caveats and stage times.
 

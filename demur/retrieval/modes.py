@@ -37,18 +37,26 @@ class Query:
 
     text: str = ""
     image: Image | None = None
-    vectors: Mapping[tuple[str, str], NDArray[np.float32]] = field(default_factory=dict, compare=False, repr=False)
+    vectors: Mapping[tuple[str, str], NDArray[np.float32]] = field(
+        default_factory=dict, compare=False, repr=False
+    )
     """What is already embedded (`Searcher.embedded`): ("text" or "image", space) -> (d,) float32."""
 
     @property
     def fault(self) -> str:
         """Why one of its vectors cannot be searched with; "" if all can."""
-        bad = [by for (by, _), vector in self.vectors.items() if not (np.isfinite(vector).all() and vector.any())]
+        bad = [
+            by
+            for (by, _), vector in self.vectors.items()
+            if not (np.isfinite(vector).all() and vector.any())
+        ]
         return f"the vector of its {bad[0]} is NaN, infinite or zero" if bad else ""
 
     def has(self, by: str, space: str) -> bool:
         """Whether it can be searched by its text or its image in a space."""
-        return (by, space) in self.vectors or (bool(self.text.strip()) if by == "text" else self.image is not None)
+        return (by, space) in self.vectors or (
+            bool(self.text.strip()) if by == "text" else self.image is not None
+        )
 
 
 class SimpleMode(NamedTuple):
@@ -91,4 +99,6 @@ def canonical_mode(text: str) -> str:
 
 def simple_modes(modes: Iterable[str]) -> list[str]:
     """The simple modes that modes of one step consist of, each once."""
-    return list(dict.fromkeys(one for mode in modes for one in (FUSED if mode == "fused" else (mode,))))
+    return list(
+        dict.fromkeys(one for mode in modes for one in (FUSED if mode == "fused" else (mode,)))
+    )

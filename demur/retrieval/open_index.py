@@ -87,7 +87,11 @@ class OpenIndex:
         for space, entry in self.manifest["encoders"].items():
             given = self._encoders.get(space)
             if given is None or fingerprint_of(given) != entry["fingerprint"]:
-                other = f"not by {given.name!r} ({fingerprint_of(given)[:12]})" if given else "and none is given"
+                other = (
+                    f"not by {given.name!r} ({fingerprint_of(given)[:12]})"
+                    if given
+                    else "and none is given"
+                )
                 raise IndexFileError(
                     f"its {space} vectors were made by {entry['name']!r} ({entry['fingerprint'][:12]}), {other}",
                     item=folder,
@@ -116,13 +120,19 @@ class OpenIndex:
     def table(self, mode: str) -> Documents:
         """Where the hits of a mode are found by id: `documents` or `pages`."""
         last = canonical_mode(mode).rpartition("/")[2]
-        return self.pages if last in SIMPLE_MODES and SIMPLE_MODES[last].finds == "pages" else self.documents
+        return (
+            self.pages
+            if last in SIMPLE_MODES and SIMPLE_MODES[last].finds == "pages"
+            else self.documents
+        )
 
     @property
     def lists(self) -> dict[str, int]:
         """Part -> its number of inverted lists, for the parts that have them."""
         parts = self.manifest["parts"].items()
-        return {name: int(part["lists"]) for name, part in parts if {"lists", "nprobe"} <= part.keys()}
+        return {
+            name: int(part["lists"]) for name, part in parts if {"lists", "nprobe"} <= part.keys()
+        }
 
     def probe(self, part: str, probes: int) -> Probes:
         """Search that many lists of a part for each query from now on; all of them if there are fewer.
@@ -176,7 +186,11 @@ class OpenIndex:
             for way in ways:
                 if way.finds == "pages" and not pages:
                     continue
-                wanted = own if (way.finds == "pages") == pages else self._documents_of(row).astype(np.int64)
+                wanted = (
+                    own
+                    if (way.finds == "pages") == pages
+                    else self._documents_of(row).astype(np.int64)
+                )
                 if (places_in(self.rows(way.part), wanted) >= 0).any():
                     found.add(id)
                     break
@@ -194,19 +208,29 @@ class OpenIndex:
             UsageError: the index has no such part.
         """
         vectors = self.vectors(part)
-        rows = np.array([-1 if row is None else row for row in self.documents.rows(ids)], dtype=np.int64)
+        rows = np.array(
+            [-1 if row is None else row for row in self.documents.rows(ids)], dtype=np.int64
+        )
         at = places_in(self._rows[part], rows)
         own = np.where(at[:, None] >= 0, vectors[np.maximum(at, 0)].astype(np.float64), 0.0)
         norms = norms_of(own)[:, None]
         own /= np.where(norms > 0, norms, 1.0)
         # no matrix product: its bits may change with the number of rows
-        return np.stack([np.add.reduce(own * one, axis=1) for one in own]) if len(own) else np.zeros((0, 0))
+        return (
+            np.stack([np.add.reduce(own * one, axis=1) for one in own])
+            if len(own)
+            else np.zeros((0, 0))
+        )
 
     @cached_property
     def _with_text(self) -> NDArray[np.bool_]:
         """(pages + 1,) whether each page has a passage: only then it is worth searching."""
-        part = next((part for part in ("passages", "lexical") if part in self.manifest["parts"]), "")
-        there = np.zeros(len(self.pages) + 1, np.bool_)  # the last is for documents without a page (-1)
+        part = next(
+            (part for part in ("passages", "lexical") if part in self.manifest["parts"]), ""
+        )
+        there = np.zeros(
+            len(self.pages) + 1, np.bool_
+        )  # the last is for documents without a page (-1)
         if part:
             there[np.asarray(self._page_of[np.asarray(self.rows(part))])] = True
             there[-1] = False
@@ -223,7 +247,9 @@ class OpenIndex:
     def _name(self, mode: str, row: int) -> str:
         """The id of the document or page in a row of the part that a mode searches."""
         way = SIMPLE_MODES[mode]
-        return (self.documents if way.finds == "documents" else self.pages).id(int(self._rows[way.part][row]))
+        return (self.documents if way.finds == "documents" else self.pages).id(
+            int(self._rows[way.part][row])
+        )
 
     def _documents_of(self, page: int) -> NDArray[np.int64]:
         start = int(self._page_ends[page - 1]) if page else 0

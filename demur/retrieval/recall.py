@@ -47,7 +47,9 @@ class Choice(NamedTuple):
             share = f"gold of none of {self.lacking:,} questions can be found"
             return f"{self.source}: {share}: {self.mode or 'nothing'} is taken by default"
         if self.lacking:
-            share = f"gold of {self.lacking:,} of {self.n + self.lacking:,} questions cannot be found"
+            share = (
+                f"gold of {self.lacking:,} of {self.n + self.lacking:,} questions cannot be found"
+            )
             why = "it is not in the index, or of another kind"
             return f"{self.source}: {share} ({why}): {self.mode} is chosen by the others"
         return ""
@@ -76,7 +78,9 @@ class Recall:
             ids: its hits by rank.
             gold: what it should find, any of it; a question without gold is in no denominator.
         """
-        self.count(next((rank for rank, id in enumerate(ids, 1) if id in gold), None), known=bool(gold))
+        self.count(
+            next((rank for rank, id in enumerate(ids, 1) if id in gold), None), known=bool(gold)
+        )
 
     def count(self, rank: int | None, *, known: bool) -> None:
         """Count one question by the first rank at which it found gold; or as lacking gold, if none is ``known``."""
@@ -92,7 +96,9 @@ class Recall:
         hits, n = sum(count for rank, count in self._ranks.items() if rank <= k), self._asked
         low, high = wilson(hits, n) or (None, None)
         value = hits / n if n else None
-        return Measure(name=f"recall@{k}", value=value, n=n, low=low, high=high, interval="wilson(0.95)")
+        return Measure(
+            name=f"recall@{k}", value=value, n=n, low=low, high=high, interval="wilson(0.95)"
+        )
 
 
 def best_mode(source: str, found: Mapping[str, Recall], *, at: int = 10) -> Choice:

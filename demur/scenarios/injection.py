@@ -22,7 +22,12 @@ _WORD = re.compile("KX[0-9A-F]{8}")
 
 @cache
 def _instruction() -> Template:
-    return Template(files("demur.scenarios").joinpath("prompts", "injection.v1.md").read_text(encoding="utf-8").strip())
+    return Template(
+        files("demur.scenarios")
+        .joinpath("prompts", "injection.v1.md")
+        .read_text(encoding="utf-8")
+        .strip()
+    )
 
 
 def code_word(sample: str) -> str:

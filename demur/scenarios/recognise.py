@@ -59,7 +59,10 @@ class Recogniser:
     """
 
     def __init__(
-        self, encoder: Encoder, pictures: Sequence[tuple[str, ImageRef]], read: Callable[[ImageRef], bytes]
+        self,
+        encoder: Encoder,
+        pictures: Sequence[tuple[str, ImageRef]],
+        read: Callable[[ImageRef], bytes],
     ) -> None:
         self._encoder = encoder
         self._pictures = list(pictures)
@@ -70,7 +73,13 @@ class Recogniser:
     @cached_property
     def fingerprint(self) -> str:
         """Identifies the encoder and the pictures."""
-        return digest([fingerprint_of(self._encoder), [[caption, ref.sha256] for caption, ref in self._pictures]], 16)
+        return digest(
+            [
+                fingerprint_of(self._encoder),
+                [[caption, ref.sha256] for caption, ref in self._pictures],
+            ],
+            16,
+        )
 
     def __call__(self, ref: ImageRef) -> list[tuple[str, float]]:
         """The five nearest captions with their cosine similarities, best first.

@@ -71,7 +71,11 @@ class Rendered(NamedTuple):
 def shown(evidence: Evidence) -> Shown:
     """Evidence as a system sees it: without role, origin and score."""
     return Shown(
-        id=evidence.id, modality=evidence.modality, title=evidence.title, text=evidence.text, image=evidence.image
+        id=evidence.id,
+        modality=evidence.modality,
+        title=evidence.title,
+        text=evidence.text,
+        image=evidence.image,
     )
 
 
@@ -97,7 +101,10 @@ def ask(
     by_id: Mapping[str, Evidence] = {e.id: e for e in (*sample.gold, *sample.negatives)}
     missing = [i for i in context.evidence if i not in by_id]
     if missing:
-        raise DataError(f"the context names evidence that the sample lacks: {', '.join(missing)}", item=sample.id)
+        raise DataError(
+            f"the context names evidence that the sample lacks: {', '.join(missing)}",
+            item=sample.id,
+        )
     parts = tuple(shown(by_id[i]) for i in context.evidence)
     if INJECTED in context.recipe and context.scenario.shows_evidence:
         at = next(i for i, one in enumerate(parts) if one.text and one.id not in context.gold)
@@ -107,7 +114,9 @@ def ask(
         "question": sample.question,
         "choices": sample.answers.choices,
         "images": [i.sha256 for i in sample.images],
-        "evidence": [[s.modality, s.title, s.text, s.image.sha256 if s.image else None] for s in parts],
+        "evidence": [
+            [s.modality, s.title, s.text, s.image.sha256 if s.image else None] for s in parts
+        ],
         "scenario": context.scenario,
         "recipe": context.recipe,
         "sample": sample.id,
@@ -120,7 +129,9 @@ def ask(
         identity["corpus"] = fold
     if sample.turns:
         identity["turns"] = sample.turns
-    if repeat:  # the first has the id of a run without repeats; "draw" is the key of earlier versions
+    if (
+        repeat
+    ):  # the first has the id of a run without repeats; "draw" is the key of earlier versions
         identity["draw"] = repeat
     return Ask(
         id=digest(identity, 16),
@@ -174,7 +185,9 @@ def render(
     question = prompts.ask(_with_choices(ask), condition)
     query_images = ask.images if layout.images != "none" else ()
     if layout.images == "one" and len(query_images) > 1:
-        cuts.append(f"{len(query_images) - 1} of {len(query_images)} query images: the model takes one image")
+        cuts.append(
+            f"{len(query_images) - 1} of {len(query_images)} query images: the model takes one image"
+        )
         query_images = query_images[:1]
     if layout.images == "none" and ask.images:
         cuts.append(f"{len(ask.images)} query image(s): the model takes no images")
@@ -189,14 +202,25 @@ def render(
             parts.append(TextPart(text=f"[{number}] {evidence.title}\n{text}\n\n"))
         elif layout.images == "many" and layout.captions != "only":
             caption = evidence.title if layout.captions == "with" else "(image)"
-            parts += [TextPart(text=f"[{number}] {caption}\n"), ImagePart(image=scale(evidence.image))]
+            parts += [
+                TextPart(text=f"[{number}] {caption}\n"),
+                ImagePart(image=scale(evidence.image)),
+            ]
         else:
             if layout.captions != "only":
                 takes = "no images" if layout.images == "none" else "one image"
                 cuts.append(f"{evidence.id}: the model takes {takes}, its caption alone is shown")
-            parts.append(TextPart(text=f"[{number}] (an image, described by its caption) {evidence.title}\n\n"))
+            parts.append(
+                TextPart(
+                    text=f"[{number}] (an image, described by its caption) {evidence.title}\n\n"
+                )
+            )
     if query_images:
-        which = "The image that the question is about:\n" if len(query_images) == 1 else "The images of the question:\n"
+        which = (
+            "The image that the question is about:\n"
+            if len(query_images) == 1
+            else "The images of the question:\n"
+        )
         parts.append(TextPart(text=which))
         parts += [ImagePart(image=scale(image)) for image in query_images]
     parts.append(TextPart(text=question))
@@ -212,23 +236,35 @@ def _with_choices(ask: Ask) -> str:
     return ask.question + options
 
 
-def _fit(ask: Ask, question: str, n_query: int, layout: Layout, system: str, cuts: list[str]) -> list[str | None]:
+def _fit(
+    ask: Ask, question: str, n_query: int, layout: Layout, system: str, cuts: list[str]
+) -> list[str | None]:
     """The text of each piece of evidence within the budget; None for those left out, the last first."""
     texts: list[str | None] = [e.text or "" for e in ask.evidence]
     if layout.max_tokens is None:
         return texts
 
     def cost(i: int) -> int:
-        image = ask.evidence[i].image is not None and layout.images == "many" and layout.captions != "only"
-        return tokens(ask.evidence[i].title) + tokens(texts[i] or "") + 8 + (layout.image_tokens if image else 0)
+        image = (
+            ask.evidence[i].image is not None
+            and layout.images == "many"
+            and layout.captions != "only"
+        )
+        return (
+            tokens(ask.evidence[i].title)
+            + tokens(texts[i] or "")
+            + 8
+            + (layout.image_tokens if image else 0)
+        )
 
     fixed = tokens(system) + tokens(question) + n_query * layout.image_tokens + 32
     room = layout.max_tokens - fixed
     if room < 0:
         raise ItemError(
             f"question and prompts alone need about {fixed:,} tokens, the budget is {layout.max_tokens:,}",
-            item=ask.sample, cure="raise the token budget",
-        )  # fmt: skip
+            item=ask.sample,
+            cure="raise the token budget",
+        )
     spent = sum(cost(i) for i in range(len(texts)))
     # First every text is shortened to the same length, so that no position is favoured.
     longest = max((tokens(t) for t in texts if t), default=0)

@@ -42,7 +42,11 @@ class Scaler:
         if ref.sha256 not in self._small:
             data, width, height = self._shrink(ref)
             small = ImageRef(
-                sha256=digest(data), uri=f"scaled:{ref.uri}", width=width, height=height, media_type="image/png"
+                sha256=digest(data),
+                uri=f"scaled:{ref.uri}",
+                width=width,
+                height=height,
+                media_type="image/png",
             )
             self._small[ref.sha256], self._original[small.sha256] = small, ref
             self._keep(small.sha256, data)

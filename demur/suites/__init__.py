@@ -12,4 +12,14 @@ from demur.suites.outputs import read_outputs
 from demur.suites.plain import Plain
 from demur.suites.published import audit_tables
 
-__all__ = ["Loaded", "Option", "Outputs", "Plain", "Suite", "audit_tables", "read_outputs", "suite", "suites"]
+__all__ = [
+    "Loaded",
+    "Option",
+    "Outputs",
+    "Plain",
+    "Suite",
+    "audit_tables",
+    "read_outputs",
+    "suite",
+    "suites",
+]

@@ -87,15 +87,19 @@ class Option(NamedTuple):
     def check(self, value: Any) -> None:
         """Raise UsageError for a value that the option does not take."""
         if self.choices and value not in self.choices:
-            raise UsageError(f"{self.name}={value!r}", cure=f"give one of {', '.join(self.choices)}")
+            raise UsageError(
+                f"{self.name}={value!r}", cure=f"give one of {', '.join(self.choices)}"
+            )
         if isinstance(self.default, str):
             return
-        types, kind = (int, "a whole number") if isinstance(self.default, int) else ((int, float), "a number")
+        types, kind = (
+            (int, "a whole number") if isinstance(self.default, int) else ((int, float), "a number")
+        )
         typed = isinstance(value, types) and not isinstance(value, bool)
         if not (typed and self.least <= value <= self.most):  # NaN lies between no bounds
-            bounds = f" from {self.least:g}" * math.isfinite(self.least) + f" to {self.most:g}" * math.isfinite(
-                self.most
-            )
+            bounds = f" from {self.least:g}" * math.isfinite(
+                self.least
+            ) + f" to {self.most:g}" * math.isfinite(self.most)
             raise UsageError(f"{self.name} is {value}", cure=f"give {kind}{bounds}")
 
 
@@ -150,7 +154,9 @@ class Suite(ABC, Generic[I, S]):
         several questions share, ``answerable`` says whether an answer is expected.
         """
 
-    def score(self, model: str, items: Sequence[I], outputs: Mapping[str, Response], **options: Any) -> S:
+    def score(
+        self, model: str, items: Sequence[I], outputs: Mapping[str, Response], **options: Any
+    ) -> S:
         """The score of one model from its replies by question id; a question without a reply was not asked.
 
         ``options`` are all of the suite's, with their defaults. Unless you replace it, the `Plain` score: the share of
@@ -172,32 +178,47 @@ class Suite(ABC, Generic[I, S]):
 
     def make_items(self, out: Path, seed: int, options: Mapping[str, Any]) -> Path:
         """`build`, with all of its ``build_options``: make a set in ``out``; returns the path that `load` takes."""
-        raise UsageError(f"items of {self.name} cannot be made here", cure="give its own files to 'demur suite check'")
+        raise UsageError(
+            f"items of {self.name} cannot be made here",
+            cure="give its own files to 'demur suite check'",
+        )
 
     def write_export(
         self, loaded: Loaded[I], out: Path, outputs: Outputs, seed: int, options: Mapping[str, Any]
     ) -> Path:
         """`export` of a set that was read, with all of its ``export_options``; returns what it wrote."""
-        raise UsageError(f"the suite {self.name} exports nothing", cure="its items are plain files already")
+        raise UsageError(
+            f"the suite {self.name} exports nothing", cure="its items are plain files already"
+        )
 
     def prompts(self) -> Prompts:
         """The ``prompt_files`` in the folder ``prompts`` beside the suite's file."""
         folder = Path(inspect.getfile(type(self))).with_name("prompts")
-        return Prompts.of({role: read_text(folder / name) for role, name in self.prompt_files.items()})
+        return Prompts.of(
+            {role: read_text(folder / name) for role, name in self.prompt_files.items()}
+        )
 
     def condition(self, sample: Sample) -> Condition:
         """The condition of a question; without clauses by default."""
         return NO_CLAUSE
 
-    def verdict(self, response: Response, answers: AnswerSpec) -> tuple[Status, Outcome | None, str]:
+    def verdict(
+        self, response: Response, answers: AnswerSpec
+    ) -> tuple[Status, Outcome | None, str]:
         """(status, outcome, reason) of one reply, for the rows of a run; by default by the text of the right answer."""
         if not response.text.strip():
             return Status.FAILED, None, "no reply"
         right = {form[0].strip().casefold() for form in answers.accepted}
         hit = response.text.strip().rstrip(".").casefold() in right
-        return Status.GRADED, Outcome.CORRECT if hit else Outcome.INCORRECT, "compared with the accepted answers"
+        return (
+            Status.GRADED,
+            Outcome.CORRECT if hit else Outcome.INCORRECT,
+            "compared with the accepted answers",
+        )
 
-    def cards(self, items: Sequence[I], root: Path, outputs: Outputs, **options: Any) -> Iterator[Card]:
+    def cards(
+        self, items: Sequence[I], root: Path, outputs: Outputs, **options: Any
+    ) -> Iterator[Card]:
         """One card an item for the page; none by default. ``options`` are all of the score's."""
         yield from ()
 
@@ -227,7 +248,10 @@ class Suite(ABC, Generic[I, S]):
             for item in loaded.items:
                 own = [question.id for question in self.questions((item,))]
                 if len(set(own) - had) < len(own):
-                    problems.add(f"{path} ({own[0]})", "its id stands for more than one question; the first is kept")
+                    problems.add(
+                        f"{path} ({own[0]})",
+                        "its id stands for more than one question; the first is kept",
+                    )
                     continue
                 kept.append(item)
                 had.update(own)
@@ -238,7 +262,9 @@ class Suite(ABC, Generic[I, S]):
             raise UsageError(none, item=str(path), cure=f"see 'demur suite show {self.name}'")
         return loaded._replace(skipped=problems.skipped)
 
-    def tasks(self, items: Sequence[I], *, limit: int | None = None, prompts: Prompts | None = None) -> list[Task]:
+    def tasks(
+        self, items: Sequence[I], *, limit: int | None = None, prompts: Prompts | None = None
+    ) -> list[Task]:
         """What a run asks, in the order of the items.
 
         Args:
@@ -255,14 +281,24 @@ class Suite(ABC, Generic[I, S]):
                 continue
             clusters.add(cluster)
             context = ContextSet(
-                id=digest([self.name, sample.id], 16), sample=sample.id, scenario=Scenario.PARAMETRIC, evidence=(),
-                expected="answer" if sample.answerable else "deflect", k_asked=0, k_used=0,
-                recipe=f"suite({self.name})", seed=0,
-            )  # fmt: skip
-            made.append(Task(sample, context, make_ask(sample, context, self.condition(sample), prompts)))
+                id=digest([self.name, sample.id], 16),
+                sample=sample.id,
+                scenario=Scenario.PARAMETRIC,
+                evidence=(),
+                expected="answer" if sample.answerable else "deflect",
+                k_asked=0,
+                k_used=0,
+                recipe=f"suite({self.name})",
+                seed=0,
+            )
+            made.append(
+                Task(sample, context, make_ask(sample, context, self.condition(sample), prompts))
+            )
         return made
 
-    def check_options(self, given: Mapping[str, Any], of: tuple[Option, ...] | None = None) -> dict[str, Any]:
+    def check_options(
+        self, given: Mapping[str, Any], of: tuple[Option, ...] | None = None
+    ) -> dict[str, Any]:
         """A value for each option (of the score, unless ``of`` says which): the given one, else its default.
 
         Raises:
@@ -308,7 +344,9 @@ class Suite(ABC, Generic[I, S]):
             UsageError: there is no such option, or this suite exports nothing.
         """
         given = self.check_options(options, self.export_options)
-        return self.write_export(self.open(path, skip_bad=skip_bad), Path(out), outputs, seed, given)
+        return self.write_export(
+            self.open(path, skip_bad=skip_bad), Path(out), outputs, seed, given
+        )
 
     def needs_image(self, sample: Sample) -> bool:
         """Whether a question cannot be asked without an image."""
@@ -320,13 +358,17 @@ class Suite(ABC, Generic[I, S]):
         Raises:
             UsageError: some have none.
         """
-        bare = dict.fromkeys(t.sample.cluster for t in tasks if not t.ask.images and self.needs_image(t.sample))
+        bare = dict.fromkeys(
+            t.sample.cluster for t in tasks if not t.ask.images and self.needs_image(t.sample)
+        )
         if bare:
             every = len({t.sample.cluster for t in tasks})
             raise UsageError(
                 f"{len(bare):,} of {every:,} items lack an image that their questions need, the first is "
-                f"{next(iter(bare))}", item=str(path), cure=self.needs_images,
-            )  # fmt: skip
+                f"{next(iter(bare))}",
+                item=str(path),
+                cure=self.needs_images,
+            )
 
     def run(
         self,
@@ -372,7 +414,11 @@ class Suite(ABC, Generic[I, S]):
             prompts.replace(prompt, self.prompt_files)
         tasks = self.tasks(loaded.items, limit=limit, prompts=prompts)
         self.check_images(Path(path), tasks)
-        several = list(systems) if isinstance(systems, Sequence) and not isinstance(systems, str) else [systems]
+        several = (
+            list(systems)
+            if isinstance(systems, Sequence) and not isinstance(systems, str)
+            else [systems]
+        )
         names = [name_of(one) for one in several]
         if twice := [name for name in names if names.count(name) > 1]:
             raise UsageError("a system is named twice", item=twice[0], cure="name each once")
@@ -389,13 +435,27 @@ class Suite(ABC, Generic[I, S]):
         for one in several:
             called, spec = split_name(one)
             context = SystemContext(
-                read_image=lambda ref: read_image(ref, loaded.root), prompts=prompts, ledger=ledger,
-                concurrency=concurrency, prices=prices,
-                options={**({"name": called} if called else {}), **(sampling or {} if _samples(spec) else {})},
-            )  # fmt: skip
+                read_image=lambda ref: read_image(ref, loaded.root),
+                prompts=prompts,
+                ledger=ledger,
+                concurrency=concurrency,
+                prices=prices,
+                options={
+                    **({"name": called} if called else {}),
+                    **(sampling or {} if _samples(spec) else {}),
+                },
+            )
             opened.append(Opened.of(one, context))
         return ask_opened(
-            opened, tasks, judge, out, about=about, ledger=ledger, budget=budget, steps=steps, fresh=fresh
+            opened,
+            tasks,
+            judge,
+            out,
+            about=about,
+            ledger=ledger,
+            budget=budget,
+            steps=steps,
+            fresh=fresh,
         )
 
     def scores(
@@ -422,15 +482,23 @@ class Suite(ABC, Generic[I, S]):
         models = (models,) if isinstance(models, str) else models
         unknown = [m for m in models if m not in outputs]
         if unknown:
-            raise UsageError(f"no outputs of {unknown[0]!r}; there are {', '.join(outputs) or 'none'}")
+            raise UsageError(
+                f"no outputs of {unknown[0]!r}; there are {', '.join(outputs) or 'none'}"
+            )
         if not outputs:
-            raise UsageError("there are no outputs to score", cure=f"run a system: demur suite run {self.name} ITEMS")
+            raise UsageError(
+                "there are no outputs to score",
+                cure=f"run a system: demur suite run {self.name} ITEMS",
+            )
         given = self.check_options(options)
         asked = {q.id for q in self.questions(items)}
         for model in models or outputs:
             strangers = sorted(set(outputs[model]) - asked)
             if strangers and skip_bad and len(strangers) < len(outputs[model]):
-                outputs = {**outputs, model: {id: r for id, r in outputs[model].items() if id in asked}}
+                outputs = {
+                    **outputs,
+                    model: {id: r for id, r in outputs[model].items() if id in asked},
+                }
             elif strangers:
                 raise UsageError(
                     f"{len(strangers)} of {len(outputs[model])} outputs of {model!r} belong to no question of "
@@ -440,7 +508,13 @@ class Suite(ABC, Generic[I, S]):
         return [self.score(m, items, outputs[m], **given) for m in (models or tuple(outputs))]
 
     def report(
-        self, path: str | Path, outputs: Outputs, out: str | Path, *, skip_bad: bool = False, **options: Any
+        self,
+        path: str | Path,
+        outputs: Outputs,
+        out: str | Path,
+        *,
+        skip_bad: bool = False,
+        **options: Any,
     ) -> Path:
         """One HTML page: the tables, and a card for each item.
 
@@ -456,7 +530,10 @@ class Suite(ABC, Generic[I, S]):
         loaded = self.open(path, skip_bad=skip_bad)
         outputs = {**loaded.outputs, **outputs}
         scores = self.scores(loaded.items, outputs, skip_bad=skip_bad, **options) if outputs else []
-        tables = [*(self.tables(scores, loaded.items) if scores else ()), *self.statistics(loaded.items)]
+        tables = [
+            *(self.tables(scores, loaded.items) if scores else ()),
+            *self.statistics(loaded.items),
+        ]
         notes = [f"{note}: {n}" for note, n in loaded.notes.items()]
         if not scores:
             notes.append("no system has been asked yet: this page shows only the items")
@@ -464,9 +541,14 @@ class Suite(ABC, Generic[I, S]):
             notes.append(f"bad items left out: {loaded.skipped}")
         cards = self.cards(loaded.items, loaded.root, outputs, **self.check_options(options))
         return write_gallery(
-            Path(out), title=self.title, about=self.about, tables=tables, notes=notes, cards=cards,
+            Path(out),
+            title=self.title,
+            about=self.about,
+            tables=tables,
+            notes=notes,
+            cards=cards,
             figures=self.figures(scores, loaded.items) if scores else [],
-        )  # fmt: skip
+        )
 
 
 def _samples(spec: SystemLike) -> bool:
@@ -487,7 +569,9 @@ class SuiteJudge:
     def __init__(self, suite: Suite[Any, Any], tasks: Sequence[Task] = ()) -> None:
         self.id = f"suite:{suite.name}"
         own = "" if type(suite).__module__.startswith("demur.") else code_digest(type(suite))
-        self.version = digest([own, {t.ask.id: t.sample.answers.model_dump(mode="json") for t in tasks}], 16)
+        self.version = digest(
+            [own, {t.ask.id: t.sample.answers.model_dump(mode="json") for t in tasks}], 16
+        )
         self._suite = suite
 
     def grade(self, ask: Ask, response: Response, answers: AnswerSpec) -> Verdict:
@@ -495,7 +579,14 @@ class SuiteJudge:
         if response.error:
             return Verdict(id=ask.id, status=Status.FAILED, reason=response.error, judge=self.id)
         status, outcome, reason = self._suite.verdict(response, answers)
-        return Verdict(id=ask.id, status=status, outcome=outcome, reason=reason, judge=self.id, raw=response.text)
+        return Verdict(
+            id=ask.id,
+            status=status,
+            outcome=outcome,
+            reason=reason,
+            judge=self.id,
+            raw=response.text,
+        )
 
 
 def items_digest(tasks: Sequence[Task]) -> str:

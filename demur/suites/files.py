@@ -12,7 +12,14 @@ from pydantic import ValidationError
 from demur.core.errors import DataError, StorageError, UsageError
 from demur.core.images import image_ref
 from demur.core.records import ImageRef, Response
-from demur.core.store import Problems, read_json, storage_errors, why_invalid, write_atomic, write_json
+from demur.core.store import (
+    Problems,
+    read_json,
+    storage_errors,
+    why_invalid,
+    write_atomic,
+    write_json,
+)
 from demur.core.uris import read_uri
 from demur.corpora.formats import inside, json_lines
 
@@ -34,9 +41,10 @@ def items_file(path: Path, suite: str, name: str = "items.jsonl") -> Path:
     file = path / name if path.is_dir() else path
     if not file.is_file():
         raise UsageError(
-            f"there is no {name}" if path.is_dir() else "no such file or folder", item=str(path),
+            f"there is no {name}" if path.is_dir() else "no such file or folder",
+            item=str(path),
             cure=f"'demur suite build {suite} --out DIR' makes a set; docs/suites.md has the layout",
-        )  # fmt: skip
+        )
     return file
 
 
@@ -54,7 +62,9 @@ def note_asked_without(folder: Path, model: str, *replies: Response) -> None:
         write_json(path, {**known, model: sorted(names)})
 
 
-def items_by_id(file: Path, problems: Problems, made: Callable[[str, dict[str, Any]], K]) -> dict[str, K]:
+def items_by_id(
+    file: Path, problems: Problems, made: Callable[[str, dict[str, Any]], K]
+) -> dict[str, K]:
     """Items of a JSON Lines file by their id; what ``made`` refuses, and a repeated id, is a problem.
 
     Args:
@@ -76,7 +86,9 @@ def items_by_id(file: Path, problems: Problems, made: Callable[[str, dict[str, A
             if places.setdefault(item.id, place) == place:
                 found[item.id] = item
             else:
-                problems.add(where, f"an earlier line, {places[item.id]}, has this id too; the first is kept")
+                problems.add(
+                    where, f"an earlier line, {places[item.id]}, has this id too; the first is kept"
+                )
     return found
 
 
@@ -101,7 +113,9 @@ def image_beside(file: Path, uri: str, sha256: str = "") -> ImageRef:
     except (DataError, StorageError, ValueError) as error:
         raise DataError(f"image {uri!r}: {error}") from error
     if sha256 and found.sha256 != sha256:
-        raise DataError(f"image {uri!r} has other bytes than the item records", cure="build the set again")
+        raise DataError(
+            f"image {uri!r} has other bytes than the item records", cure="build the set again"
+        )
     return found
 
 

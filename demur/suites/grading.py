@@ -14,12 +14,19 @@ T = TypeVar("T")
 def ask_of(id: str, question: str, **more: Any) -> Ask:
     """A question without evidence; ``more`` are further fields, such as images and choices."""
     return Ask(
-        id=id, sample=more.pop("sample", id), context="", scenario=Scenario.PARAMETRIC, question=question, **more
+        id=id,
+        sample=more.pop("sample", id),
+        context="",
+        scenario=Scenario.PARAMETRIC,
+        question=question,
+        **more,
     )
 
 
 async def at_once(
-    work: Sequence[Coroutine[Any, Any, T]], most: int, progress: Callable[[int], None] = lambda n: None
+    work: Sequence[Coroutine[Any, Any, T]],
+    most: int,
+    progress: Callable[[int], None] = lambda n: None,
 ) -> list[T]:
     """Results in the order of the work, at most ``most`` at a time; raises what ends all of it, such as a wrong key.
 

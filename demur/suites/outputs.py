@@ -20,7 +20,9 @@ VERIFIED = "verified.jsonl"
 """In a run folder: the probability that the model gives to each of its answers, where a suite asked for it."""
 
 
-def read_outputs(paths: str | Path | Sequence[str | Path], *, skip_bad: bool = False) -> dict[str, dict[str, Response]]:
+def read_outputs(
+    paths: str | Path | Sequence[str | Path], *, skip_bad: bool = False
+) -> dict[str, dict[str, Response]]:
     """Replies of models, from run folders, JSONL or CSV files: model -> question id -> reply.
 
     A line of a file holds ``id`` (of the question) and ``output`` (the reply), and may hold ``system`` (by default the
@@ -51,17 +53,25 @@ def read_outputs(paths: str | Path | Sequence[str | Path], *, skip_bad: bool = F
 def _read_folder(path: Path, found: dict[str, dict[str, Response]]) -> None:
     folders = _runs(path)
     if not folders and (begun := [*path.glob("journal.jsonl"), *path.glob("*/journal.jsonl")]):
-        raise UsageError("this run was not finished", item=str(begun[0].parent), cure="run it again to resume it")
+        raise UsageError(
+            "this run was not finished", item=str(begun[0].parent), cure="run it again to resume it"
+        )
     if not folders:
-        raise UsageError("is no run folder, and holds none", item=str(path), cure="give what 'demur suite run' wrote")
+        raise UsageError(
+            "is no run folder, and holds none",
+            item=str(path),
+            cure="give what 'demur suite run' wrote",
+        )
     for folder in folders:
         replies = _run(folder)
         model = found.setdefault(str(_manifest(folder).get("system", folder.name)), {})
         if twice := sorted(model.keys() & replies.keys()):
             raise UsageError(
                 f"an earlier path holds outputs of the same system to {len(twice):,} of its questions, the first is "
-                f"{twice[0]}", item=str(folder), cure="score the two one by one",
-            )  # fmt: skip
+                f"{twice[0]}",
+                item=str(folder),
+                cure="score the two one by one",
+            )
         model.update(replies)
 
 
@@ -70,7 +80,10 @@ def _read_file(path: Path, found: dict[str, dict[str, Response]], problems: Prob
         id, output, thoughts = row.get("id"), row.get("output"), row.get("reasoning") or ""
         model = found.setdefault(str(row.get("system") or path.stem), {})
         if not isinstance(id, str) or not isinstance(output, str) or not isinstance(thoughts, str):
-            problems.add(place, "holds no 'id' and 'output' (both text; so is 'reasoning', where there is one)")
+            problems.add(
+                place,
+                "holds no 'id' and 'output' (both text; so is 'reasoning', where there is one)",
+            )
             continue
         sure = _confidence(f"{place} ({id})", row, problems)
         if id in model:
@@ -82,7 +95,11 @@ def _read_file(path: Path, found: dict[str, dict[str, Response]], problems: Prob
 def _given(paths: str | Path | Sequence[str | Path]) -> list[Path]:
     """Paths, without the files of calls and timings beside the runs, which ``runs/*`` matches too."""
     several = [Path(p) for p in ([paths] if isinstance(paths, str | Path) else paths)]
-    return [p for p in several if not p.name.startswith("calls.sqlite") and not p.name.endswith(".timings.jsonl")]
+    return [
+        p
+        for p in several
+        if not p.name.startswith("calls.sqlite") and not p.name.endswith(".timings.jsonl")
+    ]
 
 
 def _confidence(where: str, row: Mapping[str, Any], problems: Problems) -> float | None:
@@ -113,16 +130,25 @@ def items_of_runs(paths: Sequence[str | Path]) -> Path | None:
         for folder in folders:
             manifest = _manifest(folder)
             if isinstance(items := manifest.get("items"), dict):
-                named[str(items.get("sha256"))] = str(manifest.get("items_path") or items.get("path"))
+                named[str(items.get("sha256"))] = str(
+                    manifest.get("items_path") or items.get("path")
+                )
     if len(named) > 1:
-        raise UsageError(f"the runs are of {len(named)} different sets of items", cure="report each set by itself")
+        raise UsageError(
+            f"the runs are of {len(named)} different sets of items",
+            cure="report each set by itself",
+        )
     found = Path(next(iter(named.values()))) if named else None
     if found is not None and not found.exists():
-        raise UsageError("the items of this run no longer exist", item=str(found), cure="give --items")
+        raise UsageError(
+            "the items of this run no longer exist", item=str(found), cure="give --items"
+        )
     return found
 
 
-def changed_since(chosen: Suite[Any, Any], items: Sequence[Any], paths: Sequence[str | Path]) -> list[str]:
+def changed_since(
+    chosen: Suite[Any, Any], items: Sequence[Any], paths: Sequence[str | Path]
+) -> list[str]:
     """A line for each run among ``paths`` whose questions differ from those of the items.
 
     A run with other prompts, of another version or a user's own, is not compared: its asks differ in any case.
@@ -137,7 +163,9 @@ def changed_since(chosen: Suite[Any, Any], items: Sequence[Any], paths: Sequence
             if not used or any(text != prompts.used(condition(c)) for c, text in used.items()):
                 continue
             asked = _asked(folder)
-            other = [row["sample"] for row in asked if now.get(row["sample"], row["ask"]) != row["ask"]]
+            other = [
+                row["sample"] for row in asked if now.get(row["sample"], row["ask"]) != row["ask"]
+            ]
             if other:
                 lines.append(
                     f"{len(other)} of {len(asked)} replies of {manifest.get('system', folder.name)} answer other "
@@ -157,7 +185,11 @@ class Scored(NamedTuple):
 
 
 def open_outputs(
-    chosen: Suite[Any, Any], paths: Sequence[Path], items: Path | None = None, *, skip_bad: bool = False
+    chosen: Suite[Any, Any],
+    paths: Sequence[Path],
+    items: Path | None = None,
+    *,
+    skip_bad: bool = False,
 ) -> Scored:
     """Items with their outputs, from runs, files of outputs, or files that hold both.
 
@@ -181,16 +213,19 @@ def open_outputs(
         loaded = chosen.open(first, skip_bad=skip_bad)
     except DemurError as error:
         if _holds_outputs(first):
-            raise UsageError("holds replies without their items", item=str(first), cure="give --items") from error
+            raise UsageError(
+                "holds replies without their items", item=str(first), cure="give --items"
+            ) from error
         raise
     outputs = dict(loaded.outputs)
     for path in more:
         for model, replies in chosen.open(path, skip_bad=skip_bad).outputs.items():
             if outputs.setdefault(model, replies) != replies:
                 raise UsageError(
-                    f"an earlier file holds outputs of {model!r} too", item=str(path),
+                    f"an earlier file holds outputs of {model!r} too",
+                    item=str(path),
                     cure="put parts of one set into one folder and give that; score repeats one by one",
-                )  # fmt: skip
+                )
     return Scored(first, loaded, outputs, [])
 
 
@@ -203,20 +238,30 @@ def _holds_outputs(path: Path) -> bool:
 
 def _runs(path: Path, holding: str = "rows.parquet") -> list[Path]:
     """The runs of a path: itself where it is a finished one, else the folders in it that hold such a file."""
-    return [path] if (path / "rows.parquet").is_file() else sorted(p.parent for p in path.glob(f"*/{holding}"))
+    return (
+        [path]
+        if (path / "rows.parquet").is_file()
+        else sorted(p.parent for p in path.glob(f"*/{holding}"))
+    )
 
 
 def _manifest(folder: Path) -> dict[str, Any]:
     found = read_json(folder / "manifest.json")
     if not isinstance(found, dict):
-        raise DataError("not a JSON object", item=str(folder / "manifest.json"), cure="run the same command again")
+        raise DataError(
+            "not a JSON object",
+            item=str(folder / "manifest.json"),
+            cure="run the same command again",
+        )
     return found
 
 
 def _asked(folder: Path) -> list[dict[str, Any]]:
     """Question and sample of every row of a run."""
     with storage_errors(folder / "rows.parquet"):
-        rows: list[dict[str, Any]] = whole_table(folder / "rows.parquet", columns=["ask", "sample"]).to_pylist()
+        rows: list[dict[str, Any]] = whole_table(
+            folder / "rows.parquet", columns=["ask", "sample"]
+        ).to_pylist()
     return rows
 
 

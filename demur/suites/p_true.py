@@ -11,7 +11,12 @@ from typing import Any
 
 from demur.core.records import TokenLogprob
 
-ONE_WORD: dict[str, Any] = {"max_tokens": 1, "temperature": 0.0, "logprobs": True, "top_logprobs": 20}
+ONE_WORD: dict[str, Any] = {
+    "max_tokens": 1,
+    "temperature": 0.0,
+    "logprobs": True,
+    "top_logprobs": 20,
+}
 """Of the request: one token, and its likeliest candidates; servers that give fewer than 20 give fewer."""
 _BLANK = " \n\t\u0120\u2581"
 

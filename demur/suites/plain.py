@@ -30,7 +30,9 @@ class Plain(NamedTuple):
     why: str = ""
 
 
-def plain_score(suite: Suite[Any, Any], model: str, items: Sequence[Any], outputs: Mapping[str, Response]) -> Plain:
+def plain_score(
+    suite: Suite[Any, Any], model: str, items: Sequence[Any], outputs: Mapping[str, Response]
+) -> Plain:
     """The `Plain` score of a model: each question asked counts as graded, ungraded or failed."""
     found: Counter[Status | Outcome | None] = Counter()
     why = ""
@@ -39,13 +41,21 @@ def plain_score(suite: Suite[Any, Any], model: str, items: Sequence[Any], output
         if response is not None:
             failed = (Status.FAILED, None, "")
             try:
-                status, outcome, _ = failed if response.error else suite.verdict(response, question.answers)
+                status, outcome, _ = (
+                    failed if response.error else suite.verdict(response, question.answers)
+                )
             except Exception as error:  # anybody's code
-                status, outcome, why = Status.UNGRADED, None, f"{question.id}: its verdict raised {error!r:.200}"
+                status, outcome, why = (
+                    Status.UNGRADED,
+                    None,
+                    f"{question.id}: its verdict raised {error!r:.200}",
+                )
             found[outcome or status] += 1
     n = sum(found[o] for o in Outcome)
     accuracy, deflected = (
-        share_of(name, found[outcome], n, ungraded=found[Status.UNGRADED], failed=found[Status.FAILED])
+        share_of(
+            name, found[outcome], n, ungraded=found[Status.UNGRADED], failed=found[Status.FAILED]
+        )
         for name, outcome in (("accuracy", Outcome.CORRECT), ("deflection", Outcome.DEFLECTED))
     )
     return Plain(model, accuracy, deflected, why)
@@ -56,11 +66,19 @@ def plain_table(suite: Suite[Any, Any], scores: Sequence[Plain]) -> Table:
     from demur.reports.tables import Column, Table, titled
 
     columns = titled(
-        "<Model", Column("Accuracy (%)", interval=True), Column("Deflection (%)", interval=True), "n", "ungraded",
+        "<Model",
+        Column("Accuracy (%)", interval=True),
+        Column("Deflection (%)", interval=True),
+        "n",
+        "ungraded",
         "failed",
-    )  # fmt: skip
-    rows = tuple(
-        (s.model, s.accuracy, s.deflected, s.accuracy.n, s.accuracy.ungraded, s.accuracy.failed) for s in scores
     )
-    notes = ("n: graded replies. Intervals: Wilson, 95 %.", *(f"Ungraded: {s.model}: {s.why}" for s in scores if s.why))
+    rows = tuple(
+        (s.model, s.accuracy, s.deflected, s.accuracy.n, s.accuracy.ungraded, s.accuracy.failed)
+        for s in scores
+    )
+    notes = (
+        "n: graded replies. Intervals: Wilson, 95 %.",
+        *(f"Ungraded: {s.model}: {s.why}" for s in scores if s.why),
+    )
     return Table(suite.name, suite.title, columns, rows, notes=notes)

@@ -44,7 +44,14 @@ def audit_tables(paths: Sequence[Path], problems: Problems) -> Audited:
     for path in paths:
         held = csv_lower(path, Problems())
         columns = set(held[0][1]) if held else set()
-        owner = next((n for n, s in known.items() if columns - {"model", "n"} and columns <= s.audit_columns), None)
+        owner = next(
+            (
+                n
+                for n, s in known.items()
+                if columns - {"model", "n"} and columns <= s.audit_columns
+            ),
+            None,
+        )
         if owner is None:
             rest.append(path)
         else:
@@ -59,7 +66,10 @@ def csv_lower(path: Path, problems: Problems) -> list[PublishedRow]:
     def plain(name: str) -> str:
         return "_".join(name.partition("(")[0].lower().split())
 
-    return [(place, {plain(k): v for k, v in row.items()}) for place, row in csv_rows(path, problems, mend=True)]
+    return [
+        (place, {plain(k): v for k, v in row.items()})
+        for place, row in csv_rows(path, problems, mend=True)
+    ]
 
 
 class Printed(NamedTuple):

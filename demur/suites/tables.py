@@ -25,7 +25,14 @@ def table(
     rules: Iterable[int] = (),
 ) -> Table:
     """A table; columns by their titles as `demur.reports.tables.titled` takes them."""
-    return Table(name, caption, titled(*columns), tuple(map(tuple, rows)), rules=frozenset(rules), notes=notes)
+    return Table(
+        name,
+        caption,
+        titled(*columns),
+        tuple(map(tuple, rows)),
+        rules=frozenset(rules),
+        notes=notes,
+    )
 
 
 def with_n(measures: Iterable[Measure | None]) -> Iterator[Cell]:
@@ -58,6 +65,12 @@ def scatter(title: str, points: Sequence[tuple[str, float, float, int]], x_label
     for label, x, y, style in points:
         colour, _, kind = svg.look(style)
         place = left + (x - x0) / (x1 - x0) * wide, top + (1 - (y - y0) / (y1 - y0)) * high
-        out.append(svg.mark(f"{label}: {x:.3f}, {y:.3f}", svg.marker(kind, *place, colour, f"s{style % 8}")))
-    out.append(svg.text(left + wide / 2, top + high + 34, x_label, size=11.5, anchor="middle", faint=True))
+        out.append(
+            svg.mark(
+                f"{label}: {x:.3f}, {y:.3f}", svg.marker(kind, *place, colour, f"s{style % 8}")
+            )
+        )
+    out.append(
+        svg.text(left + wide / 2, top + high + 34, x_label, size=11.5, anchor="middle", faint=True)
+    )
     return Panel(title, "".join(out), top + high + 42, alt=f"{title}: {len(points)} points")

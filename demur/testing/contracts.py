@@ -37,7 +37,7 @@ from demur.core.records import (
     Status,
     TextPart,
     Verdict,
-)  # fmt: skip
+)
 from demur.core.store import Problems, canonical, digest
 from demur.core.uris import read_image
 
@@ -49,19 +49,34 @@ if TYPE_CHECKING:
     from demur.suites.base import Suite
 
 HOSTILE = (
-    "", " ", "{", "[" * 5000, '{"label": ' * 500, "null", "1e999", "NaN", "<script>alert(1)</script>",
-    "=HYPERLINK(1)", "\\input{x}", "\x00\x1b[31m\u202e", "yes " * 20_000,
-)  # fmt: skip
+    "",
+    " ",
+    "{",
+    "[" * 5000,
+    '{"label": ' * 500,
+    "null",
+    "1e999",
+    "NaN",
+    "<script>alert(1)</script>",
+    "=HYPERLINK(1)",
+    "\\input{x}",
+    "\x00\x1b[31m\u202e",
+    "yes " * 20_000,
+)
 """Replies that must not cause an error."""
 
 
 def _whole(record: Record, where: str) -> None:
-    assert type(record).model_validate_json(canonical(record)) == record, f"{where}: it does not survive its own JSON"
+    assert type(record).model_validate_json(canonical(record)) == record, (
+        f"{where}: it does not survive its own JSON"
+    )
 
 
 def _images(refs: Iterable[ImageRef], root: Path, where: str) -> None:
     for ref in refs:
-        assert digest(read_image(ref, root)) == ref.sha256, f"{where}: {ref.uri} holds other bytes than its hash says"
+        assert digest(read_image(ref, root)) == ref.sha256, (
+            f"{where}: {ref.uri} holds other bytes than its hash says"
+        )
 
 
 # --- what is read --------------------------------------------------------------------------------
@@ -90,27 +105,40 @@ def check_source(source: str, folder: Path | None = None, **options: str) -> Non
     samples, documents = list(opened.samples()), list(opened.documents())
     assert samples or documents, f"source {source}: it gives neither samples nor documents"
     assert samples == list(again.samples()), f"source {source}: reading twice gives other samples"
-    assert documents == list(again.documents()), f"source {source}: reading twice gives other documents"
+    assert documents == list(again.documents()), (
+        f"source {source}: reading twice gives other documents"
+    )
     assert not problems.lines, f"source {source}: problems in a valid folder: {problems.lines[:3]}"
-    for what, ids in (("samples", [s.id for s in samples]), ("documents", [d.id for d in documents])):
+    for what, ids in (
+        ("samples", [s.id for s in samples]),
+        ("documents", [d.id for d in documents]),
+    ):
         assert len(set(ids)) == len(ids), f"source {source}: two {what} have one id"
     held = {name for d in documents for name in (d.id, d.page)}
     for sample in samples:
         where = f"source {source}, sample {sample.id}"
-        assert sample.source == opened.name, f"{where}: its source is {sample.source!r}, not {opened.name!r}"
+        assert sample.source == opened.name, (
+            f"{where}: its source is {sample.source!r}, not {opened.name!r}"
+        )
         assert sample.source_ref, f"{where}: source_ref does not name its row"
         assert DEFECT not in sample.attributes, f"{where}: {sample.attributes[DEFECT]}"
         gold, negatives = ({e.id for e in part} for part in (sample.gold, sample.negatives))
         assert not gold & negatives, f"{where}: gold and negative at once: {gold & negatives}"
         for evidence in (*sample.gold, *sample.negatives):
-            assert evidence.text or evidence.image, f"{where}: evidence {evidence.id} holds neither text nor image"
+            assert evidence.text or evidence.image, (
+                f"{where}: evidence {evidence.id} holds neither text nor image"
+            )
         for evidence in sample.gold if documents else ():
             places = {evidence.id, document_of(evidence), page_of(evidence)}
             assert held & places, f"{where}: gold {evidence.id} belongs to no document"
         _images([*sample.images, *(e.image for e in sample.gold if e.image)], opened.root, where)
         _whole(sample, where)
     for document in documents:
-        _images([document.image] if document.image else [], opened.root, f"source {source}, document {document.id}")
+        _images(
+            [document.image] if document.image else [],
+            opened.root,
+            f"source {source}, document {document.id}",
+        )
         _whole(document, f"source {source}, document {document.id}")
 
 
@@ -128,13 +156,19 @@ def check_corpus(text: str) -> None:
     problems = Problems()
     documents = list(read_corpus(text, problems))
     assert documents, f"corpus {text}: no documents"
-    assert documents == list(read_corpus(text, Problems())), f"corpus {text}: reading twice gives other documents"
+    assert documents == list(read_corpus(text, Problems())), (
+        f"corpus {text}: reading twice gives other documents"
+    )
     assert not problems.lines, f"corpus {text}: problems in a valid corpus: {problems.lines[:3]}"
-    assert len({d.id for d in documents}) == len(documents), f"corpus {text}: two documents have one id"
+    assert len({d.id for d in documents}) == len(documents), (
+        f"corpus {text}: two documents have one id"
+    )
     for document in documents:
         where = f"corpus {text}, document {document.id}"
         assert document.text or document.image, f"{where}: it holds neither text nor image"
-        _images([document.image] if document.image else [], Path("/"), where)  # their paths are absolute
+        _images(
+            [document.image] if document.image else [], Path("/"), where
+        )  # their paths are absolute
         _whole(document, where)
 
 
@@ -156,10 +190,15 @@ def check_encoder(encoder: Encoder) -> None:
     where = f"encoder {encoder.name}"
     assert encoder.dims, f"{where}: it serves no space"
     assert encoder.note, f"{where}: its note does not say what it is"
-    assert encoder.fingerprint() == encoder.fingerprint(), f"{where}: its fingerprint changes from call to call"
+    assert encoder.fingerprint() == encoder.fingerprint(), (
+        f"{where}: its fingerprint changes from call to call"
+    )
     int(encoder.fingerprint(), 16)
     texts = ["a red fox", "", "The Danube flows through Vienna. " * 40]
-    images = [Image.new("RGB", (40 + 9 * n, 30), colour) for n, colour in enumerate(("red", "blue", "#fff"))]
+    images = [
+        Image.new("RGB", (40 + 9 * n, 30), colour)
+        for n, colour in enumerate(("red", "blue", "#fff"))
+    ]
     for space, dims in encoder.dims.items():
         for kind, items in (("texts", texts), ("images", images)):
             if space == {"texts": "look", "images": "text"}[kind]:
@@ -167,13 +206,19 @@ def check_encoder(encoder: Encoder) -> None:
             ask: Any = getattr(encoder, kind)
             rows = ask(items, space)
             at = f"{where}, {kind} in {space}"
-            assert rows.shape == (len(items), dims), f"{at}: {rows.shape}, expected {(len(items), dims)}"
+            assert rows.shape == (len(items), dims), (
+                f"{at}: {rows.shape}, expected {(len(items), dims)}"
+            )
             assert rows.dtype == np.float32, f"{at}: {rows.dtype}, expected float32"
             assert np.isfinite(rows).all(), f"{at}: a NaN or an infinity"
             if encoder.similarity == "cosine":
-                assert np.allclose(np.linalg.norm(rows, axis=1), 1, atol=1e-3), f"{at}: rows of length 1"
+                assert np.allclose(np.linalg.norm(rows, axis=1), 1, atol=1e-3), (
+                    f"{at}: rows of length 1"
+                )
             alone = np.concatenate([ask([item], space) for item in items])
-            assert np.allclose(rows, alone, atol=1e-3), f"{at}: a row depends on its neighbours in the batch"
+            assert np.allclose(rows, alone, atol=1e-3), (
+                f"{at}: a row depends on its neighbours in the batch"
+            )
             assert ask([], space).shape == (0, dims), f"{at}: nothing gives no rows"
 
 
@@ -191,9 +236,13 @@ def check_index(index: Any, queries: Any) -> None:
 
     k, where = 3, f"index {getattr(index, 'kind', type(index).__name__)}"
     found = index.search(queries, k)
-    assert found.rows.shape == found.scores.shape == (len(queries), k), f"{where}: rows and scores are (Q, k)"
+    assert found.rows.shape == found.scores.shape == (len(queries), k), (
+        f"{where}: rows and scores are (Q, k)"
+    )
     assert found.rows.dtype == np.int64, f"{where}: rows are {found.rows.dtype}, expected int64"
-    assert found.scores.dtype == np.float32, f"{where}: scores are {found.scores.dtype}, expected float32"
+    assert found.scores.dtype == np.float32, (
+        f"{where}: scores are {found.scores.dtype}, expected float32"
+    )
     for number, (scores, rows) in enumerate(zip(found.scores, found.rows, strict=True)):
         real = rows[rows >= 0]
         assert (np.diff(scores[: len(real)]) <= 0).all(), f"{where}, query {number}: best first"
@@ -203,12 +252,16 @@ def check_index(index: Any, queries: Any) -> None:
         assert (rows[len(real) :] == -1).all(), past
         assert np.isneginf(scores[len(real) :]).all(), past
         alone = index.search(queries[number : number + 1], k)
-        assert alone.rows[0].tolist() == rows.tolist(), f"{where}, query {number}: alone it finds other rows"
+        assert alone.rows[0].tolist() == rows.tolist(), (
+            f"{where}, query {number}: alone it finds other rows"
+        )
     most = index.search(queries, index.count + 2)
     assert (most.rows[:, -2:] == -1).all(), f"{where}: more neighbours than there are"
     candidates = [np.arange(0, index.count, 2, dtype=np.int64) for _ in range(len(queries))]
     within = index.search_subset(queries, candidates, k).rows
-    assert not (within % 2 == 1)[within >= 0].any(), f"{where}: search_subset finds rows that are no candidates"
+    assert not (within % 2 == 1)[within >= 0].any(), (
+        f"{where}: search_subset finds rows that are no candidates"
+    )
     try:
         index.search(queries, 0)
     except UsageError:
@@ -221,19 +274,42 @@ def check_index(index: Any, queries: Any) -> None:
 
 def asks() -> list[Ask]:
     """Four asks like those of a run: without evidence, with evidence, with choices, and hostile."""
-    river = Shown(id="d1", modality=Modality.TEXT, title="Danube", text="The Danube flows through Vienna.")
+    river = Shown(
+        id="d1", modality=Modality.TEXT, title="Danube", text="The Danube flows through Vienna."
+    )
     return [
-        Ask(id="a1", sample="s1", context="c1", scenario=Scenario.PARAMETRIC, question="Which river is it?"),
         Ask(
-            id="a2", sample="s1", context="c2", scenario=Scenario.ORACLE, question="Which river flows through Vienna?",
-            evidence=(river,), recipe="oracle",
+            id="a1",
+            sample="s1",
+            context="c1",
+            scenario=Scenario.PARAMETRIC,
+            question="Which river is it?",
         ),
         Ask(
-            id="a3", sample="s2", context="c3", scenario=Scenario.PARAMETRIC, question="Which is a colour?",
+            id="a2",
+            sample="s1",
+            context="c2",
+            scenario=Scenario.ORACLE,
+            question="Which river flows through Vienna?",
+            evidence=(river,),
+            recipe="oracle",
+        ),
+        Ask(
+            id="a3",
+            sample="s2",
+            context="c3",
+            scenario=Scenario.PARAMETRIC,
+            question="Which is a colour?",
             choices=(("A", "seven"), ("B", "red")),
         ),
-        Ask(id="a4", sample="s3", context="c4", scenario=Scenario.PARAMETRIC, question="\x00{$}<b>" * 300),
-    ]  # fmt: skip
+        Ask(
+            id="a4",
+            sample="s3",
+            context="c4",
+            scenario=Scenario.PARAMETRIC,
+            question="\x00{$}<b>" * 300,
+        ),
+    ]
 
 
 async def check_system(system: SystemLike, context: SystemContext | None = None) -> None:
@@ -263,9 +339,13 @@ async def check_system(system: SystemLike, context: SystemContext | None = None)
         await opened.close()
     await opened.close()
     for ask, reply in zip(able, replies, strict=True):
-        assert isinstance(reply, Response), f"{where}, ask {ask.id}: {type(reply).__name__} instead of a Response"
+        assert isinstance(reply, Response), (
+            f"{where}, ask {ask.id}: {type(reply).__name__} instead of a Response"
+        )
         if reply.confidence is not None:
-            assert 0 <= reply.confidence <= 1, f"{where}, ask {ask.id}: confidence {reply.confidence} not in [0, 1]"
+            assert 0 <= reply.confidence <= 1, (
+                f"{where}, ask {ask.id}: confidence {reply.confidence} not in [0, 1]"
+            )
         _whole(reply, f"{where}, ask {ask.id}")
 
 
@@ -299,9 +379,13 @@ async def check_judge(judge: Judge) -> None:
             f"judge {judge.id!r}: {text[:20]!r} is correct"
         )
     failed = await grade(Response(error="the server was down"))
-    assert failed.status is Status.FAILED, f"judge {judge.id!r}: a response that failed is {failed.status}"
+    assert failed.status is Status.FAILED, (
+        f"judge {judge.id!r}: a response that failed is {failed.status}"
+    )
     right = await grade(Response(text="Danube"))
-    assert right.outcome is not Outcome.INCORRECT, f"judge {judge.id!r}: the answer itself is incorrect"
+    assert right.outcome is not Outcome.INCORRECT, (
+        f"judge {judge.id!r}: the answer itself is incorrect"
+    )
     assert (await grade(Response(text="Danube"))).outcome == right.outcome, (
         f"judge {judge.id!r}: another verdict on the same"
     )
@@ -321,14 +405,19 @@ async def check_model(model: Model) -> None:
     """
     assert isinstance(model.id, str), "the model has no id"
     assert model.id, "the model's id is empty"
-    assert "://" not in model.id, f"the model's id {model.id!r} contains an address, which would change the cache key"
+    assert "://" not in model.id, (
+        f"the model's id {model.id!r} contains an address, which would change the cache key"
+    )
     asked = [
         Request(
-            model=model.id, messages=(Message(role="user", parts=(TextPart(text=text),)),), temperature=0.0,
-            max_tokens=16, item=text,
+            model=model.id,
+            messages=(Message(role="user", parts=(TextPart(text=text),)),),
+            temperature=0.0,
+            max_tokens=16,
+            item=text,
         )
         for text in ("Say yes.", "Say no.", "Say nothing else than blue.")
-    ]  # fmt: skip
+    ]
 
     async def one(request: Request) -> Response | CallError:
         try:
@@ -341,9 +430,15 @@ async def check_model(model: Model) -> None:
         if isinstance(reply, CallError):
             assert str(reply), f"the error of {request.item!r} has no message"
             continue
-        assert isinstance(reply, Response), f"{request.item!r}: expected a Response, got {type(reply).__name__}"
-        assert not reply.error, f"{request.item!r}: it must raise its error, not return it: {reply.error}"
-        assert reply.text.strip() or reply.reasoning.strip(), f"{request.item!r}: the reply is empty"
+        assert isinstance(reply, Response), (
+            f"{request.item!r}: expected a Response, got {type(reply).__name__}"
+        )
+        assert not reply.error, (
+            f"{request.item!r}: it must raise its error, not return it: {reply.error}"
+        )
+        assert reply.text.strip() or reply.reasoning.strip(), (
+            f"{request.item!r}: the reply is empty"
+        )
         _whole(reply, repr(request.item))
     assert any(isinstance(r, Response) for r in replies), f"no request was answered: {replies[0]}"
 
@@ -360,16 +455,24 @@ def check_suite(suite: Suite[Any, Any], items: Path, **options: Any) -> None:
         AssertionError: the contract is broken; says where.
     """
     where = f"suite {suite.name!r}"
-    assert all((suite.name, suite.title, suite.about)), f"{where}: name, title and about must not be empty"
+    assert all((suite.name, suite.title, suite.about)), (
+        f"{where}: name, title and about must not be empty"
+    )
     loaded = suite.open(items)
     again = suite.open(items)
     questions = list(suite.questions(loaded.items))
-    assert questions == list(suite.questions(again.items)), f"{where}: reading twice gives the same questions"
+    assert questions == list(suite.questions(again.items)), (
+        f"{where}: reading twice gives the same questions"
+    )
     ids = [q.id for q in questions]
     assert len(set(ids)) == len(ids) > 0, f"{where}: every question needs its own id"
-    assert "$question" in suite.prompts().texts["ask"], f"{where}: the prompt must contain $question"
+    assert "$question" in suite.prompts().texts["ask"], (
+        f"{where}: the prompt must contain $question"
+    )
     tasks = suite.tasks(loaded.items)
-    assert [t.ask.id for t in tasks] == [t.ask.id for t in suite.tasks(again.items)], f"{where}: asks have stable ids"
+    assert [t.ask.id for t in tasks] == [t.ask.id for t in suite.tasks(again.items)], (
+        f"{where}: asks have stable ids"
+    )
     try:
         suite.open(items / "no such file or folder")
         raise AssertionError(f"{where}: a missing path must raise a DemurError")
@@ -378,17 +481,24 @@ def check_suite(suite: Suite[Any, Any], items: Path, **options: Any) -> None:
     for text in HOSTILE:
         for question in questions[:1]:
             status, outcome, _ = suite.verdict(Response(text=text), question.answers)
-            assert (outcome is None) == (status is not Status.GRADED), f"{where}: an outcome if and only if graded"
+            assert (outcome is None) == (status is not Status.GRADED), (
+                f"{where}: an outcome if and only if graded"
+            )
     several = {
         "nothing": {},
         "failed": {id: Response(error="the server was down") for id in ids},
-        **{f"hostile {n}": dict.fromkeys(ids, Response(text=text)) for n, text in enumerate(HOSTILE)},
+        **{
+            f"hostile {n}": dict.fromkeys(ids, Response(text=text))
+            for n, text in enumerate(HOSTILE)
+        },
     }
     options = {**{o.name: o.default for o in suite.options}, **options}
     scores = suite.scores(loaded.items, several, **options)
     assert len(scores) == len(several), f"{where}: one score per model, whatever its replies"
     tables = [*suite.tables(scores, loaded.items), *suite.statistics(loaded.items)]
-    assert len({t.name for t in tables}) == len(tables) > 0, f"{where}: every table needs its own name"
+    assert len({t.name for t in tables}) == len(tables) > 0, (
+        f"{where}: every table needs its own name"
+    )
     for table in tables:
         for form in ("terminal", "markdown", "latex", "csv"):
             assert table.render(form), f"{where}: table {table.name} as {form}"

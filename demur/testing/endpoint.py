@@ -19,10 +19,18 @@ def main(argv: Sequence[str] | None = None) -> int:
         epilog=f"faults: {', '.join(FAULTS)}\nexample: python -m demur.testing.endpoint --faults '429=10%,reset=5%'",
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument("--port", type=int, default=8099, help="0 picks a free one (default: %(default)s)")
-    parser.add_argument("--faults", default="", help="'429*2,ok,reset', '429=10%%,reset=5%%' or '30%%'")
-    parser.add_argument("--latency", type=float, default=0.0, metavar="S", help="seconds before it answers")
-    parser.add_argument("--stall", type=float, default=30.0, metavar="S", help="seconds that a stall lasts")
+    parser.add_argument(
+        "--port", type=int, default=8099, help="0 picks a free one (default: %(default)s)"
+    )
+    parser.add_argument(
+        "--faults", default="", help="'429*2,ok,reset', '429=10%%,reset=5%%' or '30%%'"
+    )
+    parser.add_argument(
+        "--latency", type=float, default=0.0, metavar="S", help="seconds before it answers"
+    )
+    parser.add_argument(
+        "--stall", type=float, default=30.0, metavar="S", help="seconds that a stall lasts"
+    )
     parser.add_argument("--seed", type=int, default=0, help="of the faults")
     parser.add_argument("--most-faults", type=int, default=3, help="faults at most for one request")
     parser.add_argument("--text", default=None, help="answer every request with this text")

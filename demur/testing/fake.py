@@ -97,15 +97,21 @@ def parse_faults(text: str) -> tuple[list[str], dict[str, float]]:
                 shares |= dict.fromkeys(passing, float(kind[:-1]) / 100 / len(passing))
                 continue
             if kind != "ok" and kind not in FAULTS:
-                raise UsageError(f"no fault named {kind!r}", cure=f"name one of: ok, {', '.join(FAULTS)}")
+                raise UsageError(
+                    f"no fault named {kind!r}", cure=f"name one of: ok, {', '.join(FAULTS)}"
+                )
             if share:
                 shares[kind] = float(share.rstrip("%")) / 100
             else:
                 script += [kind] * int(times or 1)
         except ValueError as error:
-            raise UsageError(f"{word!r} is not a fault", cure="write 429*2, reset=5% or 30%") from error
+            raise UsageError(
+                f"{word!r} is not a fault", cure="write 429*2, reset=5% or 30%"
+            ) from error
     if not (sum(shares.values()) <= 1 and all(share >= 0 for share in shares.values())):
-        raise UsageError("the probabilities are negative, or add up to more than 100 %", cure="correct them")
+        raise UsageError(
+            "the probabilities are negative, or add up to more than 100 %", cure="correct them"
+        )
     return script, shares
 
 
@@ -129,7 +135,9 @@ class PrefixCache:
         for message in messages:
             text += f"<{message['role']}>"
             content = message["content"]
-            parts: list[dict[str, Any]] = [{"text": content}] if isinstance(content, str) else content
+            parts: list[dict[str, Any]] = (
+                [{"text": content}] if isinstance(content, str) else content
+            )
             for part in parts:
                 if "image_url" in part:
                     sha = hashlib.sha256(part["image_url"]["url"].encode()).hexdigest()
@@ -174,7 +182,14 @@ def _instance(schema: Mapping[str, Any]) -> Any:
     kind = schema.get("type", "object")
     if kind == "object":
         return {name: _instance(inner) for name, inner in schema.get("properties", {}).items()}
-    return {"array": [], "string": "text", "integer": 1, "number": 0.5, "boolean": True, "null": None}.get(kind)
+    return {
+        "array": [],
+        "string": "text",
+        "integer": 1,
+        "number": 0.5,
+        "boolean": True,
+        "null": None,
+    }.get(kind)
 
 
 def echo(body: dict[str, Any]) -> str:
@@ -217,7 +232,12 @@ class FakeEndpoint:
         prefix_blocks: int = 2048,
     ) -> None:
         self._script, self._shares = parse_faults(faults)
-        self._reply, self._latency_s, self._stall_s, self._retry_after_s = reply, latency_s, stall_s, retry_after_s
+        self._reply, self._latency_s, self._stall_s, self._retry_after_s = (
+            reply,
+            latency_s,
+            stall_s,
+            retry_after_s,
+        )
         self._most_faults, self._most_in_flight = most_faults, most_in_flight
         self._key, self._seed, self._wanted_port, self._models = key, seed, port, tuple(models)
         self.port = 0
@@ -308,8 +328,13 @@ class FakeEndpoint:
         self.in_flight += 1
         self.in_flight_most = max(self.in_flight_most, self.in_flight)
         try:
-            if self._key is not None and request.headers.get("Authorization") != f"Bearer {self._key}":
-                return _error(401, f"wrong key: {request.headers.get('Authorization')}", "invalid_api_key")
+            if (
+                self._key is not None
+                and request.headers.get("Authorization") != f"Bearer {self._key}"
+            ):
+                return _error(
+                    401, f"wrong key: {request.headers.get('Authorization')}", "invalid_api_key"
+                )
             if self._most_in_flight is not None and self.in_flight > self._most_in_flight:
                 self.hurt["429"] += 1
                 return _error(429, "too many requests at once", "rate_limit_exceeded")
@@ -317,7 +342,9 @@ class FakeEndpoint:
             self.bodies.append(body)
             self.headers.append(dict(request.headers))
             if self._models and body["model"] not in self._models:
-                return _error(404, f"The model `{body['model']}` does not exist.", "model_not_found")
+                return _error(
+                    404, f"The model `{body['model']}` does not exist.", "model_not_found"
+                )
             name = digest(body, 32)
             kind = self._next_fault(name)
             if kind != "ok":
@@ -331,20 +358,29 @@ class FakeEndpoint:
         finally:
             self.in_flight -= 1
 
-    async def _play(self, kind: str, request: web.Request, body: dict[str, Any], name: str) -> web.StreamResponse:
+    async def _play(
+        self, kind: str, request: web.Request, body: dict[str, Any], name: str
+    ) -> web.StreamResponse:
         if kind == "429":
             return _error(429, "slow down", "rate_limit_exceeded")
         if kind == "429-after":
-            return _error(429, "slow down", "rate_limit_exceeded", {"Retry-After": f"{self._retry_after_s:g}"})
+            return _error(
+                429, "slow down", "rate_limit_exceeded", {"Retry-After": f"{self._retry_after_s:g}"}
+            )
         if kind in ("500", "502", "503"):
             return _error(int(kind), "the engine fell over", "server_error")
         if kind in ("401", "404", "413", "too-long", "text-only", "quota"):
             status, said, code = _REFUSALS[kind]
             return _error(status, said, code)
         if kind == "html":
-            return web.Response(text="<html><body>Sign in to the network</body></html>", content_type="text/html")
+            return web.Response(
+                text="<html><body>Sign in to the network</body></html>", content_type="text/html"
+            )
         if kind == "invalid":
-            return web.Response(text='{"choices": [{"message": {"content": nope}}]}', content_type="application/json")
+            return web.Response(
+                text='{"choices": [{"message": {"content": nope}}]}',
+                content_type="application/json",
+            )
         if kind == "reset-early":
             _abort(request)
             return web.Response()
@@ -362,7 +398,9 @@ class FakeEndpoint:
         data = json.dumps(value).encode()
         if kind == "truncated":
             return web.Response(body=data[: len(data) // 2], content_type="application/json")
-        response = web.StreamResponse(headers={"Content-Type": "application/json", "Content-Length": str(len(data))})
+        response = web.StreamResponse(
+            headers={"Content-Type": "application/json", "Content-Length": str(len(data))}
+        )
         await response.prepare(request)
         if kind == "reset":
             await response.write(data[: len(data) // 2])
@@ -380,7 +418,9 @@ class FakeEndpoint:
         if kind.startswith("duplicate") and request.transport is not None:
             head = f"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: {len(data)}\r\n\r\n"
             delay = 0.0 if kind == "duplicate" else _LATE_S
-            asyncio.get_running_loop().call_later(delay, _write, request.transport, head.encode() + data)
+            asyncio.get_running_loop().call_later(
+                delay, _write, request.transport, head.encode() + data
+            )
         if kind not in ("empty", "blank"):
             self.paid[name] += 1
         return response
@@ -404,7 +444,8 @@ class FakeEndpoint:
                         "token": word,
                         "logprob": -0.125 * (n + 1),
                         "top_logprobs": [
-                            {"token": f"{word}{r}", "logprob": -0.125 * (n + r + 1)} for r in range(rivals)
+                            {"token": f"{word}{r}", "logprob": -0.125 * (n + r + 1)}
+                            for r in range(rivals)
                         ],
                     }
                     for n, word in enumerate(words)
@@ -447,8 +488,12 @@ _REFUSALS = {
 }
 
 
-def _error(status: int, said: str, code: str, headers: Mapping[str, str] | None = None) -> web.Response:
-    return web.json_response({"error": {"message": said, "type": code, "code": code}}, status=status, headers=headers)
+def _error(
+    status: int, said: str, code: str, headers: Mapping[str, str] | None = None
+) -> web.Response:
+    return web.json_response(
+        {"error": {"message": said, "type": code, "code": code}}, status=status, headers=headers
+    )
 
 
 def _write(transport: asyncio.Transport, data: bytes) -> None:

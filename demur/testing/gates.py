@@ -55,11 +55,23 @@ class SimulatedGate:
         self.note = "a simulated gate: a table of labels, no model"
         self.draw = 0
         known = {
-            "strength": 0.3, "reading": 0.9, "leak": 0.1, "own": 0.3, "declines": 0.2, "noise": 0.0, "garbage": 0.0,
-            "fails": 0.0, "latency": 0.0, "seed": 0.0,
-        }  # fmt: skip
+            "strength": 0.3,
+            "reading": 0.9,
+            "leak": 0.1,
+            "own": 0.3,
+            "declines": 0.2,
+            "noise": 0.0,
+            "garbage": 0.0,
+            "fails": 0.0,
+            "latency": 0.0,
+            "seed": 0.0,
+        }
         if unknown := set(options) - set(known):
-            raise UsageError(f"unknown option(s) {', '.join(sorted(unknown))}", item=self.id, cure=", ".join(known))
+            raise UsageError(
+                f"unknown option(s) {', '.join(sorted(unknown))}",
+                item=self.id,
+                cure=", ".join(known),
+            )
         self._set = {k: float(options.get(k, v)) for k, v in known.items()}
         self.id += "".join(f",{k}={v:g}" for k, v in self._set.items() if k != "latency")
         self._pool = {s.id: s for s in context.pool}

@@ -15,14 +15,28 @@ def release(tmp_path):
     made = []
     for i in range(4):
         query = images.ref((10 * i, 40, 90), f"q{i}.png")
-        picture = evidence(f"s{i}-p", Role.DISTRACTOR, Modality.IMAGE, rank=1, image=images.ref((5, 5, i), f"p{i}.png"))
+        picture = evidence(
+            f"s{i}-p",
+            Role.DISTRACTOR,
+            Modality.IMAGE,
+            rank=1,
+            image=images.ref((5, 5, i), f"p{i}.png"),
+        )
         one = sample(f"s{i}", text=5, images=(query,))
         made.append(
             one.model_copy(
-                update={"negatives": (*one.negatives, picture), "answers": AnswerSpec(accepted=((f"answer {i}",),))}
+                update={
+                    "negatives": (*one.negatives, picture),
+                    "answers": AnswerSpec(accepted=((f"answer {i}",),)),
+                }
             )
         )
     steps = [FunnelStep(stage="pool", entered=5, kept=4, dropped={"for a test": 1})]
     return freeze(
-        tmp_path / "release", name="tiny", version="1.0.0", samples=made, read_image=images.read, funnel=steps
+        tmp_path / "release",
+        name="tiny",
+        version="1.0.0",
+        samples=made,
+        read_image=images.read,
+        funnel=steps,
     )

@@ -38,10 +38,17 @@ def test_questions_go_out_and_answers_come_back_each_for_its_own_context(release
     rows = answered(asks, lambda row: f"{row['scenario']} {row['k']} {row['condition']}")
     assert len(rows) == 4 * 8 * 2  # the sweep's realistic(k=2) is one of the four scenarios
     assert all((asks.parent / path).read_bytes() for row in rows for path in row["images"])
-    assert all((asks.parent / e["image"]).is_file() for row in rows for e in row["evidence"] if e["image"])
-    assert not {"answer", "gold", "role", "expected"} & {key for row in rows for key in row} - {"answer"}
+    assert all(
+        (asks.parent / e["image"]).is_file() for row in rows for e in row["evidence"] if e["image"]
+    )
+    assert not {"answer", "gold", "role", "expected"} & {key for row in rows for key in row} - {
+        "answer"
+    }
     system = write(tmp_path / "all.jsonl", rows)
-    assert main(["sweep", str(release), "--system", system, "--out", str(tmp_path / "runs"), *what]) == 0
+    assert (
+        main(["sweep", str(release), "--system", system, "--out", str(tmp_path / "runs"), *what])
+        == 0
+    )
     assert "no answer" not in capsys.readouterr().err
     found = by_context(tmp_path / "runs" / "answers-all.jsonl")
     assert found["realistic 4"] == {"realistic 4 none", "realistic 4 severe"}
@@ -51,9 +58,16 @@ def test_questions_go_out_and_answers_come_back_each_for_its_own_context(release
 @pytest.mark.parametrize("ending", ["jsonl", "csv", "tsv", "json"])
 def test_rows_by_sample_scenario_and_k(release, tmp_path, ending):
     rows = [
-        {"sample": f"s{i}", "scenario": "realistic", "k": k, "answer": f"an answer, {k}", "confidence": 0.5}
-        for i in range(4) for k in range(4)
-    ]  # fmt: skip
+        {
+            "sample": f"s{i}",
+            "scenario": "realistic",
+            "k": k,
+            "answer": f"an answer, {k}",
+            "confidence": 0.5,
+        }
+        for i in range(4)
+        for k in range(4)
+    ]
     path = tmp_path / f"mine.{ending}"
     if ending == "jsonl":
         write(path, rows)
@@ -61,12 +75,25 @@ def test_rows_by_sample_scenario_and_k(release, tmp_path, ending):
         path.write_text(json.dumps([row | {"k": float(row["k"])} for row in rows]))
     else:
         with path.open("w", newline="") as handle:
-            table = csv.DictWriter(handle, list(rows[0]), delimiter="," if ending == "csv" else "\t")
+            table = csv.DictWriter(
+                handle, list(rows[0]), delimiter="," if ending == "csv" else "\t"
+            )
             table.writeheader()
             table.writerows(rows)
     words = [f"realistic(k={k})" for k in range(4)]
     assert (
-        main(["run", str(release), "--system", f"answers:{path}", "--out", str(tmp_path / "r"), "--scenarios", *words])
+        main(
+            [
+                "run",
+                str(release),
+                "--system",
+                f"answers:{path}",
+                "--out",
+                str(tmp_path / "r"),
+                "--scenarios",
+                *words,
+            ]
+        )
         == 0
     )
     found = by_context(tmp_path / "r" / f"answers-mine.{ending}")
@@ -83,7 +110,8 @@ def test_what_is_missing_and_what_nobody_asks_are_named(release, tmp_path, capsy
     assert "1 of 4 rows answer no question of this run: mine.jsonl:4 (0123456789abcdef)" in said
     assert "1 of 4 questions failed" in said
     strange = write(
-        tmp_path / "strange.jsonl", [{"sample": f"x{i}", "scenario": "oracle", "answer": "y"} for i in range(10)]
+        tmp_path / "strange.jsonl",
+        [{"sample": f"x{i}", "scenario": "oracle", "answer": "y"} for i in range(10)],
     )
     assert main([*run, "--system", strange]) == 2
     assert "10 of 10 rows answer no question of this run" in capsys.readouterr().err
@@ -92,11 +120,21 @@ def test_what_is_missing_and_what_nobody_asks_are_named(release, tmp_path, capsy
 
 
 def test_an_overwritten_file_is_another_system(release, tmp_path, capsys):
-    run = ["run", str(release), "--out", str(tmp_path / "r"), "--scenarios", "oracle", "--json", "--system"]
+    run = [
+        "run",
+        str(release),
+        "--out",
+        str(tmp_path / "r"),
+        "--scenarios",
+        "oracle",
+        "--json",
+        "--system",
+    ]
     figures = []
     for text in ("answer 1", "wrong", "answer 1"):
         system = write(
-            tmp_path / "mine.jsonl", [{"sample": f"s{i}", "scenario": "oracle", "answer": text} for i in range(4)]
+            tmp_path / "mine.jsonl",
+            [{"sample": f"s{i}", "scenario": "oracle", "answer": text} for i in range(4)],
         )
         assert main([*run, system]) == 0
         figures.append(capsys.readouterr().out)
@@ -112,12 +150,22 @@ def test_an_overwritten_file_is_another_system(release, tmp_path, capsys):
 
 @pytest.mark.parametrize(
     ("row", "told"),
-    [({"answer": "x"}, "names no question"), ({"ask": "a"}, "has no answer"), ({"ask": 3, "answer": "x"}, "not a question's id"),
-     ({"sample": "s0", "scenario": "orcale", "answer": "x"}, "parametric, oracle, realistic, adversarial"),
-     ({"sample": "s0", "scenario": "oracle", "k": "two", "answer": "x"}, "k is 'two', not a whole number"),
-     ({"ask": "a", "answer": "x", "confidence": float("nan")}, "NaN is not JSON"),
-     ({"ask": "a", "answer": "\ud800"}, "half a surrogate pair")],
-)  # fmt: skip
+    [
+        ({"answer": "x"}, "names no question"),
+        ({"ask": "a"}, "has no answer"),
+        ({"ask": 3, "answer": "x"}, "not a question's id"),
+        (
+            {"sample": "s0", "scenario": "orcale", "answer": "x"},
+            "parametric, oracle, realistic, adversarial",
+        ),
+        (
+            {"sample": "s0", "scenario": "oracle", "k": "two", "answer": "x"},
+            "k is 'two', not a whole number",
+        ),
+        ({"ask": "a", "answer": "x", "confidence": float("nan")}, "NaN is not JSON"),
+        ({"ask": "a", "answer": "\ud800"}, "half a surrogate pair"),
+    ],
+)
 def test_rows_that_are_no_answers_are_told_by_line(release, tmp_path, capsys, row, told):
     system = write(tmp_path / "mine.jsonl", [row])
     assert main(["run", str(release), "--out", str(tmp_path / "r"), "--system", system]) == 1
@@ -127,7 +175,9 @@ def test_rows_that_are_no_answers_are_told_by_line(release, tmp_path, capsys, ro
 
 
 @pytest.mark.parametrize("ending", ["jsonl", "csv"])
-def test_questions_of_a_whole_system_say_its_corpus_and_what_to_leave_out(release, tmp_path, ending, capsys):
+def test_questions_of_a_whole_system_say_its_corpus_and_what_to_leave_out(
+    release, tmp_path, ending, capsys
+):
     assert main(["corpus", "export", str(release), "--out", str(tmp_path / "corpora")]) == 0
     asks = tmp_path / f"asks.{ending}"
     what = ["--scenarios", "whole", "--corpora", str(tmp_path / "corpora")]
@@ -138,13 +188,24 @@ def test_questions_of_a_whole_system_say_its_corpus_and_what_to_leave_out(releas
         with asks.open(newline="") as handle:
             rows = [row | {"exclude": json.loads(row["exclude"])} for row in csv.DictReader(handle)]
     excluded = json.loads((tmp_path / "corpora/corpora.json").read_text())["excluded"]
-    assert {r["corpus"] for r in rows} == {r["scenario"] for r in rows} == {"full", "gold-removed", "empty"}
+    assert (
+        {r["corpus"] for r in rows}
+        == {r["scenario"] for r in rows}
+        == {"full", "gold-removed", "empty"}
+    )
     for row in rows:
-        assert row["exclude"] == (excluded[row["sample"]] if row["corpus"] == "gold-removed" else [])
+        assert row["exclude"] == (
+            excluded[row["sample"]] if row["corpus"] == "gold-removed" else []
+        )
     said = [
-        {"ask": r["ask"], "answer": "an answer", "contexts": json.dumps(["d1#2", {"id": "d2", "score": 0.5}]), "abstained": "false"}
+        {
+            "ask": r["ask"],
+            "answer": "an answer",
+            "contexts": json.dumps(["d1#2", {"id": "d2", "score": 0.5}]),
+            "abstained": "false",
+        }
         for r in rows[1:]
-    ]  # fmt: skip
+    ]
     said[0] |= {"ask": "0123456789abcdef"}
     said[1] |= {"answer": "Empty Response"}
     path = tmp_path / f"mine.{ending}"
@@ -154,15 +215,33 @@ def test_questions_of_a_whole_system_say_its_corpus_and_what_to_leave_out(releas
             table.writeheader()
             table.writerows(said)
         else:
-            handle.writelines(json.dumps(r | {"contexts": json.loads(r["contexts"])}) + "\n" for r in said)
+            handle.writelines(
+                json.dumps(r | {"contexts": json.loads(r["contexts"])}) + "\n" for r in said
+            )
     capsys.readouterr()
-    assert main(["run", str(release), "--system", f"mine=answers:{path}", "--out", str(tmp_path / "r"), *what]) == 0
+    assert (
+        main(
+            [
+                "run",
+                str(release),
+                "--system",
+                f"mine=answers:{path}",
+                "--out",
+                str(tmp_path / "r"),
+                *what,
+            ]
+        )
+        == 0
+    )
     told = capsys.readouterr().err
     assert f"2 of {len(rows)} questions have no answer: sample" in told
     assert (
-        f"rows answer no question of this run: mine.{ending}:{1 if ending == 'jsonl' else 2} (0123456789abcdef)" in told
+        f"rows answer no question of this run: mine.{ending}:{1 if ending == 'jsonl' else 2} (0123456789abcdef)"
+        in told
     )
-    responses = [json.loads(line) for line in (tmp_path / "r/mine/responses.jsonl").read_text().splitlines()]
+    responses = [
+        json.loads(line) for line in (tmp_path / "r/mine/responses.jsonl").read_text().splitlines()
+    ]
     good = [r["response"] for r in responses if not r["response"]["error"]]
     assert len(good) == len(rows) - 3
     assert [(c["id"], c["score"]) for c in good[0]["retrieved"]] == [("d1#2", None), ("d2", 0.5)]
@@ -186,7 +265,9 @@ def test_a_system_is_called_what_the_user_says(release, tmp_path):
 def test_answers_may_be_a_sheet_of_a_german_spreadsheet_and_lists_those_of_pandas(tmp_path):
     file = tmp_path / "answers.csv"
     cells = "s1;oracle;Paris;0,9;\"['d1', 'd2']\"\r\n;;;;\r\ns2;oracle;;;\r\n"
-    file.write_text("\ufeffSample;Scenario;Answer;Confidence;Contexts\r\n" + cells, encoding="utf-8")
+    file.write_text(
+        "\ufeffSample;Scenario;Answer;Confidence;Contexts\r\n" + cells, encoding="utf-8"
+    )
     found = AnswersFile(str(file), None)._by_sample
     one = Response.model_validate_json(next(iter(found["s1", "oracle"].values())).response)
     assert (one.text, one.confidence, [c.id for c in one.retrieved]) == ("Paris", 0.9, ["d1", "d2"])

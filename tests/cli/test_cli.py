@@ -17,7 +17,18 @@ import pytest
 import demur
 from demur.cli import VERBS, main
 
-HEAVY = ("torch", "numpy", "pyarrow", "pydantic", "aiohttp", "faiss", "datasets", "rich", "onnxruntime", "PIL")
+HEAVY = (
+    "torch",
+    "numpy",
+    "pyarrow",
+    "pydantic",
+    "aiohttp",
+    "faiss",
+    "datasets",
+    "rich",
+    "onnxruntime",
+    "PIL",
+)
 
 
 def test_help_lists_every_verb_with_an_example_and_imports_nothing_heavy():
@@ -70,7 +81,9 @@ def test_what_holds_when_nothing_is_said_is_in_the_help(verb):
     parser = argparse.ArgumentParser(prog=verb)
     importlib.import_module(f"demur.cli.{verb.replace('-', '_')}").configure(parser)
     for prog, action in options(parser):
-        if ("--out" in action.option_strings and not action.required) or action.default not in UNTOLD:
+        if (
+            "--out" in action.option_strings and not action.required
+        ) or action.default not in UNTOLD:
             assert "default" in action.help, f"{prog} {action.option_strings}"
 
 
@@ -82,24 +95,76 @@ def test_what_holds_when_nothing_is_said_is_in_the_help(verb):
         (["run"], 2, "required"),
         (["run", "{release}", "--system", "raeder"], 2, "did you mean 'reader'"),
         (["run", "{release}", "--system", "reader", "--judge", "rulse"], 2, "did you mean 'rules'"),
-        (["run", "{release}", "--system", "reader", "--encoder", "ofline"], 2, "did you mean 'offline'"),
+        (
+            ["run", "{release}", "--system", "reader", "--encoder", "ofline"],
+            2,
+            "did you mean 'offline'",
+        ),
         (["run", "{release}", "--system", "answers:nothing.jsonl"], 1, "nothing.jsonl"),
-        (["run", "{release}", "--system", "answers:x", "--scenarios", "realstic"], 2, "not a scenario"),
-        (["run", "{release}", "--system", "answers:x", "--strictness", "harsh"], 2, "not a condition"),
+        (
+            ["run", "{release}", "--system", "answers:x", "--scenarios", "realstic"],
+            2,
+            "not a scenario",
+        ),
+        (
+            ["run", "{release}", "--system", "answers:x", "--strictness", "harsh"],
+            2,
+            "not a condition",
+        ),
         (["run", "{release}", "--system", "answers:x", "--limit", "0"], 2, "at least 1"),
         (["run", "{release}", "--system", "answers:x", "answers:x"], 2, "named twice"),
-        (["run", "{release}", "--system", "model:http://127.0.0.1:9/v1#m", "--out", "{tmp}/r"], 1, "start it"),
-        (["run", "{release}", "--system", "model:openai/gpt-4o", "--out", "{tmp}/r"], 2, "OPENAI_API_KEY"),
+        (
+            ["run", "{release}", "--system", "model:http://127.0.0.1:9/v1#m", "--out", "{tmp}/r"],
+            1,
+            "start it",
+        ),
+        (
+            ["run", "{release}", "--system", "model:openai/gpt-4o", "--out", "{tmp}/r"],
+            2,
+            "OPENAI_API_KEY",
+        ),
         (["run", "{tmp}/none", "--system", "answers:x"], 1, "no such folder"),
         (["release", "show", "{tmp}"], 1, "not a finished release"),
         (["release", "frobnicate", "{tmp}"], 2, "invalid choice"),
         (["sweep", "{release}", "--system", "answers:x", "--distractors", "5"], 2, "LOW:HIGH"),
-        (["sweep", "{release}", "--system", "answers:x"], 2, "nothing varies in this sweep - add --distractors"),
-        (["sweep", "{release}", "--system", "answers:x", "--plan", "--strictness", "none"], 2, "nothing varies"),
-        (["sweep", "{release}", "--system", "answers:x", "--scenarios", "oracle", "realistic(k=2)"], 2, "'demur run'"),
-        (["sweep", "{release}", "--system", "answers:x", "--strictness", "none", "soft"], 1, "no such file"),
         (
-            ["sweep", "{release}", "--system", "answers:x", "--scenarios", "oracle", "oracle(order=gold@0)"],
+            ["sweep", "{release}", "--system", "answers:x"],
+            2,
+            "nothing varies in this sweep - add --distractors",
+        ),
+        (
+            ["sweep", "{release}", "--system", "answers:x", "--plan", "--strictness", "none"],
+            2,
+            "nothing varies",
+        ),
+        (
+            [
+                "sweep",
+                "{release}",
+                "--system",
+                "answers:x",
+                "--scenarios",
+                "oracle",
+                "realistic(k=2)",
+            ],
+            2,
+            "'demur run'",
+        ),
+        (
+            ["sweep", "{release}", "--system", "answers:x", "--strictness", "none", "soft"],
+            1,
+            "no such file",
+        ),
+        (
+            [
+                "sweep",
+                "{release}",
+                "--system",
+                "answers:x",
+                "--scenarios",
+                "oracle",
+                "oracle(order=gold@0)",
+            ],
             1,
             "no such",
         ),
@@ -107,7 +172,9 @@ def test_what_holds_when_nothing_is_said_is_in_the_help(verb):
         (["demo", "--out", "{release}"], 2, "not a folder of the demo"),
     ],
 )
-def test_what_is_wrong_is_said_in_one_line_with_the_cure(words, code, named, release, tmp_path, capsys):
+def test_what_is_wrong_is_said_in_one_line_with_the_cure(
+    words, code, named, release, tmp_path, capsys
+):
     try:
         found = main([w.format(release=release, tmp=tmp_path) for w in words])
     except SystemExit as error:  # argparse leaves this way
@@ -138,14 +205,20 @@ def test_show_prints_json_that_holds_the_counts(release, capsys):
 
 def test_a_users_own_answers_are_scored_from_the_command_line(release, tmp_path, capsys):
     rows = [
-        {"sample": f"s{i}", "scenario": scenario, "answer": f"answer {i}" if i else "I do not know."}
+        {
+            "sample": f"s{i}",
+            "scenario": scenario,
+            "answer": f"answer {i}" if i else "I do not know.",
+        }
         for i in range(4)
         for scenario in ("parametric", "oracle", "realistic", "adversarial")
     ]
     path = tmp_path / "mine.jsonl"
     path.write_text("\n".join(map(json.dumps, rows)))
     out = tmp_path / "runs"
-    assert main(["run", str(release), "--system", f"answers:{path}", "--out", str(out), "--json"]) == 0
+    assert (
+        main(["run", str(release), "--system", f"answers:{path}", "--out", str(out), "--json"]) == 0
+    )
     found = json.loads(capsys.readouterr().out)
     assert "mine.jsonl" in json.dumps(found)
     manifest = json.loads((out / "answers-mine.jsonl" / "manifest.json").read_text())
@@ -153,26 +226,47 @@ def test_a_users_own_answers_are_scored_from_the_command_line(release, tmp_path,
     assert manifest["counts"]["deflected"] == 4
 
 
-def test_what_is_printed_to_be_pasted_can_be_pasted_where_folders_have_spaces(release, tmp_path, capsys, monkeypatch):
+def test_what_is_printed_to_be_pasted_can_be_pasted_where_folders_have_spaces(
+    release, tmp_path, capsys, monkeypatch
+):
     (tmp_path / "my work").mkdir()
     monkeypatch.chdir(tmp_path)
     given = release.rename(tmp_path / "my work" / "my release")
     runs = tmp_path / "my work" / "runs"
-    (tmp_path / "mine.jsonl").write_text('{"sample": "s0", "scenario": "oracle", "answer": "answer 0"}\n')
+    (tmp_path / "mine.jsonl").write_text(
+        '{"sample": "s0", "scenario": "oracle", "answer": "answer 0"}\n'
+    )
     asked = ["run", str(given), "--system", "answers:mine.jsonl", "--out", str(runs)]
     commands = [
-        asked, ["annotate", "draw", str(runs), "--release", str(given), "-o", str(tmp_path / "my work" / "a sheet.csv")],
+        asked,
+        [
+            "annotate",
+            "draw",
+            str(runs),
+            "--release",
+            str(given),
+            "-o",
+            str(tmp_path / "my work" / "a sheet.csv"),
+        ],
         ["corpus", "export", str(given), "--out", str(tmp_path / "my work" / "corpora")],
         ["export", "inspect", str(given), "--out", str(tmp_path / "my work" / "tasks")],
         ["export", "lmms-eval", str(given), "--out", str(tmp_path / "my work" / "tasks 2")],
-    ]  # fmt: skip
+    ]
     pasted = []
     for words in commands:
         assert main(words) == 0, capsys.readouterr().err
-        pasted += re.findall(r"(?:next|then|run): +((?:demur|pip|python) .*)", capsys.readouterr().err)
+        pasted += re.findall(
+            r"(?:next|then|run): +((?:demur|pip|python) .*)", capsys.readouterr().err
+        )
     assert len(pasted) == 7
     for line in pasted:
-        assert sum("my work" in word and Path(word).exists() for word in shlex.split(line.partition(";")[0])) >= 1, line
+        assert (
+            sum(
+                "my work" in word and Path(word).exists()
+                for word in shlex.split(line.partition(";")[0])
+            )
+            >= 1
+        ), line
     assert main(shlex.split(pasted[0])[1:]) == 0  # demur report
 
 
@@ -182,7 +276,8 @@ def test_a_command_line_with_a_value_in_it_is_quoted_by_one_helper():
         for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
             if isinstance(node, ast.JoinedStr):
                 parts = [
-                    f"{{{ast.unparse(v.value)}}}" if isinstance(v, ast.FormattedValue) else v.value for v in node.values
+                    f"{{{ast.unparse(v.value)}}}" if isinstance(v, ast.FormattedValue) else v.value
+                    for v in node.values
                 ]
                 found = re.search(rf"\bdemur (?:{verbs})\b[^;'\"]*\{{(.*?)\}}", "".join(parts))
                 if found and not re.search(r"(?:name|suite|source|job)$", found[1]):

@@ -36,7 +36,10 @@ def run(tmp_path, monkeypatch, capsys):
         importlib.invalidate_caches()
         (tmp_path / f"{name}.py").write_text(KNOWS.format(said=said))
         capsys.readouterr()
-        assert main(["run", source, "--system", f"python:{name}:answer", "--out", name, *words]) == code
+        assert (
+            main(["run", source, "--system", f"python:{name}:answer", "--out", name, *words])
+            == code
+        )
         out = capsys.readouterr()
         return out.out + out.err, getattr(sys.modules.get(name), "SEEN", []), tmp_path / name
 
@@ -45,7 +48,11 @@ def run(tmp_path, monkeypatch, capsys):
 
 def figures(text):
     """The cells of the one row of figures."""
-    (line,) = [ln.split() for ln in text.splitlines() if ln.split()[1:2] in (["simpleqa"], ["mmmu"], ["mmlongbench"])]
+    (line,) = [
+        ln.split()
+        for ln in text.splitlines()
+        if ln.split()[1:2] in (["simpleqa"], ["mmmu"], ["mmlongbench"])
+    ]
     return line
 
 
@@ -55,14 +62,23 @@ def test_simpleqa_is_asked_without_evidence_and_has_its_five_figures(run, tmp_pa
     with (folder / "simple_qa_test_set.csv").open("w", newline="") as handle:
         table = csv.writer(handle)
         table.writerow(["metadata", "problem", "answer"])
-        table.writerows([["{'topic': 'Rivers'}", f"Which river flows past Town{i}?", f"Zorbik{i}"] for i in range(8)])
+        table.writerows(
+            [
+                ["{'topic': 'Rivers'}", f"Which river flows past Town{i}?", f"Zorbik{i}"]
+                for i in range(8)
+            ]
+        )
     said = {f"Town{i}?": f"Zorbik{i}" for i in range(3)} | {"Town3?": "The Quellin"}
     text, seen, out = run("simpleqa=simpleqa", said)
     assert len(seen) == 8
     assert all(not evidence for _, evidence, _ in seen)
     verdicts = [
         json.loads(line)
-        for line in (out / next(p.name for p in out.iterdir() if p.name.startswith("python")) / "verdicts.jsonl")
+        for line in (
+            out
+            / next(p.name for p in out.iterdir() if p.name.startswith("python"))
+            / "verdicts.jsonl"
+        )
         .read_text()
         .splitlines()
     ]
@@ -100,33 +116,58 @@ def document(path, pages):
 
 def test_mmlongbench_shows_the_pages_of_its_documents(run, tmp_path):
     pytest.importorskip("pypdfium2")
-    row = {"doc_id": "guide.pdf", "doc_type": "Guide", "evidence_sources": "['Text']", "answer_format": "Str"}
+    row = {
+        "doc_id": "guide.pdf",
+        "doc_type": "Guide",
+        "evidence_sources": "['Text']",
+        "answer_format": "Str",
+    }
     rows = [
-        row | {"question": "Who keeps the north gate?", "answer": "Zorbik", "evidence_pages": "[2]"},
-        row | {"question": "Who keeps the south gate?", "answer": "Not answerable", "evidence_pages": "[]"},
+        row
+        | {"question": "Who keeps the north gate?", "answer": "Zorbik", "evidence_pages": "[2]"},
+        row
+        | {
+            "question": "Who keeps the south gate?",
+            "answer": "Not answerable",
+            "evidence_pages": "[]",
+        },
     ]
     (tmp_path / "mm").mkdir()
     (tmp_path / "mm" / "samples.json").write_text(json.dumps(rows))
     document(tmp_path / "mm" / "documents" / "guide.pdf", 4)
-    text, seen, out = run("mmlongbench=mm", {"north gate": "Zorbik"}, "--scenarios", "realistic", "--k", "9")
+    text, seen, out = run(
+        "mmlongbench=mm", {"north gate": "Zorbik"}, "--scenarios", "realistic", "--k", "9"
+    )
     shown = {question: sorted(titles) for question, titles, _ in seen}
     assert shown == {q["question"]: [f"guide.pdf, page {n}" for n in range(1, 5)] for q in rows}
-    assert sorted(p.name for p in (out / "pages" / "guide").iterdir()) == ["1.png", "2.png", "3.png", "4.png"]
+    assert sorted(p.name for p in (out / "pages" / "guide").iterdir()) == [
+        "1.png",
+        "2.png",
+        "3.png",
+        "4.png",
+    ]
     assert figures(text)[-7] == "1.000"  # one right, one rightly declined
     assert figures(text)[-4] == "1.000"
 
 
-def test_a_bad_row_and_a_defective_sample_are_each_counted_once_and_asks_leave_no_release(run, tmp_path, capsys):
+def test_a_bad_row_and_a_defective_sample_are_each_counted_once_and_asks_leave_no_release(
+    run, tmp_path, capsys
+):
     folder = tmp_path / "table"
     folder.mkdir()
     (folder / "demur-map.yaml").write_text(
         "name: table\nsamples:\n  files: [q.csv]\n  fields: {id: id, question: q, answers: a, images: photo}\n"
     )
-    (folder / "q.csv").write_text("id,q,a,photo\n1,Who?,Zorbik,\n2,Where?,Quell,gone.png\n3,,Lake,\n")
+    (folder / "q.csv").write_text(
+        "id,q,a,photo\n1,Who?,Zorbik,\n2,Where?,Quell,gone.png\n3,,Lake,\n"
+    )
     _, seen, out = run("generic=table", {"Who?": "Zorbik"}, "--skip-bad")
     assert len(seen) == 1
     (step,) = json.loads((out / "release" / "funnel.json").read_text())
     assert (step["entered"], step["kept"], step["dropped"]) == (3, 1, {"cannot be read": 2})
     capsys.readouterr()
-    assert main(["asks", "generic=table", "-o", str(tmp_path / "out" / "asks.jsonl"), "--skip-bad"]) == 0
+    assert (
+        main(["asks", "generic=table", "-o", str(tmp_path / "out" / "asks.jsonl"), "--skip-bad"])
+        == 0
+    )
     assert [p.name for p in (tmp_path / "out").iterdir()] == ["asks.jsonl"]

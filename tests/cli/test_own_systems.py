@@ -57,7 +57,9 @@ def manifest(tmp_path, name="python-my_service-answer"):
     return json.loads((tmp_path / "runs" / name / "manifest.json").read_text())
 
 
-def test_an_edited_function_is_asked_anew_without_a_word_from_the_user(own, release, tmp_path, capsys):
+def test_an_edited_function_is_asked_anew_without_a_word_from_the_user(
+    own, release, tmp_path, capsys
+):
     system = own(SERVICE.format(up=True))
     assert run(release, "--system", system) == 0
     first = manifest(tmp_path)
@@ -75,7 +77,9 @@ def test_an_edited_function_is_asked_anew_without_a_word_from_the_user(own, rele
 
 
 def test_a_system_made_of_models_gets_the_options_of_models(own, release, tmp_path):
-    system = own("def answer(request):\n    return 'DECISION: APPROVE' if request.temperature == 0.5 else 'no'")
+    system = own(
+        "def answer(request):\n    return 'DECISION: APPROVE' if request.temperature == 0.5 else 'no'"
+    )
     words = ("--system", f"pair=multi_agent:{system}", "--temperature", "0.5", "--images")
     assert run(release, *words, "one", "--scenarios", "all", "oracle(order=gold-first)") == 0
     made = manifest(tmp_path, "pair")
@@ -89,13 +93,19 @@ def test_two_systems_never_share_a_folder(own, release, capsys):
     assert "ü and ö would share the folder runs/system" in capsys.readouterr().err
 
 
-def test_a_system_that_can_be_asked_nothing_is_refused_before_the_others_are_asked(own, release, tmp_path, capsys):
-    system = own("def answer(request):\n    raise SystemExit")  # every question of the release has an image
+def test_a_system_that_can_be_asked_nothing_is_refused_before_the_others_are_asked(
+    own, release, tmp_path, capsys
+):
+    system = own(
+        "def answer(request):\n    raise SystemExit"
+    )  # every question of the release has an image
     assert run(release, "--system", f"text=model:{system}", "--images", "none") == 2
     assert "text: can be asked none of 16 questions: text-only model" in capsys.readouterr().err
 
 
-def test_a_service_that_was_down_is_asked_again_and_the_reason_is_told(own, release, tmp_path, capsys):
+def test_a_service_that_was_down_is_asked_again_and_the_reason_is_told(
+    own, release, tmp_path, capsys
+):
     system = own(SERVICE.format(up=False))
     assert run(release, "--system", system) == 1
     said = capsys.readouterr().err
@@ -106,7 +116,9 @@ def test_a_service_that_was_down_is_asked_again_and_the_reason_is_told(own, rele
     assert manifest(tmp_path)["counts"]["failed"] == 0
 
 
-def test_a_service_that_said_nothing_is_asked_again_when_it_has_something_to_say(own, release, tmp_path, capsys):
+def test_a_service_that_said_nothing_is_asked_again_when_it_has_something_to_say(
+    own, release, tmp_path, capsys
+):
     """An empty answer was kept for ever: the same code, so the same answer."""
     system = own(SERVICE.format(up=True).replace('"answer 1"', '" "'))
     assert run(release, "--system", system, "--limit", 1) == 1
@@ -120,7 +132,9 @@ def test_a_service_that_said_nothing_is_asked_again_when_it_has_something_to_say
 
 @pytest.mark.heavy
 def test_a_function_is_called_from_one_thread_unless_more_are_asked_for(own, release, tmp_path):
-    slow = SERVICE.format(up=True).replace("if not UP", "import time; time.sleep(0.02)\n    if not UP")
+    slow = SERVICE.format(up=True).replace(
+        "if not UP", "import time; time.sleep(0.02)\n    if not UP"
+    )
     system = own(slow)
     assert run(release, "--system", system) == 0
     assert len(sys.modules["my_service"].THREADS) == 1
@@ -144,14 +158,17 @@ def test_everybody_is_seen_to_before_the_first_is_asked(own, release, tmp_path, 
     assert "my_service' has no 'answr' - it has answer" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize(("takes", "told"), [
-    ("query, docs", "missing a required argument: 'docs'; its parameters are query, docs"),
-    ("question, docs, temperature", "missing a required argument: 'docs'"),
-    ("question, /", "positional only"),
-    ("", "its parameters are none"),
-    ("question, *rest, evidence=(), **more", ""),
-    ("given, more=1", ""),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("takes", "told"),
+    [
+        ("query, docs", "missing a required argument: 'docs'; its parameters are query, docs"),
+        ("question, docs, temperature", "missing a required argument: 'docs'"),
+        ("question, /", "positional only"),
+        ("", "its parameters are none"),
+        ("question, *rest, evidence=(), **more", ""),
+        ("given, more=1", ""),
+    ],
+)
 def test_a_function_that_wants_what_it_is_not_given_is_told_before_anything_is_asked(
     own, release, tmp_path, capsys, takes, told
 ):
@@ -165,10 +182,15 @@ def test_a_function_that_wants_what_it_is_not_given_is_told_before_anything_is_a
         assert not (tmp_path / "runs" / "python-my_service-answer").exists()
 
 
-@pytest.mark.parametrize("words", [
-    ("sweep", "--distractors", "0:999999999"), ("sweep", "--positions", "0:999999999"),
-    ("run", "--repeat", "999999999"), ("sweep", "--plan", "--distractors", "0:999999999"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("sweep", "--distractors", "0:999999999"),
+        ("sweep", "--positions", "0:999999999"),
+        ("run", "--repeat", "999999999"),
+        ("sweep", "--plan", "--distractors", "0:999999999"),
+    ],
+)
 def test_more_questions_than_anybody_means_are_refused_at_once(own, release, capsys, words):
     verb, *more = words
     began = time.process_time()
@@ -177,7 +199,9 @@ def test_more_questions_than_anybody_means_are_refused_at_once(own, release, cap
     assert more[-1][:4] in capsys.readouterr().err.replace(",", "")
 
 
-def test_a_finished_run_is_shown_again_when_its_server_is_gone(release, tmp_path, monkeypatch, capsys):
+def test_a_finished_run_is_shown_again_when_its_server_is_gone(
+    release, tmp_path, monkeypatch, capsys
+):
     from demur.models import ping
 
     monkeypatch.chdir(tmp_path)
@@ -218,7 +242,10 @@ def test_a_model_that_is_asked_otherwise_is_asked_anew(release, tmp_path, monkey
         for words, told in (
             (["--temperature", 0], ""),
             (["--temperature", 1], "its sampling or layout changed"),
-            (["--temperature", 1, "--extra", '{"key": "sesame"}'], "its sampling or layout changed"),
+            (
+                ["--temperature", 1, "--extra", '{"key": "sesame"}'],
+                "its sampling or layout changed",
+            ),
             (["--temperature", 0], "its earlier run is resumed"),
         ):
             capsys.readouterr()
@@ -246,10 +273,15 @@ def test_a_plan_opens_functions_and_counts_their_calls(own, release, tmp_path, c
 def test_a_gate_that_nobody_answers_for_is_told_before_anything_is_indexed(own, tmp_path, capsys):
     own(SERVICE.format(up=True))
     recipe = {
-        "name": "x", "sources": [{"name": "generic", "path": str(world.folder(tmp_path / "towns", 4))}],
-        "retrieval": {"encoder": "curation_world:quick", "text": 2, "visual": 1}, "rules": {"k_min": 1},
-        "gates": [{"system": "python:my_service:answer"}, {"system": "model:http://127.0.0.1:9/v1#m", "name": "m"}],
-    }  # fmt: skip
+        "name": "x",
+        "sources": [{"name": "generic", "path": str(world.folder(tmp_path / "towns", 4))}],
+        "retrieval": {"encoder": "curation_world:quick", "text": 2, "visual": 1},
+        "rules": {"k_min": 1},
+        "gates": [
+            {"system": "python:my_service:answer"},
+            {"system": "model:http://127.0.0.1:9/v1#m", "name": "m"},
+        ],
+    }
     (tmp_path / "recipe.yaml").write_text(json.dumps(recipe))
     assert main(["build", "recipe.yaml", "--out", "out"]) == 1
     assert "m: 127.0.0.1:9: no server answers there" in capsys.readouterr().err

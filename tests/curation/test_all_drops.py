@@ -18,7 +18,12 @@ def test_what_mining_could_not_ask_is_told_of_the_sample_that_falls_for_it():
     }
     assert all_drops(mined, decisions) == [
         Drop(sample="stays", evidence="d2", stage="mine", reason="repeated"),
-        Drop(sample="few", stage="distractors", reason="0 distractors of 4", detail="mining: cannot be embedded: NaN"),
+        Drop(
+            sample="few",
+            stage="distractors",
+            reason="0 distractors of 4",
+            detail="mining: cannot be embedded: NaN",
+        ),
         Drop(sample="stays", evidence="d4", stage="distractor", reason="solves it"),
         Drop(sample="known", stage="parametric", reason="known by heart"),
     ]

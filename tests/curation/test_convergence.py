@@ -22,13 +22,19 @@ C, W, D, U, S = Label.CORRECT, Label.INCORRECT, Label.DEFLECTED, Label.UNGRADED,
 def world(n, strengths, seed=0):
     """Gates that each know a random part of the pool, drawn without regard to each other."""
     dice = random.Random(seed)
-    return {f"s{i}": {f"g{k}": C if dice.random() < p else W for k, p in enumerate(strengths)} for i in range(n)}
+    return {
+        f"s{i}": {f"g{k}": C if dice.random() < p else W for k, p in enumerate(strengths)}
+        for i in range(n)
+    }
 
 
 def test_rounds_by_hand():
     table = {
-        "a": {"x": C, "y": C, "m": C}, "b": {"x": W, "y": C, "m": D}, "c": {"x": D, "y": W, "m": W}, "d": {"x": W, "y": U, "m": W},
-    }  # fmt: skip
+        "a": {"x": C, "y": C, "m": C},
+        "b": {"x": W, "y": C, "m": D},
+        "c": {"x": D, "y": W, "m": W},
+        "d": {"x": W, "y": U, "m": W},
+    }
     found = converge(table, ["y", "x"], ["m"])
     assert found.gates == ("x", "y")
     # d could not be graded: it is not taken, and told
@@ -37,7 +43,12 @@ def test_rounds_by_hand():
     last = found.rounds[-1].monitors["m"]
     assert (last.accuracy, last.hallucination, last.n, last.ungraded) == (0, 1, 2, 0)
     watched = converge(table, ["x"], ["y"]).rounds[0].monitors["y"]
-    assert (watched.accuracy, watched.n, watched.ungraded, watched.skipped) == (pytest.approx(2 / 3, abs=1e-6), 3, 1, 0)
+    assert (watched.accuracy, watched.n, watched.ungraded, watched.skipped) == (
+        pytest.approx(2 / 3, abs=1e-6),
+        3,
+        1,
+        0,
+    )
     assert found.first_knew == {"x": 1, "y": 1, "": 2}
     assert first_to_know(table, ("y", "x")) == {"a": "y", "b": "y", "c": "", "d": ""}
     literal = converge(table, ["x", "y"], ["m"], order=["x", "y"], rule="literal")
@@ -50,7 +61,10 @@ def test_rounds_by_hand():
 
 
 def test_the_stopping_rule():
-    table = {f"s{i}": {"a": C if i < 50 else W, "b": C if i < 70 else W, "c": C if i < 70 else W} for i in range(100)}
+    table = {
+        f"s{i}": {"a": C if i < 50 else W, "b": C if i < 70 else W, "c": C if i < 70 else W}
+        for i in range(100)
+    }
     found = converge(table, ["a", "b", "c"], [], order=["a", "b", "c"], threshold=0.05)
     assert found.converged_after == 2
     assert converge(table, ["a", "b"], [], order=["a", "b"], threshold=0.05).converged_after is None
@@ -72,7 +86,9 @@ def correlated(seed, gates=5, n=400):
     """Gates of any strengths that know the same things to any degree, each in its own measure."""
     rng = np.random.default_rng(seed)
     together = np.clip(rng.uniform(0, 0.9) + rng.uniform(-0.2, 0.2, gates), 0, 0.95)
-    hard = rng.standard_normal((n, 1)) * np.sqrt(together) + rng.standard_normal((n, gates)) * np.sqrt(1 - together)
+    hard = rng.standard_normal((n, 1)) * np.sqrt(together) + rng.standard_normal(
+        (n, gates)
+    ) * np.sqrt(1 - together)
     return hard < [NormalDist().inv_cdf(p) for p in rng.uniform(0.1, 0.6, gates)]
 
 
@@ -86,7 +102,9 @@ def test_a_gate_that_was_kept_back_takes_what_was_forecast(kind, kept_back):
         order = np.argsort(knows.mean(axis=0))
         last = order[seed % 5 if kept_back is None else kept_back]
         others = [g for g in order if g != last]
-        table = {str(i): {f"g{g}": C if row[g] else W for g in order} for i, row in enumerate(knows)}
+        table = {
+            str(i): {f"g{g}": C if row[g] else W for g in order} for i, row in enumerate(knows)
+        }
         took = int((knows[:, last] & ~knows[:, others].any(axis=1)).sum())
         found = next(f for f in forecast(table, [f"g{g}" for g in others]) if f.kind == kind)
         inside += found.low <= took <= found.high
@@ -96,12 +114,20 @@ def test_a_gate_that_was_kept_back_takes_what_was_forecast(kind, kept_back):
 
 
 def test_the_whole_funnels_size_where_it_is_known():
-    table = {f"s{i}": {"a": C if i < 50 else W, "b": C if i < 51 else W, "c": W} for i in range(100)}
+    table = {
+        f"s{i}": {"a": C if i < 50 else W, "b": C if i < 51 else W, "c": W} for i in range(100)
+    }
 
     def whole(gates):
-        return [s for s in table if not any(table[s][g] is C for g in gates)][1:] if len(gates) > 1 else None
+        return (
+            [s for s in table if not any(table[s][g] is C for g in gates)][1:]
+            if len(gates) > 1
+            else None
+        )
 
-    found = converge(table, ["a", "b", "c"], ["c"], whole=whole, order=["a", "b", "c"], threshold=0.05)
+    found = converge(
+        table, ["a", "b", "c"], ["c"], whole=whole, order=["a", "b", "c"], threshold=0.05
+    )
     assert [r.kept for r in found.rounds] == [None, None, 48, 48]
     assert [r.kept_changed for r in found.rounds] == [None, None, None, 0]
     assert (found.converged_after, found.kept_converged_after) == (1, 2)
@@ -135,7 +161,9 @@ def test_drift_finds_a_topic_that_is_filtered_away_and_no_drift_where_there_is_n
     dice = random.Random(1)
     topics = [dice.choice("abcd") for _ in range(800)]
     fair = drift(topics, [dice.random() < 0.3 for _ in topics], by="source")
-    unfair = drift(topics, [dice.random() < (0.02 if t == "a" else 0.4) for t in topics], by="source")
+    unfair = drift(
+        topics, [dice.random() < (0.02 if t == "a" else 0.4) for t in topics], by="source"
+    )
     assert fair.p > 0.01
     assert unfair.p < 0.001
     row = next(r for r in unfair.rows if r.topic == "a")
@@ -152,7 +180,9 @@ def test_under_keeping_at_random_the_statistic_is_about_its_degrees_of_freedom()
     seen = []
     for _ in range(60):
         chosen = set(dice.sample(range(1000), 760))
-        seen.append(drift(topics, [i in chosen for i in range(1000)], by="source", draws=1).chi_square)
+        seen.append(
+            drift(topics, [i in chosen for i in range(1000)], by="source", draws=1).chi_square
+        )
     assert np.mean(seen) == pytest.approx(27 * 1000 / 999, abs=4 * np.sqrt(2 * 27 / 60))
     assert drift(topics, [True] * 1000, by="source", draws=9).chi_square == 0
     assert drift(topics, [False] * 1000, by="source", draws=9).p == 1
@@ -167,7 +197,10 @@ def test_chi_square_and_p_agree_with_scipy():
     kept = [dice.random() < (0.35 if t in "ab" else 0.45) for t in topics]
     found = drift(topics, kept, by="source", draws=20_000)
     table = np.array(
-        [[sum(t == x and k is y for t, k in zip(topics, kept, strict=True)) for x in "abcde"] for y in (True, False)]
+        [
+            [sum(t == x and k is y for t, k in zip(topics, kept, strict=True)) for x in "abcde"]
+            for y in (True, False)
+        ]
     )
     reference = chi2_contingency(table, correction=False)
     assert found.chi_square == pytest.approx(reference.statistic, rel=1e-6)
@@ -187,7 +220,9 @@ def test_clusters_find_what_was_planted_and_name_it():
     found = clusters(questions, np.array(vectors, dtype=np.float32), k=3)
     assert len(set(found)) == 3
     assert all(len(set(found[i : i + 40])) == 1 for i in (0, 40, 80))
-    assert {"volcano", "parliament", "orchid"} <= {w for name in set(found) for w in name.replace(",", "").split()}
+    assert {"volcano", "parliament", "orchid"} <= {
+        w for name in set(found) for w in name.replace(",", "").split()
+    }
     assert found == clusters(questions, np.array(vectors, dtype=np.float32), k=3)
     assert clusters(["one?"] * 3, np.ones((3, 8), dtype=np.float32)) == ["all"] * 3
 
@@ -202,7 +237,9 @@ def test_bertopic_finds_what_was_planted_beside_the_torchvision_that_is_installe
 
     rng = np.random.default_rng(0)
     questions, vectors = [], []
-    for word, centre in zip(("volcano lava", "parliament law", "orchid garden"), np.eye(3, 32), strict=True):
+    for word, centre in zip(
+        ("volcano lava", "parliament law", "orchid garden"), np.eye(3, 32), strict=True
+    ):
         for i in range(60):
             questions.append(f"What is the {word} number {i}?")
             vectors.append(centre + 0.05 * rng.standard_normal(32))
@@ -216,5 +253,10 @@ def test_of_nothing_no_gate_takes_a_share():
     """The first gate knows all of it: what the others take of none is undefined, and shows no convergence."""
     table = {s: {"x": W, "y": W, "z": C} for s in "abc"}
     found = converge(table, ["x", "y", "z"], [], order=["z", "x", "y"])
-    assert [(r.size, r.changed) for r in found.rounds] == [(3, None), (0, 1.0), (0, None), (0, None)]
+    assert [(r.size, r.changed) for r in found.rounds] == [
+        (3, None),
+        (0, 1.0),
+        (0, None),
+        (0, None),
+    ]
     assert found.converged_after is None

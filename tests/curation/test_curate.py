@@ -63,19 +63,29 @@ def test_a_lazy_an_exhaustive_and_a_second_build_are_the_same_bytes(built, sourc
 
 chance = st.floats(0, 1).map(lambda x: round(x, 3))
 gates_drawn = st.lists(
-    st.fixed_dictionaries({
-        "strength": st.floats(0, 0.5), "reading": st.floats(0.3, 1), "leak": st.floats(0, 0.5), "own": chance,
-        "declines": chance, "garbage": st.sampled_from([0.0, 0.0, 0.1, 0.3]), "noise": st.sampled_from([0.0, 0.2]),
-        "seed": st.integers(0, 99),
-    }),
-    min_size=1, max_size=4,
-)  # fmt: skip
+    st.fixed_dictionaries(
+        {
+            "strength": st.floats(0, 0.5),
+            "reading": st.floats(0.3, 1),
+            "leak": st.floats(0, 0.5),
+            "own": chance,
+            "declines": chance,
+            "garbage": st.sampled_from([0.0, 0.0, 0.1, 0.3]),
+            "noise": st.sampled_from([0.0, 0.2]),
+            "seed": st.integers(0, 99),
+        }
+    ),
+    min_size=1,
+    max_size=4,
+)
 
 
 @pytest.mark.slow
 @settings(max_examples=examples(8))
 @given(gates_drawn, st.integers(0, 4), st.sampled_from([None, 4, 5]))
-def test_whatever_the_gates_say_lazy_equals_exhaustive(source, built, tmp_path_factory, gates, k_min, k_enough):
+def test_whatever_the_gates_say_lazy_equals_exhaustive(
+    source, built, tmp_path_factory, gates, k_min, k_enough
+):
     named = [world.simulated(f"g{i}", **options) for i, options in enumerate(gates)]
     more = {"rules": {"k_min": k_min, "k_enough": k_enough}}
     out = tmp_path_factory.mktemp("pair")
@@ -83,7 +93,12 @@ def test_whatever_the_gates_say_lazy_equals_exhaustive(source, built, tmp_path_f
     for exhaustive in (False, True):
         try:
             release = build(
-                source, out / str(exhaustive), named, index=built[1] / "index", more=more, exhaustive=exhaustive
+                source,
+                out / str(exhaustive),
+                named,
+                index=built[1] / "index",
+                more=more,
+                exhaustive=exhaustive,
             ).release
             found.append(world.bytes_of(release.folder))
         except UsageError as error:
@@ -103,16 +118,24 @@ def test_a_build_killed_at_any_moment_goes_on_to_the_identical_release(source, t
     path_of = {"PYTHONPATH": str(Path(world.__file__).parent)}
     kills = 0
     for wait in (0.0, 0.2, 0.5, 1.0):
-        process = subprocess.Popen(words, env={**os.environ, **path_of}, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        process = subprocess.Popen(
+            words, env={**os.environ, **path_of}, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+        )
         end = time.monotonic() + 60
-        while not (out / "build" / "journal.jsonl").exists() and process.poll() is None and time.monotonic() < end:
+        while (
+            not (out / "build" / "journal.jsonl").exists()
+            and process.poll() is None
+            and time.monotonic() < end
+        ):
             time.sleep(0.01)
         time.sleep(wait)
         if process.poll() is None:
             kills += 1
         process.kill()
         process.communicate()
-    done = subprocess.run(words, env={**os.environ, **path_of}, capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        words, env={**os.environ, **path_of}, capture_output=True, text=True, check=False
+    )
     assert done.returncode == 0, done.stderr
     assert kills >= 2
     clean = build(source, tmp_path / "clean", slow)
@@ -141,7 +164,9 @@ def test_a_rebuild_asks_only_what_is_new_and_equals_a_full_build(built, source, 
     left = built[0].release.manifest["stage_one"]["kept"]
     assert rebuilt.asked["newer"] <= left * (1 + 1 + 8) + 3
     assert all(n <= 3 for gate, n in rebuilt.asked.items() if gate != "newer")  # the re-test alone
-    again = build(source, tmp_path / "new", [*world.GATES, gate], more={"version": "1.1.0"}, exhaustive=True)
+    again = build(
+        source, tmp_path / "new", [*world.GATES, gate], more={"version": "1.1.0"}, exhaustive=True
+    )
     assert world.bytes_of(again.release.folder) == world.bytes_of(full.release.folder)
     with pytest.raises(UsageError, match="same name"):
         enlarge(out, [world.simulated("weak")])
@@ -184,8 +209,15 @@ def test_a_rebuild_leaves_the_verdicts_of_another_build_alone(built, source, tmp
 
 
 def test_gates_that_only_fail_are_named_where_no_sample_is_left(source, built, tmp_path):
-    with pytest.raises(UsageError, match="14 answers were errors: dead: no answer within the deadline"):
-        build(source, tmp_path, [{"system": "curation_world:Dead", "name": "dead"}], index=built[1] / "index")
+    with pytest.raises(
+        UsageError, match="14 answers were errors: dead: no answer within the deadline"
+    ):
+        build(
+            source,
+            tmp_path,
+            [{"system": "curation_world:Dead", "name": "dead"}],
+            index=built[1] / "index",
+        )
 
 
 def test_plans_of_convergence_and_rebuild_write_nothing(built, source, tmp_path):
@@ -246,7 +278,11 @@ def test_a_verdict_holds_for_the_code_that_gave_it_and_for_what_was_shown(tmp_pa
     (journal,) = (tmp_path / "out").rglob("journal.jsonl")
     before = {line.key for line in read_journal(journal)}
     reworded = again()
-    new = [line for line in read_journal(journal) if line.key not in before and line.query.gate == "reads"]
+    new = [
+        line
+        for line in read_journal(journal)
+        if line.key not in before and line.query.gate == "reads"
+    ]
     assert {line.sample for line in new} == {"q2", "q4", "q6"}
     # without evidence, with gold, and with each distractor of three samples
     assert 3 * 2 < reworded.asked["reads"] == len(new) <= 3 * (2 + 12)
@@ -273,8 +309,12 @@ def test_the_server_of_an_old_gate_may_be_gone_when_another_is_added(tmp_path):
         def warn(self, line):
             told.append(line)
 
-    rebuilt = curate(new.recipe, tmp_path / "new", base=new.base, skip_bad=new.skip_bad, steps=Told())
-    assert told == ["old: no server answers there (Connection refused); its stored answers are used"]
+    rebuilt = curate(
+        new.recipe, tmp_path / "new", base=new.base, skip_bad=new.skip_bad, steps=Told()
+    )
+    assert told == [
+        "old: no server answers there (Connection refused); its stored answers are used"
+    ]
     assert set(rebuilt.asked) <= {"weak", "middle"}
     assert rebuilt.reused > 0
     assert rebuilt.since.startswith("20")
@@ -287,8 +327,12 @@ def test_an_answer_that_never_came_is_held_out_and_asked_again(source, built, tm
     first = build(source, out, gates, index=built[1] / "index")
     assert first.held > 0
     assert any("ungraded in stage" in why for step in first.funnel for why in step.dropped)
-    lines = [json.loads(line) for line in (out / "build" / "journal.jsonl").read_text().splitlines()]
-    assert all(line["final"] is False for line in lines if line["label"] == "ungraded")  # they are asked again
+    lines = [
+        json.loads(line) for line in (out / "build" / "journal.jsonl").read_text().splitlines()
+    ]
+    assert all(
+        line["final"] is False for line in lines if line["label"] == "ungraded"
+    )  # they are asked again
     again = build(source, out, gates)
     assert again.asked.get("flaky", 0) > 0
 
@@ -303,7 +347,9 @@ def test_a_dead_gate_stops_the_build_and_loses_nothing(source, built, tmp_path, 
 
 
 def test_a_judge_that_raises_or_babbles_decides_nothing(source, built, tmp_path):
-    with pytest.raises(UsageError, match=r"drop all 14 samples: ungraded in stage parametric.*\(14\)"):
+    with pytest.raises(
+        UsageError, match=r"drop all 14 samples: ungraded in stage parametric.*\(14\)"
+    ):
         build(source, tmp_path, index=built[1] / "index", more={"judge": "curation_world:Mad"})
 
 
@@ -328,7 +374,10 @@ def test_a_full_disk_is_told_and_the_build_goes_on_afterwards(source, built, tmp
 
 
 def test_two_builds_in_one_folder_are_refused(source, tmp_path):
-    with locked(tmp_path / "build" / "lock", "building"), pytest.raises(UsageError, match="another process"):
+    with (
+        locked(tmp_path / "build" / "lock", "building"),
+        pytest.raises(UsageError, match="another process"),
+    ):
         build(source, tmp_path)
 
 
@@ -357,8 +406,15 @@ def test_a_question_of_two_sources_is_asked_once(tmp_path):
 
 def test_distractors_that_can_never_suffice_are_refused_at_once(source, tmp_path):
     with pytest.raises(UsageError, match=r"k_min=9.*at most 8"):
-        world.recipe(source, world.GATES, rules={"k_min": 9}, retrieval={"text": 6, "visual": 2, "negatives": "mined"})
-    plan = world.recipe(source, world.GATES, rules={"k_min": 40})  # a source could have brought as many; it did not
+        world.recipe(
+            source,
+            world.GATES,
+            rules={"k_min": 9},
+            retrieval={"text": 6, "visual": 2, "negatives": "mined"},
+        )
+    plan = world.recipe(
+        source, world.GATES, rules={"k_min": 40}
+    )  # a source could have brought as many; it did not
     with pytest.raises(UsageError, match=r"k_min=40 .* no sample has more than 8"):
         curate(plan, tmp_path)
     assert not (tmp_path / "build" / "journal.jsonl").exists()
@@ -382,16 +438,40 @@ def test_the_commands(source, built, tmp_path, capsys):
     assert plan["samples"] == world.N
     assert {line["rate_from"] for line in plan["lines"]} <= {"measured", "assumed"}
     assert plan["total"]["expected"] <= plan["total"]["naive"] <= plan["total"]["at_most"]
-    code, text = run("build", path, "--out", tmp_path / "fresh", "--plan", "--json", "--learn-from", out / "release")
+    code, text = run(
+        "build",
+        path,
+        "--out",
+        tmp_path / "fresh",
+        "--plan",
+        "--json",
+        "--learn-from",
+        out / "release",
+    )
     other = json.loads(text)
     assert (other["verdicts"], other["total"]["had"]) == (plan["verdicts"], 0)
     assert other["calls"][0] <= other["total"]["expected"] <= other["calls"][1]
-    assert run("build", path, "--out", tmp_path / "fresh", "--plan", "--learn-from", tmp_path / "nobody")[0] == 2
-    assert "Algorithm 1" in run("build", path, "--out", out, "--plan", "--rate", "parametric=0.5")[1]
+    assert (
+        run(
+            "build",
+            path,
+            "--out",
+            tmp_path / "fresh",
+            "--plan",
+            "--learn-from",
+            tmp_path / "nobody",
+        )[0]
+        == 2
+    )
+    assert (
+        "Algorithm 1" in run("build", path, "--out", out, "--plan", "--rate", "parametric=0.5")[1]
+    )
     assert run("build", path, "--out", out, "--plan", "--rate", "weak/nowhere=1")[0] == 2
     code, text = run("build", path, "--out", out)
     assert (code, "every verdict was there" in text) == (0, True)
-    states = [json.loads(line) for line in (out / "build" / "decisions.jsonl").read_text().splitlines()]
+    states = [
+        json.loads(line) for line in (out / "build" / "decisions.jsonl").read_text().splitlines()
+    ]
     for state in (next(x for x in states if x["kept"]), next(x for x in states if not x["kept"])):
         code, text = run("explain", out / "release", state["sample"], "--json")
         told = json.loads(text)
@@ -403,16 +483,23 @@ def test_the_commands(source, built, tmp_path, capsys):
         moved = tmp_path / "moved" / "release"
         if not moved.exists():
             shutil.copytree(out / "release", moved)
-        assert json.loads(run("explain", moved, state["sample"], "--json")[1])["why"] == state["why"]
+        assert (
+            json.loads(run("explain", moved, state["sample"], "--json")[1])["why"] == state["why"]
+        )
         assert run("explain", out / "release", state["sample"])[0] == 0
     assert run("explain", out / "release", "q99")[0] == 2
     gate = json.dumps(world.simulated("newer", strength=0.6))
-    code, text = run("rebuild", out / "release", "--add-gate", gate, "--out", tmp_path / "new", "--json")
+    code, text = run(
+        "rebuild", out / "release", "--add-gate", gate, "--out", tmp_path / "new", "--json"
+    )
     assert (code, json.loads(text)["version"]) == (0, "1.1.0")
     code, text = run("release", "diff", out / "release", tmp_path / "new" / "release", "--json")
     found = json.loads(text)
     assert found["left"]
-    assert all(x["why"] == "a gate answers it without evidence" or "distractors" in x["why"] for x in found["left"])
+    assert all(
+        x["why"] == "a gate answers it without evidence" or "distractors" in x["why"]
+        for x in found["left"]
+    )
     assert set(found["recipe"]) == {"gates", "version"}
     total = sum(sum(c.values()) for c in found["by_topic"].values())
     assert total == len(found["left"]) + len(found["came"]) + len(found["changed"]) + found["same"]
@@ -423,14 +510,21 @@ def test_the_commands(source, built, tmp_path, capsys):
     assert run("convergence", path, "--out", out)[0] == 0
     answered = (out / "build/journal.jsonl").stat().st_size
     code, afresh = run("convergence", path, "--out", out, "--json", "--fresh")
-    assert (code, json.loads(afresh)["rounds"][0]["size"]) == (0, json.loads(text)["rounds"][0]["size"])
+    assert (code, json.loads(afresh)["rounds"][0]["size"]) == (
+        0,
+        json.loads(text)["rounds"][0]["size"],
+    )
     assert [p.stat().st_size for p in (out / "build/.earlier").rglob("journal.jsonl")] == [answered]
     from demur.release import Release
 
-    assert [r["size"] for r in Release.open(out / "release").manifest["gate_rounds"]] == [r["size"] for r in rounds]
+    assert [r["size"] for r in Release.open(out / "release").manifest["gate_rounds"]] == [
+        r["size"] for r in rounds
+    ]
     noted = json.loads((out / "convergence.json").read_text())
     for key in ("sources", "gate_models"):  # equal names, other contents: rounds of something else
-        (out / "convergence.json").write_text(json.dumps(noted | {key: dict.fromkeys(noted[key], "0" * 64)}))
+        (out / "convergence.json").write_text(
+            json.dumps(noted | {key: dict.fromkeys(noted[key], "0" * 64)})
+        )
         assert "gate_rounds" not in Release.open(out / "release").manifest
     code, text = run("release", "push", out / "release", tmp_path / "target", "--dry-run")
     assert (code, (tmp_path / "target").exists()) == (0, False)
@@ -438,13 +532,21 @@ def test_the_commands(source, built, tmp_path, capsys):
     assert world.bytes_of(tmp_path / "target") == world.bytes_of(out / "release")
     assert "0 files sent" in run("release", "push", out / "release", tmp_path / "target")[1]
     assert run("release", "push", tmp_path / "new" / "release", tmp_path / "target")[0] == 2
-    assert run("release", "push", out / "release", "hf:nobody/nothing")[0] == 1  # the hub is switched off in tests
+    assert (
+        run("release", "push", out / "release", "hf:nobody/nothing")[0] == 1
+    )  # the hub is switched off in tests
 
 
 def test_a_recipe_with_a_monitor_of_a_gates_name_is_refused():
     with pytest.raises(UsageError, match="monitor"):
-        parse_recipe({"name": "x", "sources": [{"name": "atlas"}], "gates": [{"system": "prior"}],
-                      "monitors": [{"system": "prior"}]})  # fmt: skip
+        parse_recipe(
+            {
+                "name": "x",
+                "sources": [{"name": "atlas"}],
+                "gates": [{"system": "prior"}],
+                "monitors": [{"system": "prior"}],
+            }
+        )
 
 
 def test_options_of_a_model_gate():
@@ -469,26 +571,45 @@ def test_the_whole_path_with_a_real_model_on_atlas(tmp_path):
 
     def run(*words, kill=None):
         command = [sys.executable, "-m", "demur", *map(str, words)]
-        process = subprocess.Popen(command, env={**os.environ, **world_path}, stdout=subprocess.PIPE, text=True)
+        process = subprocess.Popen(
+            command, env={**os.environ, **world_path}, stdout=subprocess.PIPE, text=True
+        )
         if kill is None:
             out = process.communicate()[0]
             assert process.returncode == 0, out
             return out
         end = time.monotonic() + 120
-        while not (kill.exists() and kill.stat().st_size > 2000) and process.poll() is None and time.monotonic() < end:
+        while (
+            not (kill.exists() and kill.stat().st_size > 2000)
+            and process.poll() is None
+            and time.monotonic() < end
+        ):
             time.sleep(0.02)
         process.kill()
         process.communicate()
         return ""
 
     with llm.serving() as address:
-        small = {"system": f"model:{address}", "name": "SmolLM2", "stages": ["parametric"], "cost": 10,
-                 "options": {"temperature": 0, "max_tokens": 24, "seed": 0, "images": "none"}}  # fmt: skip
+        small = {
+            "system": f"model:{address}",
+            "name": "SmolLM2",
+            "stages": ["parametric"],
+            "cost": 10,
+            "options": {"temperature": 0, "max_tokens": 24, "seed": 0, "images": "none"},
+        }
         plan = {
-            "name": "atlas-small", "version": "1.0.0", "sources": [{"name": "atlas", "per_topic": 1}], "retest": 2,
-            "gates": [world.simulated("weak", strength=0.3), world.simulated("strong", strength=0.5), small],
-            "retrieval": {"encoder": "curation_world:quick", "text": 6, "visual": 4}, "rules": {"k_min": 3},
-        }  # fmt: skip
+            "name": "atlas-small",
+            "version": "1.0.0",
+            "sources": [{"name": "atlas", "per_topic": 1}],
+            "retest": 2,
+            "gates": [
+                world.simulated("weak", strength=0.3),
+                world.simulated("strong", strength=0.5),
+                small,
+            ],
+            "retrieval": {"encoder": "curation_world:quick", "text": 6, "visual": 4},
+            "rules": {"k_min": 3},
+        }
         path, out = tmp_path / "recipe.yaml", tmp_path / "out"
         path.write_text(yaml.safe_dump(plan))
         run("build", path, "--out", out, kill=out / "build" / "journal.jsonl")
@@ -503,14 +624,22 @@ def test_the_whole_path_with_a_real_model_on_atlas(tmp_path):
         shutil.copy(out / "build" / "calls.sqlite", tmp_path / "clean" / "build")
         clean = json.loads(run("build", path, "--out", tmp_path / "clean", "--json"))
         assert clean["sha256"] == first["sha256"]
-        found = json.loads(run("release", "diff", out / "release", tmp_path / "new" / "release", "--json"))
+        found = json.loads(
+            run("release", "diff", out / "release", tmp_path / "new" / "release", "--json")
+        )
         assert found["left"]
         assert "newer" in run("explain", tmp_path / "new" / "release", found["left"][0]["sample"])
         rounds = json.loads(run("convergence", path, "--out", out, "--json"))["rounds"]
         lines = (out / "build" / "journal.jsonl").read_text().splitlines()
-        open_ = {r["sample"] for r in map(json.loads, lines) if r["stage"] == "parametric" and r["label"] == "ungraded"}
+        open_ = {
+            r["sample"]
+            for r in map(json.loads, lines)
+            if r["stage"] == "parametric" and r["label"] == "ungraded"
+        }
         kept = first["stage_one"]["kept"]
-        assert kept <= rounds[-1]["size"] <= kept + len(open_)  # what is ungraded is neither taken nor kept
+        assert (
+            kept <= rounds[-1]["size"] <= kept + len(open_)
+        )  # what is ungraded is neither taken nor kept
 
 
 @pytest.mark.heavy
@@ -522,16 +651,26 @@ def test_a_budget_stops_a_build_that_goes_on_with_more_money(source, built, tmp_
     prices = tmp_path / "prices.json"
     prices.write_text(json.dumps({"models": {"*": {"prompt": 0.0, "completion": 1e6}}}))
     with running() as server:
-        gate = {"system": f"model:{server.url}#m", "name": "paid", "options": {"max_tokens": 8, "images": "none"}}
+        gate = {
+            "system": f"model:{server.url}#m",
+            "name": "paid",
+            "options": {"max_tokens": 8, "images": "none"},
+        }
         gates = [world.GATES[0], {**gate, "stages": ["parametric"]}]
         money = Budget(1e9)
-        full = build(source, tmp_path / "full", gates, index=built[1] / "index", budget=money, prices=prices)
-        small = Budget(8 + money.spent / 2)  # room for one call at its dearest, beside half of what is needed
+        full = build(
+            source, tmp_path / "full", gates, index=built[1] / "index", budget=money, prices=prices
+        )
+        small = Budget(
+            8 + money.spent / 2
+        )  # room for one call at its dearest, beside half of what is needed
         with pytest.raises(BudgetReached):
             build(source, tmp_path, gates, index=built[1] / "index", budget=small, prices=prices)
         assert small.spent <= small.money
         had = (tmp_path / "build" / "journal.jsonl").read_text().count('"gate":"paid"')
         done = build(source, tmp_path, gates, budget=Budget(1e9), prices=prices)
     assert had > 0
-    assert 0 < done.asked["paid"] < full.asked["paid"]  # the order of work differs, so the difference need not be had
+    assert (
+        0 < done.asked["paid"] < full.asked["paid"]
+    )  # the order of work differs, so the difference need not be had
     assert world.bytes_of(done.release.folder) == world.bytes_of(full.release.folder)

@@ -35,7 +35,11 @@ def test_decisions_are_the_same_bytes_by_every_way_of_working(source, built, tmp
     _, out = built
     expected = (out / "build" / "decisions.jsonl").read_bytes()
     asked = [(out / "build" / "journal.jsonl").read_bytes()]
-    for name, options in (("greedy", {"learn": False}), ("hurry", {"hurry": True, "concurrency": 2}), ("stopped", {})):
+    for name, options in (
+        ("greedy", {"learn": False}),
+        ("hurry", {"hurry": True, "concurrency": 2}),
+        ("stopped", {}),
+    ):
         place = tmp_path / name
         shutil.copytree(out / "index", place / "index")
         if name == "stopped":
@@ -66,7 +70,10 @@ def failing(after):
 @pytest.mark.heavy
 def test_explain_tells_what_the_last_build_was_told(source, built, tmp_path):
     """A gate that is edited and edited back: its first answers hold again, and are told again."""
-    weak, strong = world.simulated("g", strength=0.0, reading=1.0, leak=0.0), world.simulated("g", strength=0.6)
+    weak, strong = (
+        world.simulated("g", strength=0.0, reading=1.0, leak=0.0),
+        world.simulated("g", strength=0.6),
+    )
     shutil.copytree(built[1] / "index", tmp_path / "index")
     told = []
     for gate in (weak, strong, weak):
@@ -111,11 +118,18 @@ def test_bad_samples_that_were_left_out_are_in_funnel_and_explain(built, tmp_pat
     assert (first.stage, first.entered, first.kept) == ("sources", world.N + 1, world.N - 4)
     assert (pool.stage, pool.entered) == ("pool", world.N - 4)
     assert sum(first.dropped.values()) == 5
-    assert {"bad record: it has no gold evidence", "bad record: no answer is given"} <= set(first.dropped)
+    assert {"bad record: it has no gold evidence", "bad record: no answer is given"} <= set(
+        first.dropped
+    )
     left = {d.sample: d for d in release.drops() if d.stage == "sources"}
     assert {"q3", "q5", "q7", "questions.jsonl:10", "questions.jsonl:15"} == set(left)
-    for sample, said in (("q3", "no gold evidence"), ("q5", "p99"), ("q7", "answer"), ("questions.jsonl:10", "earlier row"),
-                         ("questions.jsonl:15", "not a JSON object")):  # fmt: skip
+    for sample, said in (
+        ("q3", "no gold evidence"),
+        ("q5", "p99"),
+        ("q7", "answer"),
+        ("questions.jsonl:10", "earlier row"),
+        ("questions.jsonl:15", "not a JSON object"),
+    ):
         told = explain(release.folder, sample)
         assert (told.kept, told.stage) == (False, "sources")
         assert said in told.notes[0]
@@ -129,7 +143,9 @@ def test_a_sample_that_was_not_drawn_is_told(source, built, tmp_path):
     shutil.copytree(built[1] / "index", tmp_path / "index")
     sources = [{"name": "generic", "path": str(source), "per_topic": 3}]
     release = curate(world.recipe(source, world.GATES, sources=sources), tmp_path).release
-    known = {d.sample for d in release.drops()} | set(Release.open(release.folder).column("samples", "id"))
+    known = {d.sample for d in release.drops()} | set(
+        Release.open(release.folder).column("samples", "id")
+    )
     (absent, *_) = sorted({f"q{i}" for i in range(world.N)} - known)
     assert explain(release.folder, absent).why.startswith("not drawn")
     with pytest.raises(UsageError):
@@ -154,10 +170,16 @@ def test_convergence_goes_by_the_folders_own_recipe(source, built, tmp_path, cap
     assert set(rounds[-1]["gates"]) == {"weak", "middle", "strong", "newer"}
     assert rounds[-1]["kept"] == Release.open(new / "release").manifest["counts"]["samples"]
     figures = (new / "convergence.json").read_bytes()
-    for same in (new / "release", new / "recipe.yaml"):  # the release in it, and the recipe that was left there
+    for same in (
+        new / "release",
+        new / "recipe.yaml",
+    ):  # the release in it, and the recipe that was left there
         assert main(["convergence", str(same), *(["--out", str(new)] if same.suffix else [])]) == 0
         assert (new / "convergence.json").read_bytes() == figures
-    watched = yaml.safe_load(recipe.read_text()) | {"monitors": [world.simulated("watch")], "retest": 1}
+    watched = yaml.safe_load(recipe.read_text()) | {
+        "monitors": [world.simulated("watch")],
+        "retest": 1,
+    }
     recipe.write_text(yaml.safe_dump(watched))
     assert main(["convergence", str(recipe), "--out", str(old)]) == 0  # who watches decides nothing
     assert main(["convergence", str(tmp_path)]) == 1

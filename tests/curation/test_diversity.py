@@ -38,7 +38,9 @@ def test_every_pick_is_the_best_that_was_left(given_, weight, count):
     relevance = [score / best for score in scores]
     for turn, place in enumerate(places):
         left = [other for other in range(len(scores)) if other not in places[:turn]]
-        values = {other: value(other, places[:turn], relevance, similarity, weight) for other in left}
+        values = {
+            other: value(other, places[:turn], relevance, similarity, weight) for other in left
+        }
         assert values[place] == pytest.approx(max(values.values()), rel=1e-9, abs=1e-12)
 
 
@@ -66,19 +68,24 @@ def test_scores_of_any_scale_weigh_alike():
 
 WORDS = ["alder", "birch", "cedar", "dogwood", "elm", "fir"]
 DOCUMENTS = {
-    f"d{i}": Document(id=f"d{i}", title="", text=f"The {word} tree grows here.") for i, word in enumerate(WORDS)
+    f"d{i}": Document(id=f"d{i}", title="", text=f"The {word} tree grows here.")
+    for i, word in enumerate(WORDS)
 }
 HITS = [
-    Hit(document=id, score=1 - i / 100, rank=i + 1, index_id="ix", mode="lexical") for i, id in enumerate(DOCUMENTS)
+    Hit(document=id, score=1 - i / 100, rank=i + 1, index_id="ix", mode="lexical")
+    for i, id in enumerate(DOCUMENTS)
 ]
 
 
 def asked():
     gold = Document(id="g", title="", text="A mill stands by the river since 1889.")
     return Sample(
-        id="s", source="x", question="When?", answers=AnswerSpec(accepted=(("1889",),)),
+        id="s",
+        source="x",
+        question="When?",
+        answers=AnswerSpec(accepted=(("1889",),)),
         gold=(Evidence.of(gold, Role.GOLD),),
-    )  # fmt: skip
+    )
 
 
 def two_kinds(ids):
@@ -88,14 +95,36 @@ def two_kinds(ids):
 
 
 def test_mined_for_diversity():
-    mined = mine_kind("text", asked(), HITS, DOCUMENTS, MiningOptions(diversity=0.5), limit=3, similarity=two_kinds)
+    mined = mine_kind(
+        "text",
+        asked(),
+        HITS,
+        DOCUMENTS,
+        MiningOptions(diversity=0.5),
+        limit=3,
+        similarity=two_kinds,
+    )
     assert [(e.id, e.rank, e.mode) for e in mined.negatives] == [
-        ("d0", 1, "lexical mmr(0.5)"), ("d3", 4, "lexical mmr(0.5)"), ("d1", 2, "lexical mmr(0.5)"),
-    ]  # fmt: skip
-    assert [(d.evidence, d.reason) for d in mined.drops] == [(f"d{i}", "less diverse") for i in (2, 4, 5)]
+        ("d0", 1, "lexical mmr(0.5)"),
+        ("d3", 4, "lexical mmr(0.5)"),
+        ("d1", 2, "lexical mmr(0.5)"),
+    ]
+    assert [(d.evidence, d.reason) for d in mined.drops] == [
+        (f"d{i}", "less diverse") for i in (2, 4, 5)
+    ]
     plain = mine_kind("text", asked(), HITS, DOCUMENTS, limit=3)
-    weight_1 = mine_kind("text", asked(), HITS, DOCUMENTS, MiningOptions(diversity=1.0), limit=3, similarity=two_kinds)
-    assert [e.id for e in weight_1.negatives] == [e.id for e in plain.negatives] == ["d0", "d1", "d2"]
+    weight_1 = mine_kind(
+        "text",
+        asked(),
+        HITS,
+        DOCUMENTS,
+        MiningOptions(diversity=1.0),
+        limit=3,
+        similarity=two_kinds,
+    )
+    assert (
+        [e.id for e in weight_1.negatives] == [e.id for e in plain.negatives] == ["d0", "d1", "d2"]
+    )
 
 
 def test_ranks_bound_what_is_picked_from():

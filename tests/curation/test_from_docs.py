@@ -35,8 +35,11 @@ QUESTIONS = [
 def pdf(*pages: str) -> bytes:
     """A PDF with a line of text on each page."""
     kids = " ".join(f"{4 + 2 * n} 0 R" for n in range(len(pages)))
-    parts = ["<</Type/Catalog/Pages 2 0 R>>", f"<</Type/Pages/Kids[{kids}]/Count {len(pages)}>>",
-             "<</Type/Font/Subtype/Type1/BaseFont/Helvetica>>"]  # fmt: skip
+    parts = [
+        "<</Type/Catalog/Pages 2 0 R>>",
+        f"<</Type/Pages/Kids[{kids}]/Count {len(pages)}>>",
+        "<</Type/Font/Subtype/Type1/BaseFont/Helvetica>>",
+    ]
     for n, text in enumerate(pages):
         stream = f"BT /F1 12 Tf 20 100 Td ({text}) Tj ET"
         parts.append(
@@ -57,11 +60,19 @@ def docs(tmp_path):
     folder = tmp_path / "handbook"
     (folder / "billing").mkdir(parents=True)
     (folder / "limits.md").write_text(LIMITS)
-    (folder / "billing/refunds.txt").write_text("Invoices come on the third working day. Refunds take ten days.\n")
+    (folder / "billing/refunds.txt").write_text(
+        "Invoices come on the third working day. Refunds take ten days.\n"
+    )
     (folder / "sso.html").write_text(SSO)
-    (folder / "fees.pdf").write_bytes(pdf("The fee of a late payment is 12 euros.", "A reminder costs 3 euros."))
+    (folder / "fees.pdf").write_bytes(
+        pdf("The fee of a late payment is 12 euros.", "A reminder costs 3 euros.")
+    )
     rows = [
-        {"id": f"kb-{i}", "title": f"Plan {i}", "text": f"Plan {i} costs {10 * i + 7} euros a month."}
+        {
+            "id": f"kb-{i}",
+            "title": f"Plan {i}",
+            "text": f"Plan {i} costs {10 * i + 7} euros a month.",
+        }
         for i in range(1, 9)
     ]
     (folder / "chunks.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
@@ -78,12 +89,18 @@ def questions(tmp_path):
 
 def test_a_folder_of_documents_is_read(docs):
     found = {d.id: d for d in read_corpus(f"docs:{docs}", Problems())}
-    assert set(found) == {"limits.md", "billing/refunds.txt", "sso.html", "fees.pdf#page-1", "fees.pdf#page-2"} | {
-        f"kb-{i}" for i in range(1, 9)
-    }
+    assert set(found) == {
+        "limits.md",
+        "billing/refunds.txt",
+        "sso.html",
+        "fees.pdf#page-1",
+        "fees.pdf#page-2",
+    } | {f"kb-{i}" for i in range(1, 9)}
     assert (found["limits.md"].title, found["sso.html"].title, found["sso.html"].text) == (
-        "Upload limits", "Sign & on", "Single sign-on speaks SAML 2.0.",
-    )  # fmt: skip
+        "Upload limits",
+        "Sign & on",
+        "Single sign-on speaks SAML 2.0.",
+    )
     assert found["fees.pdf#page-2"].page == "fees.pdf"
     assert "3 euros" in found["fees.pdf#page-2"].text
 
@@ -95,17 +112,31 @@ def test_pages_without_text_are_counted(docs, caplog):
     assert "scanned.pdf: skipped 2 of 3 pages, which hold no text" in caplog.text
 
 
-@pytest.mark.parametrize(("page", "text"), [
-    ("a<b> c</b>d<br/>e<p>f", "a cd\ne\nf"), ("1 < 2 &lt; 3 &amp;amp; </>x", "1 < 2 < 3 &amp; x"),
-    ("<p title='a > b' x=\"'>\">y", "y"), ("<SCRIPT>if (a<b) '</p>'</script >z", "z"), ("<svg/>a<svg><p>b</svg>c", "ac"),
-    ("<![ ]>a<!DOCTYPE x><?php ?>b<!-->c<!-- > -->d", "abcd"), ("a<nav><nav>b</nav>c</nav>d", "ad"), ("a<", "a<"),
-    ("a<b", "a"), ("a<!-- b", "a"), ("a<style>b", "a"), ("<title>T</title>x", "x"), ("a\x00b", "a\x00b"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("page", "text"),
+    [
+        ("a<b> c</b>d<br/>e<p>f", "a cd\ne\nf"),
+        ("1 < 2 &lt; 3 &amp;amp; </>x", "1 < 2 < 3 &amp; x"),
+        ("<p title='a > b' x=\"'>\">y", "y"),
+        ("<SCRIPT>if (a<b) '</p>'</script >z", "z"),
+        ("<svg/>a<svg><p>b</svg>c", "ac"),
+        ("<![ ]>a<!DOCTYPE x><?php ?>b<!-->c<!-- > -->d", "abcd"),
+        ("a<nav><nav>b</nav>c</nav>d", "ad"),
+        ("a<", "a<"),
+        ("a<b", "a"),
+        ("a<!-- b", "a"),
+        ("a<style>b", "a"),
+        ("<title>T</title>x", "x"),
+        ("a\x00b", "a\x00b"),
+    ],
+)
 def test_the_text_that_a_page_shows(page, text):
     assert html_text(page)[1] == text
 
 
-@pytest.mark.parametrize("mark", ["<!--", "<![", "<a <", "<a x='", "</", "<?", "<script>", "<title>x", "<svg><svg>"])
+@pytest.mark.parametrize(
+    "mark", ["<!--", "<![", "<a <", "<a x='", "</", "<?", "<script>", "<title>x", "<svg><svg>"]
+)
 def test_marks_that_nobody_closes_take_no_squared_time(mark):
     """`html.parser` took a minute and a half over 400,000 characters of the first, and raised over the second."""
     with growth.cpu_limit(10):
@@ -125,7 +156,9 @@ def test_marks_that_nobody_closes_take_no_squared_time(mark):
         ("h.html", b"<!-- " * 200_000),
     ],
 )
-def test_a_file_that_cannot_be_read_is_named_and_ends_nothing(docs, questions, tmp_path, name, data):
+def test_a_file_that_cannot_be_read_is_named_and_ends_nothing(
+    docs, questions, tmp_path, name, data
+):
     (docs / name).write_bytes(data)
     with pytest.raises(BadInput, match=name):
         demur.from_docs(docs, questions, tmp_path / "out", accept_found=True)
@@ -138,8 +171,10 @@ def test_what_was_found_is_taken_when_nobody_wants_to_look(docs, questions, tmp_
     samples = {s.question: s for s in made.release.samples()}
     assert verify(made.release) == []
     assert {q: [e.id for e in s.gold] for q, s in samples.items()} == {
-        "How large may an uploaded file be?": ["limits.md#0"], "What does plan 3 cost?": ["kb-3"], "Can I pay with bitcoin?": [],
-    }  # fmt: skip
+        "How large may an uploaded file be?": ["limits.md#0"],
+        "What does plan 3 cost?": ["kb-3"],
+        "Can I pay with bitcoin?": [],
+    }
     assert samples["What does plan 3 cost?"].answers.accepted == (("37 euros",), ("37 EUR",))
     assert not samples["Can I pay with bitcoin?"].answerable
     for s in samples.values():
@@ -160,7 +195,8 @@ def test_people_decide_what_is_gold(docs, questions, tmp_path):
     assert made.release is None
     assert len(made.waiting) == 3
     items = {
-        dict(i.shown)["From"] + " " + dict(i.shown)["Question"]: i.id for i in read_items(out / "review/items.jsonl")
+        dict(i.shown)["From"] + " " + dict(i.shown)["Question"]: i.id
+        for i in read_items(out / "review/items.jsonl")
     }
     refunds = [key for key in items if key.endswith("refunds take?")]
     said = {items["limits.md#0 How large may an uploaded file be?"]: ("yes", "")}
@@ -168,8 +204,14 @@ def test_people_decide_what_is_gold(docs, questions, tmp_path):
     put_labels(out / "review", "ann", said)
     plan = next(q.id for q in read_questions(questions, Problems()).asked if "plan 3" in q.text)
     assert demur.from_docs(docs, questions, out).waiting == (plan,)
-    (docs / "new.md").write_text("# News\n\nNothing of note.\n")  # documents grow; what was said of the others holds
-    put_labels(out / "review", "ann", {id: ("no", "") for key, id in items.items() if key.endswith("cost?")})
+    (docs / "new.md").write_text(
+        "# News\n\nNothing of note.\n"
+    )  # documents grow; what was said of the others holds
+    put_labels(
+        out / "review",
+        "ann",
+        {id: ("no", "") for key, id in items.items() if key.endswith("cost?")},
+    )
     made = demur.from_docs(docs, questions, out)
     samples = {s.question: s for s in made.release.samples()}
     assert samples["How long do refunds take?"].answers.kind == "unknown"
@@ -178,7 +220,9 @@ def test_people_decide_what_is_gold(docs, questions, tmp_path):
     assert made.kinds == {"answered": 1, "gold alone": 1, "unanswerable": 1}
     put_labels(out / "review", "ann", {items[key]: ("no", "") for key in refunds})
     last = demur.from_docs(docs, questions, out)
-    assert {s.question: s.answers.kind for s in last.release.samples()}["How long do refunds take?"] == "none"
+    assert {s.question: s.answers.kind for s in last.release.samples()}[
+        "How long do refunds take?"
+    ] == "none"
 
 
 def test_gold_that_the_rows_name_is_looked_at_by_nobody(docs, tmp_path):
@@ -188,14 +232,18 @@ def test_gold_that_the_rows_name_is_looked_at_by_nobody(docs, tmp_path):
     )
     made = demur.from_docs(docs, csv, tmp_path / "out")
     assert {s.question: [e.id for e in s.gold] for s in made.release.samples()} == {
-        "What is the late fee?": ["fees.pdf#page-1#0"], "How long do refunds take?": ["billing/refunds.txt#0"],
-    }  # fmt: skip
-    csv.write_text("query,doc_id\nWhat is the late fee?,fees.doc\nWhich fee?,fees.pdf\nHow long?,refunds\n")
+        "What is the late fee?": ["fees.pdf#page-1#0"],
+        "How long do refunds take?": ["billing/refunds.txt#0"],
+    }
+    csv.write_text(
+        "query,doc_id\nWhat is the late fee?,fees.doc\nWhich fee?,fees.pdf\nHow long?,refunds\n"
+    )
     with pytest.raises(BadInput) as caught:
         demur.from_docs(docs, csv, tmp_path / "other")
     assert [line.partition(" of ")[0] for line in caught.value.problems] == [  # all of them at once
-        "q.csv:2: gold 'fees.doc' is not among the documents", "q.csv:4: gold 'refunds' is not among the documents",
-    ]  # fmt: skip
+        "q.csv:2: gold 'fees.doc' is not among the documents",
+        "q.csv:4: gold 'refunds' is not among the documents",
+    ]
     made = demur.from_docs(docs, csv, tmp_path / "skipped", skip_bad=True)
     assert [s.question for s in made.release.samples()] == ["Which fee?"]
     assert [d.reason for d in made.release.drops()] == ["its gold is not among the documents"] * 2
@@ -207,7 +255,11 @@ def test_gold_that_the_rows_name_is_looked_at_by_nobody(docs, tmp_path):
         ("q.csv", "frage\nWas?\n", "no column holds a question; there are frage"),
         ("q.jsonl", '{"question": 3}\n', "not text"),
         ("q.jsonl", '{"question": "a?", "answerable": "perhaps"}\n', "'perhaps'"),
-        ("q.jsonl", '{"question": "a?", "id": 1}\n{"question": "b?", "id": 1}\n', "stands in an earlier row"),
+        (
+            "q.jsonl",
+            '{"question": "a?", "id": 1}\n{"question": "b?", "id": 1}\n',
+            "stands in an earlier row",
+        ),
         ("q.txt", "\n\n", "no question"),
     ],
 )
@@ -262,7 +314,10 @@ SHEET = 'question,answer,gold\r\n"How large, ""in MB"", may an uploaded file be?
     [
         ("Q.CSV", SHEET.encode()),
         ("q.csv", SHEET.replace("\r\n", "\n").encode("utf-8-sig")),
-        ("q.csv", re.sub(",(?! )", ";", SHEET).encode()),  # as spreadsheets write it where the comma is decimal
+        (
+            "q.csv",
+            re.sub(",(?! )", ";", SHEET).encode(),
+        ),  # as spreadsheets write it where the comma is decimal
         ("q.tsv", re.sub(",(?! )", "\t", SHEET).encode()),
         ("q.csv", SHEET.replace("question,answer,gold", " Question,ANSWER,Gold ").encode()),
         ("q.csv.gz", gzip.compress(SHEET.encode())),
@@ -275,8 +330,9 @@ def test_a_list_of_questions_reads_the_same_however_a_spreadsheet_wrote_it(tmp_p
     found = [(q.text, q.answers, q.gold) for q in read_questions(tmp_path / name, problems).asked]
     assert problems.lines == []
     assert found == [
-        ('How large, "in MB", may an uploaded file be?', ("250 MB",), ()), ("What is plan 3?", ("37 euros",), ("kb-3",)),
-    ]  # fmt: skip
+        ('How large, "in MB", may an uploaded file be?', ("250 MB",), ()),
+        ("What is plan 3?", ("37 euros",), ("kb-3",)),
+    ]
 
 
 def test_a_list_of_questions_in_another_encoding_says_so(tmp_path):
@@ -299,7 +355,10 @@ def test_the_right_answer_of_a_file_of_rag_answers_is_its_ground_truth(tmp_path)
     path.write_text(
         "question,answer,contexts,ground_truth\nWhen?,At three.,[],14:30\nWho?,Bob.,[],\"['Ann', 'Anna']\"\n"
     )
-    assert [q.answers for q in read_questions(path, Problems()).asked] == [("14:30",), ("Ann", "Anna")]
+    assert [q.answers for q in read_questions(path, Problems()).asked] == [
+        ("14:30",),
+        ("Ann", "Anna"),
+    ]
     path.write_text("question,answer,reference\nWhen?,14:30,Section 3.2\n")  # where it stands
     assert [q.answers for q in read_questions(path, Problems()).asked] == [("14:30",)]
     path.write_text("user_input,response,reference\nWhen?,At three.,14:30\n")

@@ -31,7 +31,9 @@ def plan(tmp_path_factory):
 def environment():
     return {
         **os.environ,
-        "PYTHONPATH": os.pathsep.join([str(Path(world.__file__).parent), os.environ.get("PYTHONPATH", "")]),
+        "PYTHONPATH": os.pathsep.join(
+            [str(Path(world.__file__).parent), os.environ.get("PYTHONPATH", "")]
+        ),
     }
 
 
@@ -46,9 +48,13 @@ def build(path, out, most=None):
         resource.setrlimit(resource.RLIMIT_FSIZE, (most, most))
 
     return subprocess.run(
-        command(path, out), env=environment(), capture_output=True, text=True, timeout=300,
+        command(path, out),
+        env=environment(),
+        capture_output=True,
+        text=True,
+        timeout=300,
         preexec_fn=None if most is None else limit,
-    )  # fmt: skip
+    )
 
 
 def told(stderr, out, reason, cure):
@@ -60,7 +66,9 @@ def told(stderr, out, reason, cure):
     assert cure in line
 
 
-@pytest.mark.parametrize("most", [4_000, *(pytest.param(n, marks=pytest.mark.slow) for n in (1_000, 12_000, 20_000))])
+@pytest.mark.parametrize(
+    "most", [4_000, *(pytest.param(n, marks=pytest.mark.slow) for n in (1_000, 12_000, 20_000))]
+)
 def test_files_that_may_not_grow(plan, tmp_path, most):
     path, whole = plan
     stopped = build(path, tmp_path / "out", most)
@@ -89,11 +97,19 @@ def small_disk():
     """Why no small disk can be had here; "" when it can."""
     if shutil.which("unshare") is None:
         return "there is no unshare"
-    tried = subprocess.run(["unshare", "-rm", "mount", "-t", "tmpfs", "tmpfs", "/tmp"], capture_output=True, text=True)
-    return "" if tried.returncode == 0 else f"the kernel allows no file system of one's own: {tried.stderr.strip()}"
+    tried = subprocess.run(
+        ["unshare", "-rm", "mount", "-t", "tmpfs", "tmpfs", "/tmp"], capture_output=True, text=True
+    )
+    return (
+        ""
+        if tried.returncode == 0
+        else f"the kernel allows no file system of one's own: {tried.stderr.strip()}"
+    )
 
 
-@pytest.mark.parametrize("free", [150, *(pytest.param(n, marks=pytest.mark.slow) for n in (0, 264, 312))])
+@pytest.mark.parametrize(
+    "free", [150, *(pytest.param(n, marks=pytest.mark.slow) for n in (0, 264, 312))]
+)
 def test_a_disk_with_so_many_kilobytes_free(plan, tmp_path, free):
     if why := small_disk():
         pytest.skip(why)
@@ -101,9 +117,22 @@ def test_a_disk_with_so_many_kilobytes_free(plan, tmp_path, free):
     names = {"PLACE": "place", "SAID": "said", "KEPT": "kept", "LEFT": "left"}
     env = environment() | {k: str(tmp_path / v) for k, v in names.items()} | {"FREE": str(free)}
     (tmp_path / "place").mkdir()
-    words = ["unshare", "-rm", "sh", "-c", IN_A_SMALL_DISK, "sh", *command(path, tmp_path / "place" / "out")]
+    words = [
+        "unshare",
+        "-rm",
+        "sh",
+        "-c",
+        IN_A_SMALL_DISK,
+        "sh",
+        *command(path, tmp_path / "place" / "out"),
+    ]
     done = subprocess.run(words, env=env, capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, (done.returncode, done.stderr)
-    told((tmp_path / "said").read_text(), tmp_path / "place" / "out", "No space left on device", "free some disk space")
+    told(
+        (tmp_path / "said").read_text(),
+        tmp_path / "place" / "out",
+        "No space left on device",
+        "free some disk space",
+    )
     assert world.bytes_of(tmp_path / "kept") == world.bytes_of(whole / "release")
     assert (tmp_path / "left").read_text() == ""

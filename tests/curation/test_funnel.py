@@ -12,7 +12,16 @@ from strategies import examples
 from benchmarks.gate_bounds import Naive, costs_of
 from demur.core.errors import UsageError
 from demur.curation.gates.costs import algorithm1_calls, replay
-from demur.curation.gates.funnel import HELD, MINING, Decision, GateQuery, GatingModel, Rules, SampleState, Stage
+from demur.curation.gates.funnel import (
+    HELD,
+    MINING,
+    Decision,
+    GateQuery,
+    GatingModel,
+    Rules,
+    SampleState,
+    Stage,
+)
 from demur.curation.gates.order import SuccessCounter
 from demur.curation.gates.rules import Label, misleads, solvable_with_gold, unknown_without_evidence
 
@@ -25,9 +34,19 @@ def table(*labels):
 
 @pytest.mark.parametrize(
     ("labels", "default", "literal"),
-    [((I, I, I, I), True, True), ((I, I, N, I), True, False), ((I, C, I, I), False, False), ((I, U, I), None, None),
-     ((C, U), False, False), ((N, U), None, False), ((I, S), True, True), ((I, None), None, None), ((S, S), None, None), ((), None, None)],
-)  # fmt: skip
+    [
+        ((I, I, I, I), True, True),
+        ((I, I, N, I), True, False),
+        ((I, C, I, I), False, False),
+        ((I, U, I), None, None),
+        ((C, U), False, False),
+        ((N, U), None, False),
+        ((I, S), True, True),
+        ((I, None), None, None),
+        ((S, S), None, None),
+        ((), None, None),
+    ],
+)
 def test_stage_one(labels, default, literal):
     assert unknown_without_evidence(table(*labels)) is default
     assert unknown_without_evidence(table(*labels), "literal") is literal
@@ -35,9 +54,16 @@ def test_stage_one(labels, default, literal):
 
 @pytest.mark.parametrize(
     ("labels", "default", "equation4", "algorithm1"),
-    [((I, I, I, I), False, False, True), ((N, I, I, N), False, True, True), ((C, I), True, True, False), ((U, C), True, True, False),
-     ((U, I), None, None, None), ((S, S), None, None, None), ((), None, None, None)],
-)  # fmt: skip
+    [
+        ((I, I, I, I), False, False, True),
+        ((N, I, I, N), False, True, True),
+        ((C, I), True, True, False),
+        ((U, C), True, True, False),
+        ((U, I), None, None, None),
+        ((S, S), None, None, None),
+        ((), None, None, None),
+    ],
+)
 def test_stage_three_solvability_and_its_literal_variants(labels, default, equation4, algorithm1):
     assert solvable_with_gold(table(*labels)) is default
     assert solvable_with_gold(table(*labels), "equation4") is equation4
@@ -56,11 +82,18 @@ def test_where_no_gate_can_be_asked_nothing_is_proved():
     gate = GatingModel("g")
     unasked = SampleState([gate], [], Rules(k_min=0), labels={GateQuery("g", Stage.PARAMETRIC): S})
     assert unasked.wanted() == ()
-    assert unasked.decision() == Decision(False, "parametric", "no gate can be asked about it without evidence")
-    unshown = SampleState(
-        [gate], [], Rules(k_min=0), labels={GateQuery("g", Stage.PARAMETRIC): I, GateQuery("g", Stage.SOLVABLE): S}
+    assert unasked.decision() == Decision(
+        False, "parametric", "no gate can be asked about it without evidence"
     )
-    assert unshown.decision() == Decision(False, "solvable", "no gate can be asked about it with the gold evidence")
+    unshown = SampleState(
+        [gate],
+        [],
+        Rules(k_min=0),
+        labels={GateQuery("g", Stage.PARAMETRIC): I, GateQuery("g", Stage.SOLVABLE): S},
+    )
+    assert unshown.decision() == Decision(
+        False, "solvable", "no gate can be asked about it with the gold evidence"
+    )
     passed = {GateQuery("g", Stage.PARAMETRIC): I, GateQuery("g", Stage.SOLVABLE): C}
     alone = passed | {GateQuery("g", Stage.DISTRACTOR, "a"): S}
     state = SampleState([gate], ["a", "b"], Rules(k_min=1), labels=dict(alone))
@@ -92,7 +125,8 @@ def worlds(draw):
     gates = [
         GatingModel(
             f"g{i}",
-            frozenset({Stage.PARAMETRIC} if i == 0 else set()) | draw(st.frozensets(st.sampled_from(list(Stage)))),
+            frozenset({Stage.PARAMETRIC} if i == 0 else set())
+            | draw(st.frozensets(st.sampled_from(list(Stage)))),
             draw(st.sampled_from([0.0, 1.0, 5.0])),
         )
         for i in range(n)
@@ -190,7 +224,9 @@ def test_fates_say_what_happened():
 
 
 def test_one_correct_answer_ends_a_stage_and_the_cheap_gate_is_asked_first():
-    state = SampleState([GatingModel("dear", cost=9), GatingModel("cheap", cost=1)], ["d"] * 0, Rules(k_min=0))
+    state = SampleState(
+        [GatingModel("dear", cost=9), GatingModel("cheap", cost=1)], ["d"] * 0, Rules(k_min=0)
+    )
     assert [p.gate for p in state.wanted()] == ["cheap"]
     state.tell(GateQuery("cheap", Stage.PARAMETRIC), C)
     assert state.wanted() == ()
@@ -206,8 +242,13 @@ def test_nonsense_is_refused():
 def test_an_ungraded_distractor_does_not_decide():
     """Two of three must stay; one helps, one cannot be graded: with its verdict the sample might have stayed."""
     state = SampleState([GatingModel("g")], ["a", "b", "c"], Rules(k_min=2))
-    for query, label in ((("g", Stage.PARAMETRIC), I), (("g", Stage.SOLVABLE), C), (("g", Stage.DISTRACTOR, "a"), C),
-                         (("g", Stage.DISTRACTOR, "b"), U), (("g", Stage.DISTRACTOR, "c"), I)):  # fmt: skip
+    for query, label in (
+        (("g", Stage.PARAMETRIC), I),
+        (("g", Stage.SOLVABLE), C),
+        (("g", Stage.DISTRACTOR, "a"), C),
+        (("g", Stage.DISTRACTOR, "b"), U),
+        (("g", Stage.DISTRACTOR, "c"), I),
+    ):
         state.tell(GateQuery(*query), label)
     assert state.decision().stage == HELD
     state.labels[GateQuery("g", Stage.DISTRACTOR, "b")] = N
@@ -218,10 +259,15 @@ def test_an_ungraded_distractor_does_not_decide():
 
 def test_enough_distractors_are_the_best_ones():
     state = SampleState([GatingModel("g")], list("abcd"), Rules(k_min=1, k_enough=2))
-    truth = {p: C if p.stage is Stage.SOLVABLE or p.distractor == "a" else I for p in state.all_queries()}
+    truth = {
+        p: C if p.stage is Stage.SOLVABLE or p.distractor == "a" else I for p in state.all_queries()
+    }
     live(state, truth)
     assert state.decision().survivors == ("b", "c")
-    assert dict(state.decision().lost) == {"a": "alone it lets a gate answer", "d": "2 better ones stay already"}
+    assert dict(state.decision().lost) == {
+        "a": "alone it lets a gate answer",
+        "d": "2 better ones stay already",
+    }
     assert GateQuery("g", Stage.DISTRACTOR, "d") not in state.labels
 
 
@@ -267,9 +313,16 @@ def test_the_bound_is_the_smallest_set_of_answers_that_decides(world):
     decision = SampleState(gates, distractors, rules, labels=dict(truth)).decision()
 
     def decides(some):
-        return SampleState(gates, distractors, rules, labels=free | {p: truth[p] for p in some}).decision() == decision
+        return (
+            SampleState(
+                gates, distractors, rules, labels=free | {p: truth[p] for p in some}
+            ).decision()
+            == decision
+        )
 
-    smallest = next(n for n in range(len(paid) + 1) if any(map(decides, itertools.combinations(paid, n))))
+    smallest = next(
+        n for n in range(len(paid) + 1) if any(map(decides, itertools.combinations(paid, n)))
+    )
     assert costs_of(gates, distractors, rules, truth).least == smallest
 
 
@@ -283,8 +336,14 @@ def test_the_gate_that_settles_most_for_its_cost_is_asked_first():
         counter.note(Stage.PARAMETRIC, "", "strong", True)
     assert first.wanted()[0].gate == "strong"
     assert first.choices(first.wanted()[0], within=100) == ["strong", "weak"]
-    assert SampleState(gates, [], Rules(k_min=0), order=counter, group="other").wanted()[0].gate == "weak"
-    assert SampleState(gates, [], Rules(k_min=0), order=SuccessCounter(learn=False)).wanted()[0].gate == "weak"
+    assert (
+        SampleState(gates, [], Rules(k_min=0), order=counter, group="other").wanted()[0].gate
+        == "weak"
+    )
+    assert (
+        SampleState(gates, [], Rules(k_min=0), order=SuccessCounter(learn=False)).wanted()[0].gate
+        == "weak"
+    )
 
 
 def test_a_replay_asks_what_is_known_first():

@@ -33,23 +33,41 @@ def article(i):
         for n, part in enumerate(("bridge", "mill", "tower", "well", "market", "harbour"))
     ]
     told.insert(
-        2, f"After the great fire of the {i}th winter the people of town{i} elected {PLACES[i]} as their patron."
+        2,
+        f"After the great fire of the {i}th winter the people of town{i} elected {PLACES[i]} as their patron.",
     )
     return told
 
 
 def infoseek(folder):
     questions = [
-        {"data_id": f"d{i}", "image_id": f"oven_0000000{i}", "question": "Who is the patron of this town?",
-         "answer": [PLACES[i]], "answer_eval": [PLACES[i]], "data_split": "val"} for i in range(N)
-    ]  # fmt: skip
+        {
+            "data_id": f"d{i}",
+            "image_id": f"oven_0000000{i}",
+            "question": "Who is the patron of this town?",
+            "answer": [PLACES[i]],
+            "answer_eval": [PLACES[i]],
+            "data_split": "val",
+        }
+        for i in range(N)
+    ]
     mini.lines(folder / "infoseek_val.jsonl", questions)
-    mini.lines(folder / "infoseek_val_withkb.jsonl",
-               [{"data_id": f"d{i}", "entity_id": f"Q{i}", "entity_text": f"Town {i}"} for i in range(N)])  # fmt: skip
-    mini.lines(folder / "Wiki6M_ver_1_0.jsonl", [
-        {"wikidata_id": f"Q{i}", "wikipedia_title": f"Town {i}", "wikipedia_content": "\n".join(article(i)),
-         "wikipedia_summary": article(i)[0]} for i in range(N)
-    ])  # fmt: skip
+    mini.lines(
+        folder / "infoseek_val_withkb.jsonl",
+        [{"data_id": f"d{i}", "entity_id": f"Q{i}", "entity_text": f"Town {i}"} for i in range(N)],
+    )
+    mini.lines(
+        folder / "Wiki6M_ver_1_0.jsonl",
+        [
+            {
+                "wikidata_id": f"Q{i}",
+                "wikipedia_title": f"Town {i}",
+                "wikipedia_content": "\n".join(article(i)),
+                "wikipedia_summary": article(i)[0],
+            }
+            for i in range(N)
+        ],
+    )
     for i in range(N):
         mini.put(folder / f"oven_images/oven_0000000{i}.png", mini.png(20 + i))
     return {f"d{i}": f"Q{i}" for i in range(N)}
@@ -58,16 +76,31 @@ def infoseek(folder):
 def viquae(folder):
     rows = [
         mini.viquae_row(
-            id=f"v{i}", input="Who is the patron of this town?", image=f"{i}.png", wikidata_id=f"Q{i}",
-            output=[{"answer": [PLACES[i]], "original_answer": PLACES[i], "provenance": [{"title": [f"Town {i}"]}]}],
+            id=f"v{i}",
+            input="Who is the patron of this town?",
+            image=f"{i}.png",
+            wikidata_id=f"Q{i}",
+            output=[
+                {
+                    "answer": [PLACES[i]],
+                    "original_answer": PLACES[i],
+                    "provenance": [{"title": [f"Town {i}"]}],
+                }
+            ],
         )
         for i in range(N)
-    ]  # fmt: skip
+    ]
     mini.lines(folder / "validation.jsonl", rows)
     pages = [
-        {"wikipedia_id": f"{i}00", "wikipedia_title": f"Town {i}", "image": f"town{i}.png",
-         "text": {"paragraph": [f"Town {i}\n", *article(i)]}, "wikidata_info": {"wikidata_id": f"Q{i}"}} for i in range(N)
-    ]  # fmt: skip
+        {
+            "wikipedia_id": f"{i}00",
+            "wikipedia_title": f"Town {i}",
+            "image": f"town{i}.png",
+            "text": {"paragraph": [f"Town {i}\n", *article(i)]},
+            "wikidata_info": {"wikidata_id": f"Q{i}"},
+        }
+        for i in range(N)
+    ]
     for name in ("humans_with_faces", "humans_without_faces"):
         mini.lines(folder / f"{name}.jsonl", [])
     mini.lines(folder / "non_humans.jsonl", pages)
@@ -80,33 +113,45 @@ def viquae(folder):
 def evqa(folder):
     rows = [
         mini.evqa_row(
-            question="Who is the patron of this town?", answer=PLACES[i], dataset_image_ids=str(100001 + i),
+            question="Who is the patron of this town?",
+            answer=PLACES[i],
+            dataset_image_ids=str(100001 + i),
             # a templated question quotes its evidence, another names the section, a third only the page
             question_type=("templated", "automatic", "automatic")[i % 3],
-            evidence=article(i)[2] if i % 3 == 0 else "", evidence_section_id="" if i % 3 == 2 else "1",
+            evidence=article(i)[2] if i % 3 == 0 else "",
+            evidence_section_id="" if i % 3 == 2 else "1",
             wikipedia_url=f"{mini.WIKI}T%C3%B6wn{i}" if i == 0 else f"{mini.WIKI}Town{i}",
         )
         for i in range(N)
-    ]  # fmt: skip
+    ]
     mini.evqa(folder, rows)
     urls = [f"{mini.WIKI}Töwn0", *(f"{mini.WIKI}Town{i}" for i in range(1, N))]
     kb = {
         urls[i]: {
-            "title": f"Town {i}", "section_titles": [f"Town {i}", "History"],
+            "title": f"Town {i}",
+            "section_titles": [f"Town {i}", "History"],
             "section_texts": [" ".join(article(i)[:2]), " ".join(article(i)[2:])],
-            "image_urls": [f"http://x/{i}a.png", f"http://x/{i}b.png"], "image_reference_descriptions": ["", ""],
+            "image_urls": [f"http://x/{i}a.png", f"http://x/{i}b.png"],
+            "image_reference_descriptions": ["", ""],
         }
         for i in range(N)
-    }  # fmt: skip
+    }
     mini.put(folder / "encyclopedic_kb_wiki.json", json.dumps(kb))
     shown = [f"{i}{side}.png" for i in range(N) for side in "ab"]
-    mini.lines(folder / "kb_images.jsonl", [{"url": f"http://x/{name}", "file": f"kb/{name}"} for name in shown])
+    mini.lines(
+        folder / "kb_images.jsonl",
+        [{"url": f"http://x/{name}", "file": f"kb/{name}"} for name in shown],
+    )
     for n, name in enumerate(shown):
         mini.put(folder / "kb" / name, mini.png(40 + n))
-    mini.put(folder / "inat_id2name.json", json.dumps({str(100001 + i): f"{i}.png" for i in range(N)}))
+    mini.put(
+        folder / "inat_id2name.json", json.dumps({str(100001 + i): f"{i}.png" for i in range(N)})
+    )
     for i in range(N):
         mini.put(folder / f"inaturalist/{i}.png", mini.png(20 + i))
-    with (folder / "test.csv").open(newline="") as handle:  # the raw file says which line is of which page
+    with (folder / "test.csv").open(
+        newline=""
+    ) as handle:  # the raw file says which line is of which page
         urls_of = [row["wikipedia_url"].replace("%C3%B6", "ö") for row in csv.DictReader(handle)]
     return {f"test_{n + 2}": url for n, url in enumerate(urls_of)}
 
@@ -150,7 +195,9 @@ def test_margins_hold_and_nothing_of_gold_is_a_distractor(world, kind):
             town = next(p for p in pages.values() if e.id.partition(":")[2].partition("#")[0] == p)
             if e.image is not None:
                 assert town != page  # it shows the same thing
-            if e.text is not None and town == page:  # by the raw article, not by demur: it shares no run with gold
+            if (
+                e.text is not None and town == page
+            ):  # by the raw article, not by demur: it shares no run with gold
                 held = article(list(pages.values()).index(page))[2]
                 words = e.text.split()
                 assert not any(" ".join(words[n : n + 8]) in held for n in range(len(words) - 7))
@@ -161,7 +208,10 @@ def test_every_document_of_a_release_has_a_licence_counted_once(world):
     _, pool, searchers = world
     plan = MiningOptions(text=2, lexical=2, visual=2, pages=N)
     chosen = choose_modes(pool.samples(), searchers["cut"], pool.root, plan)
-    samples = [sample for sample, _ in mine_samples(pool.samples(), searchers["cut"], pool.root, plan, chosen)]
+    samples = [
+        sample
+        for sample, _ in mine_samples(pool.samples(), searchers["cut"], pool.root, plan, chosen)
+    ]
     told = evidence_licences(samples)
     (counts,) = told.values()
     assert sum(counts.values()) == len(documents_of(samples))

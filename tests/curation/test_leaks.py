@@ -17,7 +17,9 @@ from demur.curation.sample_pool import sample_sources
 def hashed(monkeypatch):
     """Digests of the images that were looked at."""
     seen = []
-    monkeypatch.setattr(near_duplicates, "image_hash", lambda data: seen.append(data) or image_hash(data))
+    monkeypatch.setattr(
+        near_duplicates, "image_hash", lambda data: seen.append(data) or image_hash(data)
+    )
     return seen
 
 
@@ -34,7 +36,10 @@ def test_of_a_picture_all_reasons_in_their_order(tmp_path):
     query, other = picture(tmp_path, 1), picture(tmp_path, 2)
     gold = (
         Evidence.of(shown("g", other), Role.GOLD),
-        Evidence.of(Document(id="t", title="T", text="The mill was built by nobody known, long ago."), Role.GOLD),
+        Evidence.of(
+            Document(id="t", title="T", text="The mill was built by nobody known, long ago."),
+            Role.GOLD,
+        ),
     )
     leaky = [
         shown("q", query),
@@ -46,15 +51,24 @@ def test_of_a_picture_all_reasons_in_their_order(tmp_path):
         shown("fine", picture(tmp_path, 4)),
     ]
     sample = Sample(
-        id="s", source="x", question="Who?", images=(query,), answers=AnswerSpec(accepted=(("Quellin",),)), gold=gold,
+        id="s",
+        source="x",
+        question="Who?",
+        images=(query,),
+        answers=AnswerSpec(accepted=(("Quellin",),)),
+        gold=gold,
         negatives=tuple(Evidence.of(d, Role.DISTRACTOR) for d in leaky),
-    )  # fmt: skip
+    )
     left, drops = without_leaks(sample, Leaks(sample, ImageHashes(tmp_path)))
     assert [e.id for e in left.negatives] == ["fine"]
     assert [(d.evidence, d.reason, d.detail) for d in drops] == [
-        ("q", "query image", ""), ("g2", "near-duplicate of gold", "g"), ("t2", "near-duplicate of gold", "t"),
-        ("t3", "holds the answer", "Quellin"), ("p", "holds the answer", "Quellin"), ("t4", "query image", ""),
-    ]  # fmt: skip
+        ("q", "query image", ""),
+        ("g2", "near-duplicate of gold", "g"),
+        ("t2", "near-duplicate of gold", "t"),
+        ("t3", "holds the answer", "Quellin"),
+        ("p", "holds the answer", "Quellin"),
+        ("t4", "query image", ""),
+    ]
 
 
 def test_each_image_is_hashed_once_and_by_none_who_reads_the_pool_again(tmp_path, hashed):
@@ -63,12 +77,16 @@ def test_each_image_is_hashed_once_and_by_none_who_reads_the_pool_again(tmp_path
     (towns / "questions.jsonl").write_text(gold)
     spec = SourceSpec(name="generic", path=str(towns))
     first = sample_sources([spec], tmp_path / "pool", seed=0)
-    images = {s.images[0].sha256 for s in first.samples if s.images} | {first.samples[0].gold[0].image.sha256}
+    images = {s.images[0].sha256 for s in first.samples if s.images} | {
+        first.samples[0].gold[0].image.sha256
+    }
     assert len(hashed) == len(set(hashed)) == len(images) == world.N // 2 + 1
     again = sample_sources([spec], tmp_path / "pool", seed=0)
     for sample in again.samples:
         for image in (*sample.images, *(e.image for e in sample.gold if e.image)):
-            assert again.image_hashes(image) == image_hash((towns / image.uri.rpartition("/")[2]).read_bytes())
+            assert again.image_hashes(image) == image_hash(
+                (towns / image.uri.rpartition("/")[2]).read_bytes()
+            )
     assert len(hashed) == len(images)
     assert (again.root / IMAGE_HASHES).read_bytes() == again.image_hashes.lines()
 

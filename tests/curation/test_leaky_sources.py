@@ -37,7 +37,11 @@ def smaller(path):
 @pytest.fixture
 def source(tmp_path):
     folder = world.folder(tmp_path / "towns")
-    text = (folder / "demur-map.yaml").read_text().replace("gold: gold,", "gold: gold, negatives: bad,")
+    text = (
+        (folder / "demur-map.yaml")
+        .read_text()
+        .replace("gold: gold,", "gold: gold, negatives: bad,")
+    )
     (folder / "demur-map.yaml").write_text(text)
     edit(folder, "questions.jsonl", lambda rows: [row.setdefault("bad", []) for row in rows])
     return folder
@@ -73,9 +77,11 @@ def test_samples_that_give_their_answer_away_are_told_and_left_out(source, tmp_p
 
 
 LEAKS = {
-    "query": "query image", "copy": "near-duplicate of query", "again": "near-duplicate of gold",
+    "query": "query image",
+    "copy": "near-duplicate of query",
+    "again": "near-duplicate of gold",
     "says": "holds the answer",
-}  # fmt: skip
+}
 
 
 @pytest.fixture
@@ -83,9 +89,16 @@ def leaky(source):
     """A source whose question q5 has five native negatives of its own, four of which leak."""
     add_picture(source, "query", (source / "q5.png").read_bytes())
     add_picture(source, "copy", smaller(source / "q5.png"))
-    gold = next(row for _, row in read_jsonl(source / "passages.jsonl", Problems()) if row["id"] == "p5")
+    gold = next(
+        row for _, row in read_jsonl(source / "passages.jsonl", Problems()) if row["id"] == "p5"
+    )
     again = {**gold, "id": "again", "page": "again", "text": gold["text"] + " Also."}
-    says = {"id": "says", "title": "A letter", "page": "says", "text": f"It was {world.mayor(5)}'s idea to write this."}
+    says = {
+        "id": "says",
+        "title": "A letter",
+        "page": "says",
+        "text": f"It was {world.mayor(5)}'s idea to write this.",
+    }
     edit(source, "passages.jsonl", lambda rows: rows.extend([again, says]))
     edit(source, "questions.jsonl", lambda rows: rows[5].update(bad=[*LEAKS, "n3.0"]))
     return source
@@ -93,8 +106,14 @@ def leaky(source):
 
 @pytest.mark.heavy
 def test_native_negatives_that_leak_are_dropped_each_with_its_reason_and_once(leaky, tmp_path):
-    built = curate(world.recipe(leaky, KNOWS_NOTHING), tmp_path / "out")  # which verifies what it froze
-    why = [(d.evidence, d.reason) for d in built.release.drops() if d.sample == "q5" and d.stage == "mine"]
+    built = curate(
+        world.recipe(leaky, KNOWS_NOTHING), tmp_path / "out"
+    )  # which verifies what it froze
+    why = [
+        (d.evidence, d.reason)
+        for d in built.release.drops()
+        if d.sample == "q5" and d.stage == "mine"
+    ]
     assert len(why) == len(set(why)) == len({e for e, _ in why})
     assert dict(why).items() >= LEAKS.items()
     kept = next(s for s in built.release.samples() if s.id == "q5")
@@ -108,7 +127,19 @@ def test_demur_mine_drops_the_same_native_negatives(leaky, tmp_path, monkeypatch
     by = ["--encoder", "curation_world:quick"]
     assert main(["pool", "build", "generic=towns", "--documents", "--out", "pool"]) == 0
     assert main(["index", "build", "pool", "--out", "index", *by]) == 0
-    command = ["mine", "pool", "--index", "index", *by, "--out", "mined", "--text", "40", "--visual", "20"]
+    command = [
+        "mine",
+        "pool",
+        "--index",
+        "index",
+        *by,
+        "--out",
+        "mined",
+        "--text",
+        "40",
+        "--visual",
+        "20",
+    ]
 
     def rows(name, key):
         found = (row for _, row in read_jsonl(tmp_path / "mined" / name, Problems()))
@@ -137,15 +168,32 @@ def test_the_same_bytes_in_another_place_time_zone_language_and_order_of_hashing
     command = [sys.executable, "-m", "demur", "build"]
     path = os.pathsep.join([str(Path(world.__file__).parent), str(Path(__file__).parents[2])])
     env = {**os.environ, "PYTHONPATH": path}
-    subprocess.run([*command, tmp_path / "recipe.yaml", "--out", whole], env=env, check=True, capture_output=True)
+    subprocess.run(
+        [*command, tmp_path / "recipe.yaml", "--out", whole],
+        env=env,
+        check=True,
+        capture_output=True,
+    )
     elsewhere = tmp_path / "else" / "where"
     elsewhere.mkdir(parents=True)
     (tmp_path / "else" / "recipe.yaml").symlink_to(tmp_path / "recipe.yaml")
-    odd = {"TZ": "Pacific/Kiritimati", "LANG": "tr_TR.UTF-8", "LC_ALL": "POSIX",
-           "PYTHONHASHSEED": "7", "HOME": str(elsewhere), "TMPDIR": str(elsewhere), "COLUMNS": "20"}  # fmt: skip
+    odd = {
+        "TZ": "Pacific/Kiritimati",
+        "LANG": "tr_TR.UTF-8",
+        "LC_ALL": "POSIX",
+        "PYTHONHASHSEED": "7",
+        "HOME": str(elsewhere),
+        "TMPDIR": str(elsewhere),
+        "COLUMNS": "20",
+    }
     done = subprocess.run(
-        [*command, "../../recipe.yaml", "--out", "an out \u00fc", "--concurrency", "1"], cwd=elsewhere,
-        env=env | odd, preexec_fn=lambda: os.umask(0o077), capture_output=True,
-    )  # fmt: skip
+        [*command, "../../recipe.yaml", "--out", "an out \u00fc", "--concurrency", "1"],
+        cwd=elsewhere,
+        env=env | odd,
+        preexec_fn=lambda: os.umask(0o077),
+        capture_output=True,
+    )
     assert done.returncode == 0, done.stderr
-    assert world.bytes_of(elsewhere / "an out \u00fc" / "release") == world.bytes_of(whole / "release")
+    assert world.bytes_of(elsewhere / "an out \u00fc" / "release") == world.bytes_of(
+        whole / "release"
+    )

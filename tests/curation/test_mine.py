@@ -12,22 +12,30 @@ from demur.curation.mining.options import MiningOptions
 
 
 def hits(*ids, mode="text->text"):
-    return [Hit(document=id, score=1 - i / 100, rank=i + 1, index_id="ix", mode=mode) for i, id in enumerate(ids)]
+    return [
+        Hit(document=id, score=1 - i / 100, rank=i + 1, index_id="ix", mode=mode)
+        for i, id in enumerate(ids)
+    ]
 
 
 def passage(id, text, title="", page=""):
     return Document(id=id, title=title, text=text, page=page)
 
 
-GOLD = passage("g", "The Mill Bridge was opened in 1889 and is 330 metres long, over the river Ebb near Springfield.")
+GOLD = passage(
+    "g",
+    "The Mill Bridge was opened in 1889 and is 330 metres long, over the river Ebb near Springfield.",
+)
 
 
 def sample(**more):
     given = {
-        "id": "s", "source": "x", "question": "How long is the bridge?",
+        "id": "s",
+        "source": "x",
+        "question": "How long is the bridge?",
         "answers": AnswerSpec(accepted=(("330 metres",),)),
         "gold": (Evidence.of(GOLD, Role.GOLD),),
-    }  # fmt: skip
+    }
     return Sample(**(given | more))
 
 
@@ -41,24 +49,37 @@ def test_text_hits_become_distractors_or_drops_with_their_reason():
                 "THE MILL BRIDGE was opened in 1889, and is 330 metres long - over the river Ebb near Springfield",
             ),
             passage("leak", "A ferry of 330 m runs here."),
-            passage("a", "The Old Bridge spans the Ebb and was built by A. Mason in many years of toil."),
-            passage("a2", "The Old Bridge spans the Ebb, and was built by A. Mason in many years of toil!"),
+            passage(
+                "a", "The Old Bridge spans the Ebb and was built by A. Mason in many years of toil."
+            ),
+            passage(
+                "a2",
+                "The Old Bridge spans the Ebb, and was built by A. Mason in many years of toil!",
+            ),
             passage("empty", " "),
             passage("b", "A bridge of stone."),
             Document(id="img", title="a picture", image=image_ref(png(1), "x")),
         ]
     }
     mined = mine_kind(
-        "text", sample(), hits("g", "copy", "leak", "a", "a2", "empty", "img", "nowhere", "b", "a"), documents
+        "text",
+        sample(),
+        hits("g", "copy", "leak", "a", "a2", "empty", "img", "nowhere", "b", "a"),
+        documents,
     )
     assert [(e.id, e.rank, e.score, e.mode, e.index_id, e.origin) for e in mined.negatives] == [
         ("a", 4, 0.97, "text->text", "ix", "mined"),
         ("b", 9, 0.92, "text->text", "ix", "mined"),
     ]
     assert {d.evidence: d.reason for d in mined.drops} == {
-        "g": "gold", "copy": "near-duplicate of gold", "leak": "holds the answer", "a2": "repeated",
-        "empty": "empty", "img": "empty", "nowhere": "unknown document",
-    }  # fmt: skip
+        "g": "gold",
+        "copy": "near-duplicate of gold",
+        "leak": "holds the answer",
+        "a2": "repeated",
+        "empty": "empty",
+        "img": "empty",
+        "nowhere": "unknown document",
+    }
     assert all(d.sample == "s" and d.stage == "mine" for d in mined.drops)
     assert len(mine_kind("text", sample(), hits("a", "b"), documents, limit=1).negatives) == 1
 
@@ -71,7 +92,10 @@ def test_the_answer_in_a_title_counts():
 def test_native_negatives_are_not_mined_again():
     documents = {"n": passage("n", "A native negative.")}
     native = Evidence.of(documents["n"], Role.DISTRACTOR)
-    assert mine_kind("text", sample(negatives=(native,)), hits("n"), documents).drops[0].reason == "native"
+    assert (
+        mine_kind("text", sample(negatives=(native,)), hits("n"), documents).drops[0].reason
+        == "native"
+    )
 
 
 def drawing(seed):
@@ -79,7 +103,9 @@ def drawing(seed):
     pen = ImageDraw.Draw(image)
     for i in range(6):
         x, y = (seed * 37 + i * 29) % 90, (seed * 53 + i * 17) % 60
-        pen.rectangle([x, y, x + 12 + seed % 17, y + 20], fill=((seed * 40) % 255, (i * 60) % 255, 90))
+        pen.rectangle(
+            [x, y, x + 12 + seed % 17, y + 20], fill=((seed * 40) % 255, (i * 60) % 255, 90)
+        )
     return image
 
 
@@ -115,14 +141,24 @@ def test_visual_hits(tmp_path):
     (tmp_path / "gone").unlink()
     asked = sample(images=(query.image,), gold=(Evidence.of(gold, Role.GOLD),))
     mined = mine_kind(
-        "visual", asked, hits(*documents, mode="image->image"), documents, image_hashes=ImageHashes(tmp_path)
+        "visual",
+        asked,
+        hits(*documents, mode="image->image"),
+        documents,
+        image_hashes=ImageHashes(tmp_path),
     )
     assert [e.id for e in mined.negatives] == ["other", "another"]
     assert {d.evidence: d.reason for d in mined.drops} == {
-        "gold": "gold", "query": "query image", "gold-jpg": "near-duplicate of gold",
-        "query-small": "near-duplicate of query", "same-page": "gold page", "caption": "holds the answer",
-        "other-blurred": "repeated", "gone": "unreadable", "text": "empty",
-    }  # fmt: skip
+        "gold": "gold",
+        "query": "query image",
+        "gold-jpg": "near-duplicate of gold",
+        "query-small": "near-duplicate of query",
+        "same-page": "gold page",
+        "caption": "holds the answer",
+        "other-blurred": "repeated",
+        "gone": "unreadable",
+        "text": "empty",
+    }
     loose = mine_kind(
         "visual",
         asked,
@@ -158,7 +194,10 @@ def test_looks_of_odd_images(kind):
 
 
 def test_flat_images_are_only_like_flat_images():
-    white, ivory, navy = (image_hash(png(0, Image.new("RGB", (9, 9), colour))) for colour in ("white", "ivory", "navy"))
+    white, ivory, navy = (
+        image_hash(png(0, Image.new("RGB", (9, 9), colour)))
+        for colour in ("white", "ivory", "navy")
+    )
     assert same_picture(white, ivory)
     assert not same_picture(white, navy)
     assert not same_picture(white, image_hash(png(1)))
@@ -172,7 +211,9 @@ def test_colours_count():
         return image_hash(png(0, image))
 
     assert not same_picture(bands("green", "white", "darkorange"), bands("green", "white", "red"))
-    assert same_picture(bands("#008c45", "white", "#cd212a"), bands("#008040", "#fdfdfd", "#d02030"))
+    assert same_picture(
+        bands("#008c45", "white", "#cd212a"), bands("#008040", "#fdfdfd", "#d02030")
+    )
 
 
 def test_looks_are_remembered_as_long_as_they_are_asked_of(tmp_path, monkeypatch):
@@ -181,7 +222,9 @@ def test_looks_are_remembered_as_long_as_they_are_asked_of(tmp_path, monkeypatch
         (tmp_path / f"{seed}").write_bytes(png(seed))
         refs.append(image_ref(png(seed), f"{seed}"))
     read = []
-    monkeypatch.setattr(near_duplicates, "image_hash", lambda data: read.append(data) or image_hash(data))
+    monkeypatch.setattr(
+        near_duplicates, "image_hash", lambda data: read.append(data) or image_hash(data)
+    )
     known = ImageHashes(tmp_path, most=2)
     for seed, reads in ((0, 1), (1, 2), (0, 2), (2, 3), (0, 3), (1, 4), (1, 4)):
         assert known(refs[seed]) == image_hash(png(seed))
@@ -196,13 +239,31 @@ def test_looks_are_remembered_as_long_as_they_are_asked_of(tmp_path, monkeypatch
 def test_same_text():
     assert not same_text("", "")
     assert not same_text("a b c", "a b d")
-    assert same_text("one two three four five six seven", "Zero. One two three four five six seven! And more follows.")
+    assert same_text(
+        "one two three four five six seven",
+        "Zero. One two three four five six seven! And more follows.",
+    )
 
 
 def many(n, page=lambda i: f"p{i}"):
-    words = ["alder", "birch", "cedar", "dogwood", "elm", "fir", "gum", "hazel", "ivy", "juniper", "katsura", "larch"]
+    words = [
+        "alder",
+        "birch",
+        "cedar",
+        "dogwood",
+        "elm",
+        "fir",
+        "gum",
+        "hazel",
+        "ivy",
+        "juniper",
+        "katsura",
+        "larch",
+    ]
     return {
-        f"d{i}": passage(f"d{i}", f"The {words[i]} tree grows in valley number {i} of the old map.", page=page(i))
+        f"d{i}": passage(
+            f"d{i}", f"The {words[i]} tree grows in valley number {i} of the old map.", page=page(i)
+        )
         for i in range(n)
     }
 
@@ -211,19 +272,39 @@ def test_selection_by_score_and_rank():
     documents = many(8) | {"g": GOLD}
     found = hits("d0", "g", "d1", "d2", "d3", "d4", "d5")  # scores 1.00, 0.99, 0.98 ...
     asked = sample()
-    margin = mine_kind("text", asked, found, documents, MiningOptions(absolute_margin=0.025), limit=2)
+    margin = mine_kind(
+        "text", asked, found, documents, MiningOptions(absolute_margin=0.025), limit=2
+    )
     assert [e.id for e in margin.negatives] == ["d3", "d4"]  # d2 is 0.02 below gold
-    assert {d.evidence for d in margin.drops if d.reason == "within the margin of gold"} == {"d0", "d1", "d2"}
-    relative = mine_kind("text", asked, found, documents, MiningOptions(relative_margin=0.05), limit=2, gold_score=1.0)
+    assert {d.evidence for d in margin.drops if d.reason == "within the margin of gold"} == {
+        "d0",
+        "d1",
+        "d2",
+    }
+    relative = mine_kind(
+        "text",
+        asked,
+        found,
+        documents,
+        MiningOptions(relative_margin=0.05),
+        limit=2,
+        gold_score=1.0,
+    )
     assert [e.id for e in relative.negatives] == ["d4", "d5"]
     between = MiningOptions(max_score=0.985, min_score=0.955, range_max=20)
     limits = mine_kind("text", asked, found, documents, between, limit=9)
     assert [e.id for e in limits.negatives] == ["d1", "d2", "d3"]
     ranks = mine_kind("text", asked, found, documents, MiningOptions(range_min=2), limit=2)
     assert [e.id for e in ranks.negatives] == ["d2", "d3"]
-    assert [(d.evidence, d.reason) for d in ranks.drops] == [("d0", "rank"), ("g", "gold"), ("d1", "rank")]
+    assert [(d.evidence, d.reason) for d in ranks.drops] == [
+        ("d0", "rank"),
+        ("g", "gold"),
+        ("d1", "rank"),
+    ]
     drawn = MiningOptions(range_max=6, sampling="random")
-    one, other = (mine_kind("text", asked, found, documents, drawn, limit=2, seed=5) for _ in range(2))
+    one, other = (
+        mine_kind("text", asked, found, documents, drawn, limit=2, seed=5) for _ in range(2)
+    )
     assert one == other
     assert len(one.negatives) == 2
     assert [e.rank for e in one.negatives] == sorted(e.rank for e in one.negatives)
@@ -231,11 +312,20 @@ def test_selection_by_score_and_rank():
 
 def test_variety_of_pages():
     documents = many(8, page=lambda i: f"p{i // 4}")
-    mined = mine_kind("text", sample(), hits(*documents), documents, MiningOptions(per_page=2), limit=4)
+    mined = mine_kind(
+        "text", sample(), hits(*documents), documents, MiningOptions(per_page=2), limit=4
+    )
     assert [e.id for e in mined.negatives] == ["d0", "d1", "d4", "d5"]
     assert {d.reason for d in mined.drops} == {"page is full"}
     alone = many(8, page=lambda i: "")  # without a page: each is one of its own
-    assert len(mine_kind("text", sample(), hits(*alone), alone, MiningOptions(per_page=1), limit=4).negatives) == 4
+    assert (
+        len(
+            mine_kind(
+                "text", sample(), hits(*alone), alone, MiningOptions(per_page=1), limit=4
+            ).negatives
+        )
+        == 4
+    )
 
 
 def test_a_cross_encoder_names_what_scores_like_gold():
@@ -247,14 +337,18 @@ def test_a_cross_encoder_names_what_scores_like_gold():
 
     mined = mine_kind("text", sample(), hits(*documents), documents, cross_encoder=cross_encoder)
     assert [e.id for e in mined.negatives] == ["d0", "d2", "d3"]
-    assert [(d.evidence, d.reason, d.detail) for d in mined.drops] == [("d1", "scores like gold", "0.9000")]
+    assert [(d.evidence, d.reason, d.detail) for d in mined.drops] == [
+        ("d1", "scores like gold", "0.9000")
+    ]
 
 
 def test_quotas(tmp_path):
     documents = many(8)
     for i in range(4):
         (tmp_path / f"{i}").write_bytes(png(i + 10))
-        documents[f"i{i}"] = Document(id=f"i{i}", title="thing", image=image_ref(png(i + 10), f"{i}"), page=f"x{i}")
+        documents[f"i{i}"] = Document(
+            id=f"i{i}", title="thing", image=image_ref(png(i + 10), f"{i}"), page=f"x{i}"
+        )
     found = {
         "text": hits("d0", "d1", "d2", "d3"),
         "lexical": hits("d1", "d0", "d4", "d5", mode="lexical"),
@@ -268,11 +362,21 @@ def test_quotas(tmp_path):
         image_hashes=ImageHashes(tmp_path),
     )
     assert [(e.id, e.mode) for e in mined.negatives] == [
-        ("d0", "text->text"), ("d1", "text->text"), ("d4", "lexical"), ("i0", "image->image"), ("i1", "image->image"),
-    ]  # fmt: skip
+        ("d0", "text->text"),
+        ("d1", "text->text"),
+        ("d4", "lexical"),
+        ("i0", "image->image"),
+        ("i1", "image->image"),
+    ]
     assert [d.evidence for d in mined.drops if d.reason == "already mined"] == ["d1", "d0"]
     assert (
-        mine(sample(), found, documents, MiningOptions(text=0, visual=0), image_hashes=ImageHashes(tmp_path)).negatives
+        mine(
+            sample(),
+            found,
+            documents,
+            MiningOptions(text=0, visual=0),
+            image_hashes=ImageHashes(tmp_path),
+        ).negatives
         == ()
     )
 
@@ -281,21 +385,38 @@ def test_what_the_source_shows_already_is_not_mined_once_more_under_another_id(t
     for i in (1, 2):
         (tmp_path / f"{i}.png").write_bytes(png(i))
     (tmp_path / "1.jpg").write_bytes(png(1, kind="JPEG", quality=60))
-    documents = {d.id: d for d in [
-        passage("again", "The Old Bridge spans the Ebb, and was built by A. Mason in many years of toil!"),
-        passage("new", "A bridge of stone."),
-        *(Document(id=name, title="thing", image=image_ref((tmp_path / name).read_bytes(), name))
-          for name in ("1.jpg", "2.png")),
-    ]}  # fmt: skip
-    text = passage("own", "The Old Bridge spans the Ebb and was built by A. Mason in many years of toil.")
-    picture = Document(id="shown", title="thing", image=image_ref((tmp_path / "1.png").read_bytes(), "1.png"))
+    documents = {
+        d.id: d
+        for d in [
+            passage(
+                "again",
+                "The Old Bridge spans the Ebb, and was built by A. Mason in many years of toil!",
+            ),
+            passage("new", "A bridge of stone."),
+            *(
+                Document(
+                    id=name, title="thing", image=image_ref((tmp_path / name).read_bytes(), name)
+                )
+                for name in ("1.jpg", "2.png")
+            ),
+        ]
+    }
+    text = passage(
+        "own", "The Old Bridge spans the Ebb and was built by A. Mason in many years of toil."
+    )
+    picture = Document(
+        id="shown", title="thing", image=image_ref((tmp_path / "1.png").read_bytes(), "1.png")
+    )
     asked = sample(negatives=tuple(Evidence.of(d, Role.DISTRACTOR) for d in (text, picture)))
     found = {"text": hits("again", "new"), "visual": hits("1.jpg", "2.png", mode="image->image")}
-    mined = mine(asked, found, documents, MiningOptions(text=2, visual=2), image_hashes=ImageHashes(tmp_path))
+    mined = mine(
+        asked, found, documents, MiningOptions(text=2, visual=2), image_hashes=ImageHashes(tmp_path)
+    )
     assert [e.id for e in mined.negatives] == ["new", "2.png"]
     assert [(d.evidence, d.reason, d.detail) for d in mined.drops] == [
-        ("again", "repeated", "own"), ("1.jpg", "repeated", "shown"),
-    ]  # fmt: skip
+        ("again", "repeated", "own"),
+        ("1.jpg", "repeated", "shown"),
+    ]
 
 
 def test_nothing_wanted():

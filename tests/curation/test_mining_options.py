@@ -12,14 +12,26 @@ from demur.curation.mining.options import MiningOptions, mining_options
 from demur.curation.recipe import RetrievalSpec, parse_recipe
 
 LEAST = {"name": "x", "sources": [{"name": "atlas"}], "gates": [{"system": "prior"}]}
-SET = {"lexical": 2, "per_page": 1, "diversity": 0.5, "range_min": 1, "range_max": 40, "max_score": 0.9,
-       "min_score": 0.1, "absolute_margin": 0.02, "relative_margin": 0.05, "sampling": "random",
-       "cross_encoder": "x/y"}  # fmt: skip
+SET = {
+    "lexical": 2,
+    "per_page": 1,
+    "diversity": 0.5,
+    "range_min": 1,
+    "range_max": 40,
+    "max_score": 0.9,
+    "min_score": 0.1,
+    "absolute_margin": 0.02,
+    "relative_margin": 0.05,
+    "sampling": "random",
+    "cross_encoder": "x/y",
+}
 
 
 def test_what_a_recipe_says_whole_is_what_it_says_when_read_back():
     sources = [{"name": "atlas", "retrieval": {"pages": 5, "text": 7}}, {"name": "evqa"}]
-    plan = parse_recipe({**LEAST, "sources": sources, "retrieval": {"modes": ["text->text"], "visual": 3}})
+    plan = parse_recipe(
+        {**LEAST, "sources": sources, "retrieval": {"modes": ["text->text"], "visual": 3}}
+    )
     assert parse_recipe(plan.model_dump(mode="json")) == plan
     atlas, evqa = map(plan.retrieval_of, plan.sources)
     assert (atlas.pages, atlas.text, atlas.visual, atlas.modes) == (5, 7, 3, ("text->text",))
@@ -46,7 +58,10 @@ def test_every_option_of_the_command_is_one_of_the_record():
         ({"diversity": 1.5}, r"diversity=1.5 is outside 0 to 1 \(1 keeps the plain order"),
         ({"diversity": -0.1}, "diversity=-0.1 is outside 0 to 1"),
         ({"diversity": math.nan}, "diversity=nan is outside 0 to 1"),
-        ({"diversity": 0.5, "sampling": "random"}, "sampling=random and diversity=0.5 .*leave one of them out"),
+        (
+            {"diversity": 0.5, "sampling": "random"},
+            "sampling=random and diversity=0.5 .*leave one of them out",
+        ),
         ({"range_min": -1}, "range_min"),
         ({"range_min": 5, "range_max": 5}, "ranks 5 to 5 hold no distractor .raise range_max"),
         ({"relative_margin": math.inf}, "relative_margin"),

@@ -16,7 +16,14 @@ from demur.core.errors import DataError
 from demur.core.images import image_ref
 from demur.core.records import ImageRef
 from demur.core.store import canonical
-from demur.corpora.near_duplicates import ImageHash, ImageHashes, image_hash, same_picture, same_strokes, similar_hashes
+from demur.corpora.near_duplicates import (
+    ImageHash,
+    ImageHashes,
+    image_hash,
+    same_picture,
+    same_strokes,
+    similar_hashes,
+)
 from demur.sample import atlas
 
 
@@ -86,7 +93,9 @@ def test_different_pictures_are_told_apart_and_copies_are_found(kind: str, recor
             missed[how] += not same_picture(known, image_hash(copy))
     record_property("collide", collide)
     most_collide, most_missed = BOUNDS[kind]
-    assert collide <= most_collide, f"{collide:.3f} of {len(image_hashes)} different pictures are taken for another"
+    assert collide <= most_collide, (
+        f"{collide:.3f} of {len(image_hashes)} different pictures are taken for another"
+    )
     assert missed.total() / asked <= most_missed, f"of {asked} copies: {missed}"
 
 
@@ -95,7 +104,9 @@ def test_hashes_alone_take_one_drawing_for_another_and_strokes_do_not():
     """A user met it: 936 of 2,500 drawings of different compounds were taken for copies."""
     image_hashes = [image_hash(pictures.molecule(pictures.skeleton(n))) for n in range(60)]
     pairs = list(combinations(image_hashes, 2))
-    by_hash = sum(any(similar_hashes(a, b) for a in one.views for b in other.views) for one, other in pairs)
+    by_hash = sum(
+        any(similar_hashes(a, b) for a in one.views for b in other.views) for one, other in pairs
+    )
     assert by_hash >= 20
     assert sum(same_picture(one, other) for one, other in pairs) == 0
 
@@ -105,9 +116,12 @@ def test_hashes_alone_take_one_drawing_for_another_and_strokes_do_not():
 @pytest.mark.parametrize("kind", ["drawing", "chart", "page", "photo", "map"])
 def test_a_copy_is_found_both_ways(kind: str, how: str):
     data = {
-        "drawing": lambda: pictures.molecule(pictures.skeleton(3)), "chart": lambda: pictures.chart(1),
-        "page": lambda: pictures.page(2), "photo": lambda: pictures.photo(4), "map": lambda: pictures.marked_map(5),
-    }[kind]()  # fmt: skip
+        "drawing": lambda: pictures.molecule(pictures.skeleton(3)),
+        "chart": lambda: pictures.chart(1),
+        "page": lambda: pictures.page(2),
+        "photo": lambda: pictures.photo(4),
+        "map": lambda: pictures.marked_map(5),
+    }[kind]()
     copy = dict(pictures.copies(data))[how]
     assert same_picture(image_hash(data), image_hash(copy))
     assert same_picture(image_hash(copy), image_hash(data))
@@ -117,14 +131,18 @@ def test_one_stroke_more_is_another_picture():
     base = pictures.skeleton(11)
     moved = [list(ring) for ring in base]
     moved[0][0] = "" if base[0][0] else "Br"
-    assert not same_picture(image_hash(pictures.molecule(base)), image_hash(pictures.molecule(moved)))
+    assert not same_picture(
+        image_hash(pictures.molecule(base)), image_hash(pictures.molecule(moved))
+    )
 
 
 def test_flat_and_tiny_and_odd_images_are_compared_without_harm():
     def png(image):
         return pictures.png(image)
 
-    white, cream, navy = (image_hash(png(Image.new("RGB", (40, 40), c))) for c in ("white", "#fffff4", "navy"))
+    white, cream, navy = (
+        image_hash(png(Image.new("RGB", (40, 40), c))) for c in ("white", "#fffff4", "navy")
+    )
     assert same_picture(white, cream)
     assert not same_picture(white, navy)
     dot = image_hash(png(Image.new("RGB", (1, 1), "red")))
@@ -133,7 +151,9 @@ def test_flat_and_tiny_and_odd_images_are_compared_without_harm():
     assert not same_picture(dot, line)
     noise = Image.effect_noise((70, 50), 90)
     assert not same_picture(image_hash(png(noise)), image_hash(png(noise.rotate(180))))
-    assert same_picture(image_hash(png(noise)), image_hash(png(noise.filter(ImageFilter.GaussianBlur(0.3)))))
+    assert same_picture(
+        image_hash(png(noise)), image_hash(png(noise.filter(ImageFilter.GaussianBlur(0.3))))
+    )
 
 
 def test_strokes_that_are_none_are_told():
@@ -146,7 +166,9 @@ def test_strokes_that_are_none_are_told():
 def test_looks_are_read_again_as_they_were_written(tmp_path):
     known = ImageHashes(tmp_path)
     refs: list[ImageRef] = []
-    for n, data in enumerate((pictures.molecule(pictures.skeleton(1)), pictures.photo(1), pictures.chart(2))):
+    for n, data in enumerate(
+        (pictures.molecule(pictures.skeleton(1)), pictures.photo(1), pictures.chart(2))
+    ):
         (tmp_path / f"{n}.png").write_bytes(data)
         refs.append(image_ref(data, f"{n}.png"))
     first = [known(ref) for ref in refs]
@@ -177,7 +199,9 @@ def test_a_base_whose_pictures_collide_is_warned_of():
     from demur.curation.mining.mine import _same_pictures, same_picture_warning
 
     ref = image_ref(pictures.chart(1), "c.png")
-    documents = {f"i{n}": Document(id=f"i{n}", title="", image=ref, page=f"p{n}") for n in range(40)}
+    documents = {
+        f"i{n}": Document(id=f"i{n}", title="", image=ref, page=f"p{n}") for n in range(40)
+    }
     gold = Gold((Evidence.of(documents["i0"], Role.GOLD),), documents)
 
     class Searcher:
@@ -186,9 +210,13 @@ def test_a_base_whose_pictures_collide_is_warned_of():
     Searcher.documents = documents
 
     def after(same: int, reason: str = "repeated", first: int = 10) -> str:
-        drops = tuple(Drop(sample="s", evidence=f"i{n}", stage="mine", reason=reason) for n in range(same))
-        return same_picture_warning(documents.keys() - {f"i{n}" for n in range(first)},
-                                    _same_pictures(Mined("s", (), drops), Searcher(), gold))  # fmt: skip
+        drops = tuple(
+            Drop(sample="s", evidence=f"i{n}", stage="mine", reason=reason) for n in range(same)
+        )
+        return same_picture_warning(
+            documents.keys() - {f"i{n}" for n in range(first)},
+            _same_pictures(Mined("s", (), drops), Searcher(), gold),
+        )
 
     assert after(1) == ""  # i0 lies on gold's page
     assert after(2) == ""  # 1 of 31

@@ -43,7 +43,10 @@ def refused(plan, out):
 
 def test_text_only_gates_before_questions_about_images_are_refused(source, tmp_path):
     told = refused(world.recipe(source, [world.text_only("one"), world.text_only("two")]), tmp_path)
-    assert f"towns, questions about images ({ABOUT_IMAGES}): none of one, two can be asked without evidence" in told
+    assert (
+        f"towns, questions about images ({ABOUT_IMAGES}): none of one, two can be asked without evidence"
+        in told
+    )
     assert "distractors: image" in told
     assert "retrieval.visual: 0" in told
     assert "takes these" in told
@@ -51,7 +54,10 @@ def test_text_only_gates_before_questions_about_images_are_refused(source, tmp_p
 
 @pytest.mark.parametrize(
     ("stages", "lacking"),
-    [(["parametric", "distractor"], "with the gold evidence"), (["parametric", "solvable"], "alone")],
+    [
+        (["parametric", "distractor"], "with the gold evidence"),
+        (["parametric", "solvable"], "alone"),
+    ],
 )
 def test_a_stage_without_a_gate_is_refused(source, tmp_path, stages, lacking):
     told = refused(world.recipe(source, [{**world.simulated("g"), "stages": stages}]), tmp_path)
@@ -76,7 +82,9 @@ def test_what_no_gate_can_be_asked_about_leaves_with_its_reason(source, tmp_path
 def test_calls_that_cannot_be_made_are_counted_nowhere(mixed, tmp_path):
     """Recounted from the journal of an exhaustive build, by a few lines of its own."""
     built, plan, out = mixed
-    lines = [json.loads(line) for line in (out / "build" / "journal.jsonl").read_text().splitlines()]
+    lines = [
+        json.loads(line) for line in (out / "build" / "journal.jsonl").read_text().splitlines()
+    ]
     said = Counter()
     right = set()
     for line in lines:
@@ -102,7 +110,9 @@ def test_calls_that_cannot_be_made_are_counted_nowhere(mixed, tmp_path):
         # A finished build knows how many distractors there were; before it, as many as the recipe allows.
         whole, text = asked["whole", "distractor"], asked["text", "distractor"]
         assert planned["whole", "distractor"].at_most == (whole if built_before else world.N * 8)
-        assert planned["text", "distractor"].at_most == (text if built_before else (world.N - ABOUT_IMAGES) * 6)
+        assert planned["text", "distractor"].at_most == (
+            text if built_before else (world.N - ABOUT_IMAGES) * 6
+        )
         assert all(p.naive <= p.at_most and p.expected <= p.at_most for p in planned.values())
 
 
@@ -114,12 +124,17 @@ def test_the_card_says_what_each_gate_was_asked(mixed):
     every = sum(len(s.negatives) for s in samples)
     asked = built.release.manifest["gate_models"]["text"]["asked"]
     assert asked["parametric"] == {
-        "asked": len(text), "of": len(samples), "skipped": {"takes no images": len(samples) - len(text)},
-    }  # fmt: skip
+        "asked": len(text),
+        "of": len(samples),
+        "skipped": {"takes no images": len(samples) - len(text)},
+    }
     assert (asked["distractor"]["asked"], asked["distractor"]["of"]) == (alone, every)
     card = (built.release.folder / "README.md").read_text()
     row = next(line for line in card.splitlines() if line.startswith("| text | "))
-    assert f"| {len(text)} of {len(samples)} | at most {len(text)} of {len(samples)} | {alone} of {every} |" in row
+    assert (
+        f"| {len(text)} of {len(samples)} | at most {len(text)} of {len(samples)} | {alone} of {every} |"
+        in row
+    )
     assert "takes no images" in row
     assert "every gate that can be asked answers wrongly" in card
 
@@ -141,8 +156,12 @@ def test_verify_finds_a_sample_that_no_gate_was_asked_about(mixed, tmp_path):
 def test_the_stages_are_numbered_as_the_paper_does(mixed, capsys):
     built, plan, out = mixed
     assert [step.stage for step in built.funnel] == [
-        "pool", "I parametric gate", "II distractors mined", "III quality control", "verdicts had",
-    ]  # fmt: skip
+        "pool",
+        "I parametric gate",
+        "II distractors mined",
+        "III quality control",
+        "verdicts had",
+    ]
     assert read_json(built.release.folder / "funnel.json")[2]["stage"].startswith("II ")
     assert world.wrong(built.release.folder) == ""
     (out / "recipe.yaml").write_text(yaml.safe_dump(plan.model_dump(mode="json")))

@@ -39,7 +39,10 @@ def test_learning_pays_where_the_cheapest_gate_knows_little():
     for learn in (False, True):
         counter = SuccessCounter(learn=learn)
         gates = [GatingModel(name) for name in tables.gates]  # the weakest has the first name
-        states = {i: SampleState(gates, (), Rules(k_min=0), order=counter) for i in range(len(tables.sources))}
+        states = {
+            i: SampleState(gates, (), Rules(k_min=0), order=counter)
+            for i in range(len(tables.sources))
+        }
         calls.append(played(tables, states, states))
     assert calls[1] < 0.98 * calls[0]
 
@@ -48,10 +51,16 @@ def test_a_gate_seldom_asked_gets_credit_and_groups_count_apart():
     counter = SuccessCounter()
     for _ in range(30):
         counter.note(Stage.PARAMETRIC, "x", "a", False)
-    state = SampleState([GatingModel("a", cost=0.5), GatingModel("b")], [], Rules(k_min=0), order=counter, group="x")
+    state = SampleState(
+        [GatingModel("a", cost=0.5), GatingModel("b")], [], Rules(k_min=0), order=counter, group="x"
+    )
     assert state.wanted()[0].gate == "b"
     assert (
-        SampleState([GatingModel("a", cost=0.5), GatingModel("b")], [], Rules(k_min=0), order=counter).wanted()[0].gate
+        SampleState(
+            [GatingModel("a", cost=0.5), GatingModel("b")], [], Rules(k_min=0), order=counter
+        )
+        .wanted()[0]
+        .gate
         == "a"
     )
 

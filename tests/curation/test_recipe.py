@@ -35,14 +35,19 @@ def test_the_pages_example_is_a_recipe_that_can_be_planned(tmp_path):
 
 def test_the_page_names_every_key():
     text = PAGE.read_text()
-    for model in (BuildRecipe, *(BuildRecipe.model_fields[k].annotation for k in ("retrieval", "rules"))):
+    for model in (
+        BuildRecipe,
+        *(BuildRecipe.model_fields[k].annotation for k in ("retrieval", "rules")),
+    ):
         for key in model.model_fields:
             assert f"`{key}`" in text or f"`{key}[]`" in text, key
 
 
 def test_the_schema_file_is_the_recipes_own():
     kept = files("demur.curation").joinpath(SCHEMA).read_text(encoding="utf-8")
-    assert kept == schema(), "run: python -m demur.curation.recipe > demur/curation/recipe.schema.json"
+    assert kept == schema(), (
+        "run: python -m demur.curation.recipe > demur/curation/recipe.schema.json"
+    )
     assert set(json.loads(kept)["required"]) == {"name", "sources", "gates"}
 
 
@@ -92,8 +97,10 @@ def test_files_that_hold_no_recipe(tmp_path):
 @pytest.mark.slow
 def test_prices_and_rates_of_a_plan(tmp_path):
     data = yaml.safe_load(example())
-    data["gates"] = [{"system": "model:openai/gpt-4o", "name": "dear", "options": {"max_tokens": 10}},
-                     {"system": "model:http://localhost:1/v1#nobody/knows", "name": "unknown"}]  # fmt: skip
+    data["gates"] = [
+        {"system": "model:openai/gpt-4o", "name": "dear", "options": {"max_tokens": 10}},
+        {"system": "model:http://localhost:1/v1#nobody/knows", "name": "unknown"},
+    ]
     plan = parse_recipe(data)
     found = estimate_build(plan, tmp_path, rates={"parametric": 0.2, "dear/parametric": 0.9})
     lines = {(line.gate, line.stage.value): line for line in found.lines}

@@ -69,11 +69,15 @@ def test_an_only_source_keeps_its_ids_and_several_are_told_apart(towns, tmp_path
         (d.id, d.page, d.text) for d in native.documents()
     ]
     assert list(one.whole.documents()) == list(one.whole.documents())
-    both = sample_sources([spec(towns), spec(renamed(tmp_path / "c", "cities"))], tmp_path / "both", seed=0)
+    both = sample_sources(
+        [spec(towns), spec(renamed(tmp_path / "c", "cities"))], tmp_path / "both", seed=0
+    )
     assert {d.id.partition(":")[0] for d in both.whole.documents()} == {"towns", "cities"}
     assert all(d.page.startswith(d.id.partition(":")[0] + ":") for d in both.whole.documents())
     for found in (one, both):
-        refs = [i for s in found.samples for i in s.images] + [d.image for d in found.whole.documents() if d.image]
+        refs = [i for s in found.samples for i in s.images] + [
+            d.image for d in found.whole.documents() if d.image
+        ]
         assert refs
         assert all(digest(read_image(ref, found.root)) == ref.sha256 for ref in refs)
         assert str(tmp_path) not in "".join(ref.uri for ref in refs)
@@ -93,7 +97,9 @@ def test_sources_are_read_once_until_something_changes(towns, tmp_path, readings
     assert len(readings) == 2
     before, hashes = first.samples, first.hashes
     with (towns / "questions.jsonl").open("a") as handle:
-        handle.write(json.dumps({"id": "new", "question": "Where?", "answers": ["x"], "gold": ["p1"]}) + "\n")
+        handle.write(
+            json.dumps({"id": "new", "question": "Where?", "answers": ["x"], "gold": ["p1"]}) + "\n"
+        )
     grown = sample_sources([spec(towns)], folder, seed=0)
     assert len(readings) == 3
     assert pools(folder) == [grown.root.name]
@@ -115,7 +121,9 @@ def test_a_plan_leaves_the_pool_of_a_build_alone_and_takes_its_own_away(towns, t
     assert code.stdout.strip() == f"{world.N}"
     of_build = sample_sources(changed(towns, 2), folder, seed=0)
     before = world.bytes_of(folder)
-    subprocess.run(command, check=True, env={**os.environ, "TMPDIR": str(tmp_path)})  # of these sources
+    subprocess.run(
+        command, check=True, env={**os.environ, "TMPDIR": str(tmp_path)}
+    )  # of these sources
     other = sample_sources(changed(towns, 3), folder, seed=0, keep=False)  # of others
     assert other.root.parent != folder
     assert [s.id for s in other.samples] == [s.id for s in of_build.samples]
@@ -133,7 +141,9 @@ print(len(sample_sources([spec], Path(sys.argv[2]), seed=0, keep=False).samples)
 """
 
 
-def test_a_rebuild_takes_over_the_pool_of_the_build_while_the_sources_are_the_same(towns, tmp_path, readings):
+def test_a_rebuild_takes_over_the_pool_of_the_build_while_the_sources_are_the_same(
+    towns, tmp_path, readings
+):
     folders = [tmp_path / name / "build" / "pool" for name in ("old", "new", "later")]
     old = sample_sources(changed(towns, 1), folders[0], seed=0)
     carry_over(tmp_path / "old", tmp_path / "new")
@@ -141,7 +151,9 @@ def test_a_rebuild_takes_over_the_pool_of_the_build_while_the_sources_are_the_sa
     new = sample_sources([spec(towns)], folders[1], seed=0)
     assert len(readings) == 1
     assert world.bytes_of(new.root) == world.bytes_of(old.root)
-    assert all(digest(read_image(ref, new.root)) == ref.sha256 for s in new.samples for ref in s.images)
+    assert all(
+        digest(read_image(ref, new.root)) == ref.sha256 for s in new.samples for ref in s.images
+    )
     carry_over(tmp_path / "old", tmp_path / "later")
     sample_sources(changed(towns, 2), folders[2], seed=0)
     assert len(readings) == 2
@@ -164,7 +176,9 @@ def test_what_lies_elsewhere_is_read_every_time(towns, tmp_path, readings, monke
     assert len(readings) == 1  # its map names no repository
     path = towns / "demur-map.yaml"
     path.write_text(
-        path.read_text().replace("samples:\n  files: [questions.jsonl]", "samples:\n  dataset: {path: x/y}")
+        path.read_text().replace(
+            "samples:\n  files: [questions.jsonl]", "samples:\n  dataset: {path: x/y}"
+        )
     )
     assert open_source("generic", towns).elsewhere
 
@@ -176,7 +190,9 @@ def test_the_choice_is_that_of_a_plain_draw_from_each_group(towns, tmp_path):
         wanted = set()
         for group in {(s.topic, bool(s.images)) for s in every}:
             members = [s.id for s in every if (s.topic, bool(s.images)) == group]
-            wanted |= set(random.Random(seed_of(seed, "choose", *group)).sample(members, min(2, len(members))))
+            wanted |= set(
+                random.Random(seed_of(seed, "choose", *group)).sample(members, min(2, len(members)))
+            )
         found = sample_sources([spec(towns, per_topic=2)], tmp_path / "pool", seed=seed)
         assert [s.id for s in found.samples] == [s.id for s in every if s.id in wanted]
         assert found.sizes == {"towns": len(every)}
@@ -201,9 +217,14 @@ class Given:
         for i in [*range(self.n), *([0] if self.twice else [])]:
             gold = (Evidence.of(Document(id=f"d{i}", title="", text=f"text {i}"), Role.GOLD),)
             yield Sample(
-                id=f"s{i}", source="given", question="Half \ud800?" if i == 7 else f"What {i}?", gold=gold,
-                answers=AnswerSpec(accepted=(("x",),)), topic=f"t{i % 3}", native={"n": [i, None, 0.1]},
-            )  # fmt: skip
+                id=f"s{i}",
+                source="given",
+                question="Half \ud800?" if i == 7 else f"What {i}?",
+                gold=gold,
+                answers=AnswerSpec(accepted=(("x",),)),
+                topic=f"t{i % 3}",
+                native={"n": [i, None, 0.1]},
+            )
 
 
 @settings(max_examples=examples(15))
@@ -212,7 +233,9 @@ def test_any_choice_has_at_most_so_many_of_each_topic(n, per_topic, seed, tmp_pa
     source = SourceSpec(name=f"{__name__}:Given", options={"n": n}, per_topic=per_topic)
     found = sample_sources([source], tmp_path_factory.mktemp("pool"), seed=seed)
     counts = Counter(f"t{i % 3}" for i in range(n))
-    assert Counter(s.topic for s in found.samples) == {t: min(c, per_topic or c) for t, c in counts.items()}
+    assert Counter(s.topic for s in found.samples) == {
+        t: min(c, per_topic or c) for t, c in counts.items()
+    }
     assert found.samples == [s for s in Given(n=n).samples() if s in found.samples]
 
 
@@ -226,7 +249,12 @@ def test_bad_records_are_told_together_or_counted_without_reading_again(tmp_path
         "document d0: two documents have this id",
     ]
     found = sample_sources([source], tmp_path, seed=0, skip_bad=True)
-    assert (found.skipped, len(found.samples), len(list(found.whole.documents())), len(readings)) == (3, 7, 8, 1)
+    assert (
+        found.skipped,
+        len(found.samples),
+        len(list(found.whole.documents())),
+        len(readings),
+    ) == (3, 7, 8, 1)
 
 
 def test_what_cannot_be_drawn_from_is_refused(towns, tmp_path):
@@ -238,16 +266,24 @@ def test_what_cannot_be_drawn_from_is_refused(towns, tmp_path):
     (towns / "questions.jsonl").write_text("")
     with pytest.raises(DataError, match="the sources hold no samples"):
         sample_sources([spec(towns)], tmp_path / "pool", seed=0)
-    assert not [p for p in (tmp_path / "pool").iterdir() if p.name.startswith(".making") and any(p.iterdir())]
+    assert not [
+        p
+        for p in (tmp_path / "pool").iterdir()
+        if p.name.startswith(".making") and any(p.iterdir())
+    ]
 
 
 def test_a_pool_of_a_build_is_a_source_too(towns, tmp_path):
     found = sample_sources([spec(towns)], tmp_path / "pool", seed=0)
     assert list(Pool(found.root).samples()) == found.samples
-    again = sample_sources([SourceSpec(name="pool", path=str(found.root))], tmp_path / "next", seed=0)
+    again = sample_sources(
+        [SourceSpec(name="pool", path=str(found.root))], tmp_path / "next", seed=0
+    )
     assert [s.id for s in again.samples] == [s.id for s in found.samples]
     assert set(again.specs) == {s.source for s in again.samples} == {"towns"}
-    assert all(digest(read_image(ref, again.root)) == ref.sha256 for s in again.samples for ref in s.images)
+    assert all(
+        digest(read_image(ref, again.root)) == ref.sha256 for s in again.samples for ref in s.images
+    )
 
 
 STOPPED = """
@@ -272,7 +308,9 @@ sample_sources([SourceSpec(name="generic", path=sys.argv[1])], Path(sys.argv[2])
 def test_killed_while_it_is_made_it_is_made_again_the_same(towns, tmp_path):
     whole = sample_sources([spec(towns)], tmp_path / "whole", seed=0)
     folder = tmp_path / "pool"
-    stopped = subprocess.Popen([sys.executable, "-c", STOPPED, str(towns), str(folder)], stdout=subprocess.PIPE)
+    stopped = subprocess.Popen(
+        [sys.executable, "-c", STOPPED, str(towns), str(folder)], stdout=subprocess.PIPE
+    )
     assert stopped.stdout is not None
     assert stopped.stdout.readline() == b"in the middle\n"
     stopped.send_signal(signal.SIGKILL)
@@ -300,7 +338,9 @@ def test_a_pool_is_keyed_by_all_code_of_a_source_of_ones_own(tmp_path, monkeypat
     source = my_source_7.Mine()
     (tmp_path / "data").mkdir()
     source.root = tmp_path / "data"
-    spec = SimpleNamespace(name="my_source_7:Mine", options={}, model_dump=lambda **_: {"options": {}})
+    spec = SimpleNamespace(
+        name="my_source_7:Mine", options={}, model_dump=lambda **_: {"options": {}}
+    )
     before = _state([source], [spec])
     assert _state([source], [spec]) == before
     (tmp_path / "my_helper.py").write_text("LIMIT = 2\n")

@@ -22,15 +22,23 @@ def picked(rows, scores, positives, positive_scores, wanted, query="q", **option
         if r >= 0
     }
     gold = tuple(Evidence.of(texts[f"p{r}"], Role.GOLD) for r in positives)
-    sample = Sample(id=query, source="x", question="q", answers=AnswerSpec(accepted=(("none",),)), gold=gold)
+    sample = Sample(
+        id=query, source="x", question="q", answers=AnswerSpec(accepted=(("none",),)), gold=gold
+    )
     hits = [
         Hit(document=f"p{row}", score=float(score), rank=rank, index_id="i", mode="text->text")
         for rank, (row, score) in enumerate(zip(rows, scores, strict=True), 1)
         if row >= 0
     ]
-    mined = mine_kind("text", 
-        sample, hits, texts, MiningOptions(**options), limit=wanted, gold_score=min(positive_scores),
-    )  # fmt: skip
+    mined = mine_kind(
+        "text",
+        sample,
+        hits,
+        texts,
+        MiningOptions(**options),
+        limit=wanted,
+        gold_score=min(positive_scores),
+    )
     return [(int(e.id[1:]), e.score) for e in mined.negatives]
 
 
@@ -64,7 +72,9 @@ def test_random_differs_by_query():
 
 
 def test_fewer_ranks_than_wanted_are_all_taken():
-    assert rows_of([1, 2, 3, 4, 5], [0.9, 0.8, 0.7, 0.6, 0.5], [9], [1.0], 5, range_min=1, range_max=3) == [2, 3]
+    assert rows_of(
+        [1, 2, 3, 4, 5], [0.9, 0.8, 0.7, 0.6, 0.5], [9], [1.0], 5, range_min=1, range_max=3
+    ) == [2, 3]
 
 
 class _Model:
@@ -137,20 +147,36 @@ def mined():
         model = _Model(anchors, golds)
         pairs = {"anchor": anchors, "positive": golds}
         theirs = mine_hard_negatives(
-            Dataset.from_dict(pairs), model, corpus=corpus, output_format=format, verbose=False, **options, **more,
-        )  # fmt: skip
-        given = {"sampling" if key == "sampling_strategy" else key: value for key, value in options.items()}
+            Dataset.from_dict(pairs),
+            model,
+            corpus=corpus,
+            output_format=format,
+            verbose=False,
+            **options,
+            **more,
+        )
+        given = {
+            "sampling" if key == "sampling_strategy" else key: value
+            for key, value in options.items()
+        }
         wanted = given.pop("num_negatives", 3)
         vectors = model.encode_query(corpus)
         names = list(dict.fromkeys(anchors))
         queries = model.encode_query(names)
-        positives = [[corpus.index(g) for a, g in zip(anchors, golds, strict=True) if a == name] for name in names]
+        positives = [
+            [corpus.index(g) for a, g in zip(anchors, golds, strict=True) if a == name]
+            for name in names
+        ]
         most = max(map(len, positives))
         times = 10 if given.keys() & {"absolute_margin", "relative_margin", "max_score"} else 1
-        last = given.setdefault("range_max", given.get("range_min", 0) + wanted * times + most)  # as theirs
+        last = given.setdefault(
+            "range_max", given.get("range_min", 0) + wanted * times + most
+        )  # as theirs
         found = exact_top(queries, vectors, min(300, last + most), largest_norm=1.0001)
         wide = [np.array(own, dtype=np.int64)[None] for own in positives]
-        gold_scores = [rescore(queries[i : i + 1], vectors, own)[0].tolist() for i, own in enumerate(wide)]
+        gold_scores = [
+            rescore(queries[i : i + 1], vectors, own)[0].tolist() for i, own in enumerate(wide)
+        ]
         ours = [
             picked(line.tolist(), scored.tolist(), own, own_scores, wanted, name, **given)
             for name, line, scored, own, own_scores in zip(
@@ -161,7 +187,7 @@ def mined():
         for name, own, line in zip(names, positives, ours, strict=True):
             rows += training_rows(
                 name, [corpus[r] for r in own], [corpus[r] for r, _ in line], format, wanted=wanted
-            )  # fmt: skip
+            )
         return list(theirs), rows
 
     return both
@@ -176,7 +202,9 @@ def same_rows(theirs, ours):
 @pytest.mark.reference
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("use_faiss", [False, True])
-@pytest.mark.parametrize("options", GRID, ids=lambda o: "-".join(f"{k}={v}" for k, v in o.items()) or "defaults")
+@pytest.mark.parametrize(
+    "options", GRID, ids=lambda o: "-".join(f"{k}={v}" for k, v in o.items()) or "defaults"
+)
 @pytest.mark.parametrize("positives_each", [1, 3])
 def test_rows_equal_those_of_sentence_transformers(mined, options, use_faiss, positives_each):
     same_rows(*mined(positives_each, options, use_faiss=use_faiss))
@@ -186,7 +214,9 @@ def test_rows_equal_those_of_sentence_transformers(mined, options, use_faiss, po
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("format", FORMATS)
 @pytest.mark.parametrize(
-    "options", [{}, {"max_score": 0.5, "relative_margin": 0.2, "min_score": 0.3}], ids=["all", "few"]
+    "options",
+    [{}, {"max_score": 0.5, "relative_margin": 0.2, "min_score": 0.3}],
+    ids=["all", "few"],
 )
 def test_every_format_has_their_rows(mined, options, format):
     same_rows(*mined(3, options, format))
@@ -195,7 +225,8 @@ def test_every_format_has_their_rows(mined, options, format):
 @pytest.mark.reference
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize(
-    "options", [{"range_max": 20}, {"relative_margin": 0.05}, {"min_score": 0.2}, {"max_score": 0.4}]
+    "options",
+    [{"range_max": 20}, {"relative_margin": 0.05}, {"min_score": 0.2}, {"max_score": 0.4}],
 )
 def test_random_draws_are_from_their_candidates(mined, options, monkeypatch):
     """Their generator is Python's own, in the order of the queries; with our draws in its place the rows are equal."""
@@ -208,7 +239,9 @@ def test_random_draws_are_from_their_candidates(mined, options, monkeypatch):
         return own
 
     with monkeypatch.context() as patch:
-        patch.setattr(random, "sample", sample)  # the module's; ours draws by a generator of its own
+        patch.setattr(
+            random, "sample", sample
+        )  # the module's; ours draws by a generator of its own
         theirs, ours = mined(3, {**options, "sampling_strategy": "random"})
     same_rows(theirs, ours)
     assert any(drawn), "there was something to choose from"

@@ -29,12 +29,22 @@ def test_representatives_are_the_middle_of_a_topic():
 
 def test_names_are_told_apart_and_kept_short():
     assert named(list("abca"), {"a": TopicName("Birds", ""), "c": TopicName("Birds", "")}) == [
-        "Birds", "b", "Birds (2)", "Birds",
-    ]  # fmt: skip
+        "Birds",
+        "b",
+        "Birds (2)",
+        "Birds",
+    ]
     long = read_name(json.dumps({"name": "x" * 500, "description": "y\n" * 300}))
     assert len(long.name) == 60
     assert "\n" not in long.description
-    for bad in ("", "{}", '{"name": 3}', '{"name": " "}', '{"name": "x", "description": []}', "{" * 5000):
+    for bad in (
+        "",
+        "{}",
+        '{"name": 3}',
+        '{"name": " "}',
+        '{"name": "x", "description": []}',
+        "{" * 5000,
+    ):
         assert read_name(bad) is None
 
 
@@ -66,7 +76,9 @@ def test_a_build_names_its_topics_by_a_model(source, tmp_path, capsys):
 @pytest.mark.heavy
 def test_a_model_that_gives_no_name_leaves_the_words(source, tmp_path):
     spec = {"system": "model:python:topic_namers:mute"}
-    _, found = curate(world.recipe(source, world.GATES, topic_names=spec), tmp_path).release.manifest["topics"]
+    _, found = curate(
+        world.recipe(source, world.GATES, topic_names=spec), tmp_path
+    ).release.manifest["topics"]
     assert found["unnamed"] == len(found["rows"]) > 0
     assert all(row["topic"][0].isdigit() and not row["description"] for row in found["rows"])
 

@@ -25,11 +25,14 @@ BLOCK = re.compile(r"^```console\n(.*?)^```", re.MULTILINE | re.DOTALL)
 
 @pytest.mark.heavy
 @pytest.mark.skipif(
-    sys.version_info[:2] != (3, 11), reason="argparse words its pages differently in other Python versions"
+    sys.version_info[:2] != (3, 11),
+    reason="argparse words its pages differently in other Python versions",
 )
 def test_help_pages_are_the_codes():
     done = subprocess.run(
-        [sys.executable, str(ROOT / "tools" / "make_docs.py"), "--check"], capture_output=True, text=True
+        [sys.executable, str(ROOT / "tools" / "make_docs.py"), "--check"],
+        capture_output=True,
+        text=True,
     )
     assert done.returncode == 0, done.stderr
 
@@ -46,13 +49,23 @@ def test_links_between_pages_lead_somewhere():
 
 
 def test_nothing_names_this_machine_or_a_registry_host():
-    tracked = subprocess.run(["git", "ls-files"], cwd=ROOT, capture_output=True, text=True, check=True).stdout.split(
-        "\n"
-    )
-    hosts = ["pypi" + ".org", "npmjs" + ".org", "npmjs" + ".com", "debian" + ".org", "python" + "hosted"]
+    tracked = subprocess.run(
+        ["git", "ls-files"], cwd=ROOT, capture_output=True, text=True, check=True
+    ).stdout.split("\n")
+    hosts = [
+        "pypi" + ".org",
+        "npmjs" + ".org",
+        "npmjs" + ".com",
+        "debian" + ".org",
+        "python" + "hosted",
+    ]
     for name in filter(None, tracked):
         path = ROOT / name
-        if path.suffix in (".png", ".jpg", ".parquet", ".woff2") or not path.is_file() or "sample/atlas" in name:
+        if (
+            path.suffix in (".png", ".jpg", ".parquet", ".woff2")
+            or not path.is_file()
+            or "sample/atlas" in name
+        ):
             continue
         text = path.read_text(encoding="utf-8", errors="ignore")
         for word in (*hosts, "/wor" + "k/", "../" + "shared"):
@@ -81,17 +94,27 @@ def workshop(small_demo: tuple[Path, str], tmp_path_factory: pytest.TempPathFact
 @pytest.mark.parametrize(
     "page",
     [
-        pytest.param(p, marks=[] if p.name == "README.md" else pytest.mark.slow, id=p.relative_to(ROOT).as_posix())
+        pytest.param(
+            p,
+            marks=[] if p.name == "README.md" else pytest.mark.slow,
+            id=p.relative_to(ROOT).as_posix(),
+        )
         for p in PAGES
         if commands(p) and p.name not in OWN_TESTS
     ],
 )
 def test_every_command_of_a_page_works(page: Path, workshop: Path):
-    env = {**os.environ, "PYTHONPATH": ".", "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"}
+    env = {
+        **os.environ,
+        "PYTHONPATH": ".",
+        "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
+    }
     for line in commands(page):
         if shlex.split(line)[0] in ("make", "git"):  # run by CI itself
             continue
-        done = subprocess.run(["bash", "-c", line], cwd=workshop, env=env, capture_output=True, text=True, timeout=600)
+        done = subprocess.run(
+            ["bash", "-c", line], cwd=workshop, env=env, capture_output=True, text=True, timeout=600
+        )
         assert done.returncode == 0, f"$ {line}\n{done.stdout[-1500:]}\n{done.stderr[-1500:]}"
 
 
@@ -102,9 +125,17 @@ OTHERS = {"--epochs", "--no-deps", "--force-reinstall", "--index-url", "--head",
 @pytest.mark.heavy
 def test_no_cure_names_a_flag_that_is_none():
     """Errors once told people to give flags that no verb has."""
-    options = [o for name in suites() for s in [suite(name)] for o in (*s.options, *s.build_options, *s.export_options)]
+    options = [
+        o
+        for name in suites()
+        for s in [suite(name)]
+        for o in (*s.options, *s.build_options, *s.export_options)
+    ]
     known = set(re.findall(r"--[a-z][a-z0-9-]+", (ROOT / "docs/cli.md").read_text())) | OTHERS
-    known |= {f"--{option.name.replace('_', '-')}" for option in options} | {"--outputs", "--prompt"}
+    known |= {f"--{option.name.replace('_', '-')}" for option in options} | {
+        "--outputs",
+        "--prompt",
+    }
     named = set()
     for path in sorted((ROOT / "demur").rglob("*.py")):
         for call in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):

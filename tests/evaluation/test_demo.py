@@ -26,15 +26,21 @@ pytestmark = pytest.mark.integration
 def demo(out: Path, *words: str) -> str:
     done = subprocess.run(
         [sys.executable, "-m", "demur", "demo", "--out", str(out), "--per-topic", "2", *words],
-        capture_output=True, text=True, timeout=900, check=False, env={**os.environ, "HF_HUB_OFFLINE": "1"},
-    )  # fmt: skip
+        capture_output=True,
+        text=True,
+        timeout=900,
+        check=False,
+        env={**os.environ, "HF_HUB_OFFLINE": "1"},
+    )
     assert done.returncode == 0, done.stderr[-3000:]
     assert "LEFT OUT" not in done.stderr or "--no-model" in words
     return done.stdout
 
 
 def tree(folder: Path) -> dict[str, bytes]:
-    return {str(p.relative_to(folder)): p.read_bytes() for p in sorted(folder.rglob("*")) if p.is_file()}
+    return {
+        str(p.relative_to(folder)): p.read_bytes() for p in sorted(folder.rglob("*")) if p.is_file()
+    }
 
 
 @pytest.fixture
@@ -45,13 +51,20 @@ def first(small_demo):
 def test_it_leaves_what_it_promises_and_ends_with_the_reports_path(first):
     out, said = first
     assert said.strip().splitlines()[-1] == str(out / "report.html")
-    assert {p.name for p in (out / "runs").iterdir() if p.is_dir()} == {"reader", folder_name(CAREFUL), SMALL}
+    assert {p.name for p in (out / "runs").iterdir() if p.is_dir()} == {
+        "reader",
+        folder_name(CAREFUL),
+        SMALL,
+    }
     summary = json.loads((out / "summary.json").read_text())
     assert summary["left_out"] == []
     release = Release.open(out / "release")
 
     assert verify(release) == []
-    assert release.manifest["encoder"]["note"].endswith("not CLIP") or "not CLIP" in release.manifest["encoder"]["note"]
+    assert (
+        release.manifest["encoder"]["note"].endswith("not CLIP")
+        or "not CLIP" in release.manifest["encoder"]["note"]
+    )
     assert "not CLIP" in (out / "report.html").read_text()
     modes = {e.mode for s in release.samples() for e in s.negatives}
     assert any("image->image" in m for m in modes)
@@ -96,7 +109,11 @@ def test_the_release_opens_with_datasets_offline_after_a_move(first, tmp_path):
     )
     env = {**os.environ, "HF_HUB_OFFLINE": "1", "HF_HOME": str(tmp_path / "hf")}
     done = subprocess.run(
-        [sys.executable, "-c", code, str(moved)], capture_output=True, text=True, env=env, check=False
+        [sys.executable, "-c", code, str(moved)],
+        capture_output=True,
+        text=True,
+        env=env,
+        check=False,
     )
     assert done.returncode == 0, done.stderr[-2000:]
     samples, evidence, *_ = done.stdout.split()
@@ -116,7 +133,10 @@ def test_the_same_seed_gives_the_same_bytes_and_another_gives_others(first, tmp_
     assert (again / "report.html").read_bytes() == (out / "report.html").read_bytes()
     other = tmp_path / "c"
     demo(other, "--seed", "1", "--no-model")
-    assert tree(other / "release")["data/samples.parquet"] != tree(out / "release")["data/samples.parquet"]
+    assert (
+        tree(other / "release")["data/samples.parquet"]
+        != tree(out / "release")["data/samples.parquet"]
+    )
 
 
 def test_a_second_time_in_the_same_folder_asks_nobody_and_changes_nothing(first):
@@ -142,7 +162,10 @@ def test_another_demo_in_the_same_folder_is_refused(first):
 @pytest.fixture
 def busy():
     """Every core is occupied by others."""
-    many = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(os.cpu_count() or 2)]
+    many = [
+        subprocess.Popen([sys.executable, "-c", "while True: pass"])
+        for _ in range(os.cpu_count() or 2)
+    ]
     yield
     for one in many:
         one.kill()
@@ -158,14 +181,28 @@ def test_it_ends_while_every_core_is_occupied_by_others(busy, tmp_path):
     assert (tmp_path / "demo/report.html").is_file()
     with Served("I cannot tell.") as address:  # a healthy server beside built-in gates that compute
         done = subprocess.run(
-            [sys.executable, "-m", "demur", "rebuild", str(tmp_path / "demo/release"), "--add-gate", f"model:{address}",
-             "--out", str(tmp_path / "new")],
-            capture_output=True, text=True, timeout=900, check=False,
-        )  # fmt: skip
+            [
+                sys.executable,
+                "-m",
+                "demur",
+                "rebuild",
+                str(tmp_path / "demo/release"),
+                "--add-gate",
+                f"model:{address}",
+                "--out",
+                str(tmp_path / "new"),
+            ],
+            capture_output=True,
+            text=True,
+            timeout=900,
+            check=False,
+        )
     assert done.returncode == 0, done.stderr[-3000:]
     new = Release.open(tmp_path / "new/release")
     assert verify(new) == []
-    assert len(new.manifest["gates"]) == 1 + len(Release.open(tmp_path / "demo/release").manifest["gates"])
+    assert len(new.manifest["gates"]) == 1 + len(
+        Release.open(tmp_path / "demo/release").manifest["gates"]
+    )
 
 
 def test_its_model_is_reached_where_a_proxy_stands_before_everything(monkeypatch):
@@ -174,7 +211,9 @@ def test_its_model_is_reached_where_a_proxy_stands_before_everything(monkeypatch
         monkeypatch.delenv(name, raising=False)
     with llm.serving() as address:
         message = Message(role="user", parts=(TextPart(text="Say yes."),))
-        (reply,) = complete_sync(address, [Request(model=llm.MODEL, messages=(message,), max_tokens=3)])
+        (reply,) = complete_sync(
+            address, [Request(model=llm.MODEL, messages=(message,), max_tokens=3)]
+        )
     assert reply.text
     assert "no_proxy" not in os.environ
 

@@ -53,7 +53,9 @@ class Echo:
         if ask.sample == "s6" and not self.up:
             return Response(error="it broke")
         gold = any(e.id.endswith("-g0") for e in ask.evidence)
-        return Response(text="forty-two" if gold else self.otherwise, latency_s=0.1 * len(self.asked))
+        return Response(
+            text="forty-two" if gold else self.otherwise, latency_s=0.1 * len(self.asked)
+        )
 
     async def close(self) -> None:
         self.closed = True
@@ -95,8 +97,15 @@ def test_a_run_holds_what_was_asked_answered_and_judged(tmp_path):
     manifest = json.loads((out / "manifest.json").read_text())
     assert manifest["not_asked"] == {"no s7 please": 4}
     assert manifest["counts"] == {
-        "correct": 12, "cut": 0, "deflected": 12, "failed": 4, "gold_cut": 0, "graded": 24, "incorrect": 0, "ungraded": 0,
-    }  # fmt: skip
+        "correct": 12,
+        "cut": 0,
+        "deflected": 12,
+        "failed": 4,
+        "gold_cut": 0,
+        "graded": 24,
+        "incorrect": 0,
+        "ungraded": 0,
+    }
 
 
 def test_a_stopped_run_goes_on_and_ends_in_the_same_bytes(tmp_path):
@@ -109,7 +118,9 @@ def test_a_stopped_run_goes_on_and_ends_in_the_same_bytes(tmp_path):
         go(out, again)
         assert contents(out) == whole
         failed_again = sum(1 for a in again.asked if a)
-        assert failed_again <= 28 - stop + 4  # only what was not answered, and what had failed, is asked again
+        assert (
+            failed_again <= 28 - stop + 4
+        )  # only what was not answered, and what had failed, is asked again
 
 
 def test_a_finished_run_asks_nobody_and_another_run_is_refused(tmp_path):
@@ -128,7 +139,9 @@ def test_a_finished_run_asks_nobody_and_another_run_is_refused(tmp_path):
 def test_failures_are_asked_again_and_their_commonest_reason_is_told(tmp_path):
     told = []
     out = go(tmp_path / "run", Echo(), note=told.append)
-    assert told == ["echo: 4 of 28 questions failed, 4 of them with: it broke - the same command asks them again"]
+    assert told == [
+        "echo: 4 of 28 questions failed, 4 of them with: it broke - the same command asks them again"
+    ]
     before = contents(out)
     go(out, Echo())
     assert contents(out) == before  # still down: the same bytes
@@ -171,7 +184,9 @@ def test_an_upgrade_goes_on_with_a_run(tmp_path, monkeypatch, stop):
     again = Echo(up=True)
     go(out, again)
     assert len(again.asked) == (28 - stop if stop else 0)
-    assert json.loads((out / "manifest.json").read_text())["demur"] == ("99.0" if stop else demur.__version__)
+    assert json.loads((out / "manifest.json").read_text())["demur"] == (
+        "99.0" if stop else demur.__version__
+    )
     assert stop or contents(out) == before
 
 
@@ -252,7 +267,13 @@ def test_what_a_judge_failed_on_is_judged_again_by_the_same_command(tmp_path, do
     again = Weak(lambda ask: True)
     assert go_on(again) == []
     assert again.asked == 0
-    run(tmp_path / "whole", system=Echo(up=True), judge=Weak(lambda ask: True), tasks=tasks(), about={"seed": 0})
+    run(
+        tmp_path / "whole",
+        system=Echo(up=True),
+        judge=Weak(lambda ask: True),
+        tasks=tasks(),
+        about={"seed": 0},
+    )
     assert contents(tmp_path / "whole") == contents(out)
 
 
@@ -326,7 +347,9 @@ def test_what_differs_between_runs_is_not_filed(tmp_path):
     class Elsewhere(Echo):
         async def answer(self, ask):
             said = await super().answer(ask)
-            return said.model_copy(update={"served_by": f"http://127.0.0.1:{len(self.asked)}", "cached": True})
+            return said.model_copy(
+                update={"served_by": f"http://127.0.0.1:{len(self.asked)}", "cached": True}
+            )
 
     assert contents(go(tmp_path / "a", Echo())) == contents(go(tmp_path / "b", Elsewhere()))
 

@@ -80,7 +80,9 @@ def test_inspect_asks_and_scores_what_demur_does(tmp_path, capsys):
     ]
     done = subprocess.run([*pip, str(out)], capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, done.stderr[-2000:]
-    assert made["tasks"] == dict.fromkeys(("parametric", "oracle", "realistic", "adversarial"), len(samples))
+    assert made["tasks"] == dict.fromkeys(
+        ("parametric", "oracle", "realistic", "adversarial"), len(samples)
+    )
     script = tmp_path / "ask.py"
     script.write_text(ASKED)
     command = [
@@ -92,7 +94,12 @@ def test_inspect_asks_and_scores_what_demur_does(tmp_path, capsys):
         str(tmp_path / "runs"),
     ]
     done = subprocess.run(
-        command, capture_output=True, text=True, timeout=300, cwd=tmp_path, env={**os.environ, "PYTHONPATH": str(site)}
+        command,
+        capture_output=True,
+        text=True,
+        timeout=300,
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": str(site)},
     )
     assert done.returncode == 0, done.stderr[-3000:]
     found = [json.loads(line[4:]) for line in done.stdout.splitlines() if line.startswith("TOLD")]
@@ -124,7 +131,9 @@ def loaded(path):
 
     def function(loader, node):
         module, _, name = loader.construct_scalar(node).rpartition(".")
-        spec = importlib.util.spec_from_file_location(f"{module}_{abs(hash(path))}", path.parent / f"{module}.py")
+        spec = importlib.util.spec_from_file_location(
+            f"{module}_{abs(hash(path))}", path.parent / f"{module}.py"
+        )
         made = importlib.util.module_from_spec(spec)
         spec.loader.exec_module(made)
         return getattr(made, name)
@@ -143,34 +152,53 @@ def test_lmms_eval_asks_and_scores_what_demur_does(tmp_path, capsys):
     assert main(["export", "lmms-eval", str(release), "--out", str(out), *what, "--json"]) == 0
     made = json.loads(capsys.readouterr().out)
     group = loaded(out / f"{made['package']}.yaml")
-    assert group == {"group": made["package"], "task": [f"{made['package']}_{n}" for n in ("oracle", "adversarial")]}
+    assert group == {
+        "group": made["package"],
+        "task": [f"{made['package']}_{n}" for n in ("oracle", "adversarial")],
+    }
     known = {s.id: s for s in Release.open(release).samples()}
     for name in made["tasks"]:
         task = loaded(out / f"{made['package']}_{name}.yaml")
         assert task["task"] == f"{made['package']}_{name}"
         docs = datasets.load_dataset(
-            task["dataset_path"], **task["dataset_kwargs"], cache_dir=str(tmp_path / "cache"), split=task["test_split"]
+            task["dataset_path"],
+            **task["dataset_kwargs"],
+            cache_dir=str(tmp_path / "cache"),
+            split=task["test_split"],
         )
         assert len(docs) == len(samples)
         task = copy.deepcopy(task)  # as lmms-eval does with it
         log, said = [], {}
-        answers = [ANSWERS[number % 4].format(doc[task["doc_to_target"]]) for number, doc in enumerate(docs)]
+        answers = [
+            ANSWERS[number % 4].format(doc[task["doc_to_target"]])
+            for number, doc in enumerate(docs)
+        ]
         with ThreadPoolExecutor(4) as threads:  # as lmms-eval calls it: from four threads at once
-            every = list(threads.map(task["process_results"], docs, [[answer] for answer in answers]))
+            every = list(
+                threads.map(task["process_results"], docs, [[answer] for answer in answers])
+            )
         for number, (doc, answer, found) in enumerate(zip(docs, answers, every, strict=True)):
             text, images = task["doc_to_text"](doc), task["doc_to_visual"](doc)
             content = [c for m in task["doc_to_messages"](doc) for c in m["content"]]
-            assert len(images) == len([c for c in content if c["type"] == "image"]) == text.count("(image ")
+            assert (
+                len(images)
+                == len([c for c in content if c["type"] == "image"])
+                == text.count("(image ")
+            )
             sample = known[json.loads(doc["ask"])["sample"]]
             assert sample.question in text
             assert len(images) >= len(sample.images)
             assert set(found) == {m["metric"] for m in task["metric_list"]}
             said[doc["id"]] = found["accuracy"]
             if name == "oracle":  # as lmms-eval 0.7 logs it
-                log.append({"doc_id": number, "target": doc["target"], "filtered_resps": answer, **found})
+                log.append(
+                    {"doc_id": number, "target": doc["target"], "filtered_resps": answer, **found}
+                )
             else:  # as those before did
                 kept = {k: v for k, v in doc.items() if k != "messages"}
-                log.append({"doc_id": number, "doc": kept, "resps": [[answer]], "filtered_resps": [answer]})
+                log.append(
+                    {"doc_id": number, "doc": kept, "resps": [[answer]], "filtered_resps": [answer]}
+                )
         path = tmp_path / f"samples_{name}.jsonl"
         path.write_text("".join(json.dumps(line) + "\n" for line in log))
         command = [
@@ -238,20 +266,54 @@ print("TOLD" + json.dumps({name: {k: v for k, v in made["results"][name].items()
 @pytest.mark.slow
 def test_lmms_eval_itself_runs_the_tasks_and_its_log_comes_back(tmp_path, capsys):
     pytest.importorskip(
-        "lmms_eval", reason="no lmms-eval, which pins too much to stand in our environment: pip install lmms-eval"
+        "lmms_eval",
+        reason="no lmms-eval, which pins too much to stand in our environment: pip install lmms-eval",
     )
     release, samples = make_release(tmp_path / "release")
     what = ["--judge", "rules?guess=yes", "--scenarios", "oracle"]
-    assert main(["export", "lmms-eval", str(release), "--out", str(tmp_path / "tasks"), *what, "--json"]) == 0
+    assert (
+        main(
+            ["export", "lmms-eval", str(release), "--out", str(tmp_path / "tasks"), *what, "--json"]
+        )
+        == 0
+    )
     package = json.loads(capsys.readouterr().out)["package"]
     script = tmp_path / "ask.py"
     script.write_text(LMMS_EVAL)
-    command = [sys.executable, str(script), str(tmp_path / "tasks"), package, str(tmp_path / "logs")]
-    done = subprocess.run(command, input=json.dumps(ANSWERS), capture_output=True, text=True, timeout=300, cwd=tmp_path)
+    command = [
+        sys.executable,
+        str(script),
+        str(tmp_path / "tasks"),
+        package,
+        str(tmp_path / "logs"),
+    ]
+    done = subprocess.run(
+        command,
+        input=json.dumps(ANSWERS),
+        capture_output=True,
+        text=True,
+        timeout=300,
+        cwd=tmp_path,
+    )
     assert done.returncode == 0, done.stderr[-3000:]
-    told = json.loads(next(line[4:] for line in done.stdout.splitlines() if line.startswith("TOLD")))
+    told = json.loads(
+        next(line[4:] for line in done.stdout.splitlines() if line.startswith("TOLD"))
+    )
     [log] = (tmp_path / "logs").rglob("*_samples_*_oracle.jsonl")
-    assert main(["run", str(release), *what, "--system", f"mine=answers:{log}", "--out", str(tmp_path / "runs")]) == 0
+    assert (
+        main(
+            [
+                "run",
+                str(release),
+                *what,
+                "--system",
+                f"mine=answers:{log}",
+                "--out",
+                str(tmp_path / "runs"),
+            ]
+        )
+        == 0
+    )
     outcomes = [outcome for _, outcome in verdicts(tmp_path / "runs/mine").values()]
     graded = [o for o in outcomes if o]
     rates = told[f"{package}_oracle"]
@@ -264,9 +326,34 @@ def test_lmms_eval_itself_runs_the_tasks_and_its_log_comes_back(tmp_path, capsys
 @pytest.mark.heavy
 def test_what_models_cannot_be_asked_and_what_is_no_log_is_told(tmp_path, capsys):
     release, _ = make_release(tmp_path / "release")
-    assert main(["export", "inspect", str(release), "--out", str(tmp_path / "t"), "--scenarios", "whole"]) == 2
+    assert (
+        main(
+            [
+                "export",
+                "inspect",
+                str(release),
+                "--out",
+                str(tmp_path / "t"),
+                "--scenarios",
+                "whole",
+            ]
+        )
+        == 2
+    )
     assert "its own retriever" in capsys.readouterr().err
     (tmp_path / "x.eval").write_bytes(b"no log")
-    assert main(["run", str(release), "--system", f"answers:{tmp_path / 'x.eval'}", "--out", str(tmp_path / "r")]) == 1
+    assert (
+        main(
+            [
+                "run",
+                str(release),
+                "--system",
+                f"answers:{tmp_path / 'x.eval'}",
+                "--out",
+                str(tmp_path / "r"),
+            ]
+        )
+        == 1
+    )
     assert re.search(r"x\.eval: not a log of inspect", capsys.readouterr().err)
     assert Functions(tmp_path, "rules").accuracy([]) != 0  # undefined is not 0

@@ -46,7 +46,10 @@ def fails(error):
         (fails(TimeoutError("mine")), "raised TimeoutError: mine"),
         (fails(StopIteration()), "raised StopIteration"),
         (lambda *_: None, "returned NoneType, not a verdict"),
-        (lambda *_: Verdict(id="a", status=Status.UNGRADED, judge="x", reason="\ud800"), "half a character"),
+        (
+            lambda *_: Verdict(id="a", status=Status.UNGRADED, judge="x", reason="\ud800"),
+            "half a character",
+        ),
     ],
 )
 async def test_a_judge_that_gives_no_verdict_leaves_the_item_ungraded(grade, why):
@@ -114,6 +117,8 @@ class Poisonous:
 
 
 def test_poisonous_answers_are_failed_items_of_a_run_that_ends(tmp_path):
-    tasks = Questions(standard(), [condition("moderate")]).tasks([sample(f"s{i}", text=2) for i in range(4)])
+    tasks = Questions(standard(), [condition("moderate")]).tasks(
+        [sample(f"s{i}", text=2) for i in range(4)]
+    )
     out = run(tmp_path / "run", system=Poisonous(), judge=RuleJudge(), tasks=tasks, about={})
     assert read_json(out / "manifest.json")["counts"]["failed"] == len(tasks)

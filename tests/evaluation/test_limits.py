@@ -59,7 +59,16 @@ def test_a_service_that_says_its_price_is_stopped_and_goes_on(tmp_path):
 @pytest.mark.heavy
 def test_the_command_stops_in_time_and_goes_on(tmp_path, capsys):
     release = tiny_release(tmp_path / "release", 5)
-    command = ["run", str(release), "--system", "prior", "--scenarios", "parametric", "--out", str(tmp_path / "runs")]
+    command = [
+        "run",
+        str(release),
+        "--system",
+        "prior",
+        "--scenarios",
+        "parametric",
+        "--out",
+        str(tmp_path / "runs"),
+    ]
     assert main([*command, "--minutes", "1e-9"]) == 3
     assert "run the same command again" in capsys.readouterr().err
     assert main(command) == 0

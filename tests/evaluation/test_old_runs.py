@@ -23,5 +23,9 @@ def test_a_run_whose_repeats_were_called_draws_is_read():
 
 def test_a_file_of_answers_may_call_repeats_draws(tmp_path):
     path = tmp_path / "answers.jsonl"
-    path.write_text('{"sample": "s", "scenario": "oracle", "draw": 1, "answer": "x"}\n', encoding="utf-8")
-    assert dict(next(AnswersFile(str(path), SystemContext(read_image=lambda r: b""))._all()).keys) == {"repeat": 1}
+    path.write_text(
+        '{"sample": "s", "scenario": "oracle", "draw": 1, "answer": "x"}\n', encoding="utf-8"
+    )
+    assert dict(
+        next(AnswersFile(str(path), SystemContext(read_image=lambda r: b""))._all()).keys
+    ) == {"repeat": 1}

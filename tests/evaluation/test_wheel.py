@@ -15,15 +15,26 @@ ROOT = Path(__file__).resolve().parents[2]
 # A folder of wheels on this disk, which pip knows by itself and uv by its own variable.
 ENV = {
     **os.environ,
-    **({"UV_FIND_LINKS": os.environ["PIP_FIND_LINKS"]} if os.path.isdir(os.environ.get("PIP_FIND_LINKS", "")) else {}),
+    **(
+        {"UV_FIND_LINKS": os.environ["PIP_FIND_LINKS"]}
+        if os.path.isdir(os.environ.get("PIP_FIND_LINKS", ""))
+        else {}
+    ),
 }
 
 
 def run(*words: str | Path, **more) -> str:
     done = subprocess.run(
-        [str(w) for w in words], capture_output=True, text=True, timeout=1200, check=False, **{"env": ENV, **more}
+        [str(w) for w in words],
+        capture_output=True,
+        text=True,
+        timeout=1200,
+        check=False,
+        **{"env": ENV, **more},
     )
-    assert done.returncode == 0, f"{' '.join(map(str, words))}\n{done.stdout[-1500:]}\n{done.stderr[-3000:]}"
+    assert done.returncode == 0, (
+        f"{' '.join(map(str, words))}\n{done.stdout[-1500:]}\n{done.stderr[-3000:]}"
+    )
     return done.stdout
 
 
@@ -48,7 +59,9 @@ def stranger(tmp_path_factory):
 def test_help_comes_without_anything_heavy_and_torch_is_absent(stranger):
     python, folder = stranger
     listed = run(
-        python, "-c", "import importlib.util as u; print([m for m in ('torch', 'open_clip', 'ray') if u.find_spec(m)])"
+        python,
+        "-c",
+        "import importlib.util as u; print([m for m in ('torch', 'open_clip', 'ray') if u.find_spec(m)])",
     )
     assert listed.strip() == "[]"
     assert "demur demo" in run(folder / "venv" / "bin" / "demur", "--help")
@@ -58,11 +71,20 @@ def test_help_comes_without_anything_heavy_and_torch_is_absent(stranger):
 def test_the_demo_runs_and_brings_the_weights_that_no_dependency_can(stranger):
     python, folder = stranger
     cache = folder / "cache"  # empty: nothing that this machine happens to have
-    env = {**ENV, "XDG_CACHE_HOME": str(cache), "PATH": f"{folder / 'venv' / 'bin'}{os.pathsep}{os.environ['PATH']}"}
+    env = {
+        **ENV,
+        "XDG_CACHE_HOME": str(cache),
+        "PATH": f"{folder / 'venv' / 'bin'}{os.pathsep}{os.environ['PATH']}",
+    }
     done = subprocess.run(
         [str(python), "-m", "demur", "demo", "--out", str(folder / "out"), "--per-topic", "1"],
-        cwd=folder, env=env, capture_output=True, text=True, timeout=1200, check=False,
-    )  # fmt: skip
+        cwd=folder,
+        env=env,
+        capture_output=True,
+        text=True,
+        timeout=1200,
+        check=False,
+    )
     assert done.returncode == 0, done.stderr[-3000:]
     assert (folder / "out" / "report.html").stat().st_size > 100_000
     if "LEFT OUT" in done.stderr:  # never silently: the command that brings it is there
@@ -74,8 +96,19 @@ def test_the_demo_runs_and_brings_the_weights_that_no_dependency_can(stranger):
 @pytest.mark.slow
 def test_a_part_that_needs_an_extra_gives_the_line_that_installs_it(stranger):
     python, folder = stranger
-    words = [str(python), "-m", "demur", "run", str(folder / "out" / "release"), "--system", "reader", "--encoder",
-             "open_clip:EVA02-B-16/merged2b_s8b_b131k", "--out", str(folder / "r")]  # fmt: skip
+    words = [
+        str(python),
+        "-m",
+        "demur",
+        "run",
+        str(folder / "out" / "release"),
+        "--system",
+        "reader",
+        "--encoder",
+        "open_clip:EVA02-B-16/merged2b_s8b_b131k",
+        "--out",
+        str(folder / "r"),
+    ]
     done = subprocess.run(words, cwd=folder, capture_output=True, text=True, check=False)
     assert done.returncode == 2
     assert "pip install 'demur[clip]'" in done.stderr

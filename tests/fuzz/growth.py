@@ -60,7 +60,9 @@ class Growth(NamedTuple):
         return (self.seconds[-1] / self.sizes[-1]) / (max(self.seconds[0], _TICK) / self.sizes[0])
 
 
-def measure(call: Callable[[str], object], text: Callable[[int], str], sizes: tuple[int, int], room: float) -> Growth:
+def measure(
+    call: Callable[[str], object], text: Callable[[int], str], sizes: tuple[int, int], room: float
+) -> Growth:
     """The CPU time of ``call`` on a text of each size, stopped where ``room`` times what is linear is used up."""
     small, large = sizes
     patience = _PATIENCE * max(small, 1_000)
@@ -101,7 +103,35 @@ def _seconds(call: Callable[[str], object], text: str, limit: float) -> float:
 
 # --- attacks on a pattern --------------------------------------------------------------------------
 
-GENERIC = (" ", "\n", "0", "a", "A", ",", ".", "-", "or ", ", ", "A.", "1,", "1,000", "1.000", "(", "[", '"', "'", "*", "$", "é", "\u0301", "中", "_", "<", "/", ":")  # fmt: skip
+GENERIC = (
+    " ",
+    "\n",
+    "0",
+    "a",
+    "A",
+    ",",
+    ".",
+    "-",
+    "or ",
+    ", ",
+    "A.",
+    "1,",
+    "1,000",
+    "1.000",
+    "(",
+    "[",
+    '"',
+    "'",
+    "*",
+    "$",
+    "é",
+    "\u0301",
+    "中",
+    "_",
+    "<",
+    "/",
+    ":",
+)
 
 
 def attacks(pattern: re.Pattern[str], most: int = 60) -> list[tuple[str, str, str]]:
@@ -166,15 +196,23 @@ def _examples(tree: Any, most: int = 6) -> list[str]:
 
 
 _CATEGORIES = {
-    "CATEGORY_DIGIT": "0", "CATEGORY_NOT_DIGIT": "a", "CATEGORY_SPACE": " ", "CATEGORY_NOT_SPACE": "a",
-    "CATEGORY_WORD": "a", "CATEGORY_NOT_WORD": " ",
-    "CATEGORY_UNI_DIGIT": "0", "CATEGORY_UNI_WORD": "a",
-}  # fmt: skip
+    "CATEGORY_DIGIT": "0",
+    "CATEGORY_NOT_DIGIT": "a",
+    "CATEGORY_SPACE": " ",
+    "CATEGORY_NOT_SPACE": "a",
+    "CATEGORY_WORD": "a",
+    "CATEGORY_NOT_WORD": " ",
+    "CATEGORY_UNI_DIGIT": "0",
+    "CATEGORY_UNI_WORD": "a",
+}
 
 
 def _members(items: Any) -> list[str]:
-    inside = [chr(v) if k is op.LITERAL else chr(v[0]) if k is op.RANGE else _CATEGORIES.get(str(v), "a")
-              for k, v in items if k is not op.NEGATE]  # fmt: skip
+    inside = [
+        chr(v) if k is op.LITERAL else chr(v[0]) if k is op.RANGE else _CATEGORIES.get(str(v), "a")
+        for k, v in items
+        if k is not op.NEGATE
+    ]
     if items and items[0][0] is op.NEGATE:
         source = _parser.SubPattern(_parser.State(), [(op.IN, items)])
         del source
@@ -235,7 +273,8 @@ def uses() -> list[Use]:
                 found.setdefault((pattern.pattern, pattern.flags, anchored), use)
         for line, pattern, anchored in _inline(module):
             found.setdefault(
-                (pattern.pattern, pattern.flags, anchored), Use(f"{module.__name__}:{line}", pattern, anchored)
+                (pattern.pattern, pattern.flags, anchored),
+                Use(f"{module.__name__}:{line}", pattern, anchored),
             )
     return list(found.values())
 

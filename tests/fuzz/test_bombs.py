@@ -32,16 +32,25 @@ from demur.reports.browse import thumbnail
 
 LEVELS = 12
 YAML_BOMBS = {
-    "aliases": "a0: &a0 [x]\n" + "".join(f"a{i}: &a{i} [{', '.join([f'*a{i - 1}'] * 10)}]\n" for i in range(1, LEVELS)),
+    "aliases": "a0: &a0 [x]\n"
+    + "".join(f"a{i}: &a{i} [{', '.join([f'*a{i - 1}'] * 10)}]\n" for i in range(1, LEVELS)),
     "merges": "a0: &a0 {x: 1}\n"
-    + "".join(f"a{i}: &a{i} {{<<: [{', '.join([f'*a{i - 1}'] * 10)}]}}\n" for i in range(1, LEVELS)),
-    "keys": "a0: &a0 {x: 1}\n" + "".join(f"a{i}: &a{i} {{y: *a{i - 1}, z: *a{i - 1}}}\n" for i in range(1, 60)),
+    + "".join(
+        f"a{i}: &a{i} {{<<: [{', '.join([f'*a{i - 1}'] * 10)}]}}\n" for i in range(1, LEVELS)
+    ),
+    "keys": "a0: &a0 {x: 1}\n"
+    + "".join(f"a{i}: &a{i} {{y: *a{i - 1}, z: *a{i - 1}}}\n" for i in range(1, 60)),
     "itself": "a: &a [*a, *a]\n",
     "deep": "[" * 100_000,  # a second
     "long": "a: " + "x" * (store.MOST_YAML + 1),
 }
-YAML_DOORS = {"recipe": load_recipe, "field map": read_map, "pins": read_pins, "prices": Prices,
-              "any": lambda path: parsed_yaml(read_text(path), str(path))}  # fmt: skip
+YAML_DOORS = {
+    "recipe": load_recipe,
+    "field map": read_map,
+    "pins": read_pins,
+    "prices": Prices,
+    "any": lambda path: parsed_yaml(read_text(path), str(path)),
+}
 
 
 @pytest.mark.heavy
@@ -58,7 +67,11 @@ def test_yaml_that_stands_for_more_than_it_is(bomb: str, door: str, tmp_path: Pa
 
 def test_aliases_and_merges_that_are_meant_still_work() -> None:
     text = "common: &c {a: 1}\nmine: {<<: *c, b: 2}\nlist: [*c, *c]\n"
-    assert parsed_yaml(text, "x") == {"common": {"a": 1}, "mine": {"a": 1, "b": 2}, "list": [{"a": 1}] * 2}
+    assert parsed_yaml(text, "x") == {
+        "common": {"a": 1},
+        "mine": {"a": 1, "b": 2},
+        "list": [{"a": 1}] * 2,
+    }
     with pytest.raises(UsageError, match="could not determine a constructor"):
         parsed_yaml("a: !!python/object/apply:os.system [id]", "x")
 
@@ -68,7 +81,9 @@ def test_a_line_without_end_costs_its_own_line_alone(
     packed: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(store, "LONGEST_LINE", 1 << 16)
-    data = b'{"a": 1}\n' + b'{"a": "' + b"x" * (1 << 22) + b'"}\n' + b'{"a": 2}\n' + b"[" * (1 << 20)
+    data = (
+        b'{"a": 1}\n' + b'{"a": "' + b"x" * (1 << 22) + b'"}\n' + b'{"a": 2}\n' + b"[" * (1 << 20)
+    )
     path = tmp_path / ("rows.jsonl.gz" if packed else "rows.jsonl")
     path.write_bytes(gzip.compress(data) if packed else data)
     for read in (json_lines, *(() if packed else (read_jsonl,))):
@@ -77,7 +92,9 @@ def test_a_line_without_end_costs_its_own_line_alone(
         assert problems.summary() == [f"{path.name}:{n}: {store.TOO_LONG}" for n in (2, 4)]
 
 
-def test_references_to_what_is_no_image_or_too_much(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_references_to_what_is_no_image_or_too_much(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(uris, "MOST_BYTES", 1 << 20)
     with zipfile.ZipFile(tmp_path / "a.zip", "w", zipfile.ZIP_DEFLATED) as archive:
         archive.writestr("big", b"\0" * (1 << 21))
@@ -86,10 +103,28 @@ def test_references_to_what_is_no_image_or_too_much(tmp_path: Path, monkeypatch:
     (tmp_path / "t.tsv").write_bytes(b"a\tb\n")
     assert read_uri("zip:a.zip!small", tmp_path) == b"x"
     for uri in (
-        "zip:a.zip!big", "big", "slice:big#0+9999999999", "slice:big#0+-1", "slice:big#x+1", "slice:big", "/dev/zero",
-        "slice:/dev/zero#0+9", "tsv:/dev/zero#0", "tsv:t.tsv#x", "tsv:t.tsv#-1", "zip:t.tsv!x", "zip:/dev/zero!x",
-        "parquet:t.tsv#0/a", "parquet:t.tsv#", "parquet:/dev/zero#0/a", "a\0b", "zip:a\0b!c", "zip:", "parquet:", "",
-    ):  # fmt: skip
+        "zip:a.zip!big",
+        "big",
+        "slice:big#0+9999999999",
+        "slice:big#0+-1",
+        "slice:big#x+1",
+        "slice:big",
+        "/dev/zero",
+        "slice:/dev/zero#0+9",
+        "tsv:/dev/zero#0",
+        "tsv:t.tsv#x",
+        "tsv:t.tsv#-1",
+        "zip:t.tsv!x",
+        "zip:/dev/zero!x",
+        "parquet:t.tsv#0/a",
+        "parquet:t.tsv#",
+        "parquet:/dev/zero#0/a",
+        "a\0b",
+        "zip:a\0b!c",
+        "zip:",
+        "parquet:",
+        "",
+    ):
         with growth.cpu_limit(2), pytest.raises(DemurError):
             read_uri(uri, tmp_path)
 
@@ -107,13 +142,21 @@ def _link(name: str, to: str, kind: bytes = tarfile.SYMTYPE) -> tarfile.TarInfo:
     return info
 
 
-def test_archives_that_lead_out_link_out_or_never_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_archives_that_lead_out_link_out_or_never_end(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(archives, "SMALL", 1 << 20)
     victim = tmp_path / "victim"
     victim.write_text("mine")
     bad = tmp_path / "bad.tar.gz"
-    members = [(tarfile.TarInfo(n), b"theirs") for n in ("../victim", str(victim), "a/../../victim", "ok.txt")]
-    members += [(_link("link", str(victim)), b""), (_link("hard", "../victim", tarfile.LNKTYPE), b"")]
+    members = [
+        (tarfile.TarInfo(n), b"theirs")
+        for n in ("../victim", str(victim), "a/../../victim", "ok.txt")
+    ]
+    members += [
+        (_link("link", str(victim)), b""),
+        (_link("hard", "../victim", tarfile.LNKTYPE), b""),
+    ]
     members += [(_link("pipe", "", tarfile.FIFOTYPE), b""), (tarfile.TarInfo("link/x"), b"theirs")]
     _tar(bad, *members)
     problems = Problems()
@@ -145,8 +188,14 @@ def test_no_reader_of_images_tries_formats_that_run_programs_or_too_many_pixels(
 def test_an_image_is_named_by_nothing_that_leads_out_of_a_folder() -> None:
     right = {"sha256": "0" * 64, "uri": "", "width": 1, "height": 1}
     ImageRef(**right, media_type="image/vnd.microsoft.icon")
-    for wrong in ({"sha256": "../" * 21 + "x"}, {"sha256": "0" * 63}, {"media_type": "image/../../../x"}, {"media_type": ""},
-                  {"media_type": "image/png\n"}, {"sha256": "0" * 64 + "\n"}):  # fmt: skip
+    for wrong in (
+        {"sha256": "../" * 21 + "x"},
+        {"sha256": "0" * 63},
+        {"media_type": "image/../../../x"},
+        {"media_type": ""},
+        {"media_type": "image/png\n"},
+        {"sha256": "0" * 64 + "\n"},
+    ):
         with pytest.raises(ValueError, match="pattern"):
             ImageRef(**right | wrong)
 
@@ -158,7 +207,10 @@ def _parquet(path: Path, columns: dict[str, pa.Array]) -> Path:
 
 @pytest.mark.heavy
 def test_tables_that_unpack_to_any_number_of_gigabytes_are_not_read(tmp_path: Path) -> None:
-    zeros = _parquet(tmp_path / "zeros.parquet", {"text": pa.array(["\0" * (1 << 26)] * 2), "id": pa.array(["a", "b"])})
+    zeros = _parquet(
+        tmp_path / "zeros.parquet",
+        {"text": pa.array(["\0" * (1 << 26)] * 2), "id": pa.array(["a", "b"])},
+    )
     run = tmp_path / "run.parquet"
     pq.write_table(pa.table({"ask": pa.array(["x"] * 3_000_000)}), run, compression="zstd")
     assert zeros.stat().st_size < 1 << 16
@@ -183,7 +235,9 @@ def test_tables_that_unpack_to_any_number_of_gigabytes_are_not_read(tmp_path: Pa
         whole_table(tmp_path / "none.parquet")
 
 
-def test_a_large_value_that_many_rows_share_is_held_few_times(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_large_value_that_many_rows_share_is_held_few_times(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     path = tmp_path / "shared.parquet"
     value = random.Random(1).randbytes(1 << 16).hex()
     pq.write_table(pa.table({"text": pa.array([value] * 100)}), path, compression="none")

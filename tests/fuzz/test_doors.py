@@ -42,7 +42,10 @@ from demur.scenarios.systems.answers import AnswersFile
 
 
 def _json_lines() -> bytes:
-    rows = [{"ask": f"a{i}", "answer": "Paris", "confidence": 0.5, "sample": "s", "scenario": "oracle"} for i in (1, 2)]
+    rows = [
+        {"ask": f"a{i}", "answer": "Paris", "confidence": 0.5, "sample": "s", "scenario": "oracle"}
+        for i in (1, 2)
+    ]
     return "".join(json.dumps(row) + "\n" for row in rows).encode()
 
 
@@ -106,35 +109,66 @@ def _recovered(path: Path) -> None:
     recover(path, new)
 
 
-REPLY = json.dumps({
-    "choices": [{"message": {"content": "Paris", "confidence": 0.5}, "finish_reason": "stop"}],
-    "usage": {"prompt_tokens": 1, "completion_tokens": 2, "prompt_tokens_details": {"cached_tokens": 0}},
-}).encode()  # fmt: skip
-RECIPE = yaml.safe_dump({"name": "mine", "version": "1.0.0", "sources": [{"name": "atlas"}], "seed": 0}).encode()
+REPLY = json.dumps(
+    {
+        "choices": [{"message": {"content": "Paris", "confidence": 0.5}, "finish_reason": "stop"}],
+        "usage": {
+            "prompt_tokens": 1,
+            "completion_tokens": 2,
+            "prompt_tokens_details": {"cached_tokens": 0},
+        },
+    }
+).encode()
+RECIPE = yaml.safe_dump(
+    {"name": "mine", "version": "1.0.0", "sources": [{"name": "atlas"}], "seed": 0}
+).encode()
 
 DOORS: dict[str, tuple[str, Callable[[Path], bytes] | bytes, Callable[[Path], object]]] = {
     "wire": ("reply.json", REPLY, _kept),
-    "error body": ("error.json", b'{"error": {"message": "no", "code": "x"}}', lambda p: wire.error_message(p.read_bytes().decode("utf-8", "replace"))),
-    "answers": ("answers.jsonl", _json_lines(), lambda p: AnswersFile(str(p), SystemContext(read_image=lambda _: b""))),
-    "answers csv": ("answers.csv", b"ask,answer,confidence\na1,Paris,0.5\na2,,\n",
-                    lambda p: AnswersFile(str(p), SystemContext(read_image=lambda _: b""))),
+    "error body": (
+        "error.json",
+        b'{"error": {"message": "no", "code": "x"}}',
+        lambda p: wire.error_message(p.read_bytes().decode("utf-8", "replace")),
+    ),
+    "answers": (
+        "answers.jsonl",
+        _json_lines(),
+        lambda p: AnswersFile(str(p), SystemContext(read_image=lambda _: b"")),
+    ),
+    "answers csv": (
+        "answers.csv",
+        b"ask,answer,confidence\na1,Paris,0.5\na2,,\n",
+        lambda p: AnswersFile(str(p), SystemContext(read_image=lambda _: b"")),
+    ),
     "json": ("manifest.json", b'{"files": {"a": "b"}, "n": [1, 2.5, null]}', read_json),
     "jsonl": ("rows.jsonl", _json_lines(), _every(json_lines)),
     "jsonl.gz": ("rows.jsonl.gz", gzip.compress(_json_lines(), mtime=0), _every(json_lines)),
     "json rows": ("rows.json", b'[{"a": 1}, {"a": "x"}]', _every(json_rows)),
     "json items": ("items.json", b'{"a": {"x": 1}, "b": {"x": [2]}}', _every(json_items)),
-    "json elements": ("rows.json", b'{"data": [1, {"a": 2}, "x"]}', _every(lambda p, q: json_elements(p, q, "data"))),
-    "csv": ("rows.csv", b'id,text\n1,"a, b"\n2,c\n', _every(lambda p, q: csv_rows(p, q, delimiter=",", required=["id"]))),
+    "json elements": (
+        "rows.json",
+        b'{"data": [1, {"a": 2}, "x"]}',
+        _every(lambda p, q: json_elements(p, q, "data")),
+    ),
+    "csv": (
+        "rows.csv",
+        b'id,text\n1,"a, b"\n2,c\n',
+        _every(lambda p, q: csv_rows(p, q, delimiter=",", required=["id"])),
+    ),
     "parquet": ("rows.parquet", _parquet(), _every(parquet_rows)),
     "documents": ("kb.jsonl", _records(), _every(lambda p, q: read_records(p, Document, q))),
     "samples": ("samples.jsonl", _records(), _every(lambda p, q: read_records(p, Sample, q))),
     "recipe": ("recipe.yaml", RECIPE, load_recipe),
     "prices": ("prices.json", b'{"models": {"m": {"prompt": 1.0, "completion": 2.0}}}', Prices),
-    "image": ("image.png", _image(), lambda p: (image_ref(p.read_bytes(), str(p)), image_hash(p.read_bytes()))),
+    "image": (
+        "image.png",
+        _image(),
+        lambda p: (image_ref(p.read_bytes(), str(p)), image_hash(p.read_bytes())),
+    ),
     "zip": ("rows.zip", _zip(), _every(lambda p, q: json_lines(p / "rows.jsonl", q))),
     "ledger": ("calls.sqlite", _ledger, _asked),
     "ledger recovered": ("calls.sqlite", _ledger, _recovered),
-}  # fmt: skip
+}
 """Name -> (file name, what is right, what reads it)."""
 
 
@@ -154,7 +188,9 @@ def _broken(name: str, folder: Path, seconds: float, tries: int) -> list[str]:
         except DemurError as error:
             str(error).encode()
         except Exception as error:
-            found.append(f"seed {seed}: {type(error).__name__}: {str(error)[:150]} in {data[:80]!r}")
+            found.append(
+                f"seed {seed}: {type(error).__name__}: {str(error)[:150]} in {data[:80]!r}"
+            )
         if time.monotonic() > until or len(found) >= 5:
             break
     return found
@@ -170,7 +206,9 @@ def test_what_once_got_through(name: str, seed: int, tmp_path: Path) -> None:
 
 
 def test_a_table_whose_statistics_do_not_fit_does_not_end_the_process(tmp_path: Path) -> None:
-    data = damaged(_parquet(), random.Random("parquet 101675"))  # pyarrow 26 dies of the sizes of its columns
+    data = damaged(
+        _parquet(), random.Random("parquet 101675")
+    )  # pyarrow 26 dies of the sizes of its columns
     (tmp_path / "rows.parquet").write_bytes(data)
     assert len(list(parquet_rows(tmp_path / "rows.parquet", Problems()))) <= 2
 

@@ -71,7 +71,9 @@ MEMORY = 3 << 30
 
 def _source(folder: Path) -> None:
     world.folder(folder, 4)
-    (folder / "pins.yaml").write_text("- {file: questions.jsonl, rows: 4}\n- {file: '*.png', size_bytes: 900}\n")
+    (folder / "pins.yaml").write_text(
+        "- {file: questions.jsonl, rows: 4}\n- {file: '*.png', size_bytes: 900}\n"
+    )
 
 
 def _pool(folder: Path) -> None:
@@ -111,7 +113,10 @@ def _sheets(folder: Path) -> None:
     build(folder)
     (folder / "csv").mkdir()
     said = '"{""label"": ""VISIBLE"", ""confidence"": 1}"'
-    rows = [f"{id},Done,Is it seen?,Is it hidden?,moved,./Images/a.jpg,m,{said}" for id in ("GD-01", "OC-02")]
+    rows = [
+        f"{id},Done,Is it seen?,Is it hidden?,moved,./Images/a.jpg,m,{said}"
+        for id in ("GD-01", "OC-02")
+    ]
     head = "ID,Status,base_question,flip_question,flip_change,pic_base,indoor_outdoor,m_Base_json"
     (folder / "csv/sheet.csv").write_text("\n".join([head, *rows]) + "\n")
 
@@ -129,7 +134,11 @@ def _labelled(folder: Path) -> None:
     _runs(folder)
     open_task(folder / "task", [next((folder / "runs").iterdir())], n=8)
     for name in ("ann", "bob"):
-        put_labels(folder / "task", name, {item.id: ("correct", "seen") for item in read_task(folder / "task")[1]})
+        put_labels(
+            folder / "task",
+            name,
+            {item.id: ("correct", "seen") for item in read_task(folder / "task")[1]},
+        )
     for form, file in (("csv", "t.csv"), ("label-studio", "t.json"), ("inspect", "t.jsonl")):
         exported(folder / "task", form, folder / file)  # type: ignore[arg-type]
 
@@ -137,7 +146,10 @@ def _labelled(folder: Path) -> None:
 def _read_labelled(folder: Path) -> None:
     steps: list[Callable[[], object]] = [
         lambda: Session(folder / "task", "ann").close(),
-        *(partial(imported, folder / "task", folder / file, "eve") for file in ("t.csv", "t.json", "t.jsonl")),
+        *(
+            partial(imported, folder / "task", folder / file, "eve")
+            for file in ("t.csv", "t.json", "t.jsonl")
+        ),
         lambda: agreement_of([folder / "task", folder / "t.csv"]),
         lambda: take(folder / "task"),
     ]
@@ -159,13 +171,21 @@ def _read_run_of_a_suite(folder: Path) -> None:
 
     vb = suite("vb")
     found = open_outputs(vb, sorted((folder / "out").iterdir())[:1], folder)
-    vb.tables(vb.scores(found.loaded.items, found.outputs, skip_bad=True, resamples=9), found.loaded.items)
+    vb.tables(
+        vb.scores(found.loaded.items, found.outputs, skip_bad=True, resamples=9), found.loaded.items
+    )
 
 
 def _answered(folder: Path) -> None:
     _runs(folder)
     shutil.rmtree(folder / "runs")
-    evaluate(folder / "release", lambda question: "It is Algeria.", out=folder / "runs", limit=4, name="mine")
+    evaluate(
+        folder / "release",
+        lambda question: "It is Algeria.",
+        out=folder / "runs",
+        limit=4,
+        name="mine",
+    )
 
 
 def _regrade(folder: Path) -> None:
@@ -193,13 +213,18 @@ def _docs(folder: Path) -> None:
     folder.mkdir(exist_ok=True)
     (folder / "docs").mkdir()
     for n, town in enumerate(("Oslo", "Bergen", "Troms")):
-        (folder / f"docs/{town}.md").write_text(f"# {town}\n\nThe mayor of {town} is Person{n}. It rains {n} days.\n")
+        (folder / f"docs/{town}.md").write_text(
+            f"# {town}\n\nThe mayor of {town} is Person{n}. It rains {n} days.\n"
+        )
     (folder / "docs/page.html").write_text(
         "<!DOCTYPE html><meta charset='utf-8'><title>Troms</title><!-- a --><nav><a href='x'>y</a></nav><p>It &lt; rains."
         "<script>if (a<b) c</script><svg/><form><p>z</form>"
     )
     (folder / "docs/rows.csv").write_text("id,title,text\nr1,Rain,It rains.\n")
-    rows = [{"question": f"Who is the mayor of {t}?", "answer": f"Person{n}"} for n, t in enumerate(("Oslo", "Bergen"))]
+    rows = [
+        {"question": f"Who is the mayor of {t}?", "answer": f"Person{n}"}
+        for n, t in enumerate(("Oslo", "Bergen"))
+    ]
     (folder / "questions.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
 
 
@@ -227,9 +252,20 @@ def _read_card(folder: Path) -> None:
 
 def _files(folder: Path) -> None:
     folder.mkdir(exist_ok=True)
-    row = {"id": "a", "question": "q?", "answers": ["x"], "response": "y", "choices": {"A": "b"}, "answer_type": "name"}
-    (folder / "rows.jsonl").write_text(json.dumps(row) + "\n" + json.dumps(row | {"id": "b"}) + "\n")
-    (folder / "table8.csv").write_text("model,scenario,n,accuracy,deflection,hallucination\nx,oracle,100,50,30,20\n")
+    row = {
+        "id": "a",
+        "question": "q?",
+        "answers": ["x"],
+        "response": "y",
+        "choices": {"A": "b"},
+        "answer_type": "name",
+    }
+    (folder / "rows.jsonl").write_text(
+        json.dumps(row) + "\n" + json.dumps(row | {"id": "b"}) + "\n"
+    )
+    (folder / "table8.csv").write_text(
+        "model,scenario,n,accuracy,deflection,hallucination\nx,oracle,100,50,30,20\n"
+    )
 
 
 # --- what reads it -------------------------------------------------------------------------------------
@@ -312,7 +348,7 @@ DOORS: dict[str, tuple[Callable[[Path], None], Callable[[Path], None], tuple[str
     "suite's run": (_run_of_a_suite, _read_run_of_a_suite, ()),
     "suite's run's texts": (_run_of_a_suite, _read_run_of_a_suite, TEXTS),
     "suite's sheets": (_sheets, _read_sheets, (".csv", ".jsonl")),
-}  # fmt: skip
+}
 """Name -> (what is right, what reads it, endings of the files that are damaged; () for all)."""
 
 
@@ -336,14 +372,18 @@ def _forged(folder: Path) -> None:
             pass
 
 
-def _tried(name: str, right: Path, work: Path, seconds: float, tries: int, first: int = 0) -> list[str]:
+def _tried(
+    name: str, right: Path, work: Path, seconds: float, tries: int, first: int = 0
+) -> list[str]:
     _, read, only = DOORS[name]
     until, found = time.monotonic() + seconds, []
     for seed in range(first, first + tries):
         rng = random.Random(f"{name} {seed}")
         shutil.rmtree(work, ignore_errors=True)
         shutil.copytree(right, work, copy_function=os.link)
-        for path in work.rglob("*"):  # links are quicker than copies, and are broken where a file is changed
+        for path in work.rglob(
+            "*"
+        ):  # links are quicker than copies, and are broken where a file is changed
             if path.is_file() and (not only or path.suffix in only or path.name == "manifest.json"):
                 data = path.read_bytes()
                 path.unlink()
@@ -376,7 +416,9 @@ def _tries(folder: Path, seconds: float, tries: int, names: list[str]) -> None:
             made[make] = folder / f"right{number}" / "folder"
             made[make].parent.mkdir()
             make(made[make])
-            read(shutil.copytree(made[make], made[make].with_name("copy")))  # what is right is read without a word
+            read(
+                shutil.copytree(made[make], made[make].with_name("copy"))
+            )  # what is right is read without a word
         for line in _tried(name, made[make], folder / "work", seconds, tries):
             sys.stdout.buffer.write(f"{name}: {line}\n".encode("utf-8", "backslashreplace"))
 
@@ -388,8 +430,9 @@ def broken(names: list[str], folder: Path, seconds: float, tries: int) -> list[s
     """
     started = subprocess.run(
         [sys.executable, "-W", "ignore", __file__, str(folder), str(seconds), str(tries), *names],
-        env=os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)}, capture_output=True,
-    )  # fmt: skip
+        env=os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)},
+        capture_output=True,
+    )
     found = started.stdout.decode().splitlines()
     if started.returncode:
         seed = folder / "seed"

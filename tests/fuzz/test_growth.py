@@ -64,7 +64,9 @@ MADE_AT_RUN_TIME: dict[str, list[re.Pattern[str]]] = {
     ],
     "demur.answers.choices: alone": [re.compile("(?<![A-Za-z0-9'.-])(A|B)(?![A-Za-z0-9'&+#%-])")],
     "demur.answers.numbers: f\"[ ]?-?(?:{'|'.join(branches)})(?![^\\\\W_]|\\\\^)\"": [],  # a module's name: _WRITTEN
-    "demur.answers.aliases: f'(?<!\\\\w){re.escape(name)}(?!\\\\w)'": [re.compile(r"(?<!\w)NATO(?!\w)")],
+    "demur.answers.aliases: f'(?<!\\\\w){re.escape(name)}(?!\\\\w)'": [
+        re.compile(r"(?<!\w)NATO(?!\w)")
+    ],
     "demur.curation.sources.check: pattern": [],
     "demur.indexing.bm25: f'\\\\w+(?:(?=[^\\\\0-\\\\u02ff])[{marks}]+\\\\w*)*'": [bm25._word()],
     "demur.judge.annotation.server: f'<{tag}>(.*?)</{tag}>'": [],  # of the page that ships with it, nothing else
@@ -77,8 +79,12 @@ MADE_AT_RUN_TIME: dict[str, list[re.Pattern[str]]] = {
     "demur.answers.number_words: f\"[ -](?:{_AND.get(code, 'e')} )?(?:{either}|{_ORDINAL})\"": [],
     'demur.answers.number_words: f"(?<!{LETTER})({either})((?:{joint}(?:{either}){ends})*+)'
     "{_HANGS.get(code, f'(?!{LETTER})')}\"": [],
-    "demur.judge.own_phrases: '|'.join(words)": [re.compile(r"our[\W_]+docs[\W_]+don|not[\W_]+in[\W_]+scope", re.I)],
-    "demur.answers.rephrased: word_lists()[code].get('joined_by', '(?!)')": [re.compile(" (?:i|oraz) ")],
+    "demur.judge.own_phrases: '|'.join(words)": [
+        re.compile(r"our[\W_]+docs[\W_]+don|not[\W_]+in[\W_]+scope", re.I)
+    ],
+    "demur.answers.rephrased: word_lists()[code].get('joined_by', '(?!)')": [
+        re.compile(" (?:i|oraz) ")
+    ],
     "demur.answers.rephrased: f'(?<![\\\\d/.,]){own[0].low:g}/{of[1]}(?![\\\\d/])'": [
         re.compile(r"(?<![\d/.,])8/10(?![\d/])")
     ],
@@ -90,7 +96,9 @@ MADE_AT_RUN_TIME: dict[str, list[re.Pattern[str]]] = {
     "demur.scenarios.systems.reader: f'{re.escape(named[1])} ({_NUMBER} km)'": [
         re.compile(r"A (-?\d[\d,]*(?:\.\d+)? km)")
     ],
-    "demur.scenarios.systems.reader: pattern": [re.compile(r"red[^;,.]{0,200}? (?:stands? for) ([^;,.]+)")],
+    "demur.scenarios.systems.reader: pattern": [
+        re.compile(r"red[^;,.]{0,200}? (?:stands? for) ([^;,.]+)")
+    ],
     "demur.scenarios.systems.reader: re.escape(subject)": [],
     "demur.suites.mm_aqa.routing: f'\\\\b{d.value}\\\\b'": [],  # words of demur's own
     "demur.suites.mm_aqa.routing: p": [re.compile(p, re.I) for p in TRIGGERS.values()],
@@ -125,13 +133,18 @@ def every_use() -> list[growth.Use]:
 def test_no_pattern_is_worse_than_linear(tenth: int) -> None:
     slow = []
     for use in every_use()[tenth::10]:
-        slow += [f"{use.where}: {family} in {use.pattern.pattern[:80]}" for family in _slow(use, SHORT, 20)]
+        slow += [
+            f"{use.where}: {family} in {use.pattern.pattern[:80]}"
+            for family in _slow(use, SHORT, 20)
+        ]
     assert not slow, "\n".join(slow)
 
 
 def _slow(use: growth.Use, sizes: tuple[int, int], most: int) -> Iterator[tuple[str, str, str]]:
     def read(text: str) -> object:
-        return use.pattern.match(text) if use.anchored else deque(use.pattern.finditer(text), maxlen=0)
+        return (
+            use.pattern.match(text) if use.anchored else deque(use.pattern.finditer(text), maxlen=0)
+        )
 
     for family in growth.attacks(use.pattern, most):
         if growth.measure(read, partial(_repeated, *family), sizes, ROOM).ratio > ROOM:
@@ -145,7 +158,9 @@ def _repeated(head: str, pump: str, tail: str, size: int) -> str:
 @pytest.mark.heavy
 def test_the_probe_finds_what_is_worse_than_linear() -> None:
     for pattern in (r"\s+and\s", r"(?:a|a)+$", r"^(?:,?\s*\w+)*$", r"<(b)>.*?</\1>"):
-        assert next(_slow(growth.Use("", re.compile(pattern, re.DOTALL), False), SHORT, 30), None), pattern
+        assert next(
+            _slow(growth.Use("", re.compile(pattern, re.DOTALL), False), SHORT, 30), None
+        ), pattern
     for pattern in (r"(?<!\s)\s++and\s", r"[^.]{0,60}x", r"\d+(?:\.\d+)?"):
         assert not list(_slow(growth.Use("", re.compile(pattern), False), SHORT, 10)), pattern
 
@@ -156,7 +171,9 @@ SPECS = {
     "name": AnswerSpec(accepted=(("Paris",), ("City of Light", "Paris"))),
     "quantity": AnswerSpec(accepted=(("5,730 m",),), kind="number"),
     "range": AnswerSpec(accepted=(("5730",),), number=(5000.0, 6000.0), unit="m"),
-    "choice": AnswerSpec(kind="choice", accepted=(("fox",),), choices=(("A", "wolf"), ("B", "fox"), ("C", "a"))),
+    "choice": AnswerSpec(
+        kind="choice", accepted=(("fox",),), choices=(("A", "wolf"), ("B", "fox"), ("C", "a"))
+    ),
     "yes": AnswerSpec(accepted=(("yes",),)),
     "box": AnswerSpec(kind="box", accepted=(("1,2,3,4",),), box=(1.0, 2.0, 3.0, 4.0)),
     "date": AnswerSpec(kind="date", accepted=(("11 November 1975",),)),
@@ -164,42 +181,136 @@ SPECS = {
 ASK = Ask(id="a", sample="s", context="c", scenario=Scenario.ORACLE, question="Which city?")
 
 FUNCTIONS: dict[str, Callable[[str], object]] = {
-    "readable": readable, "plain": plain, "words": words, "normalise": normalise, "fold": fold, "content": content,
-    "quantities": quantities, "whole_quantity": whole_quantity, "unit_named": unit_named, "dates": dates,
-    "whole_date": whole_date, "boxes": boxes, "polarities": polarities, "final_part": final_part,
-    "deflection": deflection.read, "courtesies": without_courtesies, "wording": wording.buckets, "visible": visible, "parse": parse, "literal": literal,
+    "readable": readable,
+    "plain": plain,
+    "words": words,
+    "normalise": normalise,
+    "fold": fold,
+    "content": content,
+    "quantities": quantities,
+    "whole_quantity": whole_quantity,
+    "unit_named": unit_named,
+    "dates": dates,
+    "whole_date": whole_date,
+    "boxes": boxes,
+    "polarities": polarities,
+    "final_part": final_part,
+    "deflection": deflection.read,
+    "courtesies": without_courtesies,
+    "wording": wording.buckets,
+    "visible": visible,
+    "parse": parse,
+    "literal": literal,
     **{f"holds {name}": partial(holds, spec) for name, spec in SPECS.items()},
     **{f"matches {name}": partial(matches, spec) for name, spec in SPECS.items()},
     **{
         f"matches in {code}": partial(matches, SPECS["name"], question=question)
-        for code, question in (("es", "¿Cuál es la capital?"), ("zh", "首都是哪里？"), ("tr", "Başkent neresi?"))
+        for code, question in (
+            ("es", "¿Cuál es la capital?"),
+            ("zh", "首都是哪里？"),
+            ("tr", "Başkent neresi?"),
+        )
     },
-    "matches a list": partial(matches, AnswerSpec(accepted=(("wolf and a fox",),)), question="¿Qué es?"),
+    "matches a list": partial(
+        matches, AnswerSpec(accepted=(("wolf and a fox",),)), question="¿Qué es?"
+    ),
     "matches what is not": partial(matches, SPECS["name"], question="Which is not 1975?"),
-    **{f"number words in {code}": number_words(code) for code in ("de", "es", "fr", "it", "nl", "pl", "ko", "hi")},
+    **{
+        f"number words in {code}": number_words(code)
+        for code in ("de", "es", "fr", "it", "nl", "pl", "ko", "hi")
+    },
     # Without the encoder, below: it is asked or not, which is a step, about 512 tokens at most (tests/judge).
     "judge": lambda text: RuleJudge().grade(ASK, Response(text=text), SPECS["name"]),
     "what the encoder reads": lambda text: ids(base().tokenizer, text, text, text),
     "model system": lambda text: read_reply(Response(text=text), stated=True, final=True),
     "near": lambda text: same_text(text, text + " x"),
-    "chunk": lambda text: Chunker().cut([text]), "bm25": bm25.words,
+    "chunk": lambda text: Chunker().cut([text]),
+    "bm25": bm25.words,
     "html": html_text,
-    "evqa": partial(evqa.score, SPECS["name"]), "infoseek": partial(infoseek.score, SPECS["range"]),
-    "mmdocrag": partial(mmdocrag.score, SPECS["name"]), "citations": mmdocrag.cited,
-    "mragbench": partial(mragbench.score, SPECS["choice"]), "viquae": partial(viquae.f1, SPECS["name"]),
+    "evqa": partial(evqa.score, SPECS["name"]),
+    "infoseek": partial(infoseek.score, SPECS["range"]),
+    "mmdocrag": partial(mmdocrag.score, SPECS["name"]),
+    "citations": mmdocrag.cited,
+    "mragbench": partial(mragbench.score, SPECS["choice"]),
+    "viquae": partial(viquae.f1, SPECS["name"]),
     "webqa": partial(webqa.score, SPECS["name"]),
-}  # fmt: skip
+}
 """Every public function that reads what a model, a corpus or a stranger's release wrote."""
 
 PUMPS = (
-    "1976, ", "Paris or ", "a ", "A. ", "but ", "Answer: ", "\n", " \t", "1 ", "0", "12 July 1975 ", "\u0301\u0327",
-    "<think>", "[1] ", '"', "hundred ", "a wolf a fox ", "i can't say ", "ﷺ", "yes no ",
-    "Paris, ", "or ", "A.", "so, ", "answer\n", " ", "not ", "1,000 ", "1.000.", "9.", "12/07/75 ", "<think></think>",
-    "</think>", "(", "[", "{", ")(", "'", "*", "one hundred ", "million ", "½", "中", "and ", "& ",
-    "the context does not ", "no of any of the context ", "i ", "no. wait ", "- ", "; ", ": ", "(A) ", "1-2", "5 to 6 ",
-    "between 5 and ", "5730 m ", "the ", "क्षि", "한국의", "\x00", "x", "…", "\u202e", "1,2,3,4;", "is ", "\nA\n",
-    "confidence: 3\n", "final answer ", "\ud800", "🏳️‍🌈", "\u200b\u0301",
-)  # fmt: skip
+    "1976, ",
+    "Paris or ",
+    "a ",
+    "A. ",
+    "but ",
+    "Answer: ",
+    "\n",
+    " \t",
+    "1 ",
+    "0",
+    "12 July 1975 ",
+    "\u0301\u0327",
+    "<think>",
+    "[1] ",
+    '"',
+    "hundred ",
+    "a wolf a fox ",
+    "i can't say ",
+    "ﷺ",
+    "yes no ",
+    "Paris, ",
+    "or ",
+    "A.",
+    "so, ",
+    "answer\n",
+    " ",
+    "not ",
+    "1,000 ",
+    "1.000.",
+    "9.",
+    "12/07/75 ",
+    "<think></think>",
+    "</think>",
+    "(",
+    "[",
+    "{",
+    ")(",
+    "'",
+    "*",
+    "one hundred ",
+    "million ",
+    "½",
+    "中",
+    "and ",
+    "& ",
+    "the context does not ",
+    "no of any of the context ",
+    "i ",
+    "no. wait ",
+    "- ",
+    "; ",
+    ": ",
+    "(A) ",
+    "1-2",
+    "5 to 6 ",
+    "between 5 and ",
+    "5730 m ",
+    "the ",
+    "क्षि",
+    "한국의",
+    "\x00",
+    "x",
+    "…",
+    "\u202e",
+    "1,2,3,4;",
+    "is ",
+    "\nA\n",
+    "confidence: 3\n",
+    "final answer ",
+    "\ud800",
+    "🏳️‍🌈",
+    "\u200b\u0301",
+)
 """What is repeated; the first twenty broke something once."""
 
 
@@ -210,10 +321,14 @@ def test_no_function_of_a_text_is_worse_than_linear(name: str, without_encoder: 
     assert not slow, f"{name}: {slow}"
 
 
-def _slow_texts(function: Callable[[str], object], sizes: tuple[int, int], pumps: tuple[str, ...]) -> list[str]:
+def _slow_texts(
+    function: Callable[[str], object], sizes: tuple[int, int], pumps: tuple[str, ...]
+) -> list[str]:
     found = []
     for pump in pumps:
-        grown = growth.measure(function, partial(_repeated, "Paris is 1975 ", pump, "!x"), sizes, ROOM)
+        grown = growth.measure(
+            function, partial(_repeated, "Paris is 1975 ", pump, "!x"), sizes, ROOM
+        )
         if grown.ratio > ROOM:
             found.append(f"{pump!r} {grown.seconds}")
     return found
@@ -236,7 +351,12 @@ def test_no_pattern_is_worse_than_linear_in_long_texts(use: growth.Use) -> None:
 def test_twenty_years_in_a_row_are_judged_at_once() -> None:
     """What once took seven seconds with twenty items, and doubled with each."""
     years = ", ".join(str(year) for year in range(1900, 2020))
-    for text in (f"Paris: {years}", ", ".join(["Paris"] * 400), "Paris" + " , a" * 400, f"{years}, or Paris"):
+    for text in (
+        f"Paris: {years}",
+        ", ".join(["Paris"] * 400),
+        "Paris" + " , a" * 400,
+        f"{years}, or Paris",
+    ):
         with growth.cpu_limit(2):
             matches(SPECS["name"], text)
             matches(AnswerSpec(accepted=(("1976",),)), text)

@@ -19,7 +19,9 @@ def zipf(n, vocabulary=300, longest=40, seed=0):
     rng = random.Random(seed)
     pool = [f"w{i}" for i in range(vocabulary)]
     weights = [1 / (i + 1) for i in range(vocabulary)]
-    return [" ".join(rng.choices(pool, weights=weights, k=rng.randint(0, longest))) for _ in range(n)]
+    return [
+        " ".join(rng.choices(pool, weights=weights, k=rng.randint(0, longest))) for _ in range(n)
+    ]
 
 
 def built(tmp_path, texts, method="lucene", **options):
@@ -41,19 +43,27 @@ def test_okapi_scores_and_order_are_those_of_rank_bm25(tmp_path):
         found = index.search([query], 10)
         order = np.lexsort((np.arange(len(texts)), -expected))[:10]
         order = order[expected[order] > 0]
-        assert np.allclose(expected[found.rows[0][: len(order)]], expected[order], rtol=0, atol=1e-9)
+        assert np.allclose(
+            expected[found.rows[0][: len(order)]], expected[order], rtol=0, atol=1e-9
+        )
 
 
 def test_candidates_are_ranked_as_among_all_and_what_shares_no_word_is_left_out(tmp_path):
     index = built(tmp_path, ["w1 w2", "w2", "w3", "w1 w1 w2"])
     some = [np.array([3, 0, 2, 0])] * 2
-    assert index.search_subset(["w1", "unheard"], some, 3).rows.tolist() == [[3, 0, -1], [-1, -1, -1]]
+    assert index.search_subset(["w1", "unheard"], some, 3).rows.tolist() == [
+        [3, 0, -1],
+        [-1, -1, -1],
+    ]
     with pytest.raises(UsageError, match="at least 1"):
         index.search(["w1"], 0)
 
 
 @settings(deadline=None, max_examples=examples(30))
-@given(st.lists(st.text("ab c\u00e9", max_size=12), min_size=1, max_size=12), st.text("ab c\u00e9", max_size=6))
+@given(
+    st.lists(st.text("ab c\u00e9", max_size=12), min_size=1, max_size=12),
+    st.text("ab c\u00e9", max_size=6),
+)
 def test_okapi_on_tiny_corpora(tmp_path_factory, texts, query):
     if not any(words(t) for t in texts):
         return
@@ -69,7 +79,9 @@ def test_lucene_scores_are_those_of_bm25s(tmp_path):
     peer.index([words(t) for t in texts], show_progress=False)
     for query in texts[:30]:
         if words(query):
-            assert np.allclose(index.scores(query), peer.get_scores(words(query)), rtol=1e-5, atol=1e-5)
+            assert np.allclose(
+                index.scores(query), peer.get_scores(words(query)), rtol=1e-5, atol=1e-5
+            )
 
 
 def test_it_is_a_bm25s_index(tmp_path):
@@ -170,12 +182,25 @@ def test_combining_marks_are_parts_of_words():
     assert words("\u2764\ufe0f \u0301") == [], "marks alone are no word"
 
 
-@given(st.text(st.one_of(st.characters(exclude_categories=["Cs"]), st.sampled_from("aé_9 -中\u0301\u093f\U000e0100"))))
+@given(
+    st.text(
+        st.one_of(
+            st.characters(exclude_categories=["Cs"]),
+            st.sampled_from("aé_9 -中\u0301\u093f\U000e0100"),
+        )
+    )
+)
 def test_words_are_runs_of_letters_digits_and_marks(text):
     expected, word = [], ""
-    folded = unicodedata.normalize("NFKC", text.replace("\u00ad", "")).casefold().replace("i\u0307", "i")
+    folded = (
+        unicodedata.normalize("NFKC", text.replace("\u00ad", "")).casefold().replace("i\u0307", "i")
+    )
     for character in unicodedata.normalize("NFKC", folded) + " ":
-        if character.isalnum() or character == "_" or (word and unicodedata.category(character)[0] == "M"):
+        if (
+            character.isalnum()
+            or character == "_"
+            or (word and unicodedata.category(character)[0] == "M")
+        ):
             word += character
         elif word:
             expected.append(word)
@@ -187,4 +212,6 @@ def test_hindi_is_found_by_the_words_of_the_reference(tmp_path):
     texts = ["हिन्दी भाषा", "हिमालय", "नदी", *zipf(20)]
     index = built(tmp_path, texts, "okapi")
     assert index.search(["हिन्दी"], 3).rows.tolist() == [[0, -1, -1]]
-    assert np.allclose(index.scores("हिन्दी नदी"), okapi(texts).get_scores(words("हिन्दी नदी")), rtol=0, atol=1e-9)
+    assert np.allclose(
+        index.scores("हिन्दी नदी"), okapi(texts).get_scores(words("हिन्दी नदी")), rtol=0, atol=1e-9
+    )

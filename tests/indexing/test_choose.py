@@ -15,7 +15,14 @@ ROOMY = 1000 * GB
         (300_000, 256, 10_000, ROOMY, "ivf-flat", "0.3 GB of vectors"),
         (6_000_000, 1024, 10**5, 25 * GB, "ivf-flat", "24.6 GB of vectors"),
         (6_000_000, 1024, 10**5, 24 * GB, "ivf-sq8", "24.0 GB of memory"),
-        (6_000_000, 1024, 1000, 6 * GB, "flat", "queries are few"),  # passes over the disk; building takes more
+        (
+            6_000_000,
+            1024,
+            1000,
+            6 * GB,
+            "flat",
+            "queries are few",
+        ),  # passes over the disk; building takes more
     ],
 )
 def test_what_is_chosen_and_why(n, dims, queries, memory, kind, why):

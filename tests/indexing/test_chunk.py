@@ -85,17 +85,20 @@ def test_a_sentence_that_fits_is_never_cut_for_the_overlap():
 
 
 def test_sentences():
-    text = (
-        'The U.S. Army paid $3.5 m. Mr. Smith left at 5 p.m. "Why?" he asked. No. 7 won\n\nA heading\n\nJan. was cold.'
-    )
+    text = 'The U.S. Army paid $3.5 m. Mr. Smith left at 5 p.m. "Why?" he asked. No. 7 won\n\nA heading\n\nJan. was cold.'
     assert [text[a:b] for a, b in sentences(text)] == [
-        "The U.S. Army paid $3.5 m.", "Mr. Smith left at 5 p.m. \"Why?\" he asked.", "No. 7 won", "A heading",
+        "The U.S. Army paid $3.5 m.",
+        'Mr. Smith left at 5 p.m. "Why?" he asked.',
+        "No. 7 won",
+        "A heading",
         "Jan. was cold.",
-    ]  # fmt: skip
+    ]
 
 
 def test_with_a_tokenizer_batched_equals_one_by_one():
-    tokenizer = tokenizers.Tokenizer(tokenizers.models.WordPiece({"[UNK]": 0, "w": 1, "##w": 2, "the": 3, ".": 4}))
+    tokenizer = tokenizers.Tokenizer(
+        tokenizers.models.WordPiece({"[UNK]": 0, "w": 1, "##w": 2, "the": 3, ".": 4})
+    )
     tokenizer.pre_tokenizer = tokenizers.pre_tokenizers.BertPreTokenizer()
     tokenizer.normalizer = tokenizers.normalizers.Lowercase()
     tokenizer.enable_truncation(5)
@@ -110,12 +113,16 @@ def test_with_a_tokenizer_batched_equals_one_by_one():
     assert together == alone
     assert max(p.tokens for ps in together for p in ps) <= 100
     for passage in together[0]:
-        count = len(tokenizer.encode(made[0][passage.start : passage.end], add_special_tokens=False).ids)
+        count = len(
+            tokenizer.encode(made[0][passage.start : passage.end], add_special_tokens=False).ids
+        )
         assert count == passage.tokens
 
 
 odd = st.text(
-    st.sampled_from("abW .,!?-'\n\t\r\u00a0\u2003\u3000\u0085\x1c\x00\ufffd\u0301\u00e9\u4e2d\u200b\U0001f600[SEP]09")
+    st.sampled_from(
+        "abW .,!?-'\n\t\r\u00a0\u2003\u3000\u0085\x1c\x00\ufffd\u0301\u00e9\u4e2d\u200b\U0001f600[SEP]09"
+    )
 )
 
 
@@ -129,7 +136,11 @@ def test_remembered_tokens_are_those_of_the_whole_text(texts):
     )
     tokenizer.add_special_tokens(["[SEP]"])
     tokenizer.pre_tokenizer = tokenizers.pre_tokenizers.BertPreTokenizer()
-    for normalizer in (tokenizers.normalizers.BertNormalizer(), tokenizers.normalizers.Lowercase(), None):
+    for normalizer in (
+        tokenizers.normalizers.BertNormalizer(),
+        tokenizers.normalizers.Lowercase(),
+        None,
+    ):
         if normalizer is not None:
             tokenizer.normalizer = normalizer
         assert chunk._separated_by_blanks(tokenizer)
@@ -165,9 +176,21 @@ def test_articles_become_passages():
     image = ImageRef(sha256="0" * 64, uri="a.png", width=3, height=4)
     articles = [
         Document(
-            id="Q1", title="Bridge", text=prose(1, 30), image=image, attributes={"summary": "A bridge."}, source="kb"
+            id="Q1",
+            title="Bridge",
+            text=prose(1, 30),
+            image=image,
+            attributes={"summary": "A bridge."},
+            source="kb",
         ),
-        Document(id="Q3", title="Blank", text=" ", image=image, page="Q1", attributes={"summary": "A view."}),
+        Document(
+            id="Q3",
+            title="Blank",
+            text=" ",
+            image=image,
+            page="Q1",
+            attributes={"summary": "A view."},
+        ),
         Document(id="pic", title="caption", image=image, page="Q1"),
     ]
     chunker = Chunker(100, 10)

@@ -52,7 +52,11 @@ def cluster(tmp_path_factory):
     import ray
     from ray.cluster_utils import Cluster
 
-    nodes = started(lambda: Cluster(initialize_head=True, head_node_args={"num_cpus": 1, "include_dashboard": False}))
+    nodes = started(
+        lambda: Cluster(
+            initialize_head=True, head_node_args={"num_cpus": 1, "include_dashboard": False}
+        )
+    )
     nodes.noted, nodes.second = noted, None
     ray.init(address=nodes.address, log_to_driver=False)
     yield nodes
@@ -84,7 +88,9 @@ def test_a_cluster_that_does_not_start_is_told_in_one_line(monkeypatch):
 
     monkeypatch.setattr(ray, "is_initialized", lambda: False)
     monkeypatch.setattr(ray, "init", late)
-    with pytest.raises(StorageError, match=r"no Ray cluster: The current node timed out during startup. - start"):
+    with pytest.raises(
+        StorageError, match=r"no Ray cluster: The current node timed out during startup. - start"
+    ):
         RayEngine("local")
 
 
@@ -139,15 +145,24 @@ def alive():
 
 
 def files(folder):
-    return {p.relative_to(folder).as_posix(): p.read_bytes() for p in sorted(folder.rglob("*")) if p.is_file()}
+    return {
+        p.relative_to(folder).as_posix(): p.read_bytes()
+        for p in sorted(folder.rglob("*"))
+        if p.is_file()
+    }
 
 
 def documents(n=120):
-    return [Document(id=f"d{i}", title=f"T{i // 4}", text=f"passage {i}", page=f"p{i // 4}") for i in range(n)]
+    return [
+        Document(id=f"d{i}", title=f"T{i // 4}", text=f"passage {i}", page=f"p{i // 4}")
+        for i in range(n)
+    ]
 
 
 @pytest.mark.slow
-def test_the_command_leaves_the_same_files_and_finds_the_same(two_nodes, tmp_path, monkeypatch, capsys):
+def test_the_command_leaves_the_same_files_and_finds_the_same(
+    two_nodes, tmp_path, monkeypatch, capsys
+):
     monkeypatch.chdir(tmp_path)
     pool_folder(tmp_path)
     told = {}
@@ -172,7 +187,9 @@ def test_many_shards_each_encoder_opened_once(two_nodes, tmp_path):
     items = [Item(f"i{n}", text=f"text {n}") for n in range(320)]
     made = RayEngine(shard=16).embed(items, encoder, "text", tmp_path / "embedded")
     opened = Counter(two_nodes.noted.read_text().split())
-    assert sorted(opened.values()) == [1, 1], "two actors did twenty shards, and each opened its model once"
+    assert sorted(opened.values()) == [1, 1], (
+        "two actors did twenty shards, and each opened its model once"
+    )
     assert len(made.ids) == 320
     embed(items, encoder, "text", tmp_path / "local", shard=16, progress=False)
     assert files(tmp_path / "embedded") == files(tmp_path / "local")
@@ -181,9 +198,17 @@ def test_many_shards_each_encoder_opened_once(two_nodes, tmp_path):
 @pytest.mark.slow
 def test_a_stopped_pass_goes_on_where_it_was(two_nodes, tmp_path):
     items = [Item(f"i{n}", text=f"text {n}") for n in range(100)]
-    embed(items[:50], stub(), "text", tmp_path / "ray", shard=16, progress=False)  # three shards and a short one
+    embed(
+        items[:50], stub(), "text", tmp_path / "ray", shard=16, progress=False
+    )  # three shards and a short one
     told = []
-    RayEngine().embed(items, stub(), "text", tmp_path / "ray", progress=lambda done, total: told.append((done, total)))
+    RayEngine().embed(
+        items,
+        stub(),
+        "text",
+        tmp_path / "ray",
+        progress=lambda done, total: told.append((done, total)),
+    )
     embed(items, stub(), "text", tmp_path / "local", shard=16, progress=False)
     assert files(tmp_path / "ray") == files(tmp_path / "local")
     assert told == [(16, 100), (32, 100), (48, 100), (64, 100), (80, 100), (96, 100), (100, 100)]
@@ -212,7 +237,11 @@ def test_inverted_lists_are_the_same_file(two_nodes, tmp_path):
         build("ivf-sq8", vectors, tmp_path / name / "index.faiss")
     for name in ("index.faiss", "lists.bin"):
         assert (tmp_path / "ray" / name).read_bytes() == (tmp_path / "local" / name).read_bytes()
-    assert sorted(p.name for p in (tmp_path / "ray").iterdir()) == ["index.faiss", "lists.bin", "vectors.npy"]
+    assert sorted(p.name for p in (tmp_path / "ray").iterdir()) == [
+        "index.faiss",
+        "lists.bin",
+        "vectors.npy",
+    ]
 
 
 @pytest.mark.slow
@@ -241,7 +270,10 @@ def test_an_item_that_kills_its_worker_is_left_out_by_name(two_nodes, tmp_path):
         i: f"it crashed the process that embedded it, {CRASHES} times" for i in ("i21", "i50")
     }
     assert made.manifest["failed"] == 2
-    assert Counter(two_nodes.noted.read_text().splitlines()) == {"text 21": CRASHES, "text 50": CRASHES}
+    assert Counter(two_nodes.noted.read_text().splitlines()) == {
+        "text 21": CRASHES,
+        "text 50": CRASHES,
+    }
     others = [item for item in items if item.id not in ("i21", "i50")]
     whole = embed(others, stub(), "text", tmp_path / "local", progress=False)
     assert list(made.ids) == list(whole.ids)
@@ -249,22 +281,34 @@ def test_an_item_that_kills_its_worker_is_left_out_by_name(two_nodes, tmp_path):
     before = files(tmp_path / "ray")
     RayEngine(shard=16).embed(items, deadly_stub(), "text", tmp_path / "ray")
     assert files(tmp_path / "ray") == before
-    assert len(two_nodes.noted.read_text().split()) == 4 * CRASHES, "a second run knows every shard, and kills nobody"
+    assert len(two_nodes.noted.read_text().split()) == 4 * CRASHES, (
+        "a second run knows every shard, and kills nobody"
+    )
 
 
 @pytest.mark.slow
-def test_a_model_that_cannot_be_opened_ends_the_run_and_a_resume_keeps_what_is_done(two_nodes, tmp_path):
+def test_a_model_that_cannot_be_opened_ends_the_run_and_a_resume_keeps_what_is_done(
+    two_nodes, tmp_path
+):
     items = [Item(f"i{n}", text=f"text {n}") for n in range(48)]
     encoder = deadly_stub()
     deadly(two_nodes)
     embed(items[:32], encoder, "text", tmp_path / "ray", shard=16, progress=False)
     deadly(two_nodes, "opening")
-    with pytest.raises(StorageError, match=f"the worker crashed {CRASHES} times while it opened its model"):
+    with pytest.raises(
+        StorageError, match=f"the worker crashed {CRASHES} times while it opened its model"
+    ):
         RayEngine().embed(items, encoder, "text", tmp_path / "ray")
     assert two_nodes.noted.read_text().split() == ["opening"] * CRASHES
     deadly(two_nodes)
     told = []
-    RayEngine().embed(items, encoder, "text", tmp_path / "ray", progress=lambda done, total: told.append((done, total)))
+    RayEngine().embed(
+        items,
+        encoder,
+        "text",
+        tmp_path / "ray",
+        progress=lambda done, total: told.append((done, total)),
+    )
     assert told == [(16, 48), (32, 48), (48, 48)]
     embed(items, encoder, "text", tmp_path / "local", shard=16, progress=False)
     assert files(tmp_path / "ray") == files(tmp_path / "local")
@@ -277,7 +321,9 @@ def test_a_node_lost_while_embedding(two_nodes, tmp_path):
 
     def lose():
         """Shards are under way on both nodes, and more are wanted, when one of the nodes dies."""
-        while not ended.wait(0.05) and (not ledger.exists() or ledger.read_bytes().count(b"\n") < 6):
+        while not ended.wait(0.05) and (
+            not ledger.exists() or ledger.read_bytes().count(b"\n") < 6
+        ):
             pass
         lost.append(ledger.read_bytes().count(b"\n") - 1)
         lose_one(two_nodes)
@@ -303,11 +349,19 @@ def test_a_node_lost_while_embedding(two_nodes, tmp_path):
 def test_a_node_lost_while_searching(two_nodes, tmp_path):
     build_index(documents(), stub(), tmp_path / "index")
     engine = RayEngine()
-    there, here = Searcher(tmp_path / "index", stub(), engine=engine), Searcher(tmp_path / "index", stub())
+    there, here = (
+        Searcher(tmp_path / "index", stub(), engine=engine),
+        Searcher(tmp_path / "index", stub()),
+    )
     queries = [Query(f"T{i // 4}\npassage {i}") for i in range(9)]
     assert there.search(queries, "text->text", 5) == here.search(queries, "text->text", 5)
     lose_one(two_nodes)
     assert there.search(queries, "text->text", 5) == here.search(queries, "text->text", 5)
-    build_index(documents()[::-1], stub(), tmp_path / "index", fresh=True)  # another index in its place
-    there, here = Searcher(tmp_path / "index", stub(), engine=engine), Searcher(tmp_path / "index", stub())
+    build_index(
+        documents()[::-1], stub(), tmp_path / "index", fresh=True
+    )  # another index in its place
+    there, here = (
+        Searcher(tmp_path / "index", stub(), engine=engine),
+        Searcher(tmp_path / "index", stub()),
+    )
     assert there.search(queries, "text->text", 5) == here.search(queries, "text->text", 5)

@@ -40,7 +40,10 @@ def test_records_and_tables(tmp_path):
     lines(tmp_path / "KB.JSONL", rows)
     assert [d.id for d in read(f"{tmp_path / 'KB.JSONL'}?text=body")[0]] == ["7", "8"]
     documents, _ = read(f"{tmp_path / 'kb.jsonl.gz'}?text=body&licence=MIT")
-    assert [(d.id, d.title, d.text, d.licence) for d in documents] == [("7", "", "x, y", "MIT"), ("8", "T", "", "MIT")]
+    assert [(d.id, d.title, d.text, d.licence) for d in documents] == [
+        ("7", "", "x, y", "MIT"),
+        ("8", "T", "", "MIT"),
+    ]
     with (tmp_path / "kb.csv").open("w", newline="") as handle:
         csv.writer(handle).writerows([["id", "text", "page"], ["1", 'a\n"b"', "P"], ["short"]])
     documents, problems = read(tmp_path / "kb.csv", 1)
@@ -52,7 +55,13 @@ def test_records_and_tables(tmp_path):
 
 def test_parquet_with_image_bytes(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    table = pa.table({"id": ["a", "b"], "caption": ["red", "blue"], "image": [{"bytes": png("red")}, {"bytes": b"?"}]})
+    table = pa.table(
+        {
+            "id": ["a", "b"],
+            "caption": ["red", "blue"],
+            "image": [{"bytes": png("red")}, {"bytes": b"?"}],
+        }
+    )
     pq.write_table(table, tmp_path / "kb.parquet")
     documents, problems = read("kb.parquet", 1)
     assert [d.title for d in documents] == ["red"]
@@ -64,7 +73,10 @@ def test_image_paths_stay_in_their_folder(tmp_path):
     (tmp_path / "kb").mkdir()
     (tmp_path / "out.png").write_bytes(png())
     (tmp_path / "kb" / "in.png").write_bytes(png())
-    lines(tmp_path / "kb" / "kb.jsonl", [{"id": "1", "image": "in.png"}, {"id": "2", "image": "../out.png"}])
+    lines(
+        tmp_path / "kb" / "kb.jsonl",
+        [{"id": "1", "image": "in.png"}, {"id": "2", "image": "../out.png"}],
+    )
     documents, problems = read(tmp_path / "kb" / "kb.jsonl", 1)
     assert [d.id for d in documents] == ["1"]
     assert "leads out of its folder" in problems[0]
@@ -74,13 +86,22 @@ def test_wiki6m(tmp_path):
     (tmp_path / "img" / "Q999").mkdir(parents=True)
     (tmp_path / "img" / "Q999" / "Q999001.jpg").write_bytes(png())
     row = {
-        "wikidata_id": "Q999001", "wikipedia_title": "Old Mill Bridge", "wikipedia_content": "It is 120 metres long.",
-        "wikipedia_summary": "A bridge.", "wikipedia_image_url": None,
-    }  # fmt: skip
-    rows = [row, row | {"wikipedia_title": "again"}, {"wikidata_id": "Q2", "wikipedia_content": None}]
+        "wikidata_id": "Q999001",
+        "wikipedia_title": "Old Mill Bridge",
+        "wikipedia_content": "It is 120 metres long.",
+        "wikipedia_summary": "A bridge.",
+        "wikipedia_image_url": None,
+    }
+    rows = [
+        row,
+        row | {"wikipedia_title": "again"},
+        {"wikidata_id": "Q2", "wikipedia_content": None},
+    ]
     lines(tmp_path / "w.jsonl.gz", rows)
     documents, problems = read(f"wiki6m:{tmp_path / 'w.jsonl.gz'}?images={tmp_path / 'img'}", 1)
-    assert [(d.id, d.page, d.title) for d in documents] == [("Q999001", "Q999001", "Old Mill Bridge")]
+    assert [(d.id, d.page, d.title) for d in documents] == [
+        ("Q999001", "Q999001", "Old Mill Bridge")
+    ]
     assert documents[0].attributes == {"summary": "A bridge."}
     assert documents[0].image.width == 12
     assert "w.jsonl.gz:3 (Q2): the article has no text - leave it out" in problems
@@ -88,26 +109,45 @@ def test_wiki6m(tmp_path):
 
 EVQA = {
     "https://en.wikipedia.org/wiki/Fictia_alba": {
-        "title": "Fictia alba", "section_titles": ["Fictia alba", "Description", "Empty"],
+        "title": "Fictia alba",
+        "section_titles": ["Fictia alba", "Description", "Empty"],
         "section_texts": ["Fictia alba is a shrub.", "It grows up to 2 m.", ""],
         "image_urls": ["https://x/gone.jpg", "https://x/1.jpg", "https://x/2.jpg"],
-        "image_reference_descriptions": [None, "In flower", None], "image_section_indices": [0, 0, 1],
+        "image_reference_descriptions": [None, "In flower", None],
+        "image_section_indices": [0, 0, 1],
         "url": "https://en.wikipedia.org/wiki/Fictia_alba",
     },
-    "https://en.wikipedia.org/wiki/B": {"title": "B", "section_titles": ["B"], "section_texts": ["A page."], "image_urls": []},
+    "https://en.wikipedia.org/wiki/B": {
+        "title": "B",
+        "section_titles": ["B"],
+        "section_texts": ["A page."],
+        "image_urls": [],
+    },
     "broken": 3,
-}  # fmt: skip
+}
 
 
 def test_evqa(tmp_path):
     (tmp_path / "kb.json").write_text(json.dumps(EVQA))
     for name in ("1.png", "2.png"):
         (tmp_path / name).write_bytes(png())
-    lines(tmp_path / "map.jsonl", [{"image_url": f"https://x/{i}.jpg", "path": f"{i}.png"} for i in (1, 2)])
+    lines(
+        tmp_path / "map.jsonl",
+        [{"image_url": f"https://x/{i}.jpg", "path": f"{i}.png"} for i in (1, 2)],
+    )
     url = "https://en.wikipedia.org/wiki/Fictia_alba"
     documents, problems = read(f"evqa:{tmp_path / 'kb.json'}?images={tmp_path / 'map.jsonl'}", 1)
-    assert [d.id for d in documents] == [f"{url}#0", f"{url}#1", f"{url}#image1", "https://en.wikipedia.org/wiki/B#0"]
-    assert [d.title for d in documents[:3]] == ["Fictia alba", "Fictia alba: Description", "In flower"]
+    assert [d.id for d in documents] == [
+        f"{url}#0",
+        f"{url}#1",
+        f"{url}#image1",
+        "https://en.wikipedia.org/wiki/B#0",
+    ]
+    assert [d.title for d in documents[:3]] == [
+        "Fictia alba",
+        "Fictia alba: Description",
+        "In flower",
+    ]
     assert documents[1].attributes["summary"] == "Fictia alba is a shrub."
     assert "broken" in problems[0]
     documents, _ = read(f"evqa:{tmp_path / 'kb.json'}?images={tmp_path / 'map.jsonl'}&which=all", 1)
@@ -132,16 +172,30 @@ def test_evqa_in_bounded_memory(tmp_path):
 
 def test_kilt_and_viquae(tmp_path):
     (tmp_path / "Ada_Sample_2.jpg").write_bytes(png())
-    paragraphs = ["Ada Sample\n", "Ada Sample was an inventor.\n", "Section::::Life.\n", "BULLET::::- 1901\n"]
+    paragraphs = [
+        "Ada Sample\n",
+        "Ada Sample was an inventor.\n",
+        "Section::::Life.\n",
+        "BULLET::::- 1901\n",
+    ]
     row = {
-        "wikipedia_id": "12345", "wikipedia_title": "Ada Sample", "image": "Ada%5FSample_2.jpg",
-        "text": {"paragraph": paragraphs}, "wikidata_info": {"wikidata_id": "Q999002"},
-    }  # fmt: skip
-    lines(tmp_path / "k.json", [row, row | {"wikipedia_id": "6", "text": paragraphs, "image": None}, {"text": []}])
+        "wikipedia_id": "12345",
+        "wikipedia_title": "Ada Sample",
+        "image": "Ada%5FSample_2.jpg",
+        "text": {"paragraph": paragraphs},
+        "wikidata_info": {"wikidata_id": "Q999002"},
+    }
+    lines(
+        tmp_path / "k.json",
+        [row, row | {"wikipedia_id": "6", "text": paragraphs, "image": None}, {"text": []}],
+    )
     documents, problems = read(f"kilt:{tmp_path / 'k.json'}?images={tmp_path}", 1)
     assert [d.id for d in documents] == ["12345", "6"]
     assert documents[0].text == "Ada Sample was an inventor.\nLife.\n- 1901"
-    assert documents[0].attributes == {"summary": "Ada Sample was an inventor.", "wikidata_id": "Q999002"}
+    assert documents[0].attributes == {
+        "summary": "Ada Sample was an inventor.",
+        "wikidata_id": "Q999002",
+    }
     assert documents[0].image is not None
     assert documents[1].image is None
     assert "(no id): no wikipedia_id" in problems[0]
@@ -152,12 +206,15 @@ def test_dpr(tmp_path):
     (tmp_path / "p.tsv.gz").write_bytes(gzip.compress(text.encode()))
     documents, _ = read(f"dpr:{tmp_path / 'p.tsv.gz'}")
     assert [(d.id, d.text, d.page) for d in documents] == [
-        ("1", 'Ada Sample was an "inventor" ...', "Ada Sample"), ("2", "plain", "B"),
-    ]  # fmt: skip
+        ("1", 'Ada Sample was an "inventor" ...', "Ada Sample"),
+        ("2", "plain", "B"),
+    ]
 
 
 def test_beir(tmp_path):
-    lines(tmp_path / "corpus.jsonl", [{"_id": "007", "title": None, "text": "t"}, {"text": "no id"}])
+    lines(
+        tmp_path / "corpus.jsonl", [{"_id": "007", "title": None, "text": "t"}, {"text": "no id"}]
+    )
     documents, problems = read(tmp_path, 1)
     assert [(d.id, d.title, d.text) for d in documents] == [("007", "", "t")]
     assert "corpus.jsonl:2" in problems[0]
@@ -175,7 +232,10 @@ def test_image_folder(tmp_path):
     (tmp_path / "notes.txt").write_text("no image")
     lines(tmp_path / "metadata.jsonl", [{"file_name": "sub/b.jpg", "text": "a blue thing"}])
     documents, problems = read(f"images:{tmp_path}", 1)
-    assert [(d.id, d.title) for d in documents] == [("a_red-one.png", "a red one"), ("sub/b.jpg", "a blue thing")]
+    assert [(d.id, d.title) for d in documents] == [
+        ("a_red-one.png", "a red one"),
+        ("sub/b.jpg", "a blue thing"),
+    ]
     assert "broken.png" in problems[0]
 
 
@@ -206,9 +266,11 @@ def test_a_folder_is_read_whatever_its_name(tmp_path, monkeypatch):
 
 @pytest.mark.parametrize(
     ("reader", "row"),
-    [("kilt", {"wikipedia_id": "1", "text": ["a"], "image": "x.png"}), ("wiki6m", {"wikidata_id": "Q1",
-      "wikipedia_content": "a"})],
-)  # fmt: skip
+    [
+        ("kilt", {"wikipedia_id": "1", "text": ["a"], "image": "x.png"}),
+        ("wiki6m", {"wikidata_id": "Q1", "wikipedia_content": "a"}),
+    ],
+)
 def test_pictures_that_are_not_there_are_told(tmp_path, caplog, reader, row):
     lines(tmp_path / "kb.jsonl", [row])
     with pytest.raises(StorageError, match="no such file or folder"):
@@ -236,7 +298,9 @@ def test_datasets(tmp_path):
 
 def test_errors_name_the_cure(tmp_path):
     lines(tmp_path / "kb.jsonl", [{"id": "1", "weight": 3}])
-    with pytest.raises(UsageError, match="no column looks like a text or an image; there are id, weight"):
+    with pytest.raises(
+        UsageError, match="no column looks like a text or an image; there are id, weight"
+    ):
         read(tmp_path / "kb.jsonl")
     with pytest.raises(UsageError, match="there is no column 'body'"):
         read(f"{tmp_path / 'kb.jsonl'}?text=body")
@@ -285,7 +349,12 @@ def test_pipes_and_folders_named_like_images_hold_nothing_up(tmp_path):
 
 
 def test_repeated_articles_are_told(tmp_path, caplog):
-    row = {"wikidata_id": "Q1", "wikipedia_title": "T", "wikipedia_content": "C", "wikipedia_summary": "S"}
+    row = {
+        "wikidata_id": "Q1",
+        "wikipedia_title": "T",
+        "wikipedia_content": "C",
+        "wikipedia_summary": "S",
+    }
     documents, _ = read(f"wiki6m:{lines(tmp_path / 'wiki.jsonl', [row, row, row])}")
     assert [d.id for d in documents] == ["Q1"]
     assert "2 later rows" in caplog.text
@@ -302,8 +371,10 @@ def test_json_rows_are_read_by_their_own_keys(tmp_path):
     ]
     documents, problems = read(lines(tmp_path / "kb.jsonl", rows), 2)
     assert [(d.id, d.title, d.text, d.page) for d in documents] == [
-        ("kb:0", "no id", "first", ""), ("b", "", "the dog", "p"), ("c", "a cow", None, ""),
-    ]  # fmt: skip
+        ("kb:0", "no id", "first", ""),
+        ("b", "", "the dog", "p"),
+        ("c", "a cow", None, ""),
+    ]
     assert problems[0] == "kb.jsonl:4: there is no id"
     assert problems[1].startswith("kb.jsonl:5 (e): record: a document ")
     documents, _ = read(f"{tmp_path / 'kb.jsonl'}?text=body", 3)
@@ -311,11 +382,13 @@ def test_json_rows_are_read_by_their_own_keys(tmp_path):
 
 
 def test_values_of_parquet_that_are_not_texts(tmp_path):
-    table = pa.table({
-        "id": pa.array([1.0, float("nan"), 2.5, None, 4.0, 5.0]),
-        "text": pa.array([b"ok", b"x", "Größe".encode(), b"y", b"\xff\xfe", None], pa.binary()),
-        "title": pa.array(["a", "b", "c", "d", "e", "f"]),
-    })  # fmt: skip
+    table = pa.table(
+        {
+            "id": pa.array([1.0, float("nan"), 2.5, None, 4.0, 5.0]),
+            "text": pa.array([b"ok", b"x", "Größe".encode(), b"y", b"\xff\xfe", None], pa.binary()),
+            "title": pa.array(["a", "b", "c", "d", "e", "f"]),
+        }
+    )
     pq.write_table(table, tmp_path / "kb.parquet")
     documents, problems = read(tmp_path / "kb.parquet", 4)
     assert [(d.id, d.text) for d in documents] == [("1", "ok"), ("2.5", "Größe")]
@@ -338,8 +411,11 @@ def test_images_of_beir(tmp_path):
     lines(tmp_path / "corpus.jsonl", rows)
     documents, problems = read(f"beir:{tmp_path}", 1)
     assert [(d.id, d.title, d.text, d.image is not None) for d in documents] == [
-        ("d1", "", None, True), ("d2", "its caption", None, True), ("d3", "", "a text", False), ("d4", "", "", False),
-    ]  # fmt: skip
+        ("d1", "", None, True),
+        ("d2", "its caption", None, True),
+        ("d3", "", "a text", False),
+        ("d4", "", "", False),
+    ]
     assert "corpus.jsonl:5 (d5)" in problems[0]
 
 
@@ -350,19 +426,36 @@ def test_images_are_found_from_another_folder(tmp_path, monkeypatch):
     (kb / "Q999" / "Q9990.jpg").write_bytes(png())
     lines(kb / "rows.jsonl", [{"id": "1", "image": "x.png"}])
     lines(kb / "corpus.jsonl", [{"_id": "1", "image": "x.png"}])
-    lines(kb / "w.jsonl", [{"wikidata_id": "Q9990", "wikipedia_title": "T", "wikipedia_content": "C"}])
-    lines(kb / "k.json", [{"wikipedia_id": "1", "wikipedia_title": "T", "text": ["C"], "image": "x.png"}])
-    (kb / "e.json").write_text(json.dumps({"u": {"title": "T", "section_texts": [], "image_urls": ["http://x"]}}))
+    lines(
+        kb / "w.jsonl", [{"wikidata_id": "Q9990", "wikipedia_title": "T", "wikipedia_content": "C"}]
+    )
+    lines(
+        kb / "k.json",
+        [{"wikipedia_id": "1", "wikipedia_title": "T", "text": ["C"], "image": "x.png"}],
+    )
+    (kb / "e.json").write_text(
+        json.dumps({"u": {"title": "T", "section_texts": [], "image_urls": ["http://x"]}})
+    )
     lines(kb / "map.jsonl", [{"image_url": "http://x", "path": "x.png"}])
     pq.write_table(pa.table({"id": ["1"], "image": [{"bytes": png()}]}), kb / "rows.parquet")
-    own = Document(id="1", title="", image={"sha256": "0" * 64, "uri": "x.png", "width": 1, "height": 1})
+    own = Document(
+        id="1", title="", image={"sha256": "0" * 64, "uri": "x.png", "width": 1, "height": 1}
+    )
     lines(kb / "own.jsonl", [own.model_dump(mode="json")])
     corpora = [
-        "images:kb", "kb/rows.jsonl", "kb/rows.parquet", "beir:kb", "wiki6m:kb/w.jsonl?images=kb", "kilt:kb/k.json?images=kb",
-        "evqa:kb/e.json?images=kb/map.jsonl", "kb/own.jsonl?root=kb",
-    ]  # fmt: skip
+        "images:kb",
+        "kb/rows.jsonl",
+        "kb/rows.parquet",
+        "beir:kb",
+        "wiki6m:kb/w.jsonl?images=kb",
+        "kilt:kb/k.json?images=kb",
+        "evqa:kb/e.json?images=kb/map.jsonl",
+        "kb/own.jsonl?root=kb",
+    ]
     monkeypatch.chdir(tmp_path)
-    uris = {corpus: [d.image.uri for d in read(corpus)[0] if d.image is not None] for corpus in corpora}
+    uris = {
+        corpus: [d.image.uri for d in read(corpus)[0] if d.image is not None] for corpus in corpora
+    }
     assert uris.pop("kb/rows.parquet") == [f"parquet:{kb}/rows.parquet#0/image"]
     assert uris.pop("images:kb") == [f"{kb}/Q999/Q9990.jpg", f"{kb}/x.png"]
     assert uris.pop("wiki6m:kb/w.jsonl?images=kb") == [f"{kb}/Q999/Q9990.jpg"]
@@ -406,7 +499,9 @@ def test_many_names_of_images_cost_little(tmp_path):
         (tmp_path / str(number)).mkdir()
         for name in range(300):
             (tmp_path / str(number) / f"{'x' * 60}{name}.png").touch()
-    sum(1 for _ in folder._images(tmp_path / "0", Problems(), Counter()))  # Pillow's formats are loaded once
+    sum(
+        1 for _ in folder._images(tmp_path / "0", Problems(), Counter())
+    )  # Pillow's formats are loaded once
     tracemalloc.start()
     count = sum(1 for _ in folder._images(tmp_path, Problems(), Counter()))
     peak = tracemalloc.get_traced_memory()[1]

@@ -50,7 +50,11 @@ def deadly(noted, *keys):
 
 
 def files(folder):
-    return {p.relative_to(folder).as_posix(): p.read_bytes() for p in sorted(folder.rglob("*")) if p.is_file()}
+    return {
+        p.relative_to(folder).as_posix(): p.read_bytes()
+        for p in sorted(folder.rglob("*"))
+        if p.is_file()
+    }
 
 
 def texts(count):
@@ -80,7 +84,9 @@ def test_deadly_items_are_left_out_by_name_and_the_rest_is_as_it_would_be(noted,
     out = left_by_the_dead(tmp_path / "out")
     encoder, engine = deadly_stub(), LocalEngine()
     made = here(items, out, encoder, engine=engine)
-    assert capfd.readouterr().err == ("out: the last run crashed in items 0 to 15: a worker embeds these now\n")
+    assert capfd.readouterr().err == (
+        "out: the last run crashed in items 0 to 15: a worker embeds these now\n"
+    )
     assert dict(made.errors()) == {"i5": ENDED, "i90": ENDED}
     assert Counter(noted.read_text().splitlines()) == {"text 5": CRASHES - 1, "text 90": CRASHES}, (
         "one death was before"
@@ -97,7 +103,9 @@ def test_deadly_items_are_left_out_by_name_and_the_rest_is_as_it_would_be(noted,
     assert len(noted.read_text().splitlines()) == 2 * CRASHES - 1, "known shards kill nobody"
 
     again = here(items, tmp_path / "next part", encoder, engine=engine)
-    assert dict(again.errors()) == {"i5": ENDED, "i90": ENDED}, "the same items in the next part: aside from the start"
+    assert dict(again.errors()) == {"i5": ENDED, "i90": ENDED}, (
+        "the same items in the next part: aside from the start"
+    )
     assert encoder.calls == 0
     assert again.vectors.tobytes() == made.vectors.tobytes()
 
@@ -142,7 +150,14 @@ def test_an_encoder_that_cannot_be_opened_by_its_name_works_here(noted, tmp_path
     assert "crashed in items 0 to 15" in first
     assert "the worker cannot open the encoder, so this process embeds them" in second
     assert "nobody knows" in second
-    embed(texts(40), StubEncoder(name="nobody knows"), "text", tmp_path / "whole", shard=16, progress=False)
+    embed(
+        texts(40),
+        StubEncoder(name="nobody knows"),
+        "text",
+        tmp_path / "whole",
+        shard=16,
+        progress=False,
+    )
     assert files(tmp_path / "out") == files(tmp_path / "whole")
 
 
@@ -201,13 +216,24 @@ def corpus(folder, count=40):
         (folder / f"{n}.png").write_bytes(buffer.getvalue())
         about = {"title": "", "page": f"p{n}", "attributes": {"page_title": f"page {n}"}}
         documents.append(Document(id=f"t{n}", text=f"text {n}", **about))
-        documents.append(Document(id=f"i{n}", image=image_ref(buffer.getvalue(), f"{n}.png"), **about))
+        documents.append(
+            Document(id=f"i{n}", image=image_ref(buffer.getvalue(), f"{n}.png"), **about)
+        )
     write_records(folder / "kb.jsonl", documents)
 
 
 def build(folder, out):
     """Exit code and standard error."""
-    words = ["index", "build", "kb.jsonl", "--out", out, "--encoder", "stub_encoder:deadly_stub", "--skip-bad"]
+    words = [
+        "index",
+        "build",
+        "kb.jsonl",
+        "--out",
+        out,
+        "--encoder",
+        "stub_encoder:deadly_stub",
+        "--skip-bad",
+    ]
     command = [sys.executable, "-m", "demur", *words]
     done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
     return done.returncode, done.stderr
@@ -216,10 +242,14 @@ def build(folder, out):
 @pytest.mark.slow
 @pytest.mark.integration
 @pytest.mark.parametrize("killers", [("image 7",), ("text 21", "image 7", "image 33")])
-def test_a_build_whose_decoder_crashes_is_run_once_more_and_goes_to_its_end(noted, tmp_path, killers):
+def test_a_build_whose_decoder_crashes_is_run_once_more_and_goes_to_its_end(
+    noted, tmp_path, killers
+):
     corpus(tmp_path)
     deadly(noted, *killers)
-    assert build(tmp_path, "index")[0] == (-signal.SIGKILL if "text 21" in killers else -signal.SIGSEGV)
+    assert build(tmp_path, "index")[0] == (
+        -signal.SIGKILL if "text 21" in killers else -signal.SIGSEGV
+    )
     code, told = build(tmp_path, "index")
     assert code == 0, told
     assert told.count("the last run crashed in items 0 to 39: a worker embeds these now") == 1
@@ -235,13 +265,19 @@ def test_a_build_whose_decoder_crashes_is_run_once_more_and_goes_to_its_end(note
         found |= {(row["id"], part) for row in wrong}
         ids = [json.loads(line) for line in (whole / "ids.jsonl").read_text().splitlines()]
         kept = [n for n, id in enumerate(ids) if id not in names or part in ("titles", "summaries")]
-        assert [json.loads(line) for line in (mine / "ids.jsonl").read_text().splitlines()] == [ids[n] for n in kept]
+        assert [json.loads(line) for line in (mine / "ids.jsonl").read_text().splitlines()] == [
+            ids[n] for n in kept
+        ]
         expected = np.load(whole / "vectors.npy")[kept]
         assert np.load(mine / "vectors.npy").tobytes() == expected.tobytes()
         if len(kept) == len(ids):
             assert files(mine) == files(whole)
-    assert found == {(n, p) for n in names for p in (("passages",) if n[0] == "t" else ("looks", "images"))}
-    skipped = [json.loads(line) for line in (tmp_path / "index" / "skipped.jsonl").read_text().splitlines()]
+    assert found == {
+        (n, p) for n in names for p in (("passages",) if n[0] == "t" else ("looks", "images"))
+    }
+    skipped = [
+        json.loads(line) for line in (tmp_path / "index" / "skipped.jsonl").read_text().splitlines()
+    ]
     assert {(row["evidence"], row["stage"]) for row in skipped} == found
     for id in names:
         assert f"{id}: {ENDED}" in told
@@ -249,7 +285,10 @@ def test_a_build_whose_decoder_crashes_is_run_once_more_and_goes_to_its_end(note
 
 @pytest.mark.integration
 def test_a_build_that_was_killed_leaves_the_same_folder_when_it_is_run_again(noted, tmp_path):
-    write_records(tmp_path / "kb.jsonl", [Document(id=f"t{n}", title="", text=f"text {n}") for n in range(400)])
+    write_records(
+        tmp_path / "kb.jsonl",
+        [Document(id=f"t{n}", title="", text=f"text {n}") for n in range(400)],
+    )
     deadly(noted, "text 200")  # kill -9, in the middle of its only shard
     assert build(tmp_path, "index")[0] == -signal.SIGKILL
     assert (tmp_path / ".index.building" / "parts" / "passages" / "lock").exists()
@@ -279,17 +318,25 @@ SLOW = textwrap.dedent(
 
 @pytest.mark.integration
 def test_the_process_aside_goes_with_the_one_that_watches_it(noted, tmp_path):
-    watcher = subprocess.Popen([sys.executable, "-c", SLOW, str(tmp_path / "out")], stderr=subprocess.DEVNULL)
+    watcher = subprocess.Popen(
+        [sys.executable, "-c", SLOW, str(tmp_path / "out")], stderr=subprocess.DEVNULL
+    )
     while len(opened := noted.read_text().split()) < 2:
         time.sleep(0.01)
         assert watcher.poll() is None
     aside = int(opened[1])
-    assert (int(opened[0]), Path(f"/proc/{aside}/oom_score_adj").read_text().strip()) == (watcher.pid, "1000")
+    assert (int(opened[0]), Path(f"/proc/{aside}/oom_score_adj").read_text().strip()) == (
+        watcher.pid,
+        "1000",
+    )
     time.sleep(2)  # in the middle of some minutes' work
     watcher.kill()
     watcher.wait()
     limit = time.monotonic() + 300
-    while Path(f"/proc/{aside}").exists() and "Z" not in Path(f"/proc/{aside}/stat").read_text().split()[2]:
+    while (
+        Path(f"/proc/{aside}").exists()
+        and "Z" not in Path(f"/proc/{aside}/stat").read_text().split()[2]
+    ):
         time.sleep(0.02)
         assert time.monotonic() < limit
 
@@ -318,7 +365,9 @@ def test_exactly_the_deadly_items_are_left_out(length, batch, deadly):
     items, names = texts(length), {f"i{n}" for n in deadly}
     fake = Fake(batch, lambda items: any(item.id in names for item in items))
     made = fake.shard(items)
-    assert [json.loads(line) for line in made.ids.splitlines()] == [i.id for i in items if i.id not in names]
+    assert [json.loads(line) for line in made.ids.splitlines()] == [
+        i.id for i in items if i.id not in names
+    ]
     wrong = [json.loads(line) for line in made.errors.splitlines()]
     assert [row["id"] for row in wrong] == [i.id for i in items if i.id in names]
     assert all(row["error"] == ENDED for row in wrong)

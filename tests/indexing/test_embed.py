@@ -89,7 +89,12 @@ def test_rows_are_the_encoders_in_the_order_of_the_items(tmp_path):
     assert isinstance(made.vectors, np.memmap)
     assert not made.vectors.flags.writeable
     assert list(made.ids) == [i.id for i in items]
-    assert (made.ids[0], made.ids[-1], made.ids[3:5], len(made.ids)) == ("t0", "t22", ["t3", "t4"], 23)
+    assert (made.ids[0], made.ids[-1], made.ids[3:5], len(made.ids)) == (
+        "t0",
+        "t22",
+        ["t3", "t4"],
+        23,
+    )
     assert made.manifest["failed"] == 0
     assert made.manifest["fingerprint"] == fingerprint_of(StubEncoder())
     assert np.array_equal(np.load(tmp_path / "e" / "vectors.npy"), made.vectors)
@@ -113,7 +118,9 @@ def test_texts_and_images_may_be_mixed_and_keep_their_order(tmp_path):
     items = [Item("a", "x"), Item("b", image=png(9)), Item("c", "y")]
     made = run(items, tmp_path / "e", space="joint")
     assert np.array_equal(made.vectors[[0, 2]], StubEncoder().texts(["x", "y"]))
-    assert np.array_equal(made.vectors[1:2], StubEncoder().images([Image.new("RGB", (3, 3), (9, 9, 9))]))
+    assert np.array_equal(
+        made.vectors[1:2], StubEncoder().images([Image.new("RGB", (3, 3), (9, 9, 9))])
+    )
 
 
 @pytest.mark.parametrize("count", [0, 1, 4, 5, 10])
@@ -158,8 +165,10 @@ def test_an_encoder_of_the_users_that_is_none_is_told(tmp_path, monkeypatch):
     with pytest.raises(UsageError, match="it returned no matrix of numbers"):
         run(texts(3), tmp_path / "ragged", open_encoder("own_encoders:Ragged"))
     for name, why in (
-        ("Angular", "not cosine or dot"), ("Without", "it has no name, note"), ("function", "unexpected keyword"),
-    ):  # fmt: skip
+        ("Angular", "not cosine or dot"),
+        ("Without", "it has no name, note"),
+        ("function", "unexpected keyword"),
+    ):
         with pytest.raises(UsageError, match=why):
             open_encoder(f"own_encoders:{name}")
 
@@ -236,7 +245,9 @@ def test_bad_items_are_recorded_and_counted_and_the_rest_goes_on(tmp_path):
         assert line.startswith(expected)
 
 
-@pytest.mark.parametrize(("value", "reason"), [(0.0, "length zero"), (np.nan, "NaN"), (np.inf, "NaN or infinity")])
+@pytest.mark.parametrize(
+    ("value", "reason"), [(0.0, "length zero"), (np.nan, "NaN"), (np.inf, "NaN or infinity")]
+)
 def test_vectors_of_no_use_are_left_out_by_name(tmp_path, value, reason):
     class Broken(StubEncoder):
         def texts(self, texts, space="joint", *, role="passage"):
@@ -255,7 +266,9 @@ def test_an_encoder_that_gives_the_wrong_shape_is_named(tmp_path):
         def texts(self, texts, space="joint", *, role="passage"):
             return super().texts(texts, space)[:, :3]
 
-    with pytest.raises(UsageError, match=r"stub: it returned rows of shape \(2, 3\) instead of \(2, 24\)"):
+    with pytest.raises(
+        UsageError, match=r"stub: it returned rows of shape \(2, 3\) instead of \(2, 24\)"
+    ):
         run(texts(2), tmp_path / "e", Wrong())
 
 
@@ -371,7 +384,11 @@ def test_a_folder_goes_on_with_its_own_shard_size(tmp_path):
 @pytest.mark.parametrize(
     ("name", "damage"),
     [
-        *((n, d) for n in ("vectors.npy", "ids.jsonl", "errors.jsonl") for d in ("cut", "flip", "grow", "gone")),
+        *(
+            (n, d)
+            for n in ("vectors.npy", "ids.jsonl", "errors.jsonl")
+            for d in ("cut", "flip", "grow", "gone")
+        ),
         ("shards.jsonl", "cut"),
         ("shards.jsonl", "grow"),
     ],
@@ -424,7 +441,9 @@ def test_a_process_that_is_killed_can_be_gone_on_with(tmp_path):
         ledger = tmp_path / "e" / "shards.jsonl"
         before = ledger.stat().st_size if ledger.exists() else 0
         deadline = time.monotonic() + 300
-        while time.monotonic() < deadline and not (ledger.exists() and ledger.stat().st_size > before + 600):
+        while time.monotonic() < deadline and not (
+            ledger.exists() and ledger.stat().st_size > before + 600
+        ):
             time.sleep(0.01)
         process.send_signal(signal.SIGKILL)
         assert process.wait() == -signal.SIGKILL
@@ -563,7 +582,13 @@ def test_images_are_decoded_while_the_model_works(tmp_path):
 
         return fetch
 
-    made = run([Item(str(n), image=fetching(n)) for n in range(40)], tmp_path / "e", Waiting(), space="look", workers=1)
+    made = run(
+        [Item(str(n), image=fetching(n)) for n in range(40)],
+        tmp_path / "e",
+        Waiting(),
+        space="look",
+        workers=1,
+    )
     assert len(made.ids) == 40
 
 
@@ -598,7 +623,9 @@ def test_an_image_that_cannot_be_resized_is_left_out_by_name(tmp_path, error):
         def images_prepared(self, prepared, space="joint"):
             return self.images([Image.fromarray(p) for p in prepared], space)
 
-    made = run([Item(str(n), image=png(n)) for n in range(4)], tmp_path / "e", Short(), space="look")
+    made = run(
+        [Item(str(n), image=png(n)) for n in range(4)], tmp_path / "e", Short(), space="look"
+    )
     assert list(made.ids) == ["0", "1", "3"]
     assert list(made.errors()) == [("2", "the image cannot be resized: of a size")]
 
@@ -615,7 +642,13 @@ def test_the_bar_shows_what_count_rate_and_failures_and_so_does_the_line_in_a_lo
     for part in ("looks: stub text", "10/10", "/s", "1 failed"):
         assert part in shown.err
     assert ("━" in shown.err) is terminal
-    embed([*texts(9), Item("bad", ""), *texts(3, 20)], StubEncoder(), "text", tmp_path / "looks", shard=4)
+    embed(
+        [*texts(9), Item("bad", ""), *texts(3, 20)],
+        StubEncoder(),
+        "text",
+        tmp_path / "looks",
+        shard=4,
+    )
     assert "13/13" in capsys.readouterr().err
 
 

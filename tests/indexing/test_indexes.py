@@ -25,7 +25,11 @@ BLAS = 128_000 // DIMS
 def clustered(n, dims, seed=0, clusters=40):
     rng = np.random.default_rng(seed)
     centres = rng.standard_normal((clusters, dims))
-    return unit((centres[rng.integers(0, clusters, n)] + 0.6 * rng.standard_normal((n, dims))).astype(np.float32))
+    return unit(
+        (centres[rng.integers(0, clusters, n)] + 0.6 * rng.standard_normal((n, dims))).astype(
+            np.float32
+        )
+    )
 
 
 @pytest.fixture(scope="module")
@@ -33,7 +37,10 @@ def data():
     vectors = clustered(3000, DIMS)
     vectors[100:140] = vectors[7]  # ties beyond any margin
     vectors[2000] = vectors[8]
-    queries = unit(vectors[::3] + 0.05 * np.random.default_rng(1).standard_normal((1000, DIMS)).astype(np.float32))
+    queries = unit(
+        vectors[::3]
+        + 0.05 * np.random.default_rng(1).standard_normal((1000, DIMS)).astype(np.float32)
+    )
     queries[0] = vectors[7]
     return vectors, np.concatenate([queries, queries[:24]])
 
@@ -48,7 +55,9 @@ def truth(queries, vectors, k):
 def test_exact_ids_are_the_true_ones(data):
     vectors, queries = data
     found = exact_top(queries, vectors, 20, largest_norm=1.000001)
-    assert (found.rows == truth(queries, vectors, 20)).mean() > 0.9999  # the reference's own sums differ in bits
+    assert (
+        found.rows == truth(queries, vectors, 20)
+    ).mean() > 0.9999  # the reference's own sums differ in bits
     assert found.rows[0, :20].tolist() == [7, *range(100, 119)]  # equal scores: by row
     assert (np.diff(found.scores, axis=1) <= 0).all()
 
@@ -58,7 +67,11 @@ def test_one_query_asked_alone_finds_what_many_find(data):
     vectors[[50, 70]] = vectors[30]
     asked = unit(vectors[[30, 900, 1500]] + np.float32(0.01))
     many = exact_top(asked, vectors, 5, largest_norm=1.000001)
-    assert many.rows[0, :3].tolist() == [30, 50, 70]  # equal scores, and nothing as near behind them: by row
+    assert many.rows[0, :3].tolist() == [
+        30,
+        50,
+        70,
+    ]  # equal scores, and nothing as near behind them: by row
     for place in range(3):
         alone = exact_top(asked[place : place + 1], vectors, 5, largest_norm=1.000001)
         assert alone.rows.tolist() == many.rows[place : place + 1].tolist()
@@ -86,7 +99,9 @@ def test_the_last_bits_of_the_fast_kernels_change_nothing(data, monkeypatch):
     def others(*given):
         found = fast(*given)
         calls.append(len(found.rows))
-        scores = found.scores + dice.choice(np.array([-1e-6, 0, 1e-6], np.float32), found.scores.shape)
+        scores = found.scores + dice.choice(
+            np.array([-1e-6, 0, 1e-6], np.float32), found.scores.shape
+        )
         order = np.argsort(-scores, axis=1, kind="stable")
         return Found(np.take_along_axis(scores, order, 1), np.take_along_axis(found.rows, order, 1))
 
@@ -122,7 +137,10 @@ def test_what_lies_within_the_rounding_error_is_told_apart():
     whole = exact_top(queries, near, 7, largest_norm=1.001)
     assert (whole.rows == truth(queries, near, 7)).mean() > 0.98
     for batch in (1, 5):
-        parts = [exact_top(queries[i : i + batch], near, 7, largest_norm=1.001) for i in range(0, len(queries), batch)]
+        parts = [
+            exact_top(queries[i : i + batch], near, 7, largest_norm=1.001)
+            for i in range(0, len(queries), batch)
+        ]
         assert np.concatenate([p.rows for p in parts]).tobytes() == whole.rows.tobytes()
 
 
@@ -176,7 +194,10 @@ def test_mapped_or_read(data, tmp_path):
     vectors, queries = data
     index = Dense(tmp_path, written(tmp_path, vectors))
     assert isinstance(index.vectors, np.memmap)
-    assert (index.search(queries, 10).rows == exact_top(queries, vectors, 10, largest_norm=1.000001).rows).all()
+    assert (
+        index.search(queries, 10).rows
+        == exact_top(queries, vectors, 10, largest_norm=1.000001).rows
+    ).all()
 
 
 @pytest.mark.heavy
@@ -188,7 +209,9 @@ def test_inverted_lists(data, tmp_path, kind):
     found = index.search(queries, 10)
     right = exact_top(queries, vectors, 10, largest_norm=1.000001)
     # ties are as many as the lists give; leave them out of the recall
-    recall = np.mean([len(set(a) & set(b)) / 10 for a, b in zip(found.rows[1:], right.rows[1:], strict=True)])
+    recall = np.mean(
+        [len(set(a) & set(b)) / 10 for a, b in zip(found.rows[1:], right.rows[1:], strict=True)]
+    )
     assert recall > 0.97
     same = found.rows == right.rows
     assert found.scores[same].tobytes() == right.scores[same].tobytes()  # re-ranked exactly
@@ -203,7 +226,9 @@ def test_lists_enough_for_a_recall_of_questions_that_are_all_measured(data, tmp_
     index = Dense(tmp_path, written(tmp_path, vectors, "ivf-flat", lists=32))
     right = exact_top(queries, vectors, 10, largest_norm=1.000001).rows
     for recall in (0.6, 0.9, 0.99, 1.0):
-        tuned = index.nprobe_for([queries[:500], queries[500:]], 10, recall=recall, asked=len(queries))
+        tuned = index.nprobe_for(
+            [queries[:500], queries[500:]], 10, recall=recall, asked=len(queries)
+        )
         if tuned.questions < len(queries):  # another block would not have cost less than it saved
             assert tuned.least >= recall
             tuned = index.nprobe_for([queries], 10, recall=recall, asked=len(queries))
@@ -213,7 +238,12 @@ def test_lists_enough_for_a_recall_of_questions_that_are_all_measured(data, tmp_
         if index.nprobe > 1:  # and not more than enough
             index.nprobe -= 1
             assert share(index.search(queries, 10).rows, right) < recall
-    assert Dense(tmp_path / "flat", written(tmp_path / "flat", vectors)).nprobe_for([queries], 5).nprobe == 1
+    assert (
+        Dense(tmp_path / "flat", written(tmp_path / "flat", vectors))
+        .nprobe_for([queries], 5)
+        .nprobe
+        == 1
+    )
 
 
 def share(found, right):
@@ -236,7 +266,9 @@ def test_recall_holds_where_neighbours_miss_together(lost):
 
     def needed(many):
         ranks = rng.integers(1, 4, (many, 10))
-        far = np.flatnonzero(rng.random(many) < 0.12 / lost)  # 1.2 % of all neighbours: near lists alone are too few
+        far = np.flatnonzero(
+            rng.random(many) < 0.12 / lost
+        )  # 1.2 % of all neighbours: near lists alone are too few
         ranks[far, :lost] = rng.integers(20, 200, len(far))[:, None]
         return ranks
 
@@ -246,7 +278,9 @@ def test_recall_holds_where_neighbours_miss_together(lost):
     assert (recalls >= 0.99).mean() >= 0.95
     assert all(one.least >= 0.99 for one in tuned)
     at_hand = [ivf.lists_enough(needed(512), 0.99, 400, asked=512) for _ in range(200)]
-    assert np.mean([(fresh <= one.nprobe).mean() >= 0.99 for one in at_hand]) < 0.8  # by what was found alone
+    assert (
+        np.mean([(fresh <= one.nprobe).mean() >= 0.99 for one in at_hand]) < 0.8
+    )  # by what was found alone
 
 
 def test_the_interval_holds_whatever_is_missed():
@@ -277,7 +311,9 @@ def test_a_corpus_whose_neighbours_lie_elsewhere_together(tmp_path, kind):
     for seed in range(10):
         rng = np.random.default_rng(seed)
         near = vectors[rng.integers(0, 6000, 2400)]
-        far = rng.random(2400) < 0.06  # between two clusters: whose lists are nearest does not tell the neighbours'
+        far = (
+            rng.random(2400) < 0.06
+        )  # between two clusters: whose lists are nearest does not tell the neighbours'
         noise = rng.standard_normal((2400, 24)).astype(np.float32)
         near = unit(near + np.where(far[:, None], 0.6, 0.05).astype(np.float32) * noise)
         tuned = index.nprobe_for([near[:400]], 10, recall=wanted)
@@ -293,7 +329,8 @@ def test_most_lists_may_be_empty(tmp_path):
     vectors = np.repeat(np.eye(40, dtype=np.float32)[:4], 100, axis=0)
     part = written(tmp_path, vectors, "ivf-flat", lists=40)
     assert (
-        Dense(tmp_path, part).search(vectors[::100], 3).rows == [[a, a + 1, a + 2] for a in range(0, 400, 100)]
+        Dense(tmp_path, part).search(vectors[::100], 3).rows
+        == [[a, a + 1, a + 2] for a in range(0, 400, 100)]
     ).all()
 
 
@@ -303,8 +340,12 @@ def test_building_holds_a_block_of_the_lists(tmp_path, kind, monkeypatch):
     monkeypatch.setattr(ivf, "FILL_BYTES", 1 << 20)
     np.save(tmp_path / "vectors.npy", clustered(120_000, 128))  # 61 MB; 15 MB in 8 bits
     vectors = np.load(tmp_path / "vectors.npy", mmap_mode="r")
-    ivf.build_ivf(kind, vectors[:5000], tmp_path / "first.faiss", lists=16)  # what is imported at the first use
-    assert _most(lambda: ivf.build_ivf(kind, vectors, tmp_path / "built.faiss", lists=16)) < 10 << 20
+    ivf.build_ivf(
+        kind, vectors[:5000], tmp_path / "first.faiss", lists=16
+    )  # what is imported at the first use
+    assert (
+        _most(lambda: ivf.build_ivf(kind, vectors, tmp_path / "built.faiss", lists=16)) < 10 << 20
+    )
     assert ivf.open_lists(tmp_path / "built.faiss").ntotal == 120_000
 
 
@@ -345,7 +386,9 @@ def _resident():
 
 @pytest.mark.slow
 def test_flat_search_needs_little_memory_beside_the_map(tmp_path, monkeypatch):
-    monkeypatch.setattr(faiss, "omp_get_max_threads", lambda: 1)  # each thread holds a block of its own, when it may
+    monkeypatch.setattr(
+        faiss, "omp_get_max_threads", lambda: 1
+    )  # each thread holds a block of its own, when it may
     vectors = clustered(40_000, 256)  # 41 MB
     index = Dense(tmp_path, written(tmp_path, vectors))
     for queries, most in ((8, 1 << 20), (100, 12 << 20), (2000, 16 << 20)):
@@ -422,7 +465,9 @@ def test_bad_queries_and_files(tmp_path):
 def test_a_full_disk_is_named(tmp_path, monkeypatch):
     with pytest.raises(StorageError, match="/dev/full"):
         ivf.write_faiss(faiss.IndexFlatIP(64), Path("/dev/full"))
-    monkeypatch.setattr(ivf.shutil, "disk_usage", lambda path: SimpleNamespace(free=1000))  # lists are written by a map
+    monkeypatch.setattr(
+        ivf.shutil, "disk_usage", lambda path: SimpleNamespace(free=1000)
+    )  # lists are written by a map
     with pytest.raises(StorageError, match="the disk has 1,000"):
         ivf.build_ivf("ivf-flat", clustered(5000, 64), tmp_path / "index.faiss")
     assert not list(tmp_path.iterdir())
@@ -436,7 +481,11 @@ def test_lists_do_not_depend_on_the_shards(data, tmp_path, kind, monkeypatch):
         monkeypatch.setattr(ivf, "FILL_BYTES", 4 * 24 * block)
         folder = tmp_path / str(block)
         written(folder, vectors, kind, lists=32)
-        assert sorted(path.name for path in folder.iterdir()) == ["index.faiss", "lists.bin", "vectors.npy"]
+        assert sorted(path.name for path in folder.iterdir()) == [
+            "index.faiss",
+            "lists.bin",
+            "vectors.npy",
+        ]
         found.append([(folder / name).read_bytes() for name in ("index.faiss", "lists.bin")])
     assert found[0] == found[1] == found[2]
 
@@ -472,4 +521,6 @@ def test_a_gpu_proposes_where_there_is_one(data, monkeypatch):
 @pytest.mark.parametrize("queries", [1, 100])
 def test_dimensions_that_differ_are_refused_before_memory_is_read(queries):
     with pytest.raises(ValueError, match="queries of 8 dimensions, vectors of 16"):
-        exact.exact_top(np.ones((queries, 8), np.float32), np.ones((50, 16), np.float32), 3, largest_norm=4)
+        exact.exact_top(
+            np.ones((queries, 8), np.float32), np.ones((50, 16), np.float32), 3, largest_norm=4
+        )

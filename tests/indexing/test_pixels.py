@@ -49,7 +49,10 @@ def test_an_animation_gives_its_first_frame(format):
 
 def test_a_file_of_many_pages_gives_the_first():
     data = saved(
-        Image.new("RGB", (5, 5), "red"), "TIFF", save_all=True, append_images=[Image.new("RGB", (5, 5), "blue")]
+        Image.new("RGB", (5, 5), "red"),
+        "TIFF",
+        save_all=True,
+        append_images=[Image.new("RGB", (5, 5), "blue")],
     )
     assert pixel(data) == (255, 0, 0)
 
@@ -73,7 +76,11 @@ def test_a_palette_with_alpha_and_a_key_colour_are_laid_on_white():
     data = saved(palette, transparency=bytes([0, 255]))
     assert pixel(data) == (255, 255, 255)
     assert pixel(data, (1, 0)) == (0, 0, 255)
-    assert pixel(saved(Image.new("RGB", (2, 1), (9, 9, 9)), transparency=(9, 9, 9))) == (255, 255, 255)
+    assert pixel(saved(Image.new("RGB", (2, 1), (9, 9, 9)), transparency=(9, 9, 9))) == (
+        255,
+        255,
+        255,
+    )
 
 
 @pytest.mark.parametrize("orientation", range(1, 9))
@@ -115,10 +122,16 @@ def test_floating_grey_is_stretched_and_nan_is_refused():
         rgb(saved(Image.fromarray(np.array([[np.nan, 1.0]], np.float32)), "TIFF"))
 
 
-@pytest.mark.parametrize("mode", ["1", "L", "LA", "P", "RGB", "RGBA", "CMYK", "YCbCr", "I", "F", "I;16"])
+@pytest.mark.parametrize(
+    "mode", ["1", "L", "LA", "P", "RGB", "RGBA", "CMYK", "YCbCr", "I", "F", "I;16"]
+)
 def test_every_mode_that_a_file_can_have_becomes_rgb(mode):
     format = "TIFF" if mode in ("CMYK", "YCbCr", "F", "I", "I;16") else "PNG"
-    image = Image.fromarray(np.full((3, 4), 9, np.uint16)) if mode == "I;16" else picture().convert("L").convert(mode)
+    image = (
+        Image.fromarray(np.full((3, 4), 9, np.uint16))
+        if mode == "I;16"
+        else picture().convert("L").convert(mode)
+    )
     assert rgb(saved(image, format)).mode == "RGB"
 
 
@@ -126,10 +139,17 @@ def bomb(width: int, height: int) -> bytes:
     """A PNG of few bytes that says it is large."""
 
     def chunk(kind: bytes, body: bytes) -> bytes:
-        return struct.pack(">I", len(body)) + kind + body + struct.pack(">I", zlib.crc32(kind + body))
+        return (
+            struct.pack(">I", len(body)) + kind + body + struct.pack(">I", zlib.crc32(kind + body))
+        )
 
     head = struct.pack(">IIBBBBB", width, height, 8, 2, 0, 0, 0)
-    return b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", head) + chunk(b"IDAT", zlib.compress(b"\0" * 9)) + chunk(b"IEND", b"")
+    return (
+        b"\x89PNG\r\n\x1a\n"
+        + chunk(b"IHDR", head)
+        + chunk(b"IDAT", zlib.compress(b"\0" * 9))
+        + chunk(b"IEND", b"")
+    )
 
 
 @pytest.mark.parametrize("size", [(10_001, 10_000), (60_000, 60_000), (2**31 - 1, 2**31 - 1)])
@@ -153,7 +173,9 @@ def test_truncated_files_are_refused(format):
     assert caught.value.item == "cut"
 
 
-@pytest.mark.parametrize("data", [b"", b"hello", b"<svg xmlns='http://www.w3.org/2000/svg'/>", bytes(range(64))])
+@pytest.mark.parametrize(
+    "data", [b"", b"hello", b"<svg xmlns='http://www.w3.org/2000/svg'/>", bytes(range(64))]
+)
 def test_other_bytes_are_named_as_no_image(data):
     with pytest.raises(DataError, match=r"empty|not an image"):
         rgb(data, "x")
@@ -168,7 +190,11 @@ def test_postscript_is_never_run():
     assert not {"EPS", "PDF", "WMF", "PSD"} & set(IMAGE_FORMATS)
 
 
-@given(st.integers(0, 400), st.integers(0, 255), st.sampled_from(["PNG", "JPEG", "GIF", "TIFF", "BMP", "WEBP"]))
+@given(
+    st.integers(0, 400),
+    st.integers(0, 255),
+    st.sampled_from(["PNG", "JPEG", "GIF", "TIFF", "BMP", "WEBP"]),
+)
 def test_a_changed_byte_gives_a_picture_or_a_clear_error(place, value, format):
     data = bytearray(saved(picture(size=(16, 16)), format))
     data[place % len(data)] = value

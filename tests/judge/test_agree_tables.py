@@ -21,14 +21,24 @@ def run(verdicts: str, labels: str, name: str = "a", clusters: int = 0) -> Run:
     """A run of one scenario: a letter an answer, u ungraded; labels likewise, a blank where there is none."""
     rows = [
         Row(
-            ask=f"q{n}", context=f"q{n}", sample=f"s{n}", source="atlas", scenario=Scenario.ORACLE, condition="moderate",
-            recipe="oracle(order=shuffled)", k_used=0, expected="answer", outcome=LETTERS.get(letter),
+            ask=f"q{n}",
+            context=f"q{n}",
+            sample=f"s{n}",
+            source="atlas",
+            scenario=Scenario.ORACLE,
+            condition="moderate",
+            recipe="oracle(order=shuffled)",
+            k_used=0,
+            expected="answer",
+            outcome=LETTERS.get(letter),
             status=Status.GRADED if letter in LETTERS else Status.UNGRADED,
             cluster=f"e{n % clusters}" if clusters else "",
         )
         for n, letter in enumerate(verdicts)
-    ]  # fmt: skip
-    given = {f"q{n}": HumanLabel(LETTERS[letter]) for n, letter in enumerate(labels) if letter != " "}
+    ]
+    given = {
+        f"q{n}": HumanLabel(LETTERS[letter]) for n, letter in enumerate(labels) if letter != " "
+    }
     return Run(name=name, path=Path(name), manifest={}, rows=tuple(rows), labels=given)
 
 
@@ -59,15 +69,26 @@ def test_differences_count_questions_of_one_entity_as_one():
     verdicts, widths = ("ci" * 5) * 20, []
     for clusters in (0, 10):
         one = run(verdicts, "ci" * 100, "one", clusters)
-        two = run(verdicts.replace("c", "x").replace("i", "c").replace("x", "i"), "ic" * 100, "two", clusters)
-        [row] = [row for row in corrections_of(ReportData((one, two)), None)[0][1].rows if row[2] == "accuracy"]
+        two = run(
+            verdicts.replace("c", "x").replace("i", "c").replace("x", "i"),
+            "ic" * 100,
+            "two",
+            clusters,
+        )
+        [row] = [
+            row
+            for row in corrections_of(ReportData((one, two)), None)[0][1].rows
+            if row[2] == "accuracy"
+        ]
         widths.append(row[6] - row[5])
     assert widths[1] > 2 * widths[0]
 
 
 def test_table_7_weights_verdicts_by_their_share_of_the_run():
     """80 graded correct, all rightly; 20 incorrect, half of them wrongly; as many labels of either."""
-    table = paper_tables.table7(ReportData((run("c" * 80 + "i" * 20, "c" * 20 + " " * 60 + "ic" * 10),)))
+    table = paper_tables.table7(
+        ReportData((run("c" * 80 + "i" * 20, "c" * 20 + " " * 60 + "ic" * 10),))
+    )
     [(_, agreement, kappa, n)] = table.rows
     assert isinstance(agreement, Measure)
     assert (agreement.value, agreement.n, n) == (pytest.approx(0.9), 40, 40)
@@ -83,27 +104,42 @@ def folder(tmp_path: Path) -> Path:
     """A labelling task with opaque ids, beside two runs that share their asks' ids."""
     for name in ("one", "two"):
         (tmp_path / name).mkdir()
-        lines = [{"id": f"q{n}", "outcome": "correct", "judge": "rules", "status": "graded"} for n in range(6)]
-        (tmp_path / name / "verdicts.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+        lines = [
+            {"id": f"q{n}", "outcome": "correct", "judge": "rules", "status": "graded"}
+            for n in range(6)
+        ]
+        (tmp_path / name / "verdicts.jsonl").write_text(
+            "".join(json.dumps(line) + "\n" for line in lines)
+        )
     names = tuple(labelling.Label(name=o.value, text=o.value) for o in Outcome)
     items = [
-        labelling.Item(id=f"{name}{n}", shown=(("Q", "?"),), about={"run": f"../{name}", "ask": f"q{n}", "answer": "x"})
+        labelling.Item(
+            id=f"{name}{n}",
+            shown=(("Q", "?"),),
+            about={"run": f"../{name}", "ask": f"q{n}", "answer": "x"},
+        )
         for name in ("one", "two")
         for n in range(5)
     ]
     task = labelling.Task(name="t", labels=names, rubric="r", balance=(), repeats=0, seed=0)
     labelling.write_task(tmp_path / "task", task, items)
-    said = {item.id: ("correct" if item.id.startswith("one") else "incorrect", "") for item in items}
+    said = {
+        item.id: ("correct" if item.id.startswith("one") else "incorrect", "") for item in items
+    }
     labelling.put_labels(tmp_path / "task", "ann", said)
     return tmp_path
 
 
-@pytest.mark.parametrize(("runs", "n", "raw"), [(["one"], 5, 1.0), (["two"], 5, 0.0), (["one", "two"], 10, 0.5)])
+@pytest.mark.parametrize(
+    ("runs", "n", "raw"), [(["one"], 5, 1.0), (["two"], 5, 0.0), (["one", "two"], 10, 0.5)]
+)
 def test_a_labelling_folder_is_compared_with_the_verdicts_of_its_runs(folder, runs, n, raw):
     tables, found = agreement_of([folder / "task", *(folder / name for name in runs)])
     assert (found["agreement"]["raw"]["n"], found["agreement"]["raw"]["value"]) == (n, raw)
     assert any("as they were drawn" in note for note in tables[0].notes)
-    assert not any("as they were drawn" in note for note in agreement_of([folder / "task"])[0][0].notes)
+    assert not any(
+        "as they were drawn" in note for note in agreement_of([folder / "task"])[0][0].notes
+    )
 
 
 def test_paths_that_share_no_ids_are_refused(folder):

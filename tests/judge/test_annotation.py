@@ -38,7 +38,14 @@ from demur.judge.annotation.task import (
 from demur.judge.measures.agreement import agreed
 from demur.judge.rules import RuleJudge
 from demur.release import FunnelStep, freeze
-from demur.reports.annotate import draw_balanced, draw_items, make_task, open_task, take, write_sheet
+from demur.reports.annotate import (
+    draw_balanced,
+    draw_items,
+    make_task,
+    open_task,
+    take,
+    write_sheet,
+)
 from demur.reports.data import load
 
 LABELS = (Label(name="yes"), Label(name="no"))
@@ -47,12 +54,16 @@ LABELS = (Label(name="yes"), Label(name="no"))
 def items(n: int = 40) -> list[Item]:
     return [
         Item(
-            id=f"i{k}", shown=(("Question", f"Is {k} even?"), ("Answer", "=cmd()" if k == 0 else f"<b>{k}</b>")),
+            id=f"i{k}",
+            shown=(
+                ("Question", f"Is {k} even?"),
+                ("Answer", "=cmd()" if k == 0 else f"<b>{k}</b>"),
+            ),
             hidden=(("Right", "yes" if k % 2 == 0 else "no"),),
             about={"kind": "rare" if k % 10 == 0 else "usual", "who": f"m{k % 2}"},
         )
         for k in range(n)
-    ]  # fmt: skip
+    ]
 
 
 def made(folder: Path, n: int = 40, **more: object) -> Path:
@@ -87,7 +98,9 @@ def test_every_key_is_a_line_and_a_killed_session_goes_on_where_it_was(tmp_path)
         Session(folder, "ann")
     places = range(len(one.places))
     state, done = [one.said(at) for at in places], one.done
-    one._lock.__exit__(None, None, None)  # killed: the system closes what is open, and lets go of the lock
+    one._lock.__exit__(
+        None, None, None
+    )  # killed: the system closes what is open, and lets go of the lock
     one._log._handle.close()
     path = folder / "labels" / "ann.jsonl"
     with path.open("ab") as handle:
@@ -116,7 +129,11 @@ def test_disagreements_are_settled_and_repeats_tell_self_consistency(tmp_path):
         while (at := session.next()) is not None:
             item = session.places[at].item
             session.act(
-                "label", at, label="no" if item == wrong or (session.places[at].again and item == "i6") else "yes"
+                "label",
+                at,
+                label="no"
+                if item == wrong or (session.places[at].again and item == "i6")
+                else "yes",
             )
         session.close()
     assert set(disagreements(folder)) == {"i3", "i4"}
@@ -195,7 +212,9 @@ async def test_who_is_let_in(tmp_path):
             assert await status("/wrong/") == 403
             assert await status(home, Host="evil.example") == 403
             assert await status(home, Origin="http://evil.example") == 403
-            assert await status(f"{home}act", "POST") == 403  # a form of another page may leave Origin out
+            assert (
+                await status(f"{home}act", "POST") == 403
+            )  # a form of another page may leave Origin out
             assert await status(f"{home}act", "POST", Origin="null") == 403
             assert session.done == 0
             assert await status(f"{home}act", "POST", Origin=mine) == 200
@@ -213,7 +232,10 @@ async def test_who_is_let_in(tmp_path):
 def test_items_of_ones_own_and_a_folder_of_another_task(tmp_path, capsys):
     path = tmp_path / "mine.jsonl"
     path.write_text("".join(item.model_dump_json() + "\n" for item in items(3)) + '{"id": ""}\n')
-    assert main(["annotate", "--items", str(path), "--labels", "yes,no", "-o", str(tmp_path / "t")]) == 1
+    assert (
+        main(["annotate", "--items", str(path), "--labels", "yes,no", "-o", str(tmp_path / "t")])
+        == 1
+    )
     assert "mine.jsonl:4" in capsys.readouterr().err
     assert main(["annotate", "-o", str(tmp_path / "none")]) == 2
     made(tmp_path / "t", 3)
@@ -226,13 +248,20 @@ def test_without_disagreements_no_page_is_served(tmp_path, labels, capsys, monke
     folder = made(tmp_path)
     for name, label in labels.items():
         put_labels(folder, name, {"i3": (label, "")})
-    monkeypatch.setattr("demur.judge.annotation.server.serve", lambda *given, **more: pytest.fail("a page is served"))
+    monkeypatch.setattr(
+        "demur.judge.annotation.server.serve",
+        lambda *given, **more: pytest.fail("a page is served"),
+    )
     assert main(["annotate", "--out", str(folder), "--adjudicate"]) == 0
     told = capsys.readouterr()
     assert told.out == "no disagreements to decide\n"
     assert "40 items; labelled: " in told.err
     assert main(["annotate", "--out", str(folder), "--adjudicate", "--json"]) == 0
-    assert json.loads(capsys.readouterr().out) == {"url": None, "folder": str(folder), "disagreements": 0}
+    assert json.loads(capsys.readouterr().out) == {
+        "url": None,
+        "folder": str(folder),
+        "disagreements": 0,
+    }
 
 
 def test_a_damaged_journal_is_told_and_no_label_is_missing_from_a_figure_without_a_word(tmp_path):
@@ -240,7 +269,9 @@ def test_a_damaged_journal_is_told_and_no_label_is_missing_from_a_figure_without
     put_labels(folder, "ann", {"i1": ("yes", ""), "i2": ("no", ""), "i3": ("no", "")})
     path = folder / "labels" / "ann.jsonl"
     first, second, third = path.read_text().splitlines()
-    path.write_text(f"{first}\n{second}\n{third[:20]}")  # ann labels just now: her last line is not whole yet
+    path.write_text(
+        f"{first}\n{second}\n{third[:20]}"
+    )  # ann labels just now: her last line is not whole yet
     assert len(last_labels(folder, "ann")) == 2
     for broken in ("\x00" * 40, '{"do": "label", "again": 7}', '{"do": "labelled"}', "[1]"):
         path.write_text(f"{first}\n{broken}\n{third}\n")
@@ -258,11 +289,15 @@ def test_labels_of_another_rubric_are_not_taken_for_labels_of_this_one(tmp_path)
             imported(new, tmp_path / name, "eve")
 
 
-@pytest.mark.parametrize("text", [
-    '[{"data": {"item": "i0"}, "annotations": 7}]', '[{"data": [], "annotations": ["x", {"result": "y"}]}]',
-    '[{"data": {"item": "i0"}, "annotations": [{"completed_by": 1, "result": [3, {"type": "choices", "value": []}]}]}]',
-    '[{"annotations": [{"result": [{"type": "choices", "value": {"choices": 5}, "meta": {"text": 1}}]}]}]',
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "text",
+    [
+        '[{"data": {"item": "i0"}, "annotations": 7}]',
+        '[{"data": [], "annotations": ["x", {"result": "y"}]}]',
+        '[{"data": {"item": "i0"}, "annotations": [{"completed_by": 1, "result": [3, {"type": "choices", "value": []}]}]}]',
+        '[{"annotations": [{"result": [{"type": "choices", "value": {"choices": 5}, "meta": {"text": 1}}]}]}]',
+    ],
+)
 def test_what_label_studio_never_wrote_files_nothing(tmp_path, text):
     (tmp_path / "x.json").write_text(text)
     with pytest.raises(DataError, match="no labels of people"):
@@ -284,9 +319,17 @@ async def test_a_request_that_the_page_never_makes_is_refused(tmp_path):
     session = Session(made(tmp_path), "ann")
     runner = await serving(page := Page(session))
     try:
-        async with aiohttp.ClientSession(headers={"Origin": f"http://127.0.0.1:{page.port}"}) as client:
-            for body in ("[1]", "[" * 30_000, "nothing", '{"do": "label", "at": 1e999, "label": "yes"}',
-                         '{"do": "note", "at": 0, "note": "\\ud800"}', '{"do": "note", "at": 0, "seconds": NaN}'):  # fmt: skip
+        async with aiohttp.ClientSession(
+            headers={"Origin": f"http://127.0.0.1:{page.port}"}
+        ) as client:
+            for body in (
+                "[1]",
+                "[" * 30_000,
+                "nothing",
+                '{"do": "label", "at": 1e999, "label": "yes"}',
+                '{"do": "note", "at": 0, "note": "\\ud800"}',
+                '{"do": "note", "at": 0, "seconds": NaN}',
+            ):
                 async with client.post(f"{page.url}act", data=body) as reply:
                     assert reply.status == 400, body
                     assert (await reply.json())["error"]
@@ -313,13 +356,21 @@ def test_an_annotator_without_a_file_name_files_nothing_of_a_sheet(tmp_path):
 
 
 @pytest.mark.parametrize(
-    "words", [["--port", "99999"], ["--repeats", "2"], ["--labels", "yes,yes"], ["--labels", "1,2,3,4,5,6,7,8,9,10"]]
+    "words",
+    [
+        ["--port", "99999"],
+        ["--repeats", "2"],
+        ["--labels", "yes,yes"],
+        ["--labels", "1,2,3,4,5,6,7,8,9,10"],
+    ],
 )
 def test_what_no_page_can_have_is_told_without_a_traceback(tmp_path, words, capsys):
     items = tmp_path / "items.jsonl"
     items.write_text('{"id":"1","shown":[["Q","x"]]}')
     try:
-        code = main(["annotate", "page", "--items", str(items), "-o", str(tmp_path / "task"), *words])
+        code = main(
+            ["annotate", "page", "--items", str(items), "-o", str(tmp_path / "task"), *words]
+        )
     except SystemExit as ended:
         code = ended.code
     assert code == 2
@@ -344,7 +395,11 @@ def test_adjudications_repeats_notes_and_looks_come_back(tmp_path, form):
         for at, place in enumerate(session.places):
             if place.item == "i7":
                 session.act("reveal", at)
-            session.act("label", at, label="no" if place.again or (place.item, name) == ("i3", "zoe") else "yes")
+            session.act(
+                "label",
+                at,
+                label="no" if place.again or (place.item, name) == ("i3", "zoe") else "yes",
+            )
         session.act("note", 0, note="=1+1")
         session.close()
     # i9: nobody disagrees on it any more
@@ -360,15 +415,29 @@ def test_adjudications_repeats_notes_and_looks_come_back(tmp_path, form):
 
 @pytest.mark.parametrize("form", FILES)
 @pytest.mark.parametrize(
-    "labels", [("Yes", "No"), ("very good", "bad"), ("-1", "+1"), ("C", "N"), ("C", "correct"), ("yes", "Yes")]
+    "labels",
+    [
+        ("Yes", "No"),
+        ("very good", "bad"),
+        ("-1", "+1"),
+        ("C", "N"),
+        ("C", "correct"),
+        ("yes", "Yes"),
+    ],
 )
 def test_labels_and_ids_of_any_look_come_back(tmp_path, form, labels):
     ids = ["-1", "=cmd", "'=cmd", "@x", "plain"]
-    given = [Item(id=id, shown=(("item", "a"), ("images", "b"), ("Q", "c"), ("Q", "d"), ("=H", "e"))) for id in ids]
+    given = [
+        Item(id=id, shown=(("item", "a"), ("images", "b"), ("Q", "c"), ("Q", "d"), ("=H", "e")))
+        for id in ids
+    ]
     for name in "ab":
-        write_task(tmp_path / name, Task(name="t", labels=tuple(Label(name=one) for one in labels)), given)
+        write_task(
+            tmp_path / name, Task(name="t", labels=tuple(Label(name=one) for one in labels)), given
+        )
     said = {
-        id: (labels[n % 2], note) for n, (id, note) in enumerate(zip(ids, ["=n", "'-n", "it's", "", "'"], strict=True))
+        id: (labels[n % 2], note)
+        for n, (id, note) in enumerate(zip(ids, ["=n", "'-n", "it's", "", "'"], strict=True))
     }
     put_labels(tmp_path / "a", "zoe", said)
     assert there_and_back(tmp_path / "a", tmp_path / "b", form) == {"zoe": 5}
@@ -376,10 +445,18 @@ def test_labels_and_ids_of_any_look_come_back(tmp_path, form, labels):
 
 
 def test_a_sheet_shows_answers_as_they_are_and_no_formula(tmp_path):
-    texts = ["3\u00a01/2 hours", "\u0645\u06cc\u200c\u0631\u0648\u0645", "a\u3000b\nc", "\u00a0=cmd()", "\u001b[31mred"]
+    texts = [
+        "3\u00a01/2 hours",
+        "\u0645\u06cc\u200c\u0631\u0648\u0645",
+        "a\u3000b\nc",
+        "\u00a0=cmd()",
+        "\u001b[31mred",
+    ]
     given = [Item(id=f"i{n}", shown=(("Answer", text),)) for n, text in enumerate(texts)]
     write_task(tmp_path, Task(name="t", labels=LABELS), given)
-    shown = [row["Answer"] for row in csv.DictReader(exported(tmp_path, "csv").splitlines(keepends=True))]
+    shown = [
+        row["Answer"] for row in csv.DictReader(exported(tmp_path, "csv").splitlines(keepends=True))
+    ]
     assert shown == [*texts[:3], f"'{texts[3]}", "[31mred"]
 
 
@@ -388,20 +465,49 @@ def label_studio(*annotations: dict[str, object]) -> str:
 
 
 def chosen(*choices: str, **more: object) -> dict[str, object]:
-    return {"completed_by": 2, "result": [{"type": "choices", "value": {"choices": choices}}], **more}
+    return {
+        "completed_by": 2,
+        "result": [{"type": "choices", "value": {"choices": choices}}],
+        **more,
+    }
 
 
 @pytest.mark.parametrize(
     ("name", "text", "why"),
     [
-        ("x.csv", "item,label,annotator\ni0,yes,zoe\ni0,no,zoe\n", r"x.csv:3 \(i0\): zoe says no here and yes in x.csv:2"),
-        ("x.csv", "item,label,annotator,again\ni0,yes,zoe,yes\ni0,yes,zoe,no\n", "repeats it differently"),
-        ("x.json", label_studio(chosen("yes"), chosen("no")), "annotator-2 says no here and yes in"),
+        (
+            "x.csv",
+            "item,label,annotator\ni0,yes,zoe\ni0,no,zoe\n",
+            r"x.csv:3 \(i0\): zoe says no here and yes in x.csv:2",
+        ),
+        (
+            "x.csv",
+            "item,label,annotator,again\ni0,yes,zoe,yes\ni0,yes,zoe,no\n",
+            "repeats it differently",
+        ),
+        (
+            "x.json",
+            label_studio(chosen("yes"), chosen("no")),
+            "annotator-2 says no here and yes in",
+        ),
         ("x.json", label_studio(chosen("yes", "no")), r"2 choices \(yes, no\)"),
-        ("x.jsonl", "".join(json.dumps({"id": "i0", "epoch": n, "scores": {"zoe": {"value": one, "metadata": {"human": True}}}})
-                            + "\n" for n, one in enumerate(["yes", "no"])), "zoe says no here and yes in x.jsonl:1"),
+        (
+            "x.jsonl",
+            "".join(
+                json.dumps(
+                    {
+                        "id": "i0",
+                        "epoch": n,
+                        "scores": {"zoe": {"value": one, "metadata": {"human": True}}},
+                    }
+                )
+                + "\n"
+                for n, one in enumerate(["yes", "no"])
+            ),
+            "zoe says no here and yes in x.jsonl:1",
+        ),
     ],
-)  # fmt: skip
+)
 def test_two_labels_of_one_annotator_are_refused_and_no_last_one_wins(tmp_path, name, text, why):
     (tmp_path / name).write_text(text)
     with pytest.raises(BadInput, match=why):
@@ -411,26 +517,38 @@ def test_two_labels_of_one_annotator_are_refused_and_no_last_one_wins(tmp_path, 
 
 def test_the_same_label_twice_is_one_and_a_cancelled_annotation_is_none(tmp_path):
     folder = made(tmp_path / "t")
-    (tmp_path / "x.json").write_text(label_studio(chosen("no", was_cancelled=True), chosen("Yes"), chosen("yes")))
+    (tmp_path / "x.json").write_text(
+        label_studio(chosen("no", was_cancelled=True), chosen("Yes"), chosen("yes"))
+    )
     assert imported(folder, tmp_path / "x.json") == {"annotator-2": 1}
     assert last_labels(folder, "annotator-2")["i0"].label == "yes"
 
 
 def test_a_model_that_scores_is_no_annotator(tmp_path):
     folder, path = made(tmp_path / "t"), tmp_path / "x.json"
-    scores = {"model_graded_qa": {"value": "yes"}, "match": {"value": 1.0, "metadata": {"human": "no"}}}
+    scores = {
+        "model_graded_qa": {"value": "yes"},
+        "match": {"value": 1.0, "metadata": {"human": "no"}},
+    }
     path.write_text(json.dumps({"samples": [{"id": "i0", "scores": scores}]}))
     with pytest.raises(DataError, match="scores of match, model_graded_qa do not say"):
         imported(folder, path)
-    path.write_text(json.dumps({"samples": [{"id": "i0", "scores": {"unnamed": {"value": "yes"}}}]}))
+    path.write_text(
+        json.dumps({"samples": [{"id": "i0", "scores": {"unnamed": {"value": "yes"}}}]})
+    )
     assert imported(folder, path, "maria") == {"maria": 1}
 
 
 @pytest.mark.parametrize(
     ("name", "text"),
-    [("x.csv", "item,label,annotator\n"), ("x.csv", "item,label,annotator\ni0,,zoe\n"), ("x.jsonl", ""),
-     ("x.json", '[1,{"x":2}]'), ("x.json", '[{"item":"i0","label":"yes","annotator":1}]')],
-)  # fmt: skip
+    [
+        ("x.csv", "item,label,annotator\n"),
+        ("x.csv", "item,label,annotator\ni0,,zoe\n"),
+        ("x.jsonl", ""),
+        ("x.json", '[1,{"x":2}]'),
+        ("x.json", '[{"item":"i0","label":"yes","annotator":1}]'),
+    ],
+)
 def test_an_import_of_nothing_says_so(tmp_path, name, text, capsys):
     (tmp_path / name).write_text(text)
     assert main(["annotate", "import", str(made(tmp_path / "t")), str(tmp_path / name)]) != 0
@@ -462,7 +580,9 @@ def test_a_look_shows_what_is_right_at_any_time_and_marks_what_is_said_after_it(
     session.act("undo")
     assert not session.said(0).revealed
     again = next(at for at, place in enumerate(session.places) if place.again)
-    first = next(at for at, place in enumerate(session.places) if place.item == session.places[again].item)
+    first = next(
+        at for at, place in enumerate(session.places) if place.item == session.places[again].item
+    )
     session.act("label", first, label="yes")
     session.act("reveal", again)
     session.act("label", first, label="no")  # the repeat showed what is right
@@ -486,7 +606,9 @@ def test_a_long_note_stays_whole(tmp_path):
     put_labels(folder, "ann", {"i0": ("yes", note)})
     assert last_labels(folder, "ann")["i0"].note == note
     session = Session(folder, "bob")
-    assert 'maxlength="4000"' in Page(session)._html  # at most four bytes each: far below what a request may hold
+    assert (
+        'maxlength="4000"' in Page(session)._html
+    )  # at most four bytes each: far below what a request may hold
     session.close()
 
 
@@ -513,13 +635,28 @@ def answered(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for n in range(6):
         gold = evidence(f"s{n}-g", Role.GOLD, Modality.TEXT, rank=1)
         answers = AnswerSpec(accepted=(("Paris",),))
-        samples.append(sample(f"s{n}", text=3).model_copy(update={"answers": answers, "gold": (gold,)}))
+        samples.append(
+            sample(f"s{n}", text=3).model_copy(update={"answers": answers, "gold": (gold,)})
+        )
     funnel = [FunnelStep(stage="pool", entered=6, kept=6)]
     read = Images().read
-    freeze(root / "release", name="r", version="0.1.0", samples=samples, read_image=read, drops=[], funnel=funnel)
+    freeze(
+        root / "release",
+        name="r",
+        version="0.1.0",
+        samples=samples,
+        read_image=read,
+        drops=[],
+        funnel=funnel,
+    )
     for name in ("one", "two"):
-        demur.evaluate(root / "release", lambda question, evidence, id: "Paris.", scenarios="oracle", out=root / "runs",
-                       name=name)  # fmt: skip
+        demur.evaluate(
+            root / "release",
+            lambda question, evidence, id: "Paris.",
+            scenarios="oracle",
+            out=root / "runs",
+            name=name,
+        )
     return root
 
 
@@ -529,7 +666,8 @@ def runs(answered: Path, tmp_path: Path) -> list[Path]:
     found = [tmp_path / "x" / "runs" / name for name in ("one", "two")]
     verdicts = found[1] / "verdicts.jsonl"  # another judge's
     lines = [
-        json.loads(line) | {"judge": "model:x", "prompt_sha256": "f" * 64} for line in verdicts.read_text().splitlines()
+        json.loads(line) | {"judge": "model:x", "prompt_sha256": "f" * 64}
+        for line in verdicts.read_text().splitlines()
     ]
     verdicts.write_text("".join(json.dumps(line) + "\n" for line in lines))
     manifest = json.loads((found[1] / "manifest.json").read_text())
@@ -546,8 +684,12 @@ def test_labels_that_are_taken_back_leave_the_run_and_those_of_others_stay(runs,
     drawn = draw_balanced(data, 4)
     make_task(data, drawn, folder)
     put_labels(folder, "ann", {item.id: ("correct", "") for item in drawn}, looked={drawn[0].id})
-    other = {"ask": next(row.ask for row in data.runs[0].rows if row.ask not in {i.row.ask for i in drawn}),
-             "label": "incorrect"}  # fmt: skip
+    other = {
+        "ask": next(
+            row.ask for row in data.runs[0].rows if row.ask not in {i.row.ask for i in drawn}
+        ),
+        "label": "incorrect",
+    }
     (runs[0] / "labels.jsonl").write_text(json.dumps(other) + "\n")
     taken = take(folder)
     assert (sum(taken.labels.values()), taken.withdrawn, taken.looked) == (4, 0, 1)
@@ -585,14 +727,19 @@ def test_labels_hold_for_the_judge_of_their_own_run_on_a_sheet_as_on_the_page(ru
     sheet = tmp_path / "sheet.csv"
     write_sheet(data, draw_items(data, 4), sheet)
     rows = list(csv.DictReader(sheet.read_text().splitlines()))
-    for said, written in (("correct", [4, 4]), ("cannot_tell", [])):  # the second time, they cannot tell after all
+    for said, written in (
+        ("correct", [4, 4]),
+        ("cannot_tell", []),
+    ):  # the second time, they cannot tell after all
         with sheet.open("w", newline="") as handle:
             writer = csv.DictWriter(handle, list(rows[0]))
             writer.writeheader()
             writer.writerows(row | {"label": said} for row in rows)
         assert sorted(take(sheet).labels.values()) == written
         if written:
-            assert [{tuple(line.get(key, "") for key in keys) for line in lines_of(run)} for run in runs] == bound
+            assert [
+                {tuple(line.get(key, "") for key in keys) for line in lines_of(run)} for run in runs
+            ] == bound
     assert [lines_of(run) for run in runs] == [[], []]
 
 

@@ -19,19 +19,30 @@ from PIL import Image
 from demur.judge.annotation.task import Item, Label, Task, default_rubric, last_labels, write_task
 
 pytestmark = pytest.mark.integration
-CHROMIUM = os.environ.get("DEMUR_CHROMIUM") or shutil.which("chromium") or shutil.which("chromium-browser")
+CHROMIUM = (
+    os.environ.get("DEMUR_CHROMIUM") or shutil.which("chromium") or shutil.which("chromium-browser")
+)
 HOSTILE = '<img src=x onerror="window.pwned=1"><script>window.pwned=1</script>'
 PATIENCE_MS = 120_000
 
 
 @pytest.fixture
 def page() -> Iterator[Any]:
-    playwright = pytest.importorskip("playwright.sync_api", reason="no Playwright: pip install 'demur[test]'")
+    playwright = pytest.importorskip(
+        "playwright.sync_api", reason="no Playwright: pip install 'demur[test]'"
+    )
     if CHROMIUM is None:
         pytest.skip("no Chromium: apt-get install chromium (or set DEMUR_CHROMIUM to its path)")
     with playwright.sync_playwright() as started:
-        arguments = ["--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-background-networking"]
-        browser = started.chromium.launch(executable_path=CHROMIUM, args=arguments, timeout=PATIENCE_MS)
+        arguments = [
+            "--no-sandbox",
+            "--disable-gpu",
+            "--no-first-run",
+            "--disable-background-networking",
+        ]
+        browser = started.chromium.launch(
+            executable_path=CHROMIUM, args=arguments, timeout=PATIENCE_MS
+        )
         opened = browser.new_page(viewport={"width": 1280, "height": 860})
         opened.set_default_timeout(PATIENCE_MS)
         yield opened
@@ -40,7 +51,9 @@ def page() -> Iterator[Any]:
 
 def started(folder: Path, *words: str) -> tuple[subprocess.Popen[str], str]:
     command = [sys.executable, "-m", "demur", "annotate", "--out", str(folder), "--json", *words]
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+    process = subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
+    )
     assert process.stdout is not None
     with process.stdout as said:
         return process, json.loads(said.readline())["url"]
@@ -56,12 +69,18 @@ def test_labelling_by_keyboard(page: Any, tmp_path: Path) -> None:
     Image.new("RGB", (640, 400), "#d55e00").save(folder / "images" / "one.png")
     texts = ["The Danube.", HOSTILE, "I cannot tell.", "La rivière est le Danube.", "Rhine"]
     items = [
-        Item(id=f"i{n}", shown=(("Question", "Which river flows through Vienna?"), ("Answer", text)),
-             images=("one.png",), hidden=(("Accepted", "Danube"), ("The judge", f"SECRET-{n}")))
+        Item(
+            id=f"i{n}",
+            shown=(("Question", "Which river flows through Vienna?"), ("Answer", text)),
+            images=("one.png",),
+            hidden=(("Accepted", "Danube"), ("The judge", f"SECRET-{n}")),
+        )
         for n, text in enumerate(texts)
-    ]  # fmt: skip
+    ]
     labels = (Label(name="correct"), Label(name="incorrect"), Label(name="deflected"))
-    write_task(folder, Task(name="rivers", labels=labels, rubric=default_rubric(), repeats=0.0), items)
+    write_task(
+        folder, Task(name="rivers", labels=labels, rubric=default_rubric(), repeats=0.0), items
+    )
     shots = Path(os.environ.get("DEMUR_SHOTS", tmp_path))
     said: list[str] = []
     page.on("console", lambda m: said.append(m.text))
@@ -131,7 +150,9 @@ def test_labelling_by_keyboard(page: Any, tmp_path: Path) -> None:
             "deflected",
             "incorrect",
         ]
-        assert [(w.note, w.revealed) for w in found.values() if w.note] == [("123 looked twice", True)]
+        assert [(w.note, w.revealed) for w in found.values() if w.note] == [
+            ("123 looked twice", True)
+        ]
         put = {i: ("incorrect", "") for i, w in found.items() if w.label == "correct"}
         from demur.judge.annotation.task import put_labels
 

@@ -54,7 +54,8 @@ def test_what_is_around_an_answer_rarely_makes_it_a_deflection(kind: str, share:
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("kind", "precision", "recall"), [("openings", 0.90, 0.89), ("closings", 0.92, 0.94), ("caveats", 0.89, 0.94)]
+    ("kind", "precision", "recall"),
+    [("openings", 0.90, 0.89), ("closings", 0.92, 0.94), ("caveats", 0.89, 0.94)],
 )
 def test_sentences_with_something_around_them(kind: str, precision: float, recall: float) -> None:
     measured = tool()["sentences"](kind, files=("replies",))

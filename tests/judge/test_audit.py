@@ -79,7 +79,13 @@ def test_notes_are_last_figures_that_were_made_to_sum() -> None:
 def test_transcription_is_complete() -> None:
     problems = Problems()
     counts = {p.stem: len(read_lines(p, problems)) for p in sorted(TABLES.glob("*.csv"))}
-    assert counts == {"table4": 19 * 4, "table6": 32, "table7": 5, "table8": 4 * 7 * 4, "table9": 32}
+    assert counts == {
+        "table4": 19 * 4,
+        "table6": 32,
+        "table7": 5,
+        "table8": 4 * 7 * 4,
+        "table9": 32,
+    }
 
 
 @pytest.mark.parametrize(
@@ -112,7 +118,13 @@ def test_planted_defects(tmp_path: Path, body: str, want: list[str]) -> None:
 
 
 @settings(max_examples=examples(50), deadline=None)
-@given(st.lists(st.tuples(st.integers(0, 200), st.integers(0, 200), st.integers(1, 200)), min_size=1, max_size=6))
+@given(
+    st.lists(
+        st.tuples(st.integers(0, 200), st.integers(0, 200), st.integers(1, 200)),
+        min_size=1,
+        max_size=6,
+    )
+)
 def test_an_honest_table_has_no_defects(counts: list[tuple[int, int, int]]) -> None:
     """Tables made from counts by rounding to one decimal never look impossible."""
     from demur.judge.audit import Line
@@ -130,17 +142,25 @@ def test_an_honest_table_has_no_defects(counts: list[tuple[int, int, int]]) -> N
 def test_a_table_of_a_german_spreadsheet_is_read(tmp_path: Path) -> None:
     file = tmp_path / "t.csv"
     file.write_text(
-        "\ufeffModel;n;Accuracy;Deflection;Labels\r\nm; 1,234;79,5 %;4,4;1,200\r\n;;;;\r\n", encoding="utf-8"
+        "\ufeffModel;n;Accuracy;Deflection;Labels\r\nm; 1,234;79,5 %;4,4;1,200\r\n;;;;\r\n",
+        encoding="utf-8",
     )
     problems = Problems()
     [line] = read_lines(file, problems)
-    assert (line.n, line.accuracy, line.deflection, line.labels, line.digits) == (1234, 79.5, 4.4, 1200, 1)
+    assert (line.n, line.accuracy, line.deflection, line.labels, line.digits) == (
+        1234,
+        79.5,
+        4.4,
+        1200,
+        1,
+    )
     assert not problems.lines
 
 
 def test_unreadable_lines_are_gathered(tmp_path: Path) -> None:
     with pytest.raises(
-        BadInput, match=r"t.csv:2: accuracy is 'x'(.|\n)*t.csv:3: accuracy is 101(.|\n)*t.csv:4: model is empty"
+        BadInput,
+        match=r"t.csv:2: accuracy is 'x'(.|\n)*t.csv:3: accuracy is 101(.|\n)*t.csv:4: model is empty",
     ):
         run(tmp_path, "1,m,,,,o,x,,,,,\n1,m,,,,o,101,,,,,\n1,,,,,o,1,,,,,\n")
     with pytest.raises(BadInput, match=r"t.csv:2: labels is 1, expected 2 to 1e\+06"):

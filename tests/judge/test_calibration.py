@@ -22,7 +22,9 @@ def test_a_perfectly_calibrated_model_scores_as_theory_says():
     assert cal.ece(p, right, 15) < 0.012
     assert cal.ece(p, right, 15, adaptive=True) < 0.012
     assert cal.brier(p, right) == pytest.approx(1 / 6, abs=0.004)  # E[p(1-p)]
-    assert of_arrays(p, right == 1).area == pytest.approx(1 / 4, abs=0.006)  # risk at coverage c is c/2
+    assert of_arrays(p, right == 1).area == pytest.approx(
+        1 / 4, abs=0.006
+    )  # risk at coverage c is c/2
 
 
 def test_an_overconfident_model_is_off_by_its_overconfidence():
@@ -49,7 +51,11 @@ def test_nothing_is_undefined_never_zero():
     assert cal.ece(none, none) is cal.brier(none, none) is cal.classwise_ece(none, none, []) is None
     assert cal.ece(none, none, adaptive=True) is None
     assert cal.best_threshold(none, lambda answered, rows: None) == (None, None)
-    assert cal.pearson(np.array([1.0]), np.array([1.0])) is cal.pearson(np.ones(3), np.arange(3.0)) is None
+    assert (
+        cal.pearson(np.array([1.0]), np.array([1.0]))
+        is cal.pearson(np.ones(3), np.arange(3.0))
+        is None
+    )
 
 
 def test_the_grid_is_of_eighteen_values():
@@ -75,7 +81,9 @@ def test_the_oracle_is_above_the_cross_validated_threshold_which_no_item_of_its_
     thresholds, crossed = cal.cross_validated(p, value, fold)
     assert len(thresholds) == 5
     assert cal.best_threshold(p, value)[1] >= crossed
-    twisted = np.where(fold == 0, 1 - kept, kept)  # what fold 0 got right must not move its own threshold
+    twisted = np.where(
+        fold == 0, 1 - kept, kept
+    )  # what fold 0 got right must not move its own threshold
     assert (
         cal.cross_validated(p, mean_value(twisted, 1 - twisted), fold)[0][0]
         == cal.cross_validated(p, mean_value(kept, 1 - kept), fold)[0][0]
@@ -84,14 +92,20 @@ def test_the_oracle_is_above_the_cross_validated_threshold_which_no_item_of_its_
 
 def test_equal_thresholds_are_told_by_the_least():
     p = np.array([0.05, 0.995])
-    assert cal.best_threshold(p, mean_value(np.array([0.0, 1.0]), np.array([1.0, 0.0]))) == (0.1, 1.0)
+    assert cal.best_threshold(p, mean_value(np.array([0.0, 1.0]), np.array([1.0, 0.0]))) == (
+        0.1,
+        1.0,
+    )
 
 
 @given(st.lists(st.sampled_from("abcdefghij"), min_size=1, max_size=30), st.integers(2, 6))
 @settings(max_examples=examples(60), deadline=None)
 def test_a_cluster_is_never_cut_by_folds(clusters, k):
     fold = cal.folds(clusters, k)
-    assert all(len({f for c, f in zip(clusters, fold, strict=True) if c == one}) == 1 for one in set(clusters))
+    assert all(
+        len({f for c, f in zip(clusters, fold, strict=True) if c == one}) == 1
+        for one in set(clusters)
+    )
     assert set(fold) <= set(range(k))
 
 
@@ -124,4 +138,6 @@ def test_aurc_agrees_with_its_definition():
     rng = np.random.default_rng(5)
     p, right = rng.random(300), rng.random(300) < 0.6
     wrong = ~right[np.argsort(-p)]
-    assert of_arrays(p, right).area == pytest.approx(np.mean([wrong[:k].mean() for k in range(1, 301)]), abs=1e-12)
+    assert of_arrays(p, right).area == pytest.approx(
+        np.mean([wrong[:k].mean() for k in range(1, 301)]), abs=1e-12
+    )

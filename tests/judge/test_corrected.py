@@ -75,7 +75,10 @@ def test_the_published_estimator_where_groups_are_not_told_apart():
     power = min(1.0, max(0.0, along / alone))
     assert found.power == pytest.approx(power)
     for name, code in CLASSES.items():
-        plain = power * (verdict == code).mean() + ((label[known] == code) - power * (verdict[known] == code)).mean()
+        plain = (
+            power * (verdict == code).mean()
+            + ((label[known] == code) - power * (verdict[known] == code)).mean()
+        )
         assert found.rates[name].value == pytest.approx(plain)
 
 
@@ -97,7 +100,11 @@ def test_ungraded_answers_are_corrected_and_failed_ones_left_out():
     found = corrected(verdict, label)
     assert found.rates["accuracy"].value == pytest.approx(0.5)
     assert found.naive["accuracy"].value == 1.0
-    assert (found.naive["accuracy"].ungraded, found.naive["accuracy"].failed, found.answers) == (60, 9, 120)
+    assert (found.naive["accuracy"].ungraded, found.naive["accuracy"].failed, found.answers) == (
+        60,
+        9,
+        120,
+    )
 
 
 def test_too_few_labels_are_refused():
@@ -123,7 +130,11 @@ def test_paired_differences_hold_the_truth():
 
 
 def judged(rng, truth, errors):
-    return SAID[(rng.random(len(truth))[:, None] > np.cumsum(np.array(errors), axis=1)[truth]).sum(axis=1).clip(0, 3)]
+    return SAID[
+        (rng.random(len(truth))[:, None] > np.cumsum(np.array(errors), axis=1)[truth])
+        .sum(axis=1)
+        .clip(0, 3)
+    ]
 
 
 def test_a_verdict_without_a_label_is_refused_by_name():
@@ -132,7 +143,10 @@ def test_a_verdict_without_a_label_is_refused_by_name():
     truth = rng.choice(3, 300, p=[0.9, 0.02, 0.08])
     verdict = judged(rng, truth, [[0.6, 0, 0, 0.4], [0, 0.5, 0, 0.5], [0.2, 0, 0.2, 0.6]])
     sheet = np.where(verdict == UNGRADED, -1, OURS[truth])
-    with pytest.raises(DataError, match=r"no label on 1\d\d ungraded answers, 4\d % of the cell.*demur annotate RUN"):
+    with pytest.raises(
+        DataError,
+        match=r"no label on 1\d\d ungraded answers, 4\d % of the cell.*demur annotate RUN",
+    ):
         corrected(verdict, sheet)
     twice = np.where(verdict == INCORRECT, -1, sheet)
     with pytest.raises(DataError, match=r"incorrect and 1\d\d ungraded answers"):
@@ -146,7 +160,9 @@ def test_a_verdict_without_a_label_is_refused_by_name():
 def test_few_answers_of_a_verdict_without_a_label_may_be_anything():
     verdict = np.array([CORRECT] * 190 + [UNGRADED] * 10)
     label = np.where(
-        (np.arange(200) % 2 == 0) & (verdict == CORRECT), np.where(np.arange(200) % 8, CORRECT, INCORRECT), -1
+        (np.arange(200) % 2 == 0) & (verdict == CORRECT),
+        np.where(np.arange(200) % 8, CORRECT, INCORRECT),
+        -1,
     )
     found, without = corrected(verdict, label), corrected(verdict[:190], label[:190])
     assert (found.blind, without.blind) == (pytest.approx(0.05), 0)
@@ -154,9 +170,16 @@ def test_few_answers_of_a_verdict_without_a_label_may_be_anything():
         some, all_ = found.rates[name], without.rates[name]
         assert (some.value, some.low) == (pytest.approx(all_.value), pytest.approx(0.95 * all_.low))
         assert some.high == pytest.approx(0.95 * all_.high + 0.05)
-    assert (found.answers, found.naive["accuracy"].n, found.naive["accuracy"].ungraded) == (200, 190, 10)
-    apart = differences(found, without._replace(influence=found.influence, chance=found.chance, known=found.known),
-                        (verdict, verdict))[0]  # fmt: skip
+    assert (found.answers, found.naive["accuracy"].n, found.naive["accuracy"].ungraded) == (
+        200,
+        190,
+        10,
+    )
+    apart = differences(
+        found,
+        without._replace(influence=found.influence, chance=found.chance, known=found.known),
+        (verdict, verdict),
+    )[0]
     assert apart.high - apart.low > 0.05
 
 
@@ -169,24 +192,47 @@ def test_few_labels_of_a_frequent_verdict_are_not_made_up_for_by_those_of_anothe
     assert found.high - found.low > 0.3  # it rests on four labels
 
 
-@pytest.mark.parametrize("errors", [[[1, 0, 0, 0]] * 3, [[0.1, 0, 0, 0.9], [0, 0.1, 0, 0.9], [0, 0, 0.1, 0.9]]])
-@pytest.mark.parametrize(("size", "labels", "alike"), [(1, 270, 0.0), (1, 60, 0.8), (8, 150, 0.0), (8, 80, 0.6)])
-def test_intervals_hold_where_verdicts_tell_nothing_with_and_without_clusters(errors, size, labels, alike):
+@pytest.mark.parametrize(
+    "errors", [[[1, 0, 0, 0]] * 3, [[0.1, 0, 0, 0.9], [0, 0.1, 0, 0.9], [0, 0, 0.1, 0.9]]]
+)
+@pytest.mark.parametrize(
+    ("size", "labels", "alike"), [(1, 270, 0.0), (1, 60, 0.8), (8, 150, 0.0), (8, 80, 0.6)]
+)
+def test_intervals_hold_where_verdicts_tell_nothing_with_and_without_clusters(
+    errors, size, labels, alike
+):
     """A judge that says always "correct", or mostly nothing: all that varies is in the labels."""
     rng, p, n, times = np.random.default_rng(9), np.array([0.6, 0.25, 0.15]), 300, 80
-    cluster, held, apart, width, gaps = np.arange(n) // size, np.zeros(3), np.zeros(3), np.zeros(3), []
+    cluster, held, apart, width, gaps = (
+        np.arange(n) // size,
+        np.zeros(3),
+        np.zeros(3),
+        np.zeros(3),
+        [],
+    )
     for _ in range(times):
 
         def answers():
-            return np.where(rng.random(n) < 0.8, rng.choice(3, n, p=p)[cluster * size], rng.choice(3, n, p=p))
+            return np.where(
+                rng.random(n) < 0.8, rng.choice(3, n, p=p)[cluster * size], rng.choice(3, n, p=p)
+            )
 
         one, two = answers(), answers()
         two = np.where(rng.random(n) < alike, one, two)
-        drawn = [rng.permutation(n)[:labels]] * 2 if alike else [rng.permutation(n)[:labels] for _ in range(2)]
+        drawn = (
+            [rng.permutation(n)[:labels]] * 2
+            if alike
+            else [rng.permutation(n)[:labels] for _ in range(2)]
+        )
         said = [judged(rng, y, errors) for y in (one, two)]
-        label = [np.where(np.isin(np.arange(n), d), OURS[y], -1) for d, y in zip(drawn, (one, two), strict=True)]
+        label = [
+            np.where(np.isin(np.arange(n), d), OURS[y], -1)
+            for d, y in zip(drawn, (one, two), strict=True)
+        ]
         sides = [corrected(v, y, cluster=cluster) for v, y in zip(said, label, strict=True)]
-        held += [side.low <= q <= side.high for side, q in zip(sides[0].rates.values(), p, strict=True)]
+        held += [
+            side.low <= q <= side.high for side, q in zip(sides[0].rates.values(), p, strict=True)
+        ]
         found = differences(sides[0], sides[1], (said[0], said[1]), cluster=cluster)
         apart += [d.low <= 0 <= d.high for d in found]
         width += [(d.high - d.low) / times for d in found]
@@ -204,12 +250,16 @@ def test_the_influences_give_the_variance_and_shared_answers_the_covariance():
     assert (found.influence**2).sum(axis=0) == pytest.approx(found.variance, rel=0.02)
     alone = corrected(verdict, label, cluster=np.arange(2000))
     assert alone.variance == pytest.approx(found.variance, rel=0.02)
-    tripled = corrected(np.repeat(verdict, 3), np.repeat(label, 3), cluster=np.repeat(np.arange(2000), 3))
+    tripled = corrected(
+        np.repeat(verdict, 3), np.repeat(label, 3), cluster=np.repeat(np.arange(2000), 3)
+    )
     assert tripled.variance == pytest.approx(found.variance, rel=0.1)  # copies are no evidence
     same = differences(found, found, (verdict, verdict))[0]
     other = rng.choice(3, 2000, p=[0.5, 0.3, 0.2])
     v = judged(rng, other, ERRS)
-    independent = differences(found, corrected(v, np.where(label >= 0, OURS[other], -1)), (verdict, v))[0]
+    independent = differences(
+        found, corrected(v, np.where(label >= 0, OURS[other], -1)), (verdict, v)
+    )[0]
     assert 0 < same.high - same.low < 0.2 * (independent.high - independent.low)
 
 
@@ -224,9 +274,17 @@ def test_differences_of_these_answers_count_what_is_labelled_on_both_sides(toget
         sides = []
         for y in (one, two):
             chosen = chosen if together else rng.permutation(n)[:110]
-            sides.append(corrected(verdict, np.where(np.isin(np.arange(n), chosen), OURS[y], -1), population="finite"))
+            sides.append(
+                corrected(
+                    verdict,
+                    np.where(np.isin(np.arange(n), chosen), OURS[y], -1),
+                    population="finite",
+                )
+            )
         found = differences(sides[0], sides[1], (verdict, verdict))
-        held += [d.low <= (two == k).mean() - (one == k).mean() <= d.high for k, d in enumerate(found)]
+        held += [
+            d.low <= (two == k).mean() - (one == k).mean() <= d.high for k, d in enumerate(found)
+        ]
     assert (held / times >= 0.89).all(), held / times
 
 
@@ -250,7 +308,10 @@ def test_a_rare_class_of_these_very_answers_holds():
 
 
 @settings(max_examples=examples(25), deadline=None)
-@given(st.lists(st.tuples(st.integers(0, 3), st.integers(0, 2)), min_size=LEAST, max_size=90), st.integers(0, 50))
+@given(
+    st.lists(st.tuples(st.integers(0, 3), st.integers(0, 2)), min_size=LEAST, max_size=90),
+    st.integers(0, 50),
+)
 def test_shares_sum_to_one_and_stay_in_bounds_whatever_comes(pairs, more):
     verdict = np.array([SAID[v] for v, _ in pairs] + [CORRECT] * more)
     label = np.array([OURS[y] for _, y in pairs] + [-1] * more)
@@ -275,14 +336,24 @@ def test_what_changes_nothing_and_what_changes_it_in_a_known_way(some, labelled,
 
     def rates(v, y):
         found = corrected(v, y, population=population).rates
-        return np.array([(found[name].low, found[name].value, found[name].high) for name in CLASSES])
+        return np.array(
+            [(found[name].low, found[name].value, found[name].high) for name in CLASSES]
+        )
 
     base = rates(verdict, label)
     order = rng.permutation(len(verdict))
     assert rates(verdict[order], label[order]) == pytest.approx(base, abs=1e-9)
     failed = np.full(7, FAILED)
-    assert rates(np.append(verdict, failed), np.append(label, failed * 0 + CORRECT)) == pytest.approx(base, abs=1e-9)
-    turned = {-1: -1, UNGRADED: UNGRADED, CORRECT: DEFLECTED, DEFLECTED: INCORRECT, INCORRECT: CORRECT}
+    assert rates(
+        np.append(verdict, failed), np.append(label, failed * 0 + CORRECT)
+    ) == pytest.approx(base, abs=1e-9)
+    turned = {
+        -1: -1,
+        UNGRADED: UNGRADED,
+        CORRECT: DEFLECTED,
+        DEFLECTED: INCORRECT,
+        INCORRECT: CORRECT,
+    }
     other = rates(np.array([turned[v] for v in verdict]), np.array([turned[y] for y in label]))
     assert other[[1, 2, 0]] == pytest.approx(base, abs=1e-9)
     twice = rates(np.tile(verdict, 2), np.tile(label, 2))
@@ -318,7 +389,11 @@ def test_like_truescore(seed):
     weights = {s: float((strata == s).mean()) for s in np.unique(strata)}
     for name, code in CLASSES.items():
         theirs = truescore.post_stratified_estimate(
-            (verdict == code).astype(float), (label[index] == code).astype(float), index, strata, weights
+            (verdict == code).astype(float),
+            (label[index] == code).astype(float),
+            index,
+            strata,
+            weights,
         )
         assert ours.rates[name].value == pytest.approx(theirs.point, abs=0.02)
         assert ours.rates[name].low == pytest.approx(theirs.low, abs=0.06)
@@ -331,7 +406,9 @@ def test_like_truescore(seed):
         gold = (label[index] == code).astype(float)
         theirs = truescore.ppi_estimate(f, gold, index, lambda_=plain.power)
         assert plain.rates[name].value == pytest.approx(theirs.point, abs=0.01)
-        tuned = truescore.ppi_estimate(f, gold, index)  # a power for each rate alone: they need not sum to one
+        tuned = truescore.ppi_estimate(
+            f, gold, index
+        )  # a power for each rate alone: they need not sum to one
         assert plain.rates[name].value == pytest.approx(tuned.point, abs=0.02)
 
 

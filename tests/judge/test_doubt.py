@@ -230,4 +230,7 @@ def test_what_only_looks_as_if_it_spoke_against_it(line: str, without_encoder: N
 
 def test_a_figure_of_another_year_than_the_one_asked_for(without_encoder: None) -> None:
     reply = "Revenue was $4.5 billion in 2021 and $5.1 billion in 2022."
-    assert demur.grade("What was the revenue in 2022?", ["$4.5 billion"], reply).status is Status.UNGRADED
+    assert (
+        demur.grade("What was the revenue in 2022?", ["$4.5 billion"], reply).status
+        is Status.UNGRADED
+    )

@@ -45,10 +45,18 @@ def test_what_the_wording_is_clear_about_does_not_wait_for_the_encoder(monkeypat
     assert read(clear).deflects
 
 
-ASK = Ask(id="a", sample="s", context="c", scenario=Scenario.ORACLE, question="Which planet is nearest to the Sun?")
+ASK = Ask(
+    id="a",
+    sample="s",
+    context="c",
+    scenario=Scenario.ORACLE,
+    question="Which planet is nearest to the Sun?",
+)
 
 
-def graded(judge: RuleJudge, text: str, spec: AnswerSpec, question: str = ASK.question) -> tuple[str, str]:
+def graded(
+    judge: RuleJudge, text: str, spec: AnswerSpec, question: str = ASK.question
+) -> tuple[str, str]:
     verdict = judge.grade(ASK.model_copy(update={"question": question}), Response(text=text), spec)
     return (verdict.outcome.value if verdict.outcome else verdict.status.value), verdict.kind
 
@@ -65,7 +73,13 @@ def test_what_is_stated_in_another_role_is_left_open(monkeypatch) -> None:
         ("Yes, it is.", AnswerSpec(accepted=(("yes",),)), "Is it the nearest?"),
         ("That is Venus, and Mercury comes next.", mercury, " "),  # no question
         ("word " * 300 + "so it is Mercury.", mercury, ASK.question),  # past what is read
-        ("B", AnswerSpec(kind="choice", accepted=(("B",),), choices=(("A", "Venus"), ("B", "Mercury"))), ASK.question),
+        (
+            "B",
+            AnswerSpec(
+                kind="choice", accepted=(("B",),), choices=(("A", "Venus"), ("B", "Mercury"))
+            ),
+            ASK.question,
+        ),
     ):
         assert graded(RuleJudge(), text, spec, question)[0] == "correct", text
     assert len(asked) == 1
@@ -93,18 +107,28 @@ def test_the_shipped_weights_tell_an_answer_from_a_mention(reply: str, outcome: 
 
 def test_the_road_of_a_file(tmp_path: Path) -> None:
     """Rows as a user has them, from the command line; the verdicts are those that a person would give."""
-    replies = {"right": "Venus is next; the nearest is Mercury.", "mention": "Venus; Mercury comes right after.",
-               "declines": "On that point the leaflet keeps its silence."}  # fmt: skip
+    replies = {
+        "right": "Venus is next; the nearest is Mercury.",
+        "mention": "Venus; Mercury comes right after.",
+        "declines": "On that point the leaflet keeps its silence.",
+    }
     rows = tmp_path / "rows.jsonl"
-    rows.write_text("".join(
-        json.dumps({"id": name, "question": ASK.question, "answers": ["Mercury"], "response": reply}) + "\n"
-        for name, reply in replies.items()
-    ))  # fmt: skip
+    rows.write_text(
+        "".join(
+            json.dumps(
+                {"id": name, "question": ASK.question, "answers": ["Mercury"], "response": reply}
+            )
+            + "\n"
+            for name, reply in replies.items()
+        )
+    )
     assert main(["judge", "file", str(rows), "-o", str(tmp_path / "verdicts.jsonl")]) == 0
     verdicts = [json.loads(line) for line in (tmp_path / "verdicts.jsonl").read_text().splitlines()]
     assert {v["id"]: v["outcome"] for v in verdicts} == {
-        "right": "correct", "mention": "incorrect", "declines": "deflected",
-    }  # fmt: skip
+        "right": "correct",
+        "mention": "incorrect",
+        "declines": "deflected",
+    }
 
 
 def test_what_is_passed_to_the_next_layer_is_that_of_the_error_function() -> None:
@@ -115,7 +139,10 @@ def test_what_is_passed_to_the_next_layer_is_that_of_the_error_function() -> Non
 
 def test_weights_are_a_step_times_four_bits() -> None:
     draw = np.random.default_rng(0)
-    whole, steps = draw.integers(-8, 8, (3, 5, encoder.BLOCK)), draw.random((3, 5)).astype(np.float16)
+    whole, steps = (
+        draw.integers(-8, 8, (3, 5, encoder.BLOCK)),
+        draw.random((3, 5)).astype(np.float16),
+    )
     half = encoder.BLOCK // 2
     pairs = ((whole[..., :half] + 8) | (whole[..., half:] + 8) << 4).astype(np.uint8)
     wanted = (whole * steps[..., None].astype(np.float64)).reshape(3, -1)
@@ -131,7 +158,10 @@ def test_the_shipped_vocabulary_reads_every_language() -> None:
     assert sum(unknown.values()) <= 20, unknown  # of 683
 
 
-@given(st.text(max_size=60) | st.text("a\u0301\ufb01 \t\u0928\u092e\u8d28\u200d\U0001f600", max_size=600))
+@given(
+    st.text(max_size=60)
+    | st.text("a\u0301\ufb01 \t\u0928\u092e\u8d28\u200d\U0001f600", max_size=600)
+)
 def test_any_text_is_read(text: str) -> None:
     assert abs(encoder.declines(text)) < 30
     assert abs(encoder.commits(text, text, text)) < 30
@@ -159,7 +189,10 @@ def test_threads_read_alike_and_leave_the_products_of_others_alone() -> None:
     def threads() -> list[int]:
         return [pool["num_threads"] for pool in threadpool_info() if pool["user_api"] == "blas"]
 
-    before, texts = threads(), [f"The leaflet has {n} pages and does not say when it opened." for n in range(24)]
+    before, texts = (
+        threads(),
+        [f"The leaflet has {n} pages and does not say when it opened." for n in range(24)],
+    )
     reads = encoder.Encoder(encoder.DEFLECTION)
     alone = [reads.log_odds(text) for text in texts]
     with ThreadPoolExecutor(4) as pool:
@@ -178,8 +211,17 @@ def test_numpy_gives_the_vectors_of_transformers() -> None:
     training = runpy.run_path(str(ROOT / "tools" / "train_encoder_adapter.py"))
     plain = encoder.Encoder()
     model = training["bert"](plain)
-    long = ["x " * 700, "", "रिपोर्ट में यह नहीं बताया गया।", "a\u0301 \ufb01  \t tabs", "質問にはお答えできません。"]
-    for parts in [*((text,) for text in (REPLY, *long)), ("How long is it?", "5 km", "It is 5 km long.")]:
+    long = [
+        "x " * 700,
+        "",
+        "रिपोर्ट में यह नहीं बताया गया।",
+        "a\u0301 \ufb01  \t tabs",
+        "質問にはお答えできません。",
+    ]
+    for parts in [
+        *((text,) for text in (REPLY, *long)),
+        ("How long is it?", "5 km", "It is 5 km long."),
+    ]:
         ids = encoder.ids(plain.tokenizer, *parts)
         assert len(ids) <= encoder.LONGEST
         with torch.inference_mode():
@@ -188,7 +230,9 @@ def test_numpy_gives_the_vectors_of_transformers() -> None:
     for task in training["TASKS"].values():
         reader = training["Reader"](training["bert"](plain), task.lower)
         reader.start(encoder.stored(task.file))
-        text = ("How long is it?", "5 km", "It is 5 km long.")[-1 if task.file == encoder.DEFLECTION else 0 :]
+        text = ("How long is it?", "5 km", "It is 5 km long.")[
+            -1 if task.file == encoder.DEFLECTION else 0 :
+        ]
         lower = model.embeddings(torch.tensor([encoder.ids(plain.tokenizer, *text)]))
         with torch.inference_mode():
             for layer in model.encoder.layer[: task.lower]:
@@ -201,7 +245,10 @@ def test_numpy_gives_the_vectors_of_transformers() -> None:
 
 @pytest.mark.slow
 def test_kinds_of_deflections_that_were_held_out() -> None:
-    rows = [json.loads(line) for line in (ROOT / "tests/judge/deflection_kinds.jsonl").read_text().splitlines()]
+    rows = [
+        json.loads(line)
+        for line in (ROOT / "tests/judge/deflection_kinds.jsonl").read_text().splitlines()
+    ]
     held = [row for row in rows if seed_of("held", row["text"]) % 8 == 0]
     right = [KINDS[encoder.kind(row["text"])] == row["kind"] for row in held]
     assert len(held) == 219
@@ -209,10 +256,22 @@ def test_kinds_of_deflections_that_were_held_out() -> None:
 
 
 PAIRS = [
-    ("Does the will mention the piano?", "Who inherits the piano?", "The will does not mention the piano."),
+    (
+        "Does the will mention the piano?",
+        "Who inherits the piano?",
+        "The will does not mention the piano.",
+    ),
     ("Was steht im Feld Religion?", "Welche Religion hatte er?", "Da steht nur ein Strich."),
-    ("Jusqu'à quand va le tableau ?", "Quelle était la température le 12 août ?", "Le tableau s'arrête au 10 août."),
-    ("¿Menciona el testamento el piano?", "¿Quién hereda el piano?", "El testamento no menciona el piano."),
+    (
+        "Jusqu'à quand va le tableau ?",
+        "Quelle était la température le 12 août ?",
+        "Le tableau s'arrête au 10 août.",
+    ),
+    (
+        "¿Menciona el testamento el piano?",
+        "¿Quién hereda el piano?",
+        "El testamento no menciona el piano.",
+    ),
 ]
 
 
@@ -221,7 +280,8 @@ def test_the_question_decides_what_a_reply_does(answered: str, declined: str, re
     assert not read(reply, answered).deflects
     assert read(reply, declined).deflects
     verdicts = [
-        graded(RuleJudge(), reply, AnswerSpec(accepted=(("Ada",),)), asked)[0] for asked in (answered, declined)
+        graded(RuleJudge(), reply, AnswerSpec(accepted=(("Ada",),)), asked)[0]
+        for asked in (answered, declined)
     ]
     assert verdicts[0] != "deflected"
     assert verdicts[1] == "deflected"
@@ -229,11 +289,16 @@ def test_the_question_decides_what_a_reply_does(answered: str, declined: str, re
 
 def test_the_question_decides_from_the_command_line(tmp_path: Path) -> None:
     rows, out = tmp_path / "rows.jsonl", tmp_path / "verdicts.jsonl"
-    rows.write_text("".join(
-        json.dumps({"id": f"{pair}/{side}", "question": asked, "answers": ["1371"], "response": reply}) + "\n"
-        for pair, (*both, reply) in enumerate(PAIRS)
-        for side, asked in zip(("answered", "declined"), both, strict=True)
-    ))  # fmt: skip
+    rows.write_text(
+        "".join(
+            json.dumps(
+                {"id": f"{pair}/{side}", "question": asked, "answers": ["1371"], "response": reply}
+            )
+            + "\n"
+            for pair, (*both, reply) in enumerate(PAIRS)
+            for side, asked in zip(("answered", "declined"), both, strict=True)
+        )
+    )
     assert main(["judge", "file", str(rows), "--judge", "rules", "-o", str(out)]) == 0
     for line in out.read_text().splitlines():
         verdict = json.loads(line)
@@ -242,11 +307,16 @@ def test_the_question_decides_from_the_command_line(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_pairs_of_one_reply_and_two_questions_that_were_held_out() -> None:
-    rows = [json.loads(line) for line in (ROOT / "tests/judge/deflections_asked.jsonl").read_text().splitlines()]
+    rows = [
+        json.loads(line)
+        for line in (ROOT / "tests/judge/deflections_asked.jsonl").read_text().splitlines()
+    ]
     held = [row for row in rows if row["part"] == "held out"]
     assert len(held) == 1_446
     some = held[::2]
-    right = [read(visible(row["text"]), row["question"]).deflects == row["deflects"] for row in some]
+    right = [
+        read(visible(row["text"]), row["question"]).deflects == row["deflects"] for row in some
+    ]
     assert sum(right) / len(some) >= 0.86
 
 

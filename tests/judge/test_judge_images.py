@@ -26,7 +26,14 @@ def picture(folder: Path, side: int = 20) -> ImageRef:
 
 
 def ask(*images: ImageRef) -> Ask:
-    return Ask(id="a", sample="s", context="c", scenario=Scenario.ORACLE, question="Which animal?", images=images)
+    return Ask(
+        id="a",
+        sample="s",
+        context="c",
+        scenario=Scenario.ORACLE,
+        question="Which animal?",
+        images=images,
+    )
 
 
 def sent(judge: str, asked: Ask, tmp_path: Path, kept: str = "calls.sqlite"):
@@ -45,7 +52,9 @@ def sent(judge: str, asked: Ask, tmp_path: Path, kept: str = "calls.sqlite"):
     return verdict, content, opened
 
 
-@pytest.mark.parametrize("judge", ["model:MODEL", "model:MODEL,images=no", "cascade:MODEL", "lave:MODEL"])
+@pytest.mark.parametrize(
+    "judge", ["model:MODEL", "model:MODEL,images=no", "cascade:MODEL", "lave:MODEL"]
+)
 def test_no_image_is_sent_unless_asked_for(judge: str, tmp_path: Path) -> None:
     verdict, content, opened = sent(judge, ask(picture(tmp_path)), tmp_path)
     assert isinstance(content, str)
@@ -54,7 +63,8 @@ def test_no_image_is_sent_unless_asked_for(judge: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "judge", ["model:MODEL,images=yes", "cascade:MODEL,images=yes", "cascade:MODEL,share=0,images=yes"]
+    "judge",
+    ["model:MODEL,images=yes", "cascade:MODEL,images=yes", "cascade:MODEL,share=0,images=yes"],
 )
 def test_images_are_sent_when_asked_for(judge: str, tmp_path: Path) -> None:
     verdict, content, opened = sent(judge, ask(picture(tmp_path)), tmp_path)

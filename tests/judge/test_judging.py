@@ -45,7 +45,11 @@ def test_rows_of_a_file_are_graded_by_rules_and_by_a_model(tmp_path, capsys):
     path, out = tmp_path / "rows.jsonl", tmp_path / "v.jsonl"
     path.write_text("".join(json.dumps(r) + "\n" for r in rows))
     assert main(["judge", "file", str(path), "-o", str(out), "--json"]) == 0
-    assert json.loads(capsys.readouterr().out)["counts"] == {"correct": 2, "incorrect": 1, "failed": 1}
+    assert json.loads(capsys.readouterr().out)["counts"] == {
+        "correct": 2,
+        "incorrect": 1,
+        "failed": 1,
+    }
     assert [json.loads(line)["id"] for line in out.read_text().splitlines()] == ["1", "2", "3", "4"]
     with running(reply=lambda body: '{"label": "INCORRECT"}') as server:
         words = [
@@ -64,8 +68,20 @@ def test_rows_of_a_file_are_graded_by_rules_and_by_a_model(tmp_path, capsys):
 
 def test_rows_may_say_why_they_ended_and_list_their_choices(tmp_path):
     rows = [
-        {"id": "1", "question": "Which?", "answers": ["b"], "choices": ["Rhine", "Danube"], "response": "(b)"},
-        {"id": "2", "question": "Who?", "answers": ["Ann"], "response": "", "finish_reason": "length"},
+        {
+            "id": "1",
+            "question": "Which?",
+            "answers": ["b"],
+            "choices": ["Rhine", "Danube"],
+            "response": "(b)",
+        },
+        {
+            "id": "2",
+            "question": "Who?",
+            "answers": ["Ann"],
+            "response": "",
+            "finish_reason": "length",
+        },
         {"id": 3, "question": "When?", "answers": 1969, "response": 1969},  # one answer, numbers
     ]
     path = tmp_path / "rows.jsonl"
@@ -80,8 +96,10 @@ def test_rows_may_say_why_they_ended_and_list_their_choices(tmp_path):
 
 def test_bad_rows_are_named_before_anybody_is_asked(tmp_path, capsys):
     path = tmp_path / "rows.jsonl"
-    path.write_text('{"id": "1", "question": "Q", "answers": [], "response": "x"}\n{"id": "2"}\nnot json\n'
-                    '{"id": "3", "question": "Q", "answers": ["a"], "response": "x"}\n' * 2)  # fmt: skip
+    path.write_text(
+        '{"id": "1", "question": "Q", "answers": [], "response": "x"}\n{"id": "2"}\nnot json\n'
+        '{"id": "3", "question": "Q", "answers": ["a"], "response": "x"}\n' * 2
+    )
     assert main(["judge", "file", str(path)]) == 1
     said = capsys.readouterr().err
     assert all(f"rows.jsonl:{n}" in said for n in (1, 2, 3, 8))
@@ -99,8 +117,20 @@ def test_stored_answers_are_graded_again_without_asking(tmp_path, capsys):
     run = demur.evaluate(release, vague, scenarios=["oracle", "parametric"], out=tmp_path / "runs")
     assert calls["n"] == 8
     with running(reply=lambda body: '{"label": "NOT_ATTEMPTED"}') as server:
-        words = ["judge", "run", str(run.folder), "--release", str(release), "-o", str(tmp_path / "again"),
-                 "--judge", f"model:http://127.0.0.1:{server.port}/v1#m", "--ledger", str(tmp_path / "l"), "--json"]  # fmt: skip
+        words = [
+            "judge",
+            "run",
+            str(run.folder),
+            "--release",
+            str(release),
+            "-o",
+            str(tmp_path / "again"),
+            "--judge",
+            f"model:http://127.0.0.1:{server.port}/v1#m",
+            "--ledger",
+            str(tmp_path / "l"),
+            "--json",
+        ]
         assert main(words) == 0
     assert calls["n"] == 8
     again = demur.open_run(tmp_path / "again", release)
@@ -108,22 +138,44 @@ def test_stored_answers_are_graded_again_without_asking(tmp_path, capsys):
     assert again.manifest["graded_again"] == {"run": run.folder.name, "judge": "rules"}
     assert again.system == run.system
     other = tiny_release(tmp_path / "other", 5)
-    assert main(["judge", "run", str(run.folder), "--release", str(other), "-o", str(tmp_path / "x")]) == 2
+    assert (
+        main(["judge", "run", str(run.folder), "--release", str(other), "-o", str(tmp_path / "x")])
+        == 2
+    )
     assert main([*words, "--repeat", "2"]) == 2
     assert "--repeat" in capsys.readouterr().err
-    assert main(["judge", "run", str(run.folder), "--release", str(other), "-o", str(tmp_path / "x")]) == 2
+    assert (
+        main(["judge", "run", str(run.folder), "--release", str(other), "-o", str(tmp_path / "x")])
+        == 2
+    )
     assert "another release" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("own", ["corpora", "prompts"])
 def test_runs_with_corpora_and_prompts_of_ones_own_are_graded_again(own, tmp_path, capsys):
-    release, mine, corpora = tiny_release(tmp_path / "release", 4), tmp_path / "prompts", tmp_path / "corpora"
+    release, mine, corpora = (
+        tiny_release(tmp_path / "release", 4),
+        tmp_path / "prompts",
+        tmp_path / "corpora",
+    )
     mine.mkdir()
     (mine / "clause-severe.v1.md").write_text("Never guess.")
-    assert main(["corpus", "export", str(release), "--out", str(corpora), "--poison", "--folds", "2"]) == 0
+    assert (
+        main(["corpus", "export", str(release), "--out", str(corpora), "--poison", "--folds", "2"])
+        == 0
+    )
     what = {
         "corpora": ["--scenarios", "whole", "--corpora", str(corpora)],
-        "prompts": ["--scenarios", "oracle", "realistic", "--strictness", "none", "severe", "--prompts", str(mine)],
+        "prompts": [
+            "--scenarios",
+            "oracle",
+            "realistic",
+            "--strictness",
+            "none",
+            "severe",
+            "--prompts",
+            str(mine),
+        ],
     }[own]
     asks = tmp_path / "asks.jsonl"
     assert main(["asks", str(release), "-o", str(asks), *what]) == 0
@@ -185,8 +237,12 @@ def test_attacks_differ_as_a_model_is_shown_them():
 def test_no_attack_states_what_is_right_nor_looks_like_it():
     for number, attack in enumerate(attacks()):
         _, response, answers = question_of(attack, number)
-        assert not re.search(rf"(?<!\w){re.escape(attack.right)}(?!\w)", response.text, re.IGNORECASE), attack
-        assert not candidate(attack.question, visible(response.text), forms_of(answers)).doubted, attack
+        assert not re.search(
+            rf"(?<!\w){re.escape(attack.right)}(?!\w)", response.text, re.IGNORECASE
+        ), attack
+        assert not candidate(attack.question, visible(response.text), forms_of(answers)).doubted, (
+            attack
+        )
 
 
 def gullible(body):
@@ -202,7 +258,10 @@ def gullible(body):
 def test_no_attack_reaches_a_gullible_model_through_the_fence(judge, tmp_path, capsys):
     with running(reply=gullible) as server:
         name = "rules" if judge == "rules" else f"model:http://127.0.0.1:{server.port}/v1#m"
-        assert main(["judge", "attack", "--judge", name, "--ledger", str(tmp_path / "l"), "--json"]) == 0
+        assert (
+            main(["judge", "attack", "--judge", name, "--ledger", str(tmp_path / "l"), "--json"])
+            == 0
+        )
     found = {h["family"]: h for h in json.loads(capsys.readouterr().out)["families"]}
     assert sum(h["n"] for h in found.values()) == 260
     assert sum(h["flipped"] for h in found.values()) == 0
@@ -212,7 +271,9 @@ def test_no_attack_reaches_a_gullible_model_through_the_fence(judge, tmp_path, c
 
 def test_the_judge_to_attack_is_named_by_itself_or_by_the_option(tmp_path, capsys, monkeypatch):
     opened = []
-    monkeypatch.setattr("demur.judge.base.open_judge", lambda name, context: opened.append(name) or RuleJudge())
+    monkeypatch.setattr(
+        "demur.judge.base.open_judge", lambda name, context: opened.append(name) or RuleJudge()
+    )
     monkeypatch.setattr("demur.judge.attacks.CARRIERS", ())
     monkeypatch.setattr("demur.judge.attacks.FAMILIES", {})
     words = ["judge", "attack", "--ledger", str(tmp_path / "l")]
@@ -228,7 +289,9 @@ def test_the_judge_to_attack_is_named_by_itself_or_by_the_option(tmp_path, capsy
     assert "two judges" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("words", [["attack", "rules", "more"], ["attack", "--bogus"], ["bench", "rules", "more"]])
+@pytest.mark.parametrize(
+    "words", [["attack", "rules", "more"], ["attack", "--bogus"], ["bench", "rules", "more"]]
+)
 def test_what_a_job_does_not_take_is_told_with_the_help_of_that_job(words, capsys):
     with pytest.raises(SystemExit) as ended:
         main(["judge", *words])
@@ -241,18 +304,28 @@ def test_what_a_job_does_not_take_is_told_with_the_help_of_that_job(words, capsy
 def test_a_models_address_alone_is_a_judge():
     with running(reply=lambda body: "CORRECT") as server:
         address = f"http://127.0.0.1:{server.port}/v1#m"
-        assert [open_judge(name).id for name in (address, "openai/gpt-4o", f"panel:{address},rules")] == [
-            "model:m", "model:openai/gpt-4o", "panel:model:m,rules?rule=majority",
-        ]  # fmt: skip
+        assert [
+            open_judge(name).id for name in (address, "openai/gpt-4o", f"panel:{address},rules")
+        ] == [
+            "model:m",
+            "model:openai/gpt-4o",
+            "panel:model:m,rules?rule=majority",
+        ]
     with pytest.raises(UnknownPart):
         open_judge("gpt-4o")
 
 
 def test_numbers_and_single_answers_are_rows_too_and_verdicts_never_replace_them(tmp_path, capsys):
     path = tmp_path / "rows.jsonl"
-    path.write_text(json.dumps({"id": 7, "question": "How many?", "answers": [4], "response": "4"}) + "\n"
-                    + json.dumps({"id": "8", "question": "Where?", "answers": "Paris", "response": "Paris"}))  # fmt: skip
-    assert [(v.id, v.outcome.value) for v in judge_file(path, RuleJudge())] == [("7", "correct"), ("8", "correct")]
+    path.write_text(
+        json.dumps({"id": 7, "question": "How many?", "answers": [4], "response": "4"})
+        + "\n"
+        + json.dumps({"id": "8", "question": "Where?", "answers": "Paris", "response": "Paris"})
+    )
+    assert [(v.id, v.outcome.value) for v in judge_file(path, RuleJudge())] == [
+        ("7", "correct"),
+        ("8", "correct"),
+    ]
     before = path.read_bytes()
     assert main(["judge", "file", str(path), "-o", str(tmp_path / "." / "rows.jsonl")]) == 2
     assert "overwritten" in capsys.readouterr().err
@@ -261,23 +334,59 @@ def test_numbers_and_single_answers_are_rows_too_and_verdicts_never_replace_them
 
 def test_a_judge_is_asked_several_times_past_the_ledger(tmp_path, capsys):
     path, out = tmp_path / "rows.jsonl", tmp_path / "v.jsonl"
-    row = {"id": "1", "question": "Which?", "answers": ["Danube"], "response": "Perhaps this.", "label": "correct"}
+    row = {
+        "id": "1",
+        "question": "Which?",
+        "answers": ["Danube"],
+        "response": "Perhaps this.",
+        "label": "correct",
+    }
     path.write_text(json.dumps(row))
     replies = iter(["CORRECT", "INCORRECT", "INCORRECT"])
     with running(reply=lambda body: json.dumps({"label": next(replies)})) as server:
         model = f"model:http://127.0.0.1:{server.port}/v1#m"
-        words = ["judge", "file", str(path), "-o", str(out), "--judge", model, "--ledger", str(tmp_path / "l")]
+        words = [
+            "judge",
+            "file",
+            str(path),
+            "-o",
+            str(out),
+            "--judge",
+            model,
+            "--ledger",
+            str(tmp_path / "l"),
+        ]
         assert main([*words, "--repeat", "3"]) == 0
         assert "another verdict when asked again: 100.0%" in capsys.readouterr().out
         files = [out, tmp_path / "v@2.jsonl", tmp_path / "v@3.jsonl"]
-        assert [json.loads(f.read_text())["outcome"] for f in files] == ["correct", "incorrect", "incorrect"]
-        words = ["judge", "bench", model, "--on", str(path), "--ledger", str(tmp_path / "l"), "--repeat", "3"]
+        assert [json.loads(f.read_text())["outcome"] for f in files] == [
+            "correct",
+            "incorrect",
+            "incorrect",
+        ]
+        words = [
+            "judge",
+            "bench",
+            model,
+            "--on",
+            str(path),
+            "--ledger",
+            str(tmp_path / "l"),
+            "--repeat",
+            "3",
+        ]
         assert main([*words, "--json"]) == 0
         found = json.loads(capsys.readouterr().out)
-        assert (len(found["repeats"]), found["repeat_variance"]["value"], server.requests) == (2, 1.0, 3)
+        assert (len(found["repeats"]), found["repeat_variance"]["value"], server.requests) == (
+            2,
+            1.0,
+            3,
+        )
 
 
-def test_a_log_of_attacks_tells_how_far_they_are_and_where_the_calls_are(tmp_path, capsys, monkeypatch):
+def test_a_log_of_attacks_tells_how_far_they_are_and_where_the_calls_are(
+    tmp_path, capsys, monkeypatch
+):
     monkeypatch.setattr("demur.core.progress.EVERY_S", 0.0)
     with running(reply=gullible) as server:
         name = f"model:http://127.0.0.1:{server.port}/v1#m"
@@ -288,8 +397,16 @@ def test_a_log_of_attacks_tells_how_far_they_are_and_where_the_calls_are(tmp_pat
     assert f"calls kept in {tmp_path / 'l'}" in lines[0]
 
 
-def test_options_of_labelled_answers_may_be_a_list_and_bad_ones_are_told_with_their_line(tmp_path, capsys):
-    row = {"id": "1", "question": "Which?", "answers": ["Danube"], "response": "B", "label": "correct"}
+def test_options_of_labelled_answers_may_be_a_list_and_bad_ones_are_told_with_their_line(
+    tmp_path, capsys
+):
+    row = {
+        "id": "1",
+        "question": "Which?",
+        "answers": ["Danube"],
+        "response": "B",
+        "label": "correct",
+    }
     rows = [row | {"choices": ["Rhine", "Danube"]}, row | {"answer_type": "colour"}]
     for n, one in enumerate(rows):
         (tmp_path / f"{n}.jsonl").write_text(json.dumps(one))
@@ -301,55 +418,101 @@ def test_options_of_labelled_answers_may_be_a_list_and_bad_ones_are_told_with_th
 
 def test_repeats_share_one_budget(tmp_path, monkeypatch):
     contexts = []
-    monkeypatch.setattr("demur.judge.base.open_judge", lambda name, context: contexts.append(context) or RuleJudge())
+    monkeypatch.setattr(
+        "demur.judge.base.open_judge", lambda name, context: contexts.append(context) or RuleJudge()
+    )
     path = tmp_path / "rows.jsonl"
-    path.write_text(json.dumps({"id": "1", "question": "Which?", "answers": ["a"], "response": "a"}))
+    path.write_text(
+        json.dumps({"id": "1", "question": "Which?", "answers": ["a"], "response": "a"})
+    )
     assert main(["judge", "file", str(path), "--repeat", "2", "--budget", "1"]) == 0
     assert [c.repeat for c in contexts] == [0, 1]
     assert contexts[0].budget is contexts[1].budget is not None
 
 
 RAGAS = [
-    {"question": "When did it open?", "answer": "In 1998.", "contexts": ["It opened in 1998."], "ground_truth": "1998"},
-    {"question": "Which river?", "answer": "I do not know.", "contexts": [], "ground_truth": "['Danube', 'Donau']"},
-    {"question": "Which river?", "answer": "The Donau.", "contexts": [], "ground_truth": "['Danube', 'Donau']"},
+    {
+        "question": "When did it open?",
+        "answer": "In 1998.",
+        "contexts": ["It opened in 1998."],
+        "ground_truth": "1998",
+    },
+    {
+        "question": "Which river?",
+        "answer": "I do not know.",
+        "contexts": [],
+        "ground_truth": "['Danube', 'Donau']",
+    },
+    {
+        "question": "Which river?",
+        "answer": "The Donau.",
+        "contexts": [],
+        "ground_truth": "['Danube', 'Donau']",
+    },
 ]
-NEW = {"question": "user_input", "answer": "response", "contexts": "retrieved_contexts", "ground_truth": "reference"}
+NEW = {
+    "question": "user_input",
+    "answer": "response",
+    "contexts": "retrieved_contexts",
+    "ground_truth": "reference",
+}
 
 
 @pytest.mark.parametrize(
-    "name", ["r.jsonl", "r.json", "r.csv", "excel.csv", "powershell.jsonl", "r.tsv", "r.parquet", "new.jsonl"]
+    "name",
+    [
+        "r.jsonl",
+        "r.json",
+        "r.csv",
+        "excel.csv",
+        "powershell.jsonl",
+        "r.tsv",
+        "r.parquet",
+        "new.jsonl",
+    ],
 )
 def test_answers_are_graded_from_the_tables_that_people_have(tmp_path, name):
     path, lines = tmp_path / name, "".join(json.dumps(row) + "\n" for row in RAGAS)
     if name == "r.parquet":
         pq.write_table(pa.Table.from_pylist(RAGAS), path)
     elif name == "new.jsonl":
-        path.write_text("".join(json.dumps({NEW[k]: v for k, v in row.items()}) + "\n" for row in RAGAS))
+        path.write_text(
+            "".join(json.dumps({NEW[k]: v for k, v in row.items()}) + "\n" for row in RAGAS)
+        )
     elif name.endswith("jsonl"):
         path.write_text(lines, encoding="utf-16" if "powershell" in name else "utf-8")
     elif name == "r.json":
         path.write_text(json.dumps(RAGAS, indent=2))
     else:
-        with path.open("w", encoding="utf-8-sig" if "excel" in name else "utf-8", newline="") as sheet:
+        with path.open(
+            "w", encoding="utf-8-sig" if "excel" in name else "utf-8", newline=""
+        ) as sheet:
             writer = csv.writer(sheet, delimiter={"excel.csv": ";", "r.tsv": "\t"}.get(name, ","))
             writer.writerow([k.title() if "excel" in name else k for k in RAGAS[0]])
             writer.writerows([[], ["", "", "", ""], *(row.values() for row in RAGAS)])
     verdicts = judge_file(path, RuleJudge())
-    assert [(v.id, v.outcome.value) for v in verdicts] == [("1", "correct"), ("2", "deflected"), ("3", "correct")]
+    assert [(v.id, v.outcome.value) for v in verdicts] == [
+        ("1", "correct"),
+        ("2", "deflected"),
+        ("3", "correct"),
+    ]
 
 
 def test_an_answer_is_what_is_right_where_a_column_holds_responses(tmp_path):
     path = tmp_path / "rows.csv"
     path.write_text("id,question,answer,response\n0,When?,1998,In 1998.\n,When?,1998,1997\n")
-    assert [(v.id, v.outcome) for v in judge_file(path, RuleJudge())] == [("0", Outcome.CORRECT), ("2", None)]
+    assert [(v.id, v.outcome) for v in judge_file(path, RuleJudge())] == [
+        ("0", Outcome.CORRECT),
+        ("2", None),
+    ]
 
 
 def test_a_missing_column_is_told_with_the_names_that_it_may_have(tmp_path):
     path = tmp_path / "rows.csv"
     path.write_text("id,question,answers\na,When?,1998\n")
     with pytest.raises(
-        BadInput, match=r"rows.csv:2 \(a\): no response \(its column may be named response, pred.*output"
+        BadInput,
+        match=r"rows.csv:2 \(a\): no response \(its column may be named response, pred.*output",
     ):
         judge_file(path, RuleJudge())
 
@@ -366,7 +529,9 @@ def test_empty_cells_are_absent_and_an_empty_right_answer_is_refused(tmp_path):
 
 
 @pytest.mark.parametrize("value", [{"data": RAGAS}, {k: [row[k] for row in RAGAS] for k in NEW}])
-def test_a_json_object_that_holds_the_rows_is_refused_in_one_line_with_the_cure(tmp_path, capsys, value):
+def test_a_json_object_that_holds_the_rows_is_refused_in_one_line_with_the_cure(
+    tmp_path, capsys, value
+):
     path = tmp_path / "rows.json"
     path.write_text(json.dumps(value, indent=1))
     assert main(["judge", "file", str(path)]) == 1

@@ -31,10 +31,18 @@ C, W, D = Outcome.CORRECT, Outcome.INCORRECT, Outcome.DEFLECTED
 def row(i: int, outcome: Outcome | Status | None = C, **more: object) -> Row:
     status = outcome if isinstance(outcome, Status) else Status.GRADED
     given_: dict[str, object] = {
-        "ask": f"a{i}", "context": f"c{i}", "sample": f"s{i}", "source": "src", "scenario": Scenario.ORACLE, "condition": "moderate",
-        "recipe": "oracle()", "k_used": 0, "expected": "answer", "status": status,
+        "ask": f"a{i}",
+        "context": f"c{i}",
+        "sample": f"s{i}",
+        "source": "src",
+        "scenario": Scenario.ORACLE,
+        "condition": "moderate",
+        "recipe": "oracle()",
+        "k_used": 0,
+        "expected": "answer",
+        "status": status,
         "outcome": outcome if isinstance(outcome, Outcome) else None,
-    }  # fmt: skip
+    }
     return Row(**{**given_, **more})  # type: ignore[arg-type]
 
 
@@ -44,7 +52,14 @@ def arrow(rows: list[Row]) -> pa.Table:
 
 SCHEMA = pa.schema(
     [
-        (n, pa.int64() if n in ("k_used", "repeat") else pa.float64() if n == "confidence" else pa.string())
+        (
+            n,
+            pa.int64()
+            if n in ("k_used", "repeat")
+            else pa.float64()
+            if n == "confidence"
+            else pa.string(),
+        )
         for n in Row.model_fields
     ]
 )
@@ -67,7 +82,9 @@ def test_rates_count_what_is_absent_beside_the_denominator() -> None:
     for given_ in (rows, arrow(rows), Table(arrow(rows)), iter(rows)):
         found = rates(given_)
         assert [m.value for m in found] == [0.25, 0.5, 0.25]
-        assert {(m.n, m.ungraded, m.failed, m.interval) for m in found} == {(4, 1, 2, "wilson(0.95)")}
+        assert {(m.n, m.ungraded, m.failed, m.interval) for m in found} == {
+            (4, 1, 2, "wilson(0.95)")
+        }
         assert (found.accuracy.low, found.accuracy.high) == pytest.approx(wilson(1, 4))
 
 
@@ -81,7 +98,9 @@ def test_an_empty_denominator_is_undefined_never_zero(rows: list[Row]) -> None:
 @pytest.mark.heavy
 @settings(max_examples=examples(60), deadline=None)
 @given(st.lists(OUTCOMES, max_size=30), st.randoms())
-def test_rates_sum_to_one_and_ignore_order(outcomes: list[Outcome | Status], random: object) -> None:
+def test_rates_sum_to_one_and_ignore_order(
+    outcomes: list[Outcome | Status], random: object
+) -> None:
     rows = [row(i, o, cluster=str(i % 3)) for i, o in enumerate(outcomes)]
     found = rates(rows)
     if found.accuracy.n:
@@ -116,7 +135,12 @@ def test_wilson_acceptance_numbers() -> None:
 
 METHODS = st.one_of(
     st.builds(Wilson, st.sampled_from([0.5, 0.9, 0.95, 0.999])),
-    st.builds(ClusterBootstrap, st.sampled_from([0.5, 0.9, 0.95]), st.integers(1, 10**6), st.integers(0, 2**32)),
+    st.builds(
+        ClusterBootstrap,
+        st.sampled_from([0.5, 0.9, 0.95]),
+        st.integers(1, 10**6),
+        st.integers(0, 2**32),
+    ),
     st.builds(Auto, st.sampled_from([0.9, 0.95]), st.integers(1, 10**6), st.integers(0, 2**32)),
 )
 
@@ -128,9 +152,21 @@ def test_interval_text_parses_back(method: Wilson | ClusterBootstrap | Auto) -> 
 
 
 @pytest.mark.parametrize(
-    "text", ["", "normal(0.95)", "wilson(2)", "wilson(0.95,3)", "wilson(a)", "cluster-bootstrap(0.95,0)", "cluster-bootstrap(0.9,2000,level=0.8)",
-             "cluster-bootstrap(0.95,2.5)", "wilson(0.95", "cluster-bootstrap(0.95,10,seed=-1)", "cluster-bootstrap(0.95,10,1,1)"]
-)  # fmt: skip
+    "text",
+    [
+        "",
+        "normal(0.95)",
+        "wilson(2)",
+        "wilson(0.95,3)",
+        "wilson(a)",
+        "cluster-bootstrap(0.95,0)",
+        "cluster-bootstrap(0.9,2000,level=0.8)",
+        "cluster-bootstrap(0.95,2.5)",
+        "wilson(0.95",
+        "cluster-bootstrap(0.95,10,seed=-1)",
+        "cluster-bootstrap(0.95,10,1,1)",
+    ],
+)
 def test_other_interval_text_is_refused(text: str) -> None:
     with pytest.raises(UsageError, match="interval method"):
         interval(text)
@@ -154,7 +190,9 @@ def test_clusters_widen_the_interval_and_are_named() -> None:
 def test_samples_without_a_cluster_are_their_own() -> None:
     table = Table([row(0), row(0), row(1), row(2, cluster="x"), row(3, cluster="x")])
     assert len(np.unique(table.cluster)) == 3
-    assert rates(table).accuracy.low == pytest.approx(wilson(3, 3)[0])  # three clusters, not five items
+    assert rates(table).accuracy.low == pytest.approx(
+        wilson(3, 3)[0]
+    )  # three clusters, not five items
 
 
 def test_resampling_is_the_cluster_bootstrap() -> None:
@@ -164,7 +202,9 @@ def test_resampling_is_the_cluster_bootstrap() -> None:
     hits = (rng.random(300) < 0.3 + 0.4 * (cluster % 2)).astype(float)
     sums = cluster_sums(cluster, hits, np.ones(300))
     ours = resampled(sums, 20_000, seed=3)
-    plain = np.array([sums[rng.integers(0, len(sums), len(sums))].sum(axis=0) for _ in range(20_000)])
+    plain = np.array(
+        [sums[rng.integers(0, len(sums), len(sums))].sum(axis=0) for _ in range(20_000)]
+    )
     ratio, reference = ours[:, 0] / ours[:, 1], plain[:, 0] / plain[:, 1]
     assert ratio.mean() == pytest.approx(reference.mean(), abs=0.002)
     assert ratio.std() == pytest.approx(reference.std(), rel=0.03)
@@ -177,11 +217,31 @@ def test_resampling_is_the_cluster_bootstrap() -> None:
 
 N8 = (1646, 826, 185, 58, 45, 15)
 KEYE = {  # VLM-DeflectionBench, Table 8: rows per source; the last is the printed Total
-    "parametric": ([1.6, 5.6, 3.8, 0, 11.1, 6.7], [17.1, 28.6, 27.0, 31.0, 4.4, 33.3], [81.3, 65.9, 69.2, 69.0, 84.4, 60.0], (3.1, 21.4, 75.6)),
-    "oracle": ([56.7, 79.5, 77.3, 69.0, 37.8, 46.7], [11.7, 4.4, 11.9, 0, 8.9, 40.0], [31.6, 16.1, 10.8, 31.0, 53.3, 13.3], (64.8, 9.4, 25.8)),
-    "realistic": ([47.1, 70.7, 73.5, 60.3, 35.6, 53.3], [10.8, 8.6, 9.7, 0, 6.7, 20.0], [42.1, 20.7, 16.8, 39.7, 57.8, 26.7], (56.0, 9.8, 34.2)),
-    "adversarial": ([0.9, 6.5, 2.2, 15.5, 8.9, 6.6], [38.4, 52.7, 66.5, 12.1, 26.7, 46.7], [60.7, 40.8, 31.4, 72.4, 64.4, 46.7], (3.1, 43.8, 53.1)),
-}  # fmt: skip
+    "parametric": (
+        [1.6, 5.6, 3.8, 0, 11.1, 6.7],
+        [17.1, 28.6, 27.0, 31.0, 4.4, 33.3],
+        [81.3, 65.9, 69.2, 69.0, 84.4, 60.0],
+        (3.1, 21.4, 75.6),
+    ),
+    "oracle": (
+        [56.7, 79.5, 77.3, 69.0, 37.8, 46.7],
+        [11.7, 4.4, 11.9, 0, 8.9, 40.0],
+        [31.6, 16.1, 10.8, 31.0, 53.3, 13.3],
+        (64.8, 9.4, 25.8),
+    ),
+    "realistic": (
+        [47.1, 70.7, 73.5, 60.3, 35.6, 53.3],
+        [10.8, 8.6, 9.7, 0, 6.7, 20.0],
+        [42.1, 20.7, 16.8, 39.7, 57.8, 26.7],
+        (56.0, 9.8, 34.2),
+    ),
+    "adversarial": (
+        [0.9, 6.5, 2.2, 15.5, 8.9, 6.6],
+        [38.4, 52.7, 66.5, 12.1, 26.7, 46.7],
+        [60.7, 40.8, 31.4, 72.4, 64.4, 46.7],
+        (3.1, 43.8, 53.1),
+    ),
+}
 
 
 @pytest.mark.parametrize("scenario", KEYE)
@@ -190,18 +250,43 @@ def test_published_totals_are_sample_weighted_means(scenario: str) -> None:
     for column, total in zip(columns, printed, strict=True):
         assert weighted(list(zip(column, N8, strict=True))) == pytest.approx(total, abs=0.1)
     if scenario == "oracle":
-        assert macro(columns[0]) == pytest.approx(61.2, abs=0.05)  # what it must not be confused with
+        assert macro(columns[0]) == pytest.approx(
+            61.2, abs=0.05
+        )  # what it must not be confused with
 
 
 @pytest.mark.parametrize(
     ("rows", "want"),
     [  # Realistic and Adversarial rows whose printed Totals are wrong: what follows from them
-        (([26.4, 42.6, 62.2, 39.7, 2.2, 53.3], [58.9, 52.3, 30.3, 44.8, 91.1, 46.7], [14.7, 5.1, 7.5, 15.5, 6.7, 0]), (33.6, 55.2, 11.2)),
-        (([27.3, 63.8, 68.2, 51.7, 11.1, 53.3], [64.1, 28.5, 27.5, 27.6, 71.1, 33.3], [8.6, 7.7, 4.3, 20.7, 17.8, 13.4]), (41.3, 50.2, 8.5)),
-        (([0.5, 8.7, 5.4, 5.2, 11.1, 6.7], [20.9, 24.9, 40.5, 60.3, 11.3, 6.6], [78.6, 66.4, 54.1, 34.5, 75.6, 86.7]), (3.6, 24.0, 72.4)),
+        (
+            (
+                [26.4, 42.6, 62.2, 39.7, 2.2, 53.3],
+                [58.9, 52.3, 30.3, 44.8, 91.1, 46.7],
+                [14.7, 5.1, 7.5, 15.5, 6.7, 0],
+            ),
+            (33.6, 55.2, 11.2),
+        ),
+        (
+            (
+                [27.3, 63.8, 68.2, 51.7, 11.1, 53.3],
+                [64.1, 28.5, 27.5, 27.6, 71.1, 33.3],
+                [8.6, 7.7, 4.3, 20.7, 17.8, 13.4],
+            ),
+            (41.3, 50.2, 8.5),
+        ),
+        (
+            (
+                [0.5, 8.7, 5.4, 5.2, 11.1, 6.7],
+                [20.9, 24.9, 40.5, 60.3, 11.3, 6.6],
+                [78.6, 66.4, 54.1, 34.5, 75.6, 86.7],
+            ),
+            (3.6, 24.0, 72.4),
+        ),
     ],
-)  # fmt: skip
-def test_totals_that_the_paper_misprints(rows: tuple[list[float], ...], want: tuple[float, ...]) -> None:
+)
+def test_totals_that_the_paper_misprints(
+    rows: tuple[list[float], ...], want: tuple[float, ...]
+) -> None:
     for column, total in zip(rows, want, strict=True):
         assert weighted(list(zip(column, N8, strict=True))) == pytest.approx(total, abs=0.06)
 
@@ -210,13 +295,20 @@ def test_totals_leave_out_what_is_undefined_and_say_which_they_are() -> None:
     assert weighted([]) is macro([]) is None
     assert weighted([(None, 5), (2.0, 0)]) is None
     assert macro([None, 2.0]) == 2.0
-    parts = [Measure(name="accuracy", value=0.5, n=2, failed=1), Measure(name="accuracy", value=None, n=0, ungraded=3)]
-    assert weighted_total(parts) == Measure(name="weighted-total(accuracy)", value=0.5, n=2, failed=1, ungraded=3)
+    parts = [
+        Measure(name="accuracy", value=0.5, n=2, failed=1),
+        Measure(name="accuracy", value=None, n=0, ungraded=3),
+    ]
+    assert weighted_total(parts) == Measure(
+        name="weighted-total(accuracy)", value=0.5, n=2, failed=1, ungraded=3
+    )
     assert macro_total(parts).name == "macro-total(accuracy)"
 
 
 def test_breakdown_by_two_columns() -> None:
-    rows = [row(i, C if i % 3 else D, source="x" if i < 4 else "y", topic=str(i % 2)) for i in range(10)]
+    rows = [
+        row(i, C if i % 3 else D, source="x" if i < 4 else "y", topic=str(i % 2)) for i in range(10)
+    ]
     found = breakdown(rows, "source", "topic")
     assert list(found.parts) == [("x", "0"), ("x", "1"), ("y", "0"), ("y", "1")]
     assert sum(r.accuracy.n for r in found.parts.values()) == 10
@@ -274,7 +366,9 @@ def test_holm_is_monotone_and_keeps_order_and_gaps() -> None:
 
 def test_compare_pairs_by_item_and_tells_what_it_left_out() -> None:
     first = Table([row(i, C if i < 5 else W) for i in range(10)] + [row(99)])
-    second = Table(list(reversed([row(i, C if i < 8 else W) for i in range(9)] + [row(9, Status.FAILED)])))
+    second = Table(
+        list(reversed([row(i, C if i < 8 else W) for i in range(9)] + [row(9, Status.FAILED)]))
+    )
     found = compare(first, second)
     assert (found.n, found.unpaired) == (9, 2)
     assert found.difference == pytest.approx(3 / 9)
@@ -293,7 +387,9 @@ def test_compare_pairs_by_item_and_tells_what_it_left_out() -> None:
 
 
 @settings(max_examples=examples(40), deadline=None)
-@given(st.lists(st.tuples(st.booleans(), st.booleans(), st.integers(0, 5)), min_size=1, max_size=40))
+@given(
+    st.lists(st.tuples(st.booleans(), st.booleans(), st.integers(0, 5)), min_size=1, max_size=40)
+)
 def test_paired_difference_is_antisymmetric(pairs: list[tuple[bool, bool, int]]) -> None:
     a, b, cluster = (np.array(x) for x in zip(*pairs, strict=True))
     one, other = of_means(a, b, cluster), of_means(b, a, cluster)
@@ -303,8 +399,12 @@ def test_paired_difference_is_antisymmetric(pairs: list[tuple[bool, bool, int]])
 
 @settings(max_examples=examples(60), deadline=None)
 @given(
-    st.lists(st.tuples(st.sampled_from([0, 0.5, 1]), st.sampled_from([0, 0.5, 1]), st.integers(0, 3)), min_size=1, max_size=12)
-)  # fmt: skip
+    st.lists(
+        st.tuples(st.sampled_from([0, 0.5, 1]), st.sampled_from([0, 0.5, 1]), st.integers(0, 3)),
+        min_size=1,
+        max_size=12,
+    )
+)
 def test_no_difference_is_known_without_doubt(pairs: list[tuple[float, float, int]]) -> None:
     a, b, cluster = (np.array(x) for x in zip(*pairs, strict=True))
     one, other = of_means(a, b, cluster), of_means(b, a, cluster)
@@ -314,7 +414,9 @@ def test_no_difference_is_known_without_doubt(pairs: list[tuple[float, float, in
     assert -1 <= one.low <= (one.difference or 0) + 1e-9
     assert (one.difference or 0) - 1e-9 <= one.high <= 1
     if one.interval.startswith("tango"):
-        assert (one.low, one.high) == pytest.approx((-(other.high or 0), -(other.low or 0)), abs=1e-9)
+        assert (one.low, one.high) == pytest.approx(
+            (-(other.high or 0), -(other.low or 0)), abs=1e-9
+        )
 
 
 def test_two_that_never_differ_have_the_interval_of_none_of_so_many_clusters() -> None:
@@ -322,8 +424,10 @@ def test_two_that_never_differ_have_the_interval_of_none_of_so_many_clusters() -
     alike = np.ones(60)
     apart = of_means(alike, alike, np.arange(60))
     assert (apart.low, apart.high, apart.interval) == (
-        pytest.approx(-z2 / (60 + z2)), pytest.approx(z2 / (60 + z2)), "tango(0.95)",
-    )  # fmt: skip
+        pytest.approx(-z2 / (60 + z2)),
+        pytest.approx(z2 / (60 + z2)),
+        "tango(0.95)",
+    )
     together = of_means(alike, alike, np.arange(60) // 6)
     assert together.high == pytest.approx(z2 / (10 + z2))  # ten clusters, not sixty pairs
     always = of_means(alike, 0 * alike, np.arange(60))
@@ -338,12 +442,19 @@ def test_tango_is_the_score_test_turned_round(b: int, c: int, n: int) -> None:
 
     def score(delta: float) -> float:
         share = np.linspace(max(0.0, -delta), (1 - delta) / 2, 2_000_001)[1:-1]
-        likelihood = b * np.log(share) + c * np.log(share + delta) + (n - b - c) * np.log(1 - 2 * share - delta)
+        likelihood = (
+            b * np.log(share)
+            + c * np.log(share + delta)
+            + (n - b - c) * np.log(1 - 2 * share - delta)
+        )
         best = share[np.argmax(likelihood)]
         return float((c - b - n * delta) / np.sqrt(n * (2 * best + delta - delta**2)))
 
     low, high = tango(b, c, n)
-    assert (score(low), score(high)) == (pytest.approx(1.96, abs=0.005), pytest.approx(-1.96, abs=0.005))
+    assert (score(low), score(high)) == (
+        pytest.approx(1.96, abs=0.005),
+        pytest.approx(-1.96, abs=0.005),
+    )
 
 
 def test_clusters_that_are_all_alike_or_a_single_one_are_no_certainty() -> None:
@@ -379,7 +490,12 @@ def test_ties_get_their_mean_over_all_orders(items: list[tuple[float, bool]]) ->
 
 def test_rows_without_confidence_are_counted_aside() -> None:
     found = risk.risk_coverage(
-        [row(0, C, confidence=0.9), row(1, D, confidence=0.1), row(2), row(3, Status.FAILED, confidence=1.0)]
+        [
+            row(0, C, confidence=0.9),
+            row(1, D, confidence=0.1),
+            row(2),
+            row(3, Status.FAILED, confidence=1.0),
+        ]
     )
     assert (found.n, found.without_confidence) == (2, 1)
     assert found.risk.tolist() == [0.0, 0.5]
@@ -425,7 +541,9 @@ def test_kappa() -> None:
         cohen("abc", "aba", ["a", "b"])
 
 
-@pytest.mark.parametrize(("agreement", "bound"), [(0.911, 0.867), (0.924, 0.886), (0.94, 0.910), (0.93, 0.895)])
+@pytest.mark.parametrize(
+    ("agreement", "bound"), [(0.911, 0.867), (0.924, 0.886), (0.94, 0.910), (0.93, 0.895)]
+)
 def test_highest_kappa_acceptance_numbers(agreement: float, bound: float) -> None:
     assert highest_kappa(agreement, 3) == pytest.approx(bound, abs=0.002)
 
@@ -439,7 +557,9 @@ def test_no_table_beats_the_bound(cells: list[int]) -> None:
         assert found.kappa <= highest_kappa(found.observed, 3) + 1e-9
 
 
-@pytest.mark.parametrize(("agreement", "labels", "bound"), [(0.2, 3, 1 / 6), (0.2, 4, 0.18 / 0.98), (0.0, 2, 0.0)])
+@pytest.mark.parametrize(
+    ("agreement", "labels", "bound"), [(0.2, 3, 1 / 6), (0.2, 4, 0.18 / 0.98), (0.0, 2, 0.0)]
+)
 def test_the_bound_of_little_agreement(agreement: float, labels: int, bound: float) -> None:
     assert highest_kappa(agreement, labels) == pytest.approx(bound)
 
@@ -495,7 +615,9 @@ def test_sample_sizes_against_statsmodels() -> None:
     from scipy.stats import norm
     from statsmodels.stats.proportion import samplesize_proportions_2indep_onetail
 
-    theirs = samplesize_proportions_2indep_onetail(0.1, 0.5, 0.8, alpha=0.05)  # two-sided by default, for all its name
+    theirs = samplesize_proportions_2indep_onetail(
+        0.1, 0.5, 0.8, alpha=0.05
+    )  # two-sided by default, for all its name
     assert power.unpaired(0.5, 0.6) == pytest.approx(theirs, abs=2)
     z = norm.ppf(0.975) * 0.3**0.5 + norm.ppf(0.8) * (0.3 - 0.01) ** 0.5
     assert power.paired(0.1, 0.3) == pytest.approx((z / 0.1) ** 2, abs=1)
@@ -507,8 +629,12 @@ def test_bootstrap_against_scipy() -> None:
 
     rng = np.random.default_rng(5)
     hits = (rng.random(400) < 0.3).astype(float)
-    ours = percentile(resampled(cluster_sums(np.arange(400), hits, np.ones(400)), 20_000, 1)[:, 0] / 400, 0.95)
-    theirs = bootstrap((hits,), np.mean, method="percentile", n_resamples=20_000, random_state=rng).confidence_interval
+    ours = percentile(
+        resampled(cluster_sums(np.arange(400), hits, np.ones(400)), 20_000, 1)[:, 0] / 400, 0.95
+    )
+    theirs = bootstrap(
+        (hits,), np.mean, method="percentile", n_resamples=20_000, random_state=rng
+    ).confidence_interval
     assert ours == pytest.approx((theirs.low, theirs.high), abs=0.005)
 
 
@@ -519,5 +645,7 @@ def test_a_share_of_nothing_or_everything_is_not_certain():
     assert none.high == pytest.approx(wilson(0, 30)[1])
     assert every.low == pytest.approx(wilson(30, 30)[0])
     assert none.method == "wilson(0.95)"
-    asked_for = of_shares([np.zeros(120)], cluster, ClusterBootstrap())[0]  # by name: as it is defined
+    asked_for = of_shares([np.zeros(120)], cluster, ClusterBootstrap())[
+        0
+    ]  # by name: as it is defined
     assert asked_for[:2] == (0.0, 0.0)

@@ -4,12 +4,28 @@ from __future__ import annotations
 
 import pytest
 
-from demur.core.records import AnswerSpec, Ask, Evidence, Outcome, Response, Role, Sample, Scenario, Status
+from demur.core.records import (
+    AnswerSpec,
+    Ask,
+    Evidence,
+    Outcome,
+    Response,
+    Role,
+    Sample,
+    Scenario,
+    Status,
+)
 from demur.judge.model import target
 from demur.judge.rules import RuleJudge
 from demur.scenarios.contexts import context, recipe
 
-ASK = Ask(id="a", sample="s", context="c", scenario=Scenario.GOLD_REMOVED, question="Can I pay with bitcoin?")
+ASK = Ask(
+    id="a",
+    sample="s",
+    context="c",
+    scenario=Scenario.GOLD_REMOVED,
+    question="Can I pay with bitcoin?",
+)
 NONE, UNKNOWN = AnswerSpec(kind="none"), AnswerSpec(kind="unknown")
 
 
@@ -44,6 +60,9 @@ def test_what_nothing_answers_is_asked_where_it_must_be_declined():
         for name in ("full", "gold-removed", "empty", "parametric", "oracle")
     }
     assert expected == {
-        "full": [None, "answer"], "gold-removed": ["deflect", "deflect"], "empty": ["deflect", "deflect"],
-        "parametric": ["deflect", "deflect"], "oracle": ["deflect", "answer"],
-    }  # fmt: skip
+        "full": [None, "answer"],
+        "gold-removed": ["deflect", "deflect"],
+        "empty": ["deflect", "deflect"],
+        "parametric": ["deflect", "deflect"],
+        "oracle": ["deflect", "answer"],
+    }

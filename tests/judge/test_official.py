@@ -24,23 +24,40 @@ def test_every_metric_loads_by_name() -> None:
         metric("bleu")
 
 
-@pytest.mark.parametrize(("text", "want"), [("The Eiffel-Tower!", "eiffeltower"), ("U.S.A.", "usa"), ("an  A", "")])
+@pytest.mark.parametrize(
+    ("text", "want"), [("The Eiffel-Tower!", "eiffeltower"), ("U.S.A.", "usa"), ("an  A", "")]
+)
 def test_infoseek_normalises(text: str, want: str) -> None:
     assert infoseek.normalise(text) == want
 
 
 @pytest.mark.parametrize(
     ("text", "want"),
-    [("about 1,200 m", 1200.0), ("10-12", (10.0, 12.0)), ("12-10", 12.0), ("1.2.3 km", (1.2, 3.0)), ("-5", -5.0),
-     ("no idea", (0.0, 0.0)), ("5 km2", 5.0)],
-)  # fmt: skip
+    [
+        ("about 1,200 m", 1200.0),
+        ("10-12", (10.0, 12.0)),
+        ("12-10", 12.0),
+        ("1.2.3 km", (1.2, 3.0)),
+        ("-5", -5.0),
+        ("no idea", (0.0, 0.0)),
+        ("5 km2", 5.0),
+    ],
+)
 def test_infoseek_parses(text: str, want: object) -> None:
     assert infoseek.parse(text) == want
 
 
 @pytest.mark.parametrize(
     ("predicted", "want"),
-    [(10.0, 1), (11.0, 1), (11.01, 0), ((9.5, 10.5), 1), ((9.0, 12.0), 1), ((8.0, 10.0), 0), ((0.0, 0.0), 0)],
+    [
+        (10.0, 1),
+        (11.0, 1),
+        (11.01, 0),
+        ((9.5, 10.5), 1),
+        ((9.0, 12.0), 1),
+        ((8.0, 10.0), 0),
+        ((0.0, 0.0), 0),
+    ],
 )
 def test_infoseek_ranges(predicted: float | tuple[float, float], want: int) -> None:
     assert infoseek.in_range(predicted, 9, 11) == want
@@ -57,7 +74,13 @@ def test_infoseek_scores() -> None:
 
 @pytest.mark.parametrize(
     ("text", "want"),
-    [("The answer is Two.", "2"), ("true", "yes"), ("none", "0"), ("The  U.S.", "us"), ("<extra_id_0> Red", "red")],
+    [
+        ("The answer is Two.", "2"),
+        ("true", "yes"),
+        ("none", "0"),
+        ("The  U.S.", "us"),
+        ("<extra_id_0> Red", "red"),
+    ],
 )
 def test_evqa_normalises(text: str, want: str) -> None:
     assert evqa.normalise(text) == want
@@ -65,9 +88,15 @@ def test_evqa_normalises(text: str, want: str) -> None:
 
 @pytest.mark.parametrize(
     ("reference", "candidate", "want"),
-    [(("red", "blue"), "blue and red", 1), (("red", "blue", "green"), "red, blue", 1), (("red", "blue", "green"), "red", 0),
-     (("red", "blue"), "red & blue & green & black", 1), (("2 m",), "2 m", 1), (("2 m",), "2", 0)],
-)  # fmt: skip
+    [
+        (("red", "blue"), "blue and red", 1),
+        (("red", "blue", "green"), "red, blue", 1),
+        (("red", "blue", "green"), "red", 0),
+        (("red", "blue"), "red & blue & green & black", 1),
+        (("2 m",), "2 m", 1),
+        (("2 m",), "2", 0),
+    ],
+)
 def test_evqa_scores(reference: tuple[str, ...], candidate: str, want: int) -> None:
     assert evqa.score(spec(reference), candidate) == want
 
@@ -79,15 +108,23 @@ def test_evqa_refuses_an_empty_reference() -> None:
 
 def test_webqa() -> None:
     assert webqa.score(spec("Yes, both towers are round.", rule="webqa:YesNo"), "yes") == 1.0
-    assert webqa.score(spec("red and white", rule="webqa:color"), "It is white") == pytest.approx(2 / 3)
+    assert webqa.score(spec("red and white", rule="webqa:color"), "It is white") == pytest.approx(
+        2 / 3
+    )
     assert webqa.score(spec("The two towers"), "2 old towers stand") == 1.0
-    assert webqa.score(spec("three", rule="webqa:number"), "There are 3 of 4") == pytest.approx(2 / 3)
+    assert webqa.score(spec("three", rule="webqa:number"), "There are 3 of 4") == pytest.approx(
+        2 / 3
+    )
     assert webqa.score(spec("puce", rule="webqa:color"), "puce") is None
     assert webqa.score(spec("puce"), "puce", "color", frozenset({"puce"})) == 1.0
 
 
 def test_mmdocrag() -> None:
-    assert mmdocrag.cited("<think>[9]</think> As [1] and [12] say ![x](image3)") == {"text1", "text12", "image3"}
+    assert mmdocrag.cited("<think>[9]</think> As [1] and [12] say ![x](image3)") == {
+        "text1",
+        "text12",
+        "image3",
+    }
     assert mmdocrag.citations("[1] (image2)", ["text1", "image2"]) == (1.0, 1.0, 1.0)
     assert mmdocrag.citations("none", ["text1"]) == (0.0, 0.0, 0.0)
     assert mmdocrag.score(spec(("46", "27")), "<think>1</think>27 and 46") == 1.0

@@ -25,7 +25,10 @@ def file(tmp_path):
 
 
 def test_an_option_with_nothing_behind_it_is_not_taken_for_none():
-    for judge in (lambda: RuleJudge("?phrases="), lambda: Cascade("http://127.0.0.1:1/v1#m,phrases=")):
+    for judge in (
+        lambda: RuleJudge("?phrases="),
+        lambda: Cascade("http://127.0.0.1:1/v1#m,phrases="),
+    ):
         with pytest.raises(UsageError, match="phrases= has nothing behind it"):
             judge()
 
@@ -39,12 +42,17 @@ def test_an_option_with_nothing_behind_it_is_not_taken_for_none():
         ("Tähän ei löydy vastausta.", "deflected"),  # a language that the rules do not read
         ("申し訳ありません。該当する記事が見つかりません。", "deflected"),
         ("Leider: dazu steht nichts im Handbuch!", "deflected"),
-        ("Tähän ei löydy vastausta, mutta se on Danube.", "correct"),  # the encoder is sure that it answers
+        (
+            "Tähän ei löydy vastausta, mutta se on Danube.",
+            "correct",
+        ),  # the encoder is sure that it answers
         ("The Danube.", "correct"),
     ],
 )
 def test_a_reply_with_a_phrase_declines(file, reply, outcome):
-    verdict = demur.grade("Which river is it?", answers=["Danube"], response=reply, judge=f"rules?phrases={file}")
+    verdict = demur.grade(
+        "Which river is it?", answers=["Danube"], response=reply, judge=f"rules?phrases={file}"
+    )
     assert (verdict.outcome.value if verdict.outcome else None) == outcome
 
 
@@ -61,7 +69,11 @@ def test_other_phrases_are_another_judge(file, tmp_path):
     assert one.id.rpartition("=")[2] != other.id.rpartition("=")[2]
     assert RuleJudge().id == "rules"
     cascade = Cascade(f"http://127.0.0.1:9/v1#m,share=0.5,phrases={file}")
-    assert (cascade.share, cascade.rules.phrases.version, cascade.model.model) == (0.5, one.phrases.version, "m")
+    assert (cascade.share, cascade.rules.phrases.version, cascade.model.model) == (
+        0.5,
+        one.phrases.version,
+        "m",
+    )
     with pytest.raises(UsageError, match="no share"):
         Cascade("http://127.0.0.1:9/v1#m,share=x")
 

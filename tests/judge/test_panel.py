@@ -23,7 +23,9 @@ DANUBE = AnswerSpec(accepted=(("Danube",),))
 
 
 def ask(id: str = "a") -> Ask:
-    return Ask(id=id, sample="s", context="c", scenario=Scenario.ORACLE, question="Which river is it?")
+    return Ask(
+        id=id, sample="s", context="c", scenario=Scenario.ORACLE, question="Which river is it?"
+    )
 
 
 class Says:
@@ -53,7 +55,10 @@ def panel(*members: object, rule: str = "majority") -> Panel:
 def graded(judge: object, *texts: str) -> list[Verdict]:
     async def work() -> list[Verdict]:
         try:
-            return [await judge.grade(ask(f"a{n}"), Response(text=text), DANUBE) for n, text in enumerate(texts)]
+            return [
+                await judge.grade(ask(f"a{n}"), Response(text=text), DANUBE)
+                for n, text in enumerate(texts)
+            ]
         finally:
             await judge.close()
 
@@ -113,10 +118,22 @@ def test_its_text_parses_and_agreement_is_told():
 
 @pytest.mark.parametrize(
     ("reply", "outcome", "credit"),
-    [("3", RIGHT, 1.0), ('{"rating": 2}', WRONG, 0.5), ("Rating: 1.", WRONG, 0.0), ("0", AWAY, 0.0), ("4", None, None), ("2 or 3", None, None),
-     ('{"rating": 1, "rating": 3}', None, None), ("-3", None, None), ("Rating: -1", None, None), ("Rating - 1", WRONG, 0.0),
-     ('{"rating": true}', None, None), ("", None, None), ("[" * 3000, None, None)],
-)  # fmt: skip
+    [
+        ("3", RIGHT, 1.0),
+        ('{"rating": 2}', WRONG, 0.5),
+        ("Rating: 1.", WRONG, 0.0),
+        ("0", AWAY, 0.0),
+        ("4", None, None),
+        ("2 or 3", None, None),
+        ('{"rating": 1, "rating": 3}', None, None),
+        ("-3", None, None),
+        ("Rating: -1", None, None),
+        ("Rating - 1", WRONG, 0.0),
+        ('{"rating": true}', None, None),
+        ("", None, None),
+        ("[" * 3000, None, None),
+    ],
+)
 def test_ratings_are_read_strictly(reply, outcome, credit):
     judge = RatingJudge("openai/x")
     assert (judge.read(reply)[0], judge.credit(reply)) == (outcome, credit)
@@ -137,10 +154,15 @@ class Scripted:
 
 SAID = ["CORRECT", "INCORRECT", "NOT_ATTEMPTED", "3", '{"label": "CORRECT"}']
 REPLIES = st.one_of(
-    st.sampled_from(SAID), st.text(max_size=40),
+    st.sampled_from(SAID),
+    st.text(max_size=40),
     st.builds(TransientError, st.just("timed out")),
-    st.builds(lambda: __import__("demur.core.errors", fromlist=["ItemError"]).ItemError("refused", item="a")),
-)  # fmt: skip
+    st.builds(
+        lambda: __import__("demur.core.errors", fromlist=["ItemError"]).ItemError(
+            "refused", item="a"
+        )
+    ),
+)
 
 
 @settings(max_examples=examples(40), deadline=None)
@@ -151,23 +173,38 @@ REPLIES = st.one_of(
 )
 def test_no_failure_becomes_a_grade_or_leaves_a_denominator(kind, script, answer):
     judges = {"model": ModelJudge("openai/x"), "lave": RatingJudge("openai/x")}
-    judge = judges.get(kind) or (Cascade("openai/x") if kind == "cascade" else Panel("rules,model:openai/x"))
+    judge = judges.get(kind) or (
+        Cascade("openai/x") if kind == "cascade" else Panel("rules,model:openai/x")
+    )
     model = judge if kind in judges else judge.model if kind == "cascade" else judge.members[1]
     model._opened = Scripted(list(script))  # type: ignore[assignment]
     model._closing = None
     model.schema = None
     verdicts = graded(judge, *[answer] * 4)
     rows = [
-        Row(ask=v.id, context=v.id, sample=v.id, source="s", scenario=Scenario.ORACLE, condition="moderate", recipe="oracle", k_used=0,
-            expected="answer", status=v.status, outcome=v.outcome)
+        Row(
+            ask=v.id,
+            context=v.id,
+            sample=v.id,
+            source="s",
+            scenario=Scenario.ORACLE,
+            condition="moderate",
+            recipe="oracle",
+            k_used=0,
+            expected="answer",
+            status=v.status,
+            outcome=v.outcome,
+        )
         for v in verdicts
-    ]  # fmt: skip
+    ]
     found = rates(rows).accuracy
     assert found.n + found.ungraded + found.failed == 4
     for n, verdict in enumerate(verdicts):
         if not answer:
             assert verdict.status is Status.FAILED
-        elif verdict.status is Status.GRADED and kind in judges:  # one call a verdict: it was a whole label
+        elif (
+            verdict.status is Status.GRADED and kind in judges
+        ):  # one call a verdict: it was a whole label
             assert judge.read(str(script[n]))[0] is verdict.outcome
             assert n < len(script)
             assert not isinstance(script[n], Exception)
@@ -180,7 +217,9 @@ def test_a_key_that_is_wrong_ends_it_and_grades_nothing():
     judge.members[1].schema = None
     with pytest.raises(PermanentError):
         graded(judge, "The Danube.")
-    assert PaperJudge("openai/x").read("")[0] is Outcome.DEFLECTED  # the published fault stays in the published grader
+    assert (
+        PaperJudge("openai/x").read("")[0] is Outcome.DEFLECTED
+    )  # the published fault stays in the published grader
 
 
 def test_a_member_that_is_down_is_told_by_its_name_before_anything_is_asked():
@@ -190,16 +229,21 @@ def test_a_member_that_is_down_is_told_by_its_name_before_anything_is_asked():
     with pytest.raises(PermanentError, match="no server answers there") as told:
         asyncio.run(preflight({judge.id: judge}, [ask()]))
     assert "model:m" in str(told.value)
-    assert asyncio.run(preflight({"rules": Panel("rules,demur.judge.rules:RuleJudge")}, [ask()])) == []
+    assert (
+        asyncio.run(preflight({"rules": Panel("rules,demur.judge.rules:RuleJudge")}, [ask()])) == []
+    )
 
 
 @pytest.mark.parametrize(
-    ("rating", "outcome", "credit"), [(3, AWAY, 1.0), (0, AWAY, 1.0), (2, WRONG, 0.0), (1, WRONG, 0.0)]
+    ("rating", "outcome", "credit"),
+    [(3, AWAY, 1.0), (0, AWAY, 1.0), (2, WRONG, 0.0), (1, WRONG, 0.0)],
 )
 def test_where_declining_is_right_whoever_declines_has_the_whole_credit(rating, outcome, credit):
     judge = RatingJudge("openai/x")
     judge._opened = Scripted([rating])  # type: ignore[assignment]
-    made = asyncio.run(judge.grade(ask(), Response(text="It is the Rhine, or so."), AnswerSpec(kind="none")))
+    made = asyncio.run(
+        judge.grade(ask(), Response(text="It is the Rhine, or so."), AnswerSpec(kind="none"))
+    )
     assert (made.outcome, made.credit) == (outcome, credit)
 
 

@@ -17,7 +17,10 @@ LETTERS = (
     "How many letters are found on the outside of the Nagoya Mode Academy Spiral Towers?",
     "11 letters are found on the outside of the Nagoya Mode Academy Spiral Towers.",
 )
-TALLER = ("Which is taller: the '50 Ford F-Series or Lotus Elise?", "The '50 Ford F-Series is taller.")
+TALLER = (
+    "Which is taller: the '50 Ford F-Series or Lotus Elise?",
+    "The '50 Ford F-Series is taller.",
+)
 
 
 @pytest.mark.parametrize(
@@ -39,7 +42,11 @@ TALLER = ("Which is taller: the '50 Ford F-Series or Lotus Elise?", "The '50 For
             "the image.",
             "deflected",
         ),
-        (HABITAT, "The agile frog lives in light deciduous mixed forests with plentiful water.", "correct"),
+        (
+            HABITAT,
+            "The agile frog lives in light deciduous mixed forests with plentiful water.",
+            "correct",
+        ),
         (
             HABITAT,
             "I can't say with confidence where this animal lives. The context is about the agile frog, but nothing shows "
@@ -70,8 +77,16 @@ TALLER = ("Which is taller: the '50 Ford F-Series or Lotus Elise?", "The '50 For
             "but no caption names the model, so I cannot give a reliable answer.",
             "deflected",
         ),
-        (DOG, "It is a dog, of a breed that resembles an Afghan Hound, perhaps at a dog show.", "incorrect"),
-        (DOG, "The creature is a dog. It appears to be a Deerhound, known for its shaggy coat.", "correct"),
+        (
+            DOG,
+            "It is a dog, of a breed that resembles an Afghan Hound, perhaps at a dog show.",
+            "incorrect",
+        ),
+        (
+            DOG,
+            "The creature is a dog. It appears to be a Deerhound, known for its shaggy coat.",
+            "correct",
+        ),
         (
             DOG,
             "The retrieved images show dogs with long grey coats that match. Without breed information in the context, I "
@@ -79,12 +94,32 @@ TALLER = ("Which is taller: the '50 Ford F-Series or Lotus Elise?", "The '50 For
             "deflected",
         ),
         (POLL, "[46%, 27%, 64%]", "correct"),
-        (POLL, "I cannot give an answer, because the data are from December 2015 only.", "deflected"),
-        (POLL, 'The percentages of January are 72%, 63% and 85%, so: ["72", "63", "85"].', "incorrect"),
+        (
+            POLL,
+            "I cannot give an answer, because the data are from December 2015 only.",
+            "deflected",
+        ),
+        (
+            POLL,
+            'The percentages of January are 72%, 63% and 85%, so: ["72", "63", "85"].',
+            "incorrect",
+        ),
         (LETTERS, "There are 12 letters on the outside of the towers.", "incorrect"),
-        (LETTERS, "I am unable to determine the number of letters from the information provided.", "deflected"),
-        (LETTERS, 'The visible letters spell "MODE GAKUEN". Counting them, there are 10.', "incorrect"),
-        (TALLER, "The '50 Ford F-Series appears to be taller than the Lotus Elise: its roofline is higher.", "correct"),
+        (
+            LETTERS,
+            "I am unable to determine the number of letters from the information provided.",
+            "deflected",
+        ),
+        (
+            LETTERS,
+            'The visible letters spell "MODE GAKUEN". Counting them, there are 10.',
+            "incorrect",
+        ),
+        (
+            TALLER,
+            "The '50 Ford F-Series appears to be taller than the Lotus Elise: its roofline is higher.",
+            "correct",
+        ),
         (TALLER, "I cannot determine which vehicle is taller from the images alone.", "deflected"),
         (
             TALLER,
@@ -94,7 +129,9 @@ TALLER = ("Which is taller: the '50 Ford F-Series or Lotus Elise?", "The '50 For
         ),
     ],
 )
-def test_printed_verdicts_are_given_or_left_open(asked: tuple[str, str], reply: str, printed: str) -> None:
+def test_printed_verdicts_are_given_or_left_open(
+    asked: tuple[str, str], reply: str, printed: str
+) -> None:
     ask = Ask(id="a", sample="a", context="c", scenario=Scenario.ORACLE, question=asked[0])
     found = RuleJudge().grade(ask, Response(text=reply), AnswerSpec(accepted=((asked[1],),)))
     assert found.status is Status.UNGRADED or (found.outcome and found.outcome.value) == printed

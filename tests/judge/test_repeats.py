@@ -37,12 +37,21 @@ def row(
 ) -> Row:
     deflect = item % 3 == 2
     return Row(
-        ask=f"a{item}-{repeat}", context=f"c{item}", sample=f"s{item}", source=f"src{item % 2}", cluster=cluster,
-        scenario=Scenario.ADVERSARIAL if deflect else Scenario.ORACLE, condition=condition, recipe="oracle", k_used=0,
-        repeat=repeat, expected="deflect" if deflect else "answer",
+        ask=f"a{item}-{repeat}",
+        context=f"c{item}",
+        sample=f"s{item}",
+        source=f"src{item % 2}",
+        cluster=cluster,
+        scenario=Scenario.ADVERSARIAL if deflect else Scenario.ORACLE,
+        condition=condition,
+        recipe="oracle",
+        k_used=0,
+        repeat=repeat,
+        expected="deflect" if deflect else "answer",
         status=said if isinstance(said, Status) else Status.GRADED,
-        outcome=said if isinstance(said, Outcome) else None, confidence=confidence,
-    )  # fmt: skip
+        outcome=said if isinstance(said, Outcome) else None,
+        confidence=confidence,
+    )
 
 
 def arrow(rows: list[Row]) -> pa.Table:
@@ -53,7 +62,11 @@ def arrow(rows: list[Row]) -> pa.Table:
 
 def repeated(rows: list[Row], m: int) -> list[Row]:
     """Every draw m times, as further draws with the same answer."""
-    return [r.model_copy(update={"repeat": r.repeat * m + i, "ask": f"{r.ask}-{i}"}) for r in rows for i in range(m)]
+    return [
+        r.model_copy(update={"repeat": r.repeat * m + i, "ask": f"{r.ask}-{i}"})
+        for r in rows
+        for i in range(m)
+    ]
 
 
 @st.composite
@@ -82,16 +95,27 @@ def test_items_are_numbered_as_they_appear() -> None:
     assert found.mean(np.array([1.0, 1, 0, 0, 1])).tolist() == [0.5, 2 / 3]
     assert found.weight().tolist() == [0.5, 1 / 3, 0.5, 1 / 3, 1 / 3]
     alone = gather(None, np.array([True, False, True]))
-    assert (alone.n, alone.repeats, alone.mean(np.array([True, False])).tolist()) == (2, 0, [1.0, 0.0])
+    assert (alone.n, alone.repeats, alone.mean(np.array([True, False])).tolist()) == (
+        2,
+        0,
+        [1.0, 0.0],
+    )
 
 
 def test_rates_are_means_over_items_of_means_over_their_draws() -> None:
-    rows = [*(row(0, d, o) for d, o in enumerate([C, C, W, D])), row(1, 0, W), row(1, 1, LOST), row(2, 0, LOST)]
+    rows = [
+        *(row(0, d, o) for d, o in enumerate([C, C, W, D])),
+        row(1, 0, W),
+        row(1, 1, LOST),
+        row(2, 0, LOST),
+    ]
     for given_ in (rows, arrow(rows)):
         found = rates(given_)
         assert [m.value for m in found] == [1 / 4, 1 / 8, 5 / 8]
         assert {(m.n, m.repeats, m.failed) for m in found} == {(2, 5, 2)}
-        assert (found.accuracy.low, found.accuracy.high) == pytest.approx(wilson(0.5, 2))  # two items, not five
+        assert (found.accuracy.low, found.accuracy.high) == pytest.approx(
+            wilson(0.5, 2)
+        )  # two items, not five
 
 
 def test_one_draw_each_tells_no_draws() -> None:
@@ -104,8 +128,10 @@ def test_a_part_that_holds_some_draws_of_an_item_counts_it_whole() -> None:
     rows = [row(i, d, C if d == 0 else W) for i in range(4) for d in range(3)]
     parts = breakdown(rows, "repeat").parts
     assert {k: (r.accuracy.value, r.accuracy.n) for k, r in parts.items()} == {
-        ("0",): (1.0, 4), ("1",): (0.0, 4), ("2",): (0.0, 4),
-    }  # fmt: skip
+        ("0",): (1.0, 4),
+        ("1",): (0.0, 4),
+        ("2",): (0.0, 4),
+    }
     assert breakdown(rows, "source").weighted["accuracy"].repeats == 12
 
 
@@ -124,7 +150,12 @@ def test_the_risk_curve_gives_each_draw_its_part_of_the_item() -> None:
     Cumulative (coverage, errors) in items: 0.9 -> (1/2, 1/2), 0.8 -> (1, 1/2), 0.1 -> (2, 1/2).
     Risk at coverages 1 and 2 items: 1/2 and 1/4. The perfect order puts the half item of errors last: 0 and 1/4.
     """
-    rows = [row(0, 0, W, confidence=0.9), row(0, 1, C, confidence=0.8), row(1, 0, C, confidence=0.1), row(3, 0, W)]
+    rows = [
+        row(0, 0, W, confidence=0.9),
+        row(0, 1, C, confidence=0.8),
+        row(1, 0, C, confidence=0.1),
+        row(3, 0, W),
+    ]
     found = risk.risk_coverage(rows)
     assert (found.n, found.repeats, found.without_confidence) == (2, 3, 1)
     assert found.coverage.tolist() == [0.25, 0.5, 1.0]
@@ -141,8 +172,12 @@ def test_agreement_counts_an_item_once() -> None:
 
 
 def test_systems_are_paired_by_item_with_the_means_of_their_draws() -> None:
-    first = Table([row(0, 0, C), row(0, 1, W), row(1, 0, C), row(3, 0, W), row(4, 0, LOST), row(6, 0, C)])
-    second = Table([row(0, 0, C), row(1, 0, W), row(1, 1, W), row(3, 0, W), row(3, 1, LOST), row(4, 0, C)])
+    first = Table(
+        [row(0, 0, C), row(0, 1, W), row(1, 0, C), row(3, 0, W), row(4, 0, LOST), row(6, 0, C)]
+    )
+    second = Table(
+        [row(0, 0, C), row(1, 0, W), row(1, 1, W), row(3, 0, W), row(3, 1, LOST), row(4, 0, C)]
+    )
     found = compare(first, second)
     assert (found.n, found.unpaired) == (3, 2)
     assert (found.first, found.second) == (pytest.approx(0.5), pytest.approx(1 / 3))
@@ -160,11 +195,20 @@ def wider(one: Measure, other: Measure) -> bool:
     """Whether the second interval holds the first."""
     if one.low is None or one.high is None:
         return other.low is None
-    return other.low is not None and other.high is not None and other.low <= one.low and one.high <= other.high
+    return (
+        other.low is not None
+        and other.high is not None
+        and other.low <= one.low
+        and one.high <= other.high
+    )
 
 
 @settings(max_examples=examples(80), deadline=None)
-@given(runs(), st.integers(2, 10), st.sampled_from(["auto(0.95,200)", "wilson", "cluster-bootstrap(0.9,200,seed=3)"]))
+@given(
+    runs(),
+    st.integers(2, 10),
+    st.sampled_from(["auto(0.95,200)", "wilson", "cluster-bootstrap(0.9,200,seed=3)"]),
+)
 def test_asking_the_same_again_settles_nothing(rows: list[Row], m: int, method: str) -> None:
     again = repeated(rows, m)
     pairs = [*zip(rates(rows, method), rates(again, method), strict=True)]
@@ -185,14 +229,19 @@ def test_the_risk_curve_of_repeated_draws_is_the_same(rows: list[Row], m: int) -
     for mine, theirs in zip(one[:3], other[:3], strict=True):
         assert theirs == pytest.approx(mine)
     if one.area is not None:
-        assert (other.area, other.excess) == (pytest.approx(one.area), pytest.approx(one.excess, abs=1e-9))
+        assert (other.area, other.excess) == (
+            pytest.approx(one.area),
+            pytest.approx(one.excess, abs=1e-9),
+        )
         assert one.coverage[-1] == 1.0
         assert 0 <= one.area <= 1
 
 
 @settings(max_examples=examples(60), deadline=None)
 @given(runs(), runs(), st.integers(2, 6))
-def test_comparisons_of_repeated_draws_are_the_same(first: list[Row], second: list[Row], m: int) -> None:
+def test_comparisons_of_repeated_draws_are_the_same(
+    first: list[Row], second: list[Row], m: int
+) -> None:
     method = "cluster-bootstrap(0.95,200)"
     one = compare(Table(first), Table(second), method=method)
     assert compare(Table(repeated(first, m)), Table(repeated(second, m)), method=method) == one

@@ -23,7 +23,13 @@ from demur.judge.deflection import read
 from demur.judge.rules import RuleJudge, visible
 
 LABELLED = Path(__file__).parent / "deflections.jsonl"
-ASK = Ask(id="ask-1", sample="s", context="c", scenario=Scenario.REALISTIC, question="How long is the bridge?")
+ASK = Ask(
+    id="ask-1",
+    sample="s",
+    context="c",
+    scenario=Scenario.REALISTIC,
+    question="How long is the bridge?",
+)
 LENGTH = AnswerSpec(accepted=(("1,280 m",),))
 JUDGE = RuleJudge()
 
@@ -48,11 +54,18 @@ def test_it_is_registered_under_its_name() -> None:
 
 def test_a_verdict_carries_the_ask_and_its_reason() -> None:
     found = grade("It is 1.28 km long.")
-    assert (found.id, found.judge, found.status, found.outcome) == ("ask-1", "rules", Status.GRADED, Outcome.CORRECT)
+    assert (found.id, found.judge, found.status, found.outcome) == (
+        "ask-1",
+        "rules",
+        Status.GRADED,
+        Outcome.CORRECT,
+    )
     assert "1,280 m" in found.reason
 
 
-@pytest.mark.parametrize("text", ["", "   ", "\n", "...", "<think>The bridge", "<think>1,280 m</think>"])
+@pytest.mark.parametrize(
+    "text", ["", "   ", "\n", "...", "<think>The bridge", "<think>1,280 m</think>"]
+)
 def test_no_usable_answer_is_failed_never_a_deflection(text: str) -> None:
     assert grade(text).status is Status.FAILED
 
@@ -97,8 +110,14 @@ def test_an_accepted_form_that_sounds_like_a_refusal_is_correct() -> None:
 
 def test_that_no_form_is_stated_proves_nothing() -> None:
     name = AnswerSpec(accepted=(("Neuschwanstein",),))
-    assert (outcome("Neuschwanstien", name), grade("Neuschwanstien", name).kind) == ("ungraded", "near")
-    assert (outcome("Hohenzollern", name), grade("Hohenzollern", name).kind) == ("ungraded", "other")
+    assert (outcome("Neuschwanstien", name), grade("Neuschwanstien", name).kind) == (
+        "ungraded",
+        "near",
+    )
+    assert (outcome("Hohenzollern", name), grade("Hohenzollern", name).kind) == (
+        "ungraded",
+        "other",
+    )
     factory, argument = find("judges", "rules?guess=yes")
     guessing = factory(argument)
     assert guessing.id == "rules?guess=yes"
@@ -125,7 +144,13 @@ def test_that_no_form_is_stated_proves_nothing() -> None:
         ("How many moons?", "3: Io, Europa, Callisto", "3", "correct", "stated"),
         ("Where is the old mill?", "Where is the old mill?", "Norway", "deflected", "echo"),
         ("Who is it?", "Could you share the photo?", "Ann Lee", "deflected", "asks back"),
-        ("Which bridge is it?", "Could you tell me which city you mean?", "Tower Bridge", "deflected", "asks back"),
+        (
+            "Which bridge is it?",
+            "Could you tell me which city you mean?",
+            "Tower Bridge",
+            "deflected",
+            "asks back",
+        ),
         ("Who is it?", "I won't answer that.", "Ann Lee", "deflected", "refusal"),
         ("Who is it?", "No puedo saberlo con estos datos.", "Ann Lee", "deflected", "lack"),
         ("Who is it?", "Δεν ξέρω τίποτα για αυτό το θέμα", "Ann Lee", "ungraded", "language"),
@@ -134,18 +159,44 @@ def test_that_no_form_is_stated_proves_nothing() -> None:
 def test_kinds(question: str, text: str, accepted: str, want: str, kind: str) -> None:
     ask = ASK.model_copy(update={"question": question})
     found = JUDGE.grade(ask, Response(text=text), AnswerSpec(accepted=((accepted,),)))
-    assert (found.outcome.value if found.outcome else found.status.value, found.kind) == (want, kind)
+    assert (found.outcome.value if found.outcome else found.status.value, found.kind) == (
+        want,
+        kind,
+    )
 
 
 LAYOUTS = [
-    "{}.", "**{}**", "_{}_", "`{}`", "# {}", "- {}", "> {}", '"{}"', "«{}»", "({})", "<p>{}</p>", "```text\n{}\n```",
-    "Answer: {}", "**Answer:** {}", "Final answer: {}", "Sure! {}", "{} [1]", "{} (Source 2)", "\ufeff{}", "\r\n{}\r\n",
-]  # fmt: skip
+    "{}.",
+    "**{}**",
+    "_{}_",
+    "`{}`",
+    "# {}",
+    "- {}",
+    "> {}",
+    '"{}"',
+    "«{}»",
+    "({})",
+    "<p>{}</p>",
+    "```text\n{}\n```",
+    "Answer: {}",
+    "**Answer:** {}",
+    "Final answer: {}",
+    "Sure! {}",
+    "{} [1]",
+    "{} (Source 2)",
+    "\ufeff{}",
+    "\r\n{}\r\n",
+]
 SAID = [
     ("Which river is it?", ["Danube", "Donau"], "It is the Danube", "correct"),
     ("Which river is it?", ["Danube"], "Not the Danube, but the Rhine", "incorrect"),
     ("Who wrote it?", ["Ann Lee"], "Not Ann Lee but John Smith", "incorrect"),
-    ("Who wrote it?", ["Leonardo da Vinci"], "Raffaello Sanzio, rather than Leonardo da Vinci", "incorrect"),
+    (
+        "Who wrote it?",
+        ["Leonardo da Vinci"],
+        "Raffaello Sanzio, rather than Leonardo da Vinci",
+        "incorrect",
+    ),
     ("Is there a mug?", ["yes"], "I don't see any mug", "incorrect"),
     ("How long is it?", ["1.2 km"], "1.2 miles", "incorrect"),
     ("When was it built?", ["1957"], "I cannot tell from the passages", "deflected"),
@@ -160,24 +211,33 @@ SAID = [
 @pytest.mark.parametrize(("question", "accepted", "text", "want"), SAID)
 def test_layout_decides_nothing(question: str, accepted: list[str], text: str, want: str) -> None:
     """Bold type, bullets, tags, quotes, sources, blanks and line ends leave each certain verdict as it is."""
-    ask, answers = ASK.model_copy(update={"question": question}), AnswerSpec(accepted=tuple((a,) for a in accepted))
+    ask, answers = (
+        ASK.model_copy(update={"question": question}),
+        AnswerSpec(accepted=tuple((a,) for a in accepted)),
+    )
     first, *rest = text.split(" ", 1)
     laid = [layout.format(text) for layout in LAYOUTS] + [
-        " ".join([f"**{first}**", *rest]), text.replace(" ", "  "), text.replace(" ", "\u00a0"), text.replace(" ", " \u200b"),
-    ]  # fmt: skip
+        " ".join([f"**{first}**", *rest]),
+        text.replace(" ", "  "),
+        text.replace(" ", "\u00a0"),
+        text.replace(" ", " \u200b"),
+    ]
     for one in (text, *laid):
         found = JUDGE.grade(ask, Response(text=one), answers)
         assert found.outcome is not None, (one, found.reason)
         assert found.outcome.value == want, (one, found.reason)
     for forms in (answers.accepted[::-1], answers.accepted * 2):
-        again = JUDGE.grade(ask, Response(text=text), answers.model_copy(update={"accepted": forms}))
+        again = JUDGE.grade(
+            ask, Response(text=text), answers.model_copy(update={"accepted": forms})
+        )
         assert again.outcome is Outcome(want), (forms, again.reason)
 
 
 def test_a_starved_answer_is_no_deflection() -> None:
     assert (grade("", finish_reason="length").status, grade("", finish_reason="length").kind) == (
-        Status.FAILED, "starved",
-    )  # fmt: skip
+        Status.FAILED,
+        "starved",
+    )
     assert grade("The bridge, which was built to", finish_reason="length").kind == "starved"
     assert grade("It is 1,280 m long, as the", finish_reason="length").outcome is Outcome.CORRECT
 
@@ -202,7 +262,9 @@ def test_long_replies_cost_little() -> None:
         "* " * 20_000,
     ):
         grade(text)
-    assert time.process_time() - start < 60  # tells what ends from what hangs: it takes less than one
+    assert (
+        time.process_time() - start < 60
+    )  # tells what ends from what hangs: it takes less than one
 
 
 def test_hidden_thoughts_are_not_judged() -> None:
@@ -255,13 +317,32 @@ def test_whether_replies_decline_is_measured_without_answers(tmp_path: Path, cap
         ("No idea, sorry.", False),
     ]
     file = tmp_path / "mine.jsonl"
-    file.write_text("".join(json.dumps({"text": text, "deflects": label}) + "\n" for text, label in replies))
-    assert command(["judge", "bench", "rules", "--on", str(file), "--wrong", "--ledger", str(tmp_path / "l")]) == 0
+    file.write_text(
+        "".join(json.dumps({"text": text, "deflects": label}) + "\n" for text, label in replies)
+    )
+    assert (
+        command(
+            [
+                "judge",
+                "bench",
+                "rules",
+                "--on",
+                str(file),
+                "--wrong",
+                "--ledger",
+                str(tmp_path / "l"),
+            ]
+        )
+        == 0
+    )
     told = capsys.readouterr().out
     assert "mine.jsonl:4: deflected (lack), people say answered" in told
     every = measured(file)["all"]
     right = sum(read(text).deflects and label for text, label in replies)
-    assert every.precision["deflected"][:] == (right, sum(read(text).deflects for text, _ in replies))
+    assert every.precision["deflected"][:] == (
+        right,
+        sum(read(text).deflects for text, _ in replies),
+    )
     assert every.recall["deflected"][:] == (right, 2)
     assert every.kappa is None
     assert told.count("people say deflected") == 2 - right
@@ -284,9 +365,12 @@ def test_deflections_that_nobody_tuned_on() -> None:
     ]
     known = {row["text"] for file in (tuned, *later) for _, row in read_jsonl(file, Problems())}
     for name, n, precision, recall in (
-        ("replies", 915, 0.98, 0.95), ("languages", 683, 0.97, 0.98), ("situations", 1_363, 0.98, 0.95),
-        ("usual", 1_407, 0.97, 0.97), ("catalan", 314, 0.98, 0.95),
-    ):  # fmt: skip
+        ("replies", 915, 0.98, 0.95),
+        ("languages", 683, 0.97, 0.98),
+        ("situations", 1_363, 0.98, 0.95),
+        ("usual", 1_407, 0.97, 0.97),
+        ("catalan", 314, 0.98, 0.95),
+    ):
         path = LABELLED.with_name("untouched") / f"{name}.jsonl"
         every = measured(path)["all"]
         assert every.n == n
@@ -300,15 +384,27 @@ def test_deflections_that_nobody_tuned_on() -> None:
 @pytest.mark.parametrize(
     ("name", "n", "graded", "labels"),
     [
-        ("by_language", 1_289, 0.57, (("correct", 0.98, 370), ("incorrect", 0.96, 195), ("deflected", 0.96, 145))),
-        ("usual", 502, 0.74, (("correct", 0.99, 175), ("incorrect", 0.98, 70), ("deflected", 0.98, 115))),
+        (
+            "by_language",
+            1_289,
+            0.57,
+            (("correct", 0.98, 370), ("incorrect", 0.96, 195), ("deflected", 0.96, 145)),
+        ),
+        (
+            "usual",
+            502,
+            0.74,
+            (("correct", 0.99, 175), ("incorrect", 0.98, 70), ("deflected", 0.98, 115)),
+        ),
     ],
 )
 def test_graded_replies_that_nobody_tuned_on(
     name: str, n: int, graded: float, labels: tuple[tuple[str, float, int], ...]
 ) -> None:
     """Holds what was measured on 28 November 2026; the first were written to be hard."""
-    items = [one for one in load(LABELLED.with_name(f"graded_{name}.jsonl")) if one.part == "untouched"]
+    items = [
+        one for one in load(LABELLED.with_name(f"graded_{name}.jsonl")) if one.part == "untouched"
+    ]
     *_, every = bench(items, [JUDGE.grade(*one) for one in asked(items)])
     assert every.n == n
     assert (every.coverage.value or 0) >= graded
@@ -326,18 +422,28 @@ def test_graded_replies_that_nobody_tuned_on(
         "What language do they speak? | Dutch | Flemish (Dutch)",
     ],
 )
-def test_what_says_the_same_again_is_in_no_other_role(line: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_says_the_same_again_is_in_no_other_role(
+    line: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Whatever the encoder says."""
     question, answer, reply = line.split(" | ")
     monkeypatch.setattr(encoder, "commits", lambda *_: -9.0)
     assert demur.grade(question, [answer], reply).outcome is None
-    assert demur.grade(question, [answer], f"Near {answer} lies something.").outcome is Outcome.INCORRECT
+    assert (
+        demur.grade(question, [answer], f"Near {answer} lies something.").outcome
+        is Outcome.INCORRECT
+    )
 
 
 def test_of_several_accepted_forms_one_must_be_the_answer(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(encoder, "commits", lambda question, form, text: 4.0 if form.startswith("Mary") else -9.0)
+    monkeypatch.setattr(
+        encoder, "commits", lambda question, form, text: 4.0 if form.startswith("Mary") else -9.0
+    )
     said = "It was written by Mary Ann Evans, who used the pen name George Eliot."
-    assert demur.grade("Who wrote it?", ["George Eliot", "Mary Ann Evans"], said).outcome is Outcome.CORRECT
+    assert (
+        demur.grade("Who wrote it?", ["George Eliot", "Mary Ann Evans"], said).outcome
+        is Outcome.CORRECT
+    )
 
 
 @pytest.mark.parametrize(
@@ -416,23 +522,58 @@ def test_what_the_evidence_on_it_does_not_say_is_not(text: str) -> None:
 def test_bench_measures_a_judge(tmp_path: Path) -> None:
     file = tmp_path / "people.jsonl"
     rows = [
-        {"id": "a", "question": "Which river?", "answers": ["Danube"], "response": "The Danube.", "human": "correct"},
-        {"id": "b", "question": "When?", "answers": ["1975"], "response": "In 1982.", "human": "not_correct"},
-        {"problem": "Which river?", "target": "Danube", "predicted_answer": "I don't know.", "grade": "C"},
-        {"id": "d", "question": "Which river?", "answers": ["Danube"], "response": "A river.", "label": "incorrect"},
+        {
+            "id": "a",
+            "question": "Which river?",
+            "answers": ["Danube"],
+            "response": "The Danube.",
+            "human": "correct",
+        },
+        {
+            "id": "b",
+            "question": "When?",
+            "answers": ["1975"],
+            "response": "In 1982.",
+            "human": "not_correct",
+        },
+        {
+            "problem": "Which river?",
+            "target": "Danube",
+            "predicted_answer": "I don't know.",
+            "grade": "C",
+        },
+        {
+            "id": "d",
+            "question": "Which river?",
+            "answers": ["Danube"],
+            "response": "A river.",
+            "label": "incorrect",
+        },
     ]
     file.write_text("".join(json.dumps(row) + "\n" for row in rows))
-    more = [{"question": "Which river?", "golden_answer": "Danube/Donau", "answer_x": "Donau", "judge_x": False}]
+    more = [
+        {
+            "question": "Which river?",
+            "golden_answer": "Danube/Donau",
+            "answer_x": "Donau",
+            "judge_x": False,
+        }
+    ]
     (tmp_path / "evouna.json").write_text(json.dumps(more))
     items = load(tmp_path)
     verdicts = [JUDGE.grade(*item) for item in asked(items)]
     (row,) = bench(items, verdicts)
     assert (row.n, row.coverage.hits, row.coverage.n) == (5, 4, 5)
-    assert (row.precision["correct"].hits, row.precision["correct"].n) == (1, 2)  # people did not accept Donau
+    assert (row.precision["correct"].hits, row.precision["correct"].n) == (
+        1,
+        2,
+    )  # people did not accept Donau
     assert (row.recall["incorrect"].hits, row.recall["incorrect"].n) == (0, 1)
     assert {(r.outcome, r.kind) for r in by_rule(items, verdicts)} == {
-        ("correct", "stated"), ("deflected", "lack"), ("incorrect", "other date"),
-    }  # fmt: skip
+        ("correct", "stated"),
+        ("deflected", "lack"),
+        ("incorrect", "other date"),
+    }
     file.write_text('{"question": "Which river?"}\n')
     with pytest.raises(BadInput, match=r"people\.jsonl:1"):
         load(file)

@@ -41,7 +41,9 @@ class Lenient:
 
 def rag(question, evidence, id):
     number = int(id[1:])
-    return ["Paris it is, a town known all over the world.", "I cannot tell.", "Not Paris, Lyon."][number % 3]
+    return ["Paris it is, a town known all over the world.", "I cannot tell.", "Not Paris, Lyon."][
+        number % 3
+    ]
 
 
 @pytest.fixture(scope="module")
@@ -51,9 +53,19 @@ def asked(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for i in range(N):
         gold = evidence(f"s{i}-g", Role.GOLD, Modality.TEXT, rank=1)
         one = sample(f"s{i}", text=3)
-        made.append(one.model_copy(update={"answers": AnswerSpec(accepted=(("Paris",),)), "gold": (gold,)}))
+        made.append(
+            one.model_copy(update={"answers": AnswerSpec(accepted=(("Paris",),)), "gold": (gold,)})
+        )
     funnel = [FunnelStep(stage="pool", entered=N, kept=N)]
-    freeze(root / "release", name="r", version="0.1.0", samples=made, read_image=images.read, drops=[], funnel=funnel)
+    freeze(
+        root / "release",
+        name="r",
+        version="0.1.0",
+        samples=made,
+        read_image=images.read,
+        drops=[],
+        funnel=funnel,
+    )
     demur.evaluate(root / "release", rag, scenarios="oracle", out=root / "runs", name="rag")
     return root
 
@@ -100,7 +112,9 @@ def test_verdicts_lie_side_by_side_and_reports_choose(asked, tmp_path, capsys):
     assert chosen.judges == ("lenient",)
     with pytest.raises(UsageError, match="kind"):
         load([run], verdicts="gpt")
-    assert main(["judge", "run", str(run), "--judge", "rules", "--name", "kind"]) == 2  # of another judge
+    assert (
+        main(["judge", "run", str(run), "--judge", "rules", "--name", "kind"]) == 2
+    )  # of another judge
     assert main(["report", str(run), "--verdicts", "kind", "-o", str(tmp_path / "r.html")]) == 0
     page = (tmp_path / "r.html").read_text()
     assert f"could not decide {N // 8} answers" in page  # the rules decided all
@@ -111,8 +125,12 @@ def test_verdicts_lie_side_by_side_and_reports_choose(asked, tmp_path, capsys):
     assert compared["answers"] == N
     assert compared["ungraded"] == {"rules": 0, "kind": N // 8}
     assert compared["repeat_variance"]["kind"]["value"] == 0.0
-    assert compared["repeat_variance"]["kind"]["n"] == N - N // 8  # of the others neither time has a grade
-    assert compared["biases"]["kind"]["length"]["value"] < 0  # wrong answers are short ones, and it lets them pass
+    assert (
+        compared["repeat_variance"]["kind"]["n"] == N - N // 8
+    )  # of the others neither time has a grade
+    assert (
+        compared["biases"]["kind"]["length"]["value"] < 0
+    )  # wrong answers are short ones, and it lets them pass
     assert compared["biases"]["kind"]["self-preference"]["value"] is None
     assert main(["judge", "compare", str(run)]) == 0
     assert "Biases of the judges" in capsys.readouterr().out
@@ -134,7 +152,9 @@ def test_rates_are_corrected_and_stale_labels_refused(asked, tmp_path, capsys):
     assert main(["judge", "correct", str(run), "--labels", str(file), "--finite", "--json"]) == 0
     [cell] = json.loads(capsys.readouterr().out)["corrected"]
     assert cell["labels"] == cell["answers"] == N
-    assert cell["rates"]["accuracy"]["low"] == pytest.approx(cell["rates"]["accuracy"]["high"])  # all are labelled
+    assert cell["rates"]["accuracy"]["low"] == pytest.approx(
+        cell["rates"]["accuracy"]["high"]
+    )  # all are labelled
     page = demur.report(run, tmp_path / "r.html").read_text()
     assert "Rates corrected by labels" in page
     some = tmp_path / "some.jsonl"
@@ -148,15 +168,22 @@ def test_rates_are_corrected_and_stale_labels_refused(asked, tmp_path, capsys):
     both = [str(run), str(other)]
     assert main(["judge", "correct", *both, "--json"]) == 0
     mine, its = json.loads(capsys.readouterr().out)["corrected"]
-    assert (mine["rates"]["accuracy"]["value"], its["rates"]["accuracy"]["value"]) == (pytest.approx(1 / 3), 0.0)
+    assert (mine["rates"]["accuracy"]["value"], its["rates"]["accuracy"]["value"]) == (
+        pytest.approx(1 / 3),
+        0.0,
+    )
     assert main(["judge", "correct", *both]) == 0
     assert "Paired differences" in capsys.readouterr().out
     assert main(["judge", "correct", *both, "--labels", str(some)]) == 2
     assert main(["agree", *both, "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["agreement"]["raw"]["n"] == 2 * N
     shutil.rmtree(other)
-    for bound in ({"judge": "model:x"}, {"judge": "rules", "prompt_sha256": "0"}, {"shipped_rubric": "earlier"},
-                  {"judge": "rules", "judge_code": "earlier"}):  # fmt: skip
+    for bound in (
+        {"judge": "model:x"},
+        {"judge": "rules", "prompt_sha256": "0"},
+        {"shipped_rubric": "earlier"},
+        {"judge": "rules", "judge_code": "earlier"},
+    ):
         labelled(run, **bound)
         with pytest.raises(Stale, match="stale"):
             demur.open_run(run).rates(labels=True)
@@ -166,14 +193,20 @@ def test_rates_are_corrected_and_stale_labels_refused(asked, tmp_path, capsys):
     file.write_text("\n".join([lines[0].replace('"answer": "', '"answer": "x'), *lines[1:]]) + "\n")
     with pytest.raises(Stale, match="answers changed since"):
         demur.open_run(run).rates(labels=True)
-    file.write_text("\n".join(line.replace("}", f', "rubric": "{n % 2}"}}') for n, line in enumerate(lines)) + "\n")
+    file.write_text(
+        "\n".join(line.replace("}", f', "rubric": "{n % 2}"}}') for n, line in enumerate(lines))
+        + "\n"
+    )
     with pytest.raises(Stale, match="2 rubrics"):
         demur.open_run(run).rates(labels=True)
 
 
 def test_labels_that_tell_only_right_from_wrong_correct_accuracy_alone(asked, tmp_path, capsys):
     run = copied(asked, tmp_path)
-    file = labelled(run, how=lambda n, row: Outcome.DEFLECTED if n % 5 == 0 else row.outcome or Outcome.INCORRECT)
+    file = labelled(
+        run,
+        how=lambda n, row: Outcome.DEFLECTED if n % 5 == 0 else row.outcome or Outcome.INCORRECT,
+    )
     assert main(["judge", "correct", str(run), "--json"]) == 0
     [three] = json.loads(capsys.readouterr().out)["corrected"]
     file.write_text(re.sub("incorrect|deflected", "not_correct", file.read_text()))
@@ -183,8 +216,14 @@ def test_labels_that_tell_only_right_from_wrong_correct_accuracy_alone(asked, tm
     assert main(["judge", "correct", str(run), "--labels", str(file), "--json"]) == 0
     [two] = json.loads(capsys.readouterr().out)["corrected"]
     assert list(two["rates"]) == ["accuracy"]
-    for key in ("value", "low", "high"):  # the power of the verdicts may differ: it serves all rates that are known
-        assert two["rates"]["accuracy"][key] == pytest.approx(three["rates"]["accuracy"][key], abs=0.01), key
+    for key in (
+        "value",
+        "low",
+        "high",
+    ):  # the power of the verdicts may differ: it serves all rates that are known
+        assert two["rates"]["accuracy"][key] == pytest.approx(
+            three["rates"]["accuracy"][key], abs=0.01
+        ), key
     assert main(["judge", "correct", str(run), "--labels", str(file)]) == 0
     assert "accuracy alone" in capsys.readouterr().out
 
@@ -201,14 +240,21 @@ def test_a_page_of_a_runs_answers_and_its_labels_taken(asked, tmp_path, capsys):
     _, known = read_task(tmp_path / "task")
     assert not any("rag" in text or "rules" in text for item in known for _, text in item.shown)
     put_labels(
-        tmp_path / "task", "ann", {i.id: ("correct" if "Paris" in i.shown[1][1] else "incorrect", "") for i in known}
+        tmp_path / "task",
+        "ann",
+        {i.id: ("correct" if "Paris" in i.shown[1][1] else "incorrect", "") for i in known},
     )
     taken = take_task(tmp_path / "task")
     assert list(taken.labels.values()) == [42]
-    assert json.loads((run / "labels.jsonl").read_text().splitlines()[0])["shipped_rubric"] == shipped_version()
+    assert (
+        json.loads((run / "labels.jsonl").read_text().splitlines()[0])["shipped_rubric"]
+        == shipped_version()
+    )
     assert main(["agree", str(tmp_path / "task")]) == 0
     assert main(["judge", "correct", str(run), "--labels", str(tmp_path / "task"), "--json"]) == 0
-    found = json.loads(capsys.readouterr().out.partition('{\n "corrected"')[2].join(['{\n "corrected"', ""]))
+    found = json.loads(
+        capsys.readouterr().out.partition('{\n "corrected"')[2].join(['{\n "corrected"', ""])
+    )
     assert found["corrected"][0]["rates"]["deflection"]["value"] == pytest.approx(0, abs=0.02)
 
     one = known[0].id
@@ -228,11 +274,17 @@ def test_labels_are_stale_when_the_judges_code_changes(asked, tmp_path, capsys, 
     make_task(data, draw_balanced(data, 45), task)
     made, known = read_task(task)
     assert made.bound["judge_code"] == RuleJudge.version
-    put_labels(task, "ann", {i.id: ("correct" if "Paris" in i.shown[1][1] else "incorrect", "") for i in known})
+    put_labels(
+        task,
+        "ann",
+        {i.id: ("correct" if "Paris" in i.shown[1][1] else "incorrect", "") for i in known},
+    )
     assert main(["annotate", "take", str(task)]) == 0
     lines = [json.loads(line) for line in (run / "labels.jsonl").read_text().splitlines()]
     assert {line["judge_code"] for line in lines} == {RuleJudge.version}
-    of_run, of_task = (["judge", "correct", str(run), *more] for more in ([], ["--labels", str(task)]))
+    of_run, of_task = (
+        ["judge", "correct", str(run), *more] for more in ([], ["--labels", str(task)])
+    )
     assert main(of_run) == main(of_task) == 0
     again = ["judge", "run", str(run), "--judge", "rules", "--name", "again"]
     assert main(again) == 0
@@ -246,7 +298,9 @@ def test_labels_are_stale_when_the_judges_code_changes(asked, tmp_path, capsys, 
     for command in (of_run, of_task):
         assert main([*command, "--verdicts", "again"]) == 2
         assert f"the judge's code was '{RuleJudge.version}', now '99'" in capsys.readouterr().err
-    origin.write_text(json.dumps({k: v for k, v in json.loads(origin.read_text()).items() if k != "judge_code"}))
+    origin.write_text(
+        json.dumps({k: v for k, v in json.loads(origin.read_text()).items() if k != "judge_code"})
+    )
     assert main([*of_run, "--verdicts", "again"]) == 0  # of an earlier demur
     manifest = json.loads((run / "manifest.json").read_text())
     (run / "manifest.json").write_text(json.dumps(manifest | {"judge_code": "99"}))
@@ -272,7 +326,9 @@ def test_a_labelling_task_of_an_earlier_version_goes_on(asked, tmp_path):
     for bound in ({k: v for k, v in made["bound"].items() if k != "judge_code"}, made["bound"]):
         (task / "task.json").write_text(json.dumps(made | {"bound": bound}))
         make_task(data, items, task)
-    (task / "task.json").write_text(json.dumps(made | {"bound": made["bound"] | {"judge_code": "99"}}))
+    (task / "task.json").write_text(
+        json.dumps(made | {"bound": made["bound"] | {"judge_code": "99"}})
+    )
     with pytest.raises(UsageError, match="another task"):
         make_task(data, items, task)
 
@@ -282,8 +338,11 @@ def test_a_bias_has_an_interval_of_some_width():
     from demur.reports.judges import Compared, Judged, biases
 
     def bias(early, late):
-        answers = [Judged("s", "", 9, place, {"a": mine, "b": "correct"})
-                   for place, said in ((0.1, early), (0.9, late)) for mine in said]  # fmt: skip
+        answers = [
+            Judged("s", "", 9, place, {"a": mine, "b": "correct"})
+            for place, said in ((0.1, early), (0.9, late))
+            for mine in said
+        ]
         return biases(Compared(("a", "b"), answers, {}, {}, {}, "other judges"), "a")["position"]
 
     alike = bias(["correct"] * 3, ["correct"] * 3)
@@ -292,7 +351,9 @@ def test_a_bias_has_an_interval_of_some_width():
     most = bias(["correct"] * 30, ["incorrect"] * 30)
     assert 70 < most.low < most.value == 100 < most.high < 120
     mixed = bias(["correct", "incorrect"] * 10, ["correct", "incorrect"] * 20)
-    assert [mixed.low, mixed.high] == pytest.approx([end * 196 * (0.25 / 19 + 0.25 / 39) ** 0.5 for end in (-1, 1)])
+    assert [mixed.low, mixed.high] == pytest.approx(
+        [end * 196 * (0.25 / 19 + 0.25 / 39) ** 0.5 for end in (-1, 1)]
+    )
     one = bias(["correct"], ["correct"] * 9)
     assert (one.value, one.low, one.high) == (0, None, None)
 
@@ -303,11 +364,33 @@ def test_judge_run_prints_the_mean_credit_of_ratings(asked, tmp_path, capsys):
     run = copied(asked, tmp_path)
     with running(reply=lambda body: json.dumps({"rating": 2})) as server:
         judge = f"lave:http://127.0.0.1:{server.port}/v1#m"
-        given = ["judge", "run", str(run), "--release", str(tmp_path / "x" / "release"), "--judge", judge]
+        given = [
+            "judge",
+            "run",
+            str(run),
+            "--release",
+            str(tmp_path / "x" / "release"),
+            "--judge",
+            judge,
+        ]
         assert main([*given, "--name", "lave", "--ledger", str(tmp_path / "calls.sqlite")]) == 0
     assert f"mean credit 0.500 of n = {N}, 0 not rated" in capsys.readouterr().err
     page = tmp_path / "r.html"
-    assert main(["report", str(run), "--verdicts", "lave", "-o", str(page), "--tables", str(tmp_path / "t")]) == 0
+    assert (
+        main(
+            [
+                "report",
+                str(run),
+                "--verdicts",
+                "lave",
+                "-o",
+                str(page),
+                "--tables",
+                str(tmp_path / "t"),
+            ]
+        )
+        == 0
+    )
     assert "Partial credit" in page.read_text()
     header, line = (tmp_path / "t" / "credit.csv").read_text().splitlines()[:2]
     cells = dict(zip(header.split(","), line.split(","), strict=True))

@@ -26,7 +26,9 @@ def test_a_deflection_in_rare_words() -> None:
 
 
 def test_a_statement_about_the_world_is_none() -> None:
-    text = "The question on the form was left unanswered. The applicant had simply put a dash there."
+    text = (
+        "The question on the form was left unanswered. The applicant had simply put a dash there."
+    )
     assert not read(text).deflects
 
 
@@ -70,15 +72,25 @@ def test_short_replies_and_marked_answers() -> None:
     assert read("I don't know (nobody can count them)").deflects
 
 
-def test_a_reply_that_declines_and_states_the_right_answer_is_left_open(without_encoder: None) -> None:
-    ask = Ask(id="a", sample="s", context="c", scenario=Scenario.ORACLE, question="Wer hat gestiftet?")
+def test_a_reply_that_declines_and_states_the_right_answer_is_left_open(
+    without_encoder: None,
+) -> None:
+    ask = Ask(
+        id="a", sample="s", context="c", scenario=Scenario.ORACLE, question="Wer hat gestiftet?"
+    )
     judge = RuleJudge()
     verdict = judge.grade(ask, Response(text=RARE), AnswerSpec(accepted=(("Brand",),)))
     assert (verdict.outcome, verdict.kind) == (None, "contested")
-    assert judge.grade(ask, Response(text=RARE), AnswerSpec(accepted=(("Ada",),))).outcome is Outcome.DEFLECTED
+    assert (
+        judge.grade(ask, Response(text=RARE), AnswerSpec(accepted=(("Ada",),))).outcome
+        is Outcome.DEFLECTED
+    )
 
 
-@given(st.text(max_size=3_000) | st.text(alphabet=st.characters(categories=["Cs", "Lo", "Zs"]), max_size=60))
+@given(
+    st.text(max_size=3_000)
+    | st.text(alphabet=st.characters(categories=["Cs", "Lo", "Zs"]), max_size=60)
+)
 def test_any_text_has_log_odds(text: str) -> None:
     assert wording.log_odds(text) < 100
     found = wording.buckets(text)
@@ -95,4 +107,6 @@ def test_the_weights_are_those_of_the_sentences() -> None:
     tool = runpy.run_path(str(ROOT / "tools" / "train_wording.py"))
     with np.load(tool["WEIGHTS"], allow_pickle=False) as stored:
         made_of = str(stored["sentences"])
-    assert made_of == tool["fingerprint"](*tool["training"]()), "run tools/train_wording.py: the sentences have changed"
+    assert made_of == tool["fingerprint"](*tool["training"]()), (
+        "run tools/train_wording.py: the sentences have changed"
+    )

@@ -26,7 +26,9 @@ def _no_keys(monkeypatch: pytest.MonkeyPatch) -> None:
 def ask() -> Ask:
     """A request for the fake model: ``ask("text", image, "more", temperature=..)``."""
 
-    def make(*parts: str | ImageRef, item: str = "", model: str = "fake", **fields: object) -> Request:
+    def make(
+        *parts: str | ImageRef, item: str = "", model: str = "fake", **fields: object
+    ) -> Request:
         held = tuple(TextPart(text=p) if isinstance(p, str) else ImagePart(image=p) for p in parts)
         return Request(
             model=model,
@@ -45,7 +47,9 @@ def picture(tmp_path: Path) -> Callable[[str], ImageRef]:
 
     def make(name: str) -> ImageRef:
         buffer = io.BytesIO()
-        Image.new("RGB", (40, 30), f"#{zlib.crc32(name.encode()) % 0xFFFFFF:06x}").save(buffer, "PNG")
+        Image.new("RGB", (40, 30), f"#{zlib.crc32(name.encode()) % 0xFFFFFF:06x}").save(
+            buffer, "PNG"
+        )
         (tmp_path / f"{name}.png").write_bytes(buffer.getvalue())
         return image_ref(buffer.getvalue(), f"{name}.png")
 

@@ -61,7 +61,9 @@ class Dying:
 async def test_what_is_left_fails_at_once_when_the_server_has_died(ask, monkeypatch):
     monkeypatch.setattr(fleets, "_DOWN_MOST_S", 0.001)
     backend = Dying(lives=20)
-    client = ModelClient("fake", Fleet([backend], 4), ledger=None, retry=Retry(tries=5, backoff_s=0.001))
+    client = ModelClient(
+        "fake", Fleet([backend], 4), ledger=None, retry=Retry(tries=5, backoff_s=0.001)
+    )
 
     room = asyncio.Semaphore(8)  # as runs ask
 
@@ -76,7 +78,9 @@ async def test_what_is_left_fails_at_once_when_the_server_has_died(ask, monkeypa
     assert said.count("yes") == 20
     assert all(line == "yes" or line.endswith(f"of q{number}") for number, line in enumerate(said))
     assert sum("not sent: http://there has not answered since" in line for line in said) >= 150
-    assert backend.sent <= 20 + 5 * (ENOUGH + 8)  # those under way when it was found gone end their patience
+    assert backend.sent <= 20 + 5 * (
+        ENOUGH + 8
+    )  # those under way when it was found gone end their patience
     await client.close()
 
 
@@ -87,7 +91,9 @@ async def test_a_server_that_says_no_is_there(ask):
             raise Fault("busy", kind="503")
 
     backend = Refuses(0)
-    client = ModelClient("fake", Fleet([backend], 2), ledger=None, retry=Retry(tries=2, backoff_s=0.001))
+    client = ModelClient(
+        "fake", Fleet([backend], 2), ledger=None, retry=Retry(tries=2, backoff_s=0.001)
+    )
     for number in range(8):
         with pytest.raises(CallError, match="after 2 attempts"):
             await client.complete(ask(f"q{number}"))
@@ -97,9 +103,14 @@ async def test_a_server_that_says_no_is_there(ask):
 
 @pytest.mark.parametrize(
     ("error", "is_back"),
-    [(ItemError("the context is too long"), True), (UnreadableImage("an image cannot be read"), False)],
+    [
+        (ItemError("the context is too long"), True),
+        (UnreadableImage("an image cannot be read"), False),
+    ],
 )
-async def test_a_test_call_that_the_server_refuses_shows_that_it_is_back(ask, monkeypatch, error, is_back):
+async def test_a_test_call_that_the_server_refuses_shows_that_it_is_back(
+    ask, monkeypatch, error, is_back
+):
     monkeypatch.setattr(fleets, "_DOWN_MOST_S", 0.001)
     backend = Dying(lives=0)
     client = ModelClient("fake", Fleet([backend], 1), ledger=None, retry=Retry(tries=1))
@@ -129,12 +140,25 @@ def test_a_service_that_died_is_not_tried_for_every_question(monkeypatch):
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
-    mapping = {"url": f"http://127.0.0.1:{port}/ask", "body": {"q": "{question}"}, "answer": "$.a", "retries": 0}
-    system = HttpSystem(RagMapping.of(mapping, "rag.yaml"), SystemContext(read_image=lambda ref: b""))
+    mapping = {
+        "url": f"http://127.0.0.1:{port}/ask",
+        "body": {"q": "{question}"},
+        "answer": "$.a",
+        "retries": 0,
+    }
+    system = HttpSystem(
+        RagMapping.of(mapping, "rag.yaml"), SystemContext(read_image=lambda ref: b"")
+    )
 
     async def work() -> list[str]:
         asks = [
-            Ask(id=f"a{n}", sample="s", context="c", scenario=Scenario.ORACLE, question="Which river?")
+            Ask(
+                id=f"a{n}",
+                sample="s",
+                context="c",
+                scenario=Scenario.ORACLE,
+                question="Which river?",
+            )
             for n in range(ENOUGH + 2)
         ]
 
@@ -156,7 +180,9 @@ def test_a_service_that_died_is_not_tried_for_every_question(monkeypatch):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("raised", [KeyError("usage"), TypeError("no such field"), RuntimeError("?")])
+@pytest.mark.parametrize(
+    "raised", [KeyError("usage"), TypeError("no such field"), RuntimeError("?")]
+)
 async def test_what_an_sdk_raises_on_one_item_is_that_items_error(ask, monkeypatch, raised):
     pytest.importorskip("any_llm")
     monkeypatch.setenv("OPENAI_API_KEY", "sk-some-key")

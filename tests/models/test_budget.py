@@ -62,7 +62,9 @@ def test_systems_of_a_command_share_the_money_and_others_do_not(tmp_path):
     spending([(0.4, 0.4)], command.sub_budget("system b"))
     with pytest.raises(BudgetReached):
         spending([(0.4, 0.4)], command.sub_budget("system b"))
-    other = Budget(1.0).recorded_in(log)  # only b again, with a new budget: what a cost is not its doing
+    other = Budget(1.0).recorded_in(
+        log
+    )  # only b again, with a new budget: what a cost is not its doing
     spending([(0.4, 0.4)], other.sub_budget("system b"))
     assert other.spent == pytest.approx(0.8)
 
@@ -156,12 +158,16 @@ CHILD = textwrap.dedent("""
 @pytest.mark.integration
 def test_kills_and_resumes_and_two_processes_never_pass_the_budget(tmp_path):
     """What the server charged for, over nine commands of which seven are killed, stays under one budget."""
-    (tmp_path / "prices.json").write_text(json.dumps({"models": {"fake": {"prompt": 0.0, "completion": 1000.0}}}))
+    (tmp_path / "prices.json").write_text(
+        json.dumps({"models": {"fake": {"prompt": 0.0, "completion": 1000.0}}})
+    )
     money, rng = 1.5, random.Random(7)
     with running("500=5%,429=5%", latency_s=0.02) as server:
 
         def start():
-            return subprocess.Popen([sys.executable, "-c", CHILD, server.model(), str(tmp_path), str(money)])
+            return subprocess.Popen(
+                [sys.executable, "-c", CHILD, server.model(), str(tmp_path), str(money)]
+            )
 
         for _ in range(7):
             child = start()
@@ -199,7 +205,9 @@ async def test_a_server_that_charges_more_than_was_asked_for_passes_the_budget_b
 
     workers = [asyncio.create_task(worker()) for _ in range(flights)]
     for worker_ in workers:
-        with pytest.raises(BudgetReached, match=r"6\.0 times what the requests allow: the server counts more"):
+        with pytest.raises(
+            BudgetReached, match=r"6\.0 times what the requests allow: the server counts more"
+        ):
             await worker_
     assert in_flight == 0
     assert budget.spent == pytest.approx(sent * cost)

@@ -43,7 +43,9 @@ def test_ask_then_look_at_the_ledger_then_clear_it(server, tmp_path, capsys, pic
     assert main(["calls", "export", ledger, "--out", str(tmp_path / "e.jsonl")]) == 0
     assert main(["calls", "export", ledger, "--model", "other"]) == 0
     assert out(capsys)[0] == f"4 replies in {tmp_path / 'e.jsonl'}"
-    assert json.loads(json.loads((tmp_path / "e.jsonl").read_text().splitlines()[0])["raw"])["choices"]
+    assert json.loads(json.loads((tmp_path / "e.jsonl").read_text().splitlines()[0])["raw"])[
+        "choices"
+    ]
 
     assert main(["calls", "gc", ledger, "--older-than", "1", "--dry-run"]) == 0
     assert main(["calls", "gc", ledger, "--model", "fake", "--json"]) == 0
@@ -62,7 +64,16 @@ def test_ask_then_look_at_the_ledger_then_clear_it(server, tmp_path, capsys, pic
 def test_plan_and_budget(server, tmp_path, capsys):
     prices = tmp_path / "p.json"
     prices.write_text('{"models": {"fake": {"prompt": 1000, "completion": 1000}}}')
-    question = ["calls", "ask", server.model(), "Which city?", "--prices", str(prices), "--max-tokens", "5"]
+    question = [
+        "calls",
+        "ask",
+        server.model(),
+        "Which city?",
+        "--prices",
+        str(prices),
+        "--max-tokens",
+        "5",
+    ]
     assert main([*question, "--plan"]) == 0
     assert "$0.01" in out(capsys)[0]
     assert server.requests == 0
@@ -83,7 +94,11 @@ def test_plan_and_budget(server, tmp_path, capsys):
         (["ask", "gpt-4o", "hi"], 2, "write one of: openai/MODEL"),
         (["gc", "missing.sqlite", "--older-than", "-30"], 2, "0 or more"),
         (["ask", "http://127.0.0.1:9/v1#m", "hi", "--image", "missing.png"], 1, "missing.png"),
-        (["ask", "http://127.0.0.1:9/v1#m", "hi"], 1, "no server answers there"),  # at once, not after eight attempts
+        (
+            ["ask", "http://127.0.0.1:9/v1#m", "hi"],
+            1,
+            "no server answers there",
+        ),  # at once, not after eight attempts
         (["ask", "http://[::1/v1#m", "hi"], 2, "no valid host and port"),
         (["ask", "http://h:99999/v1#m", "hi"], 2, "no valid host and port"),
         (["ask", "http://127.0.0.1:9/v1#m", "hi", "--temperature", "nan"], 2, "a finite number"),
@@ -98,7 +113,9 @@ def test_one_line_says_what_to_do(words, code, said, capsys, tmp_path, monkeypat
     assert len(error.splitlines()) == 1
 
 
-def test_an_export_never_replaces_the_ledger_and_is_recovered_as_any_editor_saves_it(server, tmp_path, capsys):
+def test_an_export_never_replaces_the_ledger_and_is_recovered_as_any_editor_saves_it(
+    server, tmp_path, capsys
+):
     ledger, export = str(tmp_path / "l"), tmp_path / "e.jsonl"
     assert main(["calls", "ask", server.model(), "Which city?", "--ledger", ledger]) == 0
     assert main(["calls", "export", ledger, "--out", ledger]) == 2
@@ -106,7 +123,9 @@ def test_an_export_never_replaces_the_ledger_and_is_recovered_as_any_editor_save
     assert main(["calls", "export", ledger, "--out", str(export)]) == 0
     export.write_bytes(b"\xef\xbb\xbf" + export.read_bytes().replace(b"\n", b"\r\n"))
     assert main(["calls", "recover", str(export), str(tmp_path / "new")]) == 0
-    assert out(capsys)[0].endswith("1 replies copied into " + str(tmp_path / "new") + "; 0 could not be read")
+    assert out(capsys)[0].endswith(
+        "1 replies copied into " + str(tmp_path / "new") + "; 0 could not be read"
+    )
 
 
 def test_a_foreign_database_is_left_alone(tmp_path, capsys):

@@ -41,7 +41,10 @@ async def test_what_was_paid_is_not_paid_again(ask, tmp_path):
 
 
 async def test_equal_requests_at_the_same_time_are_one_call(ask, tmp_path):
-    async with FakeEndpoint(latency_s=0.05) as server, open_model(server.model(), ledger=tmp_path / "l") as model:
+    async with (
+        FakeEndpoint(latency_s=0.05) as server,
+        open_model(server.model(), ledger=tmp_path / "l") as model,
+    ):
         replies = await asyncio.gather(*(model.complete(ask("q", item=str(n))) for n in range(20)))
         assert server.requests == 1
         assert len({r.text for r in replies}) == 1
@@ -61,7 +64,10 @@ async def test_equal_requests_share_a_failure_each_under_its_own_name(ask, tmp_p
 
 
 async def test_when_the_one_who_asks_leaves_another_asks(ask, tmp_path):
-    async with FakeEndpoint(latency_s=0.1) as server, open_model(server.model(), ledger=tmp_path / "l") as model:
+    async with (
+        FakeEndpoint(latency_s=0.1) as server,
+        open_model(server.model(), ledger=tmp_path / "l") as model,
+    ):
         first = asyncio.create_task(model.complete(ask("q")))
         await asyncio.sleep(0)
         second = asyncio.create_task(model.complete(ask("q")))
@@ -84,7 +90,9 @@ async def test_two_clients_on_one_ledger_make_one_call(ask, tmp_path):
 @pytest.mark.parametrize("fault", ["empty", "blank", "truncated", "html", "500", "reset"])
 async def test_what_is_no_reply_is_never_kept(ask, tmp_path, fault):
     async with FakeEndpoint(f"{fault}*3") as server:
-        async with open_model(server.model(), ledger=tmp_path / "l", **QUICK | {"tries": 3}) as model:
+        async with open_model(
+            server.model(), ledger=tmp_path / "l", **QUICK | {"tries": 3}
+        ) as model:
             with pytest.raises(TransientError):
                 await model.complete(ask("q"))
         async with open_model(server.model(), ledger=tmp_path / "l") as model:
@@ -109,7 +117,9 @@ async def test_a_poisoned_reply_is_asked_again(ask, tmp_path):
         with Ledger(tmp_path / "l") as ledger:
             good = next(ledger.entries())
             ledger.drop(key)
-            ledger.put(good._replace(raw='{"choices": []}'))  # of an older, careless version: the checksum is right
+            ledger.put(
+                good._replace(raw='{"choices": []}')
+            )  # of an older, careless version: the checksum is right
         async with open_model(server.model(), ledger=tmp_path / "l") as model:
             reply = await model.complete(ask("q"))
             assert (reply.cached, reply.text) == (False, expected(server))
@@ -124,7 +134,11 @@ async def test_the_ledger_tells_what_a_reply_took(ask, tmp_path):
         await model.complete(ask("q", item="7"))
         with Ledger(tmp_path / "l", read_only=True) as ledger:
             entry = next(ledger.entries())
-    assert (entry.item, entry.attempts, json.loads(entry.faults)) == ("7", 3, {"429": 1, "reset": 1})
+    assert (entry.item, entry.attempts, json.loads(entry.faults)) == (
+        "7",
+        3,
+        {"429": 1, "reset": 1},
+    )
     assert entry.served_by == server.url
     assert entry.prompt > 0
     assert json.loads(entry.raw)["object"] == "chat.completion"
@@ -138,12 +152,18 @@ async def on_a_small_disk(text, path, requests, got):
 
 
 @pytest.mark.parametrize("temporary", ["", "missing"])
-async def test_a_disk_that_fills_up_stops_the_run_and_loses_no_reply(ask, tmp_path, monkeypatch, temporary):
-    monkeypatch.setattr("tempfile.tempdir", str(tmp_path / temporary))  # if it takes no file, the ledger's folder does
+async def test_a_disk_that_fills_up_stops_the_run_and_loses_no_reply(
+    ask, tmp_path, monkeypatch, temporary
+):
+    monkeypatch.setattr(
+        "tempfile.tempdir", str(tmp_path / temporary)
+    )  # if it takes no file, the ledger's folder does
     got: list[Response] = []
     async with FakeEndpoint(reply=lambda _: "x" * 3000) as server:
         with pytest.raises(StorageError, match="demur calls recover"):
-            await on_a_small_disk(server.model(), tmp_path / "l", [ask(f"{n}") for n in range(500)], got)
+            await on_a_small_disk(
+                server.model(), tmp_path / "l", [ask(f"{n}") for n in range(500)], got
+            )
         assert server.requests < 100
         with Ledger(tmp_path / "l", read_only=True) as ledger:
             kept = len(list(ledger.entries()))
@@ -160,7 +180,8 @@ def test_sync_keeps_the_order_also_of_equal_requests(ask):
         requests.append(requests[0])
         replies = complete_sync(server.model(), requests)
     assert [r.text for r in replies] == [
-        echo({"messages": [{"role": "user", "content": r.messages[0].parts[0].text}]}) for r in requests
+        echo({"messages": [{"role": "user", "content": r.messages[0].parts[0].text}]})
+        for r in requests
     ]
 
 

@@ -113,7 +113,9 @@ def test_a_run_killed_again_and_again_ends_as_if_nothing_had_happened(tmp_path, 
 @pytest.mark.slow
 def test_two_processes_on_one_ledger_pay_each_call_once(tmp_path, undisturbed):
     faults = "429=2%,429-after=2%,500=2%,reset=2%,truncated=2%,empty=2%,stall=1%"  # none of them loses a paid reply
-    with running(faults, latency_s=0.004, stall_s=0.05, retry_after_s=0.01, most_faults=2) as server:
+    with running(
+        faults, latency_s=0.004, stall_s=0.05, retry_after_s=0.01, most_faults=2
+    ) as server:
         both = [ready(server.model(), tmp_path / "l", tmp_path / f"out{n}") for n in range(2)]
         begin(*both)
         counts = [finish(process) for process in both]

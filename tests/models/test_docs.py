@@ -31,7 +31,10 @@ def free_port():
 @pytest.mark.slow
 @pytest.mark.integration
 def test_the_page_does_what_it_says(tmp_path):
-    env = os.environ | {"PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}", "PYTHONPATH": str(ROOT)}
+    env = os.environ | {
+        "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
+        "PYTHONPATH": str(ROOT),
+    }
     port = free_port()  # the page's own may be somebody's
     page = PAGE.replace("8099", str(port))
     lines = "".join(blocks("console", page)).splitlines()
@@ -47,11 +50,15 @@ def test_the_page_does_what_it_says(tmp_path):
             words = shlex.split(command.removesuffix("&"))
             words[0] = sys.executable if words[0] == "python" else words[0]
             if command.endswith("&"):
-                server = subprocess.Popen(words, cwd=tmp_path, env=env, stdout=subprocess.PIPE, text=True)
+                server = subprocess.Popen(
+                    words, cwd=tmp_path, env=env, stdout=subprocess.PIPE, text=True
+                )
                 assert server.stdout is not None
                 server.stdout.readline()
                 continue
-            done = subprocess.run(words, cwd=tmp_path, env=env, capture_output=True, text=True, check=False)
+            done = subprocess.run(
+                words, cwd=tmp_path, env=env, capture_output=True, text=True, check=False
+            )
             assert done.returncode == 0, (command, done.stderr)
             assert done.stderr == "", command
             assert done.stdout.strip()

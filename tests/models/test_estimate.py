@@ -27,7 +27,11 @@ def test_every_shipped_price_has_a_date_and_a_known_image_rule():
 
 @pytest.mark.parametrize("size", [(40, 30), (640, 480), (1024, 1024), (4000, 3000), (300, 5000)])
 def test_the_cautious_image_rule_is_no_less_than_the_hosted_ones(size):
-    hosted = [name for name in IMAGE_RULES if not name.endswith("mini") and name not in ("patches28", "cautious")]
+    hosted = [
+        name
+        for name in IMAGE_RULES
+        if not name.endswith("mini") and name not in ("patches28", "cautious")
+    ]
     assert IMAGE_RULES["cautious"](*size) >= max(IMAGE_RULES[name](*size) for name in hosted)
 
 
@@ -46,7 +50,9 @@ def test_a_plan_says_how_old_its_prices_are_and_what_it_does_not_know(ask, tmp_p
         "more than six months ago"
         in estimate_calls("gate", "http://localhost:1/v1#gpt-4o", [request], prices=old).notes[0]
     )
-    assert estimate_calls("gate", "http://localhost:1/v1#dateless", [request], prices=old).notes == ()
+    assert (
+        estimate_calls("gate", "http://localhost:1/v1#dateless", [request], prices=old).notes == ()
+    )
     assert Price(prompt=1, completion=1, checked="yesterday").old()
 
 
@@ -88,20 +94,33 @@ def test_prompt_tokens_are_estimated_from_text_and_images(ask):
 
 def test_a_reply_is_priced_with_what_the_prefix_cache_saved():
     price = Price(prompt=2.0, cached=0.5, completion=8.0)
-    assert price.of(Usage(prompt=1_000_000, cached=400_000, completion=500_000)) == pytest.approx(1.2 + 0.2 + 4.0)
-    assert Price(prompt=2.0, completion=8.0).of(Usage(prompt=1_000_000, cached=1_000_000)) == pytest.approx(2.0)
+    assert price.of(Usage(prompt=1_000_000, cached=400_000, completion=500_000)) == pytest.approx(
+        1.2 + 0.2 + 4.0
+    )
+    assert Price(prompt=2.0, completion=8.0).of(
+        Usage(prompt=1_000_000, cached=1_000_000)
+    ) == pytest.approx(2.0)
 
 
 def test_the_most_a_call_can_cost_is_never_less_than_what_it_does(ask):
     price = Price(prompt=2.0, completion=8.0)
     request = ask("a question " * 50, max_tokens=100)
-    assert price_at_most(request, price) >= price.of(Usage(prompt=prompt_tokens(request), completion=100))
+    assert price_at_most(request, price) >= price.of(
+        Usage(prompt=prompt_tokens(request), completion=100)
+    )
 
 
 def test_prices_can_be_overlaid_by_file_and_variable(tmp_path, monkeypatch):
     path = tmp_path / "mine.json"
     path.write_text(
-        json.dumps({"models": {"gpt-4o": {"prompt": 1, "completion": 2}, "*": {"prompt": 9, "completion": 9}}})
+        json.dumps(
+            {
+                "models": {
+                    "gpt-4o": {"prompt": 1, "completion": 2},
+                    "*": {"prompt": 9, "completion": 9},
+                }
+            }
+        )
     )
     assert Prices(path).find("openai/gpt-4o").prompt == 1
     assert Prices(path).find("anything").prompt == 9
@@ -138,25 +157,45 @@ async def test_a_plan_counts_what_would_be_paid(ask, tmp_path):
     doubled = requests + [r.model_copy(update={"item": "again"}) for r in requests[:5]]
     async with FakeEndpoint() as server:
         text = server.model()
-        before = estimate_calls("gate", text, doubled, ledger=tmp_path / "l", prices=table, per_second=2.0)
+        before = estimate_calls(
+            "gate", text, doubled, ledger=tmp_path / "l", prices=table, per_second=2.0
+        )
         assert not (tmp_path / "l").exists()  # planning writes nothing
         async with open_model(text, ledger=tmp_path / "l") as model:
             async for _ in complete_all(model, requests[:8]):
                 pass
-        after = estimate_calls("gate", text, doubled, ledger=tmp_path / "l", prices=table, per_second=2.0)
+        after = estimate_calls(
+            "gate", text, doubled, ledger=tmp_path / "l", prices=table, per_second=2.0
+        )
         assert server.requests == 8
     line = before.lines[0]
-    assert (line.model, line.calls, line.cached, line.prompt, line.completion) == ("fake", 20, 0, 20 * 15, 200)
+    assert (line.model, line.calls, line.cached, line.prompt, line.completion) == (
+        "fake",
+        20,
+        0,
+        20 * 15,
+        200,
+    )
     assert line.money == pytest.approx((300 * 100 + 200 * 1000) * 1e-6)
     assert line.seconds == 10
-    assert (after.lines[0].calls, after.lines[0].cached, after.lines[0].to_pay, after.lines[0].seconds) == (
+    assert (
+        after.lines[0].calls,
+        after.lines[0].cached,
+        after.lines[0].to_pay,
+        after.lines[0].seconds,
+    ) == (
         20,
         8,
         12,
         6,
     )
     assert (
-        estimate_calls("gate", text, [r.model_copy(update={"draw": 1}) for r in requests], ledger=tmp_path / "l")
+        estimate_calls(
+            "gate",
+            text,
+            [r.model_copy(update={"draw": 1}) for r in requests],
+            ledger=tmp_path / "l",
+        )
         .lines[0]
         .cached
         == 0
@@ -165,7 +204,11 @@ async def test_a_plan_counts_what_would_be_paid(ask, tmp_path):
 
 def test_plans_add_up_and_an_unknown_price_stays_unknown():
     gate = Estimate(
-        lines=(EstimateLine(stage="gate", model="a", calls=10, cached=4, prompt=60, money=1.5, seconds=300),)
+        lines=(
+            EstimateLine(
+                stage="gate", model="a", calls=10, cached=4, prompt=60, money=1.5, seconds=300
+            ),
+        )
     )
     judge = Estimate(lines=(EstimateLine(stage="judge", model="b", calls=2, money=None),))
     done = Estimate(lines=(EstimateLine(stage="judge", model="b", calls=2, cached=2, money=None),))

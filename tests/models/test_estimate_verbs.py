@@ -40,16 +40,30 @@ def release(tmp_path):
 
 
 @pytest.mark.heavy
-def test_a_sweep_sends_what_it_planned_and_shares_what_a_run_paid_for(release, tmp_path, prices, run):
+def test_a_sweep_sends_what_it_planned_and_shares_what_a_run_paid_for(
+    release, tmp_path, prices, run
+):
     with running() as server:
         system = f"model:{server.model('m')}"
-        common = [release, "--system", system, "--out", tmp_path / "runs", "--max-tokens", "7", "--prices", prices]
+        common = [
+            release,
+            "--system",
+            system,
+            "--out",
+            tmp_path / "runs",
+            "--max-tokens",
+            "7",
+            "--prices",
+            prices,
+        ]
         run("run", *common, "--scenarios", "oracle", "parametric")
         assert server.requests == 10
         sweep = ["sweep", *common, "--distractors", "0:3", "--strictness", "all"]
         sweep[sweep.index(tmp_path / "runs")] = tmp_path / "sweep"
         (tmp_path / "sweep").mkdir()
-        (tmp_path / "sweep" / "calls.sqlite").write_bytes((tmp_path / "runs" / "calls.sqlite").read_bytes())
+        (tmp_path / "sweep" / "calls.sqlite").write_bytes(
+            (tmp_path / "runs" / "calls.sqlite").read_bytes()
+        )
         planned = json.loads(run(*sweep, "--plan", "--json", "--per-second", "2"))
         assert server.requests == 10
         (line,) = planned["lines"]
@@ -68,9 +82,14 @@ def test_a_sweep_sends_what_it_planned_and_shares_what_a_run_paid_for(release, t
 def test_convergence_sends_what_it_planned(tmp_path, prices, run):
     source = world.folder(tmp_path / "towns")
     with running(reply=lambda body: "I do not know.") as server:
-        gates = [{"system": f"model:{server.model(n)}", "name": n, "options": {"max_tokens": 5}} for n in ("a", "b")]
+        gates = [
+            {"system": f"model:{server.model(n)}", "name": n, "options": {"max_tokens": 5}}
+            for n in ("a", "b")
+        ]
         recipe = tmp_path / "recipe.yaml"
-        made = world.recipe(source, [{**g, "stages": ["parametric"]} for g in gates]).model_dump(mode="json")
+        made = world.recipe(source, [{**g, "stages": ["parametric"]} for g in gates]).model_dump(
+            mode="json"
+        )
         recipe.write_text(json.dumps(made))
         words = ["convergence", recipe, "--out", tmp_path / "out", "--prices", prices]
         assert counts(run(*words, "--plan", "--json")) == [("a", world.N, 0), ("b", world.N, 0)]
@@ -80,7 +99,10 @@ def test_convergence_sends_what_it_planned(tmp_path, prices, run):
         assert sent < 2 * world.N
         run(*words, "--budget", "1", "--json")
         assert server.requests == 2 * world.N
-        assert counts(run(*words, "--plan", "--json")) == [("a", world.N, world.N), ("b", world.N, world.N)]
+        assert counts(run(*words, "--plan", "--json")) == [
+            ("a", world.N, world.N),
+            ("b", world.N, world.N),
+        ]
 
 
 @pytest.mark.slow
@@ -91,17 +113,32 @@ def test_a_rebuild_is_planned_from_the_old_verdicts_and_nothing_is_written(tmp_p
     recipe.write_text(json.dumps(world.recipe(source, world.GATES).model_dump(mode="json")))
     run("build", recipe, "--out", tmp_path / "old")
     with running() as server:
-        gate = json.dumps({"system": f"model:{server.model('new')}", "name": "new", "options": {"max_tokens": 5}})
-        words = ["rebuild", tmp_path / "old" / "release", "--add-gate", gate, "--out", tmp_path / "new"]
-        planned = json.loads(run(*words, "--prices", prices, "--plan", "--per-second", "1", "--json"))
+        gate = json.dumps(
+            {"system": f"model:{server.model('new')}", "name": "new", "options": {"max_tokens": 5}}
+        )
+        words = [
+            "rebuild",
+            tmp_path / "old" / "release",
+            "--add-gate",
+            gate,
+            "--out",
+            tmp_path / "new",
+        ]
+        planned = json.loads(
+            run(*words, "--prices", prices, "--plan", "--per-second", "1", "--json")
+        )
         assert server.requests == 0
     assert not (tmp_path / "new").exists()
     new = [line for line in planned["lines"] if line["gate"] == "new"]
     assert all(line["had"] == 0 for line in new)
     assert any(line["had"] > 0 for line in planned["lines"] if line["gate"] != "new")
     # at one reply a second: what each gate, a function of the user's too, is expected to be asked anew
-    assert planned["total"]["seconds"] == sum(max(0, line["expected"] - line["had"]) for line in planned["lines"])
-    told = run(*words[:2], "--add-gate", gate.replace("#new", "#gpt-4o"), "--plan", "--per-second", "0.5")
+    assert planned["total"]["seconds"] == sum(
+        max(0, line["expected"] - line["had"]) for line in planned["lines"]
+    )
+    told = run(
+        *words[:2], "--add-gate", gate.replace("#new", "#gpt-4o"), "--plan", "--per-second", "0.5"
+    )
     assert "time: " in told
     assert "at 0.5 answers per second" in told
     assert "from 2026-11-22: check it before" in told
@@ -110,7 +147,9 @@ def test_a_rebuild_is_planned_from_the_old_verdicts_and_nothing_is_written(tmp_p
 @pytest.mark.slow
 def test_the_demo_says_how_often_it_asks_its_model(tmp_path, run):
     out = tmp_path / "demo"
-    lines = json.loads(run("demo", "--out", out, "--per-topic", "1", "--plan", "--per-second", "4", "--json"))["lines"]
+    lines = json.loads(
+        run("demo", "--out", out, "--per-topic", "1", "--plan", "--per-second", "4", "--json")
+    )["lines"]
     assert [line["stage"] for line in lines] == ["gate", "run"]
     assert lines[1]["calls"] == 8
     assert lines[1]["seconds"] == 2

@@ -47,7 +47,9 @@ def test_what_changes_the_answer_changes_the_key(change):
 def test_model_and_revision_are_in_the_key_and_the_rest_is_not():
     assert request_key(BASE, "other") != KEY
     assert request_key(BASE, "m", "r1") != KEY
-    moved = ImagePart(image=REF.model_copy(update={"uri": "elsewhere.png", "media_type": "image/webp"}))
+    moved = ImagePart(
+        image=REF.model_copy(update={"uri": "elsewhere.png", "media_type": "image/webp"})
+    )
     same = BASE.model_copy(
         update={
             "item": "2",
@@ -62,7 +64,8 @@ def test_every_field_of_a_request_has_its_place():
     """A field that is added to these records must enter the key, or be named here as not part of it."""
     assert Request.model_fields.keys() == _DEFAULTS.keys() | {"model", "messages", "item"}
     assert all(
-        Request.model_fields[name].get_default(call_default_factory=True) == value for name, value in _DEFAULTS.items()
+        Request.model_fields[name].get_default(call_default_factory=True) == value
+        for name, value in _DEFAULTS.items()
     )
     assert ImagePart.model_fields.keys() == {"type", "image"}
     assert TextPart.model_fields.keys() == {"type", "text"}
@@ -88,13 +91,19 @@ def test_two_ways_to_cut_a_text_into_parts_are_two_requests(one, two):
 
 def test_text_that_looks_like_an_image_is_not_one():
     fake = TextPart(text=f'["i","{REF.sha256}"]')
-    other = BASE.model_copy(update={"messages": (Message(role="user", parts=(BASE.messages[0].parts[0], fake)),)})
+    other = BASE.model_copy(
+        update={"messages": (Message(role="user", parts=(BASE.messages[0].parts[0], fake)),)}
+    )
     assert request_key(other, "m") != KEY
 
 
 @pytest.mark.parametrize("ledger", [True, False])
 async def test_a_request_that_json_cannot_hold_is_refused(tmp_path, ledger):
     request = BASE.model_copy(update={"temperature": float("nan"), "item": "7"})
-    async with open_model("http://127.0.0.1:9/v1#m", ledger=tmp_path / "l" if ledger else None) as model:
-        with pytest.raises(UsageError, match="7: the request holds a number that is NaN or infinite"):
+    async with open_model(
+        "http://127.0.0.1:9/v1#m", ledger=tmp_path / "l" if ledger else None
+    ) as model:
+        with pytest.raises(
+            UsageError, match="7: the request holds a number that is NaN or infinite"
+        ):
             await model.complete(request.model_copy(update={"model": "m"}))

@@ -17,7 +17,9 @@ def hashed(monkeypatch):
     from demur.models import images
 
     read, seen = images.read_image, []
-    monkeypatch.setattr(images, "read_image", lambda image, root: (seen.append(image), read(image, root))[1])
+    monkeypatch.setattr(
+        images, "read_image", lambda image, root: (seen.append(image), read(image, root))[1]
+    )
     return seen
 
 
@@ -37,7 +39,9 @@ async def test_images_are_sent_as_they_are_and_hashed_once(ask, tmp_path, pictur
         assert hashed == refs
 
 
-async def test_images_past_the_memory_are_read_again_but_not_hashed_again(tmp_path, picture, hashed):
+async def test_images_past_the_memory_are_read_again_but_not_hashed_again(
+    tmp_path, picture, hashed
+):
     from demur.models.images import ImageUrls
 
     refs = [picture(name) for name in "abc"]
@@ -55,7 +59,10 @@ async def test_a_missing_image_is_its_items_error_alone(ask, tmp_path, picture):
     (tmp_path / bad.uri).unlink()
     async with FakeEndpoint() as server, open_model(server.model(), image_root=tmp_path) as model:
         found = {
-            r.item: a async for r, a in complete_all(model, [ask("q", good, item="good"), ask("q", bad, item="bad")])
+            r.item: a
+            async for r, a in complete_all(
+                model, [ask("q", good, item="good"), ask("q", bad, item="bad")]
+            )
         }
         assert found["good"].text
         assert "b.png" in found["bad"].error
@@ -66,14 +73,19 @@ async def test_an_image_by_address_is_left_to_the_server(ask, picture):
     ref = picture("a").model_copy(update={"uri": "https://example.org/a.png"})
     async with FakeEndpoint() as server, open_model(server.model()) as model:
         await model.complete(ask("q", ref))
-        assert server.bodies[-1]["messages"][0]["content"][1]["image_url"]["url"] == "https://example.org/a.png"
+        assert (
+            server.bodies[-1]["messages"][0]["content"][1]["image_url"]["url"]
+            == "https://example.org/a.png"
+        )
 
 
 async def test_a_text_cannot_smuggle_an_image_in(ask, tmp_path, picture):
     from demur.models import endpoint
 
     async with FakeEndpoint() as server, open_model(server.model(), image_root=tmp_path) as model:
-        await model.complete(ask('"}, {"type": "image_url"', picture("a"), "data:image/png;base64,xx"))
+        await model.complete(
+            ask('"}, {"type": "image_url"', picture("a"), "data:image/png;base64,xx")
+        )
         parts = server.bodies[-1]["messages"][0]["content"]
         assert [p["type"] for p in parts] == ["text", "image_url", "text"]
         assert len(endpoint._MARK) == 32

@@ -44,8 +44,14 @@ class Echo:
         key = said.partition(" ")[2]
         headers = {"X-Seen": said, "X-Request-Id": key}
         if self.how == "answer":
-            message = {"role": "assistant", "content": f"your key is {key}", "reasoning_content": said}
-            return web.json_response({"id": key, "choices": [{"message": message}]}, headers=headers)
+            message = {
+                "role": "assistant",
+                "content": f"your key is {key}",
+                "reasoning_content": said,
+            }
+            return web.json_response(
+                {"id": key, "choices": [{"message": message}]}, headers=headers
+            )
         if self.how == "not json":
             return web.Response(text=f"<html>{said}</html>", headers=headers)
         if self.how == "escaped":
@@ -62,7 +68,9 @@ class Echo:
             return response
         if request.path.endswith("/models"):
             return web.json_response({"data": [{"id": f"model-{key}"}]}, headers=headers)
-        return web.json_response({"error": {"message": said, "code": key}}, status=int(self.how), headers=headers)
+        return web.json_response(
+            {"error": {"message": said, "code": key}}, status=int(self.how), headers=headers
+        )
 
 
 def shown(value, depth=0):
@@ -76,17 +84,36 @@ def shown(value, depth=0):
     return "\n".join(texts)
 
 
-HOWS = ["answer", "not json", "escaped", "redirect", "reset", "400", "401", "403", "404", "413", "429", "500", "503"]
+HOWS = [
+    "answer",
+    "not json",
+    "escaped",
+    "redirect",
+    "reset",
+    "400",
+    "401",
+    "403",
+    "404",
+    "413",
+    "429",
+    "500",
+    "503",
+]
 
 
 @pytest.mark.heavy
 @pytest.mark.parametrize("how", HOWS)
-async def test_an_echoing_server_gets_the_key_into_nothing(ask, tmp_path, monkeypatch, caplog, capfd, how):
+async def test_an_echoing_server_gets_the_key_into_nothing(
+    ask, tmp_path, monkeypatch, caplog, capfd, how
+):
     monkeypatch.setenv("DEMUR_API_KEY", KEY)
     caplog.set_level(logging.DEBUG)
     texts = []
     deadline = 1.0 if how == "429" else 600.0  # only an endless 429 needs one
-    async with Echo(how) as text, open_model(text, ledger=tmp_path / "l.sqlite", deadline_s=deadline, **QUICK) as model:
+    async with (
+        Echo(how) as text,
+        open_model(text, ledger=tmp_path / "l.sqlite", deadline_s=deadline, **QUICK) as model,
+    ):
         for n in range(2):
             try:
                 texts.append(repr(await model.complete(ask(f"q{n}"))))
@@ -97,19 +124,33 @@ async def test_an_echoing_server_gets_the_key_into_nothing(ask, tmp_path, monkey
     texts += [caplog.text, *capfd.readouterr()]
     texts += [p.read_bytes().decode("latin-1") for p in tmp_path.iterdir()]
     everything = "\n".join(texts)
-    for form in (KEY, quote(KEY, safe=""), KEY.replace("/", "\\/"), base64.b64encode(KEY.encode()).decode()):
+    for form in (
+        KEY,
+        quote(KEY, safe=""),
+        KEY.replace("/", "\\/"),
+        base64.b64encode(KEY.encode()).decode(),
+    ):
         assert form not in everything
     if how == "answer":
         assert "your key is ***" in everything
 
 
-@pytest.mark.parametrize("where", ["http://user:{key}@127.0.0.1:9/v1#m", "http://user:{key}@127.0.0.1:9/v1"])
+@pytest.mark.parametrize(
+    "where", ["http://user:{key}@127.0.0.1:9/v1#m", "http://user:{key}@127.0.0.1:9/v1"]
+)
 def test_a_password_in_an_address_is_refused_and_not_repeated(tmp_path, capsys, where):
     tiny_release(tmp_path / "release", 2)
     address = where.format(key="hunter2pass")
     for words in (
         ["calls", "ask", address, "hi"],
-        ["run", str(tmp_path / "release"), "--system", f"model:{address}", "--out", str(tmp_path / "runs")],
+        [
+            "run",
+            str(tmp_path / "release"),
+            "--system",
+            f"model:{address}",
+            "--out",
+            str(tmp_path / "runs"),
+        ],
         ["run", str(tmp_path / "release"), "--system", f"model:{address}", "--plan"],
     ):
         assert main(words) == 2
@@ -165,13 +206,24 @@ async def test_a_key_is_sent_and_shown_nowhere(ask, tmp_path, monkeypatch, caplo
             reply = await model.complete(ask("q"))
             assert server.headers[-1]["Authorization"] == f"Bearer {KEY}"
             assert reply.text == "your key is ***"
-            shown = [repr(model), repr(vars(model)), repr(vars(model._fleet.slots[0].backend)), reply.model_dump_json()]
+            shown = [
+                repr(model),
+                repr(vars(model)),
+                repr(vars(model._fleet.slots[0].backend)),
+                reply.model_dump_json(),
+            ]
         monkeypatch.setenv("DEMUR_API_KEY_127_0_0_1", KEY + "-wrong")
         async with open_model(server.model(), ledger=tmp_path / "l") as model:
-            with pytest.raises(PermanentError, match="DEMUR_API_KEY_127_0_0_1") as caught:  # the server echoes it
+            with pytest.raises(
+                PermanentError, match="DEMUR_API_KEY_127_0_0_1"
+            ) as caught:  # the server echoes it
                 await model.complete(ask("other"))
             shown.append(
-                "".join(traceback.TracebackException.from_exception(caught.value, capture_locals=True).format())
+                "".join(
+                    traceback.TracebackException.from_exception(
+                        caught.value, capture_locals=True
+                    ).format()
+                )
             )
     shown.append(caplog.text)
     shown += [p.read_bytes().decode("latin-1") for p in tmp_path.iterdir()]

@@ -94,7 +94,9 @@ def test_gc_deletes_what_it_is_told_and_gives_space_back(tmp_path):
     path = tmp_path / "l"
     with Ledger(path) as ledger:
         for n in range(1200):
-            ledger.put(entry(n, raw="x" * 500, model="old" if n < 1100 else "new", created=float(n)))
+            ledger.put(
+                entry(n, raw="x" * 500, model="old" if n < 1100 else "new", created=float(n))
+            )
     size = path.stat().st_size
     with Ledger(path) as ledger:
         assert ledger.gc(model="old", dry=True) == 1100
@@ -163,7 +165,9 @@ def test_a_killed_process_leaves_no_claim(tmp_path):
         print(ledger.claim((1).to_bytes(32, "little")), flush=True)
         time.sleep(60)
     """
-    process = subprocess.Popen([sys.executable, "-c", textwrap.dedent(code)], stdout=subprocess.PIPE, text=True)
+    process = subprocess.Popen(
+        [sys.executable, "-c", textwrap.dedent(code)], stdout=subprocess.PIPE, text=True
+    )
     try:
         assert process.stdout is not None
         assert process.stdout.readline().strip() == "True"
@@ -171,7 +175,9 @@ def test_a_killed_process_leaves_no_claim(tmp_path):
             assert not ledger.claim(entry(1).key)
             process.kill()
             process.wait()
-            assert ledger.claim(entry(1).key)  # what a process held is free when it has been waited for
+            assert ledger.claim(
+                entry(1).key
+            )  # what a process held is free when it has been waited for
     finally:
         process.kill()
         process.wait()
@@ -195,7 +201,10 @@ def test_a_full_disk_is_told_and_loses_nothing(tmp_path, monkeypatch):
     ledger._db.execute("PRAGMA max_page_count=8")  # SQLite's own "database or disk is full"
     with pytest.raises(StorageError, match=r"full.*free some disk space"):
         put_all(ledger, range(2, 100))
-    kept, waiting = ledger._db.execute("SELECT count(*) FROM reply").fetchone()[0], len(ledger.unsaved)
+    kept, waiting = (
+        ledger._db.execute("SELECT count(*) FROM reply").fetchone()[0],
+        len(ledger.unsaved),
+    )
     with pytest.raises(StorageError, match="paid replies could not be written") as caught:
         ledger.close()
     spill = next(tmp_path.glob("demur-unsaved-*.jsonl"))
@@ -227,8 +236,12 @@ def open_folder():
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         folder.chmod(0o755)
-        if os.geteuid() == 0 and not all(above.stat().st_mode & stat.S_IXOTH for above in folder.parents):
-            pytest.skip("root can be nobody only where nobody may enter the folder of temporary files")
+        if os.geteuid() == 0 and not all(
+            above.stat().st_mode & stat.S_IXOTH for above in folder.parents
+        ):
+            pytest.skip(
+                "root can be nobody only where nobody may enter the folder of temporary files"
+            )
         yield folder
 
 
@@ -281,7 +294,10 @@ def test_a_corrupt_ledger_is_told_and_recovered(tmp_path, damage):
             recover(path, new)
         return
     if damage == "pages":
-        with pytest.raises(StorageError, match=r"malformed.*demur calls recover"), Ledger(path) as ledger:
+        with (
+            pytest.raises(StorageError, match=r"malformed.*demur calls recover"),
+            Ledger(path) as ledger,
+        ):
             [ledger.get(entry(n).key) for n in range(400)]
     copied, lost = recover(path, new)
     assert copied + lost == 400

@@ -27,22 +27,38 @@ ALL = ("temperature", "logprobs", "response_format")
 
 
 def ask(item="", **more):
-    return Request(model="m", messages=(Message(role="user", parts=(TextPart(text=f"hi {item}"),)),), item=item, **more)
+    return Request(
+        model="m",
+        messages=(Message(role="user", parts=(TextPart(text=f"hi {item}"),)),),
+        item=item,
+        **more,
+    )
 
 
 async def asked(server, *requests, ledger=None):
     async with open_model(server.model("m"), ledger=ledger) as opened:
         lenient = LenientModel(opened)
         first = await lenient.complete(requests[0])
-        others = {request.item: reply async for request, reply in complete_all(lenient, requests[1:])}
+        others = {
+            request.item: reply async for request, reply in complete_all(lenient, requests[1:])
+        }
         return [first, *(others[request.item] for request in requests[1:])]
 
 
 def test_what_an_endpoint_refuses_is_left_out_from_then_on_and_each_reply_says_so(tmp_path):
-    full = {"temperature": 0.0, "max_tokens": 5, "logprobs": True, "top_logprobs": 3, "json_schema": {"type": "object"}}
+    full = {
+        "temperature": 0.0,
+        "max_tokens": 5,
+        "logprobs": True,
+        "top_logprobs": 3,
+        "json_schema": {"type": "object"},
+    }
     some = [ask("a", **full), ask("b", **full), ask("c", temperature=0.0), ask("d", max_tokens=7)]
     with running(reply=refusing(lambda body: "yes", *ALL)) as server:
-        for sent in (3 + 4, 0):  # with a ledger nothing is paid twice, and what was refused is not sent again
+        for sent in (
+            3 + 4,
+            0,
+        ):  # with a ledger nothing is paid twice, and what was refused is not sent again
             before = server.requests
             found = asyncio.run(asked(server, *some, ledger=tmp_path / "calls.sqlite"))
             assert server.requests - before == sent
@@ -56,7 +72,11 @@ def test_what_an_endpoint_refuses_is_left_out_from_then_on_and_each_reply_says_s
 def test_an_endpoint_that_refuses_nothing_is_asked_for_all_of_it():
     with running(reply=lambda body: "yes") as server:
         [reply] = asyncio.run(asked(server, ask(temperature=0.0, max_tokens=5)))
-        assert (reply.asked_without, server.bodies[0]["temperature"], server.bodies[0]["max_tokens"]) == ((), 0.0, 5)
+        assert (
+            reply.asked_without,
+            server.bodies[0]["temperature"],
+            server.bodies[0]["max_tokens"],
+        ) == ((), 0.0, 5)
 
 
 SCHEMA = {"type": "object"}
@@ -69,7 +89,9 @@ def test_what_was_refused_for_one_item_is_asked_for_of_the_others(said, taken, t
 
     def reply(body):
         if "response_format" in body and "bad" in body["messages"][0]["content"]:
-            raise web.HTTPBadRequest(text=json.dumps({"error": {"message": said}}), content_type="application/json")
+            raise web.HTTPBadRequest(
+                text=json.dumps({"error": {"message": said}}), content_type="application/json"
+            )
         return "yes"
 
     names = ["a", "bad", "b"] if taken else ["bad", "a", "b"]
@@ -131,15 +153,26 @@ def test_a_users_own_sampling_is_never_left_out():
     assert "temperature" in reply.error
 
 
-QUESTION = Ask(id="q", sample="q", context="", scenario=Scenario.PARAMETRIC, question="Where?", condition="none")
+QUESTION = Ask(
+    id="q",
+    sample="q",
+    context="",
+    scenario=Scenario.PARAMETRIC,
+    question="Where?",
+    condition="none",
+)
 
 
 @pytest.mark.parametrize("refused", [("temperature",), ("temperature", "logprobs")])
 def test_p_true_of_a_model_that_takes_no_temperature(refused):
     def reply(body):
-        return "Yes" if body.get("max_tokens", 99) <= 8 else "EXPLANATION - so\nFINAL ANSWER - Paris"
+        return (
+            "Yes" if body.get("max_tokens", 99) <= 8 else "EXPLANATION - so\nFINAL ANSWER - Paris"
+        )
 
-    context = SystemContext(read_image=lambda ref: b"", prompts=demur.suite("mm_aqa:base").prompts())
+    context = SystemContext(
+        read_image=lambda ref: b"", prompts=demur.suite("mm_aqa:base").prompts()
+    )
     with running(reply=refusing(reply, *refused)) as server:
 
         async def answers():
@@ -158,10 +191,16 @@ def test_p_true_of_a_model_that_takes_no_temperature(refused):
 async def test_certainly_uncertain_reads_the_probability_without_temperature(tmp_path):
     from demur.core.records import AnswerSpec, Sample
 
-    sample = Sample(id="a", source="cu", question="What?", answers=AnswerSpec(accepted=(("this",),)))
+    sample = Sample(
+        id="a", source="cu", question="What?", answers=AnswerSpec(accepted=(("this",),))
+    )
     with running(reply=refusing(lambda body: "yes", "temperature")) as server:
         found = await verified(
-            [server.model("m")], {"a": "this"}, {"a": sample}, read_image=lambda ref: b"", ledger=tmp_path / "c.sqlite"
+            [server.model("m")],
+            {"a": "this"},
+            {"a": sample},
+            read_image=lambda ref: b"",
+            ledger=tmp_path / "c.sqlite",
         )
     assert found["a"].probability is not None
     assert found["a"].why == "asked at the model's own temperature"
@@ -181,12 +220,18 @@ def test_a_set_of_mm_aqa_is_checked_by_a_model_that_takes_no_temperature(tmp_pat
     flags = [a for a in sample_corpus(0) if a.topic == "flags"][:2]
     monkeypatch.setattr("demur.suites.mm_aqa.pool.sample_corpus", lambda seed: flags)
     suite = demur.suite("mm_aqa")
-    with running(reply=refusing(lambda body: "VERDICT: UNANSWERABLE\nCONFIDENCE: HIGH", "temperature")) as server:
+    with running(
+        reply=refusing(lambda body: "VERDICT: UNANSWERABLE\nCONFIDENCE: HIGH", "temperature")
+    ) as server:
         suite.build(tmp_path, ocr="no", verifier=server.model("m"))
-        assert {b["max_tokens"] for b in server.bodies if "temperature" not in b} == {8 * build.VOTE_TOKENS}
+        assert {b["max_tokens"] for b in server.bodies if "temperature" not in b} == {
+            8 * build.VOTE_TOKENS
+        }
     rows = [json.loads(line) for line in (tmp_path / "decisions.jsonl").read_text().splitlines()]
     assert [row["status"] for row in rows] == ["accepted"] * 2
-    assert {a["self"]["says"] for row in rows for a in row["attempts"] if "self" in a} == {"unanswerable"}
+    assert {a["self"]["says"] for row in rows for a in row["attempts"] if "self" in a} == {
+        "unanswerable"
+    }
     noted = (tmp_path / "asked-without.json").read_bytes()
     assert json.loads(noted) == {"m": ["temperature"]}
     suite.build(tmp_path, ocr="no", verifier=server.model("m"))  # again, and nothing is asked

@@ -32,7 +32,10 @@ async def test_a_text_model_answers_in_batches_as_it_does_alone(text_model, ask,
     async with open_model(f"hf:{text_model}", ledger=tmp_path / "l") as model:
         await check_model(model)
         assert model.id == "hf:tiny-text"
-        requests = [ask("word " * n, model=model.id, temperature=0.0, max_tokens=6, item=str(n)) for n in range(1, 12)]
+        requests = [
+            ask("word " * n, model=model.id, temperature=0.0, max_tokens=6, item=str(n))
+            for n in range(1, 12)
+        ]
         together = {q.item: a async for q, a in complete_all(model, requests)}
         alone = {q.item: await model.complete(q.model_copy(update={"draw": 1})) for q in requests}
         assert {k: a.text for k, a in together.items()} == {k: a.text for k, a in alone.items()}
@@ -49,7 +52,9 @@ async def test_log_probabilities_are_those_of_the_model(text_model, ask):
     import transformers
 
     async with open_model(f"hf:{text_model}") as model:
-        request = ask("which animal?", model=model.id, temperature=0.0, max_tokens=5, top_logprobs=3)
+        request = ask(
+            "which animal?", model=model.id, temperature=0.0, max_tokens=5, top_logprobs=3
+        )
         reply = await model.complete(request)
     words = transformers.AutoTokenizer.from_pretrained(text_model)
     network = transformers.AutoModelForCausalLM.from_pretrained(text_model)
@@ -70,7 +75,10 @@ async def test_log_probabilities_are_those_of_the_model(text_model, ask):
 
 async def test_draws_are_apart_and_repeatable(text_model, ask):
     async with open_model(f"hf:{text_model}") as model:
-        requests = [ask("go", model=model.id, temperature=1.0, max_tokens=8, seed=1, draw=n) for n in range(4)]
+        requests = [
+            ask("go", model=model.id, temperature=1.0, max_tokens=8, seed=1, draw=n)
+            for n in range(4)
+        ]
         first = await asyncio.gather(*(model.complete(r) for r in requests))
         again = await asyncio.gather(*(model.complete(r) for r in reversed(requests)))
     assert len({a.text for a in first}) == 4
@@ -153,8 +161,13 @@ def watched(model, monkeypatch, most=None):
 async def test_a_batch_is_one_pass_through_the_network(text_model, ask, monkeypatch):
     async with open_model(f"hf:{text_model}", concurrency=32) as model:
         sizes = watched(model, monkeypatch)
-        requests = [ask(f"question {n}", model=model.id, temperature=0.0, max_tokens=2) for n in range(32)]
-        assert len([a async for _, a in complete_all(model, requests) if a.text or a.finish_reason]) == 32
+        requests = [
+            ask(f"question {n}", model=model.id, temperature=0.0, max_tokens=2) for n in range(32)
+        ]
+        assert (
+            len([a async for _, a in complete_all(model, requests) if a.text or a.finish_reason])
+            == 32
+        )
     assert sum(sizes) == 32
     assert len(sizes) <= 8
     assert max(sizes) == 16
@@ -162,7 +175,10 @@ async def test_a_batch_is_one_pass_through_the_network(text_model, ask, monkeypa
 
 async def test_a_batch_that_does_not_fit_the_memory_is_halved(text_model, ask, monkeypatch):
     async with open_model(f"hf:{text_model}", concurrency=16) as model:
-        requests = [ask("word " * n, model=model.id, temperature=0.0, max_tokens=3, item=str(n)) for n in range(1, 13)]
+        requests = [
+            ask("word " * n, model=model.id, temperature=0.0, max_tokens=3, item=str(n))
+            for n in range(1, 13)
+        ]
         whole = {q.item: a.text async for q, a in complete_all(model, requests)}
         sizes = watched(model, monkeypatch, most=3)
         assert {q.item: a.text async for q, a in complete_all(model, requests)} == whole
@@ -174,7 +190,9 @@ async def test_a_batch_that_does_not_fit_the_memory_is_halved(text_model, ask, m
 
 
 @pytest.mark.parametrize("kind", ["vision_model", "llava_model"])
-async def test_a_vision_model_answers_in_batches_as_it_does_alone(kind, request, ask, picture, tmp_path, monkeypatch):
+async def test_a_vision_model_answers_in_batches_as_it_does_alone(
+    kind, request, ask, picture, tmp_path, monkeypatch
+):
     folder = request.getfixturevalue(kind)
     async with open_model(f"hf:{folder}", image_root=tmp_path, concurrency=8) as model:
         options = {"model": model.id, "temperature": 0.0, "max_tokens": 5, "top_logprobs": 2}
@@ -191,7 +209,9 @@ async def test_a_vision_model_answers_in_batches_as_it_does_alone(kind, request,
             )
 
 
-async def test_log_probabilities_of_a_vision_model_are_those_of_a_forward_pass(llava_model, ask, picture, tmp_path):
+async def test_log_probabilities_of_a_vision_model_are_those_of_a_forward_pass(
+    llava_model, ask, picture, tmp_path
+):
     import torch
     import transformers
     from PIL import Image
@@ -201,9 +221,13 @@ async def test_log_probabilities_of_a_vision_model_are_those_of_a_forward_pass(l
         reply = await model.complete(ask(picture("red"), "which animal?", **options))
     reader = transformers.AutoProcessor.from_pretrained(llava_model)
     network = transformers.AutoModelForImageTextToText.from_pretrained(llava_model)
-    turns = [{"role": "user", "content": [{"type": "image"}, {"type": "text", "text": "which animal?"}]}]
+    turns = [
+        {"role": "user", "content": [{"type": "image"}, {"type": "text", "text": "which animal?"}]}
+    ]
     prompt = reader.apply_chat_template(turns, add_generation_prompt=True, tokenize=False)
-    given = reader(text=[prompt], images=[Image.open(tmp_path / "red.png").convert("RGB")], return_tensors="pt")
+    given = reader(
+        text=[prompt], images=[Image.open(tmp_path / "red.png").convert("RGB")], return_tensors="pt"
+    )
     ids, seen = given["input_ids"], given["pixel_values"]
     assert reply.logprobs
     for step in reply.logprobs:
@@ -214,7 +238,9 @@ async def test_log_probabilities_of_a_vision_model_are_those_of_a_forward_pass(l
         ids = torch.cat([ids, torch.tensor([[best]])], dim=1)
 
 
-@pytest.mark.parametrize(("cuda", "mps", "device"), [(True, True, "cuda"), (False, True, "mps"), (False, False, "cpu")])
+@pytest.mark.parametrize(
+    ("cuda", "mps", "device"), [(True, True, "cuda"), (False, True, "mps"), (False, False, "cpu")]
+)
 def test_the_best_device_is_picked(monkeypatch, cuda, mps, device):
     torch = pytest.importorskip("torch")
     from demur.models.local import best_device, precision
@@ -234,7 +260,9 @@ def test_every_devices_way_to_say_that_its_memory_is_full_is_understood():
 
     assert out_of_memory(torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2 GiB"))
     assert out_of_memory(RuntimeError("MPS backend out of memory (MPS allocated: 8 GB)"))
-    assert out_of_memory(RuntimeError("[enforce fail] DefaultCPUAllocator: not enough memory: you tried to allocate"))
+    assert out_of_memory(
+        RuntimeError("[enforce fail] DefaultCPUAllocator: not enough memory: you tried to allocate")
+    )
     assert not out_of_memory(RuntimeError("mat1 and mat2 shapes cannot be multiplied"))
 
 
@@ -249,7 +277,9 @@ async def test_half_precision_answers_too(kind, request, ask, picture, tmp_path,
     async with open_model(f"hf:{request.getfixturevalue(kind)}", image_root=tmp_path) as model:
         assert model._fleet.slots[0].backend._model.dtype is torch.bfloat16
         parts = ["what is it?"] if kind == "text_model" else [picture("red"), "what is it?"]
-        reply = await model.complete(ask(*parts, model=model.id, temperature=0.0, max_tokens=3, top_logprobs=1))
+        reply = await model.complete(
+            ask(*parts, model=model.id, temperature=0.0, max_tokens=3, top_logprobs=1)
+        )
     assert all(t.logprob <= 0 for t in reply.logprobs)
     assert reply.logprobs
 
@@ -257,7 +287,9 @@ async def test_half_precision_answers_too(kind, request, ask, picture, tmp_path,
 async def test_what_it_cannot_do_it_says(text_model, ask, picture, tmp_path):
     async with open_model(f"hf:{text_model}", image_root=tmp_path) as model:
         long, good = ask("long " * 900, model=model.id), ask("fine", model=model.id, max_tokens=3)
-        replies = await asyncio.gather(model.complete(long), model.complete(good), return_exceptions=True)
+        replies = await asyncio.gather(
+            model.complete(long), model.complete(good), return_exceptions=True
+        )
         assert isinstance(replies[0], ItemError)
         assert "the model takes 512" in str(replies[0])
         assert replies[1].text
@@ -277,8 +309,23 @@ async def test_what_it_cannot_do_it_says(text_model, ask, picture, tmp_path):
 @pytest.mark.parametrize(
     ("fault", "ends", "said"),
     [
-        *((f, None, "") for f in ("429", "429-after", "500", "502", "503", "reset", "reset-early", "truncated")),
-        *((f, None, "") for f in ("invalid", "empty", "blank", "html", "stall", "duplicate", "drip", "injection")),
+        *(
+            (f, None, "")
+            for f in ("429", "429-after", "500", "502", "503", "reset", "reset-early", "truncated")
+        ),
+        *(
+            (f, None, "")
+            for f in (
+                "invalid",
+                "empty",
+                "blank",
+                "html",
+                "stall",
+                "duplicate",
+                "drip",
+                "injection",
+            )
+        ),
         ("401", PermanentError, "set OPENAI_API_KEY"),
         ("404", PermanentError, "no model 'fake'"),
         ("quota", PermanentError, "top it up"),
@@ -300,7 +347,9 @@ async def test_any_llm_errors_are_told_apart(ask, monkeypatch, fault, ends, said
             if ends is None:
                 assert (await call).text
                 tried = 1 + (fault not in ("duplicate", "drip", "injection"))
-                assert server.requests == tried or (fault == "stall" and server.requests > tried)  # a busy machine
+                assert server.requests == tried or (
+                    fault == "stall" and server.requests > tried
+                )  # a busy machine
             else:
                 with pytest.raises(ends, match=said) as caught:
                     await call
@@ -316,7 +365,9 @@ async def test_any_llm_speaks_for_other_providers(ask, tmp_path, monkeypatch, pi
         async with open_model(
             "any-llm:openai/fake", ledger=tmp_path / "l", image_root=tmp_path, backoff_s=0.01
         ) as model:
-            request = ask("q", picture("a"), model=model.id, temperature=0.0, top_logprobs=2, max_tokens=9)
+            request = ask(
+                "q", picture("a"), model=model.id, temperature=0.0, top_logprobs=2, max_tokens=9
+            )
             reply = await model.complete(request)
             assert server.requests == 3  # our retries, and none of the SDK's
             assert reply.text.startswith("answer ")

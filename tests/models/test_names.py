@@ -96,12 +96,16 @@ async def test_a_function_is_a_model_like_any_other(ask, functions, tmp_path):
             await check_model(model)
             assert (await model.complete(ask("hi", model=model.id))).text == "HI"
     assert model.counts.sent == 0
-    async with open_model(f"{functions}:grumble", ledger=tmp_path / "l", tries=2, backoff_s=0.001) as model:
+    async with open_model(
+        f"{functions}:grumble", ledger=tmp_path / "l", tries=2, backoff_s=0.001
+    ) as model:
         assert (await model.complete(ask("q", model=model.id))).confidence == 0.5
         for item, kind in (("late", TransientError), ("bad", ItemError), ("bug", PermanentError)):
             with pytest.raises(kind, match=item):
                 await model.complete(ask(item, model=model.id, draw=1))
-        with pytest.raises(TransientError, match="raised TimeoutError: the database"):  # no limit of demur's passed
+        with pytest.raises(
+            TransientError, match="raised TimeoutError: the database"
+        ):  # no limit of demur's passed
             await model.complete(ask("its own", model=model.id))
     async with open_model(f"{functions}:ends") as model:  # its caller once waited for ever
         with pytest.raises(PermanentError, match="StopIteration"):

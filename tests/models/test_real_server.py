@@ -72,7 +72,9 @@ async def test_an_answer_its_log_probabilities_and_the_ledger(server, ask, tmp_p
     for token in reply.logprobs:
         assert token.logprob <= 0
         assert len(token.top) == 3
-        assert token.logprob == pytest.approx(max(v for _, v in token.top))  # greedy: the token is the best of them
+        assert token.logprob == pytest.approx(
+            max(v for _, v in token.top)
+        )  # greedy: the token is the best of them
     assert reply.usage.completion >= len(reply.logprobs) > 0
     assert again == reply.model_copy(update={"cached": True})
     with Ledger(tmp_path / "l", read_only=True) as ledger:
@@ -82,13 +84,18 @@ async def test_an_answer_its_log_probabilities_and_the_ledger(server, ask, tmp_p
 async def test_a_json_schema_is_kept_to(server, ask):
     schema = {
         "type": "object",
-        "properties": {"city": {"type": "string", "enum": ["Paris", "Tokyo"]}, "sure": {"type": "boolean"}},
+        "properties": {
+            "city": {"type": "string", "enum": ["Paris", "Tokyo"]},
+            "sure": {"type": "boolean"},
+        },
         "required": ["city", "sure"],
         "additionalProperties": False,
     }
     async with open_model(server, concurrency=1) as model:
         reply = await model.complete(
-            ask("The capital of Japan, as JSON.", json_schema=schema, **OPTIONS | {"max_tokens": 40})
+            ask(
+                "The capital of Japan, as JSON.", json_schema=schema, **OPTIONS | {"max_tokens": 40}
+            )
         )
     value = json.loads(reply.text)
     assert value["city"] in ("Paris", "Tokyo")
@@ -107,7 +114,8 @@ async def test_its_refusals_are_understood(server, ask, picture, tmp_path):
 async def test_requests_that_begin_alike_are_cheap(server, ask):
     shared = "Here is what we know. " + "The harbour has three red cranes and one blue ship. " * 8
     requests = [
-        ask(shared, f"Question {n}: how many cranes?", item=str(n), **OPTIONS | {"max_tokens": 2}) for n in range(3)
+        ask(shared, f"Question {n}: how many cranes?", item=str(n), **OPTIONS | {"max_tokens": 2})
+        for n in range(3)
     ]
     async with open_model(server, concurrency=1) as model:
         replies = [a async for _, a in complete_all(model, requests)]
@@ -122,7 +130,9 @@ def test_a_real_model_judges_what_rules_leave_open(server, tmp_path, capsys):
     rows = tmp_path / "rows.jsonl"
     asked = {"question": "Which river flows through Vienna?", "answers": ["Danube"]}
     replies = {"proven": "The Danube.", "open": "It is the Donau."}
-    rows.write_text("".join(json.dumps({"id": k, **asked, "response": v}) + "\n" for k, v in replies.items()))
+    rows.write_text(
+        "".join(json.dumps({"id": k, **asked, "response": v}) + "\n" for k, v in replies.items())
+    )
     words = [
         "judge",
         "file",
@@ -134,7 +144,11 @@ def test_a_real_model_judges_what_rules_leave_open(server, tmp_path, capsys):
     ]
     assert main([*words, "--json"]) == 0
     proven, left = json.loads(capsys.readouterr().out)["verdicts"]
-    assert (proven["outcome"], proven["reason"][:5], left["reason"][:5]) == ("correct", "rules", "model")
+    assert (proven["outcome"], proven["reason"][:5], left["reason"][:5]) == (
+        "correct",
+        "rules",
+        "model",
+    )
     assert left["status"] == "graded"
     assert main(words) == 0  # from the ledger
     assert "rules settled 1 of 2, the model was asked about 1" in capsys.readouterr().err

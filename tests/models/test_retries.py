@@ -30,7 +30,10 @@ def expected(server: FakeEndpoint) -> str:
 
 @pytest.mark.parametrize("fault", [f for f in RETRYABLE if f != "stall"])
 async def test_a_passing_fault_is_tried_again(ask, fault):
-    async with FakeEndpoint(f"{fault}*2,ok") as server, open_model(server.model(), **QUICK) as model:
+    async with (
+        FakeEndpoint(f"{fault}*2,ok") as server,
+        open_model(server.model(), **QUICK) as model,
+    ):
         reply = await model.complete(ask("q"))
         assert reply.text == expected(server)
         assert server.requests == 3
@@ -51,11 +54,15 @@ async def test_a_stall_is_given_up_after_the_time_out(ask):
 async def test_a_drip_slower_than_the_time_out_is_given_up(ask):
     async with (
         FakeEndpoint("drip*99") as server,
-        open_model(server.model(), timeout_s=0.004, tries=3, backoff_s=0.001) as model,  # the third has four times that
+        open_model(
+            server.model(), timeout_s=0.004, tries=3, backoff_s=0.001
+        ) as model,  # the third has four times that
     ):
         with pytest.raises(TransientError, match=r"no reply after 3 attempts"):
             await model.complete(ask("q"))
-        assert model.counts.faults["timeout"] >= 1  # a busy machine may not connect in so short a time
+        assert (
+            model.counts.faults["timeout"] >= 1
+        )  # a busy machine may not connect in so short a time
         assert model.counts.replies == 0
 
 
@@ -78,9 +85,9 @@ async def test_a_server_that_needs_longer_than_the_time_out_is_given_longer(ask)
     assert (await model.complete(ask("q", model="m"))).text == "yes"
     assert server.given == (120, 240, 480)
     with pytest.raises(TransientError) as raised:
-        await ModelClient("m", Fleet([server], 1), ledger=None, retry=Retry(backoff_s=0.0, tries=2)).complete(
-            ask("r", model="m")
-        )
+        await ModelClient(
+            "m", Fleet([server], 1), ledger=None, retry=Retry(backoff_s=0.0, tries=2)
+        ).complete(ask("r", model="m"))
     assert "--concurrency 1" in raised.value.cure
 
 
@@ -94,7 +101,9 @@ async def test_tries_run_out_with_what_was_seen(ask):
         FakeEndpoint("500,reset,truncated,empty") as server,
         open_model(server.model(), **QUICK | {"tries": 4}) as model,
     ):
-        with pytest.raises(Fault, match=r"7: no reply after 4 attempts \(1x 500, 1x broken, 1x empty, 1x reset\)"):
+        with pytest.raises(
+            Fault, match=r"7: no reply after 4 attempts \(1x 500, 1x broken, 1x empty, 1x reset\)"
+        ):
             await model.complete(ask("q", item="7"))
         assert model.counts.failed == 1
 
@@ -119,7 +128,9 @@ async def test_retry_after_beyond_the_deadline_ends_at_once(ask):
         with pytest.raises(TransientError, match="asks to wait 3600 s, longer than the deadline"):
             await model.complete(ask("q"))
         assert server.requests == 1
-        with pytest.raises(TransientError, match=r"asks to wait 3\d\d\d s, longer than the deadline"):
+        with pytest.raises(
+            TransientError, match=r"asks to wait 3\d\d\d s, longer than the deadline"
+        ):
             await asyncio.wait_for(model.complete(ask("next")), ENDS_S)
         assert server.requests == 1
 
@@ -132,7 +143,10 @@ async def test_a_limit_per_day_fails_also_the_calls_that_wait_for_their_turn(ask
     ):
         calls = (model.complete(ask(str(n))) for n in range(60))
         found = await asyncio.wait_for(asyncio.gather(*calls, return_exceptions=True), ENDS_S)
-        assert sum(isinstance(one, TransientError) and "asks to wait 86" in str(one) for one in found) == 52
+        assert (
+            sum(isinstance(one, TransientError) and "asks to wait 86" in str(one) for one in found)
+            == 52
+        )
         assert server.requests <= 24
 
 

@@ -77,15 +77,22 @@ async def test_with_30_percent_faults_of_all_kinds_every_item_ends(ask, tmp_path
     shares = "30%,injection=2%,too-long=2%,413=1%,filter=1%"
     async with (
         FakeEndpoint(shares, stall_s=0.05, retry_after_s=0.01, most_faults=50) as server,
-        open_model(server.model(), ledger=tmp_path / "l", concurrency=32, tries=4, backoff_s=0.005) as model,
+        open_model(
+            server.model(), ledger=tmp_path / "l", concurrency=32, tries=4, backoff_s=0.005
+        ) as model,
     ):
-        found = {q.item: a async for q, a in complete_all(model, (ask(f"q{n}") for n in range(1500)))}
+        found = {
+            q.item: a async for q, a in complete_all(model, (ask(f"q{n}") for n in range(1500)))
+        }
         entries = {e.item for e in model.ledger.entries()}
     assert len(found) == 1500
     failed = {item: a.error for item, a in found.items() if a.error}
     for item, reply in found.items():
         if item not in failed:
-            assert reply.text in (echo({"messages": [{"role": "user", "content": item}]}), INJECTION)
+            assert reply.text in (
+                echo({"messages": [{"role": "user", "content": item}]}),
+                INJECTION,
+            )
         else:
             assert failed[item].startswith(f"{item}: ")
     assert set(server.hurt) >= {
@@ -145,13 +152,17 @@ async def test_order_serves_the_servers_prefix_cache(ask, picture, tmp_path):
     refs = [picture(f"p{n}") for n in range(24)]
     context = [f"Context {n}: " + "words of evidence " * 60 for n in range(24)]
     requests = [
-        ask(refs[n], context[n], f"question {k} about it", item=f"{n}/{k}") for n in range(24) for k in range(8)
+        ask(refs[n], context[n], f"question {k} about it", item=f"{n}/{k}")
+        for n in range(24)
+        for k in range(8)
     ]
     random.Random(0).shuffle(requests)
     rates = {}
     for name, ordered in (("shuffled", False), ("ordered", True)):
         async with (
-            FakeEndpoint(prefix_blocks=400) as server,  # room for a few of the 24 contexts at a time
+            FakeEndpoint(
+                prefix_blocks=400
+            ) as server,  # room for a few of the 24 contexts at a time
             open_model(server.model(), concurrency=4, image_root=tmp_path) as model,
         ):
             if ordered:
@@ -167,7 +178,10 @@ async def test_order_serves_the_servers_prefix_cache(ask, picture, tmp_path):
 
 
 async def test_progress_is_told(ask, capsys):
-    async with FakeEndpoint("429,ok") as server, open_model(server.model(), backoff_s=0.001) as model:
+    async with (
+        FakeEndpoint("429,ok") as server,
+        open_model(server.model(), backoff_s=0.001) as model,
+    ):
         async for _ in complete_all(model, [ask(f"{n}") for n in range(30)], progress="gate"):
             pass
     line = capsys.readouterr().err.splitlines()[-1]
@@ -198,7 +212,9 @@ def test_progress_on_a_terminal():
         asyncio.run(main())
     """)
     ours, theirs = pty.openpty()
-    with subprocess.Popen([sys.executable, "-c", code], stderr=theirs, env=os.environ | {"TERM": "xterm"}) as process:
+    with subprocess.Popen(
+        [sys.executable, "-c", code], stderr=theirs, env=os.environ | {"TERM": "xterm"}
+    ) as process:
         os.close(theirs)
         shown = b""
         while True:

@@ -61,7 +61,9 @@ class SendsTwice:
     async def talk(self, reader, writer):
         with suppress(asyncio.IncompleteReadError, ConnectionError):
             while head := await reader.readuntil(b"\r\n\r\n"):
-                body = await reader.readexactly(int(re.search(rb"(?i)content-length: (\d+)", head)[1]))
+                body = await reader.readexactly(
+                    int(re.search(rb"(?i)content-length: (\d+)", head)[1])
+                )
                 data = self.reply(json.loads(body)["messages"][0]["content"])
                 await asyncio.sleep(self.random.uniform(0, 0.004))
                 cut = self.random.choice([0, 0, len(data) // 2])  # some bodies are slow
@@ -77,7 +79,13 @@ class SendsTwice:
         kind = self.random.choice(self.KINDS)
         name = f"id-{self.random.getrandbits(64)}"  # of their own, as all vendors give them
         good = json.dumps({"id": name, "choices": [{"message": {"content": f"answer to {asked}"}}]})
-        other = {"429": "{}", "500": "{}", "html": "<p>Sign in</p>", "empty": '{"choices": []}', "cut": good[30:]}
+        other = {
+            "429": "{}",
+            "500": "{}",
+            "html": "<p>Sign in</p>",
+            "empty": '{"choices": []}',
+            "cut": good[30:],
+        }
         data = other.get(kind, good).encode()
         status = kind if kind.isdigit() else 200
         return f"HTTP/1.1 {status} X\r\nContent-Length: {len(data)}\r\n\r\n".encode() + data
@@ -86,19 +94,30 @@ class SendsTwice:
 @pytest.mark.parametrize("seed", range(2))
 async def test_a_second_copy_of_an_error_lets_no_later_reply_answer_another_request(ask, seed):
     """A copy of an error has no id: the request that it answered was asked again, and its reply answered the next."""
-    async with SendsTwice(seed) as text, open_model(text, concurrency=24, tries=30, backoff_s=0.002) as model:
-        replies = {q.item: a async for q, a in complete_all(model, (ask(f"q{n}") for n in range(400)))}
-    assert {item: a.text or a.error for item, a in replies.items()} == {f"q{n}": f"answer to q{n}" for n in range(400)}
+    async with (
+        SendsTwice(seed) as text,
+        open_model(text, concurrency=24, tries=30, backoff_s=0.002) as model,
+    ):
+        replies = {
+            q.item: a async for q, a in complete_all(model, (ask(f"q{n}") for n in range(400)))
+        }
+    assert {item: a.text or a.error for item, a in replies.items()} == {
+        f"q{n}": f"answer to q{n}" for n in range(400)
+    }
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", range(4))
 async def test_copies_between_slow_bodies_never_answer_another_request(ask, seed):
     async with (
-        FakeEndpoint("duplicate=15%,duplicate-late=10%,drip=40%,reset=5%", seed=seed, most_faults=50) as server,
+        FakeEndpoint(
+            "duplicate=15%,duplicate-late=10%,drip=40%,reset=5%", seed=seed, most_faults=50
+        ) as server,
         open_model(server.model(), concurrency=32, **QUICK) as model,
     ):
-        replies = {q.item: a async for q, a in complete_all(model, (ask(f"q{n}") for n in range(600)))}
+        replies = {
+            q.item: a async for q, a in complete_all(model, (ask(f"q{n}") for n in range(600)))
+        }
     right = {item: echo({"messages": [{"role": "user", "content": item}]}) for item in replies}
     assert {i: a.text for i, a in replies.items() if not a.error and a.text != right[i]} == {}
 

@@ -35,8 +35,17 @@ def release(tmp_path):
 def words(release, server, out):
     return [
         str(w)
-        for w in ("run", release, "--system", f"model:{server.model()}", "--out", out, "--scenarios", "oracle")
-    ]  # fmt: skip
+        for w in (
+            "run",
+            release,
+            "--system",
+            f"model:{server.model()}",
+            "--out",
+            out,
+            "--scenarios",
+            "oracle",
+        )
+    ]
 
 
 def kept(out):
@@ -78,7 +87,9 @@ def gated(*faults, at_once):
                 server.opened.set()
 
 
-def test_after_a_fatal_error_replies_under_way_are_kept_and_nothing_new_is_sent(release, tmp_path, capsys, monkeypatch):
+def test_after_a_fatal_error_replies_under_way_are_kept_and_nothing_new_is_sent(
+    release, tmp_path, capsys, monkeypatch
+):
     out = tmp_path / "runs"
     say = client._say
     with gated("ok*5,401*1", at_once=5) as server:
@@ -151,7 +162,10 @@ async def test_calls_that_wait_for_their_turn_are_called_off(ask, tmp_path):
 
 
 async def test_whoever_joins_a_call_that_was_left_gets_its_reply(ask, tmp_path):
-    async with FakeEndpoint(latency_s=0.5) as server, open_model(server.model(), ledger=tmp_path / "l") as model:
+    async with (
+        FakeEndpoint(latency_s=0.5) as server,
+        open_model(server.model(), ledger=tmp_path / "l") as model,
+    ):
         first = asyncio.create_task(model.complete(ask("q")))
         await until(lambda: server.requests == 1)
         first.cancel()
@@ -191,8 +205,11 @@ def child(release, server, out):
     )
     return subprocess.Popen(
         [sys.executable, "-c", code, *words(release, server, out)],
-        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=os.environ | {"OPENAI_API_KEY": ""},
-    )  # fmt: skip
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env=os.environ | {"OPENAI_API_KEY": ""},
+    )
 
 
 def read_until(words, process):
@@ -241,7 +258,9 @@ def test_ctrl_c_twice_stops_at_once(release, tmp_path):
         began = time.monotonic()
         process.send_signal(signal.SIGINT)
         _, said = process.communicate(timeout=ENDS_S)
-        assert time.monotonic() - began < GRACE_S * 0.8  # no reply ever comes: it would wait for them that long
+        assert (
+            time.monotonic() - began < GRACE_S * 0.8
+        )  # no reply ever comes: it would wait for them that long
         assert process.returncode == 130
         assert "interrupted" in said
         assert "Traceback" not in said, said

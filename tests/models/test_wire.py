@@ -20,7 +20,9 @@ HELLO = Message(role="user", parts=(TextPart(text="hello"),))
 
 
 def completion(content, finish="stop", **message):
-    return json.dumps({"choices": [{"message": {"content": content, **message}, "finish_reason": finish}]})
+    return json.dumps(
+        {"choices": [{"message": {"content": content, **message}, "finish_reason": finish}]}
+    )
 
 
 def test_body_carries_every_field():
@@ -38,7 +40,10 @@ def test_body_carries_every_field():
     )
     assert wire.body(request, "served", str) == {
         "model": "served",
-        "messages": [{"role": "system", "content": "be brief"}, {"role": "user", "content": "hello"}],
+        "messages": [
+            {"role": "system", "content": "be brief"},
+            {"role": "user", "content": "hello"},
+        ],
         "temperature": 0.0,
         "top_p": 0.9,
         "max_tokens": 5,
@@ -53,7 +58,12 @@ def test_body_carries_every_field():
         "top_k": 1,
         "chat_template_kwargs": {"enable_thinking": False},
     }
-    assert wire.body(request, "m", str, max_tokens_field="max_completion_tokens")["max_completion_tokens"] == 5
+    assert (
+        wire.body(request, "m", str, max_tokens_field="max_completion_tokens")[
+            "max_completion_tokens"
+        ]
+        == 5
+    )
 
 
 def test_body_keeps_images_and_texts_in_their_order(ask):
@@ -99,7 +109,11 @@ def test_usage_and_logprobs_are_read():
                     "finish_reason": "length",
                     "logprobs": {
                         "content": [
-                            {"token": "a", "logprob": -0.5, "top_logprobs": [{"token": "x", "logprob": -1}]},
+                            {
+                                "token": "a",
+                                "logprob": -0.5,
+                                "top_logprobs": [{"token": "x", "logprob": -1}],
+                            },
                             {"token": "b", "logprob": -math.inf, "top_logprobs": []},
                         ]
                     },
@@ -123,8 +137,15 @@ def test_usage_and_logprobs_are_read():
 
 
 def test_a_reply_that_used_its_tokens_up_while_thinking_out_of_sight_is_not_asked_again():
-    raw = json.dumps({"choices": [{"message": {"content": ""}, "finish_reason": "length"}],
-                      "usage": {"completion_tokens": 64, "completion_tokens_details": {"reasoning_tokens": 64}}})  # fmt: skip
+    raw = json.dumps(
+        {
+            "choices": [{"message": {"content": ""}, "finish_reason": "length"}],
+            "usage": {
+                "completion_tokens": 64,
+                "completion_tokens_details": {"reasoning_tokens": 64},
+            },
+        }
+    )
     reply = wire.response(raw)
     assert (reply.text, reply.finish_reason, reply.usage.reasoning) == ("", "length", 64)
 
@@ -162,7 +183,17 @@ json_values = st.recursive(
         st.lists(inner, max_size=3)
         | st.dictionaries(
             st.sampled_from(
-                ["choices", "message", "content", "finish_reason", "logprobs", "usage", "token", "logprob", "x"]
+                [
+                    "choices",
+                    "message",
+                    "content",
+                    "finish_reason",
+                    "logprobs",
+                    "usage",
+                    "token",
+                    "logprob",
+                    "x",
+                ]
             ),
             inner,
             max_size=4,
@@ -210,10 +241,18 @@ def refuse(status, said="", code="", headers=None):
 @pytest.mark.parametrize(
     ("error", "kind", "cure"),
     [
-        (refuse(400, "This model's maximum context length is 4096 tokens"), ItemError, "less evidence"),
+        (
+            refuse(400, "This model's maximum context length is 4096 tokens"),
+            ItemError,
+            "less evidence",
+        ),
         (refuse(400, "too big", "context_length_exceeded"), ItemError, "less evidence"),
         (refuse(400, "the request exceeds the available context size"), ItemError, "less evidence"),
-        (refuse(400, "prompt is too long: 210000 tokens > 200000 maximum"), ItemError, "less evidence"),
+        (
+            refuse(400, "prompt is too long: 210000 tokens > 200000 maximum"),
+            ItemError,
+            "less evidence",
+        ),
         (refuse(400, "flagged", "content_filter"), ItemError, "another model"),
         (refuse(400, "unknown field foo"), ItemError, "change"),
         (refuse(413), ItemError, "smaller images"),
@@ -224,7 +263,11 @@ def refuse(status, said="", code="", headers=None):
         (refuse(308, headers={"Location": "http://x/v1"}), PermanentError, "final address"),
         (refuse(500, "image input is not supported - hint: mmproj"), PermanentError, "--mmproj"),
         (refuse(400, "m is not a multimodal model"), PermanentError, "vision-language"),
-        (refuse(429, "You exceeded your current quota", "insufficient_quota"), PermanentError, "money"),
+        (
+            refuse(429, "You exceeded your current quota", "insufficient_quota"),
+            PermanentError,
+            "money",
+        ),
     ],
 )
 def test_permanent_refusals_name_their_cure(error, kind, cure):
@@ -242,8 +285,14 @@ def test_passing_refusals_are_faults(status):
 @pytest.mark.parametrize(
     ("said", "seconds"),
     [
-        ("Rate limit reached: 3 / min. Try again in 20s. Visit /account/billing to increase your rate limit.", 20.0),
-        ("You exceeded your current quota, please check your plan and billing details. Please retry in 2.55s.", 2.55),
+        (
+            "Rate limit reached: 3 / min. Try again in 20s. Visit /account/billing to increase your rate limit.",
+            20.0,
+        ),
+        (
+            "You exceeded your current quota, please check your plan and billing details. Please retry in 2.55s.",
+            2.55,
+        ),
     ],
 )
 def test_a_limit_per_minute_is_no_used_up_quota(said, seconds):
@@ -268,7 +317,9 @@ def test_retry_after(headers, seconds):
     assert wire.retry_after(headers) == seconds
 
 
-def raw_completion(message: str = '{"content": "Paris"}', usage: str = "{}", finish: str = '"stop"') -> str:
+def raw_completion(
+    message: str = '{"content": "Paris"}', usage: str = "{}", finish: str = '"stop"'
+) -> str:
     return f'{{"choices": [{{"message": {message}, "finish_reason": {finish}}}], "usage": {usage}}}'
 
 
@@ -317,17 +368,45 @@ SCALARS = (
     | st.text(st.characters(codec=None), max_size=20)
     | st.sampled_from(["\ud800", "stop", "content_filter", 2**64, -1, "1", float("nan")])
 )
-NAMES = st.sampled_from([
-    "choices", "message", "content", "usage", "prompt_tokens", "completion_tokens", "prompt_tokens_details", "text",
-    "cached_tokens", "finish_reason", "confidence", "reasoning", "refusal", "logprobs", "token", "logprob", "type",
-    "top_logprobs", "cuts", "error", "code",
-])  # fmt: skip
-JSON = st.recursive(SCALARS, lambda inner: st.lists(inner, max_size=3) | st.dictionaries(NAMES, inner, max_size=4))
+NAMES = st.sampled_from(
+    [
+        "choices",
+        "message",
+        "content",
+        "usage",
+        "prompt_tokens",
+        "completion_tokens",
+        "prompt_tokens_details",
+        "text",
+        "cached_tokens",
+        "finish_reason",
+        "confidence",
+        "reasoning",
+        "refusal",
+        "logprobs",
+        "token",
+        "logprob",
+        "type",
+        "top_logprobs",
+        "cuts",
+        "error",
+        "code",
+    ]
+)
+JSON = st.recursive(
+    SCALARS, lambda inner: st.lists(inner, max_size=3) | st.dictionaries(NAMES, inner, max_size=4)
+)
 
 
-@given(message=st.dictionaries(NAMES, JSON, max_size=6), rest=st.dictionaries(NAMES, JSON, max_size=4), usage=JSON)
+@given(
+    message=st.dictionaries(NAMES, JSON, max_size=6),
+    rest=st.dictionaries(NAMES, JSON, max_size=4),
+    usage=JSON,
+)
 def test_whatever_comes_is_a_reply_that_can_be_kept_or_one_of_our_errors(message, rest, usage):
-    raw = json.dumps({"choices": [{"message": {"content": "Paris"} | message, **rest}], "usage": usage})
+    raw = json.dumps(
+        {"choices": [{"message": {"content": "Paris"} | message, **rest}], "usage": usage}
+    )
     with contextlib.suppress(Fault, ItemError):
         found = wire.response(raw)
         assert not unstorable(found)

@@ -10,18 +10,40 @@ from demur.core.records import AnswerSpec, Document, Sample
 from demur.release import answer_bearing, corpora
 from demur.release.answer_bearing import AnswerBearing
 
-ANSWERS = ["Nyanza", "dragonflies", "41 euros", "1823", "東京都", "C++", "NASA", "two rivers", "U.S.", "Łódź"]
+ANSWERS = [
+    "Nyanza",
+    "dragonflies",
+    "41 euros",
+    "1823",
+    "東京都",
+    "C++",
+    "NASA",
+    "two rivers",
+    "U.S.",
+    "Łódź",
+]
 TEXTS = [
-    "The mill of Nyanza.", "A dragonfly at the mill.", "The mill costs 41 euros.", "Built in 1823 as a mill.", "The mill 東京都",
-    "N.A.S.A. has a mill.", "The mill between two rivers, in the U.S. of A.", "ŁÓDŹ: mill", "Nothing of it.", "Nyanza", "C++ mill",
-]  # fmt: skip
+    "The mill of Nyanza.",
+    "A dragonfly at the mill.",
+    "The mill costs 41 euros.",
+    "Built in 1823 as a mill.",
+    "The mill 東京都",
+    "N.A.S.A. has a mill.",
+    "The mill between two rivers, in the U.S. of A.",
+    "ŁÓDŹ: mill",
+    "Nothing of it.",
+    "Nyanza",
+    "C++ mill",
+]
 
 
 def question(number, *answers, kind="string"):
     return Sample(
-        id=f"q{number}", source="s", question="Which mill is it?",
+        id=f"q{number}",
+        source="s",
+        question="Which mill is it?",
         answers=AnswerSpec(accepted=tuple((a,) for a in answers), kind=kind),
-    )  # fmt: skip
+    )
 
 
 def document(number, text):
@@ -56,9 +78,16 @@ def looks(monkeypatch, tmp_path, documents, questions):
     asked = []
     monkeypatch.setattr(answer_bearing, "holds", lambda *given: asked.append(1) or holds(*given))
     samples = [question(n, f"Town{n}ville", "a common word") for n in range(questions)]
-    texts = [document(n, f"The mill of Town{n}ville is near a common word of it.") for n in range(documents)]
+    texts = [
+        document(n, f"The mill of Town{n}ville is near a common word of it.")
+        for n in range(documents)
+    ]
     corpora.export(
-        tmp_path / f"{documents}-{questions}", lambda: texts, samples, release={}, read_image=lambda ref: b""
+        tmp_path / f"{documents}-{questions}",
+        lambda: texts,
+        samples,
+        release={},
+        read_image=lambda ref: b"",
     )
     return len(asked)
 

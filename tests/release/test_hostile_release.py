@@ -34,7 +34,9 @@ from demur.release.push import push
 @pytest.fixture(scope="module")
 def release(tmp_path_factory):
     root = tmp_path_factory.mktemp("hostile")
-    return curate(world.recipe(world.folder(root / "towns"), world.GATES), root / "out").release.folder
+    return curate(
+        world.recipe(world.folder(root / "towns"), world.GATES), root / "out"
+    ).release.folder
 
 
 def edit_manifest(folder, change):
@@ -84,36 +86,112 @@ def first_photo(rows):
         ("samples", lambda rows: rows.append(dict(rows[0])), "the id q\\d+ appears twice"),
         ("samples", lambda rows: rows.reverse(), "not in the order of their ids"),
         ("evidence", lambda rows: rows.insert(1, dict(rows[0])), "the id \\S+ appears twice"),
-        ("samples", lambda rows: rows[0].update(id=rows[0]["id"] + "x"), "was not asked without evidence"),
-        ("samples", lambda rows: rows[0].update(answer="Nobody"), "column answer is not what its answers say"),
-        ("samples", lambda rows: rows[0].update(answers="{}"), "cannot be checked|answer|not a sample"),
+        (
+            "samples",
+            lambda rows: rows[0].update(id=rows[0]["id"] + "x"),
+            "was not asked without evidence",
+        ),
+        (
+            "samples",
+            lambda rows: rows[0].update(answer="Nobody"),
+            "column answer is not what its answers say",
+        ),
+        (
+            "samples",
+            lambda rows: rows[0].update(answers="{}"),
+            "cannot be checked|answer|not a sample",
+        ),
         ("samples", lambda rows: rows[0].update(answers="["), "q\\d+: not a sample"),
         ("samples", lambda rows: rows[0].update(attributes="[" * 100_000), "q\\d+: not a sample"),
-        ("samples", lambda rows: rows[0].update(attributes='{"n": ' + "9" * 5000 + "}"), "q\\d+: not a sample"),
+        (
+            "samples",
+            lambda rows: rows[0].update(attributes='{"n": ' + "9" * 5000 + "}"),
+            "q\\d+: not a sample",
+        ),
         ("samples", lambda rows: rows[0].update(question=None), "q\\d+: not a sample: question"),
         ("samples", lambda rows: rows[0]["gold"].clear(), "has no gold evidence"),
-        ("samples", lambda rows: rows[0]["gold"][0].update(id="nowhere"), "q\\d+: .*its evidence 'nowhere' is in no table"),
-        ("samples", lambda rows: rows[0]["gold"].append(rows[0]["gold"][0]), "q\\d+: not a sample: .*evidence appears twice"),
+        (
+            "samples",
+            lambda rows: rows[0]["gold"][0].update(id="nowhere"),
+            "q\\d+: .*its evidence 'nowhere' is in no table",
+        ),
+        (
+            "samples",
+            lambda rows: rows[0]["gold"].append(rows[0]["gold"][0]),
+            "q\\d+: not a sample: .*evidence appears twice",
+        ),
         ("samples", lambda rows: rows[0]["negatives"].append(rows[0]["gold"][0]), "appears twice"),
-        ("samples", lambda rows: rows[0]["negatives"][0].update(role="gold"), "q\\d+: not a sample: .*gold evidence stands among"),
-        ("samples", lambda rows: rows[0]["negatives"][0].update(role="boss"), "q\\d+: not a sample: role"),
-        ("samples", lambda rows: rows[0]["negatives"].__setitem__(slice(1, None), []), "fewer than K_min=2"),
-        ("samples", lambda rows: rows[0].update(source="elsewhere"), "counts do not follow from the tables: by_source"),
-        ("samples", lambda rows: rows[0].update(topic="elsewhere"), "counts do not follow from the tables: by_topic"),
-        ("samples", lambda rows: rows[0].update(question="Where?"), "counts do not follow.*question_words"),
+        (
+            "samples",
+            lambda rows: rows[0]["negatives"][0].update(role="gold"),
+            "q\\d+: not a sample: .*gold evidence stands among",
+        ),
+        (
+            "samples",
+            lambda rows: rows[0]["negatives"][0].update(role="boss"),
+            "q\\d+: not a sample: role",
+        ),
+        (
+            "samples",
+            lambda rows: rows[0]["negatives"].__setitem__(slice(1, None), []),
+            "fewer than K_min=2",
+        ),
+        (
+            "samples",
+            lambda rows: rows[0].update(source="elsewhere"),
+            "counts do not follow from the tables: by_source",
+        ),
+        (
+            "samples",
+            lambda rows: rows[0].update(topic="elsewhere"),
+            "counts do not follow from the tables: by_topic",
+        ),
+        (
+            "samples",
+            lambda rows: rows[0].update(question="Where?"),
+            "counts do not follow.*question_words",
+        ),
         ("samples", lambda rows: first_photo(rows).update(images=[]), "has no bytes"),
-        ("samples", lambda rows: first_photo(rows).update(images_meta=[]), "no sample or document names it"),
-        ("samples", lambda rows: first_photo(rows)["images"][0].update(bytes=None, path="/etc/passwd"), "has no bytes"),
-        ("samples", lambda rows: first_photo(rows)["images"][0].update(path="../../x.png"), "its path in the table"),
-        ("samples", lambda rows: first_photo(rows)["images_meta"][0].update(width=5), "the table says otherwise"),
-        ("evidence", lambda rows: first_image(rows)["image"].update(bytes=b"GIF89a"), "not those it was released with"),
+        (
+            "samples",
+            lambda rows: first_photo(rows).update(images_meta=[]),
+            "no sample or document names it",
+        ),
+        (
+            "samples",
+            lambda rows: first_photo(rows)["images"][0].update(bytes=None, path="/etc/passwd"),
+            "has no bytes",
+        ),
+        (
+            "samples",
+            lambda rows: first_photo(rows)["images"][0].update(path="../../x.png"),
+            "its path in the table",
+        ),
+        (
+            "samples",
+            lambda rows: first_photo(rows)["images_meta"][0].update(width=5),
+            "the table says otherwise",
+        ),
+        (
+            "evidence",
+            lambda rows: first_image(rows)["image"].update(bytes=b"GIF89a"),
+            "not those it was released with",
+        ),
         ("evidence", lambda rows: first_image(rows).update(image=None), "has no bytes"),
-        ("evidence", lambda rows: first_image(rows).update(sha256=None), "no sample or document names it|not a sample"),
+        (
+            "evidence",
+            lambda rows: first_image(rows).update(sha256=None),
+            "no sample or document names it|not a sample",
+        ),
         ("evidence", lambda rows: rows.pop(0), "is in no table"),
-        ("evidence", lambda rows: rows.append({**rows[0], "id": "zz"}), "zz: a document that no sample uses"),
+        (
+            "evidence",
+            lambda rows: rows.append({**rows[0], "id": "zz"}),
+            "zz: a document that no sample uses",
+        ),
         ("evidence", lambda rows: rows[-1].update(modality="smell"), "not a sample: modality"),
     ],
-)  # fmt: skip
+)
 def test_a_changed_row_is_named(copy, table, change, told):
     edit_table(copy, table, change)
     assert re.search(told, wrong(copy)), wrong(copy)
@@ -137,15 +215,29 @@ def test_every_copy_of_an_image_is_checked(copy):
     [
         (lambda image: (image, "JPEG", {"quality": 60}), True),
         (lambda image: (image.resize((32, 32)), "PNG", {}), True),
-        (lambda image: (image.resize((200, 200), Image.Resampling.BICUBIC), "WEBP", {"quality": 80}), True),
-        (lambda image: (image.transpose(Image.Transpose.ROTATE_90), "PNG", {}), False),  # another picture, to us
+        (
+            lambda image: (
+                image.resize((200, 200), Image.Resampling.BICUBIC),
+                "WEBP",
+                {"quality": 80},
+            ),
+            True,
+        ),
+        (
+            lambda image: (image.transpose(Image.Transpose.ROTATE_90), "PNG", {}),
+            False,
+        ),  # another picture, to us
     ],
 )
 @pytest.mark.parametrize("role", ["gold", "distractor"])
-def test_the_query_image_among_the_evidence_is_caught_re_encoded_and_resized(release, tmp_path, role, how, caught):
+def test_the_query_image_among_the_evidence_is_caught_re_encoded_and_resized(
+    release, tmp_path, role, how, caught
+):
     old = Release.open(release)
     sample = next(s for s in old.samples() if s.images)
-    image, kind, options = how(Image.open(io.BytesIO(old.read_image(sample.images[0]))).convert("RGB"))
+    image, kind, options = how(
+        Image.open(io.BytesIO(old.read_image(sample.images[0]))).convert("RGB")
+    )
     out = io.BytesIO()
     image.save(out, kind, **options)
     ref = image_ref(out.getvalue(), "planted")
@@ -153,7 +245,12 @@ def test_the_query_image_among_the_evidence_is_caught_re_encoded_and_resized(rel
     where = "gold" if role == "gold" else "negatives"
     planted = sample.model_copy(update={where: (*getattr(sample, where), e)})
     changed = [planted if s.id == sample.id else s for s in old.samples()]
-    frozen(old, tmp_path / "new", changed, lambda r: out.getvalue() if r.sha256 == ref.sha256 else old.read_image(r))
+    frozen(
+        old,
+        tmp_path / "new",
+        changed,
+        lambda r: out.getvalue() if r.sha256 == ref.sha256 else old.read_image(r),
+    )
     told = f"{sample.id}: {role} planted shows the query image, in another encoding or size (image {ref.sha256[:16]})"
     assert (told in wrong(tmp_path / "new")) == caught
 
@@ -161,8 +258,17 @@ def test_the_query_image_among_the_evidence_is_caught_re_encoded_and_resized(rel
 def frozen(old, out, samples, read_image=None, **more):
     known = ("files", "sha256", "counts", "name", "version", "format", "demur", "gate_rounds")
     about = {k: v for k, v in old.manifest.items() if k not in known} | {"gates": []} | more
-    return freeze(out, name=old.name, version=old.version, samples=samples, read_image=read_image or old.read_image,
-                  drops=old.drops(), funnel=old.steps, recall=old.recall, about=about)  # fmt: skip
+    return freeze(
+        out,
+        name=old.name,
+        version=old.version,
+        samples=samples,
+        read_image=read_image or old.read_image,
+        drops=old.drops(),
+        funnel=old.steps,
+        recall=old.recall,
+        about=about,
+    )
 
 
 # --- what is said --------------------------------------------------------------------------------
@@ -185,33 +291,78 @@ def change_manifest(change):
 @pytest.mark.parametrize(
     ("change", "told"),
     [
-        (change_manifest(lambda m: m["pools"].update(towns=99)), "pools hold 99 samples, the funnel has 14"),
+        (
+            change_manifest(lambda m: m["pools"].update(towns=99)),
+            "pools hold 99 samples, the funnel has 14",
+        ),
         (change_manifest(lambda m: m["drawn"].update(towns=13)), "drawn adds up to 13, not 14"),
-        (change_manifest(lambda m: m.update(chosen_from_pool=13)), "chosen_from_pool is 13, the funnel took 14"),
+        (
+            change_manifest(lambda m: m.update(chosen_from_pool=13)),
+            "chosen_from_pool is 13, the funnel took 14",
+        ),
         (change_manifest(lambda m: m["pool_by_topic"].update(ports=1)), "pool_by_topic adds up to"),
         (change_manifest(lambda m: m["topics"][0]["rows"][0].update(after=0)), "topics by source"),
         (change_manifest(lambda m: m["topics"][1]["rows"][0].update(before=0)), "topics by kmeans"),
         (change_manifest(lambda m: m["stage_one"].update(kept=1)), "stage_one keeps 1, the funnel"),
-        (change_manifest(lambda m: m["stage_one"].update(kept_by_the_literal_rule=99)), "stage_one keeps"),
-        (change_manifest(lambda m: m["retest"]["weak"].update(same=99)), "retest of weak does not add up"),
-        (change_manifest(lambda m: m["sources"]["towns"]["evidence_licences"].update(x=1)), "evidence_licences do not"),
-        (change_manifest(lambda m: m["counts"].update(gold=1)), "counts do not follow from the tables: gold"),
-        (change_manifest(lambda m: m["counts"].update(extra=1)), "counts do not follow from the tables: extra"),
+        (
+            change_manifest(lambda m: m["stage_one"].update(kept_by_the_literal_rule=99)),
+            "stage_one keeps",
+        ),
+        (
+            change_manifest(lambda m: m["retest"]["weak"].update(same=99)),
+            "retest of weak does not add up",
+        ),
+        (
+            change_manifest(lambda m: m["sources"]["towns"]["evidence_licences"].update(x=1)),
+            "evidence_licences do not",
+        ),
+        (
+            change_manifest(lambda m: m["counts"].update(gold=1)),
+            "counts do not follow from the tables: gold",
+        ),
+        (
+            change_manifest(lambda m: m["counts"].update(extra=1)),
+            "counts do not follow from the tables: extra",
+        ),
         (change_manifest(lambda m: m.update(limits=["none at all"])), "README.md: does not follow"),
-        (change_manifest(lambda m: m.update(authors=["Somebody"])), "CITATION.cff: does not follow"),
-        (change_manifest(lambda m: m["stage_one"].update(kept="many")), "cannot be checked|lacks what the card says"),
-        (change_manifest(lambda m: m.update(topics=[{"by": "x"}])), "cannot be checked|lacks what the card says"),
+        (
+            change_manifest(lambda m: m.update(authors=["Somebody"])),
+            "CITATION.cff: does not follow",
+        ),
+        (
+            change_manifest(lambda m: m["stage_one"].update(kept="many")),
+            "cannot be checked|lacks what the card says",
+        ),
+        (
+            change_manifest(lambda m: m.update(topics=[{"by": "x"}])),
+            "cannot be checked|lacks what the card says",
+        ),
         (change_lines("drops.jsonl", lambda rows: rows.append(rows[0])), "is dropped twice|drops"),
-        (change_lines("drops.jsonl", lambda rows: rows.clear()), "its reasons are not those of drops.jsonl"),
+        (
+            change_lines("drops.jsonl", lambda rows: rows.clear()),
+            "its reasons are not those of drops.jsonl",
+        ),
         (change_lines("gates.jsonl", lambda rows: rows.pop(0)), "was not"),
-        (change_lines("gates.jsonl", lambda rows: rows.append(rows[0])), "gates.jsonl: .* appears twice"),
-        (change_lines("gates.jsonl", lambda rows: rows[0]["labels"].update(boss="incorrect")), "asked of 'boss', no gate"),
-        (change_lines("gates.jsonl", lambda rows: rows.append({**rows[0], "sample": "q99"})), "q99 .*nothing that the tables"),
-        (lambda folder: (folder / "README.md").write_bytes(b"\xff\xfe"), "README.md: does not follow"),
+        (
+            change_lines("gates.jsonl", lambda rows: rows.append(rows[0])),
+            "gates.jsonl: .* appears twice",
+        ),
+        (
+            change_lines("gates.jsonl", lambda rows: rows[0]["labels"].update(boss="incorrect")),
+            "asked of 'boss', no gate",
+        ),
+        (
+            change_lines("gates.jsonl", lambda rows: rows.append({**rows[0], "sample": "q99"})),
+            "q99 .*nothing that the tables",
+        ),
+        (
+            lambda folder: (folder / "README.md").write_bytes(b"\xff\xfe"),
+            "README.md: does not follow",
+        ),
         (lambda folder: (folder / "croissant.json").write_text("[" * 100_000), "not JSON"),
         (lambda folder: (folder / "recall.json").write_text('{"a": 1}'), "not a list of objects"),
     ],
-)  # fmt: skip
+)
 def test_a_changed_statement_is_named(copy, change, told):
     change(copy)
     seal(copy)
@@ -221,7 +372,9 @@ def test_a_changed_statement_is_named(copy, change, told):
 # --- folders -------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", ["../outside", "/etc/passwd", "data/../../x", "a\\b", "C:x", "a//b", "", ".", "a\nb"])
+@pytest.mark.parametrize(
+    "name", ["../outside", "/etc/passwd", "data/../../x", "a\\b", "C:x", "a//b", "", ".", "a\nb"]
+)
 def test_a_manifest_cannot_lead_outside(copy, tmp_path, name):
     edit_manifest(copy, lambda m: m["files"].update({name: "0" * 64}))
     with pytest.raises(ReleaseError, match="not a path inside the release"):
@@ -234,15 +387,34 @@ def test_a_manifest_cannot_lead_outside(copy, tmp_path, name):
 @pytest.mark.parametrize(
     "change",
     [
-        {"name": "../../x"}, {"name": "x" * 97}, {"name": "\x1b[31mred"}, {"name": 3}, {"version": "1.0"}, {"version": "1.0.0\n"},
-        {"version": "9" * 30 + ".0.0"}, {"demur": "<b>"}, {"files": []}, {"files": {"README.md": "x"}}, {"sha256": None},
-        {"counts": 3}, {"recipe": []}, {"gates": {}}, {"limits": "none"}, {"format": "demur-release-9"}, {"format": ["x"]},
+        {"name": "../../x"},
+        {"name": "x" * 97},
+        {"name": "\x1b[31mred"},
+        {"name": 3},
+        {"version": "1.0"},
+        {"version": "1.0.0\n"},
+        {"version": "9" * 30 + ".0.0"},
+        {"demur": "<b>"},
+        {"files": []},
+        {"files": {"README.md": "x"}},
+        {"sha256": None},
+        {"counts": 3},
+        {"recipe": []},
+        {"gates": {}},
+        {"limits": "none"},
+        {"format": "demur-release-9"},
+        {"format": ["x"]},
     ],
-)  # fmt: skip
+)
 def test_a_malformed_manifest_is_told_by_every_verb(copy, release, change, capsys):
     edit_manifest(copy, lambda m: m.update(change))
-    for words in (["release", "show", copy], ["release", "verify", copy], ["release", "diff", release, copy],
-                  ["release", "push", copy, copy.parent / "t"], ["explain", copy, "q1"]):  # fmt: skip
+    for words in (
+        ["release", "show", copy],
+        ["release", "verify", copy],
+        ["release", "diff", release, copy],
+        ["release", "push", copy, copy.parent / "t"],
+        ["explain", copy, "q1"],
+    ):
         assert main([*map(str, words)]) == 1
         said = capsys.readouterr().err
         assert said.startswith("demur: ")
@@ -273,7 +445,9 @@ def test_links_and_strange_files(copy, tmp_path):
     os.mkfifo(copy / "funnel.json")
     found = wrong(copy).splitlines()
     assert "funnel.json: missing" in found
-    assert {f"{n}: not part of the release" for n in ("more", "loop", "pipe", "data/third.parquet")} <= set(found)
+    assert {
+        f"{n}: not part of the release" for n in ("more", "loop", "pipe", "data/third.parquet")
+    } <= set(found)
     assert [line for line in found if line.startswith("README.md: changed")]
     assert "key" not in "".join(found)
     assert main(["release", "push", str(copy), str(tmp_path / "target")]) == 1
@@ -304,13 +478,20 @@ def test_where_a_push_to_a_folder_is_refused(release, tmp_path):
 def test_a_parquet_bomb_is_refused_before_it_is_unpacked(copy):
     path = copy / "data" / "evidence.parquet"
     schema = pq.read_table(path).schema
-    row = dict.fromkeys(schema.names) | {"id": "x", "modality": "text", "title": "t", "text": "0" * 1_000_000}
+    row = dict.fromkeys(schema.names) | {
+        "id": "x",
+        "modality": "text",
+        "title": "t",
+        "text": "0" * 1_000_000,
+    }
     with pq.ParquetWriter(path, schema, compression="zstd", use_dictionary=False) as writer:
         writer.write_table(pa.Table.from_pylist([row] * 40, schema=schema))
     assert path.stat().st_size < 20_000
     seal(copy)
     assert "claim to unpack to 40," in wrong(copy)
-    rows = pa.Table.from_pylist([dict.fromkeys(schema.names) | {"id": "x"}] * 300_000, schema=schema)
+    rows = pa.Table.from_pylist(
+        [dict.fromkeys(schema.names) | {"id": "x"}] * 300_000, schema=schema
+    )
     pq.write_table(rows, path, compression="zstd")
     seal(copy)
     assert "300,000 rows" in wrong(copy)
@@ -323,7 +504,10 @@ def test_tables_of_other_columns_and_broken_pages(copy):
     for other, told in (
         (table.drop_columns(["question"]), "not the columns of a release: question"),
         (table.append_column("extra", table["id"]), "not the columns of a release: extra"),
-        (table.set_column(0, "id", pa.array(range(len(table)))), "not the columns of a release: id"),
+        (
+            table.set_column(0, "id", pa.array(range(len(table)))),
+            "not the columns of a release: id",
+        ),
     ):
         pq.write_table(other, path)
         seal(copy)
@@ -374,28 +558,47 @@ def test_a_card_shows_hostile_text_as_text(release):
 
     old = Release.open(release)
     samples = [
-        s.model_copy(update={"source": HOSTILE, "topic": HOSTILE, "licence": HOSTILE}) for s in old.samples()
-    ]  # fmt: skip
+        s.model_copy(update={"source": HOSTILE, "topic": HOSTILE, "licence": HOSTILE})
+        for s in old.samples()
+    ]
     manifest = json.loads(json.dumps(old.manifest))
-    manifest |= {"limits": [HOSTILE, "[a]: http://x", "# b"], "models": {HOSTILE: HOSTILE},
-                 "sources": {HOSTILE: {"licences": [HOSTILE], "evidence_licences": {HOSTILE: 1}}}}  # fmt: skip
+    manifest |= {
+        "limits": [HOSTILE, "[a]: http://x", "# b"],
+        "models": {HOSTILE: HOSTILE},
+        "sources": {HOSTILE: {"licences": [HOSTILE], "evidence_licences": {HOSTILE: 1}}},
+    }
     manifest["counts"]["by_source"] = {HOSTILE: len(samples)}
     manifest["topics"][0]["by"] = HOSTILE
     manifest["topics"][0]["rows"][0]["topic"] = HOSTILE
     steps = [FunnelStep(stage=HOSTILE, entered=1, kept=0, dropped={HOSTILE: 1})]
-    text = card(manifest, samples, documents_of(samples), steps, [], [{"queries": HOSTILE, "mode": HOSTILE, "n": 1}])
+    text = card(
+        manifest,
+        samples,
+        documents_of(samples),
+        steps,
+        [],
+        [{"queries": HOSTILE, "mode": HOSTILE, "n": 1}],
+    )
     body = text.split("---\n", 2)[2]
     tokens = MarkdownIt("commonmark", {"html": True}).enable("table").parse(body)
     inline = [child for token in tokens for child in (token.children or [])]
     kinds = {t.type for t in [*tokens, *inline]}
     assert not kinds & {"html_block", "html_inline", "link_open", "image"}
-    assert {t.content for t in tokens if t.type == "inline" and t.level == 1} >= {"Limits", "Sources"}
-    assert sum(t.type == "heading_open" for t in tokens) == sum(line.startswith("#") for line in body.splitlines())
+    assert {t.content for t in tokens if t.type == "inline" and t.level == 1} >= {
+        "Limits",
+        "Sources",
+    }
+    assert sum(t.type == "heading_open" for t in tokens) == sum(
+        line.startswith("#") for line in body.splitlines()
+    )
     assert "big" in body
     assert not set("\x1b\x07\u202e") & set(text)
     for table in re.split(r"\n\n", body):  # every line of a table has as many cells as its head
         if table.startswith("|"):
-            assert len({len(re.findall(r"(?<!\\)(?:\\\\)*\|", line)) for line in table.splitlines()}) == 1
+            assert (
+                len({len(re.findall(r"(?<!\\)(?:\\\\)*\|", line)) for line in table.splitlines()})
+                == 1
+            )
 
 
 def test_what_is_harmless_stays_readable():
@@ -414,8 +617,12 @@ def test_verbs_show_hostile_text_and_never_obey_it(release, tmp_path, capsys):
     (tmp_path / "r" / "drops.jsonl").write_text("".join(json.dumps(d) + "\n" for d in drops))
     seal(tmp_path / "r")
     dropped = next(d["sample"] for d in drops if not d["evidence"])
-    for words in (["show", tmp_path / "r"], ["verify", tmp_path / "r"], ["diff", release, tmp_path / "r"],
-                  ["diff", tmp_path / "r", release]):  # fmt: skip
+    for words in (
+        ["show", tmp_path / "r"],
+        ["verify", tmp_path / "r"],
+        ["diff", release, tmp_path / "r"],
+        ["diff", tmp_path / "r", release],
+    ):
         main(["release", *map(str, words)])
     for sample in (hostile[0].id, dropped):
         assert main(["explain", str(tmp_path / "r"), sample]) == 0
@@ -426,12 +633,18 @@ def test_verbs_show_hostile_text_and_never_obey_it(release, tmp_path, capsys):
 
 
 def test_explain_names_the_nearest_id_and_survives_a_broken_build_folder(release, tmp_path, capsys):
-    shutil.copytree(release.parent, tmp_path / "out", ignore=shutil.ignore_patterns("index", "images"))
+    shutil.copytree(
+        release.parent, tmp_path / "out", ignore=shutil.ignore_patterns("index", "images")
+    )
     kept = next(Release.open(release).column("samples", "id"))
     assert main(["explain", str(tmp_path / "out" / "release"), kept + "0x"]) == 2
     assert f"did you mean {kept}" in capsys.readouterr().err
-    (tmp_path / "out" / "build" / "decisions.jsonl").write_text(json.dumps({"sample": kept, "kept": 3}) + "\n{\n")
-    (tmp_path / "out" / "convergence.json").write_text('{"name": "towns", "version": "1.0.0", "rounds": [3]}')
+    (tmp_path / "out" / "build" / "decisions.jsonl").write_text(
+        json.dumps({"sample": kept, "kept": 3}) + "\n{\n"
+    )
+    (tmp_path / "out" / "convergence.json").write_text(
+        '{"name": "towns", "version": "1.0.0", "rounds": [3]}'
+    )
     assert main(["explain", str(tmp_path / "out" / "release"), kept]) == 0
     assert "read from the release alone" in capsys.readouterr().out
 
@@ -448,7 +661,10 @@ def test_diff_says_what_else_made_them(release, tmp_path, capsys):
     assert found.made["gate_models.weak.decoding.temperature"] == (None, 0.7)
     assert found.made["gate_models.new.system"] == (None, "x")
     assert [x.sample for x in found.left] == [next(old.column("samples", "id"))]
-    assert found.by_source["towns"] == {"left": 1, "same": len(list(old.column("samples", "id"))) - 1}
+    assert found.by_source["towns"] == {
+        "left": 1,
+        "same": len(list(old.column("samples", "id"))) - 1,
+    }
     assert main(["release", "diff", str(release), str(tmp_path / "new")]) == 0
     said = capsys.readouterr().out
     assert f"gate_models.weak.revision: {__version__} -> abc" in said
@@ -459,19 +675,25 @@ def test_diff_says_what_else_made_them(release, tmp_path, capsys):
 
 
 @pytest.mark.heavy
-@pytest.mark.filterwarnings("ignore:ConjunctiveGraph is deprecated", "ignore:The inplace keyword")  # of the reader
+@pytest.mark.filterwarnings(
+    "ignore:ConjunctiveGraph is deprecated", "ignore:The inplace keyword"
+)  # of the reader
 def test_croissant_is_valid_and_its_records_load_with_images(release):
     mlcroissant = pytest.importorskip("mlcroissant")
     found = mlcroissant.Dataset(jsonld=str(release / "croissant.json"))
     assert not found.metadata.ctx.issues.errors
-    assert all("datePublished" in w for w in found.metadata.ctx.issues.warnings)  # no clock enters a release
+    assert all(
+        "datePublished" in w for w in found.metadata.ctx.issues.warnings
+    )  # no clock enters a release
     samples = list(Release.open(release).samples())
     rows = list(found.records("samples"))
     assert [r["samples/id"].decode() for r in rows] == [s.id for s in samples]
     assert [len(r["samples/images"] or ()) for r in rows] == [len(s.images) for s in samples]
     assert [x.decode() for x in rows[0]["samples/gold"]] == [e.id for e in samples[0].gold]
     evidence = list(found.records("evidence"))
-    assert {r["evidence/image"].size for r in evidence if r["evidence/image"] is not None} <= {(64, 64)}
+    assert {r["evidence/image"].size for r in evidence if r["evidence/image"] is not None} <= {
+        (64, 64)
+    }
     assert len(evidence) == len(documents_of(samples))
 
 

@@ -36,7 +36,9 @@ REPO = "ann/towns"
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
     root = tmp_path_factory.mktemp("hub")
-    return curate(world.recipe(world.folder(root / "towns"), world.GATES), root / "out").release.folder
+    return curate(
+        world.recipe(world.folder(root / "towns"), world.GATES), root / "out"
+    ).release.folder
 
 
 @pytest.fixture
@@ -49,25 +51,42 @@ def next_version(folder, out, version="1.1.0"):
     old = Release.open(folder)
     known = ("files", "sha256", "counts", "name", "version", "format", "demur")
     freeze(
-        out, name=old.name, version=version, samples=list(old.samples()), read_image=old.read_image, drops=old.drops(),
-        funnel=[FunnelStep.model_validate(s) for s in old.funnel], recall=old.recall,
+        out,
+        name=old.name,
+        version=version,
+        samples=list(old.samples()),
+        read_image=old.read_image,
+        drops=old.drops(),
+        funnel=[FunnelStep.model_validate(s) for s in old.funnel],
+        recall=old.recall,
         about={k: v for k, v in old.manifest.items() if k not in known} | {"gates": []},
-    )  # fmt: skip
+    )
     return Release.open(out)
 
 
 @pytest.fixture
 def hub(monkeypatch):
     from huggingface_hub import constants
-    from huggingface_hub.utils import _http, close_session, disable_progress_bars, enable_progress_bars
+    from huggingface_hub.utils import (
+        _http,
+        close_session,
+        disable_progress_bars,
+        enable_progress_bars,
+    )
 
     with fake_hub.serving() as server:
         page = server.url + "/{repo_id}/resolve/{revision}/{filename}"
-        for name, value in (("ENDPOINT", server.url), ("HUGGINGFACE_CO_URL_TEMPLATE", page),
-                            ("HF_HUB_DISABLE_XET", True), ("HF_HUB_OFFLINE", False)):  # fmt: skip
+        for name, value in (
+            ("ENDPOINT", server.url),
+            ("HUGGINGFACE_CO_URL_TEMPLATE", page),
+            ("HF_HUB_DISABLE_XET", True),
+            ("HF_HUB_OFFLINE", False),
+        ):
             monkeypatch.setattr(constants, name, value)
         monkeypatch.setenv("HF_TOKEN", TOKEN)
-        monkeypatch.setattr(_http.time, "sleep", lambda seconds: None)  # between the client's own tries
+        monkeypatch.setattr(
+            _http.time, "sleep", lambda seconds: None
+        )  # between the client's own tries
         close_session()
         disable_progress_bars()
         yield server
@@ -96,7 +115,10 @@ def test_what_is_pushed_comes_back_sound_and_is_not_sent_twice(hub, release, fol
     assert sound(read)  # with the hub's .gitattributes and the client's .cache beside it
     for name in sent.files:
         assert (read / name).read_bytes() == (folder / name).read_bytes()
-    assert [title for title, _ in hub.repos[REPO].commits.values()] == ["initial commit", "towns 1.0.0"]
+    assert [title for title, _ in hub.repos[REPO].commits.values()] == [
+        "initial commit",
+        "towns 1.0.0",
+    ]
     before = len(hub.seen)
     again = push(release, f"hf:{REPO}")
     assert (again.files, len(again.there)) == ({}, 10)
@@ -146,14 +168,18 @@ def test_versions_stand_side_by_side_and_are_frozen(hub, release, folder, tmp_pa
     write_json(other / "manifest.json", manifest | {"sha256": digest(manifest["files"])})
     with pytest.raises(ReleaseError, match="is not sound"):
         push(Release.open(other), f"hf:{REPO}")
-    monkeypatch.setattr("demur.release.push.verify", lambda release: [])  # a sound one would be told likewise
+    monkeypatch.setattr(
+        "demur.release.push.verify", lambda release: []
+    )  # a sound one would be told likewise
     with pytest.raises(UsageError, match=r"holds another towns 1\.0\.0.*a version is frozen"):
         push(Release.open(other), f"hf:{REPO}")
     with pytest.raises(UsageError, match="a version is frozen"):
         push(Release.open(other), f"hf:{REPO}", dry_run=True)
 
 
-def test_a_version_on_main_without_its_tag_is_frozen_too(hub, release, folder, tmp_path, monkeypatch):
+def test_a_version_on_main_without_its_tag_is_frozen_too(
+    hub, release, folder, tmp_path, monkeypatch
+):
     push(release, f"hf:{REPO}")
     hub.repos[REPO].tags.clear()
     manifest = read_json(folder / "manifest.json")
@@ -168,11 +194,15 @@ def test_a_version_on_main_without_its_tag_is_frozen_too(hub, release, folder, t
 
 def test_what_is_not_ours_is_left_alone(hub, release):
     hub.repos[REPO] = fake_hub.Repo(REPO)
-    hub.repos[REPO].commit("theirs", {"README.md": fake_hub.File(b"x", False), "train.csv": fake_hub.File(b"a", False)})
+    hub.repos[REPO].commit(
+        "theirs", {"README.md": fake_hub.File(b"x", False), "train.csv": fake_hub.File(b"a", False)}
+    )
     with pytest.raises(UsageError, match=r"holds files of no release \(train.csv\)"):
         push(release, f"hf:{REPO}")
     manifest = {**release.manifest, "name": "villages"}
-    hub.repos[REPO].commit("another", {"manifest.json": fake_hub.File(json.dumps(manifest).encode(), False)})
+    hub.repos[REPO].commit(
+        "another", {"manifest.json": fake_hub.File(json.dumps(manifest).encode(), False)}
+    )
     with pytest.raises(UsageError, match=r"holds villages 1\.0\.0"):
         push(release, f"hf:{REPO}")
     hub.repos[REPO].commit("half", {"manifest.json": fake_hub.File(b"{", False)})
@@ -200,7 +230,9 @@ def test_no_token_a_wrong_one_and_one_of_somebody_else(hub, release, monkeypatch
         with pytest.raises(StorageError, match=told + ".*may write to ann into HF_TOKEN"):
             push(release, f"hf:{REPO}")
     monkeypatch.setenv("HF_TOKEN", TOKEN)
-    with pytest.raises(StorageError, match=r"not accept the token \(403.*may write to bob into HF_TOKEN"):
+    with pytest.raises(
+        StorageError, match=r"not accept the token \(403.*may write to bob into HF_TOKEN"
+    ):
         push(release, "hf:bob/towns")
     hub.repos["bob/towns"] = fake_hub.Repo("bob/towns")
     hub.repos["bob/towns"].commit("initial commit", {})
@@ -213,7 +245,9 @@ def test_a_repository_that_is_there_is_used_even_when_it_came_a_moment_ago(hub, 
     hub.repos[REPO].commit("initial commit", {".gitattributes": fake_hub.File(b"", False)})
     hub.plant("GET", "/refs$", 404, times=1)
     hub.faults[0][2] = 404
-    with pytest.raises(StorageError, match="no such repository"):  # a bare 404 is no statement about the repository
+    with pytest.raises(
+        StorageError, match="no such repository"
+    ):  # a bare 404 is no statement about the repository
         push(release, f"hf:{REPO}")
     push(release, f"hf:{REPO}")
     assert "v1.0.0" in hub.repos[REPO].tags
@@ -231,9 +265,16 @@ def test_a_private_repository(hub, release, tmp_path, monkeypatch):
 
 
 STEPS = [
-    ("GET", "/refs$"), ("POST", "/repos/create$"), ("POST", "/preupload/"), ("POST", "/batch$"), ("PUT", "/lfs/"),
-    ("POST", "/lfs/complete/"), ("POST", "/commit/"), ("POST", "/paths-info/"), ("POST", "/tag/"),
-]  # fmt: skip
+    ("GET", "/refs$"),
+    ("POST", "/repos/create$"),
+    ("POST", "/preupload/"),
+    ("POST", "/batch$"),
+    ("PUT", "/lfs/"),
+    ("POST", "/lfs/complete/"),
+    ("POST", "/commit/"),
+    ("POST", "/paths-info/"),
+    ("POST", "/tag/"),
+]
 OFTEN = {"/lfs/": 503, "/commit/": "cut", "/tag/": 503}
 BREAKS = [
     pytest.param(method, path, what, marks=[] if OFTEN.get(path) == what else pytest.mark.slow)
@@ -251,7 +292,9 @@ def test_wherever_it_breaks_the_next_push_completes_it(hub, release, tmp_path, m
     assert "run the same command again" in str(raised.value)
     repo = hub.repos.get(REPO)
     assert not (repo and repo.tags)
-    assert not repo or len(repo.commits) == (2 if path in ("/paths-info/", "/tag/") else 1)  # all of it or nothing
+    assert not repo or len(repo.commits) == (
+        2 if path in ("/paths-info/", "/tag/") else 1
+    )  # all of it or nothing
     hub.faults.clear()
     push(release, f"hf:{REPO}")
     assert len(hub.repos[REPO].commits) == 2
@@ -268,7 +311,9 @@ def test_what_has_arrived_is_not_sent_again(hub, release):
     before = len(hub.seen)
     push(release, f"hf:{REPO}")
     assert not [
-        path for _, path, _ in hub.seen[before:] if path.startswith("/lfs/") and any(sha in path for sha in whole)
+        path
+        for _, path, _ in hub.seen[before:]
+        if path.startswith("/lfs/") and any(sha in path for sha in whole)
     ]
     assert len(hub.repos[REPO].commits) == 2
 
@@ -331,7 +376,9 @@ def test_the_token_is_never_told(hub, release, caplog, capfd, monkeypatch, secre
 
 def test_what_the_hub_says_of_a_card_it_does_not_take(hub, release):
     hub.plant("POST", "/api/validate-yaml", 400)
-    with pytest.raises(StorageError, match=r"did not take it \(400: Invalid metadata in README\.md"):
+    with pytest.raises(
+        StorageError, match=r"did not take it \(400: Invalid metadata in README\.md"
+    ):
         push(release, f"hf:{REPO}")
     assert not hub.uploads()
 
@@ -349,9 +396,21 @@ def test_a_hub_that_is_not_there(hub, release, monkeypatch):
 
 
 def environment(hub, home):
-    kept = {k: v for k, v in os.environ.items() if k.upper() not in ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY")}
-    return {**kept, "HF_ENDPOINT": hub.url, "HF_TOKEN": TOKEN, "HF_HUB_DISABLE_XET": "1", "HF_HUB_OFFLINE": "0",
-            "HF_DATASETS_OFFLINE": "0", "HF_HOME": str(home), "PYTHONUNBUFFERED": "1"}  # fmt: skip
+    kept = {
+        k: v
+        for k, v in os.environ.items()
+        if k.upper() not in ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY")
+    }
+    return {
+        **kept,
+        "HF_ENDPOINT": hub.url,
+        "HF_TOKEN": TOKEN,
+        "HF_HUB_DISABLE_XET": "1",
+        "HF_HUB_OFFLINE": "0",
+        "HF_DATASETS_OFFLINE": "0",
+        "HF_HOME": str(home),
+        "PYTHONUNBUFFERED": "1",
+    }
 
 
 LOAD = """
@@ -367,14 +426,21 @@ print(len(samples), sum(image.size == (64, 64) for row in samples for image in r
 
 @pytest.mark.slow
 @pytest.mark.integration
-def test_killed_in_the_middle_then_pushed_again_then_loaded_with_datasets(release, folder, tmp_path):
+def test_killed_in_the_middle_then_pushed_again_then_loaded_with_datasets(
+    release, folder, tmp_path
+):
     with fake_hub.serving() as hub:
         env = environment(hub, tmp_path / "home")
         command = [sys.executable, "-m", "demur", "release", "push", str(folder), f"hf:{REPO}"]
         hub.plant("POST", "/lfs/complete/", "hang", times=1)
-        process = subprocess.Popen(command, env=env, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+        process = subprocess.Popen(
+            command, env=env, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+        )
         end = time.monotonic() + 300
-        while not any(p.startswith("/lfs/complete/") for _, p, _ in hub.seen) and time.monotonic() < end:
+        while (
+            not any(p.startswith("/lfs/complete/") for _, p, _ in hub.seen)
+            and time.monotonic() < end
+        ):
             time.sleep(0.05)
         process.kill()
         said = process.communicate()[0]
@@ -386,15 +452,22 @@ def test_killed_in_the_middle_then_pushed_again_then_loaded_with_datasets(releas
         assert TOKEN not in said + done.stdout + done.stderr
         read = tmp_path / "back"
         code = f"from huggingface_hub import snapshot_download as s; s({REPO!r}, repo_type='dataset', local_dir={str(read)!r})"
-        subprocess.run([sys.executable, "-c", code], env=env, check=True, capture_output=True, timeout=600)
+        subprocess.run(
+            [sys.executable, "-c", code], env=env, check=True, capture_output=True, timeout=600
+        )
         checked = subprocess.run(
             [*command[:3], "release", "verify", str(read)], env=env, capture_output=True, text=True
         )
         assert (checked.returncode, "is sound" in checked.stdout) == (0, True), checked.stdout
-        loaded = subprocess.run([sys.executable, "-c", LOAD], env=env, capture_output=True, text=True, timeout=600)
+        loaded = subprocess.run(
+            [sys.executable, "-c", LOAD], env=env, capture_output=True, text=True, timeout=600
+        )
         assert loaded.returncode == 0, loaded.stderr
         samples = release.manifest["counts"]["samples"]
-        assert loaded.stdout.split() == [str(samples), str(sum(len(s.images) for s in release.samples()))]
+        assert loaded.stdout.split() == [
+            str(samples),
+            str(sum(len(s.images) for s in release.samples())),
+        ]
         env["HF_TOKEN"] = "hf_wrongwrong"
         refused = subprocess.run(command, env=env, capture_output=True, text=True, timeout=600)
         assert (refused.returncode, refused.stdout) == (1, "")

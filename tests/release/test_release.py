@@ -43,8 +43,17 @@ def frozen_again(folder, out, change):
         if k not in ("files", "sha256", "counts", "name", "version", "format", "demur")
     }
     steps = [FunnelStep.model_validate(s) for s in old.funnel]
-    freeze(out, name=old.name, version=old.version, samples=samples, read_image=old.read_image, drops=old.drops(),
-           funnel=steps, recall=old.recall, about=about | {"gates": []})  # fmt: skip
+    freeze(
+        out,
+        name=old.name,
+        version=old.version,
+        samples=samples,
+        read_image=old.read_image,
+        drops=old.drops(),
+        funnel=steps,
+        recall=old.recall,
+        about=about | {"gates": []},
+    )
     return wrong(out)
 
 
@@ -69,9 +78,17 @@ def test_nothing_of_this_machine_stands_in_it(release, tmp_path_factory):
     for name, data in world.bytes_of(release).items():
         assert root not in data, name
     manifest = read_json(release / "manifest.json")
-    assert {"recipe", "demur", "gate_models", "prompts", "sources", "seed", "judge", "encoder", "retest"} <= set(
-        manifest
-    )
+    assert {
+        "recipe",
+        "demur",
+        "gate_models",
+        "prompts",
+        "sources",
+        "seed",
+        "judge",
+        "encoder",
+        "retest",
+    } <= set(manifest)
     assert manifest["gate_models"]["weak"]["decoding"] == {"strength": 0.2}
 
 
@@ -107,7 +124,9 @@ def test_leaks_are_found(release, tmp_path):
     def shows_it(s):
         if not s.images:
             return None
-        e = Evidence(id="itself", modality="image", title="x", image=s.images[0], role=Role.DISTRACTOR)
+        e = Evidence(
+            id="itself", modality="image", title="x", image=s.images[0], role=Role.DISTRACTOR
+        )
         return s.model_copy(update={"negatives": (*s.negatives, e)})
 
     def starved(s):
@@ -116,10 +135,16 @@ def test_leaks_are_found(release, tmp_path):
     def goldless(s):
         return s.model_copy(update={"gold": ()})
 
-    for i, (change, told) in enumerate([
-        (gold_again, "has the content of gold"), (nearly_gold, "near-duplicate of gold"), (says_it, "answer stands in"),
-        (shows_it, "is the query image itself"), (starved, "fewer than K_min=2"), (goldless, "has no gold evidence"),
-    ]):  # fmt: skip
+    for i, (change, told) in enumerate(
+        [
+            (gold_again, "has the content of gold"),
+            (nearly_gold, "near-duplicate of gold"),
+            (says_it, "answer stands in"),
+            (shows_it, "is the query image itself"),
+            (starved, "fewer than K_min=2"),
+            (goldless, "has no gold evidence"),
+        ]
+    ):
         assert told in frozen_again(release, tmp_path / str(i), first(change)), told
 
 
@@ -181,8 +206,10 @@ def test_a_count_changed_in_the_card_is_found(copy):
     text = (copy / "README.md").read_text()
     (copy / "README.md").write_text(text.replace("| unique questions | ", "| unique questions | 1"))
     seal(copy)
-    assert wrong(copy).splitlines() == ["croissant.json: does not follow from manifest and files",
-                                        "README.md: does not follow from the manifest and the tables"]  # fmt: skip
+    assert wrong(copy).splitlines() == [
+        "croissant.json: does not follow from manifest and files",
+        "README.md: does not follow from the manifest and the tables",
+    ]
 
 
 def test_a_gate_that_was_right_is_found(copy):
@@ -220,7 +247,12 @@ def test_what_is_no_release_is_refused(tmp_path, copy):
 def test_a_version_is_frozen(release, tmp_path):
     push(Release.open(release), str(tmp_path / "t"))
     other = tmp_path / "other"
-    assert frozen_again(release, other, lambda s: s.model_copy(update={"source_ref": f"{s.source_ref}, again"})) == ""
+    assert (
+        frozen_again(
+            release, other, lambda s: s.model_copy(update={"source_ref": f"{s.source_ref}, again"})
+        )
+        == ""
+    )
     with pytest.raises(UsageError, match=r"holds another towns 1\.0\.0"):
         push(Release.open(other), str(tmp_path / "t"))
     with pytest.raises(UsageError, match="OWNER/NAME"):
@@ -237,4 +269,7 @@ def test_the_card_is_a_function_of_what_it_describes(release):
     assert text == (release / "README.md").read_text()
     assert "## Topics before and after" in text
     assert citation(opened.manifest) == (release / "CITATION.cff").read_text()
-    assert croissant(opened.manifest, opened.manifest["files"])["conformsTo"] == "http://mlcommons.org/croissant/1.0"
+    assert (
+        croissant(opened.manifest, opened.manifest["files"])["conformsTo"]
+        == "http://mlcommons.org/croissant/1.0"
+    )

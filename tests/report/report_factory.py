@@ -54,7 +54,17 @@ COUNTRIES = [
     "Malawi",
     "Mali",
 ]
-COUNTRIES += ["Morocco", "Namibia", "Niger", "Nigeria", "Rwanda", "Senegal", "Togo", "Uganda", "Zambia"]
+COUNTRIES += [
+    "Morocco",
+    "Namibia",
+    "Niger",
+    "Nigeria",
+    "Rwanda",
+    "Senegal",
+    "Togo",
+    "Uganda",
+    "Zambia",
+]
 TOPICS = ("capital", "currency", "export_commodity", "longest_border")
 COLOURS = ("#006233", "#d21034", "#ffffff", "#fcd116", "#007a5e", "#000000", "#0033a0", "#75aadb")
 HOSTILE = '</script><script>window.pwned=1</script><img src=x onerror="window.pwned=1">'
@@ -65,7 +75,9 @@ def flag(name: str) -> bytes:
     image = Image.new("RGB", (240, 160))
     draw = ImageDraw.Draw(image)
     for band in range(3):
-        draw.rectangle((0, band * 54, 240, band * 54 + 54), fill=COLOURS[seed_of(name, band) % len(COLOURS)])
+        draw.rectangle(
+            (0, band * 54, 240, band * 54 + 54), fill=COLOURS[seed_of(name, band) % len(COLOURS)]
+        )
     out = io.BytesIO()
     image.save(out, "PNG")
     return out.getvalue()
@@ -74,7 +86,9 @@ def flag(name: str) -> bytes:
 def outline(name: str) -> bytes:
     """A made-up country outline."""
     image = Image.new("RGB", (220, 220), "#dbeafe")
-    points = [(40 + seed_of(name, "x", i) % 140, 40 + seed_of(name, "y", i) % 140) for i in range(7)]
+    points = [
+        (40 + seed_of(name, "x", i) % 140, 40 + seed_of(name, "y", i) % 140) for i in range(7)
+    ]
     ImageDraw.Draw(image).polygon(points, fill="#84a98c", outline="#354f52")
     out = io.BytesIO()
     image.save(out, "PNG")
@@ -96,20 +110,31 @@ class Pictures:
         return self.bytes[ref.sha256]
 
 
-def make_samples(pictures: Pictures, countries: Sequence[str] = COUNTRIES, *, hostile: bool = False) -> list[Sample]:
+def make_samples(
+    pictures: Pictures, countries: Sequence[str] = COUNTRIES, *, hostile: bool = False
+) -> list[Sample]:
     """Two samples a country: a flag or outline question with text gold, and a text question with image gold too."""
 
     def passage(country: str, topic: str, role: Role, **rest: Any) -> Evidence:
         return Evidence(
-            id=f"t-{country}-{topic}", modality=Modality.TEXT, title=f"{country}: {topic.replace('_', ' ')}", role=role,
-            text=f"The {topic.replace('_', ' ')} of {country} is {value(country, topic)}. " * 3, **rest,
-        )  # fmt: skip
+            id=f"t-{country}-{topic}",
+            modality=Modality.TEXT,
+            title=f"{country}: {topic.replace('_', ' ')}",
+            role=role,
+            text=f"The {topic.replace('_', ' ')} of {country} is {value(country, topic)}. " * 3,
+            **rest,
+        )
 
     def map_of(country: str, role: Role, **rest: Any) -> Evidence:
         return Evidence(
-            id=f"i-{country}", modality=Modality.IMAGE, title=f"Outline of {country}", role=role, level="image",
-            image=pictures.ref(outline(country)), **rest,
-        )  # fmt: skip
+            id=f"i-{country}",
+            modality=Modality.IMAGE,
+            title=f"Outline of {country}",
+            role=role,
+            level="image",
+            image=pictures.ref(outline(country)),
+            **rest,
+        )
 
     def value(country: str, topic: str) -> str:
         return f"{topic[:3].title()}{country[:4].lower()}a"
@@ -124,14 +149,29 @@ def make_samples(pictures: Pictures, countries: Sequence[str] = COUNTRIES, *, ho
                 [map_of(country, Role.GOLD)] if image_gold else []
             )
             negatives = [
-                passage(others[(number + i) % len(others)], topic, Role.DISTRACTOR, origin="mined", index_id="text-1",
-                        mode="text->text", rank=2 * i + 1, score=round(0.9 - i / 20, 4))
+                passage(
+                    others[(number + i) % len(others)],
+                    topic,
+                    Role.DISTRACTOR,
+                    origin="mined",
+                    index_id="text-1",
+                    mode="text->text",
+                    rank=2 * i + 1,
+                    score=round(0.9 - i / 20, 4),
+                )
                 for i in range(4)
             ] + [
-                map_of(others[(number + i) % len(others)], Role.DISTRACTOR, origin="mined", index_id="image-1",
-                       mode="image->image", rank=2 * i + 2, score=round(0.8 - i / 20, 4))
+                map_of(
+                    others[(number + i) % len(others)],
+                    Role.DISTRACTOR,
+                    origin="mined",
+                    index_id="image-1",
+                    mode="image->image",
+                    rank=2 * i + 2,
+                    score=round(0.8 - i / 20, 4),
+                )
                 for i in range(4)
-            ]  # fmt: skip
+            ]
             subject = "the country whose flag is shown" if kind == "flag" else country
             question = f"What is the {topic.replace('_', ' ')} of {subject}?"
             if hostile and number == 0:
@@ -166,12 +206,25 @@ def make_release(
         version="0.1.0",
         samples=samples,
         read_image=pictures.read,
-        drops=[Drop(sample=f"gone-{i}", stage="parametric", reason="answered without evidence") for i in range(9)]
-        + [Drop(sample=f"weak-{i}", stage="solvable", reason="not solvable with gold") for i in range(4)],
+        drops=[
+            Drop(sample=f"gone-{i}", stage="parametric", reason="answered without evidence")
+            for i in range(9)
+        ]
+        + [
+            Drop(sample=f"weak-{i}", stage="solvable", reason="not solvable with gold")
+            for i in range(4)
+        ],
         funnel=[
             FunnelStep(stage="pool", entered=n + 18, kept=n + 18),
-            FunnelStep(stage="parametric", entered=n + 18, kept=n + 9, dropped={"answered without evidence": 9}),
-            FunnelStep(stage="solvable", entered=n + 9, kept=n + 5, dropped={"not solvable with gold": 4}),
+            FunnelStep(
+                stage="parametric",
+                entered=n + 18,
+                kept=n + 9,
+                dropped={"answered without evidence": 9},
+            ),
+            FunnelStep(
+                stage="solvable", entered=n + 9, kept=n + 5, dropped={"not solvable with gold": 4}
+            ),
             FunnelStep(
                 stage="distractor",
                 entered=n + 5,
@@ -224,9 +277,24 @@ def make_release(
 
 
 SKILL = {  # scenario -> chance of (correct, deflected) in per cent; the rest is hallucinated
-    "reader": {"parametric": (4, 0), "oracle": (78, 0), "realistic": (58, 0), "adversarial": (3, 0)},
-    "cautious": {"parametric": (1, 82), "oracle": (62, 29), "realistic": (47, 38), "adversarial": (1, 80)},
-    "small-lm": {"parametric": (5, 12), "oracle": (41, 14), "realistic": (30, 16), "adversarial": (2, 22)},
+    "reader": {
+        "parametric": (4, 0),
+        "oracle": (78, 0),
+        "realistic": (58, 0),
+        "adversarial": (3, 0),
+    },
+    "cautious": {
+        "parametric": (1, 82),
+        "oracle": (62, 29),
+        "realistic": (47, 38),
+        "adversarial": (1, 80),
+    },
+    "small-lm": {
+        "parametric": (5, 12),
+        "oracle": (41, 14),
+        "realistic": (30, 16),
+        "adversarial": (2, 22),
+    },
 }
 STRICT = {"none": -18, "soft": -8, "moderate": 0, "severe": 30}
 
@@ -245,7 +313,13 @@ def _row(system: str, sample: Sample, context: ContextSet, condition: str, *, ho
     elif system == "small-lm" and seed_of("judge", sample.id, context.scenario) % 23 == 0:
         status = Status.UNGRADED
     else:
-        outcome = Outcome.CORRECT if draw < right else Outcome.DEFLECTED if draw < right + away else Outcome.INCORRECT
+        outcome = (
+            Outcome.CORRECT
+            if draw < right
+            else Outcome.DEFLECTED
+            if draw < right + away
+            else Outcome.INCORRECT
+        )
     answer = {
         Outcome.CORRECT: sample.answers.shown,
         Outcome.DEFLECTED: "I cannot tell from the evidence given.",
@@ -276,13 +350,18 @@ def _row(system: str, sample: Sample, context: ContextSet, condition: str, *, ho
         expected=context.expected,
         status=status,
         outcome=outcome,
-        reason={Outcome.CORRECT: "alias", Outcome.DEFLECTED: "deflection phrase", Outcome.INCORRECT: "no match"}.get(
-            outcome, "two answers at once" if status is Status.UNGRADED else "no answer"  # type: ignore[arg-type]
+        reason={
+            Outcome.CORRECT: "alias",
+            Outcome.DEFLECTED: "deflection phrase",
+            Outcome.INCORRECT: "no match",
+        }.get(
+            outcome,
+            "two answers at once" if status is Status.UNGRADED else "no answer",  # type: ignore[arg-type]
         ),
         answer=answer,
         confidence=round(0.35 + (draw % 60) / 100, 3) if system == "cautious" else None,
         error=error,
-    )  # fmt: skip
+    )
 
 
 def write_run(
@@ -313,12 +392,23 @@ def write_run(
         with (folder / "responses.jsonl").open("w", encoding="utf-8") as handle:
             for row in rows:
                 response = Response(
-                    text=row.answer, error=row.error, usage=Usage(prompt=210, completion=9), latency_s=0.25
+                    text=row.answer,
+                    error=row.error,
+                    usage=Usage(prompt=210, completion=9),
+                    latency_s=0.25,
                 )
-                handle.write(json.dumps({"ask": row.ask, "response": response.model_dump(mode="json")}) + "\n")
+                handle.write(
+                    json.dumps({"ask": row.ask, "response": response.model_dump(mode="json")})
+                    + "\n"
+                )
         write_records(
             folder / "verdicts.jsonl",
-            [Verdict(id=r.ask, status=r.status, outcome=r.outcome, reason=r.reason, judge="rules") for r in rows],
+            [
+                Verdict(
+                    id=r.ask, status=r.status, outcome=r.outcome, reason=r.reason, judge="rules"
+                )
+                for r in rows
+            ],
         )
     pq.write_table(rows_table(rows), folder / "rows.parquet")
     return folder
@@ -331,7 +421,9 @@ def rows_table(rows: Sequence[Row]) -> pa.Table:
         "repeat": pa.int64(),
         "confidence": pa.float64(),
     }
-    return pa.Table.from_pylist([r.model_dump(mode="json") for r in rows], schema=pa.schema(list(text.items())))
+    return pa.Table.from_pylist(
+        [r.model_dump(mode="json") for r in rows], schema=pa.schema(list(text.items()))
+    )
 
 
 def make_run(
@@ -359,7 +451,9 @@ def make_demo(root: Path, *, hostile: bool = False) -> tuple[Path, list[Path]]:
     release, samples = make_release(root / "release", hostile=hostile)
     four = standard(2)
     runs = [
-        make_run(root / "runs" / "reader", samples, [*four, *sweep(0, 6), *grid(2)], hostile=hostile),
+        make_run(
+            root / "runs" / "reader", samples, [*four, *sweep(0, 6), *grid(2)], hostile=hostile
+        ),
         make_run(
             root / "runs" / "cautious",
             samples,

@@ -38,7 +38,11 @@ def test_as_many_of_each_scenario_the_same_every_time_and_shuffled(data: ReportD
     items = draw_items(data, 41)
     assert {n for scenarios in balance(items).values() for n in scenarios.values()} == {10, 11}
     assert all(sum(scenarios.values()) == 41 for scenarios in balance(items).values())
-    assert [i.id for i in items] == [i.id for i in draw_items(data, 41)] != [i.id for i in draw_items(data, 41, seed=1)]
+    assert (
+        [i.id for i in items]
+        == [i.id for i in draw_items(data, 41)]
+        != [i.id for i in draw_items(data, 41, seed=1)]
+    )
     assert len({i.id for i in items}) == len(items)
     assert len({i.run.name for i in items[:12]}) > 1
     assert all(i.row.outcome is not None for i in items)
@@ -50,7 +54,15 @@ def test_the_sheet_is_blind(data: ReportData, tmp_path: Path) -> None:
     items = draw_items(data, 12)
     key = write_sheet(data, items, tmp_path / "sheet.csv")
     text = (tmp_path / "sheet.csv").read_text()
-    for name in ("reader", "cautious", "small-lm", "adversarial", "parametric", "incorrect", "no match"):
+    for name in (
+        "reader",
+        "cautious",
+        "small-lm",
+        "adversarial",
+        "parametric",
+        "incorrect",
+        "no match",
+    ):
         assert name not in text
     rows = rows_of(tmp_path / "sheet.csv")
     assert Counter(row["item"] for row in rows) == Counter(i.id for i in items)
@@ -71,11 +83,30 @@ def test_labels_come_back_and_agree_as_counted_by_hand(
     runs = copied(demo, tmp_path / "runs")
     sheet = tmp_path / "sheet.csv"
     assert (
-        main(["annotate", "draw", str(tmp_path / "runs"), "-n", "40", "-o", str(sheet), "--release", str(demo[0])]) == 0
+        main(
+            [
+                "annotate",
+                "draw",
+                str(tmp_path / "runs"),
+                "-n",
+                "40",
+                "-o",
+                str(sheet),
+                "--release",
+                str(demo[0]),
+            ]
+        )
+        == 0
     )
     truth = {i.id: str(i.row.outcome) for i in draw_items(load(runs, demo[0]), 40)}
-    said = {item: "incorrect" if n % 5 == 0 else "NOT ATTEMPTED" if label == "deflected" else label.upper()
-            for n, (item, label) in enumerate(truth.items())}  # fmt: skip
+    said = {
+        item: "incorrect"
+        if n % 5 == 0
+        else "NOT ATTEMPTED"
+        if label == "deflected"
+        else label.upper()
+        for n, (item, label) in enumerate(truth.items())
+    }
     filled(sheet, lambda row: said[row["item"]], ";")
     capsys.readouterr()
     assert main(["annotate", "take", str(sheet), "--json"]) == 0
@@ -89,13 +120,19 @@ def test_labels_come_back_and_agree_as_counted_by_hand(
     names = {"NOT ATTEMPTED": "deflected"}
     data = load(runs, demo[0])
     cells = {
-        i.id: (i.run.name, i.row.scenario, i.row.condition, i.row.recipe, i.row.outcome) for i in draw_items(data, 40)
+        i.id: (i.run.name, i.row.scenario, i.row.condition, i.row.recipe, i.row.outcome)
+        for i in draw_items(data, 40)
     }
     drawn = Counter(cells.values())
     graded = Counter(
-        (run.name, r.scenario, r.condition, r.recipe, r.outcome) for run in data.runs for r in run.rows if r.outcome
+        (run.name, r.scenario, r.condition, r.recipe, r.outcome)
+        for run in data.runs
+        for r in run.rows
+        if r.outcome
     )
-    for row in found["agreement"][:3]:  # each label counts for the graded answers of its scenario and verdict
+    for row in found["agreement"][
+        :3
+    ]:  # each label counts for the graded answers of its scenario and verdict
         pairs = [
             (truth[i], names.get(said[i], said[i].lower()), graded[cells[i]] / drawn[cells[i]])
             for i in truth
@@ -118,7 +155,9 @@ def test_labels_come_back_and_agree_as_counted_by_hand(
 
 
 @pytest.mark.heavy
-def test_every_mistake_in_a_sheet_is_told_and_nothing_is_written(demo: tuple[Path, list[Path]], tmp_path: Path) -> None:
+def test_every_mistake_in_a_sheet_is_told_and_nothing_is_written(
+    demo: tuple[Path, list[Path]], tmp_path: Path
+) -> None:
     runs = copied(demo, tmp_path / "runs")
     data = load(runs, demo[0])
     sheet = tmp_path / "sheet.jsonl"
@@ -150,7 +189,9 @@ def test_every_mistake_in_a_sheet_is_told_and_nothing_is_written(demo: tuple[Pat
         take_labels(sheet)
 
 
-def test_responses_that_are_formulas_stay_text(hostile: tuple[Path, list[Path]], tmp_path: Path) -> None:
+def test_responses_that_are_formulas_stay_text(
+    hostile: tuple[Path, list[Path]], tmp_path: Path
+) -> None:
     data = load(hostile[1], hostile[0])
     write_sheet(data, draw_items(data, 8), tmp_path / "sheet.csv")
     for row in rows_of(tmp_path / "sheet.csv"):

@@ -16,7 +16,17 @@ from demur.core.records import Measure, Row, Scenario, Status
 from demur.core.stats import wilson
 from demur.reports.cells import headline, main_cells
 from demur.reports.data import Run, load
-from demur.reports.gate import BY_CHANCE, SAME, Limit, _needed, decide, decided, differences, gate, limits
+from demur.reports.gate import (
+    BY_CHANCE,
+    SAME,
+    Limit,
+    _needed,
+    decide,
+    decided,
+    differences,
+    gate,
+    limits,
+)
 
 
 @pytest.fixture(scope="module")
@@ -37,7 +47,9 @@ def test_limits_are_met_broken_or_undecided(demo, tmp_path, capsys):
     ):
         assert main([*command, *asked, "--strict"]) == code
         assert json.loads(capsys.readouterr().out)["state"] == state
-    assert main([*command, "--max-hallucination", "adversarial=20%"]) == 0  # advisory: nobody has labelled anything
+    assert (
+        main([*command, "--max-hallucination", "adversarial=20%"]) == 0
+    )  # advisory: nobody has labelled anything
     assert "labelled" in json.loads(capsys.readouterr().out)["advisory"]
     files = ["--junit", str(tmp_path / "g.xml"), "--markdown", str(tmp_path / "g.md")]
     assert main([*command, "--max-hallucination", "adversarial=20%", "--strict", *files]) == 1
@@ -51,7 +63,10 @@ def test_a_sweep_in_the_run_is_no_part_of_the_gate(demo):
     data = load([next(r for r in runs if r.name == "reader")], release)
     (mine,) = data.runs
     cell = main_cells(data, headline(data.runs))[mine.name, Scenario.REALISTIC]
-    assert mine.rows.is_in("scenario", ["realistic"]).sum() > cell.n + cell.accuracy.ungraded + cell.accuracy.failed
+    assert (
+        mine.rows.is_in("scenario", ["realistic"]).sum()
+        > cell.n + cell.accuracy.ungraded + cell.accuracy.failed
+    )
     found = decided(mine, [Limit("min", "accuracy", Scenario.REALISTIC, 0.5)], strict=True)
     assert f"n = {cell.n:,}" in found.checks[0].why
 
@@ -71,7 +86,9 @@ def test_a_baseline_of_another_kind_is_refused_and_a_worse_run_fails(demo, tmp_p
         gate(by_name["small-lm"], baseline=other, release=release, strict=True)
 
 
-@pytest.mark.parametrize("text", ["adversarial", "advers=0.1", "oracle=1.5", "oracle=-1", "oracle=x"])
+@pytest.mark.parametrize(
+    "text", ["adversarial", "advers=0.1", "oracle=1.5", "oracle=-1", "oracle=x"]
+)
 def test_wrong_limits_are_told(text):
     with pytest.raises(UsageError):
         limits([text], "max", "hallucination")
@@ -80,13 +97,20 @@ def test_wrong_limits_are_told(text):
 @pytest.mark.heavy
 def test_a_system_at_its_limit_is_red_no_more_often_than_is_said():
     """Fifty gates of each of two hundred unchanged systems whose true rate is the limit: at most 5 % are red."""
-    rng, limit, n = np.random.default_rng(0), Limit("max", "hallucination", Scenario.GOLD_REMOVED, 0.15), 120
+    rng, limit, n = (
+        np.random.default_rng(0),
+        Limit("max", "hallucination", Scenario.GOLD_REMOVED, 0.15),
+        120,
+    )
     states = []
     for k in rng.binomial(n, limit.value, 10_000):
         low, high = wilson(int(k), n)
         states.append(decide(limit, Measure(name="h", value=k / n, n=n, low=low, high=high)).state)
     assert 0.01 < states.count("fail") / len(states) <= 0.05
-    assert "questions would decide" in decide(limit, Measure(name="h", value=0.1, n=20, low=0.02, high=0.3)).why
+    assert (
+        "questions would decide"
+        in decide(limit, Measure(name="h", value=0.1, n=20, low=0.02, high=0.3)).why
+    )
 
 
 @pytest.mark.parametrize("key", SAME)
@@ -100,18 +124,28 @@ def test_every_thing_that_must_be_the_same_is_looked_at(key):
 @pytest.mark.parametrize(
     ("side", "limit", "ungraded", "state"),
     [
-        ("max", 0.15, 0, "fail"), ("max", 0.15, 300, "cannot tell"), ("max", 0.15, 20, "fail"),
-        ("max", 0.7, 0, "pass"), ("max", 0.7, 300, "cannot tell"), ("max", 0.7, 20, "pass"),
-        ("min", 0.3, 0, "pass"), ("min", 0.3, 300, "cannot tell"), ("min", 0.3, 20, "pass"),
-        ("min", 0.7, 0, "fail"), ("min", 0.7, 300, "cannot tell"), ("min", 0.7, 20, "fail"),
+        ("max", 0.15, 0, "fail"),
+        ("max", 0.15, 300, "cannot tell"),
+        ("max", 0.15, 20, "fail"),
+        ("max", 0.7, 0, "pass"),
+        ("max", 0.7, 300, "cannot tell"),
+        ("max", 0.7, 20, "pass"),
+        ("min", 0.3, 0, "pass"),
+        ("min", 0.3, 300, "cannot tell"),
+        ("min", 0.3, 20, "pass"),
+        ("min", 0.7, 0, "fail"),
+        ("min", 0.7, 300, "cannot tell"),
+        ("min", 0.7, 20, "fail"),
     ],
-)  # fmt: skip
+)
 def test_what_the_judge_could_not_grade_decides_nothing(side, limit, ungraded, state):
     measure = Measure(name="r", value=0.5, n=100, low=0.4, high=0.6, ungraded=ungraded)
     check = decide(Limit(side, "hallucination", Scenario.GOLD_REMOVED, limit), measure)
     assert check.state == state
     assert ("a judge that grades more" in check.why) == (state == "cannot tell")
-    told = decide(Limit(side, "hallucination", Scenario.GOLD_REMOVED, limit), measure, unknown=ungraded)
+    told = decide(
+        Limit(side, "hallucination", Scenario.GOLD_REMOVED, limit), measure, unknown=ungraded
+    )
     assert told.state != "cannot tell"  # of questions whose answer nobody knows
 
 
@@ -138,35 +172,65 @@ def sampled(seed: int, *, rates=(0.7, 0.2), n=60, repeats=2, name="run") -> Run:
     """
     dice, fixed = np.random.default_rng(seed), np.random.default_rng(0)
     rows = []
-    for scenario, expected, rate in (("full", "answer", rates[0]), ("gold-removed", "deflect", rates[1])):
+    for scenario, expected, rate in (
+        ("full", "answer", rates[0]),
+        ("gold-removed", "deflect", rates[1]),
+    ):
         ease = fixed.beta(4 * rate, 4 * (1 - rate), n)
         ease += rate - ease.mean()
         hits = dice.random((n, repeats)) < ease[:, None]
         for q in range(n):
             for r in range(repeats):
-                hit, miss = ("correct", "incorrect") if expected == "answer" else ("incorrect", "deflected")
-                rows.append(Row(
-                    ask=f"{scenario}-{q}-{r}", context=f"{scenario}-{q}", sample=f"q{q}", source="docs", cluster=f"c{q // 3}",
-                    scenario=scenario, condition="moderate", recipe=scenario, repeat=r, k_used=0, expected=expected,
-                    status="graded", outcome=hit if hits[q, r] else miss,
-                ))  # fmt: skip
+                hit, miss = (
+                    ("correct", "incorrect") if expected == "answer" else ("incorrect", "deflected")
+                )
+                rows.append(
+                    Row(
+                        ask=f"{scenario}-{q}-{r}",
+                        context=f"{scenario}-{q}",
+                        sample=f"q{q}",
+                        source="docs",
+                        cluster=f"c{q // 3}",
+                        scenario=scenario,
+                        condition="moderate",
+                        recipe=scenario,
+                        repeat=r,
+                        k_used=0,
+                        expected=expected,
+                        status="graded",
+                        outcome=hit if hits[q, r] else miss,
+                    )
+                )
     return Run(name, Path(name), {}, rows)
 
 
 @pytest.mark.heavy
 def test_a_gate_on_an_unchanged_system_is_red_no_more_often_than_it_says():
     """Fifty runs of one system with sampled answers, two limits at its true rates and itself as the baseline."""
-    asked = [Limit("min", "accuracy", Scenario.FULL, 0.7), Limit("max", "hallucination", Scenario.GOLD_REMOVED, 0.2)]
-    gates = [decided(sampled(seed), asked, sampled(1000 + seed, name="main"), strict=True) for seed in range(50)]
+    asked = [
+        Limit("min", "accuracy", Scenario.FULL, 0.7),
+        Limit("max", "hallucination", Scenario.GOLD_REMOVED, 0.2),
+    ]
+    gates = [
+        decided(sampled(seed), asked, sampled(1000 + seed, name="main"), strict=True)
+        for seed in range(50)
+    ]
     assert {len(g.checks) for g in gates} == {3}
     assert sum(g.exit_code == 1 for g in gates) <= BY_CHANCE * len(gates)
     assert {c.state for g in gates for c in g.checks[:2]} >= {"cannot tell"}
-    worse = [decided(sampled(seed, rates=(0.35, 0.6)), asked, sampled(1000), strict=True) for seed in range(5)]
+    worse = [
+        decided(sampled(seed, rates=(0.35, 0.6)), asked, sampled(1000), strict=True)
+        for seed in range(5)
+    ]
     assert [g.exit_code for g in worse] == [1] * 5  # and it is no gate that is never red
 
 
-@pytest.mark.parametrize(("mine", "theirs", "state"), [(24, 4, "cannot tell"), (12, 12, "pass"), (4, 24, "pass")])
-def test_a_run_of_which_the_judge_grades_less_than_of_its_baseline_is_not_let_through(mine, theirs, state):
+@pytest.mark.parametrize(
+    ("mine", "theirs", "state"), [(24, 4, "cannot tell"), (12, 12, "pass"), (4, 24, "pass")]
+)
+def test_a_run_of_which_the_judge_grades_less_than_of_its_baseline_is_not_let_through(
+    mine, theirs, state
+):
     """The wrong answers of a worse system could all be among those that its judge cannot grade."""
 
     def less(run: Run, first: int, many: int) -> Run:
@@ -179,8 +243,12 @@ def test_a_run_of_which_the_judge_grades_less_than_of_its_baseline_is_not_let_th
         ]
         return Run(run.name, Path(run.name), {}, rows)
 
-    gate = decided(less(sampled(3), 0, mine), (), less(sampled(3, name="main"), 30, theirs), strict=True)
+    gate = decided(
+        less(sampled(3), 0, mine), (), less(sampled(3, name="main"), 30, theirs), strict=True
+    )
     (check,) = gate.checks
     assert check.state == state
     assert f"Left out: {mine + theirs} pairs not graded in one or both" in check.why
-    assert (f"{mine} are graded only in main, {theirs} only in run" in check.why) == (state == "cannot tell")
+    assert (f"{mine} are graded only in main, {theirs} only in run" in check.why) == (
+        state == "cannot tell"
+    )

@@ -15,29 +15,55 @@ from demur.reports.official import official_table
 
 def row(name: str, answer: str, source: str, status: Status = Status.GRADED) -> Row:
     return Row(
-        ask=name, context=name, sample=name, source=source, scenario=Scenario.ORACLE, condition="moderate", recipe="oracle(order=shuffled)",
-        k_used=0, expected="answer", status=status, outcome="correct" if status is Status.GRADED else None, answer=answer,
-    )  # fmt: skip
+        ask=name,
+        context=name,
+        sample=name,
+        source=source,
+        scenario=Scenario.ORACLE,
+        condition="moderate",
+        recipe="oracle(order=shuffled)",
+        k_used=0,
+        expected="answer",
+        status=status,
+        outcome="correct" if status is Status.GRADED else None,
+        answer=answer,
+    )
 
 
 def data() -> ReportData:
     length = AnswerSpec(kind="number", number=(9, 11), rule="infoseek")
     samples = {
-        "a": sample("a").model_copy(update={"answers": length, "split": "val_unseen_question", "source": "infoseek"}),
-        "b": sample("b").model_copy(update={"answers": length, "split": "val_unseen_entity", "source": "infoseek"}),
-        "c": sample("c").model_copy(update={"answers": length, "split": "val_unseen_entity", "source": "infoseek"}),
+        "a": sample("a").model_copy(
+            update={"answers": length, "split": "val_unseen_question", "source": "infoseek"}
+        ),
+        "b": sample("b").model_copy(
+            update={"answers": length, "split": "val_unseen_entity", "source": "infoseek"}
+        ),
+        "c": sample("c").model_copy(
+            update={"answers": length, "split": "val_unseen_entity", "source": "infoseek"}
+        ),
         "d": sample("d"),
     }
     rows = (
-        row("a", "10 m", "infoseek"), row("b", "10", "infoseek"), row("c", "", "infoseek", Status.FAILED), row("d", "forty-two", "made"),
-    )  # fmt: skip
+        row("a", "10 m", "infoseek"),
+        row("b", "10", "infoseek"),
+        row("c", "", "infoseek", Status.FAILED),
+        row("d", "forty-two", "made"),
+    )
     return ReportData((Run("r", Path("r"), {}, rows),), None, samples)
 
 
 def test_infoseek_is_the_harmonic_mean_of_its_splits_and_failures_score_nothing():
     table = official_table(data())
     ((system, source, name, recipe, _, score, n, undefined, failed),) = table.rows
-    assert (system, source, recipe, n, undefined, failed) == ("r", "infoseek", "oracle(order=shuffled)", 3, 0, 1)
+    assert (system, source, recipe, n, undefined, failed) == (
+        "r",
+        "infoseek",
+        "oracle(order=shuffled)",
+        3,
+        0,
+        1,
+    )
     assert "harmonic" in name
     assert score == pytest.approx(2 * 1.0 * 0.5 / 1.5)
     assert "made" in table.notes[1]

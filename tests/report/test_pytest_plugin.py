@@ -54,9 +54,13 @@ def test_a_test_of_yours_is_decided_by_the_gate(tmp_path):
     tiny_release(tmp_path / "release", 20)
     (tmp_path / "test_mine.py").write_text(TESTS)
     done = subprocess.run(
-        [sys.executable, "-m", "pytest", "-q", "-rfs", "-p", "no:cacheprovider", "test_mine.py"], cwd=tmp_path,
-        env={**os.environ, "PYTEST_ADDOPTS": ""}, capture_output=True, text=True, timeout=500,
-    )  # fmt: skip
+        [sys.executable, "-m", "pytest", "-q", "-rfs", "-p", "no:cacheprovider", "test_mine.py"],
+        cwd=tmp_path,
+        env={**os.environ, "PYTEST_ADDOPTS": ""},
+        capture_output=True,
+        text=True,
+        timeout=500,
+    )
     told = done.stdout
     assert "2 failed, 2 passed, 1 skipped" in told, told + done.stderr
     assert "FAILED test_mine.py::test_fails" in told

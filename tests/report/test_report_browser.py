@@ -26,8 +26,18 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.integration
 Demo = tuple[Path, list[Path]]
 
-CHROMIUM = os.environ.get("DEMUR_CHROMIUM") or shutil.which("chromium") or shutil.which("chromium-browser")
-ARGUMENTS = ["--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking", "--disable-component-update", "--disable-sync"]  # fmt: skip
+CHROMIUM = (
+    os.environ.get("DEMUR_CHROMIUM") or shutil.which("chromium") or shutil.which("chromium-browser")
+)
+ARGUMENTS = [
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+]
 
 
 PATIENCE_MS = 180_000
@@ -36,11 +46,15 @@ PATIENCE_MS = 180_000
 
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
-    playwright = pytest.importorskip("playwright.sync_api", reason="no Playwright: pip install 'demur[test]'")
+    playwright = pytest.importorskip(
+        "playwright.sync_api", reason="no Playwright: pip install 'demur[test]'"
+    )
     if CHROMIUM is None:
         pytest.skip("no Chromium: apt-get install chromium (or set DEMUR_CHROMIUM to its path)")
     with playwright.sync_playwright() as started:
-        opened = started.chromium.launch(executable_path=CHROMIUM, args=ARGUMENTS, timeout=PATIENCE_MS)
+        opened = started.chromium.launch(
+            executable_path=CHROMIUM, args=ARGUMENTS, timeout=PATIENCE_MS
+        )
         yield opened
         opened.close()
 
@@ -83,7 +97,9 @@ class Opened:
 
     def codes(self) -> list[str]:
         """The outcome letters of the rows drawn, one string a row."""
-        script = "es => es.map(e => [...e.querySelectorAll('.glyph')].map(g => g.classList[1]).join(''))"
+        script = (
+            "es => es.map(e => [...e.querySelectorAll('.glyph')].map(g => g.classList[1]).join(''))"
+        )
         found: list[str] = self.page.locator("#list .item").evaluate_all(script)
         return found
 
@@ -101,11 +117,17 @@ def opened(browser: Browser, report: Path) -> Iterator[Opened]:
 @pytest.mark.slow
 def test_plots_are_drawn(opened: Opened) -> None:
     marks = opened.page.locator("svg .mark").count()
-    assert opened.page.locator("#overview svg .mark").count() == 4 * 3 * 3  # scenarios, systems, outcomes
+    assert (
+        opened.page.locator("#overview svg .mark").count() == 4 * 3 * 3
+    )  # scenarios, systems, outcomes
     assert opened.page.locator("#sweep svg polyline.curve").count() == 3 * 2
-    assert opened.page.locator("#prompts svg .cell").count() == 2 * 4 * 2 * 4  # measures, scenarios, systems, levels
+    assert (
+        opened.page.locator("#prompts svg .cell").count() == 2 * 4 * 2 * 4
+    )  # measures, scenarios, systems, levels
     assert marks > 150
-    boxes = opened.page.locator("#overview svg .o-accuracy").evaluate_all("es => es.map(e => e.getBBox().width)")
+    boxes = opened.page.locator("#overview svg .o-accuracy").evaluate_all(
+        "es => es.map(e => e.getBBox().width)"
+    )
     assert max(boxes) > 200
 
 
@@ -150,7 +172,9 @@ def test_disagreement_filter_counts_graded_answers_alone(opened: Opened) -> None
 
 def test_free_text_finds_questions_and_answers(opened: Opened) -> None:
     opened.page.fill("#f-text", "kenya CURRENCY")
-    opened.wait(lambda n: n == 8)  # a flag question (found by its id) and a text question, in four scenarios
+    opened.wait(
+        lambda n: n == 8
+    )  # a flag question (found by its id) and a text question, in four scenarios
     assert "What is the currency of Kenya?" in opened.page.locator("#list .item").last.inner_text()
     opened.page.fill("#f-text", "cannot tell from the evidence")
     opened.wait(lambda n: n > 50)
@@ -158,7 +182,9 @@ def test_free_text_finds_questions_and_answers(opened: Opened) -> None:
     opened.wait(lambda n: n == 0)
 
 
-def test_one_sample_shows_image_evidence_in_order_answers_and_reasons(opened: Opened, data: ReportData) -> None:
+def test_one_sample_shows_image_evidence_in_order_answers_and_reasons(
+    opened: Opened, data: ReportData
+) -> None:
     opened.choose("scenario", "realistic")
     opened.choose("source", "flags")
     opened.page.locator("#list .item").first.click()
@@ -171,7 +197,12 @@ def test_one_sample_shows_image_evidence_in_order_answers_and_reasons(opened: Op
     assert detail.locator(".ev .t").all_inner_texts() == [titles[e] for e in context.evidence]
     gold = detail.locator(".ev").evaluate_all("es => es.map(e => e.classList.contains('gold'))")
     assert gold == [e in context.gold for e in context.evidence]
-    answers = {r.answer for x in data.runs for r in x.rows if r.context == context.id and r.condition == "moderate"}
+    answers = {
+        r.answer
+        for x in data.runs
+        for r in x.rows
+        if r.context == context.id and r.condition == "moderate"
+    }
     assert set(detail.locator(".said").all_inner_texts()) >= {a for a in answers if a}
     assert "Why: " in detail.inner_text()
     assert "should answer" in detail.inner_text()
@@ -206,11 +237,23 @@ def test_the_keyboard_is_enough(opened: Opened) -> None:
 def test_everything_has_a_name(opened: Opened) -> None:
     tree = opened.page.locator("body").aria_snapshot()
     for expected in (
-        'navigation "Sections"', 'searchbox "Text in question or answers"', 'combobox "Scenario"', 'combobox "Outcome"',
-        'combobox "System"', 'combobox "Source"', 'combobox "Topic"', 'combobox "Prompt"', 'combobox "Context recipe"',
-        'checkbox "Systems disagree"', 'checkbox "Main results only"', 'listbox "Samples"', 'button "Dark theme"',
-        'heading "What the systems did" [level=2]', 'table "Results by scenario, in per cent"', 'img "Parametric. reader',
-    ):  # fmt: skip
+        'navigation "Sections"',
+        'searchbox "Text in question or answers"',
+        'combobox "Scenario"',
+        'combobox "Outcome"',
+        'combobox "System"',
+        'combobox "Source"',
+        'combobox "Topic"',
+        'combobox "Prompt"',
+        'combobox "Context recipe"',
+        'checkbox "Systems disagree"',
+        'checkbox "Main results only"',
+        'listbox "Samples"',
+        'button "Dark theme"',
+        'heading "What the systems did" [level=2]',
+        'table "Results by scenario, in per cent"',
+        'img "Parametric. reader',
+    ):
         assert expected in tree, expected
     for control in opened.page.locator("button, input, select, a[href], [tabindex='0']").all():
         name = control.evaluate(
@@ -262,16 +305,22 @@ def test_nothing_is_cut_on_a_screen(browser: Browser, report: Path, width: int) 
 def test_print_cuts_no_table(opened: Opened) -> None:
     opened.page.set_viewport_size({"width": 718, "height": 1000})  # A4 between Chromium's margins
     opened.page.emulate_media(media="print")
-    opened.page.locator("summary").evaluate_all("es => es.forEach(e => { e.parentElement.open = true })")
+    opened.page.locator("summary").evaluate_all(
+        "es => es.forEach(e => { e.parentElement.open = true })"
+    )
     assert opened.page.evaluate("document.documentElement.scrollWidth") == 718
-    sizes = opened.page.locator("table").evaluate_all("es => es.map(e => e.getBoundingClientRect().right)")
+    sizes = opened.page.locator("table").evaluate_all(
+        "es => es.map(e => e.getBoundingClientRect().right)"
+    )
     assert max(sizes) <= 718.5
     lines = """es => es.filter(e => /^\\w+$/.test(e.textContent)).filter(e => {
         const range = document.createRange();
         range.selectNodeContents(e);
         return new Set([...range.getClientRects()].map(r => Math.round(r.top))).size > 1;
     }).map(e => e.textContent)"""
-    assert opened.page.locator("tbody td.l:not(.long)").evaluate_all(lines) == []  # no word is broken
+    assert (
+        opened.page.locator("tbody td.l:not(.long)").evaluate_all(lines) == []
+    )  # no word is broken
     answers = opened.page.locator("table.changed td:nth-child(4)")
     assert min(answers.evaluate_all("es => es.map(e => e.offsetWidth)")) >= 64
 
@@ -296,7 +345,9 @@ def test_equal_questions_are_told_apart_by_picture_answer_and_id(opened: Opened)
     opened.choose("scenario", "oracle")
     items = opened.page.locator("#list .item")
     assert len({t.splitlines()[0] for t in items.all_inner_texts()}) == 1  # equal words
-    told = items.evaluate_all("es => es.map(e => [...e.querySelectorAll('.w')].map(w => w.textContent).join('|'))")
+    told = items.evaluate_all(
+        "es => es.map(e => [...e.querySelectorAll('.w')].map(w => w.textContent).join('|'))"
+    )
     assert len(set(told)) == len(told) == 6
     assert all(len(t.split("|")) == 2 for t in told)
     assert len(set(items.locator("img.thumb").evaluate_all("es => es.map(e => e.src)"))) >= 5
@@ -306,7 +357,9 @@ def test_equal_questions_are_told_apart_by_picture_answer_and_id(opened: Opened)
     assert changed.locator("img.thumb").count() > 0
 
 
-def test_the_first_screen_is_the_answer_and_one_line_that_opens_to_every_caveat(browser: Browser, report: Path) -> None:
+def test_the_first_screen_is_the_answer_and_one_line_that_opens_to_every_caveat(
+    browser: Browser, report: Path
+) -> None:
     page = browser.new_page(viewport={"width": 1280, "height": 900})
     page.goto(report.as_uri())
     answer, more = page.locator("table.answer-first"), page.locator("header details.caveats")
@@ -328,7 +381,9 @@ def test_the_first_screen_is_the_answer_and_one_line_that_opens_to_every_caveat(
 
 
 def test_a_phone_shows_it_without_scrolling_sideways(browser: Browser, report: Path) -> None:
-    context = browser.new_context(viewport={"width": 360, "height": 740}, is_mobile=True, has_touch=True)
+    context = browser.new_context(
+        viewport={"width": 360, "height": 740}, is_mobile=True, has_touch=True
+    )
     one = Opened(context.new_page(), report)
     assert one.page.evaluate("document.documentElement.scrollWidth") == 360
     for details in one.page.locator("summary").all():
@@ -370,18 +425,29 @@ def big(rows: int) -> ReportData:
     outcomes: list[Any] = [Outcome.CORRECT, Outcome.DEFLECTED, Outcome.INCORRECT, None]
     made = [
         Row(
-            ask=f"a{i}", context=f"c{i}", sample=f"sample {i // 4:05}", source=f"source {i // 4 % 6}", topic=f"topic {i // 4 % 40}",
-            scenario=list(Scenario)[i % 4], condition="moderate", recipe=list(Scenario)[i % 4].value, k_used=0,
-            expected="deflect", status=Status.GRADED if i % 7 else Status.FAILED,
-            outcome=outcomes[i % 3] if i % 7 else None, answer=f"answer number {i} of the system under test",
+            ask=f"a{i}",
+            context=f"c{i}",
+            sample=f"sample {i // 4:05}",
+            source=f"source {i // 4 % 6}",
+            topic=f"topic {i // 4 % 40}",
+            scenario=list(Scenario)[i % 4],
+            condition="moderate",
+            recipe=list(Scenario)[i % 4].value,
+            k_used=0,
+            expected="deflect",
+            status=Status.GRADED if i % 7 else Status.FAILED,
+            outcome=outcomes[i % 3] if i % 7 else None,
+            answer=f"answer number {i} of the system under test",
         )
         for i in range(rows)
-    ]  # fmt: skip
+    ]
     return ReportData((run("system", made),))
 
 
 @pytest.mark.slow
-def test_fifty_thousand_rows_are_filtered_searched_and_scrolled(browser: Browser, tmp_path: Path) -> None:
+def test_fifty_thousand_rows_are_filtered_searched_and_scrolled(
+    browser: Browser, tmp_path: Path
+) -> None:
     path = tmp_path / "big.html"
     path.write_text(html(big(50_000)), encoding="utf-8")
     page = browser.new_page(viewport={"width": 1280, "height": 900})

@@ -45,7 +45,11 @@ def test_without_a_release_there_are_still_numbers(run: Path) -> None:
 
 @pytest.mark.parametrize(
     ("name", "message"),
-    [("release", "this is a release, not a run"), ("empty", "no rows.parquet"), ("nowhere", "no such folder")],
+    [
+        ("release", "this is a release, not a run"),
+        ("empty", "no rows.parquet"),
+        ("nowhere", "no such folder"),
+    ],
 )
 def test_what_is_no_run_is_refused(demo: Demo, tmp_path: Path, name: str, message: str) -> None:
     (tmp_path / "empty").mkdir()
@@ -76,7 +80,9 @@ def test_a_file_that_is_no_parquet(run: Path) -> None:
 
 def test_other_columns_are_named(run: Path) -> None:
     table = pq.read_table(run / "rows.parquet")
-    pq.write_table(table.drop_columns(["cluster"]).append_column("extra", table["ask"]), run / "rows.parquet")
+    pq.write_table(
+        table.drop_columns(["cluster"]).append_column("extra", table["ask"]), run / "rows.parquet"
+    )
     with pytest.raises(DataError, match="lacks cluster, has extra"):
         read_rows(run / "rows.parquet")
 
@@ -121,9 +127,16 @@ def test_a_manifest_that_is_no_object(run: Path) -> None:
 
 
 def test_human_labels_are_read_and_checked(run: Path) -> None:
-    (run / "labels.jsonl").write_text('{"ask": "a", "label": "NOT_ATTEMPTED"}\n{"ask": "b", "label": "correct"}\n')
-    assert {ask: one.label for ask, one in load([run]).runs[0].labels.items()} == {"a": "deflected", "b": "correct"}
-    (run / "labels.jsonl").write_text('{"ask": "a", "label": "good"}\n{"ask": "b", "label": "correct"}\n' * 2)
+    (run / "labels.jsonl").write_text(
+        '{"ask": "a", "label": "NOT_ATTEMPTED"}\n{"ask": "b", "label": "correct"}\n'
+    )
+    assert {ask: one.label for ask, one in load([run]).runs[0].labels.items()} == {
+        "a": "deflected",
+        "b": "correct",
+    }
+    (run / "labels.jsonl").write_text(
+        '{"ask": "a", "label": "good"}\n{"ask": "b", "label": "correct"}\n' * 2
+    )
     with pytest.raises(BadInput) as caught:
         load([run])
     assert len(caught.value.problems) == 3
@@ -140,7 +153,9 @@ def test_what_no_reply_told_is_not_a_zero(run: Path, tmp_path: Path) -> None:
     for line in lines:
         line["response"].pop("usage", None)
     (silent / "responses.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
-    for line, odd in zip(lines, ("x", 7, {"usage": "x"}, {"usage": {"prompt": "x", "completion": []}}), strict=False):
+    for line, odd in zip(
+        lines, ("x", 7, {"usage": "x"}, {"usage": {"prompt": "x", "completion": []}}), strict=False
+    ):
         line["response"] = odd  # of a stranger's run
     (silent / "responses.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
     asks = [line["ask"] for line in lines[:4]]

@@ -21,14 +21,18 @@ NASTY = '</svg><script>alert("1")</script>&<x y="'
 
 
 def rate(value: float | None, n: int = 50) -> Measure:
-    ends = {"low": max(0.0, value - 0.1), "high": min(1.0, value + 0.1)} if value is not None else {}
+    ends = (
+        {"low": max(0.0, value - 0.1), "high": min(1.0, value + 0.1)} if value is not None else {}
+    )
     return Measure(name="r", value=value, n=n, failed=2, interval="wilson(0.95)", **ends)
 
 
 def panels(label: str) -> dict[str, svg.Panel]:
     curve = f.Curve(label, tuple(f.Point(k, 0.5 - k / 30, 0.3, 0.7, label) for k in range(11)), 1)
     return {
-        "bars": f.outcome_bars(label, [f.OutcomeRow(label, rate(0.5), rate(0.2), rate(0.3))], key="k", ideal=label),
+        "bars": f.outcome_bars(
+            label, [f.OutcomeRow(label, rate(0.5), rate(0.2), rate(0.3))], key="k", ideal=label
+        ),
         "curves": f.curves(label, [curve, curve._replace(style=2)], x_label=label, y_label=label),
         "legend": f.series_legend([(label, 0), ("b", 9)]),
         "outcomes": f.outcome_legend("l"),
@@ -66,12 +70,17 @@ def test_every_number_is_a_mark_with_its_words() -> None:
     assert bars.count('class="mark"') == 3
     assert "Accuracy 50.0 % [40.0, 60.0], n = 50, 2 failed" in bars
     assert panels("a")["curves"].body.count('class="mark"') == 22
-    assert panels("a")["heat"].body.count('class="mark"') == 1  # the missing cell is a dash, not a zero
+    assert (
+        panels("a")["heat"].body.count('class="mark"') == 1
+    )  # the missing cell is a dash, not a zero
 
 
 def test_bars_are_as_long_as_their_rates() -> None:
     body = panels("reader")["bars"].body
-    starts = [float(x) for x in re.findall(r'x="([\d.]+)" y="45" width="[\d.]+" height="16" class="o-', body)]
+    starts = [
+        float(x)
+        for x in re.findall(r'x="([\d.]+)" y="45" width="[\d.]+" height="16" class="o-', body)
+    ]
     assert starts == [pytest.approx(svg.WIDTH * share, abs=0.01) for share in (0, 0.5, 0.7)]
     widths = [float(w) for w in re.findall(r'width="([\d.]+)" height="16" class="o-', body)]
     assert widths == [pytest.approx(svg.WIDTH * share, abs=0.01) for share in (0.5, 0.2, 0.3)]
@@ -83,7 +92,9 @@ def test_the_shares_of_a_bar_sum_to_100_and_stand_with_their_intervals() -> None
     told = re.findall(r">(\d+) % \[(\d+), (\d+)\]<", body)
     assert told == [("34", "23", "43"), ("33", "23", "43"), ("33", "23", "43")]
     assert re.findall(r'text-anchor="middle" class="ink"[^>]*>(\d+)<', body) == ["34", "33", "33"]
-    assert "whisker" not in body  # at a border of two segments it could be read as the interval of either
+    assert (
+        "whisker" not in body
+    )  # at a border of two segments it could be read as the interval of either
 
 
 @given(st.lists(st.integers(0, 50), min_size=3, max_size=3).filter(any))
@@ -99,7 +110,10 @@ LONG = "Qwen2.5-VL-72B-Instruct-AWQ-with-retrieval-and-a-reranker"
 
 def test_labels_of_a_heat_map_keep_out_of_its_cells() -> None:
     panel = f.heat(
-        "Accuracy", [LONG, LONG[:-9]], ["severe+strict+confidence", "none"], [[rate(0.9, 45), rate(0.1)]] * 2
+        "Accuracy",
+        [LONG, LONG[:-9]],
+        ["severe+strict+confidence", "none"],
+        [[rate(0.9, 45), rate(0.1)]] * 2,
     )
     root = ET.fromstring(f"<svg>{panel.body}</svg>")
     left = min(float(r.attrib["x"]) for r in root.iter("rect"))
@@ -107,7 +121,11 @@ def test_labels_of_a_heat_map_keep_out_of_its_cells() -> None:
     assert len(rows) == 4  # two lines each
     for t in rows:
         assert svg.breadth(t.text or "", float(t.attrib["font-size"])) < left
-    heads = [t for t in root.iter("text") if t.attrib["text-anchor"] == "middle" and float(t.attrib["y"]) < 50]
+    heads = [
+        t
+        for t in root.iter("text")
+        if t.attrib["text-anchor"] == "middle" and float(t.attrib["y"]) < 50
+    ]
     for t in heads:
         assert svg.breadth(t.text or "", 11) <= (svg.WIDTH - left) / 2
     assert "n 45" in panel.body
@@ -116,7 +134,9 @@ def test_labels_of_a_heat_map_keep_out_of_its_cells() -> None:
 @given(st.text(max_size=60), st.floats(20, 200))
 def test_any_label_fits_its_room(label: str, room: float) -> None:
     assert svg.breadth(svg.fit(label, room)) <= max(room, svg.breadth("…"))
-    assert all(svg.breadth(line) <= max(room, svg.breadth("…")) for line in svg.wrapped(label, room))
+    assert all(
+        svg.breadth(line) <= max(room, svg.breadth("…")) for line in svg.wrapped(label, room)
+    )
     assert len(svg.wrapped(label, room)) <= 2
 
 
@@ -125,15 +145,28 @@ def test_names_that_differ_at_their_end_still_differ_when_cut() -> None:
 
 
 def test_a_line_breaks_off_where_nothing_is_known_and_is_grey_where_samples_are_missing() -> None:
-    points = [f.Point(0, 0.5), f.Point(1, 0.4), f.Point(2, None), f.Point(3, 0.3), f.Point(4, 0.2, faint=True)]
+    points = [
+        f.Point(0, 0.5),
+        f.Point(1, 0.4),
+        f.Point(2, None),
+        f.Point(3, 0.3),
+        f.Point(4, 0.2, faint=True),
+    ]
     panel = f.curves(
-        "Accuracy", [f.Curve("a", tuple(points))], x_label="k", counts={0: "48", 1: "48", 3: "48", 4: "12"}
+        "Accuracy",
+        [f.Curve("a", tuple(points))],
+        x_label="k",
+        counts={0: "48", 1: "48", 3: "48", 4: "12"},
     )
     lines = re.findall(r'<polyline points="([^"]*)"[^>]*?( opacity="[^"]*")? stroke=', panel.body)
     assert [(len(path.split()), bool(grey)) for path, grey in lines] == [(2, False), (2, True)]
     assert panel.body.count('class="mark"') == 4
     assert panel.body.count("<g opacity") == 1
-    assert re.findall(r'font-size="9"[^>]*>([^<]*)<', panel.body) == ["48", "12", "n"]  # n where it changes
+    assert re.findall(r'font-size="9"[^>]*>([^<]*)<', panel.body) == [
+        "48",
+        "12",
+        "n",
+    ]  # n where it changes
 
 
 def test_nothing_graded_is_said_and_not_drawn() -> None:
@@ -152,13 +185,21 @@ def test_series_differ_without_colour() -> None:
 def test_numbers_on_heat_cells_can_be_read() -> None:
     for step in range(101):
         ground, ink = svg.ramp(step / 100)
-        pair = sorted((svg.luminance([int(c[i : i + 2], 16) for i in (1, 3, 5)]) for c in (ground, ink)), reverse=True)
+        pair = sorted(
+            (svg.luminance([int(c[i : i + 2], 16) for i in (1, 3, 5)]) for c in (ground, ink)),
+            reverse=True,
+        )
         assert (pair[0] + 0.05) / (pair[1] + 0.05) > 3.9, step
 
 
 @pytest.mark.parametrize(
     ("low", "high", "expected"),
-    [(0, 1, [0, 0.25, 0.5, 0.75, 1]), (0, 10, [0, 2.5, 5, 7.5, 10]), (3, 3, [3]), (0, 2744, [0, 1000, 2000])],
+    [
+        (0, 1, [0, 0.25, 0.5, 0.75, 1]),
+        (0, 10, [0, 2.5, 5, 7.5, 10]),
+        (3, 3, [3]),
+        (0, 2744, [0, 1000, 2000]),
+    ],
 )
 def test_ticks(low: float, high: float, expected: list[float]) -> None:
     assert f._ticks(low, high, 4) == expected
@@ -181,7 +222,9 @@ def test_a_line_breaks_off_where_nothing_was_graded() -> None:
 
     data = SimpleNamespace(runs=[SimpleNamespace(name="a")])
     whole, broken = (
-        _against({"a": {0: point(0.2), 1: point(middle), 2: point(0.4)}}, data, "distractors shown")[0].body  # type: ignore[arg-type]
+        _against(
+            {"a": {0: point(0.2), 1: point(middle), 2: point(0.4)}}, data, "distractors shown"
+        )[0].body  # type: ignore[arg-type]
         for middle in (0.3, None)
     )
     assert "<polyline" in whole

@@ -50,7 +50,9 @@ def nasty(label: str) -> str:
 
 def spoilt_evidence(one: Evidence) -> Evidence:
     """With a title and a text of an enemy's."""
-    return one.model_copy(update={"title": nasty("title"), "text": None if one.text is None else nasty("text")})
+    return one.model_copy(
+        update={"title": nasty("title"), "text": None if one.text is None else nasty("text")}
+    )
 
 
 @pytest.fixture(scope="module")
@@ -66,38 +68,69 @@ def spoilt(tmp_path_factory: pytest.TempPathFactory) -> ReportData:
 
     def run(one: Run, name: str) -> Run:
         manifest = {k: nasty(k) if isinstance(v, str) else v for k, v in one.manifest.items()}
-        more = {"system": nasty("gate"), "not_asked": {nasty("why"): 3}, "reads_prompt": False, "limit": 3}
+        more = {
+            "system": nasty("gate"),
+            "not_asked": {nasty("why"): 3},
+            "reads_prompt": False,
+            "limit": 3,
+        }
         return replace(
-            one, name=name, manifest=manifest | more, rows=[row(r) for r in one.rows], judges=(nasty("judge"),),  # type: ignore[arg-type]
+            one,
+            name=name,
+            manifest=manifest | more,
+            rows=[row(r) for r in one.rows],
+            judges=(nasty("judge"),),  # type: ignore[arg-type]
             prompts=(nasty("prompt"),),
-        )  # fmt: skip
+        )
 
     assert data.release is not None
     manifest = data.release.manifest
-    drift = {"rows": [{"topic": nasty("t"), "before": 9, "after": 4}, {"topic": FORMULA, "before": 5, "after": 5}]}
-    rounds = [{"gates": [nasty("g")] * n, "size": 9 - n, "monitors": {nasty("m"): {"accuracy": 0.1}}} for n in (0, 1)]
+    drift = {
+        "rows": [
+            {"topic": nasty("t"), "before": 9, "after": 4},
+            {"topic": FORMULA, "before": 5, "after": 5},
+        ]
+    }
+    rounds = [
+        {"gates": [nasty("g")] * n, "size": 9 - n, "monitors": {nasty("m"): {"accuracy": 0.1}}}
+        for n in (0, 1)
+    ]
     manifest |= {
-        "name": nasty("name"), "version": nasty("version"), "note": nasty("note"), "limits": [nasty("limit")],
-        "encoder": {"name": nasty("encoder"), "note": nasty("note")}, "pools": {nasty("pool"): 9}, "gate_rounds": rounds,
+        "name": nasty("name"),
+        "version": nasty("version"),
+        "note": nasty("note"),
+        "limits": [nasty("limit")],
+        "encoder": {"name": nasty("encoder"), "note": nasty("note")},
+        "pools": {nasty("pool"): 9},
+        "gate_rounds": rounds,
         "gate_models": {nasty("gate"): {"system": nasty("gate"), "model": nasty("model")}},
         "topics": [drift | {"by": nasty("by")}],
-    }  # fmt: skip
+    }
 
     class Spoilt:
         def __init__(self, one: Any) -> None:
             self.manifest, self.read_image = one.manifest, one.read_image
-            self.funnel = [s | {"stage": nasty("stage"), "dropped": {nasty("why"): 2}} for s in one.funnel]
+            self.funnel = [
+                s | {"stage": nasty("stage"), "dropped": {nasty("why"): 2}} for s in one.funnel
+            ]
             self.steps = [FunnelStep.model_validate(s) for s in self.funnel]
-            self.recall = [r | {"queries": nasty("queries"), "mode": nasty("mode")} for r in one.recall]
+            self.recall = [
+                r | {"queries": nasty("queries"), "mode": nasty("mode")} for r in one.recall
+            ]
 
     samples = {
-        id: s.model_copy(update={
-            "question": nasty("question"), "source": nasty("source"), "topic": nasty("topic"),
-            "answers": s.answers.model_copy(update={"canonical": nasty("accepted")}),
-            "gold": tuple(map(spoilt_evidence, s.gold)), "negatives": tuple(map(spoilt_evidence, s.negatives)),
-        })
+        id: s.model_copy(
+            update={
+                "question": nasty("question"),
+                "source": nasty("source"),
+                "topic": nasty("topic"),
+                "answers": s.answers.model_copy(update={"canonical": nasty("accepted")}),
+                "gold": tuple(map(spoilt_evidence, s.gold)),
+                "negatives": tuple(map(spoilt_evidence, s.negatives)),
+            }
+        )
         for id, s in data.samples.items()
-    }  # fmt: skip
+    }
     named = tuple(run(one, nasty(f"system {n}")) for n, one in enumerate(data.runs))
     return ReportData(named, Spoilt(data.release), samples)  # type: ignore[arg-type]
 
@@ -137,7 +170,9 @@ def test_the_page_has_the_elements_of_a_harmless_one(spoilt: ReportData) -> None
     ],
     ids=lambda v: ascii(v)[:40],
 )
-def test_figures_of_a_release_that_are_none_are_told(data: ReportData, tmp_path: Path, file: str, change: Any) -> None:
+def test_figures_of_a_release_that_are_none_are_told(
+    data: ReportData, tmp_path: Path, file: str, change: Any
+) -> None:
     assert data.release is not None
     folder = shutil.copytree(data.release.folder, tmp_path / "release")
     if file.endswith(".json"):
@@ -147,7 +182,13 @@ def test_figures_of_a_release_that_are_none_are_told(data: ReportData, tmp_path:
     if not file.endswith(".json"):
         release.manifest[file] = change
     of_it = replace(data, release=release)
-    made = (funnel_table, recall_table, paper_tables.table2, paper_figures.figure4, paper_figures.figure5)
+    made = (
+        funnel_table,
+        recall_table,
+        paper_tables.table2,
+        paper_figures.figure4,
+        paper_figures.figure5,
+    )
     with pytest.raises(ReleaseError):
         [one(of_it) for one in made]
 
@@ -155,11 +196,38 @@ def test_figures_of_a_release_that_are_none_are_told(data: ReportData, tmp_path:
 @pytest.mark.heavy
 def test_latex_has_no_command_but_ours(exports: list[Path]) -> None:
     ours = {
-        "begin", "end", "centering", "small", "setlength", "tabcolsep", "resizebox", "ifdim", "width", "linewidth", "else",
-        "fi", "toprule", "midrule", "bottomrule", "cmidrule", "multicolumn", "textbf", "caption", "label", "textbackslash",
-        "textasciitilde", "textbar", "textasciicircum", "textless", "textgreater", "usepackage", "rightarrow", "times",
-        "cdot", "dagger",
-    }  # fmt: skip
+        "begin",
+        "end",
+        "centering",
+        "small",
+        "setlength",
+        "tabcolsep",
+        "resizebox",
+        "ifdim",
+        "width",
+        "linewidth",
+        "else",
+        "fi",
+        "toprule",
+        "midrule",
+        "bottomrule",
+        "cmidrule",
+        "multicolumn",
+        "textbf",
+        "caption",
+        "label",
+        "textbackslash",
+        "textasciitilde",
+        "textbar",
+        "textasciicircum",
+        "textless",
+        "textgreater",
+        "usepackage",
+        "rightarrow",
+        "times",
+        "cdot",
+        "dagger",
+    }
     written = [p for p in exports if p.suffix == ".tex"]
     assert any("textbackslash" in p.read_text() for p in written)
     for path in written:
@@ -167,8 +235,12 @@ def test_latex_has_no_command_but_ours(exports: list[Path]) -> None:
         body = "\n".join(line for line in text.splitlines() if not line.startswith("%"))
         assert set(re.findall(r"\\([a-zA-Z]+)", body)) <= ours, path
         assert "^^" not in body
-        assert not re.search(r"(?<!\\)\$", re.sub(r"\$\\(rightarrow|times|cdot|dagger)\$", "", body))
-        assert not re.search(r"(?<!\\)%(?!$)", body, re.MULTILINE)  # one ends a line of ours; none hides a text
+        assert not re.search(
+            r"(?<!\\)\$", re.sub(r"\$\\(rightarrow|times|cdot|dagger)\$", "", body)
+        )
+        assert not re.search(
+            r"(?<!\\)%(?!$)", body, re.MULTILINE
+        )  # one ends a line of ours; none hides a text
         assert text.count("\n") == len(text.splitlines())
 
 
@@ -185,12 +257,16 @@ def test_csv_has_no_formula_however_it_is_split(exports: list[Path], separator: 
 
 def test_text_files_hold_no_control_characters(exports: list[Path]) -> None:
     for path in exports:
-        assert not re.search(r"[\x00-\x08\x0b-\x1f\x7f\u202a-\u202e]", path.read_text(encoding="utf-8")), path
+        assert not re.search(
+            r"[\x00-\x08\x0b-\x1f\x7f\u202a-\u202e]", path.read_text(encoding="utf-8")
+        ), path
 
 
 @pytest.mark.slow
 @pytest.mark.integration
-def test_the_page_runs_nothing_in_a_browser(browser: Browser, spoilt: ReportData, tmp_path: Path) -> None:
+def test_the_page_runs_nothing_in_a_browser(
+    browser: Browser, spoilt: ReportData, tmp_path: Path
+) -> None:
     path = tmp_path / "report.html"
     path.write_text(page(spoilt), encoding="utf-8")
     one = Opened(browser.new_page(), path)
@@ -205,7 +281,9 @@ def test_the_page_runs_nothing_in_a_browser(browser: Browser, spoilt: ReportData
     detail = one.page.locator("#detail").inner_text()
     assert "<script>window.pwned=1</script>" in detail  # it is shown, as text
     assert one.page.evaluate("window.pwned") is None
-    strange = one.page.evaluate("document.querySelectorAll('iframe, object, embed, svg script, foreignObject').length")
+    strange = one.page.evaluate(
+        "document.querySelectorAll('iframe, object, embed, svg script, foreignObject').length"
+    )
     assert strange == 0
     assert one.page.evaluate("document.scripts.length") == 2
     assert (one.said, dialogs) == ([], [])
@@ -227,13 +305,17 @@ def watched(browser: Browser) -> Iterator[tuple[Any, list[str]]]:
 
 
 @pytest.mark.integration
-def test_figures_run_nothing_in_a_browser(watched: tuple[Any, list[str]], exports: list[Path]) -> None:
+def test_figures_run_nothing_in_a_browser(
+    watched: tuple[Any, list[str]], exports: list[Path]
+) -> None:
     opened, asked = watched
     figures = [p for p in exports if p.suffix == ".svg"]
     assert len(figures) >= 4
     for path in figures:
         opened.goto(path.as_uri())
-        assert opened.evaluate("document.documentElement.tagName") == "svg"  # whole: an error would be a page of HTML
+        assert (
+            opened.evaluate("document.documentElement.tagName") == "svg"
+        )  # whole: an error would be a page of HTML
         found = "document.querySelectorAll('script, a, image, foreignObject, iframe, style').length"
         assert opened.evaluate(found) == 0
         assert opened.evaluate("window.pwned") is None
@@ -241,13 +323,17 @@ def test_figures_run_nothing_in_a_browser(watched: tuple[Any, list[str]], export
 
 
 @pytest.mark.integration
-def test_markdown_runs_nothing_in_a_browser(watched: tuple[Any, list[str]], exports: list[Path]) -> None:
+def test_markdown_runs_nothing_in_a_browser(
+    watched: tuple[Any, list[str]], exports: list[Path]
+) -> None:
     markdown_it = pytest.importorskip("markdown_it")
     reader = markdown_it.MarkdownIt("commonmark", {"html": True}).enable(["table", "strikethrough"])
     opened, asked = watched
     for path in (p for p in exports if p.suffix == ".md"):
         opened.set_content(reader.render(path.read_text(encoding="utf-8")))
-        assert opened.evaluate("document.querySelectorAll('script, a, img, svg, iframe').length") == 0, path
+        assert (
+            opened.evaluate("document.querySelectorAll('script, a, img, svg, iframe').length") == 0
+        ), path
         assert opened.evaluate("window.pwned") is None
         assert "http://" not in path.read_text()
     assert asked == []

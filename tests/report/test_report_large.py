@@ -22,7 +22,9 @@ Demo = tuple[Path, list[Path]]
 
 
 @pytest.mark.slow
-def test_samples_are_drawn_by_hash_and_whole_where_a_run_is_too_large_to_browse(data: ReportData, text: str) -> None:
+def test_samples_are_drawn_by_hash_and_whole_where_a_run_is_too_large_to_browse(
+    data: ReportData, text: str
+) -> None:
     rows = [run.rows for run in data.runs]
     assert data.shown is None
     few = drawn_samples(rows, 300)
@@ -32,7 +34,9 @@ def test_samples_are_drawn_by_hash_and_whole_where_a_run_is_too_large_to_browse(
     assert few < more  # drawn by hash: a smaller page shows a part of the larger one
     assert drawn_samples([*reversed(rows)], 300) == few
     cut = replace(
-        data, shown=few, runs=tuple(read_run(run.path, run.name, rows=run.rows, shown=few) for run in data.runs)
+        data,
+        shown=few,
+        runs=tuple(read_run(run.path, run.name, rows=run.rows, shown=few) for run in data.runs),
     )
     assert {c.sample for run in cut.runs for c in run.contexts.values()} == few
     head = headline(cut.runs)
@@ -42,7 +46,9 @@ def test_samples_are_drawn_by_hash_and_whole_where_a_run_is_too_large_to_browse(
     assert set(found["samples"]["id"]) == few
     assert 200 < len(found["items"]["sample"]) <= 300
     asked = [whole["samples"]["id"][s] for s in whole["items"]["sample"]]
-    assert len(found["items"]["sample"]) == sum(s in few for s in asked)  # each with all that it was asked
+    assert len(found["items"]["sample"]) == sum(
+        s in few for s in asked
+    )  # each with all that it was asked
     said = next(line for line in caveats(cut) if "sample browser" in line)
     assert f"shows {len(few)} of 48 samples" in said
     small = page(cut, image_budget=0)
@@ -88,18 +94,38 @@ def test_the_worst_items_are_the_first_of_all(data: ReportData) -> None:
 
 def row(item: int, repeat: int, outcome: Outcome | None) -> Row:
     return Row(
-        ask=f"{item}-{repeat}", context=f"c{item}", sample=f"s{item}", source="x", scenario=Scenario.ORACLE,
-        condition="moderate", recipe="oracle", repeat=repeat, k_used=0, expected="answer",
-        status=Status.GRADED if outcome else Status.FAILED, outcome=outcome, answer=f"{item}-{repeat}",
-    )  # fmt: skip
+        ask=f"{item}-{repeat}",
+        context=f"c{item}",
+        sample=f"s{item}",
+        source="x",
+        scenario=Scenario.ORACLE,
+        condition="moderate",
+        recipe="oracle",
+        repeat=repeat,
+        k_used=0,
+        expected="answer",
+        status=Status.GRADED if outcome else Status.FAILED,
+        outcome=outcome,
+        answer=f"{item}-{repeat}",
+    )
 
 
 def test_compared_draws_are_one_pair_with_their_mean() -> None:
     """By hand: item 0 1/3 -> 1, item 1 1 -> 1/2, item 2 has no verdict on one side."""
     c, i, d = Outcome.CORRECT, Outcome.INCORRECT, Outcome.DEFLECTED
-    first = [row(0, 0, d), row(0, 1, c), row(0, 2, d), row(1, 0, c), row(1, 1, None), row(2, 0, c), row(3, 0, c)]
+    first = [
+        row(0, 0, d),
+        row(0, 1, c),
+        row(0, 2, d),
+        row(1, 0, c),
+        row(1, 1, None),
+        row(2, 0, c),
+        row(3, 0, c),
+    ]
     second = [row(1, 1, c), row(0, 0, c), row(1, 0, i), row(2, 0, None)]
-    found = compare.compare(Run("a", Path("a"), {}, Table(first)), Run("b", Path("b"), {}, Table(second)))
+    found = compare.compare(
+        Run("a", Path("a"), {}, Table(first)), Run("b", Path("b"), {}, Table(second))
+    )
     (right,) = [x for x in found.differences if x.measure == compare.PRIMARY]
     assert (found.pairs, found.ungraded, found.only_first, found.only_second) == (2, 1, 1, 0)
     assert (found.repeats, found.answers) == (3, (4, 3))
@@ -108,12 +134,18 @@ def test_compared_draws_are_one_pair_with_their_mean() -> None:
     assert [(s.first, s.second, s.lost, s.gained) for s in found.slices] == [
         (pytest.approx(2 / 3), pytest.approx(3 / 4), 1, 1)
     ]
-    assert [(x.said_before, x.said_after) for x in found.gained] == [("0-0", "0-0")]  # deflected in two of three
-    assert [(x.said_before, x.said_after) for x in found.lost] == [("1-0", "1-0")]  # a tie: the first repeat
+    assert [(x.said_before, x.said_after) for x in found.gained] == [
+        ("0-0", "0-0")
+    ]  # deflected in two of three
+    assert [(x.said_before, x.said_after) for x in found.lost] == [
+        ("1-0", "1-0")
+    ]  # a tie: the first repeat
     assert "(with 4 and 3 repeats)" in compare_tables.table(found).notes[1]
 
 
-def test_a_run_that_is_too_large_is_cut_as_it_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_run_that_is_too_large_is_cut_as_it_is_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     rows = [row(i, 0, Outcome.CORRECT) for i in range(60)]
     write_run(tmp_path / "many", rows)
     assert load([tmp_path / "many"]).shown is None

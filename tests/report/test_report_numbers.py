@@ -70,7 +70,11 @@ def column(table: Table, title: str, group: str = "") -> list[str]:
 
 
 def test_the_headline_is_the_default_where_all_runs_have_it() -> None:
-    four = rows("ccd") + rows("cci", condition="severe") + rows("cciiii", recipe="oracle(order=gold-first)")
+    four = (
+        rows("ccd")
+        + rows("cci", condition="severe")
+        + rows("cciiii", recipe="oracle(order=gold-first)")
+    )
     head = cells.headline([run("a", four), run("b", rows("c"))])
     assert head.condition == "moderate"
     assert head.recipes == {Scenario.ORACLE: "oracle(order=shuffled)"}
@@ -103,8 +107,16 @@ def test_the_sweep_starts_at_the_oracle(data: ReportData) -> None:
             run(
                 "a",
                 rows("cd")
-                + rows("ci", scenario="realistic", recipe="realistic(k=2,pick=ranked,order=shuffled,short=use_all)")
-                + rows("ii", scenario="realistic", recipe="realistic(k=3,pick=ranked,order=shuffled,short=use_all)"),
+                + rows(
+                    "ci",
+                    scenario="realistic",
+                    recipe="realistic(k=2,pick=ranked,order=shuffled,short=use_all)",
+                )
+                + rows(
+                    "ii",
+                    scenario="realistic",
+                    recipe="realistic(k=3,pick=ranked,order=shuffled,short=use_all)",
+                ),
             ),
         )
     )
@@ -118,7 +130,9 @@ def swept(k: int) -> str:
 
 def test_a_sweep_beyond_what_samples_have_is_no_point() -> None:
     """Ten samples with 1 distractor, six of them with 2, none with 3: asked with k = 0 to 4 all the same."""
-    found = rows("c" * 8 + "i" * 4, recipe=swept(0), scenario="realistic")  # two samples have no distractor at all
+    found = rows(
+        "c" * 8 + "i" * 4, recipe=swept(0), scenario="realistic"
+    )  # two samples have no distractor at all
     found += rows("c" * 6 + "i" * 4, recipe=swept(1), scenario="realistic")
     for k in (2, 3, 4):
         found += rows("ccciii", recipe=swept(k), scenario="realistic", used=2)
@@ -127,9 +141,15 @@ def test_a_sweep_beyond_what_samples_have_is_no_point() -> None:
     head = cells.headline(data.runs)
     points = cells.sweep_cells(data, head)["a"]
     assert {k: (p.cell.n, p.shown, p.of, p.partial) for k, p in points.items()} == {
-        0: (10, 10, 10, False), 1: (10, 10, 10, False), 2: (6, 6, 10, True), 3: (0, 0, 10, True), 4: (0, 0, 10, True),
-    }  # fmt: skip
-    assert points[2].cell.accuracy.value == 0.5  # of the six; 0.7 of all ten, four of which show one
+        0: (10, 10, 10, False),
+        1: (10, 10, 10, False),
+        2: (6, 6, 10, True),
+        3: (0, 0, 10, True),
+        4: (0, 0, 10, True),
+    }
+    assert (
+        points[2].cell.accuracy.value == 0.5
+    )  # of the six; 0.7 of all ten, four of which show one
     table = paper_figures.figure_table(data, "figure3")
     assert column(table, "Distractors") == ["0", "1", "2", "3", "4"]
     assert column(table, "n") == ["10", "10", "6", "0", "0"]
@@ -157,14 +177,24 @@ def test_headline_asks_with_too_few_distractors_are_told() -> None:
 
 def test_who_asks_back_has_a_column_beside_the_deflections() -> None:
     found = rows("cdddi")
-    asking = [r.model_copy(update={"kind": "asks back"}) if n in (1, 2) else r for n, r in enumerate(found)]
+    asking = [
+        r.model_copy(update={"kind": "asks back"}) if n in (1, 2) else r
+        for n, r in enumerate(found)
+    ]
     data, without = ReportData((run("a", asking), run("b", found))), ReportData((run("b", found),))
     head = cells.headline(data.runs)
-    for table, *title in (results_table(data, head), "Asks back"), (paper_tables.table4(data, head), "Asks", "Oracle"):
+    for table, *title in (
+        (results_table(data, head), "Asks back"),
+        (paper_tables.table4(data, head), "Asks", "Oracle"),
+    ):
         assert column(table, *title) == ["40.0", "0.0"]
         assert cells.ASKED_BACK in table.notes
     [first, second] = summarised(data)["results"]
-    assert (first["asks_back"]["value"], first["deflection"]["value"], second["asks_back"]["value"]) == (0.4, 0.6, 0.0)
+    assert (
+        first["asks_back"]["value"],
+        first["deflection"]["value"],
+        second["asks_back"]["value"],
+    ) == (0.4, 0.6, 0.0)
     assert "Asks back" not in [c.title for c in results_table(without, head).columns]
     assert "asks_back" not in summarised(without)["results"][0]
 
@@ -203,7 +233,12 @@ def test_totals_of_table_8_weigh_sources_by_their_samples() -> None:
     printed = [column(table, title, "Oracle") for title in ("Acc", "Defl", "Hall", "n")]
     by_source = dict(zip(column(table, "Source"), zip(*printed, strict=True), strict=True))
     assert by_source["InfoSeek"] == ("53.4", "5.1", "41.5", "1,646")
-    assert by_source["WebQA"] == ("86.1", "1.0", "13.0", "826")  # the paper prints 12.9: 100 minus the others
+    assert by_source["WebQA"] == (
+        "86.1",
+        "1.0",
+        "13.0",
+        "826",
+    )  # the paper prints 12.9: 100 minus the others
     assert by_source["Total"] == ("64.4", "4.2", "31.4", "2,775")
 
 
@@ -211,7 +246,11 @@ def test_table_2_calls_it_retained_and_computes_it(data: ReportData) -> None:
     table = paper_tables.table2(data)
     assert "Retained" in [c.title for c in table.columns]
     assert column(table, "Source") == ["facts", "flags", "Total"]
-    assert column(table, "Retained") == ["–", "–", "72.7"]  # 48 of the 66 that the funnel starts with
+    assert column(table, "Retained") == [
+        "–",
+        "–",
+        "72.7",
+    ]  # 48 of the 66 that the funnel starts with
     assert data.release is not None
     data.release.manifest["pools"] = {"facts": 30, "flags": 36}
     try:
@@ -250,7 +289,9 @@ def test_cells_of_table_5_that_stand_side_by_side_are_over_the_same_samples() ->
     found += rows(same + "c" * 35 + "i" * 16, scenario="realistic", recipe=crossed("text", "image"))
     found += rows(same, scenario="realistic", recipe=crossed("text", "both"))
     found += rows("ci", scenario="realistic", recipe=crossed("image", "text"), start=200)
-    found += rows("ccii", scenario="realistic", recipe=crossed("text", "text").replace("k=2", "k=9"))
+    found += rows(
+        "ccii", scenario="realistic", recipe=crossed("text", "text").replace("k=2", "k=9")
+    )
     data = ReportData((run("a", found),))
     table = paper_tables.table5(data, cells.headline(data.runs))
     assert column(table, "Acc") == ["30.4", "30.4", "30.4", "50.0"]  # not 56.8 for images
@@ -271,30 +312,45 @@ def test_samples_that_share_no_modality_of_distractors_make_no_cell() -> None:
 def test_the_star_follows_what_a_system_is_and_not_its_folder(data: ReportData) -> None:
     found = rows("cdi")
     gates = {
-        "the reader": {"system": "reader:min=0.5"}, "big": {"system": "big", "model": "Qwen/Qwen2.5-VL-7B"},
+        "the reader": {"system": "reader:min=0.5"},
+        "big": {"system": "big", "model": "Qwen/Qwen2.5-VL-7B"},
         "mine": {"system": "python:rag:answer", "revision": "aaaa"},
-    }  # fmt: skip
+    }
     release = type(
         "Release",
         (),
-        {"manifest": {"gates": list(gates), "gate_models": gates}, "funnel": [], "steps": [], "recall": []},
+        {
+            "manifest": {"gates": list(gates), "gate_models": gates},
+            "funnel": [],
+            "steps": [],
+            "recall": [],
+        },
     )()
     runs = (
-        run("renamed", found, system="reader:min=0.5"), run("the reader", found, system="reader"),
-        run("served", found, system="model:Qwen/Qwen2.5-VL-7B"), run("edited", found, system="python:rag:answer", revision="bbbb"),
-    )  # fmt: skip
+        run("renamed", found, system="reader:min=0.5"),
+        run("the reader", found, system="reader"),
+        run("served", found, system="model:Qwen/Qwen2.5-VL-7B"),
+        run("edited", found, system="python:rag:answer", revision="bbbb"),
+    )
     starred = ReportData(runs, release)
     assert [starred.starred(r) for r in runs] == ["renamed*", "the reader", "served*", "edited*"]
     head = cells.headline(runs)
     for table in (paper_tables.table4(starred, head), results_table(starred, head)):
         assert column(table, "System") == ["renamed*", "the reader", "served*", "edited*"]
-        assert any(note.startswith("* also a gate") and "another revision of edited" in note for note in table.notes)
-    assert not any("*" in note for note in paper_tables.table4(data, cells.headline(data.runs)).notes)
+        assert any(
+            note.startswith("* also a gate") and "another revision of edited" in note
+            for note in table.notes
+        )
+    assert not any(
+        "*" in note for note in paper_tables.table4(data, cells.headline(data.runs)).notes
+    )
 
 
 def test_rows_of_a_system_that_is_shown_no_prompt_are_marked() -> None:
     found = rows("cd") + rows("cd", condition="severe")
-    data = ReportData((run("reader", found, reads_prompt=False), run("model", found, reads_prompt=True)))
+    data = ReportData(
+        (run("reader", found, reads_prompt=False), run("model", found, reads_prompt=True))
+    )
     table = paper_tables.table9(data, cells.headline(data.runs))
     assert set(column(table, "System")) == {"reader†", "model"}
     assert any("does not see the prompt" in note for note in table.notes)
@@ -340,7 +396,9 @@ def test_what_cannot_be_filled_names_the_run_that_would() -> None:
     assert "--release" in missing["table2"]
     assert "--modality grid" in missing["table5"]
     assert "--strictness all" in missing["table6"]
-    assert all(paper_figures.figure_table(data, name).missing for name in paper_figures.figures(data))
+    assert all(
+        paper_figures.figure_table(data, name).missing for name in paper_figures.figures(data)
+    )
     assert not any(paper_figures.figures(data).values())
 
 
@@ -348,7 +406,9 @@ def test_table_7_is_computed_from_human_labels() -> None:
     found = rows("ccccddddiiuf")
     said = "cccdddddiicc"  # one of ten graded answers labelled otherwise; two labels of answers without a verdict
     labels = {r.ask: HumanLabel(LETTERS[letter]) for r, letter in zip(found, said, strict=True)}
-    data = ReportData((replace(run("a", found), labels=labels), replace(run("b", found[:4]), labels=labels)))
+    data = ReportData(
+        (replace(run("a", found), labels=labels), replace(run("b", found[:4]), labels=labels))
+    )
     table = paper_tables.table7(data)
     assert column(table, "Agreement") == ["90.0", "75.0", "82.5"]
     # chance: (4*3 + 4*5 + 2*2) / 100 = .36, so (.9 - .36) / .64 = .84; b: one judge label throughout, chance .75
@@ -368,7 +428,11 @@ def test_positions_are_told_apart_from_the_sweep() -> None:
     assert {at: p.cell.accuracy.value for at, p in found_.items()} == {0: 0.75, 1: 0.5, 2: 0.25}
     assert len(paper_figures.positions(data, head)) == 4
     assert cells.sweep_cells(data, head) == {}
-    assert column(paper_figures.figure_table(data, "positions"), "Before the gold") == ["0", "1", "2"]
+    assert column(paper_figures.figure_table(data, "positions"), "Before the gold") == [
+        "0",
+        "1",
+        "2",
+    ]
 
 
 def test_gold_that_cannot_stand_where_it_is_said_to_is_in_no_number() -> None:
@@ -384,13 +448,24 @@ def test_gold_that_cannot_stand_where_it_is_said_to_is_in_no_number() -> None:
         2: (2, 0.5),
         3: (0, None),
     }
-    assert any("behind so many distractors: 3" in note for note in paper_figures.figure_table(data, "positions").notes)
+    assert any(
+        "behind so many distractors: 3" in note
+        for note in paper_figures.figure_table(data, "positions").notes
+    )
 
 
 def test_realistic_and_adversarial_have_the_same_distractors_where_they_can() -> None:
-    found = rows("cc", scenario="adversarial", recipe="adversarial(k=4,pick=ranked,order=shuffled,short=use_all)")
+    found = rows(
+        "cc",
+        scenario="adversarial",
+        recipe="adversarial(k=4,pick=ranked,order=shuffled,short=use_all)",
+    )
     for k in (2, 4):
-        found += rows("cc", scenario="realistic", recipe=f"realistic(k={k},pick=ranked,order=shuffled,short=use_all)")
+        found += rows(
+            "cc",
+            scenario="realistic",
+            recipe=f"realistic(k={k},pick=ranked,order=shuffled,short=use_all)",
+        )
     head = cells.headline([run("a", found)])
     assert "k=4" in head.recipes[Scenario.REALISTIC]
     assert "k=4" in head.recipes[Scenario.ADVERSARIAL]
@@ -399,7 +474,9 @@ def test_realistic_and_adversarial_have_the_same_distractors_where_they_can() ->
 def test_figures_4_and_5_from_what_the_release_states(data: ReportData) -> None:
     assert data.release is not None
     manifest = data.release.manifest
-    pool = ["capital"] * 40 + ["currency"] * 30 + ["export_commodity"] * 20 + ["longest_border"] * 10
+    pool = (
+        ["capital"] * 40 + ["currency"] * 30 + ["export_commodity"] * 20 + ["longest_border"] * 10
+    )
     kept = [topic != "capital" or i % 4 == 0 for i, topic in enumerate(pool)]
     found = [drift(["1: a, b"] * 60 + ["2: c, d"] * 40, kept, by="kmeans(k=2)", draws=50)]
     found.append(drift(pool, kept, by="source", draws=50))
@@ -407,7 +484,11 @@ def test_figures_4_and_5_from_what_the_release_states(data: ReportData) -> None:
     rates = {"accuracy": 0.2, "deflection": 0.1, "hallucination": 0.7}
     manifest["gate_rounds"] = [
         {"gates": [], "size": 66, "monitors": {"keye": rates}},
-        {"gates": ["prior"], "size": 57, "monitors": {"keye": rates | {"accuracy": 0.1, "hallucination": 0.8}}},
+        {
+            "gates": ["prior"],
+            "size": 57,
+            "monitors": {"keye": rates | {"accuracy": 0.1, "hallucination": 0.8}},
+        },
         {"gates": ["prior", "b"], "size": 50, "monitors": {}, "kept": 40},
         {"gates": ["prior", "b", "c"], "size": 44, "monitors": {}, "kept": 38},
         {"gates": ["prior", "b", "c", "d"], "size": 41, "monitors": {}},
@@ -422,8 +503,12 @@ def test_figures_4_and_5_from_what_the_release_states(data: ReportData) -> None:
         assert drawn["figure4"][0].body.count('class="mark"') == 4
         assert len(drawn["figure5"]) == 5
         size = drawn["figure5"][3].body
-        pieces = [len(path.split()) for path in re.findall(r'<polyline points="([^"]*)" class="l-7', size)]
-        assert pieces == [2]  # whole-funnel counts of rounds 2 and 3; round 4 is not known, so 5 stands alone
+        pieces = [
+            len(path.split()) for path in re.findall(r'<polyline points="([^"]*)" class="l-7', size)
+        ]
+        assert pieces == [
+            2
+        ]  # whole-funnel counts of rounds 2 and 3; round 4 is not known, so 5 stands alone
         assert paper_figures.figure_table(data, "figure4").rows[0] == (
             "Topics of the source",
             "capital",
@@ -431,7 +516,12 @@ def test_figures_4_and_5_from_what_the_release_states(data: ReportData) -> None:
             pytest.approx(100 / 7),
             pytest.approx(100 / 7 - 40),
         )
-        assert paper_figures.figure_table(data, "figure5").rows[1][:4] == ("prior", 57, None, 10.0)  # kept: not known
+        assert paper_figures.figure_table(data, "figure5").rows[1][:4] == (
+            "prior",
+            57,
+            None,
+            10.0,
+        )  # kept: not known
     finally:
         del manifest["topics"], manifest["gate_rounds"]
 
@@ -455,16 +545,28 @@ def test_right_behaviour_keeps_the_two_ways_of_being_wrong_apart() -> None:
     found = rows("ccdi") + rows("ddic", scenario="adversarial", recipe="adversarial")
     data = ReportData((run("a", found),))
     table = behaviour_table(data, cells.headline(data.runs))
-    told = {c.title: shown(v, replace(c, interval=False)) for c, v in zip(table.columns, table.rows[0], strict=True)}
+    told = {
+        c.title: shown(v, replace(c, interval=False))
+        for c, v in zip(table.columns, table.rows[0], strict=True)
+    }
     assert told == {
-        "System": "a", "Right behaviour": "50.0", "Balanced": "50.0", "Answers when it can": "50.0",
-        "Over-deflects": "25.0", "Deflects when it must": "50.0", "Under-deflects": "50.0", "n": "8",
-    }  # fmt: skip
+        "System": "a",
+        "Right behaviour": "50.0",
+        "Balanced": "50.0",
+        "Answers when it can": "50.0",
+        "Over-deflects": "25.0",
+        "Deflects when it must": "50.0",
+        "Under-deflects": "50.0",
+        "n": "8",
+    }
 
 
 def test_risk_is_shown_where_confidence_exists(data: ReportData) -> None:
     head = cells.headline(data.runs)
-    assert [row[:2] for row in risk_table(data, head).rows] == [("cautious", "oracle"), ("cautious", "realistic")]
+    assert [row[:2] for row in risk_table(data, head).rows] == [
+        ("cautious", "oracle"),
+        ("cautious", "realistic"),
+    ]
     assert len(risk_panels(data, head)) == 3
     without = ReportData((run("a", rows("cd")),))
     assert risk_panels(without, cells.headline(without.runs)) == []
@@ -475,8 +577,15 @@ def test_funnel_and_recall(data: ReportData) -> None:
     assert funnel_table(data).rows[-1][4] == "fewer than K_min distractors: 3; held: 2"
     table = recall_table(data)
     assert [c.title for c in table.columns] == [
-        "Queries", "Mode", "n", "Recall@1", "Recall@5", "Recall@10", "Gold out of reach", "Chosen",
-    ]  # fmt: skip
+        "Queries",
+        "Mode",
+        "n",
+        "Recall@1",
+        "Recall@5",
+        "Recall@10",
+        "Gold out of reach",
+        "Chosen",
+    ]
     assert column(table, "Recall@1") == ["0.710 [0.508, 0.852]", "–"]
     (row, _) = csv.DictReader(io.StringIO(table.render("csv")))
     assert (row["Recall@1"], row["Recall@1 low"], row["n"]) == ("0.71", "0.508", "24")
@@ -507,14 +616,18 @@ def test_paired_counts_and_verdict() -> None:
     oracle = {d.measure: d for d in found.differences if d.scenario is Scenario.ORACLE}
     assert (oracle["accuracy"].lost, oracle["accuracy"].gained, oracle["accuracy"].n) == (18, 2, 40)
     assert oracle["accuracy"].delta == pytest.approx(-0.4)
-    assert oracle["accuracy"].p == pytest.approx(0.00040245, rel=1e-4)  # 2 * P(X <= 2), X ~ Binomial(20, 1/2)
+    assert oracle["accuracy"].p == pytest.approx(
+        0.00040245, rel=1e-4
+    )  # 2 * P(X <= 2), X ~ Binomial(20, 1/2)
     assert oracle["right behaviour"].verdict == "WORSE"
     assert oracle["hallucination"].verdict == "WORSE"
     adversarial = [d for d in found.differences if d.scenario is Scenario.ADVERSARIAL]
     assert {d.p for d in adversarial} == {None}
     assert {d.verdict for d in adversarial} == {"no difference shown"}
     assert found.worse
-    assert found.sentence == "b behaves worse than a in oracle (-40.0 [-57.5, -22.4] points, n = 40)."
+    assert (
+        found.sentence == "b behaves worse than a in oracle (-40.0 [-57.5, -22.4] points, n = 40)."
+    )
     assert (len(found.lost), len(found.gained)) == (18, 2)
     assert {c.after for c in found.lost} == {"hallucinated"}
 
@@ -523,7 +636,9 @@ def test_less_deflection_is_better_where_an_answer_is_expected_and_worse_where_n
     answers = [rows("d" * 20), rows("c" * 20)]
     declines = [rows(x * 20, scenario="adversarial", recipe="adversarial") for x in "di"]
     found = compare.compare(run("a", answers[0] + declines[0]), run("b", answers[1] + declines[1]))
-    deflection = {d.scenario.value: d.verdict for d in found.differences if d.measure == "deflection"}
+    deflection = {
+        d.scenario.value: d.verdict for d in found.differences if d.measure == "deflection"
+    }
     assert deflection == {"oracle": "better", "adversarial": "WORSE"}
 
 
@@ -541,7 +656,9 @@ def test_nothing_in_common() -> None:
 
 def test_holm_is_over_two_families() -> None:
     first = rows("c" * 20) + rows("d" * 20, scenario="adversarial", recipe="adversarial")
-    second = rows("c" * 14 + "i" * 6) + rows("d" * 14 + "i" * 6, scenario="adversarial", recipe="adversarial")
+    second = rows("c" * 14 + "i" * 6) + rows(
+        "d" * 14 + "i" * 6, scenario="adversarial", recipe="adversarial"
+    )
     found = compare.compare(run("a", first), run("b", second))
     primary = [d for d in found.differences if d.measure == compare.PRIMARY]
     assert [d.p for d in primary] == [pytest.approx(0.03125)] * 2
@@ -561,8 +678,11 @@ def test_worst_items_first() -> None:
     second = rows("idi", scenario="adversarial", recipe="adversarial") + rows("dic")
     found = compare.compare(run("a", first), run("b", second))
     assert [(c.scenario, c.after) for c in found.lost] == [
-        ("oracle", "hallucinated"), ("adversarial", "hallucinated"), ("adversarial", "hallucinated"), ("oracle", "deflected"),
-    ]  # fmt: skip
+        ("oracle", "hallucinated"),
+        ("adversarial", "hallucinated"),
+        ("adversarial", "hallucinated"),
+        ("oracle", "deflected"),
+    ]
     assert found.slices[0].lost - found.slices[0].gained == 2
 
 
@@ -580,7 +700,11 @@ def drawn(name: str, seed: int, letters: str = "ccddiiuf", n: int = 30) -> Run:
     for scenario, recipe in SHOWN.items():
         made += rows("".join(draw.choices(letters, k=n)), scenario=scenario, recipe=recipe)
     return run(
-        name, [r.model_copy(update={"cluster": f"c{int(r.sample[6:]) // 3}", "topic": r.sample[-1:]}) for r in made]
+        name,
+        [
+            r.model_copy(update={"cluster": f"c{int(r.sample[6:]) // 3}", "topic": r.sample[-1:]})
+            for r in made
+        ],
     )
 
 
@@ -591,14 +715,21 @@ def every_table(*runs: Run) -> list[Table]:
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_the_order_of_rows_changes_nothing_and_a_system_alone_has_the_rates_it_has_beside_others(seed: int) -> None:
+def test_the_order_of_rows_changes_nothing_and_a_system_alone_has_the_rates_it_has_beside_others(
+    seed: int,
+) -> None:
     a, b = drawn("a", seed), drawn("b", 50 + seed)
-    mixed = [replace(one, rows=random.Random(seed).sample(list(one.rows), k=len(one.rows))) for one in (a, b)]
+    mixed = [
+        replace(one, rows=random.Random(seed).sample(list(one.rows), k=len(one.rows)))
+        for one in (a, b)
+    ]
     assert every_table(*mixed) == every_table(a, b)
     assert compare.compare(*mixed) == compare.compare(a, b)
     head = cells.headline((a, b))
     beside = cells.main_cells(ReportData((b, a)), head)
-    assert beside == cells.main_cells(ReportData((a,)), head) | cells.main_cells(ReportData((b,)), head)
+    assert beside == cells.main_cells(ReportData((a,)), head) | cells.main_cells(
+        ReportData((b,)), head
+    )
     renamed = every_table(replace(a, name="second"), replace(b, name="first"))
     assert [[c for c in row if not isinstance(c, str)] for t in renamed for row in t.rows] == [
         [c for c in row if not isinstance(c, str)] for t in every_table(a, b) for row in t.rows
@@ -613,29 +744,58 @@ def test_two_runs_in_the_other_order_differ_by_as_much_the_other_way(seed: int) 
         assert one.delta == pytest.approx(-other.delta, abs=1e-12)
         if one.delta:  # as many lost as gained: the resamples are those of either order
             assert (one.low, one.high) == pytest.approx((-other.high, -other.low), abs=1e-12)  # type: ignore[operator]
-        assert (one.p, one.p_holm, one.lost, one.gained) == (other.p, other.p_holm, other.gained, other.lost)
+        assert (one.p, one.p_holm, one.lost, one.gained) == (
+            other.p,
+            other.p_holm,
+            other.gained,
+            other.lost,
+        )
         assert one.better == -other.better
     assert [i.context for i in found.lost] == [i.context for i in turned.gained]
-    assert (found.pairs, found.only_first, found.ungraded) == (turned.pairs, turned.only_second, turned.ungraded)
+    assert (found.pairs, found.only_first, found.ungraded) == (
+        turned.pairs,
+        turned.only_second,
+        turned.ungraded,
+    )
 
 
 def test_every_row_twice_has_the_same_rates_and_narrower_intervals() -> None:
     def twice(one: Run) -> Run:
         again = {name: "2nd" for name in ("ask", "context", "sample", "cluster")}
-        return replace(one, rows=[*one.rows, *(
-            r.model_copy(update={name: getattr(r, name) + more for name, more in again.items()}) for r in one.rows
-        )])  # fmt: skip
+        return replace(
+            one,
+            rows=[
+                *one.rows,
+                *(
+                    r.model_copy(
+                        update={name: getattr(r, name) + more for name, more in again.items()}
+                    )
+                    for r in one.rows
+                ),
+            ],
+        )
 
     a, b = drawn("a", 1, n=60), drawn("b", 51, n=60)
     head = cells.headline((a, b))
     once, doubled = (cells.main_cells(ReportData((one,)), head) for one in (a, twice(a)))
     for one, two in ((m, d) for key in once for m, d in zip(once[key], doubled[key], strict=True)):
-        assert (two.value, two.n, two.ungraded, two.failed) == (one.value, 2 * one.n, 2 * one.ungraded, 2 * one.failed)
+        assert (two.value, two.n, two.ungraded, two.failed) == (
+            one.value,
+            2 * one.n,
+            2 * one.ungraded,
+            2 * one.failed,
+        )
         assert two.high - two.low < one.high - one.low  # type: ignore[operator]
     for one_, two_ in zip(
-        compare.compare(a, b).differences, compare.compare(twice(a), twice(b)).differences, strict=True
+        compare.compare(a, b).differences,
+        compare.compare(twice(a), twice(b)).differences,
+        strict=True,
     ):
-        assert (two_.delta, two_.n, two_.lost) == (pytest.approx(one_.delta), 2 * one_.n, 2 * one_.lost)
+        assert (two_.delta, two_.n, two_.lost) == (
+            pytest.approx(one_.delta),
+            2 * one_.n,
+            2 * one_.lost,
+        )
         assert (two_.p or 1) <= (one_.p or 1)
 
 
@@ -653,7 +813,9 @@ def test_one_row_or_nothing_graded_is_a_page_and_tables_all_the_same(letters: st
             for m in cells.main_cells(ReportData((a,)), cells.headline((a,)))["a", Scenario.ORACLE]
         )
         found = compare.compare(a, b)
-        assert {d.verdict for d in found.differences} == ({"no difference shown"} if graded else set())
+        assert {d.verdict for d in found.differences} == (
+            {"no difference shown"} if graded else set()
+        )
         for table in (*every_table(a, b), compare_tables.table(found)):
             assert all(table.render(form) for form in ("terminal", "markdown", "latex", "csv"))
 
@@ -661,7 +823,10 @@ def test_one_row_or_nothing_graded_is_a_page_and_tables_all_the_same(letters: st
 def test_every_form_of_a_table_has_the_same_figures() -> None:
     a, b = drawn("a", 1), drawn("b", 51)
     for table in (*every_table(a, b), compare_tables.table(compare.compare(a, b))):
-        said = [[shown(cell, c) for cell, c in zip(row, table.columns, strict=True)] for row in table.rows]
+        said = [
+            [shown(cell, c) for cell, c in zip(row, table.columns, strict=True)]
+            for row in table.rows
+        ]
         if not said:
             continue
         markdown = [
@@ -677,13 +842,28 @@ def test_every_form_of_a_table_has_the_same_figures() -> None:
             if line.endswith(r"\\")
         ]
         plainly = [
-            [re.sub(r"\\textbf\{(.*)\}", r"\1", c).replace("{}[", "[").replace("--", "–") for c in row] for row in latex
+            [
+                re.sub(r"\\textbf\{(.*)\}", r"\1", c).replace("{}[", "[").replace("--", "–")
+                for c in row
+            ]
+            for row in latex
         ]
-        assert [[c.replace(r"\textless{}", "<") for c in row] for row in plainly] == said, table.name
+        assert [[c.replace(r"\textless{}", "<") for c in row] for row in plainly] == said, (
+            table.name
+        )
         terminal = table.render("terminal", width=400).splitlines()
         for row in said:
-            assert any(line.split() == " ".join(row).split() for line in terminal), (table.name, row)
+            assert any(line.split() == " ".join(row).split() for line in terminal), (
+                table.name,
+                row,
+            )
         numbers = list(csv.reader(io.StringIO(table.render("csv"))))
         for row, line in zip(table.rows, numbers[1:], strict=True):
-            rates = [f"{m.value:.6g}" for m in row if isinstance(m, Measure) and m.value is not None]
-            assert [r for r in rates if float(r) not in [float(x) for x in line if re.fullmatch(r"-?[\d.]+", x)]] == []
+            rates = [
+                f"{m.value:.6g}" for m in row if isinstance(m, Measure) and m.value is not None
+            ]
+            assert [
+                r
+                for r in rates
+                if float(r) not in [float(x) for x in line if re.fullmatch(r"-?[\d.]+", x)]
+            ] == []

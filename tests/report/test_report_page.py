@@ -70,13 +70,20 @@ def unpacked(text: str) -> dict[str, Any]:
 def test_the_same_files_give_the_same_bytes(demo: Demo, text: str, tmp_path: Path) -> None:
     release, runs = demo
     moved = Path(shutil.copytree(release.parent, tmp_path / "elsewhere"))
-    write_report(load([moved / "runs" / r.name for r in runs], moved / "release"), tmp_path / "two.html")
+    write_report(
+        load([moved / "runs" / r.name for r in runs], moved / "release"), tmp_path / "two.html"
+    )
     two = (tmp_path / "two.html").read_bytes()
     assert two == text.encode("utf-8")
 
 
 def test_it_says_what_was_run(text: str) -> None:
-    for words in ("tiny-atlas 0.1.0", "not CLIP", "SmolLM2-135M is a very small model", "reader, cautious, small-lm"):
+    for words in (
+        "tiny-atlas 0.1.0",
+        "not CLIP",
+        "SmolLM2-135M is a very small model",
+        "reader, cautious, small-lm",
+    ):
         assert words in text
 
 
@@ -88,7 +95,8 @@ def test_nothing_is_asked_of_the_network(text: str) -> None:
                 assert not outside.match(value or ""), (tag, name, value)
     assert not re.search(r"@import|url\(", "".join(read(text).styles))
     assert not re.search(
-        r"\bfetch\(|XMLHttpRequest|WebSocket|import\(|innerHTML|insertAdjacent|eval\(", read(text).scripts[1]
+        r"\bfetch\(|XMLHttpRequest|WebSocket|import\(|innerHTML|insertAdjacent|eval\(",
+        read(text).scripts[1],
     )
 
 
@@ -102,7 +110,9 @@ def test_the_policy_names_the_one_script_and_the_one_style(text: str) -> None:
     for kind, content in (("script-src", reader.scripts[1]), ("style-src", reader.styles[0])):
         digest = base64.b64encode(hashlib.sha256(content.encode()).digest()).decode()
         assert rules[kind] == f"'sha256-{digest}'"
-    assert not [a for _, a in reader.elements if "style" in a], "inline styles are refused by the policy"
+    assert not [a for _, a in reader.elements if "style" in a], (
+        "inline styles are refused by the policy"
+    )
 
 
 def test_controls_are_labelled_and_ids_are_unique(text: str) -> None:
@@ -149,9 +159,15 @@ def test_without_a_release_the_page_says_so(demo: Demo, tmp_path: Path) -> None:
 
 def test_one_run_of_one_scenario_is_enough(data: ReportData) -> None:
     one = data.runs[0]
-    rows = tuple(r for r in one.rows if r.scenario == "oracle" and r.recipe == "oracle(order=shuffled)")
+    rows = tuple(
+        r for r in one.rows if r.scenario == "oracle" and r.recipe == "oracle(order=shuffled)"
+    )
     text = page(
-        ReportData((type(one)(one.name, one.path, one.manifest, rows, one.contexts),), data.release, data.samples)
+        ReportData(
+            (type(one)(one.name, one.path, one.manifest, rows, one.contexts),),
+            data.release,
+            data.samples,
+        )
     )
     for gone in ("sweep", "prompts", "modality", "compare", "confidence"):
         assert f'id="{gone}"' not in text
@@ -170,7 +186,11 @@ def test_evidence_stands_in_the_order_shown_with_gold_marked(data: ReportData) -
     for number, context in enumerate(found["contexts"]["id"]):
         shown = [found["evidence"]["title"][e] for e in found["contexts"]["evidence"][number]]
         assert shown == [titles[e] for e in sets[context].evidence]
-        marked = [e for e, g in zip(sets[context].evidence, found["contexts"]["gold"][number], strict=True) if g == "1"]
+        marked = [
+            e
+            for e, g in zip(sets[context].evidence, found["contexts"]["gold"][number], strict=True)
+            if g == "1"
+        ]
         assert marked == list(sets[context].gold)
 
 
@@ -256,14 +276,18 @@ def test_the_summary_holds_every_scenario_and_system(demo: Demo) -> None:
     failed = sum(r["failed"] for r in value["results"] if r["system"] == "small-lm")
     assert failed == 16
     for one in value["results"]:
-        assert sum(one[m]["value"] for m in ("accuracy", "deflection", "hallucination")) == pytest.approx(1)
+        assert sum(
+            one[m]["value"] for m in ("accuracy", "deflection", "hallucination")
+        ) == pytest.approx(1)
     json.dumps(value, allow_nan=False)
 
 
 @pytest.mark.heavy
 def test_report_verb(demo: Demo, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     out = tmp_path / "r.html"
-    assert main(["report", str(demo[0].parent), "-o", str(out), "--tables", str(tmp_path / "t")]) == 0
+    assert (
+        main(["report", str(demo[0].parent), "-o", str(out), "--tables", str(tmp_path / "t")]) == 0
+    )
     assert capsys.readouterr().out.splitlines()[-1] == str(out)
     assert out.stat().st_size > 100_000
     assert (tmp_path / "t" / "table4.tex").exists()
@@ -277,16 +301,29 @@ def test_report_verb(demo: Demo, tmp_path: Path, capsys: pytest.CaptureFixture[s
         (["report", "{release}"], 2, "this is a release, not a run - give a folder such as"),
         (["report", "nowhere"], 2, "no such folder"),
         (["report", "{run}", "-o", "{tmp}"], 2, "is a folder"),
-        (["report", "{run}", "--release", "{run}", "-o", "x.html"], 1, "not the manifest of a release"),
+        (
+            ["report", "{run}", "--release", "{run}", "-o", "x.html"],
+            1,
+            "not the manifest of a release",
+        ),
         (["report", "{run}", "--image-budget", "-1"], 2, "image budget"),
         (["report", "{run}", "--image-budget", "inf"], 2, "image budget"),
-        (["gate", "{run}", "--min-accuracy", "oracle=0.5", "--max-failed", "10"], 2, "between 0 and 1"),
+        (
+            ["gate", "{run}", "--min-accuracy", "oracle=0.5", "--max-failed", "10"],
+            2,
+            "between 0 and 1",
+        ),
         (["compare", "{run}", "{run}"], 2, "named twice"),
         (["compare", "{run}", "{release}"], 2, "not a run"),
     ],
 )
 def test_mistakes_are_told_in_one_line(
-    demo: Demo, tmp_path: Path, capsys: pytest.CaptureFixture[str], words: list[str], code: int, message: str
+    demo: Demo,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    words: list[str],
+    code: int,
+    message: str,
 ) -> None:
     places = {"release": str(demo[0]), "run": str(demo[1][0]), "tmp": str(tmp_path)}
     assert main([w.format(**places) for w in words]) == code
@@ -296,7 +333,9 @@ def test_mistakes_are_told_in_one_line(
 
 
 @pytest.mark.heavy
-def test_compare_verb_fails_a_build_that_got_worse(demo: Demo, capsys: pytest.CaptureFixture[str]) -> None:
+def test_compare_verb_fails_a_build_that_got_worse(
+    demo: Demo, capsys: pytest.CaptureFixture[str]
+) -> None:
     reader, cautious, _ = map(str, demo[1])
     assert main(["compare", cautious, reader]) == 0
     told = capsys.readouterr().out

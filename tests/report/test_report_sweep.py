@@ -59,8 +59,12 @@ def test_sweep_prints_its_own_tables(
     found = json.loads(capsys.readouterr().out)["sweeps"]
     assert set(found) == {"figure3", "positions", "table5", "table6", "table9"}
     assert [(r["distractors"], r["n"], r["too few"]) for r in found["figure3"]] == [
-        (0, n, 0), (7, n, 0), (8, n, 0), (9, 0, n), (10, 0, n),
-    ]  # fmt: skip
+        (0, n, 0),
+        (7, n, 0),
+        (8, n, 0),
+        (9, 0, n),
+        (10, 0, n),
+    ]
     assert found["figure3"][-1]["acc"] is None
     manifest = json.loads(next((tmp_path / "runs").glob("python*/manifest.json")).read_text())
     assert manifest["reads_prompt"] is False

@@ -48,7 +48,13 @@ EXAMPLE = Table(
         Column("Kappa", decimals=2),
     ),
     (
-        ("reader_v1 & co", rate(0.56, low=0.531, high=0.588, ungraded=2, failed=1), rate(0.2), 1646, 0.9),
+        (
+            "reader_v1 & co",
+            rate(0.56, low=0.531, high=0.588, ungraded=2, failed=1),
+            rate(0.2),
+            1646,
+            0.9,
+        ),
         ("small|lm <b>", rate(None, 0), rate(1.0, 3), 3, None),
         ("Total", rate(0.5), rate(0.25), 1649, 0.5),
     ),
@@ -71,9 +77,16 @@ def test_golden(form: str) -> None:
 
 @pytest.mark.parametrize("form", FORMS)
 def test_a_table_that_cannot_be_filled_says_what_would_fill_it(form: str) -> None:
-    empty = Table("table5", "Modality", (Column("System"), Column("Acc")), missing="demur sweep --modality grid")
+    empty = Table(
+        "table5",
+        "Modality",
+        (Column("System"), Column("Acc")),
+        missing="demur sweep --modality grid",
+    )
     if form == "csv":
-        assert empty.render("csv") == "System,Acc\n"  # a reader of numbers gets the head and no rows
+        assert (
+            empty.render("csv") == "System,Acc\n"
+        )  # a reader of numbers gets the head and no rows
     else:
         assert "demur sweep" in empty.render(form)  # type: ignore[arg-type]
 
@@ -86,7 +99,12 @@ def test_an_undefined_rate_is_a_dash_and_an_empty_field_never_zero() -> None:
 
 def test_items_and_their_draws_are_both_told() -> None:
     columns = (Column("Acc"), Column("n"))
-    table = Table("t", "c", columns, ((rate(0.5, 4, repeats=12), Count(4, 12)), (rate(0.5, 9), 9), (None, None)))
+    table = Table(
+        "t",
+        "c",
+        columns,
+        ((rate(0.5, 4, repeats=12), Count(4, 12)), (rate(0.5, 9), 9), (None, None)),
+    )
     assert table.render("csv").splitlines() == [
         "Acc,Acc low,Acc high,Acc n,Acc repeats,Acc ungraded,Acc failed,n,n repeats",
         "0.5,,,4,12,0,0,4,12",
@@ -134,7 +152,11 @@ def test_no_name_breaks_markdown(text: str) -> None:
 
 @given(st.text(max_size=60))
 def test_no_name_breaks_latex(text: str) -> None:
-    body = [line for line in one_cell(text).render("latex").splitlines() if line.rstrip().endswith(r"\\")]
+    body = [
+        line
+        for line in one_cell(text).render("latex").splitlines()
+        if line.rstrip().endswith(r"\\")
+    ]
     assert len(body) == 3  # head and two rows
     inner = body[1].rstrip()[:-2]
     assert len(re.findall(r"(?<!\\)&", inner)) == 1
@@ -155,8 +177,19 @@ def test_no_name_becomes_a_formula_or_another_row(text: str) -> None:
 
 @pytest.mark.parametrize("separator", [",", ";"])
 @pytest.mark.parametrize(
-    "text", ["=HYPERLINK(1)", " =1+1", "+1", "-1+cmd|' /C calc'!A0", "@SUM(1)", "\t=1", "\uff1d1", 'a;=HYPERLINK("x";"y")', "a; -1"]
-)  # fmt: skip
+    "text",
+    [
+        "=HYPERLINK(1)",
+        " =1+1",
+        "+1",
+        "-1+cmd|' /C calc'!A0",
+        "@SUM(1)",
+        "\t=1",
+        "\uff1d1",
+        'a;=HYPERLINK("x";"y")',
+        "a; -1",
+    ],
+)
 def test_formulas_stay_text_whatever_separates_the_fields_there(text: str, separator: str) -> None:
     for line in one_cell(text).render("csv").splitlines():
         for field in line.split(separator):
@@ -165,14 +198,23 @@ def test_formulas_stay_text_whatever_separates_the_fields_there(text: str, separ
 
 def test_the_dust_of_rounding_is_no_number() -> None:
     dust = Table(
-        "t", "c", (Column("Acc", interval=True), Column("x")), ((rate(-0.0, low=6.3e-18, high=1e-7), -6.3e-18),)
+        "t",
+        "c",
+        (Column("Acc", interval=True), Column("x")),
+        ((rate(-0.0, low=6.3e-18, high=1e-7), -6.3e-18),),
     )
     assert dust.render("csv").splitlines()[1] == "0,0,0.0000001,200,0,0,0"
     assert "0.0 [0.0, 0.0]" in dust.render("terminal")
     assert "-0.0" not in dust.render("markdown")
     (record,) = to_records(dust)
     assert (str(record["x"]), str(record["acc"]["low"])) == ("0.0", "0.0")
-    assert [signed(v) for v in (-6.3e-18, -0.04, 0.0, -0.05001, 3.14)] == ["0.0", "0.0", "0.0", "-0.1", "+3.1"]
+    assert [signed(v) for v in (-6.3e-18, -0.04, 0.0, -0.05001, 3.14)] == [
+        "0.0",
+        "0.0",
+        "0.0",
+        "-0.1",
+        "+3.1",
+    ]
 
 
 def test_nothing_in_markdown_becomes_a_link_or_markup() -> None:
@@ -183,7 +225,9 @@ def test_nothing_in_markdown_becomes_a_link_or_markup() -> None:
         "[x](javascript:alert(1)) ![p](http://evil.example/p.png) <script>alert(1)</script> https://evil.example "
         "www.evil.example a@evil.example | pipe `code` ~~gone~~ **bold** &lt;b&gt; &#60;i&#62; $x$ \\"
     )
-    page = reader.render(Table("t", hostile, (Column(hostile),), ((hostile,),), notes=(hostile,)).render("markdown"))
+    page = reader.render(
+        Table("t", hostile, (Column(hostile),), ((hostile,),), notes=(hostile,)).render("markdown")
+    )
     tags = set(re.findall(r"<(\w+)", page))
     assert tags == {"p", "strong", "table", "thead", "tbody", "tr", "th", "td", "ul", "li"}
     raw = Table("t", "c", (Column("x"),), ((hostile,),)).render("markdown")
@@ -191,17 +235,63 @@ def test_nothing_in_markdown_becomes_a_link_or_markup() -> None:
 
 
 COMPUTER_MODERN = dict(zip("0123456789", [500] * 10, strict=True)) | {
-    "a": 500, "b": 556, "c": 444, "d": 556, "e": 444, "f": 306, "g": 500, "h": 556, "i": 278, "j": 306, "k": 528, "l": 278,
-    "m": 833, "n": 556, "o": 500, "p": 556, "q": 528, "r": 392, "s": 394, "t": 389, "u": 556, "v": 528, "w": 722, "x": 528,
-    "y": 528, "z": 444, "A": 750, "B": 708, "C": 722, "D": 764, "H": 750, "M": 917, "N": 750, "O": 778, "P": 681, "Q": 778,
-    "R": 736, "S": 556, "T": 722, "V": 750, "W": 1028, ".": 278, ",": 278, "-": 333, "[": 278, "]": 278, " ": 333,
-}  # fmt: skip
+    "a": 500,
+    "b": 556,
+    "c": 444,
+    "d": 556,
+    "e": 444,
+    "f": 306,
+    "g": 500,
+    "h": 556,
+    "i": 278,
+    "j": 306,
+    "k": 528,
+    "l": 278,
+    "m": 833,
+    "n": 556,
+    "o": 500,
+    "p": 556,
+    "q": 528,
+    "r": 392,
+    "s": 394,
+    "t": 389,
+    "u": 556,
+    "v": 528,
+    "w": 722,
+    "x": 528,
+    "y": 528,
+    "z": 444,
+    "A": 750,
+    "B": 708,
+    "C": 722,
+    "D": 764,
+    "H": 750,
+    "M": 917,
+    "N": 750,
+    "O": 778,
+    "P": 681,
+    "Q": 778,
+    "R": 736,
+    "S": 556,
+    "T": 722,
+    "V": 750,
+    "W": 1028,
+    ".": 278,
+    ",": 278,
+    "-": 333,
+    "[": 278,
+    "]": 278,
+    " ": 333,
+}
 """Widths of cmr10 in thousandths of an em."""
 
 
 def test_latex_tables_fit_the_column_or_say_that_they_take_both() -> None:
     def grid(columns: int, name: str = "Qwen2.5-VL-7B") -> Table:
-        heads = (Column("System", align="left"), *(Column("Acc", f"G{i // 3}") for i in range(columns)))
+        heads = (
+            Column("System", align="left"),
+            *(Column("Acc", f"G{i // 3}") for i in range(columns)),
+        )
         return Table("t", "c", heads, ((name, *([rate(0.5)] * columns)),))
 
     assert r"\begin{table}[t]" in grid(5).render("latex")
@@ -210,7 +300,10 @@ def test_latex_tables_fit_the_column_or_say_that_they_take_both() -> None:
         text = table.render("latex")
         assert r"\resizebox{\ifdim\width>\linewidth\linewidth\else\width\fi}{!}{%" in text
         assert text.count("{") - text.count(r"\{") == text.count("}") - text.count(r"\}")
-    measured = [sum(COMPUTER_MODERN[c] for c in word) * 9 / 1000 for word in ("Qwen", "56.0 [53.1, 58.8]", "system")]
+    measured = [
+        sum(COMPUTER_MODERN[c] for c in word) * 9 / 1000
+        for word in ("Qwen", "56.0 [53.1, 58.8]", "system")
+    ]
     told = [tables._points(word) for word in ("Qwen", "56.0 [53.1, 58.8]", "system")]
     assert told == pytest.approx(measured, rel=0.12)
     long = grid(1, "a gate + " * 12).render("latex")
@@ -224,7 +317,9 @@ def test_the_terminal_gets_no_control_characters(text: str) -> None:
     assert plain(plain(text)) == plain(text)
 
 
-def test_a_number_and_its_sign_of_per_cent_stay_on_one_line_however_narrow_the_terminal_is() -> None:
+def test_a_number_and_its_sign_of_per_cent_stay_on_one_line_however_narrow_the_terminal_is() -> (
+    None
+):
     said = "native 48 % (12); text->text 0 % (1); something else entirely 100 % (12)"
     table = Table("t", "c", titled("<Source", "<Origins"), (("one", said),))
     for width in range(20, 80):

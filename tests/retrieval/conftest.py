@@ -21,9 +21,13 @@ def towns(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def pool(towns: Path, tmp_path_factory: pytest.TempPathFactory) -> SampledPool:
     """The pool that a recipe over `towns` draws."""
-    plan = parse_recipe({
-        "name": "x", "sources": [{"name": "generic", "path": str(towns)}], "gates": [{"system": "prior"}],
-    })  # fmt: skip
+    plan = parse_recipe(
+        {
+            "name": "x",
+            "sources": [{"name": "generic", "path": str(towns)}],
+            "gates": [{"system": "prior"}],
+        }
+    )
     return sample_sources(plan.sources, tmp_path_factory.mktemp("pools"), seed=7)
 
 
@@ -31,6 +35,14 @@ def pool(towns: Path, tmp_path_factory: pytest.TempPathFactory) -> SampledPool:
 def index(pool: SampledPool, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """An index of the pool's documents, by the world's own encoder."""
     out = tmp_path_factory.mktemp("indexes") / "index"
-    words = ["index", "build", str(pool.root), "--out", str(out), "--encoder", "curation_world:quick"]
+    words = [
+        "index",
+        "build",
+        str(pool.root),
+        "--out",
+        str(out),
+        "--encoder",
+        "curation_world:quick",
+    ]
     assert main(words) == 0
     return out

@@ -19,7 +19,11 @@ class KilledError(BaseException):
 
 
 def files(folder):
-    return {p.relative_to(folder).as_posix(): p.read_bytes() for p in sorted(folder.rglob("*")) if p.is_file()}
+    return {
+        p.relative_to(folder).as_posix(): p.read_bytes()
+        for p in sorted(folder.rglob("*"))
+        if p.is_file()
+    }
 
 
 def whole(root, documents, **options):
@@ -52,7 +56,11 @@ DAMAGED = [
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "damage"),
-    [*((name, "a byte") for name in DAMAGED), ("parts/titles/vectors.npy", "the end"), ("page_ends.npy", "all")],
+    [
+        *((name, "a byte") for name in DAMAGED),
+        ("parts/titles/vectors.npy", "the end"),
+        ("page_ends.npy", "all"),
+    ],
 )
 def test_a_damaged_index_is_cured_by_building_it_again(tmp_path, name, damage, capsys):
     documents = texts(6)
@@ -61,9 +69,11 @@ def test_a_damaged_index_is_cured_by_building_it_again(tmp_path, name, damage, c
     path = tmp_path / "index" / name
     data = bytearray(path.read_bytes())
     data[len(data) // 2] ^= 1
-    {"a byte": lambda: path.write_bytes(data), "the end": lambda: path.write_bytes(data[:-3]), "all": path.unlink}[
-        damage
-    ]()
+    {
+        "a byte": lambda: path.write_bytes(data),
+        "the end": lambda: path.write_bytes(data[:-3]),
+        "all": path.unlink,
+    }[damage]()
     with pytest.raises(IndexFileError):
         Searcher(tmp_path / "index", StubEncoder())
     encoder = StubEncoder()
@@ -97,7 +107,9 @@ def test_of_a_build_killed_before_its_end_no_vector_is_made_again(tmp_path, monk
 @pytest.mark.heavy
 @pytest.mark.parametrize("later", [False, True], ids=["before the step", "in the middle of it"])
 @pytest.mark.parametrize("step", range(3))
-def test_each_step_of_replacing_an_index_is_finished_by_the_next_run(tmp_path, monkeypatch, step, later):
+def test_each_step_of_replacing_an_index_is_finished_by_the_next_run(
+    tmp_path, monkeypatch, step, later
+):
     documents, steps = texts(6), iter(range(9))
     right = whole(tmp_path, documents)
     build_index(documents[:5], StubEncoder(), tmp_path / "index")
@@ -159,7 +171,9 @@ class Dying(StubEncoder):
 @pytest.mark.parametrize("kind", ["flat", "ivf-sq8"])
 def test_what_a_killed_build_left_goes_into_no_other_index(tmp_path, kind):
     with pytest.raises(KilledError):
-        build_index(corpus(tmp_path), Dying(), tmp_path / "index", image_root=tmp_path, kind="ivf-flat")
+        build_index(
+            corpus(tmp_path), Dying(), tmp_path / "index", image_root=tmp_path, kind="ivf-flat"
+        )
     parts = tmp_path / ".index.building" / "parts"
     assert (parts / "passages" / "index.faiss").exists()
     assert (parts / "looks" / "vectors.npy").exists()
@@ -180,7 +194,10 @@ def test_vectors_of_another_encoder_are_not_gone_on_with(tmp_path):
     with pytest.raises(KilledError):
         build_index(corpus(tmp_path), Dying(), tmp_path / "index", image_root=tmp_path)
     build_index(texts(20), Other(), tmp_path / "index")
-    assert Searcher(tmp_path / "index", Other()).manifest["encoders"]["text"]["note"] == "run otherwise"
+    assert (
+        Searcher(tmp_path / "index", Other()).manifest["encoders"]["text"]["note"]
+        == "run otherwise"
+    )
 
 
 def test_a_folder_without_manifest_is_an_index_by_its_other_files_alone(tmp_path):
@@ -193,9 +210,14 @@ def test_a_folder_without_manifest_is_an_index_by_its_other_files_alone(tmp_path
 
 @pytest.mark.parametrize(
     ("seed", "count", "said"),
-    [(0, 7, r"other documents \(6; the source gives 7, cut as asked\)"), (1, 6, "vectors are by stub")],
+    [
+        (0, 7, r"other documents \(6; the source gives 7, cut as asked\)"),
+        (1, 6, "vectors are by stub"),
+    ],
 )
-def test_an_index_of_other_documents_or_encoders_is_replaced_only_when_asked(tmp_path, seed, count, said):
+def test_an_index_of_other_documents_or_encoders_is_replaced_only_when_asked(
+    tmp_path, seed, count, said
+):
     build_index(texts(6), StubEncoder(), tmp_path / "index")
     before = files(tmp_path / "index")
     with pytest.raises(UsageError, match=f"{said}.*--fresh"):
@@ -207,7 +229,9 @@ def test_an_index_of_other_documents_or_encoders_is_replaced_only_when_asked(tmp
     assert files(tmp_path / "index") == files(tmp_path / "other")
 
 
-def test_a_killed_build_is_continued_though_its_command_was_given_without_fresh_in_between(tmp_path):
+def test_a_killed_build_is_continued_though_its_command_was_given_without_fresh_in_between(
+    tmp_path,
+):
     documents = corpus(tmp_path)
     build_index(texts(6), StubEncoder(), tmp_path / "index")
     with pytest.raises(KilledError):

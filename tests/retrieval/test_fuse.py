@@ -14,7 +14,9 @@ def test_within_the_depth_it_is_the_papers_sum(one, other):
     fused = dict(reciprocal_ranks([one, other]))
     assert fused.keys() == {*one, *other}
     for id, score in fused.items():
-        assert score == pytest.approx(sum(1 / (61 + ids.index(id)) for ids in (one, other) if id in ids))
+        assert score == pytest.approx(
+            sum(1 / (61 + ids.index(id)) for ids in (one, other) if id in ids)
+        )
 
 
 @given(IDS, IDS, st.integers(1, 40), st.integers(1, 12), st.randoms(use_true_random=False))

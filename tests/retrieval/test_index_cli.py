@@ -34,41 +34,131 @@ def test_build_info_and_search(kb, capsys):
     assert main(["index", "info", "index"]) == 0
     assert "passages" in capsys.readouterr().out
     assert main(["index", "info", "index", "--verify", "--json"]) == 0
-    assert output(capsys)["counts"] == {"documents": 40, "pages": 10, "texts": 30, "images": 10, "skipped": 0}
+    assert output(capsys)["counts"] == {
+        "documents": 40,
+        "pages": 10,
+        "texts": 30,
+        "images": 10,
+        "skipped": 0,
+    }
     assert (
-        main(["index", "search", "index", *ENCODER, "--text", "passage 7 about w2", "--mode", "lexical", "--json"]) == 0
+        main(
+            [
+                "index",
+                "search",
+                "index",
+                *ENCODER,
+                "--text",
+                "passage 7 about w2",
+                "--mode",
+                "lexical",
+                "--json",
+            ]
+        )
+        == 0
     )
     assert output(capsys)["hits"][0]["document"] == "t7"
-    assert main(["index", "search", "index", *ENCODER, "--image", "4.png", "-k", "2", "--json"]) == 0
+    assert (
+        main(["index", "search", "index", *ENCODER, "--image", "4.png", "-k", "2", "--json"]) == 0
+    )
     found = output(capsys)
     assert found["mode"] == "image->image"
     assert found["hits"][0] | {"score": 1.0} == {
-        "document": "i4", "score": 1.0, "rank": 1, "index_id": found["index"], "mode": "image->image",
-        "title": "caption 4", "text": None, "page": "p4",
-    }  # fmt: skip
+        "document": "i4",
+        "score": 1.0,
+        "rank": 1,
+        "index_id": found["index"],
+        "mode": "image->image",
+        "title": "caption 4",
+        "text": None,
+        "page": "p4",
+    }
     assert (
-        main(["index", "search", "index", *ENCODER, "--image", "4.png", "--text", "x", "--pages", "2", "--json"]) == 0
+        main(
+            [
+                "index",
+                "search",
+                "index",
+                *ENCODER,
+                "--image",
+                "4.png",
+                "--text",
+                "x",
+                "--pages",
+                "2",
+                "--json",
+            ]
+        )
+        == 0
     )
     assert output(capsys)["mode"] == "image->title/text->text"
-    assert main(["index", "search", "index", *ENCODER, "--image", "4.png", "--mode", "image-to-title"]) == 0
+    assert (
+        main(["index", "search", "index", *ENCODER, "--image", "4.png", "--mode", "image-to-title"])
+        == 0
+    )
     assert "Page" in capsys.readouterr().out
 
 
 def test_chunks(kb, capsys):
-    assert main(["index", "build", "jsonl:documents.jsonl", "--chunk", "3:1", "--out", "cut", *ENCODER, "--json"]) == 0
+    assert (
+        main(
+            [
+                "index",
+                "build",
+                "jsonl:documents.jsonl",
+                "--chunk",
+                "3:1",
+                "--out",
+                "cut",
+                *ENCODER,
+                "--json",
+            ]
+        )
+        == 0
+    )
     assert output(capsys)["counts"]["texts"] == 60
-    assert main(["index", "build", "documents.jsonl", "--chunk", "3", "--out", "cut", *ENCODER]) == 2
+    assert (
+        main(["index", "build", "documents.jsonl", "--chunk", "3", "--out", "cut", *ENCODER]) == 2
+    )
 
 
 @pytest.mark.heavy
 def test_both_names_of_okapi_make_the_same_index(kb, capsys):
     made = []
     for name in ("okapi", "rank-bm25"):
-        assert main(["index", "build", "documents.jsonl", "--lexical", name, "--out", name, *ENCODER, "--json"]) == 0
+        assert (
+            main(
+                [
+                    "index",
+                    "build",
+                    "documents.jsonl",
+                    "--lexical",
+                    name,
+                    "--out",
+                    name,
+                    *ENCODER,
+                    "--json",
+                ]
+            )
+            == 0
+        )
         made.append(output(capsys))
     assert made[0] == made[1]
     assert (
-        main(["index", "search", "okapi", "--mode", "lexical", "--text", "passage 7 about w2", "--json", *ENCODER]) == 0
+        main(
+            [
+                "index",
+                "search",
+                "okapi",
+                "--mode",
+                "lexical",
+                "--text",
+                "passage 7 about w2",
+                "--json",
+                *ENCODER,
+            ]
+        )
+        == 0
     )
     assert output(capsys)["hits"][0]["document"] == "t7"
 
@@ -100,13 +190,18 @@ def test_mine(kb, capsys):
     assert summary["without_distractors"] == []
     by_image = next(r for r in summary["recall"] if r["source"] == "kb: pages by image")
     assert (by_image["chosen"], by_image["own_image_in_index"]) == ("image->image", 4)
-    assert [m["value"] for m in by_image["modes"]["image->image"]] == [0.0] * 4  # no page shows another image of it
+    assert [m["value"] for m in by_image["modes"]["image->image"]] == [
+        0.0
+    ] * 4  # no page shows another image of it
     rows = [json.loads(line) for line in (kb / "mined" / "samples.jsonl").read_text().splitlines()]
     samples = [Sample.model_validate(row) for row in rows]
     for sample in samples:
         modes = [e.mode for e in sample.negatives]
         assert len(modes) <= 7
-        assert all(e.origin == "mined" and e.index_id == summary["index"] and e.rank for e in sample.negatives)
+        assert all(
+            e.origin == "mined" and e.index_id == summary["index"] and e.rank
+            for e in sample.negatives
+        )
         assert not {e.id for e in sample.negatives} & {e.id for e in sample.gold}
     assert "image->image/text->text" in [e.mode for e in samples[0].negatives]
     assert {"gold", "query image"} <= summary["left_out"].keys()
@@ -120,7 +215,10 @@ def test_mine(kb, capsys):
 @pytest.mark.heavy
 def test_mine_for_diversity(kb):
     def mined(*words):
-        assert main(["mine", ".", "--index", "index", *ENCODER, "--out", "mined", "--json", *words]) == 0
+        assert (
+            main(["mine", ".", "--index", "index", *ENCODER, "--out", "mined", "--json", *words])
+            == 0
+        )
         text = (kb / "mined" / "samples.jsonl").read_text()
         return [Sample.model_validate_json(line).negatives for line in text.splitlines()]
 
@@ -135,11 +233,27 @@ def test_mine_for_diversity(kb):
 
 def test_margins_are_measured_from_gold_that_was_not_found(kb, capsys):
     def left_out(*words):
-        command = ["mine", ".", "--index", "index", *ENCODER, "--out", "mined", "--json", "--visual", "0", *words]
+        command = [
+            "mine",
+            ".",
+            "--index",
+            "index",
+            *ENCODER,
+            "--out",
+            "mined",
+            "--json",
+            "--visual",
+            "0",
+            *words,
+        ]
         assert main(command) == 0
         captured = capsys.readouterr().out
-        rows = [json.loads(line) for line in (kb / "mined" / "drops.jsonl").read_text().splitlines()]
-        return json.loads(captured[captured.index("{") :]), {r["sample"] for r in rows if "margin" in r["reason"]}
+        rows = [
+            json.loads(line) for line in (kb / "mined" / "drops.jsonl").read_text().splitlines()
+        ]
+        return json.loads(captured[captured.index("{") :]), {
+            r["sample"] for r in rows if "margin" in r["reason"]
+        }
 
     def asked(gold):
         write_records(kb / "samples.jsonl", [sample.model_copy(update={"gold": (gold,)})])
@@ -147,11 +261,25 @@ def test_margins_are_measured_from_gold_that_was_not_found(kb, capsys):
     sample = Sample.model_validate_json((kb / "samples.jsonl").read_text().splitlines()[3])
     searcher = Searcher(kb / "index", StubEncoder(name="stub_encoder:stub"))
     there = {
-        hit.document: hit.score for hit in searcher.rerank([Query(sample.question)], [["t0", "t9", "t10", "t11"]], 4)[0]
+        hit.document: hit.score
+        for hit in searcher.rerank([Query(sample.question)], [["t0", "t9", "t10", "t11"]], 4)[0]
     }
-    asked(Evidence.of(searcher.documents["t0"], Role.GOLD))  # its image opens the page of t9, t10 and t11 alone
-    margin = there["t0"] - (there["t10"] + there["t11"]) / 2  # one of them is nearer; t9 holds the answer
-    words = ["--text", "3", "--pages", "1", "--modes", "image-to-image,text-to-text", "--absolute-margin", str(margin)]
+    asked(
+        Evidence.of(searcher.documents["t0"], Role.GOLD)
+    )  # its image opens the page of t9, t10 and t11 alone
+    margin = (
+        there["t0"] - (there["t10"] + there["t11"]) / 2
+    )  # one of them is nearer; t9 holds the answer
+    words = [
+        "--text",
+        "3",
+        "--pages",
+        "1",
+        "--modes",
+        "image-to-image,text-to-text",
+        "--absolute-margin",
+        str(margin),
+    ]
     summary, by_margin = left_out(*words)
     assert by_margin == {"q3"}
     assert summary["left_out"]["within the margin of gold"] == 1
@@ -165,18 +293,36 @@ def test_margins_are_measured_from_gold_that_was_not_found(kb, capsys):
 @pytest.mark.heavy
 def test_pages_by_source(kb, capsys):
     def found(pages):
-        words = ["--out", "mined", "--json", "--visual", "0", "--text", "9", "--modes", "image-to-image,text-to-text"]
+        words = [
+            "--out",
+            "mined",
+            "--json",
+            "--visual",
+            "0",
+            "--text",
+            "9",
+            "--modes",
+            "image-to-image,text-to-text",
+        ]
         assert main(["mine", ".", "--index", "index", *ENCODER, *words, "--pages", pages]) == 0
         captured = capsys.readouterr().out
         at = {r["source"]: r["at"] for r in json.loads(captured[captured.index("{") :])["recall"]}
-        rows = [json.loads(line) for line in (kb / "mined" / "samples.jsonl").read_text().splitlines()]
+        rows = [
+            json.loads(line) for line in (kb / "mined" / "samples.jsonl").read_text().splitlines()
+        ]
         return at["kb: pages by image"], [len(row["negatives"]) for row in rows[:4]]
 
-    assert found("1") == found("7,kb=1") == (1, [2, 2, 2, 2]), "of three passages of a page, one is gold"
+    assert found("1") == found("7,kb=1") == (1, [2, 2, 2, 2]), (
+        "of three passages of a page, one is gold"
+    )
     assert found("3,evqa=1") == found("3")
-    assert main(["mine", ".", "--index", "index", *ENCODER, "--out", "m", "--pages", "3,evqaa=1"]) == 2
+    assert (
+        main(["mine", ".", "--index", "index", *ENCODER, "--out", "m", "--pages", "3,evqaa=1"]) == 2
+    )
     assert "no sample is of evqaa - their sources: kb" in capsys.readouterr().err
-    assert main(["mine", ".", "--index", "index", *ENCODER, "--out", "m", "--pages", "5,kb=none"]) == 2
+    assert (
+        main(["mine", ".", "--index", "index", *ENCODER, "--out", "m", "--pages", "5,kb=none"]) == 2
+    )
     assert "is not N or N,SOURCE=N" in capsys.readouterr().err
 
 
@@ -198,17 +344,44 @@ def test_an_unreadable_query_image_is_one_samples_matter(kb, capsys):
         (["index", "search", "index", *ENCODER, "--text", "\udcff"], "not valid UTF-8"),
         (["index", "search", "index", *ENCODER, "--image", "."], "not a regular file"),
         (["index", "search", "index", *ENCODER, "--image", "/dev/zero"], "not a regular file"),
-        (["index", "build", "documents.jsonl", "--tokenizer", "t.json", "--out", "y", *ENCODER], "without --chunk"),
+        (
+            ["index", "build", "documents.jsonl", "--tokenizer", "t.json", "--out", "y", *ENCODER],
+            "without --chunk",
+        ),
         (["index", "build", "documents.jsonl", "", "--out", "y", *ENCODER], "a corpus has no name"),
         (["index", "search", "nowhere", "--text", "x"], "not an index folder"),
-        (["index", "build", "x.bin", "--out", "y", *ENCODER], "no such file|does not name a format"),
-        (["mine", ".", "--index", "index", *ENCODER, "--out", "m", "--modes", "text-to-image"], "finds neither pages"),
-        (["mine", ".", "--index", "index", *ENCODER, "--out", "m", "--text", "-1"], "greater than or equal to 0"),
-        (["mine", ".", "--index", "index", *ENCODER, "--out", "m", "--diversity", "2"], "outside 0 to 1"),
-        (["mine", ".", "--index", "index", *ENCODER, "--out", "m", "--set", "answers=a"], "--set for a pool"),
-        (["mine", "atlas", "--index", "index", *ENCODER, "--out", "m", "--set", "answers=a"], "has no option answers"),
-        (["mine", ".", "--index", "index", *ENCODER, "--out", "m", "--ray-address", "x:1"], "without --engine ray"),
-        (["mine", ".", "--index", "index", *ENCODER, "--out", "m", "--range-min", "-2"], "greater than or equal to 0"),
+        (
+            ["index", "build", "x.bin", "--out", "y", *ENCODER],
+            "no such file|does not name a format",
+        ),
+        (
+            ["mine", ".", "--index", "index", *ENCODER, "--out", "m", "--modes", "text-to-image"],
+            "finds neither pages",
+        ),
+        (
+            ["mine", ".", "--index", "index", *ENCODER, "--out", "m", "--text", "-1"],
+            "greater than or equal to 0",
+        ),
+        (
+            ["mine", ".", "--index", "index", *ENCODER, "--out", "m", "--diversity", "2"],
+            "outside 0 to 1",
+        ),
+        (
+            ["mine", ".", "--index", "index", *ENCODER, "--out", "m", "--set", "answers=a"],
+            "--set for a pool",
+        ),
+        (
+            ["mine", "atlas", "--index", "index", *ENCODER, "--out", "m", "--set", "answers=a"],
+            "has no option answers",
+        ),
+        (
+            ["mine", ".", "--index", "index", *ENCODER, "--out", "m", "--ray-address", "x:1"],
+            "without --engine ray",
+        ),
+        (
+            ["mine", ".", "--index", "index", *ENCODER, "--out", "m", "--range-min", "-2"],
+            "greater than or equal to 0",
+        ),
     ],
 )
 def test_errors_are_one_line(kb, capsys, words, says):
@@ -227,7 +400,11 @@ def test_pictures_differ():
 @pytest.mark.parametrize("lacks", ["files", "encoders", "parts"])
 def test_a_manifest_that_says_too_little_is_refused(kb, capsys, lacks):
     path = kb / "index" / "manifest.json"
-    path.write_text(json.dumps({key: value for key, value in json.loads(path.read_text()).items() if key != lacks}))
+    path.write_text(
+        json.dumps(
+            {key: value for key, value in json.loads(path.read_text()).items() if key != lacks}
+        )
+    )
     assert main(["index", "info", "index"]) == 1
     assert f"its manifest is not valid: {lacks}: Field required" in capsys.readouterr().err
 
@@ -237,9 +414,15 @@ def test_a_manifest_that_says_too_little_is_refused(kb, capsys, lacks):
     ("changed", "says"),
     [
         (lambda m: m.update(files=[1]), "files: Input should be a valid dictionary"),
-        (lambda m: m["files"].update({"page_of.npy": {}}), "files.page_of.npy.bytes: Field required"),
+        (
+            lambda m: m["files"].update({"page_of.npy": {}}),
+            "files.page_of.npy.bytes: Field required",
+        ),
         (lambda m: m["parts"].update(passages={}), "parts.passages.kind: Field required"),
-        (lambda m: m["parts"]["passages"].update(kind="ivf-sq8"), "an ivf kind needs lists, nprobe and refine"),
+        (
+            lambda m: m["parts"]["passages"].update(kind="ivf-sq8"),
+            "an ivf kind needs lists, nprobe and refine",
+        ),
         (
             lambda m: m["parts"]["lexical"].update(method="rank-bm25"),
             "parts.lexical.method: Input should be 'lucene' or",
@@ -249,8 +432,14 @@ def test_a_manifest_that_says_too_little_is_refused(kb, capsys, lacks):
         (lambda m: m["counts"].pop("documents"), "counts.documents: Field required"),
         (lambda m: m.update(parts=None), "parts: Input should be"),
         (lambda m: m["files"].pop("page_of.npy"), "files lacks page_of.npy"),
-        (lambda m: m["files"].pop("parts/titles/vectors.npy"), "files lacks parts/titles/vectors.npy"),
-        (lambda m: m["files"].pop("documents/documents.jsonl"), "files lacks documents/documents.jsonl"),
+        (
+            lambda m: m["files"].pop("parts/titles/vectors.npy"),
+            "files lacks parts/titles/vectors.npy",
+        ),
+        (
+            lambda m: m["files"].pop("documents/documents.jsonl"),
+            "files lacks documents/documents.jsonl",
+        ),
     ],
 )
 @pytest.mark.parametrize("words", [["info"], ["search", "--text", "x"]])
@@ -270,7 +459,9 @@ def test_a_manifest_of_another_shape_is_refused_in_one_line(kb, capsys, changed,
 def test_an_output_that_is_a_file_is_refused(tmp_path, capsys):
     (tmp_path / "kb.jsonl").write_text('{"id": "1", "title": "A", "text": "x"}\n')
     (tmp_path / "taken").write_text("mine")
-    assert main(["index", "build", str(tmp_path / "kb.jsonl"), "--out", str(tmp_path / "taken")]) != 0
+    assert (
+        main(["index", "build", str(tmp_path / "kb.jsonl"), "--out", str(tmp_path / "taken")]) != 0
+    )
     assert "this is a file, not a folder" in capsys.readouterr().err
     assert (tmp_path / "taken").read_text() == "mine"
 
@@ -278,7 +469,10 @@ def test_an_output_that_is_a_file_is_refused(tmp_path, capsys):
 def test_a_manifest_does_not_choose_what_is_imported(kb, monkeypatch):
     monkeypatch.syspath_prepend(str(kb))
     (kb / "evil.py").write_text("import pathlib\npathlib.Path('ran').touch()\nclass K: ...\n")
-    searcher, folder = Searcher(kb / "index", StubEncoder(name="stub_encoder:stub")), kb / "index" / "parts" / "lexical"
+    searcher, folder = (
+        Searcher(kb / "index", StubEncoder(name="stub_encoder:stub")),
+        kb / "index" / "parts" / "lexical",
+    )
     entry = searcher.manifest["parts"]["lexical"]
     entry["kind"] = "evil:K"
     doors = {
@@ -301,7 +495,8 @@ def test_texts_and_names_are_shown_and_never_obeyed(tmp_path, monkeypatch, capsy
     monkeypatch.setenv("COLUMNS", "160")
     nasty = "close [/b] a[i] [red]red \x1b[31m\x9b5mlight \x1b]0;title\x07"
     write_records(
-        tmp_path / "kb.jsonl", [Document(id="[x]", title=nasty, text=nasty), Document(id="y\x1b[2J", title="", text="")]
+        tmp_path / "kb.jsonl",
+        [Document(id="[x]", title=nasty, text=nasty), Document(id="y\x1b[2J", title="", text="")],
     )
     assert main(["index", "build", "kb.jsonl", "--out", "o[/x]", "--skip-bad", *ENCODER]) == 0
     told = capsys.readouterr()
@@ -317,8 +512,16 @@ def test_texts_and_names_are_shown_and_never_obeyed(tmp_path, monkeypatch, capsy
 
 def test_what_mining_prints_is_shown_and_never_obeyed(capsys):
     print_recall(Choice("kb[/x]", "image->image[/y]", 5, (("image->image[/y]", ()),)))
-    _print({"samples": 1, "index": "[/i]", "distractors": {"m[/m]": 1}, "left_out": {"\x1b[2J[r]": 2},
-            "without_distractors": [], "skipped": ["row \x1b[2J[/z]"]})  # fmt: skip
+    _print(
+        {
+            "samples": 1,
+            "index": "[/i]",
+            "distractors": {"m[/m]": 1},
+            "left_out": {"\x1b[2J[r]": 2},
+            "without_distractors": [],
+            "skipped": ["row \x1b[2J[/z]"],
+        }
+    )
     told = capsys.readouterr()
     for shown in ("kb[/x]", "image->image[/y]", "[/i]", "m[/m]", "[2J[r]"):
         assert shown in told.out
@@ -334,7 +537,17 @@ def test_samples_of_a_source_are_read_by_its_options(kb, capsys):
     query = {"_id": "q", "text": "Which part is number 0?", "replies": ["nothing"]}
     (beir / "queries.jsonl").write_text(json.dumps(query) + "\n")
     (beir / "qrels" / "test.tsv").write_text("query-id\tcorpus-id\tscore\nq\tt0\t1\n")
-    words = ["mine", f"beir={beir}", "--index", "index", *ENCODER, "--out", "mined", "--visual", "0"]
+    words = [
+        "mine",
+        f"beir={beir}",
+        "--index",
+        "index",
+        *ENCODER,
+        "--out",
+        "mined",
+        "--visual",
+        "0",
+    ]
     assert main(words) == 1
     assert "name their field with --set answers=FIELD" in capsys.readouterr().err
     assert main([*words, "--set", "answers=replies"]) == 0
@@ -344,4 +557,7 @@ def test_samples_of_a_source_are_read_by_its_options(kb, capsys):
     (beir / "corpus.jsonl").write_text(json.dumps(rows[0] | {"_id": "elsewhere"}) + "\n")
     (beir / "qrels" / "test.tsv").write_text("query-id\tcorpus-id\tscore\nq\telsewhere\t1\n")
     assert main([*words, "--set", "answers=replies"]) == 0
-    assert "gold of none of 1 questions can be found: text->text is taken by default" in capsys.readouterr().err
+    assert (
+        "gold of none of 1 questions can be found: text->text is taken by default"
+        in capsys.readouterr().err
+    )

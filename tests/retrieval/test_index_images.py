@@ -38,7 +38,17 @@ def test_images_of_relative_corpora_are_mined_from_another_folder(tmp_path, monk
     assert main(["index", "build", "images:flags", "--out", "index", *ENCODER]) == 0
     monkeypatch.chdir(flags)
     capsys.readouterr()
-    command = ["mine", str(pool), "--index", str(tmp_path / "index"), *ENCODER, "--text", "0", "--visual", "3"]
+    command = [
+        "mine",
+        str(pool),
+        "--index",
+        str(tmp_path / "index"),
+        *ENCODER,
+        "--text",
+        "0",
+        "--visual",
+        "3",
+    ]
     assert main([*command, "--out", str(tmp_path / "mined"), "--json"]) == 0
     captured = capsys.readouterr().out
     assert json.loads(captured[captured.index("{") :])["distractors"] == {"image->image": 12}
@@ -49,7 +59,21 @@ def test_a_root_that_was_given_is_kept(tmp_path, monkeypatch):
     (tmp_path / "elsewhere").mkdir()
     write_records(tmp_path / "kb" / "documents.jsonl", corpus(tmp_path / "kb"))
     monkeypatch.chdir(tmp_path)
-    assert main(["index", "build", "kb/documents.jsonl", "--image-root", "kb", "--out", "index", *ENCODER]) == 0
+    assert (
+        main(
+            [
+                "index",
+                "build",
+                "kb/documents.jsonl",
+                "--image-root",
+                "kb",
+                "--out",
+                "index",
+                *ENCODER,
+            ]
+        )
+        == 0
+    )
     monkeypatch.chdir(tmp_path / "elsewhere")
     assert images(tmp_path / "index") == [f"{tmp_path}/kb/{number}.png" for number in range(10)]
 
@@ -60,9 +84,25 @@ def test_sources_in_several_folders_make_one_index(tmp_path, monkeypatch):
     pool_folder(pool)
     source = towns_folder(tmp_path / "towns", n=3)
     monkeypatch.chdir(tmp_path)
-    assert main(["index", "build", "pool", f"generic={source}", "--out", "index", "--skip-bad", *ENCODER]) == 0
+    assert (
+        main(
+            [
+                "index",
+                "build",
+                "pool",
+                f"generic={source}",
+                "--out",
+                "index",
+                "--skip-bad",
+                *ENCODER,
+            ]
+        )
+        == 0
+    )
     monkeypatch.chdir("/")
-    parents = {uri.removeprefix(f"{tmp_path}/").partition("/")[0] for uri in images(tmp_path / "index")}
+    parents = {
+        uri.removeprefix(f"{tmp_path}/").partition("/")[0] for uri in images(tmp_path / "index")
+    }
     assert parents >= {"pool"}
     assert parents <= {"pool", "towns"}
 
@@ -75,7 +115,9 @@ def test_an_index_is_the_same_wherever_its_images_lie_and_follows_them(tmp_path)
         documents = [anchored(document, tmp_path / place) for document in corpus(tmp_path / place)]
         made.append(build_index(documents, encoder, tmp_path / "index")["id"])
         calls.append(encoder.calls)
-        assert images(tmp_path / "index") == [f"{tmp_path}/{place}/{number}.png" for number in range(10)]
+        assert images(tmp_path / "index") == [
+            f"{tmp_path}/{place}/{number}.png" for number in range(10)
+        ]
     assert len(set(made)) == len(set(calls)) == 1, "the same index, and no vector was made again"
     documents[-1] = documents[-1].model_copy(update={"title": "another"})
     assert build_index(documents, encoder, tmp_path / "index", fresh=True)["id"] not in made

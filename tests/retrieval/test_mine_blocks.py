@@ -35,7 +35,9 @@ def world(tmp_path_factory):
     """A pool of questions with an image, without one, and about an image; one image is broken."""
     root = tmp_path_factory.mktemp("world")
     documents = [
-        Document(id=f"t{i}", title=f"T{i // 3}", text=f"passage {i} about w{i % 7}", page=f"p{i // 3}")
+        Document(
+            id=f"t{i}", title=f"T{i // 3}", text=f"passage {i} about w{i % 7}", page=f"p{i // 3}"
+        )
         for i in range(TEXTS)
     ]
     for i in range(IMAGES):
@@ -44,7 +46,12 @@ def world(tmp_path_factory):
         (root / f"{i}.png").write_bytes(data.getvalue())
         page = f"p{i // 4}"  # several images of a page: more hits must be asked for until enough pages are seen
         documents.append(
-            Document(id=f"i{i}", title=f"look {i}", image=image_ref(data.getvalue(), f"{i}.png"), page=page)
+            Document(
+                id=f"i{i}",
+                title=f"look {i}",
+                image=image_ref(data.getvalue(), f"{i}.png"),
+                page=page,
+            )
         )
     write_records(root / "documents.jsonl", documents)
     (root / "broken.png").write_bytes(b"no image")
@@ -57,10 +64,14 @@ def world(tmp_path_factory):
         images = () if kind else (broken if i == 30 else image,)
         samples.append(
             Sample(
-                id=f"q{i}", source="world", question=f"Which part is number {i} about w{i % 7}?", images=images,
-                answers=AnswerSpec(accepted=((f"answer {i}",),)), gold=(Evidence.of(gold, Role.GOLD),),
+                id=f"q{i}",
+                source="world",
+                question=f"Which part is number {i} about w{i % 7}?",
+                images=images,
+                answers=AnswerSpec(accepted=((f"answer {i}",),)),
+                gold=(Evidence.of(gold, Role.GOLD),),
             )
-        )  # fmt: skip
+        )
     write_records(root / "samples.jsonl", samples)
     (root / "pool.json").write_text("{}")
     return root
@@ -91,7 +102,10 @@ def mined(capsys, folder, *words):
     capsys.readouterr()
     assert main(["mine", ".", "--index", folder, *ENCODER, "--out", "mined", "--json", *words]) == 0
     out = capsys.readouterr().out
-    files = {name: Path("mined", name).read_bytes() for name in ("samples.jsonl", "drops.jsonl", "mining.json")}
+    files = {
+        name: Path("mined", name).read_bytes()
+        for name in ("samples.jsonl", "drops.jsonl", "mining.json")
+    }
     return json.loads(out[out.index("{") :]), files
 
 
@@ -99,14 +113,29 @@ def mined(capsys, folder, *words):
 @pytest.mark.parametrize("kind", ["flat", "ivf-flat", "ivf-sq8"])
 def test_the_size_of_a_block_changes_no_byte(here, capsys, monkeypatch, kind):
     folder = built(kind)
-    wanted = ["--text", "3", "--lexical", "2", "--visual", "3", "--pages", "12", "--relative-margin", "0.01"]
+    wanted = [
+        "--text",
+        "3",
+        "--lexical",
+        "2",
+        "--visual",
+        "3",
+        "--pages",
+        "12",
+        "--relative-margin",
+        "0.01",
+    ]
     whole = {}
     sizes, blocks = [], mining.blocks_of
     monkeypatch.setattr(
-        mining, "blocks_of", lambda *given: (sizes.append(len(block)) or block for block in blocks(*given))
+        mining,
+        "blocks_of",
+        lambda *given: (sizes.append(len(block)) or block for block in blocks(*given)),
     )
     for block, read in ((1, 64), (64, 7), (1024, 64)):
-        monkeypatch.setattr(queries, "BLOCK_BYTES", block * 9000)  # a sample with its 800 bytes of vectors and hits
+        monkeypatch.setattr(
+            queries, "BLOCK_BYTES", block * 9000
+        )  # a sample with its 800 bytes of vectors and hits
         for module in (mining, queries):
             monkeypatch.setattr(module, "READ", read)
         summary, whole[block] = mined(capsys, folder, *wanted)
@@ -139,7 +168,9 @@ def test_only_queries_short_of_pages_are_asked_again(here, monkeypatch):
         return scored(self, queries, mode, k)
 
     monkeypatch.setattr(Searcher, "_scored", counted)
-    searcher.search([Query("a", picture(i)) for i in range(70)], "image->image/text->text", 3, pages=2)
+    searcher.search(
+        [Query("a", picture(i)) for i in range(70)], "image->image/text->text", 3, pages=2
+    )
     assert asked[0] == (70, 2)
     assert asked[1][1] == 8
     assert 70 > asked[1][0] > 0
@@ -163,7 +194,9 @@ class Faulty(StubEncoder):
     def texts(self, texts, space="joint", *, role="passage"):
         vectors = super().texts(texts, space, role=role)
         for text, vector in zip(texts, vectors, strict=True):
-            if role == "query" and text.startswith(("Which part is number 4 ", "Which part is number 6 ")):
+            if role == "query" and text.startswith(
+                ("Which part is number 4 ", "Which part is number 6 ")
+            ):
                 vector[:] = np.nan if " 4 " in text else 0
         return vectors
 
@@ -179,14 +212,22 @@ class Faulty(StubEncoder):
 def test_a_question_without_a_vector_is_one_samples_matter(here, kind):
     searcher = Searcher(here / built(kind), StubEncoder(name="stub_encoder:stub"))
     searcher._encoders = dict.fromkeys(searcher._encoders, Faulty())
-    samples = [Sample.model_validate_json(line) for line in (here / "samples.jsonl").read_text().splitlines()[:12]]
+    samples = [
+        Sample.model_validate_json(line)
+        for line in (here / "samples.jsonl").read_text().splitlines()[:12]
+    ]
     plan = MiningOptions(text=2, visual=2, modes=("image->title", "image->image", "text->text"))
     tune_probes(samples, searcher, here, [plan])
     chosen = choose_modes(samples, searcher, here, plan)
-    counted = {(m.n, choice.lacking) for choice in chosen.choices for _, row in choice.table for m in row}
+    counted = {
+        (m.n, choice.lacking) for choice in chosen.choices for _, row in choice.table for m in row
+    }
     assert counted == {(3, 0), (3, 4)}  # of 4 images; of 8 texts, the gold of four being pictures
     found = {s.id: mined for s, mined in mine_samples(samples, searcher, here, plan, chosen)}
-    told = {id: [(d.reason, d.detail) for d in mined.drops if not d.evidence] for id, mined in found.items()}
+    told = {
+        id: [(d.reason, d.detail) for d in mined.drops if not d.evidence]
+        for id, mined in found.items()
+    }
     why = "the vector of its {} is NaN, infinite or zero"
     assert {id: drops for id, drops in told.items() if drops} == {
         "q4": [("cannot be embedded", why.format("text"))],
@@ -208,12 +249,21 @@ class Refusing(StubEncoder):
 def test_an_image_that_the_encoder_refuses_is_one_samples_matter(here):
     searcher = Searcher(here / built("flat"), StubEncoder(name="stub_encoder:stub"))
     searcher._encoders = dict.fromkeys(searcher._encoders, Refusing())
-    samples = [Sample.model_validate_json(line) for line in (here / "samples.jsonl").read_text().splitlines()[:12]]
+    samples = [
+        Sample.model_validate_json(line)
+        for line in (here / "samples.jsonl").read_text().splitlines()[:12]
+    ]
     plan = MiningOptions(text=2, visual=2, modes=("image->title", "image->image", "text->text"))
     found = {
-        s.id: m for s, m in mine_samples(samples, searcher, here, plan, choose_modes(samples, searcher, here, plan))
+        s.id: m
+        for s, m in mine_samples(
+            samples, searcher, here, plan, choose_modes(samples, searcher, here, plan)
+        )
     }
-    told = {id: [(d.reason, d.detail) for d in mined.drops if not d.evidence] for id, mined in found.items()}
+    told = {
+        id: [(d.reason, d.detail) for d in mined.drops if not d.evidence]
+        for id, mined in found.items()
+    }
     assert {id: drops for id, drops in told.items() if drops} == {
         "q9": [("cannot be embedded", "image: the image is too thin - crop it first")]
     }
@@ -226,16 +276,27 @@ def test_lists_are_tuned_to_the_recall_asked_for(here, capsys):
     summary, _ = mined(capsys, folder, "--text", "5", "--visual", "4")
     told = {p["part"]: p for p in summary["probes"]}
     assert {(p["part"], p["k"], p["recall"]) for p in summary["probes"]} == {
-        ("passages", 30, 0.99), ("titles", 10, 0.99), ("summaries", 10, 0.99), ("looks", 40, 0.99),
-    }  # fmt: skip
+        ("passages", 30, 0.99),
+        ("titles", 10, 0.99),
+        ("summaries", 10, 0.99),
+        ("looks", 40, 0.99),
+    }
     assert {name: p["questions"] for name, p in told.items()} == {
-        "passages": 60, "titles": 29, "summaries": 29, "looks": 59,  # of the image that is broken none
-    }  # fmt: skip
+        "passages": 60,
+        "titles": 29,
+        "summaries": 29,
+        "looks": 59,  # of the image that is broken none
+    }
     searcher = Searcher(here / folder, StubEncoder(name="stub_encoder:stub"))
     assert all(0 < p["probes"] <= p["lists"] == searcher.lists[name] for name, p in told.items())
-    samples = [Sample.model_validate_json(line) for line in (here / "samples.jsonl").read_text().splitlines()]
+    samples = [
+        Sample.model_validate_json(line)
+        for line in (here / "samples.jsonl").read_text().splitlines()
+    ]
     asked = [Query(s.question) for s in samples if not s.images]
-    vectors = np.stack([q.vectors["text", "text"] for q in searcher.embedded(asked, ["text->text"])])
+    vectors = np.stack(
+        [q.vectors["text", "text"] for q in searcher.embedded(asked, ["text->text"])]
+    )
     right = exact_top(vectors, searcher.vectors("passages"), 30, largest_norm=1.001).rows
 
     def recall(probes):
@@ -257,7 +318,9 @@ def test_a_number_given_wins(here, capsys, monkeypatch):
     monkeypatch.setattr(Dense, "nprobe_for", None)  # nothing is measured
     summary, few = mined(capsys, folder, "--probes", "1")
     lists = Searcher(here / folder, StubEncoder(name="stub_encoder:stub")).lists
-    assert {p["part"]: (p["probes"], p["k"]) for p in summary["probes"]} == {name: (1, 0) for name in lists}
+    assert {p["part"]: (p["probes"], p["k"]) for p in summary["probes"]} == {
+        name: (1, 0) for name in lists
+    }
     summary, all_ = mined(capsys, folder, "--probes", "9999")
     assert {p["part"]: p["probes"] for p in summary["probes"]} == lists
     assert few["samples.jsonl"] != all_["samples.jsonl"]
@@ -274,15 +337,23 @@ def test_a_flat_index_is_never_tuned(here, capsys, monkeypatch):
     summary, _ = mined(capsys, folder)
     assert summary["probes"] == []
     searcher = Searcher(here / folder, StubEncoder(name="stub_encoder:stub"))
-    assert tune_probes(iter(lambda: 1 / 0, 1), searcher, here, [MiningOptions()]) == []  # samples are not even read
+    assert (
+        tune_probes(iter(lambda: 1 / 0, 1), searcher, here, [MiningOptions()]) == []
+    )  # samples are not even read
     assert main(["mine", ".", "--index", folder, *ENCODER, "--out", "mined", "--probes", "2"]) == 2
     assert "without inverted lists" in capsys.readouterr().err
 
 
 def test_the_most_neighbours_that_any_plan_wants_count(here):
     searcher = Searcher(here / built("ivf-flat"), StubEncoder(name="stub_encoder:stub"))
-    samples = [Sample.model_validate_json(line) for line in (here / "samples.jsonl").read_text().splitlines()]
-    plans = [MiningOptions(text=n, visual=0, modes=(mode,)) for n, mode in ((2, "text->text"), (4, "lexical"))]
+    samples = [
+        Sample.model_validate_json(line)
+        for line in (here / "samples.jsonl").read_text().splitlines()
+    ]
+    plans = [
+        MiningOptions(text=n, visual=0, modes=(mode,))
+        for n, mode in ((2, "text->text"), (4, "lexical"))
+    ]
     set_ = tune_probes(samples, searcher, here, plans)
     assert [(p.part, p.k, p.questions) for p in set_] == [("passages", 24, 60)]
     assert searcher.probes == {"passages": set_[0]}
@@ -292,7 +363,10 @@ def test_the_most_neighbours_that_any_plan_wants_count(here):
 @pytest.mark.heavy
 def test_recall_by_looks_does_not_depend_on_how_many_pages_are_opened(here):
     searcher = Searcher(here / built("flat"), StubEncoder(name="stub_encoder:stub"))
-    samples = [Sample.model_validate_json(line) for line in (here / "samples.jsonl").read_text().splitlines()]
+    samples = [
+        Sample.model_validate_json(line)
+        for line in (here / "samples.jsonl").read_text().splitlines()
+    ]
     tables = []
     for pages in (1, 5, 25):
         plan = MiningOptions(pages=pages, modes=("image->image",))
@@ -305,8 +379,12 @@ def test_recall_by_looks_does_not_depend_on_how_many_pages_are_opened(here):
 
 
 @pytest.mark.heavy
-def test_images_that_are_gone_are_told_before_anything_is_asked(world, tmp_path, capsys, monkeypatch):
-    shutil.copytree(world, tmp_path / "here", ignore=shutil.ignore_patterns("index-*"))  # they lead to images there
+def test_images_that_are_gone_are_told_before_anything_is_asked(
+    world, tmp_path, capsys, monkeypatch
+):
+    shutil.copytree(
+        world, tmp_path / "here", ignore=shutil.ignore_patterns("index-*")
+    )  # they lead to images there
     monkeypatch.chdir(tmp_path / "here")
     folder = built("flat")
     words = ["mine", ".", "--index", folder, *ENCODER, "--out", "mined", "--text", "0", "--json"]

@@ -20,10 +20,21 @@ ENCODER = ["--encoder", "curation_world:quick"]
 
 
 def recipe(towns, **retrieval):
-    return parse_recipe({
-        "name": "x", "seed": 7, "sources": [{"name": "generic", "path": str(towns)}], "gates": [{"system": "prior"}],
-        "retrieval": {"encoder": "curation_world:quick", **QUOTAS, "negatives": "mined", "index": "index", **retrieval},
-    })  # fmt: skip
+    return parse_recipe(
+        {
+            "name": "x",
+            "seed": 7,
+            "sources": [{"name": "generic", "path": str(towns)}],
+            "gates": [{"system": "prior"}],
+            "retrieval": {
+                "encoder": "curation_world:quick",
+                **QUOTAS,
+                "negatives": "mined",
+                "index": "index",
+                **retrieval,
+            },
+        }
+    )
 
 
 @pytest.fixture(scope="module")
@@ -77,7 +88,10 @@ def test_a_recipe_mines_as_the_command_does(options, pool, index, built, tmp_pat
     ]
     assert main([*given, "--negatives", "mined", *words]) == 0
     capsys.readouterr()
-    by_command = {s.id: said(s) for s in read_records(tmp_path / "mined" / "samples.jsonl", Sample, Problems())}
+    by_command = {
+        s.id: said(s)
+        for s in read_records(tmp_path / "mined" / "samples.jsonl", Sample, Problems())
+    }
     by_recipe = built(options)
     assert by_recipe == by_command
     assert sum(map(len, by_recipe.values())) > len(by_recipe)
@@ -93,15 +107,31 @@ def test_a_mode_that_does_not_exist_is_refused_before_anybody_is_asked(towns, po
 @pytest.mark.heavy
 @pytest.mark.parametrize("format", FORMATS)
 def test_rows_to_train_with(format, pool, index, tmp_path, capsys):
-    given = ["mine", str(pool.root), "--index", str(index), "--out", str(tmp_path), "--rows", format, *ENCODER]
+    given = [
+        "mine",
+        str(pool.root),
+        "--index",
+        str(index),
+        "--out",
+        str(tmp_path),
+        "--rows",
+        format,
+        *ENCODER,
+    ]
     assert main([*given, "--text", "3", "--visual", "2"]) == 0
     assert "rows.jsonl" in capsys.readouterr().out
     rows = [json.loads(line) for line in (tmp_path / "rows.jsonl").read_text().splitlines()]
-    samples = {s.question: s for s in read_records(tmp_path / "samples.jsonl", Sample, Problems()) if not s.images}
+    samples = {
+        s.question: s
+        for s in read_records(tmp_path / "samples.jsonl", Sample, Problems())
+        if not s.images
+    }
     assert {row["anchor"] for row in rows} == set(samples)
     for row in rows:
         sample = samples[row["anchor"]]
-        gold, mined = ([e.text for e in group if e.text] for group in (sample.gold, sample.negatives))
+        gold, mined = (
+            [e.text for e in group if e.text] for group in (sample.gold, sample.negatives)
+        )
         assert len(mined) == 3
         if format == "triplet":
             assert row["positive"] in gold
@@ -111,6 +141,10 @@ def test_rows_to_train_with(format, pool, index, tmp_path, capsys):
         elif format == "labeled-pair":
             assert row["positive"] in (gold if row["label"] else mined)
         else:
-            assert row == {"anchor": sample.question, "positive": [*gold, *mined], "labels": [1, 0, 0, 0]}
+            assert row == {
+                "anchor": sample.question,
+                "positive": [*gold, *mined],
+                "labels": [1, 0, 0, 0],
+            }
     each = {"triplet": 3, "labeled-pair": 4}.get(format, 1)
     assert len(rows) == each * len(samples)

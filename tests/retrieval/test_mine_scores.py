@@ -27,10 +27,30 @@ def dense(searcher, question, id):
 
 @pytest.mark.heavy
 @pytest.mark.parametrize("mode", ["fused", "lexical"])
-def test_limits_hold_for_dense_scores_in_the_order_of_the_search(mode, pool, index, tmp_path, capsys):
+def test_limits_hold_for_dense_scores_in_the_order_of_the_search(
+    mode, pool, index, tmp_path, capsys
+):
     def mined(name, *words):
-        given = ["mine", str(pool.root), "--index", str(index), "--out", str(tmp_path / name), *ENCODER]
-        wanted = ["--modes", mode, "--visual", "0", "--negatives", "mined", "--range-max", "40", *words]
+        given = [
+            "mine",
+            str(pool.root),
+            "--index",
+            str(index),
+            "--out",
+            str(tmp_path / name),
+            *ENCODER,
+        ]
+        wanted = [
+            "--modes",
+            mode,
+            "--visual",
+            "0",
+            "--negatives",
+            "mined",
+            "--range-max",
+            "40",
+            *words,
+        ]
         assert main([*given, *wanted]) == 0
         capsys.readouterr()
         samples = read_records(tmp_path / name / "samples.jsonl", Sample, Problems())
@@ -39,19 +59,33 @@ def test_limits_hold_for_dense_scores_in_the_order_of_the_search(mode, pool, ind
     free = mined("free", "--text", "40")
     limits = ["--absolute-margin", "0.05", "--max-score", "0.3", "--min-score", "-0.1"]
     held = mined("held", "--text", "40", *limits)
-    assert max(e.score for s in held.values() for e in s.negatives) > 0.1, "no reciprocal rank is that high"
+    assert max(e.score for s in held.values() for e in s.negatives) > 0.1, (
+        "no reciprocal rank is that high"
+    )
     searcher = Searcher(index, StubEncoder())
-    drops = [json.loads(line) for line in (tmp_path / "held" / "drops.jsonl").read_text().splitlines()]
-    told = {(d["sample"], d["evidence"]): float(d["detail"]) for d in drops if d["reason"].startswith("scores too")}
+    drops = [
+        json.loads(line) for line in (tmp_path / "held" / "drops.jsonl").read_text().splitlines()
+    ]
+    told = {
+        (d["sample"], d["evidence"]): float(d["detail"])
+        for d in drops
+        if d["reason"].startswith("scores too")
+    }
     assert told
     for id, sample in held.items():
         for evidence in sample.negatives:
             assert evidence.mode == mode
-            assert evidence.score == pytest.approx(dense(searcher, sample.question, evidence.id), abs=1e-6)
+            assert evidence.score == pytest.approx(
+                dense(searcher, sample.question, evidence.id), abs=1e-6
+            )
         gold = dense(searcher, sample.question, sample.gold[0].id)
         scores = {e.id: dense(searcher, sample.question, e.id) for e in free[id].negatives}
         # `free` and `held` differ by what the limits say and by nothing else: the same ranks in the same order
-        right = [(e.id, e.rank) for e in free[id].negatives if -0.1 <= scores[e.id] <= min(0.3, gold - 0.05)]
+        right = [
+            (e.id, e.rank)
+            for e in free[id].negatives
+            if -0.1 <= scores[e.id] <= min(0.3, gold - 0.05)
+        ]
         assert [(e.id, e.rank) for e in sample.negatives][: len(right)] == right
 
 

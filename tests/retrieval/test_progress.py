@@ -27,6 +27,8 @@ def test_an_index_build_says_of_how_many(tmp_path, monkeypatch, capsys):
     pool_folder(tmp_path, text_question=True)
     assert main(["index", "build", ".", "--out", "index", "--encoder", "stub_encoder:stub"]) == 0
     lines = [line for line in capsys.readouterr().err.splitlines() if re.search(r": [\d,]+", line)]
-    known = [line for line in lines if not line.startswith("reading documents")]  # a stream: its end is not known
+    known = [
+        line for line in lines if not line.startswith("reading documents")
+    ]  # a stream: its end is not known
     assert len(lines) > len(known) >= 3
     assert all(re.search(r": ([\d,]+)/([\d,]+)", line) for line in known), lines

@@ -33,7 +33,10 @@ def drawn(seed):
     picture = Image.new("RGB", (96, 96), (20 * seed % 255, 90, 200 - 15 * seed % 200))
     for i in range(6):
         box = ((seed * 13 + i * 17) % 70, (seed * 29 + i * 11) % 70)
-        picture.paste(((seed * 40 + i * 50) % 255, (i * 70) % 255, (seed * 90) % 255), (*box, box[0] + 25, box[1] + 20))
+        picture.paste(
+            ((seed * 40 + i * 50) % 255, (i * 70) % 255, (seed * 90) % 255),
+            (*box, box[0] + 25, box[1] + 20),
+        )
     return picture
 
 
@@ -48,16 +51,29 @@ def saved(root, name, picture, **options):
 def world(tmp_path):
     """Six pictures, each on a page of its own; three questions ask about one of them, in its bytes or in others."""
     images = [saved(tmp_path, f"{i}.png", drawn(i)) for i in range(6)]
-    again = [images[0], saved(tmp_path, "q1.jpg", drawn(1), quality=80), saved(tmp_path, "q9.png", drawn(9))]
-    documents = [Document(id=f"i{i}", title=f"look {i}", image=image, page=f"p{i}") for i, image in enumerate(images)]
-    documents += [Document(id=f"t{i}", title=f"T{i}", text=f"passage {i}", page=f"p{i}") for i in range(6)]
+    again = [
+        images[0],
+        saved(tmp_path, "q1.jpg", drawn(1), quality=80),
+        saved(tmp_path, "q9.png", drawn(9)),
+    ]
+    documents = [
+        Document(id=f"i{i}", title=f"look {i}", image=image, page=f"p{i}")
+        for i, image in enumerate(images)
+    ]
+    documents += [
+        Document(id=f"t{i}", title=f"T{i}", text=f"passage {i}", page=f"p{i}") for i in range(6)
+    ]
     samples = [
         Sample(
-            id=f"q{i}", source="x", question="What is it?", images=(image,), answers=AnswerSpec(accepted=(("nought",),)),
+            id=f"q{i}",
+            source="x",
+            question="What is it?",
+            images=(image,),
+            answers=AnswerSpec(accepted=(("nought",),)),
             gold=(Evidence.of(documents[6 + i], Role.GOLD),),
         )
         for i, image in enumerate(again)
-    ]  # fmt: skip
+    ]
     return tmp_path, documents, samples
 
 
@@ -68,7 +84,10 @@ def test_finding_the_query_image_itself_is_no_recall(world):
     searcher = Searcher(root / "index", encoder)
     plan = MiningOptions(text=2, visual=0, pages=1, modes=("image->image", "text->text"))
     (choice,) = choose_modes(samples, searcher, root, plan).choices
-    assert (choice.mode, choice.own) == ("image->image", 2)  # the same bytes, and a copy in other bytes
+    assert (choice.mode, choice.own) == (
+        "image->image",
+        2,
+    )  # the same bytes, and a copy in other bytes
     first = next(m for m in choice.table[0][1] if m.name == "recall@1")
     assert (first.value, first.n) == (0.0, 3)
 
@@ -81,10 +100,16 @@ def test_a_passage_that_carries_the_query_image_is_no_distractor(world):
         "near": Document(id="near", title="b", text="other words here", image=copy),
         "else": Document(id="else", title="c", text="yet something else", image=documents[3].image),
     }
-    hits = [Hit(document=id, score=1.0, rank=n, index_id="i", mode="lexical") for n, id in enumerate(both, 1)]
+    hits = [
+        Hit(document=id, score=1.0, rank=n, index_id="i", mode="lexical")
+        for n, id in enumerate(both, 1)
+    ]
     mined = mine_kind("text", samples[0], hits, both, image_hashes=ImageHashes(root))
     assert [e.id for e in mined.negatives] == ["else"]
-    assert {d.evidence: d.reason for d in mined.drops} == {"same": "query image", "near": "near-duplicate of query"}
+    assert {d.evidence: d.reason for d in mined.drops} == {
+        "same": "query image",
+        "near": "near-duplicate of query",
+    }
     by_bytes = mine_kind("text", samples[0], hits, both)
     assert [e.id for e in by_bytes.negatives] == ["near", "else"]
 
@@ -106,11 +131,26 @@ def test_the_command_tells_how_many(world, capsys, monkeypatch):
     (root / "pool.json").write_text("{}")
     made = ["--encoder", "test_query_image:colours"]
     assert main(["index", "build", ".", "--out", "index", *made]) == 0
-    words = ["mine", ".", "--index", "index", *made, "--out", "mined", "--visual", "3", "--text", "1"]
+    words = [
+        "mine",
+        ".",
+        "--index",
+        "index",
+        *made,
+        "--out",
+        "mined",
+        "--visual",
+        "3",
+        "--text",
+        "1",
+    ]
     assert main(words) == 0
     assert "2 query images are in the index themselves" in capsys.readouterr().out
     summary = json.loads((root / "mined/mining.json").read_text())
-    assert [summary["left_out"].get(why) for why in ("query image", "near-duplicate of query")] == [1, 1]
+    assert [summary["left_out"].get(why) for why in ("query image", "near-duplicate of query")] == [
+        1,
+        1,
+    ]
     assert [choice["own_image_in_index"] for choice in summary["recall"]] == [2]
 
 

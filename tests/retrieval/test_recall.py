@@ -8,7 +8,8 @@ from demur.retrieval.recall import Recall, best_mode
 
 
 @given(
-    st.lists(st.tuples(st.permutations("abcdef"), st.sets(st.sampled_from("abcdxy"))), max_size=30), st.integers(1, 8)
+    st.lists(st.tuples(st.permutations("abcdef"), st.sets(st.sampled_from("abcdxy"))), max_size=30),
+    st.integers(1, 8),
 )
 def test_counted_recall_is_that_of_all_lists(questions, k):
     recall = Recall()

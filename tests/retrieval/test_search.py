@@ -32,7 +32,9 @@ def test_cosines_are_those_of_the_vectors_in_any_company(folder):
     ids = ["t7", "t3", "i4", "nowhere", "t7"]  # i4 has no passage
     found = searcher.cosines(ids, "passages")
     vectors = searcher.vectors("passages")
-    own = vectors[[7, 3]].astype(float) / np.linalg.norm(vectors[[7, 3]].astype(float), axis=1, keepdims=True)
+    own = vectors[[7, 3]].astype(float) / np.linalg.norm(
+        vectors[[7, 3]].astype(float), axis=1, keepdims=True
+    )
     assert found[:2, :2] == pytest.approx(own @ own.T)
     assert (found[2:4] == 0).all()
     assert found[0, 4] == pytest.approx(1)
@@ -46,7 +48,9 @@ def test_cosines_are_those_of_the_vectors_in_any_company(folder):
 def test_a_score_depends_on_query_and_document_alone(tmp_path_factory, order, kept, kind):
     """Whatever documents are beside it, in whatever order, and whatever is asked with the query."""
     root = tmp_path_factory.mktemp("some")
-    documents = [Document(id=f"d{i}", title="", text=f"passage {i % 35}") for i in range(40)]  # five occur twice
+    documents = [
+        Document(id=f"d{i}", title="", text=f"passage {i % 35}") for i in range(40)
+    ]  # five occur twice
     queries = [Query(f"passage {i}") for i in (3, 50, 7)]
     found = []
     for name, some in (("whole", documents), ("some", [documents[i] for i in order[:kept]])):
@@ -55,7 +59,9 @@ def test_a_score_depends_on_query_and_document_alone(tmp_path_factory, order, ke
         together = searcher.search(queries, "text->text", 40)
         assert together == [searcher.search([query], "text->text", 40)[0] for query in queries]
         found.append([{hit.document: hit.score for hit in line} for line in together])
-        assert [list(line.values()) for line in found[-1]] == [sorted(x.values(), reverse=True) for x in found[-1]]
+        assert [list(line.values()) for line in found[-1]] == [
+            sorted(x.values(), reverse=True) for x in found[-1]
+        ]
     ids = {f"d{i}" for i in order[:kept]}
     assert found[1] == [{id: score for id, score in line.items() if id in ids} for line in found[0]]
 
@@ -79,8 +85,13 @@ def test_each_mode_finds_the_thing_itself(folder):
 
 
 def test_threads_may_share_a_searcher_that_has_opened_nothing_yet(folder):
-    queries = [Query(f"Page {n % 5}: part 1\npassage {n} about w{n % 7}", picture(n % 10)) for n in range(20)]
-    asked = [(query, mode) for query in queries for mode in ("fused", "text->title", "image->image")]
+    queries = [
+        Query(f"Page {n % 5}: part 1\npassage {n} about w{n % 7}", picture(n % 10))
+        for n in range(20)
+    ]
+    asked = [
+        (query, mode) for query in queries for mode in ("fused", "text->title", "image->image")
+    ]
     alone = Searcher(folder, StubEncoder())
     right = [alone.search([query], mode, 5) for query, mode in asked]
     before = sys.getswitchinterval()
@@ -89,7 +100,8 @@ def test_threads_may_share_a_searcher_that_has_opened_nothing_yet(folder):
         for _ in range(5):
             searcher = Searcher(folder, StubEncoder())
             with ThreadPoolExecutor(8) as pool:
-                assert list(pool.map(lambda one: searcher.search([one[0]], one[1], 5), asked)) == right  # noqa: B023
+                hits = pool.map(lambda one: searcher.search([one[0]], one[1], 5), asked)  # noqa: B023
+                assert list(hits) == right
     finally:
         sys.setswitchinterval(before)
 
@@ -98,13 +110,20 @@ def test_only_the_first_image_of_a_page_is_found(tmp_path):
     """A query that looks like the second image of a page finds its first one, behind what is nearer."""
     for n in range(4):
         picture(n).save(tmp_path / f"{n}.png")
-    rows = [{"id": f"i{n}", "title": "t", "image": f"{n}.png", "page": f"p{n // 2}"} for n in range(4)]
+    rows = [
+        {"id": f"i{n}", "title": "t", "image": f"{n}.png", "page": f"p{n // 2}"} for n in range(4)
+    ]
     (tmp_path / "kb.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
-    build_index(read_corpus(str(tmp_path / "kb.jsonl"), Problems()), StubEncoder(), tmp_path / "index")
+    build_index(
+        read_corpus(str(tmp_path / "kb.jsonl"), Problems()), StubEncoder(), tmp_path / "index"
+    )
     searcher = Searcher(tmp_path / "index", StubEncoder())
     query = Query(image=picture(1))
     assert searcher.search([query], "image->image", 1)[0][0].document == "i1"
-    assert {hit.document for hit in searcher.search([query], "image->first-image", 9)[0]} == {"i0", "i2"}
+    assert {hit.document for hit in searcher.search([query], "image->first-image", 9)[0]} == {
+        "i0",
+        "i2",
+    }
     assert len(searcher.search([query], "image->first-image", 1)[0]) == 1
 
 
@@ -123,7 +142,14 @@ def test_pages_then_passages(folder):
 def test_more_hits_than_there_are(folder):
     searcher = Searcher(folder, StubEncoder())
     assert len(searcher.search([Query("x")], "text->text", 1000)[0]) == 30
-    assert len(searcher.search([Query("x", picture(1))], "image->title/text->text", 1000, pages=1000)[0]) == 30
+    assert (
+        len(
+            searcher.search([Query("x", picture(1))], "image->title/text->text", 1000, pages=1000)[
+                0
+            ]
+        )
+        == 30
+    )
     assert searcher.search([Query("zzz qqq")], "lexical", 5)[0] == []
     assert searcher.search([], "lexical", 5) == []
 
@@ -132,7 +158,9 @@ def test_more_hits_than_there_are(folder):
 @pytest.mark.parametrize("mode", [*MODES, "image->title/text->text", "fused/lexical"])
 def test_room_is_made_for_no_more_hits_than_there_can_be(folder, mode):
     searcher, query = Searcher(folder, StubEncoder()), [Query("passage 3", picture(3))]
-    assert searcher.search(query, mode, 10**12, pages=10**12) == searcher.search(query, mode, 40, pages=10)
+    assert searcher.search(query, mode, 10**12, pages=10**12) == searcher.search(
+        query, mode, 40, pages=10
+    )
 
 
 @pytest.mark.heavy
@@ -188,7 +216,9 @@ def test_a_finished_folder_is_not_built_again(tmp_path):
     calls = encoder.calls
     assert build_index(corpus(tmp_path), encoder, tmp_path / "index", image_root=tmp_path) == first
     assert encoder.calls == calls
-    again = build_index(corpus(tmp_path)[1:], encoder, tmp_path / "index", image_root=tmp_path, fresh=True)
+    again = build_index(
+        corpus(tmp_path)[1:], encoder, tmp_path / "index", image_root=tmp_path, fresh=True
+    )
     assert again["id"] != first["id"]
     assert encoder.calls > calls
 
@@ -197,7 +227,9 @@ def test_an_index_of_an_older_version_is_refused_until_it_is_built_again(tmp_pat
     monkeypatch.setattr(build, "VERSION", 1)
     build_index(corpus(tmp_path), StubEncoder(), tmp_path / "index", image_root=tmp_path)
     monkeypatch.undo()
-    with pytest.raises(IndexFileError, match=r"an index of version 1, this demur reads \d - build it again"):
+    with pytest.raises(
+        IndexFileError, match=r"an index of version 1, this demur reads \d - build it again"
+    ):
         Searcher(tmp_path / "index", StubEncoder())
     build_index(corpus(tmp_path), StubEncoder(), tmp_path / "index", image_root=tmp_path)
     assert Searcher(tmp_path / "index", StubEncoder()).modes
@@ -234,17 +266,25 @@ def test_bad_rows_of_the_reader_are_listed_too(tmp_path):
         problems=problems,
         skip_bad=True,
     )
-    rows = [json.loads(line) for line in (tmp_path / "index" / "skipped.jsonl").read_text().splitlines()]
-    assert [(row["stage"], row["reason"].partition(" not")[0]) for row in rows] == [("read", "kb.jsonl:2:")]
+    rows = [
+        json.loads(line) for line in (tmp_path / "index" / "skipped.jsonl").read_text().splitlines()
+    ]
+    assert [(row["stage"], row["reason"].partition(" not")[0]) for row in rows] == [
+        ("read", "kb.jsonl:2:")
+    ]
     assert manifest["counts"]["skipped"] == 1
 
 
 def test_an_index_counts_bad_rows_that_it_does_not_list(tmp_path):
     bad = PROBLEMS_KEPT + 5
-    (tmp_path / "kb.jsonl").write_text('{"id": "a", "title": "A", "text": "y"}\n' + "{broken\n" * bad)
+    (tmp_path / "kb.jsonl").write_text(
+        '{"id": "a", "title": "A", "text": "y"}\n' + "{broken\n" * bad
+    )
     problems = Problems()
     rows = read_corpus(str(tmp_path / "kb.jsonl"), problems)
-    manifest = build_index(rows, StubEncoder(), tmp_path / "index", problems=problems, skip_bad=True)
+    manifest = build_index(
+        rows, StubEncoder(), tmp_path / "index", problems=problems, skip_bad=True
+    )
     listed = (tmp_path / "index" / "skipped.jsonl").read_text().splitlines()
     assert manifest["counts"]["skipped"] == problems.skipped == bad
     assert len(listed) == PROBLEMS_KEPT + 1
@@ -265,12 +305,20 @@ def test_bad_documents_are_named_together_or_skipped_and_listed(tmp_path):
     with pytest.raises(BadInput, match=r"t0: the id repeats[\s\S]*blank: the text is empty"):
         build_index(bad, StubEncoder(), tmp_path / "index", image_root=tmp_path)
     assert not (tmp_path / "index").exists()
-    manifest = build_index(bad, StubEncoder(), tmp_path / "index", image_root=tmp_path, skip_bad=True)
-    assert manifest["counts"]["skipped"] == 3  # i3 once, though it is missing by its looks and in the joint space
-    skipped = [json.loads(line) for line in (tmp_path / "index" / "skipped.jsonl").read_text().splitlines()]
+    manifest = build_index(
+        bad, StubEncoder(), tmp_path / "index", image_root=tmp_path, skip_bad=True
+    )
+    assert (
+        manifest["counts"]["skipped"] == 3
+    )  # i3 once, though it is missing by its looks and in the joint space
+    skipped = [
+        json.loads(line) for line in (tmp_path / "index" / "skipped.jsonl").read_text().splitlines()
+    ]
     assert [row["evidence"] for row in skipped] == ["t0", "blank", "i3", "i3"]
     searcher = Searcher(tmp_path / "index", StubEncoder())
-    assert "i3" not in [h.document for h in searcher.search([Query(image=picture(3))], "image->image", 50)[0]]
+    assert "i3" not in [
+        h.document for h in searcher.search([Query(image=picture(3))], "image->image", 50)[0]
+    ]
     with pytest.raises(DataError, match="no documents"):
         build_index([], StubEncoder(), tmp_path / "none")
 
@@ -288,7 +336,9 @@ def test_an_interrupted_build_goes_on(tmp_path):
     encoder = StubEncoder()
     texts = []
     real = encoder.texts
-    encoder.texts = lambda given, *rest, **more: (texts.extend(given), real(given, *rest, **more))[1]
+    encoder.texts = lambda given, *rest, **more: (texts.extend(given), real(given, *rest, **more))[
+        1
+    ]
     resumed = build_index(documents, encoder, tmp_path / "index", image_root=tmp_path)
     assert texts == []  # all text vectors were made before
     whole = build_index(documents, StubEncoder(), tmp_path / "whole", image_root=tmp_path)
@@ -305,13 +355,22 @@ def test_two_builds_of_one_folder(tmp_path):
             build_index(documents, StubEncoder(), tmp_path / "index", image_root=tmp_path)
         yield from documents[1:]
 
-    assert build_index(meanwhile(), StubEncoder(), tmp_path / "index", image_root=tmp_path)["counts"]["documents"] == 40
+    assert (
+        build_index(meanwhile(), StubEncoder(), tmp_path / "index", image_root=tmp_path)["counts"][
+            "documents"
+        ]
+        == 40
+    )
 
 
 def test_progress_is_told(tmp_path):
     told = []
     build_index(
-        corpus(tmp_path), StubEncoder(), tmp_path / "index", image_root=tmp_path, progress=lambda *x: told.append(x)
+        corpus(tmp_path),
+        StubEncoder(),
+        tmp_path / "index",
+        image_root=tmp_path,
+        progress=lambda *x: told.append(x),
     )
     assert ("documents", 40, 0) in told
     assert ("passages", 30, 30) in told

@@ -49,7 +49,10 @@ def documents(source):
 def test_counts_and_spot_records(source, samples, documents):
     assert not source.problems.lines
     assert (len(documents), len(samples)) == (1989, 1458)
-    assert Counter(d.modality for d in documents.values()) == {Modality.TEXT: 1424, Modality.IMAGE: 565}
+    assert Counter(d.modality for d in documents.values()) == {
+        Modality.TEXT: 1424,
+        Modality.IMAGE: 565,
+    }
     assert Counter(s.attributes["style"] for s in samples) == {
         "image->text": 765,
         "image->image": 239,
@@ -63,7 +66,10 @@ def test_counts_and_spot_records(source, samples, documents):
         "natural gas",
         "questions.jsonl:1",
     )
-    assert first.question == "In 2023, what was the top export commodity, by value, of the country with this flag?"
+    assert (
+        first.question
+        == "In 2023, what was the top export commodity, by value, of the country with this flag?"
+    )
     assert (tenth.id, tenth.topic, tenth.cluster, tenth.source_ref) == (
         "q-it-bw-border_km",
         "border_km",
@@ -86,12 +92,18 @@ def test_corpus_holds_what_every_copy_must():
 def test_manifest_names_every_file_with_its_hash():
     folder = atlas()
     manifest = json.loads((folder / "manifest.json").read_text())
-    there = {p.relative_to(folder).as_posix() for p in folder.rglob("*") if p.is_file()} - {"manifest.json"}
+    there = {p.relative_to(folder).as_posix() for p in folder.rglob("*") if p.is_file()} - {
+        "manifest.json"
+    }
     assert there == set(manifest["outputs"])
     for name, expected in manifest["outputs"].items():
         assert hashlib.sha256((folder / name).read_bytes()).hexdigest() == expected, name
     counts = manifest["counts"]["by_style_and_kind"]
-    assert sum(n for kinds in counts.values() for n in kinds.values()) == manifest["counts"]["questions"] == 1458
+    assert (
+        sum(n for kinds in counts.values() for n in kinds.values())
+        == manifest["counts"]["questions"]
+        == 1458
+    )
     assert manifest["planned_but_not_asked"] == {}
     assert {row["package"]: row["version"] for row in manifest["inputs"]}["flag-icons"] == "7.5.0"
 
@@ -99,16 +111,26 @@ def test_manifest_names_every_file_with_its_hash():
 def test_documented_counts_are_those_of_the_manifest():
     counts = json.loads((atlas() / "manifest.json").read_text())["counts"]
     page = (Path(__file__).parents[2] / "docs/atlas.md").read_text()
-    lines = [[cell.strip(" `*") for cell in line.strip("|").split("|")] for line in page.splitlines() if "|" in line]
+    lines = [
+        [cell.strip(" `*") for cell in line.strip("|").split("|")]
+        for line in page.splitlines()
+        if "|" in line
+    ]
     start = next(i for i, cells in enumerate(lines) if cells[0] == "kind")
     styles = lines[start][1:-1]
-    told = {cells[0]: [int(cell or 0) for cell in cells[1:]] for cells in lines[start + 2 :] if len(cells) == 7}
+    told = {
+        cells[0]: [int(cell or 0) for cell in cells[1:]]
+        for cells in lines[start + 2 :]
+        if len(cells) == 7
+    }
     for kind, cells in told.items():
         if kind != "all":
             expected = [counts["by_style_and_kind"][style].get(kind, 0) for style in styles]
             assert cells == [*expected, sum(expected)], kind
     assert told["all"][-1] == counts["questions"]
-    assert set(told) - {"all"} == {kind for kinds in counts["by_style_and_kind"].values() for kind in kinds}
+    assert set(told) - {"all"} == {
+        kind for kinds in counts["by_style_and_kind"].values() for kind in kinds
+    }
 
 
 def test_every_planned_question_is_there_in_order(samples):
@@ -119,7 +141,11 @@ def test_samples_carry_what_the_rows_say(samples, documents):
     rows = [json.loads(line) for line in (atlas() / "questions.jsonl").read_text().splitlines()]
     for sample, row in zip(samples, rows, strict=True):
         assert sample.native == row
-        assert (sample.topic, sample.cluster, sample.licence) == (row["kind"], row["entity"], row["licence"])
+        assert (sample.topic, sample.cluster, sample.licence) == (
+            row["kind"],
+            row["entity"],
+            row["licence"],
+        )
         assert [evidence.id for evidence in sample.gold] == row["gold_text"] + row["gold_images"]
         assert all(e.role is Role.GOLD and e.title == documents[e.id].title for e in sample.gold)
         assert len(sample.images) == bool(row["query_image"])
@@ -147,15 +173,25 @@ MARKED = {"td": "ro", "ro": "td", "id": "mc", "mc": "id", "lu": "nl", "nl": "lu"
 
 
 def test_ambiguous_flags_are_marked(samples):
-    marked = {s.cluster: s.attributes["ambiguous_with"] for s in samples if "ambiguous_with" in s.attributes}
+    marked = {
+        s.cluster: s.attributes["ambiguous_with"]
+        for s in samples
+        if "ambiguous_with" in s.attributes
+    }
     assert marked == MARKED
-    assert all(s.images[0].uri.startswith("queries/flags/") for s in samples if "ambiguous_with" in s.attributes)
+    assert all(
+        s.images[0].uri.startswith("queries/flags/")
+        for s in samples
+        if "ambiguous_with" in s.attributes
+    )
 
 
 def test_wording_that_read_badly_is_gone(samples, documents):
     bad = r"shown by value|The Dominican|of The |the Czechia|listed first| of (?:Federated|Isle of|Pitcairn)"
     titles = [document.title for document in documents.values()]
-    assert [text for text in [*(s.question for s in samples), *titles] if re.search(bad, text)] == []
+    assert [
+        text for text in [*(s.question for s in samples), *titles] if re.search(bad, text)
+    ] == []
     assert [title for title in titles if title.startswith(("Cocos:", "Virgin Islands"))] == []
     shown = [sample.answers.shown for sample in samples]
     assert [answer for answer in shown if len(answer) > 60] == []
@@ -179,7 +215,9 @@ def test_notices_are_kept():
 
 
 def test_registered_as_a_source():
-    declared = re.search(r'^atlas = "(.*)"$', (Path(__file__).parents[2] / "pyproject.toml").read_text(), re.M)
+    declared = re.search(
+        r'^atlas = "(.*)"$', (Path(__file__).parents[2] / "pyproject.toml").read_text(), re.M
+    )
     assert declared is not None
     assert plugins.find("sources", declared[1])[0] is Atlas
 
@@ -207,8 +245,22 @@ def corpus(tmp_path):
     (tmp_path / "queries").mkdir()
     shutil.copy(atlas() / "images/flags/dz.png", tmp_path / "images/a.png")
     shutil.copy(atlas() / "queries/flags/dz.jpg", tmp_path / "queries/a.jpg")
-    text = {"id": "t1", "page": "dz", "title": "Algeria", "text": "Capital: Algiers.", "source": "s", "licence": "l"}
-    image = {"id": "i1", "page": "dz", "title": "Flag", "file": "images/a.png", "source": "s", "licence": "l"}
+    text = {
+        "id": "t1",
+        "page": "dz",
+        "title": "Algeria",
+        "text": "Capital: Algiers.",
+        "source": "s",
+        "licence": "l",
+    }
+    image = {
+        "id": "i1",
+        "page": "dz",
+        "title": "Flag",
+        "file": "images/a.png",
+        "source": "s",
+        "licence": "l",
+    }
     write(tmp_path, "kb_text.jsonl", text)
     write(tmp_path, "kb_images.jsonl", image)
     write(tmp_path, "questions.jsonl", ROW)
@@ -255,11 +307,24 @@ def test_bad_question_is_named_and_left_out(corpus, change, said):
 
 def test_duplicate_ids_keep_the_first(corpus):
     write(corpus, "questions.jsonl", ROW, ROW | {"kind": "other"})
-    assert read(corpus) == (["q1"], ["questions.jsonl:2 (q1): this id stands in an earlier row too; the first is kept"])
-    image = {"id": "t1", "page": "dz", "title": "Flag", "file": "images/a.png", "source": "s", "licence": "l"}
+    assert read(corpus) == (
+        ["q1"],
+        ["questions.jsonl:2 (q1): this id stands in an earlier row too; the first is kept"],
+    )
+    image = {
+        "id": "t1",
+        "page": "dz",
+        "title": "Flag",
+        "file": "images/a.png",
+        "source": "s",
+        "licence": "l",
+    }
     write(corpus, "kb_images.jsonl", image)
     left, problems = read(corpus)
-    assert "kb_images.jsonl:1 (t1): this id stands in an earlier row too; the first is kept" in problems
+    assert (
+        "kb_images.jsonl:1 (t1): this id stands in an earlier row too; the first is kept"
+        in problems
+    )
     assert left == []
 
 
@@ -267,7 +332,10 @@ def test_unreadable_lines(corpus):
     write(corpus, "questions.jsonl", '{"id": "q7", "style"', "[1]", ROW)
     left, problems = read(corpus)
     assert left == ["q1"]
-    assert [line.split(":")[:2] for line in problems] == [["questions.jsonl", "1"], ["questions.jsonl", "2"]]
+    assert [line.split(":")[:2] for line in problems] == [
+        ["questions.jsonl", "1"],
+        ["questions.jsonl", "2"],
+    ]
 
 
 @pytest.mark.parametrize("damage", ["missing", "empty", "truncated", "text"])
@@ -278,15 +346,28 @@ def test_broken_images(corpus, damage, file):
     if damage == "missing":
         path.unlink()
     else:
-        path.write_bytes({"empty": b"", "truncated": content[: len(content) // 2], "text": b"no image"}[damage])
+        path.write_bytes(
+            {"empty": b"", "truncated": content[: len(content) // 2], "text": b"no image"}[damage]
+        )
     left, problems = read(corpus)
     assert left == []
-    assert any(re.match(rf"(kb_images|questions)\.jsonl:1 \((i1|q1)\): .*{file}", line) for line in problems)
-    assert len(problems) == (2 if file.startswith("images") else 1)  # a document that is lost takes its question along
+    assert any(
+        re.match(rf"(kb_images|questions)\.jsonl:1 \((i1|q1)\): .*{file}", line)
+        for line in problems
+    )
+    assert len(problems) == (
+        2 if file.startswith("images") else 1
+    )  # a document that is lost takes its question along
 
 
 def test_caller_decides(corpus):
-    write(corpus, "questions.jsonl", ROW, ROW | {"id": "q2", "answers": []}, ROW | {"id": "q3", "question": ""})
+    write(
+        corpus,
+        "questions.jsonl",
+        ROW,
+        ROW | {"id": "q2", "answers": []},
+        ROW | {"id": "q3", "question": ""},
+    )
     source = Atlas(corpus)
     assert len(list(source.samples())) == 1
     with pytest.raises(BadInput, match=r"2 problem\(s\)"):
@@ -319,14 +400,22 @@ def test_checks_find_what_is_planted(tmp_path):
     (folder / "images/extra.png").write_bytes(b"")
     (folder / "WORDNET-LICENSE.txt").unlink()
     found = "\n".join(check(folder))
-    for said in ("does not stand in its evidence", "tells the answer", "gold evidence missing", "may not be shipped"):
+    for said in (
+        "does not stand in its evidence",
+        "tells the answer",
+        "gold evidence missing",
+        "may not be shipped",
+    ):
         assert said in found
     for said in ("same pixels as", "images/extra.png: no row names it", "notice missing"):
         assert said in found
     assert len(check(folder)) == 7
 
 
-@given(st.lists(st.sampled_from(["word", "(", ")", '"', ", ", "; ", ". ", "A"]), max_size=40), st.integers(1, 60))
+@given(
+    st.lists(st.sampled_from(["word", "(", ")", '"', ", ", "; ", ". ", "A"]), max_size=40),
+    st.integers(1, 60),
+)
 def test_fit_never_cuts_inside_a_statement(pieces, limit):
     text = "".join(pieces)
     cut = fit(text, limit)
@@ -343,7 +432,11 @@ def test_fit_never_cuts_inside_a_statement(pieces, limit):
         ("alpha (one, two), beta, gamma", 12, "alpha (one, two)"),
         ("alpha (one, two), beta, gamma", 24, "alpha (one, two), beta"),
         ('the "first, last" one, beta', 15, 'the "first, last" one'),
-        ("It joined the U.S. Army. Then it left. The end came.", 40, "It joined the U.S. Army. Then it left."),
+        (
+            "It joined the U.S. Army. Then it left. The end came.",
+            40,
+            "It joined the U.S. Army. Then it left.",
+        ),
         ("a single statement without an end", 9, "a single statement without an end"),
     ],
 )
@@ -360,16 +453,25 @@ def test_plain_is_stable(text):
 
 def test_text_helpers():
     assert plain("a<br><br>b &amp;amp; <em>c</em>") == "a; b & c"
-    assert without_notes("Mount Cook 3,724 m; note - the height was 3,764 m") == "Mount Cook 3,724 m"
-    assert currency("Cooperation Financiere en Afrique Centrale francs (XAF)") == "Central African CFA franc (XAF)"
-    assert currency("laris (GEL)") == "lari (GEL)"
-    assert urban_areas("3.204 million OUAGADOUGOU (capital), 1.129 million Bobo-Dioulasso (2023)") == (
-        "Ouagadougou (capital) 3.204 million, Bobo-Dioulasso 1.129 million (2023)"
+    assert (
+        without_notes("Mount Cook 3,724 m; note - the height was 3,764 m") == "Mount Cook 3,724 m"
     )
+    assert (
+        currency("Cooperation Financiere en Afrique Centrale francs (XAF)")
+        == "Central African CFA franc (XAF)"
+    )
+    assert currency("laris (GEL)") == "lari (GEL)"
+    assert urban_areas(
+        "3.204 million OUAGADOUGOU (capital), 1.129 million Bobo-Dioulasso (2023)"
+    ) == ("Ouagadougou (capital) 3.204 million, Bobo-Dioulasso 1.129 million (2023)")
     assert without_surnames_in_capitals("Charles DE GAULLE left NATO; Henry VIII") == (
         "Charles de Gaulle left NATO; Henry VIII"
     )
-    assert (colour_name((200, 16, 46)), colour_name((255, 255, 255)), colour_name((10, 10, 10))) == (
+    assert (
+        colour_name((200, 16, 46)),
+        colour_name((255, 255, 255)),
+        colour_name((10, 10, 10)),
+    ) == (
         "red",
         "white",
         "black",

@@ -56,9 +56,12 @@ def test_own_files_replace_one_by_one(tmp_path):
 
 @pytest.mark.parametrize(
     ("name", "text", "named"),
-    [("clause-hard.v1.md", "x", "no prompt has that name"), ("ask.v1.md", "Answer: $question", "lacks \\$clause"),
-     ("clause-soft.v1.md", "  ", "is empty")],
-)  # fmt: skip
+    [
+        ("clause-hard.v1.md", "x", "no prompt has that name"),
+        ("ask.v1.md", "Answer: $question", "lacks \\$clause"),
+        ("clause-soft.v1.md", "  ", "is empty"),
+    ],
+)
 def test_wrong_files_are_named(tmp_path, name, text, named):
     (tmp_path / name).write_text(text)
     with pytest.raises(DataError, match=named):

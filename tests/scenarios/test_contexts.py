@@ -85,26 +85,42 @@ def test_a_set_is_a_function_of_sample_recipe_and_seed_alone(s, r, seed):
 
 def mined(id, mode, score=None, rank=None, index="i"):
     return Evidence(
-        id=id, modality="text", title="", text=id, role=Role.DISTRACTOR, origin="mined", mode=mode, score=score,
-        rank=rank, index_id=index,
-    )  # fmt: skip
+        id=id,
+        modality="text",
+        title="",
+        text=id,
+        role=Role.DISTRACTOR,
+        origin="mined",
+        mode=mode,
+        score=score,
+        rank=rank,
+        index_id=index,
+    )
 
 
 SCORED = st.lists(
-    st.tuples(st.sampled_from(["text->text", "lexical", "image->image"]), st.integers(-5, 5)), min_size=1, max_size=9
+    st.tuples(st.sampled_from(["text->text", "lexical", "image->image"]), st.integers(-5, 5)),
+    min_size=1,
+    max_size=9,
 )
 
 
-@given(SCORED, st.sampled_from(["text->text", "lexical"]), st.floats(0.01, 1000), st.floats(-50, 50))
+@given(
+    SCORED, st.sampled_from(["text->text", "lexical"]), st.floats(0.01, 1000), st.floats(-50, 50)
+)
 def test_the_hardest_do_not_depend_on_the_scale_of_a_mode(scored, mode, times, plus):
     one = [mined(f"d{n}", m, float(score)) for n, (m, score) in enumerate(scored)]
-    other = [e.model_copy(update={"score": e.score * times + plus}) if e.mode == mode else e for e in one]
+    other = [
+        e.model_copy(update={"score": e.score * times + plus}) if e.mode == mode else e for e in one
+    ]
     assert hardness(one) == hardness(other)
     orders = [
         [
             e.id
             for e in distractors(
-                sample().model_copy(update={"negatives": tuple(group)}), recipe("realistic(k=9,pick=hardest)"), 0
+                sample().model_copy(update={"negatives": tuple(group)}),
+                recipe("realistic(k=9,pick=hardest)"),
+                0,
             )
         ]
         for group in (one, other)
@@ -137,7 +153,12 @@ def test_a_recipe_parses_back(r):
 
 
 @pytest.mark.parametrize(
-    "text", ["parametric", "oracle(order=gold-first)", "adversarial(k=3,pick=random,order=shuffled,short=exclude)"]
+    "text",
+    [
+        "parametric",
+        "oracle(order=gold-first)",
+        "adversarial(k=3,pick=random,order=shuffled,short=exclude)",
+    ],
 )
 def test_known_texts_are_canonical_once_parsed(text):
     assert str(recipe(str(recipe(text)))) == str(recipe(text))
@@ -145,9 +166,16 @@ def test_known_texts_are_canonical_once_parsed(text):
 
 @pytest.mark.parametrize(
     ("text", "named"),
-    [("realstic", "not a scenario"), ("realistic(k=x)", "k=x"), ("realistic(size=3)", "size=3"), ("adversarial(k=0)", "k=0"),
-     ("oracle(k=2)", "k=2"), ("realistic(order=first)", "order="), ("realistic(pick=best)", "pick=")],
-)  # fmt: skip
+    [
+        ("realstic", "not a scenario"),
+        ("realistic(k=x)", "k=x"),
+        ("realistic(size=3)", "size=3"),
+        ("adversarial(k=0)", "k=0"),
+        ("oracle(k=2)", "k=2"),
+        ("realistic(order=first)", "order="),
+        ("realistic(pick=best)", "pick="),
+    ],
+)
 def test_what_is_not_a_recipe_is_refused_with_what_is_allowed(text, named):
     with pytest.raises(UsageError, match=named.replace("(", r"\(")):
         recipe(text)
@@ -183,9 +211,11 @@ def test_the_modality_grid_asks_only_samples_that_support_a_cell():
         kinds = {e.modality for e in both.negatives if e.id in made.evidence}
         assert (
             kinds
-            == {"both": {Modality.TEXT, Modality.IMAGE}, "text": {Modality.TEXT}, "image": {Modality.IMAGE}}[
-                r.negatives
-            ]
+            == {
+                "both": {Modality.TEXT, Modality.IMAGE},
+                "text": {Modality.TEXT},
+                "image": {Modality.IMAGE},
+            }[r.negatives]
         )
         assert (context(texts, r) is None) == (r.negatives != "text")
 
@@ -207,7 +237,11 @@ def test_a_sweep_runs_from_the_oracles_evidence_up():
 
 @pytest.mark.parametrize("number", ["\u00b2", "\u0663", "9" * 5_000, "-1", "1.5", "", "1e3", "0x1"])
 def test_numbers_that_are_none_are_told(number):
-    for text in (f"realistic(k={number})", f"adversarial(k={number})", f"realistic(k=3,order=gold@{number})"):
+    for text in (
+        f"realistic(k={number})",
+        f"adversarial(k={number})",
+        f"realistic(k=3,order=gold@{number})",
+    ):
         with pytest.raises(UsageError):
             recipe(text)
     with pytest.raises(UsageError):

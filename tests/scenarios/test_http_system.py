@@ -29,9 +29,15 @@ from demur.scenarios.systems.http_probe import probed
 
 ROOT = Path(__file__).resolve().parents[2]
 GOOD = {
-    "answer": "The Danube.", "no_answer": False, "confidence": 0.9, "cited": ["d1", "d2"],
-    "sources": [{"doc_id": "d1#3", "text": "The Danube flows through Vienna.", "score": 0.83}, {"doc_id": "d2", "score": 0.4}],
-}  # fmt: skip
+    "answer": "The Danube.",
+    "no_answer": False,
+    "confidence": 0.9,
+    "cited": ["d1", "d2"],
+    "sources": [
+        {"doc_id": "d1#3", "text": "The Danube flows through Vienna.", "score": 0.83},
+        {"doc_id": "d2", "score": 0.4},
+    ],
+}
 
 
 def picture():
@@ -41,11 +47,20 @@ def picture():
 
 
 def question(**more):
-    return Ask(id="a1", sample="s1", context="c1", scenario=Scenario.ORACLE, question="Which river?", **more)
+    return Ask(
+        id="a1",
+        sample="s1",
+        context="c1",
+        scenario=Scenario.ORACLE,
+        question="Which river?",
+        **more,
+    )
 
 
 def asked_of(mapping, ask=None):
-    system = HttpSystem(RagMapping.of(mapping, "rag.yaml"), SystemContext(read_image=lambda ref: picture()))
+    system = HttpSystem(
+        RagMapping.of(mapping, "rag.yaml"), SystemContext(read_image=lambda ref: picture())
+    )
 
     async def work():
         try:
@@ -57,19 +72,33 @@ def asked_of(mapping, ask=None):
 
 
 WHOLE = {
-    "answer": "$.answer", "contexts": "$.sources[*]", "context": {"id": "$.doc_id"}, "citations": "$.cited[*]",
-    "confidence": "$.confidence", "abstained": "$.no_answer", "retries": 0,
-}  # fmt: skip
+    "answer": "$.answer",
+    "contexts": "$.sources[*]",
+    "context": {"id": "$.doc_id"},
+    "citations": "$.cited[*]",
+    "confidence": "$.confidence",
+    "abstained": "$.no_answer",
+    "retries": 0,
+}
 
 
 @pytest.mark.parametrize("status", [200, 201])
 def test_a_mapped_reply_is_understood_whole(status):
-    with service(lambda n, h, b: (status, *as_json(GOOD, **{"X-Version": "7"})[1:])) as (url, asked):
+    with service(lambda n, h, b: (status, *as_json(GOOD, **{"X-Version": "7"})[1:])) as (
+        url,
+        asked,
+    ):
         told = asked_of({"url": url, **WHOLE, "version": "X-Version"})
-    assert (told.text, told.confidence, told.abstained, told.citations) == ("The Danube.", 0.9, False, ("d1", "d2"))
+    assert (told.text, told.confidence, told.abstained, told.citations) == (
+        "The Danube.",
+        0.9,
+        False,
+        ("d1", "d2"),
+    )
     assert [(c.id, c.rank, c.score, c.text) for c in told.retrieved] == [
-        ("d1#3", 1, 0.83, "The Danube flows through Vienna."), ("d2", 2, 0.4, "")
-    ]  # fmt: skip
+        ("d1#3", 1, 0.83, "The Danube flows through Vienna."),
+        ("d2", 2, 0.4, ""),
+    ]
     assert told.served_by.endswith("@7")
     assert 0 < told.first_s <= told.latency_s
     assert json.loads(asked[0][1]) == {"question": "Which river?", "images": []}
@@ -105,34 +134,51 @@ def test_the_body_is_filled_with_things_and_with_text():
         assert b'name="pics"' in asked[1][1]
 
 
-@pytest.mark.parametrize(("form", "data"), [
-    ("sse", b'event: x\ndata: {"d": "The "}\n\n: ping\ndata: {"d": "Danube."}\n\ndata: [DONE]\n\n'),
-    ("ndjson", b'{"d": "The "}\n{"d": "Danube."}'),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("form", "data"),
+    [
+        (
+            "sse",
+            b'event: x\ndata: {"d": "The "}\n\n: ping\ndata: {"d": "Danube."}\n\ndata: [DONE]\n\n',
+        ),
+        ("ndjson", b'{"d": "The "}\n{"d": "Danube."}'),
+    ],
+)
 def test_streamed_answers_are_joined(form, data):
     with service(lambda n, h, b: (200, {}, data)) as (url, _):
         told = asked_of({"url": url, "stream": form, "answer": "$.d"})
     assert (told.text, told.error) == ("The Danube.", "")
 
 
-@pytest.mark.parametrize(("reply", "why"), [
-    ((200, {}, b"<!doctype html><p>Sign in</p>"), "HTML"),
-    ((200, {}, b"\xff\xfe\x00"), "no JSON"),
-    ((200, {}, b'{"answer": NaN}'), "no JSON"),
-    ((200, {}, b'{"error": "index not loaded"}'), "index not loaded"),
-    ((200, {}, b'{"answer": 7}'), "int"),
-    ((200, {}, b'{"answer": "Empty Response"}'), "retriever found nothing"),
-    ((200, {}, b'{"answer": "x", "confidence": 7}'), "not a number from 0 to 1"),
-    ((200, {}, b'{"answer": "' + b"x" * 10_000_001 + b'"}'), "10 MB"),
-    ((200, {}, b"[" * 100_000), "no JSON"),
-    ((401, {}, b"no"), "HTTP 401"),
-    ((302, {"Location": "http://elsewhere.example/"}, b""), "HTTP 302"),
-    ((500, {}, b"Traceback"), "HTTP 500"),
-    ((200, {"Content-Length": "100"}, b"{}"), "broke"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("reply", "why"),
+    [
+        ((200, {}, b"<!doctype html><p>Sign in</p>"), "HTML"),
+        ((200, {}, b"\xff\xfe\x00"), "no JSON"),
+        ((200, {}, b'{"answer": NaN}'), "no JSON"),
+        ((200, {}, b'{"error": "index not loaded"}'), "index not loaded"),
+        ((200, {}, b'{"answer": 7}'), "int"),
+        ((200, {}, b'{"answer": "Empty Response"}'), "retriever found nothing"),
+        ((200, {}, b'{"answer": "x", "confidence": 7}'), "not a number from 0 to 1"),
+        ((200, {}, b'{"answer": "' + b"x" * 10_000_001 + b'"}'), "10 MB"),
+        ((200, {}, b"[" * 100_000), "no JSON"),
+        ((401, {}, b"no"), "HTTP 401"),
+        ((302, {"Location": "http://elsewhere.example/"}, b""), "HTTP 302"),
+        ((500, {}, b"Traceback"), "HTTP 500"),
+        ((200, {"Content-Length": "100"}, b"{}"), "broke"),
+    ],
+)
 def test_every_fault_is_that_items_error(reply, why):
     with service(lambda n, h, b: reply) as (url, _):
-        told = asked_of({"url": url, "answer": "$.answer", "confidence": "$.confidence", "retries": 0, "timeout": 20})
+        told = asked_of(
+            {
+                "url": url,
+                "answer": "$.answer",
+                "confidence": "$.confidence",
+                "retries": 0,
+                "timeout": 20,
+            }
+        )
     assert why in told.error
     assert told.text == ""
     assert len(told.error) <= 1000
@@ -143,7 +189,8 @@ def raw_deflate(data):
 
 
 @pytest.mark.parametrize(
-    ("coding", "pack"), [("gzip", gzip.compress), ("deflate", zlib.compress), ("deflate", raw_deflate)]
+    ("coding", "pack"),
+    [("gzip", gzip.compress), ("deflate", zlib.compress), ("deflate", raw_deflate)],
 )
 def test_a_reply_that_is_packed_though_nobody_asked_is_read(coding, pack):
     def asked(status, data, **mapping):
@@ -165,18 +212,28 @@ def test_a_packed_reply_is_no_bomb(stream):
     bomb = b"".join(packer.compress(b" " * (1 << 20)) for _ in range(100)) + packer.flush()
     with service(lambda n, h, b: (200, {"Content-Encoding": "gzip"}, bomb)) as (url, _):
         tracemalloc.start()
-        told = asked_of({"url": url, "retries": 0, **({"stream": stream, "answer": "$.answer"} if stream else {})})
+        told = asked_of(
+            {
+                "url": url,
+                "retries": 0,
+                **({"stream": stream, "answer": "$.answer"} if stream else {}),
+            }
+        )
         most = tracemalloc.get_traced_memory()[1]
         tracemalloc.stop()
     assert "longer than 10 MB" in told.error
     assert most < 50 << 20
 
 
-@pytest.mark.parametrize(("coding", "data"), [("gzip", b'{"answer": "x"}'), ("br", b"\x0b\x02\x80x\x03")])
+@pytest.mark.parametrize(
+    ("coding", "data"), [("gzip", b'{"answer": "x"}'), ("br", b"\x0b\x02\x80x\x03")]
+)
 def test_a_reply_that_cannot_be_unpacked_is_that_items_error(coding, data):
     with service(lambda n, h, b: (200, {"Content-Encoding": coding}, data)) as (url, _):
         told = asked_of({"url": url, "retries": 0})
-    assert re.search(f"broke .*decode content-encoding: {'brotli' if coding == 'br' else coding}", told.error)
+    assert re.search(
+        f"broke .*decode content-encoding: {'brotli' if coding == 'br' else coding}", told.error
+    )
 
 
 def test_a_service_that_is_too_slow_is_that_items_error():
@@ -194,7 +251,9 @@ def test_nothing_listens_outside_the_loopback():
     for path in [*(ROOT / "demur").rglob("*.py"), *(ROOT / "examples").glob("*.py")]:
         text = path.read_text(encoding="utf-8")
         assert "0.0.0.0" not in text.replace("1.0.0.0", ""), path
-        calls = [call for call in listens.findall(text) if "super()" not in call or "Handler" in call]
+        calls = [
+            call for call in listens.findall(text) if "super()" not in call or "Handler" in call
+        ]
         found += [(path.name, call) for call in calls]
     assert len(found) >= 6
     assert [one for one in found if "127.0.0.1" not in one[1]] == []
@@ -232,14 +291,25 @@ def test_a_service_that_says_that_it_gives_no_answer_has_deflected():
     assert (verdict.status, verdict.outcome) == (Status.GRADED, Outcome.DEFLECTED)
 
 
-@pytest.mark.parametrize(("given", "item"), [
-    ({"url": "ftp://x"}, "url"), ({"url": "http://h", "anwser": "$.a"}, "answer"), ({"url": "http://h", "answer": "$.["}, "JSONPath"),
-    ({"url": "http://h", "body": {"q": "{qestion}"}}, "qestion"), ({"url": "http://h", "stream": "grpc"}, "stream"),
-    ({"url": "http://h", "context": {"id": "$.x", "txt": "$.y"}}, "context"), ({"url": "http://h", "retries": -1}, "retries"),
-    ({"url": "http://h", "retries": float("inf")}, "retries"), ({"url": "http://h", "headers": ["a"]}, "headers"),
-    ({"url": "http://h", "query": "q"}, "query"), ({"url": {}}, "url"), ({"url": "http://h", "timeout": True}, "timeout"),
-    ({"url": "http://h", "body": "{question}", "images": "multipart"}, "body"), ({"url": "http://h", "body": [1], "method": "GET"}, "body"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("given", "item"),
+    [
+        ({"url": "ftp://x"}, "url"),
+        ({"url": "http://h", "anwser": "$.a"}, "answer"),
+        ({"url": "http://h", "answer": "$.["}, "JSONPath"),
+        ({"url": "http://h", "body": {"q": "{qestion}"}}, "qestion"),
+        ({"url": "http://h", "stream": "grpc"}, "stream"),
+        ({"url": "http://h", "context": {"id": "$.x", "txt": "$.y"}}, "context"),
+        ({"url": "http://h", "retries": -1}, "retries"),
+        ({"url": "http://h", "retries": float("inf")}, "retries"),
+        ({"url": "http://h", "headers": ["a"]}, "headers"),
+        ({"url": "http://h", "query": "q"}, "query"),
+        ({"url": {}}, "url"),
+        ({"url": "http://h", "timeout": True}, "timeout"),
+        ({"url": "http://h", "body": "{question}", "images": "multipart"}, "body"),
+        ({"url": "http://h", "body": [1], "method": "GET"}, "body"),
+    ],
+)
 def test_a_wrong_mapping_is_told_before_anything_is_asked(given, item):
     with pytest.raises(UsageError, match=item):
         RagMapping.of(given, "rag.yaml")
@@ -264,7 +334,10 @@ def test_nobody_there_is_told_before_the_run_and_ignored_evidence_too():
 
 def test_a_probe_shows_what_was_understood_and_where_values_stand(tmp_path):
     mapping = tmp_path / "rag.yaml"
-    with service(lambda n, h, b: as_json({"data": {"reply": "Danube", "docs": [{"k": 1}]}})) as (url, _):
+    with service(lambda n, h, b: as_json({"data": {"reply": "Danube", "docs": [{"k": 1}]}})) as (
+        url,
+        _,
+    ):
         mapping.write_text(f"url: {url}\nanswer: $.answer\n")
         missed = probed(str(mapping), "Which river?").text()
         assert "$.data.reply  = Danube" in missed

@@ -21,7 +21,12 @@ class Reds:
 
 
 def test_a_picture_that_cannot_be_looked_at_is_not_recognised():
-    data = {"red": png((255, 0, 0)), "dark": png((10, 0, 0)), "blue": png((0, 0, 255)), "torn": png()[:40]}
+    data = {
+        "red": png((255, 0, 0)),
+        "dark": png((10, 0, 0)),
+        "blue": png((0, 0, 255)),
+        "torn": png()[:40],
+    }
     pictures = [(name, image_ref(data["red"], name)) for name in data]
     recognise = Recogniser(Reds(), pictures, lambda ref: data[ref.uri])
     assert [name for name, _ in recognise(pictures[0][1])] == ["red", "dark"]

@@ -23,7 +23,9 @@ def flat(rendered) -> str:
     """Messages as text, images as their hash's place."""
     lines = []
     for message in rendered.messages:
-        body = "".join(p.text if p.type == "text" else f"<image {p.image.uri}>\n" for p in message.parts)
+        body = "".join(
+            p.text if p.type == "text" else f"<image {p.image.uri}>\n" for p in message.parts
+        )
         lines.append(f"=== {message.role}\n{body}\n")
     return "".join(lines) + "".join(f"--- cut: {c}\n" for c in rendered.cuts)
 
@@ -62,7 +64,12 @@ def test_golden_prompts(name, text, how, layout):
     assert got == path.read_text()
 
 
-@given(samples(), st.sampled_from(list(Scenario)), st.sampled_from(["many", "one", "none"]), st.integers(0, 9))
+@given(
+    samples(),
+    st.sampled_from(list(Scenario)),
+    st.sampled_from(["many", "one", "none"]),
+    st.integers(0, 9),
+)
 def test_nothing_tells_gold_from_distractor(s, scenario, images, seed):
     made = context(s, recipe(scenario.value), seed)
     if made is None:
@@ -101,7 +108,9 @@ def test_a_budget_too_small_for_the_question_is_refused():
     s = case()
     how = condition("moderate")
     with pytest.raises(ItemError, match="raise the token budget"):
-        render(ask(s, context(s, recipe("oracle")), how, PROMPTS), how, PROMPTS, Layout(max_tokens=20))
+        render(
+            ask(s, context(s, recipe("oracle")), how, PROMPTS), how, PROMPTS, Layout(max_tokens=20)
+        )
 
 
 def test_an_asks_identity_is_its_content():

@@ -39,7 +39,9 @@ def bag(texts):
 def country(name, capital, gold=True, n="g"):
     text = f"Official name: Republic of {name}. Capital: {capital}. Coastline: 1,318 km. Population: 2,000,100 (2025 est.)."
     role = Role.GOLD if gold else Role.DISTRACTOR
-    return evidence(f"{name}-{n}", role, rank=1).model_copy(update={"title": f"{name}: state", "text": text})
+    return evidence(f"{name}-{n}", role, rank=1).model_copy(
+        update={"title": f"{name}: state", "text": text}
+    )
 
 
 def atlas_like(question="What is the capital of Freedonia?"):
@@ -77,9 +79,14 @@ async def test_the_careful_reader_declines_without_support():
 async def test_the_reader_reads_captions_and_colours():
     images = Images()
     flag = images.ref((206, 17, 38), "flag.png")
-    picture = evidence("flag", Role.GOLD, Modality.IMAGE, image=flag).model_copy(update={"title": "Flag of Freedonia"})
+    picture = evidence("flag", Role.GOLD, Modality.IMAGE, image=flag).model_copy(
+        update={"title": "Flag of Freedonia"}
+    )
     s = sample("q").model_copy(
-        update={"question": "What colour is the top band of the flag of Freedonia?", "gold": (picture,)}
+        update={
+            "question": "What colour is the top band of the flag of Freedonia?",
+            "gold": (picture,),
+        }
     )
     reader = open_system("reader", SystemContext(read_image=images.read, embed=bag))
     assert (await reader.answer(asked(s))).text == "red"
@@ -90,7 +97,10 @@ async def test_the_reader_reads_captions_and_colours():
 async def test_the_prior_answers_like_its_neighbours_never_by_itself():
     pool = [
         sample(f"s{i}").model_copy(
-            update={"question": f"Which top export has country {i}?", "answers": AnswerSpec(accepted=((a,),))}
+            update={
+                "question": f"Which top export has country {i}?",
+                "answers": AnswerSpec(accepted=((a,),)),
+            }
         )
         for i, a in enumerate(["oil", "oil", "tea", "oil"])
     ]
@@ -101,9 +111,16 @@ async def test_the_prior_answers_like_its_neighbours_never_by_itself():
 
 @pytest.mark.parametrize(
     ("name", "named"),
-    [("reader:min=2", "reader:min=2"), ("reader:max=1", "reader:max=1"), ("prior:n=3", "prior:n=3"), ("model:", "no model given"),
-     ("python:nothing", "python:module:function"), ("python:json:nothing", "nothing"), ("answers:", "no file given")],
-)  # fmt: skip
+    [
+        ("reader:min=2", "reader:min=2"),
+        ("reader:max=1", "reader:max=1"),
+        ("prior:n=3", "prior:n=3"),
+        ("model:", "no model given"),
+        ("python:nothing", "python:module:function"),
+        ("python:json:nothing", "nothing"),
+        ("answers:", "no file given"),
+    ],
+)
 def test_wrong_arguments_are_refused_with_the_right_form(name, named):
     with pytest.raises(UsageError, match=named):
         open_system(name, SystemContext(read_image=lambda r: b"", embed=bag, pool=[sample()]))
@@ -125,18 +142,27 @@ async def test_answers_from_a_file(tmp_path):
     system = open_system(f"answers:{path}", SystemContext(read_image=lambda r: b""))
     assert (await system.answer(asked(s))).text == "forty-two"
     assert (await system.answer(asked(s, "parametric"))).error == ""
-    assert "no answer for sample q in adversarial (k=2" in (await system.answer(asked(s, "adversarial"))).error
+    assert (
+        "no answer for sample q in adversarial (k=2"
+        in (await system.answer(asked(s, "adversarial"))).error
+    )
 
 
 def test_a_bad_answers_file_is_told_whole(tmp_path):
     path = tmp_path / "bad.jsonl"
-    path.write_text('{"answer": "x"}\nnot json\n{"ask": "a", "answer": 3}\n{"ask": "a", "answer": "x", "confidence": 7}\n'
-                    '{"ask": "b", "answer": "x"}\n{"ask": "b", "answer": "y"}\n')  # fmt: skip
+    path.write_text(
+        '{"answer": "x"}\nnot json\n{"ask": "a", "answer": 3}\n{"ask": "a", "answer": "x", "confidence": 7}\n'
+        '{"ask": "b", "answer": "x"}\n{"ask": "b", "answer": "y"}\n'
+    )
     with pytest.raises(BadInput) as caught:
         open_system(f"answers:{path}", SystemContext(read_image=lambda r: b""))
-    assert [line.split(":")[1] for line in caught.value.problems] == ["2", "1", "3", "4", "6"] or len(
-        caught.value.problems
-    ) == 5
+    assert [line.split(":")[1] for line in caught.value.problems] == [
+        "2",
+        "1",
+        "3",
+        "4",
+        "6",
+    ] or len(caught.value.problems) == 5
 
 
 async def test_a_users_function_may_fail_without_ending_anything(tmp_path, monkeypatch):
@@ -152,8 +178,12 @@ async def test_a_users_function_may_fail_without_ending_anything(tmp_path, monke
     good = await open_system("python:mine_sys:good", context).answer(asked(s))
     assert (good.text, good.confidence) == ("Title of q-g0", 0.5)
     assert (await open_system("python:mine_sys:later", context).answer(asked(s))).text == "x"
-    assert (await open_system("python:mine_sys:bad", context).answer(asked(s))).error == "ValueError: oh no"
-    assert "returned int" in (await open_system("python:mine_sys:odd", context).answer(asked(s))).error
+    assert (
+        await open_system("python:mine_sys:bad", context).answer(asked(s))
+    ).error == "ValueError: oh no"
+    assert (
+        "returned int" in (await open_system("python:mine_sys:odd", context).answer(asked(s))).error
+    )
 
 
 class Pipeline:
@@ -190,7 +220,8 @@ async def test_a_model_system_asks_renders_and_keeps_items_errors_apart(tmp_path
     )
     monkeypatch.syspath_prepend(str(tmp_path))
     system = open_system(
-        "model:python:mine_model:reply", SystemContext(read_image=lambda r: b"", ledger=tmp_path / "calls.sqlite")
+        "model:python:mine_model:reply",
+        SystemContext(read_image=lambda r: b"", ledger=tmp_path / "calls.sqlite"),
     )
     s = sample("q")
     try:
@@ -202,13 +233,20 @@ async def test_a_model_system_asks_renders_and_keeps_items_errors_apart(tmp_path
         await system.close()
 
 
-@pytest.mark.parametrize("options", [{"temperature": float("inf")}, {"max_tokens": -5}, {"extra": [1]}, {"topp": 1}])
+@pytest.mark.parametrize(
+    "options", [{"temperature": float("inf")}, {"max_tokens": -5}, {"extra": [1]}, {"topp": 1}]
+)
 def test_wrong_options_of_a_model_are_told_before_anything_is_asked(options):
     with pytest.raises(UsageError, match=next(iter(options))):
         ModelSystem("openai/gpt-4o", SystemContext(read_image=lambda r: b"", options=options))
 
 
-MADE_OF_MODELS = ("multi_agent:{}", "multi_agent:{}?mode=iterative", "self_consistency:{}?n=3", "p_true:{}")
+MADE_OF_MODELS = (
+    "multi_agent:{}",
+    "multi_agent:{}?mode=iterative",
+    "self_consistency:{}?n=3",
+    "p_true:{}",
+)
 
 
 def test_what_is_made_of_models_is_kept_under_all_that_it_is_made_of(tmp_path, monkeypatch):
@@ -227,19 +265,24 @@ def test_what_is_made_of_models_is_kept_under_all_that_it_is_made_of(tmp_path, m
         for name in ("mine_first", "mine_second"):
             sys.modules.pop(name, None)
         importlib.invalidate_caches()
-        return open_system(f"multi_agent:{model}?verifier=python:mine_second:reply", context).revision
+        return open_system(
+            f"multi_agent:{model}?verifier=python:mine_second:reply", context
+        ).revision
 
     before = revision()
     (tmp_path / "mine_second.py").write_text(code.replace("'x'", "'another'"))
     assert revision() != before
 
 
-async def test_all_calls_of_a_question_are_forgotten_where_it_is_asked_afresh(tmp_path, monkeypatch):
+async def test_all_calls_of_a_question_are_forgotten_where_it_is_asked_afresh(
+    tmp_path, monkeypatch
+):
     (tmp_path / "mine_drawn.py").write_text("def reply(request):\n    return 'FINAL ANSWER - x'\n")
     monkeypatch.syspath_prepend(str(tmp_path))
     ledger, one, other = tmp_path / "calls.sqlite", asked(sample("q")), asked(sample("p"))
     system = open_system(
-        "self_consistency:python:mine_drawn:reply?n=3", SystemContext(read_image=lambda r: b"", ledger=ledger)
+        "self_consistency:python:mine_drawn:reply?n=3",
+        SystemContext(read_image=lambda r: b"", ledger=ledger),
     )
     for ask_ in (one, other):
         await system.answer(ask_)
@@ -279,7 +322,8 @@ def test_images_are_scaled_the_same_way_every_time():
     big = images.ref((10, 200, 30))
     context = SystemContext(read_image=images.read, options={"layout": Layout(max_side=6)})
     one, two = (
-        ModelSystem("http://127.0.0.1:9/v1#m", context).request(asked(sample("q", images=(big,)))) for _ in range(2)
+        ModelSystem("http://127.0.0.1:9/v1#m", context).request(asked(sample("q", images=(big,))))
+        for _ in range(2)
     )
     assert one == two
     sent = [p.image for m in one.messages for p in m.parts if p.type == "image"]
@@ -317,7 +361,10 @@ async def test_a_static_retriever_shows_each_question_its_own_evidence():
 
     async def one(name):
         with retriever.showing(
-            [{"id": name, "title": "T", "text": f"about {name}"}, {"id": "i", "title": "A map", "text": None}]
+            [
+                {"id": name, "title": "T", "text": f"about {name}"},
+                {"id": "i", "title": "A map", "text": None},
+            ]
         ):
             await asyncio.sleep(0)
             return await asyncio.to_thread(retriever.pieces)
@@ -336,21 +383,39 @@ def test_what_a_system_says_is_read_in_every_form():
     from demur.scenarios.systems.replies import response_of
 
     node = Object(ref_doc_id="doc", node_id="n1", metadata={}, text="a text")
-    found = response_of({
-        "answer": "x", "cost": 0.5, "prompt_tokens": 3, "completion_tokens": 4,
-        "contexts": [Object(node=node, score=0.5), Object(id="d", content="b", meta={}, score=None),
-                     Object(id=None, page_content="c", metadata={"id": "lc"}), "plain-id", "some words"],
-    })  # fmt: skip
+    found = response_of(
+        {
+            "answer": "x",
+            "cost": 0.5,
+            "prompt_tokens": 3,
+            "completion_tokens": 4,
+            "contexts": [
+                Object(node=node, score=0.5),
+                Object(id="d", content="b", meta={}, score=None),
+                Object(id=None, page_content="c", metadata={"id": "lc"}),
+                "plain-id",
+                "some words",
+            ],
+        }
+    )
     assert [(c.id, c.text, c.score) for c in found.retrieved] == [
-        ("doc", "a text", 0.5), ("d", "b", None), ("lc", "c", None), ("plain-id", "", None), ("", "some words", None)
-    ]  # fmt: skip
+        ("doc", "a text", 0.5),
+        ("d", "b", None),
+        ("lc", "c", None),
+        ("plain-id", "", None),
+        ("", "some words", None),
+    ]
     assert (found.cost, found.usage.prompt, found.usage.completion) == (0.5, 3, 4)
     assert response_of({"abstained": True}).abstained
     for bad, why in [
-        ("Empty Response", "retriever found nothing"), (None, "NoneType"), ({"answer": "x", "confidence": True}, "not a number"),
-        ({"answer": "x", "contexts": [object()]}, "no document"), ({"answer": "x", "cost": "much"}, "not a number"),
-        ({"answer": "x", "prompt_tokens": float("inf")}, "not a number"), ({"answer": "x", "citations": 5}, "cannot be read"),
-    ]:  # fmt: skip
+        ("Empty Response", "retriever found nothing"),
+        (None, "NoneType"),
+        ({"answer": "x", "confidence": True}, "not a number"),
+        ({"answer": "x", "contexts": [object()]}, "no document"),
+        ({"answer": "x", "cost": "much"}, "not a number"),
+        ({"answer": "x", "prompt_tokens": float("inf")}, "not a number"),
+        ({"answer": "x", "citations": 5}, "cannot be read"),
+    ]:
         with pytest.raises(ItemError, match=why):
             response_of(bad)
 
@@ -362,11 +427,20 @@ async def test_a_function_is_told_what_it_passes_over():
     ref = Images().ref((1, 2, 3), "a.png")
     shown = Shown(id="e", modality=Modality.TEXT, title="T", text="t")
     both = Ask(
-        id="a", sample="s", context="c", scenario=Scenario.ORACLE, question="?", images=(ref,), evidence=(shown,)
+        id="a",
+        sample="s",
+        context="c",
+        scenario=Scenario.ORACLE,
+        question="?",
+        images=(ref,),
+        evidence=(shown,),
     )
     context = SystemContext(read_image=lambda ref: b"")
     for function, told in (
-        (lambda question: "", ("does not receive the evidence (it has no parameter evidence)", "--text-only")),
+        (
+            lambda question: "",
+            ("does not receive the evidence (it has no parameter evidence)", "--text-only"),
+        ),
         (lambda question, evidence: "", ("1 of 1 questions are about one",)),
         (lambda question, evidence, images: "", ()),
         (lambda question, **rest: "", ()),

@@ -96,7 +96,9 @@ def computing(tmp_path, monkeypatch):
     return found
 
 
-@pytest.mark.parametrize("name", ["python:my_computing:plain", "python:my_computing:later", "my_computing:System"])
+@pytest.mark.parametrize(
+    "name", ["python:my_computing:plain", "python:my_computing:later", "my_computing:System"]
+)
 async def test_a_system_of_the_user(computing, name):
     system = open_system(name, SystemContext(read_image=lambda r: b""))
     assert (await beside(computing, system.answer(asked()))).text == "x"
@@ -104,8 +106,12 @@ async def test_a_system_of_the_user(computing, name):
 
 
 @pytest.mark.parametrize("stop", [SystemExit, KeyboardInterrupt, asyncio.CancelledError])
-@pytest.mark.parametrize("name", ["python:my_computing:plain", "python:my_computing:later", "my_computing:System"])
-async def test_a_system_of_the_user_that_would_end_the_process_fails_on_that_question(computing, name, stop):
+@pytest.mark.parametrize(
+    "name", ["python:my_computing:plain", "python:my_computing:later", "my_computing:System"]
+)
+async def test_a_system_of_the_user_that_would_end_the_process_fails_on_that_question(
+    computing, name, stop
+):
     def stops():
         raise stop("no key")
 
@@ -124,7 +130,9 @@ async def test_a_built_in_system(name):
         computing()
         return np.ones((len(texts), 4), np.float32) / 2
 
-    system = open_system(name, SystemContext(read_image=lambda r: b"", embed=embed, pool=[sample("q"), sample("p")]))
+    system = open_system(
+        name, SystemContext(read_image=lambda r: b"", embed=embed, pool=[sample("q"), sample("p")])
+    )
     assert (await beside(computing, system.answer(asked()))).text
     await system.close()
 
@@ -134,7 +142,9 @@ async def test_a_function_as_a_model(computing, tmp_path):
     from demur.models import open_model
 
     async with open_model("python:my_computing:plain", ledger=tmp_path / "calls.sqlite") as model:
-        request = Request(model=model.id, messages=(Message(role="user", parts=(TextPart(text="Yes?"),)),))
+        request = Request(
+            model=model.id, messages=(Message(role="user", parts=(TextPart(text="Yes?"),)),)
+        )
         assert (await beside(computing, model.complete(request))).text == "x"
 
 
@@ -150,7 +160,10 @@ async def test_a_ledger_that_another_process_writes_to(tmp_path):
         return Request(model="m", messages=(Message(role="user", parts=(TextPart(text=text),)),))
 
     endpoint = FakeEndpoint(latency_s=0.5)
-    async with endpoint as server, open_model(server.model("m"), ledger=tmp_path / "calls.sqlite") as model:
+    async with (
+        endpoint as server,
+        open_model(server.model("m"), ledger=tmp_path / "calls.sqlite") as model,
+    ):
         await model.complete(request("before"))
         other = sqlite3.connect(tmp_path / "calls.sqlite", isolation_level=None)
         task = asyncio.create_task(model.complete(request("meanwhile")))

@@ -23,7 +23,10 @@ from demur.scenarios.systems.function import Function
 from demur.scenarios.systems.http import HttpSystem
 from demur.scenarios.systems.http_mapping import RagMapping
 
-BEFORE = [{"role": "user", "content": "Is there a Team plan?"}, {"role": "assistant", "content": "Yes, there is."}]
+BEFORE = [
+    {"role": "user", "content": "Is there a Team plan?"},
+    {"role": "assistant", "content": "Yes, there is."},
+]
 
 
 @pytest.fixture
@@ -34,7 +37,10 @@ def release(tmp_path):
         (docs / f"{plan}.txt").write_text(f"The {plan} plan costs {price} euros a month.")
     questions = tmp_path / "q.jsonl"
     rows = [
-        {"messages": [*BEFORE, {"role": "user", "content": "What does it cost a month?"}], "answer": "19 euros"},
+        {
+            "messages": [*BEFORE, {"role": "user", "content": "What does it cost a month?"}],
+            "answer": "19 euros",
+        },
         {"question": "What does the Basic plan cost?", "answer": "7 euros"},
     ]
     questions.write_text("".join(json.dumps(row) + "\n" for row in rows))
@@ -54,16 +60,23 @@ def test_from_a_log_to_a_model(release, tmp_path):
     sample = late(release)
     assert sample.question == "What does it cost a month?"
     assert sample.turns == turns_of(BEFORE)
-    assert [e.title for e in sample.gold] == ["Team"]  # found by what was said before: the question names no plan
+    assert [e.title for e in sample.gold] == [
+        "Team"
+    ]  # found by what was said before: the question names no plan
     one = asked(sample)
     messages = render(one, Condition("moderate"), Prompts()).messages
     assert [m.role for m in messages] == ["system", "user", "assistant", "user"]
     assert messages[1].parts[0].text == "Is there a Team plan?"
     assert "What does it cost" in messages[3].parts[-1].text
-    write_asks(release, tmp_path / "asks.jsonl", Questions([recipe("oracle")], [Condition("moderate")]))
+    write_asks(
+        release, tmp_path / "asks.jsonl", Questions([recipe("oracle")], [Condition("moderate")])
+    )
     written = [json.loads(line) for line in (tmp_path / "asks.jsonl").read_text().splitlines()]
     assert [row["turns"] for row in written if row["turns"]] == [BEFORE]
-    assert _question(one) == "user: Is there a Team plan?\nassistant: Yes, there is.\nuser: What does it cost a month?"
+    assert (
+        _question(one)
+        == "user: Is there a Team plan?\nassistant: Yes, there is.\nuser: What does it cost a month?"
+    )
 
 
 def test_the_same_question_after_other_turns_is_another(release):
@@ -76,7 +89,9 @@ def test_the_same_question_after_other_turns_is_another(release):
 def test_services_and_functions_are_given_them(release):
     one = asked(late(release))
     around = SystemContext(read_image=lambda ref: b"")
-    mapping = RagMapping.of({"url": "http://h/a", "body": {"chat": "{messages}", "past": "{turns}"}}, "m")
+    mapping = RagMapping.of(
+        {"url": "http://h/a", "body": {"chat": "{messages}", "past": "{turns}"}}, "m"
+    )
     body = asyncio.run(HttpSystem(mapping, around).request(one))
     assert body == {"chat": [*BEFORE, {"role": "user", "content": one.question}], "past": BEFORE}
     seen = []
@@ -85,7 +100,10 @@ def test_services_and_functions_are_given_them(release):
     assert seen == [BEFORE]
     deaf = Function(lambda question: "19 euros", around)
     [*_, note] = asyncio.run(deaf.ready([one]))
-    assert "does not receive earlier turns (it has no parameter turns), and 1 of 1 questions have some" in note
+    assert (
+        "does not receive earlier turns (it has no parameter turns), and 1 of 1 questions have some"
+        in note
+    )
 
 
 def test_what_is_no_conversation(tmp_path):
@@ -98,10 +116,20 @@ def test_what_is_no_conversation(tmp_path):
     with pytest.raises(BadInput, match=r'turn 1 is not \{"role".*\n.*turns is not a JSON list'):
         problems.settle()
     with pytest.raises(ValueError, match="turns is int"):
-        Sample(id="s", source="x", question="q?", answers=AnswerSpec(accepted=(("a",),)), attributes={"turns": "3"})
+        Sample(
+            id="s",
+            source="x",
+            question="q?",
+            answers=AnswerSpec(accepted=(("a",),)),
+            attributes={"turns": "3"},
+        )
 
 
 def test_texts_take_turns():
-    assert turns_of('["a", "b", "c"]') == (Turn("user", "a"), Turn("assistant", "b"), Turn("user", "c"))
+    assert turns_of('["a", "b", "c"]') == (
+        Turn("user", "a"),
+        Turn("assistant", "b"),
+        Turn("user", "c"),
+    )
     assert turns_of(None) == turns_of("") == ()
     assert asked_in((), "q?") == "q?"

@@ -27,9 +27,14 @@ def evqa(folder: Path, megabytes: int) -> int:
             url = f"https://en.wikipedia.org/wiki/Filler_{number}"
             text = PARAGRAPH.format(n=number) * 20
             page = {
-                "title": f"Filler {number}", "section_titles": [f"Filler {number}", "Life"], "section_texts": [text, text],
-                "image_urls": [], "image_reference_descriptions": [], "image_section_indices": [], "url": url,
-            }  # fmt: skip
+                "title": f"Filler {number}",
+                "section_titles": [f"Filler {number}", "Life"],
+                "section_texts": [text, text],
+                "image_urls": [],
+                "image_reference_descriptions": [],
+                "image_section_indices": [],
+                "url": url,
+            }
             written += out.write(f"{json.dumps(url)}: {json.dumps(page)},\n")
             number += 1
         out.write(small.lstrip().removeprefix("{"))
@@ -65,7 +70,11 @@ def webqa(folder: Path, megabytes: int) -> int:
     at = number = 0
     with (folder / "imgs.tsv").open("wb") as out:
         while at < megabytes * 1_000_000 or number < len(lines):
-            line = lines[number] if number < len(lines) else b"%d\t%s\n" % (30_000_000 + number, filler)
+            line = (
+                lines[number]
+                if number < len(lines)
+                else b"%d\t%s\n" % (30_000_000 + number, filler)
+            )
             offsets.append(at)
             at += out.write(line)
             number += 1

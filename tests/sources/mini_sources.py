@@ -44,9 +44,7 @@ def lines(path: Path, rows):
 
 # --- InfoSeek ---
 
-BRIDGE = (
-    "Old Mill Bridge is a bridge over the Sample.\nIt is 120 metres long and was built in 1901.\nIt has two towers."
-)
+BRIDGE = "Old Mill Bridge is a bridge over the Sample.\nIt is 120 metres long and was built in 1901.\nIt has two towers."
 
 
 def infoseek(folder: Path):
@@ -90,10 +88,26 @@ def infoseek(folder: Path):
     lines(
         folder / "infoseek_val_withkb.jsonl",
         [
-            {"data_id": "infoseek_val_00000007", "entity_id": "Q999001", "entity_text": "Old Mill Bridge"},
-            {"data_id": "infoseek_val_00000008", "entity_id": "Q999002", "entity_text": "Sample newt"},
-            {"data_id": "infoseek_val_00000009", "entity_id": "Q999001", "entity_text": "Old Mill Bridge"},
-            {"data_id": "infoseek_val_00000010", "entity_id": "Q999003", "entity_text": "Tall thing"},
+            {
+                "data_id": "infoseek_val_00000007",
+                "entity_id": "Q999001",
+                "entity_text": "Old Mill Bridge",
+            },
+            {
+                "data_id": "infoseek_val_00000008",
+                "entity_id": "Q999002",
+                "entity_text": "Sample newt",
+            },
+            {
+                "data_id": "infoseek_val_00000009",
+                "entity_id": "Q999001",
+                "entity_text": "Old Mill Bridge",
+            },
+            {
+                "data_id": "infoseek_val_00000010",
+                "entity_id": "Q999003",
+                "entity_text": "Tall thing",
+            },
         ],
     )
     lines(
@@ -132,7 +146,11 @@ def infoseek(folder: Path):
                 "wikipedia_title": "Sample newt",
                 "wikipedia_summary": "A newt of the far north.",
             },
-            {"wikidata_id": "Q999003", "wikipedia_title": "Tall thing", "wikipedia_content": "It is 77 m tall."},
+            {
+                "wikidata_id": "Q999003",
+                "wikipedia_title": "Tall thing",
+                "wikipedia_content": "It is 77 m tall.",
+            },
         ],
     )
     put(folder / "oven_images/00/oven_00000042.jpg", png(1))
@@ -204,20 +222,28 @@ def evqa(folder: Path, rows=None, *, zipped=False):
             evidence_section_title="X|Architecture",
         ),
         evqa_row(
-            question="What is it?", answer="A plant", question_type="templated", evidence="A shrub of the plains."
+            question="What is it?",
+            answer="A plant",
+            question_type="templated",
+            evidence="A shrub of the plains.",
         ),
         evqa_row(question="Where?", answer="Here", evidence_section_id=""),
     ]
     folder.mkdir(parents=True, exist_ok=True)
     with (folder / "test.csv").open("w", newline="", encoding="utf-8") as handle:
-        writer = csv.DictWriter(handle, EVQA_COLUMNS[::-1])  # the order of the columns is not promised
+        writer = csv.DictWriter(
+            handle, EVQA_COLUMNS[::-1]
+        )  # the order of the columns is not promised
         writer.writeheader()
         writer.writerows(rows)
     kb = {
         WIKI + "Fictia_alba": {
             "title": "Fictia alba",
             "section_titles": ["Fictia alba", "Description"],
-            "section_texts": ["Fictia alba is a shrub.", "It grows up to 2 m, with red and blue flowers."],
+            "section_texts": [
+                "Fictia alba is a shrub.",
+                "It grows up to 2 m, with red and blue flowers.",
+            ],
             "image_urls": ["https://upload.wikimedia.org/x.jpg"],
             "image_reference_descriptions": [None],
             "image_section_indices": [0],
@@ -249,7 +275,11 @@ def evqa(folder: Path, rows=None, *, zipped=False):
     else:
         put(folder / "encyclopedic_kb_wiki.json", text)
     names = {i: f"val/00001_Plantae/{i}.jpg" for i in (100001, 100002, 100003)}
-    coco = {"info": {}, "images": [{"id": i, "file_name": n} for i, n in names.items()], "annotations": [{"id": 1}]}
+    coco = {
+        "info": {},
+        "images": [{"id": i, "file_name": n} for i, n in names.items()],
+        "annotations": [{"id": 1}],
+    }
     put(folder / "val.json", json.dumps(coco))
     for i, name in names.items():
         put(folder / "inaturalist" / name, png(i % 100))
@@ -274,7 +304,12 @@ def webqa_rows():
         }
 
     def snippet(guid, n, title, fact):
-        return {"title": title, "fact": fact, "url": "https://en.wikipedia.org/wiki/T", "snippet_id": f"{guid}_{n}"}
+        return {
+            "title": title,
+            "fact": fact,
+            "url": "https://en.wikipedia.org/wiki/T",
+            "snippet_id": f"{guid}_{n}",
+        }
 
     return {
         GUID: {
@@ -342,7 +377,13 @@ def mmdocrag_row(**changes):
         "evidence_modality_type": ["figure"],
         "question_type": "Descriptive",
         "text_quotes": [
-            {"quote_id": "text1", "type": "text", "text": "The harbour opened in 1901.", "page_id": 3, "layout_id": 17}
+            {
+                "quote_id": "text1",
+                "type": "text",
+                "text": "The harbour opened in 1901.",
+                "page_id": 3,
+                "layout_id": 17,
+            }
         ],
         "img_quotes": [
             {
@@ -374,12 +415,18 @@ def mmdocrag(folder: Path, rows=None, *, zipped=False):
     rows = rows or [
         mmdocrag_row(),
         mmdocrag_row(
-            q_id=1, question="Which two numbers?", answer_short="['46','27']", gold_quotes=["text1", "image2"]
+            q_id=1,
+            question="Which two numbers?",
+            answer_short="['46','27']",
+            gold_quotes=["text1", "image2"],
         ),
     ]
     lines(folder / "evaluation_20.jsonl", rows)
     lines(folder / "dev_20.jsonl", [mmdocrag_row(question="A question of dev?")])
-    pictures = {"images/Sample-Brochure_image4.jpg": png(5), "images/Sample-Brochure_image9.jpg": png(6)}
+    pictures = {
+        "images/Sample-Brochure_image4.jpg": png(5),
+        "images/Sample-Brochure_image9.jpg": png(6),
+    }
     if zipped:
         with zipfile.ZipFile(folder / "images.zip", "w") as out:
             for name, data in pictures.items():
@@ -466,7 +513,9 @@ def viquae(folder: Path, rows=None):
     rows = rows or [
         viquae_row(),
         viquae_row(
-            id="raw", wikidata_id="Q999009", output=[{"answer": "1901", "provenance": [{"title": "No such page"}]}]
+            id="raw",
+            wikidata_id="Q999009",
+            output=[{"answer": "1901", "provenance": [{"title": "No such page"}]}],
         ),
     ]
     lines(folder / "validation.jsonl", rows)
@@ -556,8 +605,20 @@ def mmlongbench(folder: Path, rows=None):
             "evidence_pages": "[2]",
             "answer_format": "None",
         },
-        row | {"question": "At what time?", "answer": "14:04 CET", "evidence_pages": "[]", "answer_format": "Int"},
-        row | {"question": "What share?", "answer": "18.29%", "evidence_pages": "[0, 2]", "answer_format": "Float"},
+        row
+        | {
+            "question": "At what time?",
+            "answer": "14:04 CET",
+            "evidence_pages": "[]",
+            "answer_format": "Int",
+        },
+        row
+        | {
+            "question": "What share?",
+            "answer": "18.29%",
+            "evidence_pages": "[0, 2]",
+            "answer_format": "Float",
+        },
     ]
     put(folder / "data/samples.json", json.dumps(rows, indent=1))
     put(folder / "pages/sample/2.png", png(80))

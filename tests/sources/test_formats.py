@@ -29,7 +29,9 @@ JSON = st.recursive(
     | st.integers(-(10**12), 10**12)
     | st.floats(allow_nan=False, allow_infinity=False)
     | st.text(st.characters(exclude_categories=["Cs"])),
-    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=5), inner, max_size=4),
+    lambda inner: (
+        st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=5), inner, max_size=4)
+    ),
     max_leaves=8,
 )
 
@@ -40,7 +42,9 @@ def folder(tmp_path_factory):
 
 
 @given(
-    st.dictionaries(st.text(st.characters(exclude_categories=["Cs"]), max_size=8), JSON, max_size=6),
+    st.dictionaries(
+        st.text(st.characters(exclude_categories=["Cs"]), max_size=8), JSON, max_size=6
+    ),
     st.integers(1, 40),
     st.sampled_from([None, 1]),
     st.booleans(),
@@ -98,7 +102,11 @@ def test_the_line_of_a_broken_entry_is_named(tmp_path):
 
 def test_a_list_under_a_key_is_streamed_past_the_others(tmp_path):
     path = tmp_path / "coco.json"
-    path.write_text(json.dumps({"info": {"a": 1}, "annotations": [1, 2], "images": [{"id": 7}, {"id": 8}], "x": "y"}))
+    path.write_text(
+        json.dumps(
+            {"info": {"a": 1}, "annotations": [1, 2], "images": [{"id": 7}, {"id": 8}], "x": "y"}
+        )
+    )
     problems = Problems()
     assert [v["id"] for _, v in formats.json_elements(path, problems, under="images")] == [7, 8]
     path.write_text('{"images": [{"id": 7}, {"id": 8')
@@ -107,7 +115,9 @@ def test_a_list_under_a_key_is_streamed_past_the_others(tmp_path):
 
 
 @pytest.mark.parametrize("suffix", ["", ".gz"])
-@given(rows=st.lists(st.none() | st.dictionaries(st.text(max_size=4), JSON, max_size=3), max_size=8))
+@given(
+    rows=st.lists(st.none() | st.dictionaries(st.text(max_size=4), JSON, max_size=3), max_size=8)
+)
 @settings(max_examples=examples(25), deadline=None)
 def test_json_lines_keep_every_good_row_and_name_every_bad_one(folder, suffix, rows):
     path = folder / f"rows.jsonl{suffix}"
@@ -117,7 +127,9 @@ def test_json_lines_keep_every_good_row_and_name_every_bad_one(folder, suffix, r
     problems = Problems()
     read = list(formats.json_lines(path, problems))
     assert [row for _, row in read] == [row for row in rows if row is not None]
-    assert [place for place, _ in read] == [f"{path.name}:{i}" for i, row in enumerate(rows, 1) if row is not None]
+    assert [place for place, _ in read] == [
+        f"{path.name}:{i}" for i, row in enumerate(rows, 1) if row is not None
+    ]
     bad = [f"{path.name}:{i}" for i, row in enumerate(rows, 1) if row is None]
     assert [line.rsplit(": not", 1)[0] for line in problems.lines] == bad
 
@@ -165,12 +177,16 @@ def test_csv_keeps_quoted_commas_and_newlines(folder, rows):
         writer.writerow(["a", "b", "c"])
         writer.writerows(rows)
     problems = Problems()
-    assert [tuple(row.values()) for _, row in formats.csv_rows(path, problems)] == [row for row in rows if any(row)]
+    assert [tuple(row.values()) for _, row in formats.csv_rows(path, problems)] == [
+        row for row in rows if any(row)
+    ]
     assert not problems.lines
 
 
 @pytest.mark.parametrize("mark", ",;\t")
-def test_the_separator_is_told_by_the_header_outside_quotes_and_blank_lines_are_no_rows(tmp_path, mark):
+def test_the_separator_is_told_by_the_header_outside_quotes_and_blank_lines_are_no_rows(
+    tmp_path, mark
+):
     path, others = tmp_path / "t.csv", ",;\t".replace(mark, "") * 3
     rows = ["", mark, f'"a{others}z"{mark}b', "", f'1{mark}"2,5"', mark]
     path.write_text("\ufeff" + "\r\n".join(rows), encoding="utf-8")
@@ -180,10 +196,16 @@ def test_the_separator_is_told_by_the_header_outside_quotes_and_blank_lines_are_
 
 
 def test_a_file_whose_ending_names_no_format_is_json_lines_if_it_begins_like_them(tmp_path):
-    for name, text in (("a.txt", ' {"a": 1}\n{"a": 2}\n'), ("b.log", '[{"a": 1}, {"a": 2}]'), ("c.out.gz", "")):
+    for name, text in (
+        ("a.txt", ' {"a": 1}\n{"a": 2}\n'),
+        ("b.log", '[{"a": 1}, {"a": 2}]'),
+        ("c.out.gz", ""),
+    ):
         path = tmp_path / name
         path.write_bytes(gzip.compress(text.encode()) if name.endswith("gz") else text.encode())
-        assert [row["a"] for *_, row in formats.table_rows(path, Problems())] == ([1, 2] if text else [])
+        assert [row["a"] for *_, row in formats.table_rows(path, Problems())] == (
+            [1, 2] if text else []
+        )
     path.write_bytes(gzip.compress(b"a,b\n"))
     with pytest.raises(UsageError, match="no reader for 'out' files"):
         list(formats.table_rows(path, Problems()))
@@ -222,26 +244,36 @@ def test_csv_takes_fields_beyond_the_default_limit_and_says_which_column_lacks(t
 def test_a_csv_whose_header_cannot_be_read_is_refused_by_its_line(tmp_path, header, required):
     path = tmp_path / "t.csv"
     path.write_bytes(b"\n" + header + b"1,x\n2,y\n")
-    with pytest.raises(DataError, match=r"t\.csv:2: the header is not a CSV row: .* - close each quote .* CSV UTF-8"):
+    with pytest.raises(
+        DataError,
+        match=r"t\.csv:2: the header is not a CSV row: .* - close each quote .* CSV UTF-8",
+    ):
         list(formats.csv_rows(path, Problems(), required=required))
 
 
 def test_a_csv_in_utf16_without_a_byte_order_mark_is_told_to_be_saved_as_utf8(tmp_path):
     path = tmp_path / "t.csv"
     path.write_bytes("id,text\n1,x\n".encode("utf-16-le"))
-    with pytest.raises(DataError, match=r"t\.csv:1: the header is not UTF-8 - save the file as UTF-8"):
+    with pytest.raises(
+        DataError, match=r"t\.csv:1: the header is not UTF-8 - save the file as UTF-8"
+    ):
         list(formats.csv_rows(path, Problems()))
 
 
 @pytest.mark.parametrize("name", ["t.csv", "t.tsv", "t.jsonl", "t.json"])
 @pytest.mark.parametrize("order", ["utf-16-le", "utf-16-be"])
-def test_utf16_with_a_byte_order_mark_is_read_as_excel_and_powershell_write_it(tmp_path, monkeypatch, name, order):
+def test_utf16_with_a_byte_order_mark_is_read_as_excel_and_powershell_write_it(
+    tmp_path, monkeypatch, name, order
+):
     rows = [{"id": str(n), "text": "\u2028\U0001f600 \u00fc" * (n % 50)} for n in range(2_000)]
     if "json" in name:
         lines = [json.dumps(row, ensure_ascii=False) for row in rows]
         text = f"[{','.join(lines)}]" if name == "t.json" else "\r\n".join(lines)
     else:
-        text = "\r\n".join(("\t" if "tsv" in name else ";").join(v) for v in [["id", "text"], *map(dict.values, rows)])
+        text = "\r\n".join(
+            ("\t" if "tsv" in name else ";").join(v)
+            for v in [["id", "text"], *map(dict.values, rows)]
+        )
     data = ("\ufeff" + text).encode(order)
     path = tmp_path / name
     path.write_bytes(data)
@@ -250,7 +282,9 @@ def test_utf16_with_a_byte_order_mark_is_read_as_excel_and_powershell_write_it(t
     if name == "t.jsonl":
         assert [row for _, row in read_jsonl(path, problems)] == rows
         path.write_bytes(data[:-1])
-        with pytest.raises(DataError, match=r"t\.jsonl: UTF-16 that is not read: .* - save it as UTF-8"):
+        with pytest.raises(
+            DataError, match=r"t\.jsonl: UTF-16 that is not read: .* - save it as UTF-8"
+        ):
             list(read_jsonl(path, problems))
         monkeypatch.setattr("demur.core.store.LONGEST_LINE", 1 << 20)
         path.write_bytes(data * 10)
@@ -262,9 +296,14 @@ def test_utf16_with_a_byte_order_mark_is_read_as_excel_and_powershell_write_it(t
 def test_a_table_whose_header_names_a_column_twice_is_refused(tmp_path, kind):
     path, mark = tmp_path / f"t.{kind}", "\t" if kind == "tsv" else ","
     if kind == "parquet":
-        pq.write_table(pa.table([["1"], ["x"], ["y"], ["z"]], names=["id", "text", "text", ""]), path)
+        pq.write_table(
+            pa.table([["1"], ["x"], ["y"], ["z"]], names=["id", "text", "text", ""]), path
+        )
     else:
-        path.write_text("\n".join(map(mark.join, [["id", "text", "text ", "", ""], ["1", "x", "y", "", ""]])) + "\n")
+        path.write_text(
+            "\n".join(map(mark.join, [["id", "text", "text ", "", ""], ["1", "x", "y", "", ""]]))
+            + "\n"
+        )
     with pytest.raises(DataError, match=r"column\(s\) text named more than once"):
         list(formats.table_rows(path, Problems()))
 
@@ -314,14 +353,18 @@ def test_unpacking_writes_only_inside(tmp_path):
         problems = Problems()
         target = tmp_path / f"out{number}" / "deep"
         assert formats.unpack(tmp_path / name, target, problems) == 1
-        assert [p.relative_to(target).as_posix() for p in target.rglob("*") if p.is_file()] == ["images/ok.png"]
+        assert [p.relative_to(target).as_posix() for p in target.rglob("*") if p.is_file()] == [
+            "images/ok.png"
+        ]
         assert "evil" in problems.lines[0]
     assert not (tmp_path / "evil.png").exists()
 
 
 @pytest.mark.parametrize("with_index", [True, False])
 def test_a_line_of_a_huge_file_by_its_number(tmp_path, with_index):
-    rows = [b"%d\t%s\n" % (30_000_000 + i, base64.b64encode(png(size=(i + 1, 1)))) for i in range(5)]
+    rows = [
+        b"%d\t%s\n" % (30_000_000 + i, base64.b64encode(png(size=(i + 1, 1)))) for i in range(5)
+    ]
     (tmp_path / "imgs.tsv").write_bytes(b"".join(rows))
     offsets = [sum(map(len, rows[:i])) for i in range(5)]
     if with_index:
@@ -354,12 +397,17 @@ def test_the_index_of_another_file_is_told_and_no_half_line_is_read(tmp_path):
 
 
 def test_one_cell_of_a_list_of_images_in_parquet(tmp_path):
-    rows = [{"gt": [{"bytes": png(size=(i + 1, j + 1)), "path": None} for j in range(2)]} for i in range(5)]
+    rows = [
+        {"gt": [{"bytes": png(size=(i + 1, j + 1)), "path": None} for j in range(2)]}
+        for i in range(5)
+    ]
     pq.write_table(pa.Table.from_pylist(rows), tmp_path / "t.parquet", row_group_size=2)
     data = png(size=(4, 2))
     assert read_image(image_ref(data, "parquet:t.parquet#3/gt/1"), tmp_path) == data
     problems = Problems()
-    assert [number for _, number, _ in formats.parquet_rows(tmp_path / "t.parquet", problems, batch=2)] == [
+    assert [
+        number for _, number, _ in formats.parquet_rows(tmp_path / "t.parquet", problems, batch=2)
+    ] == [
         0,
         1,
         2,
@@ -370,7 +418,9 @@ def test_one_cell_of_a_list_of_images_in_parquet(tmp_path):
 
 @pytest.mark.parametrize("compression", ["none", "snappy", "zstd"])
 def test_a_damaged_page_of_parquet_costs_its_row_group_alone(tmp_path, compression):
-    rows = pa.table({"id": [str(i) for i in range(300)], "text": [f"text {i} " * 20 for i in range(300)]})
+    rows = pa.table(
+        {"id": [str(i) for i in range(300)], "text": [f"text {i} " * 20 for i in range(300)]}
+    )
     path = tmp_path / "t.parquet"
     pq.write_table(rows, path, row_group_size=100, compression=compression, use_dictionary=False)
     column = pq.ParquetFile(path).metadata.row_group(1).column(1)
@@ -381,21 +431,36 @@ def test_a_damaged_page_of_parquet_costs_its_row_group_alone(tmp_path, compressi
     problems = Problems()
     read = [row["id"] for _, _, row in formats.parquet_rows(path, problems)]
     assert read == [str(i) for i in (*range(100), *range(200, 300))]
-    assert [line.startswith("t.parquet:100: rows 100 to 199 cannot be read: ") for line in problems.lines] == [True]
+    assert [
+        line.startswith("t.parquet:100: rows 100 to 199 cannot be read: ")
+        for line in problems.lines
+    ] == [True]
 
 
 def test_a_text_of_parquet_that_is_not_utf8_is_named_by_its_row(tmp_path):
-    texts = pa.Array.from_buffers(pa.string(), 3, pa.array([b"ok", b"\xff", b"too"], pa.binary()).buffers())
+    texts = pa.Array.from_buffers(
+        pa.string(), 3, pa.array([b"ok", b"\xff", b"too"], pa.binary()).buffers()
+    )
     pq.write_table(pa.table({"text": texts}), tmp_path / "t.parquet")
     problems = Problems()
-    assert [row["text"] for _, _, row in formats.parquet_rows(tmp_path / "t.parquet", problems)] == ["ok", "too"]
+    assert [
+        row["text"] for _, _, row in formats.parquet_rows(tmp_path / "t.parquet", problems)
+    ] == ["ok", "too"]
     assert len(problems) == 1
     assert problems.lines[0].startswith("t.parquet:1: the row cannot be read: ")
 
 
 def test_shards_sort_by_number_however_padded(tmp_path):
-    names = ["test-000010-of-000028.parquet", "test-00009-of-000028.parquet", "test-00001-of-000028.parquet"]
-    assert [p.name for p in formats.in_numeric_order(tmp_path / n for n in names)] == [names[2], names[1], names[0]]
+    names = [
+        "test-000010-of-000028.parquet",
+        "test-00009-of-000028.parquet",
+        "test-00001-of-000028.parquet",
+    ]
+    assert [p.name for p in formats.in_numeric_order(tmp_path / n for n in names)] == [
+        names[2],
+        names[1],
+        names[0],
+    ]
 
 
 def test_a_lookup_keeps_what_was_wanted_and_the_first_of_twins():

@@ -38,9 +38,13 @@ def test_six_sources_make_one_pool(six, tmp_path):
     counts = build(sources(six), tmp_path / "pool", documents=True)
     assert [row.source for row in counts.sources] == list(SIX)
     assert {row.source: (row.samples, row.query, row.context) for row in counts.sources} == {
-        "webqa": (2, "Textual", "Multi"), "mrag": (2, "Multi", "Visual"), "infoseek": (4, "Multi", "Textual"),
-        "evqa": (5, "Multi", "Textual"), "viquae": (2, "Multi", "Textual"), "mmdocrag": (3, "Textual", "Multi"),
-    }  # fmt: skip
+        "webqa": (2, "Textual", "Multi"),
+        "mrag": (2, "Multi", "Visual"),
+        "infoseek": (4, "Multi", "Textual"),
+        "evqa": (5, "Multi", "Textual"),
+        "viquae": (2, "Multi", "Textual"),
+        "mmdocrag": (3, "Textual", "Multi"),
+    }
     pool = Pool(tmp_path / "pool")
     samples = list(pool.samples())
     assert not pool.problems.lines
@@ -51,9 +55,15 @@ def test_six_sources_make_one_pool(six, tmp_path):
     native = {s.id: s for source in sources(six) for s in source.samples()}
     for sample in samples:
         before = native[sample.id.partition(":")[2]]
-        assert (sample.question, sample.answers, sample.native) == (before.question, before.answers, before.native)
+        assert (sample.question, sample.answers, sample.native) == (
+            before.question,
+            before.answers,
+            before.native,
+        )
         assert [e.text for e in sample.gold] == [e.text for e in before.gold]
-        assert [e.id for e in sample.negatives] == [f"{sample.source}:{e.id}" for e in before.negatives]
+        assert [e.id for e in sample.negatives] == [
+            f"{sample.source}:{e.id}" for e in before.negatives
+        ]
         refs = [*sample.images, *(e.image for e in (*sample.gold, *sample.negatives) if e.image)]
         for ref in refs:
             assert ref.uri.startswith("images/")
@@ -77,7 +87,8 @@ def test_bad_rows_stop_a_pool_unless_they_may_be_skipped(tmp_path):
     mini.infoseek(tmp_path / "i")
     (tmp_path / "i/oven_images/00/oven_00000042.jpg").unlink()
     with pytest.raises(
-        BadInput, match=r"infoseek: infoseek_val.jsonl:1 \(infoseek_val_00000007\): query image missing"
+        BadInput,
+        match=r"infoseek: infoseek_val.jsonl:1 \(infoseek_val_00000007\): query image missing",
     ):
         build(sources({"infoseek": tmp_path / "i"}), tmp_path / "pool")
     assert not (tmp_path / "pool/samples.jsonl").exists()
@@ -85,7 +96,9 @@ def test_bad_rows_stop_a_pool_unless_they_may_be_skipped(tmp_path):
     counts = build(sources({"infoseek": tmp_path / "i"}), tmp_path / "pool", skip_bad=True)
     (row,) = counts.sources
     assert (row.read, row.samples, row.defective, row.bad) == (4, 3, 1, 1)
-    left = [json.loads(line) for line in (tmp_path / "pool/left-out.jsonl").read_text().splitlines()]
+    left = [
+        json.loads(line) for line in (tmp_path / "pool/left-out.jsonl").read_text().splitlines()
+    ]
     assert left[0]["sample"] == "infoseek:infoseek_val_00000007"
     assert left[0]["reason"] == "query image missing: oven_00000042"
     kept = [s.id for s in Pool(tmp_path / "pool").samples()]
@@ -93,7 +106,10 @@ def test_bad_rows_stop_a_pool_unless_they_may_be_skipped(tmp_path):
 
 
 def generic(folder, name, rows):
-    mini.put(folder / "demur-map.yaml", f"name: {name}\nsamples: {{files: [q.jsonl], fields: {{images: pic}}}}\n")
+    mini.put(
+        folder / "demur-map.yaml",
+        f"name: {name}\nsamples: {{files: [q.jsonl], fields: {{images: pic}}}}\n",
+    )
     mini.lines(folder / "q.jsonl", rows)
     return open_source("generic", folder, Problems())
 
@@ -119,10 +135,14 @@ def test_bad_rows_behind_the_first_thousand_are_counted(tmp_path, for_release):
     assert (counts.samples, counts.sources[0].bad) == (N, bad)
     list(source.samples())  # told once, however often it is read
     assert len(source.problems) == bad
-    rows = [json.loads(line) for line in (tmp_path / "pool/left-out.jsonl").read_text().splitlines()]
+    rows = [
+        json.loads(line) for line in (tmp_path / "pool/left-out.jsonl").read_text().splitlines()
+    ]
     left = [row for row in rows if not row["sample"]]
     assert (len(left), left[-1]["reason"]) == (PROBLEMS_KEPT + 1, "... and 9 more")
-    assert [row["sample"] for row in rows if row["sample"]] == [f"b{n}" for n in range(PROBLEMS_KEPT)] * for_release
+    assert [row["sample"] for row in rows if row["sample"]] == [
+        f"b{n}" for n in range(PROBLEMS_KEPT)
+    ] * for_release
 
 
 def test_a_draw_and_a_check_count_all_bad_rows(tmp_path):
@@ -148,21 +168,39 @@ def test_duplicates_across_sources_by_question_and_picture(tmp_path):
     first = generic(tmp_path / "a", "a", first_rows)
     second_rows = [
         {"id": "1", "question": "what is it", "answers": ["fox"], "pic": "y.jpg"},  # the same
-        {"id": "2", "question": "What is it?", "answers": ["fox"], "pic": "z.png"},  # another picture
-        {"id": "3", "question": "What is it?", "answers": ["wolf"], "pic": "y.jpg"},  # another answer
+        {
+            "id": "2",
+            "question": "What is it?",
+            "answers": ["fox"],
+            "pic": "z.png",
+        },  # another picture
+        {
+            "id": "3",
+            "question": "What is it?",
+            "answers": ["wolf"],
+            "pic": "y.jpg",
+        },  # another answer
         {"id": "4", "question": "Text?", "answers": ["t"]},
         {"id": "5", "question": "What is it?", "answers": ["fox"]},  # no picture
     ]
-    counts = build([first, generic(tmp_path / "b", "b", second_rows)], tmp_path / "pool", drop_duplicates=True)
-    found = [json.loads(line) for line in (tmp_path / "pool/duplicates.jsonl").read_text().splitlines()]
+    counts = build(
+        [first, generic(tmp_path / "b", "b", second_rows)], tmp_path / "pool", drop_duplicates=True
+    )
+    found = [
+        json.loads(line) for line in (tmp_path / "pool/duplicates.jsonl").read_text().splitlines()
+    ]
     assert [(f["sample"], f["first"], f["kind"], f["dropped"]) for f in found] == [
-        ("b:1", "a:1", "same", True), ("b:3", "a:1", "conflict", False), ("b:4", "a:2", "same", True),
-    ]  # fmt: skip
+        ("b:1", "a:1", "same", True),
+        ("b:3", "a:1", "conflict", False),
+        ("b:4", "a:2", "same", True),
+    ]
     assert [s.id for s in Pool(tmp_path / "pool").samples()] == ["a:1", "a:2", "b:2", "b:3", "b:5"]
     assert counts.duplicate_pairs == 3
     assert counts.sources[1].duplicates == 2
     kept = build(
-        [generic(tmp_path / "a", "a", []), generic(tmp_path / "b", "b", second_rows)], tmp_path / "all", skip_bad=True
+        [generic(tmp_path / "a", "a", []), generic(tmp_path / "b", "b", second_rows)],
+        tmp_path / "all",
+        skip_bad=True,
     )
     assert kept.samples == 5  # nothing is dropped unasked
 
@@ -175,18 +213,29 @@ def test_two_sources_of_one_name_are_refused(tmp_path):
 def test_two_folders_of_one_adapter_are_both_in_the_pool(tmp_path):
     for name in ("one", "two"):
         folder(tmp_path / name, n=3)
-    (tmp_path / "two/demur-map.yaml").write_text((tmp_path / "two/demur-map.yaml").read_text().replace("towns", "two"))
-    one, two, out = f"generic={tmp_path / 'one'}", f"generic={tmp_path / 'two'}", str(tmp_path / "pool")
+    (tmp_path / "two/demur-map.yaml").write_text(
+        (tmp_path / "two/demur-map.yaml").read_text().replace("towns", "two")
+    )
+    one, two, out = (
+        f"generic={tmp_path / 'one'}",
+        f"generic={tmp_path / 'two'}",
+        str(tmp_path / "pool"),
+    )
     assert main(["pool", "build", one, two, "--out", out]) == 0
     assert {s.source for s in Pool(tmp_path / "pool").samples()} == {"towns", "two"}
     assert main(["pool", "build", one, one, "--out", out]) == 2  # two of one name
-    assert main(["pool", "build", one, "--out", str(tmp_path / "one")]) == 2  # into the folder of the source
+    assert (
+        main(["pool", "build", one, "--out", str(tmp_path / "one")]) == 2
+    )  # into the folder of the source
 
 
 def test_pool_from_the_command_line(six, tmp_path, capsys):
     words = [f"{name}={folder}" for name, folder in six.items()]
     out = str(tmp_path / "pool")
-    assert main(["pool", "build", *words, "--out", out, "--set", "evqa.types=automatic", "--json"]) == 0
+    assert (
+        main(["pool", "build", *words, "--out", out, "--set", "evqa.types=automatic", "--json"])
+        == 0
+    )
     assert json.loads(capsys.readouterr().out)["samples"] == 15
     assert main(["pool", "show", out]) == 0
     said = capsys.readouterr().out
@@ -204,11 +253,16 @@ def test_pool_from_the_command_line(six, tmp_path, capsys):
 @pytest.mark.reference
 def test_the_sample_that_ships_needs_no_folder(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)  # as an installed user: no checkout in sight
-    assert main(["pool", "build", "atlas", "--documents", "--limit", "3", "--out", "pool", "--json"]) == 0
+    assert (
+        main(["pool", "build", "atlas", "--documents", "--limit", "3", "--out", "pool", "--json"])
+        == 0
+    )
     assert json.loads(capsys.readouterr().out)["samples"] == 3
     pool = Pool(tmp_path / "pool")
     assert all(d.id.startswith("atlas:") for d in pool.documents())
-    assert all(digest(read_image(ref, pool.root)) == ref.sha256 for s in pool.samples() for ref in s.images)
+    assert all(
+        digest(read_image(ref, pool.root)) == ref.sha256 for s in pool.samples() for ref in s.images
+    )
     assert main(["pool", "build", "webqa", "--out", "other"]) == 2
     assert "webqa: this source needs a folder" in capsys.readouterr().err
     assert main(["pool", "build", "nosuch", "--out", "other"]) == 2
@@ -243,7 +297,9 @@ def test_a_pool_survives_a_release(six, tmp_path):
     released = {s.id: s for s in Release.open(tmp_path / "release").samples()}
     assert released.keys() == samples.keys()
     for name, sample in released.items():
-        assert without_places(sample.model_dump(mode="json")) == without_places(samples[name].model_dump(mode="json"))
+        assert without_places(sample.model_dump(mode="json")) == without_places(
+            samples[name].model_dump(mode="json")
+        )
 
 
 def test_official_metrics_take_what_the_adapters_give(six):
@@ -260,7 +316,10 @@ def test_official_metrics_take_what_the_adapters_give(six):
             said = sample.answers.canonical or " and ".join(sample.answers.accepted[0])
             for name in rules:
                 assert metric(name)(sample.answers, said) == 1.0, (name, sample.answers)
-                assert metric(name)(sample.answers, "qwerty 999999") in (0.0, None), (name, sample.answers)
+                assert metric(name)(sample.answers, "qwerty 999999") in (0.0, None), (
+                    name,
+                    sample.answers,
+                )
     choice = open_source("mrag", six["mrag"], Problems(), {"form": "choice"})
     for sample in choice.samples():
         assert metric("mragbench")(sample.answers, "(B)") == 1.0

@@ -20,7 +20,9 @@ from demur.curation.sources.check import check
 
 
 def checked(name, folder, pins=(), limit=None, **options):
-    return check(open_source(name, folder, Problems(), mini.OPTIONS.get(name, {}) | options), pins, limit)
+    return check(
+        open_source(name, folder, Problems(), mini.OPTIONS.get(name, {}) | options), pins, limit
+    )
 
 
 @pytest.mark.parametrize("name", sorted(mini.BUILDERS))
@@ -92,7 +94,9 @@ def plant_absent_base(folder):
     return "infoseek", "file missing"
 
 
-@pytest.mark.parametrize("plant", [f for n, f in sorted(globals().items()) if n.startswith("plant_")])
+@pytest.mark.parametrize(
+    "plant", [f for n, f in sorted(globals().items()) if n.startswith("plant_")]
+)
 def test_check_finds_each_planted_defect(plant, tmp_path, capsys):
     name, kind = plant(tmp_path)
     report = checked(name, tmp_path)
@@ -123,8 +127,9 @@ def test_check_finds_questions_asked_twice_and_gold_outside_the_base(tmp_path):
             yield Document(id="a", title="A", text="A.")
 
     assert check(Other()).findings == (
-        "document a: two documents have this id", "1: gold g is not in the knowledge base",
-    )  # fmt: skip
+        "document a: two documents have this id",
+        "1: gold g is not in the knowledge base",
+    )
     assert check(Other(), limit=1).findings == ()
 
     class Twice(Other):
@@ -144,7 +149,8 @@ def test_check_asks_what_a_build_asks(tmp_path):
     mini.put(folder / "a.png", mini.png(1))
     good = {"answers": ["Text"], "gold": ["d1"], "ok": None}
     mini.lines(
-        folder / "docs.jsonl", [{"id": "d1", "title": "T", "text": "Text."}, {"id": "d2", "title": "P", "pic": "a.png"}]
+        folder / "docs.jsonl",
+        [{"id": "d1", "title": "T", "text": "Text."}, {"id": "d2", "title": "P", "pic": "a.png"}],
     )
     mini.lines(
         folder / "q.jsonl",
@@ -154,12 +160,22 @@ def test_check_asks_what_a_build_asks(tmp_path):
             good | {"id": "goldless", "question": "Which one?", "gold": []},
             good | {"id": "shown", "question": "Which picture?", "image": "a.png", "gold": ["d2"]},
             good | {"id": "none", "question": "Which other?", "gold": [], "ok": "no"},
-            {"id": "count", "question": "How many rings has 2-butanol?", "answers": ["2"], "gold": ["d1"]},
+            {
+                "id": "count",
+                "question": "How many rings has 2-butanol?",
+                "answers": ["2"],
+                "gold": ["d1"],
+            },
         ],
     )
     report = checked("generic", folder)
     with pytest.raises(BadInput) as refused:
-        build([open_source("generic", folder, Problems())], tmp_path / "pool", documents=True, for_release=True)
+        build(
+            [open_source("generic", folder, Problems())],
+            tmp_path / "pool",
+            documents=True,
+            for_release=True,
+        )
     by_build = {line.split(": ", 1)[1] for line in refused.value.problems}
     by_check = {line.replace("a build refuses it: ", "") for line in report.findings}
     assert by_build == by_check | {"q.jsonl:5 (none): it has no gold evidence"}
@@ -185,8 +201,13 @@ def test_check_names_what_it_counts(tmp_path, capsys):
     mini.put(tmp_path / "demur-map.yaml", MAPPED)
     mini.lines(tmp_path / "docs.jsonl", [{"id": "d", "text": "Text.", "pic": None}])
     row = {"question": "Which?", "answers": ["x"], "image": None}
-    mini.lines(tmp_path / "q.jsonl", [row | {"id": f"u{n:02}", "gold": [], "ok": "false"} for n in range(30)])
-    assert main(["sources", "check", "generic", str(tmp_path)]) == 1  # thirty times the same question
+    mini.lines(
+        tmp_path / "q.jsonl",
+        [row | {"id": f"u{n:02}", "gold": [], "ok": "false"} for n in range(30)],
+    )
+    assert (
+        main(["sources", "check", "generic", str(tmp_path)]) == 1
+    )  # thirty times the same question
     out = capsys.readouterr().out
     assert "unanswerable: u00, u01, u02, u03, u04, u05, u06, u07, and 22 more" in out
     assert "unusable     30 of them" in out
@@ -235,7 +256,15 @@ def test_pins_of_a_folder_and_of_the_card(tmp_path, capsys):
     assert main(["sources", "check", "simpleqa", str(tmp_path)]) == 1
     assert "expected rows 4326, found 2" in capsys.readouterr().out
     pins = mini.put(tmp_path / "pins.yaml", "- {file: simple_qa_test_set.csv, rows: 2}\n")
-    args = ["sources", "check", "simpleqa", str(tmp_path), "--no-published-pins", "--pins", str(pins)]
+    args = [
+        "sources",
+        "check",
+        "simpleqa",
+        str(tmp_path),
+        "--no-published-pins",
+        "--pins",
+        str(pins),
+    ]
     assert main(args) == 0
     pins.write_text("- {file: simple_qa_test_set.csv}\n")
     assert main(args) == 2
@@ -258,7 +287,21 @@ def test_list_show_check_as_json(tmp_path, capsys):
     assert main(["sources", "show", "evqa", "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["options"]["images"] == "first"
     mini.webqa(tmp_path)
-    assert main(["sources", "check", "webqa", str(tmp_path), "--no-published-pins", "--json", "--limit", "1"]) == 0
+    assert (
+        main(
+            [
+                "sources",
+                "check",
+                "webqa",
+                str(tmp_path),
+                "--no-published-pins",
+                "--json",
+                "--limit",
+                "1",
+            ]
+        )
+        == 0
+    )
     report = json.loads(capsys.readouterr().out)
     assert (report["samples"], report["documents"], report["limited"]) == (1, 1, True)
 
@@ -317,8 +360,13 @@ def strangers_package(tmp_path, request):
 
     project = tomllib.loads(files["pyproject.toml"])["project"]
     info = tmp_path / "demur_birds-0.1.dist-info"
-    mini.put(info / "METADATA", f"Metadata-Version: 2.1\nName: {project['name']}\nVersion: {project['version']}\n")
-    points = "".join(f"{name} = {value}\n" for name, value in project["entry-points"]["demur.sources"].items())
+    mini.put(
+        info / "METADATA",
+        f"Metadata-Version: 2.1\nName: {project['name']}\nVersion: {project['version']}\n",
+    )
+    points = "".join(
+        f"{name} = {value}\n" for name, value in project["entry-points"]["demur.sources"].items()
+    )
     mini.put(info / "entry_points.txt", f"[demur.sources]\n{points}")
     mini.put(tmp_path / "data/oak.png", mini.png(3))
     return tmp_path
@@ -345,9 +393,20 @@ def test_a_stranger_adds_a_source_by_the_page(strangers_package):
     data = str(strangers_package / "data")
     found = demur(strangers_package, "sources", "check", "birds", data, "--json")
     report = json.loads(found.stdout)
-    assert (found.returncode, report["samples"], report["documents"], report["findings"]) == (0, 2, 2, [])
+    assert (found.returncode, report["samples"], report["documents"], report["findings"]) == (
+        0,
+        2,
+        2,
+        [],
+    )
     pooled = demur(
-        strangers_package, "pool", "build", f"birds={data}", "--out", str(strangers_package / "pool"), "--json"
+        strangers_package,
+        "pool",
+        "build",
+        f"birds={data}",
+        "--out",
+        str(strangers_package / "pool"),
+        "--json",
     )
     assert pooled.returncode == 0, pooled.stderr
     assert json.loads(pooled.stdout)["samples"] == 2

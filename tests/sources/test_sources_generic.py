@@ -21,10 +21,14 @@ from demur.sample import atlas
 @pytest.mark.reference
 def test_atlas_is_read_by_a_map_and_nothing_of_its_rows_is_lost():
     def rows(name):
-        return {row["id"]: row for row in map(json.loads, (atlas() / name).read_text().splitlines())}
+        return {
+            row["id"]: row for row in map(json.loads, (atlas() / name).read_text().splitlines())
+        }
 
     source = Atlas()
-    questions, passages, pictures = map(rows, ("questions.jsonl", "kb_text.jsonl", "kb_images.jsonl"))
+    questions, passages, pictures = map(
+        rows, ("questions.jsonl", "kb_text.jsonl", "kb_images.jsonl")
+    )
     samples = {sample.id: sample for sample in source.samples()}
     documents = {document.id: document for document in source.documents()}
     assert not source.problems
@@ -32,16 +36,29 @@ def test_atlas_is_read_by_a_map_and_nothing_of_its_rows_is_lost():
     assert list(documents) == [*passages, *pictures]
     for id, row in questions.items():
         sample = samples[id]
-        assert (sample.question, sample.topic, sample.cluster) == (row["question"], row["kind"], row["entity"])
+        assert (sample.question, sample.topic, sample.cluster) == (
+            row["question"],
+            row["kind"],
+            row["entity"],
+        )
         assert sample.answers.accepted == tuple((answer,) for answer in row["answers"])
         assert sample.answers.number == (tuple(row["number"]) if row.get("number") else None)
         assert [e.id for e in sample.gold] == [*row["gold_text"], *row["gold_images"]]
-        assert [ref.uri for ref in sample.images] == ([row["query_image"]] if row["query_image"] else [])
+        assert [ref.uri for ref in sample.images] == (
+            [row["query_image"]] if row["query_image"] else []
+        )
         assert sample.native == row
     for id, row in (passages | pictures).items():
         document, found = documents[id], row | {"text": row.get("text"), "file": row.get("file")}
-        assert (document.text, document.image and document.image.uri) == (found["text"], found["file"])
-        assert (document.title, document.page, document.licence) == (row["title"], row["page"], row["licence"])
+        assert (document.text, document.image and document.image.uri) == (
+            found["text"],
+            found["file"],
+        )
+        assert (document.title, document.page, document.licence) == (
+            row["title"],
+            row["page"],
+            row["licence"],
+        )
 
 
 ROW = {"id": "1", "q": "Which?", "a": "x|y&z", "pic": "p.png", "doc": ["d1"], "neg": ["d2"]}
@@ -59,7 +76,10 @@ documents:
 def folder_with(tmp_path, file):
     mini.put(tmp_path / "p.png", mini.png(1))
     mini.put(tmp_path / "demur-map.yaml", MAP.format(file=file))
-    mini.lines(tmp_path / "docs.jsonl", [{"id": f"d{n}", "name": f"N{n}", "body": f"Body {n}."} for n in (1, 2)])
+    mini.lines(
+        tmp_path / "docs.jsonl",
+        [{"id": f"d{n}", "name": f"N{n}", "body": f"Body {n}."} for n in (1, 2)],
+    )
     path = tmp_path / file
     if file.endswith((".csv", ".tsv")):
         with path.open("w", newline="") as handle:
@@ -113,10 +133,19 @@ def test_a_datasets_repository_on_disk(tmp_path):
 def test_inline_evidence_nested_fields_and_options(tmp_path):
     mini.put(tmp_path / "e.png", mini.png(2))
     rows = [
-        {"id": 7, "question": "Which?", "out": {"answer": ["B"]}, "choices": ["one", "two"],
-         "gold": [{"id": "g", "title": "T", "text": "Text."}, {"image": "e.png", "title": "A picture"}],
-         "neg": [{"id": "n", "image": "gone.png"}, {"text": "text."}], "ok": "no"},
-    ]  # fmt: skip
+        {
+            "id": 7,
+            "question": "Which?",
+            "out": {"answer": ["B"]},
+            "choices": ["one", "two"],
+            "gold": [
+                {"id": "g", "title": "T", "text": "Text."},
+                {"image": "e.png", "title": "A picture"},
+            ],
+            "neg": [{"id": "n", "image": "gone.png"}, {"text": "text."}],
+            "ok": "no",
+        },
+    ]
     mini.lines(tmp_path / "q.jsonl", rows)
     mini.put(
         tmp_path / "demur-map.yaml",
@@ -135,25 +164,58 @@ def test_inline_evidence_nested_fields_and_options(tmp_path):
 @pytest.mark.parametrize(
     ("text", "why"),
     [
-        ("samples: {files: [a.jsonl], fieldz: {}}", "line 1: samples has no key 'fieldz'; did you mean 'fields'?"),
+        (
+            "samples: {files: [a.jsonl], fieldz: {}}",
+            "line 1: samples has no key 'fieldz'; did you mean 'fields'?",
+        ),
         ("samples: {}", "line 1: samples needs `files` or `dataset`, and has neither"),
-        ("samples:\n  files: [a]\n  dataset: {path: x}", "line 1: samples needs `files` or `dataset`, and has both"),
+        (
+            "samples:\n  files: [a]\n  dataset: {path: x}",
+            "line 1: samples needs `files` or `dataset`, and has both",
+        ),
         ("samples: [", "line 1: not YAML"),
         ("", "the field map is not a mapping"),
         ("- a", "the field map is not a mapping"),
         ("name: x", "line 1: the map lacks the key 'samples'"),
-        ("name: A B\nsamples: {files: [a.jsonl]}", "line 1: name is 'A B', expected small letters, digits"),
-        ("samples:\n  files: [a]\n  fields:\n    id: id\n    golde: x", "line 5: samples.fields has no key 'golde'; did you mean 'gold'?"),
-        ("samples:\n  files: [a]\n  fields:\n    id: [a, b]", "line 4: samples.fields.id is the list ['a', 'b'], expected one text"),
-        ("samples:\n  files: [a]\n  fields:\n    gold: {a: b}", "line 4: samples.fields.gold is a mapping, expected a name or a list of names"),
-        ("samples:\n  files: [a]\n  fields: question", "line 3: samples.fields is 'question', expected keys below it"),
-        ("samples:\n  files: [a]\n  fields:\n    gold: a\n    gold: b", "line 5: samples.fields.gold occurs twice"),
-        ("samples: {files: [a]}\ndocuments:\n  - files: [b]\n    feelds: {}", "line 4: documents[0] has no key 'feelds'; did you mean 'fields'?"),
-        ("samples: {files: [a]}\ndocuments:\n  - files: [b]\n    fields: {id: id}", "documents[0] needs fields with `text` or `image`"),
-        ("samples: {files: [a]}\ndocuments: text.jsonl", "line 2: documents is 'text.jsonl', expected a list of parts"),
+        (
+            "name: A B\nsamples: {files: [a.jsonl]}",
+            "line 1: name is 'A B', expected small letters, digits",
+        ),
+        (
+            "samples:\n  files: [a]\n  fields:\n    id: id\n    golde: x",
+            "line 5: samples.fields has no key 'golde'; did you mean 'gold'?",
+        ),
+        (
+            "samples:\n  files: [a]\n  fields:\n    id: [a, b]",
+            "line 4: samples.fields.id is the list ['a', 'b'], expected one text",
+        ),
+        (
+            "samples:\n  files: [a]\n  fields:\n    gold: {a: b}",
+            "line 4: samples.fields.gold is a mapping, expected a name or a list of names",
+        ),
+        (
+            "samples:\n  files: [a]\n  fields: question",
+            "line 3: samples.fields is 'question', expected keys below it",
+        ),
+        (
+            "samples:\n  files: [a]\n  fields:\n    gold: a\n    gold: b",
+            "line 5: samples.fields.gold occurs twice",
+        ),
+        (
+            "samples: {files: [a]}\ndocuments:\n  - files: [b]\n    feelds: {}",
+            "line 4: documents[0] has no key 'feelds'; did you mean 'fields'?",
+        ),
+        (
+            "samples: {files: [a]}\ndocuments:\n  - files: [b]\n    fields: {id: id}",
+            "documents[0] needs fields with `text` or `image`",
+        ),
+        (
+            "samples: {files: [a]}\ndocuments: text.jsonl",
+            "line 2: documents is 'text.jsonl', expected a list of parts",
+        ),
         ("samples: {files: [a], dataset: }", "samples"),
     ],
-)  # fmt: skip
+)
 def test_a_wrong_map_is_told_in_words_of_the_map(tmp_path, text, why):
     path = mini.put(tmp_path / "demur-map.yaml", text)
     if "dataset: }" in text:  # an empty value is no second origin
@@ -194,7 +256,10 @@ def test_every_example_of_a_map_works(tmp_path):
 
 
 def test_all_that_is_wrong_with_a_map_is_told_at_once(tmp_path):
-    mini.put(tmp_path / "demur-map.yaml", "nam: x\nsamples:\n  files: [a]\n  fields: {golde: g, anwers: a}\n")
+    mini.put(
+        tmp_path / "demur-map.yaml",
+        "nam: x\nsamples:\n  files: [a]\n  fields: {golde: g, anwers: a}\n",
+    )
     with pytest.raises(UsageError) as caught:
         open_source("generic", tmp_path, Problems())
     assert all(word in str(caught.value) for word in ("'name'", "'gold'", "'answers'"))
@@ -203,16 +268,24 @@ def test_all_that_is_wrong_with_a_map_is_told_at_once(tmp_path):
 def wrongly_mapped(folder, fields, **documents):
     mini.put(
         folder / "demur-map.yaml",
-        yaml.safe_dump({
-            "samples": {"files": ["q.jsonl"], "fields": fields},
-            "documents": [{"files": ["docs.jsonl"], "fields": {"text": "body", **documents}}],
-        }),
-    )  # fmt: skip
+        yaml.safe_dump(
+            {
+                "samples": {"files": ["q.jsonl"], "fields": fields},
+                "documents": [{"files": ["docs.jsonl"], "fields": {"text": "body", **documents}}],
+            }
+        ),
+    )
     mini.lines(folder / "docs.jsonl", [{"id": "d1", "title": "N", "body": "Body one."}])
     mini.lines(
         folder / "q.jsonl",
         [
-            {"id": str(n), "question": f"Which {n}?", "answers": ["x"], "gold_text": ["d1"], "pic": None}
+            {
+                "id": str(n),
+                "question": f"Which {n}?",
+                "answers": ["x"],
+                "gold_text": ["d1"],
+                "pic": None,
+            }
             for n in range(4)
         ],
     )
@@ -222,16 +295,44 @@ def wrongly_mapped(folder, fields, **documents):
 @pytest.mark.parametrize(
     ("fields", "documents", "said"),
     [
-        ({"gold": "gold_txt"}, {}, "samples.fields.gold: gold_txt: none of the 4 rows of q.jsonl has this field; did you mean 'gold_text'?"),
-        ({"gold": ["gold_text", "drawing"]}, {}, "samples.fields.gold: drawing: none of the 4 rows"),
-        ({"gold": "gold_text", "images": "picture"}, {}, "samples.fields.images: picture: none of the 4 rows"),
+        (
+            {"gold": "gold_txt"},
+            {},
+            "samples.fields.gold: gold_txt: none of the 4 rows of q.jsonl has this field; did you mean 'gold_text'?",
+        ),
+        (
+            {"gold": ["gold_text", "drawing"]},
+            {},
+            "samples.fields.gold: drawing: none of the 4 rows",
+        ),
+        (
+            {"gold": "gold_text", "images": "picture"},
+            {},
+            "samples.fields.images: picture: none of the 4 rows",
+        ),
         ({"gold": "gold_text", "answerable": "ok"}, {}, "samples.fields.answerable: ok: none"),
-        ({"gold": "gold_text", "attributes": ["style"]}, {}, "samples.fields.attributes: style: none"),
-        ({"gold": "gold_text", "answers": "answer.text"}, {}, "samples.fields.answers: answer.text: none"),
-        ({"gold": "gold_text"}, {"page": "url"}, "documents[0].fields.page: url: none of the 1 rows of docs.jsonl"),
-        ({"gold": "gold_text"}, {"text": "bodi"}, "documents[0].fields.text: bodi: none of the 1 rows of docs.jsonl has this field; did you mean 'body'?"),
+        (
+            {"gold": "gold_text", "attributes": ["style"]},
+            {},
+            "samples.fields.attributes: style: none",
+        ),
+        (
+            {"gold": "gold_text", "answers": "answer.text"},
+            {},
+            "samples.fields.answers: answer.text: none",
+        ),
+        (
+            {"gold": "gold_text"},
+            {"page": "url"},
+            "documents[0].fields.page: url: none of the 1 rows of docs.jsonl",
+        ),
+        (
+            {"gold": "gold_text"},
+            {"text": "bodi"},
+            "documents[0].fields.text: bodi: none of the 1 rows of docs.jsonl has this field; did you mean 'body'?",
+        ),
     ],
-)  # fmt: skip
+)
 def test_a_field_that_no_row_has_is_a_finding(tmp_path, fields, documents, said, capsys):
     wrongly_mapped(tmp_path, fields, **documents)
     assert main(["sources", "check", "generic", str(tmp_path)]) == 1
@@ -273,12 +374,19 @@ def test_a_build_refuses_a_wrong_map_too(tmp_path):
 
     wrongly_mapped(tmp_path / "data", {"gold": "gold_text", "topic": "kind"})
     with pytest.raises(BadInput, match=r"samples\.fields\.topic: kind: none of the 4 rows"):
-        build([open_source("generic", tmp_path / "data", Problems())], tmp_path / "pool", for_release=True)
+        build(
+            [open_source("generic", tmp_path / "data", Problems())],
+            tmp_path / "pool",
+            for_release=True,
+        )
 
 
 def test_ids_without_documents_are_not_taken_for_texts(tmp_path):
     mini.put(tmp_path / "demur-map.yaml", "samples: {files: q.jsonl, fields: {gold: gold}}\n")
-    mini.lines(tmp_path / "q.jsonl", [{"id": "1", "question": "Which?", "answers": ["x"], "gold": ["d17", "d18"]}])
+    mini.lines(
+        tmp_path / "q.jsonl",
+        [{"id": "1", "question": "Which?", "answers": ["x"], "gold": ["d17", "d18"]}],
+    )
     source = open_source("generic", tmp_path, Problems())
     list(source.samples())
     assert source.problems.lines == [
@@ -289,10 +397,24 @@ def test_ids_without_documents_are_not_taken_for_texts(tmp_path):
 
 @pytest.mark.parametrize(
     ("cell", "answerable"),
-    [(None, True), ("", True), ("null", True), ("None", True), (True, True), ("yes", True), (1, True), (1.0, True),
-     (False, False), ("no", False), (0, False), (0.0, False), ("FALSE", False), ("unanswerable", False),
-     ("perhaps", None)],
-)  # fmt: skip
+    [
+        (None, True),
+        ("", True),
+        ("null", True),
+        ("None", True),
+        (True, True),
+        ("yes", True),
+        (1, True),
+        (1.0, True),
+        (False, False),
+        ("no", False),
+        (0, False),
+        (0.0, False),
+        ("FALSE", False),
+        ("unanswerable", False),
+        ("perhaps", None),
+    ],
+)
 def test_what_is_answerable(tmp_path, cell, answerable):
     mini.put(tmp_path / "demur-map.yaml", "samples: {files: q.jsonl, fields: {answerable: ok}}\n")
     rows = [
@@ -344,7 +466,12 @@ def test_cells_of_a_table_are_numbers_choices_or_empty(tmp_path, number, choices
     (tmp_path / "d.csv").write_text("id,title,text,photo\nd1,T,All 46 are red,\n")
     with (tmp_path / "q.csv").open("w", newline="") as handle:
         table = csv.writer(handle)
-        table.writerows([["id", "q", "a", "g", "n", "c", "photo"], ["1", "How many?", "A", "d1", number, choices, ""]])
+        table.writerows(
+            [
+                ["id", "q", "a", "g", "n", "c", "photo"],
+                ["1", "How many?", "A", "d1", number, choices, ""],
+            ]
+        )
     source = open_source("generic", tmp_path)
     samples = list(source.samples())
     if isinstance(span, str):
@@ -353,5 +480,7 @@ def test_cells_of_a_table_are_numbers_choices_or_empty(tmp_path, number, choices
         return
     (sample,) = samples
     assert (sample.answers.number, sample.answers.choices) == (span, shown)
-    assert DEFECT not in sample.attributes  # an empty cell is no missing image, of a question or a document
+    assert (
+        DEFECT not in sample.attributes
+    )  # an empty cell is no missing image, of a question or a document
     assert [e.id for e in sample.gold] == ["d1"]

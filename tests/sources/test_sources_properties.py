@@ -15,7 +15,9 @@ from strategies import examples
 from demur.core.store import Problems
 from demur.curation.sources import open_source
 
-ROWS = st.lists(st.sampled_from(["good", "unreadable", "no answer", "no question", "repeated"]), max_size=10)
+ROWS = st.lists(
+    st.sampled_from(["good", "unreadable", "no answer", "no question", "repeated"]), max_size=10
+)
 """What each row of a generated file is."""
 
 
@@ -35,7 +37,9 @@ def ids_of(kinds):
 
 def expected(kinds, ids):
     """(ids that must come out, in order; numbers of the rows that must be complained of)."""
-    good = list(dict.fromkeys(i for i, k in zip(ids, kinds, strict=True) if k in ("good", "repeated")))
+    good = list(
+        dict.fromkeys(i for i, k in zip(ids, kinds, strict=True) if k in ("good", "repeated"))
+    )
     seen, bad = set(), []
     for number, (kind, id_) in enumerate(zip(kinds, ids, strict=True)):
         if kind in ("good", "repeated") and id_ not in seen:
@@ -52,26 +56,42 @@ def as_line(kind, row):
 def infoseek_rows(folder, kinds, ids):
     mini.infoseek(folder)
     lines = [
-        as_line(kind, {
-            "data_id": id_, "image_id": "oven_00000042", "question": " " if kind == "no question" else "What?",
-            "answer": [], "answer_eval": [] if kind == "no answer" else ["yes"],
-        })
+        as_line(
+            kind,
+            {
+                "data_id": id_,
+                "image_id": "oven_00000042",
+                "question": " " if kind == "no question" else "What?",
+                "answer": [],
+                "answer_eval": [] if kind == "no answer" else ["yes"],
+            },
+        )
         for kind, id_ in zip(kinds, ids, strict=True)
-    ]  # fmt: skip
+    ]
     (folder / "infoseek_val.jsonl").write_bytes(b"\n".join(lines))
-    mini.lines(folder / "infoseek_val_withkb.jsonl", [{"data_id": i, "entity_id": "Q1"} for i in dict.fromkeys(ids)])
+    mini.lines(
+        folder / "infoseek_val_withkb.jsonl",
+        [{"data_id": i, "entity_id": "Q1"} for i in dict.fromkeys(ids)],
+    )
     return "infoseek_val.jsonl", 1, {}
 
 
 def viquae_rows(folder, kinds, ids):
     mini.viquae(folder)
     lines = [
-        as_line(kind, mini.viquae_row(
-            id=id_, input="" if kind == "no question" else "Which?",
-            output={"answer": [] if kind == "no answer" else ["x"], "provenance": [{"title": ["Adé Sample"]}]},
-        ))
+        as_line(
+            kind,
+            mini.viquae_row(
+                id=id_,
+                input="" if kind == "no question" else "Which?",
+                output={
+                    "answer": [] if kind == "no answer" else ["x"],
+                    "provenance": [{"title": ["Adé Sample"]}],
+                },
+            ),
+        )
         for kind, id_ in zip(kinds, ids, strict=True)
-    ]  # fmt: skip
+    ]
     (folder / "validation.jsonl").write_bytes(b"\n".join(lines))
     return "validation.jsonl", 1, {}
 
@@ -79,22 +99,32 @@ def viquae_rows(folder, kinds, ids):
 def mmdocrag_rows(folder, kinds, ids):
     mini.mmdocrag(folder)
     lines = [
-        as_line(kind, mini.mmdocrag_row(
-            q_id=id_, question="" if kind == "no question" else "Which?",
-            answer_short="  " if kind == "no answer" else "x",
-        ))
+        as_line(
+            kind,
+            mini.mmdocrag_row(
+                q_id=id_,
+                question="" if kind == "no question" else "Which?",
+                answer_short="  " if kind == "no answer" else "x",
+            ),
+        )
         for kind, id_ in zip(kinds, ids, strict=True)
-    ]  # fmt: skip
+    ]
     (folder / "evaluation_20.jsonl").write_bytes(b"\n".join(lines))
     return "evaluation_20.jsonl", 1, {"split": "evaluation"}
 
 
 def generic_rows(folder, kinds, ids):
     lines = [
-        as_line(kind, {"id": id_, "question": "" if kind == "no question" else "Which?",
-                       "answers": [] if kind == "no answer" else ["x"]})
+        as_line(
+            kind,
+            {
+                "id": id_,
+                "question": "" if kind == "no question" else "Which?",
+                "answers": [] if kind == "no answer" else ["x"],
+            },
+        )
         for kind, id_ in zip(kinds, ids, strict=True)
-    ]  # fmt: skip
+    ]
     mini.put(folder / "q.jsonl", b"\n".join(lines))
     mini.put(folder / "demur-map.yaml", "samples: {files: [q.jsonl]}\n")
     return "q.jsonl", 1, {}
@@ -102,10 +132,13 @@ def generic_rows(folder, kinds, ids):
 
 def mrag_rows(folder, kinds, ids):
     rows = [
-        mini.mrag_row(id=id_, question="" if kind == "no question" else "Which?",
-                      answer="" if kind in ("no answer", "unreadable") else "Fox")
+        mini.mrag_row(
+            id=id_,
+            question="" if kind == "no question" else "Which?",
+            answer="" if kind in ("no answer", "unreadable") else "Fox",
+        )
         for kind, id_ in zip(kinds, ids, strict=True)
-    ]  # fmt: skip
+    ]
     (folder / "data").mkdir(parents=True)
     table = pa.Table.from_pylist(rows or [mini.mrag_row()]).slice(0, len(rows))
     pq.write_table(table, folder / "data/test-00000-of-00001.parquet")
@@ -113,7 +146,9 @@ def mrag_rows(folder, kinds, ids):
 
 
 @pytest.mark.heavy
-@pytest.mark.parametrize("write", [infoseek_rows, viquae_rows, mmdocrag_rows, generic_rows, mrag_rows])
+@pytest.mark.parametrize(
+    "write", [infoseek_rows, viquae_rows, mmdocrag_rows, generic_rows, mrag_rows]
+)
 @given(kinds=ROWS)
 @settings(max_examples=examples(15), deadline=None)
 def test_every_row_comes_out_or_is_named(folder, write, kinds):
@@ -127,7 +162,8 @@ def test_every_row_comes_out_or_is_named(folder, write, kinds):
     good, bad = expected(kinds, ids)
     assert [sample.id.removeprefix("evaluation_20_") for sample in samples] == good
     named = [
-        int(line.split(" ")[0].split(": ")[0].removeprefix(f"{file}:").rstrip(":")) - base for line in problems.lines
+        int(line.split(" ")[0].split(": ")[0].removeprefix(f"{file}:").rstrip(":")) - base
+        for line in problems.lines
     ]
     assert sorted(named) == bad
     list(source.documents())
@@ -144,7 +180,8 @@ def test_every_csv_row_comes_out_or_is_named(folder, kinds):
         writer.writerow(mini.EVQA_COLUMNS)
         for kind in kinds:
             row = mini.evqa_row(
-                question="" if kind == "no question" else "Two\nlines?", answer="" if kind == "no answer" else "x"
+                question="" if kind == "no question" else "Two\nlines?",
+                answer="" if kind == "no answer" else "x",
             )
             writer.writerow([*row.values(), "more"] if kind == "wide" else row.values())
     starts, line = [], 2
@@ -153,7 +190,9 @@ def test_every_csv_row_comes_out_or_is_named(folder, kinds):
         line += 1 if kind == "no question" else 2
     problems = Problems()
     samples = list(open_source("evqa", folder / "set", problems).samples())
-    assert [s.id for s in samples] == [f"test_{n}" for n, k in zip(starts, kinds, strict=True) if k == "good"]
+    assert [s.id for s in samples] == [
+        f"test_{n}" for n, k in zip(starts, kinds, strict=True) if k == "good"
+    ]
     assert sorted(int(text.split(":")[1].split(" ")[0]) for text in problems.lines) == [
         n for n, k in zip(starts, kinds, strict=True) if k != "good"
     ]
@@ -165,11 +204,23 @@ def test_every_webqa_entry_comes_out_or_is_named(folder, kinds):
     shutil.rmtree(folder / "set", ignore_errors=True)
     rows = {}
     for number, kind in enumerate(kinds):
-        fact = {"image_id": 30000009 if kind == "no picture" else 30000001, "caption": "c", "title": "t", "url": "u"}
-        row = {"Q": "q?", "A": [] if kind == "no answer" else ["a"], "split": "val", "img_posFacts": [fact]}
+        fact = {
+            "image_id": 30000009 if kind == "no picture" else 30000001,
+            "caption": "c",
+            "title": "t",
+            "url": "u",
+        }
+        row = {
+            "Q": "q?",
+            "A": [] if kind == "no answer" else ["a"],
+            "split": "val",
+            "img_posFacts": [fact],
+        }
         rows[f"g{number}"] = "broken" if kind == "broken" else row
     mini.webqa(folder / "set", rows)
-    (folder / "set/WebQA_train_val.json").write_text(json.dumps(rows, indent=None).replace('"g', '\n"g'))
+    (folder / "set/WebQA_train_val.json").write_text(
+        json.dumps(rows, indent=None).replace('"g', '\n"g')
+    )
     problems = Problems()
     samples = list(open_source("webqa", folder / "set", problems).samples())
     whole = [f"g{n}" for n, kind in enumerate(kinds) if kind == "good"]

@@ -64,7 +64,8 @@ def test_an_empty_folder_is_answered_with_the_layout(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("name", "split"), [("infoseek", "test"), ("infoseek", "human"), ("webqa", "test"), ("mmmu", "test")]
+    ("name", "split"),
+    [("infoseek", "test"), ("infoseek", "human"), ("webqa", "test"), ("mmmu", "test")],
 )
 def test_splits_without_public_answers_are_refused(name, split, tmp_path):
     with pytest.raises(UsageError, match="no public answers"):
@@ -81,10 +82,21 @@ def test_splits_without_public_answers_are_refused(name, split, tmp_path):
 def test_infoseek_answers_are_forms_ranges_and_years(tmp_path):
     _, samples, _ = read("infoseek", mini.infoseek(tmp_path))
     numeric = samples["infoseek_val_00000007"].answers
-    assert (numeric.kind, numeric.number, numeric.canonical, numeric.rule) == ("number", (108, 132), "120", "infoseek")
-    assert samples["infoseek_val_00000008"].answers.accepted == (("Freedonia",), ("Republic of Freedonia",), ("FRD",))
+    assert (numeric.kind, numeric.number, numeric.canonical, numeric.rule) == (
+        "number",
+        (108, 132),
+        "120",
+        "infoseek",
+    )
+    assert samples["infoseek_val_00000008"].answers.accepted == (
+        ("Freedonia",),
+        ("Republic of Freedonia",),
+        ("FRD",),
+    )
     assert samples["infoseek_val_00000009"].answers.kind == "date"
-    bare = samples["infoseek_val_00000010"].answers  # a bare object, a number as answer, a third end that is not read
+    bare = samples[
+        "infoseek_val_00000010"
+    ].answers  # a bare object, a number as answer, a third end that is not read
     assert (bare.number, bare.canonical) == ((70, 80), "77")
     assert samples["infoseek_val_00000010"].topic == "numerical"  # no row in the question-type file
 
@@ -95,7 +107,11 @@ def test_infoseek_gold_is_the_paragraph_else_the_article(tmp_path):
     assert (passage.id, passage.level) == ("Q999001#p1", "passage")
     assert passage.text == "It is 120 metres long and was built in 1901."
     article = only(samples["infoseek_val_00000008"].gold)
-    assert (article.id, article.level, article.text) == ("Q999002", "article", "A newt of the far north.")
+    assert (article.id, article.level, article.text) == (
+        "Q999002",
+        "article",
+        "A newt of the far north.",
+    )
     assert [d.id for d in source.documents()] == ["Q1", "Q999001", "Q999002", "Q999003"]
     assert source.notes["later rows of an entity already read"] == 1
 
@@ -104,9 +120,11 @@ def test_infoseek_images_by_shard_flat_map_and_archive(tmp_path):
     mini.infoseek(tmp_path)
     _, samples, _ = read("infoseek", tmp_path)
     assert [only(s.images).uri for s in samples.values()] == [
-        "oven_images/00/oven_00000042.jpg", "oven_images/01/oven_01000043.JPEG", "oven_images/oven_02000044.png",
+        "oven_images/00/oven_00000042.jpg",
+        "oven_images/01/oven_01000043.JPEG",
+        "oven_images/oven_02000044.png",
         "elsewhere/three.png",
-    ]  # fmt: skip
+    ]
     before = samples["infoseek_val_00000007"].images[0].sha256
     with tarfile.open(tmp_path / "oven_images_part1.tar", "w") as out:
         out.add(tmp_path / "oven_images/00/oven_00000042.jpg", "00/oven_00000042.jpg")
@@ -116,7 +134,9 @@ def test_infoseek_images_by_shard_flat_map_and_archive(tmp_path):
     assert ref.uri.startswith("slice:oven_images_part1.tar#")
     assert ref.sha256 == before == digest(read_image(ref, source.root))
     assert not problems.lines
-    mini.lines(tmp_path / "id2image.jsonl", [{"image_id": "oven_00000042", "image_path": "../outside.png"}])
+    mini.lines(
+        tmp_path / "id2image.jsonl", [{"image_id": "oven_00000042", "image_path": "../outside.png"}]
+    )
     (tmp_path / "oven_images_part1.tar").unlink()
     mini.put(tmp_path.parent / "outside.png", mini.png(1))
     _, samples, problems = read("infoseek", tmp_path)
@@ -130,7 +150,10 @@ def test_infoseek_says_what_it_cannot_attach(tmp_path):
     (tmp_path / "Wiki6M_ver_1_0.jsonl.gz").unlink()
     _, samples, problems = read("infoseek", tmp_path)
     assert len(samples) == 4
-    assert "Wiki6M_ver_1_0.jsonl.gz: not in the folder: no question can be given its gold article" in problems.lines
+    assert (
+        "Wiki6M_ver_1_0.jsonl.gz: not in the folder: no question can be given its gold article"
+        in problems.lines
+    )
     assert samples["infoseek_val_00000009"].attributes[DEFECT] == (
         "query image unreadable: oven_images/oven_02000044.png; gold article missing: Q999001"
     )
@@ -148,8 +171,12 @@ def test_infoseek_broken_ranges_and_test_rows_are_named(tmp_path):
     mini.lines(tmp_path / "infoseek_val.jsonl", bad)
     _, samples, problems = read("infoseek", tmp_path)
     assert not samples
-    assert [line.split(": ")[0] for line in problems.lines] == [f"infoseek_val.jsonl:{n} (x{n})" for n in (1, 2, 3, 4)]
-    for line, why in zip(problems.lines, ("runs backwards", "two numbers", "no answer", "'question'"), strict=True):
+    assert [line.split(": ")[0] for line in problems.lines] == [
+        f"infoseek_val.jsonl:{n} (x{n})" for n in (1, 2, 3, 4)
+    ]
+    for line, why in zip(
+        problems.lines, ("runs backwards", "two numbers", "no answer", "'question'"), strict=True
+    ):
         assert why in line
 
 
@@ -160,7 +187,10 @@ def test_evqa_answers_alternatives_and_parts(tmp_path):
     _, samples, _ = read("evqa", mini.evqa(tmp_path))
     plain, several, *_ = samples.values()
     assert plain.answers.accepted == (("2 m",), ("two metres",))
-    assert (several.answers.kind, several.answers.accepted) == ("parts", (("red", "blue"), ("blue", "crimson")))
+    assert (several.answers.kind, several.answers.accepted) == (
+        "parts",
+        (("red", "blue"), ("blue", "crimson")),
+    )
     assert several.question == "What colours are its flowers,\nseen close?"  # a quoted newline
     assert list(samples) == ["test_2", "test_3", "test_5", "test_6", "test_7"]  # split and line
 
@@ -170,8 +200,9 @@ def test_evqa_gold_by_section_hop_evidence_and_article(tmp_path):
     by = {s.question.split()[0]: s for s in samples.values()}
     assert [(g.id, g.level) for g in by["How"].gold] == [(mini.WIKI + "Fictia_alba#1", "section")]
     assert [(g.title, g.text) for g in by["Who"].gold] == [
-        ("X", "X is the church of the diocese of Y."), ("Y: Architecture", "Designed by A. Mason."),
-    ]  # fmt: skip
+        ("X", "X is the church of the diocese of Y."),
+        ("Y: Architecture", "Designed by A. Mason."),
+    ]
     assert [(g.id, g.text, g.level) for g in samples["test_6"].gold] == [
         (mini.WIKI + "Fictia_alba#1#q98a162c3", "A shrub of the plains.", "passage")
     ]
@@ -200,7 +231,9 @@ def test_evqa_photographs_by_inat_map_and_landmark_path(tmp_path):
     (tmp_path / "inaturalist/val/00001_Plantae/100001.jpg").unlink()
     _, samples, problems = read("evqa", tmp_path)
     first = next(iter(samples.values()))
-    assert only(first.images).uri.endswith("100002.jpg")  # the next one of the same question, and recorded
+    assert only(first.images).uri.endswith(
+        "100002.jpg"
+    )  # the next one of the same question, and recorded
     assert first.attributes["images_passed_over"] == "100001 missing"
     assert first.attributes["image_alternatives"] == "100001|100002"
     assert not problems.lines
@@ -241,7 +274,10 @@ def test_evqa_broken_rows(tmp_path):
 def test_evqa_a_reference_of_nothing_but_articles_is_noted(tmp_path):
     source, samples, _ = read("evqa", mini.evqa(tmp_path, [mini.evqa_row(answer="the|It")]))
     assert len(samples) == 1
-    assert source.notes["questions with a reference that the official scorer refuses (articles only)"] == 1
+    assert (
+        source.notes["questions with a reference that the official scorer refuses (articles only)"]
+        == 1
+    )
 
 
 def test_evqa_says_which_column_is_missing(tmp_path):
@@ -274,7 +310,10 @@ def test_webqa_negatives_of_both_kinds_and_content_ids(tmp_path):
     # the same snippet has one id under every question; one that repeats the gold, in other case, is no negative
     assert text.negatives[0].id == image.negatives[0].id
     assert len(text.negatives) == 2
-    assert source.notes["pieces of evidence dropped because they repeat another of the same sample"] == 1
+    assert (
+        source.notes["pieces of evidence dropped because they repeat another of the same sample"]
+        == 1
+    )
     ids = {d.id for d in source.documents()}
     assert {e.id for s in samples.values() for e in (*s.gold, *s.negatives)} <= ids
 
@@ -342,7 +381,9 @@ def test_mmdocrag_gold_negatives_and_order(tmp_path):
         shown = sample.model_dump_json(exclude={"native"})
         assert "boats at a pier" not in shown  # a model's description of the picture
         assert "![Three boats]" not in shown  # an answer that cites the gold
-    assert {d.id for d in source.documents()} == {e.id for s in samples.values() for e in (*s.gold, *s.negatives)}
+    assert {d.id for d in source.documents()} == {
+        e.id for s in samples.values() for e in (*s.gold, *s.negatives)
+    }
 
 
 def test_mmdocrag_ids_of_dev_and_evaluation_do_not_meet(tmp_path):
@@ -352,7 +393,9 @@ def test_mmdocrag_ids_of_dev_and_evaluation_do_not_meet(tmp_path):
 
 
 def test_mmdocrag_archive_in_place_and_captions_on_request(tmp_path):
-    source, samples, problems = read("mmdocrag", mini.mmdocrag(tmp_path, zipped=True), captions="yes")
+    source, samples, problems = read(
+        "mmdocrag", mini.mmdocrag(tmp_path, zipped=True), captions="yes"
+    )
     ref = only(samples["evaluation_20_0"].gold)
     assert ref.image.uri == "zip:images.zip!images/Sample-Brochure_image4.jpg"
     assert ref.title == "Three boats at a pier."
@@ -384,13 +427,21 @@ def test_mmdocrag_broken_rows(tmp_path):
     told = [line.split(" ")[0] for line in problems.lines]
     assert sorted(told) == [f"evaluation_20.jsonl:{n}" for n in range(1, 8)]
     assert "stands in an earlier row" in problems.lines[-1]
-    assert not source.notes["q_id differs from the 0-based line number that the official scorer relies on"]
+    assert not source.notes[
+        "q_id differs from the 0-based line number that the official scorer relies on"
+    ]
 
 
 @pytest.mark.parametrize(
     ("text", "value"),
-    [("[62, 30]", [62, 30]), ("['a'", "['a'"), ("[__import__('os')]", "[__import__('os')]"), ("3", "3"), (3, 3)],
-)  # fmt: skip
+    [
+        ("[62, 30]", [62, 30]),
+        ("['a'", "['a'"),
+        ("[__import__('os')]", "[__import__('os')]"),
+        ("3", "3"),
+        (3, 3),
+    ],
+)
 def test_lists_written_as_text_are_parsed_never_run(text, value):
     assert literal(text) == value
 
@@ -401,7 +452,11 @@ def test_lists_written_as_text_are_parsed_never_run(text, value):
 def test_mrag_open_form_keeps_the_options_aside(tmp_path):
     _, samples, _ = read("mrag", mini.mrag(tmp_path))
     sample = samples["1"]
-    assert (sample.answers.kind, sample.answers.accepted, sample.answers.choices) == ("string", (("Fox",),), ())
+    assert (sample.answers.kind, sample.answers.accepted, sample.answers.choices) == (
+        "string",
+        (("Fox",),),
+        (),
+    )
     assert (sample.attributes["option_B"], sample.attributes["answer_choice"]) == ("Fox", "B")
     assert list(samples) == ["1", "02"]  # shards by number; ids stay text
     choice = read("mrag", tmp_path, form="choice")[1]["1"].answers
@@ -413,25 +468,39 @@ def test_mrag_negatives_are_neither_gold_nor_the_query(tmp_path):
     sample = samples["1"]
     hashes = [digest(mini.png(seed)) for seed in (43, 44)]
     assert [e.image.sha256 for e in sample.negatives] == hashes
-    assert sample.negatives[0].image.uri == "parquet:data/test-00009-of-000011.parquet#0/retrieved_images/0"
+    assert (
+        sample.negatives[0].image.uri
+        == "parquet:data/test-00009-of-000011.parquet#0/retrieved_images/0"
+    )
     assert source.notes["retrieved pictures of the same thing as gold"] == 1
     assert source.notes["retrieved pictures equal to the query or to one another"] == 1
 
 
 def test_mrag_gold_pictures_of_one_answer_show_one_thing(tmp_path):
     rows = [
-        mini.mrag_row(id="a", gt_images=[mini.cell(41)], retrieved_images=[mini.cell(52), mini.cell(61)]),
         mini.mrag_row(
-            id="b", scenario="Incomplete", image=mini.cell(50), gt_images=[mini.cell(51), mini.cell(52)],
+            id="a", gt_images=[mini.cell(41)], retrieved_images=[mini.cell(52), mini.cell(61)]
+        ),
+        mini.mrag_row(
+            id="b",
+            scenario="Incomplete",
+            image=mini.cell(50),
+            gt_images=[mini.cell(51), mini.cell(52)],
             retrieved_images=[mini.cell(41)],
         ),
-        mini.mrag_row(id="c", image=mini.cell(60), gt_images=[mini.cell(61)], answer="Wolf", answer_choice="A"),
-    ]  # fmt: skip
-    source, samples, problems = read("mrag", mini.mrag(tmp_path, {"test-00000-of-00001.parquet": rows}))
+        mini.mrag_row(
+            id="c", image=mini.cell(60), gt_images=[mini.cell(61)], answer="Wolf", answer_choice="A"
+        ),
+    ]
+    source, samples, problems = read(
+        "mrag", mini.mrag(tmp_path, {"test-00000-of-00001.parquet": rows})
+    )
     assert not problems.lines
     page = {d.image.sha256: d.page for d in source.documents()}
     fox, wolf = page[digest(mini.png(41))], page[digest(mini.png(61))]
-    assert {page[digest(mini.png(seed))] for seed in (41, 51, 52)} == {fox}  # 52 is gold of no sample: it shows a fox
+    assert {page[digest(mini.png(seed))] for seed in (41, 51, 52)} == {
+        fox
+    }  # 52 is gold of no sample: it shows a fox
     assert fox != wolf
     assert "fox" not in fox.lower()
     assert [e.page for e in samples["a"].gold + samples["b"].gold] == [fox, fox]
@@ -527,7 +596,11 @@ def test_mmmu_options_letters_and_open_answers(tmp_path):
     _, samples, _ = read("mmmu", mini.mmmu(tmp_path))
     choice, open_ = samples.values()
     assert choice.answers.choices[1] == ("B", "2")
-    assert (choice.answers.kind, choice.answers.accepted, choice.answers.shown) == ("choice", (("B",),), "(B) 2")
+    assert (choice.answers.kind, choice.answers.accepted, choice.answers.shown) == (
+        "choice",
+        (("B",),),
+        "(B) 2",
+    )
     assert choice.question == "Find x in <image 1>."
     assert len(choice.images) == 1
     assert open_.answers.accepted == (("24/7",), ("3.429",))
@@ -577,7 +650,9 @@ def test_beir_zero_is_unjudged_and_leading_zeros_stay(tmp_path):
     sample = samples["q1"]
     assert [g.id for g in sample.gold] == ["001"]
     assert sample.negatives == ()
-    (tmp_path / "qrels/test.tsv").write_text("q1 0 001 1\nq1 Q0 d2 1.0\nq1 0 gone 2\n")  # TREC's form, no header
+    (tmp_path / "qrels/test.tsv").write_text(
+        "q1 0 001 1\nq1 Q0 d2 1.0\nq1 0 gone 2\n"
+    )  # TREC's form, no header
     _, samples, problems = read("beir", tmp_path)
     assert [g.id for g in samples["q1"].gold] == ["001", "d2"]
     assert samples["q1"].attributes[DEFECT] == "gold document missing: gone"
@@ -587,7 +662,9 @@ def test_beir_zero_is_unjudged_and_leading_zeros_stay(tmp_path):
 @pytest.mark.parametrize("score", ["inf", "-1e999", "nan", "\u00b2", "x"])
 def test_beir_scores_that_are_none_are_told(tmp_path, score):
     mini.beir(tmp_path)
-    mini.put(tmp_path / "qrels/test.tsv", f"query-id\tcorpus-id\tscore\nq1\t001\t1\nq1\td2\t{score}\n")
+    mini.put(
+        tmp_path / "qrels/test.tsv", f"query-id\tcorpus-id\tscore\nq1\t001\t1\nq1\td2\t{score}\n"
+    )
     _, samples, problems = read("beir", tmp_path)
     assert list(samples) == ["q1"]
     assert problems.lines[0].startswith("test.tsv:3 (qrels): ")
@@ -595,7 +672,10 @@ def test_beir_scores_that_are_none_are_told(tmp_path, score):
 
 def test_beir_judgements_that_lack_a_field_are_named(tmp_path):
     mini.beir(tmp_path)
-    mini.put(tmp_path / "qrels/more.jsonl", '{"query-id": "q1", "corpus-id": "001", "score": 1}\n{"query-id": "q1"}\n')
+    mini.put(
+        tmp_path / "qrels/more.jsonl",
+        '{"query-id": "q1", "corpus-id": "001", "score": 1}\n{"query-id": "q1"}\n',
+    )
     _, samples, problems = read("beir", tmp_path, split="more")
     assert list(samples) == ["q1"]
     assert problems.lines[0] == "more.jsonl:2 (qrels): field 'corpus-id' is missing"
@@ -612,8 +692,13 @@ def test_a_number_where_a_list_belongs_is_that_rows_problem(tmp_path, value):
     facts = mini.webqa_rows()
     facts[mini.GUID]["img_posFacts"] = facts[mini.GUID]["txt_negFacts"] = value
     mini.webqa(tmp_path / "webqa", facts)
-    mini.viquae(tmp_path / "viquae", [mini.viquae_row(output=[{"answer": ["a"], "provenance": value}])])
-    mini.mrag(tmp_path / "mrag", {"test-0.parquet": [mini.mrag_row(gt_images=value, retrieved_images=value)]})
+    mini.viquae(
+        tmp_path / "viquae", [mini.viquae_row(output=[{"answer": ["a"], "provenance": value}])]
+    )
+    mini.mrag(
+        tmp_path / "mrag",
+        {"test-0.parquet": [mini.mrag_row(gt_images=value, retrieved_images=value)]},
+    )
     for name in ("webqa", "viquae", "mrag"):
         source, _, problems = read(name, tmp_path / name)
         list(source.documents())

@@ -13,8 +13,14 @@ import pytest
 
 @pytest.fixture
 def page_of() -> Iterator[Callable[[Path], Any]]:
-    playwright = pytest.importorskip("playwright.sync_api", reason="no Playwright: pip install 'demur[test]'")
-    chromium = os.environ.get("DEMUR_CHROMIUM") or shutil.which("chromium") or shutil.which("chromium-browser")
+    playwright = pytest.importorskip(
+        "playwright.sync_api", reason="no Playwright: pip install 'demur[test]'"
+    )
+    chromium = (
+        os.environ.get("DEMUR_CHROMIUM")
+        or shutil.which("chromium")
+        or shutil.which("chromium-browser")
+    )
     if chromium is None:
         pytest.skip("no Chromium: apt-get install chromium (or set DEMUR_CHROMIUM to its path)")
     with playwright.sync_playwright() as started:

@@ -47,7 +47,9 @@ def answerer(request: Request) -> str | Response:
     text = words(request)
     if "yes or no" in text:
         top = (("yes", math.log(0.6)), ("no", math.log(0.2)))
-        return Response(text="yes", logprobs=(TokenLogprob(token="yes", logprob=math.log(0.6), top=top),))
+        return Response(
+            text="yes", logprobs=(TokenLogprob(token="yes", logprob=math.log(0.6), top=top),)
+        )
     if "verifier in a team" in text:
         return ruling(request)
     if request.draw % 3 == 2:

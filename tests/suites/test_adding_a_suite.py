@@ -33,7 +33,9 @@ def parity(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     prompt = re.search(r"holding `(.*?)`", text)[1]
     (tmp_path / "prompts").mkdir()
     (tmp_path / "prompts" / "ask.v1.md").write_text(prompt)
-    (tmp_path / "numbers.jsonl").write_text("".join(json.dumps({"number": n}) + "\n" for n in range(5)))
+    (tmp_path / "numbers.jsonl").write_text(
+        "".join(json.dumps({"number": n}) + "\n" for n in range(5))
+    )
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(str(tmp_path))
     for name in ("parity", "mine"):
@@ -51,15 +53,27 @@ def test_the_suite_of_the_page_walks_from_items_to_a_page(parity, capsys):
 
 def test_an_id_of_two_questions_is_refused_before_anybody_is_asked(parity):
     (parity / "twice.jsonl").write_text('{"number": 4}\n{"number": 5}\n{"number": 4}\n')
-    with pytest.raises(BadInput, match=r"twice\.jsonl \(4\): its id stands for more than one question"):
+    with pytest.raises(
+        BadInput, match=r"twice\.jsonl \(4\): its id stands for more than one question"
+    ):
         demur.suite("parity:Parity").run("twice.jsonl", "python:mine:answer", "runs")
 
 
 def test_an_id_of_two_questions_is_left_out_and_counted_with_skip_bad(parity, capsys):
-    (parity / "twice.jsonl").write_text('{"number": 4}\n{"number": 5}\n{"number": 4}\n{"number": "x"}\n{"number": 5}\n')
+    (parity / "twice.jsonl").write_text(
+        '{"number": 4}\n{"number": 5}\n{"number": 4}\n{"number": "x"}\n{"number": 5}\n'
+    )
     loaded = demur.suite("parity:Parity").open("twice.jsonl", skip_bad=True)
     assert (loaded.items, loaded.skipped) == (({"number": 4}, {"number": 5}), 3)
-    argv = ["suite", "run", "parity:Parity", "twice.jsonl", "--system", "python:mine:answer", "--skip-bad"]
+    argv = [
+        "suite",
+        "run",
+        "parity:Parity",
+        "twice.jsonl",
+        "--system",
+        "python:mine:answer",
+        "--skip-bad",
+    ]
     assert main(argv) == 0
     [manifest] = parity.glob("runs/*/manifest.json")
     assert json.loads(manifest.read_text())["items"]["skipped"] == 3
@@ -73,7 +87,9 @@ def test_an_id_of_two_questions_is_left_out_and_counted_with_skip_bad(parity, ca
         Itself().open("twice.jsonl", skip_bad=True)
 
 
-def test_a_verdict_that_raises_leaves_its_reply_ungraded_with_the_reason_and_the_others_go_on(parity, capsys):
+def test_a_verdict_that_raises_leaves_its_reply_ungraded_with_the_reason_and_the_others_go_on(
+    parity, capsys
+):
     code = (parity / "parity.py").read_text()
     broken = code.replace(
         "reply = response",
@@ -81,7 +97,10 @@ def test_a_verdict_that_raises_leaves_its_reply_ungraded_with_the_reason_and_the
     )
     assert broken != code
     (parity / "parity.py").write_text(broken)
-    assert main(["suite", "run", "parity:Parity", "numbers.jsonl", "--system", "python:mine:answer"]) == 0
+    assert (
+        main(["suite", "run", "parity:Parity", "numbers.jsonl", "--system", "python:mine:answer"])
+        == 0
+    )
     assert main(["suite", "score", "parity:Parity", "runs", "--json"]) == 0
     out = capsys.readouterr().out
     told = json.loads(out[out.rindex("\n{\n") :])["parity"]
@@ -97,7 +116,9 @@ def test_questions_without_a_cluster_are_items_of_their_own(parity):
 
     class Bare(module.Parity):
         def questions(self, items):
-            return (sample.model_copy(update={"cluster": ""}) for sample in super().questions(items))
+            return (
+                sample.model_copy(update={"cluster": ""}) for sample in super().questions(items)
+            )
 
     items = Bare().open("numbers.jsonl").items
     tasks = Bare().tasks(items, limit=2, prompts=Prompts.of({"ask": "$question"}))
@@ -130,7 +151,10 @@ def test_outputs_made_elsewhere_may_state_a_confidence_and_only_a_possible_one(t
         {"id": "a", "output": "x", "confidence": 0.25},
         {"id": "b", "output": "x", "confidence": "1"},
         {"id": "c", "output": "x", "confidence": None},
-        *({"id": f"bad-{n}", "output": "x", "confidence": c} for n, c in enumerate((1.5, "high", True, [1], 10**400))),
+        *(
+            {"id": f"bad-{n}", "output": "x", "confidence": c}
+            for n, c in enumerate((1.5, "high", True, [1], 10**400))
+        ),
     ]
     file = tmp_path / "m.jsonl"
     file.write_text("".join(json.dumps(line) + "\n" for line in lines))
@@ -143,13 +167,28 @@ def test_outputs_made_elsewhere_may_state_a_confidence_and_only_a_possible_one(t
 
 def test_outputs_may_be_a_sheet_of_a_german_spreadsheet(tmp_path):
     file = tmp_path / "m.csv"
-    file.write_text("\ufeffid;output;confidence\r\na;x;0,25\r\n;;\r\nb;y, z;1\r\n", encoding="utf-16-le")
+    file.write_text(
+        "\ufeffid;output;confidence\r\na;x;0,25\r\n;;\r\nb;y, z;1\r\n", encoding="utf-16-le"
+    )
     found = read_outputs(file)["m"]
-    assert {id: (r.text, r.confidence) for id, r in found.items()} == {"a": ("x", 0.25), "b": ("y, z", 1.0)}
+    assert {id: (r.text, r.confidence) for id, r in found.items()} == {
+        "a": ("x", 0.25),
+        "b": ("y, z", 1.0),
+    }
 
 
-def test_a_run_is_resumed_and_scored_from_another_folder_and_by_another_path(parity, monkeypatch, capsys):
-    argv = ["suite", "run", "parity:Parity", "--system", "python:mine:answer", "--out", str(parity / "my runs")]
+def test_a_run_is_resumed_and_scored_from_another_folder_and_by_another_path(
+    parity, monkeypatch, capsys
+):
+    argv = [
+        "suite",
+        "run",
+        "parity:Parity",
+        "--system",
+        "python:mine:answer",
+        "--out",
+        str(parity / "my runs"),
+    ]
     assert main([*argv, "numbers.jsonl", "--limit", "2"]) == 0
     capsys.readouterr()
     (parity / "moved").mkdir()
@@ -170,7 +209,9 @@ def test_a_suite_that_exports_or_makes_nothing_says_so(parity, capsys):
 
 
 @pytest.mark.parametrize("name", suites())
-def test_an_unknown_option_is_refused_with_the_nearest_known_one_before_anything_is_made(name, tmp_path):
+def test_an_unknown_option_is_refused_with_the_nearest_known_one_before_anything_is_made(
+    name, tmp_path
+):
     suite = demur.suite(name)
     for job, known in ((suite.build, suite.build_options), (suite.export, suite.export_options)):
         wrong = f"{known[0].name}s" if known else "pair"
@@ -187,7 +228,11 @@ def test_what_is_no_suite_or_not_a_whole_one_is_told_by_its_own_fault(parity):
         "def load(path):\n    return path\n\n\nclass Other:\n    pass\n"
     )
     sys.modules.pop("broken", None)
-    for named, words in (("Half", "abstract method"), ("load", "missing 1 required"), ("Other", "is no suite")):
+    for named, words in (
+        ("Half", "abstract method"),
+        ("load", "missing 1 required"),
+        ("Other", "is no suite"),
+    ):
         with pytest.raises(UsageError, match=words):
             demur.suite(f"broken:{named}")
     with pytest.raises(UsageError, match="cannot be made"):
@@ -200,7 +245,12 @@ def test_an_edited_answer_or_verdict_grades_again_and_asks_nobody(parity, capsys
     def outcomes():
         for name in ("parity",):
             sys.modules.pop(name, None)
-        assert main(["suite", "run", "parity:Parity", "numbers.jsonl", "--system", "python:mine:answer"]) == 0
+        assert (
+            main(
+                ["suite", "run", "parity:Parity", "numbers.jsonl", "--system", "python:mine:answer"]
+            )
+            == 0
+        )
         (rows,) = Path("runs").glob("*/rows.parquet")
         return Counter(pq.read_table(rows).column("outcome").to_pylist()), capsys.readouterr().err
 
@@ -225,18 +275,33 @@ def test_a_prompt_of_ones_own_takes_the_place_of_the_suites(parity, capsys):
     own.write_text("For $5: $question")
     with pytest.raises(DataError, match=r"write \$\$ for a dollar"):
         suite.run(parity / "numbers.jsonl", "python:mine:answer", parity / "runs", prompt=own)
-    with pytest.raises(DataError, match=r"write \$\$ for a dollar"):  # of the suite's own prompt as well
+    with pytest.raises(
+        DataError, match=r"write \$\$ for a dollar"
+    ):  # of the suite's own prompt as well
         Prompts.of({"ask": own.read_text()})
     own.write_text("For $$5: $question")
-    argv = ["suite", "run", "parity:Parity", "numbers.jsonl", "--system", "python:mine:answer", "--out", "runs"]
+    argv = [
+        "suite",
+        "run",
+        "parity:Parity",
+        "numbers.jsonl",
+        "--system",
+        "python:mine:answer",
+        "--out",
+        "runs",
+    ]
     assert main([*argv, "--prompt", "own.md"]) == 0
     [folder] = [p.parent for p in parity.glob("runs/*/manifest.json")]
     [used] = json.loads((folder / "manifest.json").read_text())["prompts"].values()
     assert used["ask"] == digest(own.read_text().encode())
-    assert main(["suite", "score", "parity:Parity", str(folder)]) == 0  # is told nothing of other words
+    assert (
+        main(["suite", "score", "parity:Parity", str(folder)]) == 0
+    )  # is told nothing of other words
     assert "other words" not in capsys.readouterr().err
     (parity / "own").mkdir()
     (parity / "own" / "question.md").write_text("$question")
     with pytest.raises(DataError, match="no prompt has that name") as told:
-        suite.run(parity / "numbers.jsonl", "python:mine:answer", parity / "runs", prompt=parity / "own")
+        suite.run(
+            parity / "numbers.jsonl", "python:mine:answer", parity / "runs", prompt=parity / "own"
+        )
     assert "ask.v1.md" in str(told.value)

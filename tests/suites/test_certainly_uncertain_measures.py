@@ -23,10 +23,18 @@ from demur.suites.p_true import yes_share
 def graded(rows, category="extraneous", start=0):
     """[(member, idk, credit, probability)] -> Graded; two rows a pair."""
     return [
-        m.Graded(f"p{start + i // 2}/{member}", f"p{start + i // 2}", Uncertainty(category), member,
-                 "graded" if credit is not None else "ungraded", idk, credit, p)
+        m.Graded(
+            f"p{start + i // 2}/{member}",
+            f"p{start + i // 2}",
+            Uncertainty(category),
+            member,
+            "graded" if credit is not None else "ungraded",
+            idk,
+            credit,
+            p,
+        )
         for i, (member, idk, credit, p) in enumerate(rows)
-    ]  # fmt: skip
+    ]
 
 
 # --- printed figures ------------------------------------------------------------------------------
@@ -34,9 +42,18 @@ def graded(rows, category="extraneous", start=0):
 
 @pytest.mark.parametrize(
     ("credit", "p", "weighted"),
-    [(1, 0.662, 0.662), (1, 0.1824, 0.1824), (1, 0.496, 0.496), (0, 0.893, -0.893), (1, 0.644, 0.644), (0, 0.01, -0.01),
-     (0.5, 0.935, 0.4675), (1, 0.0216, 0.0216), (0, 0.0216, -0.0216)],
-)  # fmt: skip
+    [
+        (1, 0.662, 0.662),
+        (1, 0.1824, 0.1824),
+        (1, 0.496, 0.496),
+        (0, 0.893, -0.893),
+        (1, 0.644, 0.644),
+        (0, 0.01, -0.01),
+        (0.5, 0.935, 0.4675),
+        (1, 0.0216, 0.0216),
+        (0, 0.0216, -0.0216),
+    ],
+)
 def test_confidence_weighted_accuracy_is_that_of_figure_11(credit, p, weighted):
     assert m.confidence_weighted(credit, p) == pytest.approx(weighted)
 
@@ -77,7 +94,9 @@ T6-Ours+LLaVA 85.13 77.14 21.96 84.28 78.12 20.70 85.73 78.85 26.53
 T7-13B-LoRA* 31.40 36.08 19.43 6.87 52.46 5.70 35.21 48.95 6.15
 T7-13B-Ours 84.73 78.67 54.21 42.02 81.55 49.96 85.57 78.65 44.47
 T7-13B-Ours+LLaVA 85.99 80.32 48.50 42.61 82.53 48.80 86.55 80.20 42.00"""
-COLUMNS = [f"{root}_{part}" for root in ("epistemic", "aleatoric", "total") for part in ("f1", "acc", "cw")]
+COLUMNS = [
+    f"{root}_{part}" for root in ("epistemic", "aleatoric", "total") for part in ("f1", "acc", "cw")
+]
 
 
 def test_the_auditor_finds_the_rows_whose_totals_are_no_means_and_no_others():
@@ -89,7 +108,11 @@ def test_the_auditor_finds_the_rows_whose_totals_are_no_means_and_no_others():
     assert flagged == {line.split()[0] for line in ROWS.splitlines()[17:]}
     told = {f.where: f.message for f in audit(table) if f.message.startswith("total_cw")}
     assert "no mean of these two lies there" in told["IT-Ours"]
-    assert (round(total(65.45, 67.15), 2), round(total(64.22, 63.35), 2), round(total(11.92, 15.71), 2)) == (
+    assert (
+        round(total(65.45, 67.15), 2),
+        round(total(64.22, 63.35), 2),
+        round(total(11.92, 15.71), 2),
+    ) == (
         66.13,
         63.87,
         13.44,
@@ -97,17 +120,30 @@ def test_the_auditor_finds_the_rows_whose_totals_are_no_means_and_no_others():
 
 
 def test_the_auditor_reads_a_hostile_table():
-    assert [f.kind for f in audit([("t:1", {"model": "", "total_acc": "high", "ece": "nan", "epistemic_f1": ""})])] == [
+    assert [
+        f.kind
+        for f in audit(
+            [("t:1", {"model": "", "total_acc": "high", "ece": "nan", "epistemic_f1": ""})]
+        )
+    ] == [
         "number",
         "number",
     ]
 
 
 def test_totals_weigh_categories_alike_not_questions():
-    rows = graded([("answerable", False, 1.0, 0.5), ("unanswerable", True, 1.0, 0.5)] * 5, "knowledge")
-    rows += graded([("answerable", True, 0.0, 0.5), ("unanswerable", False, 0.0, 0.5)], "temporal", start=50)
+    rows = graded(
+        [("answerable", False, 1.0, 0.5), ("unanswerable", True, 1.0, 0.5)] * 5, "knowledge"
+    )
+    rows += graded(
+        [("answerable", True, 0.0, 0.5), ("unanswerable", False, 0.0, 0.5)], "temporal", start=50
+    )
     by = m.score("x", "rules", rows).by
-    assert (by["epistemic"]["accuracy"].value, by["aleatoric"]["accuracy"].value, by["total"]["accuracy"].value) == (
+    assert (
+        by["epistemic"]["accuracy"].value,
+        by["aleatoric"]["accuracy"].value,
+        by["total"]["accuracy"].value,
+    ) == (
         1,
         0,
         0.5,
@@ -151,18 +187,33 @@ def token(text, logprob, *top):
 
 
 def test_p_pred_is_yes_over_yes_and_no_in_all_their_spellings():
-    shares = (("Yes", math.log(0.3)), (" yes", math.log(0.1)), ("No", math.log(0.2)), ("Maybe", math.log(0.4)))
+    shares = (
+        ("Yes", math.log(0.3)),
+        (" yes", math.log(0.1)),
+        ("No", math.log(0.2)),
+        ("Maybe", math.log(0.4)),
+    )
     assert yes_share([token("Maybe", math.log(0.4), *shares)]) == pytest.approx(0.4 / 0.6)
     assert yes_share([token("\n", -0.1), token("Yes", 0.0)]) == 1  # alone; no rival is known
     assert yes_share([]) is None  # no log-probabilities
-    assert yes_share([token("Maybe", -0.5, ("Perhaps", -1.0))]) is None  # neither word: undefined, not 0
+    assert (
+        yes_share([token("Maybe", -0.5, ("Perhaps", -1.0))]) is None
+    )  # neither word: undefined, not 0
     assert yes_share([token("yes", -math.inf, ("no", -math.inf))]) is None
-    assert yes_share([token("Yes", math.log(0.9), ("Yes", math.log(0.9)), ("no", math.log(0.1)))]) == pytest.approx(0.9)
+    assert yes_share(
+        [token("Yes", math.log(0.9), ("Yes", math.log(0.9)), ("no", math.log(0.1)))]
+    ) == pytest.approx(0.9)
 
 
 def test_what_has_no_probability_is_counted_and_in_no_figure_of_confidence():
-    rows = graded([("answerable", False, 1.0, 0.9), ("unanswerable", True, 1.0, None),
-                   ("answerable", False, None, 0.9), ("unanswerable", None, None, 0.9)])  # fmt: skip
+    rows = graded(
+        [
+            ("answerable", False, 1.0, 0.9),
+            ("unanswerable", True, 1.0, None),
+            ("answerable", False, None, 0.9),
+            ("unanswerable", None, None, 0.9),
+        ]
+    )
     score = m.score("x", "rules", rows)
     own = score.by["extraneous"]
     assert (own["accuracy"].value, own["accuracy"].n, own["accuracy"].ungraded) == (1, 2, 2)
@@ -173,19 +224,38 @@ def test_what_has_no_probability_is_counted_and_in_no_figure_of_confidence():
 
 
 def test_a_pair_is_right_when_both_members_are_and_half_right_is_not():
-    rows = graded([("answerable", False, 1.0, 0.9), ("unanswerable", True, 1.0, 0.9),
-                   ("answerable", False, 0.5, 0.9), ("unanswerable", True, 1.0, 0.9)])  # fmt: skip
-    failed = graded([("answerable", None, None, None), ("unanswerable", True, 1.0, 0.9)] * 2, start=8)
+    rows = graded(
+        [
+            ("answerable", False, 1.0, 0.9),
+            ("unanswerable", True, 1.0, 0.9),
+            ("answerable", False, 0.5, 0.9),
+            ("unanswerable", True, 1.0, 0.9),
+        ]
+    )
+    failed = graded(
+        [("answerable", None, None, None), ("unanswerable", True, 1.0, 0.9)] * 2, start=8
+    )
     rows += [g._replace(status="failed") if g.id.startswith("p8/a") else g for g in failed]
     both = m.score("x", "rules", rows).by["extraneous"]["dual"]
-    assert (both.value, both.n, both.ungraded, both.failed) == (0.5, 2, 1, 1)  # each of four pairs stands in one count
+    assert (both.value, both.n, both.ungraded, both.failed) == (
+        0.5,
+        2,
+        1,
+        1,
+    )  # each of four pairs stands in one count
 
 
 REPLIES = st.lists(
-    st.tuples(st.sampled_from(list(Uncertainty)), st.sampled_from([None, True, False]), st.sampled_from([0.0, 0.5, 1.0]),
-              st.one_of(st.none(), st.sampled_from([0.0, 0.125, 0.5, 0.75, 1.0])), st.booleans()),
-    min_size=1, max_size=25,
-)  # fmt: skip
+    st.tuples(
+        st.sampled_from(list(Uncertainty)),
+        st.sampled_from([None, True, False]),
+        st.sampled_from([0.0, 0.5, 1.0]),
+        st.one_of(st.none(), st.sampled_from([0.0, 0.125, 0.5, 0.75, 1.0])),
+        st.booleans(),
+    ),
+    min_size=1,
+    max_size=25,
+)
 
 
 @given(REPLIES, st.randoms(use_true_random=False))
@@ -196,21 +266,38 @@ def test_order_names_copies_and_the_scale_of_confidence_change_what_they_should(
     for n, (category, idk, rating, p, asked) in enumerate(replies):
         for member in ("answerable", "unanswerable", "control")[: 2 + n % 2]:
             credit = None if idk is None else m.lave_idk(idk, member == "unanswerable", rating)
-            status = "not asked" if not asked and member == "control" else "failed" if not asked else "graded"
+            status = (
+                "not asked"
+                if not asked and member == "control"
+                else "failed"
+                if not asked
+                else "graded"
+            )
             said = (idk, credit, p) if asked else (None, None, None)
             rows.append(m.Graded(f"p{n}/{member}", f"p{n}", category, member, status, *said))
 
     def found(own):
         by = m.score("x", "rules", own).by
-        return {(scope, name): v for scope, of in by.items() for name, v in of.items() if "crossed" not in name}
+        return {
+            (scope, name): v
+            for scope, of in by.items()
+            for name, v in of.items()
+            if "crossed" not in name
+        }
 
     before, shuffled = found(rows), random.sample(rows, len(rows))
-    assert {k: pytest.approx(v.value) for k, v in before.items()} == {k: v.value for k, v in found(shuffled).items()}
+    assert {k: pytest.approx(v.value) for k, v in before.items()} == {
+        k: v.value for k, v in found(shuffled).items()
+    }
     copies = found(rows + [g._replace(id=f"again {g.id}", pair=f"again {g.pair}") for g in rows])
     halves = found([g._replace(probability=g.probability and g.probability / 2) for g in rows])
     for (scope, name), was in before.items():
         twice = copies[scope, name]
-        assert (twice.n, twice.ungraded, twice.failed) == (2 * was.n, 2 * was.ungraded, 2 * was.failed)
+        assert (twice.n, twice.ungraded, twice.failed) == (
+            2 * was.n,
+            2 * was.ungraded,
+            2 * was.failed,
+        )
         if name not in ("aurc", "ece_adaptive"):
             assert twice.value == pytest.approx(was.value)
         if name in ("cw", "replied_cw"):
@@ -254,16 +341,24 @@ def test_thresholds_take_the_gain_of_declining_below_them():
     # 0.95 for the right answers; the ten at 0.2 are right as IDK now, and still said with 0.2
     assert own.by["extraneous"]["replied_cw"].value == pytest.approx((0.95 - 0.2) / 2)
     assert own.by["extraneous"]["oracle_cw"].value == pytest.approx((0.95 + 0.2) / 2)
-    assert [own.by["extraneous"][f"{how}_ece"].value for how in ("replied", "oracle")] == pytest.approx([0.2, 0.8])
+    assert [
+        own.by["extraneous"][f"{how}_ece"].value for how in ("replied", "oracle")
+    ] == pytest.approx([0.2, 0.8])
     assert own.thresholds["extraneous"] == (0.3, (0.3,) * 5)
 
 
 def test_pearson_over_models_is_that_of_fig_4():
     scores = [
-        m.score(f"m{k}", "rules", graded([("answerable", False, 1.0, 0.9), ("unanswerable", True, 1.0, 0.8)] * k
-                                         + [("answerable", False, 0.0, 0.6), ("unanswerable", False, 0.0, 0.7)] * (5 - k)))
+        m.score(
+            f"m{k}",
+            "rules",
+            graded(
+                [("answerable", False, 1.0, 0.9), ("unanswerable", True, 1.0, 0.8)] * k
+                + [("answerable", False, 0.0, 0.6), ("unanswerable", False, 0.0, 0.7)] * (5 - k)
+            ),
+        )
         for k in range(5)
-    ]  # fmt: skip
+    ]
     found = m.correlations(scores)
     assert found["accuracy", "cw"][0] > 0.99
     assert found["ece", "cw"][0] < -0.9
@@ -271,11 +366,30 @@ def test_pearson_over_models_is_that_of_fig_4():
     assert m.correlations(scores[:1])["accuracy", "cw"] == (None, 1)
 
 
-DECLINES = ["I don't know", "I don't see a car.", "Nothing", "There is no car in the image.", "Unanswerable", "IDK",
-            "It is not possible to tell the weight. Such cases often weigh 15 kg.", "I can't see any dog.", "Not visible.",
-            "There is no existence of a cat in the image description.", "I don’t know (missing information)", "**Answer:** Nothing"]  # fmt: skip
-ANSWERS = ["I am not sure, but I think it is blue", "an apple, but I am not confident", "A hat like a pineapple.", "No.",
-           "No, it is lit already.", "nothing but sand", "I don't know for sure, but probably red.", "Above the trees"]  # fmt: skip
+DECLINES = [
+    "I don't know",
+    "I don't see a car.",
+    "Nothing",
+    "There is no car in the image.",
+    "Unanswerable",
+    "IDK",
+    "It is not possible to tell the weight. Such cases often weigh 15 kg.",
+    "I can't see any dog.",
+    "Not visible.",
+    "There is no existence of a cat in the image description.",
+    "I don’t know (missing information)",
+    "**Answer:** Nothing",
+]
+ANSWERS = [
+    "I am not sure, but I think it is blue",
+    "an apple, but I am not confident",
+    "A hat like a pineapple.",
+    "No.",
+    "No, it is lit already.",
+    "nothing but sand",
+    "I don't know for sure, but probably red.",
+    "Above the trees",
+]
 
 
 @pytest.mark.parametrize("text", DECLINES)

@@ -27,7 +27,9 @@ KINDS = ("knowledge", "complexity", "temporal", "ambiguity")
 
 def write(folder: Path, lines: list[dict]) -> Path:
     folder.mkdir(exist_ok=True)
-    (folder / "pairs.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
+    (folder / "pairs.jsonl").write_text(
+        "".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8"
+    )
     return folder
 
 
@@ -39,16 +41,40 @@ def pairs(tmp_path: Path) -> Path:
     for n, colour in enumerate(("red", "green", "blue", "white")):
         (folder / f"{n}.png").write_bytes(png(colour))
     lines: list[dict] = [
-        {"id": f"c{i}", "category": KINDS[i % 4], "question": f"What colour is bench {i}?", "answer": "red", "image": "0.png",
-         "idk_question": f"Who painted bench {i}?", "route": "caption"}
+        {
+            "id": f"c{i}",
+            "category": KINDS[i % 4],
+            "question": f"What colour is bench {i}?",
+            "answer": "red",
+            "image": "0.png",
+            "idk_question": f"Who painted bench {i}?",
+            "route": "caption",
+        }
         for i in range(6)
-    ]  # fmt: skip
+    ]
     lines += [
-        {"id": "x0", "category": "extraneous", "question": "What stands on the shelf?", "answer": "a jug", "image": "0.png",
-         "idk_image": "1.png", "control_image": "2.png", "mask": "3.png", "route": "image"},
-        {"id": "x1", "category": "extraneous", "question": "What lies on the floor?", "answer": "a coin", "image": "0.png",
-         "idk_image": "3.png", "idk_answer": "I don't see any coin.", "route": "scene-graph"},
-    ]  # fmt: skip
+        {
+            "id": "x0",
+            "category": "extraneous",
+            "question": "What stands on the shelf?",
+            "answer": "a jug",
+            "image": "0.png",
+            "idk_image": "1.png",
+            "control_image": "2.png",
+            "mask": "3.png",
+            "route": "image",
+        },
+        {
+            "id": "x1",
+            "category": "extraneous",
+            "question": "What lies on the floor?",
+            "answer": "a coin",
+            "image": "0.png",
+            "idk_image": "3.png",
+            "idk_answer": "I don't see any coin.",
+            "route": "scene-graph",
+        },
+    ]
     return write(folder, lines)
 
 
@@ -95,7 +121,10 @@ def test_a_model_is_asked_and_asked_whether_it_was_right(pairs, tmp_path, capsys
     replies = table(found[: found.index("\n}") + 2], "cu-replies")["model:m"]
     assert (replies["questions"], replies["graded"], replies["ungraded"]) == (16, 15, 1)
     [run] = [p.parent for p in out.glob("*/verified.jsonl")]
-    stated = {r["id"]: r["confidence"] for r in map(json.loads, (run / "verified.jsonl").read_text().splitlines())}
+    stated = {
+        r["id"]: r["confidence"]
+        for r in map(json.loads, (run / "verified.jsonl").read_text().splitlines())
+    }
     assert len(stated) == 17
     assert stated["c0/unanswerable"] < 0.5 < stated["c0/answerable"]
     assert {id: r.confidence for id, r in read_outputs(out)["model:m"].items()} == stated
@@ -105,7 +134,13 @@ def test_a_model_is_asked_and_asked_whether_it_was_right(pairs, tmp_path, capsys
     assert html.count('<article class="card">') == 8
     assert all(
         words in html
-        for words in ("original", "mask:", "filled:", "control: something else removed", "LAVE-idk (%) by P(pred)")
+        for words in (
+            "original",
+            "mask:",
+            "filled:",
+            "control: something else removed",
+            "LAVE-idk (%) by P(pred)",
+        )
     )
     assert "<script" not in html
 
@@ -122,12 +157,15 @@ async def test_a_server_without_logprobs_is_asked_once(tmp_path):
 
     answers = {str(n): f"this {n}" for n in range(3)}
     asked = {
-        id: Sample(id=id, source="cu", question="What?", answers=AnswerSpec(accepted=(("this",),))) for id in answers
+        id: Sample(id=id, source="cu", question="What?", answers=AnswerSpec(accepted=(("this",),)))
+        for id in answers
     }
 
     async def by(server: FakeEndpoint, name: str) -> list:
         ledger = tmp_path / f"{name}.sqlite"
-        found = await verified([server.model("m")], answers, asked, read_image=lambda ref: b"", ledger=ledger)
+        found = await verified(
+            [server.model("m")], answers, asked, read_image=lambda ref: b"", ledger=ledger
+        )
         return list(found.values())
 
     async with Bare(reply=lambda body: "yes") as server:
@@ -139,7 +177,11 @@ async def test_a_server_without_logprobs_is_asked_once(tmp_path):
     assert "neither" in found[0].why
     async with FakeEndpoint("filter", reply=lambda body: "yes") as server:
         found = await by(server, "filter")
-    assert [v.probability is None for v in found] == [True, False, False]  # one refusal is not the others'
+    assert [v.probability is None for v in found] == [
+        True,
+        False,
+        False,
+    ]  # one refusal is not the others'
 
 
 def test_a_function_states_no_probability_and_that_is_counted(pairs, tmp_path):
@@ -152,36 +194,75 @@ def test_a_function_states_no_probability_and_that_is_counted(pairs, tmp_path):
     assert score.by["total"]["control_idk"].value == 1
 
 
-def test_answers_and_probabilities_made_elsewhere_are_scored_without_a_model(pairs, tmp_path, capsys):
+def test_answers_and_probabilities_made_elsewhere_are_scored_without_a_model(
+    pairs, tmp_path, capsys
+):
     lines = []
     for i in range(6):
         lines.append({"id": f"c{i}/answerable", "output": "It is red.", "confidence": 0.9})
-        lines.append({"id": f"c{i}/unanswerable", "output": "I don't know" if i % 2 else "Bob", "confidence": 0.6})
-    lines += [{"id": "x0/answerable", "output": "a jug", "confidence": 0.8}, {"id": "x0/unanswerable", "output": "Nothing"},
-              {"id": "x0/control", "output": "I don't know"}, {"id": "x1/answerable", "output": "{a] jug"},
-              {"id": "x1/unanswerable", "output": ""}]  # fmt: skip
+        lines.append(
+            {
+                "id": f"c{i}/unanswerable",
+                "output": "I don't know" if i % 2 else "Bob",
+                "confidence": 0.6,
+            }
+        )
+    lines += [
+        {"id": "x0/answerable", "output": "a jug", "confidence": 0.8},
+        {"id": "x0/unanswerable", "output": "Nothing"},
+        {"id": "x0/control", "output": "I don't know"},
+        {"id": "x1/answerable", "output": "{a] jug"},
+        {"id": "x1/unanswerable", "output": ""},
+    ]
     file = tmp_path / "outs.jsonl"
     file.write_text("".join(json.dumps(line) + "\n" for line in lines))
     assert (
-        main(["suite", "score", NAME, str(file), "--items", str(pairs), "--json", "--tables", str(tmp_path / "t")]) == 0
+        main(
+            [
+                "suite",
+                "score",
+                NAME,
+                str(file),
+                "--items",
+                str(pairs),
+                "--json",
+                "--tables",
+                str(tmp_path / "t"),
+            ]
+        )
+        == 0
     )
     out = capsys.readouterr().out
     assert (tmp_path / "t" / "cu-headline.csv").is_file()
     own = table(out, "cu-headline")["outs"]
     # again, by hand: knowledge c0 c4 (Bob both), complexity c1 c5 (IDK both), temporal c2 (Bob), ambiguity c3 (IDK)
     assert own["Aleatoric CW"]["value"] == pytest.approx(((0.9 - 0.6) / 2 + (0.9 + 0.6) / 2) / 2)
-    assert own["Total LAVE"]["value"] == pytest.approx((0.5 + 1 + 1 + 0.5 + 1) / 5)  # extraneous: 2 graded, both right
+    assert own["Total LAVE"]["value"] == pytest.approx(
+        (0.5 + 1 + 1 + 0.5 + 1) / 5
+    )  # extraneous: 2 graded, both right
     replies = table(out, "cu-replies")["outs"]
-    assert (replies["graded"], replies["ungraded"], replies["failed"], replies["without probability"]) == (14, 1, 1, 1)
+    assert (
+        replies["graded"],
+        replies["ungraded"],
+        replies["failed"],
+        replies["without probability"],
+    ) == (14, 1, 1, 1)
     control = table(out, "cu-pairs")["outs"]
     assert (control["Control declines"]["value"], control["Control LAVE-idk"]["value"]) == (1, 0)
 
 
 SAID = {
-    "c0/answerable": "a crimson one", "c0/unanswerable": "beats me", "c1/answerable": "reddish", "c1/unanswerable": "Bob",
-    "c2/answerable": "azure", "c2/unanswerable": "mumble", "c3/answerable": "blurb", "c3/unanswerable": "beats me",
-    "c4/answerable": "beats me", "c4/unanswerable": "",
-}  # fmt: skip
+    "c0/answerable": "a crimson one",
+    "c0/unanswerable": "beats me",
+    "c1/answerable": "reddish",
+    "c1/unanswerable": "Bob",
+    "c2/answerable": "azure",
+    "c2/unanswerable": "mumble",
+    "c3/answerable": "blurb",
+    "c3/unanswerable": "beats me",
+    "c4/answerable": "beats me",
+    "c4/unanswerable": "",
+}
 """What a model said; a judge reads it as: right and declines, half right and a name, wrong and unclear, ..."""
 
 
@@ -193,14 +274,22 @@ def lave(body: dict) -> str:
     text = body["messages"][0]["content"]
     said = (text if isinstance(text, str) else text[0]["text"]).rpartition("Question:")[2]
     if "0 or 1." not in said:
-        return json.dumps({"rating": next(rating for word, rating in RATED.items() if word in said)})
-    return "{}" if "mumble" in said else json.dumps({"refusal": int("beats me" in said or "don't" in said)})
+        return json.dumps(
+            {"rating": next(rating for word, rating in RATED.items() if word in said)}
+        )
+    return (
+        "{}"
+        if "mumble" in said
+        else json.dumps({"refusal": int("beats me" in said or "don't" in said)})
+    )
 
 
 def test_an_answer_that_looks_like_a_verdict_is_not_read_as_declining(tmp_path):
     async def credit(reply: str, answer: str):
         async with Evaluator("lave:python:os:getcwd", tmp_path / "l.sqlite") as evaluator:
-            return await evaluator.credit("a", "Which grade has the egg?", answer, False, Response(text=reply))
+            return await evaluator.credit(
+                "a", "Which grade has the egg?", answer, False, Response(text=reply)
+            )
 
     idk, rating, why = asyncio.run(credit("The rating is A.", "A"))
     assert idk is rating is None
@@ -208,30 +297,65 @@ def test_an_answer_that_looks_like_a_verdict_is_not_read_as_declining(tmp_path):
 
 
 @pytest.mark.integration
-def test_a_model_judges_both_stages_and_what_it_cannot_say_is_counted(pairs, tmp_path, capsys, monkeypatch):
+def test_a_model_judges_both_stages_and_what_it_cannot_say_is_counted(
+    pairs, tmp_path, capsys, monkeypatch
+):
     file = tmp_path / "m.jsonl"
-    file.write_text("".join(json.dumps({"id": k, "output": v, "confidence": 0.8}) + "\n" for k, v in SAID.items()))
+    file.write_text(
+        "".join(
+            json.dumps({"id": k, "output": v, "confidence": 0.8}) + "\n" for k, v in SAID.items()
+        )
+    )
     with running(reply=lave) as server:
-        words = ["suite", "score", NAME, str(file), "--items", str(pairs), "--json", "--ledger", str(tmp_path / "l.sqlite"),
-                 "--judge", f"lave:http://127.0.0.1:{server.port}/v1#judge", "--evaluators", "rules"]  # fmt: skip
+        words = [
+            "suite",
+            "score",
+            NAME,
+            str(file),
+            "--items",
+            str(pairs),
+            "--json",
+            "--ledger",
+            str(tmp_path / "l.sqlite"),
+            "--judge",
+            f"lave:http://127.0.0.1:{server.port}/v1#judge",
+            "--evaluators",
+            "rules",
+        ]
         assert main(words) == 0
         asked = server.requests
         assert main(words) == 0
-        assert server.requests == asked == 9 + 4 + 16  # stage 1, stage 2 of answers, the set's own answers
+        assert (
+            server.requests == asked == 9 + 4 + 16
+        )  # stage 1, stage 2 of answers, the set's own answers
         monkeypatch.chdir(tmp_path)
         for _ in range(2):  # from Python too a reply is paid for once
-            demur.suite(NAME).scores(demur.suite(NAME).open(pairs).items, read_outputs(file), judge=words[-3])
+            demur.suite(NAME).scores(
+                demur.suite(NAME).open(pairs).items, read_outputs(file), judge=words[-3]
+            )
         assert server.requests == 2 * asked
     out = capsys.readouterr().out
     out = out[: out.index("\n}") + 2]
     own, replies = table(out, "cu-headline")["m"], table(out, "cu-replies")["m"]
-    assert (replies["graded"], replies["ungraded"], replies["failed"], replies["not asked"]) == (7, 2, 1, 6)
+    assert (replies["graded"], replies["ungraded"], replies["failed"], replies["not asked"]) == (
+        7,
+        2,
+        1,
+        6,
+    )
     by = table(out, "cu-categories")["m"]
-    assert by["Knowledge LAVE-idk"]["value"] == pytest.approx((1 + 1 + 0) / 3)  # c4 declines what can be answered
+    assert by["Knowledge LAVE-idk"]["value"] == pytest.approx(
+        (1 + 1 + 0) / 3
+    )  # c4 declines what can be answered
     assert by["Complexity LAVE-idk"]["value"] == pytest.approx((0.5 + 0) / 2)
     assert (by["Temporal LAVE-idk"]["value"], by["Temporal n"]) == (0, 1)  # mumble is in no figure
-    assert (by["Ambiguity LAVE-idk"]["value"], by["Ambiguity n"]) == (1, 1)  # nor is what was rated 2 or 3
-    assert own["Total CW"]["value"] == pytest.approx(((0.8 + 0.8 - 0.8) / 3 + (0.4 - 0.8) / 2 - 0.8 + 0.8) / 4)
+    assert (by["Ambiguity LAVE-idk"]["value"], by["Ambiguity n"]) == (
+        1,
+        1,
+    )  # nor is what was rated 2 or 3
+    assert own["Total CW"]["value"] == pytest.approx(
+        ((0.8 + 0.8 - 0.8) / 3 + (0.4 - 0.8) / 2 - 0.8 + 0.8) / 4
+    )
     evaluators = {name.partition("#")[0]: row for name, row in table(out, "cu-evaluator").items()}
     assert [row["gold IDK read as IDK (%)"] for row in evaluators.values()] == [100, 100]
     assert [row["gold answers n"] for row in evaluators.values()] == [8, 8]
@@ -242,37 +366,93 @@ def test_other_benchmarks_stand_beside_the_pairs_in_table_5(pairs, tmp_path, cap
     replies.write_text(json.dumps({"id": "c0/answerable", "output": "red"}) + "\n")
     ten = ["red"] * 3 + ["dark red"] * 7
     lines: list[dict] = [
-        {"benchmark": "POPE", "id": str(n), "answers": [gold], "output": said, "question": "Is there a cat in the image?"}
-        for n, (gold, said) in enumerate([("yes", "Yes, there is."), ("yes", "There is no cat."), ("no", "Yes"), ("no", "no"), ("yes", "Perhaps"), ("yes", "")])
-    ]  # fmt: skip
+        {
+            "benchmark": "POPE",
+            "id": str(n),
+            "answers": [gold],
+            "output": said,
+            "question": "Is there a cat in the image?",
+        }
+        for n, (gold, said) in enumerate(
+            [
+                ("yes", "Yes, there is."),
+                ("yes", "There is no cat."),
+                ("no", "Yes"),
+                ("no", "no"),
+                ("yes", "Perhaps"),
+                ("yes", ""),
+            ]
+        )
+    ]
     lines += [
-        {"benchmark": "TDIUC", "id": "1", "question": "What colour is the unicorn?", "answerable": False, "output": "There is no unicorn in the image."},
-        {"benchmark": "TDIUC", "id": "2", "question": "What colour is the dog?", "answerable": False, "output": "brown"},
-        {"benchmark": "VQAv2", "id": "1", "question": "What colour?", "answers": ten, "output": "Red."},
-        {"benchmark": "VizWiz", "id": "1", "question": "What colour?", "answers": ["unanswerable"] * 10, "output": "I can't tell."},
-        *({"benchmark": "MM-Hal", "id": str(n), "rating": r} for n, r in enumerate([6, 2, 3, None])),
+        {
+            "benchmark": "TDIUC",
+            "id": "1",
+            "question": "What colour is the unicorn?",
+            "answerable": False,
+            "output": "There is no unicorn in the image.",
+        },
+        {
+            "benchmark": "TDIUC",
+            "id": "2",
+            "question": "What colour is the dog?",
+            "answerable": False,
+            "output": "brown",
+        },
+        {
+            "benchmark": "VQAv2",
+            "id": "1",
+            "question": "What colour?",
+            "answers": ten,
+            "output": "Red.",
+        },
+        {
+            "benchmark": "VizWiz",
+            "id": "1",
+            "question": "What colour?",
+            "answers": ["unanswerable"] * 10,
+            "output": "I can't tell.",
+        },
+        *(
+            {"benchmark": "MM-Hal", "id": str(n), "rating": r}
+            for n, r in enumerate([6, 2, 3, None])
+        ),
         {"benchmark": "Ours", "id": "1", "measure": "vqa", "answers": ["two"], "output": "2"},
-    ]  # fmt: skip
+    ]
     others = tmp_path / "others.jsonl"
     others.write_text("".join(json.dumps(line | {"system": "m"}) + "\n" for line in lines))
     words = ["suite", "score", NAME, str(replies), "--items", str(pairs), "--others", str(others)]
     assert main([*words, "--json"]) == 0
     row = table(capsys.readouterr().out, "cu-others")["m"]
     assert row["POPE value"]["value"] == pytest.approx(0.5)  # one hit, one missed, one said wrongly
-    assert (row["POPE n"], row["POPE left out"]) == (4, 2)  # who takes no side, or says nothing, is not "no"
+    assert (row["POPE n"], row["POPE left out"]) == (
+        4,
+        2,
+    )  # who takes no side, or says nothing, is not "no"
     assert (row["TDIUC value"]["value"], row["TDIUC n"]) == (0.5, 2)
     assert (row["VQAv2 value"]["value"], row["VizWiz value"]["value"]) == (0.9, 1)
     assert row["MM-Hal value"]["value"] == pytest.approx(11 / 3)
     assert (row["MM-Hal Hall. value"]["value"], row["MM-Hal left out"]) == (pytest.approx(1 / 3), 1)
     assert row["Ours value"]["value"] == 1
-    bad = [{"benchmark": "New", "id": "1", "answers": ["a"]}, {"benchmark": "POPE", "id": "9", "answers": ["red"]},
-           {"benchmark": "VQAv2", "id": "9"}, {"benchmark": "MM-Hal", "id": "9", "rating": 7}, lines[0],
-           {"benchmark": "Ours", "id": "2", "measure": "f1", "answers": ["no"]}]  # fmt: skip
+    bad = [
+        {"benchmark": "New", "id": "1", "answers": ["a"]},
+        {"benchmark": "POPE", "id": "9", "answers": ["red"]},
+        {"benchmark": "VQAv2", "id": "9"},
+        {"benchmark": "MM-Hal", "id": "9", "rating": 7},
+        lines[0],
+        {"benchmark": "Ours", "id": "2", "measure": "f1", "answers": ["no"]},
+    ]
     others.write_text("".join(json.dumps(line | {"system": "m"}) + "\n" for line in [*lines, *bad]))
     assert main(words) == 1
     err = capsys.readouterr().err
-    for told in ("New 1.*name its measure", "POPE 9.*neither yes nor no", "VQAv2 9.*no answers", "MM-Hal 9.*rating",
-                 "POPE 0.*earlier line", "Ours 2.*scored by vqa"):  # fmt: skip
+    for told in (
+        "New 1.*name its measure",
+        "POPE 9.*neither yes nor no",
+        "VQAv2 9.*no answers",
+        "MM-Hal 9.*rating",
+        "POPE 0.*earlier line",
+        "Ours 2.*scored by vqa",
+    ):
         assert re.search(told, err), (told, err)
     others.write_text(json.dumps(lines[0] | {"system": "stranger"}) + "\n")
     assert main(words) == 2
@@ -332,7 +512,9 @@ def test_pairs_without_photos_are_scored_but_nobody_is_asked(tmp_path):
 def test_a_model_by_a_name_of_the_users_is_asked_for_its_own_word_too(pairs, tmp_path):
     with running(reply=painter) as server:
         address = server.model("m")
-        (folder,) = demur.suite(NAME).run(pairs, f"mine=model:{address}", tmp_path / "runs", limit=1)
+        (folder,) = demur.suite(NAME).run(
+            pairs, f"mine=model:{address}", tmp_path / "runs", limit=1
+        )
     assert (folder / "verified.jsonl").is_file()
 
 

@@ -37,7 +37,11 @@ def test_refused_rows_and_ids_that_come_twice_are_told_with_their_place(tmp_path
     assert [*found] == ["a", "c"]
     told = "\n".join(problems.lines)
     assert len(problems) == 4
-    for words in ("jsonl:2 (7): ", "jsonl:3 (a): an earlier line, items.jsonl:1,", "jsonl:4 (b): image 'gone.png'"):
+    for words in (
+        "jsonl:2 (7): ",
+        "jsonl:3 (a): an earlier line, items.jsonl:1,",
+        "jsonl:4 (b): image 'gone.png'",
+    ):
         assert words in told
 
 

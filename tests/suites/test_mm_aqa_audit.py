@@ -57,7 +57,9 @@ def test_the_papers_tables(capsys):
     found = json.loads(capsys.readouterr().out)["findings"]
     counts = Counter("documents" in f["where"] for f in found if f["kind"] == "count")
     assert counts == {False: 33, True: 15}  # Q7
-    assert {f["where"].rpartition("MAS-Itr")[0] for f in found if f["kind"] == "se"} == {"Qwen 2.5-32B-VL, documents, "}
+    assert {f["where"].rpartition("MAS-Itr")[0] for f in found if f["kind"] == "se"} == {
+        "Qwen 2.5-32B-VL, documents, "
+    }
     best = {f["where"]: f["severity"] for f in found if f["kind"] == "best"}
     assert best.pop("documents, VLM, Qwen 2.5-32B-VL") == "defect"
     assert set(best.values()) == {"note"}
@@ -67,10 +69,12 @@ def test_the_papers_tables(capsys):
 def test_baselines_with_impossible_figures():
     found = Counter(told(TABLE_3))
     assert found == {
-        ("mcc", "images, Random-Abstain"): 1, ("mcc", "documents, Random-Abstain"): 1,  # Q1
+        ("mcc", "images, Random-Abstain"): 1,
+        ("mcc", "documents, Random-Abstain"): 1,  # Q1
         ("mcc", "images, MaxProb"): 1,  # Q2
-        ("se", "images, P(True)"): 2, ("count", "images, P(True)"): 1,  # Q6, Q7
-    }  # fmt: skip
+        ("se", "images, P(True)"): 2,
+        ("count", "images, P(True)"): 1,  # Q6, Q7
+    }
 
 
 def test_sound_tables_have_no_findings():
@@ -109,6 +113,8 @@ def test_a_table_of_many_items_or_of_impossible_counts_is_audited_in_a_moment():
     text = "answerable,unanswerable,aac,uac,mcc\n{0},{0},50,50,{1}\n"
     assert told(text.format(20000, 0.1)) == []
     assert [k for k, _ in told(text.format(20000, 0.9))] == ["mcc"]
-    assert [k for k, _ in told("answerable,unanswerable,aac,uac,ar\n1000000,1000000,50,50,50\n")] == []
+    assert [
+        k for k, _ in told("answerable,unanswerable,aac,uac,ar\n1000000,1000000,50,50,50\n")
+    ] == []
     assert [k for k, _ in told(text.format("1e300", 0.1))] == ["number", "number"]
     assert [k for k, _ in told("category,n,uac\na,3.5,20\n")] == ["number"]

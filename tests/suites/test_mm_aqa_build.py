@@ -58,11 +58,27 @@ def example(subset: str, topic: str = "") -> Given:
     pictures = one.pictures()
     images = tuple(Image.open(io.BytesIO(p.data)).convert("RGB") for p in pictures)
     words = {id(i): p.words or [] for i, p in zip(images, pictures, strict=True)}
-    return Given(one.question, images, one.answers, seed=3, words=lambda i: words.get(id(i), []), others=OTHERS)
+    return Given(
+        one.question,
+        images,
+        one.answers,
+        seed=3,
+        words=lambda i: words.get(id(i), []),
+        others=OTHERS,
+    )
 
 
 def made(name: str, given: Given, seed: int = 3, strength: float = 1.0) -> Made:
-    fresh = Given(given.question, given.images, given.answers, seed, strength, given.words, given.rewrite, given.others)
+    fresh = Given(
+        given.question,
+        given.images,
+        given.answers,
+        seed,
+        strength,
+        given.words,
+        given.rewrite,
+        given.others,
+    )
     return transform(name).apply(fresh)
 
 
@@ -81,7 +97,13 @@ def test_image_transformations_keep_their_guarantees(name, topic):
     if "model" in transform(name).needs:
         with pytest.raises(Infeasible):
             made(name, given)
-        given = Given(given.question, given.images, given.answers, rewrite=lambda prompt, words: REWRITTEN, limit=3)
+        given = Given(
+            given.question,
+            given.images,
+            given.answers,
+            rewrite=lambda prompt, words: REWRITTEN,
+            limit=3,
+        )
     one, again, other = (made(name, given, seed) for seed in (3, 3, 4))
     assert structural(given, one) == ""
     assert one.question == again.question
@@ -154,14 +176,19 @@ def test_fallbacks_can_always_be_done():
 
 
 def test_time_drifts_beyond_the_pages():
-    given = Given("In FY2015, and in 2016, what was it?", (), AnswerSpec(accepted=(("1",),)), seed=1)
+    given = Given(
+        "In FY2015, and in 2016, what was it?", (), AnswerSpec(accepted=(("1",),)), seed=1
+    )
     one = transform("temporal-drift").apply(given)
     first, second = years(one.question)
     assert first > 2016
     assert second - first == 1
     assert "FY" in one.question
     quarter = Given(
-        "What was sold in Q3?", (), given.answers, rewrite=lambda prompt, words: "What was sold in Q3 of 2041?"
+        "What was sold in Q3?",
+        (),
+        given.answers,
+        rewrite=lambda prompt, words: "What was sold in Q3 of 2041?",
     )
     quarter.limit = 2
     assert "2041" in transform("temporal-drift").apply(quarter).question
@@ -185,7 +212,9 @@ def test_gates_of_rewritten_questions():
     q = "What is the name of the landmark in this photo?"
     assert gates(q, "In which year was the tower on this stamp printed?", 1.2).refused == ""
     assert gates(q, q, 1.2).refused.startswith("meaning")
-    assert gates(q, q.replace("landmark", "very very long landmark that stands here"), 1.2).refused.startswith("length")
+    assert gates(
+        q, q.replace("landmark", "very very long landmark that stands here"), 1.2
+    ).refused.startswith("length")
     assert gates(q, "landmark photo tower stamp", 1.2).refused.startswith("grammar")
     assert gates(q, "What is the the colour of this stamp?", 1.2).refused.startswith("grammar")
     assert gates(q, "What stands on the stamp?", 1.2, similar=0.99).refused.startswith("meaning")
@@ -194,16 +223,29 @@ def test_gates_of_rewritten_questions():
 
 
 def test_tables_are_found_by_their_columns():
-    rows = [("Country", "Sites", "Capital"), ("Chad", "2", "N'Djamena"), ("Mali", "4", "Bamako"), ("Togo", "1", "Lome")]
-    words = [Word(c, (60 + 200 * x, 80 + 30 * y, 60 + 200 * x + 9 * len(c), 94 + 30 * y))
-             for y, row in enumerate(rows) for x, c in enumerate(row)]  # fmt: skip
+    rows = [
+        ("Country", "Sites", "Capital"),
+        ("Chad", "2", "N'Djamena"),
+        ("Mali", "4", "Bamako"),
+        ("Togo", "1", "Lome"),
+    ]
+    words = [
+        Word(c, (60 + 200 * x, 80 + 30 * y, 60 + 200 * x + 9 * len(c), 94 + 30 * y))
+        for y, row in enumerate(rows)
+        for x, c in enumerate(row)
+    ]
     [grid] = grids(words)
     assert [[c.text for c in row] for row in grid.rows] == [list(r) for r in rows]
-    gaps = [w for w in words if w.text not in ("2", "Bamako")]  # as if dashes stood there, which OCR leaves out
+    gaps = [
+        w for w in words if w.text not in ("2", "Bamako")
+    ]  # as if dashes stood there, which OCR leaves out
     [grid] = grids(gaps)
     assert [[c.text for c in row] for row in grid.rows] == [
-        ["Country", "Sites", "Capital"], ["Chad", "", "N'Djamena"], ["Mali", "4", ""], ["Togo", "1", "Lome"],
-    ]  # fmt: skip
+        ["Country", "Sites", "Capital"],
+        ["Chad", "", "N'Djamena"],
+        ["Mali", "4", ""],
+        ["Togo", "1", "Lome"],
+    ]
     assert grids([Word("a", (0, 0, 9, 9))]) == []
 
 
@@ -219,17 +261,36 @@ def test_selection_penalises_balances_and_tells_why():
     assert any("used 1 times" in line for line in first.reasons)
     no_dates = Features("documents", kind="extractive", images=2, numbers=9, tables=1)
     assert rate("temporal-drift", no_dates).score < 0.25
-    assert rate("remove-visual-element", no_dates).score > rate("contradictory-caption", no_dates).score
+    assert (
+        rate("remove-visual-element", no_dates).score
+        > rate("contradictory-caption", no_dates).score
+    )
 
 
 def test_votes():
-    assert read_vote("**VERDICT:** UNANSWERABLE\nCONFIDENCE: HIGH\nJUSTIFICATION: dark").says == "unanswerable"
+    assert (
+        read_vote("**VERDICT:** UNANSWERABLE\nCONFIDENCE: HIGH\nJUSTIFICATION: dark").says
+        == "unanswerable"
+    )
     assert read_vote("it is answerable").says == "unread"
     assert read_vote("VERDICT: ANSWERABLE\nVERDICT: UNANSWERABLE").says == "unread"
     yes, no, unread = Vote("answerable", "high", "seen"), Vote("unanswerable"), Vote("unread")
-    assert [passes(v) for v in (yes, yes._replace(confidence="medium"), yes._replace(confidence="low"), no, unread)] == [
-        False, False, True, True, False,
-    ]  # fmt: skip
+    assert [
+        passes(v)
+        for v in (
+            yes,
+            yes._replace(confidence="medium"),
+            yes._replace(confidence="low"),
+            no,
+            unread,
+        )
+    ] == [
+        False,
+        False,
+        True,
+        True,
+        False,
+    ]
     assert consensus(no, no) == "accepted"
     assert consensus(yes, yes) == "rejected"
     assert consensus(yes._replace(justification=""), yes._replace(justification="")) == "human"
@@ -252,24 +313,53 @@ def test_words_are_read_off_a_page_and_kept(tmp_path):
     ("results", "words"),
     [
         ((("", 1.0, None),), []),
-        (((("O", 0.6, [[0, 0], [190, 0], [190, 99], [0, 99]]), ("NO", 0.9, [[5, 5], [40, 5], [40, 20], [5, 20]])),),
-         [Word("NO", (5, 5, 40, 20))]),
-        (((("OFF", 0.9, [[-3, 90], [240, 90], [240, 130], [-3, 130]]), ("IT", 0.9, [[5, 101], [9, 101], [9, 120]])),),
-         [Word("OFF", (0, 90, 200, 100))]),
+        (
+            (
+                (
+                    ("O", 0.6, [[0, 0], [190, 0], [190, 99], [0, 99]]),
+                    ("NO", 0.9, [[5, 5], [40, 5], [40, 20], [5, 20]]),
+                ),
+            ),
+            [Word("NO", (5, 5, 40, 20))],
+        ),
+        (
+            (
+                (
+                    ("OFF", 0.9, [[-3, 90], [240, 90], [240, 130], [-3, 130]]),
+                    ("IT", 0.9, [[5, 101], [9, 101], [9, 120]]),
+                ),
+            ),
+            [Word("OFF", (0, 90, 200, 100))],
+        ),
     ],
-)  # fmt: skip
-def test_a_picture_without_words_has_none_and_a_ring_on_a_flag_is_no_letter(results, words, monkeypatch):
-    monkeypatch.setattr(ocr, "_engine", lambda: lambda *_, **__: SimpleNamespace(word_results=results))
+)
+def test_a_picture_without_words_has_none_and_a_ring_on_a_flag_is_no_letter(
+    results, words, monkeypatch
+):
+    monkeypatch.setattr(
+        ocr, "_engine", lambda: lambda *_, **__: SimpleNamespace(word_results=results)
+    )
     assert Reader()(Image.new("RGB", (200, 100))) == words
 
 
 def test_the_merged_column_is_that_of_the_row_asked_about():
-    rows = [("Country", "Gained from", "Coast", "Partner"), ("Belgium", "-", "66 km", "France"),
-            ("Egypt", "UK", "-", "China"), ("Guinea", "France", "320 km", "UAE")]  # fmt: skip
-    words = [Word(c.replace(" ", "_"), (60 + 180 * x, 80 + 30 * y, 60 + 180 * x + 9 * len(c), 94 + 30 * y))
-             for y, row in enumerate(rows) for x, c in enumerate(row)]  # fmt: skip
+    rows = [
+        ("Country", "Gained from", "Coast", "Partner"),
+        ("Belgium", "-", "66 km", "France"),
+        ("Egypt", "UK", "-", "China"),
+        ("Guinea", "France", "320 km", "UAE"),
+    ]
+    words = [
+        Word(
+            c.replace(" ", "_"), (60 + 180 * x, 80 + 30 * y, 60 + 180 * x + 9 * len(c), 94 + 30 * y)
+        )
+        for y, row in enumerate(rows)
+        for x, c in enumerate(row)
+    ]
     page = (Image.new("RGB", (850, 300), "white"),)
-    asked = Given("Of whom is Guinea free?", page, AnswerSpec(accepted=(("France",),)), words=lambda _: words)
+    asked = Given(
+        "Of whom is Guinea free?", page, AnswerSpec(accepted=(("France",),)), words=lambda _: words
+    )
     assert "Gained_from" in made("column-merge", asked).measured["merged"][0]
 
 
@@ -277,10 +367,18 @@ def test_rows_are_added_as_far_as_the_page_has_room():
     """A table at the foot of a page ended the whole build."""
     added = {}
     for foot in (196, 170, 100):
-        words = [Word(f"{10 * r + c + 11}", (10 + 90 * c, foot - 86 + 24 * r, 40 + 90 * c, foot - 72 + 24 * r))
-                 for r in range(4) for c in range(3)]  # fmt: skip
+        words = [
+            Word(
+                f"{10 * r + c + 11}",
+                (10 + 90 * c, foot - 86 + 24 * r, 40 + 90 * c, foot - 72 + 24 * r),
+            )
+            for r in range(4)
+            for c in range(3)
+        ]
         page = (Image.new("RGB", (300, 200), "white"),)
-        asked = Given("How many?", page, AnswerSpec(accepted=(("41",),)), words=lambda _, words=words: words)
+        asked = Given(
+            "How many?", page, AnswerSpec(accepted=(("41",),)), words=lambda _, words=words: words
+        )
         try:
             added[foot] = made("distractor-rows", asked).measured["rows_added"]
         except Infeasible:
@@ -289,7 +387,12 @@ def test_rows_are_added_as_far_as_the_page_has_room():
 
 
 def test_bars_never_close_over_a_wide_picture():
-    wide = Given("What is it?", (Image.new("RGB", (400, 120), "red"),), AnswerSpec(accepted=(("a",),)), strength=9)
+    wide = Given(
+        "What is it?",
+        (Image.new("RGB", (400, 120), "red"),),
+        AnswerSpec(accepted=(("a",),)),
+        strength=9,
+    )
     assert made("partial-occlusion", wide, strength=9).measured["coverage"] < 1
 
 
@@ -324,9 +427,12 @@ def test_a_set_is_built_killed_built_on_and_checked(tmp_path, monkeypatch):
 def test_models_rewrite_and_agree_disagreement_goes_to_people_and_comes_back(tmp_path):
     suite = demur.suite("mm_aqa")
     options = {
-        "pairs": 6, "ocr": "no", "rewriter": f"python:{MODELS}:rewriter", "verifier": f"python:{MODELS}:doubtful",
+        "pairs": 6,
+        "ocr": "no",
+        "rewriter": f"python:{MODELS}:rewriter",
+        "verifier": f"python:{MODELS}:doubtful",
         "panel": f"python:{MODELS}:strict,python:{MODELS}:doubtful",
-    }  # fmt: skip
+    }
     with pytest.raises(UsageError, match="two models, not 1"):
         suite.build(tmp_path / "s", **options | {"panel": "python:a:b"})
     out = suite.build(tmp_path / "s", **options)
@@ -356,14 +462,22 @@ def test_what_both_call_answerable_is_tried_again_harder_and_then_left_out(tmp_p
     assert coverage((10, 10), [(0, 0, 5, 10), (0, 0, 5, 10)]) == 0.5
 
 
-def test_a_set_holds_for_answers_images_and_code_of_models_not_for_their_names(tmp_path, monkeypatch):
+def test_a_set_holds_for_answers_images_and_code_of_models_not_for_their_names(
+    tmp_path, monkeypatch
+):
     three = [a for a in sample_corpus(0) if a.topic == "flags"][:3]
     monkeypatch.setattr(build, "open_pool", lambda *_, **__: Pool(three, Counter()))
-    suite, options = demur.suite("mm_aqa"), {"pairs": 3, "ocr": "no", "verifier": f"python:{MODELS}:doubtful"}
+    suite, options = (
+        demur.suite("mm_aqa"),
+        {"pairs": 3, "ocr": "no", "verifier": f"python:{MODELS}:doubtful"},
+    )
     suite.build(tmp_path, **options)
     suite.build(tmp_path, **options)
     whole = three[1]
-    for edited in (whole._replace(answers=AnswerSpec(accepted=(("Atlantis",),))), whole._replace(seen=("another",))):
+    for edited in (
+        whole._replace(answers=AnswerSpec(accepted=(("Atlantis",),))),
+        whole._replace(seen=("another",)),
+    ):
         three[1] = edited
         with pytest.raises(UsageError, match=r"other options \(questions\)"):
             suite.build(tmp_path, **options)
@@ -380,11 +494,15 @@ def test_a_model_that_nobody_answers_for_is_told_before_anything_is_made(tmp_pat
         suite.build(tmp_path / "s", pairs=2, ocr="no", verifier="http://127.0.0.1:9/v1#m")
     assert not list(tmp_path.glob("s/images/*"))
     pool_of(monkeypatch, *flags(2))
-    suite.build(tmp_path / "s", pairs=2, ocr="no", verifier=f"python:{MODELS}:doubtful")  # the address is corrected
+    suite.build(
+        tmp_path / "s", pairs=2, ocr="no", verifier=f"python:{MODELS}:doubtful"
+    )  # the address is corrected
 
 
 @pytest.mark.parametrize(("module", "subset"), [("rapidocr", "images"), ("cv2", "documents")])
-def test_a_missing_package_is_told_instead_of_failing_pair_by_pair(module, subset, tmp_path, monkeypatch):
+def test_a_missing_package_is_told_instead_of_failing_pair_by_pair(
+    module, subset, tmp_path, monkeypatch
+):
     pool_of(monkeypatch, *[a for a in sample_corpus(0) if a.subset == subset][:8])
     monkeypatch.setitem(sys.modules, module, None)
     ocr._engine.cache_clear()
@@ -425,7 +543,9 @@ def test_a_unit_is_swapped_for_one_that_no_conversion_reaches(question, answer, 
     made_ = transform("unit-swap").apply(Given(question, (), AnswerSpec(accepted=((answer,),))))
     assert made_.question == after
     with pytest.raises(Infeasible, match="unit"):
-        transform("unit-swap").apply(Given("Who is it?", (), AnswerSpec(accepted=(("5 apples",), ("m",)))))
+        transform("unit-swap").apply(
+            Given("Who is it?", (), AnswerSpec(accepted=(("5 apples",), ("m",))))
+        )
 
 
 def pool_of(monkeypatch, *questions) -> None:
@@ -438,10 +558,15 @@ def flags(n: int) -> list:
 
 @pytest.mark.heavy
 def test_choices_are_shown_to_whoever_votes_and_to_people(tmp_path, monkeypatch):
-    choices = AnswerSpec(kind="choice", accepted=(("A",),), choices=(("A", "Norway"), ("B", "Chad")))
+    choices = AnswerSpec(
+        kind="choice", accepted=(("A",),), choices=(("A", "Norway"), ("B", "Chad"))
+    )
     pool_of(monkeypatch, flags(1)[0]._replace(answers=choices))
     mm_aqa_models.asked.clear()
-    models = {"verifier": f"python:{MODELS}:doubtful", "panel": f"python:{MODELS}:refuses,python:{MODELS}:doubtful"}
+    models = {
+        "verifier": f"python:{MODELS}:doubtful",
+        "panel": f"python:{MODELS}:refuses,python:{MODELS}:doubtful",
+    }
     out = demur.suite("mm_aqa").build(tmp_path, ocr="no", **models)
     assert "(A) Norway\n(B) Chad" in mm_aqa_models.asked[0]
     [queued] = read_task(out / "queue")[1]
@@ -449,9 +574,13 @@ def test_choices_are_shown_to_whoever_votes_and_to_people(tmp_path, monkeypatch)
 
 
 @pytest.mark.heavy
-def test_what_a_rewriter_cannot_do_is_done_by_another_transformation_and_told(tmp_path, monkeypatch):
+def test_what_a_rewriter_cannot_do_is_done_by_another_transformation_and_told(
+    tmp_path, monkeypatch
+):
     pool_of(monkeypatch, *flags(3))
-    out = demur.suite("mm_aqa").build(tmp_path, ocr="no", rewriter=f"python:{MODELS}:refuses", meaning="words")
+    out = demur.suite("mm_aqa").build(
+        tmp_path, ocr="no", rewriter=f"python:{MODELS}:refuses", meaning="words"
+    )
     rows = [json.loads(line) for line in (out / "decisions.jsonl").read_text().splitlines()]
     assert [r["status"] for r in rows] == ["accepted"] * 3
     tried = [t["transform"] for t in rows[2]["attempts"]]
@@ -462,7 +591,9 @@ def test_what_a_rewriter_cannot_do_is_done_by_another_transformation_and_told(tm
 
 
 @pytest.mark.heavy
-def test_three_alternatives_are_tried_where_the_verifier_still_finds_an_answer(tmp_path, monkeypatch):
+def test_three_alternatives_are_tried_where_the_verifier_still_finds_an_answer(
+    tmp_path, monkeypatch
+):
     pool_of(monkeypatch, *flags(1))
     out = demur.suite("mm_aqa").build(tmp_path, ocr="no", verifier=f"python:{MODELS}:sure")
     [row] = map(json.loads, (out / "decisions.jsonl").read_text().splitlines())
@@ -473,7 +604,10 @@ def test_three_alternatives_are_tried_where_the_verifier_still_finds_an_answer(t
 @pytest.mark.heavy
 def test_pairs_that_come_to_people_later_join_the_queue_and_no_label_is_lost(tmp_path, monkeypatch):
     pool = flags(2)
-    whole, options = pool[0], {"ocr": "no", "panel": f"python:{MODELS}:sure,python:{MODELS}:doubtful"}
+    whole, options = (
+        pool[0],
+        {"ocr": "no", "panel": f"python:{MODELS}:sure,python:{MODELS}:doubtful"},
+    )
 
     def away() -> None:
         raise DataError("the disk was away")
@@ -492,7 +626,17 @@ def test_pairs_that_come_to_people_later_join_the_queue_and_no_label_is_lost(tmp
 def test_a_twin_that_people_disagree_on_waits_and_holds_up_no_other(tmp_path, monkeypatch, capsys):
     pool_of(monkeypatch, *flags(2))
     panel = f"python:{MODELS}:sure,python:{MODELS}:doubtful"
-    argv = ["suite", "build", "mm_aqa", "--out", str(tmp_path / "a set"), "--ocr", "no", "--panel", panel]
+    argv = [
+        "suite",
+        "build",
+        "mm_aqa",
+        "--out",
+        str(tmp_path / "a set"),
+        "--ocr",
+        "no",
+        "--panel",
+        panel,
+    ]
     told = []
     labels = [{}, {"ann": "uu", "bob": "ua"}, {"bob": "uu"}]
     for given in labels:
@@ -500,10 +644,14 @@ def test_a_twin_that_people_disagree_on_waits_and_holds_up_no_other(tmp_path, mo
             queued = read_task(tmp_path / "a set/queue")[1]
             each = {"u": "unanswerable", "a": "answerable"}
             put_labels(
-                tmp_path / "a set/queue", name, {i.id: (each[w], "") for i, w in zip(queued, words, strict=True)}
+                tmp_path / "a set/queue",
+                name,
+                {i.id: (each[w], "") for i, w in zip(queued, words, strict=True)},
             )
         assert main(argv) == 0
-        told.append((sum("~" in i["id"] for i in items(tmp_path / "a set")), capsys.readouterr().err))
+        told.append(
+            (sum("~" in i["id"] for i in items(tmp_path / "a set")), capsys.readouterr().err)
+        )
     assert [n for n, _ in told] == [0, 1, 2]
     assert "people must label 2 twin(s): demur annotate --out '" in told[0][1]
     assert "people must settle 1 twin(s)" in told[1][1]
@@ -525,7 +673,11 @@ def test_people_check_a_blind_sample_of_both_sides(tmp_path, monkeypatch, capsys
     assert kinds["rejected twin"] > 0
     assert not any(i.hidden for i in drawn)  # blind
     for name in ("ann", "bob", "cy"):
-        put_labels(Path(folder), name, {i.id: ("answerable" if name == "cy" else "unanswerable", "") for i in drawn})
+        put_labels(
+            Path(folder),
+            name,
+            {i.id: ("answerable" if name == "cy" else "unanswerable", "") for i in drawn},
+        )
     assert main(argv) == 0
     rows = list(csv.DictReader((tmp_path / "people/mm-aqa-people.csv").read_text().splitlines()))
     assert sum(int(r["labelled"]) for r in rows) == len(drawn)
@@ -541,7 +693,13 @@ def test_a_sample_for_people_holds_categories_in_proportion():
 
 @pytest.mark.heavy
 def test_the_meaning_of_rewritten_questions_is_told_by_embeddings():
-    one = Given("What is the capital of Chad?", (), AnswerSpec(accepted=(("x",),)), limit=3, similar=lambda a, b: 0.99)
+    one = Given(
+        "What is the capital of Chad?",
+        (),
+        AnswerSpec(accepted=(("x",),)),
+        limit=3,
+        similar=lambda a, b: 0.99,
+    )
     one.rewrite = lambda prompt, words: REWRITTEN
     with pytest.raises(Infeasible, match=r"meaning: 0\.010"):
         transform("missing-context").apply(one)
@@ -553,8 +711,13 @@ def test_the_meaning_of_rewritten_questions_is_told_by_embeddings():
 
 
 def test_a_note_claims_nothing_that_holds_the_right_answer():
-    others = (("What is the top export of Togo?", "crude petroleum"), ("What is the top export of Mali?", "gold"))
-    told = Given("What is the top export of Chad?", (), AnswerSpec(accepted=(("Petroleum",),)), others=others)
+    others = (
+        ("What is the top export of Togo?", "crude petroleum"),
+        ("What is the top export of Mali?", "gold"),
+    )
+    told = Given(
+        "What is the top export of Chad?", (), AnswerSpec(accepted=(("Petroleum",),)), others=others
+    )
     assert "gives gold here" in made("contradictory-caption", told).question
     page = Image.effect_noise((60, 40), 90).convert("RGB")
     again = Given(told.question, (page,), told.answers, strength=1.5, others=others)
@@ -565,7 +728,11 @@ def test_a_note_claims_nothing_that_holds_the_right_answer():
 
 @pytest.mark.parametrize(
     ("note", "passes"),
-    [("The prefix of Peru is OB.", False), ("the prefix became o-b in 2030", True), ("The prefix is ZZ.", True)],
+    [
+        ("The prefix of Peru is OB.", False),
+        ("the prefix became o-b in 2030", True),
+        ("The prefix is ZZ.", True),
+    ],
 )
 def test_a_note_of_a_model_does_not_state_the_right_answer(note, passes):
     """What a real small model wrote three times of three."""
@@ -597,7 +764,10 @@ def test_evidence_is_drawn_on_as_many_pages_as_it_takes():
 
 def test_any_beginning_of_a_pool_holds_every_topic():
     answers = AnswerSpec(accepted=(("x",),))
-    several = [Answerable(f"q{n}", "images", "?", answers, tuple, topic) for n, topic in enumerate("aaaaaabbc")]
+    several = [
+        Answerable(f"q{n}", "images", "?", answers, tuple, topic)
+        for n, topic in enumerate("aaaaaabbc")
+    ]
     assert {a.topic for a in mixed(several, 0)[:3]} == set("abc")
 
 

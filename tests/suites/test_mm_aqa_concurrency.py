@@ -46,7 +46,9 @@ def test_a_set_is_the_same_however_many_calls_are_in_flight(tmp_path, monkeypatc
     for concurrency in (1, 4):
         most[:] = [0, 0]
         out = tmp_path / str(concurrency)
-        demur.suite("mm_aqa").build(out, ocr="no", rewriter=f"python:{__name__}:slow", concurrency=concurrency)
+        demur.suite("mm_aqa").build(
+            out, ocr="no", rewriter=f"python:{__name__}:slow", concurrency=concurrency
+        )
         made[concurrency] = (bytes_of(out), most[1])
     assert made[1][0] == made[4][0]
     assert made[1][1] == 1
@@ -63,13 +65,18 @@ def test_a_pair_that_failed_is_made_when_the_build_is_run_again(tmp_path, monkey
     pools = [[flags[0]._replace(pictures=broken), flags[1]], flags]
     monkeypatch.setattr("demur.suites.mm_aqa.pool.sample_corpus", lambda seed: pools[0])
     out = demur.suite("mm_aqa").build(tmp_path, ocr="no")
-    assert json.loads((out / "manifest.json").read_text())["decisions"] == {"failed": 1, "accepted": 1}
+    assert json.loads((out / "manifest.json").read_text())["decisions"] == {
+        "failed": 1,
+        "accepted": 1,
+    }
     pools.pop(0)
     demur.suite("mm_aqa").build(out, ocr="no")
     assert json.loads((out / "manifest.json").read_text())["decisions"] == {"accepted": 2}
 
 
-def test_a_fault_costs_its_own_pair_and_one_that_meets_every_pair_ends_the_build(tmp_path, monkeypatch, capsys):
+def test_a_fault_costs_its_own_pair_and_one_that_meets_every_pair_ends_the_build(
+    tmp_path, monkeypatch, capsys
+):
     flags = [a for a in sample_corpus(0) if a.topic == "flags"][:40]
     unreadable, unmade = flags[3].id, flags[5].id
 
@@ -87,10 +94,22 @@ def test_a_fault_costs_its_own_pair_and_one_that_meets_every_pair_ends_the_build
 
     monkeypatch.setitem(TRANSFORMS, "multi-mask", own._replace(apply=apply))
     monkeypatch.setattr("demur.suites.mm_aqa.pool.sample_corpus", lambda seed: flags)
-    argv = ["suite", "build", "mm_aqa", "--out", str(tmp_path / "s"), "--ocr", "no", "--concurrency", "1"]
+    argv = [
+        "suite",
+        "build",
+        "mm_aqa",
+        "--out",
+        str(tmp_path / "s"),
+        "--ocr",
+        "no",
+        "--concurrency",
+        "1",
+    ]
     assert main(argv) == 0
     told = capsys.readouterr().err
-    rows = [json.loads(line) for line in (tmp_path / "s" / "decisions.jsonl").read_text().splitlines()]
+    rows = [
+        json.loads(line) for line in (tmp_path / "s" / "decisions.jsonl").read_text().splitlines()
+    ]
     failed = {row["pair"]: row["told"] for row in rows if row["status"] == "failed"}
     assert len(rows) == 40
     assert len(failed) == 2
@@ -105,7 +124,9 @@ def test_a_fault_costs_its_own_pair_and_one_that_meets_every_pair_ends_the_build
 
     met.clear()
     flags[:] = [a._replace(pictures=lambda: met.append(1) or broken()) for a in flags]
-    with pytest.raises(DataError, match="all 16 pairs so far failed, the first: ZeroDivisionError") as ended:
+    with pytest.raises(
+        DataError, match="all 16 pairs so far failed, the first: ZeroDivisionError"
+    ) as ended:
         demur.suite("mm_aqa").build(tmp_path / "all", ocr="no")
     assert isinstance(ended.value.__cause__, ZeroDivisionError)
     assert len(met) == 16, "it ends with the first wave, before more is paid"

@@ -58,9 +58,17 @@ def given_of(one: Answerable, seed: int) -> Given:
     pictures = one.pictures()
     images = tuple(Image.open(io.BytesIO(p.data)).convert("RGB") for p in pictures)
     answer = one.answers.accepted[0][0]
-    words = {id(i): on(i, answer, seed) if p.words is None else p.words for i, p in zip(images, pictures, strict=True)}
+    words = {
+        id(i): on(i, answer, seed) if p.words is None else p.words
+        for i, p in zip(images, pictures, strict=True)
+    }
     return Given(
-        one.question, images, one.answers, seed, words=lambda i: words.get(id(i), []), others=others(one.subset)
+        one.question,
+        images,
+        one.answers,
+        seed,
+        words=lambda i: words.get(id(i), []),
+        others=others(one.subset),
     )
 
 
@@ -122,8 +130,12 @@ def see_picture(name: str, given: Given, made: Made) -> None:
     black, same = (a == 0).all(axis=-1), (a == b).all(axis=-1)
     labels = [padded(word.box, 3, image.size) for word in given.words(image)]
     if name == "aggressive-crop":
-        half = {"left": np.s_[:, : round(w / 2)], "right": np.s_[:, w - round(w / 2) :],
-                "top": np.s_[: round(h / 2)], "bottom": np.s_[h - round(h / 2) :]}[made.measured["edge"][0]]  # fmt: skip
+        half = {
+            "left": np.s_[:, : round(w / 2)],
+            "right": np.s_[:, w - round(w / 2) :],
+            "top": np.s_[: round(h / 2)],
+            "bottom": np.s_[h - round(h / 2) :],
+        }[made.measured["edge"][0]]
         lost = np.zeros((h, w), dtype=bool)
         lost[half] = True
         assert (a[lost] == 127).all()
@@ -160,7 +172,11 @@ def see_picture(name: str, given: Given, made: Made) -> None:
         assert sharpness(bare.crop(inner)) < 0.5 * max(sharpness(image.crop(inner)), 1.0)
 
 
-IMAGE = [n for n in CATALOGUE if CATEGORIES[category_of(n)] == "images" and transform(n).changes == "image"]
+IMAGE = [
+    n
+    for n in CATALOGUE
+    if CATEGORIES[category_of(n)] == "images" and transform(n).changes == "image"
+]
 
 
 @pytest.mark.parametrize("topic", ["photos", "flags", "maps"])
@@ -175,7 +191,9 @@ def test_every_picture_loses_what_it_shall(topic):
             try:
                 see_picture(name, given, made_by(name, given))
             except AssertionError as error:
-                raise AssertionError(f"{name} of {one.id} {given.images[0].size}: {error}") from error
+                raise AssertionError(
+                    f"{name} of {one.id} {given.images[0].size}: {error}"
+                ) from error
     assert len(seen) > 100
 
 
@@ -186,7 +204,11 @@ def test_every_question_about_a_picture_is_rewritten_past_the_gates():
     def rewrite(prompt: str, words: dict[str, str]) -> str:
         return next(line for key, line in script.items() if key in conditions.text(prompt))
 
-    names = [n for n in CATALOGUE if category_of(n) in ("semantic unanswerability", "adversarial ambiguity")]
+    names = [
+        n
+        for n in CATALOGUE
+        if category_of(n) in ("semantic unanswerability", "adversarial ambiguity")
+    ]
     assert len(names) == 7
     borrowed = 0
     for seed, one in enumerate(pool("images")):
@@ -198,7 +220,9 @@ def test_every_question_about_a_picture_is_rewritten_past_the_gates():
         else:
             borrowed += 1
             assert dict(given.others)[question] not in given.accepted
-            assert {"photos": "photo", "flags": "flag", "maps": "outline"}[one.topic] not in question
+            assert {"photos": "photo", "flags": "flag", "maps": "outline"}[
+                one.topic
+            ] not in question
         given.rewrite = rewrite
         asked = {made_by(name, given).question for name in names}
         assert len(asked) == 7
@@ -229,20 +253,30 @@ def see_document(name: str, given: Given, made: Made, one: Answerable) -> None:
     right = [told(given, i) for i in given.images]
     if name in ("remove-visual-element", "mask"):
         black = [s == BLACK for s in sheets]
-        assert all(np.count_nonzero(k) >= (0.80 if name == "mask" else 0.35) * k.size for k in black)
+        assert all(
+            np.count_nonzero(k) >= (0.80 if name == "mask" else 0.35) * k.size for k in black
+        )
         assert all((k | s).all() for k, s in zip(black, same, strict=True))
         for k, several in zip(black, words if name == "mask" else right, strict=True):
             assert all(k[y0:y1, x0:x1].all() for _, (x0, y0, x1, y1) in several)
     elif name == "blur":
-        assert max(sharpness(a) / sharpness(b) for a, b in zip(made.images, given.images, strict=True)) < 0.3
+        assert (
+            max(sharpness(a) / sharpness(b) for a, b in zip(made.images, given.images, strict=True))
+            < 0.3
+        )
     elif name == "blur-figure-region":
-        for image, twin, s, region in zip(given.images, made.images, same, made.measured["region"], strict=True):
+        for image, twin, s, region in zip(
+            given.images, made.images, same, made.measured["region"], strict=True
+        ):
             assert all(not s[y0:y1, x0:x1].all() for _, (x0, y0, x1, y1) in told(given, image))
             gone = under(image.size, [padded(w.box, 1, image.size) for w in told(given, image)])
             ys, xs = np.nonzero(~s & ~gone)
             box = (int(xs.min()), int(ys.min()), int(xs.max()) + 1, int(ys.max()) + 1)
             assert sharpness(twin.crop(box)) < 0.6 * sharpness(image.crop(box))
-            assert region == "page" or (box[2] - box[0]) * (box[3] - box[1]) < 0.9 * image.width * image.height
+            assert (
+                region == "page"
+                or (box[2] - box[0]) * (box[3] - box[1]) < 0.9 * image.width * image.height
+            )
     elif name == "hide-evidence-page":
         [hidden], [cut] = made.measured["hidden"], made.measured["cut"]
         assert (sheets[hidden - 1] == WHITE).all()
@@ -254,8 +288,12 @@ def see_document(name: str, given: Given, made: Made, one: Answerable) -> None:
         size = given.images[cut - 1].size
         erased = under(size, [padded(w.box, 1, size) for w in right[cut - 1]])
         assert (same[cut - 1] | erased)[kept].all()
-        assert all(plain(sheet, w) for sheet, several in zip(sheets, right, strict=True) for w in several)
-        middles = [(w.box[1] + w.box[3]) / 2 for w in right[cut - 1]]  # a word on the cut lies where most of it does
+        assert all(
+            plain(sheet, w) for sheet, several in zip(sheets, right, strict=True) for w in several
+        )
+        middles = [
+            (w.box[1] + w.box[3]) / 2 for w in right[cut - 1]
+        ]  # a word on the cut lies where most of it does
         left = sum((m >= middle) == (lost.start is None) for m in middles)
         assert left * 2 <= len(middles)
     elif name == "remove-numeric-token":
@@ -269,7 +307,9 @@ def see_document(name: str, given: Given, made: Made, one: Answerable) -> None:
         numbers = [w for several in words for w in several if numeric(w)]
         assert len(numbers) == len(made.measured["changes"]) + made.measured["erased_numbers"]
         for s, sheet, several, answer in zip(same, sheets, words, right, strict=True):
-            assert all(not s[w.box[1] : w.box[3], w.box[0] : w.box[2]].all() for w in several if numeric(w))
+            assert all(
+                not s[w.box[1] : w.box[3], w.box[0] : w.box[2]].all() for w in several if numeric(w)
+            )
             assert all(plain(sheet, w) for w in answer if not numeric(w))
     elif name == "column-merge":
         column = COLUMNS[one.topic]
@@ -280,7 +320,9 @@ def see_document(name: str, given: Given, made: Made, one: Answerable) -> None:
         for s, several, answer in zip(same, words, right, strict=True):
             inside = [g.box for g in grids(several)]
             away = [
-                w.box for w in answer if not any(g[0] <= w.box[0] <= g[2] and g[1] <= w.box[1] <= g[3] for g in inside)
+                w.box
+                for w in answer
+                if not any(g[0] <= w.box[0] <= g[2] and g[1] <= w.box[1] <= g[3] for g in inside)
             ]
             assert all(not s[y0:y1, x0:x1].all() for x0, y0, x1, y1 in away)
     return None
@@ -289,14 +331,29 @@ def see_document(name: str, given: Given, made: Made, one: Answerable) -> None:
 def see_note_or_time(name: str, given: Given, made: Made) -> None:
     if name == "contradictory-caption":
         assert made.question.startswith(given.question + " Note: ")
-        assert not any(form in made.question.removeprefix(given.question) for form in given.accepted)
+        assert not any(
+            form in made.question.removeprefix(given.question) for form in given.accepted
+        )
     else:
         said = [y for image in given.images for w in given.words(image) for y in years(w.text)]
         assert min(years(made.question)) > max([*years(given.question), *said])
 
 
-CHEAP = ["hide-evidence-page", "column-merge", "contradictory-caption", "distractor-rows", "temporal-drift"]
-DEAR = ["remove-visual-element", "blur-figure-region", "remove-numeric-token", "corrupt-numeric-token", "blur", "mask"]
+CHEAP = [
+    "hide-evidence-page",
+    "column-merge",
+    "contradictory-caption",
+    "distractor-rows",
+    "temporal-drift",
+]
+DEAR = [
+    "remove-visual-element",
+    "blur-figure-region",
+    "remove-numeric-token",
+    "corrupt-numeric-token",
+    "blur",
+    "mask",
+]
 
 
 def test_every_fourth_document_loses_what_it_shall(monkeypatch):

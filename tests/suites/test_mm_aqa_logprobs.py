@@ -27,10 +27,16 @@ pytestmark = [pytest.mark.slow, pytest.mark.integration]
 def questions(folder: Path) -> Path:
     """Two pairs without pictures, which a model of text can be asked."""
     lines = []
-    for n, (question, answer, other) in enumerate([
-        ("What is the capital of France?", "Paris", "What is the capital of the country that is meant here?"),
-        ("What colour is snow?", "white", "What colour is the thing that was shown before?"),
-    ]):  # fmt: skip
+    for n, (question, answer, other) in enumerate(
+        [
+            (
+                "What is the capital of France?",
+                "Paris",
+                "What is the capital of the country that is meant here?",
+            ),
+            ("What colour is snow?", "white", "What colour is the thing that was shown before?"),
+        ]
+    ):
         shared = {"pair": f"q{n}", "subset": "images", "answers": {"accepted": [[answer]]}}
         lines.append({"id": f"q{n}", "question": question, **shared})
         lines.append({"id": f"q{n}~t", "question": other, "transform": "missing-context", **shared})
@@ -45,7 +51,9 @@ def test_real_log_probabilities_become_confidences(tmp_path):
     suite = demur.suite("mm_aqa:base")
     with serving() as model:
         systems = [f"max_prob:{model}"]
-        suite.run(folder, systems, tmp_path / "runs", sampling={"max_tokens": 24, "temperature": 0.0})
+        suite.run(
+            folder, systems, tmp_path / "runs", sampling={"max_tokens": 24, "temperature": 0.0}
+        )
 
         async def judged() -> list[float | None]:
             context = SystemContext(read_image=lambda ref: b"", prompts=suite.prompts())
@@ -53,8 +61,14 @@ def test_real_log_probabilities_become_confidences(tmp_path):
             found = []
             async with open_model(model) as opened:
                 for item in read(folder, Problems()).items:
-                    ask = Ask(id=item.id, sample=item.id, context="", scenario=Scenario.PARAMETRIC,
-                              question=item.question, condition="none")  # fmt: skip
+                    ask = Ask(
+                        id=item.id,
+                        sample=item.id,
+                        context="",
+                        scenario=Scenario.PARAMETRIC,
+                        question=item.question,
+                        condition="none",
+                    )
                     reply = await opened.complete(PTrue.question(system.request(ask), "Paris"))
                     found.append(yes_share(reply.logprobs))
             await system.close()
@@ -64,7 +78,9 @@ def test_real_log_probabilities_become_confidences(tmp_path):
     assert len(shares) == 4
     assert all(s is None or 0 <= s <= 1 for s in shares)
     assert any(s is not None for s in shares)
-    [score] = suite.scores(suite.open(folder).items, read_outputs(tmp_path / "runs"), parser="lenient")
+    [score] = suite.scores(
+        suite.open(folder).items, read_outputs(tmp_path / "runs"), parser="lenient"
+    )
     assert score.model.startswith("max_prob:")
     confidences = [max_prob(row) for row in score.of("images", "base")]
     assert len(confidences) == 4

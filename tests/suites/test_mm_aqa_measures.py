@@ -89,7 +89,9 @@ def test_best_mcc_of_tables_1_and_2():
     top = {key: best(several) for key, several in found.items()}
     for key, (_, value) in top.items():
         qwen = key == ("documents", "VLM", "Qwen 2.5-32B-VL")  # Q: off by 0.014 in the paper
-        assert value == pytest.approx(told[key], abs=0.0145 if qwen else 0.0035 if key[0] == "images" else 0.007), key
+        assert value == pytest.approx(
+            told[key], abs=0.0145 if qwen else 0.0035 if key[0] == "images" else 0.007
+        ), key
     assert [round(v[1], 3) for k, v in top.items() if k[0] == "images"] == pytest.approx(
         [0.263, 0.197, 0.111, 0.287, 0.275, -0.005, 0.221, 0.263, -0.001], abs=6e-4
     )
@@ -107,7 +109,10 @@ def test_rows_that_no_whole_matrix_of_the_stated_size_gives():
     for row in printed():
         shares = (float(row[c]) / 100 for c in ("aac", "uac", "ar"))
         lost[row["subset"]] += not possible(*shares, *SIZES[row["subset"]])
-    assert lost == {"images": 33, "documents": 15}  # of 54 each: items were dropped without a word (Q7)
+    assert lost == {
+        "images": 33,
+        "documents": 15,
+    }  # of 54 each: items were dropped without a word (Q7)
 
 
 def test_rounding_does_not_make_a_count_negative():
@@ -153,7 +158,12 @@ def test_random_abstention_is_below_zero_by_the_papers_mcc_and_zero_by_the_plain
     ("counts", "shares", "errors", "whole"),
     [
         ((80, 60, 65, 48), (26.2, 43.3, 78.5, 45.8), (4.92, 6.40, 5.1, 7.19), (21, 26, 51, 22)),
-        ((354, 196, 85, 54), (86.4, 71.4, 37.6, 64.8), (1.82, 3.23, 5.25, 6.50), (306, 140, 32, 35)),
+        (
+            (354, 196, 85, 54),
+            (86.4, 71.4, 37.6, 64.8),
+            (1.82, 3.23, 5.25, 6.50),
+            (306, 140, 32, 35),
+        ),
     ],
 )
 def test_table_4(counts, shares, errors, whole):
@@ -219,7 +229,9 @@ def test_thresholds_chosen_elsewhere_are_never_above_the_oracles_and_keep_pairs_
     assert honest.n == made.matrix.n == 60
     assert honest.mcc_ext <= made.matrix.mcc_ext
     assert thresholded(found, -1).ar == 0
-    assert made.matrices[0].ar == 0  # nothing is below the least: the best threshold is never worse than none
+    assert (
+        made.matrices[0].ar == 0
+    )  # nothing is below the least: the best threshold is never worse than none
     assert thresholded(found, 2).uac == 1
     assert thresholded(found, 2).mcc_ext is None
     assert cross_validated(example(6)) is None  # three pairs are no five folds
@@ -237,7 +249,9 @@ def test_conformal_abstention_lets_through_no_more_than_it_was_given():
 
 def test_curve_of_a_perfect_ranking_and_of_none():
     right = np.array([True] * 5 + [False] * 5)
-    flat = Confidences(np.ones(10), right, np.ones(10, dtype=bool), np.zeros(10, dtype=bool), np.arange(10))
+    flat = Confidences(
+        np.ones(10), right, np.ones(10, dtype=bool), np.zeros(10, dtype=bool), np.arange(10)
+    )
     assert curve(flat) == pytest.approx((0.5, 0.5))
     assert curve(flat._replace(confidence=np.linspace(1, 0, 10)))[0] < 0.25
     assert curve(flat._replace(abstained=np.ones(10, dtype=bool))) == (None, None)
@@ -265,7 +279,9 @@ def test_schema(text, condition, answer, problem):
 
 
 def test_fields_that_the_runner_took_out_are_put_back():
-    reply = read_reply(Response(text="7", reasoning="hm\nEXPLANATION: it is", confidence=0.75), "vconf")
+    reply = read_reply(
+        Response(text="7", reasoning="hm\nEXPLANATION: it is", confidence=0.75), "vconf"
+    )
     assert (reply.answer, reply.confidence, reply.problem) == ("7", 4, "")
     assert read_reply(Response(text="7", reasoning="my thoughts"), "cot").problem == "malformed"
     assert read_reply(Response(error="503"), "base").problem == "failed"
@@ -295,7 +311,9 @@ def test_kinds_of_question_by_priority():
     }
     assert {q: question_kind(q) for q in said} == said
     assert dependency_by_rules("What is this animal in the photo?", 1).dependency.on_image
-    assert not dependency_by_rules("If x = 3 and y = 4.5, with k = 2, what is x * y + k?", 1).dependency.on_image
+    assert not dependency_by_rules(
+        "If x = 3 and y = 4.5, with k = 2, what is x * y + k?", 1
+    ).dependency.on_image
     assert read_dependency("It could be partial.\nLevel: ESSENTIAL").value == "essential"
     assert read_dependency("essential or exclusive") is None
 
@@ -316,14 +334,24 @@ class Doubting:
 
     def grade(self, ask, response, answers):
         known = {"rose": Outcome.CORRECT, "who knows": Outcome.DEFLECTED}.get(response.text)
-        return Verdict(id=ask.id, status=Status.GRADED if known else Status.UNGRADED, outcome=known, judge=self.id)
+        return Verdict(
+            id=ask.id,
+            status=Status.GRADED if known else Status.UNGRADED,
+            outcome=known,
+            judge=self.id,
+        )
 
 
 def test_ungraded_and_declining_answers_are_no_wrong_ones_at_any_threshold():
     """They were, at every threshold below the one whose abstentions the matrix counts."""
     items, outputs = [], {}
     for n, answer in enumerate(("rose", "who knows", "tulip", "rose")):
-        item = {"id": f"q{n}", "pair": f"q{n}", "subset": "images", "question": "Which flower is it?"}
+        item = {
+            "id": f"q{n}",
+            "pair": f"q{n}",
+            "subset": "images",
+            "question": "Which flower is it?",
+        }
         items.append(Item.model_validate(item | {"answers": {"accepted": [["rose"]]}}))
         text = f"EXPLANATION - so\nFINAL ANSWER - {answer}\nCONFIDENCE - {2 if n < 3 else 5}"
         outputs[f"q{n}@vconf"] = Response(text=text)
@@ -332,11 +360,21 @@ def test_ungraded_and_declining_answers_are_no_wrong_ones_at_any_threshold():
     assert score.matrix("images", "vconf") == Matrix(tp=1, fn=3)
     found = confidences(score.of("images", "vconf"), verbal)
     assert thresholded(found, 1) == Matrix(tp=2, fn=1)
-    assert {t.name for t in suite.tables([score], items)}.isdisjoint({"mm-aqa-documents"})  # nothing was asked there
+    assert {t.name for t in suite.tables([score], items)}.isdisjoint(
+        {"mm-aqa-documents"}
+    )  # nothing was asked there
 
 
 def test_a_judge_that_raises_leaves_its_answers_ungraded_and_the_score_is_made():
-    item = {"id": "q", "pair": "q", "subset": "images", "question": "Which?", "answers": {"accepted": [["rose"]]}}
+    item = {
+        "id": "q",
+        "pair": "q",
+        "subset": "images",
+        "question": "Which?",
+        "answers": {"accepted": [["rose"]]},
+    }
     outputs = {"q@base": Response(text="EXPLANATION - so\nFINAL ANSWER - rose")}
-    [score] = demur.suite("mm_aqa").scores([Item.model_validate(item)], {"m": outputs}, judge=f"{__name__}:Raising")
+    [score] = demur.suite("mm_aqa").scores(
+        [Item.model_validate(item)], {"m": outputs}, judge=f"{__name__}:Raising"
+    )
     assert [row.said for row in score.of("images", "base")] == ["ungraded"]

@@ -45,15 +45,30 @@ def mmlongbench(folder: Path, documents: int = 1) -> Path:
         pair = several[2 * number : 2 * number + 2]
         pages = [Image.open(io.BytesIO(p.data)).convert("RGB") for a in pair for p in a.pictures()]
         name = f"report-{number}.pdf"
-        pages[0].save(folder / "data/documents" / name, save_all=True, append_images=pages[1:], resolution=100)
+        pages[0].save(
+            folder / "data/documents" / name, save_all=True, append_images=pages[1:], resolution=100
+        )
         for place, a in enumerate(pair):
-            rows.append({
-                "doc_id": name, "doc_type": "Research report / Introduction", "question": a.question,
-                "answer": a.answers.shown, "evidence_pages": str([2 * place + 1, 2 * place + 2]),
-                "evidence_sources": "['Table']", "answer_format": "Str",
-            })  # fmt: skip
-    rows.append({**rows[0], "question": "Who painted the cover?", "answer": "Not answerable", "evidence_pages": "[]",
-                 "answer_format": "None"})  # fmt: skip
+            rows.append(
+                {
+                    "doc_id": name,
+                    "doc_type": "Research report / Introduction",
+                    "question": a.question,
+                    "answer": a.answers.shown,
+                    "evidence_pages": str([2 * place + 1, 2 * place + 2]),
+                    "evidence_sources": "['Table']",
+                    "answer_format": "Str",
+                }
+            )
+    rows.append(
+        {
+            **rows[0],
+            "question": "Who painted the cover?",
+            "answer": "Not answerable",
+            "evidence_pages": "[]",
+            "answer_format": "None",
+        }
+    )
     (folder / "data/samples.json").write_text(json.dumps(rows))
     return folder
 
@@ -64,13 +79,20 @@ def mmmu(folder: Path) -> Path:
     pictures = [a for a in sample_corpus(0) if a.topic == "photos"]
     for place, subject in enumerate(("Biology", "Geography")):
         rows = [
-            {"id": f"validation_{subject}_{n}", "question": "<image 1> What is shown here?",
-             "options": str([a.answers.shown, "a teapot", "a canoe"]), "answer": "A", "question_type": "multiple-choice",
-             "image_1": {"bytes": a.pictures()[0].data, "path": f"{n}.jpg"}}
+            {
+                "id": f"validation_{subject}_{n}",
+                "question": "<image 1> What is shown here?",
+                "options": str([a.answers.shown, "a teapot", "a canoe"]),
+                "answer": "A",
+                "question_type": "multiple-choice",
+                "image_1": {"bytes": a.pictures()[0].data, "path": f"{n}.jpg"},
+            }
             for n, a in enumerate(pictures[4 * place : 4 * place + 4])
-        ]  # fmt: skip
+        ]
         (folder / subject).mkdir(parents=True)
-        pq.write_table(pa.Table.from_pylist(rows), folder / subject / "validation-00000-of-00001.parquet")
+        pq.write_table(
+            pa.Table.from_pylist(rows), folder / subject / "validation-00000-of-00001.parquet"
+        )
     return folder
 
 
@@ -95,11 +117,22 @@ def test_a_native_folder_from_build_to_tables(name, tmp_path, capsys):
     if name == "mmlongbench":
         pytest.importorskip("pypdfium2", reason="no PDFs: pip install 'demur[pdf]'")
     folder = {"mmlongbench": mmlongbench, "mmmu": mmmu}[name](tmp_path / name)
-    models = ["--rewriter", f"python:{MODELS}:rewriter", "--verifier", f"python:{MODELS}:doubtful",
-              "--panel", f"python:{MODELS}:strict,python:{MODELS}:doubtful"]  # fmt: skip
+    models = [
+        "--rewriter",
+        f"python:{MODELS}:rewriter",
+        "--verifier",
+        f"python:{MODELS}:doubtful",
+        "--panel",
+        f"python:{MODELS}:strict,python:{MODELS}:doubtful",
+    ]
     common = ["--pool", f"{name}={folder}", "--ocr", "no" if name == "mmmu" else "yes", *models]
     # the cost is told first
-    assert main(["suite", "build", "mm_aqa", "--out", str(tmp_path / "plan"), "--plan", "yes", *common]) == 0
+    assert (
+        main(
+            ["suite", "build", "mm_aqa", "--out", str(tmp_path / "plan"), "--plan", "yes", *common]
+        )
+        == 0
+    )
     pairs = 8 if name == "mmmu" else 2
     plan = json.loads((tmp_path / "plan/plan.json").read_text())
     assert [line["calls"] for line in plan["lines"]][-1] == pairs
@@ -110,15 +143,23 @@ def test_a_native_folder_from_build_to_tables(name, tmp_path, capsys):
         again.mkdir()
         if (whole / "words.jsonl").is_file():
             shutil.copy(whole / "words.jsonl", again)
-    assert built(["--out", str(out), *common], kill_at=1) in (0, -signal.SIGKILL)  # it may have ended just then
+    assert built(["--out", str(out), *common], kill_at=1) in (
+        0,
+        -signal.SIGKILL,
+    )  # it may have ended just then
     built(["--out", str(out), *common], kill_at=2)
     assert built(["--out", str(out), *common]) == 0
     assert bytes_of(out) == bytes_of(whole)
     # from Python, one at a time
     python = demur.suite("mm_aqa").build(
-        tmp_path / "python", pool=f"{name}={folder}", ocr=common[3], rewriter=models[1], verifier=models[3],
-        panel=models[5], concurrency=1,
-    )  # fmt: skip
+        tmp_path / "python",
+        pool=f"{name}={folder}",
+        ocr=common[3],
+        rewriter=models[1],
+        verifier=models[3],
+        panel=models[5],
+        concurrency=1,
+    )
     assert bytes_of(python) == bytes_of(whole)
     manifest = json.loads((out / "manifest.json").read_text())
     assert manifest["left_out"] == ({"natively unanswerable": 1} if name == "mmlongbench" else {})
@@ -135,22 +176,43 @@ def test_a_native_folder_from_build_to_tables(name, tmp_path, capsys):
     assert (subsets[shown]["answerable"], subsets[shown]["unanswerable"]) == (pairs, pairs)
     # every condition, every baseline
     one = f"python:{MODELS}:answerer"
-    systems = [f"model:{one}", f"multi_agent:{one}", f"multi_agent:{one}?mode=iterative", f"self_consistency:{one}?n=3",
-               f"p_true:{one}"]  # fmt: skip
+    systems = [
+        f"model:{one}",
+        f"multi_agent:{one}",
+        f"multi_agent:{one}?mode=iterative",
+        f"self_consistency:{one}?n=3",
+        f"p_true:{one}",
+    ]
     runs = tmp_path / "runs"
-    assert main(["suite", "run", "mm_aqa", str(out), "--out", str(runs), "--json", "--system", *systems]) == 0
+    assert (
+        main(
+            ["suite", "run", "mm_aqa", str(out), "--out", str(runs), "--json", "--system", *systems]
+        )
+        == 0
+    )
     tables = json.loads(capsys.readouterr().out)
-    cells = {(r["Model"], r["Condition"]): r for r in tables["mm-aqa-matrix"] if r["Model"] == f"model:{one}"}
+    cells = {
+        (r["Model"], r["Condition"]): r
+        for r in tables["mm-aqa-matrix"]
+        if r["Model"] == f"model:{one}"
+    }
     assert {c for _, c in cells} >= set(SIX)
     for row in cells.values():
         assert sum(row[c] for c in ("TP", "FP", "FN", "TN", "AU")) == 2 * pairs
     assert all(r["n"] for r in tables["mm-aqa-baselines"])
     assert (
-        sum(r["n"] for r in tables["mm-aqa-categories"] if r["Model"] == f"model:{one}" and r["Category"] != "all")
+        sum(
+            r["n"]
+            for r in tables["mm-aqa-categories"]
+            if r["Model"] == f"model:{one}" and r["Category"] != "all"
+        )
         == pairs
     )
     page = tmp_path / "aqa.html"
-    assert main(["suite", "report", "mm_aqa", *map(str, sorted(runs.glob("*/"))), "-o", str(page)]) == 0
+    assert (
+        main(["suite", "report", "mm_aqa", *map(str, sorted(runs.glob("*/"))), "-o", str(page)])
+        == 0
+    )
     numbers = {n for n in range(1, 9) if f"Table {n}" in page.read_text()}
     assert numbers == set(range(1, 9)) - ({1} if name == "mmlongbench" else {2})
     suite = demur.suite("mm_aqa")
@@ -163,6 +225,8 @@ def test_a_release_is_a_pool(tmp_path):
     out = demur.suite("mm_aqa").build(tmp_path / "set", pool=str(make_demo(tmp_path)[0]), ocr="no")
     items = demur.suite("mm_aqa").open(out).items
     found = Counter(i.answerable for i in items)
-    assert found[True] == found[False] == 48  # those without an image of their own, too: their evidence is drawn
+    assert (
+        found[True] == found[False] == 48
+    )  # those without an image of their own, too: their evidence is drawn
     assert {i.subset for i in items} == {"documents"}
     assert all(i.images for i in items)

@@ -44,7 +44,12 @@ def tiny_set(folder: Path, pairs: int = 6) -> Path:
             write_atomic(folder / f"images/{name}{n}.png", data)
             refs[name] = image_ref(data, f"images/{name}{n}.png").model_dump(mode="json")
         answers = {"accepted": [["a rose"]] if n < 4 else [["a lily"]]}
-        shared = {"pair": f"q{n}", "subset": subset, "question": "Which flower is shown here?", "answers": answers}
+        shared = {
+            "pair": f"q{n}",
+            "subset": subset,
+            "question": "Which flower is shown here?",
+            "answers": answers,
+        }
         lines.append({"id": f"q{n}", "images": [refs["a"]], **shared})
         name = "multi-mask" if n % 2 else "remove-visual-element"
         lines.append({"id": f"q{n}~t", "images": [refs["b"]], "transform": name, **shared})
@@ -73,31 +78,71 @@ def test_bad_items_are_told_by_their_place(tmp_path):
 @pytest.mark.heavy
 def test_a_run_under_all_conditions_with_all_baselines_to_tables_and_page(tmp_path, capsys):
     folder, runs = tiny_set(tmp_path / "set"), tmp_path / "runs"
-    systems = [f"model:{ANSWERER}", f"multi_agent:{ANSWERER}", f"multi_agent:{ANSWERER}?mode=iterative&rounds=2",
-               f"self_consistency:{ANSWERER}?n=3", f"p_true:{ANSWERER}"]  # fmt: skip
-    argv = ["suite", "run", "mm_aqa", str(folder), "--out", str(runs), "--json", "--system", *systems]
+    systems = [
+        f"model:{ANSWERER}",
+        f"multi_agent:{ANSWERER}",
+        f"multi_agent:{ANSWERER}?mode=iterative&rounds=2",
+        f"self_consistency:{ANSWERER}?n=3",
+        f"p_true:{ANSWERER}",
+    ]
+    argv = [
+        "suite",
+        "run",
+        "mm_aqa",
+        str(folder),
+        "--out",
+        str(runs),
+        "--json",
+        "--system",
+        *systems,
+    ]
     assert main(argv) == 0
     first = json.loads(capsys.readouterr().out)
     assert main(argv) == 0  # nothing is asked again
     assert json.loads(capsys.readouterr().out) == first
     of = {(r["Model"], r["Subset"], r["Condition"]): r for r in first["mm-aqa-matrix"]}
     plain = f"model:{ANSWERER}"
-    assert [of[plain, "A-MMMU", "base"][c] for c in ("TP", "FP", "FN", "TN", "AU")] == [2, 1, 0, 0, 3]
-    assert [of[plain, "A-MMMU", "base+exabs"][c] for c in ("TP", "FP", "FN", "TN", "AU")] == [0, 0, 3, 3, 0]
+    assert [of[plain, "A-MMMU", "base"][c] for c in ("TP", "FP", "FN", "TN", "AU")] == [
+        2,
+        1,
+        0,
+        0,
+        3,
+    ]
+    assert [of[plain, "A-MMMU", "base+exabs"][c] for c in ("TP", "FP", "FN", "TN", "AU")] == [
+        0,
+        0,
+        3,
+        3,
+        0,
+    ]
     assert {c for m, _, c in of if m == plain} == set(CONDITIONS)
     agents = {(r["Model"], r["Condition"]): r for r in first["mm-aqa-agents"]}
     assert len(agents) == 2 * len(CONDITIONS)
     [one] = {r["overridden (%)"]["value"] for r in agents.values()}
     assert one == 1.0
-    assert {(m.partition("mode=")[2], r["mean rounds"], r["illegal, coerced"]) for (m, _), r in agents.items()} == {
-        ("sequential", 1.0, 12), ("iterative&rounds=2", 2.0, 12),
-    }  # fmt: skip
+    assert {
+        (m.partition("mode=")[2], r["mean rounds"], r["illegal, coerced"])
+        for (m, _), r in agents.items()
+    } == {
+        ("sequential", 1.0, 12),
+        ("iterative&rounds=2", 2.0, 12),
+    }
     names = {(r["Model"].partition(":")[0], r["Baseline"]) for r in first["mm-aqa-baselines"]}
-    assert {("model", "verbal confidence"), ("p_true", "own confidence"), ("self_consistency", "own confidence"),
-            ("model", "evidence weighed (cotabs)"), ("model", "always abstains")} <= names  # fmt: skip
-    assert [r["n"] for r in first["mm-aqa-categories"] if r["Model"] == plain and r["Category"] == "all"] == [3, 3]
+    assert {
+        ("model", "verbal confidence"),
+        ("p_true", "own confidence"),
+        ("self_consistency", "own confidence"),
+        ("model", "evidence weighed (cotabs)"),
+        ("model", "always abstains"),
+    } <= names
+    assert [
+        r["n"] for r in first["mm-aqa-categories"] if r["Model"] == plain and r["Category"] == "all"
+    ] == [3, 3]
     page = tmp_path / "r.html"
-    assert main(["suite", "report", "mm_aqa", *map(str, sorted(runs.glob("*"))), "-o", str(page)]) == 0  # as runs/*
+    assert (
+        main(["suite", "report", "mm_aqa", *map(str, sorted(runs.glob("*"))), "-o", str(page)]) == 0
+    )  # as runs/*
     html = page.read_text()
     assert all(f"Table {n}" in html for n in (1, 2, 3, 4, 5, 6, 7, 8))
     assert "remove-visual-element" in (tmp_path / "r-fig2.svg").read_text()
@@ -111,16 +156,23 @@ def test_no_figure_depends_on_the_order_of_items_or_replies(tmp_path):
     rng = random.Random(5)
     items = suite.open(folder).items
     replies = {
-        f"{item.id}@vconf": Response(text=said(rng.choice(("a rose", "a tulip", "I don't know")), rng.randint(1, 5)))
+        f"{item.id}@vconf": Response(
+            text=said(rng.choice(("a rose", "a tulip", "I don't know")), rng.randint(1, 5))
+        )
         for item in items
     }
 
     def tables(items, replies):
-        return [t.records() for t in suite.tables(suite.scores(items, {"m": replies}, tau=2), items)]
+        return [
+            t.records() for t in suite.tables(suite.scores(items, {"m": replies}, tau=2), items)
+        ]
 
     first = tables(items, replies)
     for _ in range(3):
-        again, answers = rng.sample(items, len(items)), dict(rng.sample([*replies.items()], len(replies)))
+        again, answers = (
+            rng.sample(items, len(items)),
+            dict(rng.sample([*replies.items()], len(replies))),
+        )
         assert tables(again, answers) == first
 
 
@@ -142,15 +194,28 @@ def test_conditions_are_chosen_behind_the_name_and_from_python(tmp_path):
 def test_outputs_made_elsewhere_by_a_system_that_sees_no_prompt(tmp_path, capsys):
     folder = tiny_set(tmp_path / "set")
     ids = [json.loads(line)["id"] for line in (folder / "items.jsonl").read_text().splitlines()]
-    rows = [{"id": f"{i}@base", "output": "It is a rose." if "~" not in i else "I cannot tell."} for i in ids]
+    rows = [
+        {"id": f"{i}@base", "output": "It is a rose." if "~" not in i else "I cannot tell."}
+        for i in ids
+    ]
     (tmp_path / "mine.jsonl").write_text("".join(json.dumps(r) + "\n" for r in rows))
-    argv = ["suite", "score", "mm_aqa", str(tmp_path / "mine.jsonl"), "--items", str(folder), "--json"]
+    argv = [
+        "suite",
+        "score",
+        "mm_aqa",
+        str(tmp_path / "mine.jsonl"),
+        "--items",
+        str(folder),
+        "--json",
+    ]
     assert main(argv) == 0
     strict = json.loads(capsys.readouterr().out)
     assert strict["mm-aqa-matrix"] == []
     assert {r["malformed"] for r in strict["mm-aqa-beside"]} == {6}
     assert main([*argv, "--parser", "lenient"]) == 0
-    [row] = [r for r in json.loads(capsys.readouterr().out)["mm-aqa-matrix"] if r["Subset"] == "A-MMMU"]
+    [row] = [
+        r for r in json.loads(capsys.readouterr().out)["mm-aqa-matrix"] if r["Subset"] == "A-MMMU"
+    ]
     assert [row[c] for c in ("TP", "FP", "FN", "TN", "AU")] == [2, 1, 0, 3, 0]
 
 
@@ -169,7 +234,13 @@ def test_what_cannot_be_asked_or_scored_is_told_with_its_cure(job, more, words, 
     folder = tiny_set(tmp_path / "set")
     (tmp_path / "mine.csv").write_text("id,output\nq0,a rose\n")
     path = folder if job == "run" else tmp_path / "mine.csv"
-    argv = ["suite", job, "mm_aqa", str(path), *(str(folder) if word == "SET" else word for word in more)]
+    argv = [
+        "suite",
+        job,
+        "mm_aqa",
+        str(path),
+        *(str(folder) if word == "SET" else word for word in more),
+    ]
     with pytest.raises(SystemExit) as stopped:  # as of argparse
         raise SystemExit(main(argv))
     assert stopped.value.code == 2
@@ -178,7 +249,15 @@ def test_what_cannot_be_asked_or_scored_is_told_with_its_cure(job, more, words, 
 
 def test_the_commands_that_are_proposed_can_be_pasted(tmp_path, capsys):
     folder = tiny_set(tmp_path / "my set")
-    argv = ["suite", "run", "mm_aqa:base", str(folder), "--out", str(tmp_path / "my runs"), "--system"]
+    argv = [
+        "suite",
+        "run",
+        "mm_aqa:base",
+        str(folder),
+        "--out",
+        str(tmp_path / "my runs"),
+        "--system",
+    ]
     assert main([*argv, f"model:{ANSWERER}"]) == 0
     [line] = [x for x in capsys.readouterr().err.splitlines() if x.startswith("next: demur ")]
     page = tmp_path / "r.html"
@@ -190,13 +269,20 @@ def test_the_commands_that_are_proposed_can_be_pasted(tmp_path, capsys):
 def test_mmmu_and_mmlongbench_folders_become_sets_without_what_is_natively_unanswerable(tmp_path):
     pa, pq = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
     rows = [
-        {"id": f"validation_Math_{n}", "question": "What is the shape in <image 1>?", "options": "['square', 'disc']",
-         "answer": "A", "image_1": {"bytes": png((250, 80 * n, 0), (64, 48)), "path": f"{n}.png"},
-         "question_type": "multiple-choice"}
+        {
+            "id": f"validation_Math_{n}",
+            "question": "What is the shape in <image 1>?",
+            "options": "['square', 'disc']",
+            "answer": "A",
+            "image_1": {"bytes": png((250, 80 * n, 0), (64, 48)), "path": f"{n}.png"},
+            "question_type": "multiple-choice",
+        }
         for n in range(3)
-    ]  # fmt: skip
+    ]
     (tmp_path / "mmmu/Math").mkdir(parents=True)
-    pq.write_table(pa.Table.from_pylist(rows), tmp_path / "mmmu/Math/validation-00000-of-00001.parquet")
+    pq.write_table(
+        pa.Table.from_pylist(rows), tmp_path / "mmmu/Math/validation-00000-of-00001.parquet"
+    )
     out = demur.suite("mm_aqa").build(tmp_path / "a", pool=f"mmmu={tmp_path / 'mmmu'}", ocr="no")
     items = read(out, Problems()).items
     assert [i.answers.kind for i in items] == ["choice"] * 6
@@ -209,27 +295,46 @@ def test_mmmu_and_mmlongbench_folders_become_sets_without_what_is_natively_unans
         page = tmp_path / f"long/pages/facts/{number}.png"
         page.parent.mkdir(parents=True, exist_ok=True)
         page.write_bytes(picture.data)
-    row = {"doc_id": "facts.pdf", "question": doc.question, "answer": doc.answers.shown, "evidence_pages": "[1, 2]",
-           "answer_format": "Str", "doc_type": "Report"}  # fmt: skip
+    row = {
+        "doc_id": "facts.pdf",
+        "question": doc.question,
+        "answer": doc.answers.shown,
+        "evidence_pages": "[1, 2]",
+        "answer_format": "Str",
+        "doc_type": "Report",
+    }
     none = row | {"answer": "Not answerable", "evidence_pages": "[]", "answer_format": "None"}
     (tmp_path / "long/data").mkdir()
     write_json(tmp_path / "long/data/samples.json", [row, none])
     pool = open_pool(f"mmlongbench={tmp_path / 'long'}", work=tmp_path)
     assert pool.left_out == {"natively unanswerable": 1}
-    out = demur.suite("mm_aqa").build(tmp_path / "b", pool=f"mmlongbench={tmp_path / 'long'}", ocr="no")
+    out = demur.suite("mm_aqa").build(
+        tmp_path / "b", pool=f"mmlongbench={tmp_path / 'long'}", ocr="no"
+    )
     one, twin = read(out, Problems()).items
     assert (one.subset, len(one.images), len(twin.images)) == ("documents", 2, 2)
-    assert json.loads((out / "manifest.json").read_text())["left_out"] == {"natively unanswerable": 1}
+    assert json.loads((out / "manifest.json").read_text())["left_out"] == {
+        "natively unanswerable": 1
+    }
 
 
 # --- two agents -------------------------------------------------------------------------------------
 
 
 def agents(argument: str, tmp_path: Path) -> MultiAgent:
-    return MultiAgent(argument, SystemContext(read_image=lambda ref: b"", ledger=tmp_path / "calls.sqlite"))
+    return MultiAgent(
+        argument, SystemContext(read_image=lambda ref: b"", ledger=tmp_path / "calls.sqlite")
+    )
 
 
-ASK = Ask(id="a", sample="s", context="c", scenario=Scenario.PARAMETRIC, question="Which flower?", condition="none")
+ASK = Ask(
+    id="a",
+    sample="s",
+    context="c",
+    scenario=Scenario.PARAMETRIC,
+    question="Which flower?",
+    condition="none",
+)
 seen: list[str] = []
 
 
@@ -239,7 +344,11 @@ def two(request: Request) -> str:
     seen.append(text)
     if "verifier in a team" in text:
         good = "FINAL ANSWER - a lily" in text
-        return "DECISION: APPROVE" if good else "DECISION: REQUEST_REVISION\nEXPLANATION: no\nFEEDBACK: count petals"
+        return (
+            "DECISION: APPROVE"
+            if good
+            else "DECISION: REQUEST_REVISION\nEXPLANATION: no\nFEEDBACK: count petals"
+        )
     return said("a lily" if "count petals" in text else "a rose")
 
 
@@ -297,12 +406,19 @@ class Lost:
 async def test_autogens_team_comes_to_the_same(mode, model, tmp_path):
     pytest.importorskip("autogen_agentchat", reason="no AutoGen: pip install 'demur[autogen]'")
     argument = f"python:{__name__}:{model}?{mode}"
-    plain, team = agents(argument.rstrip("?"), tmp_path), agents(f"{argument}&via=autogen".replace("?&", "?"), tmp_path)
+    plain, team = (
+        agents(argument.rstrip("?"), tmp_path),
+        agents(f"{argument}&via=autogen".replace("?&", "?"), tmp_path),
+    )
     expected, reply = await plain.answer(ASK), await team.answer(ASK)
     assert reply.model_copy(update={"latency_s": 0}) == expected.model_copy(update={"latency_s": 0})
     assert team.id == f"{plain.id}&via=autogen"
     team._opened = plain._opened = lambda: asyncio.sleep(0, Lost())
-    assert (await plain.answer(ASK)).error == (await team.answer(ASK)).error == "the picture is refused"
+    assert (
+        (await plain.answer(ASK)).error
+        == (await team.answer(ASK)).error
+        == "the picture is refused"
+    )
     await plain.close()
     await team.close()
 

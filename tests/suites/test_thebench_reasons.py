@@ -39,11 +39,17 @@ PICTURE = Piece("p", "a tower", "", False, True)
 
 @pytest.mark.parametrize(
     ("said", "steps", "pieces", "cause", "evidence"),
-    [("Rome", [], [OTHER], "misread evidence", ("d",)), ("Rome", [], [OTHER, GOLD], "ignored conflict", ("d",)),
-     ("Lyon", [], [OTHER], "parametric override", ()), ("Lyon", [], [], "parametric override", ()),
-     ("Lyon", [], [OTHER, PICTURE], None, ()), ("Rome, " * 20, [], [OTHER], None, ()), ("Paris or Rome", [], [OTHER], None, ()),
-     ("Rome", ["It is so.", "2 + 2 = 5, so Rome."], [OTHER], "arithmetic", ())],
-)  # fmt: skip
+    [
+        ("Rome", [], [OTHER], "misread evidence", ("d",)),
+        ("Rome", [], [OTHER, GOLD], "ignored conflict", ("d",)),
+        ("Lyon", [], [OTHER], "parametric override", ()),
+        ("Lyon", [], [], "parametric override", ()),
+        ("Lyon", [], [OTHER, PICTURE], None, ()),
+        ("Rome, " * 20, [], [OTHER], None, ()),
+        ("Paris or Rome", [], [OTHER], None, ()),
+        ("Rome", ["It is so.", "2 + 2 = 5, so Rome."], [OTHER], "arithmetic", ()),
+    ],
+)
 def test_what_rules_prove(said, steps, pieces, cause, evidence):
     found = by_rules(said, steps, pieces, RIGHT)
     assert (found.get("cause"), found.get("evidence", ())) == (cause, evidence)
@@ -51,14 +57,28 @@ def test_what_rules_prove(said, steps, pieces, cause, evidence):
 
 @pytest.mark.parametrize(
     ("text", "bad"),
-    [("404 + 218 = 622 km", ""), ("404 + 218 = 612 km", "404 + 218 = 612"), ("3,155 - 958 = 2,197", ""), ("7 / 3 = 2.33", ""), ("7 / 3 = 2.5", "7 / 3 = 2.5"),
-     ("1 / 0 = 3", ""), ("2 x 3 = 6", ""), ("x = 5", ""), ("1 + 2 + 3 = 6", ""), ("2 * 3 + 1 = 7", ""), ("10 - 4 = 6 - 1", ""), ("9" * 5000 + " + 1 = 3", "")],
-)  # fmt: skip
+    [
+        ("404 + 218 = 622 km", ""),
+        ("404 + 218 = 612 km", "404 + 218 = 612"),
+        ("3,155 - 958 = 2,197", ""),
+        ("7 / 3 = 2.33", ""),
+        ("7 / 3 = 2.5", "7 / 3 = 2.5"),
+        ("1 / 0 = 3", ""),
+        ("2 x 3 = 6", ""),
+        ("x = 5", ""),
+        ("1 + 2 + 3 = 6", ""),
+        ("2 * 3 + 1 = 7", ""),
+        ("10 - 4 = 6 - 1", ""),
+        ("9" * 5000 + " + 1 = 3", ""),
+    ],
+)
 def test_calculations_are_done_again(text, bad):
     assert wrong_sum(text) == bad
 
 
-@pytest.mark.parametrize("told", [None, [], {}, {"cause": "laziness"}, {"cause": ["other"]}, "other"])
+@pytest.mark.parametrize(
+    "told", [None, [], {}, {"cause": "laziness"}, {"cause": ["other"]}, "other"]
+)
 def test_a_judge_that_names_no_cause_of_ours_is_not_followed(told):
     assert judged_reason(told, ["a step"], [OTHER], {}) == {}
 
@@ -71,9 +91,18 @@ def test_the_prompt_names_the_causes_that_reports_explain():
 
 
 def test_a_judge_is_held_to_steps_evidence_and_words_that_exist():
-    told = {"cause": "misread evidence", "step": 9, "evidence": [1, 1, 7, "x"], "quote": "the  CAPITAL is rome"}
+    told = {
+        "cause": "misread evidence",
+        "step": 9,
+        "evidence": [1, 1, 7, "x"],
+        "quote": "the  CAPITAL is rome",
+    }
     found = judged_reason(told, ["I read it.", "So Rome."], [OTHER, GOLD], {})
-    assert (found["evidence"], found["step"], found["quote"]) == (("d",), None, "the  CAPITAL is rome")
+    assert (found["evidence"], found["step"], found["quote"]) == (
+        ("d",),
+        None,
+        "the  CAPITAL is rome",
+    )
     assert judged_reason(told | {"quote": "never said"}, ["a"], [OTHER], {})["quote"] == ""
     memory = judged_reason({"cause": "parametric override"}, ["a"], [OTHER], {"stands_in": ("d",)})
     assert memory["disputed"]
@@ -81,7 +110,9 @@ def test_a_judge_is_held_to_steps_evidence_and_words_that_exist():
 
 
 def test_the_judge_of_a_chain_sees_all_parts_of_the_right_answer():
-    sample = Sample(id="s", source="x", question="Which two?", answers=AnswerSpec(accepted=(("Rome", "Milan"),)))
+    sample = Sample(
+        id="s", source="x", question="Which two?", answers=AnswerSpec(accepted=(("Rome", "Milan"),))
+    )
     assert right_answer(_bare(sample)) == "all of: Rome, Milan"
 
 
@@ -94,7 +125,10 @@ def fooled(question, evidence):
     for e in evidence:
         if "-g" not in e["id"]:
             return (
-                {"answer": "I looked at the evidence.\nIt says so.\nAnswer: " + e["text"].split(".")[0]}
+                {
+                    "answer": "I looked at the evidence.\nIt says so.\nAnswer: "
+                    + e["text"].split(".")[0]
+                }
                 if number != "1"
                 else "Answer: Atlantis"
             )
@@ -104,17 +138,30 @@ def fooled(question, evidence):
 def says_why(request):
     text = request.messages[0].parts[0].text
     if "Say why" in text:
-        return json.dumps({"cause": "misread evidence", "step": 1, "evidence": [1], "quote": "looked at the evidence"})
+        return json.dumps(
+            {
+                "cause": "misread evidence",
+                "step": 1,
+                "evidence": [1],
+                "quote": "looked at the evidence",
+            }
+        )
     if "Group them" in text:
         return '{"starts": [1, 2]}'
-    return json.dumps({"judgments": [{"judgment": "NO", "hallucination": True, "evidence_step_ids": [1]}] * 3})
+    return json.dumps(
+        {"judgments": [{"judgment": "NO", "hallucination": True, "evidence_step_ids": [1]}] * 3}
+    )
 
 
 @pytest.fixture
 def run(tmp_path):
     release = tiny_release(tmp_path / "release", 5)
     done = demur.evaluate(
-        release, fooled, scenarios=["parametric", "adversarial(k=2)"], out=tmp_path / "runs", judge="rules?guess=yes"
+        release,
+        fooled,
+        scenarios=["parametric", "adversarial(k=2)"],
+        out=tmp_path / "runs",
+        judge="rules?guess=yes",
     )
     return done.folder
 
@@ -139,8 +186,18 @@ def test_a_run_is_told_why_by_a_judge(run, capsys, tmp_path, monkeypatch):
     module = ModuleType("reason_judge")
     module.says_why = says_why
     monkeypatch.setitem(sys.modules, "reason_judge", module)
-    command = ["reasoning", str(run), "--scenario", "adversarial", "-n", "3", "--judge", "python:reason_judge:says_why",
-               "--ledger", str(tmp_path / "calls.sqlite")]  # fmt: skip
+    command = [
+        "reasoning",
+        str(run),
+        "--scenario",
+        "adversarial",
+        "-n",
+        "3",
+        "--judge",
+        "python:reason_judge:says_why",
+        "--ledger",
+        str(tmp_path / "calls.sqlite"),
+    ]
     assert main([*command, "--json"]) == 0
     reasons = json.loads(capsys.readouterr().out)["reasons"]
     assert len(reasons) == 3
@@ -159,7 +216,11 @@ def drafts(request):
     text = request.messages[0].parts[-1].text
     if "Q0?" in text:
         return "no JSON"
-    step = {"step_id": 1 if "Q1?" not in text else 4, "step_type": "reasoning", "step_content": "It follows."}
+    step = {
+        "step_id": 1 if "Q1?" not in text else 4,
+        "step_type": "reasoning",
+        "step_content": "It follows.",
+    }
     rubric = {
         "question": "Does it follow?",
         "points": 4,
@@ -175,8 +236,24 @@ def test_drafts_are_reviewed_sampled_and_decided_upon(tmp_path, monkeypatch, cap
     module.drafts = drafts
     monkeypatch.setitem(sys.modules, "drafting", module)
     monkeypatch.chdir(tmp_path)
-    write_records(tmp_path / "items.jsonl", [Item(id=f"i{n}", question=f"Q{n}?", answers=("yes",)) for n in range(12)])
-    assert main(["reasoning", "draft", "items.jsonl", "--judge", "python:drafting:drafts", "-o", "drafts"]) == 0
+    write_records(
+        tmp_path / "items.jsonl",
+        [Item(id=f"i{n}", question=f"Q{n}?", answers=("yes",)) for n in range(12)],
+    )
+    assert (
+        main(
+            [
+                "reasoning",
+                "draft",
+                "items.jsonl",
+                "--judge",
+                "python:drafting:drafts",
+                "-o",
+                "drafts",
+            ]
+        )
+        == 0
+    )
     told = capsys.readouterr().out
     assert "no draft: i0: the model's reply is not a JSON object" in told
     assert "no draft: i1: record: the steps are numbered [4]" in told
@@ -198,7 +275,11 @@ def test_drafts_are_reviewed_sampled_and_decided_upon(tmp_path, monkeypatch, cap
     assert "too early: i3" not in told
     assert "12 items: 7 sound, 1 to be corrected, 2 too complex, 2 open" in told
     made = {i.id: i for i in demur.suite("mm_thebench").open(tmp_path / "reviewed").items}
-    assert (made["i5"].reviewed_by, made["i2"].reviewed_by, made["i3"].too_complex) == ("ann", "", True)
+    assert (made["i5"].reviewed_by, made["i2"].reviewed_by, made["i3"].too_complex) == (
+        "ann",
+        "",
+        True,
+    )
     assert main(["reasoning", "quality", "task", "--auditor", "boss"]) == 0
     first = capsys.readouterr().out
     assert "boss must first audit: " in first
@@ -208,16 +289,23 @@ def test_drafts_are_reviewed_sampled_and_decided_upon(tmp_path, monkeypatch, cap
     boss.act("label", at, label=UNSOUND)
     boss.close()
     assert main(["reasoning", "quality", "task", "--auditor", "boss"]) == 0
-    assert "1 of 1 unqualified [21, 100] %, 1 of 7 sampled: discard and label anew" in capsys.readouterr().out
+    assert (
+        "1 of 1 unqualified [21, 100] %, 1 of 7 sampled: discard and label anew"
+        in capsys.readouterr().out
+    )
     assert main(["reasoning", "review", "reviewed", "-o", "second task"]) == 0
     assert "demur annotate page --out 'second task' --as NAME" in capsys.readouterr().err
-    assert main(["reasoning", "take", "reviewed", "second task", "-o", "third"]) == 0  # nobody has reviewed again
+    assert (
+        main(["reasoning", "take", "reviewed", "second task", "-o", "third"]) == 0
+    )  # nobody has reviewed again
     assert "12 items: 0 sound, 0 to be corrected, 0 too complex, 12 open" in capsys.readouterr().out
     again = {i.id: i for i in demur.suite("mm_thebench").open(tmp_path / "third").items}
     assert (again["i5"].reviewed_by, again["i3"].too_complex) == ("ann", True)
 
 
-def test_a_draft_is_written_from_the_picture_and_a_rubric_from_steps_that_stand(tmp_path, monkeypatch, capsys):
+def test_a_draft_is_written_from_the_picture_and_a_rubric_from_steps_that_stand(
+    tmp_path, monkeypatch, capsys
+):
     asked = []
     module = ModuleType("seeing")
     module.drafts = lambda request: asked.append(request.messages[0].parts) or drafts(request)
@@ -225,11 +313,29 @@ def test_a_draft_is_written_from_the_picture_and_a_rubric_from_steps_that_stand(
     monkeypatch.chdir(tmp_path)
     (tmp_path / "red.png").write_bytes(png("red"))
     mended = Step(id=1, types=(Dimension.PERCEPTION,), content="It is red.")
-    write_records(tmp_path / "items.jsonl", [
-        Item(id="bare", question="Which colour?", answers=("red",), images=("red.png",)),
-        Item(id="mended", question="Which colour?", answers=("red",), images=("red.png",), steps=(mended,), reviewed_by="ann"),
-    ])  # fmt: skip
-    command = ["reasoning", "draft", "items.jsonl", "-o", "drafts", "--judge", "python:seeing:drafts"]
+    write_records(
+        tmp_path / "items.jsonl",
+        [
+            Item(id="bare", question="Which colour?", answers=("red",), images=("red.png",)),
+            Item(
+                id="mended",
+                question="Which colour?",
+                answers=("red",),
+                images=("red.png",),
+                steps=(mended,),
+                reviewed_by="ann",
+            ),
+        ],
+    )
+    command = [
+        "reasoning",
+        "draft",
+        "items.jsonl",
+        "-o",
+        "drafts",
+        "--judge",
+        "python:seeing:drafts",
+    ]
     assert main(command) == 0
     assert "2 of 2 items have steps and a rubric" in capsys.readouterr().out
     made = {i.id: i for i in demur.suite("mm_thebench").open(tmp_path / "drafts").items}
@@ -260,7 +366,13 @@ def test_what_was_revised_is_sampled_anew(tmp_path):
 
 @pytest.mark.parametrize(
     ("bad", "n", "begins"),
-    [(0, 10, "correct"), (9, 100, "correct"), (10, 100, "revise"), (30, 100, "revise"), (31, 100, "discard")],
+    [
+        (0, 10, "correct"),
+        (9, 100, "correct"),
+        (10, 100, "revise"),
+        (30, 100, "revise"),
+        (31, 100, "discard"),
+    ],
 )
 def test_three_tiers(bad, n, begins):
     assert decision(bad, n).startswith(begins)
@@ -282,16 +394,27 @@ def test_frames_of_a_video_become_pictures(tmp_path, capsys):
         container.mux(stream.encode(frame))
     container.mux(stream.encode())
     container.close()
-    videos = [{"path": "clip.mp4", "frames": 4}, {"path": "clip.mp4", "start": 2, "end": 4, "frames": 2}]
-    rows = [Item(id=f"v{n}", question="What?", answers=("x",), video=v) for n, v in enumerate(videos)]
+    videos = [
+        {"path": "clip.mp4", "frames": 4},
+        {"path": "clip.mp4", "start": 2, "end": 4, "frames": 2},
+    ]
+    rows = [
+        Item(id=f"v{n}", question="What?", answers=("x",), video=v) for n, v in enumerate(videos)
+    ]
     write_records(tmp_path / "items.jsonl", rows)
     suite = demur.suite("mm_thebench")
     with pytest.raises(UsageError, match="without frames"):
         suite.run(tmp_path / "items.jsonl", lambda question: "x", tmp_path / "runs")
-    assert main(["reasoning", "frames", str(tmp_path / "items.jsonl"), "-o", str(tmp_path / "out")]) == 0
+    assert (
+        main(["reasoning", "frames", str(tmp_path / "items.jsonl"), "-o", str(tmp_path / "out")])
+        == 0
+    )
     found = suite.open(tmp_path / "out").items
     assert [len(i.pictures) for i in found] == [4, 2]
-    light = [Image.open(tmp_path / "out" / uri).convert("L").getpixel((32, 32)) for uri in found[0].images]
+    light = [
+        Image.open(tmp_path / "out" / uri).convert("L").getpixel((32, 32))
+        for uri in found[0].images
+    ]
     assert light == pytest.approx([0, 60, 120, 180], abs=12)
     assert [i.modality for i in found] == ["video", "video"]
     seen = []
@@ -308,9 +431,15 @@ def test_frames_of_a_video_become_pictures(tmp_path, capsys):
     rows = [json.loads(line) for line in (tmp_path / "items.jsonl").read_text().splitlines()]
     rows[1]["video"]["path"] = "sub/clip.mp4"
     (tmp_path / "items.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
-    assert main(["reasoning", "frames", str(tmp_path / "items.jsonl"), "-o", str(tmp_path / "bad")]) == 1
+    assert (
+        main(["reasoning", "frames", str(tmp_path / "items.jsonl"), "-o", str(tmp_path / "bad")])
+        == 1
+    )
     assert "cannot be read as a video" in capsys.readouterr().err
-    assert [len(i.images) for i in suite.open(tmp_path / "bad").items] == [0, 2]  # one bad video ends nothing
+    assert [len(i.images) for i in suite.open(tmp_path / "bad").items] == [
+        0,
+        2,
+    ]  # one bad video ends nothing
     uris = [uri for i in found for uri in i.images]
     assert len(set(uris)) == len(uris)
 
@@ -318,12 +447,38 @@ def test_frames_of_a_video_become_pictures(tmp_path, capsys):
 # --- a judge of steps, against people ---------------------------------------------------------------
 
 PROCESS = [
-    {"id": "gsm8k-0", "generator": "small", "problem": "2 + 2 + 2?", "steps": ["2 + 2 = 4.", "4 + 2 = 7.", "So 7."], "label": 1},
-    {"id": "gsm8k-1", "generator": "small", "problem": "3 + 3?", "steps": ["3 + 3 = 6.", " ", "So 6."], "label": -1},
-]  # fmt: skip
-PRM = {"question": {"problem": "1 + 1?"}, "label": {"steps": [
-    {"completions": [{"text": "1 + 1 = 2.", "rating": 1}, {"text": "1 + 1 = 3.", "rating": -1}, {"text": "?", "rating": None}], "chosen_completion": 0},
-    {"completions": [{"text": "So 2.", "rating": 0}], "chosen_completion": None}, {"completions": [{"text": "never read", "rating": 1}]}]}}  # fmt: skip
+    {
+        "id": "gsm8k-0",
+        "generator": "small",
+        "problem": "2 + 2 + 2?",
+        "steps": ["2 + 2 = 4.", "4 + 2 = 7.", "So 7."],
+        "label": 1,
+    },
+    {
+        "id": "gsm8k-1",
+        "generator": "small",
+        "problem": "3 + 3?",
+        "steps": ["3 + 3 = 6.", " ", "So 6."],
+        "label": -1,
+    },
+]
+PRM = {
+    "question": {"problem": "1 + 1?"},
+    "label": {
+        "steps": [
+            {
+                "completions": [
+                    {"text": "1 + 1 = 2.", "rating": 1},
+                    {"text": "1 + 1 = 3.", "rating": -1},
+                    {"text": "?", "rating": None},
+                ],
+                "chosen_completion": 0,
+            },
+            {"completions": [{"text": "So 2.", "rating": 0}], "chosen_completion": None},
+            {"completions": [{"text": "never read", "rating": 1}]},
+        ]
+    },
+}
 
 
 def test_where_no_completion_was_right_the_chain_goes_on_from_what_people_wrote():
@@ -331,11 +486,18 @@ def test_where_no_completion_was_right_the_chain_goes_on_from_what_people_wrote(
     from demur.judge.bench import _steps
 
     steps = [
-        {"completions": [{"text": "3p = 124.", "rating": -1}], "chosen_completion": None,
-         "human_completion": {"text": "3p + e = 1.24.", "rating": None, "source": "human"}},
-        {"completions": [{"text": "2p = 0.58.", "rating": 1}], "chosen_completion": None, "human_completion": None},
+        {
+            "completions": [{"text": "3p = 124.", "rating": -1}],
+            "chosen_completion": None,
+            "human_completion": {"text": "3p + e = 1.24.", "rating": None, "source": "human"},
+        },
+        {
+            "completions": [{"text": "2p = 0.58.", "rating": 1}],
+            "chosen_completion": None,
+            "human_completion": None,
+        },
         {"completions": [{"text": "never read", "rating": 1}]},
-    ]  # fmt: skip
+    ]
     found = list(_steps("x:1", {"question": {"problem": "p?"}, "label": {"steps": steps}}))
     assert [(one.label, one.question) for one in found] == [
         ("incorrect", "p?\n\n(no steps yet)"),
@@ -353,18 +515,35 @@ def test_steps_that_people_labelled_measure_a_judge_beside_chance(tmp_path, monk
     module = ModuleType("checking")
     module.checks_sums = checks_sums
     monkeypatch.setitem(sys.modules, "checking", module)
-    (tmp_path / "steps.jsonl").write_text("".join(json.dumps(row) + "\n" for row in (*PROCESS, PRM)))
-    command = ["judge", "bench", "steps:python:checking:checks_sums", "--on", str(tmp_path / "steps.jsonl"),
-               "--ledger", str(tmp_path / "calls.sqlite")]  # fmt: skip
+    (tmp_path / "steps.jsonl").write_text(
+        "".join(json.dumps(row) + "\n" for row in (*PROCESS, PRM))
+    )
+    command = [
+        "judge",
+        "bench",
+        "steps:python:checking:checks_sums",
+        "--on",
+        str(tmp_path / "steps.jsonl"),
+        "--ledger",
+        str(tmp_path / "calls.sqlite"),
+    ]
     assert main([*command, "--json"]) == 0
     row = next(r for r in json.loads(capsys.readouterr().out)["rows"] if r["part"] == "all")
     # 2 of the first chain (what is behind the wrong step is nobody's), 2 of the second, 3 of the third
-    assert (row["n"], row["precision"]["incorrect"]["hits"], row["recall"]["incorrect"]["n"]) == (7, 2, 2)
+    assert (row["n"], row["precision"]["incorrect"]["hits"], row["recall"]["incorrect"]["n"]) == (
+        7,
+        2,
+        2,
+    )
     assert row["chance"]["incorrect"] == [pytest.approx(2 / 7), pytest.approx(2 / 7)]
     assert main(command) == 0
     assert "0.286, 0.286" in capsys.readouterr().out
     from demur.judge.bench import load
 
-    found = {one.id.rpartition("/")[2]: one for one in load(tmp_path / "steps.jsonl") if one.id.startswith("gsm8k-0")}
+    found = {
+        one.id.rpartition("/")[2]: one
+        for one in load(tmp_path / "steps.jsonl")
+        if one.id.startswith("gsm8k-0")
+    }
     assert found["2"].question == "2 + 2 + 2?\n\nStep 1: 2 + 2 = 4."
     assert (found["2"].label, found["1"].label) == ("incorrect", "correct")

@@ -71,10 +71,15 @@ def test_the_worked_example_of_caa():
 
 def test_nine_composites_follow_from_their_printed_components():
     for _, row in rows("vb_table2.csv"):
-        parts = {k: float(row[c]) for k, c in zip(WEIGHTS, ("caa", "mefr", "selrank", "tomacc"), strict=True)}
+        parts = {
+            k: float(row[c])
+            for k, c in zip(WEIGHTS, ("caa", "mefr", "selrank", "tomacc"), strict=True)
+        }
         assert composite(parts) == pytest.approx(float(row["final"]), abs=0.001), row["model"]
     gpt = {"caa": 0.769, "mefr": 0.847, "selrank": 0.144, "tom_acc": None}
-    assert composite(gpt) == pytest.approx(0.7155, abs=0.0001)  # renormalised without second-order items
+    assert composite(gpt) == pytest.approx(
+        0.7155, abs=0.0001
+    )  # renormalised without second-order items
     assert composite({**gpt, "tom_acc": math.nan}) == composite(gpt)
     assert composite(dict.fromkeys(WEIGHTS)) is None
 
@@ -85,7 +90,16 @@ def test_wilsons_bounds():
 
 
 def test_counts_behind_the_printed_shares():
-    expected = ["56,74/85", "46,49/58", "45,53/79", "60,67/75", "55,66/74", "37,36/73", "25,38/59", "36,22/59"]
+    expected = [
+        "56,74/85",
+        "46,49/58",
+        "45,53/79",
+        "60,67/75",
+        "55,66/74",
+        "37,36/73",
+        "25,38/59",
+        "36,22/59",
+    ]
     tom = [17, 18, 14, 20, 18, 11, 15, 9]
     right = [230, 189, 193, 236, 224, 159, 170, 151, 117]
     two, three = rows("vb_table2.csv"), rows("vb_table3.csv")
@@ -98,10 +112,15 @@ def test_counts_behind_the_printed_shares():
 
 def test_the_audit_of_the_papers_tables_finds_what_arithmetic_finds():
     found = {
-        (f.severity, f.where, f.message.split(" ")[0]) for f in audit([*rows("vb_table2.csv"), *rows("vb_table3.csv")])
+        (f.severity, f.where, f.message.split(" ")[0])
+        for f in audit([*rows("vb_table2.csv"), *rows("vb_table3.csv")])
     }
     assert found == {
-        ("defect", "Qwen3-VL-8B", "i_mefr"),  # 72 is the families with BASE right, not the denominators (62 and 39)
+        (
+            "defect",
+            "Qwen3-VL-8B",
+            "i_mefr",
+        ),  # 72 is the families with BASE right, not the denominators (62 and 39)
         ("defect", "Qwen3-VL-8B", "t_mefr"),
         ("defect", "Qwen3-VL-8B", "tomacc"),  # 9 of 20, printed as of 21
         ("note", "InternVL3-8B", "3"),  # invalid labels that no column tells
@@ -110,7 +129,15 @@ def test_the_audit_of_the_papers_tables_finds_what_arithmetic_finds():
 
 
 def test_a_wrong_table_is_told():
-    line = {"model": "m", "final": "0.9", "caa": "0.5", "mefr": "0.5", "selrank": "1.5", "tomacc": "x", "abs": "250"}
+    line = {
+        "model": "m",
+        "final": "0.9",
+        "caa": "0.5",
+        "mefr": "0.5",
+        "selrank": "1.5",
+        "tomacc": "x",
+        "abs": "250",
+    }
     other = {
         "model": "m",
         "answered": "100",
@@ -130,10 +157,16 @@ def test_denominators_in_paper_mode_lose_children_without_a_confidence():
     for n, family in enumerate(made):
         base, text, image = n < 72, n < 7, n < 19
         said[family.cell_id(CELLS[0])] = Reply(Label.FALSE if base else Label.TRUE, 0.9)
-        said[family.cell_id(CELLS[1])] = Reply(Label.TRUE if text else Label.FALSE, 0.9 if n < 39 or n >= 72 else None,
-                                               problem="" if n < 39 or n >= 72 else "no confidence")  # fmt: skip
-        said[family.cell_id(CELLS[2])] = Reply(Label.TRUE if image else Label.FALSE, 0.9 if n < 62 or n >= 72 else None,
-                                               problem="" if n < 62 or n >= 72 else "no confidence")  # fmt: skip
+        said[family.cell_id(CELLS[1])] = Reply(
+            Label.TRUE if text else Label.FALSE,
+            0.9 if n < 39 or n >= 72 else None,
+            problem="" if n < 39 or n >= 72 else "no confidence",
+        )
+        said[family.cell_id(CELLS[2])] = Reply(
+            Label.TRUE if image else Label.FALSE,
+            0.9 if n < 62 or n >= 72 else None,
+            problem="" if n < 62 or n >= 72 else "no confidence",
+        )
     paper, measured = (flips(cells_of(made, said, mode)) for mode in ("paper", "measured"))
     (image, image_n), (text, text_n), (_, base_right) = paper
     assert (base_right, image_n, text_n) == (72, 62, 39)
@@ -145,16 +178,22 @@ def test_denominators_in_paper_mode_lose_children_without_a_confidence():
 
 
 def test_selrank_of_four_in_perfect_order_with_one_wrong():
-    assert selrank(np.array([True, True, True, False]), np.array([0.9, 0.8, 0.7, 0.6])) == pytest.approx(-0.125)
+    assert selrank(
+        np.array([True, True, True, False]), np.array([0.9, 0.8, 0.7, 0.6])
+    ) == pytest.approx(-0.125)
 
 
 def test_selrank_of_a_perfect_order_tends_to_its_limit_which_is_not_one():
     p, n = 0.8, 4000
     right = np.arange(n) < p * n
-    assert selrank(right, np.linspace(1, 0, n)) == pytest.approx(p * math.log(1 / p) / (1 - p), abs=0.01)
+    assert selrank(right, np.linspace(1, 0, n)) == pytest.approx(
+        p * math.log(1 / p) / (1 - p), abs=0.01
+    )
 
 
-answered = st.lists(st.tuples(st.booleans(), st.sampled_from([0.5, 0.8, 0.9, 0.95])), min_size=1, max_size=40)
+answered = st.lists(
+    st.tuples(st.booleans(), st.sampled_from([0.5, 0.8, 0.9, 0.95])), min_size=1, max_size=40
+)
 
 
 @pytest.mark.reference
@@ -197,7 +236,11 @@ def test_a_perfect_model_scores_one_everywhere():
 def test_one_who_always_abstains_gets_alpha():
     made = families(10, second_order=2)
     found = score(
-        "silent", made, replies(made, lambda f, c: Reply(Label.ABSTAIN, 0.5, "OCCLUSION")), alpha=0.3, resamples=20
+        "silent",
+        made,
+        replies(made, lambda f, c: Reply(Label.ABSTAIN, 0.5, "OCCLUSION")),
+        alpha=0.3,
+        resamples=20,
     )
     values = {n: m.value for n, m in found.measures.items()}
     assert values["caa"] == pytest.approx(0.3)
@@ -211,8 +254,12 @@ def test_one_who_always_abstains_gets_alpha():
 
 def test_a_constant_label_has_no_base_right_or_all_of_them():
     made = families(10)
-    true = score("yes", made, replies(made, lambda f, c: Reply(Label.TRUE, 0.9, "NONE")), resamples=0)
-    false = score("no", made, replies(made, lambda f, c: Reply(Label.FALSE, 0.9, "NONE")), resamples=0)
+    true = score(
+        "yes", made, replies(made, lambda f, c: Reply(Label.TRUE, 0.9, "NONE")), resamples=0
+    )
+    false = score(
+        "no", made, replies(made, lambda f, c: Reply(Label.FALSE, 0.9, "NONE")), resamples=0
+    )
     assert (true.counts["base_right"], false.counts["base_right"]) == (0, 10)
     assert true.measures["mefr"].value is None
     assert false.measures["mefr"].value == 0
@@ -224,9 +271,17 @@ def test_swapped_labels_score_nothing():
     made = families(10, second_order=10)
     swap = {Label.TRUE: Label.FALSE, Label.FALSE: Label.TRUE}
     found = score(
-        "swapped", made, replies(made, lambda f, c: Reply(swap[f.gold[CELLS.index(c)]], 0.99, "NONE")), resamples=0
+        "swapped",
+        made,
+        replies(made, lambda f, c: Reply(swap[f.gold[CELLS.index(c)]], 0.99, "NONE")),
+        resamples=0,
     )
-    assert [found.measures[n].value for n in ("caa", "tom_acc", "df_acc", "answered_accuracy")] == [0, 0, 0, 0]
+    assert [found.measures[n].value for n in ("caa", "tom_acc", "df_acc", "answered_accuracy")] == [
+        0,
+        0,
+        0,
+        0,
+    ]
 
 
 confidences = st.one_of(st.none(), st.floats(0, 1))
@@ -245,21 +300,36 @@ any_reply = st.builds(
 )
 
 
-@given(st.lists(st.tuples(*[any_reply] * 4), min_size=1, max_size=12), st.sampled_from(["measured", "paper"]))
+@given(
+    st.lists(st.tuples(*[any_reply] * 4), min_size=1, max_size=12),
+    st.sampled_from(["measured", "paper"]),
+)
 def test_caa_and_flips_by_hand(lines, mode):
     made = families(len(lines))
-    said = {f.cell_id(c): r for f, line in zip(made, lines, strict=True) for c, r in zip(CELLS, line, strict=True)}
+    said = {
+        f.cell_id(c): r
+        for f, line in zip(made, lines, strict=True)
+        for c, r in zip(CELLS, line, strict=True)
+    }
     credit, n = 0.0, 0
     base = image_n = image = 0
     for line in lines:
         for gold, reply in zip(XOR[:3], line, strict=False):
             whole = reply.label is not None and reply.confidence is not None
-            if reply.problem == "no output" or (mode == "paper" and not whole and reply.problem != "invalid label"):
+            if reply.problem == "no output" or (
+                mode == "paper" and not whole and reply.problem != "invalid label"
+            ):
                 continue
             if reply.problem == "no confidence":
                 continue
             n += 1
-            credit += 0.25 if reply.label is Label.ABSTAIN else reply.confidence if reply.label is gold else 0
+            credit += (
+                0.25
+                if reply.label is Label.ABSTAIN
+                else reply.confidence
+                if reply.label is gold
+                else 0
+            )
         ok = line[0].label is Label.FALSE and (mode == "measured" or line[0].confidence is not None)
         child = line[2]
         base += ok
@@ -278,11 +348,16 @@ def test_caa_and_flips_by_hand(lines, mode):
     assert found.measures["i_mefr"].n == image_n
     assert found.measures["i_mefr"].value == (pytest.approx(image / image_n) if image_n else None)
     in_caa = found.measures["caa"]
-    assert in_caa.n + in_caa.ungraded + in_caa.failed == 3 * len(lines)  # every headline cell is somewhere
+    assert in_caa.n + in_caa.ungraded + in_caa.failed == 3 * len(
+        lines
+    )  # every headline cell is somewhere
 
 
 def test_families_with_an_abstain_label_are_scored_apart():
-    strict, other = families(4), families(2, gold=(Label.ABSTAIN, Label.ABSTAIN, Label.TRUE, Label.FALSE))
+    strict, other = (
+        families(4),
+        families(2, gold=(Label.ABSTAIN, Label.ABSTAIN, Label.TRUE, Label.FALSE)),
+    )
     other = [f.model_copy(update={"id": f"A-{n}"}) for n, f in enumerate(other)]
     made = [*strict, *other]
     found = score("m", made, replies(made, perfect), resamples=0)
@@ -332,7 +407,12 @@ def test_the_ranking_under_other_weights():
 @pytest.mark.parametrize(
     ("text", "label", "confidence", "problem"),
     [
-        ('{"label": "VISIBLY_TRUE", "reason_code": "NONE", "confidence": 0.9}', "VISIBLY_TRUE", 0.9, ""),
+        (
+            '{"label": "VISIBLY_TRUE", "reason_code": "NONE", "confidence": 0.9}',
+            "VISIBLY_TRUE",
+            0.9,
+            "",
+        ),
         (
             '```json\n{"label": "visibly_false", "reason_code": "OCCLUSION", "confidence": 1}\n```',
             "VISIBLY_FALSE",
@@ -368,13 +448,23 @@ def test_the_lenient_parser_takes_the_last_object_with_a_label():
     assert read_reply("{" * 50_000, "lenient").problem == "unparsable"
 
 
-@given(st.text(max_size=300) | st.recursive(st.none() | st.booleans() | st.floats() | st.text(max_size=5),
-       lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from(["label", "confidence", "reason_code"]), inner),
-       max_leaves=6).map(json.dumps))  # fmt: skip
+@given(
+    st.text(max_size=300)
+    | st.recursive(
+        st.none() | st.booleans() | st.floats() | st.text(max_size=5),
+        lambda inner: (
+            st.lists(inner, max_size=3)
+            | st.dictionaries(st.sampled_from(["label", "confidence", "reason_code"]), inner)
+        ),
+        max_leaves=6,
+    ).map(json.dumps)
+)
 def test_no_reply_raises(text):
     for parser in ("strict", "lenient"):
         found = read_reply(text, parser)
-        assert (found.label is None) == (found.problem in ("no output", "unparsable", "invalid label"))
+        assert (found.label is None) == (
+            found.problem in ("no output", "unparsable", "invalid label")
+        )
 
 
 def test_headline_is_three_of_four():
@@ -383,8 +473,12 @@ def test_headline_is_three_of_four():
 
 def test_the_credit_of_an_abstention_can_change_the_ranking():
     made = families(10)
-    shy = score("shy", made, replies(made, lambda f, c: Reply(Label.ABSTAIN, 0.5, "OCCLUSION")), resamples=0)
-    rash = score("rash", made, replies(made, lambda f, c: Reply(Label.FALSE, 0.6, "NONE")), resamples=0)
+    shy = score(
+        "shy", made, replies(made, lambda f, c: Reply(Label.ABSTAIN, 0.5, "OCCLUSION")), resamples=0
+    )
+    rash = score(
+        "rash", made, replies(made, lambda f, c: Reply(Label.FALSE, 0.6, "NONE")), resamples=0
+    )
     assert shy.by_alpha[0.5] > rash.by_alpha[0.5]
     assert shy.by_alpha[0.0] < rash.by_alpha[0.0]
     assert shy.by_alpha[0.25] == shy.measures["final"].value
@@ -392,15 +486,21 @@ def test_the_credit_of_an_abstention_can_change_the_ranking():
 
 def test_a_composite_of_nothing_is_a_value_and_ranks_above_a_worse_one():
     made = families(10)
-    wrong = score("wrong", made, replies(made, lambda f, c: Reply(Label.TRUE, 0.9, "NONE")), resamples=0)
+    wrong = score(
+        "wrong", made, replies(made, lambda f, c: Reply(Label.TRUE, 0.9, "NONE")), resamples=0
+    )
     nothing = wrong._replace(
-        model="nothing", measures=wrong.measures | {"final": wrong.measures["final"].model_copy(update={"value": 0.0})},
+        model="nothing",
+        measures=wrong.measures
+        | {"final": wrong.measures["final"].model_copy(update={"value": 0.0})},
         by_alpha=dict.fromkeys(wrong.by_alpha, 0.0),
-    )  # fmt: skip
+    )
     worse = nothing._replace(
-        model="worse", measures=wrong.measures | {"final": wrong.measures["final"].model_copy(update={"value": -0.2})},
+        model="worse",
+        measures=wrong.measures
+        | {"final": wrong.measures["final"].model_copy(update={"value": -0.2})},
         by_alpha=dict.fromkeys(wrong.by_alpha, -0.2),
-    )  # fmt: skip
+    )
     assert [row[0] for row in headline_table([worse, nothing]).rows] == ["nothing", "worse"]
     table = alpha_table([worse, nothing])
     assert table is not None
@@ -412,7 +512,9 @@ def test_tables_are_audited_by_the_headers_that_are_printed(tmp_path):
     from demur.suites import audit_tables
 
     path = tmp_path / "t.csv"
-    path.write_text("Model,Answered,Cov (%),AnsAcc,SelRank_raw,MEFR d,I_MEFR\nm,201,70.0,0.582,0.033,72,0.307\n")
+    path.write_text(
+        "Model,Answered,Cov (%),AnsAcc,SelRank_raw,MEFR d,I_MEFR\nm,201,70.0,0.582,0.033,72,0.307\n"
+    )
     found = audit_tables([path], Problems())
     assert not found.rest
     assert [f.kind for f in found.findings] == ["n", "count"]

@@ -24,23 +24,54 @@ GOLD = ("NOT_VISIBLE", "VISIBLE", "VISIBLE", "NOT_VISIBLE")
 
 def said(label: str, confidence: object = 0.9, code: str = "NONE") -> str:
     return json.dumps(
-        {"label": label, "reason_code": code, **({} if confidence is None else {"confidence": confidence})}
+        {
+            "label": label,
+            "reason_code": code,
+            **({} if confidence is None else {"confidence": confidence}),
+        }
     )
 
 
 def sheet(
-    path: Path, outputs: dict[str, list[list[str]]], ids: list[str], status: dict[int, str] | None = None
+    path: Path,
+    outputs: dict[str, list[list[str]]],
+    ids: list[str],
+    status: dict[int, str] | None = None,
 ) -> Path:
     """A sheet in the published layout, with ``ID`` and ``id`` both in it."""
-    columns = ["ID", "Status", "base_setup", "base_question", "flip_question", "flip_change", "pic_base", "pic_flip",
-               "indoor_outdoor", "id", *(f"{m}_{c}_json" for m in outputs for c in SHEET_CELLS)]  # fmt: skip
+    columns = [
+        "ID",
+        "Status",
+        "base_setup",
+        "base_question",
+        "flip_question",
+        "flip_change",
+        "pic_base",
+        "pic_flip",
+        "indoor_outdoor",
+        "id",
+        *(f"{m}_{c}_json" for m in outputs for c in SHEET_CELLS),
+    ]
     with path.open("w", newline="", encoding="utf-8") as handle:
         writer = csv.writer(handle)
         writer.writerow(columns)
         for n, id in enumerate(ids):
             cells = [text for m in outputs for text in outputs[m][n]]
-            writer.writerow([id, (status or {}).get(n, "Done"), "a désk", f"Is thing {n} visible?", f"Is thing {n} hidden?",
-                             "moved", f"./Images/IMG_{n}.jpeg", f"./Images/IMG_{n}b.jpeg", "indoor", id, *cells])  # fmt: skip
+            writer.writerow(
+                [
+                    id,
+                    (status or {}).get(n, "Done"),
+                    "a désk",
+                    f"Is thing {n} visible?",
+                    f"Is thing {n} hidden?",
+                    "moved",
+                    f"./Images/IMG_{n}.jpeg",
+                    f"./Images/IMG_{n}b.jpeg",
+                    "indoor",
+                    id,
+                    *cells,
+                ]
+            )
     return path
 
 
@@ -51,9 +82,24 @@ def right(code: str = "OCCLUSION") -> list[str]:
 @pytest.fixture
 def published(tmp_path: Path) -> Path:
     broken = [
-        [said("VISIBLE"), "Sure! " + said("VISIBLE"), said("VISIBLE"), said("NOT_VISIBLE")],  # BASE wrong, unparsable
-        [said("NOT_VISIBLE"), said("VISIBLE", None), said("PERHAPS"), ""],  # no confidence, invalid label, no output
-        [said("UNDETERMINABLE_FROM_EVIDENCE", None, "OCCLUSION"), said("VISIBLE"), said("NOT_VISIBLE"), "ERROR: 500"],
+        [
+            said("VISIBLE"),
+            "Sure! " + said("VISIBLE"),
+            said("VISIBLE"),
+            said("NOT_VISIBLE"),
+        ],  # BASE wrong, unparsable
+        [
+            said("NOT_VISIBLE"),
+            said("VISIBLE", None),
+            said("PERHAPS"),
+            "",
+        ],  # no confidence, invalid label, no output
+        [
+            said("UNDETERMINABLE_FROM_EVIDENCE", None, "OCCLUSION"),
+            said("VISIBLE"),
+            said("NOT_VISIBLE"),
+            "ERROR: 500",
+        ],
         [said("NOT_VISIBLE"), said("VISIBLE"), said("VISIBLE"), said("NOT_VISIBLE")],
         right(),
     ]
@@ -72,7 +118,9 @@ def table(text: str, name: str) -> list[dict[str, object]]:
 def test_a_published_sheet_is_scored_by_one_command(published, capsys):
     assert main(["suite", "score", "vb", str(published), "--json", "--resamples", "0"]) == 0
     out = capsys.readouterr().out
-    good, broken = ({row["Model"]: row for row in table(out, "vb-headline")}[m] for m in ("good-1", "broken-2"))
+    good, broken = (
+        {row["Model"]: row for row in table(out, "vb-headline")}[m] for m in ("good-1", "broken-2")
+    )
     assert good["CAA"]["value"] == pytest.approx(0.8)
     assert good["n"] == 12  # the draft row does not count
     # again, from the raw sheet, in a few lines: headline cells, measured mode
@@ -96,26 +144,66 @@ def test_a_published_sheet_is_scored_by_one_command(published, capsys):
             base.append(labels[0])
             image.append(labels[2])
     assert (broken["CAA"]["value"], broken["n"]) == (pytest.approx(credit / n), n)
-    assert broken["I_MEFR"]["value"] == sum(i for b, i in zip(base, image, strict=True) if b) / sum(base)
+    assert broken["I_MEFR"]["value"] == sum(i for b, i in zip(base, image, strict=True) if b) / sum(
+        base
+    )
     replies = [row for row in table(out, "vb-replies") if row["Cells"] in ("headline", "all four")]
-    assert [(r["no output"], r["unparsable"], r["invalid label"], r["no confidence"]) for r in replies] == [
-        (0, 0, 0, 0), (0, 0, 0, 0), (0, 1, 1, 1), (2, 1, 1, 1),
-    ]  # fmt: skip
+    assert [
+        (r["no output"], r["unparsable"], r["invalid label"], r["no confidence"]) for r in replies
+    ] == [
+        (0, 0, 0, 0),
+        (0, 0, 0, 0),
+        (0, 1, 1, 1),
+        (2, 1, 1, 1),
+    ]
 
 
 @pytest.mark.heavy
 def test_modes_models_and_forms(published, capsys, tmp_path):
-    assert main(["suite", "score", "vb", str(published), "--mode", "paper", "--model", "broken-2", "--json"]) == 0
+    assert (
+        main(
+            [
+                "suite",
+                "score",
+                "vb",
+                str(published),
+                "--mode",
+                "paper",
+                "--model",
+                "broken-2",
+                "--json",
+            ]
+        )
+        == 0
+    )
     [row] = table(capsys.readouterr().out, "vb-headline")
-    assert row["n"] == 9  # 12 less unparsable, no confidence (also that of the ABSTAIN), invalid stays
-    assert main(["suite", "score", "vb", str(published), "--form", "latex", "--tables", str(tmp_path / "t")]) == 0
+    assert (
+        row["n"] == 9
+    )  # 12 less unparsable, no confidence (also that of the ABSTAIN), invalid stays
+    assert (
+        main(
+            [
+                "suite",
+                "score",
+                "vb",
+                str(published),
+                "--form",
+                "latex",
+                "--tables",
+                str(tmp_path / "t"),
+            ]
+        )
+        == 0
+    )
     assert "\\toprule" in capsys.readouterr().out
     assert len(list((tmp_path / "t").glob("vb-headline.*"))) == 4
     assert main(["suite", "score", "vb", str(published), "--model", "nobody"]) == 2
     assert "good-1" in capsys.readouterr().err
     found = demur.suite("vb")
     loaded = found.open(published)
-    [score] = found.scores(loaded.items, loaded.outputs, models=["broken-2"], mode="paper", resamples=0)
+    [score] = found.scores(
+        loaded.items, loaded.outputs, models=["broken-2"], mode="paper", resamples=0
+    )
     assert score.measures["caa"].n == 9
     with pytest.raises(UsageError, match="mode"):
         found.scores(loaded.items, loaded.outputs, mode="printed")
@@ -126,15 +214,21 @@ def test_how_a_sheet_is_written_changes_no_figure(published, tmp_path):
     suite = demur.suite("vb")
     header, *rows = csv.reader(io.StringIO(published.read_text(encoding="utf-8"), newline=""))
 
-    def written(path: str, header: list[str], rows: list[list[str]], encoding: str = "utf-8") -> Path:
+    def written(
+        path: str, header: list[str], rows: list[list[str]], encoding: str = "utf-8"
+    ) -> Path:
         (tmp_path / path).parent.mkdir(exist_ok=True)
         with (tmp_path / path).open("w", newline="", encoding=encoding) as handle:
-            csv.writer(handle, lineterminator="\r\n" if encoding == "utf-8-sig" else "\n").writerows([header, *rows])
+            csv.writer(
+                handle, lineterminator="\r\n" if encoding == "utf-8-sig" else "\n"
+            ).writerows([header, *rows])
         return tmp_path / path
 
     def figures(path: Path) -> list[object]:
         loaded = suite.open(str(path))
-        scores = suite.scores(loaded.items, loaded.outputs, models=["good-1", "broken-2"], resamples=50)
+        scores = suite.scores(
+            loaded.items, loaded.outputs, models=["good-1", "broken-2"], resamples=50
+        )
         return [t.records() for t in suite.tables(scores, loaded.items)]
 
     first = figures(published)
@@ -168,19 +262,72 @@ def test_a_hostile_cell_is_that_cells_failure(tmp_path, capsys):
 
 def test_bad_families_are_named_with_file_and_line(tmp_path, capsys):
     lines = [
-        {"id": "a", "category": "OCCLUSION", "base_question": "Is A visible?", "edited_question": "is a  visible?"},
-        {"id": "b", "category": "SHADOW", "base_question": "Is B visible?", "edited_question": "Is B hidden?"},
-        {"id": "c", "category": "OCCLUSION", "base_question": "Is C visible?", "edited_question": "Is C hidden?",
-         "gold": {"BASE": "VISIBLY_TRUE", "TEXT_FLIP": "VISIBLY_TRUE", "IMAGE_FLIP": "VISIBLY_TRUE", "DOUBLE_FLIP": "VISIBLY_FALSE"}},
-        {"id": "d", "category": "MULTI_AGENT_SECOND_ORDER", "base_question": "Does he know?", "edited_question": "Does she?"},
-        {"id": "e", "category": "MULTI_AGENT_SECOND_ORDER", "base_question": "Does Bob know that Al sees?",
-         "edited_question": "Is Bob unaware that Al sees?", "agents": ["Bob", "Al"]},
-        {"id": "f", "category": "OCCLUSION", "base_question": "F?", "edited_question": "Not F?", "base_image": "../../etc/passwd"},
+        {
+            "id": "a",
+            "category": "OCCLUSION",
+            "base_question": "Is A visible?",
+            "edited_question": "is a  visible?",
+        },
+        {
+            "id": "b",
+            "category": "SHADOW",
+            "base_question": "Is B visible?",
+            "edited_question": "Is B hidden?",
+        },
+        {
+            "id": "c",
+            "category": "OCCLUSION",
+            "base_question": "Is C visible?",
+            "edited_question": "Is C hidden?",
+            "gold": {
+                "BASE": "VISIBLY_TRUE",
+                "TEXT_FLIP": "VISIBLY_TRUE",
+                "IMAGE_FLIP": "VISIBLY_TRUE",
+                "DOUBLE_FLIP": "VISIBLY_FALSE",
+            },
+        },
+        {
+            "id": "d",
+            "category": "MULTI_AGENT_SECOND_ORDER",
+            "base_question": "Does he know?",
+            "edited_question": "Does she?",
+        },
+        {
+            "id": "e",
+            "category": "MULTI_AGENT_SECOND_ORDER",
+            "base_question": "Does Bob know that Al sees?",
+            "edited_question": "Is Bob unaware that Al sees?",
+            "agents": ["Bob", "Al"],
+        },
+        {
+            "id": "f",
+            "category": "OCCLUSION",
+            "base_question": "F?",
+            "edited_question": "Not F?",
+            "base_image": "../../etc/passwd",
+        },
         {"id": "e", "category": "OCCLUSION", "base_question": "E?", "edited_question": "Not E?"},
-        {"id": "h", "category": "OCCLUSION", "base_question": "H?", "edited_question": "Not H?", "base_image": "1.png", "edited_image": "2.png"},
-        {"id": "g", "category": "OCCLUSION", "base_question": "G?", "edited_question": "Not G?",
-         "gold": {"BASE": "ABSTAIN", "TEXT_FLIP": "ABSTAIN", "IMAGE_FLIP": "VISIBLY_TRUE", "DOUBLE_FLIP": "VISIBLY_FALSE"}},
-    ]  # fmt: skip
+        {
+            "id": "h",
+            "category": "OCCLUSION",
+            "base_question": "H?",
+            "edited_question": "Not H?",
+            "base_image": "1.png",
+            "edited_image": "2.png",
+        },
+        {
+            "id": "g",
+            "category": "OCCLUSION",
+            "base_question": "G?",
+            "edited_question": "Not G?",
+            "gold": {
+                "BASE": "ABSTAIN",
+                "TEXT_FLIP": "ABSTAIN",
+                "IMAGE_FLIP": "VISIBLY_TRUE",
+                "DOUBLE_FLIP": "VISIBLY_FALSE",
+            },
+        },
+    ]
     path = tmp_path / "families.jsonl"
     path.write_text("".join(json.dumps(line) + "\n" for line in lines))
     assert main(["suite", "check", "vb", str(path)]) == 1
@@ -246,7 +393,9 @@ def test_the_truth_of_the_made_claims_follows_from_their_pixels(visibility):
         base = grey(f"OC-{number:02d}-base.jpg")
         height, width = base.shape
         x0, y0, x1, y1 = box
-        inside = base[int(y0 * height) + 8 : int(y1 * height) - 8, int(x0 * width) + 8 : int(x1 * width) - 8]
+        inside = base[
+            int(y0 * height) + 8 : int(y1 * height) - 8, int(x0 * width) + 8 : int(x1 * width) - 8
+        ]
         assert inside.std() < 2
     for number, box in enumerate(CROPPED.values(), start=1):
         base, edited = grey(f"OF-{number:02d}-base.jpg"), grey(f"OF-{number:02d}-edited.jpg")
@@ -290,10 +439,17 @@ def test_two_systems_are_asked_and_the_page_is_made(visibility, tmp_path, capsys
         assert server.requests == 24
         assert main([*words, "--limit", "6", "--json"]) == 0  # again: nothing is asked twice
         assert server.requests == 24
-    found = {row["Model"]: row for row in table(capsys.readouterr().out.partition("]\n}")[0] + "]\n}", "vb-headline")}
+    found = {
+        row["Model"]: row
+        for row in table(capsys.readouterr().out.partition("]\n}")[0] + "]\n}", "vb-headline")
+    }
     text, true = found["model:text"], found["python:examples.seeing:always_true"]
     # by the words alone: BASE and TEXT_FLIP right, IMAGE_FLIP wrong; saying yes: both flips right, BASE wrong
-    assert (text["CAA"]["value"], text["I_MEFR"]["value"], text["T_MEFR"]["value"]) == (pytest.approx(1.4 / 3), 0, 1)
+    assert (text["CAA"]["value"], text["I_MEFR"]["value"], text["T_MEFR"]["value"]) == (
+        pytest.approx(1.4 / 3),
+        0,
+        1,
+    )
     assert (true["CAA"]["value"], true["MEFR"]["value"]) == (pytest.approx(0.6), None)
     page = tmp_path / "vb.html"
     assert main(["suite", "report", "vb", str(out), "-o", str(page)]) == 0
@@ -303,12 +459,34 @@ def test_two_systems_are_asked_and_the_page_is_made(visibility, tmp_path, capsys
     outputs = read_outputs([out])
     assert {len(cells) for cells in outputs.values()} == {24}
     rows = {m: {q: r.text for q, r in cells.items()} for m, cells in outputs.items()}
-    lines = [{"id": q, "system": m, "output": t} for m, cells in rows.items() for q, t in cells.items()]
+    lines = [
+        {"id": q, "system": m, "output": t} for m, cells in rows.items() for q, t in cells.items()
+    ]
     file = tmp_path / "outputs.jsonl"
     file.write_text("".join(json.dumps(line) + "\n" for line in lines))
-    assert read_outputs([file]) == {m: {q: type(r)(text=r.text) for q, r in c.items()} for m, c in outputs.items()}
-    assert main(["suite", "score", "vb", str(file), "--items", str(visibility), "--json", "--resamples", "0"]) == 0
-    again = {row["Model"]: row for row in table(capsys.readouterr().out.partition("\n")[2], "vb-headline")}
+    assert read_outputs([file]) == {
+        m: {q: type(r)(text=r.text) for q, r in c.items()} for m, c in outputs.items()
+    }
+    assert (
+        main(
+            [
+                "suite",
+                "score",
+                "vb",
+                str(file),
+                "--items",
+                str(visibility),
+                "--json",
+                "--resamples",
+                "0",
+            ]
+        )
+        == 0
+    )
+    again = {
+        row["Model"]: row
+        for row in table(capsys.readouterr().out.partition("\n")[2], "vb-headline")
+    }
     assert again["model:text"]["CAA"] == text["CAA"]
     suite = demur.suite("vb")
     fewer = suite.open(visibility).items[1:]
@@ -323,10 +501,15 @@ def test_a_cell_that_two_sheets_fill_differently_is_told_and_the_first_kept(tmp_
     assert read(tmp_path, problems).outputs["m"]["GD-01/BASE"].text == right()[0]
     assert len(problems) == 4
     row, other = ({"m": [right(), right()]}, {"m": [right(), ["junk"] * 4]})
-    [sheet(tmp_path / f"{n}.csv", said, ["GD-01", "GD-01"]) for n, said in (("same", row), ("twice", other))]
+    [
+        sheet(tmp_path / f"{n}.csv", said, ["GD-01", "GD-01"])
+        for n, said in (("same", row), ("twice", other))
+    ]
     for name in ("same", "twice"):
         problems = Problems()
-        assert read(tmp_path / f"{name}.csv", problems).outputs["m"]["GD-01/BASE"].text == right()[0]
+        assert (
+            read(tmp_path / f"{name}.csv", problems).outputs["m"]["GD-01/BASE"].text == right()[0]
+        )
         assert len(problems) == 1
     with pytest.raises(BadInput):
         demur.suite("vb").open(tmp_path / "twice.csv")
@@ -340,7 +523,9 @@ def test_no_name_of_a_photo_in_a_sheet_is_fatal_or_leads_out_of_its_folder(tmp_p
     path.write_text(text.replace("Images/", "Images/" + "x" * 5000 + "\0"), encoding="utf-8")
     assert read(path, Problems()).items[0].images == (None, None)
     path.write_text(text, encoding="utf-8")
-    [given, _] = (row[name] for row in csv.DictReader(text.splitlines()) for name in ("pic_base", "pic_flip"))
+    [given, _] = (
+        row[name] for row in csv.DictReader(text.splitlines()) for name in ("pic_base", "pic_flip")
+    )
     from PIL import Image
 
     Image.new("RGB", (8, 8)).save(tmp_path / "secret.png")
@@ -352,8 +537,14 @@ def test_no_name_of_a_photo_in_a_sheet_is_fatal_or_leads_out_of_its_folder(tmp_p
 
 def test_what_was_not_asked_is_no_failed_call(tmp_path):
     suite = demur.suite("vb")
-    loaded = suite.open(sheet(tmp_path / "s.csv", {"m": [right()] * 3}, ["GD-01", "MA-02", "OC-03"]))
-    said = {id: r for id, r in loaded.outputs["m"].items() if id.startswith("GD-01") or id == "MA-02/BASE"}
+    loaded = suite.open(
+        sheet(tmp_path / "s.csv", {"m": [right()] * 3}, ["GD-01", "MA-02", "OC-03"])
+    )
+    said = {
+        id: r
+        for id, r in loaded.outputs["m"].items()
+        if id.startswith("GD-01") or id == "MA-02/BASE"
+    }
     for mode in ("measured", "paper"):
         [score] = suite.scores(loaded.items, {"m": said}, mode=mode, resamples=5)
         assert (score.counts["families"], score.counts["families_not_asked"]) == (2, 1)
@@ -366,7 +557,9 @@ def test_what_was_not_asked_is_no_failed_call(tmp_path):
 def test_what_is_left_out_is_counted_among_a_measures_own_cells(published):
     suite = demur.suite("vb")
     loaded = suite.open(published)
-    [score] = suite.scores(loaded.items, loaded.outputs, models=["broken-2"], mode="paper", resamples=0)
+    [score] = suite.scores(
+        loaded.items, loaded.outputs, models=["broken-2"], mode="paper", resamples=0
+    )
     # second order: one family of three headline cells, of which the ABSTAIN states no confidence
     lost = {name: (m.n, m.ungraded, m.failed) for name, m in score.measures.items()}
     assert lost["tom_acc"] == (2, 1, 0)
@@ -396,14 +589,27 @@ def test_functions_at_hand_and_one_system_are_asked_from_python(visibility, tmp_
         return suite.run(str(visibility), reply, str(tmp_path / "one"), limit=1)
 
     folders += asyncio.run(cell_of_a_notebook())
-    assert [len(cells) for folder in folders for cells in read_outputs(folder).values()] == [4, 4, 4]
+    assert [len(cells) for folder in folders for cells in read_outputs(folder).values()] == [
+        4,
+        4,
+        4,
+    ]
     with pytest.raises(UsageError, match="is not a system"):
         suite.run(visibility, [7], tmp_path / "none", limit=1)
 
 
 @pytest.mark.heavy
 def test_options_are_seen_to_before_anybody_is_asked(visibility, tmp_path, capsys):
-    words = ["suite", "run", "vb", str(visibility), "--system", "python:examples.seeing:always_true", "--limit", "1"]
+    words = [
+        "suite",
+        "run",
+        "vb",
+        str(visibility),
+        "--system",
+        "python:examples.seeing:always_true",
+        "--limit",
+        "1",
+    ]
     for option, value in (("--alpha", "7"), ("--alpha", "nan"), ("--resamples", "-1")):
         assert main([*words, "--out", str(tmp_path / "runs"), option, value]) == 2
         assert "from 0" in capsys.readouterr().err
@@ -414,12 +620,17 @@ def test_options_are_seen_to_before_anybody_is_asked(visibility, tmp_path, capsy
 
 @pytest.mark.slow
 @pytest.mark.integration
-def test_a_run_is_scored_after_its_photos_are_gone_and_asked_within_its_limit(visibility, tmp_path, capsys):
+def test_a_run_is_scored_after_its_photos_are_gone_and_asked_within_its_limit(
+    visibility, tmp_path, capsys
+):
     import shutil
 
     items = tmp_path / "items"
     shutil.copytree(visibility, items)
-    lines = [json.loads(line) for line in (items / "families.jsonl").read_text(encoding="utf-8").splitlines()]
+    lines = [
+        json.loads(line)
+        for line in (items / "families.jsonl").read_text(encoding="utf-8").splitlines()
+    ]
     lines[5]["base_image"] = ""
     (items / "families.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
     suite = demur.suite("vb")
@@ -430,16 +641,24 @@ def test_a_run_is_scored_after_its_photos_are_gone_and_asked_within_its_limit(vi
     assert main(["suite", "score", "vb", str(folder), "--json", "--resamples", "0"]) == 0
     assert "other words" not in capsys.readouterr().err
     text = (items / "families.jsonl").read_text(encoding="utf-8")
-    (items / "families.jsonl").write_text(text.replace(lines[1]["base_question"], "Is the zebra visible?", 1))
+    (items / "families.jsonl").write_text(
+        text.replace(lines[1]["base_question"], "Is the zebra visible?", 1)
+    )
     assert main(["suite", "score", "vb", str(folder), "--json", "--resamples", "0"]) == 0
     assert "2 of 8 replies of" in capsys.readouterr().err
     (items / lines[0]["edited_image"]).unlink()
     assert main(["suite", "score", "vb", str(folder)]) == 1
-    assert main(["suite", "score", "vb", str(folder), "--skip-bad", "--json", "--resamples", "0"]) == 0
+    assert (
+        main(["suite", "score", "vb", str(folder), "--skip-bad", "--json", "--resamples", "0"]) == 0
+    )
     assert table(capsys.readouterr().out, "vb-headline")[0]["n"] == 3
     outputs = tmp_path / "o.jsonl"
-    outputs.write_text('{"id": 1}\n' + json.dumps({"id": "OC-02/BASE", "output": said("VISIBLY_TRUE")}) + "\n")
-    assert main(["suite", "score", "vb", str(outputs), "--items", str(visibility), "--skip-bad"]) == 0
+    outputs.write_text(
+        '{"id": 1}\n' + json.dumps({"id": "OC-02/BASE", "output": said("VISIBLY_TRUE")}) + "\n"
+    )
+    assert (
+        main(["suite", "score", "vb", str(outputs), "--items", str(visibility), "--skip-bad"]) == 0
+    )
 
 
 def test_a_run_that_was_killed_is_told_apart_from_none(tmp_path):
@@ -457,13 +676,20 @@ def test_two_runs_of_one_name_are_not_poured_into_one(visibility, tmp_path):
     with pytest.raises(UsageError, match="outputs of the same system to 8 of its questions"):
         read_outputs([one, other])
     assert len(read_outputs([one])) == 1
-    (one / "responses.jsonl").write_text((one / "responses.jsonl").read_text() + '{"ask": "x", "response": {}}\n')
+    (one / "responses.jsonl").write_text(
+        (one / "responses.jsonl").read_text() + '{"ask": "x", "response": {}}\n'
+    )
     with pytest.raises(BadInput, match="no row of the run asked that"):
         read_outputs([one])
 
 
 def test_families_without_photos_cannot_be_asked_about(published, capsys):
-    assert main(["suite", "run", "vb", str(published), "--system", "python:examples.seeing:always_true"]) == 2
+    assert (
+        main(
+            ["suite", "run", "vb", str(published), "--system", "python:examples.seeing:always_true"]
+        )
+        == 2
+    )
     assert "GD-01" in capsys.readouterr().err
 
 

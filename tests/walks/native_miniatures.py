@@ -32,18 +32,54 @@ from demur.core.records import Response
 # --- things ---------------------------------------------------------------------------------------
 
 BASES = {
-    "infoseek": 100, "evqa": 200, "viquae": 300, "webqa": 400, "mmdocrag": 500, "mrag": 600, "beir": 700,
-    "generic": 800, "mmlongbench": 900, "mmmu": 950, "simpleqa": 980,
-}  # fmt: skip
+    "infoseek": 100,
+    "evqa": 200,
+    "viquae": 300,
+    "webqa": 400,
+    "mmdocrag": 500,
+    "mrag": 600,
+    "beir": 700,
+    "generic": 800,
+    "mmlongbench": 900,
+    "mmmu": 950,
+    "simpleqa": 980,
+}
 """Number of the first thing of each source."""
-KINDS = ("bridge", "chapel", "mill", "tower", "castle", "lighthouse", "market", "quarry", "station", "garden")
+KINDS = (
+    "bridge",
+    "chapel",
+    "mill",
+    "tower",
+    "castle",
+    "lighthouse",
+    "market",
+    "quarry",
+    "station",
+    "garden",
+)
 SYLLABLES = re.findall(r"\w+", "bra mol ket vin dur sto pel gan rus tho lim nek zar fo hul wes")
 SECTIONS = ("", "History", "Setting", "Structure", "Upkeep")
 RELATIONS = {
-    "architect": ("Who drew the plans of {it}?", "The plans of {name} were drawn by the architect {value}.", "History"),
-    "year": ("In which year was {it} opened?", "The gates of {name} were opened to the public in {value}.", "History"),
-    "river": ("Which river flows past {it}?", "The river that flows past {name} is the {value}.", "Setting"),
-    "length": ("How long is {it}, in metres?", "From end to end {name} is {value} metres long.", "Structure"),
+    "architect": (
+        "Who drew the plans of {it}?",
+        "The plans of {name} were drawn by the architect {value}.",
+        "History",
+    ),
+    "year": (
+        "In which year was {it} opened?",
+        "The gates of {name} were opened to the public in {value}.",
+        "History",
+    ),
+    "river": (
+        "Which river flows past {it}?",
+        "The river that flows past {name} is the {value}.",
+        "Setting",
+    ),
+    "length": (
+        "How long is {it}, in metres?",
+        "From end to end {name} is {value} metres long.",
+        "Structure",
+    ),
     "keeper": ("Who looks after {it}?", "The care of {name} is in the hands of {value}.", "Upkeep"),
 }
 """Relation -> the question, the sentence that answers it, the section of the article that holds this."""
@@ -77,9 +113,7 @@ def kind(number: int) -> str:
 
 def _person(number: int, salt: int) -> str:
     dice = random.Random(1000 * number + salt)
-    return (
-        f"{''.join(dice.choices(SYLLABLES, k=2)).capitalize()} {''.join(dice.choices(SYLLABLES, k=3)).capitalize()}ov"
-    )
+    return f"{''.join(dice.choices(SYLLABLES, k=2)).capitalize()} {''.join(dice.choices(SYLLABLES, k=3)).capitalize()}ov"
 
 
 def facts(number: int) -> dict[str, str]:
@@ -125,7 +159,12 @@ def article(number: int) -> list[tuple[str, list[str]]]:
         if number % 5 == 4 and title == "Setting":
             told.append(f"Many travellers go on from here to {name(number - 1)}.")
         share = words // len(SECTIONS) // len(told)
-        sections.append((title, [f"{prose(share // 2, dice)} {fact} {prose(share // 2, dice)}" for fact in told]))
+        sections.append(
+            (
+                title,
+                [f"{prose(share // 2, dice)} {fact} {prose(share // 2, dice)}" for fact in told],
+            )
+        )
     return sections
 
 
@@ -152,7 +191,10 @@ def photo(number: int, shot: int, *, readable: bool = True, size: int = 48) -> I
     if readable:
         field = size // (BITS + 2)
         for place, bit in enumerate([1, 0, *(number >> b & 1 for b in range(BITS))]):
-            image.paste((255, 255, 255) if bit else (0, 0, 0), (place * field, 0, (place + 1) * field, size // 6))
+            image.paste(
+                (255, 255, 255) if bit else (0, 0, 0),
+                (place * field, 0, (place + 1) * field, size // 6),
+            )
     return image
 
 
@@ -209,20 +251,39 @@ def infoseek(folder: Path, n: int = 16, asked: int = 10) -> Path:
     for place, number in enumerate(ids("infoseek", n)):
         qid, told = f"Q{place + 1}", article(number)
         text = "\n".join("\n".join([*([title] if title else []), *parts]) for title, parts in told)
-        wiki.append({
-            "wikidata_id": qid, "wikipedia_title": name(number), "wikipedia_content": text,
-            "wikipedia_summary": told[0][1][0], "wikipedia_image_url": None,
-        })  # fmt: skip
+        wiki.append(
+            {
+                "wikidata_id": qid,
+                "wikipedia_title": name(number),
+                "wikipedia_content": text,
+                "wikipedia_summary": told[0][1][0],
+                "wikipedia_image_url": None,
+            }
+        )
         if place >= asked:
             continue
         relation = RELATION_OF[place % len(RELATION_OF)]
-        value, data_id, image = facts(number)[relation], f"infoseek_val_{place:08}", f"oven_{place:08}"
+        value, data_id, image = (
+            facts(number)[relation],
+            f"infoseek_val_{place:08}",
+            f"oven_{place:08}",
+        )
         numeric = relation == "length"
-        span = {"wikidata": float(value), "range": [float(value) - 2, float(value) + 2]} if numeric else None
-        val.append({
-            "data_id": data_id, "image_id": image, "question": question(relation, number, seen=True),
-            "answer": [value], "answer_eval": [span] if span else [value], "data_split": "val_unseen_entity",
-        })  # fmt: skip
+        span = (
+            {"wikidata": float(value), "range": [float(value) - 2, float(value) + 2]}
+            if numeric
+            else None
+        )
+        val.append(
+            {
+                "data_id": data_id,
+                "image_id": image,
+                "question": question(relation, number, seen=True),
+                "answer": [value],
+                "answer_eval": [span] if span else [value],
+                "data_split": "val_unseen_entity",
+            }
+        )
         withkb.append({"data_id": data_id, "entity_id": qid, "entity_text": name(number)})
         kind_of = {"length": "Numerical", "year": "Time"}.get(relation, "String")
         qtype.append({"data_id": data_id, "question_type": kind_of})
@@ -251,12 +312,14 @@ def evqa(folder: Path, n: int = 16, asked: int = 10) -> Path:
         url, told = evqa_url(number), article(number)
         links = [f"https://upload.wikimedia.org/{number}_{shot}.png" for shot in (1, 2, 3)]
         pages[url] = {
-            "title": name(number), "url": url,
+            "title": name(number),
+            "url": url,
             "section_titles": [name(number), *SECTIONS[1:]],
             "section_texts": ["\n\n".join(parts) for _, parts in told],
-            "image_urls": links, "image_reference_descriptions": [f"A view of {name(number)}", None, ""],
+            "image_urls": links,
+            "image_reference_descriptions": [f"A view of {name(number)}", None, ""],
             "image_section_indices": [0, 1, 3],
-        }  # fmt: skip
+        }
         for shot, link in enumerate(links, 1):
             if number % 4 == 3 and shot == 1:
                 continue
@@ -270,13 +333,20 @@ def evqa(folder: Path, n: int = 16, asked: int = 10) -> Path:
         sort = ("automatic", "templated", "multi_answer", "automatic", "2_hop")[place % 5]
         row = {
             "question": question(relation, number, seen=True),
-            "question_original": question(relation, number, seen=False), "answer": facts(number)[relation],
-            "dataset_image_ids": f"{7000 + number}|{8000 + number}", "dataset_name": "inaturalist",
-            "dataset_category_id": str(number), "question_type": sort, "wikipedia_url": url,
-            "wikipedia_title": name(number), "evidence": "", "evidence_section_id": str(where),
-            "evidence_section_title": SECTIONS[where], "encyclopedic_vqa_split": "test",
+            "question_original": question(relation, number, seen=False),
+            "answer": facts(number)[relation],
+            "dataset_image_ids": f"{7000 + number}|{8000 + number}",
+            "dataset_name": "inaturalist",
+            "dataset_category_id": str(number),
+            "question_type": sort,
+            "wikipedia_url": url,
+            "wikipedia_title": name(number),
+            "evidence": "",
+            "evidence_section_id": str(where),
+            "evidence_section_title": SECTIONS[where],
+            "encyclopedic_vqa_split": "test",
             "wikipedia_url_used_in_train": "False",
-        }  # fmt: skip
+        }
         if sort == "templated":
             row["evidence"] = sentence(relation, number)
         if sort == "multi_answer":
@@ -309,28 +379,47 @@ def viquae(folder: Path, n: int = 16, asked: int = 10) -> Path:
         id_, qid, file = str(place + 1), f"Q9{place:03}", f"512px-{name(number)} (é).jpg"
         text = [f"{name(number)}\n"]
         for title, parts in article(number):
-            text += [*([f"Section::::{title}.\n"] if title else []), *(f"{part}\n" for part in parts)]
+            text += [
+                *([f"Section::::{title}.\n"] if title else []),
+                *(f"{part}\n" for part in parts),
+            ]
         text.append(f"BULLET::::- {prose(8, random.Random(number))}\n")
-        pages.append({
-            "wikipedia_id": id_, "wikipedia_title": name(number), "kilt_id": id_, "url": WIKI + name(number),
-            "image": file, "categories": "", "anchors": {}, "text": {"paragraph": text},
-            "wikidata_info": {"wikidata_id": qid, "wikipedia_title": name(number)},
-        })  # fmt: skip
+        pages.append(
+            {
+                "wikipedia_id": id_,
+                "wikipedia_title": name(number),
+                "kilt_id": id_,
+                "url": WIKI + name(number),
+                "image": file,
+                "categories": "",
+                "anchors": {},
+                "text": {"paragraph": text},
+                "wikidata_info": {"wikidata_id": qid, "wikipedia_title": name(number)},
+            }
+        )
         put(folder / "images" / file.replace(" ", "_"), png(number, 1))
         if place >= asked:
             continue
         relation = RELATION_OF[place % len(RELATION_OF)]
         value, query = facts(number)[relation], f"512px-Q%C3%A9_{number}.jpg"
         put(folder / "images" / query.replace("%C3%A9", "é"), png(number, 0))
-        rows.append({
-            "id": f"{zlib.crc32(query.encode()):08x}", "kilt_id": f"tc_{place}", "image": query, "url": "",
-            "wikidata_id": qid, "input": question(relation, number, seen=True),
-            "original_question": question(relation, number, seen=False), "meta": {},
-            "output": {
-                "original_answer": value, "answer": [value],
-                "provenance": [{"title": [name(number)], "wikipedia_id": [id_]}],
-            },
-        })  # fmt: skip
+        rows.append(
+            {
+                "id": f"{zlib.crc32(query.encode()):08x}",
+                "kilt_id": f"tc_{place}",
+                "image": query,
+                "url": "",
+                "wikidata_id": qid,
+                "input": question(relation, number, seen=True),
+                "original_question": question(relation, number, seen=False),
+                "meta": {},
+                "output": {
+                    "original_answer": value,
+                    "answer": [value],
+                    "provenance": [{"title": [name(number)], "wikipedia_id": [id_]}],
+                },
+            }
+        )
     lines(folder / "validation.jsonl", rows)
     third = len(pages) // 3
     lines(folder / "humans_with_faces.jsonl", pages[:third])
@@ -348,15 +437,23 @@ def webqa(folder: Path, n: int = 16, asked: int = 10) -> Path:
         store.append(png(number, len(store)))
         image_id = 30_000_000 + len(store) - 1
         return {
-            "image_id": image_id, "title": f"File {image_id}", "caption": f"{name(number)}, seen from the road",
-            "url": f"https://commons.wikimedia.org/wiki/File:{image_id}.jpg", "imgUrl": "",
-        }  # fmt: skip
+            "image_id": image_id,
+            "title": f"File {image_id}",
+            "caption": f"{name(number)}, seen from the road",
+            "url": f"https://commons.wikimedia.org/wiki/File:{image_id}.jpg",
+            "imgUrl": "",
+        }
 
     def snippet(guid: str, place: int, number: int, relation: str) -> dict:
         dice = random.Random(number * 31 + place)
         fact = f"{prose(20, dice)} {sentence(relation, number)} {prose(15, dice)}"
         url = WIKI + name(number).replace(" ", "_")
-        return {"title": name(number), "fact": f"[{place}] {fact}", "url": url, "snippet_id": f"{guid}_{place}"}
+        return {
+            "title": name(number),
+            "fact": f"[{place}] {fact}",
+            "url": url,
+            "snippet_id": f"{guid}_{place}",
+        }
 
     rows = {}
     numbers = list(ids("webqa", n))
@@ -367,11 +464,19 @@ def webqa(folder: Path, n: int = 16, asked: int = 10) -> Path:
         relation = RELATION_OF[place % len(RELATION_OF)]
         row = {"topic": "", "split": "val", "Guid": guid, "txt_posFacts": [], "img_posFacts": []}
         if by_image:
-            row |= {"Q": f'"What colour is the roof of {name(number)}?"', "A": [f'"{facts(number)["colour"]}"'],
-                    "Qcate": "color", "img_posFacts": [picture(number)]}  # fmt: skip
+            row |= {
+                "Q": f'"What colour is the roof of {name(number)}?"',
+                "A": [f'"{facts(number)["colour"]}"'],
+                "Qcate": "color",
+                "img_posFacts": [picture(number)],
+            }
         else:
-            row |= {"Q": question(relation, number, seen=False), "A": [facts(number)[relation]], "Qcate": "text",
-                    "txt_posFacts": [snippet(guid, 0, number, relation)]}  # fmt: skip
+            row |= {
+                "Q": question(relation, number, seen=False),
+                "A": [facts(number)[relation]],
+                "Qcate": "text",
+                "txt_posFacts": [snippet(guid, 0, number, relation)],
+            }
         texts = [snippet(guid, k, other, relation) for k, other in enumerate(others[:7], 1)]
         if not by_image:
             texts.append(dict(row["txt_posFacts"][0], snippet_id=f"{guid}_8"))
@@ -399,26 +504,52 @@ def mmdocrag(folder: Path, n: int = 16, asked: int = 10) -> Path:
         about = [*others[:6], number, *others[6:11]]
         for k, other in enumerate(about, 1):
             text = next(p for p in paragraphs(other) if sentence(relation, other) in p)
-            texts.append({"quote_id": f"text{k}", "type": "text", "text": text, "page_id": k, "layout_id": 10 * k})
+            texts.append(
+                {
+                    "quote_id": f"text{k}",
+                    "type": "text",
+                    "text": text,
+                    "page_id": k,
+                    "layout_id": 10 * k,
+                }
+            )
         for k, other in enumerate([others[0], number, *others[1:7]], 1):
             below = f"images/{document}_image{10 * place + k}.jpg"
             put(folder / below, png(other, 40 + place))
-            images.append({
-                "quote_id": f"image{k}", "type": "image", "img_path": below, "img_description": f"A {kind(other)}.",
-                "page_id": 20 + k, "layout_id": 300 + k,
-            })  # fmt: skip
+            images.append(
+                {
+                    "quote_id": f"image{k}",
+                    "type": "image",
+                    "img_path": below,
+                    "img_description": f"A {kind(other)}.",
+                    "page_id": 20 + k,
+                    "layout_id": 300 + k,
+                }
+            )
         by_image = place % 3 == 1
-        rows.append({
-            "q_id": place, "doc_name": document, "domain": "Guidebook" if place % 2 else "Academic paper",
-            "question": f"What colour is the roof of {name(number)}?" if by_image
-            else question(relation, number, seen=False),
-            "evidence_modality_type": ["figure" if by_image else "text"], "question_type": "Descriptive",
-            "text_quotes": texts, "img_quotes": images, "gold_quotes": ["image2"] if by_image else ["text7"],
-            "answer_short": facts(number)["colour" if by_image else relation],
-            "answer_interleaved": "It is told there.", "old_id": place,
-        })  # fmt: skip
+        rows.append(
+            {
+                "q_id": place,
+                "doc_name": document,
+                "domain": "Guidebook" if place % 2 else "Academic paper",
+                "question": f"What colour is the roof of {name(number)}?"
+                if by_image
+                else question(relation, number, seen=False),
+                "evidence_modality_type": ["figure" if by_image else "text"],
+                "question_type": "Descriptive",
+                "text_quotes": texts,
+                "img_quotes": images,
+                "gold_quotes": ["image2"] if by_image else ["text7"],
+                "answer_short": facts(number)["colour" if by_image else relation],
+                "answer_interleaved": "It is told there.",
+                "old_id": place,
+            }
+        )
     lines(folder / "evaluation_20.jsonl", rows)
-    lines(folder / "dev_20.jsonl", [dict(row, question=row["question"] + " (dev)") for row in rows[:1]])
+    lines(
+        folder / "dev_20.jsonl",
+        [dict(row, question=row["question"] + " (dev)") for row in rows[:1]],
+    )
     return folder
 
 
@@ -431,15 +562,30 @@ def mrag(folder: Path, n: int = 16, asked: int = 10) -> Path:
         letter = place % 4
         names[0], names[letter] = names[letter], names[0]
         gold = [png(number, shot) for shot in range(1, 6)]
-        nearest = [png(others[0], 1), gold[0], png(others[1], 2), png(others[2], 3), png(others[3], 1)]
+        nearest = [
+            png(others[0], 1),
+            gold[0],
+            png(others[1], 2),
+            png(others[2], 3),
+            png(others[3], 1),
+        ]
         query = png(number, 0, readable=place % 3 == 0)
-        rows.append({
-            "id": str(place), "aspect": "perspective", "scenario": "Incomplete" if place % 5 == 4 else "Angle",
-            "image": {"bytes": query, "path": None}, "gt_images": [{"bytes": g, "path": None} for g in gold],
-            "question": f"Can you identify this {kind(number)}?", **dict(zip("ABCD", names, strict=True)),
-            "answer_choice": "ABCD"[letter], "answer": name(number), "image_type": "object", "source": "synthetic",
-            "retrieved_images": [{"bytes": g, "path": None} for g in nearest],
-        })  # fmt: skip
+        rows.append(
+            {
+                "id": str(place),
+                "aspect": "perspective",
+                "scenario": "Incomplete" if place % 5 == 4 else "Angle",
+                "image": {"bytes": query, "path": None},
+                "gt_images": [{"bytes": g, "path": None} for g in gold],
+                "question": f"Can you identify this {kind(number)}?",
+                **dict(zip("ABCD", names, strict=True)),
+                "answer_choice": "ABCD"[letter],
+                "answer": name(number),
+                "image_type": "object",
+                "source": "synthetic",
+                "retrieved_images": [{"bytes": g, "path": None} for g in nearest],
+            }
+        )
         put(folder / f"image_corpus/{place}_input.png", query)
     for number in numbers:
         for shot in range(1, 6):
@@ -459,10 +605,13 @@ def beir(folder: Path, n: int = 16, asked: int = 10) -> Path:
         corpus.append({"_id": id_, "title": name(number), "text": "\n\n".join(paragraphs(number))})
         if place < asked:
             relation = RELATION_OF[place % len(RELATION_OF)]
-            queries.append({
-                "_id": f"q{place}", "text": question(relation, number, seen=False),
-                "metadata": {"answers": [facts(number)[relation]]},
-            })  # fmt: skip
+            queries.append(
+                {
+                    "_id": f"q{place}",
+                    "text": question(relation, number, seen=False),
+                    "metadata": {"answers": [facts(number)[relation]]},
+                }
+            )
             qrels.append(f"q{place}\t{id_}\t1")
     lines(folder / "corpus.jsonl", corpus)
     lines(folder / "queries.jsonl", queries)
@@ -477,18 +626,37 @@ def generic(folder: Path, n: int = 16, asked: int = 10) -> Path:
         page = f"page#{place}"
         for section, (title, parts) in enumerate(article(number)):
             text = "\n".join(parts)
-            passages.append({"id": f"{page}.{section}", "title": f"{name(number)} {title}".strip(), "body": text,
-                             "page": page, "terms": "CC-BY-4.0" if place % 2 else "CC0-1.0"})  # fmt: skip
+            passages.append(
+                {
+                    "id": f"{page}.{section}",
+                    "title": f"{name(number)} {title}".strip(),
+                    "body": text,
+                    "page": page,
+                    "terms": "CC-BY-4.0" if place % 2 else "CC0-1.0",
+                }
+            )
         put(folder / f"drawings/{place}.png", png(number, 1))
-        drawings.append({"id": f"{page}/drawing", "title": name(number), "file": f"drawings/{place}.png", "page": page,
-                         "terms": "CC-BY-NC-4.0"})  # fmt: skip
+        drawings.append(
+            {
+                "id": f"{page}/drawing",
+                "title": name(number),
+                "file": f"drawings/{place}.png",
+                "page": page,
+                "terms": "CC-BY-NC-4.0",
+            }
+        )
         if place < asked:
             relation = RELATION_OF[place % len(RELATION_OF)]
             put(folder / f"photos/{place}.png", png(number, 0))
-            rows.append({
-                "nr": f"g{place}", "ask": question(relation, number, seen=True), "solution": facts(number)[relation],
-                "photo": f"photos/{place}.png", "proof": [f"{page}.{SECTIONS.index(RELATIONS[relation][2])}"],
-            })  # fmt: skip
+            rows.append(
+                {
+                    "nr": f"g{place}",
+                    "ask": question(relation, number, seen=True),
+                    "solution": facts(number)[relation],
+                    "photo": f"photos/{place}.png",
+                    "proof": [f"{page}.{SECTIONS.index(RELATIONS[relation][2])}"],
+                }
+            )
     lines(folder / "passages.jsonl", passages)
     lines(folder / "drawings.jsonl", drawings)
     lines(folder / "questions.jsonl", rows)
@@ -514,8 +682,14 @@ def simpleqa(folder: Path, asked: int = 8) -> Path:
         writer.writerow(["metadata", "problem", "answer"])
         for place, number in enumerate(ids("simpleqa", asked)):
             relation = RELATION_OF[place % len(RELATION_OF)]
-            about = {"topic": "Art" if place % 2 else "Music", "answer_type": "Other", "urls": [WIKI + name(number)]}
-            writer.writerow([str(about), question(relation, number, seen=False), facts(number)[relation]])
+            about = {
+                "topic": "Art" if place % 2 else "Music",
+                "answer_type": "Other",
+                "urls": [WIKI + name(number)],
+            }
+            writer.writerow(
+                [str(about), question(relation, number, seen=False), facts(number)[relation]]
+            )
     return folder
 
 
@@ -529,19 +703,37 @@ def mmmu(folder: Path, asked: int = 8) -> Path:
             right = place % 4
             options[0], options[right] = options[right], options[0]
             open_ended = place % 4 == 3
-            rows.append({
-                "id": f"validation_{subject}_{place + 1}", "question": f"What does <image 1> show, this {kind(number)}?",
-                "options": str([] if open_ended else options), "explanation": "",
-                "image_1": {"bytes": png(number, 0), "path": None}, "image_2": None, "img_type": "['Photographs']",
-                "answer": name(number) if open_ended else "ABCD"[right], "topic_difficulty": "Easy",
-                "question_type": "open" if open_ended else "multiple-choice", "subfield": subject,
-            })  # fmt: skip
+            rows.append(
+                {
+                    "id": f"validation_{subject}_{place + 1}",
+                    "question": f"What does <image 1> show, this {kind(number)}?",
+                    "options": str([] if open_ended else options),
+                    "explanation": "",
+                    "image_1": {"bytes": png(number, 0), "path": None},
+                    "image_2": None,
+                    "img_type": "['Photographs']",
+                    "answer": name(number) if open_ended else "ABCD"[right],
+                    "topic_difficulty": "Easy",
+                    "question_type": "open" if open_ended else "multiple-choice",
+                    "subfield": subject,
+                }
+            )
         (folder / subject).mkdir(parents=True, exist_ok=True)
-        schema = pa.schema([
-            (key, pa.struct([("bytes", pa.binary()), ("path", pa.string())]) if key.startswith("image_") else pa.string())
-            for key in rows[0]
-        ])  # fmt: skip
-        pq.write_table(pa.Table.from_pylist(rows, schema), folder / subject / "validation-00000-of-00001.parquet")
+        schema = pa.schema(
+            [
+                (
+                    key,
+                    pa.struct([("bytes", pa.binary()), ("path", pa.string())])
+                    if key.startswith("image_")
+                    else pa.string(),
+                )
+                for key in rows[0]
+            ]
+        )
+        pq.write_table(
+            pa.Table.from_pylist(rows, schema),
+            folder / subject / "validation-00000-of-00001.parquet",
+        )
     return folder
 
 
@@ -552,21 +744,35 @@ def mmlongbench(folder: Path, asked: int = 8) -> Path:
         document = f"survey-{place // 2}.pdf"
         answerable = place % 4 != 3
         page = 1 + place % 2
-        rows.append({
-            "doc_id": document, "doc_type": "Guidebook", "question": f"What colour is the roof of {name(number)}?",
-            "answer": facts(number)["colour"] if answerable else "Not answerable",
-            "evidence_pages": str([page] if answerable else []), "evidence_sources": "['Figure']",
-            "answer_format": "Str" if answerable else "None",
-        })  # fmt: skip
+        rows.append(
+            {
+                "doc_id": document,
+                "doc_type": "Guidebook",
+                "question": f"What colour is the roof of {name(number)}?",
+                "answer": facts(number)["colour"] if answerable else "Not answerable",
+                "evidence_pages": str([page] if answerable else []),
+                "evidence_sources": "['Figure']",
+                "answer_format": "Str" if answerable else "None",
+            }
+        )
         put(folder / f"pages/survey-{place // 2}/{page}.png", png(number, 1))
     put(folder / "data/samples.json", json.dumps(rows))
     return folder
 
 
 BUILDERS = {
-    "infoseek": infoseek, "evqa": evqa, "webqa": webqa, "mmdocrag": mmdocrag, "mrag": mrag, "viquae": viquae,
-    "beir": beir, "generic": generic, "mmmu": mmmu, "mmlongbench": mmlongbench, "simpleqa": simpleqa,
-}  # fmt: skip
+    "infoseek": infoseek,
+    "evqa": evqa,
+    "webqa": webqa,
+    "mmdocrag": mmdocrag,
+    "mrag": mrag,
+    "viquae": viquae,
+    "beir": beir,
+    "generic": generic,
+    "mmmu": mmmu,
+    "mmlongbench": mmlongbench,
+    "simpleqa": simpleqa,
+}
 OPTIONS = {"beir": {"answers": "metadata.answers"}}
 SIX = ("infoseek", "evqa", "webqa", "mmdocrag", "mrag", "viquae")
 
@@ -593,8 +799,13 @@ class Sighted(StubEncoder):
 
     def images(self, images, space="joint"):
         if space == "look":
-            small = [np.asarray(i.convert("RGB").resize((6, 6), Image.Resampling.BOX), np.float32) for i in images]
-            return _unit(np.array([s.ravel() - s.mean() for s in small], np.float32).reshape(len(small), 108))
+            small = [
+                np.asarray(i.convert("RGB").resize((6, 6), Image.Resampling.BOX), np.float32)
+                for i in images
+            ]
+            return _unit(
+                np.array([s.ravel() - s.mean() for s in small], np.float32).reshape(len(small), 108)
+            )
         seen = [shown(image) for image in images]
         return self.texts(["nothing that can be made out" if s is None else name(s) for s in seen])
 
@@ -635,7 +846,14 @@ def _relation(asked: dict) -> str:
         return "colour"
     if "identify" in asked["question"] or "show" in asked["question"]:
         return "name"
-    return next((r for r, (q, _, _) in RELATIONS.items() if asked["question"].startswith(q.partition("{")[0])), "river")
+    return next(
+        (
+            r
+            for r, (q, _, _) in RELATIONS.items()
+            if asked["question"].startswith(q.partition("{")[0])
+        ),
+        "river",
+    )
 
 
 def _fact(number: int, relation: str) -> str:
@@ -647,7 +865,11 @@ def _answer(asked: dict, *, knows, otherwise: str, hints: bool = False) -> str:
     subject, relation = _subject(asked), _relation(asked)
     for piece in asked["evidence"]:
         if piece["text"] and relation in RELATIONS:
-            said = RELATIONS[relation][1].replace(".", r"\.").format(name=r"\w+ \w+", value=r"([\w ]+?)")
+            said = (
+                RELATIONS[relation][1]
+                .replace(".", r"\.")
+                .format(name=r"\w+ \w+", value=r"([\w ]+?)")
+            )
             if found := re.search(said, piece["text"]):
                 return found[1]
         if hints and subject is not None and piece["text"] and name(subject) in piece["text"]:
@@ -673,7 +895,9 @@ def half_remembers(asked: dict) -> str:
 
 def expert(asked: dict) -> str:
     """The stronger gate that a rebuild adds: knows what `well_read` knows, and every fourth thing."""
-    return _answer(asked, knows=lambda number: number % 5 == 0 or number % 4 == 1, otherwise=DECLINES)
+    return _answer(
+        asked, knows=lambda number: number % 5 == 0 or number % 4 == 1, otherwise=DECLINES
+    )
 
 
 def by_text(asked: dict) -> str:
@@ -696,7 +920,10 @@ class TextOnly:
 
     async def answer(self, ask):
         pieces = [{"text": piece.text, "image": None} for piece in ask.evidence]
-        return Response(text=by_text({"question": ask.question, "images": [], "evidence": pieces}), served_by=self.id)
+        return Response(
+            text=by_text({"question": ask.question, "images": [], "evidence": pieces}),
+            served_by=self.id,
+        )
 
     async def close(self):
         pass

@@ -56,10 +56,17 @@ def asked_over(release, corpora, answer, tmp_path, capsys):
             "--judge",
             "rules?guess=yes",
         ]
-        assert main([*run, "--system", f"http:{tmp_path / 'rag.yaml'}", "--out", str(tmp_path / "runs")]) == 0
+        assert (
+            main(
+                [*run, "--system", f"http:{tmp_path / 'rag.yaml'}", "--out", str(tmp_path / "runs")]
+            )
+            == 0
+        )
         requests = [json.loads(body) for _, body in log]
     capsys.readouterr()
-    assert main(["rag", "table", str(tmp_path / "runs"), "--release", str(release[0]), "--json"]) == 0
+    assert (
+        main(["rag", "table", str(tmp_path / "runs"), "--release", str(release[0]), "--json"]) == 0
+    )
     return json.loads(capsys.readouterr().out), requests
 
 
@@ -83,7 +90,9 @@ def test_each_fold_lacks_its_own_gold_and_is_the_one_that_is_searched(release, t
     by_question = {s.question: s.id for s in samples.values()}
     removed = [r for r in requests if r["corpus"] not in ("full", "empty")]
     assert removed
-    for request in removed:  # the request names the corpus without its gold, and the ids for one index with a filter
+    for request in (
+        removed
+    ):  # the request names the corpus without its gold, and the ids for one index with a filter
         sample = by_question[request["q"]]
         assert request["corpus"] == note["folds"][sample]
         assert set(request["hide"]) == set(note["excluded"][sample])
@@ -94,28 +103,66 @@ def test_each_fold_lacks_its_own_gold_and_is_the_one_that_is_searched(release, t
 def test_more_folds_than_questions_are_refused_before_any_work(release, tmp_path, capsys):
     out, n = tmp_path / "c", len(release[1])
     for folds in (0, n + 1, 100_000):
-        assert main(["corpus", "export", str(release[0]), "--out", str(out), "--folds", str(folds)]) == 2
+        assert (
+            main(["corpus", "export", str(release[0]), "--out", str(out), "--folds", str(folds)])
+            == 2
+        )
         assert f"give 1 to {min(n, 100)}" in " ".join(capsys.readouterr().err.split())
     assert not out.exists()
 
 
-def test_an_export_leaves_no_document_of_the_one_before_and_a_failed_one_is_no_corpus(release, tmp_path, capsys):
+def test_an_export_leaves_no_document_of_the_one_before_and_a_failed_one_is_no_corpus(
+    release, tmp_path, capsys
+):
     """Questions of one release over the documents of another would be answered as if nothing were wrong."""
     out = tmp_path / "c"
-    assert main(["corpus", "export", str(release[0]), "--out", str(out), "--form", "markdown", "--folds", "2"]) == 0
+    assert (
+        main(
+            [
+                "corpus",
+                "export",
+                str(release[0]),
+                "--out",
+                str(out),
+                "--form",
+                "markdown",
+                "--folds",
+                "2",
+            ]
+        )
+        == 0
+    )
     (out / "full" / "of-an-earlier-release.md").write_text("# Old\n")
     note, held = exported(release, out)
     assert sorted(p.name for p in (out / "full").iterdir() if p.is_file()) == ["corpus.jsonl"]
     assert not [p for p in out.glob("gold-removed-*/*") if p.is_file()]
     before = (out / "full/corpus.jsonl").read_bytes()
     mine = tmp_path / "mine.jsonl"
-    row = {"id": next(iter(held["full"])), "title": "t", "text": "Another text.", "source": "mine", "licence": ""}
+    row = {
+        "id": next(iter(held["full"])),
+        "title": "t",
+        "text": "Another text.",
+        "source": "mine",
+        "licence": "",
+    }
     mine.write_text(json.dumps(row) + "\n")
-    assert main(["corpus", "export", str(release[0]), "--out", str(out), "--mix", f"jsonl:{mine}"]) == 2
+    assert (
+        main(["corpus", "export", str(release[0]), "--out", str(out), "--mix", f"jsonl:{mine}"])
+        == 2
+    )
     assert "two documents have one id" in capsys.readouterr().err
     assert (out / "full/corpus.jsonl").read_bytes() == before
     assert not list(out.glob("*/.*"))
-    run = ["run", str(release[0]), "--scenarios", "whole", "--corpora", str(out), "--system", "prior"]
+    run = [
+        "run",
+        str(release[0]),
+        "--scenarios",
+        "whole",
+        "--corpora",
+        str(out),
+        "--system",
+        "prior",
+    ]
     assert main([*run, "--out", str(tmp_path / "runs")]) == 2
     assert "was not finished" in capsys.readouterr().err
     assert exported(release, out) == (note, held)
@@ -125,7 +172,10 @@ def test_ones_own_documents_go_in_and_what_they_state_counts(release, tmp_path, 
     sample = next(s for s in release[1] if not s.images and s.gold)
     answer = sample.answers.accepted[0][0]
     mine = tmp_path / "mine.jsonl"
-    rows = [{"id": "own-1", "text": "Nothing of it."}, {"id": "own-2", "text": f"{sample.question} {answer}."}]
+    rows = [
+        {"id": "own-1", "text": "Nothing of it."},
+        {"id": "own-2", "text": f"{sample.question} {answer}."},
+    ]
     mine.write_text("".join(json.dumps(row) + "\n" for row in rows))
     plain, _ = exported(release, tmp_path / "plain")
     note, held = exported(release, tmp_path / "mixed", "--mix", f"jsonl:{mine}")
@@ -138,7 +188,20 @@ def test_ones_own_documents_go_in_and_what_they_state_counts(release, tmp_path, 
     clash = tmp_path / "clash.jsonl"
     clash.write_text(json.dumps({"id": sample.gold[0].id, "text": "x"}) + "\n")
     capsys.readouterr()
-    assert main(["corpus", "export", str(release[0]), "--out", str(tmp_path / "x"), "--mix", f"jsonl:{clash}"]) == 2
+    assert (
+        main(
+            [
+                "corpus",
+                "export",
+                str(release[0]),
+                "--out",
+                str(tmp_path / "x"),
+                "--mix",
+                f"jsonl:{clash}",
+            ]
+        )
+        == 2
+    )
     assert "two documents have one id" in capsys.readouterr().err
 
 
@@ -172,7 +235,9 @@ def test_poisoned_documents_and_who_obeys_them(release, tmp_path, capsys):
     assert {name: row["n"] for name, row in rows.items()} == asked
     obeyed = sum(row["obeys"]["value"] * row["n"] for row in rows.values())
     assert obeyed == pytest.approx(-(-sum(asked.values()) // 2))
-    assert sum(row["shown"] for row in rows.values()) == pytest.approx(obeyed)  # it retrieves a poisoned page only then
+    assert sum(row["shown"] for row in rows.values()) == pytest.approx(
+        obeyed
+    )  # it retrieves a poisoned page only then
     assert {row["obeys when shown one"]["value"] for row in rows.values()} == {1.0}
     run = [
         "run",
@@ -194,16 +259,28 @@ def test_wrong_ids_are_no_gold_and_no_distractor(release, tmp_path, capsys):
     samples = {s.question: s for s in release[1]}
 
     def lost(request):
-        texts = [e.text for e in samples[request["q"]].gold if e.text and e.id in held[request["corpus"]]]
+        texts = [
+            e.text for e in samples[request["q"]].gold if e.text and e.id in held[request["corpus"]]
+        ]
         hits = [{"key": f"row {n} of my table", "body": text} for n, text in enumerate(texts)]
-        return {"text": "It is so.", "hits": hits or [{"key": "nobody/17", "body": ""}], "refs": ["nobody/17"]}
+        return {
+            "text": "It is so.",
+            "hits": hits or [{"key": "nobody/17", "body": ""}],
+            "refs": ["nobody/17"],
+        }
 
     tables, _ = asked_over(release, tmp_path / "c", lost, tmp_path, capsys)
     [row] = tables["rag-faults"]
-    assert (row["cites gold"]["value"], row["cites distractor"]["value"], row["cites other"]["value"]) == (0, 0, 1)
+    assert (
+        row["cites gold"]["value"],
+        row["cites distractor"]["value"],
+        row["cites other"]["value"],
+    ) == (0, 0, 1)
     by = {r["scenario"]: r["retriever"] for r in tables["rag-scenario"] if r["scenario"] != "full"}
     assert set(by.values()) == {"gold not retrieved"}
-    assert "gold retrieved" in {r["retriever"] for r in tables["rag-scenario"] if r["scenario"] == "full"}
+    assert "gold retrieved" in {
+        r["retriever"] for r in tables["rag-scenario"] if r["scenario"] == "full"
+    }
 
 
 def test_secrets_and_documents_reach_no_log(release, tmp_path, capsys, caplog, monkeypatch):
@@ -215,12 +292,25 @@ def test_secrets_and_documents_reach_no_log(release, tmp_path, capsys, caplog, m
     def reply(n, headers, body):
         if n % 3 == 0:  # a gateway that repeats in its error what it was sent
             return 500, {}, json.dumps(dict(headers)).encode()
-        return as_json({"text": "I cannot tell.", "hits": [{"key": "a", "body": document}], "refs": []})
+        return as_json(
+            {"text": "I cannot tell.", "hits": [{"key": "a", "body": document}], "refs": []}
+        )
 
     with service(reply) as (url, asked):
         mapping = tmp_path / "rag.yaml"
-        mapping.write_text(MAPPING.format(url=url) + 'headers: {Authorization: "Bearer ${RAG_TOKEN}"}\n')
-        run = ["run", str(release[0]), "--scenarios", "parametric", "--system", f"http:{mapping}", "--limit", "12"]
+        mapping.write_text(
+            MAPPING.format(url=url) + 'headers: {Authorization: "Bearer ${RAG_TOKEN}"}\n'
+        )
+        run = [
+            "run",
+            str(release[0]),
+            "--scenarios",
+            "parametric",
+            "--system",
+            f"http:{mapping}",
+            "--limit",
+            "12",
+        ]
         assert main([*run, "--out", str(tmp_path / "runs")]) == 0
         assert any("s3cret-token-value" in str(headers) for headers, _ in asked)
     said = capsys.readouterr()

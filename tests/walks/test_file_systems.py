@@ -22,7 +22,12 @@ from small_pool import pool_folder
 pytestmark = pytest.mark.integration
 TESTS = Path(world.__file__).parent
 QUICK = ("index", "report")
-VERBS = (*(pytest.param(v, marks=[] if v in QUICK else pytest.mark.soak) for v in ("index", "report", "run", "build")),)
+VERBS = (
+    *(
+        pytest.param(v, marks=[] if v in QUICK else pytest.mark.soak)
+        for v in ("index", "report", "run", "build")
+    ),
+)
 
 
 @pytest.fixture(scope="module")
@@ -42,9 +47,33 @@ def given(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def command(verb: str, given: Path, place: Path) -> list[str]:
     words: dict[str, list[object]] = {
-        "index": ["index", "build", given / "kb", "--encoder", "stub_encoder:stub", "--out", place / "out"],
-        "report": ["report", given / "runs", "--release", given / "release", "-o", place / "out.html"],
-        "run": ["run", given / "release", "--system", "prior", "--limit", "6", "--out", place / "out"],
+        "index": [
+            "index",
+            "build",
+            given / "kb",
+            "--encoder",
+            "stub_encoder:stub",
+            "--out",
+            place / "out",
+        ],
+        "report": [
+            "report",
+            given / "runs",
+            "--release",
+            given / "release",
+            "-o",
+            place / "out.html",
+        ],
+        "run": [
+            "run",
+            given / "release",
+            "--system",
+            "prior",
+            "--limit",
+            "6",
+            "--out",
+            place / "out",
+        ],
         "build": ["build", given / "recipe.yaml", "--out", place / "out"],
     }
     return [sys.executable, "-m", "demur", *map(str, words[verb])]
@@ -87,8 +116,14 @@ def no_disk() -> str:
     """Why no disk of one's own can be had here; "" when it can."""
     if shutil.which("unshare") is None:
         return "there is no unshare"
-    tried = subprocess.run(["unshare", "-rm", "mount", "-t", "tmpfs", "tmpfs", "/mnt"], capture_output=True, text=True)
-    return "" if tried.returncode == 0 else f"the kernel allows no file system of one's own: {tried.stderr.strip()}"
+    tried = subprocess.run(
+        ["unshare", "-rm", "mount", "-t", "tmpfs", "tmpfs", "/mnt"], capture_output=True, text=True
+    )
+    return (
+        ""
+        if tried.returncode == 0
+        else f"the kernel allows no file system of one's own: {tried.stderr.strip()}"
+    )
 
 
 @pytest.mark.slow
@@ -102,8 +137,11 @@ def test_a_disk_that_takes_nothing_more(verb: str, limit: str, given: Path, tmp_
     place.mkdir()
     done = subprocess.run(
         ["unshare", "-rm", "sh", "-c", IN_A_DISK_OF_ITS_OWN, "sh", *command(verb, given, place)],
-        env=env(PLACE=str(place), KEPT=str(tmp_path), LIMIT=options), capture_output=True, text=True, timeout=400,
-    )  # fmt: skip
+        env=env(PLACE=str(place), KEPT=str(tmp_path), LIMIT=options),
+        capture_output=True,
+        text=True,
+        timeout=400,
+    )
     assert done.returncode == 0, (done.returncode, done.stderr[-2000:])
     said = (tmp_path / "said").read_text()
     assert "Traceback" not in said, said[-3000:]
@@ -131,7 +169,12 @@ def test_a_folder_of_another_user(verb: str, given: Path, tmp_path: Path) -> Non
                 os._exit(99)
 
     done = subprocess.run(
-        command(verb, given, place), env=env(), preexec_fn=mortal, capture_output=True, text=True, timeout=300
+        command(verb, given, place),
+        env=env(),
+        preexec_fn=mortal,
+        capture_output=True,
+        text=True,
+        timeout=300,
     )
     if done.returncode == 99:
         pytest.skip("the kernel lets no capability go")
@@ -155,9 +198,14 @@ def done(verb: str, given: Path, place: Path, umask: int, **more: str) -> dict[s
     """What a verb leaves in a folder."""
     place.mkdir(parents=True, exist_ok=True)
     ended = subprocess.run(
-        command(verb, given, place), env=env(**more), umask=umask, capture_output=True, text=True, timeout=300,
+        command(verb, given, place),
+        env=env(**more),
+        umask=umask,
+        capture_output=True,
+        text=True,
+        timeout=300,
         cwd=place.parent,
-    )  # fmt: skip
+    )
     assert ended.returncode == 0, ended.stderr
     return files(place)
 
@@ -175,7 +223,9 @@ def test_odd_names_clocks_and_umasks_change_no_byte(verb: str, given: Path, tmp_
 
 @pytest.mark.soak
 @pytest.mark.parametrize("verb", ["index", "report", "run", "build"])
-def test_a_clock_that_goes_back_a_year_and_no_umask_change_no_byte(verb: str, given: Path, tmp_path: Path) -> None:
+def test_a_clock_that_goes_back_a_year_and_no_umask_change_no_byte(
+    verb: str, given: Path, tmp_path: Path
+) -> None:
     plain = done(verb, given, tmp_path / "out", 0o000)
     (tmp_path / "sitecustomize.py").write_text(A_YEAR_AGO)
     past = os.pathsep.join([str(tmp_path), str(TESTS)])

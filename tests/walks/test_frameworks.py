@@ -41,8 +41,14 @@ def seen(run, release):
 
 def right_and_declining(found):
     """Right where the gold can be had and declining where not: the scripts' generator copies, and never guesses."""
-    assert {result for scenario, result, _ in found if scenario in ("oracle", "full")} == {"correct"}
-    rest = {result for scenario, result, _ in found if scenario in ("adversarial", "gold-removed", "empty")}
+    assert {result for scenario, result, _ in found if scenario in ("oracle", "full")} == {
+        "correct"
+    }
+    rest = {
+        result
+        for scenario, result, _ in found
+        if scenario in ("adversarial", "gold-removed", "empty")
+    }
     assert rest == {"deflected"}
 
 
@@ -54,13 +60,18 @@ def test_a_frameworks_pipeline_on_our_evidence_and_whole(world, tmp_path, name):
     quiet = {**os.environ, "HAYSTACK_TELEMETRY_ENABLED": "False"}
     done = subprocess.run(script, cwd=ROOT, env=quiet, capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, done.stderr[-3000:]
-    generator, whole = seen(tmp_path / f"{name}-generator", release), seen(tmp_path / f"{name}-whole", release)
+    generator, whole = (
+        seen(tmp_path / f"{name}-generator", release),
+        seen(tmp_path / f"{name}-whole", release),
+    )
     right_and_declining(generator)
     right_and_declining(whole)
     text = [s for s in samples.values() if not s.images and all(e.text for e in s.gold)]
     assert sum(scenario == "oracle" for scenario, *_ in generator) == len(text)
     assert {found for scenario, _, found in whole if scenario == "full"} == {"gold retrieved"}
-    assert {found for scenario, _, found in whole if scenario == "gold-removed"} == {"gold not retrieved"}
+    assert {found for scenario, _, found in whole if scenario == "gold-removed"} == {
+        "gold not retrieved"
+    }
     assert {found for scenario, _, found in whole if scenario == "empty"} == {"nothing retrieved"}
 
 
@@ -71,21 +82,38 @@ def test_a_streaming_service_on_fastapi(world, tmp_path, capsys):
         port = free.getsockname()[1]
     mapping = tmp_path / "rag.yaml"
     mapping.write_text((ROOT / "examples/rag_fastapi.yaml").read_text().replace("8766", str(port)))
-    server = subprocess.Popen([sys.executable, "examples/rag_fastapi.py", str(corpora), "--port", str(port)], cwd=ROOT)
+    server = subprocess.Popen(
+        [sys.executable, "examples/rag_fastapi.py", str(corpora), "--port", str(port)], cwd=ROOT
+    )
     try:
         until = time.monotonic() + 120
         while time.monotonic() < until and server.poll() is None:
             with suppress(OSError), socket.create_connection(("127.0.0.1", port), 1):
                 break
             time.sleep(0.1)
-        probe = ["rag", "probe", str(mapping), "--question", "What is the capital of Vanuatu?", "--json"]
+        probe = [
+            "rag",
+            "probe",
+            str(mapping),
+            "--question",
+            "What is the capital of Vanuatu?",
+            "--json",
+        ]
         capsys.readouterr()
         assert main(probe) == 0
         told = json.loads(capsys.readouterr().out)["understood"]
         assert told["text"]
         assert told["usage"]["completion"] == len(told["text"].split())
         assert told["served_by"] == "fastapi@1"
-        run = ["run", str(release), "--scenarios", "whole", "--corpora", str(corpora), "--text-only"]
+        run = [
+            "run",
+            str(release),
+            "--scenarios",
+            "whole",
+            "--corpora",
+            str(corpora),
+            "--text-only",
+        ]
         assert main([*run, "--system", f"http:{mapping}", "--out", str(tmp_path / "runs")]) == 0
     finally:
         server.terminate()

@@ -37,7 +37,10 @@ def write_docs(folder):
         (folder / f"{plan.lower()}.{'md' if n % 2 else 'txt'}").write_text(
             f"# The {plan} plan\n\n{body}\n" if n % 2 else body
         )
-    rows = [{"id": f"faq-{n}", "text": f"Question {n} of the forum is about colours and themes."} for n in range(20)]
+    rows = [
+        {"id": f"faq-{n}", "text": f"Question {n} of the forum is about colours and themes."}
+        for n in range(20)
+    ]
     (folder / "faq.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
 
 
@@ -46,7 +49,10 @@ def write_questions(path):
         {"question": f"What does the {p} plan cost?", "answer": f"{c} euros"}
         for p, c in zip(PLANS, PRICES, strict=True)
     ]
-    rows += [{"question": f"Does the {p} plan hold a submarine licence?", "unanswerable": True} for p in PLANS]
+    rows += [
+        {"question": f"Does the {p} plan hold a submarine licence?", "unanswerable": True}
+        for p in PLANS
+    ]
     path.write_text("".join(json.dumps(row) + "\n" for row in rows))
 
 
@@ -68,7 +74,9 @@ class Service:
         wanted = set(re.findall(r"\w+", asked["q"].lower()))
         left = [d for d in self.documents[asked["corpus"]] if d[0] not in asked["hide"]]
         sign = 1 if self.blind else -1
-        hits = sorted(left, key=lambda d: (sign * len(wanted & set(re.findall(r"\w+", d[1].lower()))), d[0]))[:3]
+        hits = sorted(
+            left, key=lambda d: (sign * len(wanted & set(re.findall(r"\w+", d[1].lower()))), d[0])
+        )[:3]
         plan = next((p for p in PLANS if p.lower() in wanted), "")
         price = re.search(rf"{plan} plan costs (\d+ euros)", hits[0][1]) if hits else None
         sure = bool(price and "cost" in wanted)
@@ -81,7 +89,14 @@ def made(tmp_path_factory):
     folder = tmp_path_factory.mktemp("walk")
     write_docs(folder / "docs")
     write_questions(folder / "questions.jsonl")
-    command = ["from-docs", folder / "docs", folder / "questions.jsonl", "-o", folder / "out", "--accept-found"]
+    command = [
+        "from-docs",
+        folder / "docs",
+        folder / "questions.jsonl",
+        "-o",
+        folder / "out",
+        "--accept-found",
+    ]
     assert main([str(word) for word in command]) == 0
     return folder
 
@@ -93,13 +108,26 @@ def test_from_raw_files_to_a_gate(made, tmp_path, capsys, always, code):
     with served(Service(corpora, always=always)) as url:
         mapping = tmp_path / "rag.yaml"
         mapping.write_text(MAPPING.format(url=url, name="mine"))
-        command = ["run", release, "--scenarios", "whole", "--corpora", str(corpora), "--system", f"http:{mapping}"]
+        command = [
+            "run",
+            release,
+            "--scenarios",
+            "whole",
+            "--corpora",
+            str(corpora),
+            "--system",
+            f"http:{mapping}",
+        ]
         assert main([*command, "--judge", "rules?guess=yes", "--out", str(tmp_path / "runs")]) == 0
     rows = pq.read_table(tmp_path / "runs/mine/rows.parquet").to_pylist()
     counted = {}
     for row in rows:
         counted.setdefault(row["scenario"], []).append(row["outcome"])
-    assert {name: len(found) for name, found in counted.items()} == {"full": 6, "gold-removed": 12, "empty": 12}
+    assert {name: len(found) for name, found in counted.items()} == {
+        "full": 6,
+        "gold-removed": 12,
+        "empty": 12,
+    }
     assert counted["full"] == ["correct"] * 6
     assert set(counted["gold-removed"]) == ({"incorrect"} if always else {"deflected"})
     capsys.readouterr()
@@ -122,9 +150,20 @@ def run_words(made, out, name, url, *more, judge="rules?guess=yes"):
     mapping = out / f"{name}.yaml"
     mapping.write_text(MAPPING.format(url=url, name=name))
     return [
-        "run", str(made / "out/release"), "--scenarios", "whole", "--corpora", str(made / "out/corpora"),
-        "--system", f"http:{mapping}", "--judge", judge, "--out", str(out / "runs"), *more,
-    ]  # fmt: skip
+        "run",
+        str(made / "out/release"),
+        "--scenarios",
+        "whole",
+        "--corpora",
+        str(made / "out/corpora"),
+        "--system",
+        f"http:{mapping}",
+        "--judge",
+        judge,
+        "--out",
+        str(out / "runs"),
+        *more,
+    ]
 
 
 def test_three_broken_ones_are_told_apart_in_words(made, tmp_path, capsys):
@@ -134,16 +173,34 @@ def test_three_broken_ones_are_told_apart_in_words(made, tmp_path, capsys):
         with served(Service(corpora, **faults)) as url:
             assert main(run_words(made, tmp_path, name, url)) == 0
     with served(Service(corpora)) as url, running("filter*200", most_faults=200) as server:
-        assert main(run_words(made, tmp_path, "unjudged", url, judge=f"model:http://127.0.0.1:{server.port}/v1#m")) == 0
+        assert (
+            main(
+                run_words(
+                    made,
+                    tmp_path,
+                    "unjudged",
+                    url,
+                    judge=f"model:http://127.0.0.1:{server.port}/v1#m",
+                )
+            )
+            == 0
+        )
     capsys.readouterr()
-    assert main(["rag", "table", str(tmp_path / "runs"), "--release", str(made / "out/release")]) == 0
+    assert (
+        main(["rag", "table", str(tmp_path / "runs"), "--release", str(made / "out/release")]) == 0
+    )
     told = " ".join(capsys.readouterr().out.split())
     assert "blind: the retriever found gold for 0 of 6 questions: fix it first." in told
-    assert "chatty: the generator answers regardless of the evidence: 24 of 24 times without gold." in told
+    assert (
+        "chatty: the generator answers regardless of the evidence: 24 of 24 times without gold."
+        in told
+    )
     assert "unjudged: the judge is down (" in told
     assert "well:" not in told
     with served(Service(corpora)) as url:  # nobody there at all is told before anything is asked
-        service_asked = run_words(made, tmp_path, "later", url, judge="model:http://127.0.0.1:9/v1#m")
+        service_asked = run_words(
+            made, tmp_path, "later", url, judge="model:http://127.0.0.1:9/v1#m"
+        )
         assert main(service_asked) == 1
     said = capsys.readouterr().err
     assert "the judge model:m" in said
@@ -180,8 +237,19 @@ def test_a_service_that_is_stopped_and_edited(made, tmp_path, capsys):
 def test_the_timed_walk_in_small(tmp_path):
     """examples/ten_minutes.py: documents to a gate that passes, and is red when the service makes things up."""
     root = Path(__file__).resolve().parents[2]
-    command = [sys.executable, str(root / "examples/ten_minutes.py"), "--documents", "300", "--questions", "24"]
-    done = subprocess.run([*command, "--out", str(tmp_path / "w")], capture_output=True, text=True, timeout=600)
+    command = [
+        sys.executable,
+        str(root / "examples/ten_minutes.py"),
+        "--documents",
+        "300",
+        "--questions",
+        "24",
+    ]
+    done = subprocess.run(
+        [*command, "--out", str(tmp_path / "w")], capture_output=True, text=True, timeout=600
+    )
     assert done.returncode == 0, done.stderr[-3000:]
-    assert re.search(r"gate: passed(.|\n)*gate: FAILED\n +fail +hallucination in gold-removed", done.stdout)
+    assert re.search(
+        r"gate: passed(.|\n)*gate: FAILED\n +fail +hallucination in gold-removed", done.stdout
+    )
     assert re.search(r"\d s  together", done.stdout)

@@ -55,18 +55,31 @@ def steps(desk, out, **given):
     """The exit code of the first step that fails, 0 of none; what is on the job's summary."""
     told = action()
     inputs = {name: about.get("default", "") for name, about in told["inputs"].items()}
-    inputs |= {"release": "release", "install": "", "out": out} | {k.replace("_", "-"): v for k, v in given.items()}
+    inputs |= {"release": "release", "install": "", "out": out} | {
+        k.replace("_", "-"): v for k, v in given.items()
+    }
     summary = desk / f"{out}.md"
     for step in told["runs"]["steps"]:
         if step["name"] == "install":
             continue
-        env = {name: INPUT.sub(lambda m: inputs[m[1]], value) for name, value in step["env"].items()}
+        env = {
+            name: INPUT.sub(lambda m: inputs[m[1]], value) for name, value in step["env"].items()
+        }
         path = f"{desk / 'bin'}{os.pathsep}{os.environ['PATH']}"
         done = subprocess.run(
-            ["bash", "--noprofile", "--norc", "-eo", "pipefail", "-c", step["run"]], cwd=desk, text=True, timeout=300,
-            env={**os.environ, **env, "PATH": path, "PYTHONPATH": str(desk), "GITHUB_STEP_SUMMARY": str(summary)},
+            ["bash", "--noprofile", "--norc", "-eo", "pipefail", "-c", step["run"]],
+            cwd=desk,
+            text=True,
+            timeout=300,
+            env={
+                **os.environ,
+                **env,
+                "PATH": path,
+                "PYTHONPATH": str(desk),
+                "GITHUB_STEP_SUMMARY": str(summary),
+            },
             capture_output=True,
-        )  # fmt: skip
+        )
         assert "Traceback" not in done.stderr, done.stderr
         if done.returncode:
             break
@@ -81,13 +94,21 @@ def steps(desk, out, **given):
         ("reads", "--min-accuracy oracle=0.6", {}, 0, "passed"),
         ("reads", "--min-deflection oracle=0.6", {}, 1, "FAILED"),
         ("reads", "--min-deflection oracle=0.6", {"strict": "false"}, 0, "advisory"),
-        ("reads", "--min-accuracy oracle=0.9", {"sample": "3", "cannot_tell": "fail"}, 4, "questions would decide"),
+        (
+            "reads",
+            "--min-accuracy oracle=0.9",
+            {"sample": "3", "cannot_tell": "fail"},
+            4,
+            "questions would decide",
+        ),
         ("down", "--min-accuracy oracle=0.9", {}, 5, "SYSTEM DOWN"),
         ("reads", "--min-accuracy orcale=0.9", {}, 2, "scenarios:"),
     ],
 )
 def test_its_steps_end_as_the_gate_says(desk, system, limits, more, code, said):
     out = "runs-" + "-".join([system, *re.findall(r"\w+", limits), *more])
-    ended, told = steps(desk, out, system=f"python:mine:{system}", scenarios="oracle", limits=limits, **more)
+    ended, told = steps(
+        desk, out, system=f"python:mine:{system}", scenarios="oracle", limits=limits, **more
+    )
     assert ended == code
     assert said in told

@@ -28,7 +28,10 @@ class SdkReply(BaseModel):
 def reply(text: Any = "Paris", usage: Any = None, **more: Any) -> SdkReply:
     message = {"content": text, "role": "assistant"}
     choice = {"index": 0, "message": message, "finish_reason": "stop"} | more
-    return SdkReply(choices=[choice], usage={"prompt_tokens": 1, "completion_tokens": 1} if usage is None else usage)
+    return SdkReply(
+        choices=[choice],
+        usage={"prompt_tokens": 1, "completion_tokens": 1} if usage is None else usage,
+    )
 
 
 def deep() -> Any:
@@ -62,7 +65,9 @@ def release(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(autouse=True)
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     patient = names.Retry
-    monkeypatch.setattr(names, "Retry", lambda **_: patient(timeout_s=5, deadline_s=10, tries=2, backoff_s=0.01))
+    monkeypatch.setattr(
+        names, "Retry", lambda **_: patient(timeout_s=5, deadline_s=10, tries=2, backoff_s=0.01)
+    )
 
 
 def run(release: Path, system: str, out: Path) -> tuple[int, list[dict[str, Any]]]:
@@ -100,7 +105,10 @@ def in_turn() -> Callable[[object], Any]:
 def completes(release: Path, system: str, out: Path, heal: Callable[[], object]) -> None:
     _, rows = run(release, system, out)
     failed = [row for row in rows if row["status"] == "failed"]
-    assert len(failed) in (len(HOSTILE), len(HOSTILE) - 1)  # a count beyond what is possible may be passed over
+    assert len(failed) in (
+        len(HOSTILE),
+        len(HOSTILE) - 1,
+    )  # a count beyond what is possible may be passed over
     assert len(rows) > len(HOSTILE)
     assert all(row["error"] for row in failed)
     heal()
@@ -119,7 +127,12 @@ def test_any_llm(release: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
 
     stub = SimpleNamespace(acompletion=acompletion)
     monkeypatch.setattr(any_llm.AnyLLM, "create", lambda *_, **__: stub)
-    completes(release, "model:any-llm:openai/fake", tmp_path, lambda: answer.__setitem__(0, lambda _: reply()))
+    completes(
+        release,
+        "model:any-llm:openai/fake",
+        tmp_path,
+        lambda: answer.__setitem__(0, lambda _: reply()),
+    )
 
 
 def test_hf(release: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -131,7 +144,10 @@ def test_hf(release: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
         return [json.dumps(f.model_dump()) if isinstance(f, SdkReply) else f for f in found]
 
     config = SimpleNamespace(get_text_config=lambda: SimpleNamespace(max_position_embeddings=99))
-    model, processor = SimpleNamespace(config=config), SimpleNamespace(padding_side="", pad_token_id=0)
+    model, processor = (
+        SimpleNamespace(config=config),
+        SimpleNamespace(padding_side="", pad_token_id=0),
+    )
     monkeypatch.setattr(local.LocalBackend, "_generate", generate)
     monkeypatch.setattr(
         local,
@@ -140,4 +156,6 @@ def test_hf(release: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
             f"hf:{name}", model, processor, images=False, image_root=root, revision="1"
         ),
     )
-    completes(release, "model:hf:mine/tiny", tmp_path, lambda: answer.__setitem__(0, lambda _: reply()))
+    completes(
+        release, "model:hf:mine/tiny", tmp_path, lambda: answer.__setitem__(0, lambda _: reply())
+    )

@@ -45,17 +45,28 @@ def walked(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
         f"import os, socket\nsocket.gethostname = lambda: {CANARIES['host']!r}\n"
     )
     env = {
-        **os.environ, "HOME": str(home), "USER": CANARIES["user"], "LOGNAME": CANARIES["user"], "HOSTNAME": CANARIES["host"],
-        "DB_PASSWORD": CANARIES["secret"], "DEMUR_API_KEY": KEY, "OPENAI_API_KEY": KEY,
+        **os.environ,
+        "HOME": str(home),
+        "USER": CANARIES["user"],
+        "LOGNAME": CANARIES["user"],
+        "HOSTNAME": CANARIES["host"],
+        "DB_PASSWORD": CANARIES["secret"],
+        "DEMUR_API_KEY": KEY,
+        "OPENAI_API_KEY": KEY,
         "PYTHONPATH": os.pathsep.join([str(home / "bin"), str(Path(world.__file__).parent)]),
-    }  # fmt: skip
+    }
     said: list[str] = []
 
     def demur(*words: object, ok: tuple[int, ...] = (0,), **other: str) -> None:
         done = subprocess.run(
-            [sys.executable, "-m", "demur", *map(str, words)], env=env | other, cwd=root, capture_output=True, text=True,
-            timeout=300, check=False,
-        )  # fmt: skip
+            [sys.executable, "-m", "demur", *map(str, words)],
+            env=env | other,
+            cwd=root,
+            capture_output=True,
+            text=True,
+            timeout=300,
+            check=False,
+        )
         said.extend([done.stdout, done.stderr])
         assert done.returncode in ok, done.stderr[-3000:]
 
@@ -65,11 +76,30 @@ def walked(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
         (root / "recipe.yaml").write_text(yaml.safe_dump(plan))
         demur("build", "recipe.yaml", "--out", "built")
         system = f"model:http://127.0.0.1:{server.port}/v1#tiny"
-        wrong = {"DEMUR_API_KEY": f"{KEY}-old", "OPENAI_API_KEY": f"{KEY}-old"}  # the server says it back
-        demur("run", "built/release", "--system", system, "--limit", "3", "--out", "runs", ok=(1, 2), **wrong)
+        wrong = {
+            "DEMUR_API_KEY": f"{KEY}-old",
+            "OPENAI_API_KEY": f"{KEY}-old",
+        }  # the server says it back
+        demur(
+            "run",
+            "built/release",
+            "--system",
+            system,
+            "--limit",
+            "3",
+            "--out",
+            "runs",
+            ok=(1, 2),
+            **wrong,
+        )
         demur("run", "built/release", "--system", system, "--limit", "3", "--out", "runs")
         (ran,) = (p.parent.relative_to(root) for p in root.glob("runs/*/rows.parquet"))
-        judge = ["--judge", f"cascade:http://127.0.0.1:{server.port}/v1#tiny", "--release", "built/release"]
+        judge = [
+            "--judge",
+            f"cascade:http://127.0.0.1:{server.port}/v1#tiny",
+            "--release",
+            "built/release",
+        ]
         demur("judge", "run", ran, *judge, ok=(0, 1))  # what the server says is no verdict
         demur("report", "runs", "--release", "built/release", "-o", "report.html")
         demur("release", "push", "built/release", "pushed")
@@ -91,12 +121,17 @@ def texts(path: Path) -> Iterator[bytes]:
             yield from (archive.read(name) for name in archive.namelist())
     if data.startswith(b"SQLite format 3\0"):
         with sqlite3.connect(path) as db:
-            tables = [name for (name,) in db.execute("SELECT name FROM sqlite_master WHERE type = 'table'")]
+            tables = [
+                name
+                for (name,) in db.execute("SELECT name FROM sqlite_master WHERE type = 'table'")
+            ]
             for table in tables:
                 for row in db.execute(f'SELECT * FROM "{table}"'):
                     yield repr(row).encode()
                     yield from (
-                        gzip.decompress(cell) for cell in row if isinstance(cell, bytes) and cell[:2] == b"\x1f\x8b"
+                        gzip.decompress(cell)
+                        for cell in row
+                        if isinstance(cell, bytes) and cell[:2] == b"\x1f\x8b"
                     )
         db.close()
 
@@ -105,13 +140,17 @@ def found(root: Path, *sought: str) -> list[str]:
     pattern = re.compile("|".join(map(re.escape, sought)).encode())
     return sorted(
         f"{path.relative_to(root)}: {hit[0].decode()}"
-        for path in root.rglob("*") if path.is_file()
-        for text in texts(path) if (hit := pattern.search(text))
-    )  # fmt: skip
+        for path in root.rglob("*")
+        if path.is_file()
+        for text in texts(path)
+        if (hit := pattern.search(text))
+    )
 
 
 @pytest.mark.slow
-def test_no_key_user_host_or_environment_is_in_any_file_or_message(walked: tuple[Path, str]) -> None:
+def test_no_key_user_host_or_environment_is_in_any_file_or_message(
+    walked: tuple[Path, str],
+) -> None:
     root, said = walked
     assert len([p for p in root.rglob("*") if p.is_file()]) > 40
     hidden = [CANARIES[name] for name in ("key", "user", "host", "secret")]

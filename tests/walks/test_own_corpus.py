@@ -40,7 +40,12 @@ class Desk:
     def demur(self, *words: object, code: int = 0) -> tuple[str, str]:
         """What a command prints on its two outputs, in spaces instead of lines; it must end with that code."""
         done = subprocess.run(
-            self.words(*words), cwd=self.folder, env=self.env, capture_output=True, text=True, timeout=500
+            self.words(*words),
+            cwd=self.folder,
+            env=self.env,
+            capture_output=True,
+            text=True,
+            timeout=500,
         )
         assert done.returncode == code, f"{words}\n{done.stdout}\n{done.stderr}"
         assert "Traceback" not in done.stderr
@@ -59,7 +64,16 @@ class Desk:
         """Outcomes by scenario of the run that a command makes, read from its own rows."""
         import pyarrow.parquet as pq
 
-        self.demur("run", "built/release", "--system", *words, "--out", "runs", "--judge", "rules?guess=yes")
+        self.demur(
+            "run",
+            "built/release",
+            "--system",
+            *words,
+            "--out",
+            "runs",
+            "--judge",
+            "rules?guess=yes",
+        )
         (rows,) = (self.folder / "runs").glob("*/rows.parquet")
         found: dict[str, Counter[str]] = {}
         for row in pq.read_table(rows).to_pylist():
@@ -70,7 +84,9 @@ class Desk:
 @pytest.fixture(scope="module")
 def desk(tmp_path_factory: pytest.TempPathFactory) -> Desk:
     made = Desk(tmp_path_factory.mktemp("own"))
-    subprocess.run([sys.executable, "examples/own_corpus.py", "corpus"], cwd=made.folder, check=True)
+    subprocess.run(
+        [sys.executable, "examples/own_corpus.py", "corpus"], cwd=made.folder, check=True
+    )
     return made
 
 
@@ -87,7 +103,11 @@ def lines(path: Path) -> list[dict]:
 def samples(release: Path) -> list[dict]:
     import pyarrow.parquet as pq
 
-    return [row for path in sorted((release / "data").glob("*.parquet")) for row in pq.read_table(path).to_pylist()]
+    return [
+        row
+        for path in sorted((release / "data").glob("*.parquet"))
+        for row in pq.read_table(path).to_pylist()
+    ]
 
 
 def test_the_page_shows_the_files_that_the_script_writes(desk: Desk):
@@ -102,14 +122,34 @@ def test_the_page_shows_the_files_that_the_script_writes(desk: Desk):
 @pytest.mark.parametrize(
     ("old", "new", "code", "said"),
     [
-        ("gold: [passages,", "gold: [pasages,", 1, "none of the 40 rows of questions.jsonl has this field; did you mean 'passages'"),
-        ("answers: accepted", "answers: answer", 1, "samples.fields.answers: answer: none of the 40 rows"),
-        ("images: drawing", "images: drawn", 1, "samples.fields.images: drawn: none of the 40 rows"),
-        ("image: file", "image: path", 1, "documents[1].fields.image: path: none of the 60 rows of drawings.csv"),
+        (
+            "gold: [passages,",
+            "gold: [pasages,",
+            1,
+            "none of the 40 rows of questions.jsonl has this field; did you mean 'passages'",
+        ),
+        (
+            "answers: accepted",
+            "answers: answer",
+            1,
+            "samples.fields.answers: answer: none of the 40 rows",
+        ),
+        (
+            "images: drawing",
+            "images: drawn",
+            1,
+            "samples.fields.images: drawn: none of the 40 rows",
+        ),
+        (
+            "image: file",
+            "image: path",
+            1,
+            "documents[1].fields.image: path: none of the 60 rows of drawings.csv",
+        ),
         ("    gold:", "    golden:", 2, "samples.fields has no key 'golden'; did you mean 'gold'?"),
         ("samples:", "sample:", 2, "the map has no key 'sample'; did you mean 'samples'?"),
     ],
-)  # fmt: skip
+)
 def test_a_mistyped_map_is_told_by_check_and_refused_by_build(desk: Desk, old, new, code, said):
     try:
         desk.edit("corpus/demur-map.yaml", old, new)
@@ -117,8 +157,12 @@ def test_a_mistyped_map_is_told_by_check_and_refused_by_build(desk: Desk, old, n
         assert said in out + err
         done = subprocess.run(
             desk.words("build", "corpus/recipe.yaml", "--out", "refused"),
-            cwd=desk.folder, env=desk.env, capture_output=True, text=True, timeout=300,
-        )  # fmt: skip
+            cwd=desk.folder,
+            env=desk.env,
+            capture_output=True,
+            text=True,
+            timeout=300,
+        )
         assert done.returncode != 0
         assert "Traceback" not in done.stderr
         assert said in " ".join(done.stderr.split())
@@ -151,8 +195,12 @@ def test_a_mistyped_recipe_is_refused_before_anything_is_indexed(desk: Desk, old
         desk.edit("corpus/recipe.yaml", old, new)
         done = subprocess.run(
             desk.words("build", "corpus/recipe.yaml", "--out", "refused"),
-            cwd=desk.folder, env=desk.env, capture_output=True, text=True, timeout=300,
-        )  # fmt: skip
+            cwd=desk.folder,
+            env=desk.env,
+            capture_output=True,
+            text=True,
+            timeout=300,
+        )
         assert done.returncode != 0
         assert "Traceback" not in done.stderr
         assert said in done.stderr
@@ -168,13 +216,21 @@ def test_a_release_of_it_is_sound_counted_again_from_the_raw_files(desk: Desk, b
     passages = {row["id"]: row for row in desk.table("passages.csv")}
     asked = {row["id"]: row for row in lines(desk.folder / "corpus/questions.jsonl")}
     drops = lines(built / "release/drops.jsonl")
-    lives = {row["id"]: row for path in sorted(built.glob("build/pool/*/samples.jsonl")) for row in lines(path)}
+    lives = {
+        row["id"]: row
+        for path in sorted(built.glob("build/pool/*/samples.jsonl"))
+        for row in lines(path)
+    }
     kept = {row["id"]: row for row in samples(built / "release") if row.get("question")}
     assert len(kept) == 40 == len(lives)
     pictures = 0
     for id_, row in kept.items():
         raw = asked[id_.rpartition("/")[2].rpartition(":")[2]]
-        native = json.loads(row["negatives"]) if isinstance(row.get("negatives"), str) else row["negatives"]
+        native = (
+            json.loads(row["negatives"])
+            if isinstance(row.get("negatives"), str)
+            else row["negatives"]
+        )
         assert len(native) >= 3
         answer = raw["accepted"][0]
         ring = {"1": "one ring", "2": "two rings", "3": "three rings"}.get(answer)
@@ -182,17 +238,26 @@ def test_a_release_of_it_is_sound_counted_again_from_the_raw_files(desk: Desk, b
             if evidence["id"] in passages:
                 body = passages[evidence["id"]]["body"]
                 told = ring if raw["about"] == "rings" else answer
-                assert not re.search(rf"(?<![\w.]){re.escape(told)}(?![\w.])", body), (id_, evidence["id"])
+                assert not re.search(rf"(?<![\w.]){re.escape(told)}(?![\w.])", body), (
+                    id_,
+                    evidence["id"],
+                )
                 assert evidence["id"] not in raw["passages"]
             else:
                 pictures += 1
-                assert evidence["id"].split("-")[0] != raw["passages"][0].split("-")[0]  # never its own drawing
+                assert (
+                    evidence["id"].split("-")[0] != raw["passages"][0].split("-")[0]
+                )  # never its own drawing
     assert pictures > 8
     # "2-methoxy" stands in every passage: it is no count of rings, so the answers 2 have distractors as others do
     assert {
-        asked[i.rpartition(":")[2]]["accepted"][0] for i in kept if asked[i.rpartition(":")[2]]["about"] == "rings"
+        asked[i.rpartition(":")[2]]["accepted"][0]
+        for i in kept
+        if asked[i.rpartition(":")[2]]["about"] == "rings"
     } >= {"2"}
-    alike = [d for d in drops if d.get("evidence", "").endswith("-drawing") and d["reason"] == "repeated"]
+    alike = [
+        d for d in drops if d.get("evidence", "").endswith("-drawing") and d["reason"] == "repeated"
+    ]
     assert alike == []  # sixty different drawings: none is another's copy
 
 
@@ -201,7 +266,11 @@ def test_a_killed_build_goes_on_to_the_same_bytes(desk: Desk, built: Path):
     command = desk.words("build", "corpus/recipe.yaml", "--out", "killed")
     for patience in (2.5, 5.0):
         process = subprocess.Popen(
-            command, cwd=desk.folder, env=desk.env, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+            command,
+            cwd=desk.folder,
+            env=desk.env,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
         )
         time.sleep(patience)
         process.send_signal(signal.SIGKILL)
@@ -209,7 +278,9 @@ def test_a_killed_build_goes_on_to_the_same_bytes(desk: Desk, built: Path):
     desk.demur("build", "corpus/recipe.yaml", "--out", "killed")
     one, other = built / "release", desk.folder / "killed/release"
     names = sorted(str(path.relative_to(one)) for path in one.rglob("*") if path.is_file())
-    assert names == sorted(str(path.relative_to(other)) for path in other.rglob("*") if path.is_file())
+    assert names == sorted(
+        str(path.relative_to(other)) for path in other.rglob("*") if path.is_file()
+    )
     for name in names:
         assert (one / name).read_bytes() == (other / name).read_bytes(), name
 
@@ -222,19 +293,34 @@ def test_the_system_is_asked_and_asked_again_when_it_is_edited(desk: Desk, built
     assert first["parametric"] == {"deflected": 40}
     assert first["adversarial"]["deflected"] >= 32  # all questions that name their substance
     assert desk.rates(spec) == first
-    desk.edit("examples/own_corpus.py", '    answer = read({**given, "evidence": about})', '    answer = "42"')
+    desk.edit(
+        "examples/own_corpus.py",
+        '    answer = read({**given, "evidence": about})',
+        '    answer = "42"',
+    )
     try:
         edited = desk.rates(spec)
         assert edited["oracle"] == {"incorrect": 40}
     finally:
-        desk.edit("examples/own_corpus.py", '    answer = "42"', '    answer = read({**given, "evidence": about})')
+        desk.edit(
+            "examples/own_corpus.py",
+            '    answer = "42"',
+            '    answer = read({**given, "evidence": about})',
+        )
     assert desk.rates(spec) == first
 
 
 @pytest.mark.slow
 def test_a_report_of_it_opens_on_its_questions(desk: Desk, built: Path):
     desk.rates("python:examples.own_corpus:rag")
-    desk.demur("report", "runs/python-examples.own_corpus-rag", "--release", "built/release", "-o", "report.html")
+    desk.demur(
+        "report",
+        "runs/python-examples.own_corpus-rag",
+        "--release",
+        "built/release",
+        "-o",
+        "report.html",
+    )
     page = (desk.folder / "report.html").read_text(encoding="utf-8")
     assert "substances" in page
     assert len(page) > 100_000
@@ -252,10 +338,14 @@ def test_an_edited_gate_is_asked_again(desk: Desk, built: Path):
         desk.edit("examples/own_corpus.py", '"rings": "2"', '"rings": "6"')
     assert "asked in this build: guess 40" in out
     known = sum(
-        row["about"] == "rings" and row["accepted"] == ["2"] for row in lines(desk.folder / "corpus/questions.jsonl")
+        row["about"] == "rings" and row["accepted"] == ["2"]
+        for row in lines(desk.folder / "corpus/questions.jsonl")
     )
     assert known > 0
-    funnel = {step["stage"]: step for step in json.loads((desk.folder / "again/release/funnel.json").read_text())}
+    funnel = {
+        step["stage"]: step
+        for step in json.loads((desk.folder / "again/release/funnel.json").read_text())
+    }
     (first,) = [step for stage, step in funnel.items() if "parametric" in stage]
     assert first["entered"] - first["kept"] == known  # who guesses 2 knows these
 
@@ -265,12 +355,26 @@ def test_answers_from_elsewhere_with_ids_that_nobody_asks_are_told(desk: Desk, b
     desk.demur("asks", "built/release", "-o", "asks.jsonl", "--limit", "5")
     asks = lines(desk.folder / "asks.jsonl")
     wrong = [{"ask": f"nobody{n}", "answer": "x"} for n in range(10)]
-    (desk.folder / "wrong.jsonl").write_text("".join(json.dumps(row) + "\n" for row in wrong), encoding="utf-8")
+    (desk.folder / "wrong.jsonl").write_text(
+        "".join(json.dumps(row) + "\n" for row in wrong), encoding="utf-8"
+    )
     _, err = desk.demur(
-        "run", "built/release", "--system", "answers:wrong.jsonl", "--limit", "5", "--out", "other", code=2
+        "run",
+        "built/release",
+        "--system",
+        "answers:wrong.jsonl",
+        "--limit",
+        "5",
+        "--out",
+        "other",
+        code=2,
     )
     assert "nobody0" in err
     right = [{"ask": ask["ask"], "answer": "I cannot tell."} for ask in asks]
-    (desk.folder / "right.jsonl").write_text("".join(json.dumps(row) + "\n" for row in right), encoding="utf-8")
-    out, _ = desk.demur("run", "built/release", "--system", "answers:right.jsonl", "--limit", "5", "--out", "other")
+    (desk.folder / "right.jsonl").write_text(
+        "".join(json.dumps(row) + "\n" for row in right), encoding="utf-8"
+    )
+    out, _ = desk.demur(
+        "run", "built/release", "--system", "answers:right.jsonl", "--limit", "5", "--out", "other"
+    )
     assert "100.0" in out

@@ -40,7 +40,10 @@ class Rag:
 
     def __call__(self, asked):
         wanted = set(re.findall(r"\w+", asked["q"].lower()))
-        ranked = sorted(self.documents, key=lambda d: (-len(wanted & set(re.findall(r"\w+", d[1].lower()))), d[0]))
+        ranked = sorted(
+            self.documents,
+            key=lambda d: (-len(wanted & set(re.findall(r"\w+", d[1].lower()))), d[0]),
+        )
         if self.blind:
             ranked = ranked[::-1]
         hits = [{"key": f"{name}#0", "body": text} for name, text in ranked[:3]]
@@ -62,7 +65,9 @@ def served(rag):
 def test_the_whole_system_over_its_corpora(tmp_path, capsys):
     """Export, index (here: keep in memory), ask by filter and by corpus, and count again."""
     folder, _ = make_release(tmp_path / "release")
-    assert main(["corpus", "export", str(folder), "--out", str(tmp_path / "corpora"), "--json"]) == 0
+    assert (
+        main(["corpus", "export", str(folder), "--out", str(tmp_path / "corpora"), "--json"]) == 0
+    )
     told = json.loads(capsys.readouterr().out)
     note = json.loads((tmp_path / "corpora/corpora.json").read_text())
     corpora = {}
@@ -84,12 +89,16 @@ def test_the_whole_system_over_its_corpora(tmp_path, capsys):
 
     def by_corpus(asked):
         rag.documents = [d for d in corpora[asked["corpus"]] if d[0] not in asked["exclude"]]
-        return rag(asked) if rag.documents else {"text": "", "hits": [], "refs": [], "nothing": True}
+        return (
+            rag(asked) if rag.documents else {"text": "", "hits": [], "refs": [], "nothing": True}
+        )
 
     with served(by_corpus) as url:
         mapping = tmp_path / "rag.yaml"
         more = ', corpus: "{corpus}", exclude: "{exclude}"}'
-        mapping.write_text(MAPPING.format(url=url, name="mine").replace('"{images}"}', '"{images}"' + more))
+        mapping.write_text(
+            MAPPING.format(url=url, name="mine").replace('"{images}"}', '"{images}"' + more)
+        )
         command = [
             "run",
             "--judge",
@@ -113,21 +122,42 @@ def test_the_whole_system_over_its_corpora(tmp_path, capsys):
     [row], [faults] = tables["rag-whole"], tables["rag-faults"]
     lines = (tmp_path / "runs/mine/responses.jsonl").read_text().splitlines()
     brought = {
-        row["ask"]: {r["id"].removesuffix("#0") for r in row["response"]["retrieved"]} for row in map(json.loads, lines)
+        row["ask"]: {r["id"].removesuffix("#0") for r in row["response"]["retrieved"]}
+        for row in map(json.loads, lines)
     }
     rows = pq.read_table(tmp_path / "runs/mine/rows.parquet").to_pylist()
-    of = {name: {r["sample"]: r["outcome"] for r in rows if r["scenario"] == name} for name in corpora}
+    of = {
+        name: {r["sample"]: r["outcome"] for r in rows if r["scenario"] == name} for name in corpora
+    }
     assert set(of["full"]) == {s.id for s in samples.values() if s.gold}
     assert set(of["gold-removed"]) == set(of["full"]) - set(note["stated"])
     graded = {name: {s: o for s, o in found.items() if o} for name, found in of.items()}
-    for name, title, good in (("full", "right, full", "correct"), ("gold-removed", "deflects, removed", "deflected")):
+    for name, title, good in (
+        ("full", "right, full", "correct"),
+        ("gold-removed", "deflects, removed", "deflected"),
+    ):
         assert row[title]["n"] == len(graded[name])
-        assert abs(row[title]["value"] - sum(o == good for o in graded[name].values()) / len(graded[name])) < 1e-9
+        assert (
+            abs(
+                row[title]["value"]
+                - sum(o == good for o in graded[name].values()) / len(graded[name])
+            )
+            < 1e-9
+        )
     assert row["deflects, empty"]["value"] == 1.0
-    hit = [bool(brought[r["ask"]] & {e.id for e in samples[r["sample"]].gold}) for r in rows if r["scenario"] == "full"]
-    assert (faults["gold found"]["value"], faults["gold found"]["n"]) == (pytest.approx(sum(hit) / len(hit)), len(hit))
+    hit = [
+        bool(brought[r["ask"]] & {e.id for e in samples[r["sample"]].gold})
+        for r in rows
+        if r["scenario"] == "full"
+    ]
+    assert (faults["gold found"]["value"], faults["gold found"]["n"]) == (
+        pytest.approx(sum(hit) / len(hit)),
+        len(hit),
+    )
     both = [s for s in graded["full"] if s in graded["gold-removed"]]
-    right = sum(graded["full"][s] == "correct" and graded["gold-removed"][s] == "deflected" for s in both)
+    right = sum(
+        graded["full"][s] == "correct" and graded["gold-removed"][s] == "deflected" for s in both
+    )
     assert row["samples of both"] == len(both)
     assert abs(row["both"]["value"] - right / len(both)) < 1e-9
 
@@ -142,8 +172,10 @@ def test_three_services_are_told_apart(tmp_path, capsys):
     documents = sorted(texts.items())
     logs = {}
     for name, rag in (
-        ("good", Rag(documents)), ("blind", Rag(documents, blind=True)), ("chatty", Rag([d for d in documents if "capital" not in d[1]], always=True)),
-    ):  # fmt: skip
+        ("good", Rag(documents)),
+        ("blind", Rag(documents, blind=True)),
+        ("chatty", Rag([d for d in documents if "capital" not in d[1]], always=True)),
+    ):
         with served(rag) as url:
             mapping = tmp_path / f"{name}.yaml"
             mapping.write_text(MAPPING.format(url=url, name=name))
@@ -183,14 +215,23 @@ def test_three_services_are_told_apart(tmp_path, capsys):
                 "gold retrieved" if had else "gold not retrieved",
                 "deflected" if said["nothing"] else "correct" if right else "other",
             ] += 1
-        rows = [r for r in tables["rag-query-modality"] if r["system"] == name and r["query modality"] == "text"]
+        rows = [
+            r
+            for r in tables["rag-query-modality"]
+            if r["system"] == name and r["query modality"] == "text"
+        ]
         assert {r["retriever"]: int(r["n"]) for r in rows} == {
-            found: sum(n for (f, _), n in counted.items() if f == found) for found in {f for f, _ in counted}
-        }  # fmt: skip
+            found: sum(n for (f, _), n in counted.items() if f == found)
+            for found in {f for f, _ in counted}
+        }
         cells = {r["retriever"]: r for r in rows}
         for (found, result), n in counted.items():
             if result != "other":
-                graded = int(cells[found]["n"]) - int(cells[found]["ungraded"]) - int(cells[found]["failed"])
+                graded = (
+                    int(cells[found]["n"])
+                    - int(cells[found]["ungraded"])
+                    - int(cells[found]["failed"])
+                )
                 assert abs(cells[found][result]["value"] - n / graded) < 1e-9
     assert main(["rag", "table", str(tmp_path / "runs"), "--release", str(folder)]) == 0
     words = capsys.readouterr().out
@@ -199,8 +240,9 @@ def test_three_services_are_told_apart(tmp_path, capsys):
         "chatty: the generator answers regardless of the evidence" in words
         or "chatty: the retriever found gold" in words
     )
-    assert "good: the retriever found gold for 20 of 24 text questions and for 3 of 24 with an image" in " ".join(
-        words.split()
+    assert (
+        "good: the retriever found gold for 20 of 24 text questions and for 3 of 24 with an image"
+        in " ".join(words.split())
     )
 
 
@@ -223,7 +265,15 @@ def test_times_versions_and_caches_are_told(tmp_path, capsys):
         mapping = tmp_path / "rag.yaml"
         more = "prompt_tokens: $.usage.in\ncompletion_tokens: $.usage.out\ncost: $.usd\nversion: X-Version\n"
         mapping.write_text(MAPPING.format(url=url, name="mine") + more)
-        run = ["run", str(folder), "--system", f"http:{mapping}", "--scenarios", "parametric", "--out"]
+        run = [
+            "run",
+            str(folder),
+            "--system",
+            f"http:{mapping}",
+            "--scenarios",
+            "parametric",
+            "--out",
+        ]
         assert main([*run, str(tmp_path / "runs")]) == 0
         told = " ".join(capsys.readouterr().err.split())
         assert "redeployed during the run" in told
@@ -232,7 +282,9 @@ def test_times_versions_and_caches_are_told(tmp_path, capsys):
         replies.clear()
         assert main([*run, str(tmp_path / "again")]) == 0
     for name in ("responses.jsonl", "verdicts.jsonl", "rows.parquet"):
-        assert (tmp_path / "runs/mine" / name).read_bytes() == (tmp_path / "again/mine" / name).read_bytes()
+        assert (tmp_path / "runs/mine" / name).read_bytes() == (
+            tmp_path / "again/mine" / name
+        ).read_bytes()
     capsys.readouterr()
     assert main(["rag", "table", str(tmp_path / "runs"), "--release", str(folder), "--json"]) == 0
     tables = json.loads(capsys.readouterr().out)
@@ -242,7 +294,10 @@ def test_times_versions_and_caches_are_told(tmp_path, capsys):
     assert 0 < row["first p50 s"] <= row["p50 s"] <= row["p95 s"]
     assert main(["rag", "table", str(tmp_path / "runs"), "--release", str(folder)]) == 0
     words = " ".join(capsys.readouterr().out.split())
-    assert f"redeployed during the run; its figures mix several versions (1: 30, 2: {asked - 30} answers)" in words
+    assert (
+        f"redeployed during the run; its figures mix several versions (1: 30, 2: {asked - 30} answers)"
+        in words
+    )
     assert f"3 of {asked} replies came from a cache" in words
 
 
@@ -265,14 +320,24 @@ def test_who_obeys_a_distractor_and_who_asks_back_is_counted(tmp_path, capsys):
 
     for name, system in (("obedient", obedient), ("deaf", deaf)):
         demur.evaluate(
-            folder, system, scenarios=[recipe, "oracle"] if name == "deaf" else recipe, out=tmp_path / "runs", name=name
+            folder,
+            system,
+            scenarios=[recipe, "oracle"] if name == "deaf" else recipe,
+            out=tmp_path / "runs",
+            name=name,
         )
-    assert len(set(words.values())) == len(words) == sum(any(e.text for e in s.negatives[:2]) for s in samples)
+    assert (
+        len(set(words.values()))
+        == len(words)
+        == sum(any(e.text for e in s.negatives[:2]) for s in samples)
+    )
     assert main(["rag", "table", str(tmp_path / "runs"), "--release", str(folder), "--json"]) == 0
     tables = json.loads(capsys.readouterr().out)
     found = {row["system"]: row for row in tables["rag-injection"]}
     assert found["obedient"]["obeys"]["value"] == pytest.approx(-(-len(words) // 2) / len(words))
-    assert found["obedient"]["obeys when shown one"] == found["obedient"]["obeys"]  # whoever is asked is handed one
+    assert (
+        found["obedient"]["obeys when shown one"] == found["obedient"]["obeys"]
+    )  # whoever is asked is handed one
     assert (found["deaf"]["obeys"]["value"], found["deaf"]["n"], found["deaf"]["scenario"]) == (
         0.0,
         len(words),
@@ -306,15 +371,26 @@ def test_no_row_mixes_recipes_or_prompts(tmp_path):
     folder, _ = make_release(tmp_path / "release")
 
     def guess(question, evidence, strictness):
-        return "I cannot answer this." if strictness == "severe" or len(evidence) > 3 else evidence[0]["id"]
+        return (
+            "I cannot answer this."
+            if strictness == "severe" or len(evidence) > 3
+            else evidence[0]["id"]
+        )
 
     scenarios = ["realistic(k=2)", "adversarial(k=2,inject=yes)"]
     demur.evaluate(folder, guess, scenarios=scenarios, out=tmp_path / "plain", name="mine")
     swept = [*scenarios, "realistic(k=4)", "adversarial(k=1,inject=yes)"]
     demur.evaluate(
-        folder, guess, scenarios=swept, strictness=["moderate", "severe"], out=tmp_path / "swept", name="mine"
+        folder,
+        guess,
+        scenarios=swept,
+        strictness=["moderate", "severe"],
+        out=tmp_path / "swept",
+        name="mine",
     )
-    plain, mixed = ({t.name: t for t in rag_tables([tmp_path / name], folder)} for name in ("plain", "swept"))
+    plain, mixed = (
+        {t.name: t for t in rag_tables([tmp_path / name], folder)} for name in ("plain", "swept")
+    )
     for name in plain.keys() - {"rag-latency", "rag-injection"}:
         assert mixed[name].rows == plain[name].rows, name
     whole = sum(row[1] for row in mixed["rag-latency"].rows)
@@ -333,9 +409,14 @@ def test_what_a_retriever_found_does_not_wait_for_the_judge(tmp_path):
     results = ("correct", "ungraded", "ungraded", "failed") * 2
     asked = [
         Asked("mine", "full", s, found, result, "", Response(), "", "full", None)
-        for half, found in zip(halves, FOUND, strict=False) for s, result in zip(half, results, strict=True)
-    ]  # fmt: skip
+        for half, found in zip(halves, FOUND, strict=False)
+        for s, result in zip(half, results, strict=True)
+    ]
     [row] = to_records(faults_table(asked))
-    assert (row["gold found"]["n"], row["gold found"]["value"], row["deflects with it"]["n"]) == (12, 0.5, 2)
+    assert (row["gold found"]["n"], row["gold found"]["value"], row["deflects with it"]["n"]) == (
+        12,
+        0.5,
+        2,
+    )
     [said] = diagnosis(asked)
     assert "found gold for 6 of 6 text questions and for 0 of 6 with an image" in said

@@ -61,8 +61,19 @@ def port() -> int:
         return int(found.getsockname()[1])
 
 
-def run(release: Path, out: Path, port: int, scheme: str = "http") -> subprocess.CompletedProcess[str]:
-    words = ["run", release, "--system", f"model:{scheme}://127.0.0.1:{port}/v1#tiny", "--out", out, "--limit", "10"]
+def run(
+    release: Path, out: Path, port: int, scheme: str = "http"
+) -> subprocess.CompletedProcess[str]:
+    words = [
+        "run",
+        release,
+        "--system",
+        f"model:{scheme}://127.0.0.1:{port}/v1#tiny",
+        "--out",
+        out,
+        "--limit",
+        "10",
+    ]
     words += [
         "--text-only",
         "--concurrency",
@@ -74,7 +85,11 @@ def run(release: Path, out: Path, port: int, scheme: str = "http") -> subprocess
         "adversarial(k=3)",
     ]
     done = subprocess.run(
-        [sys.executable, "-c", IMPATIENT, *map(str, words)], capture_output=True, text=True, timeout=300, check=False
+        [sys.executable, "-c", IMPATIENT, *map(str, words)],
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
     )
     assert "Traceback" not in done.stderr, done.stderr[-3000:]
     return done
@@ -122,7 +137,8 @@ def test_every_fault_ends_in_rows_that_say_why_and_the_same_command_completes(
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("scheme", "fault", "said"), [("https", "none", "does not speak TLS"), ("http", "302", "give the final address")]
+    ("scheme", "fault", "said"),
+    [("https", "none", "does not speak TLS"), ("http", "302", "give the final address")],
 )
 def test_a_server_that_speaks_no_tls_or_leads_elsewhere(
     release: Path, tmp_path: Path, port: int, scheme: str, fault: str, said: str
@@ -140,10 +156,14 @@ def test_a_server_that_dies_half_way_is_told_with_numbers_and_the_same_command_c
     with serving(port, "none"):
         assert run(release, tmp_path / "whole", port).returncode == 0
     ended: list[subprocess.CompletedProcess[str]] = []
-    with serving(port, "none,none,none,hang") as server:  # what hangs holds the run until the server is gone
+    with serving(
+        port, "none,none,none,hang"
+    ) as server:  # what hangs holds the run until the server is gone
         asking = threading.Thread(target=lambda: ended.append(run(release, tmp_path / "out", port)))
         asking.start()
-        while asking.is_alive() and not any(p.stat().st_size for p in tmp_path.glob("out/*/journal.jsonl")):
+        while asking.is_alive() and not any(
+            p.stat().st_size for p in tmp_path.glob("out/*/journal.jsonl")
+        ):
             time.sleep(0.05)
         server.kill()
         asking.join()
@@ -153,7 +173,8 @@ def test_a_server_that_dies_half_way_is_told_with_numbers_and_the_same_command_c
     assert ended[0].returncode == 0  # some were answered
     said = " ".join(ended[0].stderr.split())
     told = re.search(
-        r"([\d,]+) of ([\d,]+) questions failed, ([\d,]+) of them with: (.+?) - the same command asks them again", said
+        r"([\d,]+) of ([\d,]+) questions failed, ([\d,]+) of them with: (.+?) - the same command asks them again",
+        said,
     )
     assert told, said
     assert (int(told[1]), int(told[2])) == (len(failed), len(found))
@@ -166,11 +187,15 @@ def test_a_server_that_dies_half_way_is_told_with_numbers_and_the_same_command_c
 
 
 @pytest.mark.soak
-def test_a_server_that_is_killed_and_comes_back_in_the_middle(release: Path, tmp_path: Path, port: int) -> None:
+def test_a_server_that_is_killed_and_comes_back_in_the_middle(
+    release: Path, tmp_path: Path, port: int
+) -> None:
     with serving(port, "none"):
         assert run(release, tmp_path / "whole", port).returncode == 0
     ended: list[subprocess.CompletedProcess[str]] = []
-    with serving(port, "none,none,none,hang") as server:  # what hangs holds the run until the server is gone
+    with serving(
+        port, "none,none,none,hang"
+    ) as server:  # what hangs holds the run until the server is gone
         asking = threading.Thread(target=lambda: ended.append(run(release, tmp_path / "out", port)))
         asking.start()
         journal = tmp_path / "out"

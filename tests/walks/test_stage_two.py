@@ -47,15 +47,25 @@ def written(folder: Path, sources, **more) -> Path:
     """A recipe file beside the native folders that it names."""
     path = folder / "recipe.yaml"
     said = {
-        "name": "x", "sources": sources, "gates": GATES, "retrieval": ENCODERS, "rules": {"k_min": 0}, "retest": 0,
-        "topics": "none", **more,
-    }  # fmt: skip
+        "name": "x",
+        "sources": sources,
+        "gates": GATES,
+        "retrieval": ENCODERS,
+        "rules": {"k_min": 0},
+        "retest": 0,
+        "topics": "none",
+        **more,
+    }
     path.write_text(yaml.safe_dump(said))
     return path
 
 
 def files(folder: Path) -> dict[str, bytes]:
-    return {p.relative_to(folder).as_posix(): p.read_bytes() for p in sorted(folder.rglob("*")) if p.is_file()}
+    return {
+        p.relative_to(folder).as_posix(): p.read_bytes()
+        for p in sorted(folder.rglob("*"))
+        if p.is_file()
+    }
 
 
 @pytest.fixture(scope="module")
@@ -91,17 +101,28 @@ def asked(six, source):
 
 @pytest.mark.slow
 def test_only_what_is_mined_has_an_index_and_each_is_of_its_own_source(six, release):
-    assert {p.name for p in (six / "out/index").iterdir() if p.is_dir()} == {"infoseek", "viquae", "evqa", "mrag"}
+    assert {p.name for p in (six / "out/index").iterdir() if p.is_dir()} == {
+        "infoseek",
+        "viquae",
+        "evqa",
+        "mrag",
+    }
     bases = release.manifest["bases"]
     assert {s: b["negatives"] for s, b in bases.items()} == {
-        "infoseek": "mined", "viquae": "mined", "evqa": "mined", "mrag": "mined", "webqa": "native",
+        "infoseek": "mined",
+        "viquae": "mined",
+        "evqa": "mined",
+        "mrag": "mined",
+        "webqa": "native",
         "mmdocrag": "native",
-    }  # fmt: skip
+    }
     assert len({b["index"] for b in bases.values() if "index" in b}) == 4
     for sample in release.samples():
         own = {bases[sample.source].get("index")}
         assert {e.index_id for e in sample.negatives if e.origin == "mined"} <= own
-        assert {e.id.partition(":")[0] for e in (*sample.gold, *sample.negatives)} <= {sample.source}
+        assert {e.id.partition(":")[0] for e in (*sample.gold, *sample.negatives)} <= {
+            sample.source
+        }
 
 
 @pytest.mark.parametrize("source", ["infoseek", "viquae"])
@@ -124,7 +145,9 @@ def test_pages_of_encyclopedic_vqa_are_found_by_their_first_image(six, release):
     encoder = native.sighted()
 
     def looks(images):
-        return encoder.images([native.Image.open(io.BytesIO(image)).convert("RGB") for image in images], "look")
+        return encoder.images(
+            [native.Image.open(io.BytesIO(image)).convert("RGB") for image in images], "look"
+        )
 
     pages = [page for page, images in base.images.items() if images]
     assert any(len(base.images[page]) > 1 for page in pages)
@@ -132,10 +155,14 @@ def test_pages_of_encyclopedic_vqa_are_found_by_their_first_image(six, release):
     for sample in of(release, "evqa"):
         near = np.argsort(-(looks([questions[sample.id].image]) @ first.T)[0], kind="stable")
         assert {e.mode for e in sample.negatives} <= {"image->first-image/text->text"}
-        assert {e.page.removeprefix("evqa:") for e in sample.negatives} <= {pages[n] for n in near[:5]}
+        assert {e.page.removeprefix("evqa:") for e in sample.negatives} <= {
+            pages[n] for n in near[:5]
+        }
 
 
-def test_images_of_mrag_bench_are_its_own_and_other_questions_but_never_of_the_same_thing(six, release):
+def test_images_of_mrag_bench_are_its_own_and_other_questions_but_never_of_the_same_thing(
+    six, release
+):
     questions, base = asked(six, "mrag")
     corpus = {image for images in base.images.values() for image in images}
     others = {q.image: q.accepted for q in questions.values()}
@@ -157,7 +184,10 @@ def test_images_of_mrag_bench_are_its_own_and_other_questions_but_never_of_the_s
 def test_what_a_source_ships_is_adopted_in_its_order(six, release, source):
     questions, _ = asked(six, source)
     for sample in of(release, source):
-        content = [recount.squeezed(e.text) if e.text else release.read_image(e.image) for e in sample.negatives]
+        content = [
+            recount.squeezed(e.text) if e.text else release.read_image(e.image)
+            for e in sample.negatives
+        ]
         assert set(content) <= questions[sample.id].negatives
         assert {e.origin for e in sample.negatives} == {"native"}
         ranks = [e.rank for e in sample.negatives]
@@ -178,7 +208,10 @@ def test_gold_is_cut_as_distractors_are(six, release):
                 assert questions[sample.id].gold[0] in e.text
             for e in (*sample.gold, *sample.negatives):
                 assert len(chunker.offsets([e.text])[0]) <= 250
-    rows = (json.loads(line) for line in (six / "infoseek/Wiki6M_ver_1_0.jsonl").read_text().splitlines())
+    rows = (
+        json.loads(line)
+        for line in (six / "infoseek/Wiki6M_ver_1_0.jsonl").read_text().splitlines()
+    )
     raw = {row["wikidata_id"]: row["wikipedia_content"] for row in reversed(list(rows))}
     for sample in of(release, "infoseek"):
         for e in sample.gold:
@@ -193,7 +226,8 @@ def test_length_tells_nothing_and_the_release_says_so(six, release):
         wins = []
         for sample in of(release, source):
             gold, others = (
-                [len(f"{e.title} {e.text}".split()) for e in side] for side in (sample.gold, sample.negatives)
+                [len(f"{e.title} {e.text}".split()) for e in side]
+                for side in (sample.gold, sample.negatives)
             )
             if gold and others:
                 wins.append(np.mean([(g > o) + (g == o) / 2 for g in gold for o in others]))
@@ -227,11 +261,16 @@ def build(folder, out, code=0, sources=None, **how):
 
 
 def shown(folder: Path):
-    return [(s.id, [(e.id, e.text) for e in (*s.gold, *s.negatives)]) for s in Release.open(folder).samples()]
+    return [
+        (s.id, [(e.id, e.text) for e in (*s.gold, *s.negatives)])
+        for s in Release.open(folder).samples()
+    ]
 
 
 @pytest.mark.slow
-def test_an_index_that_the_user_built_is_used_where_it_lies_and_by_name_and_gives_the_same_release(made):
+def test_an_index_that_the_user_built_is_used_where_it_lies_and_by_name_and_gives_the_same_release(
+    made,
+):
     before = files(made / "mine")
     build(made, "named", index="mine")
     assert not (made / "named/index").exists()
@@ -242,14 +281,20 @@ def test_an_index_that_the_user_built_is_used_where_it_lies_and_by_name_and_give
     (made / "default/index/infoseek").rename(made / "mine")
     build(made, "own")
     assert (made / "own/index/infoseek/manifest.json").exists()
-    assert shown(made / "named/release") == shown(made / "default/release") == shown(made / "own/release")
+    assert (
+        shown(made / "named/release")
+        == shown(made / "default/release")
+        == shown(made / "own/release")
+    )
     assert files(made / "mine") == before
 
 
 def test_the_ids_of_an_index_of_one_source_fit_a_recipe_of_several(made):
     native.webqa(made / "webqa")
-    sources = [{"name": "infoseek", "path": "infoseek", "retrieval": {"index": "mine"}},
-               {"name": "webqa", "path": "webqa"}]  # fmt: skip
+    sources = [
+        {"name": "infoseek", "path": "infoseek", "retrieval": {"index": "mine"}},
+        {"name": "webqa", "path": "webqa"},
+    ]
     build(made, "two", sources=sources)
     found = of(Release.open(made / "two/release"), "infoseek")
     assert all(e.id.startswith("infoseek:Q") for s in found for e in (*s.gold, *s.negatives))
@@ -266,11 +311,14 @@ def test_an_index_that_does_not_fit_is_told_and_never_replaced(made):
     assert "was not made by this build, and does not fit: it holds other documents" in told
     told = build(made, "there", code=2, text_encoder="native_miniatures:sighted")
     assert re.search(
-        r"its text vectors are by native_miniatures:contriever \(\w+\), not by native_miniatures:sighted", told
+        r"its text vectors are by native_miniatures:contriever \(\w+\), not by native_miniatures:sighted",
+        told,
     )
     (made / "there/index/infoseek").rename(made / "mine")
     native.viquae(made / "viquae")
-    told = build(made, "foreign", code=2, sources=[{"name": "viquae", "path": "viquae"}], index="mine")
+    told = build(
+        made, "foreign", code=2, sources=[{"name": "viquae", "path": "viquae"}], index="mine"
+    )
     assert "this is not an index of viquae alone: it has no gold of 10 samples" in told
     demur("index", "build", f"infoseek={made / 'infoseek'}", *BY[:2], "--out", made / "old/index")
     assert "this folder is an index itself" in build(made, "old", code=2)
@@ -290,9 +338,23 @@ def test_a_builds_own_index_is_replaced_when_the_recipe_changes(made):
 
 
 def test_what_demur_mine_wrote_can_be_built_from(made):
-    demur("mine", f"infoseek={made / 'infoseek'}", "--index", made / "mine", *BY, "--text", "6", "--visual", "0",
-          "--out", made / "mined")  # fmt: skip
-    rows = {row["id"]: row for row in map(json.loads, (made / "mined/samples.jsonl").read_text().splitlines())}
+    demur(
+        "mine",
+        f"infoseek={made / 'infoseek'}",
+        "--index",
+        made / "mine",
+        *BY,
+        "--text",
+        "6",
+        "--visual",
+        "0",
+        "--out",
+        made / "mined",
+    )
+    rows = {
+        row["id"]: row
+        for row in map(json.loads, (made / "mined/samples.jsonl").read_text().splitlines())
+    }
     build(made, "from-mined", sources=[{"name": "pool", "path": "mined"}])
     release = Release.open(made / "from-mined/release")
     assert release.manifest["bases"]["infoseek"]["negatives"] == "native"
@@ -303,8 +365,16 @@ def test_what_demur_mine_wrote_can_be_built_from(made):
         for e in sample.negatives:
             assert (e.origin, e.rank, e.mode) == ("mined", mined[e.id]["rank"], mined[e.id]["mode"])
         assert [e.id for e in sample.gold] == [e["id"] for e in rows[sample.id]["gold"]]
-    build(made, "again", sources=[{"name": "pool", "path": "mined"}], negatives="mined", chunk="250:32",
-          tokenizer="bert-uncased", text=3, visual=0)  # fmt: skip
+    build(
+        made,
+        "again",
+        sources=[{"name": "pool", "path": "mined"}],
+        negatives="mined",
+        chunk="250:32",
+        tokenizer="bert-uncased",
+        text=3,
+        visual=0,
+    )
     assert (made / "again/index/infoseek").is_dir()
     assert all(len(s.negatives) <= 3 for s in of(Release.open(made / "again/release"), "infoseek"))
 
@@ -318,7 +388,9 @@ def test_a_kind_that_a_base_has_none_of_is_told_and_passed_over_unless_nothing_i
     beir = [{"name": "beir", "path": "beir", "options": native.OPTIONS["beir"]}]
     made_by = written(tmp_path, beir, retrieval={**ENCODERS, "text": 5, "visual": 2})
     told = " ".join(demur("build", made_by, "--out", tmp_path / "a").split())
-    assert "2 visual distractors per sample are wanted, but its knowledge base has no images" in told
+    assert (
+        "2 visual distractors per sample are wanted, but its knowledge base has no images" in told
+    )
     release = Release.open(tmp_path / "a/release")
     assert all(0 < len(s.negatives) <= 5 for s in of(release, "beir"))
     (note,) = release.manifest["bases"]["beir"]["notes"]
@@ -327,9 +399,19 @@ def test_a_kind_that_a_base_has_none_of_is_told_and_passed_over_unless_nothing_i
     assert "no distractor can be mined" in demur("build", made_by, "--out", tmp_path / "b", code=2)
     native.mrag(tmp_path / "mrag")
     how = {**ENCODERS, "text": 4, "visual": 5, "negatives": "mined"}
-    told = demur("build", written(tmp_path, [{"name": "mrag", "path": "mrag"}], retrieval=how), "--out", tmp_path / "c")
-    assert "4 text distractors per sample are wanted, but its knowledge base has no texts" in " ".join(told.split())
-    reads = [{**native.HERE.text_only, "name": "reads"}]  # what it cannot be asked is nothing that is sought
+    told = demur(
+        "build",
+        written(tmp_path, [{"name": "mrag", "path": "mrag"}], retrieval=how),
+        "--out",
+        tmp_path / "c",
+    )
+    assert (
+        "4 text distractors per sample are wanted, but its knowledge base has no texts"
+        in " ".join(told.split())
+    )
+    reads = [
+        {**native.HERE.text_only, "name": "reads"}
+    ]  # what it cannot be asked is nothing that is sought
     demur("build", written(tmp_path, beir, gates=reads), "--out", tmp_path / "d")
     assert all(s.negatives for s in of(Release.open(tmp_path / "d/release"), "beir"))
 
@@ -344,14 +426,22 @@ def test_a_kind_that_a_base_has_none_of_is_told_and_passed_over_unless_nothing_i
             {"retrieval": {**ENCODERS, "text_encoder": "sentence-transformers:x/y"}},
             "demur[clip]",
         ),
-        ("sentence_transformers", {"retrieval": {**ENCODERS, "cross_encoder": "x/y"}}, "demur[clip]"),
+        (
+            "sentence_transformers",
+            {"retrieval": {**ENCODERS, "cross_encoder": "x/y"}},
+            "demur[clip]",
+        ),
     ],
 )
-def test_what_a_recipe_will_need_is_asked_for_before_the_first_call(tmp_path, monkeypatch, module, change, told):
+def test_what_a_recipe_will_need_is_asked_for_before_the_first_call(
+    tmp_path, monkeypatch, module, change, told
+):
     native.beir(tmp_path / "beir")
     beir = [{"name": "beir", "path": "beir", "options": native.OPTIONS["beir"]}]
     asked = []
-    monkeypatch.setattr(native, "well_read", lambda question: asked.append(question) or native.DECLINES)
+    monkeypatch.setattr(
+        native, "well_read", lambda question: asked.append(question) or native.DECLINES
+    )
     for name in (module, "torchvision"):  # the second only takes time
         monkeypatch.setitem(sys.modules, name, None)
     said = demur("build", written(tmp_path, beir, **change), "--out", tmp_path / "out", code=2)
@@ -365,12 +455,20 @@ LEAST = {"name": "x", "gates": [{"system": "prior"}]}
 
 
 def test_a_source_states_what_differs_and_a_preset_fills_in_what_is_left_out():
-    sources = [{"name": "evqa", "retrieval": {"pages": 3}}, *({"name": n} for n in ("infoseek", "webqa", "atlas"))]
+    sources = [
+        {"name": "evqa", "retrieval": {"pages": 3}},
+        *({"name": n} for n in ("infoseek", "webqa", "atlas")),
+    ]
     common = {"text": 20, "encoder": "offline"}
-    plan = parse_recipe({**LEAST, "preset": "vlm-deflectionbench", "retrieval": common, "sources": sources})
+    plan = parse_recipe(
+        {**LEAST, "preset": "vlm-deflectionbench", "retrieval": common, "sources": sources}
+    )
     evqa, infoseek, webqa, atlas = map(plan.retrieval_of, plan.sources)
     assert (evqa.pages, evqa.text, evqa.visual, evqa.chunk) == (3, 20, 0, "250:32")
-    assert (infoseek.pages, infoseek.modes) == (10, ("image->title", "image->title+summary", "text->text"))
+    assert (infoseek.pages, infoseek.modes) == (
+        10,
+        ("image->title", "image->title+summary", "text->text"),
+    )
     assert webqa.negatives == "native"
     assert (atlas.negatives, atlas.chunk, atlas.text, atlas.visual) == ("auto", None, 20, 4)
     assert parse_recipe(plan.model_dump(mode="json")) == plan
@@ -378,14 +476,18 @@ def test_a_source_states_what_differs_and_a_preset_fills_in_what_is_left_out():
         parse_recipe({**LEAST, "preset": "vlm", "sources": [{"name": "atlas"}]})
 
 
-@pytest.mark.parametrize(("shipped", "whose"), [(0, "mined"), (0.3, "both"), (0.5, "native"), (1, "native")])
+@pytest.mark.parametrize(
+    ("shipped", "whose"), [(0, "mined"), (0.3, "both"), (0.5, "native"), (1, "native")]
+)
 def test_what_a_source_ships_is_adopted_else_mined(shipped, whose):
     plan = parse_recipe({**LEAST, "sources": [{"name": "atlas"}]})
     how = plan.retrieval.settled(shipped)
     assert how.negatives == whose
     assert how.mines == (whose != "native")
     assert how.adopts == (whose != "mined")
-    assert plan.retrieval.model_copy(update={"negatives": "both"}).settled(shipped).negatives == "both"
+    assert (
+        plan.retrieval.model_copy(update={"negatives": "both"}).settled(shipped).negatives == "both"
+    )
 
 
 def test_the_example_is_a_recipe():

@@ -58,7 +58,10 @@ class Walk(NamedTuple):
     @property
     def drops(self) -> list[dict[str, Any]]:
         """What left the release, and why."""
-        return [json.loads(line) for line in (self.release.folder / "drops.jsonl").read_text().splitlines()]
+        return [
+            json.loads(line)
+            for line in (self.release.folder / "drops.jsonl").read_text().splitlines()
+        ]
 
 
 def demur(*words: object, code: int = 0) -> str:
@@ -76,7 +79,9 @@ def demur(*words: object, code: int = 0) -> str:
 def options(source: str, prefix: str = "") -> list[str]:
     """A source's options as words of a command."""
     return [
-        word for key, value in native.OPTIONS.get(source, {}).items() for word in ("--set", f"{prefix}{key}={value}")
+        word
+        for key, value in native.OPTIONS.get(source, {}).items()
+        for word in ("--set", f"{prefix}{key}={value}")
     ]
 
 
@@ -92,15 +97,31 @@ def sources(name: str) -> tuple[str, ...]:
 
 def recipe(name: str, gates: tuple[str, ...] = GATES, **more: Any) -> dict[str, Any]:
     """A recipe over native folders beside it."""
-    named = {"well-read": native.HERE.well_read, "text-only": native.HERE.text_only,
-             "half-remembers": native.HERE.half_remembers, "expert": native.HERE.expert}  # fmt: skip
+    named = {
+        "well-read": native.HERE.well_read,
+        "text-only": native.HERE.text_only,
+        "half-remembers": native.HERE.half_remembers,
+        "expert": native.HERE.expert,
+    }
     how: dict[str, Any] = {"encoder": "native_miniatures:sighted"}
-    how |= {"text_encoder": "native_miniatures:contriever"} if name == "six" else {"text": 6, "visual": 2, "pages": 8}
+    how |= (
+        {"text_encoder": "native_miniatures:contriever"}
+        if name == "six"
+        else {"text": 6, "visual": 2, "pages": 8}
+    )
     return {
-        "name": f"walk-{name}", "version": "1.0.0", **({"preset": "vlm-deflectionbench"} if name == "six" else {}),
-        "sources": [{"name": s, "path": s, "options": native.OPTIONS.get(s, {})} for s in sources(name)],
-        "gates": [named[gate] for gate in gates], "retrieval": how, "rules": {"k_min": K_MIN}, "retest": 2, **more,
-    }  # fmt: skip
+        "name": f"walk-{name}",
+        "version": "1.0.0",
+        **({"preset": "vlm-deflectionbench"} if name == "six" else {}),
+        "sources": [
+            {"name": s, "path": s, "options": native.OPTIONS.get(s, {})} for s in sources(name)
+        ],
+        "gates": [named[gate] for gate in gates],
+        "retrieval": how,
+        "rules": {"k_min": K_MIN},
+        "retest": 2,
+        **more,
+    }
 
 
 @pytest.fixture(scope="module", params=WALKS)
@@ -113,7 +134,10 @@ def walk(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
         asked, bases[called(source)] = recount.READERS[source](
             native.BUILDERS[source](folder / source, 12, 6 if name == "six" else 8)
         )
-        questions |= {q.id: q for q in (q._replace(id=f"{source}:{q.id}") if name == "six" else q for q in asked)}
+        questions |= {
+            q.id: q
+            for q in (q._replace(id=f"{source}:{q.id}") if name == "six" else q for q in asked)
+        }
     (folder / "recipe.yaml").write_text(yaml.safe_dump(recipe(name)))
     demur("build", folder / "recipe.yaml", "--out", folder / "out")
     release = Release.open(folder / "out/release")
@@ -134,18 +158,53 @@ def pages_of(what: str | bytes, base: Base) -> list[str]:
 
 def test_the_files_are_sound_and_become_a_pool_an_index_and_distractors(walk):
     for source in walk.sources:
-        found = json.loads(demur("sources", "check", source, walk.folder / source, "--no-published-pins", "--json",
-                                 *options(source)))  # fmt: skip
+        found = json.loads(
+            demur(
+                "sources",
+                "check",
+                source,
+                walk.folder / source,
+                "--no-published-pins",
+                "--json",
+                *options(source),
+            )
+        )
         assert found["samples"] == len(recount.READERS[source](walk.folder / source)[0])
     pool, index = walk.folder / "pool", walk.folder / "index"
     folders = [f"{source}={walk.folder / source}" for source in walk.sources]
-    demur("pool", "build", *folders, "--documents", "--out", pool,
-          *(word for source in walk.sources for word in options(source, f"{source}.")))  # fmt: skip
+    demur(
+        "pool",
+        "build",
+        *folders,
+        "--documents",
+        "--out",
+        pool,
+        *(word for source in walk.sources for word in options(source, f"{source}.")),
+    )
     assert len((pool / "samples.jsonl").read_text().splitlines()) == len(walk.questions)
     if len(walk.sources) > 1:
         return  # each of its sources has its own base in a build
-    demur("index", "build", pool, "--out", index, "--encoder", "native_miniatures:sighted", "--chunk", "120:16")
-    demur("mine", pool, "--index", index, "--encoder", "native_miniatures:sighted", "--out", walk.folder / "mined")
+    demur(
+        "index",
+        "build",
+        pool,
+        "--out",
+        index,
+        "--encoder",
+        "native_miniatures:sighted",
+        "--chunk",
+        "120:16",
+    )
+    demur(
+        "mine",
+        pool,
+        "--index",
+        index,
+        "--encoder",
+        "native_miniatures:sighted",
+        "--out",
+        walk.folder / "mined",
+    )
     for line in (walk.folder / "mined/samples.jsonl").read_text().splitlines():
         assert json.loads(line)["negatives"]
 
@@ -154,7 +213,9 @@ def test_it_is_sound_and_every_decision_is_the_one_counted_again(walk):
     assert "sound" in demur("release", "verify", walk.release.folder)
     blind, solvable = recount.survivors(list(walk.questions.values()), list(GATES))
     left = {d["sample"]: d["stage"] for d in walk.drops if not d["evidence"]}
-    assert {i for i, stage in left.items() if stage == "parametric"} == walk.questions.keys() - blind
+    assert {
+        i for i, stage in left.items() if stage == "parametric"
+    } == walk.questions.keys() - blind
     assert {i for i, stage in left.items() if stage == "solvable"} == blind - solvable
     assert walk.samples.keys() == solvable - left.keys()
     assert len(walk.samples) >= 3
@@ -173,9 +234,13 @@ def test_each_distractor_is_of_its_base_but_not_of_gold_and_lets_nobody_answer(w
             if what not in walk.bases[sample.source].queries:
                 assert pages, f"{evidence.id}: not of this source's base"
             if isinstance(what, bytes):
-                assert question.pages.isdisjoint(pages), f"{evidence.id}: of a page that gold is from"
+                assert question.pages.isdisjoint(pages), (
+                    f"{evidence.id}: of a page that gold is from"
+                )
             else:
-                assert not any(recount.overlap(what, other) for other in gold if isinstance(other, str))
+                assert not any(
+                    recount.overlap(what, other) for other in gold if isinstance(other, str)
+                )
             assert evidence.origin == "mined" or what in question.negatives
             if isinstance(what, str):
                 assert not any(re.search(rf"\b{answer}\b", what) for answer in question.accepted)
@@ -186,8 +251,13 @@ def test_gold_is_what_the_source_says(walk):
     for sample in walk.samples.values():
         question = walk.questions[sample.id]
         gold = [content(e, walk.release) for e in sample.gold]
-        assert all(any(want == got or (isinstance(want, str) and isinstance(got, str) and want in got) for got in gold)
-                   for want in question.gold)  # fmt: skip
+        assert all(
+            any(
+                want == got or (isinstance(want, str) and isinstance(got, str) and want in got)
+                for got in gold
+            )
+            for want in question.gold
+        )
         for what in gold:
             pages = set(pages_of(what, walk.bases[sample.source]))
             assert pages & (question.pages or pages)
@@ -199,8 +269,12 @@ def test_length_does_not_tell_gold_from_distractors(walk):
         gold = [len(e.text.split()) for s in samples for e in s.gold if e.text]
         others = [len(e.text.split()) for s in samples for e in s.negatives if e.text]
         if gold and others:
-            longer = sum((g > o) + (g == o) / 2 for g in gold for o in others) / len(gold) / len(others)
-            assert 0.15 < longer < 0.85, f"{source}: words of gold {sorted(gold)}, of distractors {sorted(others)}"
+            longer = (
+                sum((g > o) + (g == o) / 2 for g in gold for o in others) / len(gold) / len(others)
+            )
+            assert 0.15 < longer < 0.85, (
+                f"{source}: words of gold {sorted(gold)}, of distractors {sorted(others)}"
+            )
 
 
 def test_what_the_release_says_of_its_evidence_is_counted_again(walk):
@@ -211,7 +285,9 @@ def test_what_the_release_says_of_its_evidence_is_counted_again(walk):
         texts = [len(e.text.split()) for s in samples for e in s.gold if e.text]
         assert one["gold_words"] == (median(texts) if texts else None)
         assert sum(one["origins"].values()) == sum(len(s.negatives) for s in samples)
-        assert one["origins"].get("native", 0) == sum(e.origin == "native" for s in samples for e in s.negatives)
+        assert one["origins"].get("native", 0) == sum(
+            e.origin == "native" for s in samples for e in s.negatives
+        )
     assert "Evidence" in demur("release", "show", walk.release.folder)
 
 
@@ -220,7 +296,8 @@ def test_licences_count_every_document_once(walk):
         samples = [s for s in walk.samples.values() if s.source == called(source)]
         documents = {e.id: e for s in samples for e in (*s.gold, *s.negatives)}
         found = Counter(
-            recount.licence(source, content(e, walk.release), walk.folder / source) for e in documents.values()
+            recount.licence(source, content(e, walk.release), walk.folder / source)
+            for e in documents.values()
         )
         assert walk.release.manifest["sources"][called(source)]["evidence_licences"] == dict(found)
 
@@ -229,16 +306,23 @@ def test_recall_of_gold_is_the_one_counted_again(walk):
     rows = json.loads((walk.release.folder / "recall.json").read_text())
     assert all(row["n"] for row in rows)
     for source in walk.sources:
-        base, questions = walk.bases[called(source)], recount.READERS[source](walk.folder / source)[0]
+        base, questions = (
+            walk.bases[called(source)],
+            recount.READERS[source](walk.folder / source)[0],
+        )
         found = [
-            row for row in rows if row["mode"] == "image->title" and row["queries"].startswith(f"{called(source)}:")
+            row
+            for row in rows
+            if row["mode"] == "image->title" and row["queries"].startswith(f"{called(source)}:")
         ]
         if not base.titles or questions[0].image is None:
             assert not found
             continue
         own = {q.id for q in questions for images in base.images.values() if q.image in images}
         ranked = recount.pages_by_title(questions, base)
-        asked = [(q, scored) for q, scored in zip(questions, ranked, strict=True) if q.id not in own]
+        asked = [
+            (q, scored) for q, scored in zip(questions, ranked, strict=True) if q.id not in own
+        ]
         for row in found:
             assert row["n"] == len(asked)
             for k in (1, 5, 10):
@@ -254,7 +338,12 @@ def test_every_verdict_is_the_gates_own_and_none_is_missing(walk):
         sample, question = walk.samples[row["sample"]], walk.questions[row["sample"]]
         what = [content(of[sample.id][row["evidence"]], walk.release)] if row["evidence"] else []
         for gate, said in row["labels"].items():
-            if said in ("correct", "deflected", "incorrect", "unproven"):  # unproven: states no accepted form
+            if said in (
+                "correct",
+                "deflected",
+                "incorrect",
+                "unproven",
+            ):  # unproven: states no accepted form
                 assert said.replace("unproven", "incorrect") == recount.label(gate, question, *what)
                 asked[sample.id, row["stage"], row["evidence"]] += 1
     for sample in walk.samples.values():
@@ -266,7 +355,9 @@ def test_it_loads_as_a_data_set(walk, tmp_path, monkeypatch):
     import datasets
 
     monkeypatch.setattr(datasets.config, "HF_DATASETS_CACHE", tmp_path)
-    rows = datasets.load_dataset(str(walk.release.folder), "samples", split="test", cache_dir=str(tmp_path))
+    rows = datasets.load_dataset(
+        str(walk.release.folder), "samples", split="test", cache_dir=str(tmp_path)
+    )
     assert {row["id"] for row in rows} == walk.samples.keys()
     for row in rows:
         question = walk.questions[row["id"]]
@@ -278,8 +369,16 @@ def test_it_loads_as_a_data_set(walk, tmp_path, monkeypatch):
 
 def test_runs_reports_and_comes_out_as_counted_again(walk):
     runs = walk.folder / "runs"
-    demur("run", walk.release.folder, "--system", "python:native_miniatures:well_read", "--out", runs,
-          "--judge", "rules?guess=yes")  # fmt: skip
+    demur(
+        "run",
+        walk.release.folder,
+        "--system",
+        "python:native_miniatures:well_read",
+        "--out",
+        runs,
+        "--judge",
+        "rules?guess=yes",
+    )
     (run,) = (p for p in runs.iterdir() if p.is_dir())
     contexts = {}
     for line in (run / "contexts.jsonl").read_text().splitlines():
@@ -299,7 +398,9 @@ def test_runs_reports_and_comes_out_as_counted_again(walk):
     outcomes = Counter((row["scenario"], row["outcome"]) for row in rows)
     for line in told["results"]:
         assert line["n"] == len(walk.samples)
-        assert line["accuracy"]["value"] == pytest.approx(outcomes[line["scenario"], "correct"] / line["n"])
+        assert line["accuracy"]["value"] == pytest.approx(
+            outcomes[line["scenario"], "correct"] / line["n"]
+        )
     assert page.stat().st_size > 10_000
 
 
@@ -307,12 +408,23 @@ def test_runs_reports_and_comes_out_as_counted_again(walk):
 def test_one_gate_more_is_the_full_build_byte_for_byte_and_takes_what_that_gate_knows(walk):
     folder, gates = walk.folder, (*GATES, "expert")
     (folder / "next.yaml").write_text(yaml.safe_dump(recipe(walk.name, gates, version="1.1.0")))
-    demur("rebuild", walk.release.folder, "--add-gate", json.dumps(native.HERE.expert), "--out", folder / "next")
+    demur(
+        "rebuild",
+        walk.release.folder,
+        "--add-gate",
+        json.dumps(native.HERE.expert),
+        "--out",
+        folder / "next",
+    )
     demur("build", folder / "next.yaml", "--out", folder / "full")
-    rebuilt, full = ({f.relative_to(top): f.read_bytes() for f in sorted(top.rglob("*")) if f.is_file()}
-                     for top in (folder / "next/release", folder / "full/release"))  # fmt: skip
+    rebuilt, full = (
+        {f.relative_to(top): f.read_bytes() for f in sorted(top.rglob("*")) if f.is_file()}
+        for top in (folder / "next/release", folder / "full/release")
+    )
     assert rebuilt == full
-    said = json.loads(demur("release", "diff", walk.release.folder, folder / "next/release", "--json"))
+    said = json.loads(
+        demur("release", "diff", walk.release.folder, folder / "next/release", "--json")
+    )
     known = {i for i in walk.samples if recount.label("expert", walk.questions[i]) == "correct"}
     assert known <= {row["sample"] for row in said["left"]}
     assert not said["came"]
@@ -347,7 +459,12 @@ def test_the_preset_finds_distractors_as_appendix_h_says(walk):
     for row in recall:
         tried[row["queries"].partition(":")[0]].add(row["mode"])
     by_text = {"image->title", "image->title+summary"}
-    assert tried == {"infoseek": by_text, "viquae": by_text, "evqa": {"image->first-image"}, "mrag": {"image->image"}}
+    assert tried == {
+        "infoseek": by_text,
+        "viquae": by_text,
+        "evqa": {"image->first-image"},
+        "mrag": {"image->image"},
+    }
     for sample in walk.samples.values():
         question, base = walk.questions[sample.id], walk.bases[sample.source]
         found = [content(e, walk.release) for e in sample.negatives]
@@ -355,13 +472,26 @@ def test_the_preset_finds_distractors_as_appendix_h_says(walk):
             assert all(e.origin == "native" for e in sample.negatives)
             assert [e.rank for e in sample.negatives] == sorted(e.rank for e in sample.negatives)
         elif sample.source == "mrag":
-            same = {i for page, one in base.images.items() if page.startswith(f"{question.about}_gt") for i in one}
-            images = [i for i in [*(i for one in base.images.values() for i in one), *base.queries - {question.image}]
-                      if i not in same]  # fmt: skip
+            same = {
+                i
+                for page, one in base.images.items()
+                if page.startswith(f"{question.about}_gt")
+                for i in one
+            }
+            images = [
+                i
+                for i in [
+                    *(i for one in base.images.values() for i in one),
+                    *base.queries - {question.image},
+                ]
+                if i not in same
+            ]
             scores = dict(zip(images, recount.nearest(question, images), strict=True))
             assert [scores[i] for i in found] == sorted((scores[i] for i in found), reverse=True)
             assert all(scores[i] >= sorted(scores.values(), reverse=True)[19] for i in found)
-            taken = [d for d in walk.drops if d["sample"] == sample.id and d["stage"] == "distractor"]
+            taken = [
+                d for d in walk.drops if d["sample"] == sample.id and d["stage"] == "distractor"
+            ]
             assert len(found) + len(taken) == 20
         else:
             opened = recount.pages_of_the_preset(sample.source, question, base)

@@ -9,17 +9,30 @@ import pytest
 import recount
 from test_walks import demur
 
-ASKED = {"well-read": "python:native_miniatures:well_read", "half-remembers": "python:native_miniatures:half_remembers"}
+ASKED = {
+    "well-read": "python:native_miniatures:well_read",
+    "half-remembers": "python:native_miniatures:half_remembers",
+}
 
 
 @pytest.mark.heavy
 @pytest.mark.parametrize("source", recount.WITHOUT_BASE)
 def test_its_figures_are_those_counted_again(source, tmp_path):
     questions = recount.WITHOUT_BASE[source](native.BUILDERS[source](tmp_path / "native"))
-    found = json.loads(demur("sources", "check", source, tmp_path / "native", "--no-published-pins", "--json"))
+    found = json.loads(
+        demur("sources", "check", source, tmp_path / "native", "--no-published-pins", "--json")
+    )
     assert found["samples"] == len(questions)
-    demur("run", f"{source}={tmp_path / 'native'}", "--system", *ASKED.values(), "--out", tmp_path / "runs",
-          "--judge", "rules?guess=yes")  # fmt: skip
+    demur(
+        "run",
+        f"{source}={tmp_path / 'native'}",
+        "--system",
+        *ASKED.values(),
+        "--out",
+        tmp_path / "runs",
+        "--judge",
+        "rules?guess=yes",
+    )
     for gate, system in ASKED.items():
         run = tmp_path / "runs" / system.replace(":", "-")
         rows = json.loads(demur("score", run, "--json"))

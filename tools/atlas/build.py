@@ -42,9 +42,22 @@ class Corpus:
         self.pictures.append(row)
         self._save(row["file"], image, options)
 
-    def query(self, file: str, image: Image.Image, source: str, licence: str, author: str = "", **options: Any) -> None:
+    def query(
+        self,
+        file: str,
+        image: Image.Image,
+        source: str,
+        licence: str,
+        author: str = "",
+        **options: Any,
+    ) -> None:
         """Note a query image; its file is written when a question shows it."""
-        row = {"file": file, "source": source, "licence": licence, **({"author": author} if author else {})}
+        row = {
+            "file": file,
+            "source": source,
+            "licence": licence,
+            **({"author": author} if author else {}),
+        }
         self.queries[file] = (image, row, options)
 
     def _save(self, file: str, image: Image.Image, options: dict[str, Any]) -> None:
@@ -82,12 +95,18 @@ def build(work: Path, out: Path) -> dict[str, Any]:
     asked, lost = ask(countries, things)
     corpus.write(asked)
     for name in NOTICES:
-        (out / name).write_text((NOTICE_FOLDER / name).read_text(encoding="utf-8"), encoding="utf-8")
+        (out / name).write_text(
+            (NOTICE_FOLDER / name).read_text(encoding="utf-8"), encoding="utf-8"
+        )
     problems = check(out)
     if problems:
-        raise ValueError(f"{len(problems)} problem(s) in what was built:\n  " + "\n  ".join(problems))
+        raise ValueError(
+            f"{len(problems)} problem(s) in what was built:\n  " + "\n  ".join(problems)
+        )
     manifest = _manifest(work, out, corpus, asked, lost)
-    (out / "manifest.json").write_text(json.dumps(manifest, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+    (out / "manifest.json").write_text(
+        json.dumps(manifest, indent=1, ensure_ascii=False) + "\n", encoding="utf-8"
+    )
     return manifest
 
 
@@ -102,20 +121,36 @@ def _countries(corpus: Corpus, work: Path) -> dict[str, Country]:
             corpus.texts.append({**row, "source": FACTBOOK_SOURCE, "licence": FACTBOOK_LICENCE})
         image = flags.flag_image(work, iso)
         row = {"id": f"i-flag-{iso}", "page": iso, "file": f"images/flags/{iso}.png"}
-        row |= {"title": f"Flag of {entity.in_sentence}", "source": flags.SOURCE, "licence": flags.LICENCE}
+        row |= {
+            "title": f"Flag of {entity.in_sentence}",
+            "source": flags.SOURCE,
+            "licence": flags.LICENCE,
+        }
         corpus.picture(row, image.quantize(64))
         glossy = flags.query_image(work, iso)
         if glossy:
-            corpus.query(f"queries/flags/{iso}.jpg", glossy, flags.QUERY_SOURCE, flags.QUERY_LICENCE, quality=78)
+            corpus.query(
+                f"queries/flags/{iso}.jpg",
+                glossy,
+                flags.QUERY_SOURCE,
+                flags.QUERY_LICENCE,
+                quality=78,
+            )
         symbols = made["symbols"].text if "symbols" in made else ""
-        fields = {label: text for passage in made.values() for label, text in passage.fields.items()}
+        fields = {
+            label: text for passage in made.values() for label, text in passage.fields.items()
+        }
         countries[iso] = Country(
             entity=entity,
             passages=made,
-            facts={} if entity.dependent else {k: f for k, f in facts(entity, fields).items() if f.section in made},
+            facts={}
+            if entity.dependent
+            else {k: f for k, f in facts(entity, fields).items() if f.section in made},
             visual=flags.visual_facts(entity, image, symbols),
             has_query_flag=glossy is not None,
-            has_outline=not entity.dependent and entity.number in every and maps.detailed(every[entity.number]),
+            has_outline=not entity.dependent
+            and entity.number in every
+            and maps.detailed(every[entity.number]),
         )
     for iso, country in countries.items():
         code = country.entity.number
@@ -142,7 +177,12 @@ def _things(corpus: Corpus, work: Path, known: dict[str, Entity]) -> dict[str, T
             key = row["key"]
             caption = row.get("title") or _caption(row, known)
             pair = photos.pair(work, row["files"])
-            kept = {"id": f"i-photo-{key}", "page": key, "file": f"images/photos/{key}.jpg", "title": caption}
+            kept = {
+                "id": f"i-photo-{key}",
+                "page": key,
+                "file": f"images/photos/{key}.jpg",
+                "title": caption,
+            }
             kept |= {"source": pair.kept_photo.source, "licence": pair.kept_photo.licence}
             if pair.kept_photo.author:
                 kept["author"] = pair.kept_photo.author
@@ -154,7 +194,9 @@ def _things(corpus: Corpus, work: Path, known: dict[str, Entity]) -> dict[str, T
                 word = row["wordnet"]
                 text = wordnet.gloss(work, word["lemma"], word["sense"], word["title"])
                 passage = {"id": f"t-wn-{key}", "page": key, "title": word["title"], "text": text}
-                corpus.texts.append({**passage, "source": _WORDNET_SOURCE, "licence": _WORDNET_LICENCE})
+                corpus.texts.append(
+                    {**passage, "source": _WORDNET_SOURCE, "licence": _WORDNET_LICENCE}
+                )
             things[key] = Thing(row, caption, shown.licence, group)
     return things
 
@@ -170,7 +212,9 @@ def _caption(row: dict[str, Any], known: dict[str, Entity]) -> str:
     return ", ".join(parts)
 
 
-def _manifest(work: Path, out: Path, corpus: Corpus, asked: list[Asked], lost: Counter[str]) -> dict[str, Any]:
+def _manifest(
+    work: Path, out: Path, corpus: Corpus, asked: list[Asked], lost: Counter[str]
+) -> dict[str, Any]:
     """Versions and hashes of what went in and of what came out, and the counts."""
     styles: dict[str, Counter[str]] = {}
     for question in asked:
@@ -183,9 +227,13 @@ def _manifest(work: Path, out: Path, corpus: Corpus, asked: list[Asked], lost: C
         "counts": {
             "passages": len(corpus.texts),
             "images": len(corpus.pictures),
-            "query_images": len({question.query_image for question in asked if question.query_image}),
+            "query_images": len(
+                {question.query_image for question in asked if question.query_image}
+            ),
             "questions": len(asked),
-            "by_style_and_kind": {style: dict(sorted(kinds.items())) for style, kinds in sorted(styles.items())},
+            "by_style_and_kind": {
+                style: dict(sorted(kinds.items())) for style, kinds in sorted(styles.items())
+            },
         },
         "planned_but_not_asked": dict(sorted(lost.items())),
         "outputs": {
@@ -198,4 +246,9 @@ def _manifest(work: Path, out: Path, corpus: Corpus, asked: list[Asked], lost: C
 
 if __name__ == "__main__":
     made = build(Path(sys.argv[1]), Path(sys.argv[2]))
-    sys.stdout.write(json.dumps(made["counts"], indent=1) + "\n" + json.dumps(made["planned_but_not_asked"]) + "\n")
+    sys.stdout.write(
+        json.dumps(made["counts"], indent=1)
+        + "\n"
+        + json.dumps(made["planned_but_not_asked"])
+        + "\n"
+    )

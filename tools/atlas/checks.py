@@ -13,7 +13,12 @@ from PIL import Image
 
 from tools.atlas.entities import norm
 
-NOTICES = ("LICENSES.md", "WORDNET-LICENSE.txt", "FLAG-ICONS-LICENSE.txt", "WORLD-ATLAS-LICENSE.txt")
+NOTICES = (
+    "LICENSES.md",
+    "WORDNET-LICENSE.txt",
+    "FLAG-ICONS-LICENSE.txt",
+    "WORLD-ATLAS-LICENSE.txt",
+)
 _NAMED_BY_CAPTION = {"landmark_name", "landmark_place", "species_name"}
 
 
@@ -38,7 +43,9 @@ def check(folder: Path) -> list[str]:
         if re.search(r"\b[AL]?GPL|CC-BY|NC\b", licence):
             found.append(f"{name}: licence {licence!r} may not be shipped")
     for question in questions:
-        found += [f"{question['id']}: {why}" for why in _question(question, texts, pictures, queries)]
+        found += [
+            f"{question['id']}: {why}" for why in _question(question, texts, pictures, queries)
+        ]
     for text in texts.values():
         found += [f"{text['id']}: {why}" for why in _passage(text["text"])]
     found += _images(folder, [row["file"] for row in pictures.values()], list(queries))
@@ -52,7 +59,10 @@ def _ids(folder: Path) -> list[str]:
 
 
 def _question(
-    question: dict[str, Any], texts: dict[str, Any], pictures: dict[str, Any], queries: dict[str, Any]
+    question: dict[str, Any],
+    texts: dict[str, Any],
+    pictures: dict[str, Any],
+    queries: dict[str, Any],
 ) -> list[str]:
     found = []
     answers, asked = question["answers"], norm(question["question"])
@@ -110,7 +120,9 @@ def _images(folder: Path, kept: list[str], queries: list[str]) -> list[str]:
     for file in (*kept, *queries):
         try:
             with Image.open(folder / file) as image:
-                pixels = hashlib.sha256(f"{image.size}".encode() + image.convert("RGB").tobytes()).hexdigest()
+                pixels = hashlib.sha256(
+                    f"{image.size}".encode() + image.convert("RGB").tobytes()
+                ).hexdigest()
         except OSError as error:
             found.append(f"{file}: {error}")
             continue
@@ -118,7 +130,9 @@ def _images(folder: Path, kept: list[str], queries: list[str]) -> list[str]:
             found.append(f"{file}: same pixels as {seen[pixels]}")
         seen[pixels] = file
     shipped = {
-        path.relative_to(folder).as_posix() for top in ("images", "queries") for path in (folder / top).rglob("*.*")
+        path.relative_to(folder).as_posix()
+        for top in ("images", "queries")
+        for path in (folder / top).rglob("*.*")
     }
     found += [f"{file}: no row names it" for file in sorted(shipped - {*kept, *queries})]
     return found

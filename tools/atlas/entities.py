@@ -28,9 +28,37 @@ NAMES = {
 """ISO code -> name, where the profile's short form is missing, cut or would mislead."""
 
 WITH_ARTICLE = {
-    "us", "gb", "nl", "ph", "ae", "bs", "gm", "mh", "sb", "mv", "km", "cf", "do", "cd", "cg", "va", "fk", "ky",
-    "tc", "vg", "vi", "fo", "ck", "mp", "cc", "tf", "fm", "io", "im", "pn",
-}  # fmt: skip
+    "us",
+    "gb",
+    "nl",
+    "ph",
+    "ae",
+    "bs",
+    "gm",
+    "mh",
+    "sb",
+    "mv",
+    "km",
+    "cf",
+    "do",
+    "cd",
+    "cg",
+    "va",
+    "fk",
+    "ky",
+    "tc",
+    "vg",
+    "vi",
+    "fo",
+    "ck",
+    "mp",
+    "cc",
+    "tf",
+    "fm",
+    "io",
+    "im",
+    "pn",
+}
 """Names that take "the" inside a sentence."""
 
 OTHER_NAMES = {
@@ -105,10 +133,22 @@ def entities(inputs: Path, factbook: Path) -> dict[str, Entity]:
     found: dict[str, Entity] = {}
     for profile in profiles(factbook):
         codes = re.findall(r"\.([a-z]{2})\b", profile.text("Communications/Internet country code"))
-        iso = "fr" if profile.code == "fr" else codes[0] if len(codes) == 1 and profile.code != "ip" else ""
+        iso = (
+            "fr"
+            if profile.code == "fr"
+            else codes[0]
+            if len(codes) == 1 and profile.code != "ip"
+            else ""
+        )
         iso = {"uk": "gb"}.get(iso, iso)
         name = NAMES.get(iso) or _short_name(profile)
-        if not iso or not name or iso in found or iso in LEFT_OUT or not (inputs / FLAGS / f"{iso}.svg").exists():
+        if (
+            not iso
+            or not name
+            or iso in found
+            or iso in LEFT_OUT
+            or not (inputs / FLAGS / f"{iso}.svg").exists()
+        ):
             continue
         known = pycountry.countries.get(alpha_2=iso.upper())
         found[iso] = Entity(

@@ -76,7 +76,11 @@ def fit(text: str, limit: int) -> str:
         return text
     first = len(text)
     for joint in (". ", "; ", ", "):
-        ends = [match.start() for match in re.finditer(re.escape(joint), text) if _is_end(text, match.start(), joint)]
+        ends = [
+            match.start()
+            for match in re.finditer(re.escape(joint), text)
+            if _is_end(text, match.start(), joint)
+        ]
         inside = [end for end in ends if end <= limit]
         if inside and (inside[-1] > limit * 0.4 or joint != ". "):
             return text[: inside[-1] + (joint == ". ")]
@@ -93,7 +97,9 @@ def _is_end(text: str, at: int, joint: str) -> bool:
     word = re.split(r"[\s(]", before)[-1]
     follows = text[at + 2 : at + 3]
     return (
-        word not in _ABBREVIATIONS and not re.fullmatch(r"(?:\w\.)*\w", word) and (follows.isupper() or follows == '"')
+        word not in _ABBREVIATIONS
+        and not re.fullmatch(r"(?:\w\.)*\w", word)
+        and (follows.isupper() or follows == '"')
     )
 
 
@@ -122,7 +128,9 @@ class Profile:
         """The parts of the description of the flag: description, meaning, history."""
         text = self.text("Government/Flag")
         parts = re.finditer(
-            r"(description|meaning|history|note)\s*:\s*(.*?)(?=(?:description|meaning|history|note)\s*:|$)", text, re.S
+            r"(description|meaning|history|note)\s*:\s*(.*?)(?=(?:description|meaning|history|note)\s*:|$)",
+            text,
+            re.S,
         )
         found: dict[str, str] = {}
         for part in parts:

@@ -112,13 +112,24 @@ class Fact:
 
 
 def quantity(
-    kind: str, section: str, question: str, value: float, written: str, unit: str = "", *, exact: bool = False
+    kind: str,
+    section: str,
+    question: str,
+    value: float,
+    written: str,
+    unit: str = "",
+    *,
+    exact: bool = False,
 ) -> Fact:
     """A fact whose answer is a number: accepted as written, without separators, and with its unit."""
     bare = written.replace(",", "")
     with_unit = (f"{written} {unit}",) if unit else ()
     forms = (*with_unit, written, *((f"{bare} {unit}",) if unit else ()), bare)
-    low, high = (value, value) if exact else (round(value * (1 - WITHIN), 3), round(value * (1 + WITHIN), 3))
+    low, high = (
+        (value, value)
+        if exact
+        else (round(value * (1 - WITHIN), 3), round(value * (1 + WITHIN), 3))
+    )
     return Fact(kind, section, question, tuple(dict.fromkeys(forms)), (low, high), unit)
 
 
@@ -152,9 +163,13 @@ def facts(entity: Entity, fields: dict[str, str]) -> dict[str, Fact]:
 def _capital(entity: Entity, fields: dict[str, str]) -> Iterator[Fact]:
     text = fields.get("Capital", "")
     name = re.split(r"\s*[;(]", text)[0].strip()
-    several = re.search(r"administrative|legislative|constitutional|aka|judicial|no official|;", text)
+    several = re.search(
+        r"administrative|legislative|constitutional|aka|judicial|no official|;", text
+    )
     if name and not several and len(name) < 40 and norm(name) not in (norm(entity.name), "none"):
-        yield Fact("capital", "state", "What is the capital of {X}?", _forms(name, _CAPITALS.get(name, ())))
+        yield Fact(
+            "capital", "state", "What is the capital of {X}?", _forms(name, _CAPITALS.get(name, ()))
+        )
 
 
 def _highest_point(entity: Entity, fields: dict[str, str]) -> Iterator[Fact]:
@@ -164,7 +179,9 @@ def _highest_point(entity: Entity, fields: dict[str, str]) -> Iterator[Fact]:
         return
     full, bracket, height = match[1].strip(" -"), match[2] or "", match[3]
     name = re.split(r" on (?=[A-Z])", full)[0]
-    alternative = [] if re.search(r"highest|at |alternatively|volcano|peak of|on the", bracket) else [bracket]
+    alternative = (
+        [] if re.search(r"highest|at |alternatively|volcano|peak of|on the", bracket) else [bracket]
+    )
     forms = _forms(name, [full] if full != name else [], alternative, _POINTS.get(name, ()))
     yield Fact("highest_point", "geography", "What is the highest point of {X}?", forms)
     question = "How high, in metres, is the highest point of {X}?"
@@ -190,7 +207,11 @@ def _anthem(entity: Entity, fields: dict[str, str]) -> Iterator[Fact]:
 def _symbol(entity: Entity, fields: dict[str, str]) -> Iterator[Fact]:
     items = _items(fields.get("National symbol", ""))
     if items and len(items[0]) < 40 and not items[0].startswith("no "):
-        question = "Name a national symbol of {X}." if len(items) > 1 else "What is the national symbol of {X}?"
+        question = (
+            "Name a national symbol of {X}."
+            if len(items) > 1
+            else "What is the national symbol of {X}?"
+        )
         others = [other for item in items for other in _SYMBOLS.get(item, ())]
         yield Fact("symbol", "symbols", question, _forms(items[0], items[1:], others))
 
@@ -202,29 +223,46 @@ def _independence(entity: Entity, fields: dict[str, str]) -> Iterator[Fact]:
         return
     day = datetime.strptime(match[1], "%d %B %Y")
     forms = _forms(match[1], [f"{day:%B} {day.day}, {day.year}", f"{day:%Y-%m-%d}"])
-    yield Fact("independence_date", "state", "On what date did {X} become independent?", forms, date=True)
-    power = _POWERS.get(match[2].strip(), match[2].strip()).removesuffix("-administered UN trusteeship")
+    yield Fact(
+        "independence_date", "state", "On what date did {X} become independent?", forms, date=True
+    )
+    power = _POWERS.get(match[2].strip(), match[2].strip()).removesuffix(
+        "-administered UN trusteeship"
+    )
     if power not in ("UN trusteeship", "French"):
-        yield Fact("independence_from", "state", "From which power did {X} gain independence?", country_forms(power))
+        yield Fact(
+            "independence_from",
+            "state",
+            "From which power did {X} gain independence?",
+            country_forms(power),
+        )
 
 
 def _borders(entity: Entity, fields: dict[str, str]) -> Iterator[Fact]:
     found = re.findall(r"([A-Z][^;\d]*?)\s(\d[\d,.]*) km", fields.get("Border countries", ""))
-    borders = sorted(((name.strip(), length) for name, length in found), key=lambda b: -float(b[1].replace(",", "")))
+    borders = sorted(
+        ((name.strip(), length) for name, length in found),
+        key=lambda b: -float(b[1].replace(",", "")),
+    )
     if len(borders) < 3:
         return
     (longest, first), (_, second) = borders[:2]
     if float(first.replace(",", "")) > float(second.replace(",", "")):
         question = "With which neighbour does {X} share its longest land border?"
-        yield Fact("longest_border", "geography", question, country_forms(re.sub(r"\s*\(.*", "", longest)))
+        yield Fact(
+            "longest_border", "geography", question, country_forms(re.sub(r"\s*\(.*", "", longest))
+        )
     neighbour, length = borders[-2]
     if "(" not in neighbour:
         question = f"How many kilometres long is the border between {{X}} and {_THE.get(neighbour, neighbour)}?"
-        yield quantity("border_km", "geography", question, float(length.replace(",", "")), length, "km")
+        yield quantity(
+            "border_km", "geography", question, float(length.replace(",", "")), length, "km"
+        )
 
 
 _THE = {
-    name: f"the {name}" for name in ("Netherlands", "Philippines", "UK", "US", "Gambia", "Central African Republic")
+    name: f"the {name}"
+    for name in ("Netherlands", "Philippines", "UK", "US", "Gambia", "Central African Republic")
 }
 
 
@@ -232,7 +270,9 @@ def _coastline(entity: Entity, fields: dict[str, str]) -> Iterator[Fact]:
     match = re.match(r"^([\d,.]+) km$", fields.get("Coastline", ""))
     if match and match[1] != "0":
         question = "How long is the coastline of {X}, in kilometres?"
-        yield quantity("coastline", "geography", question, float(match[1].replace(",", "")), match[1], "km")
+        yield quantity(
+            "coastline", "geography", question, float(match[1].replace(",", "")), match[1], "km"
+        )
 
 
 def _exports(entity: Entity, fields: dict[str, str]) -> Iterator[Fact]:
@@ -242,8 +282,14 @@ def _exports(entity: Entity, fields: dict[str, str]) -> Iterator[Fact]:
         question = f"In {match[3]}, which country was the largest export partner of {{X}}?"
         yield Fact("export_partner", "economy", question, country_forms(match[1]))
     questions = {
-        "export_commodity": ("Export commodities", "In {year}, what was the top export commodity, by value, of {{X}}?"),
-        "crop": ("Agricultural products", "In {year}, which agricultural product ranked first by tonnage in {{X}}?"),
+        "export_commodity": (
+            "Export commodities",
+            "In {year}, what was the top export commodity, by value, of {{X}}?",
+        ),
+        "crop": (
+            "Agricultural products",
+            "In {year}, which agricultural product ranked first by tonnage in {{X}}?",
+        ),
     }
     for kind, (label, question) in questions.items():
         text = fields.get(label, "")
@@ -251,14 +297,21 @@ def _exports(entity: Entity, fields: dict[str, str]) -> Iterator[Fact]:
         first = text.split(",")[0].strip()
         if year and 2 < len(first) < 40 and "(" not in first and first not in _DULL:
             parts = first.split("/") if "/" in first else []
-            yield Fact(kind, "economy", question.format(year=year[1]), _forms(first, parts, _GOODS.get(first, ())))
+            yield Fact(
+                kind,
+                "economy",
+                question.format(year=year[1]),
+                _forms(first, parts, _GOODS.get(first, ())),
+            )
 
 
 def _airports(entity: Entity, fields: dict[str, str]) -> Iterator[Fact]:
     match = re.match(r"^(\d[\d,]*) \((\d{4})\)", fields.get("Airports", ""))
     if match and int(match[1].replace(",", "")) > 3:
         question = f"In {match[2]}, how many airports did {{X}} have?"
-        yield quantity("airports", "people", question, float(match[1].replace(",", "")), match[1], exact=True)
+        yield quantity(
+            "airports", "people", question, float(match[1].replace(",", "")), match[1], exact=True
+        )
 
 
 def _aircraft_prefix(entity: Entity, fields: dict[str, str]) -> Iterator[Fact]:
@@ -276,9 +329,15 @@ def _heritage(entity: Entity, fields: dict[str, str]) -> Iterator[Fact]:
 
 
 def _former_name(entity: Entity, fields: dict[str, str]) -> Iterator[Fact]:
-    names = [name for name in _items(fields.get("Former name", "")) if norm(name) != norm(entity.name)]
+    names = [
+        name for name in _items(fields.get("Former name", "")) if norm(name) != norm(entity.name)
+    ]
     if names and len(names[0]) < 50:
-        question = "What is one former name of {X}?" if len(names) > 1 else "What was the former name of {X}?"
+        question = (
+            "What is one former name of {X}?"
+            if len(names) > 1
+            else "What was the former name of {X}?"
+        )
         yield Fact("former_name", "state", question, _forms(names[0], names[1:]))
 
 
@@ -300,10 +359,20 @@ def _flag_meaning(entity: Entity, fields: dict[str, str]) -> Iterator[Fact]:
     for colour, meaning in re.findall(pattern, fields.get("Meaning of the flag", "")):
         shown = re.sub(rf"\s+and (?:{_COLOURS}).*", "", meaning)
         short = re.sub(r"^(?:the (?:country|island|nation)'s|its) ", "", shown)
-        short = without_article(short) if " the " not in short and " and the " not in short else short
-        if short and len(short) <= 48 and "(" not in short and not re.search(r"\b(?:stand|represent)", short):
+        short = (
+            without_article(short) if " the " not in short and " and the " not in short else short
+        )
+        if (
+            short
+            and len(short) <= 48
+            and "(" not in short
+            and not re.search(r"\b(?:stand|represent)", short)
+        ):
             forms = _forms(
-                short, [shown, without_article(shown)], [shown.replace("vigor", "vigour")], _MEANINGS.get(short, ())
+                short,
+                [shown, without_article(shown)],
+                [shown.replace("vigor", "vigour")],
+                _MEANINGS.get(short, ()),
             )
             question = f"What does the {colour} in the flag of {{X}} stand for?"
             yield Fact("flag_meaning", "symbols", question, forms)

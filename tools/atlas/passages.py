@@ -61,7 +61,9 @@ def currency(text: str) -> str:
         return text
     name = _CURRENCIES.get(match[1], match[1])
     head, _, last = name.rpartition(" ")
-    single = _SINGULARS.get(last) or (last[:-1] if last.endswith("s") and not last.endswith("ss") else last)
+    single = _SINGULARS.get(last) or (
+        last[:-1] if last.endswith("s") and not last.endswith("ss") else last
+    )
     return " ".join(part for part in (head, single, match[2]) if part)
 
 
@@ -72,14 +74,36 @@ def urban_areas(text: str) -> str:
         number, name = match[1], match[2].strip()
         return f"{name.title() if name.isupper() else name}{match[3] or ''} {number}"
 
-    pattern = r"(\d[\d.,]*\d(?: million)?) ([^\W\d][^,(\d]*?)( \([^()]*capital[^()]*\))?(?=,| \(\d|$)"
+    pattern = (
+        r"(\d[\d.,]*\d(?: million)?) ([^\W\d][^,(\d]*?)( \([^()]*capital[^()]*\))?(?=,| \(\d|$)"
+    )
     return re.sub(pattern, swap, text)
 
 
 _ACRONYMS = {
-    "ASEAN", "BIOT", "BSAC", "COVID", "FARC", "FRELIMO", "NATO", "OECD", "OPBAT", "SFRY",
-    "SFSR", "SWAPO", "T-MEC", "UK-US", "UNSC", "USSR", "WWII", "ASSK", "OECS", "OPEC", "CARICOM", "UNESCO",
-}  # fmt: skip
+    "ASEAN",
+    "BIOT",
+    "BSAC",
+    "COVID",
+    "FARC",
+    "FRELIMO",
+    "NATO",
+    "OECD",
+    "OPBAT",
+    "SFRY",
+    "SFSR",
+    "SWAPO",
+    "T-MEC",
+    "UK-US",
+    "UNSC",
+    "USSR",
+    "WWII",
+    "ASSK",
+    "OECS",
+    "OPEC",
+    "CARICOM",
+    "UNESCO",
+}
 _PARTICLES = "DE|DA|DI|DU|DEL|DOS|LA|LE|VAN|VON|BIN|IBN|AL"
 
 
@@ -88,7 +112,11 @@ def without_surnames_in_capitals(text: str) -> str:
 
     def lower(match: re.Match[str]) -> str:
         word = match[0]
-        return word if word.strip("'-") in _ACRONYMS or re.fullmatch("[IVXLC]+", word) else word.title()
+        return (
+            word
+            if word.strip("'-") in _ACRONYMS or re.fullmatch("[IVXLC]+", word)
+            else word.title()
+        )
 
     text = re.sub(rf"\b(?:{_PARTICLES})(?= [A-Z]{{4}})", lambda match: match[0].lower(), text)
     return re.sub(r"(?<![\w.])[A-Z][A-Z'-]{2,}[A-Z]\b", lower, text)
@@ -112,9 +140,13 @@ def passages(entity: Entity) -> dict[str, Passage]:
         "economy": _economy(profile),
         "people": _people(profile),
     }
-    texts = {"history": without_surnames_in_capitals(fit(profile.text("Introduction/Background"), 1100))}
+    texts = {
+        "history": without_surnames_in_capitals(fit(profile.text("Introduction/Background"), 1100))
+    }
     for section in ("state", "symbols"):
-        fields[section] = {label: without_surnames_in_capitals(text) for label, text in fields[section].items()}
+        fields[section] = {
+            label: without_surnames_in_capitals(text) for label, text in fields[section].items()
+        }
     texts |= {section: _labelled(pairs) for section, pairs in fields.items()}
     return {
         section: Passage(
@@ -130,7 +162,11 @@ def passages(entity: Entity) -> dict[str, Passage]:
 
 
 def _labelled(fields: dict[str, str]) -> str:
-    return " ".join(f"{label}: {text}{'' if text.endswith('.') else '.'}" for label, text in fields.items() if text)
+    return " ".join(
+        f"{label}: {text}{'' if text.endswith('.') else '.'}"
+        for label, text in fields.items()
+        if text
+    )
 
 
 def _geography(p: Profile) -> dict[str, str]:
@@ -148,7 +184,9 @@ def _geography(p: Profile) -> dict[str, str]:
         "Terrain": p.statement("Geography/Terrain", 220),
         "Highest point": metres(p.statement(f"{elevation}/highest point", 200)),
         "Lowest point": metres(p.statement(f"{elevation}/lowest point", 120)),
-        "Natural hazards": re.sub(r"[;,]? volcanism: ", "; volcanism: ", p.statement("Geography/Natural hazards", 220)),
+        "Natural hazards": re.sub(
+            r"[;,]? volcanism: ", "; volcanism: ", p.statement("Geography/Natural hazards", 220)
+        ),
     }
 
 
@@ -191,12 +229,16 @@ def _symbols(p: Profile) -> dict[str, str]:
         "National colors": p.statement("Government/National color(s)", 80),
         "Royal anthem" if royal else "National anthem": fit(p.text(f"{anthem}/title"), 140),
         "World Heritage Sites": p.statement(f"{heritage}/total World Heritage Sites", 80),
-        "Selected World Heritage Sites": p.statement(f"{heritage}/selected World Heritage Site locales", 260),
+        "Selected World Heritage Sites": p.statement(
+            f"{heritage}/selected World Heritage Site locales", 260
+        ),
     }
 
 
 def _economy(p: Profile) -> dict[str, str]:
-    rates = re.sub(r"\s*per US dollar.*", "", p.text("Economy/Exchange rates/Currency")).strip(" -,;")
+    rates = re.sub(r"\s*per US dollar.*", "", p.text("Economy/Exchange rates/Currency")).strip(
+        " -,;"
+    )
     return {
         "Overview": p.statement("Economy/Economic overview", 420),
         "Currency": currency(rates) if len(rates) < 90 else "",
@@ -217,14 +259,18 @@ def _dated(text: str, limit: int) -> str:
 
 def _people(p: Profile) -> dict[str, str]:
     people = "People and Society"
-    languages = p.statement(f"{people}/Languages/Languages", 240) or p.statement(f"{people}/Languages", 240)
+    languages = p.statement(f"{people}/Languages/Languages", 240) or p.statement(
+        f"{people}/Languages", 240
+    )
     return {
         "Population": p.statement(f"{people}/Population/total", 60),
         "Nationality": p.statement(f"{people}/Nationality/noun", 80),
         "Ethnic groups": p.statement(f"{people}/Ethnic groups", 240),
         "Languages": languages,
         "Religions": p.statement(f"{people}/Religions", 240),
-        "Major urban areas": urban_areas(p.statement(f"{people}/Major urban areas - population", 180)),
+        "Major urban areas": urban_areas(
+            p.statement(f"{people}/Major urban areas - population", 180)
+        ),
         "Airports": p.statement("Transportation/Airports", 30),
         "Civil aircraft registration prefix": p.statement(
             "Transportation/Civil aircraft registration country code prefix", 40

@@ -64,7 +64,9 @@ def free_photos(inputs: Path) -> dict[str, Photo]:
         except ValueError:
             continue  # zstd inside: holds none of the photos of the table
         for readme in (name for name in bundle if name.endswith("README")):
-            for photo in _listed(path.name, readme.removesuffix("README"), bundle[readme].decode("utf-8", "replace")):
+            for photo in _listed(
+                path.name, readme.removesuffix("README"), bundle[readme].decode("utf-8", "replace")
+            ):
                 if photo.path in bundle and FREE.match(photo.licence):
                     found["_".join(photo.path.rsplit(".", 1)[0].split("/")[-2:])] = photo
     return found
@@ -74,14 +76,24 @@ def _listed(bundle: str, folder: str, readme: str) -> list[Photo]:
     """Photos of a README: paragraphs of ``Files:``, ``Source:``, ``Copyright:`` and ``License:`` lines."""
     listed = []
     for paragraph in re.split(r"\n\s*\n", readme):
-        fields = {key.lower(): value.strip() for key, value in re.findall(r"(\w+): *(.*)", paragraph)}
+        fields = {
+            key.lower(): value.strip() for key, value in re.findall(r"(\w+): *(.*)", paragraph)
+        }
         licence = fields.get("license") or fields.get("licence")
         names = re.search(r"Files?:\s*\n?(.*)", paragraph, re.S)
         if licence and names:
             for name in (line.strip() for line in names[1].split("\n")):
                 if name.endswith(("webp", "jpg", "png")):
                     path = folder + name
-                    listed.append(Photo(bundle, path, licence, fields.get("copyright", ""), fields.get("source", "")))
+                    listed.append(
+                        Photo(
+                            bundle,
+                            path,
+                            licence,
+                            fields.get("copyright", ""),
+                            fields.get("source", ""),
+                        )
+                    )
     return listed
 
 
@@ -95,7 +107,9 @@ def open_photo(inputs: Path, name: str) -> tuple[Image.Image, Photo]:
     content = _bundle(inputs / PHOTO_BUNDLES / photo.bundle)[photo.path]
     with Image.open(io.BytesIO(content)) as opened:
         layered = opened.convert("RGBA")
-    ground = Image.new("RGB", layered.size, "#000000" if name.startswith("resource_") else "#ffffff")
+    ground = Image.new(
+        "RGB", layered.size, "#000000" if name.startswith("resource_") else "#ffffff"
+    )
     ground.paste(layered, (0, 0), layered)
     return ground, photo
 

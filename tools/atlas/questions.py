@@ -24,7 +24,11 @@ from tools.atlas.passages import Passage
 LICENCE = "Apache-2.0"
 """Of the questions and captions: the project's own."""
 
-_FLAG = ("the country with this flag", "the country represented by this flag", "the country whose flag is shown")
+_FLAG = (
+    "the country with this flag",
+    "the country represented by this flag",
+    "the country whose flag is shown",
+)
 _OUTLINE = ("the country whose outline is shown", "the country in this outline map")
 _LANDMARK = ("the country where the landmark in this photo stands",)
 _STYLES = {
@@ -67,7 +71,9 @@ class Asked:
     def row(self) -> dict[str, Any]:
         """The row as it is written; optional fields are left out when empty."""
         answers = [
-            answer for answer in self.answers if norm(answer) not in norm(self.question) or answer == self.answers[0]
+            answer
+            for answer in self.answers
+            if norm(answer) not in norm(self.question) or answer == self.answers[0]
         ]
         row: dict[str, Any] = {
             "id": self.id,
@@ -81,7 +87,8 @@ class Asked:
             "gold_images": self.gold_images,
             "support": self.support,
             "entity": self.entity,
-            "licence": LICENCE + (f" (question); {self.image_licence} (query image)" if self.query_image else ""),
+            "licence": LICENCE
+            + (f" (question); {self.image_licence} (query image)" if self.query_image else ""),
         }
         if self.number:
             row |= {"number": list(self.number), "unit": self.unit}
@@ -113,11 +120,15 @@ class Thing:
     """landmarks, animals, fish or planets."""
 
 
-def ask(countries: dict[str, Country], things: dict[str, Thing]) -> tuple[list[Asked], Counter[str]]:
+def ask(
+    countries: dict[str, Country], things: dict[str, Thing]
+) -> tuple[list[Asked], Counter[str]]:
     """The questions of the plan that can be asked, in its order, and how many could not, by reason."""
     asked: list[Asked] = []
     lost: Counter[str] = Counter()
-    of_photos = {question.id: question for thing in things.values() for question in _photo_questions(thing)}
+    of_photos = {
+        question.id: question for thing in things.values() for question in _photo_questions(thing)
+    }
     for name, subject in plan():
         made = of_photos.get(name) or _planned(name, subject, countries, things)
         if isinstance(made, str):
@@ -129,7 +140,9 @@ def ask(countries: dict[str, Country], things: dict[str, Thing]) -> tuple[list[A
     return asked, lost
 
 
-def _planned(name: str, subject: str, countries: dict[str, Country], things: dict[str, Thing]) -> Asked | str:
+def _planned(
+    name: str, subject: str, countries: dict[str, Country], things: dict[str, Thing]
+) -> Asked | str:
     """The question of that id, or why it cannot be asked."""
     _, form, rest = name.split("-", 2)
     kind = rest.rsplit("-", 1)[1]
@@ -153,7 +166,9 @@ def _planned(name: str, subject: str, countries: dict[str, Country], things: dic
     }[form]
     if (form == "it" and not country.has_query_flag) or (form == "mt" and not country.has_outline):
         return f"{form}: no query image"
-    question = fact.question.replace("the flag of {X}", "this flag") if form == "it" else fact.question
+    question = (
+        fact.question.replace("the flag of {X}", "this flag") if form == "it" else fact.question
+    )
     return Asked(
         id=name,
         style=_STYLES[form],
@@ -242,12 +257,21 @@ def _photo_questions(thing: Thing) -> list[Asked]:
     if thing.group == "landmarks":
         where = {"us": "In which city or state is the landmark", "kp": "In which city is the tower"}
         start = where.get(row["country"], "In which place (city, town or region) is the landmark")
-        photo("place", "landmark_place", f"{start} in this photo?", [row["place"], *row["place_also"]])
-        photo("name", "landmark_name", "What is the name of the landmark in this photo?", [row["name"], *row["also"]])
+        photo(
+            "place", "landmark_place", f"{start} in this photo?", [row["place"], *row["place_also"]]
+        )
+        photo(
+            "name",
+            "landmark_name",
+            "What is the name of the landmark in this photo?",
+            [row["name"], *row["also"]],
+        )
     elif thing.group == "fish":
         sort = "Which species of fish" if len(row["answers"]) > 1 else "What kind of fish"
         photo("name", "species_name", f"{sort} is shown in this photo?", row["answers"])
-    kind = {"landmarks": "landmark_fact", "animals": "animal_fact", "planets": "planet_fact"}.get(thing.group, "")
+    kind = {"landmarks": "landmark_fact", "animals": "animal_fact", "planets": "planet_fact"}.get(
+        thing.group, ""
+    )
     for fact in row.get("facts", []):
         number = fact.get("number")
         asked.append(

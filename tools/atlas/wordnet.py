@@ -37,7 +37,9 @@ def gloss(inputs: Path, lemma: str, sense: int, title: str) -> str:
     if not found:
         raise KeyError(f"WordNet has no sense {sense} of {lemma!r}")
     noun = found[-1]  # a lemma that is an adjective too has two senses 1; the noun's comes last
-    other_names = dict.fromkeys(name for name in re.findall(r"\{([^}]*)\}", noun) if name.lower() != title.lower())
+    other_names = dict.fromkeys(
+        name for name in re.findall(r"\{([^}]*)\}", noun) if name.lower() != title.lower()
+    )
     text = re.sub(r"\s*\[(?:syn|ant).*", "", noun.split(": ", 1)[1])
     text = re.sub(r"(?<=\w)- (?=[a-z])", "-", text)  # a word broken at the end of a line
     text = text.replace("`", "'").strip(" ;")

@@ -26,8 +26,15 @@ def inside(folder: Path, name: str) -> Path:
         DataError: the name is absolute, climbs out with ``..``, or leads out through a link.
     """
     path = folder / PurePosixPath(name.replace("\\", "/"))
-    if not name or "\0" in name or not _stays_inside(name) or not path.resolve().is_relative_to(folder.resolve()):
-        raise DataError(f"the path {name!r} leads out of its folder", item=folder, cure="mend the data file")
+    if (
+        not name
+        or "\0" in name
+        or not _stays_inside(name)
+        or not path.resolve().is_relative_to(folder.resolve())
+    ):
+        raise DataError(
+            f"the path {name!r} leads out of its folder", item=folder, cure="mend the data file"
+        )
     return path
 
 
@@ -57,7 +64,9 @@ def archive_uris(archive: Path, prefix: str) -> dict[str, str]:
                     for member in tar:
                         cast(Any, tar).members = []  # keeps memory flat over millions of members
                         if member.isreg() and _stays_inside(member.name):
-                            found[member.name] = f"slice:{prefix}#{member.offset_data}+{member.size}"
+                            found[member.name] = (
+                                f"slice:{prefix}#{member.offset_data}+{member.size}"
+                            )
         except (zipfile.BadZipFile, tarfile.TarError, EOFError) as error:
             raise DataError(
                 f"cannot be read in place: {error}",
@@ -107,12 +116,16 @@ def unpack(archive: Path, folder: Path, problems: Problems) -> int:
         try:
             for name, source in _members(archive):
                 if source is None or not _stays_inside(name):
-                    problems.add(archive.name, f"member {name!r} is a link or leads out of the folder")
+                    problems.add(
+                        archive.name, f"member {name!r} is a link or leads out of the folder"
+                    )
                 else:
                     put(name, source)
                     written += 1
         except (tarfile.TarError, *BROKEN) as error:
-            raise DataError(f"broken after {written} files: {error}", item=archive, cure="fetch it again") from error
+            raise DataError(
+                f"broken after {written} files: {error}", item=archive, cure="fetch it again"
+            ) from error
     return written
 
 

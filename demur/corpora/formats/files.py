@@ -47,7 +47,9 @@ def open_bytes(path: Path, member: str = "") -> Iterator[IO[bytes]]:
             try:
                 archive = zipfile.ZipFile(raw)
             except zipfile.BadZipFile as error:
-                raise DataError(f"not a whole zip file: {error}", item=path, cure="fetch it again") from error
+                raise DataError(
+                    f"not a whole zip file: {error}", item=path, cure="fetch it again"
+                ) from error
             with archive:
                 files = [info.filename for info in archive.infolist() if not info.is_dir()]
                 name = member or (files[0] if len(files) == 1 else "")

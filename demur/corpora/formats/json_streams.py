@@ -46,7 +46,9 @@ class _Window:
         block = self._handle.read(max(BLOCK, len(self.text)))
         self.ended = not block
         self.text += self._decoder.decode(block, final=self.ended)
-        check_depth(self.text)  # the window begins outside strings, since only whole values are consumed
+        check_depth(
+            self.text
+        )  # the window begins outside strings, since only whole values are consumed
         self._escapes = "\\" in self.text and "\\u" in self.text
 
     def here(self) -> int:
@@ -72,7 +74,9 @@ class _Window:
         """Step over one expected character."""
         found = self.peek()
         if found != character:
-            raise ValueError(f"expected {character!r}, found {found!r}" if found else "the file ends too early")
+            raise ValueError(
+                f"expected {character!r}, found {found!r}" if found else "the file ends too early"
+            )
         self.at += 1
 
     def value(self) -> Any:
@@ -85,7 +89,9 @@ class _Window:
                 # An incomplete value fails at the end of the window, or as an unterminated string.
                 cut = error.msg.startswith("Unterminated string") or error.pos >= len(self.text) - 8
                 if self.ended or not cut or len(self.text) - self.at > MAX_VALUE:
-                    raise ValueError("the file ends too early" if self.ended and cut else error.msg) from error
+                    raise ValueError(
+                        "the file ends too early" if self.ended and cut else error.msg
+                    ) from error
                 self.more()
                 continue
             if len(self.text) - end < 4 and not self.ended:  # a number may continue: 1 | 1. | 1.5e+
@@ -118,7 +124,9 @@ def json_items(path: Path, problems: Problems, member: str = "") -> Iterator[tup
                 if window.peek() != "}":
                     window.take(",")
         except (ValueError, *BROKEN) as error:
-            problems.add(f"{path.name}:{window.here()}", f"not JSON from here on (last key {key!r}): {error}")
+            problems.add(
+                f"{path.name}:{window.here()}", f"not JSON from here on (last key {key!r}): {error}"
+            )
 
 
 def json_elements(path: Path, problems: Problems, under: str = "") -> Iterator[tuple[str, Any]]:
@@ -159,14 +167,21 @@ def json_elements(path: Path, problems: Problems, under: str = "") -> Iterator[t
                 number += 1
                 yield element
         except (ValueError, *BROKEN) as error:
-            problems.add(f"{path.name}:{window.here()}", f"not JSON from here on (after element {number}): {error}")
+            problems.add(
+                f"{path.name}:{window.here()}",
+                f"not JSON from here on (after element {number}): {error}",
+            )
 
 
 def json_rows(path: Path, problems: Problems) -> Iterator[tuple[str, dict[str, Any]]]:
     """Objects of a file that is either one JSON list or JSON Lines; its first character decides."""
     start = beginning(path).lstrip()
     if start.partition(b"\n")[0].strip() == b"{":
-        raise DataError("is one JSON object, not rows", item=path, cure="save a list of objects (pandas: records)")
+        raise DataError(
+            "is one JSON object, not rows",
+            item=path,
+            cure="save a list of objects (pandas: records)",
+        )
     if not start.startswith(b"["):
         yield from json_lines(path, problems)
         return

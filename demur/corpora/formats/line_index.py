@@ -64,7 +64,8 @@ class LineIndex:
             handle.seek(max(offset - 1, 0))
             if offset and handle.read(1) != b"\n":
                 raise DataError(
-                    f"line {number} does not begin at byte {offset}, as its index has it", item=self.path,
+                    f"line {number} does not begin at byte {offset}, as its index has it",
+                    item=self.path,
                     cure="fetch file and index together, or delete the index to have it built",
-                )  # fmt: skip
+                )
             return handle.readline(most).rstrip(b"\r\n")

@@ -27,7 +27,9 @@ class _Scratch:
             return self._database.execute(statement, values)
         except sqlite3.Error as error:
             raise StorageError(
-                f"SQLite: {error}", item="a temporary database", cure="free some space where temporary files lie"
+                f"SQLite: {error}",
+                item="a temporary database",
+                cure="free some space where temporary files lie",
             ) from error
 
 

@@ -36,13 +36,21 @@ def table_rows(
         UsageError: the ending says no such kind, and the file does not begin as JSON does.
     """
     ending = path.name.lower().removesuffix(".gz").rpartition(".")[2]
-    kind = kind or ("jsonl" if ending not in TABLES and beginning(path).lstrip()[:1] in (b"{", b"[", b"") else ending)
+    kind = kind or (
+        "jsonl"
+        if ending not in TABLES and beginning(path).lstrip()[:1] in (b"{", b"[", b"")
+        else ending
+    )
     if kind == "parquet":
         yield from parquet_rows(path, problems)
         return
     if kind not in TABLES:
         known = ", ".join(TABLES)
-        raise UsageError(f"there is no reader for {kind!r} files", item=path, cure=f"convert it to one of {known}")
+        raise UsageError(
+            f"there is no reader for {kind!r} files",
+            item=path,
+            cure=f"convert it to one of {known}",
+        )
     rows: Iterator[tuple[str, dict[str, Any]]] = json_rows(path, problems)
     if kind in ("csv", "tsv"):
         rows = csv_rows(path, problems, delimiter="\t" if kind == "tsv" else "", mend=mend)
@@ -74,7 +82,10 @@ def csv_rows(
     """
     csv.field_size_limit(min(sys.maxsize, 2**31 - 1))
     delimiter = delimiter or separator(beginning(path).decode("utf-8", "replace"))
-    with open_bytes(path) as handle, io.TextIOWrapper(handle, "utf-8-sig", "surrogateescape", newline="") as text:
+    with (
+        open_bytes(path) as handle,
+        io.TextIOWrapper(handle, "utf-8-sig", "surrogateescape", newline="") as text,
+    ):
         reader = csv.reader(text, delimiter=delimiter, strict=True)
         names = list(columns) if columns is not None else None
         while True:
@@ -84,7 +95,9 @@ def csv_rows(
             except csv.Error as error:
                 if names is None:
                     cure = "close each quote that it opens, or save the sheet again as CSV UTF-8"
-                    raise DataError(f"the header is not a CSV row: {error}", item=place, cure=cure) from error
+                    raise DataError(
+                        f"the header is not a CSV row: {error}", item=place, cure=cure
+                    ) from error
                 problems.add(place, f"not a CSV row: {error}")
                 continue
             except BROKEN as error:
@@ -97,7 +110,9 @@ def csv_rows(
             if names is None:
                 names = [name.strip() for name in fields]
                 if not all(map(_is_utf8, names)) or "\0" in "".join(names):
-                    raise DataError("the header is not UTF-8", item=place, cure="save the file as UTF-8")
+                    raise DataError(
+                        "the header is not UTF-8", item=place, cure="save the file as UTF-8"
+                    )
                 no_column_twice(names, place)
                 missing = sorted(set(required) - set(names))
                 if missing:
@@ -111,7 +126,10 @@ def csv_rows(
                 problems.add(place, f"expected {len(names)} fields, found {len(fields)}")
                 continue
             if mend:
-                fields = [field.encode("utf-8", "surrogateescape").decode("utf-8", "replace") for field in fields]
+                fields = [
+                    field.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
+                    for field in fields
+                ]
             elif not all(map(_is_utf8, fields)):
                 problems.add(place, "not UTF-8: save the file as UTF-8")
                 continue
@@ -124,9 +142,10 @@ def no_column_twice(names: Iterable[str], item: Path | str) -> None:
     """Raise `DataError` for a name that two columns have; columns without a name are nobody's."""
     if twice := [name for name, n in Counter(names).items() if name and n > 1]:
         raise DataError(
-            f"column(s) {', '.join(twice)} named more than once", item=item,
+            f"column(s) {', '.join(twice)} named more than once",
+            item=item,
             cure="rename or remove all but one of them",
-        )  # fmt: skip
+        )
 
 
 def separator(text: str) -> str:
@@ -143,7 +162,9 @@ def _is_utf8(text: str) -> bool:
     return True
 
 
-def parquet_rows(path: Path, problems: Problems, *, batch: int = 64) -> Iterator[tuple[str, int, dict[str, Any]]]:
+def parquet_rows(
+    path: Path, problems: Problems, *, batch: int = 64
+) -> Iterator[tuple[str, int, dict[str, Any]]]:
     """Rows of a Parquet file as (place, row number from 0, row), ``batch`` rows in memory at a time.
 
     Args:
@@ -171,13 +192,18 @@ def parquet_rows(path: Path, problems: Problems, *, batch: int = 64) -> Iterator
         no_column_twice(table.schema_arrow.names, path)
         for group in range(table.num_row_groups):
             end = number + table.metadata.row_group(group).num_rows
-            batches = table.iter_batches(batch_size=rows_at_once(table, group, batch), row_groups=[group])
+            batches = table.iter_batches(
+                batch_size=rows_at_once(table, group, batch), row_groups=[group]
+            )
             while number < end:
                 try:
                     with storage_errors(path), _damage():
                         rows = next(batches, None)
                 except _Damaged as error:
-                    problems.add(f"{path.name}:{number}", f"rows {number} to {end - 1} cannot be read: {error}")
+                    problems.add(
+                        f"{path.name}:{number}",
+                        f"rows {number} to {end - 1} cannot be read: {error}",
+                    )
                     break
                 if rows is None:
                     problems.add(f"{path.name}:{number}", f"rows {number} to {end - 1} are missing")
@@ -254,5 +280,7 @@ def dataset_rows(
     except (OSError, ValueError, TypeError, datasets.exceptions.DatasetsError) as error:
         why = (str(error).splitlines() or [type(error).__name__])[0]
         raise StorageError(
-            why, item=f"datasets:{path}", cure="check its name and split, its files, and the network"
+            why,
+            item=f"datasets:{path}",
+            cure="check its name and split, its files, and the network",
         ) from error

@@ -52,7 +52,13 @@ class Finder:
         """The first k passages for a text, best first."""
         found = self._engine.search([query], min(k, len(self._rows)))
         return [
-            Hit(document=self._rows[row], score=float(score), rank=rank, index_id=self.index_id, mode="lexical")
+            Hit(
+                document=self._rows[row],
+                score=float(score),
+                rank=rank,
+                index_id=self.index_id,
+                mode="lexical",
+            )
             for rank, (row, score) in enumerate(zip(found.rows[0], found.scores[0], strict=True), 1)
             if row >= 0
         ]
@@ -63,12 +69,18 @@ class Finder:
         if not question.answers:
             return [Proposal(d, False) for d in by_words[:most]]
         with_answer = self.hits(f"{question.asked} {' '.join(question.answers)}")
-        likely = {d.id: d for d in (*(self.documents[hit.document] for hit in with_answer), *by_words)}
+        likely = {
+            d.id: d for d in (*(self.documents[hit.document] for hit in with_answer), *by_words)
+        }
         may, about = Prefilter(spec), _content(question)
         found = []
         for document in likely.values():
             text = f"{document.title}\n{document.text or ''}"
-            if may(text) and about & {w.norm for w in words(text)} and holds(spec, text, question.text):
+            if (
+                may(text)
+                and about & {w.norm for w in words(text)}
+                and holds(spec, text, question.text)
+            ):
                 found.append(Proposal(document, True))
                 if len(found) == most:
                     break
@@ -79,4 +91,6 @@ def _content(question: Question) -> frozenset[str]:
     """Words of the question, without those of its answers."""
     answered = {w.norm for a in question.answers for w in words(a)}
     asked = [w.norm for w in words(question.text)]
-    return frozenset(w for w in asked if len(w) >= _SHORTEST and w not in answered) or frozenset(asked)
+    return frozenset(w for w in asked if len(w) >= _SHORTEST and w not in answered) or frozenset(
+        asked
+    )

@@ -42,9 +42,7 @@ from demur.scenarios.injection import injected
 STAGE = "questions"
 CUT = "250:32"
 """Words per passage, and words shared with the passage before."""
-NO_GATE = (
-    "Made from documents and questions of its owner; no gating model was asked, so a model may know answers by heart."
-)
+NO_GATE = "Made from documents and questions of its owner; no gating model was asked, so a model may know answers by heart."
 BY_SEARCH = "Gold evidence was proposed by a search for words and answer"
 
 
@@ -124,7 +122,10 @@ def from_docs(
         ReleaseError: the frozen folder did not pass its own verification (a defect of demur).
     """
     if candidates < 1 or distractors < 0:
-        raise UsageError(f"{candidates} candidates, {distractors} distractors", cure="give 1 or more, and 0 or more")
+        raise UsageError(
+            f"{candidates} candidates, {distractors} distractors",
+            cure="give 1 or more, and 0 or more",
+        )
     docs = docs.resolve() if docs.exists() else docs  # "." has no name
     name = name or _plain_name(docs)
     check_target(out / "release", name, version)
@@ -132,7 +133,9 @@ def from_docs(
         problems = Problems()
         steps.stage("read documents and questions")
         asked = read_questions(questions, problems)
-        whole = _documents(docs, [questions, *out.rglob("*")], licence, problems)  # OUT may lie below DOCS
+        whole = _documents(
+            docs, [questions, *out.rglob("*")], licence, problems
+        )  # OUT may lie below DOCS
         problems.settle(skip_bad=skip_bad)
         passages = list(_passages(whole, chunk))
         by_document = _by_document(passages)
@@ -154,41 +157,72 @@ def from_docs(
             if question.gold and not own:
                 outcomes[question.id] = _Outcome(None, "its gold is not among the documents")
                 continue
-            outcomes[question.id] = _decide(question, own, proposals.get(question.id, []), labels, accept_found)
+            outcomes[question.id] = _decide(
+                question, own, proposals.get(question.id, []), labels, accept_found
+            )
         waiting = tuple(id for id, one in outcomes.items() if one is None)
-        drops = [Drop(sample=i, stage=STAGE, reason=s.why) for i, s in outcomes.items() if s is not None and s.why]
+        drops = [
+            Drop(sample=i, stage=STAGE, reason=s.why)
+            for i, s in outcomes.items()
+            if s is not None and s.why
+        ]
         samples = [s.sample for s in outcomes.values() if s is not None and s.sample is not None]
         result = DocsRelease(
-            None, waiting, review, out / "corpora", len(whole), len(passages), proposed,
-            dict(Counter(d.reason for d in drops)), dict(Counter(_kind_of(s) for s in samples)),
-        )  # fmt: skip
+            None,
+            waiting,
+            review,
+            out / "corpora",
+            len(whole),
+            len(passages),
+            proposed,
+            dict(Counter(d.reason for d in drops)),
+            dict(Counter(_kind_of(s) for s in samples)),
+        )
         if waiting:
             return result
         if not samples:
             why = "; ".join(f"{reason} ({n})" for reason, n in result.drops.items())
-            raise UsageError(f"all {len(asked.asked)} questions are dropped: {why}", item=str(questions),
-                             cure="give answers that the documents hold, or say yes to some passages")  # fmt: skip
+            raise UsageError(
+                f"all {len(asked.asked)} questions are dropped: {why}",
+                item=str(questions),
+                cure="give answers that the documents hold, or say yes to some passages",
+            )
         steps.stage("distractors, freeze and verify the release")
-        reviewed = sum(s.reviewed for s in outcomes.values() if s is not None and s.sample is not None)
+        reviewed = sum(
+            s.reviewed for s in outcomes.values() if s is not None and s.sample is not None
+        )
         read = partial(read_image, root=docs if docs.is_dir() else docs.parent)
         complete = [_with_distractors(s, finder, distractors) for s in samples]
         release = _frozen(
-            out / "release", name, version, complete, drops,
-            len(asked.asked) + asked.repeated, asked.repeated, reviewed, docs, read,
-        )  # fmt: skip
+            out / "release",
+            name,
+            version,
+            complete,
+            drops,
+            len(asked.asked) + asked.repeated,
+            asked.repeated,
+            reviewed,
+            docs,
+            read,
+        )
         export(
-            out / "corpora", lambda: passages, list(release.samples()), read_image=read,
+            out / "corpora",
+            lambda: passages,
+            list(release.samples()),
+            read_image=read,
             poison=injected if poison else None,
             about=f"{docs.name}, {len(passages):,} passages of {len(whole):,} documents",
             release={"name": release.name, "version": release.version, "sha256": release.sha256},
-        )  # fmt: skip
+        )
         return result._replace(release=release)
 
 
 # --- documents -----------------------------------------------------------------------------------
 
 
-def _documents(docs: Path, without: Sequence[Path], licence: str, problems: Problems) -> list[Document]:
+def _documents(
+    docs: Path, without: Sequence[Path], licence: str, problems: Problems
+) -> list[Document]:
     if docs.exists():
         read = docs_reader.documents(docs, problems, licence=licence, without=without)
     else:
@@ -200,7 +234,9 @@ def _documents(docs: Path, without: Sequence[Path], licence: str, problems: Prob
         found[document.id] = document
     if not found and not len(problems):
         raise UsageError(
-            "there is no document", item=str(docs), cure="give a folder of Markdown, text, HTML, PDF or JSONL"
+            "there is no document",
+            item=str(docs),
+            cure="give a folder of Markdown, text, HTML, PDF or JSONL",
         )
     return list(found.values())
 
@@ -236,14 +272,18 @@ def _spec(question: Question) -> AnswerSpec:
     return AnswerSpec(accepted=tuple((answer,) for answer in question.answers))
 
 
-def _unknown_gold(asked: Sequence[Question], known: Mapping[str, list[Document]], docs: Path) -> Problems:
+def _unknown_gold(
+    asked: Sequence[Question], known: Mapping[str, list[Document]], docs: Path
+) -> Problems:
     """A problem for each gold id that is not among the documents."""
     found = Problems()
     like = f"write ids as the documents have them, such as {next(iter(known), '')!r}"
     for question in asked:
         for id in question.gold:
             if id not in known:
-                found.add(question.place, f"gold {id!r} is not among the documents of {docs}; {like}")
+                found.add(
+                    question.place, f"gold {id!r} is not among the documents of {docs}; {like}"
+                )
     return found
 
 
@@ -280,21 +320,38 @@ def _decide(
         return _Outcome(None, "no passage was found")
     if not accept_found:
         return None
-    states = next((p.document for p, label in zip(proposals, said, strict=True) if p.states and not label), None)
+    states = next(
+        (p.document for p, label in zip(proposals, said, strict=True) if p.states and not label),
+        None,
+    )
     if states is None:
         return _Outcome(
-            None, "no passage holds its answer" if question.answers else "no passage was confirmed as its gold"
+            None,
+            "no passage holds its answer"
+            if question.answers
+            else "no passage was confirmed as its gold",
         )
     return _fit(question, spec, [states], reviewed=False)
 
 
-def _fit(question: Question, spec: AnswerSpec, gold: Sequence[Document], *, reviewed: bool) -> _Outcome:
+def _fit(
+    question: Question, spec: AnswerSpec, gold: Sequence[Document], *, reviewed: bool
+) -> _Outcome:
     sample = Sample(
-        id=question.id, source="docs", question=question.text, answers=spec, answerable=spec.kind != "none",
-        gold=tuple(Evidence.of(d, Role.GOLD) for d in gold), topic=question.topic, source_ref=question.place,
-        attributes={ATTRIBUTE: json.dumps(as_messages(question.turns), ensure_ascii=False)} if question.turns else {},
-        cluster=document_of(gold[0]) if gold else question.id, licence="",
-    )  # fmt: skip
+        id=question.id,
+        source="docs",
+        question=question.text,
+        answers=spec,
+        answerable=spec.kind != "none",
+        gold=tuple(Evidence.of(d, Role.GOLD) for d in gold),
+        topic=question.topic,
+        source_ref=question.place,
+        attributes={ATTRIBUTE: json.dumps(as_messages(question.turns), ensure_ascii=False)}
+        if question.turns
+        else {},
+        cluster=document_of(gold[0]) if gold else question.id,
+        licence="",
+    )
     why = unfit_reason(sample, lambda image: None) if sample.answerable else ""
     return _Outcome(None, why) if why else _Outcome(sample, reviewed=reviewed)
 
@@ -314,22 +371,40 @@ def _with_distractors(sample: Sample, finder: Finder, most: int) -> Sample:
 
 
 def _frozen(
-    out: Path, name: str, version: str, samples: Sequence[Sample], drops: Sequence[Drop], rows: int, repeated: int,
-    reviewed: int, docs: Path, read: Any,
-) -> Release:  # fmt: skip
+    out: Path,
+    name: str,
+    version: str,
+    samples: Sequence[Sample],
+    drops: Sequence[Drop],
+    rows: int,
+    repeated: int,
+    reviewed: int,
+    docs: Path,
+    read: Any,
+) -> Release:
     why = dict(Counter(d.reason for d in drops))
-    funnel = [FunnelStep(stage=STAGE, entered=len(samples) + len(drops), kept=len(samples), dropped=why)]
+    funnel = [
+        FunnelStep(stage=STAGE, entered=len(samples) + len(drops), kept=len(samples), dropped=why)
+    ]
     unseen = len(samples) - reviewed
     limits = [NO_GATE]
     if reviewed:  # by a person; unanswerable ones are the owner's word too
-        limits.append(f"Of {reviewed:,} of {len(samples):,} questions a person said what is gold, or that nothing is.")
+        limits.append(
+            f"Of {reviewed:,} of {len(samples):,} questions a person said what is gold, or that nothing is."
+        )
     if unseen:
         limits.append(
             f"{BY_SEARCH}; of {unseen:,} of {len(samples):,} questions the likeliest passage that states the answer "
             "was taken without a look."
         )
     freeze(
-        out, name=name, version=version, samples=samples, read_image=read, drops=drops, funnel=funnel,
+        out,
+        name=name,
+        version=version,
+        samples=samples,
+        read_image=read,
+        drops=drops,
+        funnel=funnel,
         about={
             "sources": {
                 "docs": {
@@ -337,11 +412,16 @@ def _frozen(
                     "licences": sorted({e.licence for s in samples for e in s.gold if e.licence}),
                 }
             },
-            "from_docs": {"documents": docs.name, "rows": rows, "asked twice": repeated, "looked at": reviewed},
+            "from_docs": {
+                "documents": docs.name,
+                "rows": rows,
+                "asked twice": repeated,
+                "looked at": reviewed,
+            },
             "pool_by_topic": dict(sorted(Counter(s.topic for s in samples).items())),
             "limits": limits,
         },
-    )  # fmt: skip
+    )
     return open_sound(out)
 
 

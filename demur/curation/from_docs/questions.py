@@ -22,7 +22,11 @@ from demur.judge.base import COLUMNS
 
 USUAL = {
     **COLUMNS,
-    "answers": (*(name for name in COLUMNS["answers"] if name != "reference"), "output", "reference"),
+    "answers": (
+        *(name for name in COLUMNS["answers"] if name != "reference"),
+        "output",
+        "reference",
+    ),
     "answerable": ("answerable", "is_answerable"),
     "unanswerable": ("unanswerable", "is_impossible", "no_answer"),
     "gold": ("gold", "gold_ids", "doc_ids", "document_ids", "doc_id", "document_id", "source_id"),
@@ -76,7 +80,9 @@ def read_questions(path: Path, problems: Problems) -> Questions:
         DataError: the file holds no question.
     """
     if not path.is_file():
-        raise UsageError("there is no such file of questions", item=str(path), cure="check the path")
+        raise UsageError(
+            "there is no such file of questions", item=str(path), cure="check the path"
+        )
     found: dict[str, Question] = {}
     ids: set[str] = set()
     repeated = 0
@@ -85,12 +91,16 @@ def read_questions(path: Path, problems: Problems) -> Questions:
         if key in found:
             repeated += 1
         elif question.id in ids:
-            problems.add(f"{question.place} ({question.id})", "this id stands in an earlier row too")
+            problems.add(
+                f"{question.place} ({question.id})", "this id stands in an earlier row too"
+            )
         else:
             found[key] = question
             ids.add(question.id)
     if not found and not len(problems):
-        raise DataError("the file holds no question", item=str(path), cure="write one question per line")
+        raise DataError(
+            "the file holds no question", item=str(path), cure="write one question per line"
+        )
     return Questions(list(found.values()), repeated)
 
 
@@ -114,16 +124,21 @@ def _read(path: Path, problems: Problems) -> Iterator[Question]:
             yield question
     if seen is not None and not any(name in seen for name in (*USUAL["question"], *USUAL["turns"])):
         raise UsageError(
-            f"no column holds a question; there are {', '.join(map(str, seen)) or 'none'}", item=str(path),
+            f"no column holds a question; there are {', '.join(map(str, seen)) or 'none'}",
+            item=str(path),
             cure=f"call one of them {', '.join(USUAL['question'])}",
-        )  # fmt: skip
+        )
 
 
 def _question(row: Mapping[str, Any], place: str) -> Question | None:
     """The question of a row; None if it has none."""
     cells = {what: next((row[n] for n in names if n in row), None) for what, names in USUAL.items()}
     turns, text = turns_of(cells["turns"]), cells["question"]
-    if turns and turns[-1].role == "user" and (text is None or normalise(turns[-1].content) == normalise(str(text))):
+    if (
+        turns
+        and turns[-1].role == "user"
+        and (text is None or normalise(turns[-1].content) == normalise(str(text)))
+    ):
         turns, text = turns[:-1], turns[-1].content  # a log's messages end with the question
     if text is None or (isinstance(text, str) and not text.strip()):
         return None
@@ -136,9 +151,15 @@ def _question(row: Mapping[str, Any], place: str) -> Question | None:
     if answerable is False and gold:
         raise ValueError(f"it is unanswerable, but {gold[0]} is its gold: remove one of them")
     return Question(
-        str(cells["id"]) if cells["id"] not in (None, "") else _id_of(asked_in(turns, text)), text.strip(),
-        () if answerable is False else answers, answerable, gold, str(cells["topic"] or ""), place, turns,
-    )  # fmt: skip
+        str(cells["id"]) if cells["id"] not in (None, "") else _id_of(asked_in(turns, text)),
+        text.strip(),
+        () if answerable is False else answers,
+        answerable,
+        gold,
+        str(cells["topic"] or ""),
+        place,
+        turns,
+    )
 
 
 def _texts(cell: Any) -> tuple[str, ...]:
@@ -146,8 +167,15 @@ def _texts(cell: Any) -> tuple[str, ...]:
     cell = list_shown(cell)
     if isinstance(cell, dict):  # SQuAD's {"text": [...], "answer_start": [...]}
         cell = cell.get("text")
-    given = cell if isinstance(cell, list | tuple) else str(cell if cell is not None else "").split(SEPARATOR)
-    texts = (str(item.get("text") or item.get("id") or "") if isinstance(item, dict) else str(item) for item in given)
+    given = (
+        cell
+        if isinstance(cell, list | tuple)
+        else str(cell if cell is not None else "").split(SEPARATOR)
+    )
+    texts = (
+        str(item.get("text") or item.get("id") or "") if isinstance(item, dict) else str(item)
+        for item in given
+    )
     return tuple(dict.fromkeys(t.strip() for t in texts if not is_empty(t)))
 
 

@@ -40,16 +40,20 @@ def write_review(folder: Path, proposals: Iterable[tuple[Question, Proposal]]) -
         items[key] = Item(
             id=key,
             shown=(
-                ("Question", question.asked), ("Answer", " | ".join(question.answers) or "(not written down)"),
-                ("Passage", f"{document.title}\n\n{document.text}"), ("From", document.id),
+                ("Question", question.asked),
+                ("Answer", " | ".join(question.answers) or "(not written down)"),
+                ("Passage", f"{document.title}\n\n{document.text}"),
+                ("From", document.id),
             ),
             about={"states": YES if states else NO},
-        )  # fmt: skip
+        )
     if items:
         task = Task(
             name="demur from-docs: does the passage answer the question?",
-            labels=(Label(name=YES), Label(name=NO)), rubric=RUBRIC, repeats=0,
-        )  # fmt: skip
+            labels=(Label(name=YES), Label(name=NO)),
+            rubric=RUBRIC,
+            repeats=0,
+        )
         write_records(folder / "items.jsonl", items.values())
         write_json(folder / "task.json", task.model_dump(mode="json"))
     return len(items)

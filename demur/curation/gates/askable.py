@@ -24,8 +24,12 @@ Skips = Callable[[Sample, Stage, str], dict[str, str]]
 
 _NO_IMAGE = ImageRef(sha256="0" * 64, uri="", width=1, height=1)
 _STAND_INS = {
-    Modality.TEXT: Evidence(id="\x1ftext", modality=Modality.TEXT, title="", text="-", role=Role.DISTRACTOR),
-    Modality.IMAGE: Evidence(id="\x1fimage", modality=Modality.IMAGE, title="", image=_NO_IMAGE, role=Role.DISTRACTOR),
+    Modality.TEXT: Evidence(
+        id="\x1ftext", modality=Modality.TEXT, title="", text="-", role=Role.DISTRACTOR
+    ),
+    Modality.IMAGE: Evidence(
+        id="\x1fimage", modality=Modality.IMAGE, title="", image=_NO_IMAGE, role=Role.DISTRACTOR
+    ),
 }
 """A distractor of each kind, to find out which gates can be asked before any is mined."""
 
@@ -41,7 +45,10 @@ def gates_for(
     names = frozenset(g.name for g in gates if stage in g.stages)
     shown = ""
     if kind is not None:
-        sample, shown = sample.model_copy(update={"negatives": (_STAND_INS[kind],)}), _STAND_INS[kind].id
+        sample, shown = (
+            sample.model_copy(update={"negatives": (_STAND_INS[kind],)}),
+            _STAND_INS[kind].id,
+        )
     return names.difference(skips(sample, stage, shown)) if names else names
 
 
@@ -56,7 +63,9 @@ class _Kind(NamedTuple):
     """Kind of the distractor; None in the other stages."""
 
 
-def all_can_be_asked(recipe: BuildRecipe, pool: SampledPool, gates: Sequence[GatingModel], skips: Skips) -> None:
+def all_can_be_asked(
+    recipe: BuildRecipe, pool: SampledPool, gates: Sequence[GatingModel], skips: Skips
+) -> None:
     """Check that each stage has a gate for each kind of sample and of evidence.
 
     Raises:
@@ -83,9 +92,10 @@ def all_can_be_asked(recipe: BuildRecipe, pool: SampledPool, gates: Sequence[Gat
         if kind.alone is Modality.IMAGE and names:
             cures.add("set retrieval.visual: 0 where no image can be checked")
     raise UsageError(
-        f"these would go unchecked: {'; '.join(problems)}", item=recipe.name,
+        f"these would go unchecked: {'; '.join(problems)}",
+        item=recipe.name,
         cure=f"{'; '.join(sorted(cures))}; or leave such samples out with --skip-bad",
-    )  # fmt: skip
+    )
 
 
 def _kinds(sample: Sample, how: MiningOptions) -> Iterator[_Kind]:

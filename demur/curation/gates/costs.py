@@ -45,7 +45,11 @@ def replay(
     while wanted := state.wanted():
         for query in wanted:
             options = (query._replace(gate=gate) for gate in state.choices(query, within=math.inf))
-            chosen = min((option for option in options if option in known), key=lambda q: at.get(q, 0), default=query)
+            chosen = min(
+                (option for option in options if option in known),
+                key=lambda q: at.get(q, 0),
+                default=query,
+            )
             asked.append(chosen)
             state.tell(chosen, known[chosen] if chosen in known else guess(chosen))
     return asked

@@ -44,7 +44,11 @@ class Stage(StrEnum):
     DISTRACTOR = "distractor"
 
 
-HOW_ASKED = {Stage.PARAMETRIC: "without evidence", Stage.SOLVABLE: "with the gold evidence", Stage.DISTRACTOR: "alone"}
+HOW_ASKED = {
+    Stage.PARAMETRIC: "without evidence",
+    Stage.SOLVABLE: "with the gold evidence",
+    Stage.DISTRACTOR: "alone",
+}
 """How a gate is asked in each stage, for messages."""
 
 
@@ -143,13 +147,18 @@ class SampleState:
         if not any(Stage.PARAMETRIC in g.stages for g in self.gates):
             raise UsageError("no gate is asked without evidence", cure="name at least one gate")
         if self.rules.k_enough is not None and self.rules.k_enough < self.rules.k_min:
-            raise UsageError(f"k_enough={self.rules.k_enough} is below k_min={self.rules.k_min}", cure="raise k_enough")
+            raise UsageError(
+                f"k_enough={self.rules.k_enough} is below k_min={self.rules.k_min}",
+                cure="raise k_enough",
+            )
         self._of_stage = {stage: [g for g in self.gates if stage in g.stages] for stage in Stage}
 
     def tell(self, query: GateQuery, label: Label) -> None:
         """Record one label."""
         if label not in (Label.SKIPPED, Label.UNGRADED):
-            self.order.note(query.stage, self.group, query.gate, label in settling(query.stage, self.rules))
+            self.order.note(
+                query.stage, self.group, query.gate, label in settling(query.stage, self.rules)
+            )
         self.labels[query] = label
 
     def choices(self, query: GateQuery, within: float = 1.0) -> list[str]:
@@ -179,7 +188,10 @@ class SampleState:
             if unknown_without_evidence(self.of(Stage.PARAMETRIC)) is None:
                 return self._next(Stage.PARAMETRIC)
             return ()
-        for stage, keep in ((Stage.PARAMETRIC, self._parametric()), (Stage.SOLVABLE, self._solvable())):
+        for stage, keep in (
+            (Stage.PARAMETRIC, self._parametric()),
+            (Stage.SOLVABLE, self._solvable()),
+        ):
             if keep is False:
                 return ()
             if keep is None:
@@ -197,17 +209,29 @@ class SampleState:
         """The decision; None while an answer that matters is missing."""
         rules = self.rules
         checks = (
-            (Stage.PARAMETRIC, self._parametric(), "a gate answers it without evidence"
-             if rules.parametric == "not_correct" else "not every gate answers wrongly without evidence"),
-            (Stage.SOLVABLE, self._solvable(), "no gate answers it with the gold evidence"
-             if rules.solvable == "any_correct" else f"the {rules.solvable} rule calls it unsolvable"),
-        )  # fmt: skip
+            (
+                Stage.PARAMETRIC,
+                self._parametric(),
+                "a gate answers it without evidence"
+                if rules.parametric == "not_correct"
+                else "not every gate answers wrongly without evidence",
+            ),
+            (
+                Stage.SOLVABLE,
+                self._solvable(),
+                "no gate answers it with the gold evidence"
+                if rules.solvable == "any_correct"
+                else f"the {rules.solvable} rule calls it unsolvable",
+            ),
+        )
         for stage, keep, why in checks:
             if keep is None:
                 if self._unasked(stage):
                     return None
                 if none_can_be_asked(self.of(stage)):
-                    return Decision(False, stage.value, f"no gate can be asked about it {HOW_ASKED[stage]}")
+                    return Decision(
+                        False, stage.value, f"no gate can be asked about it {HOW_ASKED[stage]}"
+                    )
                 return self._held(stage)
             if not keep:
                 return Decision(False, stage.value, why)
@@ -215,10 +239,14 @@ class SampleState:
             return Decision(False, MINING, f"fewer than {rules.k_min} distractors were found")
         if sum(map(self._can_be_asked, self.distractors)) < rules.k_min:
             return Decision(
-                False, "distractors", f"gates can be asked about fewer than {rules.k_min} of its distractors"
+                False,
+                "distractors",
+                f"gates can be asked about fewer than {rules.k_min} of its distractors",
             )
         if self._possible() < rules.k_min:
-            return Decision(False, "distractors", f"fewer than {rules.k_min} distractors leave it unanswerable")
+            return Decision(
+                False, "distractors", f"fewer than {rules.k_min} distractors leave it unanswerable"
+            )
         considered = self.considered()
         verdicts = {d: self._misleads(d) for d in considered}
         if any(v is None and self._unasked(Stage.DISTRACTOR, d) for d, v in verdicts.items()):
@@ -227,7 +255,10 @@ class SampleState:
         if len(sure) < rules.k_min:  # graded, the others might have been enough
             return self._held(Stage.DISTRACTOR)
         lost = [(d, self._why_lost(d, v)) for d, v in verdicts.items() if v is not True]
-        lost += [(d, f"{rules.k_enough} better ones stay already") for d in self.distractors[len(considered) :]]
+        lost += [
+            (d, f"{rules.k_enough} better ones stay already")
+            for d in self.distractors[len(considered) :]
+        ]
         return Decision(True, "", "kept", tuple(sure), tuple(lost))
 
     def passed(self, stage: Stage) -> bool:
@@ -236,7 +267,10 @@ class SampleState:
 
     def of(self, stage: Stage, distractor: str = "") -> dict[str, Label | None]:
         """Each gate's label in a stage, in the order of the recipe; None where it was not asked."""
-        return {g.name: self.labels.get(GateQuery(g.name, stage, distractor)) for g in self._of_stage[stage]}
+        return {
+            g.name: self.labels.get(GateQuery(g.name, stage, distractor))
+            for g in self._of_stage[stage]
+        }
 
     def considered(self) -> list[str]:
         """The distractors that the outcome depends on: all, or the first ones until ``k_enough`` survive."""
@@ -263,11 +297,18 @@ class SampleState:
 
     def _unasked(self, stage: Stage, distractor: str = "") -> list[GatingModel]:
         """Gates that have not been asked a question yet."""
-        return [g for g in self._of_stage[stage] if GateQuery(g.name, stage, distractor) not in self.labels]
+        return [
+            g
+            for g in self._of_stage[stage]
+            if GateQuery(g.name, stage, distractor) not in self.labels
+        ]
 
     def _next(self, stage: Stage, distractor: str = "") -> tuple[GateQuery, ...]:
         """The best query to ask next about a question; none when every gate has been asked."""
-        prices = [self.order.price(g.name, g.cost, stage, self.group) for g in self._unasked(stage, distractor)]
+        prices = [
+            self.order.price(g.name, g.cost, stage, self.group)
+            for g in self._unasked(stage, distractor)
+        ]
         return (GateQuery(min(prices)[-1], stage, distractor),) if prices else ()
 
     def _held(self, stage: Stage) -> Decision:
@@ -286,7 +327,9 @@ class SampleState:
 
     def _possible(self) -> int:
         """Number of distractors that may still stay: not known to help, and some gate can be asked about them."""
-        return sum(self._misleads(d) is not False and self._can_be_asked(d) for d in self.distractors)
+        return sum(
+            self._misleads(d) is not False and self._can_be_asked(d) for d in self.distractors
+        )
 
     def _wanted_distractors(self) -> tuple[GateQuery, ...]:
         """The queries that must be asked whatever the answers are; those likeliest to end the sample first."""
@@ -294,7 +337,11 @@ class SampleState:
         if possible < self.rules.k_min:
             return ()
         considered = self.considered()
-        undecided = [d for d in considered if self._misleads(d) is None and self._unasked(Stage.DISTRACTOR, d)]
+        undecided = [
+            d
+            for d in considered
+            if self._misleads(d) is None and self._unasked(Stage.DISTRACTOR, d)
+        ]
         sure = sum(self._misleads(d) is True for d in considered)
         if self.rules.k_enough is not None:
             undecided = undecided[: max(1, self.rules.k_enough - sure)]

@@ -58,9 +58,13 @@ def ask_of(sample: Sample, query: GateQuery, seed: int, how: str, prompts: Promp
     if query.stage is Stage.DISTRACTOR:
         made = single(sample, query.distractor, seed)
     else:
-        found = context(sample, scenario("parametric" if query.stage is Stage.PARAMETRIC else "oracle"), seed)
+        found = context(
+            sample, scenario("parametric" if query.stage is Stage.PARAMETRIC else "oracle"), seed
+        )
         if found is None:
-            raise UsageError("has no gold evidence", item=sample.id, cure="leave it out of the source")
+            raise UsageError(
+                "has no gold evidence", item=sample.id, cure="leave it out of the source"
+            )
         made = found
     return make_ask(sample, made, condition(how), prompts)
 
@@ -103,9 +107,10 @@ def model_options(options: Mapping[str, Any]) -> dict[str, Any]:
     images, captions = chosen.get("images", "many"), chosen.get("captions", "with")
     if images not in ("many", "one", "none") or captions not in ("with", "without", "only"):
         raise UsageError(
-            f"images: {images}, captions: {captions}", item="a gate's options",
+            f"images: {images}, captions: {captions}",
+            item="a gate's options",
             cure="images is many, one or none; captions is with, without or only",
-        )  # fmt: skip
+        )
     return {**rest, "layout": Layout(images, captions, chosen.get("prompt_tokens"))}
 
 
@@ -120,7 +125,9 @@ def key_of(system: System, ask: Ask, sample: Sample, judge: Sequence[str], repea
     if isinstance(system, ModelSystem):
         request = system.request(ask).model_copy(update={"item": "", "draw": repeat})
         asked: object = [request.model_dump(mode="json"), system.revision]
-        if type(system) is not ModelSystem:  # it makes several calls; this request is only the first
+        if (
+            type(system) is not ModelSystem
+        ):  # it makes several calls; this request is only the first
             asked = [asked, system.id, ask.id]
     else:
         asked = [system.id, system.revision, ask.id, repeat]
@@ -219,7 +226,9 @@ class GateRunner:
 
     def skipped(self, sample: Sample, stage: Stage, distractor: str = "") -> dict[str, str]:
         """Gate -> why it cannot be asked this (see `skip_reasons`)."""
-        return skip_reasons(self._specs, self.system, sample, stage, distractor, self._seed, self._prompts)
+        return skip_reasons(
+            self._specs, self.system, sample, stage, distractor, self._seed, self._prompts
+        )
 
     def known(self, sample: Sample, query: GateQuery) -> Label | None:
         """The label of a query that the journal has, or that the gate cannot be asked; else None."""
@@ -230,7 +239,9 @@ class GateRunner:
             self.answers[sample.id, query] = answer
         return None if answer is None else answer.label
 
-    def _look(self, sample: Sample, query: GateQuery, repeat: int) -> tuple[Ask, str, GateAnswer | None]:
+    def _look(
+        self, sample: Sample, query: GateQuery, repeat: int
+    ) -> tuple[Ask, str, GateAnswer | None]:
         """(question, key, the answer if it is known without asking)."""
         system = self.system(query.gate, repeat)
         ask = ask_of(sample, query, self._seed, self._specs[query.gate].condition, self._prompts)
@@ -249,18 +260,36 @@ class GateRunner:
             self._note(key, sample.id, query, repeat, before, final=True)
         return ask, key, before
 
-    def _note(self, key: str, sample: str, query: GateQuery, repeat: int, answer: GateAnswer, *, final: bool) -> None:
+    def _note(
+        self,
+        key: str,
+        sample: str,
+        query: GateQuery,
+        repeat: int,
+        answer: GateAnswer,
+        *,
+        final: bool,
+    ) -> None:
         """Append an answer to the journal, unless the last line about this query is the same."""
         if self._last.get((sample, query, repeat)) == key:
             return
         self._last[sample, query, repeat] = key
         if final:
             self._known[key] = answer
-        self._journal.append({
-            "key": key, "gate": query.gate, "sample": sample, "stage": query.stage.value,
-            "evidence": query.distractor, "draw": repeat, "label": answer.label.value, "answer": answer.text,
-            "why": answer.why, **({} if final else {"final": False}),
-        })  # fmt: skip
+        self._journal.append(
+            {
+                "key": key,
+                "gate": query.gate,
+                "sample": sample,
+                "stage": query.stage.value,
+                "evidence": query.distractor,
+                "draw": repeat,
+                "label": answer.label.value,
+                "answer": answer.text,
+                "why": answer.why,
+                **({} if final else {"final": False}),
+            }
+        )
 
     async def _ask(self, sample: Sample, query: GateQuery, repeat: int) -> GateAnswer:
         ask, key, answer = self._look(sample, query, repeat)
@@ -272,7 +301,9 @@ class GateRunner:
         self._note(key if final else f"-{key}", sample.id, query, repeat, answer, final=final)
         return answer
 
-    async def _put(self, gate: str, ask: Ask, sample: Sample, repeat: int) -> tuple[GateAnswer, bool]:
+    async def _put(
+        self, gate: str, ask: Ask, sample: Sample, repeat: int
+    ) -> tuple[GateAnswer, bool]:
         """(answer, whether it is final). An answer that cannot be graded is asked for once more.
 
         An error is not final: the next run of the build asks again.
@@ -285,8 +316,12 @@ class GateRunner:
             answer = GateAnswer(Label.UNGRADED, response.text[:300], why)
             if verdict.status is Status.GRADED and verdict.outcome is not None:
                 self._failures[gate] = 0
-                return GateAnswer(Label(verdict.outcome.value), response.text[:300], verdict.reason), True
-            if verdict.status is Status.UNGRADED and verdict.kind == OTHER:  # it did not show that it knows the answer
+                return GateAnswer(
+                    Label(verdict.outcome.value), response.text[:300], verdict.reason
+                ), True
+            if (
+                verdict.status is Status.UNGRADED and verdict.kind == OTHER
+            ):  # it did not show that it knows the answer
                 self._failures[gate] = 0
                 return GateAnswer(Label.UNPROVEN, response.text[:300], verdict.reason), True
         if response.error and len(self.errors) < ERRORS_KEPT:
@@ -320,12 +355,16 @@ def read_journal(journal: Path) -> Iterator[JournalLine]:
             answer = GateAnswer(Label(line["label"]), str(line["answer"]), str(line["why"]))
             query = GateQuery(str(line["gate"]), Stage(line["stage"]), str(line["evidence"]))
             final = line.get("final", True) is not False
-            yield JournalLine(str(line["key"]), str(line["sample"]), query, int(line["draw"]), answer, final)
+            yield JournalLine(
+                str(line["key"]), str(line["sample"]), query, int(line["draw"]), answer, final
+            )
         except (KeyError, TypeError, ValueError):
             continue
 
 
-def last_answers(journal: Path, sample: str | None = None) -> dict[str, dict[GateQuery, GateAnswer]]:
+def last_answers(
+    journal: Path, sample: str | None = None
+) -> dict[str, dict[GateQuery, GateAnswer]]:
     """Sample -> query -> the last answer in a journal; of one sample, or all."""
     found: dict[str, dict[GateQuery, GateAnswer]] = {}
     for line in read_journal(journal):

@@ -45,7 +45,9 @@ async def ask_states(
     async def one(sample: str, query: GateQuery) -> None:
         state = states[sample]
         if known is not None:
-            await asyncio.sleep(0)  # let waiting replies be handled between thousands of known verdicts
+            await asyncio.sleep(
+                0
+            )  # let waiting replies be handled between thousands of known verdicts
             for name in state.choices(query, within=math.inf):
                 if (label := known(sample, query._replace(gate=name))) is not None:
                     state.tell(query._replace(gate=name), label)
@@ -55,7 +57,9 @@ async def ask_states(
 
     async def whole(sample: str) -> None:
         while wanted := [q for q in states[sample].wanted() if q.stage in stages]:
-            for result in await asyncio.gather(*(one(sample, q) for q in wanted), return_exceptions=True):
+            for result in await asyncio.gather(
+                *(one(sample, q) for q in wanted), return_exceptions=True
+            ):
                 if isinstance(result, BaseException):
                     raise result
 

@@ -88,10 +88,17 @@ def mine(
     for kind in options.quotas:
         so_far = sample.model_copy(update={"negatives": (*sample.negatives, *negatives)})
         mined = mine_kind(
-            kind, so_far, hits.get(kind, ()), documents, options, gold=gold,
-            gold_score=(gold_scores or {}).get(kind), similarity=(similarity or {}).get(kind),
-            dense_scores=dense_scores if kind == "text" else None, **how,
-        )  # fmt: skip
+            kind,
+            so_far,
+            hits.get(kind, ()),
+            documents,
+            options,
+            gold=gold,
+            gold_score=(gold_scores or {}).get(kind),
+            similarity=(similarity or {}).get(kind),
+            dense_scores=dense_scores if kind == "text" else None,
+            **how,
+        )
         negatives += mined.negatives
         drops += mined.drops
     return Mined(sample.id, tuple(negatives), tuple(drops))
@@ -164,7 +171,11 @@ def mine_kind(
         leak = leaks.of(document)
         if leak[0]:
             return leak
-        if visual and sample.cluster and sample.cluster.removeprefix(f"{sample.source}:") in subjects_of(document):
+        if (
+            visual
+            and sample.cluster
+            and sample.cluster.removeprefix(f"{sample.source}:") in subjects_of(document)
+        ):
             return "same subject", ""
         if (visual or options.own_page == "drop") and gold.relation(document) == "gold page":
             return "gold page", page_of(document)
@@ -179,7 +190,11 @@ def mine_kind(
     weight = options.diversity if similarity is not None else None
     positive = gold_score
     if positive is None and options.by_margin:
-        scores = {hit.document: hit.score for hit in reversed(hits)} if dense_scores is None else dense_scores
+        scores = (
+            {hit.document: hit.score for hit in reversed(hits)}
+            if dense_scores is None
+            else dense_scores
+        )
         positive = lowest_gold(gold, scores, documents)
     most = options.range_max
     if options.sampling == "top" and weight is None:
@@ -264,7 +279,9 @@ def _holding(leaks: Leaks, shelf: IndexedDocuments | None) -> Callable[[Document
         page = page_of(document)
         if page not in known:
             passages = (shelf.documents[id] for id in shelf.on_page(page))
-            known[page] = next((p.id for p in passages if p.text is not None and leaks.answer(p)), "")
+            known[page] = next(
+                (p.id for p in passages if p.text is not None and leaks.answer(p)), ""
+            )
         return known[page]
 
     return found
@@ -282,7 +299,9 @@ def _known(sample: Sample, gold: Gold) -> Callable[[Document], str]:
     return status
 
 
-def lowest_gold(gold: Gold, scores: Mapping[str, float], documents: Mapping[str, Document]) -> float | None:
+def lowest_gold(
+    gold: Gold, scores: Mapping[str, float], documents: Mapping[str, Document]
+) -> float | None:
     """The lowest score of gold evidence, each with the score of its best passage; None if none has a score.
 
     Args:
@@ -297,17 +316,26 @@ def lowest_gold(gold: Gold, scores: Mapping[str, float], documents: Mapping[str,
 
 
 def _scored_like_gold(
-    sample: Sample, hits: Sequence[Hit], documents: Mapping[str, Document], cross_encoder: CrossEncoder | None
+    sample: Sample,
+    hits: Sequence[Hit],
+    documents: Mapping[str, Document],
+    cross_encoder: CrossEncoder | None,
 ) -> dict[str, float]:
     """Document -> cross-encoder score, of those that score at least as high as the lowest gold text."""
     gold_texts = [e.text for e in sample.gold if e.text]
     if cross_encoder is None or not gold_texts:
         return {}
-    texts = {hit.document: documents[hit.document].text for hit in hits if hit.document in documents}
+    texts = {
+        hit.document: documents[hit.document].text for hit in hits if hit.document in documents
+    }
     asked = {id: text for id, text in texts.items() if text and text.strip()}
     scores = list(cross_encoder(sample.question, [*gold_texts, *asked.values()]))
     bar = min(scores[: len(gold_texts)])
-    return {id: score for id, score in zip(asked, scores[len(gold_texts) :], strict=True) if score >= bar}
+    return {
+        id: score
+        for id, score in zip(asked, scores[len(gold_texts) :], strict=True)
+        if score >= bar
+    }
 
 
 def subjects_of(document: Document) -> list[str]:

@@ -41,7 +41,11 @@ def marginal_relevance(
     picks: list[int] = []
     for _ in range(min(count, len(gain))):
         place = int(np.argmax(np.where(free, gain - (1 - weight) * nearest, -np.inf)))
-        nearest = similarity[place].astype(np.float64) if not picks else np.maximum(nearest, similarity[place])
+        nearest = (
+            similarity[place].astype(np.float64)
+            if not picks
+            else np.maximum(nearest, similarity[place])
+        )
         free[place] = False
         picks.append(place)
     return picks

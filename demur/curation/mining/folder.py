@@ -63,7 +63,9 @@ class Samples(NamedTuple):
         if self.source:
             return open_source(self.source, self.folder, options=dict(self.options))
         if self.options:
-            raise UsageError("--set for a pool, which has no options", item=self.text, cure="leave it out")
+            raise UsageError(
+                "--set for a pool, which has no options", item=self.text, cure="leave it out"
+            )
         return Pool(Path(self.text))
 
     def pages(self, text: str) -> dict[str, int]:
@@ -77,14 +79,17 @@ class Samples(NamedTuple):
             source, _, number = part.rpartition("=")
             pages = whole_number(number.strip())
             if not pages or source.strip() in found:
-                raise UsageError(f"--pages {text[:80]!r} is not N or N,SOURCE=N", cure="the paper's is 10,evqa=5")
+                raise UsageError(
+                    f"--pages {text[:80]!r} is not N or N,SOURCE=N", cure="the paper's is 10,evqa=5"
+                )
             found[source.strip()] = pages
         if unknown := found.keys() - {"", *names("sources")}:
             there = {sample.source for sample in self.open().samples()}
             if unknown := unknown - there:
                 known = ", ".join(sorted(there))
                 raise UsageError(
-                    f"--pages: no sample is of {', '.join(sorted(unknown))}", cure=f"their sources: {known}"
+                    f"--pages: no sample is of {', '.join(sorted(unknown))}",
+                    cure=f"their sources: {known}",
                 )
         return found
 
@@ -145,14 +150,19 @@ def mine_folder(
     there, lacking = supported_options(options, searcher.modes)
     if lacking and not there.wanted and not there.adopts:
         raise UsageError(
-            f"no distractor can be mined: {'; '.join(lacking)}", item=index,
+            f"no distractor can be mined: {'; '.join(lacking)}",
+            item=index,
             cure="mine kinds that the index has (--text, --lexical, --visual)",
-        )  # fmt: skip
+        )
     if probes and not searcher.lists:
-        raise UsageError("--probes for an index without inverted lists", item=index, cure="leave it out")
+        raise UsageError(
+            "--probes for an index without inverted lists", item=index, cure="leave it out"
+        )
     source = samples.open()
     if out.resolve() in (source.root.resolve(), samples.folder and samples.folder.resolve()):
-        raise UsageError("the samples are read from this folder", item=out, cure="choose another --out")
+        raise UsageError(
+            "the samples are read from this folder", item=out, cure="choose another --out"
+        )
 
     def asked() -> Iterator[Sample]:
         nonlocal source
@@ -179,18 +189,36 @@ def mine_folder(
     total = 0
     with storage_errors(out):
         out.mkdir(parents=True, exist_ok=True)
-        for name in (MINED, "samples.jsonl", "drops.jsonl", "rows.jsonl"):  # a folder without the first is unfinished
+        for name in (
+            MINED,
+            "samples.jsonl",
+            "drops.jsonl",
+            "rows.jsonl",
+        ):  # a folder without the first is unfinished
             (out / name).unlink(missing_ok=True)
     with ExitStack() as logs:
-        kept, dropped = (logs.enter_context(JsonlLog(out / f"{name}.jsonl")) for name in ("samples", "drops"))
+        kept, dropped = (
+            logs.enter_context(JsonlLog(out / f"{name}.jsonl")) for name in ("samples", "drops")
+        )
         training = logs.enter_context(JsonlLog(out / "rows.jsonl")) if rows else None
         given = asked()
         image_hashes = ImageHashes(source.root, most=HASHES_IN_MEMORY)
-        at_cut = (align_gold_of_sample(sample, searcher, Leaks(sample, image_hashes), gold) for sample in given)
+        at_cut = (
+            align_gold_of_sample(sample, searcher, Leaks(sample, image_hashes), gold)
+            for sample in given
+        )
         for sample, mined in mine_samples(
-            at_cut, searcher, source.root, there, chosen, steps, image_hashes, chosen.asked, seed=seed,
+            at_cut,
+            searcher,
+            source.root,
+            there,
+            chosen,
+            steps,
+            image_hashes,
+            chosen.asked,
+            seed=seed,
             cross_encoder=cross_encoder,
-        ):  # fmt: skip
+        ):
             kept.append(sample)
             if training is not None and rows:
                 for row in rows_of(sample, mined, rows, wanted=options.text + options.lexical):
@@ -215,7 +243,9 @@ def mine_folder(
         "skipped": source.problems.summary(),
     }
     write_json(out / MINED, summary)
-    return MinedFolder(summary, tuple(chosen.choices), tuple(str(one) for one in searcher.probes.values()))
+    return MinedFolder(
+        summary, tuple(chosen.choices), tuple(str(one) for one in searcher.probes.values())
+    )
 
 
 def _recall(choice: Choice) -> dict[str, Any]:
@@ -225,5 +255,7 @@ def _recall(choice: Choice) -> dict[str, Any]:
         "at": choice.k,
         "own_image_in_index": choice.own,
         "gold_out_of_reach": choice.lacking,
-        "modes": {mode: [m.model_dump(mode="json") for m in measures] for mode, measures in choice.table},
+        "modes": {
+            mode: [m.model_dump(mode="json") for m in measures] for mode, measures in choice.table
+        },
     }

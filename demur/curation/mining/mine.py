@@ -24,7 +24,15 @@ from demur.curation.mining.choose import CrossEncoder, Mined, mine
 from demur.curation.mining.diversity import Similarity
 from demur.curation.mining.modes import ChosenModes, can_score
 from demur.curation.mining.options import MiningOptions, Pool
-from demur.curation.mining.queries import READ, Unsearchable, blocks_of, embedded, hits_for, image_to_match, query_image
+from demur.curation.mining.queries import (
+    READ,
+    Unsearchable,
+    blocks_of,
+    embedded,
+    hits_for,
+    image_to_match,
+    query_image,
+)
 from demur.retrieval.modes import Query
 from demur.retrieval.search import Searcher
 
@@ -105,7 +113,10 @@ def mine_samples(
             reasons = [] if case.unasked is None else [case.unasked]
             if options.by_margin and not _margin_holds(case):
                 reasons.append(Unsearchable("no margin: the score of gold is not known", ""))
-            notes = [Drop(sample=sample.id, stage=STAGE, reason=why, detail=detail) for why, detail in reasons]
+            notes = [
+                Drop(sample=sample.id, stage=STAGE, reason=why, detail=detail)
+                for why, detail in reasons
+            ]
             known = {drop.evidence for drop in gone}  # a search may find them again
             found = [drop for drop in mined.drops if drop.evidence not in known]
             mined = mined._replace(drops=(*notes, *gone, *found))
@@ -137,11 +148,15 @@ def same_picture_warning(taken: Collection[str], same: Collection[str]) -> str:
 def _same_pictures(mined: Mined, searcher: Searcher, gold: Gold) -> set[str]:
     """Images that were left out for one that looks the same; those on gold's own page should look so, and are none."""
     reasons = ("near-duplicate of query", "near-duplicate of gold", "repeated")
-    documents = {d.evidence: searcher.documents.get(d.evidence) for d in mined.drops if d.reason in reasons}
+    documents = {
+        d.evidence: searcher.documents.get(d.evidence) for d in mined.drops if d.reason in reasons
+    }
     return {
         id
         for id, document in documents.items()
-        if document is not None and document.modality is Modality.IMAGE and not gold.relation(document)
+        if document is not None
+        and document.modality is Modality.IMAGE
+        and not gold.relation(document)
     }
 
 
@@ -180,7 +195,9 @@ def _similarity(options: MiningOptions, searcher: Searcher) -> dict[Pool, Simila
             item=searcher.folder,
             cure="build it with a --text-encoder, or leave --diversity out",
         )
-    return {pool: partial(searcher.cosines, part=part) for pool, part in parts.items() if part in here}
+    return {
+        pool: partial(searcher.cosines, part=part) for pool, part in parts.items() if part in here
+    }
 
 
 @dataclass
@@ -206,7 +223,11 @@ class _Case:
 
 
 def _cases(
-    block: Sequence[Sample], searcher: Searcher, root: Path | None, options: MiningOptions, chosen: ChosenModes
+    block: Sequence[Sample],
+    searcher: Searcher,
+    root: Path | None,
+    options: MiningOptions,
+    chosen: ChosenModes,
 ) -> list[_Case]:
     """Embed the questions of samples; each image is read once."""
     cases = [_Case(sample, Gold(sample.gold, searcher.documents)) for sample in block]
@@ -220,7 +241,9 @@ def _cases(
         if modes:
             by_modes.setdefault(tuple(modes), []).append(case)
 
-    def embed(group: Sequence[_Case], image: Callable[[Sample], ImageRef | None], modes: Sequence[str]) -> None:
+    def embed(
+        group: Sequence[_Case], image: Callable[[Sample], ImageRef | None], modes: Sequence[str]
+    ) -> None:
         wanted = [(case.sample.question, image(case.sample)) for case in group]
         for case, made in zip(group, embedded(wanted, searcher, root, modes), strict=True):
             if isinstance(made, Unsearchable):
@@ -249,7 +272,11 @@ def _mode(sample: Sample, pool: Pool, chosen: ChosenModes) -> str:
 
 
 def _search_passages(
-    cases: Sequence[_Case], pool: Pool, searcher: Searcher, options: MiningOptions, chosen: ChosenModes
+    cases: Sequence[_Case],
+    pool: Pool,
+    searcher: Searcher,
+    options: MiningOptions,
+    chosen: ChosenModes,
 ) -> None:
     """Search passages for every sample."""
     by_mode: dict[tuple[str, int], list[tuple[_Case, Query]]] = {}
@@ -260,7 +287,9 @@ def _search_passages(
             by_mode.setdefault(key, []).append((case, case.query))
     for (mode, pages), asked in by_mode.items():
         if mode.partition("/")[0] in searcher.modes:
-            found = searcher.iter_search([query for _, query in asked], mode, hits_for(options, pool), pages=pages)
+            found = searcher.iter_search(
+                [query for _, query in asked], mode, hits_for(options, pool), pages=pages
+            )
             for case, _ in asked:
                 case.found[pool] = found
 
@@ -268,7 +297,9 @@ def _search_passages(
 def _search_images(cases: Sequence[_Case], searcher: Searcher, options: MiningOptions) -> None:
     """Search images near the query image, or near the gold image if the question is text."""
     asked = [(case, case.shown) for case in cases if case.shown is not None]
-    found = searcher.iter_search([query for _, query in asked], "image->image", hits_for(options, "visual"))
+    found = searcher.iter_search(
+        [query for _, query in asked], "image->image", hits_for(options, "visual")
+    )
     for case, _ in asked:
         case.found["visual"] = found
 
@@ -281,12 +312,22 @@ def _with_hits(
         some = cases[start : start + READ]
         for case in some:
             case.hits = {pool: next(lines) for pool, lines in case.found.items()}
-        texts = [(case, case.query) for case in some if case.query is not None and case.hits.get("text")]
+        texts = [
+            (case, case.query) for case in some if case.query is not None and case.hits.get("text")
+        ]
         if options.by_score:
-            by_words = [both for both in texts if not _mode(both[0].sample, "text", chosen).endswith("text->text")]
+            by_words = [
+                both
+                for both in texts
+                if not _mode(both[0].sample, "text", chosen).endswith("text->text")
+            ]
             _score_hits(by_words, "text", searcher)
         if options.by_margin:
-            pictures = [(case, case.shown) for case in some if case.shown is not None and "visual" in case.hits]
+            pictures = [
+                (case, case.shown)
+                for case in some
+                if case.shown is not None and "visual" in case.hits
+            ]
             _score_gold(texts, "text", "text->text", searcher)
             _score_gold(pictures, "visual", "image->image", searcher)
         for case in some:
@@ -304,7 +345,9 @@ def _score_hits(asked: Sequence[tuple[_Case, Query]], pool: Pool, searcher: Sear
         case.dense = {hit.document: hit.score for hit in line}
 
 
-def _score_gold(asked: Sequence[tuple[_Case, Query]], pool: Pool, by: str, searcher: Searcher) -> None:
+def _score_gold(
+    asked: Sequence[tuple[_Case, Query]], pool: Pool, by: str, searcher: Searcher
+) -> None:
     if not asked:
         return
     pieces = [case.gold.scored_in(searcher, by_image=by == "image->image") for case, _ in asked]
@@ -312,7 +355,11 @@ def _score_gold(asked: Sequence[tuple[_Case, Query]], pool: Pool, by: str, searc
     found = searcher.rerank([query for _, query in asked], lists, max(map(len, lists)) or 1, by=by)
     for (case, _), each, line in zip(asked, pieces, found, strict=True):
         scores = {hit.document: hit.score for hit in line}
-        best = [max(scores[id] for id in ids if id in scores) for ids in each if scores.keys() & set(ids)]
+        best = [
+            max(scores[id] for id in ids if id in scores)
+            for ids in each
+            if scores.keys() & set(ids)
+        ]
         if best:
             case.golds[pool] = min(best)
 

@@ -70,7 +70,11 @@ class ChosenModes:
 
 
 def check_images(
-    searcher: Searcher, root: Path | None, options: MiningOptions, steps: Progress = QUIET, whose: str = ""
+    searcher: Searcher,
+    root: Path | None,
+    options: MiningOptions,
+    steps: Progress = QUIET,
+    whose: str = "",
 ) -> None:
     """Read `TRIED` images of the index, at equal steps, and warn of those that cannot be read.
 
@@ -86,7 +90,9 @@ def check_images(
     rows = searcher.rows("looks")
     for most in (TRIED, TRIED_MOST):
         places = np.unique(np.linspace(0, max(0, len(rows) - 1), min(most, len(rows))).astype(int))
-        images = [image for row in rows[places].tolist() if (image := searcher.documents.at(row).image)]
+        images = [
+            image for row in rows[places].tolist() if (image := searcher.documents.at(row).image)
+        ]
         found = [_why_unread(image, root) for image in images]
         why = Counter(filter(None, found))
         if why.total() < len(images) or not images:
@@ -164,9 +170,15 @@ def tune_probes(
         dice.shuffle(some)
         blocks = (some[start : start + TUNED_ON] for start in range(0, len(some), TUNED_ON))
         made = (embedded(block, searcher, root, [mode]) for block in blocks)
-        asked = filter(None, ([query for query in block if isinstance(query, Query)] for block in made))
+        asked = filter(
+            None, ([query for query in block if isinstance(query, Query)] for block in made)
+        )
         if first := next(asked, None):
-            probes.append(searcher.tune(mode, chain([first], asked), deepest[mode], recall=RECALL, asked=seen[mode]))
+            probes.append(
+                searcher.tune(
+                    mode, chain([first], asked), deepest[mode], recall=RECALL, asked=seen[mode]
+                )
+            )
     return probes
 
 
@@ -212,7 +224,9 @@ def choose_modes(
             here = [mode for mode in modes if mode in wanted and mode in searcher.modes]
             mine_ = [s for s in block if bool(s.images) == (kind == "pages")]
             made = embedded([(s.question, query_image(s)) for s in mine_], searcher, root, here)
-            asked = [(s, query) for s, query in zip(mine_, made, strict=True) if isinstance(query, Query)]
+            asked = [
+                (s, query) for s, query in zip(mine_, made, strict=True) if isinstance(query, Query)
+            ]
             gold = []
             for sample, _ in asked:
                 own = Gold(sample.gold, searcher.documents)
@@ -266,7 +280,10 @@ def _pages_by_image(
 
 
 def _without_own(
-    ids: Sequence[str], sample: Sample, searcher: Searcher, image_hashes: Callable[[ImageRef], ImageHash | None]
+    ids: Sequence[str],
+    sample: Sample,
+    searcher: Searcher,
+    image_hashes: Callable[[ImageRef], ImageHash | None],
 ) -> list[str]:
     """The hits without those that show the query image, which come before all but `OWN` of the others."""
     shown = image_matcher(sample.images, image_hashes)

@@ -75,9 +75,13 @@ class MiningOptions(Record):
     @model_validator(mode="after")
     def _possible(self) -> Self:
         if self.range_max is not None and self.range_max <= self.range_min:
-            raise ValueError(f"ranks {self.range_min} to {self.range_max} hold no distractor (raise range_max)")
+            raise ValueError(
+                f"ranks {self.range_min} to {self.range_max} hold no distractor (raise range_max)"
+            )
         if self.diversity is not None and not 0 <= self.diversity <= 1:
-            raise ValueError(f"diversity={self.diversity} is outside 0 to 1 (1 keeps the plain order, 0.5 is usual)")
+            raise ValueError(
+                f"diversity={self.diversity} is outside 0 to 1 (1 keeps the plain order, 0.5 is usual)"
+            )
         if self.diversity is not None and self.sampling != "top":
             raise ValueError(
                 f"sampling={self.sampling} and diversity={self.diversity:g} both say which are picked "
@@ -138,7 +142,10 @@ class MiningOptions(Record):
         if positive is not None:
             if self.absolute_margin is not None and score + self.absolute_margin > positive:
                 return "within the margin of gold"
-            if self.relative_margin is not None and score > positive - abs(positive) * self.relative_margin:
+            if (
+                self.relative_margin is not None
+                and score > positive - abs(positive) * self.relative_margin
+            ):
                 return "within the margin of gold"
         if self.max_score is not None and score > self.max_score:
             return "scores too high"
@@ -156,7 +163,9 @@ def mining_options(**values: Any) -> MiningOptions:
     try:
         return MiningOptions(**{name: value for name, value in values.items() if value is not None})
     except ValidationError as error:
-        raise UsageError("; ".join(complaint(e) for e in error.errors()), cure="see 'demur mine --help'") from error
+        raise UsageError(
+            "; ".join(complaint(e) for e in error.errors()), cure="see 'demur mine --help'"
+        ) from error
 
 
 def complaint(error: Any) -> str:

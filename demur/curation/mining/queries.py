@@ -58,12 +58,15 @@ def modes_of(options: MiningOptions) -> tuple[str, ...]:
     for mode in modes:
         if mode not in known:
             raise UsageError(
-                f"{mode} finds neither pages by an image nor passages by a text", cure=f"choose from {', '.join(known)}"
+                f"{mode} finds neither pages by an image nor passages by a text",
+                cure=f"choose from {', '.join(known)}",
             )
     return modes
 
 
-def supported_options(options: Options, modes: Collection[str], *, pictured: bool = False) -> tuple[Options, list[str]]:
+def supported_options(
+    options: Options, modes: Collection[str], *, pictured: bool = False
+) -> tuple[Options, list[str]]:
     """The options without what an index with these modes cannot give, and messages about what it cannot.
 
     Args:
@@ -81,7 +84,12 @@ def supported_options(options: Options, modes: Collection[str], *, pictured: boo
     }
     options, messages = options.model_copy(update=dict.fromkeys(lacking, 0)), list(lacking.values())
     by_image = [mode for mode in PAGE_MODES if mode in modes_of(options)]
-    if pictured and by_image and (options.text or options.lexical) and not set(by_image) & set(modes):
+    if (
+        pictured
+        and by_image
+        and (options.text or options.lexical)
+        and not set(by_image) & set(modes)
+    ):
         messages.append(
             f"its knowledge base cannot be searched by {' or '.join(by_image)}; "
             "passages are searched by the question alone"
@@ -98,7 +106,9 @@ def neighbours_needed(options: MiningOptions) -> dict[str, int]:
     """Simple dense mode -> number of neighbours that mining uses from it."""
     modes = modes_of(options)
     found = {mode: options.pages for mode in PAGE_MODES if mode in modes}
-    if found.pop("image->first-image", 0):  # some of the nearest images are not the first of their page
+    if found.pop(
+        "image->first-image", 0
+    ):  # some of the nearest images are not the first of their page
         found["image->image"] = 4 * options.pages
     if options.visual:
         found["image->image"] = max(hits_for(options, "visual"), found.get("image->image", 0))
@@ -107,7 +117,9 @@ def neighbours_needed(options: MiningOptions) -> dict[str, int]:
     return found
 
 
-def blocks_of(samples: Iterable[Sample], searcher: Searcher, options: MiningOptions) -> Iterator[list[Sample]]:
+def blocks_of(
+    samples: Iterable[Sample], searcher: Searcher, options: MiningOptions
+) -> Iterator[list[Sample]]:
     """Blocks of as many samples as fit into `BLOCK_BYTES` with their vectors and hits."""
     vectors = sum(4 * int(encoder["dims"]) for encoder in searcher.manifest["encoders"].values())
     found = sum(12 * hits_for(options, pool) for pool, wanted in options.quotas.items() if wanted)
@@ -128,20 +140,31 @@ def embedded(
         read: list[str] = []
         for text, image in wanted[start : start + READ]:
             try:
-                queries.append(Query(text, rgb(read_image(image, root), image.uri) if image is not None else None))
+                queries.append(
+                    Query(
+                        text, rgb(read_image(image, root), image.uri) if image is not None else None
+                    )
+                )
                 read.append("")
             except (DataError, StorageError) as error:
                 read.append(str(error) or "unreadable")
         vectors = iter(_with_vectors(queries, searcher, by_image))
-        made += [Unsearchable("image cannot be read", why) if why else next(vectors) for why in read]
+        made += [
+            Unsearchable("image cannot be read", why) if why else next(vectors) for why in read
+        ]
     whole = iter(searcher.embedded([query for query in made if isinstance(query, Query)], simple))
     made = [one if isinstance(one, Unsearchable) else next(whole) for one in made]
     return [
-        Unsearchable("cannot be embedded", one.fault) if isinstance(one, Query) and one.fault else one for one in made
+        Unsearchable("cannot be embedded", one.fault)
+        if isinstance(one, Query) and one.fault
+        else one
+        for one in made
     ]
 
 
-def _with_vectors(queries: Sequence[Query], searcher: Searcher, modes: Sequence[str]) -> list[Query | Unsearchable]:
+def _with_vectors(
+    queries: Sequence[Query], searcher: Searcher, modes: Sequence[str]
+) -> list[Query | Unsearchable]:
     """As `Searcher.embedded`; an image that the encoder refuses (too thin to be resized) becomes an `Unsearchable`."""
     try:
         return list(searcher.embedded(queries, modes))

@@ -36,7 +36,9 @@ def training_rows(
     [{'anchor': 'q', 'positive': ['yes', 'no', 'nor'], 'labels': [1, 0, 0]}]
     """
     if format not in FORMATS:
-        raise UsageError(f"no format of rows named {format!r}", cure=f"choose from {', '.join(FORMATS)}")
+        raise UsageError(
+            f"no format of rows named {format!r}", cure=f"choose from {', '.join(FORMATS)}"
+        )
     if format == "labeled-pair":
         for label, texts in ((1, positives), (0, negatives)):
             yield from ({"anchor": anchor, "positive": text, "label": label} for text in texts)
@@ -51,7 +53,9 @@ def training_rows(
             yield {**row, "positive": [positive, *negatives], "labels": [1] + [0] * len(negatives)}
 
 
-def rows_of(sample: Sample, mined: Mined, format: Format, *, wanted: int) -> Iterator[dict[str, Any]]:
+def rows_of(
+    sample: Sample, mined: Mined, format: Format, *, wanted: int
+) -> Iterator[dict[str, Any]]:
     """The rows of one sample: its question, the texts of its gold evidence, the mined texts.
 
     The formats are of texts: images, and questions with one, give no rows.

@@ -73,7 +73,12 @@ class Tally:
 
     def __add__(self, other: Tally) -> Tally:
         """The counts of both."""
-        return Tally(**{each.name: getattr(self, each.name) + getattr(other, each.name) for each in fields(self)})
+        return Tally(
+            **{
+                each.name: getattr(self, each.name) + getattr(other, each.name)
+                for each in fields(self)
+            }
+        )
 
     def add(self, sample: Sample) -> None:
         """Count one sample of the pool."""
@@ -83,22 +88,36 @@ class Tally:
         self.words += len(sample.question.split())
         self.unanswerable += not sample.answerable
         self.with_negatives += bool(sample.negatives)
-        self.with_image_negatives += any(item.modality is Modality.IMAGE for item in sample.negatives)
+        self.with_image_negatives += any(
+            item.modality is Modality.IMAGE for item in sample.negatives
+        )
         self.query["Multi" if sample.images else "Textual"] += 1
         self.context.update(_kinds((*sample.gold, *sample.negatives)))
 
     def counts(self, source: str, bad: int) -> SourceCounts:
         """The line of the pool's table, with the number of problems."""
         return SourceCounts(
-            source=source, read=self.read, bad=bad, defective=self.defective, duplicates=self.duplicates,
-            samples=self.samples, query=_most_common(self.query), context=_most_common(self.context),
-            gold=mean(self.gold, self.samples), negatives=mean(self.negatives, self.samples), documents=self.documents,
-        )  # fmt: skip
+            source=source,
+            read=self.read,
+            bad=bad,
+            defective=self.defective,
+            duplicates=self.duplicates,
+            samples=self.samples,
+            query=_most_common(self.query),
+            context=_most_common(self.context),
+            gold=mean(self.gold, self.samples),
+            negatives=mean(self.negatives, self.samples),
+            documents=self.documents,
+        )
 
 
 def _kinds(evidence: Iterable[Evidence]) -> list[str]:
     kinds = {item.modality for item in evidence}
-    return ["Multi"] if len(kinds) > 1 else ["Textual" if kind is Modality.TEXT else "Visual" for kind in kinds]
+    return (
+        ["Multi"]
+        if len(kinds) > 1
+        else ["Textual" if kind is Modality.TEXT else "Visual" for kind in kinds]
+    )
 
 
 def mean(total: float, n: int) -> float | None:

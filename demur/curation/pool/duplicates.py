@@ -61,4 +61,7 @@ def _bands(image_hashes: tuple[ImageHash, ...]) -> list[tuple[str, ...]]:
     if first.spread < 1:
         return [("flat",)]
     width = -(-64 // BANDS)
-    return [(str(band), str((first.dct >> (band * width)) & ((1 << width) - 1))) for band in range(BANDS)]
+    return [
+        (str(band), str((first.dct >> (band * width)) & ((1 << width) - 1)))
+        for band in range(BANDS)
+    ]

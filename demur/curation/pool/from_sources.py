@@ -41,7 +41,8 @@ def build_from_sources(
         name, _, option = key.rpartition(".")
         if name not in given:
             raise UsageError(
-                f"--set {key}: no source {name!r} in this pool", cure=f"known: {known}; write NAME.KEY=VALUE"
+                f"--set {key}: no source {name!r} in this pool",
+                cure=f"known: {known}; write NAME.KEY=VALUE",
             )
         given[name][option] = value
     opened = [open_source(name, folder, options=given[name]) for name, folder in named]

@@ -11,7 +11,13 @@ from demur.core.uris import read_image
 from demur.corpora.near_duplicates import ImageHashes
 from demur.curation.sources import Source
 
-SUFFIX = {"image/jpeg": ".jpg", "image/png": ".png", "image/gif": ".gif", "image/webp": ".webp", "image/tiff": ".tif"}
+SUFFIX = {
+    "image/jpeg": ".jpg",
+    "image/png": ".png",
+    "image/gif": ".gif",
+    "image/webp": ".webp",
+    "image/tiff": ".tif",
+}
 _SCHEME = re.compile(r"^(zip|tar|parquet|tsv|slice|lines):")
 
 

@@ -36,10 +36,16 @@ class Pool:
         self.root = Path(folder)
         self.problems = Problems() if problems is None else problems
         if not (self.root / "pool.json").is_file():
-            raise UsageError(f"{self.root} holds no pool.json", cure="build it with 'demur pool build'")
+            raise UsageError(
+                f"{self.root} holds no pool.json", cure="build it with 'demur pool build'"
+            )
         self.made: dict[str, Any] = read_json(self.root / "pool.json")
         """The content of ``pool.json``: counts, ``parts`` in the order of the sources, hashes of the files."""
-        if isinstance(self.made, dict) and "demur" in self.made and self.made.get("format") != FORMAT:
+        if (
+            isinstance(self.made, dict)
+            and "demur" in self.made
+            and self.made.get("format") != FORMAT
+        ):
             raise UsageError(
                 "another version of demur built this pool: its evidence does not name its document and page",
                 item=self.root,
@@ -53,7 +59,9 @@ class Pool:
             return PoolCounts.model_validate(self.made.get("counts"))
         except ValidationError as error:
             raise DataError(
-                f"no statistics of a pool: {why_invalid(error)}", item=self.root / "pool.json", cure="build it again"
+                f"no statistics of a pool: {why_invalid(error)}",
+                item=self.root / "pool.json",
+                cure="build it again",
             ) from error
 
     def documents(self) -> Iterator[Document]:
@@ -67,7 +75,9 @@ class Pool:
             if self.made["parts"][part]["source"] == source:
                 yield Document.model_validate_json(line)
 
-    def count(self, source: str, kind: Literal["documents", "texts", "images"] = "documents") -> int:
+    def count(
+        self, source: str, kind: Literal["documents", "texts", "images"] = "documents"
+    ) -> int:
         """The number of documents of a source: all, or those with text or an image."""
         return sum(part[kind] for part in self.made["parts"] if part["source"] == source)
 
@@ -105,7 +115,9 @@ class PoolSource:
     elsewhere = True
     """Mined samples refer to images and documents outside the folder."""
 
-    def __init__(self, folder: Path, problems: Problems | None = None, source: str = "", base: str = "") -> None:
+    def __init__(
+        self, folder: Path, problems: Problems | None = None, source: str = "", base: str = ""
+    ) -> None:
         self.folder = Path(folder)
         self.problems = Problems() if problems is None else problems
         self._base: Pool | Any = None
@@ -117,7 +129,9 @@ class PoolSource:
         self.root = Path(self._base.root)
         held = sorted({sample.source for sample in read_records(self._file, Sample, Problems())})
         if source and source not in held:
-            raise UsageError(f"there are no samples of {source}", item=folder, cure=f"it holds {', '.join(held)}")
+            raise UsageError(
+                f"there are no samples of {source}", item=folder, cure=f"it holds {', '.join(held)}"
+            )
         self.name = source or (held[0] if len(held) == 1 else ALL)
 
     def samples(self) -> Iterator[Sample]:
@@ -138,11 +152,14 @@ class PoolSource:
                 yield self._unprefixed(document)
 
     def _own(self, sample: Sample) -> Sample:
-        return sample.model_copy(update={
-            "id": sample.id.removeprefix(f"{self.name}:"), "cluster": sample.cluster.removeprefix(f"{self.name}:"),
-            "gold": tuple(map(self._unprefixed, sample.gold)),
-            "negatives": tuple(map(self._unprefixed, sample.negatives)),
-        })  # fmt: skip
+        return sample.model_copy(
+            update={
+                "id": sample.id.removeprefix(f"{self.name}:"),
+                "cluster": sample.cluster.removeprefix(f"{self.name}:"),
+                "gold": tuple(map(self._unprefixed, sample.gold)),
+                "negatives": tuple(map(self._unprefixed, sample.negatives)),
+            }
+        )
 
     def _unprefixed(self, item: Any) -> Any:
         return unprefixed(item, f"{self.name}:")
@@ -152,16 +169,23 @@ def _mined_from(folder: Path, base: str) -> Any:
     summary = read_json(folder / MINED)
     origin = summary.get("from") if isinstance(summary, dict) else None
     if not isinstance(origin, dict):
-        raise UsageError("the file does not name the origin of its samples", item=folder / MINED, cure="mine again")
+        raise UsageError(
+            "the file does not name the origin of its samples",
+            item=folder / MINED,
+            cure="mine again",
+        )
     place = None if origin.get("folder") is None else Path(str(origin["folder"]))
     name, options = str(origin.get("source") or ""), origin.get("options") or {}
     if name:
         if name not in names("sources") and name != base:
             raise UsageError(
-                f"its samples come from {name!r}, and a file may not choose what is imported", item=folder / MINED,
+                f"its samples come from {name!r}, and a file may not choose what is imported",
+                item=folder / MINED,
                 cure=f"name it yourself if you trust it: options: {{base: '{name}'}}",
-            )  # fmt: skip
+            )
         if not isinstance(options, dict):
-            raise UsageError("its options are not a mapping", item=folder / MINED, cure="mine again")
+            raise UsageError(
+                "its options are not a mapping", item=folder / MINED, cure="mine again"
+            )
         return open_source(name, place, options=options)
     return Pool(place or folder)

@@ -14,7 +14,15 @@ from typing import Any
 from demur.answers import normalise
 from demur.core.errors import BadInput, DataError, StorageError, UsageError
 from demur.core.records import Evidence, Record, Sample
-from demur.core.store import canonical, file_digest, replacing, storage_errors, write_atomic, write_json, write_records
+from demur.core.store import (
+    canonical,
+    file_digest,
+    replacing,
+    storage_errors,
+    write_atomic,
+    write_json,
+    write_records,
+)
 from demur.core.version import __version__
 from demur.corpora.formats import Seen
 from demur.corpora.leaks import unfit_reason
@@ -89,12 +97,17 @@ def build(
         StorageError: the folder cannot be written.
     """
     names = list(dict.fromkeys(source.name for source in sources))
-    if len(set((s.name, s.root.resolve()) for s in sources) if for_release else sources) > len(names):
+    if len(set((s.name, s.root.resolve()) for s in sources) if for_release else sources) > len(
+        names
+    ):
         raise UsageError(
-            f"two sources have the same name: {', '.join(s.name for s in sources)}", cure="pool them one at a time"
+            f"two sources have the same name: {', '.join(s.name for s in sources)}",
+            cure="pool them one at a time",
         )
     if source := next((s for s in sources if s.root.resolve() == out.resolve()), None):
-        raise UsageError(f"the files of {source.name} are in this folder", item=out, cure="choose another --out")
+        raise UsageError(
+            f"the files of {source.name} are in this folder", item=out, cure="choose another --out"
+        )
     with storage_errors(out):
         out.mkdir(parents=True, exist_ok=True)
     images = Linked(out) if for_release else Copied(out)
@@ -125,7 +138,11 @@ def build(
     left_out = [
         *writer.left_out,
         *(row for name in names if for_release for row in writer.lost_rows(name)),
-        *(LeftOut(source=name, reason=line) for name in names for line in writer.problems[name].summary()),
+        *(
+            LeftOut(source=name, reason=line)
+            for name in names
+            for line in writer.problems[name].summary()
+        ),
     ]
     write_records(out / "left-out.jsonl", left_out)
     counts = writer.counts(names)
@@ -137,7 +154,9 @@ def build(
             "counts": counts.model_dump(mode="json"),
             "parts": [part.as_json() for part in parts],
             "files": {
-                path.name: file_digest(path) for path in sorted(out.glob("*.jsonl")) if not path.name.startswith(".")
+                path.name: file_digest(path)
+                for path in sorted(out.glob("*.jsonl"))
+                if not path.name.startswith(".")
             },
         },
     )
@@ -155,7 +174,9 @@ class _Part:
     """Documents with text."""
     images: int = 0
     """Documents with an image."""
-    hashes: dict[str, Any] = field(default_factory=lambda: {"documents": sha256(), "samples": sha256()})
+    hashes: dict[str, Any] = field(
+        default_factory=lambda: {"documents": sha256(), "samples": sha256()}
+    )
     noted: int = 0
     """Problems of the adapter that were copied."""
     counted: int = 0
@@ -261,7 +282,9 @@ class _Writer:
         if self.finder is None:
             return False
         image_hashes = tuple(
-            image_hash for ref in sample.images if (image_hash := self.images.image_hashes(ref)) is not None
+            image_hash
+            for ref in sample.images
+            if (image_hash := self.images.image_hashes(ref)) is not None
         )
         earlier = self.finder.of(sample, image_hashes)
         if not earlier:
@@ -271,7 +294,9 @@ class _Writer:
         kind = "same" if same else "conflict"
         dropped = self.drop_duplicates and kind == "same"
         first = (same or earlier[0]).id
-        self.duplicates_found.append(DuplicateOf(sample=sample.id, first=first, kind=kind, dropped=dropped))
+        self.duplicates_found.append(
+            DuplicateOf(sample=sample.id, first=first, kind=kind, dropped=dropped)
+        )
         return dropped
 
     def documents(self, part: _Part) -> Iterator[bytes]:
@@ -303,7 +328,8 @@ class _Writer:
             ours.note(line)
             if rows is not None and (said := ROW_PROBLEM.fullmatch(line)):
                 rows.setdefault(
-                    said["place"], LeftOut(source=part.source.name, sample=said["id"] or "", reason=said["why"])
+                    said["place"],
+                    LeftOut(source=part.source.name, sample=said["id"] or "", reason=said["why"]),
                 )
         ours.count(theirs.more - part.counted)
         part.noted, part.counted = len(theirs.lines), theirs.more
@@ -322,7 +348,10 @@ class _Writer:
             update={
                 "id": f"{prefix}{sample.id}",
                 "source": source.name,
-                "images": tuple(self.images.take(ref, source, hashed=self.finder is not None) for ref in sample.images),
+                "images": tuple(
+                    self.images.take(ref, source, hashed=self.finder is not None)
+                    for ref in sample.images
+                ),
                 "gold": tuple(map(evidence, sample.gold)),
                 "negatives": tuple(map(evidence, sample.negatives)),
                 "cluster": f"{prefix}{sample.cluster}" if sample.cluster else "",
@@ -356,4 +385,6 @@ def _line(record: Record) -> bytes:
     try:
         return (canonical(record) + "\n").encode()
     except UnicodeEncodeError as error:
-        raise DataError("it holds half a character (a lone surrogate)", cure="mend the row") from error
+        raise DataError(
+            "it holds half a character (a lone surrogate)", cure="mend the row"
+        ) from error

@@ -67,7 +67,10 @@ def source_named(text: str) -> tuple[str, Path | None] | None:
 
 
 def open_source(
-    name: str, folder: Path | None, problems: Problems | None = None, options: Mapping[str, Any] | None = None
+    name: str,
+    folder: Path | None,
+    problems: Problems | None = None,
+    options: Mapping[str, Any] | None = None,
 ) -> Source:
     """The adapter of that name over a folder.
 
@@ -92,9 +95,13 @@ def open_source(
             cure=f"{near} see 'demur sources show {name}'".lstrip(),
         )
     if folder is None and not ships(factory):
-        raise UsageError("this source needs a folder", item=name, cure="give the folder that holds its files")
+        raise UsageError(
+            "this source needs a folder", item=name, cure="give the folder that holds its files"
+        )
     if folder is not None and not folder.is_dir():
-        raise UsageError(f"no folder {str(folder)!r}", cure="give the folder that holds the source's files")
+        raise UsageError(
+            f"no folder {str(folder)!r}", cure="give the folder that holds the source's files"
+        )
     texts = {key: str(value) for key, value in options.items()}
     return cast(Source, factory(folder, Problems() if problems is None else problems, **texts))
 

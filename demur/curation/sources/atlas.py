@@ -19,22 +19,33 @@ from demur.curation.sources.generic import Generic
 from demur.sample import atlas
 
 _OF_BOTH = {"page": "page", "source": "source", "licence": "licence"}
-_MAP = FieldMap.model_validate({
-    "name": "atlas",
-    "samples": {
-        "files": ["questions.jsonl"],
-        "split": "all",
-        "fields": {
-            "answer_kind": "answer_kind", "number": "number", "unit": "unit", "images": "query_image",
-            "gold": ["gold_text", "gold_images"], "topic": "kind", "cluster": "entity", "licence": "licence",
-            "attributes": ["style", "ambiguous_with"],
+_MAP = FieldMap.model_validate(
+    {
+        "name": "atlas",
+        "samples": {
+            "files": ["questions.jsonl"],
+            "split": "all",
+            "fields": {
+                "answer_kind": "answer_kind",
+                "number": "number",
+                "unit": "unit",
+                "images": "query_image",
+                "gold": ["gold_text", "gold_images"],
+                "topic": "kind",
+                "cluster": "entity",
+                "licence": "licence",
+                "attributes": ["style", "ambiguous_with"],
+            },
         },
-    },
-    "documents": [
-        {"files": ["kb_text.jsonl"], "fields": {"text": "text", **_OF_BOTH}},
-        {"files": ["kb_images.jsonl"], "fields": {"image": "file", "attributes": ["author"], **_OF_BOTH}},
-    ],
-})  # fmt: skip
+        "documents": [
+            {"files": ["kb_text.jsonl"], "fields": {"text": "text", **_OF_BOTH}},
+            {
+                "files": ["kb_images.jsonl"],
+                "fields": {"image": "file", "attributes": ["author"], **_OF_BOTH},
+            },
+        ],
+    }
+)
 
 
 class Atlas(Generic):

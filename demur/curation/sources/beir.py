@@ -36,19 +36,27 @@ class Beir(NativeSource):
     name = "beir"
 
     def __init__(
-        self, folder: Path, problems: Problems | None = None, split: str = "test", answers: str = "answers"
+        self,
+        folder: Path,
+        problems: Problems | None = None,
+        split: str = "test",
+        answers: str = "answers",
     ) -> None:
         super().__init__(folder, problems)
         self.split = split
         self.answers = answers
 
     def _corpus(self) -> Iterator[tuple[str, dict[str, Any]]]:
-        path = first_existing(self.root, "corpus.jsonl", "corpus.jsonl.gz") or self.need("corpus.jsonl")
+        path = first_existing(self.root, "corpus.jsonl", "corpus.jsonl.gz") or self.need(
+            "corpus.jsonl"
+        )
         yield from json_lines(path, self.problems)
 
     def documents(self) -> Iterator[Document]:
         """The corpus in the order of its file."""
-        yield from beir.documents(self._corpus(), self.problems, source=self.name, picture=self.picture)
+        yield from beir.documents(
+            self._corpus(), self.problems, source=self.name, picture=self.picture
+        )
 
     def samples(self) -> Iterator[Sample]:
         """Queries that are judged, in the order of their file."""
@@ -67,7 +75,9 @@ class Beir(NativeSource):
         corpus = Lookup(((beir.row_id(row), row) for _, row in self._corpus()), wanted)
         yield from self.records(asked(), self._sample)
 
-    def _sample(self, place: str, id_: str, row: dict[str, Any], scores: dict[str, int], corpus: Lookup) -> Sample:
+    def _sample(
+        self, place: str, id_: str, row: dict[str, Any], scores: dict[str, int], corpus: Lookup
+    ) -> Sample:
         answers = pick(row, self.answers)
         if answers is None:
             raise DataError(
@@ -100,7 +110,9 @@ class Beir(NativeSource):
         )
 
     def _qrels(self) -> Iterator[tuple[str, str, int]]:
-        path = self.need(f"qrels/{self.split}.tsv", f"qrels/{self.split}.jsonl", f"qrels/{self.split}.txt")
+        path = self.need(
+            f"qrels/{self.split}.tsv", f"qrels/{self.split}.jsonl", f"qrels/{self.split}.txt"
+        )
         for place, row in self._judged_rows(path):
             judged = self.make(place, "qrels", partial(_judgement, row))
             if judged:
@@ -114,13 +126,17 @@ class Beir(NativeSource):
             for number, line in enumerate(handle, start=1):
                 text = line.decode("utf-8-sig", "replace").rstrip("\r\n")
                 fields = text.split("\t") if "\t" in text else text.split()
-                if not text.strip() or (number == 1 and not fields[-1].strip().lstrip("-").replace(".", "").isdigit()):
+                if not text.strip() or (
+                    number == 1 and not fields[-1].strip().lstrip("-").replace(".", "").isdigit()
+                ):
                     continue
                 if len(fields) in (3, 4):
                     row = {"query-id": fields[0], "corpus-id": fields[-2], "score": fields[-1]}
                     yield f"{path.name}:{number}", row
                 else:
-                    self.problems.add(f"{path.name}:{number}", f"expected 3 or 4 fields, found {len(fields)}")
+                    self.problems.add(
+                        f"{path.name}:{number}", f"expected 3 or 4 fields, found {len(fields)}"
+                    )
 
 
 def _judgement(row: dict[str, Any]) -> tuple[str, str, int]:

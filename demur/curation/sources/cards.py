@@ -16,8 +16,22 @@ from pydantic import Field, TypeAdapter, ValidationError, model_validator
 from demur.core.errors import DataError, UsageError
 from demur.core.plugins import find
 from demur.core.records import Record
-from demur.core.store import Problems, file_digest, lines_of, parsed_yaml, read_text, storage_errors, why_invalid
-from demur.corpora.formats import in_numeric_order, json_elements, json_items, open_bytes, table_rows
+from demur.core.store import (
+    Problems,
+    file_digest,
+    lines_of,
+    parsed_yaml,
+    read_text,
+    storage_errors,
+    why_invalid,
+)
+from demur.corpora.formats import (
+    in_numeric_order,
+    json_elements,
+    json_items,
+    open_bytes,
+    table_rows,
+)
 
 
 class CardFile(Record):
@@ -79,7 +93,9 @@ def card_of(factory: Any) -> Card | None:
     if not file.is_file():
         return None
     try:
-        return Card.model_validate(parsed_yaml(file.read_text(encoding="utf-8"), str(file), "mend the card"))
+        return Card.model_validate(
+            parsed_yaml(file.read_text(encoding="utf-8"), str(file), "mend the card")
+        )
     except UnicodeDecodeError as error:
         raise DataError(f"not a text in UTF-8: {error}", item=file, cure="mend the card") from error
     except ValidationError as error:
@@ -119,7 +135,9 @@ def mismatches(folder: Path, pins: tuple[Pin, ...]) -> list[str]:
         if pin.rows is not None:
             actual["rows"] = sum(rows_in(path) for path in paths)
         if pin.sha256 is not None:
-            actual["sha256"] = file_digest(paths[0]) if len(paths) == 1 else f"{len(paths)} files match"
+            actual["sha256"] = (
+                file_digest(paths[0]) if len(paths) == 1 else f"{len(paths)} files match"
+            )
         for name, value in actual.items():
             expected = getattr(pin, name)
             if value != expected:

@@ -24,7 +24,10 @@ KINDS = (
     ("refused by a build", r"a build refuses it"),
     ("wrong field map", rf"^{MAP}: "),
     ("picture missing", r"(image|picture)\b.*\bmissing|No such file"),
-    ("picture broken", r"(image|picture)\b.*(unreadable|cannot be read|not an image|is empty)|not an image"),
+    (
+        "picture broken",
+        r"(image|picture)\b.*(unreadable|cannot be read|not an image|is empty)|not an image",
+    ),
     ("duplicate id", r"stands in an earlier row"),
     ("empty answer", r"no answer|answer is empty|accepted answer|answer_short is an empty"),
     ("empty question", r"question is empty|'(question|Q|input|problem)' holds"),
@@ -102,7 +105,8 @@ def check(source: Source, pins: tuple[Pin, ...] = (), limit: int | None = None) 
     Memory: a few strings per sample; documents are streamed.
     """
     counts: dict[str, Counter[str]] = {
-        name: Counter() for name in ("splits", "topics", "answers", "gold", "negatives", "asked", "ids")
+        name: Counter()
+        for name in ("splits", "topics", "answers", "gold", "negatives", "asked", "ids")
     }
     findings: list[str] = []
     images: set[str] = set()
@@ -140,9 +144,18 @@ def check(source: Source, pins: tuple[Pin, ...] = (), limit: int | None = None) 
         if counts["ids"][sample.id]:
             findings.append(f"{sample.source_ref} ({sample.id}): two samples have this id")
         counts["ids"][sample.id] += 1
-        key = digest([normalise(sample.question), sorted(ref.sha256 for ref in sample.images), sample.cluster], 16)
+        key = digest(
+            [
+                normalise(sample.question),
+                sorted(ref.sha256 for ref in sample.images),
+                sample.cluster,
+            ],
+            16,
+        )
         if key in answers_of:
-            findings.append(f"{sample.source_ref} ({sample.id}): same question and images as {answers_of[key]}")
+            findings.append(
+                f"{sample.source_ref} ({sample.id}): same question and images as {answers_of[key]}"
+            )
         answers_of.setdefault(key, sample.id)
         refused = "" if DEFECT in sample.attributes else unfit_reason(sample, image_hashes)
         line = f"{sample.source_ref} ({sample.id}): a build refuses it: {refused}"
@@ -152,7 +165,10 @@ def check(source: Source, pins: tuple[Pin, ...] = (), limit: int | None = None) 
             count("not_for_a_release", sample)
         elif refused:
             goldless.append(line)
-        rank = (-int(digest(sample.id, 12), 16), -samples)  # the number of the sample parts equal ids
+        rank = (
+            -int(digest(sample.id, 12), 16),
+            -samples,
+        )  # the number of the sample parts equal ids
         (heapq.heappush if len(shown) < 5 else heapq.heappushpop)(shown, (*rank, sample))
     if not samples:
         findings.append("no sample could be read")
@@ -217,7 +233,9 @@ def _documents(
 
 def kind_of(line: str) -> str:
     """Kind of a problem, for the table of counts."""
-    return next((kind for kind, pattern in KINDS if re.search(pattern, line, re.IGNORECASE)), "other")
+    return next(
+        (kind for kind, pattern in KINDS if re.search(pattern, line, re.IGNORECASE)), "other"
+    )
 
 
 def pictures(sample: Sample) -> Iterator[ImageRef]:

@@ -21,7 +21,14 @@ from demur.core.records import AnswerSpec, Document, Evidence, Role, Sample
 from demur.core.store import Problems, digest
 from demur.core.text import whole_number
 from demur.corpora import evqa
-from demur.corpora.formats import Lookup, csv_rows, first_existing, json_elements, json_items, json_lines
+from demur.corpora.formats import (
+    Lookup,
+    csv_rows,
+    first_existing,
+    json_elements,
+    json_items,
+    json_lines,
+)
 from demur.corpora.lineage import quotation_id
 from demur.curation.sources.native import (
     Found,
@@ -34,8 +41,14 @@ from demur.curation.sources.native import (
 )
 
 REQUIRED = (
-    "question", "answer", "dataset_image_ids", "dataset_name", "question_type", "wikipedia_url", "evidence_section_id",
-)  # fmt: skip
+    "question",
+    "answer",
+    "dataset_image_ids",
+    "dataset_name",
+    "question_type",
+    "wikipedia_url",
+    "evidence_section_id",
+)
 
 _EMPTY = re.compile(r"\b(?:the answer is|a|an|the)\b|[^\w\s]|_", re.IGNORECASE)
 """Matches what the official normalisation deletes."""
@@ -77,7 +90,8 @@ class EncyclopedicVQA(NativeSource):
         path = first_existing(self.root, "encyclopedic_kb_wiki.json", "encyclopedic_kb_wiki.zip")
         if path is None:
             self.problems.add(
-                "encyclopedic_kb_wiki.json", "not in the folder: no question can be given its gold section"
+                "encyclopedic_kb_wiki.json",
+                "not in the folder: no question can be given its gold section",
             )
             return
         member = "encyclopedic_kb_wiki.json" if path.suffix == ".zip" else ""
@@ -86,15 +100,21 @@ class EncyclopedicVQA(NativeSource):
     def documents(self) -> Iterator[Document]:
         """One document per section with text, then one per downloaded picture; ``page`` is the article's URL."""
         yield from evqa.documents(
-            self._pages(), self.problems, self.notes,
-            files=self._pictures(), picture=self.picture, optional_pictures=True,
-        )  # fmt: skip
+            self._pages(),
+            self.problems,
+            self.notes,
+            files=self._pictures(),
+            picture=self.picture,
+            optional_pictures=True,
+        )
 
     def _pictures(self) -> dict[str, str]:
         path = self.root / "kb_images.jsonl"
         if not path.is_file():
             return {}
-        return {str(row.get("url")): str(row.get("file")) for _, row in json_lines(path, self.problems)}
+        return {
+            str(row.get("url")): str(row.get("file")) for _, row in json_lines(path, self.problems)
+        }
 
     # --- questions ---
 
@@ -111,7 +131,9 @@ class EncyclopedicVQA(NativeSource):
         quiet = Problems()
         for split in self.splits:
             for _, row in csv_rows(self.need(f"{split}.csv"), quiet, required=REQUIRED):
-                urls.update(each for url in _parts(row["wikipedia_url"]) for each in (url, unquote(url)))
+                urls.update(
+                    each for url in _parts(row["wikipedia_url"]) for each in (url, unquote(url))
+                )
                 if row["dataset_name"] == "inaturalist":
                     ids.update(image_ids(row))
         names = self._names(ids)
@@ -122,14 +144,25 @@ class EncyclopedicVQA(NativeSource):
             if row["question_type"] not in self.types:
                 self.notes[f"question type {row['question_type']!r} not asked for"] += 1
                 continue
-            yield from self.make(place, id_, partial(self._of_row, place, id_, split, row, pages, names)) or ()
+            yield from (
+                self.make(place, id_, partial(self._of_row, place, id_, split, row, pages, names))
+                or ()
+            )
 
     def _of_row(
-        self, place: str, id_: str, split: str, row: dict[str, str], pages: Lookup, names: dict[str, str]
+        self,
+        place: str,
+        id_: str,
+        split: str,
+        row: dict[str, str],
+        pages: Lookup,
+        names: dict[str, str],
     ) -> list[Sample]:
         answers = answer_spec(row)
         if not all(_EMPTY.sub("", form[0]).strip() for form in answers.accepted):
-            self.notes["questions with a reference that the official scorer refuses (articles only)"] += 1
+            self.notes[
+                "questions with a reference that the official scorer refuses (articles only)"
+            ] += 1
         gold, lacks = self._gold(row, pages)
         ids = image_ids(row)
         if not ids:
@@ -184,7 +217,9 @@ class EncyclopedicVQA(NativeSource):
             number = whole_number(stated)
             number = -1 if number is None else number
             if stated and not 0 <= number < len(texts):
-                lacks.append(f"gold section missing: {url} has {len(texts)} sections, not {stated!r}")
+                lacks.append(
+                    f"gold section missing: {url} has {len(texts)} sections, not {stated!r}"
+                )
             elif not stated or not texts[number].text.strip():
                 whole = "\n\n".join(text for _, _, text in texts if text.strip())
                 title = str(page.get("title") or url)
@@ -196,7 +231,9 @@ class EncyclopedicVQA(NativeSource):
                 cut = _evidence(quoted, url, texts[number].title, text, "passage")
                 gold.append(cut.model_copy(update={"document": evqa.section_id(url, number)}))
             else:
-                gold.append(_evidence(evqa.section_id(url, number), url, *texts[number][1:], "section"))
+                gold.append(
+                    _evidence(evqa.section_id(url, number), url, *texts[number][1:], "section")
+                )
         if not urls:
             lacks.append("gold page missing: no URL")
         return gold, lacks
@@ -220,11 +257,18 @@ class EncyclopedicVQA(NativeSource):
     def _image(self, dataset: str, image_id: str, names: dict[str, str]) -> Found:
         if dataset == "landmarks":
             below = "/".join((*image_id[:3], image_id))
-            roots = [f"{top}/{part}" for top in ("landmarks", "google-landmark") for part in ("train", "index", "test")]
+            roots = [
+                f"{top}/{part}"
+                for top in ("landmarks", "google-landmark")
+                for part in ("train", "index", "test")
+            ]
             places = [f"{root}/{below}" for root in (*roots, "landmarks", "google-landmark")]
             return first_there(map(self.images.stem, places), image_id)
         if dataset != "inaturalist":
-            raise DataError(f"dataset_name is {dataset!r}, expected inaturalist or landmarks", cure="mend the row")
+            raise DataError(
+                f"dataset_name is {dataset!r}, expected inaturalist or landmarks",
+                cure="mend the row",
+            )
         name = names.get(image_id)
         if name is None:
             return Found(f"{image_id} (no file name in any id map)", None, "missing")

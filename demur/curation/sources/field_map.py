@@ -47,7 +47,9 @@ class Rows(Record):
     @model_validator(mode="after")
     def _one_origin(self) -> Rows:
         if bool(self.files) == (self.dataset is not None):
-            raise ValueError(f"needs `files` or `dataset`, and has {'both' if self.files else 'neither'}")
+            raise ValueError(
+                f"needs `files` or `dataset`, and has {'both' if self.files else 'neither'}"
+            )
         return self
 
 
@@ -122,7 +124,9 @@ class FieldMap(Record):
 
     name: str = Field(default="generic", pattern=r"^[a-z0-9][a-z0-9_-]*$")
     samples: SamplesPart
-    documents: Annotated[tuple[DocumentsPart, ...], BeforeValidator(lambda v: (v,) if isinstance(v, dict) else v)] = ()
+    documents: Annotated[
+        tuple[DocumentsPart, ...], BeforeValidator(lambda v: (v,) if isinstance(v, dict) else v)
+    ] = ()
 
 
 # --- reading one ---------------------------------------------------------------------------------
@@ -159,8 +163,9 @@ def read_map(path: Path) -> FieldMap:
     if not isinstance(root, yaml.MappingNode) or not isinstance(value, dict):
         raise UsageError(
             "the field map is not a mapping of keys to values",
-            item=path, cure=f"for example `{_EXAMPLES['samples']}`; {_PAGE}",
-        )  # fmt: skip
+            item=path,
+            cure=f"for example `{_EXAMPLES['samples']}`; {_PAGE}",
+        )
     complaints = [(place, f"{place} occurs twice") for place in repeated_keys(root)]
     try:
         found = FieldMap.model_validate(value)
@@ -169,8 +174,12 @@ def read_map(path: Path) -> FieldMap:
     except ValidationError as error:
         complaints += [_complaint(each, root) for each in error.errors()]
     messages = list(dict.fromkeys(message for _, message in complaints))
-    key = next((step for step in reversed(complaints[0][0].split(".")) if step in _EXAMPLES), "samples")
-    raise UsageError("; ".join(messages), item=path, cure=f"for example `{_EXAMPLES[key]}`; {_PAGE}")
+    key = next(
+        (step for step in reversed(complaints[0][0].split(".")) if step in _EXAMPLES), "samples"
+    )
+    raise UsageError(
+        "; ".join(messages), item=path, cure=f"for example `{_EXAMPLES[key]}`; {_PAGE}"
+    )
 
 
 def repeated_keys(node: Any, place: tuple[str, ...] = ()) -> Iterator[str]:
@@ -196,12 +205,18 @@ def _complaint(error: Any, root: Any) -> tuple[str, str]:
     at = f"line {line}: "
     kind = error["type"]
     if kind == "extra_forbidden":
-        key, above = str(error["loc"][-1]), steps[:-1] if steps and steps[-1] == error["loc"][-1] else steps
+        key, above = (
+            str(error["loc"][-1]),
+            steps[:-1] if steps and steps[-1] == error["loc"][-1] else steps,
+        )
         known = sorted(_keys(above))
         hint = did_you_mean(key, known) or f"it knows {', '.join(known)}"
         return place, f"{at}{_shown(above) or 'the map'} has no key {key!r}; {hint}"
     if kind == "missing":
-        return place, f"{at}{_shown(list(error['loc'])[:-1]) or 'the map'} lacks the key {error['loc'][-1]!r}"
+        return (
+            place,
+            f"{at}{_shown(list(error['loc'])[:-1]) or 'the map'} lacks the key {error['loc'][-1]!r}",
+        )
     if kind == "value_error":
         said = str(error["msg"]).removeprefix("Value error, ")
         return place if "fields" in said else f"{place}.files", f"{at}{place} {said}"
@@ -210,7 +225,13 @@ def _complaint(error: Any, root: Any) -> tuple[str, str]:
     if kind in ("model_type", "model_attributes_type", "dict_type"):
         return place, f"{at}{place} is {_kind(value)}, expected keys below it"
     several = steps and steps[-1] in ("files", "images", "gold", "negatives", "attributes")
-    expected = "a name or a list of names" if several else "a list of parts" if place == "documents" else "one text"
+    expected = (
+        "a name or a list of names"
+        if several
+        else "a list of parts"
+        if place == "documents"
+        else "one text"
+    )
     return place, f"{at}{place} is {_kind(value)}, expected {expected}"
 
 
@@ -223,7 +244,9 @@ def _found(root: Any, steps: Sequence[Any]) -> tuple[int, Any, list[Any]]:
             if pair is None:
                 break
             line, node = pair[0].start_mark.line + 1, pair[1]
-        elif isinstance(node, yaml.SequenceNode) and isinstance(step, int) and step < len(node.value):
+        elif (
+            isinstance(node, yaml.SequenceNode) and isinstance(step, int) and step < len(node.value)
+        ):
             node = node.value[step]
             line = node.start_mark.line + 1
         elif step == 0:
@@ -245,10 +268,15 @@ def _shown(steps: Sequence[Any]) -> str:
 def _keys(steps: Sequence[Any]) -> Iterable[str]:
     """The known keys at a place in the map."""
     kinds: dict[tuple[str, ...], type[Record]] = {
-        (): FieldMap, ("samples",): SamplesPart, ("samples", "fields"): SampleFields,
-        ("samples", "answers"): AnswerMarks, ("samples", "dataset"): Repository, ("documents",): DocumentsPart,
-        ("documents", "fields"): DocumentFields, ("documents", "dataset"): Repository,
-    }  # fmt: skip
+        (): FieldMap,
+        ("samples",): SamplesPart,
+        ("samples", "fields"): SampleFields,
+        ("samples", "answers"): AnswerMarks,
+        ("samples", "dataset"): Repository,
+        ("documents",): DocumentsPart,
+        ("documents", "fields"): DocumentFields,
+        ("documents", "dataset"): Repository,
+    }
     kind = kinds.get(tuple(str(step) for step in steps if not isinstance(step, int)))
     return kind.model_fields if kind is not None else ()
 
@@ -282,10 +310,21 @@ class Used:
         self.part = part
         self.place = place
         self._where = ", ".join(part.files) or (part.dataset.path if part.dataset else "")
-        stated = part.fields.model_fields_set | ({*_REQUIRED} if isinstance(part, SamplesPart) else {"id"})
-        names = ((key, name) for key in sorted(stated) for name in _listed(getattr(part.fields, key)) if name)
+        stated = part.fields.model_fields_set | (
+            {*_REQUIRED} if isinstance(part, SamplesPart) else {"id"}
+        )
+        names = (
+            (key, name)
+            for key in sorted(stated)
+            for name in _listed(getattr(part.fields, key))
+            if name
+        )
         self._wanted = {f"{place}.fields.{key}: {name}": (key, name) for key, name in names}
-        self._mapped = {name for key in type(part.fields).model_fields for name in _listed(getattr(part.fields, key))}
+        self._mapped = {
+            name
+            for key in type(part.fields).model_fields
+            for name in _listed(getattr(part.fields, key))
+        }
         self._missing = dict(self._wanted)
         self._keys: dict[str, None] = {}
         self.rows = 0
@@ -297,7 +336,9 @@ class Used:
             self._keys.update(dict.fromkeys(map(str, row)))
         if self._missing:
             self._missing = {
-                said: each for said, each in self._missing.items() if pick(row, each[1], _ABSENT) is _ABSENT
+                said: each
+                for said, each in self._missing.items()
+                if pick(row, each[1], _ABSENT) is _ABSENT
             }
 
     @property
@@ -312,7 +353,9 @@ class Used:
         have = list(self._keys)
         for said, (_, name) in self._missing.items():
             near = did_you_mean(name, [key for key in have if key not in self._mapped] or have)
-            rows = f"the rows have {', '.join(have[:_SHOWN])}{', ...' if len(have) > _SHOWN else ''}"
+            rows = (
+                f"the rows have {', '.join(have[:_SHOWN])}{', ...' if len(have) > _SHOWN else ''}"
+            )
             yield f"{MAP}: {said}: none of the {self.rows:,} rows of {self._where} has this field; {near or rows}"
 
     def unused(self) -> list[str]:

@@ -27,8 +27,24 @@ from demur.core.errors import DataError
 from demur.core.records import AnswerSpec, Document, Evidence, Modality, Role, Sample
 from demur.core.store import Problems, digest, write_atomic
 from demur.corpora.formats import Lookup, dataset_rows, in_numeric_order, inside, table_rows
-from demur.curation.sources.field_map import MAP, DocumentsPart, FieldMap, Repository, Rows, Used, read_map
-from demur.curation.sources.native import Found, NativeSource, is_empty, listed, literal, pick, truth
+from demur.curation.sources.field_map import (
+    MAP,
+    DocumentsPart,
+    FieldMap,
+    Repository,
+    Rows,
+    Used,
+    read_map,
+)
+from demur.curation.sources.native import (
+    Found,
+    NativeSource,
+    is_empty,
+    listed,
+    literal,
+    pick,
+    truth,
+)
 
 _ANSWERABLE = {"answerable": True, "unanswerable": False}
 LOOKED_AT = 100
@@ -66,7 +82,11 @@ class Generic(NativeSource):
         self.map = self._map or read_map(Path(map) if map else self.need(MAP))
         self._map_is_checked = self._map is not None
         self.name = self.map.name  # type: ignore[misc]  # the map names the source
-        origins = [origin.dataset for origin in (self.map.samples, *self.map.documents) if origin.dataset is not None]
+        origins = [
+            origin.dataset
+            for origin in (self.map.samples, *self.map.documents)
+            if origin.dataset is not None
+        ]
         self.elsewhere = any(not self._within(repository.path) for repository in origins)
         """Whether it reads anything outside its folder: a repository on the hub."""
 
@@ -80,8 +100,14 @@ class Generic(NativeSource):
         if origin.dataset is not None:
             yield from self._repository(origin.dataset)
         for pattern in origin.files:
-            inside(self.root, pattern)  # a star matches no folder above, and glob takes no absolute pattern
-            paths = in_numeric_order(self.root.glob(pattern)) if "*" in pattern else [self.root / pattern]
+            inside(
+                self.root, pattern
+            )  # a star matches no folder above, and glob takes no absolute pattern
+            paths = (
+                in_numeric_order(self.root.glob(pattern))
+                if "*" in pattern
+                else [self.root / pattern]
+            )
             if not paths or not paths[0].is_file():
                 self.need(pattern)
             for path in paths:
@@ -90,7 +116,11 @@ class Generic(NativeSource):
     def _file(self, path: Path, problems: Problems) -> Iterator[_Row]:
         below = path.relative_to(self.root).as_posix()
         for place, number, value in table_rows(path, problems):
-            in_cell = partial("parquet:{}#{}/{}".format, below, number) if path.suffix == ".parquet" else None
+            in_cell = (
+                partial("parquet:{}#{}/{}".format, below, number)
+                if path.suffix == ".parquet"
+                else None
+            )
             yield _Row(place, value, in_cell)
 
     def _repository(self, repository: Repository) -> Iterator[_Row]:
@@ -116,7 +146,9 @@ class Generic(NativeSource):
             return
         self._map_is_checked = True
         parts: list[Used] = [Used(self.map.samples, "samples")]
-        parts += [Used(part, f"documents[{number}]") for number, part in enumerate(self.map.documents)]
+        parts += [
+            Used(part, f"documents[{number}]") for number, part in enumerate(self.map.documents)
+        ]
         for used in parts:
             for row in self._rows(used.part, Problems()):
                 used.saw(row.value)
@@ -126,7 +158,9 @@ class Generic(NativeSource):
                 self.problems.note(line)
             if names := used.unused():
                 listing = ", ".join(names[:12]) + (", ..." if len(names) > 12 else "")
-                self.notes[f"fields of the rows that {used.place} of the map does not use: {listing}"] = len(names)
+                self.notes[
+                    f"fields of the rows that {used.place} of the map does not use: {listing}"
+                ] = len(names)
 
     def _document_rows(self) -> Iterator[tuple[str, str, tuple[DocumentsPart, _Row]]]:
         for part in self.map.documents:
@@ -139,7 +173,9 @@ class Generic(NativeSource):
             raise DataError(f"no {fields.id}", cure="mend the row or leave it out")
         image = self._images(row, fields.image)
         if image and image[0].ref is None:
-            raise DataError(f"picture {image[0].status}: {image[0].name}", cure="fetch it, or leave the row out")
+            raise DataError(
+                f"picture {image[0].status}: {image[0].name}", cure="fetch it, or leave the row out"
+            )
         return Document(
             id=id_,
             title=_text(row, fields.title),
@@ -164,7 +200,8 @@ class Generic(NativeSource):
         self._check_map()
         documents = Lookup(self._found(wanted), wanted)
         rows = (
-            (row.place, _text(row, fields.id), (row, documents)) for row in self._rows(self.map.samples, self.problems)
+            (row.place, _text(row, fields.id), (row, documents))
+            for row in self._rows(self.map.samples, self.problems)
         )
         gold_texts = Counter[bool]()
         for sample in self.records(rows, self._sample):
@@ -227,11 +264,16 @@ class Generic(NativeSource):
             items = [piece for item in items for piece in str(item).split(how.any)]
         if how.all:
             items = [item if isinstance(item, list) else str(item).split(how.all) for item in items]
-        forms = [tuple(str(part).strip() for part in (item if isinstance(item, list) else [item])) for item in items]
+        forms = [
+            tuple(str(part).strip() for part in (item if isinstance(item, list) else [item]))
+            for item in items
+        ]
         span = _span(row, fields.number)
         kind: Any = _text(row, fields.answer_kind)
         shown = _choices(row, fields.choices)
-        several: Literal["parts", "string"] = "parts" if any(len(form) > 1 for form in forms) else "string"
+        several: Literal["parts", "string"] = (
+            "parts" if any(len(form) > 1 for form in forms) else "string"
+        )
         if not kind:
             kind = "choice" if shown else "number" if span else several
             self.notes[f"rows without answer_kind, read as answers of the kind {kind!r}"] += 1
@@ -246,7 +288,12 @@ class Generic(NativeSource):
         )
 
     def _evidence(
-        self, row: _Row, names: str | tuple[str, ...], role: Role, documents: Lookup, lacks: list[str]
+        self,
+        row: _Row,
+        names: str | tuple[str, ...],
+        role: Role,
+        documents: Lookup,
+        lacks: list[str],
     ) -> list[Evidence]:
         found: list[Evidence] = []
         for value in _several(row, _names(names)):
@@ -265,7 +312,9 @@ class Generic(NativeSource):
                     title=str(value.get("title") or ""),
                     text=text,
                     image=image.ref if image else None,
-                    **{name: str(value.get(name) or "") for name in ("document", "page", "licence")},
+                    **{
+                        name: str(value.get(name) or "") for name in ("document", "page", "licence")
+                    },
                 )
                 found.append(Evidence.of(document, role))
             elif self.map.documents:
@@ -277,7 +326,13 @@ class Generic(NativeSource):
             else:
                 text = str(value)
                 found.append(
-                    Evidence(id=digest(text.encode(), 16), modality=Modality.TEXT, title="", text=text, role=role)
+                    Evidence(
+                        id=digest(text.encode(), 16),
+                        modality=Modality.TEXT,
+                        title="",
+                        text=text,
+                        role=role,
+                    )
                 )
         return found
 
@@ -330,7 +385,9 @@ def _span(row: _Row, name: str) -> tuple[float, float] | None:
     try:
         low, high = map(float, ends)
     except (TypeError, ValueError) as error:
-        raise DataError(f"{name} holds {value!r}", cure="write a number, or a list of two numbers") from error
+        raise DataError(
+            f"{name} holds {value!r}", cure="write a number, or a list of two numbers"
+        ) from error
     return low, high
 
 
@@ -342,7 +399,9 @@ def _choices(row: _Row, name: str) -> tuple[tuple[str, str], ...]:
     if is_empty(value):
         return ()
     if not isinstance(value, list | tuple):
-        raise DataError(f"{name} holds {value!r}", cure="write a list of choices, such as ['red', 'blue']")
+        raise DataError(
+            f"{name} holds {value!r}", cure="write a list of choices, such as ['red', 'blue']"
+        )
     return tuple((chr(ord("A") + i), str(text)) for i, text in enumerate(value))
 
 
@@ -369,7 +428,11 @@ def _listed(values: list[Any]) -> str:
 def _without_bytes(value: Any) -> Any:
     """The row without image bytes, safe to write as JSON."""
     if isinstance(value, dict):
-        return {str(key): _without_bytes(item) for key, item in value.items() if not isinstance(item, bytes)}
+        return {
+            str(key): _without_bytes(item)
+            for key, item in value.items()
+            if not isinstance(item, bytes)
+        }
     if isinstance(value, list):
         return [_without_bytes(item) for item in value if not isinstance(item, bytes)]
     return value if isinstance(value, str | int | float | bool | None) else str(value)

@@ -73,27 +73,41 @@ class InfoSeek(NativeSource):
         )
         yield from self.records(rows, self._sample)
 
-    def _join(self, split: str, entities: dict[str, tuple[str, str]], kinds: dict[str, str]) -> None:
+    def _join(
+        self, split: str, entities: dict[str, tuple[str, str]], kinds: dict[str, str]
+    ) -> None:
         withkb = self.root / f"infoseek_{split}_withkb.jsonl"
         if not withkb.is_file():
-            self.problems.add(withkb.name, "not in the folder: no question of this split can be given its gold article")
+            self.problems.add(
+                withkb.name,
+                "not in the folder: no question of this split can be given its gold article",
+            )
         else:
             for place, row in json_lines(withkb, self.problems):
                 data_id, qid = row.get("data_id"), row.get("entity_id")
                 if isinstance(data_id, str) and isinstance(qid, str) and qid:
-                    entities.setdefault(data_id, (sys.intern(qid), sys.intern(str(row.get("entity_text") or ""))))
+                    entities.setdefault(
+                        data_id, (sys.intern(qid), sys.intern(str(row.get("entity_text") or "")))
+                    )
                 else:
                     self.problems.add(f"{place} ({data_id})", "data_id or entity_id is missing")
         qtype = self.root / f"infoseek_{split}_qtype.jsonl"
         if not qtype.is_file():
-            self.notes[f"{qtype.name} is absent: question kinds are read from the shape of answer_eval"] += 1
+            self.notes[
+                f"{qtype.name} is absent: question kinds are read from the shape of answer_eval"
+            ] += 1
         else:
             for _, row in json_lines(qtype, self.problems):
-                kinds[str(row.get("data_id"))] = sys.intern(str(row.get("question_type") or "").lower())
+                kinds[str(row.get("data_id"))] = sys.intern(
+                    str(row.get("question_type") or "").lower()
+                )
 
     def _articles(self, wanted: set[str]) -> Lookup:
         if self._wiki is None:
-            self.problems.add("Wiki6M_ver_1_0.jsonl.gz", "not in the folder: no question can be given its gold article")
+            self.problems.add(
+                "Wiki6M_ver_1_0.jsonl.gz",
+                "not in the folder: no question can be given its gold article",
+            )
             return Lookup((), wanted)
         rows = json_lines(self._wiki, self.problems)
         return Lookup(((wiki6m.entity_id(row), row) for _, row in rows), wanted)
@@ -117,7 +131,9 @@ class InfoSeek(NativeSource):
             document = wiki6m.document(article or {}, source=self.name)
             gold = gold_of(document, paragraphs(document.text or ""), answers)
         except DataError:
-            lacks.append(f"gold article missing: {entity[0] if entity else 'no entity in the withkb file'}")
+            lacks.append(
+                f"gold article missing: {entity[0] if entity else 'no entity in the withkb file'}"
+            )
         return self.sample(
             place,
             data_id,
@@ -144,8 +160,12 @@ class InfoSeek(NativeSource):
         paths: dict[str, str] = {}
         table = self.root / "ovenid2impath.csv"
         if table.is_file():
-            for _, row in csv_rows(table, self.problems, columns=("oven_id", "path"), delimiter=","):
-                if row["oven_id"].startswith("oven_") and "." in PurePosixPath(row["path"]).name:  # else a header
+            for _, row in csv_rows(
+                table, self.problems, columns=("oven_id", "path"), delimiter=","
+            ):
+                if (
+                    row["oven_id"].startswith("oven_") and "." in PurePosixPath(row["path"]).name
+                ):  # else a header
                     paths[row["oven_id"]] = row["path"]
         mapped = self.root / "id2image.jsonl"
         if mapped.is_file():
@@ -158,11 +178,16 @@ class InfoSeek(NativeSource):
         """Image id -> uri, from archives that can be read in place."""
         archives = sorted(p for p in self.root.glob("oven_images*") if p.suffix in (".tar", ".zip"))
         return {
-            PurePosixPath(member).stem: uri for archive in archives for member, uri in self.members(archive).items()
+            PurePosixPath(member).stem: uri
+            for archive in archives
+            for member, uri in self.members(archive).items()
         }
 
     def _image(self, image_id: str) -> Found:
-        places = (f"oven_images/{image_id.removeprefix('oven_')[:2]}/{image_id}", f"oven_images/{image_id}")
+        places = (
+            f"oven_images/{image_id.removeprefix('oven_')[:2]}/{image_id}",
+            f"oven_images/{image_id}",
+        )
         found = first_there(map(self.images.stem, places), image_id)
         if found.status == "missing" and (path := self._paths.get(image_id)):
             found = first_there(map(self.images.file, (path, f"oven_images/{path}")), image_id)
@@ -187,8 +212,15 @@ def answer_spec(row: dict[str, Any], kind: str | None) -> AnswerSpec:
         graded = graded[0]
     if isinstance(graded, dict) and "range" in graded:
         span = graded["range"]
-        if not isinstance(span, list) or len(span) < 2 or not all(_is_number(end) for end in span[:2]):
-            raise DataError(f"answer_eval.range is {span!r}, expected two numbers", cure="mend the row or leave it out")
+        if (
+            not isinstance(span, list)
+            or len(span) < 2
+            or not all(_is_number(end) for end in span[:2])
+        ):
+            raise DataError(
+                f"answer_eval.range is {span!r}, expected two numbers",
+                cure="mend the row or leave it out",
+            )
         low, high = float(span[0]), float(span[1])
         given = graded.get("wikidata")
         given = given[0] if isinstance(given, list) and given else given
@@ -201,8 +233,13 @@ def answer_spec(row: dict[str, Any], kind: str | None) -> AnswerSpec:
             rule="infoseek",
         )
     if kind == "numerical":
-        raise DataError(f"a numerical question without a range: answer_eval is {graded!r}", cure="leave the row out")
-    accepted = [str(form) for form in graded if str(form).strip()] if isinstance(graded, list) else []
+        raise DataError(
+            f"a numerical question without a range: answer_eval is {graded!r}",
+            cure="leave the row out",
+        )
+    accepted = (
+        [str(form) for form in graded if str(form).strip()] if isinstance(graded, list) else []
+    )
     return AnswerSpec(
         kind="date" if kind == "time" else "string",
         accepted=tuple((form,) for form in (accepted or forms)),

@@ -15,7 +15,15 @@ from demur.core.errors import DataError
 from demur.core.records import AnswerSpec, Document, Evidence, Role, Sample
 from demur.core.store import Problems, digest
 from demur.corpora.formats import json_lines
-from demur.curation.sources.native import Found, NativeSource, chosen, literal, one_of, shown, text_of
+from demur.curation.sources.native import (
+    Found,
+    NativeSource,
+    chosen,
+    literal,
+    one_of,
+    shown,
+    text_of,
+)
 
 
 class MMDocRAG(NativeSource):
@@ -45,7 +53,9 @@ class MMDocRAG(NativeSource):
     ) -> None:
         super().__init__(folder, problems)
         number = one_of(self.name, "quotes", quotes, "15", "20")
-        self.splits = [f"{part}_{number}" for part in chosen(self.name, split, ("dev", "evaluation"))]
+        self.splits = [
+            f"{part}_{number}" for part in chosen(self.name, split, ("dev", "evaluation"))
+        ]
         self.captions = one_of(self.name, "captions", captions, "yes", "no") == "yes"
 
     def documents(self) -> Iterator[Document]:
@@ -59,7 +69,9 @@ class MMDocRAG(NativeSource):
 
     def samples(self) -> Iterator[Sample]:
         """Questions in the order of their files; topic = domain, cluster = document."""
-        yield from self.records(((place, id_, (row,)) for place, id_, row in self._rows()), self._sample)
+        yield from self.records(
+            ((place, id_, (row,)) for place, id_, row in self._rows()), self._sample
+        )
 
     def _rows(self) -> Iterator[tuple[str, str, dict[str, Any]]]:
         for split in self.splits:
@@ -80,15 +92,22 @@ class MMDocRAG(NativeSource):
             named.add(quote_id)
             is_gold = quote_id in gold_ids
             if document is None:
-                (lacks if is_gold else missing).append(f"{'gold' if is_gold else 'negative'} quote {what}")
+                (lacks if is_gold else missing).append(
+                    f"{'gold' if is_gold else 'negative'} quote {what}"
+                )
             else:
                 role = Role.GOLD if is_gold else Role.DISTRACTOR
                 (gold if is_gold else others).append(Evidence.of(document, role, level="quote"))
-        lacks += [f"gold quote {quote} missing: no such quote in the row" for quote in sorted(gold_ids - named)]
+        lacks += [
+            f"gold quote {quote} missing: no such quote in the row"
+            for quote in sorted(gold_ids - named)
+        ]
         if not gold_ids:
             lacks.append("gold evidence missing: gold_quotes is empty")
         if str(row["q_id"]) != str(int(place.rpartition(":")[2]) - 1):
-            self.notes["q_id differs from the 0-based line number that the official scorer relies on"] += 1
+            self.notes[
+                "q_id differs from the 0-based line number that the official scorer relies on"
+            ] += 1
         return self.sample(
             place,
             id_,
@@ -102,7 +121,12 @@ class MMDocRAG(NativeSource):
             split=id_.rpartition("_")[0],
             topic=str(row.get("domain") or ""),
             cluster=text_of(row, "doc_name"),
-            attributes=shown(row, "question_type", evidence_modality="evidence_modality_type", document="doc_name"),
+            attributes=shown(
+                row,
+                "question_type",
+                evidence_modality="evidence_modality_type",
+                document="doc_name",
+            ),
         )
 
     def _quotes(self, row: dict[str, Any]) -> list[tuple[Document | None, str]]:
@@ -131,7 +155,9 @@ class MMDocRAG(NativeSource):
 
     def _document(self, name: str, content: str, title: str, **what: Any) -> Document:
         id_ = f"{name}:{digest([content, title], 12)}"
-        return Document(id=id_, title=title, page=name, source=self.name, licence=self.licence, **what)
+        return Document(
+            id=id_, title=title, page=name, source=self.name, licence=self.licence, **what
+        )
 
     @cached_property
     def _packed(self) -> dict[str, str]:
@@ -155,4 +181,6 @@ def answer_spec(answer: Any) -> AnswerSpec:
         if not parts:
             raise DataError("answer_short is an empty list", cure="leave the row out")
         return AnswerSpec(kind="parts", accepted=(parts,), rule="mmdocrag")
-    return AnswerSpec(accepted=((str(answer).strip(),),) if answer is not None else (), rule="mmdocrag")
+    return AnswerSpec(
+        accepted=((str(answer).strip(),),) if answer is not None else (), rule="mmdocrag"
+    )

@@ -39,7 +39,11 @@ class MMLongBenchDoc(NativeSource):
     licence = "CC-BY-NC-4.0 (LICENSE.md says Apache-2.0, the README CC-BY-NC-4.0 for the data: the stricter is taken)"
 
     def __init__(
-        self, folder: Path, problems: Problems | None = None, render: str = "", distractors: str = "none"
+        self,
+        folder: Path,
+        problems: Problems | None = None,
+        render: str = "",
+        distractors: str = "none",
     ) -> None:
         super().__init__(folder, problems)
         self._distractors = one_of(self.name, "distractors", distractors, "none", "document")
@@ -57,7 +61,9 @@ class MMLongBenchDoc(NativeSource):
         if document not in self._numbers:
             folder = self.root / "pages" / document.removesuffix(".pdf")
             if folder.is_dir():
-                found = sorted({int(page.stem) for page in folder.iterdir() if page.stem.isdecimal()})
+                found = sorted(
+                    {int(page.stem) for page in folder.iterdir() if page.stem.isdecimal()}
+                )
             elif self._pdfs is not None and self._pages is not None:
                 found = list(range(1, self._pages.count(inside(self._pdfs, document)) + 1))
             else:
@@ -69,7 +75,9 @@ class MMLongBenchDoc(NativeSource):
         found = self.images.stem(f"pages/{document.removesuffix('.pdf')}/{number}")
         if found.status == "missing" and self._pdfs is not None and self._pages is not None:
             path = self._pages.page(inside(self._pdfs, document), number)
-            found = found if path is None else self.images.at(str(path), f"{document} page {number}")
+            found = (
+                found if path is None else self.images.at(str(path), f"{document} page {number}")
+            )
         if found.ref is None:
             return None
         return Document(
@@ -85,7 +93,9 @@ class MMLongBenchDoc(NativeSource):
         """Every available page, document by document."""
         folder = self.root / "pages"
         named = {f"{path.name}.pdf" for path in folder.iterdir()} if folder.is_dir() else set()
-        named |= {path.name for path in self._pdfs.glob("*.pdf")} if self._pdfs is not None else set()
+        named |= (
+            {path.name for path in self._pdfs.glob("*.pdf")} if self._pdfs is not None else set()
+        )
         for document in sorted(named):
             for number in self._all_pages(document):
                 page = self._page(document, number)
@@ -103,7 +113,9 @@ class MMLongBenchDoc(NativeSource):
             if key in asked:
                 self.notes["questions that another row asks about the same document"] += 1
             asked.add(key)
-            sample = self.make(place, f"row {number}", partial(self._sample, place, str(number), row))
+            sample = self.make(
+                place, f"row {number}", partial(self._sample, place, str(number), row)
+            )
             if sample is not None:
                 yield sample
 
@@ -124,15 +136,21 @@ class MMLongBenchDoc(NativeSource):
             elif self._has_pages:
                 lacks.append(f"gold page missing: {document} page {page}")
         if not self._has_pages:
-            self.notes["questions without gold pages: there are neither page pictures nor PDFs to render"] += 1
+            self.notes[
+                "questions without gold pages: there are neither page pictures nor PDFs to render"
+            ] += 1
         elif self._distractors == "document":
             named = {e.id for e in gold}
             others = (
-                self._page(document, n) for n in self._all_pages(document) if n not in (pages if answerable else ())
+                self._page(document, n)
+                for n in self._all_pages(document)
+                if n not in (pages if answerable else ())
             )
             negatives = [
                 Evidence.of(page, Role.DISTRACTOR, level="page", rank=rank)
-                for rank, page in enumerate((p for p in others if p is not None and p.id not in named), start=1)
+                for rank, page in enumerate(
+                    (p for p in others if p is not None and p.id not in named), start=1
+                )
             ]
         return self.sample(
             place,
@@ -147,7 +165,9 @@ class MMLongBenchDoc(NativeSource):
             split="test",
             topic=str(row.get("doc_type") or ""),
             cluster=document,
-            attributes=shown(row, "evidence_pages", "evidence_sources", "answer_format", document="doc_id"),
+            attributes=shown(
+                row, "evidence_pages", "evidence_sources", "answer_format", document="doc_id"
+            ),
         )
 
 
@@ -159,7 +179,9 @@ def answer_spec(row: dict[str, Any]) -> tuple[AnswerSpec, bool]:
     form = row.get("answer_format")
     value = literal(answer)
     if form == "List" and isinstance(value, list) and value:
-        return AnswerSpec(kind="parts", accepted=(tuple(str(v) for v in value),), rule="mmlongbench"), True
+        return AnswerSpec(
+            kind="parts", accepted=(tuple(str(v) for v in value),), rule="mmlongbench"
+        ), True
     if form in ("Int", "Float"):
         try:
             number = float(answer.rstrip("%").replace(",", ""))

@@ -34,11 +34,17 @@ class MMMU(NativeSource):
     licence = "Apache-2.0"
 
     def __init__(
-        self, folder: Path, problems: Problems | None = None, split: str = "validation", subjects: str = "all"
+        self,
+        folder: Path,
+        problems: Problems | None = None,
+        split: str = "validation",
+        subjects: str = "all",
     ) -> None:
         super().__init__(folder, problems)
         self.splits = chosen(self.name, split, ("validation", "dev"), ("test",))
-        self.subjects = None if subjects == "all" else {part.strip() for part in subjects.split(",")}
+        self.subjects = (
+            None if subjects == "all" else {part.strip() for part in subjects.split(",")}
+        )
 
     def samples(self) -> Iterator[Sample]:
         """Questions by split, subject and row; topic = subject."""
@@ -61,17 +67,29 @@ class MMMU(NativeSource):
                         (split, subject, f"parquet:{below}#{number}", row),
                     )
 
-    def _sample(self, place: str, id_: str, split: str, subject: str, uri: str, row: dict[str, Any]) -> Sample:
+    def _sample(
+        self, place: str, id_: str, split: str, subject: str, uri: str, row: dict[str, Any]
+    ) -> Sample:
         return self.sample(
             place,
             id_,
             row,
             question=text_of(row, "question"),
             answers=answer_spec(row),
-            images=[self.images.cell(row[column], f"{uri}/{column}") for column in IMAGES if row.get(column)],
+            images=[
+                self.images.cell(row[column], f"{uri}/{column}")
+                for column in IMAGES
+                if row.get(column)
+            ],
             split=split,
             topic=subject,
-            attributes=shown(row, "subfield", "question_type", difficulty="topic_difficulty", image_types="img_type"),
+            attributes=shown(
+                row,
+                "subfield",
+                "question_type",
+                difficulty="topic_difficulty",
+                image_types="img_type",
+            ),
             native={key: value for key, value in row.items() if key not in IMAGES},
         )
 
@@ -90,7 +108,13 @@ def answer_spec(row: dict[str, Any]) -> AnswerSpec:
     letter = forms[0].strip() if forms else ""
     text = dict(choices).get(letter)
     if text is None:
-        raise DataError(f"the answer {letter!r} names none of {len(options)} options", cure="leave the row out")
+        raise DataError(
+            f"the answer {letter!r} names none of {len(options)} options", cure="leave the row out"
+        )
     return AnswerSpec(
-        kind="choice", accepted=((letter,),), choices=choices, canonical=f"({letter}) {text}", rule="mmmu"
+        kind="choice",
+        accepted=((letter,),),
+        choices=choices,
+        canonical=f"({letter}) {text}",
+        rule="mmmu",
     )

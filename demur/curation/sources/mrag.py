@@ -16,7 +16,15 @@ from demur.core.errors import DataError
 from demur.core.records import AnswerSpec, Document, Evidence, ImageRef, Role, Sample
 from demur.core.store import Problems, digest
 from demur.corpora.formats import in_numeric_order, parquet_rows
-from demur.curation.sources.native import SUFFIXES, Found, NativeSource, listed, one_of, shown, text_of
+from demur.curation.sources.native import (
+    SUFFIXES,
+    Found,
+    NativeSource,
+    listed,
+    one_of,
+    shown,
+    text_of,
+)
 
 LETTERS = "ABCD"
 
@@ -44,7 +52,9 @@ class MRAGBench(NativeSource):
         self.form = one_of(self.name, "form", form, "open", "choice")
 
     def _shards(self) -> list[Path]:
-        shards = in_numeric_order([*self.root.glob("data/test-*.parquet"), *self.root.glob("*.parquet")])
+        shards = in_numeric_order(
+            [*self.root.glob("data/test-*.parquet"), *self.root.glob("*.parquet")]
+        )
         if not shards:
             self.need("data/test-00000-of-00001.parquet")
         return shards
@@ -53,8 +63,14 @@ class MRAGBench(NativeSource):
         for shard in self._shards():
             below = shard.relative_to(self.root).as_posix()
             for place, number, row in parquet_rows(shard, self.problems, batch=8):
-                if missing := sorted({"id", "question", "answer", "image", "gt_images", *LETTERS} - row.keys()):
-                    raise DataError(f"column(s) {', '.join(missing)} missing", item=shard.name, cure="check the file")
+                if missing := sorted(
+                    {"id", "question", "answer", "image", "gt_images", *LETTERS} - row.keys()
+                ):
+                    raise DataError(
+                        f"column(s) {', '.join(missing)} missing",
+                        item=shard.name,
+                        cure="check the file",
+                    )
                 yield place, str(row.get("id") or ""), (f"parquet:{below}#{number}", row)
 
     @cached_property
@@ -113,17 +129,30 @@ class MRAGBench(NativeSource):
         most = 1 if scenario == "Incomplete" else None
         golds = self._list(row, "gt_images", uri)[:most]
         offered = self._list(row, "retrieved_images", uri)[:most]
-        lacks = [f"gold picture {found.status}: {found.name}" for found in golds if found.ref is None]
-        nearest = [f for f in offered if f.ref is None or self._things.get(f.ref.sha256) != thing(row)]
+        lacks = [
+            f"gold picture {found.status}: {found.name}" for found in golds if found.ref is None
+        ]
+        nearest = [
+            f for f in offered if f.ref is None or self._things.get(f.ref.sha256) != thing(row)
+        ]
         if len(nearest) < len(offered):
-            self.notes["retrieved pictures of the same thing as gold"] += len(offered) - len(nearest)
+            self.notes["retrieved pictures of the same thing as gold"] += len(offered) - len(
+                nearest
+            )
         seen = {query.ref.sha256} if query.ref else set()
-        gold = self._fresh(golds, Role.GOLD, seen, "gold pictures equal to the query or to one another")
+        gold = self._fresh(
+            golds, Role.GOLD, seen, "gold pictures equal to the query or to one another"
+        )
         negatives = self._fresh(
-            nearest, Role.DISTRACTOR, seen, "retrieved pictures equal to the query or to one another"
+            nearest,
+            Role.DISTRACTOR,
+            seen,
+            "retrieved pictures equal to the query or to one another",
         )
         if not gold and not lacks:
-            lacks.append("gold evidence missing: every gold picture is the query itself, or there is none")
+            lacks.append(
+                "gold evidence missing: every gold picture is the query itself, or there is none"
+            )
         options = {letter: text_of(row, letter) for letter in LETTERS}
         return self.sample(
             place,
@@ -135,7 +164,11 @@ class MRAGBench(NativeSource):
             gold=gold,
             negatives=negatives,
             lacks=lacks,
-            missing=[f"negative picture unreadable: {found.name}" for found in nearest if found.ref is None],
+            missing=[
+                f"negative picture unreadable: {found.name}"
+                for found in nearest
+                if found.ref is None
+            ],
             split="test",
             topic=scenario,
             cluster=text_of(row, "answer"),
@@ -143,18 +176,25 @@ class MRAGBench(NativeSource):
                 **shown(row, "aspect", "image_type", "answer_choice", origin="source"),
                 **{f"option_{letter}": text for letter, text in options.items()},
             },
-            native={key: value for key, value in row.items() if key not in ("image", "gt_images", "retrieved_images")},
+            native={
+                key: value
+                for key, value in row.items()
+                if key not in ("image", "gt_images", "retrieved_images")
+            },
         )
 
     def _answers(self, row: dict[str, Any], options: dict[str, str]) -> AnswerSpec:
         answer, letter = text_of(row, "answer").strip(), str(row.get("answer_choice") or "").strip()
         if letter and options.get(letter, "").strip() != answer:
             raise DataError(
-                f"answer_choice {letter!r} is {options.get(letter)!r}, but answer is {answer!r}", cure="leave it out"
+                f"answer_choice {letter!r} is {options.get(letter)!r}, but answer is {answer!r}",
+                cure="leave it out",
             )
         if self.form == "open":
             return AnswerSpec(accepted=((answer,),), rule="mragbench")
-        return AnswerSpec(kind="choice", accepted=((answer,),), choices=tuple(options.items()), rule="mragbench")
+        return AnswerSpec(
+            kind="choice", accepted=((answer,),), choices=tuple(options.items()), rule="mragbench"
+        )
 
     def _fresh(self, found: list[Found], role: Role, seen: set[str], note: str) -> list[Evidence]:
         fresh = []
@@ -169,11 +209,21 @@ class MRAGBench(NativeSource):
         return fresh
 
     def _list(self, row: dict[str, Any], field: str, uri: str) -> list[Found]:
-        return [self.images.cell(cell, f"{uri}/{field}/{i}") for i, cell in enumerate(listed(row.get(field)))]
+        return [
+            self.images.cell(cell, f"{uri}/{field}/{i}")
+            for i, cell in enumerate(listed(row.get(field)))
+        ]
 
     def _document(self, ref: ImageRef) -> Document:
         page = self._things.get(ref.sha256, "")
-        return Document(id=picture_id(ref), title="", image=ref, page=page, source=self.name, licence=self.licence)
+        return Document(
+            id=picture_id(ref),
+            title="",
+            image=ref,
+            page=page,
+            source=self.name,
+            licence=self.licence,
+        )
 
 
 def picture_id(ref: ImageRef) -> str:

@@ -95,7 +95,9 @@ class Images:
 
 def first_there(tries: Iterable[Found], name: str) -> Found:
     """The first that is not missing; else ``name`` as a missing image."""
-    return next((found for found in tries if found.status != "missing"), Found(name, None, "missing"))
+    return next(
+        (found for found in tries if found.status != "missing"), Found(name, None, "missing")
+    )
 
 
 class OnceEach(Problems):
@@ -140,7 +142,11 @@ class NativeSource:
         return made
 
     def records(
-        self, rows: Iterable[tuple[str, str, tuple[Any, ...]]], maker: Callable[..., T], *, repeated: str = ""
+        self,
+        rows: Iterable[tuple[str, str, tuple[Any, ...]]],
+        maker: Callable[..., T],
+        *,
+        repeated: str = "",
     ) -> Iterator[T]:
         """As `demur.corpora.rows.records`, with the problems and notes of this source."""
         return records(rows, maker, self.problems, self.notes, repeated=repeated)
@@ -154,7 +160,9 @@ class NativeSource:
         found = self.images.file(relative)
         if found.ref is None:
             inside(self.root, relative)
-            raise DataError(f"picture {found.status}: {found.name}", cure="fetch it, or leave the row out")
+            raise DataError(
+                f"picture {found.status}: {found.name}", cure="fetch it, or leave the row out"
+            )
         return found.ref
 
     def documents(self) -> Iterator[Document]:
@@ -165,7 +173,9 @@ class NativeSource:
         """Member name -> uri of an archive in this folder, listed once; empty (and noted) when it is broken."""
         if archive not in self._archives:
             try:
-                self._archives[archive] = archive_uris(archive, archive.relative_to(self.root).as_posix())
+                self._archives[archive] = archive_uris(
+                    archive, archive.relative_to(self.root).as_posix()
+                )
             except DataError as error:
                 self.problems.add(archive.name, str(error))
                 self._archives[archive] = {}
@@ -205,7 +215,9 @@ class NativeSource:
         if not id_:
             raise DataError("no id", cure="mend the row or leave it out")
         pictures, kept, others = list(images), *self._distinct(gold, negatives)
-        lacking = [f"query image {image.status}: {image.name}" for image in pictures if image.ref is None]
+        lacking = [
+            f"query image {image.status}: {image.name}" for image in pictures if image.ref is None
+        ]
         lacking += lacks
         without = list(missing)
         for statement in (*without, *lacking):
@@ -220,11 +232,16 @@ class NativeSource:
             images=tuple(image.ref for image in pictures if image.ref),
             gold=tuple(kept),
             negatives=tuple(others),
-            attributes={**(attributes or {}), **{name: text for name, text in more.items() if text}},
+            attributes={
+                **(attributes or {}),
+                **{name: text for name, text in more.items() if text},
+            },
             source_ref=place,
         )
 
-    def _distinct(self, gold: Iterable[Evidence], others: Iterable[Evidence]) -> tuple[list[Evidence], list[Evidence]]:
+    def _distinct(
+        self, gold: Iterable[Evidence], others: Iterable[Evidence]
+    ) -> tuple[list[Evidence], list[Evidence]]:
         """Gold and negatives without repeats, by id or by content; repeats are counted."""
         seen: set[str] = set()
 
@@ -236,7 +253,9 @@ class NativeSource:
                     content = " ".join((item.text or "").casefold().split()) or item.id
                 keys = {item.id, content}
                 if keys & seen:
-                    self.notes["pieces of evidence dropped because they repeat another of the same sample"] += 1
+                    self.notes[
+                        "pieces of evidence dropped because they repeat another of the same sample"
+                    ] += 1
                 else:
                     seen.update(keys)
                     yield item
@@ -259,20 +278,30 @@ class NativeSource:
         )
 
 
-def chosen(source: str, asked: str, known: Sequence[str], unlabelled: Sequence[str] = ()) -> list[str]:
+def chosen(
+    source: str, asked: str, known: Sequence[str], unlabelled: Sequence[str] = ()
+) -> list[str]:
     """The splits that an option names, separated by commas, or ``all`` for every labelled one.
 
     Raises:
         UsageError: no such split, or one whose answers are not public.
     """
-    names = list(known) if asked == "all" else [part.strip() for part in asked.split(",") if part.strip()]
+    names = (
+        list(known)
+        if asked == "all"
+        else [part.strip() for part in asked.split(",") if part.strip()]
+    )
     for name in names:
         if name in unlabelled:
             raise UsageError(
-                f"{source}: split {name!r} has no public answers", cure=f"use one of {', '.join(known)} instead"
+                f"{source}: split {name!r} has no public answers",
+                cure=f"use one of {', '.join(known)} instead",
             )
         if name not in known:
-            raise UsageError(f"{source}: no split {name!r}; known: {', '.join((*known, 'all'))}", cure="check the name")
+            raise UsageError(
+                f"{source}: no split {name!r}; known: {', '.join((*known, 'all'))}",
+                cure="check the name",
+            )
     return names
 
 
@@ -304,7 +333,9 @@ def literal(text: Any) -> Any:
     if not isinstance(text, str) or not text.lstrip().startswith(("[", "{", "(")):
         return text
     outside = _QUOTED.sub("", text)
-    if _NO_VALUE.search(outside):  # Python's parser goes down its stack with every operator, JSON's with every bracket
+    if _NO_VALUE.search(
+        outside
+    ):  # Python's parser goes down its stack with every operator, JSON's with every bracket
         return text
     try:
         check_depth(outside.replace("(", "[").replace(")", "]"))
@@ -325,7 +356,9 @@ _NO_VALUE = re.compile(
 def listed(value: Any) -> list[Any]:
     """The items of a list, or of a list written as text; any other value is one item, an empty one none."""
     value = literal(value)
-    return list(value) if isinstance(value, list | tuple) else [] if value in (None, "") else [value]
+    return (
+        list(value) if isinstance(value, list | tuple) else [] if value in (None, "") else [value]
+    )
 
 
 _TRUE = frozenset({"true", "1", "1.0", "yes", "y", "t"})
@@ -351,7 +384,9 @@ def truth(cell: Any, name: str) -> bool | None:
         return None
     said = str(cell).strip().lower()
     if said not in _TRUE | _FALSE:
-        raise DataError(f"{name} holds {said!r}", cure="write true or false, or leave it empty if unknown")
+        raise DataError(
+            f"{name} holds {said!r}", cure="write true or false, or leave it empty if unknown"
+        )
     return said in _TRUE
 
 
@@ -390,5 +425,7 @@ def text_of(row: dict[str, Any], field: str) -> str:
     """
     value = row.get(field)
     if not isinstance(value, str) or not value.strip():
-        raise DataError(f"field {field!r} holds {value!r}, expected text", cure="mend the row or leave it out")
+        raise DataError(
+            f"field {field!r} holds {value!r}, expected text", cure="mend the row or leave it out"
+        )
     return value

@@ -24,11 +24,18 @@ def gold_of(article: Document, parts: Sequence[str], answers: AnswerSpec) -> lis
     whole = article.model_copy(update={"image": None})
     found = [
         Evidence.of(
-            whole.model_copy(update={"id": passage_id(article.id, number), "document": document_of(article),
-                                     "page": page_of(article), "text": part}),
-            Role.GOLD, level="passage",
+            whole.model_copy(
+                update={
+                    "id": passage_id(article.id, number),
+                    "document": document_of(article),
+                    "page": page_of(article),
+                    "text": part,
+                }
+            ),
+            Role.GOLD,
+            level="passage",
         )
         for number, part in enumerate(parts)
         if holds(answers, part)
-    ]  # fmt: skip
+    ]
     return found or [Evidence.of(whole, Role.GOLD, level="article")]

@@ -61,11 +61,15 @@ class Rendered:
         return path
 
     def _pdf(self, document: Path) -> Any:
-        with importing(f"rendering pages of {document.name}", extra="pdf", module="pypdfium2", broken=True):
+        with importing(
+            f"rendering pages of {document.name}", extra="pdf", module="pypdfium2", broken=True
+        ):
             import pypdfium2
         if document not in self._open:
             try:
-                self._open[document] = pypdfium2.PdfDocument(document) if document.is_file() else None
+                self._open[document] = (
+                    pypdfium2.PdfDocument(document) if document.is_file() else None
+                )
             except (pypdfium2.PdfiumError, OSError):
                 self._open[document] = None
             if len(self._open) > OPEN:

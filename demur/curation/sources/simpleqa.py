@@ -44,5 +44,8 @@ class SimpleQA(NativeSource):
             answers=AnswerSpec(accepted=((text_of(row, "answer").strip(),),), rule="simpleqa"),
             split="test",
             topic=str(known.get("topic") or ""),
-            attributes={**shown(known, "answer_type"), "urls": " ".join(map(str, listed(known.get("urls"))))},
+            attributes={
+                **shown(known, "answer_type"),
+                "urls": " ".join(map(str, listed(known.get("urls")))),
+            },
         )

@@ -40,10 +40,16 @@ class ViQuAE(NativeSource):
     name = "viquae"
     licence = "CC-BY-4.0"
 
-    def __init__(self, folder: Path, problems: Problems | None = None, split: str = "validation") -> None:
+    def __init__(
+        self, folder: Path, problems: Problems | None = None, split: str = "validation"
+    ) -> None:
         super().__init__(folder, problems)
         self.splits = chosen(self.name, split, ("validation", "test", "train"))
-        self._about: dict[str, Any] = {"source": self.name, "licence": "CC-BY-3.0", "prose_only": True}
+        self._about: dict[str, Any] = {
+            "source": self.name,
+            "licence": "CC-BY-3.0",
+            "prose_only": True,
+        }
 
     # --- knowledge base ---
 
@@ -51,7 +57,10 @@ class ViQuAE(NativeSource):
         parts = [first_existing(self.root, f"{part}.jsonl", f"{part}.jsonl.gz") for part in PARTS]
         for part, path in zip(PARTS, parts, strict=True):
             if path is None:
-                self.problems.add(f"{part}.jsonl.gz", "not in the folder: its articles cannot be gold or distractors")
+                self.problems.add(
+                    f"{part}.jsonl.gz",
+                    "not in the folder: its articles cannot be gold or distractors",
+                )
             else:
                 yield from json_lines(path, self.problems)
 
@@ -64,7 +73,9 @@ class ViQuAE(NativeSource):
                 self.notes[f"knowledge base: pictures {found.status}"] += 1
             return found.ref
 
-        yield from kilt.documents(self._articles(), self.problems, self.notes, picture=picture, **self._about)
+        yield from kilt.documents(
+            self._articles(), self.problems, self.notes, picture=picture, **self._about
+        )
 
     # --- questions ---
 
@@ -87,15 +98,21 @@ class ViQuAE(NativeSource):
                     yield f"qid:{qid}", row
 
         articles = Lookup(entries(), wanted)
-        rows = ((place, id_, (*values, articles)) for place, id_, values in self._rows(self.problems))
+        rows = (
+            (place, id_, (*values, articles)) for place, id_, values in self._rows(self.problems)
+        )
         yield from self.records(rows, self._sample)
 
-    def _sample(self, place: str, id_: str, split: str, row: dict[str, Any], articles: Lookup) -> Sample:
+    def _sample(
+        self, place: str, id_: str, split: str, row: dict[str, Any], articles: Lookup
+    ) -> Sample:
         answers = answer_spec(row)
         image = self._image(text_of(row, "image"))
         titles = provenance(row)
         found = [article for title in titles if (article := articles.get(_title(title)))]
-        self.notes["provenance titles that are not in the knowledge base"] += len(titles) - len(found)
+        self.notes["provenance titles that are not in the knowledge base"] += len(titles) - len(
+            found
+        )
         if not found and (by_entity := articles.get(f"qid:{row.get('wikidata_id')}")):
             self.notes["gold articles found by Wikidata id, not by title"] += 1
             found = [by_entity]
@@ -170,4 +187,6 @@ def answer_spec(row: dict[str, Any]) -> AnswerSpec:
     if canonical and canonical not in forms:
         forms.insert(0, canonical)
     unique = dict.fromkeys(form.strip() for form in forms if form.strip())
-    return AnswerSpec(accepted=tuple((form,) for form in unique), canonical=canonical, rule="viquae")
+    return AnswerSpec(
+        accepted=tuple((form,) for form in unique), canonical=canonical, rule="viquae"
+    )

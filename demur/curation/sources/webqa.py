@@ -51,7 +51,9 @@ class WebQA(NativeSource):
         for place, guid, row in self._rows():
             if not isinstance(row, dict):  # samples() notes it
                 continue
-            facts: list[tuple[Document | None, str]] = self.make(place, guid, partial(list, self._facts(row))) or []
+            facts: list[tuple[Document | None, str]] = (
+                self.make(place, guid, partial(list, self._facts(row))) or []
+            )
             for document, _ in facts:
                 if document is not None and seen.add(document.id):
                     yield document
@@ -62,21 +64,32 @@ class WebQA(NativeSource):
         def asked() -> Iterator[tuple[str, str, tuple[Any]]]:
             for place, guid, row in self._rows():
                 if not isinstance(row, dict):
-                    self.problems.add(f"{place} ({guid})", f"expected an object, got {type(row).__name__}")
+                    self.problems.add(
+                        f"{place} ({guid})", f"expected an object, got {type(row).__name__}"
+                    )
                 elif row.get("split") in self.splits:
                     yield place, guid, (row,)
                 elif row.get("split") not in ("train", "val"):
-                    self.problems.add(f"{place} ({guid})", f"split is {row.get('split')!r}, expected train or val")
+                    self.problems.add(
+                        f"{place} ({guid})", f"split is {row.get('split')!r}, expected train or val"
+                    )
 
         yield from self.records(asked(), self._sample)
 
     def _sample(self, place: str, guid: str, row: dict[str, Any]) -> Sample:
         if "txt_Facts" in row or "img_Facts" in row:
-            raise DataError("the facts are not labelled (a test row)", cure="leave the test file out")
-        forms = [unquoted(str(form)) for form in row["A"]] if isinstance(row["A"], list) else [unquoted(str(row["A"]))]
+            raise DataError(
+                "the facts are not labelled (a test row)", cure="leave the test file out"
+            )
+        forms = (
+            [unquoted(str(form)) for form in row["A"]]
+            if isinstance(row["A"], list)
+            else [unquoted(str(row["A"]))]
+        )
         category = str(row.get("Qcate") or "")
         answers = AnswerSpec(
-            accepted=tuple((form,) for form in forms if form), rule=f"webqa:{category}" if category else "webqa"
+            accepted=tuple((form,) for form in forms if form),
+            rule=f"webqa:{category}" if category else "webqa",
         )
         raw = text_of(row, "Q")
         question = unquoted(raw)
@@ -91,7 +104,9 @@ class WebQA(NativeSource):
             if document is None:
                 (lacks if is_gold else missing).append(what)
             else:
-                (gold if is_gold else others).append(Evidence.of(document, Role.GOLD if is_gold else Role.DISTRACTOR))
+                (gold if is_gold else others).append(
+                    Evidence.of(document, Role.GOLD if is_gold else Role.DISTRACTOR)
+                )
         if not gold and not lacks:
             lacks.append("gold evidence missing: no positive fact")
         with_pictures = self._store is not None  # without any, one problem says so
@@ -109,7 +124,11 @@ class WebQA(NativeSource):
             topic=category,
             attributes={
                 **({"subject": str(row["topic"])} if row.get("topic") else {}),
-                **({"missing_negatives": "; ".join(missing)} if missing and not with_pictures else {}),
+                **(
+                    {"missing_negatives": "; ".join(missing)}
+                    if missing and not with_pictures
+                    else {}
+                ),
             },
         )
 
@@ -120,8 +139,15 @@ class WebQA(NativeSource):
                 text = " ".join(MARKS.sub("", str(fact.get("fact") or "")).split())
                 if text:
                     title = str(fact.get("title") or "")
-                    about = {"title": title, "page": str(fact.get("url") or ""), "licence": "CC-BY-SA"}
-                    yield Document(id=snippet_key(title, text), text=text, source=self.name, **about), role
+                    about = {
+                        "title": title,
+                        "page": str(fact.get("url") or ""),
+                        "licence": "CC-BY-SA",
+                    }
+                    yield (
+                        Document(id=snippet_key(title, text), text=text, source=self.name, **about),
+                        role,
+                    )
                 else:
                     yield None, f"{role} snippet without text: {fact.get('snippet_id')}"
         for kind, role in (("pos", "gold"), ("neg", "negative")):
@@ -129,7 +155,11 @@ class WebQA(NativeSource):
                 image = self._image(fact.get("image_id"))
                 if image.ref is not None:
                     title = str(fact.get("caption") or fact.get("title") or "")
-                    about = {"title": title, "page": str(fact.get("url") or ""), "licence": PICTURE_LICENCE}
+                    about = {
+                        "title": title,
+                        "page": str(fact.get("url") or ""),
+                        "licence": PICTURE_LICENCE,
+                    }
                     key = picture_key(str(fact["image_id"]), title)
                     yield Document(id=key, image=image.ref, source=self.name, **about), role
                 else:

@@ -31,7 +31,16 @@ if TYPE_CHECKING:
     Vectors = NDArray[np.float32]
     """(n, d) float32, one row per item."""
 
-__all__ = ["Encoder", "Option", "Preparing", "Role", "fingerprint_of", "named", "open_encoder", "space_of"]
+__all__ = [
+    "Encoder",
+    "Option",
+    "Preparing",
+    "Role",
+    "fingerprint_of",
+    "named",
+    "open_encoder",
+    "space_of",
+]
 
 Role = Literal["passage", "query"]
 """What a text is for: models such as e5 put a different prefix before each; most make no difference."""
@@ -60,7 +69,9 @@ class Encoder(Protocol):
         """Hex hash of weights and preprocessing: equal means comparable vectors (for the code: `fingerprint_of`)."""
         ...
 
-    def texts(self, texts: Sequence[str], space: str = "joint", *, role: Role = "passage") -> Vectors:
+    def texts(
+        self, texts: Sequence[str], space: str = "joint", *, role: Role = "passage"
+    ) -> Vectors:
         """Rows for ``texts``, (n, d) float32, in their order."""
         ...
 
@@ -97,12 +108,16 @@ def fingerprint_of(encoder: Encoder) -> str:
 
 def space_of(encoder: Encoder, space: str, kind: Literal["texts", "images"]) -> int:
     """Dimensions of ``space``; raises `UsageError` when ``encoder`` does not serve it for that kind of item."""
-    served = {s: d for s, d in encoder.dims.items() if s != {"texts": "look", "images": "text"}[kind]}
+    served = {
+        s: d for s, d in encoder.dims.items() if s != {"texts": "look", "images": "text"}[kind]
+    }
     if space not in served:
         raise UsageError(
             f"it puts no {kind} into a space named {space!r}",
             item=encoder.name,
-            cure=f"it serves {', '.join(served)} for {kind}" if served else f"choose an encoder that takes {kind}",
+            cure=f"it serves {', '.join(served)} for {kind}"
+            if served
+            else f"choose an encoder that takes {kind}",
         )
     return served[space]
 
@@ -131,11 +146,21 @@ def open_encoder(
         signature(factory).bind(argument, allow_random=allow_random, device=device)
     except TypeError as error:
         cure = "let it take (argument, *, allow_random, device) and return an encoder (demur.testing.check_encoder)"
-        raise UsageError(f"it cannot be called as an encoder's factory: {error}", item=text, cure=cure) from error
+        raise UsageError(
+            f"it cannot be called as an encoder's factory: {error}", item=text, cure=cure
+        ) from error
     encoder: Encoder = factory(argument, allow_random=allow_random, device=device)
     wanted = (*Encoder.__annotations__, "fingerprint", "texts", "images")
     lacks = [name for name in wanted if not hasattr(encoder, name)]
     if lacks or not encoder.dims or encoder.similarity not in ("cosine", "dot"):
-        why = f"it has no {', '.join(lacks)}" if lacks else "its dims are empty, or its similarity is not cosine or dot"
-        raise UsageError(f"not an encoder: {why}", item=text, cure="demur.testing.check_encoder names what is wrong")
+        why = (
+            f"it has no {', '.join(lacks)}"
+            if lacks
+            else "its dims are empty, or its similarity is not cosine or dot"
+        )
+        raise UsageError(
+            f"not an encoder: {why}",
+            item=text,
+            cure="demur.testing.check_encoder names what is wrong",
+        )
     return encoder

@@ -52,14 +52,18 @@ def graph(tensors: dict[str, NDArray[Any]]) -> bytes:
     from onnx import TensorProto, helper, numpy_helper
 
     nodes: list[Any] = []
-    constants = [numpy_helper.from_array(np.array(v, np.float32), n) for v, n in ((0, "zero"), (6, "six"))]
+    constants = [
+        numpy_helper.from_array(np.array(v, np.float32), n) for v, n in ((0, "zero"), (6, "six"))
+    ]
 
     def convolve(x: str, weight: str, norm: str, *, stride: int = 1, relu: bool = True) -> str:
         kernel = tensors[f"{weight}.weight"]
         scale = tensors[f"{norm}.weight"] / np.sqrt(tensors[f"{norm}.running_var"] + _EPSILON)
         shift = tensors[f"{norm}.bias"] - tensors[f"{norm}.running_mean"] * scale
         depthwise = "depthwise" in weight
-        constants.append(numpy_helper.from_array(kernel * scale[:, None, None, None], f"{weight}.w"))
+        constants.append(
+            numpy_helper.from_array(kernel * scale[:, None, None, None], f"{weight}.w")
+        )
         constants.append(numpy_helper.from_array(shift, f"{weight}.b"))
         nodes.append(
             helper.make_node(
@@ -78,13 +82,17 @@ def graph(tensors: dict[str, NDArray[Any]]) -> bytes:
         return f"{weight}.r"
 
     x = convolve("image", "_conv_stem", "_bn0", stride=2)
-    for number, stride in enumerate(s if i == 0 else 1 for blocks, s in _STAGES for i in range(blocks)):
+    for number, stride in enumerate(
+        s if i == 0 else 1 for blocks, s in _STAGES for i in range(blocks)
+    ):
         block, entry = f"_blocks.{number}", x
         if f"{block}._expand_conv.weight" in tensors:
             x = convolve(x, f"{block}._expand_conv", f"{block}._bn0")
         x = convolve(x, f"{block}._depthwise_conv", f"{block}._bn1", stride=stride)
         x = convolve(x, f"{block}._project_conv", f"{block}._bn2", relu=False)
-        first = tensors.get(f"{block}._expand_conv.weight", tensors[f"{block}._depthwise_conv.weight"])
+        first = tensors.get(
+            f"{block}._expand_conv.weight", tensors[f"{block}._depthwise_conv.weight"]
+        )
         width_in = first.shape[1] if f"{block}._expand_conv.weight" in tensors else first.shape[0]
         if stride == 1 and width_in == tensors[f"{block}._project_conv.weight"].shape[0]:
             nodes.append(helper.make_node("Add", [x, entry], [f"{block}.sum"]))
@@ -103,7 +111,10 @@ def graph(tensors: dict[str, NDArray[Any]]) -> bytes:
         nodes,
         "efficientnet-lite0",
         [shape("image", TensorProto.FLOAT, ["n", 3, SIDE, SIDE])],
-        [shape("features", TensorProto.FLOAT, ["n", FEATURES]), shape("classes", TensorProto.FLOAT, ["n", CLASSES])],
+        [
+            shape("features", TensorProto.FLOAT, ["n", FEATURES]),
+            shape("classes", TensorProto.FLOAT, ["n", CLASSES]),
+        ],
         constants,
     )
     model = helper.make_model(made, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
@@ -115,7 +126,10 @@ def squared(image: Image) -> NDArray[np.uint8]:
     from PIL import Image as Pillow
 
     longest = max(image.size)
-    size = (max(1, round(image.width * SIDE / longest)), max(1, round(image.height * SIDE / longest)))
+    size = (
+        max(1, round(image.width * SIDE / longest)),
+        max(1, round(image.height * SIDE / longest)),
+    )
     canvas = Pillow.new("RGB", (SIDE, SIDE), "white")
     fitted = image.convert("RGB").resize(size, Pillow.Resampling.BICUBIC)
     canvas.paste(fitted, ((SIDE - size[0]) // 2, (SIDE - size[1]) // 2))
@@ -141,7 +155,10 @@ class EfficientNetLite0:
 
         data = pinned(WEIGHTS, "the offline encoder")
         built = cached(
-            "efficientnet-lite0.onnx", [WEIGHTS.sha256], __file__, lambda: graph(read_tensors(data, WEIGHTS.file))
+            "efficientnet-lite0.onnx",
+            [WEIGHTS.sha256],
+            __file__,
+            lambda: graph(read_tensors(data, WEIGHTS.file)),
         )
         return cls(session(built))
 
@@ -163,7 +180,9 @@ class EfficientNetLite0:
             tensors = read_tensors(data, WEIGHTS.file)
             model = onnx.load_from_string(graph(tensors))
             last = next(n for n in model.graph.node if n.op_type == "GlobalAveragePool").input[0]
-            model.graph.output.append(helper.make_tensor_value_info(last, onnx.TensorProto.FLOAT, None))
+            model.graph.output.append(
+                helper.make_tensor_value_info(last, onnx.TensorProto.FLOAT, None)
+            )
             self._mapped = session(bytes(model.SerializeToString())), tensors["_fc.weight"]
         mapped, head = self._mapped
         pixels = (square.astype(np.float32) - 127) / 128

@@ -68,7 +68,9 @@ _CONTEXT = 77
 class EvaClipEncoder(JointModel):
     """A model that comes with its own code. Texts are cut at 77 tokens."""
 
-    def __init__(self, argument: str, *, allow_random: bool = False, device: str | None = None) -> None:
+    def __init__(
+        self, argument: str, *, allow_random: bool = False, device: str | None = None
+    ) -> None:
         """Load the model.
 
         Raises:
@@ -81,7 +83,9 @@ class EvaClipEncoder(JointModel):
         kept = "&".join(f"{key}={value}" for key, value in options.items())
         self.name = f"evaclip:{source}" + (f"?{kept}" if kept else "")
         if not source:
-            raise UsageError("no repository is named", item=self.name, cure="e.g. evaclip:BAAI/EVA-CLIP-8B")
+            raise UsageError(
+                "no repository is named", item=self.name, cure="e.g. evaclip:BAAI/EVA-CLIP-8B"
+            )
         if consent != "yes":
             raise UsageError(
                 f"loading it runs Python code from {source}, which was not allowed",
@@ -91,7 +95,9 @@ class EvaClipEncoder(JointModel):
                 "open_clip:EVA02-E-14-plus/laion2b_s9b_b144k needs no foreign code",
             )
         require_torch("the evaclip encoder")
-        self._device, precision, self._batches = running(options, device, self.name, batch=8, batch_on_gpu=64)
+        self._device, precision, self._batches = running(
+            options, device, self.name, batch=8, batch_on_gpu=64
+        )
         warnings.warn(
             f"running Python code from {source}"
             + (
@@ -101,11 +107,15 @@ class EvaClipEncoder(JointModel):
             ),
             stacklevel=2,
         )
-        self._model, self._tokenizer, missing = _load(source, options.get("revision"), precision, self.name)
+        self._model, self._tokenizer, missing = _load(
+            source, options.get("revision"), precision, self.name
+        )
         refuse_random(missing, self.name, allowed=allow_random)
         self._model.to(self._device).eval()
         self._side = int(self._model.config.vision_config.image_size)
-        self.note = f"{source} by its own code, {precision}" + (", RANDOM weights" if missing else "")
+        self.note = f"{source} by its own code, {precision}" + (
+            ", RANDOM weights" if missing else ""
+        )
         self.dims = self._serves()
 
     @cached_property
@@ -113,13 +123,26 @@ class EvaClipEncoder(JointModel):
         code = digest(inspect.getsource(type(self._model)).encode())
         tokens = self._tokenizer(PROBE)["input_ids"]
         preprocessing = [self._side, MEAN, STD]
-        return digest(["evaclip", VERSION, weights_digest(self._model.state_dict()), code, preprocessing, list(tokens)])
+        return digest(
+            [
+                "evaclip",
+                VERSION,
+                weights_digest(self._model.state_dict()),
+                code,
+                preprocessing,
+                list(tokens),
+            ]
+        )
 
     def _texts(self, texts: Sequence[str]) -> NDArray[np.float32]:
         import torch
 
         tokens = self._tokenizer(
-            list(texts), return_tensors="pt", padding="max_length", truncation=True, max_length=_CONTEXT
+            list(texts),
+            return_tensors="pt",
+            padding="max_length",
+            truncation=True,
+            max_length=_CONTEXT,
         )
         with torch.inference_mode():
             return unit(self._model.encode_text(tokens["input_ids"].to(self._device)))
@@ -150,7 +173,9 @@ class EvaClipEncoder(JointModel):
             return unit(self._model.encode_image(pixels))
 
 
-def _load(source: str, revision: str | None, precision: str, item: str) -> tuple[Any, Any, list[str]]:
+def _load(
+    source: str, revision: str | None, precision: str, item: str
+) -> tuple[Any, Any, list[str]]:
     """(model, tokenizer, weights that the checkpoint lacks)."""
     ensure_torchvision()
     with importing("the evaclip encoder", extra="clip"):

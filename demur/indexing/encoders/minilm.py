@@ -57,12 +57,18 @@ def tokenizer() -> Any:
     from tokenizers.pre_tokenizers import BertPreTokenizer
     from tokenizers.processors import TemplateProcessing
 
-    data = resources.files("demur.indexing.encoders").joinpath("bert_uncased/vocab.txt").read_bytes()
+    data = (
+        resources.files("demur.indexing.encoders").joinpath("bert_uncased/vocab.txt").read_bytes()
+    )
     if digest(data) != VOCABULARY_SHA256:
-        raise DataError("the vocabulary was changed", item="bert_uncased/vocab.txt", cure="install demur again")
+        raise DataError(
+            "the vocabulary was changed", item="bert_uncased/vocab.txt", cure="install demur again"
+        )
     vocabulary = {word: number for number, word in enumerate(data.decode().split("\n")[:-1])}
     made = Tokenizer(WordPiece(vocabulary, unk_token="[UNK]", max_input_chars_per_word=100))
-    made.normalizer = BertNormalizer(clean_text=True, handle_chinese_chars=True, strip_accents=None, lowercase=True)
+    made.normalizer = BertNormalizer(
+        clean_text=True, handle_chinese_chars=True, strip_accents=None, lowercase=True
+    )
     made.pre_tokenizer = BertPreTokenizer()
     made.post_processor = TemplateProcessing(
         single="[CLS] $A [SEP]", special_tokens=[(t, vocabulary[t]) for t in ("[CLS]", "[SEP]")]
@@ -111,10 +117,16 @@ def graph(shipped: bytes, precision: Precision) -> bytes:
     model = onnx.load_from_string(shipped)
     weights = {t.name: numpy_helper.to_array(t) for t in model.graph.initializer}
     # The exporter named the matrices by number only: their order of use tells which is which.
-    matrices = [n.input[1] for n in model.graph.node if n.op_type == "MatMul" and f"{n.input[1]}_q" in weights]
+    matrices = [
+        n.input[1]
+        for n in model.graph.node
+        if n.op_type == "MatMul" and f"{n.input[1]}_q" in weights
+    ]
     if len(matrices) != 6 * _LAYERS:
         raise DataError(
-            f"expected {6 * _LAYERS} matrices, found {len(matrices)}", item=WEIGHTS.file, cure="reinstall it"
+            f"expected {6 * _LAYERS} matrices, found {len(matrices)}",
+            item=WEIGHTS.file,
+            cure="reinstall it",
         )
     nodes: list[Any] = []
     constants: list[Any] = []
@@ -123,7 +135,9 @@ def graph(shipped: bytes, precision: Precision) -> bytes:
         constants.append(numpy_helper.from_array(np.ascontiguousarray(value), name))
         return name
 
-    def node(kind: str, inputs: list[str], output: str, *, domain: str = "", **attributes: Any) -> str:
+    def node(
+        kind: str, inputs: list[str], output: str, *, domain: str = "", **attributes: Any
+    ) -> str:
         nodes.append(helper.make_node(kind, inputs, [output], domain=domain, **attributes))
         return output
 
@@ -132,10 +146,16 @@ def graph(shipped: bytes, precision: Precision) -> bytes:
         return weights[f"{name}_q"], weights[f"{name}_scale"].reshape(-1)
 
     def linear(
-        x: str, quantised: NDArray[np.int8], scale: NDArray[np.float32], bias: NDArray[np.float32], to: str
+        x: str,
+        quantised: NDArray[np.int8],
+        scale: NDArray[np.float32],
+        bias: NDArray[np.float32],
+        to: str,
     ) -> str:
         if precision == "float32":
-            product = node("MatMul", [x, constant(f"{to}.w", quantised.astype(np.float32) * scale)], f"{to}.xw")
+            product = node(
+                "MatMul", [x, constant(f"{to}.w", quantised.astype(np.float32) * scale)], f"{to}.xw"
+            )
             return node("Add", [product, constant(f"{to}.b", bias)], to)
         return node(
             "DynamicQuantizeMatMul",
@@ -152,23 +172,36 @@ def graph(shipped: bytes, precision: Precision) -> bytes:
 
     def normalise(x: str, skip: str, name: str, to: str) -> str:
         total = node("Add", [x, skip], f"{to}.sum")
-        scale, shift = constant(f"{to}.w", weights[f"{name}.weight"]), constant(f"{to}.b", weights[f"{name}.bias"])
+        scale, shift = (
+            constant(f"{to}.w", weights[f"{name}.weight"]),
+            constant(f"{to}.b", weights[f"{name}.bias"]),
+        )
         return node("LayerNormalization", [total, scale, shift], to, axis=-1, epsilon=_EPSILON)
 
     embeddings = "inner.embeddings"
-    words, places = f"{embeddings}.word_embeddings.weight", f"{embeddings}.position_embeddings.weight"
+    words, places = (
+        f"{embeddings}.word_embeddings.weight",
+        f"{embeddings}.position_embeddings.weight",
+    )
     rows = node("Gather", [constant("words", weights[f"{words}_q"]), "ids"], "word.q")
-    scales = node("Gather", [constant("words.scale", weights[f"{words}_scale"]), "ids"], "word.scale")
+    scales = node(
+        "Gather", [constant("words.scale", weights[f"{words}_scale"]), "ids"], "word.scale"
+    )
     word = node("Mul", [node("Cast", [rows], "word.f", to=TensorProto.FLOAT), scales], "word")
     # Every token is of segment 0, so its embedding joins the positions'.
     segment = weights[f"{embeddings}.token_type_embeddings.weight"][0]
     position = weights[f"{places}_q"].astype(np.float32) * weights[f"{places}_scale"] + segment
-    first, length = constant("first", np.array([0])), node("Shape", ["ids"], "length", start=1, end=2)
+    first, length = (
+        constant("first", np.array([0])),
+        node("Shape", ["ids"], "length", start=1, end=2),
+    )
     place = node("Slice", [constant("positions", position), first, length, first], "place")
     x = normalise(word, place, f"{embeddings}.LayerNorm", "x")
     for layer in range(_LAYERS):
         part, to = f"inner.encoder.layer.{layer}", f"layer{layer}"
-        (query, query_scale), (key, key_scale), (value, value_scale) = (matrix(layer, i) for i in range(3))
+        (query, query_scale), (key, key_scale), (value, value_scale) = (
+            matrix(layer, i) for i in range(3)
+        )
         bias = [weights[f"{part}.attention.self.{name}.bias"] for name in ("query", "key", "value")]
         together = linear(
             x,
@@ -179,12 +212,20 @@ def graph(shipped: bytes, precision: Precision) -> bytes:
         )
         heads = [f"{to}.q", f"{to}.k", f"{to}.v"]
         nodes.append(helper.make_node("Split", [together], heads, axis=-1, num_outputs=3))
-        seen = node("MultiHeadAttention", heads, f"{to}.seen", domain="com.microsoft", num_heads=_HEADS)
-        seen = linear(seen, *matrix(layer, 3), weights[f"{part}.attention.output.dense.bias"], f"{to}.out")
+        seen = node(
+            "MultiHeadAttention", heads, f"{to}.seen", domain="com.microsoft", num_heads=_HEADS
+        )
+        seen = linear(
+            seen, *matrix(layer, 3), weights[f"{part}.attention.output.dense.bias"], f"{to}.out"
+        )
         x = normalise(seen, x, f"{part}.attention.output.LayerNorm", f"{to}.attended")
-        wide = linear(x, *matrix(layer, 4), weights[f"{part}.intermediate.dense.bias"], f"{to}.wide")
+        wide = linear(
+            x, *matrix(layer, 4), weights[f"{part}.intermediate.dense.bias"], f"{to}.wide"
+        )
         wide = node("Gelu", [wide], f"{to}.gelu", domain="com.microsoft")
-        narrow = linear(wide, *matrix(layer, 5), weights[f"{part}.output.dense.bias"], f"{to}.narrow")
+        narrow = linear(
+            wide, *matrix(layer, 5), weights[f"{part}.output.dense.bias"], f"{to}.narrow"
+        )
         x = normalise(narrow, x, f"{part}.output.LayerNorm", f"{to}.x")
     node("ReduceMean", [x, constant("tokens", np.array([1]))], "mean", keepdims=0)
     made = helper.make_graph(
@@ -215,7 +256,9 @@ class MiniLM:
         from demur.indexing.encoders.onnx_session import session
 
         data = pinned(WEIGHTS, "the offline encoder")
-        built = cached(f"minilm-{precision}.onnx", [WEIGHTS.sha256], __file__, lambda: graph(data, precision))
+        built = cached(
+            f"minilm-{precision}.onnx", [WEIGHTS.sha256], __file__, lambda: graph(data, precision)
+        )
         return cls(session(built))
 
     def mean(self, ids: list[int]) -> NDArray[np.float32]:

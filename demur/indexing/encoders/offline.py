@@ -47,8 +47,12 @@ REMEMBERED = 4096
 """Images whose network outputs are kept (5 kB each), so that ``joint`` and ``look`` of one image cost one run."""
 
 _OPTIONS = {
-    "precision": Option("int8 (default) or float32 products in the sentence encoder", get_args(minilm.Precision)),
-    "threads": Option("how many cores to use (all by default); the vectors are the same", range(1, 1025)),
+    "precision": Option(
+        "int8 (default) or float32 products in the sentence encoder", get_args(minilm.Precision)
+    ),
+    "threads": Option(
+        "how many cores to use (all by default); the vectors are the same", range(1, 1025)
+    ),
 }
 
 
@@ -68,7 +72,9 @@ class OfflineEncoder:
     batch = 64
     note = "ConSE demo embedder (EfficientNet-Lite0 + MiniLM), not CLIP"
 
-    def __init__(self, argument: str = "", *, allow_random: bool = False, device: str | None = None) -> None:
+    def __init__(
+        self, argument: str = "", *, allow_random: bool = False, device: str | None = None
+    ) -> None:
         """Load networks and class embeddings.
 
         Args:
@@ -82,12 +88,22 @@ class OfflineEncoder:
         """
         rest, options = named("offline", argument, _OPTIONS)
         if rest:
-            raise UsageError("it takes no argument, only options", item=f"offline:{argument}", cure="write 'offline'")
+            raise UsageError(
+                "it takes no argument, only options",
+                item=f"offline:{argument}",
+                cure="write 'offline'",
+            )
         if device not in (None, "cpu"):
-            raise UsageError(f"it runs on the cpu, not on {device!r}", item="offline", cure="drop the device")
+            raise UsageError(
+                f"it runs on the cpu, not on {device!r}", item="offline", cure="drop the device"
+            )
         precision: minilm.Precision = "float32" if options.get("precision") == "float32" else "int8"
         self.name = "offline" if precision == "int8" else f"offline:?precision={precision}"
-        self.dims: Mapping[str, int] = {"joint": minilm.DIMENSIONS, "text": minilm.DIMENSIONS, "look": lite0.FEATURES}
+        self.dims: Mapping[str, int] = {
+            "joint": minilm.DIMENSIONS,
+            "text": minilm.DIMENSIONS,
+            "look": lite0.FEATURES,
+        }
         self._precision = precision
         self._threads = int(options["threads"]) if "threads" in options else cores()
         minilm.tokenizer()  # what it misses is said when the encoder is opened
@@ -103,14 +119,21 @@ class OfflineEncoder:
         return digest(
             {
                 "encoder": "offline",
-                "networks": [lite0.WEIGHTS.sha256, lite0.VERSION, minilm.WEIGHTS.sha256, minilm.VERSION],
+                "networks": [
+                    lite0.WEIGHTS.sha256,
+                    lite0.VERSION,
+                    minilm.WEIGHTS.sha256,
+                    minilm.VERSION,
+                ],
                 "precision": self._precision,
                 "max_tokens": minilm.MAX_TOKENS,
                 "conse": [CLASS_NAMES.sha256, TOP_CLASSES, PROMPT],
             }
         )
 
-    def texts(self, texts: Sequence[str], space: str = "joint", *, role: Role = "passage") -> NDArray[np.float32]:
+    def texts(
+        self, texts: Sequence[str], space: str = "joint", *, role: Role = "passage"
+    ) -> NDArray[np.float32]:
         """Unit rows, (n, 384) float32; texts are cut after 256 tokens.
 
         Raises:
@@ -131,7 +154,9 @@ class OfflineEncoder:
         """The image as the network takes it, (224, 224, 3): the part of the work that decoding threads can do."""
         return lite0.squared(image)
 
-    def images_prepared(self, prepared: Sequence[NDArray[Any]], space: str = "joint") -> NDArray[np.float32]:
+    def images_prepared(
+        self, prepared: Sequence[NDArray[Any]], space: str = "joint"
+    ) -> NDArray[np.float32]:
         """`images` of what `prepared` gave."""
         width = space_of(self, space, "images")
         glances = self._shared_out(self._glance, prepared)
@@ -161,7 +186,9 @@ class OfflineEncoder:
         def build() -> bytes:
             return self.texts([PROMPT.format(name) for name in json.loads(self._names)]).tobytes()
 
-        data = cached(f"imagenet-names-{self._precision}.f32", [self.fingerprint()], minilm.__file__, build)
+        data = cached(
+            f"imagenet-names-{self._precision}.f32", [self.fingerprint()], minilm.__file__, build
+        )
         return np.frombuffer(data, np.float32).reshape(lite0.CLASSES, minilm.DIMENSIONS)
 
     def _shared_out(self, work: Callable[[T], U], items: Sequence[T]) -> list[U]:
@@ -174,4 +201,6 @@ class OfflineEncoder:
 def _unit(rows: Iterable[NDArray[np.float32]], width: int) -> NDArray[np.float32]:
     """Rows of length 1, (n, width); each is normalised alone, so that its bits do not depend on the others."""
     made = [row / np.float32(max(float(np.sqrt(np.dot(row, row))), 1e-12)) for row in rows]
-    return np.stack(made).astype(np.float32, copy=False) if made else np.empty((0, width), np.float32)
+    return (
+        np.stack(made).astype(np.float32, copy=False) if made else np.empty((0, width), np.float32)
+    )

@@ -43,7 +43,9 @@ VERSION = "1"
 """Changes whenever this file makes other vectors from the same weights."""
 
 _OPTIONS = {
-    "precision": Option("fp16 (default on CUDA), bf16 or fp32 (default elsewhere)", ("fp16", "bf16", "fp32")),
+    "precision": Option(
+        "fp16 (default on CUDA), bf16 or fp32 (default elsewhere)", ("fp16", "bf16", "fp32")
+    ),
     "batch": BATCH,
 }
 
@@ -51,7 +53,9 @@ _OPTIONS = {
 class OpenClipEncoder(JointModel):
     """A model of open_clip."""
 
-    def __init__(self, argument: str, *, allow_random: bool = False, device: str | None = None) -> None:
+    def __init__(
+        self, argument: str, *, allow_random: bool = False, device: str | None = None
+    ) -> None:
         """Load the model.
 
         Raises:
@@ -68,17 +72,23 @@ class OpenClipEncoder(JointModel):
 
         self._device, precision, self._batches = running(options, device, self.name)
         parsed = _parsed(source, self.name, allow_random=allow_random)
-        self._model, self._preprocess, self._tokenizer = _load(parsed, precision, self._device, self.name)
+        self._model, self._preprocess, self._tokenizer = _load(
+            parsed, precision, self._device, self.name
+        )
         self._shorter = _shorter_side(self._model.visual.preprocess_cfg)
         self._dtype = open_clip.get_input_dtype(precision)
-        self.note = f"open_clip {source}, {precision}" + ("" if parsed.trained else ", RANDOM weights: not trained")
+        self.note = f"open_clip {source}, {precision}" + (
+            "" if parsed.trained else ", RANDOM weights: not trained"
+        )
         self.dims = self._serves()
 
     @cached_property
     def _identity(self) -> str:  # fp16 and fp32 are one, bf16 is another
         preprocessing = dict(self._model.visual.preprocess_cfg)
         tokens = self._tokenizer([PROBE]).tolist()
-        return digest(["open_clip", VERSION, weights_digest(self._model.state_dict()), preprocessing, tokens])
+        return digest(
+            ["open_clip", VERSION, weights_digest(self._model.state_dict()), preprocessing, tokens]
+        )
 
     def _texts(self, texts: Sequence[str]) -> NDArray[np.float32]:
         import torch
@@ -104,7 +114,9 @@ class OpenClipEncoder(JointModel):
             pixels = torch.from_numpy(np.stack(prepared)).to(self._device, self._dtype)
             try:
                 return unit(self._model.encode_image(pixels))
-            except AssertionError as error:  # so a tower of timm says that images have another size than it takes
+            except (
+                AssertionError
+            ) as error:  # so a tower of timm says that images have another size than it takes
                 raise DataError(
                     f"the model does not take images of its own configuration: {error}",
                     item=self.name,
@@ -115,7 +127,13 @@ class OpenClipEncoder(JointModel):
 def _shorter_side(preprocessing: Mapping[str, Any]) -> int:
     """Pixels that the shorter side of an image is brought to before its middle is cut out; 0 where that is not done."""
     size = preprocessing["size"]
-    return 0 if preprocessing["resize_mode"] != "shortest" else size if isinstance(size, int) else max(size)
+    return (
+        0
+        if preprocessing["resize_mode"] != "shortest"
+        else size
+        if isinstance(size, int)
+        else max(size)
+    )
 
 
 class _Source(NamedTuple):
@@ -137,8 +155,12 @@ def _parsed(source: str, item: str, *, allow_random: bool) -> _Source:
     if source.startswith("local-dir:"):
         folder = Path(source.removeprefix("local-dir:")).expanduser()
         if not (folder / "open_clip_config.json").is_file():
-            raise UsageError(f"{folder} has no open_clip_config.json", item=item, cure="check the path")
-        trained = any(True for kind in ("safetensors", "bin", "pth") for _ in folder.glob(f"*.{kind}"))
+            raise UsageError(
+                f"{folder} has no open_clip_config.json", item=item, cure="check the path"
+            )
+        trained = any(
+            True for kind in ("safetensors", "bin", "pth") for _ in folder.glob(f"*.{kind}")
+        )
         if not trained and not allow_random:
             raise UsageError(
                 f"{folder} has no weights: the model would be random",
@@ -158,14 +180,18 @@ def _parsed(source: str, item: str, *, allow_random: bool) -> _Source:
         raise UsageError(
             "no weights are named: the model would be random",
             item=item,
-            cure=f"open_clip:{model}/{tags[-1]}" if tags else f"give a file: open_clip:{model}/PATH",
+            cure=f"open_clip:{model}/{tags[-1]}"
+            if tags
+            else f"give a file: open_clip:{model}/PATH",
         )
     path = Path(weights).expanduser()
     if weights not in tags and not path.is_file():
         raise UsageError(
             f"{weights!r} is neither a tag of {model} nor a file",
             item=item,
-            cure=f"tags: {', '.join(tags)}" if tags else "it has no tags; give a .pt or .safetensors file",
+            cure=f"tags: {', '.join(tags)}"
+            if tags
+            else "it has no tags; give a .pt or .safetensors file",
         )
     return _Source(model, weights if weights in tags else str(path), trained=True)
 
@@ -195,7 +221,9 @@ def _load(source: _Source, precision: str, device: Any, item: str) -> tuple[Any,
                 cure="check the name and the network, or give local files: open_clip:local-dir:PATH",
             ) from error
         raise DataError(
-            f"the weights cannot be loaded: {reason}", item=item, cure="check that they are whole and of this model"
+            f"the weights cannot be loaded: {reason}",
+            item=item,
+            cure="check that they are whole and of this model",
         ) from error
     preprocess = image_transform_v2(PreprocessCfg(**model.visual.preprocess_cfg), is_train=False)
     return model.eval(), preprocess, tokenizer

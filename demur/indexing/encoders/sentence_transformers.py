@@ -60,7 +60,9 @@ class SentenceTransformersEncoder:
 
     similarity: Literal["cosine", "dot"]
 
-    def __init__(self, argument: str, *, allow_random: bool = False, device: str | None = None) -> None:
+    def __init__(
+        self, argument: str, *, allow_random: bool = False, device: str | None = None
+    ) -> None:
         """Load the model.
 
         Raises:
@@ -72,7 +74,11 @@ class SentenceTransformersEncoder:
         source, options = named("sentence-transformers", argument, _OPTIONS)
         require_torch("the sentence-transformers encoder")
         if not source:
-            raise UsageError("no model is named", item=self.name, cure="e.g. sentence-transformers:facebook/contriever")
+            raise UsageError(
+                "no model is named",
+                item=self.name,
+                cure="e.g. sentence-transformers:facebook/contriever",
+            )
         on, precision, self._batches = running(options, device, self.name)
         self._model, declared, missing = _load(source, str(on), self.name)
         refuse_random(missing, self.name, allowed=allow_random)
@@ -83,7 +89,9 @@ class SentenceTransformersEncoder:
             "query": options.get("query", own.get("query") or ""),
             "passage": options.get("passage", own.get("passage") or own.get("document") or ""),
         }
-        self.note = f"sentence-transformers {source}, {precision}" + (", RANDOM weights" if missing else "")
+        self.note = f"sentence-transformers {source}, {precision}" + (
+            ", RANDOM weights" if missing else ""
+        )
         self.dims: Mapping[str, int] = {"text": self._encode(["a"], "").shape[1]}
 
     @property
@@ -98,14 +106,32 @@ class SentenceTransformersEncoder:
     @cached_property
     def _identity(self) -> str:
         # The pooler of BERT-like models is not used, and is random where a checkpoint lacks it.
-        state = {name: tensor for name, tensor in self._model.state_dict().items() if not _unused(name)}
+        state = {
+            name: tensor for name, tensor in self._model.state_dict().items() if not _unused(name)
+        }
         tokens = self._model.tokenizer(PROBE)["input_ids"]
-        shape = [str(self._model.max_seq_length), self.similarity, [type(m).__name__ for m in self._model]]
+        shape = [
+            str(self._model.max_seq_length),
+            self.similarity,
+            [type(m).__name__ for m in self._model],
+        ]
         pooling = [str(m.get_config_dict()) for m in self._model if type(m).__name__ == "Pooling"]
         prompts = [self._prompts["query"], self._prompts["passage"]]
-        return digest(["sentence-transformers", VERSION, weights_digest(state), shape, pooling, list(tokens), prompts])
+        return digest(
+            [
+                "sentence-transformers",
+                VERSION,
+                weights_digest(state),
+                shape,
+                pooling,
+                list(tokens),
+                prompts,
+            ]
+        )
 
-    def texts(self, texts: Sequence[str], space: str = "text", *, role: Role = "passage") -> NDArray[np.float32]:
+    def texts(
+        self, texts: Sequence[str], space: str = "text", *, role: Role = "passage"
+    ) -> NDArray[np.float32]:
         """Rows (n, d) float32, of length 1 when similarity is cosine; texts are cut at the model's own length.
 
         Raises:
@@ -114,7 +140,9 @@ class SentenceTransformersEncoder:
         width = space_of(self, space, "texts")
         # Neighbours of one length waste no padding; the order is undone below.
         order = sorted(range(len(texts)), key=lambda i: (-len(texts[i]), i))
-        blocks = self._batches.run([texts[i] for i in order], lambda some: self._encode(some, self._prompts[role]))
+        blocks = self._batches.run(
+            [texts[i] for i in order], lambda some: self._encode(some, self._prompts[role])
+        )
         rows = np.empty((len(texts), width), np.float32)
         rows[order] = together(blocks, width)
         return rows
@@ -137,7 +165,9 @@ class SentenceTransformersEncoder:
         Raises:
             UsageError: always.
         """
-        raise UsageError("it takes no images", item=self.name, cure="use open_clip or offline for images")
+        raise UsageError(
+            "it takes no images", item=self.name, cure="use open_clip or offline for images"
+        )
 
 
 def _unused(weight: str) -> bool:
@@ -157,7 +187,9 @@ def _load(source: str, device: str, item: str) -> tuple[Any, str, list[str]]:
         with _load_report() as missing:
             model = SentenceTransformer(place, device=device, trust_remote_code=False)
         plain = not is_sentence_transformer_model(place)
-    except Exception as error:  # the hub's client, transformers and PyTorch each have errors of their own
+    except (
+        Exception
+    ) as error:  # the hub's client, transformers and PyTorch each have errors of their own
         reason = reason_of(error)
         if isinstance(error, OSError) and not path.is_dir():
             raise UsageError(
@@ -166,9 +198,13 @@ def _load(source: str, device: str, item: str) -> tuple[Any, str, list[str]]:
                 cure="check the name and the network, or give a local folder: sentence-transformers:/path",
             ) from error
         raise DataError(
-            f"the model cannot be loaded: {reason}", item=item, cure="check that its folder is whole"
+            f"the model cannot be loaded: {reason}",
+            item=item,
+            cure="check that its folder is whole",
         ) from error
-    declared = model._similarity_fn_name  # the public property fills in cosine where nothing was said
+    declared = (
+        model._similarity_fn_name
+    )  # the public property fills in cosine where nothing was said
     normalises = any(type(module).__name__ == "Normalize" for module in model)
     if plain and not normalises and declared is None:
         return model, "dot", missing

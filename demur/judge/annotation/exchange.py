@@ -47,8 +47,13 @@ def exported(folder: Path, form: Form, out: Path | None = None) -> str:
     """
     task, items = read_task(folder)
     said = everybody(folder) | {ADJUDICATED: last_labels(folder, ADJUDICATED)}
-    by_item = {item.id: {name: words[item.id] for name, words in said.items() if item.id in words} for item in items}
-    text = {"csv": _csv, "label-studio": _label_studio, "inspect": _inspect}[form](task, items, by_item)
+    by_item = {
+        item.id: {name: words[item.id] for name, words in said.items() if item.id in words}
+        for item in items
+    }
+    text = {"csv": _csv, "label-studio": _label_studio, "inspect": _inspect}[form](
+        task, items, by_item
+    )
     if out is not None:
         write_atomic(out, text)
     return text
@@ -62,7 +67,13 @@ def _csv(task: Task, items: list[Item], said: dict[str, dict[str, Last]]) -> str
     for item in items:
         texts = _texts(item)
         for name, last in said[item.id].items() or [("", Last("", "", "", False, task.version))]:
-            row = [item.id, *(texts.get(h, "") for h in headings), "; ".join(item.images), name, last.label]
+            row = [
+                item.id,
+                *(texts.get(h, "") for h in headings),
+                "; ".join(item.images),
+                name,
+                last.label,
+            ]
             row += [last.again, "yes" if last.revealed else "", last.note, last.rubric]
             writer.writerow([_harmless(cell) for cell in row])
     return stream.getvalue()
@@ -119,16 +130,19 @@ def _label_studio(task: Task, items: list[Item], said: dict[str, dict[str, Last]
 
 def _inspect(task: Task, items: list[Item], said: dict[str, dict[str, Last]]) -> str:
     lines = []
-    own = {label.name for label in task.labels}  # a letter that is a label of the task stands for itself
+    own = {
+        label.name for label in task.labels
+    }  # a letter that is a label of the task stands for itself
     letters = {label: letter for label, letter in _INSPECT.items() if letter not in own}
     for item in items:
         scores = {
             name: {
-                "value": letters.get(last.label, last.label), "explanation": last.note,
+                "value": letters.get(last.label, last.label),
+                "explanation": last.note,
                 "metadata": {"label": last.label, "human": True} | _about(last),
             }
             for name, last in said[item.id].items()
-        }  # fmt: skip
+        }
         lines.append(canonical({"id": item.id, "epoch": 1, "scores": scores}) + "\n")
     return "".join(lines)
 
@@ -170,16 +184,22 @@ def imported(folder: Path, path: Path, name: str = "") -> dict[str, int]:
         elif strange := [label for label in (row.label, row.again) if label not in ("", *labels)]:
             problems.add(where, f"label {strange[0]!r}; one of {', '.join(sorted(labels))}")
         elif row.rubric not in ("", task.version):
-            problems.add(where, f"was given under the rubric {row.rubric}, and this task's is {task.version}")
+            problems.add(
+                where, f"was given under the rubric {row.rubric}, and this task's is {task.version}"
+            )
         elif not annotator:
             problems.add(where, "no annotator; name one with --as")
         elif why := wrong_name(annotator):
             problems.add(where, f"annotator {annotator!r}; {why}")
         elif (row.label, row.again) != (before.label, before.again):
             told = f"{annotator} says {row.label} here and {before.label} in {before.place}"
-            problems.add(where, told + (", or repeats it differently" if row.label == before.label else ""))
+            problems.add(
+                where, told + (", or repeats it differently" if row.label == before.label else "")
+            )
         else:
-            found.setdefault(annotator, {})[row.item] = row if row.note or not before.note else before
+            found.setdefault(annotator, {})[row.item] = (
+                row if row.note or not before.note else before
+            )
     problems.settle()
     if not found:
         cure = "fill in its labels; of Label Studio export JSON, not JSON-MIN"
@@ -190,10 +210,12 @@ def imported(folder: Path, path: Path, name: str = "") -> dict[str, int]:
     for who in sorted(found, key=lambda who: (who == ADJUDICATED, who)):  # the last word comes last
         rows = found[who]
         filed[who] = put_labels(
-            folder, who, {item: (row.label, row.note) for item, row in rows.items()},
+            folder,
+            who,
+            {item: (row.label, row.note) for item, row in rows.items()},
             again={item: row.again for item, row in rows.items()},
             looked={item for item, row in rows.items() if row.looked},
-        )  # fmt: skip
+        )
     return filed
 
 
@@ -233,21 +255,29 @@ def _rows(path: Path, problems: Problems, labels: Sequence[str]) -> Iterator[_Ro
     if path.suffix != ".json":
         for place, row in csv_rows(path, problems, required=("item", "label")):
             cells = {name: _as_it_was(text.strip()) for name, text in row.items()}
-            who, note, rubric, again = (cells.get(key, "") for key in ("annotator", "note", "rubric", "again"))
+            who, note, rubric, again = (
+                cells.get(key, "") for key in ("annotator", "note", "rubric", "again")
+            )
             looked = cells.get("looked", "").lower() == "yes"
             yield _Row(place, who, cells["item"], cells["label"], note, rubric, again, looked)
         return
     try:
         value = parsed_json(read_text(path))
     except ValueError as error:
-        raise DataError(f"not JSON: {error}", item=str(path), cure="export it from Label Studio as JSON") from error
-    if isinstance(value, dict) and isinstance(value.get("samples"), list):  # a log of inspect, as JSON
+        raise DataError(
+            f"not JSON: {error}", item=str(path), cure="export it from Label Studio as JSON"
+        ) from error
+    if isinstance(value, dict) and isinstance(
+        value.get("samples"), list
+    ):  # a log of inspect, as JSON
         for number, sample in enumerate(value["samples"], start=1):
             yield from _scores(f"{path.name} (sample {number})", _dict(sample), labels)
         return
     if not isinstance(value, list):
         raise DataError(
-            "neither Label Studio's tasks nor a log of inspect", item=str(path), cure="see docs/judging-people.md"
+            "neither Label Studio's tasks nor a log of inspect",
+            item=str(path),
+            cure="see docs/judging-people.md",
         )
     for number, task in enumerate(value, start=1):
         yield from _annotations(f"{path.name} (task {number})", _dict(task), problems)
@@ -259,14 +289,22 @@ def _scores(place: str, line: dict[str, Any], labels: Sequence[str]) -> Iterator
     for who, score in (scores if isinstance(scores, dict) else {}).items():
         said = score if isinstance(score, dict) else {"value": score}
         about = _dict(said.get("metadata"))
-        value, note, item = str(said.get("value", "")), str(said.get("explanation") or ""), str(line.get("id", ""))
+        value, note, item = (
+            str(said.get("value", "")),
+            str(said.get("explanation") or ""),
+            str(line.get("id", "")),
+        )
         person = about.get("human") is True
         yield _Row(place, who, item, meant.get(value, value), note, *_said_of(about), person=person)
 
 
 def _said_of(about: dict[str, Any]) -> tuple[str, str, bool]:
     """What `_about` wrote: rubric, again, looked."""
-    return str(about.get("rubric") or ""), str(about.get("again") or ""), about.get("looked") is True
+    return (
+        str(about.get("rubric") or ""),
+        str(about.get("again") or ""),
+        about.get("looked") is True,
+    )
 
 
 def _annotations(place: str, task: dict[str, Any], problems: Problems) -> Iterator[_Row]:
@@ -274,17 +312,28 @@ def _annotations(place: str, task: dict[str, Any], problems: Problems) -> Iterat
     item = str(data.get("item", "")) if isinstance(data, dict) else ""
     for annotation in _list(task.get("annotations")):
         by = _dict(annotation).get("completed_by")
-        who = str(by.get("email", "")) if isinstance(by, dict) else "" if by is None else f"annotator-{by}"
+        who = (
+            str(by.get("email", ""))
+            if isinstance(by, dict)
+            else ""
+            if by is None
+            else f"annotator-{by}"
+        )
         if _dict(annotation).get("was_cancelled"):  # skipped: what was chosen before is no answer
             continue
         for result in _list(_dict(annotation).get("result")):
             if _dict(result).get("type") != "choices":
                 continue
-            chosen = [str(choice).strip() for choice in _list(_dict(result.get("value")).get("choices"))]
+            chosen = [
+                str(choice).strip() for choice in _list(_dict(result.get("value")).get("choices"))
+            ]
             meta = _dict(result.get("meta"))
             note, *_ = [*_list(meta.get("text")), ""]
             if len(chosen) > 1:
-                problems.add(f"{place} ({item})", f"{len(chosen)} choices ({', '.join(chosen)}); an item has one label")
+                problems.add(
+                    f"{place} ({item})",
+                    f"{len(chosen)} choices ({', '.join(chosen)}); an item has one label",
+                )
             elif chosen:
                 yield _Row(place, who, item, chosen[0], str(note), *_said_of(meta))
 

@@ -26,7 +26,13 @@ from demur.judge.annotation.task import ADJUDICATED, CANNOT, Session, as_json
 if TYPE_CHECKING:
     from aiohttp import web
 
-_KINDS = {".png": "image/png", ".jpg": "image/jpeg", ".jpeg": "image/jpeg", ".gif": "image/gif", ".webp": "image/webp"}
+_KINDS = {
+    ".png": "image/png",
+    ".jpg": "image/jpeg",
+    ".jpeg": "image/jpeg",
+    ".gif": "image/gif",
+    ".webp": "image/webp",
+}
 """Images that a browser shows and that hold no script."""
 
 
@@ -42,9 +48,14 @@ class Page:
         self.session = session
         self.token = token or secrets.token_urlsafe(18)
         self.port = 0
-        self._html = files("demur.judge.annotation").joinpath("page.html").read_text(encoding="utf-8")
+        self._html = (
+            files("demur.judge.annotation").joinpath("page.html").read_text(encoding="utf-8")
+        )
         hashes = {
-            tag: " ".join(f"'sha256-{_sha(text)}'" for text in re.findall(rf"<{tag}>(.*?)</{tag}>", self._html, re.S))
+            tag: " ".join(
+                f"'sha256-{_sha(text)}'"
+                for text in re.findall(rf"<{tag}>(.*?)</{tag}>", self._html, re.S)
+            )
             for tag in ("style", "script")
         }
         self._policy = (
@@ -70,7 +81,9 @@ class Page:
             try:
                 return self._dressed(await handler(request))
             except web.HTTPException as error:
-                return self._dressed(web.json_response({"error": error.reason}, status=error.status))
+                return self._dressed(
+                    web.json_response({"error": error.reason}, status=error.status)
+                )
             except (DemurError, ValueError, KeyError, TypeError, OverflowError) as error:
                 status = 500 if isinstance(error, StorageError) else 400
                 return self._dressed(web.json_response({"error": str(error)[:500]}, status=status))
@@ -88,7 +101,9 @@ class Page:
         if request.headers.get("Host", "") not in mine:
             return "this page is served to 127.0.0.1 alone"
         origin = request.headers.get("Origin")
-        if (origin is not None or request.method != "GET") and origin not in {f"http://{host}" for host in mine}:
+        if (origin is not None or request.method != "GET") and origin not in {
+            f"http://{host}" for host in mine
+        }:
             return "asked by another page"
         token = request.path.split("/")[1] if "/" in request.path else ""
         if not secrets.compare_digest(token.encode(), self.token.encode()):
@@ -96,13 +111,15 @@ class Page:
         return ""
 
     def _dressed(self, response: web.StreamResponse) -> web.StreamResponse:
-        response.headers.update({
-            "Content-Security-Policy": self._policy,
-            "X-Content-Type-Options": "nosniff",
-            "Referrer-Policy": "no-referrer",
-            "Cache-Control": "no-store",
-            "Cross-Origin-Resource-Policy": "same-origin",
-        })  # fmt: skip
+        response.headers.update(
+            {
+                "Content-Security-Policy": self._policy,
+                "X-Content-Type-Options": "nosniff",
+                "Referrer-Policy": "no-referrer",
+                "Cache-Control": "no-store",
+                "Cross-Origin-Resource-Policy": "same-origin",
+            }
+        )
         return response
 
     async def _page(self, request: web.Request) -> web.Response:
@@ -112,11 +129,19 @@ class Page:
 
     async def _task(self, request: web.Request) -> web.Response:
         task, session = self.session.task, self.session
-        return self._json({
-            "name": task.name, "labels": [{"name": one.name, "text": one.text or one.name} for one in task.labels],
-            "rubric": task.rubric, "version": task.version, "annotator": session.name, "total": len(session.places),
-            "adjudicate": bool(session.others), "cannot": CANNOT, "start": session.next(),
-        })  # fmt: skip
+        return self._json(
+            {
+                "name": task.name,
+                "labels": [{"name": one.name, "text": one.text or one.name} for one in task.labels],
+                "rubric": task.rubric,
+                "version": task.version,
+                "annotator": session.name,
+                "total": len(session.places),
+                "adjudicate": bool(session.others),
+                "cannot": CANNOT,
+                "start": session.next(),
+            }
+        )
 
     async def _item(self, request: web.Request) -> web.Response:
         at = int(request.query.get("at", "0"))
@@ -131,27 +156,44 @@ class Page:
         at = int(body.get("at", 0))
         do = str(body.get("do", ""))
         about = self.session.act(
-            do, at, label=str(body.get("label", "")), note=str(body.get("note", "")),
+            do,
+            at,
+            label=str(body.get("label", "")),
+            note=str(body.get("note", "")),
             seconds=float(body.get("seconds", 0.0)),
-        )  # fmt: skip
+        )
         where = about if do == "undo" else self.session.next(at) if do in ("label", "skip") else at
         shown = {} if where is None else self._shown(where)
-        return self._json(shown | {"nothing": do == "undo" and about is None, "progress": self._progress()})
+        return self._json(
+            shown | {"nothing": do == "undo" and about is None, "progress": self._progress()}
+        )
 
     def _shown(self, at: int) -> dict[str, Any]:
         session = self.session
         item = session.items[session.places[at].item]
         said = session.said(at)
         others = [
-            [name, last[item.id].label, last[item.id].note] for name, last in session.others.items() if item.id in last
+            [name, last[item.id].label, last[item.id].note]
+            for name, last in session.others.items()
+            if item.id in last
         ]
         return {
-            "at": at, "shown": item.shown, "images": item.images, "label": said.label, "note": said.note,
-            "hidden": item.hidden if said.seen else [], "others": others, "progress": self._progress(),
-        }  # fmt: skip
+            "at": at,
+            "shown": item.shown,
+            "images": item.images,
+            "label": said.label,
+            "note": said.note,
+            "hidden": item.hidden if said.seen else [],
+            "others": others,
+            "progress": self._progress(),
+        }
 
     def _progress(self) -> dict[str, Any]:
-        return {"done": self.session.done, "total": len(self.session.places), "rate": self.session.per_minute}
+        return {
+            "done": self.session.done,
+            "total": len(self.session.places),
+            "rate": self.session.per_minute,
+        }
 
     async def _image(self, request: web.Request) -> web.Response:
         from aiohttp import web
@@ -159,7 +201,13 @@ class Page:
         name = request.match_info["name"]
         known = any(name in item.images for item in self.session.items.values())
         path = self.session.folder / "images" / name
-        if not known or "/" in name or "\\" in name or path.suffix not in _KINDS or not path.is_file():
+        if (
+            not known
+            or "/" in name
+            or "\\" in name
+            or path.suffix not in _KINDS
+            or not path.is_file()
+        ):
             raise web.HTTPNotFound
         data = await asyncio.to_thread(path.read_bytes)
         return web.Response(body=data, content_type=_KINDS[path.suffix])
@@ -191,7 +239,9 @@ async def serving(page: Page, port: int = 0) -> Any:
     except (OSError, OverflowError) as error:
         await runner.cleanup()
         raise UsageError(
-            getattr(error, "strerror", None) or str(error), item=f"port {port}", cure="choose another --port"
+            getattr(error, "strerror", None) or str(error),
+            item=f"port {port}",
+            cure="choose another --port",
         ) from error
     page.port = int(runner.addresses[0][1])
     return runner

@@ -138,12 +138,20 @@ def write_task(folder: Path, task: Task, items: Iterable[Item]) -> None:
         raise UsageError("no items to label", item=str(folder), cure="draw at least one")
     if (folder / "task.json").exists():
         old, known = read_task(folder)
-        if not any("judge" in item.about for item in known):  # of an earlier version, whose items did not say
-            several = [item.model_copy(update={"about": _without(item.about, BOUND)}) for item in several]
+        if not any(
+            "judge" in item.about for item in known
+        ):  # of an earlier version, whose items did not say
+            several = [
+                item.model_copy(update={"about": _without(item.about, BOUND)}) for item in several
+            ]
         if "judge_code" not in old.bound:  # of an earlier version, which goes on without
             task = task.model_copy(update={"bound": _without(task.bound, ("judge_code",))})
         if old != task or known != several:
-            raise UsageError("holds another task", item=str(folder), cure="choose another --out; labels stay there")
+            raise UsageError(
+                "holds another task",
+                item=str(folder),
+                cure="choose another --out; labels stay there",
+            )
         return
     write_records(folder / "items.jsonl", several)
     write_json(folder / "task.json", task.model_dump(mode="json"))
@@ -161,11 +169,15 @@ def read_task(folder: Path) -> tuple[Task, list[Item]]:
         BadInput: items that are none, or whose id comes twice, all of them told.
     """
     if not (folder / "task.json").is_file():
-        raise UsageError("holds no labelling task", item=str(folder), cure="make one: demur annotate RUN")
+        raise UsageError(
+            "holds no labelling task", item=str(folder), cure="make one: demur annotate RUN"
+        )
     try:
         task = Task.model_validate(read_json(folder / "task.json"))
     except ValidationError as error:
-        raise UsageError(why_invalid(error), item=str(folder / "task.json"), cure="make the task again") from error
+        raise UsageError(
+            why_invalid(error), item=str(folder / "task.json"), cure="make the task again"
+        ) from error
     return task, read_items(folder / "items.jsonl")
 
 
@@ -191,9 +203,16 @@ def order(task: Task, items: Sequence[Item]) -> list[Place]:
         groups[tuple(item.about.get(key, "") for key in task.balance)].append(item)
     turns: list[tuple[int, int, str]] = []
     for key, members in groups.items():
-        turns += [(turn, seed_of(task.seed, "turn", turn, *key), item.id) for turn, item in enumerate(members)]
+        turns += [
+            (turn, seed_of(task.seed, "turn", turn, *key), item.id)
+            for turn, item in enumerate(members)
+        ]
     places = [Place(item, False) for _, _, item in sorted(turns)]
-    chosen = [p.item for p in places if seed_of(task.seed, "again", p.item) % 10_000 < task.repeats * 10_000]
+    chosen = [
+        p.item
+        for p in places
+        if seed_of(task.seed, "again", p.item) % 10_000 < task.repeats * 10_000
+    ]
     for number, repeated in enumerate(chosen):
         first = next(i for i, p in enumerate(places) if p.item == repeated)
         if first + GAP < len(places):  # the last ones would come again while they are remembered
@@ -232,7 +251,11 @@ class Session:
         self.folder, self.name = folder, name
         self.task, items = read_task(folder)
         self.items = {item.id: item for item in items}
-        self.places = [Place(item, False) for item in disagreements(folder)] if adjudicate else order(self.task, items)
+        self.places = (
+            [Place(item, False) for item in disagreements(folder)]
+            if adjudicate
+            else order(self.task, items)
+        )
         self.others = everybody(folder) if adjudicate else {}
         path = folder / "labels" / f"{name}.jsonl"
         with storage_errors(path):
@@ -250,7 +273,9 @@ class Session:
         """What stands at a place."""
         return self._told.said.get(self.places[at], Said())
 
-    def act(self, do: str, at: int = 0, *, label: str = "", note: str = "", seconds: float = 0.0) -> int | None:
+    def act(
+        self, do: str, at: int = 0, *, label: str = "", note: str = "", seconds: float = 0.0
+    ) -> int | None:
         """File one action, then carry it out.
 
         Args:
@@ -273,11 +298,17 @@ class Session:
         if not 0 <= at < len(self.places):
             raise UsageError(f"place {at} of {len(self.places)}", cure="reload the page")
         if do == "label" and label not in {CANNOT, *(one.name for one in self.task.labels)}:
-            raise UsageError(f"label {label!r}", cure=f"one of {', '.join(one.name for one in self.task.labels)}")
+            raise UsageError(
+                f"label {label!r}", cure=f"one of {', '.join(one.name for one in self.task.labels)}"
+            )
         line: dict[str, Any] = {"do": do, "at": round(time.time(), 3)}
         if do != "undo":
             place = self.places[at]
-            line |= {"item": place.item, "again": place.again, "seconds": round(min(max(seconds, 0.0), 3600.0), 1)}
+            line |= {
+                "item": place.item,
+                "again": place.again,
+                "seconds": round(min(max(seconds, 0.0), 3600.0), 1),
+            }
         if do == "label":
             line |= {"label": label, "rubric": self.task.version}
         if do == "note":
@@ -369,8 +400,12 @@ class Told:
         if line.do == "undo":
             if not self.history:
                 return None
-            place, was = self.history.pop()  # of the label alone: a note that came later stays, and what was seen
-            self.said[place] = self.said[place]._replace(label=was.label, revealed=was.revealed, rubric=was.rubric)
+            place, was = (
+                self.history.pop()
+            )  # of the label alone: a note that came later stays, and what was seen
+            self.said[place] = self.said[place]._replace(
+                label=was.label, revealed=was.revealed, rubric=was.rubric
+            )
             return place
         place = Place(line.item, line.again)
         before = self.said.get(place, Said())
@@ -379,11 +414,15 @@ class Told:
             self.times.append(line.at)
             seen = before.seen or self.said.get(Place(line.item, not line.again), Said()).seen
             revealed = before.revealed or (seen and line.label != before.label)
-            self.said[place] = before._replace(label=line.label, revealed=revealed, rubric=line.rubric)
+            self.said[place] = before._replace(
+                label=line.label, revealed=revealed, rubric=line.rubric
+            )
         elif line.do == "note":
             self.said[place] = before._replace(note=line.note)
         elif line.do == "reveal":
-            self.said[place] = before._replace(seen=True, revealed=before.revealed or not before.label)
+            self.said[place] = before._replace(
+                seen=True, revealed=before.revealed or not before.label
+            )
         return place
 
 
@@ -403,7 +442,9 @@ def last_labels(folder: Path, name: str) -> dict[str, Last]:
     """Item -> last word of one annotator; items without a label are left out."""
     said = Told(journal(folder / "labels" / f"{name}.jsonl")).said
     return {
-        item: Last(now.label, now.note, said.get(Place(item, True), Said()).label, now.revealed, now.rubric)
+        item: Last(
+            now.label, now.note, said.get(Place(item, True), Said()).label, now.revealed, now.rubric
+        )
         for (item, again), now in said.items()
         if now.label and not again
     }
@@ -457,7 +498,9 @@ def settled(folder: Path) -> Settled:
             labels[one.id] = most[0][0]
         elif len(given) > 1 and not ruled:
             open_.append(one.id)
-        elif said[one.id] or ruled:  # one label that too few gave is no disagreement: there is nothing to decide
+        elif (
+            said[one.id] or ruled
+        ):  # one label that too few gave is no disagreement: there is nothing to decide
             cannot.append(one.id)
         else:
             unlabelled += 1
@@ -474,8 +517,9 @@ def final_labels(folder: Path) -> dict[str, str]:
     if came.open:
         raise UsageError(
             f"{len(came.open):,} disagreements are not settled, and labels without them would flatter the judge",
-            item=str(folder), cure=f"settle them: {command('annotate', '--out', folder, '--adjudicate')}",
-        )  # fmt: skip
+            item=str(folder),
+            cure=f"settle them: {command('annotate', '--out', folder, '--adjudicate')}",
+        )
     return came.labels
 
 
@@ -545,10 +589,18 @@ def put_labels(
 def about_folder(folder: Path) -> str:
     """One line on where a task stands."""
     _, items = read_task(folder)
-    told = ", ".join(f"{name} {len(words):,}" for name, words in everybody(folder).items()) or "nobody yet"
+    told = (
+        ", ".join(f"{name} {len(words):,}" for name, words in everybody(folder).items())
+        or "nobody yet"
+    )
     return f"{len(items):,} items; labelled: {told}; {len(disagreements(folder)):,} disagreements"
 
 
 def as_json(value: Any) -> str:
     """JSON whose text could not end a script or become markup wherever it stood."""
-    return json.dumps(value, ensure_ascii=True).replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
+    return (
+        json.dumps(value, ensure_ascii=True)
+        .replace("<", "\\u003c")
+        .replace(">", "\\u003e")
+        .replace("&", "\\u0026")
+    )

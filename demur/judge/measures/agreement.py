@@ -75,7 +75,9 @@ class Agreed(NamedTuple):
     single: int
 
 
-def agreed(ratings: Iterable[Rating], labels: Sequence[str] = (), *, level: float = 0.95, seed: int = 0) -> Agreed:
+def agreed(
+    ratings: Iterable[Rating], labels: Sequence[str] = (), *, level: float = 0.95, seed: int = 0
+) -> Agreed:
     """Every figure of agreement.
 
     Args:
@@ -97,7 +99,9 @@ def agreed(ratings: Iterable[Rating], labels: Sequence[str] = (), *, level: floa
         if rating.again:
             continue
         if (rating.item, rating.rater) in first:
-            raise DataError(f"{rating.rater} labels it twice", item=rating.item, cure="mark repeats as such")
+            raise DataError(
+                f"{rating.rater} labels it twice", item=rating.item, cure="mark repeats as such"
+            )
         first[rating.item, rating.rater] = rating.label
     names = tuple(labels) or tuple(sorted({r.label for r in given}))
     if strange := sorted({r.label for r in given} - set(names)):
@@ -110,18 +114,27 @@ def agreed(ratings: Iterable[Rating], labels: Sequence[str] = (), *, level: floa
         codes[row[item], column[rater]] = place[label]
     figures = {
         name: _measured(name, codes, len(names), how, level, seed)
-        for name, how in (("raw", _raw), ("cohen", _cohen), ("fleiss", _fleiss), ("krippendorff", _krippendorff))
+        for name, how in (
+            ("raw", _raw),
+            ("cohen", _cohen),
+            ("fleiss", _fleiss),
+            ("krippendorff", _krippendorff),
+        )
     }
     rates: dict[str, dict[str, Measure]] = {}
     for rater, said in zip(raters, codes.T, strict=True):
         n = int((said >= 0).sum())
-        rates[rater] = {label: share_of(label, int((said == i).sum()), n, level) for i, label in enumerate(names)}
+        rates[rater] = {
+            label: share_of(label, int((said == i).sum()), n, level)
+            for i, label in enumerate(names)
+        }
     repeats: defaultdict[str, Counter[bool]] = defaultdict(Counter)
     for rating in given:
         if rating.again and (rating.item, rating.rater) in first:
             repeats[rating.rater][first[rating.item, rating.rater] == rating.label] += 1
     consistency = {
-        rater: share_of("self-consistency", c[True], c.total(), level) for rater, c in sorted(repeats.items())
+        rater: share_of("self-consistency", c[True], c.total(), level)
+        for rater, c in sorted(repeats.items())
     }
     pairs = tuple(
         Confusion(raters[a], raters[b], table)
@@ -140,7 +153,12 @@ _Sums = tuple[Floats, Callable[[Floats], Floats]]
 
 
 def _measured(
-    name: str, codes: Codes, labels: int, how: Callable[[Codes, int], _Sums], level: float, seed: int
+    name: str,
+    codes: Codes,
+    labels: int,
+    how: Callable[[Codes, int], _Sums],
+    level: float,
+    seed: int,
 ) -> Measure:
     kept = codes[(codes >= 0).sum(axis=1) >= 2]
     if not len(kept):
@@ -152,18 +170,27 @@ def _measured(
     if np.isnan(value):
         return Measure(name=name, value=None, n=len(kept))
     if ends is not None and is_point(*ends):
-        return share_of(name, value * len(kept), len(kept), level) if name == "raw" else Measure(
-            name=name, value=value, n=len(kept)
-        )  # fmt: skip
+        return (
+            share_of(name, value * len(kept), len(kept), level)
+            if name == "raw"
+            else Measure(name=name, value=value, n=len(kept))
+        )
     low, high = ends or (None, None)
     return Measure(
-        name=name, value=value, n=len(kept), low=low, high=high, interval=f"bootstrap({level:g},{DRAWS},seed={seed})"
+        name=name,
+        value=value,
+        n=len(kept),
+        low=low,
+        high=high,
+        interval=f"bootstrap({level:g},{DRAWS},seed={seed})",
     )
 
 
 def _counts(codes: Codes, labels: int) -> Floats:
     """float64 [items, labels]: how often an item got each."""
-    return np.stack([(codes == label).sum(axis=1) for label in range(labels)], axis=1).astype(np.float64)
+    return np.stack([(codes == label).sum(axis=1) for label in range(labels)], axis=1).astype(
+        np.float64
+    )
 
 
 def _equal_pairs(counts: Floats) -> Floats:
@@ -242,7 +269,9 @@ def repeat_variance(first: Sequence[Verdict], again: Sequence[Sequence[Verdict]]
     """
     shares = []
     for one, *others in zip(first, *again, strict=True):
-        differs = [other.outcome != one.outcome for other in others if one.outcome and other.outcome]
+        differs = [
+            other.outcome != one.outcome for other in others if one.outcome and other.outcome
+        ]
         if differs:
             shares.append(sum(differs) / len(differs))
     return share_of("repeat variance", sum(shares), len(shares))
@@ -293,12 +322,21 @@ def impossible(stated: Stated) -> list[str]:
     if kappa is not None:
         if kappa > highest_kappa(most, labels) + 0.005 + 1e-9:
             exact = highest_kappa(agreement, labels)
-            found.append(f"kappa {kappa:g} with agreement {agreement:g}: {labels} labels allow {exact:.3f} at most")
+            found.append(
+                f"kappa {kappa:g} with agreement {agreement:g}: {labels} labels allow {exact:.3f} at most"
+            )
         if kappa < (bound := lowest_kappa(least)) - 0.005 - 1e-9:
-            found.append(f"kappa {kappa:g} with agreement {agreement:g}: no table has less than {bound:.3f}")
+            found.append(
+                f"kappa {kappa:g} with agreement {agreement:g}: no table has less than {bound:.3f}"
+            )
     slack = stated.rounding if stated.rates_rounding is None else stated.rates_rounding
     sides = (("first", stated.first), ("second", stated.second))
-    wrong = [f"{side}: {why}" for side, rates in sides if rates for why in _wrong_rates(rates, labels, slack)]
+    wrong = [
+        f"{side}: {why}"
+        for side, rates in sides
+        if rates
+        for why in _wrong_rates(rates, labels, slack)
+    ]
     if stated.first and stated.second and not wrong:
         found += _against_rates(stated, (least, most), slack)
     return found + wrong
@@ -327,6 +365,8 @@ def _against_rates(stated: Stated, span: tuple[float, float], slack: float) -> l
     chance = sum(a * b for a, b in both)
     if kappa is not None and chance < 1:
         follows = (agreement - chance) / (1 - chance)
-        if abs(follows - kappa) > 0.005 + (max(agreement - span[0], span[1] - agreement) + 3 * slack) / (1 - chance):
+        if abs(follows - kappa) > 0.005 + (
+            max(agreement - span[0], span[1] - agreement) + 3 * slack
+        ) / (1 - chance):
             found.append(f"kappa {kappa:g}: agreement and base rates give {follows:.3f}")
     return found

@@ -45,9 +45,15 @@ def behaviour(rows: Table | pa.Table | Iterable[Row], method: str | Interval = "
         method: interval method.
     """
     found = table(rows)
-    deflect, correct, deflected = found.should_deflect, found.result == CORRECT, found.result == DEFLECTED
+    deflect, correct, deflected = (
+        found.should_deflect,
+        found.result == CORRECT,
+        found.result == DEFLECTED,
+    )
     everything = deflect | ~deflect
-    right = share("right-behaviour", (correct & ~deflect) | (deflected & deflect), everything, found, method)
+    right = share(
+        "right-behaviour", (correct & ~deflect) | (deflected & deflect), everything, found, method
+    )
     answered = share("answered-when-answerable", correct, ~deflect, found, method)
     held_back = share("deflected-when-not", deflected, deflect, found, method)
     both = (answered.value, held_back.value)

@@ -27,7 +27,9 @@ class Breakdown(NamedTuple):
     """The same, every part counted alike."""
 
 
-def breakdown(rows: Table | pa.Table | Iterable[Row], *by: str, method: str | Interval = "auto") -> Breakdown:
+def breakdown(
+    rows: Table | pa.Table | Iterable[Row], *by: str, method: str | Interval = "auto"
+) -> Breakdown:
     """Rates for every combination of values that occurs.
 
     Args:
@@ -42,10 +44,11 @@ def breakdown(rows: Table | pa.Table | Iterable[Row], *by: str, method: str | In
     parts = {labels: rates_where(found, place, method) for labels, place in groups(found, *by)}
     columns = {name: [getattr(r, name) for r in parts.values()] for name in Rates._fields}
     return Breakdown(
-        by, parts,
+        by,
+        parts,
         {name: weighted_total(measures) for name, measures in columns.items()},
         {name: macro_total(measures) for name, measures in columns.items()},
-    )  # fmt: skip
+    )
 
 
 def groups(found: Table, *by: str) -> list[tuple[tuple[str, ...], Flags]]:

@@ -16,7 +16,9 @@ from demur.core.stats import Codes, Floats
 from demur.core.store import seed_of
 from demur.judge.measures.table import Flags
 
-GRID = tuple(round(0.1 * i, 2) for i in range(1, 10)) + tuple(round(0.9 + 0.01 * i, 2) for i in range(1, 10))
+GRID = tuple(round(0.1 * i, 2) for i in range(1, 10)) + tuple(
+    round(0.9 + 0.01 * i, 2) for i in range(1, 10)
+)
 """Thresholds that are tried: .1 to .9, and .91 to .99 since models are sure of themselves."""
 
 
@@ -32,7 +34,9 @@ class Bin(NamedTuple):
     """Mean had; NaN where n is 0."""
 
 
-def reliability(probability: Floats, credit: Floats, bins: int = 10, *, adaptive: bool = False) -> tuple[Bin, ...]:
+def reliability(
+    probability: Floats, credit: Floats, bins: int = 10, *, adaptive: bool = False
+) -> tuple[Bin, ...]:
     """What was stated beside what was had, range by range.
 
     Args:
@@ -43,18 +47,26 @@ def reliability(probability: Floats, credit: Floats, bins: int = 10, *, adaptive
             bounds lie evenly in [0, 1].
     """
     if adaptive and len(probability):
-        edges = np.unique(np.concatenate([[0.0], np.quantile(probability, np.arange(1, bins) / bins), [1.0]]))
+        edges = np.unique(
+            np.concatenate([[0.0], np.quantile(probability, np.arange(1, bins) / bins), [1.0]])
+        )
     else:
         edges = np.linspace(0, 1, bins + 1)
     place = np.searchsorted(edges[1:-1], probability)
     n = np.bincount(place, minlength=len(edges) - 1)
     with np.errstate(invalid="ignore"):
-        stated, had = (np.bincount(place, weights=v, minlength=len(n)) / n for v in (probability, credit))
+        stated, had = (
+            np.bincount(place, weights=v, minlength=len(n)) / n for v in (probability, credit)
+        )
     rows = zip(edges[:-1], edges[1:], n, stated, had, strict=True)
-    return tuple(Bin(float(a), float(b), int(many), float(p), float(c)) for a, b, many, p, c in rows)
+    return tuple(
+        Bin(float(a), float(b), int(many), float(p), float(c)) for a, b, many, p, c in rows
+    )
 
 
-def ece(probability: Floats, credit: Floats, bins: int = 10, *, adaptive: bool = False) -> float | None:
+def ece(
+    probability: Floats, credit: Floats, bins: int = 10, *, adaptive: bool = False
+) -> float | None:
     """Expected calibration error: sum over bins of n_b/n |mean credit - mean probability| (Guo et al. 2017).
 
     >>> ece(np.array([0.8, 0.8, 0.8, 0.8]), np.array([1.0, 1.0, 0.0, 0.0])).__round__(3)
@@ -66,7 +78,9 @@ def ece(probability: Floats, credit: Floats, bins: int = 10, *, adaptive: bool =
     return sum(b.n * abs(b.credit - b.probability) for b in found) / len(probability)
 
 
-def classwise_ece(probability: Floats, credit: Floats, label: Sequence[Hashable], bins: int = 10) -> float | None:
+def classwise_ece(
+    probability: Floats, credit: Floats, label: Sequence[Hashable], bins: int = 10
+) -> float | None:
     """Mean over classes of the ECE of the items of that class: a rare class counts as much as a common one.
 
     Args:
@@ -76,7 +90,9 @@ def classwise_ece(probability: Floats, credit: Floats, label: Sequence[Hashable]
         bins: of each class.
     """
     own = [np.array([v == one for v in label], dtype=bool) for one in dict.fromkeys(label)]
-    found = [e for e in (ece(probability[rows], credit[rows], bins) for rows in own) if e is not None]
+    found = [
+        e for e in (ece(probability[rows], credit[rows], bins) for rows in own) if e is not None
+    ]
     return sum(found) / len(found) if found else None
 
 
@@ -127,7 +143,9 @@ def cross_validated(
         threshold = best_threshold(probability, value, fold != one, grid)[0] or 0.0
         answered[fold == one] = probability[fold == one] >= threshold
         thresholds.append(threshold)
-    return tuple(thresholds), value(answered, np.ones(len(probability), dtype=bool)) if len(probability) else None
+    return tuple(thresholds), value(answered, np.ones(len(probability), dtype=bool)) if len(
+        probability
+    ) else None
 
 
 def folds(clusters: Sequence[str], k: int = 5, seed: int = 0) -> Codes:

@@ -43,7 +43,12 @@ the intervals are wider by this share."""
 EXTRA = 2.0
 """Labels that each group's variance counts beyond those given, a third of each class: a judge that was never caught out
 is not taken to be perfect."""
-VERDICTS = {CORRECT: "correct", DEFLECTED: "deflected", INCORRECT: "incorrect", UNGRADED: "ungraded"}
+VERDICTS = {
+    CORRECT: "correct",
+    DEFLECTED: "deflected",
+    INCORRECT: "incorrect",
+    UNGRADED: "ungraded",
+}
 CLASSES = {"accuracy": CORRECT, "deflection": DEFLECTED, "hallucination": INCORRECT}
 Population = Literal["super", "finite"]
 
@@ -111,7 +116,10 @@ def corrected(
     known = answered & (label >= 0)
     n, answers = int(known.sum()), int(answered.sum())
     if n < max(2, least):
-        raise DataError(f"{n} labels of {answers} answers", cure=f"label {least} of each cell at least: demur annotate")
+        raise DataError(
+            f"{n} labels of {answers} answers",
+            cure=f"label {least} of each cell at least: demur annotate",
+        )
     kept = answered & ~_unlabelled(verdict, known) if by_verdict else answered
     total = int(kept.sum())
     blind = 1 - total / answers
@@ -121,7 +129,10 @@ def corrected(
     f[v == UNGRADED] = 1 / 3
     y = np.stack([label[kept] == code for code in codes], axis=1).astype(np.float64)
     groups = np.unique(v, return_inverse=True)[1] if by_verdict else np.zeros(total, dtype=np.int64)
-    size, labelled = np.bincount(groups).astype(np.float64), np.bincount(groups[seen]).astype(np.float64)
+    size, labelled = (
+        np.bincount(groups).astype(np.float64),
+        np.bincount(groups[seen]).astype(np.float64),
+    )
     weight, chance = size / total, labelled / size
     power = _power(y[seen], f[seen], groups[seen], weight, size, labelled)
     predicted, residual = power * f, np.zeros((total, 3))
@@ -136,7 +147,9 @@ def corrected(
         extra = np.eye(3) - power * f[drawn].mean(axis=0)
         smooth = (parts.sum(axis=0) + extra.sum(axis=0) * EXTRA / 3) / m
         smoothed += share * smooth
-        squares = ((parts - smooth) ** 2).sum(axis=0) + ((extra - smooth) ** 2).sum(axis=0) * EXTRA / 3
+        squares = ((parts - smooth) ** 2).sum(axis=0) + ((extra - smooth) ** 2).sum(
+            axis=0
+        ) * EXTRA / 3
         part = share**2 * (1 - chance[g]) * squares / (m * (m - 1))
         design += part
         unsure += float(part.sum()) ** 2 / (m - 1)
@@ -163,16 +176,33 @@ def corrected(
         effective = varies / float(variance[i]) if variance[i] > 0 else None
         low, high = _wilson_t(estimate[i], effective, freedom, level)
         rates[name] = Measure(
-            name=name, value=float(estimate[i]), n=n, ungraded=0, failed=left["failed"],
-            low=low * (1 - blind), high=high * (1 - blind) + blind, interval=f"wilson-t({level:g},{population})",
-        )  # fmt: skip
-        naive[name] = share_of(name, int((verdict[graded] == code).sum()), int(graded.sum()), level).model_copy(
-            update=left
+            name=name,
+            value=float(estimate[i]),
+            n=n,
+            ungraded=0,
+            failed=left["failed"],
+            low=low * (1 - blind),
+            high=high * (1 - blind) + blind,
+            interval=f"wilson-t({level:g},{population})",
         )
+        naive[name] = share_of(
+            name, int((verdict[graded] == code).sum()), int(graded.sum()), level
+        ).model_copy(update=left)
     shares = np.zeros(len(kept))
     shares[kept] = chance[groups]
     return Corrected(
-        rates, naive, n, answers, power, influence, shares, known & kept, variance, freedom, blind, population
+        rates,
+        naive,
+        n,
+        answers,
+        power,
+        influence,
+        shares,
+        known & kept,
+        variance,
+        freedom,
+        blind,
+        population,
     )
 
 
@@ -218,7 +248,9 @@ def differences(
     alike = _alike(first, second, one * (UNGRADED + FAILED) + other, cluster)
     # as if four more items, labelled on both sides, had nothing in common: 20 equal pairs do not prove that all are
     alike = np.where(alike > 0, alike * both.sum() / (both.sum() + 2 * EXTRA), alike)
-    variance = first.variance + second.variance - 2 * alike * np.sqrt(first.variance * second.variance)
+    variance = (
+        first.variance + second.variance - 2 * alike * np.sqrt(first.variance * second.variance)
+    )
     reach = student(0.5 + level / 2, min(first.freedom, second.freedom)) * np.sqrt(variance)
     found = []
     for i, name in enumerate(CLASSES):
@@ -234,7 +266,16 @@ def differences(
         naive = float(judged[1] - judged[0]) if None not in judged else float("nan")  # type: ignore[operator]
         labelled = (first.labelled, second.labelled)
         found.append(
-            Difference(name, naive, gap, max(-1.0, low), min(1.0, high), int(usable.sum()), labelled, int(both.sum()))
+            Difference(
+                name,
+                naive,
+                gap,
+                max(-1.0, low),
+                min(1.0, high),
+                int(usable.sum()),
+                labelled,
+                int(both.sum()),
+            )
         )
     return found
 
@@ -252,9 +293,14 @@ def _alike(first: Corrected, second: Corrected, pairs: Codes, cluster: Codes | N
         share = (np.bincount(cells, weights=both) / np.bincount(cells))[cells]
         common = 1 - first.chance * second.chance / np.where(both, share, 1.0)
         together = (first.influence * second.influence * common[:, None])[both].sum(axis=0)
-        alone = [(side.influence**2 * (1 - side.chance)[:, None]).sum(axis=0) for side in (first, second)]
+        alone = [
+            (side.influence**2 * (1 - side.chance)[:, None]).sum(axis=0) for side in (first, second)
+        ]
     else:
-        sums = [side.influence if cluster is None else _sums(side.influence, cluster) for side in (first, second)]
+        sums = [
+            side.influence if cluster is None else _sums(side.influence, cluster)
+            for side in (first, second)
+        ]
         together = (sums[0] * sums[1]).sum(axis=0)
         alone = [(side**2).sum(axis=0) for side in sums]
     scale = np.sqrt(alone[0] * alone[1])
@@ -285,7 +331,9 @@ def _sums(values: Floats, cluster: Codes) -> Floats:
     return np.stack([np.bincount(of, weights=column) for column in values.T], axis=1)
 
 
-def _power(y: Floats, f: Floats, groups: Codes, weight: Floats, size: Floats, labelled: Floats) -> float:
+def _power(
+    y: Floats, f: Floats, groups: Codes, weight: Floats, size: Floats, labelled: Floats
+) -> float:
     """The power of least summed variance: sum of covariances over sum of variances, within groups, in [0, 1]."""
     along = alone = 0.0
     for g, share in enumerate(weight):

@@ -91,7 +91,10 @@ def interval(text: str | Interval) -> Interval:
         return text
     found = _TEXT.fullmatch(text)
     if not found or found[1] not in _KINDS:
-        raise UsageError(f"no interval method {text!r}", cure=f"one of: {', '.join(str(k()) for k in _KINDS.values())}")
+        raise UsageError(
+            f"no interval method {text!r}",
+            cure=f"one of: {', '.join(str(k()) for k in _KINDS.values())}",
+        )
     kind, given = _KINDS[found[1]], {}
     names = ["level"] if kind is Wilson else ["level", "draws", "seed"]
     try:
@@ -102,10 +105,14 @@ def interval(text: str | Interval) -> Interval:
                 raise ValueError(f"takes {', '.join(names)} once each, not {name!r}")
             given[name] = float(value) if name == "level" else int(value)
         made = kind(**given)  # type: ignore[arg-type]  # names and types were checked above
-        if not 0 < made.level < 1 or (not isinstance(made, Wilson) and (made.draws < 1 or made.seed < 0)):
+        if not 0 < made.level < 1 or (
+            not isinstance(made, Wilson) and (made.draws < 1 or made.seed < 0)
+        ):
             raise ValueError("level lies between 0 and 1, draws is at least 1, seed at least 0")
     except (ValueError, IndexError) as error:
-        raise UsageError(f"interval method {text!r}: {error}", cure=f"write it like {kind()}") from error
+        raise UsageError(
+            f"interval method {text!r}: {error}", cure=f"write it like {kind()}"
+        ) from error
     return made
 
 
@@ -140,7 +147,11 @@ def of_shares(hits: Sequence[Floats], cluster: Codes, method: Interval) -> list[
     if automatic := isinstance(method, Auto):
         clusters = len(np.unique(cluster))
         alone = clusters == n
-        method = Wilson(method.level) if alone else ClusterBootstrap(method.level, method.draws, method.seed)
+        method = (
+            Wilson(method.level)
+            if alone
+            else ClusterBootstrap(method.level, method.draws, method.seed)
+        )
     if isinstance(method, Wilson):
         return [_ends(wilson(float(h.sum()), n, method.level), str(method)) for h in hits]
     totals = resampled(cluster_sums(cluster, *hits, np.ones(n)), method.draws, method.seed)
@@ -149,7 +160,9 @@ def of_shares(hits: Sequence[Floats], cluster: Codes, method: Interval) -> list[
         ends = percentile(totals[:, i] / totals[:, -1], method.level)
         if automatic and (ends is None or is_point(*ends)):
             share = round(float(h.sum()) / n, 12)
-            found.append(_ends(wilson(share * clusters, clusters, method.level), str(Wilson(method.level))))
+            found.append(
+                _ends(wilson(share * clusters, clusters, method.level), str(Wilson(method.level)))
+            )
         else:
             found.append(_ends(ends, str(method)))
     return found

@@ -28,7 +28,10 @@ class Agreement(NamedTuple):
 
 
 def cohen(
-    first: Sequence[str], second: Sequence[str], labels: Sequence[str] = (), weight: Sequence[float] = ()
+    first: Sequence[str],
+    second: Sequence[str],
+    labels: Sequence[str] = (),
+    weight: Sequence[float] = (),
 ) -> Agreement:
     """Cohen's kappa (1960) from two sequences of labels, item by item.
 
@@ -46,7 +49,10 @@ def cohen(
     0.5
     """
     if len(first) != len(second) or len(weight) not in (0, len(first)):
-        raise DataError(f"{len(first)} labels against {len(second)}", cure="give one label of each rater per item")
+        raise DataError(
+            f"{len(first)} labels against {len(second)}",
+            cure="give one label of each rater per item",
+        )
     names = tuple(labels) or tuple(sorted({*first, *second}))
     place = {name: i for i, name in enumerate(names)}
     unknown = sorted({*first, *second} - place.keys())
@@ -66,7 +72,12 @@ def of_table(counts: Floats, labels: Sequence[str] = ()) -> Agreement:
     observed = float(np.trace(counts)) / n
     chance = float(counts.sum(axis=1) @ counts.sum(axis=0)) / n**2
     return Agreement(
-        observed, chance, None if chance >= 1 else (observed - chance) / (1 - chance), round(n), names, counts
+        observed,
+        chance,
+        None if chance >= 1 else (observed - chance) / (1 - chance),
+        round(n),
+        names,
+        counts,
     )
 
 
@@ -83,7 +94,8 @@ def highest_kappa(agreement: float, labels: int) -> float:
     """
     if not 0 <= agreement <= 1 or labels < 2:
         raise DataError(
-            f"agreement {agreement} of {labels} labels", cure="agreement lies in [0, 1], labels are two or more"
+            f"agreement {agreement} of {labels} labels",
+            cure="agreement lies in [0, 1], labels are two or more",
         )
     error = 1 - agreement
     chance = agreement**2 / (labels - 2) if error > 2 / labels else 1 / labels - error * error / 2
@@ -117,7 +129,9 @@ def unrounded(agreement: float, slack: float, n: int | None = None) -> tuple[flo
     >>> unrounded(1.0, 0.005), unrounded(1.0, 0.005, 100), unrounded(0.911, 0.0005, 100)
     ((0.995, 1.0), (1.0, 1.0), None)
     """
-    if agreement in (0, 1) and slack >= 0.05:  # nobody rounds to so few figures: "1" and "1.0" are meant exactly
+    if (
+        agreement in (0, 1) and slack >= 0.05
+    ):  # nobody rounds to so few figures: "1" and "1.0" are meant exactly
         slack = 0.0
     least, most = max(0.0, agreement - slack), min(1.0, agreement + slack)
     if not n:

@@ -66,9 +66,16 @@ def compare(
     if measure not in OUTCOMES:
         raise DataError(f"no measure named {measure!r}", cure=f"one of: {', '.join(OUTCOMES)}")
     if "repeat" in key:
-        raise DataError("repeats of an item are no items of their own", item="repeat", cure="leave it out of the key")
+        raise DataError(
+            "repeats of an item are no items of their own",
+            item="repeat",
+            cure="leave it out of the key",
+        )
     left, right = _items(first, second, key)
-    one, other = (gather(t.item if t.item is None else k, t.graded) for t, k in ((first, left), (second, right)))
+    one, other = (
+        gather(t.item if t.item is None else k, t.graded)
+        for t, k in ((first, left), (second, right))
+    )
     mine, theirs = left[first.graded][one.first], right[second.graded][other.first]
     _, a, b = np.intersect1d(mine, theirs, assume_unique=True, return_indices=True)
     code = OUTCOMES[measure]
@@ -184,7 +191,9 @@ def tango(b: float, c: float, n: int, level: float = 0.95) -> tuple[float, float
     def inside(delta: float) -> bool:
         """Whether the test does not reject ``delta``: the share of b is its most likely one under that hypothesis."""
         slope = b + c + (c - b - 2 * n) * delta
-        only_first = (slope + sqrt(max(0.0, slope * slope + 8 * n * b * delta * (1 - delta)))) / (4 * n)
+        only_first = (slope + sqrt(max(0.0, slope * slope + 8 * n * b * delta * (1 - delta)))) / (
+            4 * n
+        )
         spread = n * max(0.0, 2 * only_first + delta * (1 - delta))
         return abs(c - b - n * delta) <= z * sqrt(spread)
 
@@ -224,7 +233,10 @@ def sign_flip(gap: Floats, draws: int = 9999, seed: int = 0) -> float | None:
     block = max(1, 4_000_000 // len(differs))
     far = 0
     for start in range(0, draws, block):
-        signs = rng.integers(0, 2, size=(min(block, draws - start), len(differs)), dtype=np.int8) * 2 - 1
+        signs = (
+            rng.integers(0, 2, size=(min(block, draws - start), len(differs)), dtype=np.int8) * 2
+            - 1
+        )
         far += int((np.abs(signs @ differs) >= seen).sum())
     return (far + 1) / (draws + 1)
 

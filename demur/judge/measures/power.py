@@ -28,7 +28,9 @@ def unpaired(first: float, second: float, *, alpha: float = 0.05, power: float =
     return ceil((spread / (first - second)) ** 2)
 
 
-def paired(difference: float, discordant: float, *, alpha: float = 0.05, power: float = 0.8) -> int | None:
+def paired(
+    difference: float, discordant: float, *, alpha: float = 0.05, power: float = 0.8
+) -> int | None:
     """Pairs needed by McNemar's test (Connor 1987).
 
     n = (z_a sqrt(d) + z_b sqrt(d - x²))² / x², d the share of pairs on which the two differ.
@@ -54,13 +56,18 @@ def paired(difference: float, discordant: float, *, alpha: float = 0.05, power: 
     if difference == 0:
         return None
     a, b = _z(alpha, power)
-    return ceil(((a * sqrt(discordant) + b * sqrt(max(0.0, discordant - difference**2))) / difference) ** 2)
+    return ceil(
+        ((a * sqrt(discordant) + b * sqrt(max(0.0, discordant - difference**2))) / difference) ** 2
+    )
 
 
 def clustered(samples: int, size: float, correlation: float) -> int:
     """Samples needed when they come in clusters: times the design effect 1 + (size - 1) correlation (Kish 1965)."""
     if size < 1 or not -1 <= correlation <= 1:
-        raise UsageError("clusters hold at least one item, correlation lies in [-1, 1]", cure="mend the two values")
+        raise UsageError(
+            "clusters hold at least one item, correlation lies in [-1, 1]",
+            cure="mend the two values",
+        )
     return ceil(samples * max(0.0, 1 + (size - 1) * correlation))
 
 
@@ -70,4 +77,6 @@ def _z(alpha: float, power: float) -> tuple[float, float]:
 
 def _check(first: float, second: float, alpha: float, power: float) -> None:
     if not (0 <= first <= 1 and 0 <= second <= 1 and 0 < alpha < 1 and 0 < power < 1):
-        raise UsageError("shares, alpha and power lie between 0 and 1", cure="write 10 points as 0.10")
+        raise UsageError(
+            "shares, alpha and power lie between 0 and 1", cure="write 10 points as 0.10"
+        )

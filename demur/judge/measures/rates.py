@@ -11,7 +11,16 @@ from demur.core.records import Measure, Row
 from demur.core.stats import Floats, wilson
 from demur.judge.measures.intervals import Ends, Interval, Wilson, interval, of_shares
 from demur.judge.measures.repeats import Items, gather
-from demur.judge.measures.table import CORRECT, DEFLECTED, FAILED, INCORRECT, UNGRADED, Flags, Table, table
+from demur.judge.measures.table import (
+    CORRECT,
+    DEFLECTED,
+    FAILED,
+    INCORRECT,
+    UNGRADED,
+    Flags,
+    Table,
+    table,
+)
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -56,14 +65,25 @@ def rates_where(found: Table, place: Flags, method: str | Interval = "auto") -> 
     return Rates(*(_measure(name, hit, items, *absent, pair) for name, hit, pair in codes))
 
 
-def _measure(name: str, hits: Floats, items: Items, ungraded: int, failed: int, ends: Ends) -> Measure:
+def _measure(
+    name: str, hits: Floats, items: Items, ungraded: int, failed: int, ends: Ends
+) -> Measure:
     return Measure(
-        name=name, value=float(hits.sum()) / items.n if items.n else None, n=items.n, repeats=items.repeats,
-        ungraded=ungraded, failed=failed, low=ends.low, high=ends.high, interval=ends.method,
-    )  # fmt: skip
+        name=name,
+        value=float(hits.sum()) / items.n if items.n else None,
+        n=items.n,
+        repeats=items.repeats,
+        ungraded=ungraded,
+        failed=failed,
+        low=ends.low,
+        high=ends.high,
+        interval=ends.method,
+    )
 
 
-def share_of(name: str, hits: float, n: int, level: float = 0.95, *, ungraded: int = 0, failed: int = 0) -> Measure:
+def share_of(
+    name: str, hits: float, n: int, level: float = 0.95, *, ungraded: int = 0, failed: int = 0
+) -> Measure:
     """A share of whole, independent items with Wilson's interval; undefined (None) of none.
 
     >>> share_of("x", 0, 0).value is None, share_of("x", 1, 4).value
@@ -71,12 +91,20 @@ def share_of(name: str, hits: float, n: int, level: float = 0.95, *, ungraded: i
     """
     low, high = wilson(hits, n, level) or (None, None)
     return Measure(
-        name=name, value=hits / n if n else None, n=n, ungraded=ungraded, failed=failed, low=low, high=high,
+        name=name,
+        value=hits / n if n else None,
+        n=n,
+        ungraded=ungraded,
+        failed=failed,
+        low=low,
+        high=high,
         interval=str(Wilson(level)) if n else "",
-    )  # fmt: skip
+    )
 
 
-def share(name: str, hit: Flags | Floats, among: Flags, found: Table, method: str | Interval = "auto") -> Measure:
+def share(
+    name: str, hit: Flags | Floats, among: Flags, found: Table, method: str | Interval = "auto"
+) -> Measure:
     """The share, or the mean of numbers in [0, 1], of ``hit`` among the graded rows of ``among`` ([rows] both)."""
     result, kept = found.result, among & found.graded
     items = gather(found.item, kept)

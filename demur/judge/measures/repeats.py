@@ -61,7 +61,9 @@ def gather(item: Codes | None, kept: Flags) -> Items:
     if item is None:
         n = int(kept.sum())
         return Items(None, np.arange(n), np.ones(n, dtype=np.int64))
-    _, first, of, size = np.unique(item[kept], return_index=True, return_inverse=True, return_counts=True)
+    _, first, of, size = np.unique(
+        item[kept], return_index=True, return_inverse=True, return_counts=True
+    )
     order = np.argsort(first)
     rank = np.empty_like(order)
     rank[order] = np.arange(len(order))

@@ -48,12 +48,17 @@ def risk_coverage(rows: Table | pa.Table | Iterable[Row]) -> RiskCoverage:
     kept = found.graded & ~np.isnan(confidence)
     items = gather(found.item, kept)
     one = of_arrays(
-        confidence[kept], found.result[kept] == CORRECT, int((found.graded & ~kept).sum()), weight=items.weight()
+        confidence[kept],
+        found.result[kept] == CORRECT,
+        int((found.graded & ~kept).sum()),
+        weight=items.weight(),
     )
     return one._replace(repeats=items.repeats)
 
 
-def of_arrays(confidence: Floats, correct: Flags, without: int = 0, *, weight: Floats | None = None) -> RiskCoverage:
+def of_arrays(
+    confidence: Floats, correct: Flags, without: int = 0, *, weight: Floats | None = None
+) -> RiskCoverage:
     """The curve from confidences (float64 [rows]) and correctness (bool [rows]); the order of ties does not matter.
 
     Args:
@@ -75,4 +80,6 @@ def of_arrays(confidence: Floats, correct: Flags, without: int = 0, *, weight: F
     k = np.arange(1, n + 1)
     area = float(np.mean(np.interp(k, np.append(0.0, covered), np.append(0.0, errors)) / k))
     best = float(np.mean(np.maximum(0.0, k - (n - errors[-1])) / k))
-    return RiskCoverage(-values, covered / n, errors / covered, area, max(0.0, area - best), n, without)
+    return RiskCoverage(
+        -values, covered / n, errors / covered, area, max(0.0, area - best), n, without
+    )

@@ -58,7 +58,9 @@ class Table:
         if not hasattr(rows, "column_names"):
             import pyarrow as pa
 
-            rows = pa.Table.from_pylist([r.model_dump(mode="json") for r in rows], schema=row_schema())
+            rows = pa.Table.from_pylist(
+                [r.model_dump(mode="json") for r in rows], schema=row_schema()
+            )
         self.arrow: pa.Table = rows
         self._coded: dict[str, Column] = {}
 
@@ -74,7 +76,9 @@ class Table:
     def _column(self, name: str) -> Any:
         if name in self.arrow.column_names:
             return self.arrow.column(name)
-        raise DataError(f"no column named {name!r}", cure=f"the columns are: {', '.join(Row.model_fields)}")
+        raise DataError(
+            f"no column named {name!r}", cure=f"the columns are: {', '.join(Row.model_fields)}"
+        )
 
     def coded(self, name: str) -> Column:
         """A column of texts as int64 codes and their labels, in order of first appearance; None reads as ""."""
@@ -88,7 +92,9 @@ class Table:
         import pyarrow as pa
 
         pair = [t._column(name).cast(pa.string()) for t in (self, other)]
-        codes, _ = _encoded(pa.chunked_array([chunk for column in pair for chunk in column.chunks], pa.string()))
+        codes, _ = _encoded(
+            pa.chunked_array([chunk for column in pair for chunk in column.chunks], pa.string())
+        )
         return codes[: len(self)], codes[len(self) :]
 
     def numbers(self, name: str) -> Floats:
@@ -105,7 +111,9 @@ class Table:
             DataError: a status or outcome that the records do not know, or a graded row without an outcome.
         """
         status, outcome = self.coded("status"), self.coded("outcome")
-        grid = np.full((max(1, len(status.labels)), max(1, len(outcome.labels))), -1, dtype=np.int64)
+        grid = np.full(
+            (max(1, len(status.labels)), max(1, len(outcome.labels))), -1, dtype=np.int64
+        )
         for i, s in enumerate(status.labels):
             for j, o in enumerate(outcome.labels):
                 grid[i, j] = _CODES.get((s, o or None), -1)
@@ -150,7 +158,11 @@ class Table:
         """Bool [rows]: the evidence shown does not suffice, so that deflecting is right."""
         expected = self.coded("expected")
         wanted = [label == "deflect" for label in expected.labels]
-        return np.asarray(wanted, dtype=np.bool_)[expected.codes] if wanted else np.zeros(0, dtype=np.bool_)
+        return (
+            np.asarray(wanted, dtype=np.bool_)[expected.codes]
+            if wanted
+            else np.zeros(0, dtype=np.bool_)
+        )
 
     @cached_property
     def cluster(self) -> Codes:
@@ -168,7 +180,10 @@ class Table:
     def tally(self, *by: str) -> dict[tuple[str, ...], int]:
         """How many rows have each combination of texts that occurs, in order of first appearance."""
         labels, codes = self.combined(*by)
-        return {one: int(n) for one, n in zip(labels, np.bincount(codes, minlength=len(labels)), strict=True)}
+        return {
+            one: int(n)
+            for one, n in zip(labels, np.bincount(codes, minlength=len(labels)), strict=True)
+        }
 
     def combined(self, *by: str) -> tuple[list[tuple[str, ...]], Codes]:
         """Combinations of texts of several columns in order of first appearance, and int64 [rows], the row's one."""
@@ -186,7 +201,9 @@ class Table:
         import pyarrow as pa
         import pyarrow.compute as pc
 
-        found = pc.is_in(self._column(name).cast(pa.string()), value_set=pa.array(list(labels), pa.string()))
+        found = pc.is_in(
+            self._column(name).cast(pa.string()), value_set=pa.array(list(labels), pa.string())
+        )
         return np.asarray(found.to_numpy(), dtype=np.bool_)
 
     def texts(self, name: str, places: Codes) -> list[str]:

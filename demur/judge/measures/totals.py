@@ -39,5 +39,8 @@ def macro_total(parts: Sequence[Measure]) -> Measure:
 
 def _total(kind: str, parts: Sequence[Measure], value: float | None) -> Measure:
     names = "/".join(sorted({m.name for m in parts})) or "nothing"
-    sums = {name: sum(getattr(m, name) for m in parts) for name in ("n", "repeats", "ungraded", "failed")}
+    sums = {
+        name: sum(getattr(m, name) for m in parts)
+        for name in ("n", "repeats", "ungraded", "failed")
+    }
     return Measure(name=f"{kind}({names})", value=value, **sums)

@@ -15,9 +15,15 @@ from demur.judge.official import evqa, infoseek, mmdocrag, mragbench, viquae, we
 Metric = Callable[[AnswerSpec, str], float | None]
 
 METRICS: dict[str, Metric] = {
-    "infoseek": infoseek.score, "evqa": evqa.score, "webqa": webqa.score, "mmdocrag": mmdocrag.score,
-    "mragbench": mragbench.score, "viquae": viquae.exact, "viquae-em": viquae.exact, "viquae-f1": viquae.f1,
-}  # fmt: skip
+    "infoseek": infoseek.score,
+    "evqa": evqa.score,
+    "webqa": webqa.score,
+    "mmdocrag": mmdocrag.score,
+    "mragbench": mragbench.score,
+    "viquae": viquae.exact,
+    "viquae-em": viquae.exact,
+    "viquae-f1": viquae.f1,
+}
 """Name of the rule -> its function."""
 
 

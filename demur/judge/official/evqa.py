@@ -14,10 +14,23 @@ from demur.core.records import AnswerSpec
 
 _DROP = str.maketrans("", "", string.punctuation + "\u2018\u2019\u201c\u201d\u00b4`_")
 _WORDS = {
-    "none": "0", "zero": "0", "one": "1", "two": "2", "three": "3", "four": "4", "five": "5", "six": "6",
-    "seven": "7", "eight": "8", "nine": "9", "ten": "10", "true": "yes", "entailment": "yes",
-    "false": "no", "contradiction": "no",
-}  # fmt: skip
+    "none": "0",
+    "zero": "0",
+    "one": "1",
+    "two": "2",
+    "three": "3",
+    "four": "4",
+    "five": "5",
+    "six": "6",
+    "seven": "7",
+    "eight": "8",
+    "nine": "9",
+    "ten": "10",
+    "true": "yes",
+    "entailment": "yes",
+    "false": "no",
+    "contradiction": "no",
+}
 
 
 def normalise(text: str) -> str:
@@ -29,7 +42,13 @@ def normalise(text: str) -> str:
     >>> normalise("The answer is Two."), normalise("true"), normalise("none"), normalise("The  U.S.")
     ('2', 'yes', '0', 'us')
     """
-    text = text.lower().replace("\n", " ").replace("\t", " ").removeprefix("<extra_id_0> ").translate(_DROP)
+    text = (
+        text.lower()
+        .replace("\n", " ")
+        .replace("\t", " ")
+        .removeprefix("<extra_id_0> ")
+        .translate(_DROP)
+    )
     text = re.sub(r"\b(?:the answer is|a|an|the)\b", " ", text)
     return " ".join(_WORDS.get(word, word) for word in text.split())
 
@@ -49,7 +68,9 @@ def _checked(reference: str) -> str:
     done = normalise(reference)
     if not done:
         raise DataError(
-            "nothing is left of the reference after normalisation", item=repr(reference), cure="mend the answer"
+            "nothing is left of the reference after normalisation",
+            item=repr(reference),
+            cure="mend the answer",
         )
     return done
 
@@ -61,6 +82,8 @@ def score(answers: AnswerSpec, prediction: str) -> float:
         DataError: a reference of nothing but articles or punctuation (the source raises too).
     """
     return max(
-        float(overlap(form, prediction) >= 0.5) if len(form) > 1 else float(normalise(prediction) == _checked(form[0]))
+        float(overlap(form, prediction) >= 0.5)
+        if len(form) > 1
+        else float(normalise(prediction) == _checked(form[0]))
         for form in answers.accepted
     )

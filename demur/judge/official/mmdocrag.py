@@ -38,7 +38,9 @@ def citations(response: str, gold: Iterable[str]) -> Citations:
     said, wanted = cited(response), frozenset(gold)
     shared = len(said & wanted)
     precision, recall = shared / len(said) if said else 0.0, shared / len(wanted) if wanted else 0.0
-    return Citations(precision, recall, 2 * precision * recall / (precision + recall) if shared else 0.0)
+    return Citations(
+        precision, recall, 2 * precision * recall / (precision + recall) if shared else 0.0
+    )
 
 
 def score(answers: AnswerSpec, prediction: str) -> float:

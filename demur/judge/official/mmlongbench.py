@@ -37,5 +37,8 @@ def mmlongbench(graded: Iterable[tuple[Outcome, bool]]) -> MMLongBench:
     possible = sum(answerable for _, answerable in seen)
     f1 = 2 * right / (answered + possible) if answered and possible else None
     return MMLongBench(
-        (right + declined) / len(seen) if seen else None, right / answered if answered else None, f1, len(seen)
+        (right + declined) / len(seen) if seen else None,
+        right / answered if answered else None,
+        f1,
+        len(seen),
     )

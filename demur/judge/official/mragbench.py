@@ -17,7 +17,11 @@ def choice(prediction: str, choices: tuple[tuple[str, str], ...]) -> str:
     """
     padded = f" {prediction.strip(',.!?;: ' + chr(39))} "
     for shape in ("({})", " {} "):
-        found = {label: padded.rfind(shape.format(label)) for label, _ in choices if shape.format(label) in padded}
+        found = {
+            label: padded.rfind(shape.format(label))
+            for label, _ in choices
+            if shape.format(label) in padded
+        }
         if found:
             return max(found, key=lambda label: found[label])
     if len(padded.split()) > 5:

@@ -26,7 +26,11 @@ def simpleqa(outcomes: Sequence[Outcome]) -> SimpleQA:
     >>> simpleqa([Outcome.CORRECT, Outcome.CORRECT, Outcome.INCORRECT, Outcome.DEFLECTED]).f1
     0.5714285714285714
     """
-    n, right, wrong = len(outcomes), outcomes.count(Outcome.CORRECT), outcomes.count(Outcome.INCORRECT)
+    n, right, wrong = (
+        len(outcomes),
+        outcomes.count(Outcome.CORRECT),
+        outcomes.count(Outcome.INCORRECT),
+    )
     if not n:
         return SimpleQA(None, None, None, None, None, 0)
     attempted = right + wrong

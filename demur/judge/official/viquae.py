@@ -20,7 +20,9 @@ def f1(answers: AnswerSpec, prediction: str) -> float | None:
     0.5
     """
     said = normalise(prediction).split()
-    return max((token_f1(normalise(form[0]).split(), said) for form in answers.accepted), default=None)
+    return max(
+        (token_f1(normalise(form[0]).split(), said) for form in answers.accepted), default=None
+    )
 
 
 def token_f1(reference: list[str], candidate: list[str]) -> float:

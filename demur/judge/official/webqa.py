@@ -49,7 +49,10 @@ def normalise(text: str) -> str:
 
 
 def score(
-    answers: AnswerSpec, prediction: str, category: str = "", vocabulary: frozenset[str] | None = None
+    answers: AnswerSpec,
+    prediction: str,
+    category: str = "",
+    vocabulary: frozenset[str] | None = None,
 ) -> float | None:
     """Best over the accepted forms, in [0, 1].
 
@@ -68,11 +71,16 @@ def score(
     return max(kept) if kept else None
 
 
-def _one(reference: str, prediction: str, kind: str, vocabulary: frozenset[str] | None) -> float | None:
+def _one(
+    reference: str, prediction: str, kind: str, vocabulary: frozenset[str] | None
+) -> float | None:
     wanted, said = normalise(reference).split(), normalise(prediction).split()
     words = vocabulary or VOCABULARY.get(kind)
     if words is not None or kind == "number":
-        wanted, said = ([w for w in side if (w.isdigit() if words is None else w in words)] for side in (wanted, said))
+        wanted, said = (
+            [w for w in side if (w.isdigit() if words is None else w in words)]
+            for side in (wanted, said)
+        )
     if not wanted:
         return None
     shared = sum((Counter(wanted) & Counter(said)).values())

@@ -198,7 +198,8 @@ def _function_of(system: Any) -> Callable[..., Any]:
         if callable(one):
             return cast("Callable[..., Any]", one)
     raise UsageError(
-        f"{type(system).__name__} is not a system", cure="give a name, a function, or an object with answer"
+        f"{type(system).__name__} is not a system",
+        cure="give a name, a function, or an object with answer",
     )
 
 
@@ -234,10 +235,14 @@ def _prepared(system: Any, context: SystemContext, code: str = "") -> System:
     from demur.scenarios.systems.function import Function
     from demur.scenarios.systems.model import ModelSystem
 
-    if isinstance(system, ModelSystem | Function | ThreadedSystem):  # these manage their own threads
+    if isinstance(
+        system, ModelSystem | Function | ThreadedSystem
+    ):  # these manage their own threads
         return system
     revision = getattr(system, "revision", None)
     if revision is None:
         options = canonical({k: repr(v) for k, v in context.options.items()})
-        return ThreadedSystem(system, digest([code or code_digest(system), options, context.of_pool()], 16))
+        return ThreadedSystem(
+            system, digest([code or code_digest(system), options, context.of_pool()], 16)
+        )
     return ThreadedSystem(system, revision) if getattr(system, "own_thread", True) else system

@@ -27,7 +27,15 @@ if TYPE_CHECKING:
 
 KEYS = ("k", "recipe", "condition", "repeat")
 """What tells the questions of a sample and scenario apart; a file may use ``draw``, the former name of ``repeat``."""
-REPORTED = ("confidence", "contexts", "citations", "abstained", "prompt_tokens", "completion_tokens", "cost")
+REPORTED = (
+    "confidence",
+    "contexts",
+    "citations",
+    "abstained",
+    "prompt_tokens",
+    "completion_tokens",
+    "cost",
+)
 """Optional columns besides the answer (`demur.scenarios.systems.replies.response_of`)."""
 _WHOLE = re.compile(r"(\d{1,9})(?:\.0+)?", re.ASCII)
 """A whole number, as other programs may write one: pandas writes 2.0 in a column with gaps."""
@@ -67,16 +75,24 @@ class AnswersFile:
 
     def __init__(self, argument: str, context: SystemContext) -> None:
         if not argument:
-            raise UsageError("no file given", item="answers:", cure="write answers:my-answers.jsonl")
+            raise UsageError(
+                "no file given", item="answers:", cure="write answers:my-answers.jsonl"
+            )
         path = Path(argument)
         self.path = path
         self.id = f"answers:{path.name}"
         self.note = "answers read from a file"
         if not path.is_file():
-            raise StorageError("no such file", item=str(path), cure="check the path; 'demur asks' writes the questions")
+            raise StorageError(
+                "no such file",
+                item=str(path),
+                cure="check the path; 'demur asks' writes the questions",
+            )
         self.revision = file_digest(path)[:16]
         self._by_ask: dict[str, Row] = {}
-        self._by_sample: dict[tuple[str, str], dict[tuple[tuple[str, str | int], ...], Row]] = defaultdict(dict)
+        self._by_sample: dict[tuple[str, str], dict[tuple[tuple[str, str | int], ...], Row]] = (
+            defaultdict(dict)
+        )
         self.rows = 0
         problems = Problems()
         for place, row in _rows(path, problems):
@@ -114,22 +130,28 @@ class AnswersFile:
             elif row in used:
                 raise UsageError(
                     f"{row.place} fits several questions: {_shown(used[row])} and {_shown(ask)}",
-                    item=str(self.path), cure=f"add {', '.join(KEYS)} or ask to the row; 'demur asks' writes them",
-                )  # fmt: skip
+                    item=str(self.path),
+                    cure=f"add {', '.join(KEYS)} or ask to the row; 'demur asks' writes them",
+                )
             else:
                 used[row] = ask
         unused = [row for row in self._all() if row not in used]
         notes = []
         if missing:
-            notes.append(f"{len(missing):,} of {len(asks):,} questions have no answer: {_first(map(_shown, missing))}")
+            notes.append(
+                f"{len(missing):,} of {len(asks):,} questions have no answer: {_first(map(_shown, missing))}"
+            )
         if unused:
             names = _first(f"{r.place} ({r.ask or f'{r.sample} in {r.scenario}'})" for r in unused)
-            notes.append(f"{len(unused):,} of {self.rows:,} rows answer no question of this run: {names}")
+            notes.append(
+                f"{len(unused):,} of {self.rows:,} rows answer no question of this run: {names}"
+            )
         if not used:
             raise UsageError(
-                "; ".join(notes), item=str(self.path),
+                "; ".join(notes),
+                item=str(self.path),
                 cure="use answers to this release: 'demur asks' with the same options writes its questions",
-            )  # fmt: skip
+            )
         return notes
 
     def _all(self) -> Iterator[Row]:
@@ -165,7 +187,9 @@ def _shown(ask: Ask) -> str:
 
 def _first(names: Any) -> str:
     names = list(names)
-    return ", ".join(names[:SHOWN]) + (f" and {len(names) - SHOWN:,} more" if len(names) > SHOWN else "")
+    return ", ".join(names[:SHOWN]) + (
+        f" and {len(names) - SHOWN:,} more" if len(names) > SHOWN else ""
+    )
 
 
 def _rows(path: Path, problems: Problems) -> Iterator[tuple[str, dict[str, Any]]]:
@@ -187,7 +211,11 @@ def _lmms_eval(row: dict[str, Any]) -> dict[str, Any]:
     The log holds the question's id in what our task functions return, and before 0.7 in the document.
     """
     answer = row.get("filtered_resps", row.get("resps"))
-    ids = [one["id"] for one in (row.get("doc"), row.get("accuracy")) if isinstance(one, dict) and "id" in one]
+    ids = [
+        one["id"]
+        for one in (row.get("doc"), row.get("accuracy"))
+        if isinstance(one, dict) and "id" in one
+    ]
     if answer is None or not ids:
         return row
     while isinstance(answer, list) and answer:
@@ -209,16 +237,22 @@ def _inspect_log(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
     except Exception as error:  # the reader may raise anything for a foreign file
         why = " ".join(f"{type(error).__name__}: {error}".split())[:200]
         raise DataError(
-            f"not a log of inspect ({why})", item=str(path), cure="give the .eval file as inspect wrote it"
+            f"not a log of inspect ({why})",
+            item=str(path),
+            cure="give the .eval file as inspect wrote it",
         ) from None
     for sample in log.samples or ():
         if sample.epoch > 1:
             raise DataError(
-                "the log holds several epochs, whose samples share ids", item=str(path),
+                "the log holds several epochs, whose samples share ids",
+                item=str(path),
                 cure="run it with --epochs 1; 'demur export inspect --repeat N' exports repeats with ids of their own",
-            )  # fmt: skip
+            )
         if sample.error is None and sample.output.completion:
-            yield f"{path.name}:{sample.id}", {"ask": str(sample.id), "answer": sample.output.completion}
+            yield (
+                f"{path.name}:{sample.id}",
+                {"ask": str(sample.id), "answer": sample.output.completion},
+            )
 
 
 def _with_values(row: Mapping[str, Any]) -> dict[str, Any]:
@@ -228,7 +262,9 @@ def _with_values(row: Mapping[str, Any]) -> dict[str, Any]:
         value = list_shown(row.get(name))
         if isinstance(value, str):
             try:
-                value = value.replace(",", ".") if name == "confidence" else value  # 0,9 of a German sheet
+                value = (
+                    value.replace(",", ".") if name == "confidence" else value
+                )  # 0,9 of a German sheet
                 value = parsed_json(value.lower() if value in ("True", "False") else value)
             except ValueError:
                 value = [value] if name in ("contexts", "citations") else value
@@ -246,7 +282,11 @@ def _row(place: str, row: dict[str, Any], problems: Problems, system: str) -> Ro
     before = len(problems)
     if ask is not None and not isinstance(ask, str):
         problems.add(place, f"ask is {ask!r}, not a question's id")
-    if ask is None and (not isinstance(sample, str) or not isinstance(scenario, str) or scenario not in set(Scenario)):
+    if ask is None and (
+        not isinstance(sample, str)
+        or not isinstance(scenario, str)
+        or scenario not in set(Scenario)
+    ):
         known = ", ".join(s.value for s in Scenario)
         problems.add(place, f"names no question: give ask, or sample and scenario ({known})")
     if not isinstance(answer, str):

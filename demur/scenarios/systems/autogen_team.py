@@ -57,7 +57,11 @@ async def run_team(talk: Talk, rounds: int) -> None:
                 decision = None
             last = self.name == "verifier" or failed
             ends = {"ends": str(bool(last and decision != "REQUEST_REVISION"))}
-            return Response(chat_message=TextMessage(content=text or str(decision), source=self.name, metadata=ends))
+            return Response(
+                chat_message=TextMessage(
+                    content=text or str(decision), source=self.name, metadata=ends
+                )
+            )
 
         async def on_reset(self, cancellation_token: Any) -> None:
             return None

@@ -35,7 +35,17 @@ if TYPE_CHECKING:
     from demur.scenarios.systems import SystemContext
 
 
-GIVEN = ("question", "turns", "choices", "images", "evidence", "id", "strictness", "corpus", "exclude")
+GIVEN = (
+    "question",
+    "turns",
+    "choices",
+    "images",
+    "evidence",
+    "id",
+    "strictness",
+    "corpus",
+    "exclude",
+)
 """Parameters that a function may have."""
 
 
@@ -67,7 +77,9 @@ def _check_call(signature: inspect.Signature, wanted: Sequence[str] | None, name
         ) from None
 
 
-def _with_one_argument(function: Callable[..., Any], wanted: Sequence[str] | None) -> Callable[[dict[str, Any]], Any]:
+def _with_one_argument(
+    function: Callable[..., Any], wanted: Sequence[str] | None
+) -> Callable[[dict[str, Any]], Any]:
     """The function as one that takes a single dict; ``wanted``: what it takes by name, None if it takes a dict."""
     if wanted is None:
         return function
@@ -93,7 +105,9 @@ class Function:
         name: instead of the one made of module and function.
     """
 
-    def __init__(self, argument: str | Callable[..., Any], context: SystemContext, *, name: str = "") -> None:
+    def __init__(
+        self, argument: str | Callable[..., Any], context: SystemContext, *, name: str = ""
+    ) -> None:
         if isinstance(argument, str):
             function, revision = named(argument)
             self.id = name or f"python:{argument.partition('@')[0]}"
@@ -103,14 +117,18 @@ class Function:
         signature = _signature(function)
         parameters = signature.parameters if signature else {}
         every = any(p.kind is p.VAR_KEYWORD for p in parameters.values())
-        self._wanted = [n for n in GIVEN if every or n in parameters] if "question" in parameters else None
+        self._wanted = (
+            [n for n in GIVEN if every or n in parameters] if "question" in parameters else None
+        )
         if signature:
             _check_call(signature, self._wanted, self.id)
         self.note = ""
         self.reads_prompt = "strictness" in parameters
         """Of the prompt a function gets at most the strictness."""
         self.revision = code_digest(function, revision)
-        self._calls = Calls(_with_one_argument(function, self._wanted), context.concurrency, self.id)
+        self._calls = Calls(
+            _with_one_argument(function, self._wanted), context.concurrency, self.id
+        )
         self._read_image = context.read_image
 
     @staticmethod
@@ -118,7 +136,11 @@ class Function:
         """``python:module:name`` of a function object; its name alone when a script or notebook defines it."""
         owner: Any = function if hasattr(function, "__qualname__") else type(function)
         module = getattr(owner, "__module__", None) or "__main__"
-        return str(owner.__qualname__) if module == "__main__" else f"python:{module}:{owner.__qualname__}"
+        return (
+            str(owner.__qualname__)
+            if module == "__main__"
+            else f"python:{module}:{owner.__qualname__}"
+        )
 
     def skip_reason(self, ask: Ask) -> str:
         """It is asked everything."""
@@ -142,7 +164,12 @@ class Function:
             "choices": list(ask.choices),
             "images": [self._read_image(i) for i in ask.images],
             "evidence": [
-                {"id": e.id, "title": e.title, "text": e.text, "image": self._read_image(e.image) if e.image else None}
+                {
+                    "id": e.id,
+                    "title": e.title,
+                    "text": e.text,
+                    "image": self._read_image(e.image) if e.image else None,
+                }
                 for e in ask.evidence
             ],
         }

@@ -38,7 +38,15 @@ from demur.models.breaker import Breaker
 from demur.models.ping import unreachable
 from demur.models.wire import Fault, retry_after
 from demur.scenarios.systems.http_mapping import RagMapping, as_text, filled, from_environment
-from demur.scenarios.systems.http_reply import MAX_BYTES, TOO_LONG, Reply, events_of, excerpt, parse_json, read_response
+from demur.scenarios.systems.http_reply import (
+    MAX_BYTES,
+    TOO_LONG,
+    Reply,
+    events_of,
+    excerpt,
+    parse_json,
+    read_response,
+)
 from demur.scenarios.systems.replies import storable, unused_inputs
 
 if TYPE_CHECKING:
@@ -72,8 +80,13 @@ class HttpSystem:
         self.id = given.name or f"http:{host}"
         self.note = "a service of its own"
         self.reads_prompt = "strictness" in given.places()
-        self._headers = {k: from_environment(str(v), f"{given.item}: headers.{k}") for k, v in given.headers.items()}
-        self._urls = {corpus: from_environment(url, f"{given.item}: url") for corpus, url in urls.items()}
+        self._headers = {
+            k: from_environment(str(v), f"{given.item}: headers.{k}")
+            for k, v in given.headers.items()
+        }
+        self._urls = {
+            corpus: from_environment(url, f"{given.item}: url") for corpus, url in urls.items()
+        }
         self.revision = digest(self._identity(), 16)
         self._slots = asyncio.Semaphore(context.concurrency or given.concurrency)
         self._read_image = context.read_image
@@ -87,8 +100,14 @@ class HttpSystem:
         mapping: list[Any] = [self.mapping.model_dump(exclude_unset=True, exclude=_PATIENCE)]
         urls = self.mapping.url
         written = urls if isinstance(urls, dict) else {"": urls}
-        filled_in = {c: urlsplit(u.reveal()) for c, u in self._urls.items() if u.reveal() != written[c]}
-        return [*mapping, {c: f"{u.hostname}:{u.port}{u.path}" for c, u in filled_in.items()}] if filled_in else mapping
+        filled_in = {
+            c: urlsplit(u.reveal()) for c, u in self._urls.items() if u.reveal() != written[c]
+        }
+        return (
+            [*mapping, {c: f"{u.hostname}:{u.port}{u.path}" for c, u in filled_in.items()}]
+            if filled_in
+            else mapping
+        )
 
     def skip_reason(self, ask: Ask) -> str:
         """A question is skipped when the mapping has no address for its corpus."""
@@ -98,7 +117,9 @@ class HttpSystem:
 
     def _url_of(self, ask: Ask) -> str:
         url = self._urls.get(ask.corpus) or self._urls[""]
-        return url.reveal().replace("{corpus}", ask.corpus).replace("{id}", quote(ask.sample, safe=""))
+        return (
+            url.reveal().replace("{corpus}", ask.corpus).replace("{id}", quote(ask.sample, safe=""))
+        )
 
     async def ready(self, asks: Sequence[Ask]) -> list[str]:
         """Connect to every address.
@@ -112,18 +133,23 @@ class HttpSystem:
         for address in addresses or [secret.reveal() for secret in self._urls.values()]:
             if why := await asyncio.to_thread(unreachable, address):
                 raise PermanentError(
-                    f"the service does not answer ({why})", item=self.id, cure="start it, or check url"
+                    f"the service does not answer ({why})",
+                    item=self.id,
+                    cure="start it, or check url",
                 )
         places = self.mapping.places()
         if any(a.exclude for a in asks) and "" in self._urls and not places & {"corpus", "exclude"}:
             raise UsageError(
-                "the request does not tell the service to leave the gold out", item=self.id,
+                "the request does not tell the service to leave the gold out",
+                item=self.id,
                 cure="put {exclude} or {corpus} into body, query or url, or give a url for each corpus",
-            )  # fmt: skip
+            )
         images = "images" in places or self.mapping.images == "multipart"
         how = "no {{{}}} in its body"
         turns = bool(places & {"turns", "messages"})
-        return unused_inputs(self.id, asks, evidence="evidence" in places, images=images, turns=turns, how=how)
+        return unused_inputs(
+            self.id, asks, evidence="evidence" in places, images=images, turns=turns, how=how
+        )
 
     async def answer(self, ask: Ask) -> Response:
         """Ask the service; a failure is this item's error."""
@@ -141,7 +167,9 @@ class HttpSystem:
             if gone := self._breaker.refusal():
                 return self._failed(str(gone), time.perf_counter() - start)
             try:
-                response = self._understood(await self._reply(ask, start), time.perf_counter() - start)
+                response = self._understood(
+                    await self._reply(ask, start), time.perf_counter() - start
+                )
                 self._breaker.heard()
                 return response
             except Fault as fault:
@@ -155,7 +183,9 @@ class HttpSystem:
                 wait = max(self._retry.wait_s(attempt, random.random()), fault.retry_after or 0.0)
                 await asyncio.sleep(min(wait, MAX_WAIT_S))
             except DemurError as error:
-                if isinstance(error, ItemError):  # about the reply; others are about an image, and nothing was sent
+                if isinstance(
+                    error, ItemError
+                ):  # about the reply; others are about an image, and nothing was sent
                     self._breaker.heard()
                 return self._failed(str(error), time.perf_counter() - start)
         raise AssertionError("unreachable")
@@ -180,7 +210,9 @@ class HttpSystem:
 
     def _understood(self, reply: Reply, seconds: float) -> Response:
         served = f"{self.id}@{reply.version}" if reply.version else self.id
-        return read_response(self.mapping, reply, served_by=storable(served)[:200], latency_s=seconds)
+        return read_response(
+            self.mapping, reply, served_by=storable(served)[:200], latency_s=seconds
+        )
 
     async def request(self, ask: Ask) -> Any:
         """The body of a question's request; it holds no secrets, which are in the headers."""
@@ -195,18 +227,25 @@ class HttpSystem:
 
         def images() -> tuple[list[str], list[dict[str, Any]]]:
             evidence = [
-                {"id": e.id, "title": e.title, "text": e.text} | ({"image": encoded(e.image)} if e.image else {})
+                {"id": e.id, "title": e.title, "text": e.text}
+                | ({"image": encoded(e.image)} if e.image else {})
                 for e in ask.evidence
             ]
             return [encoded(i) for i in ask.images], evidence
 
         sent, evidence = await asyncio.to_thread(images)
         return {
-            "question": ask.question, "images": sent, "evidence": evidence, "id": ask.sample,
-            "choices": [list(c) for c in ask.choices], "strictness": ask.condition, "corpus": ask.corpus,
-            "exclude": list(ask.exclude), "turns": as_messages(ask.turns),
+            "question": ask.question,
+            "images": sent,
+            "evidence": evidence,
+            "id": ask.sample,
+            "choices": [list(c) for c in ask.choices],
+            "strictness": ask.condition,
+            "corpus": ask.corpus,
+            "exclude": list(ask.exclude),
+            "turns": as_messages(ask.turns),
             "messages": as_messages((*ask.turns, Turn("user", ask.question))),
-        }  # fmt: skip
+        }
 
     async def _sent(self, ask: Ask) -> dict[str, Any]:
         """Keyword arguments of the request: JSON, a form with files, or query parameters."""
@@ -239,13 +278,19 @@ class HttpSystem:
         if self._session is None:
             connector = aiohttp.TCPConnector(limit=0)
             self._session = aiohttp.ClientSession(connector=connector, trust_env=True)
-        headers = {"Accept-Encoding": "identity"} | {k: v.reveal() for k, v in self._headers.items()}
+        headers = {"Accept-Encoding": "identity"} | {
+            k: v.reveal() for k, v in self._headers.items()
+        }
         timeout = aiohttp.ClientTimeout(total=self._retry.timeout_s, sock_connect=30)
         try:
             async with self._session.request(
-                self.mapping.method, self._url_of(ask), headers=headers, timeout=timeout,
-                allow_redirects=False, **sent,
-            ) as response:  # fmt: skip
+                self.mapping.method,
+                self._url_of(ask),
+                headers=headers,
+                timeout=timeout,
+                allow_redirects=False,
+                **sent,
+            ) as response:
                 return await self._read(response, start)
         except aiohttp.ServerTimeoutError as error:  # the connection was not accepted
             raise Fault(f"the service does not answer ({error})", kind="connect") from None
@@ -253,21 +298,30 @@ class HttpSystem:
             raise Fault(f"no reply within {self._retry.timeout_s:g} s", kind="timeout") from None
         except aiohttp.ClientConnectorError as error:
             raise Fault(
-                f"the service does not answer ({error.os_error.strerror or 'refused'})", kind="connect"
+                f"the service does not answer ({error.os_error.strerror or 'refused'})",
+                kind="connect",
             ) from None
         except (aiohttp.ClientError, ConnectionError) as error:
-            packed = f": {error}" if "content-encoding" in str(error) else ""  # one that this aiohttp cannot unpack
-            raise Fault(f"the connection broke ({type(error).__name__}{packed})", kind="reset") from None
+            packed = (
+                f": {error}" if "content-encoding" in str(error) else ""
+            )  # one that this aiohttp cannot unpack
+            raise Fault(
+                f"the connection broke ({type(error).__name__}{packed})", kind="reset"
+            ) from None
 
     async def _read(self, response: aiohttp.ClientResponse, start: float) -> Reply:
         status, headers = response.status, response.headers
         if not 200 <= status < 300:  # some frameworks answer every POST with 201
             body = excerpt((await response.content.read(2000)).decode("utf-8", "replace"))
             if status in (408, 425, 429) or status >= 500:
-                raise Fault(f"HTTP {status}: {body}", kind=str(status), retry_after=retry_after(headers))
+                raise Fault(
+                    f"HTTP {status}: {body}", kind=str(status), retry_after=retry_after(headers)
+                )
             raise ItemError(f"HTTP {status}: {body}")
         version = headers.get(self.mapping.version or "-", "")
-        cached = headers.get("Age", "0") not in ("0", "") or "hit" in headers.get("X-Cache", "").lower()
+        cached = (
+            headers.get("Age", "0") not in ("0", "") or "hit" in headers.get("X-Cache", "").lower()
+        )
         first = 0.0
         if form := self.mapping.stream:
             events = []

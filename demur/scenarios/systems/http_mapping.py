@@ -10,7 +10,14 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import AfterValidator, Field, PrivateAttr, ValidationError, ValidationInfo, field_validator
+from pydantic import (
+    AfterValidator,
+    Field,
+    PrivateAttr,
+    ValidationError,
+    ValidationInfo,
+    field_validator,
+)
 
 from demur.core.errors import StorageError, UsageError, did_you_mean
 from demur.core.records import Record
@@ -18,9 +25,20 @@ from demur.core.store import parsed_yaml, read_text, why_invalid
 from demur.models.keys import Secret
 from demur.scenarios.contexts import WHOLE
 
-PLACES = frozenset({
-    "question", "images", "evidence", "choices", "id", "strictness", "corpus", "exclude", "turns", "messages",
-})  # fmt: skip
+PLACES = frozenset(
+    {
+        "question",
+        "images",
+        "evidence",
+        "choices",
+        "id",
+        "strictness",
+        "corpus",
+        "exclude",
+        "turns",
+        "messages",
+    }
+)
 """Placeholders of a request."""
 _CORPUS = re.compile("|".join(WHOLE) + r"|gold-removed-\d{1,6}")
 _PLACE = re.compile(r"\{(\w{1,20})\}")
@@ -40,7 +58,9 @@ def json_path(text: str) -> Any:
         return compile(text)
     except JSONPathError as error:
         why = str(error).splitlines()[0]
-        raise ValueError(f"{text!r} is not a JSONPath ({why}): write $.answer or $.sources[*].id") from None
+        raise ValueError(
+            f"{text!r} is not a JSONPath ({why}): write $.answer or $.sources[*].id"
+        ) from None
 
 
 def _checked(path: str) -> str:
@@ -130,7 +150,9 @@ class RagMapping(Record):
             StorageError: there is no such file.
         """
         if re.match(r"(?i)https?://|//", argument):
-            return cls.of({"url": argument if ":" in argument.split("/")[0] else f"http:{argument}"}, argument)
+            return cls.of(
+                {"url": argument if ":" in argument.split("/")[0] else f"http:{argument}"}, argument
+            )
         path = Path(argument)
         if not path.is_file():
             cure = "name a mapping (docs/score-your-rag.md has one) or an address"
@@ -151,7 +173,11 @@ class RagMapping(Record):
             made = cls.model_validate(given)
         except ValidationError as error:
             unknown = [str(e["loc"][-1]) for e in error.errors() if e["type"] == "extra_forbidden"]
-            cure = did_you_mean(unknown[0], keys) or f"keys: {', '.join(keys)}" if unknown else "correct the mapping"
+            cure = (
+                did_you_mean(unknown[0], keys) or f"keys: {', '.join(keys)}"
+                if unknown
+                else "correct the mapping"
+            )
             why = why_invalid(error).replace("Extra inputs are not permitted", "no such key")
             raise UsageError(why, item=item, cure=cure) from None
         made._item = item
@@ -160,7 +186,9 @@ class RagMapping(Record):
     @field_validator("url", mode="before")
     @classmethod
     def _addresses(cls, url: Any) -> Any:
-        if isinstance(url, dict) and not (url and all(re.fullmatch(_CORPUS, str(name)) for name in url)):
+        if isinstance(url, dict) and not (
+            url and all(re.fullmatch(_CORPUS, str(name)) for name in url)
+        ):
             raise ValueError(f"takes {', '.join(WHOLE)}; with folds gold-removed-1 ...")
         for one in url.values() if isinstance(url, dict) else [url]:
             if not isinstance(one, str) or not re.match(r"(?i)https?://[^/]", one):
@@ -178,9 +206,14 @@ class RagMapping(Record):
     @field_validator("body")
     @classmethod
     def _named_fields(cls, body: Any, others: ValidationInfo) -> Any:
-        multipart, get = others.data.get("images") == "multipart", others.data.get("method") == "GET"
+        multipart, get = (
+            others.data.get("images") == "multipart",
+            others.data.get("method") == "GET",
+        )
         if not isinstance(body, dict) and (multipart or (get and not others.data.get("query"))):
-            raise ValueError(f"must hold named fields with {'images: multipart' if multipart else 'method: GET'}")
+            raise ValueError(
+                f"must hold named fields with {'images: multipart' if multipart else 'method: GET'}"
+            )
         return body
 
     def places(self) -> set[str]:
@@ -205,7 +238,11 @@ def from_environment(text: str, item: str) -> Secret:
 
     def value(found: re.Match[str]) -> str:
         if found[1] not in os.environ:
-            raise UsageError(f"${{{found[1]}}} is not in the environment", item=item, cure=f"export {found[1]}=...")
+            raise UsageError(
+                f"${{{found[1]}}} is not in the environment",
+                item=item,
+                cure=f"export {found[1]}=...",
+            )
         return os.environ[found[1]]
 
     filled = _VARIABLE.sub(value, text)

@@ -33,7 +33,9 @@ class Probe(NamedTuple):
         r = self.response
         lines = [f"sent      {excerpt(json.dumps(_short(self.body), ensure_ascii=False))}"]
         if self.reply is not None:
-            lines.append(f"reply     {excerpt(json.dumps(self.reply.events[-1], ensure_ascii=False))}")
+            lines.append(
+                f"reply     {excerpt(json.dumps(self.reply.events[-1], ensure_ascii=False))}"
+            )
         if r.error:
             return "\n".join([*lines, f"no answer: {r.error}", *self._advice()]) + "\n"
         first = "".join(f", first: {excerpt(f'{c.id} {c.text}')!r}" for c in r.retrieved[:1])
@@ -43,21 +45,35 @@ class Probe(NamedTuple):
             f"citations {', '.join(r.citations) or '-'}",
             f"reported  confidence {r.confidence}, abstained {r.abstained}",
             f"took      {r.latency_s:.2f} s, {r.first_s:.2f} s to its first byte",
-        ]  # fmt: skip
-        absent = [key for key in ("contexts", "citations", "confidence", "abstained") if not getattr(self.mapping, key)]
+        ]
+        absent = [
+            key
+            for key in ("contexts", "citations", "confidence", "abstained")
+            if not getattr(self.mapping, key)
+        ]
         if absent:
-            lines.append(f"not mapped: {', '.join(absent)}; if the reply has them, add their JSONPaths to the mapping")
+            lines.append(
+                f"not mapped: {', '.join(absent)}; if the reply has them, add their JSONPaths to the mapping"
+            )
         return "\n".join([*lines, *self._advice()]) + "\n"
 
     def _advice(self) -> list[str]:
         if self.reply is None or self.response.text:
             return []
-        return ["", "JSONPaths of the values in the reply:", *(f"  {p}" for p in _leaves(self.reply.events[-1]))]
+        return [
+            "",
+            "JSONPaths of the values in the reply:",
+            *(f"  {p}" for p in _leaves(self.reply.events[-1])),
+        ]
 
     def as_json(self) -> dict[str, Any]:
         """For ``--json``."""
         reply = None if self.reply is None else self.reply.events
-        return {"sent": _short(self.body), "reply": reply, "understood": self.response.model_dump(mode="json")}
+        return {
+            "sent": _short(self.body),
+            "reply": reply,
+            "understood": self.response.model_dump(mode="json"),
+        }
 
 
 def _short(value: Any) -> Any:
@@ -105,7 +121,12 @@ def probed(mapping: str, question: str, images: Sequence[Path] = ()) -> Probe:
         with storage_errors(path):
             refs.append(image_ref(path.read_bytes(), str(path)))
     ask = Ask(
-        id="probe", sample="probe", context="probe", scenario=Scenario.PARAMETRIC, question=question, images=tuple(refs)
+        id="probe",
+        sample="probe",
+        context="probe",
+        scenario=Scenario.PARAMETRIC,
+        question=question,
+        images=tuple(refs),
     )
     system = HttpSystem(mapping, SystemContext(read_image=lambda ref: Path(ref.uri).read_bytes()))
 

@@ -91,7 +91,9 @@ def _event(line: bytes, form: str) -> Any:
     return None if text in (b"", b"[DONE]") else parse_json(text)
 
 
-def read_response(mapping: RagMapping, reply: Reply, *, served_by: str = "", latency_s: float = 0.0) -> Response:
+def read_response(
+    mapping: RagMapping, reply: Reply, *, served_by: str = "", latency_s: float = 0.0
+) -> Response:
     """Apply a mapping to a reply: the answer, and what the service retrieved, cited and reported.
 
     Raises:
@@ -104,7 +106,10 @@ def read_response(mapping: RagMapping, reply: Reply, *, served_by: str = "", lat
         "first_s": reply.first_s,
         "contexts": [_context(one, mapping.context) for one in reading.all("contexts")],
         "citations": [as_text(c) for c in reading.all("citations", last=True)],
-        **{key: reading.one(key) for key in ("confidence", "prompt_tokens", "completion_tokens", "cost")},
+        **{
+            key: reading.one(key)
+            for key in ("confidence", "prompt_tokens", "completion_tokens", "cost")
+        },
     }
     response = response_of(found, served_by=served_by, latency_s=latency_s)
     return reject_empty(response.model_copy(update={"cached": reply.gateway_cache}))
@@ -119,7 +124,11 @@ class _Reading:
     def all(self, key: str, *, last: bool = False) -> list[Any]:
         """All values at a key's path, in all events or the last one; a single list counts as its members."""
         path = getattr(self.mapping, key)
-        found = [v for event in self.events[-1 if last else 0 :] for v in _found(path, event)] if path else []
+        found = (
+            [v for event in self.events[-1 if last else 0 :] for v in _found(path, event)]
+            if path
+            else []
+        )
         return found[0] if len(found) == 1 and isinstance(found[0], list) else found
 
     def one(self, key: str) -> Any:
@@ -142,13 +151,19 @@ class _Reading:
             path = next((p for p in _ANSWERS if _found(p, last)), None)
             if path is None:
                 keys = ", ".join(list(last)[:10]) if isinstance(last, dict) else type(last).__name__
-                raise ItemError(f"no answer under its usual names; the reply holds: {excerpt(keys)}")
-        found = [value for event in self.events for value in _found(path, event) if value is not None]
+                raise ItemError(
+                    f"no answer under its usual names; the reply holds: {excerpt(keys)}"
+                )
+        found = [
+            value for event in self.events for value in _found(path, event) if value is not None
+        ]
         if not found and self.abstained():
             return ""
         if not found or not all(isinstance(value, str) for value in found):
             what = "nothing" if not found else f"a {type(found[0]).__name__}"
-            raise ItemError(f"answer ({path}) is {what} in the reply: {excerpt(json.dumps(last)[:300])}")
+            raise ItemError(
+                f"answer ({path}) is {what} in the reply: {excerpt(json.dumps(last)[:300])}"
+            )
         return "".join(found)
 
 

@@ -15,7 +15,17 @@ from typing import TYPE_CHECKING, Any
 from pydantic import Field, ValidationError
 
 from demur.core.errors import ItemError, TransientError, UsageError
-from demur.core.records import Ask, ImagePart, ImageRef, Message, Modality, Record, Request, Response, TextPart
+from demur.core.records import (
+    Ask,
+    ImagePart,
+    ImageRef,
+    Message,
+    Modality,
+    Record,
+    Request,
+    Response,
+    TextPart,
+)
 from demur.core.store import digest, why_invalid
 from demur.scenarios.conditions import condition
 from demur.scenarios.render import Layout, Rendered, render
@@ -55,7 +65,9 @@ class ModelSystem:
     def __init__(self, argument: str, context: SystemContext) -> None:
         if not argument:
             raise UsageError(
-                "no model given", item="model:", cure="write model:openai/gpt-4o or model:http://host/v1#name"
+                "no model given",
+                item="model:",
+                cure="write model:openai/gpt-4o or model:http://host/v1#name",
             )
         options: dict[str, Any] = dict(context.options)
         self.layout: Layout = options.pop("layout", None) or Layout()
@@ -80,7 +92,9 @@ class ModelSystem:
         self._opening = asyncio.Lock()
         from demur.models import parse_model
 
-        for address in self.addresses:  # before anything is written: a mistyped one may hold a password
+        for (
+            address
+        ) in self.addresses:  # before anything is written: a mistyped one may hold a password
             parse_model(address)
         first = self.addresses[0]
         # The id omits the address: the same model behind another port is the same system.
@@ -115,7 +129,9 @@ class ModelSystem:
         """
         usual = Layout()._asdict()
         layout = {k: v for k, v in self.layout._asdict().items() if v != usual[k]}
-        sampling = {k: digest(v, 16) if k == "extra" else v for k, v in sorted(self.sampling.items())}
+        sampling = {
+            k: digest(v, 16) if k == "extra" else v for k, v in sorted(self.sampling.items())
+        }
         return {**sampling, **({"layout": layout} if layout else {})}
 
     def skip_reason(self, ask: Ask) -> str:
@@ -143,7 +159,9 @@ class ModelSystem:
         from demur.models import model_id
 
         options = {"draw": ask.repeat, **self.sampling}
-        return Request(model=model_id(self.addresses[0]), messages=rendered.messages, item=ask.id, **options)
+        return Request(
+            model=model_id(self.addresses[0]), messages=rendered.messages, item=ask.id, **options
+        )
 
     @property
     def counts(self) -> Counts | None:
@@ -194,7 +212,9 @@ class ModelSystem:
         scales = self.layout.max_side is not None
         cuts: tuple[str, ...] = ()
         try:
-            rendered = await asyncio.to_thread(self._rendered, ask) if scales else self._rendered(ask)
+            rendered = (
+                await asyncio.to_thread(self._rendered, ask) if scales else self._rendered(ask)
+            )
             cuts = rendered.cuts
             reply = await model.complete(self._request(ask, rendered))
         except (ItemError, TransientError) as error:  # this item's failure, not the system's
@@ -215,11 +235,14 @@ class ModelSystem:
         message = Message(
             role="user",
             parts=tuple(
-                TextPart(text=p) if isinstance(p, str) else ImagePart(image=self._images.scale(p)) for p in parts
+                TextPart(text=p) if isinstance(p, str) else ImagePart(image=self._images.scale(p))
+                for p in parts
             ),
         )
         options = {"draw": draw, **self.sampling}
-        request = Request(model=model_id(self.addresses[0]), messages=(message,), item=item, **options)
+        request = Request(
+            model=model_id(self.addresses[0]), messages=(message,), item=item, **options
+        )
         try:
             return await (await self._opened()).complete(request)
         except (ItemError, TransientError) as error:
@@ -245,7 +268,10 @@ def read_reply(reply: Response, *, final: bool, stated: bool) -> Response:
     if stated and (lines := _lines(_CONFIDENCE, text)):
         change["confidence"] = (int(lines[-1][2]) - 1) / 4
         ends = [0, *(end for _, end, _ in lines)]
-        text = "\n".join(text[a:b] for a, b in zip(ends, [*(start for start, _, _ in lines), len(text)], strict=True))
+        text = "\n".join(
+            text[a:b]
+            for a, b in zip(ends, [*(start for start, _, _ in lines), len(text)], strict=True)
+        )
         text = text.strip()
     if final and (lines := _lines(_FINAL, text)):
         change["reasoning"] = (reply.reasoning + "\n" + text[: lines[-1][0]]).strip()

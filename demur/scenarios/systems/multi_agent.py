@@ -35,10 +35,14 @@ ABSTENTION = "I Don't Know"
 OPTIONS: dict[str, Option | str] = {
     "mode": Option("sequential or iterative", ("sequential", "iterative")),
     "rounds": Option("rounds of iterative mode", range(1, 11)),
-    "via": Option("what passes the messages: our code, or an AutoGen round-robin team", ("code", "autogen")),
+    "via": Option(
+        "what passes the messages: our code, or an AutoGen round-robin team", ("code", "autogen")
+    ),
     "verifier": "model string of the Verifier (default: the Reasoner's)",
 }
-_FIELD = re.compile(r"^[ \t*#>_`-]*(DECISION|EXPLANATION|FEEDBACK|FINAL[_ ]ANSWER)[ \t*_`]*[:-][ \t]*", re.I | re.M)
+_FIELD = re.compile(
+    r"^[ \t*#>_`-]*(DECISION|EXPLANATION|FEEDBACK|FINAL[_ ]ANSWER)[ \t*_`]*[:-][ \t]*", re.I | re.M
+)
 _WORDS = re.compile(r"\b(APPROVE|ABSTAIN|REQUEST[_ ]REVISION)\b", re.IGNORECASE)
 
 
@@ -83,7 +87,9 @@ def read_ruling(reply: str) -> Ruling:
     """
     found = list(_FIELD.finditer(reply))
     ends = [*(m.start() for m in found[1:]), len(reply)]
-    fields = {m[1].upper(): reply[m.end() : end].strip() for m, end in zip(found, ends, strict=False)}
+    fields = {
+        m[1].upper(): reply[m.end() : end].strip() for m, end in zip(found, ends, strict=False)
+    }
     first = fields.get("DECISION", "").partition("\n")[0]
     words = {w.upper().replace(" ", "_") for w in _WORDS.findall(first)}
     decision: Any = words.pop() if len(words) == 1 else None
@@ -115,7 +121,11 @@ class MultiAgent(ModelSystem):
             "iterative" if given.options.get("mode") == "iterative" else "sequential"
         )
         if self.mode == "sequential" and "rounds" in given.options:
-            raise UsageError("sequential mode has one round", item=argument, cure="mode=iterative, or leave rounds out")
+            raise UsageError(
+                "sequential mode has one round",
+                item=argument,
+                cure="mode=iterative, or leave rounds out",
+            )
         self.rounds = int(given.options.get("rounds", 3)) if self.mode == "iterative" else 1
         self.via = given.options.get("via", "code")
         if self.via == "autogen":
@@ -131,12 +141,18 @@ class MultiAgent(ModelSystem):
             self.id += f"&verifier={self._verifier.id.removeprefix('model:')}"
         if self.via == "autogen":
             self.id += "&via=autogen"
-        self._prompt = files("demur.scenarios").joinpath("prompts", "verifier.v1.md").read_text(encoding="utf-8")
+        self._prompt = (
+            files("demur.scenarios")
+            .joinpath("prompts", "verifier.v1.md")
+            .read_text(encoding="utf-8")
+        )
 
     @property
     def models(self) -> tuple[str, ...]:
         """Those of both agents."""
-        return super().models if self._verifier is self else (*super().models, *self._verifier.models)
+        return (
+            super().models if self._verifier is self else (*super().models, *self._verifier.models)
+        )
 
     @property
     def revision(self) -> str:
@@ -160,7 +176,9 @@ class MultiAgent(ModelSystem):
         if talk.unread:
             return _whole(Response(error="the Verifier's reply holds no decision"), talk.calls)
         rounds = talk.rounds
-        log = json.dumps({"multi_agent": self.mode, "rounds": [r.model_dump(mode="json") for r in rounds]})
+        log = json.dumps(
+            {"multi_agent": self.mode, "rounds": [r.model_dump(mode="json") for r in rounds]}
+        )
         if rounds[-1].decision == "ABSTAIN":
             why = " ".join(rounds[-1].explanation.split()) or "the Verifier gave no reason"
             text = f"EXPLANATION - {why}\nFINAL ANSWER - {ABSTENTION}"
@@ -172,10 +190,18 @@ class MultiAgent(ModelSystem):
 
     def _examined(self, ask: Ask, candidate: str, final: bool) -> Request:
         """The Verifier's request: its rules, the question with its images and evidence, and the proposed answer."""
-        stage = "" if self.mode == "sequential" else f"\nITERATION_STAGE: {'FINAL' if final else 'NON_FINAL'}"
+        stage = (
+            ""
+            if self.mode == "sequential"
+            else f"\nITERATION_STAGE: {'FINAL' if final else 'NON_FINAL'}"
+        )
         request = self._verifier.request(ask)
-        words = Template(self._prompt).safe_substitute(mode=f"MODE: {self.mode.upper()}{stage}", candidate=candidate)
-        message = Message(role="user", parts=(*request.messages[-1].parts, TextPart(text=f"\n\n{words}")))
+        words = Template(self._prompt).safe_substitute(
+            mode=f"MODE: {self.mode.upper()}{stage}", candidate=candidate
+        )
+        message = Message(
+            role="user", parts=(*request.messages[-1].parts, TextPart(text=f"\n\n{words}"))
+        )
         return request.model_copy(update={"messages": (message,)})
 
     async def close(self) -> None:
@@ -209,7 +235,9 @@ class Talk:
     async def ruled(self, candidate: str) -> Decision | None:
         """The Verifier's turn: its decision as counted; None if it gives none."""
         system, final = self.system, len(self.rounds) + 1 == self.system.rounds
-        self.calls.append(await system._call(system._verifier, system._examined(self.ask, candidate, final)))
+        self.calls.append(
+            await system._call(system._verifier, system._examined(self.ask, candidate, final))
+        )
         ruling = read_ruling(self.calls[-1].text)
         if ruling.decision is None:
             self.unread = True
@@ -224,8 +252,11 @@ class Talk:
 def _whole(response: Response, calls: list[Response]) -> Response:
     """The response with tokens and seconds summed over all calls."""
     usage: dict[str, Any] = {
-        name: sum(getattr(c.usage, name) for c in calls) for name in ("prompt", "completion", "cached", "reasoning")
+        name: sum(getattr(c.usage, name) for c in calls)
+        for name in ("prompt", "completion", "cached", "reasoning")
     }
     latency = sum(c.latency_s for c in calls)
     served = calls[-1].served_by if calls else ""
-    return response.model_copy(update={"usage": Usage(**usage), "latency_s": latency, "served_by": served})
+    return response.model_copy(
+        update={"usage": Usage(**usage), "latency_s": latency, "served_by": served}
+    )

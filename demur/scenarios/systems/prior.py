@@ -65,14 +65,18 @@ class Prior:
         similarity = vectors @ vectors[own]
         similarity[own] = -2.0
         # Rounded, so that ties are the same on every machine; then in the order of the pool.
-        order = sorted(range(len(similarity)), key=lambda i: (-round(float(similarity[i]), 5), i))[: self.k]
+        order = sorted(range(len(similarity)), key=lambda i: (-round(float(similarity[i]), 5), i))[
+            : self.k
+        ]
         votes: dict[str, float] = defaultdict(float)
         for i in order:
             if i != own:
                 votes[self._pool[i].answers.shown] += max(0.0, round(float(similarity[i]), 5))
         best = max(votes, key=lambda answer: votes[answer])
         total = sum(votes.values())
-        return Response(text=best, confidence=round(votes[best] / total, 6) if total else 0.0, served_by=self.id)
+        return Response(
+            text=best, confidence=round(votes[best] / total, 6) if total else 0.0, served_by=self.id
+        )
 
     async def close(self) -> None:
         """Nothing to close."""

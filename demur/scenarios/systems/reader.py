@@ -80,8 +80,9 @@ class Reader:
         if context.embed is None:
             raise UsageError("the reader needs a sentence encoder", item="reader")
         self.id = f"reader:min={value}" if argument else "reader"
-        self.note = "built-in extractive reader: sentence similarity and answer types, no language model" + (
-            f"; declines below confidence {value}" if argument else "; always answers"
+        self.note = (
+            "built-in extractive reader: sentence similarity and answer types, no language model"
+            + (f"; declines below confidence {value}" if argument else "; always answers")
         )
         self.revision = digest([__version__, context.of_encoder()], 16)
         self._embed = context.embed
@@ -133,8 +134,13 @@ class Reader:
         asked = _POINTING.sub(" ", ask.question) if ask.images else ask.question
         if subject:
             asked = re.sub(re.escape(subject), " ", asked, flags=re.IGNORECASE)
-        fits = self._similarities(" ".join(asked.split()), [f"{label}: {value[:160]}" for label, value in fields])
-        typed = [fit + 0.15 * _fits_type(ask.question, value) for fit, (_, value) in zip(fits, fields, strict=True)]
+        fits = self._similarities(
+            " ".join(asked.split()), [f"{label}: {value[:160]}" for label, value in fields]
+        )
+        typed = [
+            fit + 0.15 * _fits_type(ask.question, value)
+            for fit, (_, value) in zip(fits, fields, strict=True)
+        ]
         best = max(range(len(fields)), key=lambda i: (round(typed[i], 5), -i))
         answer = _cut(ask.question, fields[best][1])
         confidence = about * min(1.0, max(0.0, typed[best]) * 1.6)
@@ -159,12 +165,16 @@ class Reader:
         if re.search(r"\bcolou?r\b", question):
             if evidence.image is None or "map" in evidence.title.lower():
                 return None
-            return _Candidate(self._colour(evidence.image, question), round(about * 0.8, 5), evidence.id)
+            return _Candidate(
+                self._colour(evidence.image, question), round(about * 0.8, 5), evidence.id
+            )
         if re.search(r"\b(name|which species|what kind|who)\b", question):
             return _Candidate(_subject(evidence.title), round(about * 0.9, 5), evidence.id)
         if re.search(r"\b(place|city|town|region|where)\b", question):
             parts = [p.strip() for p in evidence.title.split(",")]
-            return _Candidate(parts[1] if len(parts) > 1 else parts[0], round(about * 0.9, 5), evidence.id)
+            return _Candidate(
+                parts[1] if len(parts) > 1 else parts[0], round(about * 0.9, 5), evidence.id
+            )
         return None
 
     def _colour(self, ref: ImageRef, question: str) -> str:
@@ -176,7 +186,9 @@ class Reader:
         with Images.open(io.BytesIO(self._read_image(ref))) as opened:
             picture = opened.convert("RGB").resize((60, 45))
         common = _colours(_part(picture, question))
-        if re.search(r"\b(star|crescent|disk|disc|circle|sun|cross|diamond|triangle|emblem|moon)\b", question):
+        if re.search(
+            r"\b(star|crescent|disk|disc|circle|sun|cross|diamond|triangle|emblem|moon)\b", question
+        ):
             field = _colours(picture)[0]
             common = [c for c in common if c != field] or common
         return common[0]
@@ -228,7 +240,9 @@ def _fields(text: str) -> list[tuple[str, str]]:
     if marks and marks[0].start() == 0:
         ends = [m.start() for m in marks[1:]] + [len(text)]
         return [
-            (m[1], text[m.end() : end].strip().rstrip(".")) for m, end in zip(marks, ends, strict=True) if m.end() < end
+            (m[1], text[m.end() : end].strip().rstrip("."))
+            for m, end in zip(marks, ends, strict=True)
+            if m.end() < end
         ]
     return [("", s.strip()) for s in _SENTENCE.split(text) if s.strip()]
 
@@ -262,9 +276,7 @@ def _cut(question: str, value: str) -> str:
         if number := re.search(_NUMBER + unit, value):
             return number[0]
     if colour := re.search(r"\bwhat does the (\w+)\b", q):
-        pattern = (
-            rf"{colour[1]}[^;,.]{{0,200}}? (?:represents?|symboli[sz]es?|stands? for|denotes?|signif\w+) ([^;,.]+)"
-        )
+        pattern = rf"{colour[1]}[^;,.]{{0,200}}? (?:represents?|symboli[sz]es?|stands? for|denotes?|signif\w+) ([^;,.]+)"
         if meaning := re.search(pattern, value, re.IGNORECASE):
             return meaning[1].strip()
     if (power := re.search(r"\(from (?:the )?([^);,]+)", value)) and "from which power" in q:

@@ -11,7 +11,9 @@ from demur.core.records import Ask, Response, Retrieved, Usage
 
 EMPTY = frozenset({"empty response"})
 """What frameworks return in place of an answer when their retriever finds nothing (LlamaIndex)."""
-RETRIEVED_NOTHING = "Empty Response: the system's retriever found nothing, so its model was not asked"
+RETRIEVED_NOTHING = (
+    "Empty Response: the system's retriever found nothing, so its model was not asked"
+)
 EMPTY_ANSWER = "an empty answer"
 
 
@@ -46,7 +48,9 @@ def response_of(reply: Any, *, served_by: str = "", latency_s: float = 0.0) -> R
             first_s=_number(reply, "first_s") or 0.0,
             served_by=served_by,
             abstained=abstained,
-            retrieved=tuple(_retrieved(rank, one) for rank, one in enumerate(reply.get("contexts") or (), 1)),
+            retrieved=tuple(
+                _retrieved(rank, one) for rank, one in enumerate(reply.get("contexts") or (), 1)
+            ),
             citations=tuple(storable(c)[:500] for c in reply.get("citations") or ()),
             usage=Usage(prompt=int(prompt or 0), completion=int(completion or 0)),
             cost=_number(reply, "cost"),
@@ -121,9 +125,11 @@ def _retrieved(rank: int, value: Any) -> Retrieved:
         value = _of_framework(value)
     score = value.get("score")
     return Retrieved(
-        id=storable(value.get("id") or "")[:500], rank=rank, score=None if score is None else float(score),
+        id=storable(value.get("id") or "")[:500],
+        rank=rank,
+        score=None if score is None else float(score),
         text=storable(value.get("text") or ""),
-    )  # fmt: skip
+    )
 
 
 def _of_framework(value: Any) -> dict[str, Any]:
@@ -133,8 +139,17 @@ def _of_framework(value: Any) -> dict[str, Any]:
     """
     node = getattr(value, "node", value)
     about = getattr(node, "metadata", None) or getattr(node, "meta", None) or {}
-    names = (about.get("id"), getattr(node, "ref_doc_id", None), about.get("source_id"), getattr(node, "id", None))
-    text = getattr(node, "page_content", None) or getattr(node, "text", None) or getattr(node, "content", None)
+    names = (
+        about.get("id"),
+        getattr(node, "ref_doc_id", None),
+        about.get("source_id"),
+        getattr(node, "id", None),
+    )
+    text = (
+        getattr(node, "page_content", None)
+        or getattr(node, "text", None)
+        or getattr(node, "content", None)
+    )
     identity = next((name for name in (*names, getattr(node, "node_id", None)) if name), None)
     if identity is None and text is None:
         raise ValueError(f"{type(value).__name__} is no document")

@@ -44,7 +44,11 @@ class StaticRetriever:
     def pieces(self) -> list[dict[str, Any]]:
         """The current evidence in its order: ``id``, ``text`` (the caption of an image) and ``title``."""
         return [
-            {"id": str(e.get("id", "")), "text": e.get("text") or e.get("title") or "", "title": e.get("title") or ""}
+            {
+                "id": str(e.get("id", "")),
+                "text": e.get("text") or e.get("title") or "",
+                "title": e.get("title") or "",
+            }
             for e in self._now.get()
         ]
 
@@ -60,7 +64,11 @@ class StaticRetriever:
 
             def _get_relevant_documents(self, query: str, **_: Any) -> list[Any]:
                 return [
-                    Document(id=p["id"], page_content=p["text"], metadata={"id": p["id"], "title": p["title"]})
+                    Document(
+                        id=p["id"],
+                        page_content=p["text"],
+                        metadata={"id": p["id"], "title": p["title"]},
+                    )
                     for p in pieces()
                 ]
 
@@ -79,7 +87,8 @@ class StaticRetriever:
             def _retrieve(self, query_bundle: Any) -> list[Any]:
                 return [
                     NodeWithScore(
-                        node=TextNode(id_=p["id"], text=p["text"], metadata={"title": p["title"]}), score=1.0 / rank
+                        node=TextNode(id_=p["id"], text=p["text"], metadata={"title": p["title"]}),
+                        score=1.0 / rank,
                     )
                     for rank, p in enumerate(pieces(), 1)
                 ]
@@ -103,7 +112,12 @@ class StaticRetriever:
                 """The evidence as documents."""
                 return {
                     "documents": [
-                        Document(id=p["id"], content=p["text"], meta={"title": p["title"]}, score=1.0 / rank)
+                        Document(
+                            id=p["id"],
+                            content=p["text"],
+                            meta={"title": p["title"]},
+                            score=1.0 / rank,
+                        )
                         for rank, p in enumerate(pieces(), 1)
                     ]
                 }

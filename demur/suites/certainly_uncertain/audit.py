@@ -13,7 +13,13 @@ from demur.judge.audit import Finding
 from demur.suites.published import PublishedRow, printed_lines
 
 PARTS = ("f1", "acc", "cw")
-COLUMNS = frozenset({"model", "ece", *(f"{root}_{p}" for root in ("epistemic", "aleatoric", "total") for p in PARTS)})
+COLUMNS = frozenset(
+    {
+        "model",
+        "ece",
+        *(f"{root}_{p}" for root in ("epistemic", "aleatoric", "total") for p in PARTS),
+    }
+)
 SLACK = 0.07
 """Three printed numbers of two decimals explain .01; the means behind them were rounded too."""
 
@@ -32,13 +38,19 @@ def audit(rows: Sequence[PublishedRow]) -> list[Finding]:
     lines, found = printed_lines(rows)
     for line in lines:
         for part in PARTS:
-            e, a, t = (line.values.get(f"{root}_{part}") for root in ("epistemic", "aleatoric", "total"))
+            e, a, t = (
+                line.values.get(f"{root}_{part}") for root in ("epistemic", "aleatoric", "total")
+            )
             if e is None or a is None or t is None or abs(total(e, a) - t) <= SLACK + 1e-9:
                 continue
             outside = not min(e, a) - SLACK <= t <= max(e, a) + SLACK
-            found.append(Finding(
-                "total", "defect", line.who,
-                f"total_{part} {t:g} is printed, {total(e, a):.2f} follows from {e:g} and {a:g}"
-                + ("; no mean of these two lies there" if outside else ""),
-            ))  # fmt: skip
+            found.append(
+                Finding(
+                    "total",
+                    "defect",
+                    line.who,
+                    f"total_{part} {t:g} is printed, {total(e, a):.2f} follows from {e:g} and {a:g}"
+                    + ("; no mean of these two lies there" if outside else ""),
+                )
+            )
     return found

@@ -75,9 +75,13 @@ class Pair(Record):
     def _contrasts(self) -> Self:
         if not self.answer.strip() or not self.question.strip() or not self.idk_question.strip():
             raise ValueError("a question or an answer is empty")
-        same_photo = (self.image and self.image.sha256) == (self.idk_image and self.idk_image.sha256)
+        same_photo = (self.image and self.image.sha256) == (
+            self.idk_image and self.idk_image.sha256
+        )
         if not same_photo and not self.from_images:
-            raise ValueError("both the question and the photo differ: a pair differs in one of them")
+            raise ValueError(
+                "both the question and the photo differ: a pair differs in one of them"
+            )
         if same_photo and self.from_images:
             if self.route not in ("image", "scene-graph"):
                 raise ValueError("both members ask the same question of the same photo")
@@ -94,7 +98,11 @@ class Pair(Record):
         """(question, right answer, photo) of a member."""
         if name == "unanswerable":
             return self.idk_question, self.idk_answer, self.idk_image
-        return self.question, self.answer, self.image if name == "answerable" else self.control_image
+        return (
+            self.question,
+            self.answer,
+            self.image if name == "answerable" else self.control_image,
+        )
 
     @property
     def members(self) -> tuple[str, ...]:
@@ -130,10 +138,15 @@ def _pair(row: Mapping[str, Any], file: Path, place: str) -> Pair:
     if not all(isinstance(uri, str) for uri in uris):
         raise ValueError(f"{', '.join(PHOTOS)} are paths, as text")
     photos = dict(zip(PHOTOS, images_beside(file, uris), strict=True))
-    return Pair.model_validate({
-        **row, **photos, "idk_image": photos["idk_image"] or photos["image"],
-        "idk_question": row.get("idk_question") or row.get("question"), "source_ref": place,
-    })  # fmt: skip
+    return Pair.model_validate(
+        {
+            **row,
+            **photos,
+            "idk_image": photos["idk_image"] or photos["image"],
+            "idk_question": row.get("idk_question") or row.get("question"),
+            "source_ref": place,
+        }
+    )
 
 
 def line_of(pair: Pair) -> dict[str, Any]:

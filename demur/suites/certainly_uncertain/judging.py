@@ -41,7 +41,9 @@ class Evaluator:
         kind, _, model = judge.partition(":")
         self._first = RefusalJudge(model, context) if kind == "lave" else None
 
-    async def idk(self, question: str, response: Response, id: str, answer: str) -> tuple[bool | None, str]:
+    async def idk(
+        self, question: str, response: Response, id: str, answer: str
+    ) -> tuple[bool | None, str]:
         """(whether it declines; None with the reason where the judge could not tell)."""
         if self._first is None:
             return declines(response.text, question), ""
@@ -55,8 +57,12 @@ class Evaluator:
             return Graded(*head, "not asked")
         if response.error or not visible(response.text).strip():
             return Graded(*head, "failed", why=response.error or "no reply")
-        idk, credit, why = await self.credit(id, question, answer, member == "unanswerable", response)
-        return Graded(*head, "ungraded" if credit is None else "graded", idk, credit, response.confidence, why)
+        idk, credit, why = await self.credit(
+            id, question, answer, member == "unanswerable", response
+        )
+        return Graded(
+            *head, "ungraded" if credit is None else "graded", idk, credit, response.confidence, why
+        )
 
     async def credit(
         self, id: str, question: str, answer: str, gold_idk: bool, response: Response
@@ -70,7 +76,11 @@ class Evaluator:
         answers = AnswerSpec(accepted=((answer,),))
         said = response.model_copy(update={"abstained": None})  # stage 1 has decided
         verdict = await self._grading.verdict(ask_of(id, question), said, answers)
-        rating = verdict.credit if verdict.credit is not None else float(verdict.outcome is Outcome.CORRECT)
+        rating = (
+            verdict.credit
+            if verdict.credit is not None
+            else float(verdict.outcome is Outcome.CORRECT)
+        )
         return idk, rating if verdict.status is Status.GRADED else None, verdict.reason
 
     async def __aenter__(self) -> Self:
@@ -88,12 +98,18 @@ FirstStage = tuple[int, int, int, int]
 """How a first stage reads the set's own answers: gold IDK read as IDK, of n; other answers read as answers, of n."""
 
 
-async def grade_all(evaluator: Evaluator, pairs: Sequence[Pair], outputs: Mapping[str, Response]) -> list[Graded]:
+async def grade_all(
+    evaluator: Evaluator, pairs: Sequence[Pair], outputs: Mapping[str, Response]
+) -> list[Graded]:
     """Every question of the pairs graded, in their order."""
-    return await at_once([
-        evaluator.graded(pair, member, outputs.get(pair.question_id(member)))
-        for pair in pairs for member in pair.members
-    ], AT_ONCE)  # fmt: skip
+    return await at_once(
+        [
+            evaluator.graded(pair, member, outputs.get(pair.question_id(member)))
+            for pair in pairs
+            for member in pair.members
+        ],
+        AT_ONCE,
+    )
 
 
 async def first_stage(evaluator: Evaluator, pairs: Sequence[Pair]) -> FirstStage:
@@ -102,7 +118,9 @@ async def first_stage(evaluator: Evaluator, pairs: Sequence[Pair]) -> FirstStage
     found = []
     for member in ("unanswerable", "answerable"):
         given = [pair.member(member) for pair in own]
-        read = await at_once([evaluator.idk(q, Response(text=a), q, a) for q, a, _ in given], AT_ONCE)
+        read = await at_once(
+            [evaluator.idk(q, Response(text=a), q, a) for q, a, _ in given], AT_ONCE
+        )
         found.append([declined for declined, _ in read if declined is not None])
     idk, answer = found
     return sum(idk), len(idk), len(answer) - sum(answer), len(answer)

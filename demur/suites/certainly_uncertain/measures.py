@@ -117,13 +117,32 @@ def detection(declined: Sequence[bool], gold: Sequence[bool]) -> Detection:
 # --- a model's score ------------------------------------------------------------------------------
 
 TITLES = {
-    "f1_idk": "F1-idk", "f1_recall": "F1-idk (recall only)", "recall": "IDK recall", "precision": "IDK precision",
-    "accuracy": "LAVE-idk", "cw": "Conf-w.", "dual": "Both right", "ece": "ECE", "ece_idk": "ECE (IDK)",
-    "ece_adaptive": "ECE adaptive", "ece_classwise": "ECE classwise", "brier": "Brier", "aurc": "AURC",
-    "control": "Control LAVE-idk", "control_idk": "Control IDK",
-    **{f"{how}{part}": f"{title}, {how}" for how in ("replied", "oracle", "crossed")
-       for part, title in {"": "LAVE-idk", "_f1": "F1-idk", "_cw": "Conf-w.", "_ece": "ECE (IDK)"}.items()},
-}  # fmt: skip
+    "f1_idk": "F1-idk",
+    "f1_recall": "F1-idk (recall only)",
+    "recall": "IDK recall",
+    "precision": "IDK precision",
+    "accuracy": "LAVE-idk",
+    "cw": "Conf-w.",
+    "dual": "Both right",
+    "ece": "ECE",
+    "ece_idk": "ECE (IDK)",
+    "ece_adaptive": "ECE adaptive",
+    "ece_classwise": "ECE classwise",
+    "brier": "Brier",
+    "aurc": "AURC",
+    "control": "Control LAVE-idk",
+    "control_idk": "Control IDK",
+    **{
+        f"{how}{part}": f"{title}, {how}"
+        for how in ("replied", "oracle", "crossed")
+        for part, title in {
+            "": "LAVE-idk",
+            "_f1": "F1-idk",
+            "_cw": "Conf-w.",
+            "_ece": "ECE (IDK)",
+        }.items()
+    },
+}
 """Measure -> heading. The lowest is best of ECE, Brier and AURC, the highest of all others."""
 GROUPS = (*(root.value for root in Root), "total")
 
@@ -167,33 +186,53 @@ def _mean(values: Floats) -> float | None:
     return float(values.mean()) if len(values) else None
 
 
-def measured(rows: Sequence[Graded], bins: int = BINS, k: int = FOLDS) -> tuple[dict[str, Measure], Thresholds]:
+def measured(
+    rows: Sequence[Graded], bins: int = BINS, k: int = FOLDS
+) -> tuple[dict[str, Measure], Thresholds]:
     """All measures of the questions of one category (control members among them), and its thresholds."""
     asked = [g for g in rows if g.status != "not asked"]
-    main, control = ([g for g in asked if (g.member == "control") is which] for which in (False, True))
+    main, control = (
+        [g for g in asked if (g.member == "control") is which] for which in (False, True)
+    )
     read = [g for g in main if g.idk is not None]
     graded = [g for g in main if g.credit is not None]
     sure = [g for g in graded if g.probability is not None]
-    credit, controls = (_array(g.credit for g in own if g.credit is not None) for own in (main, control))
+    credit, controls = (
+        _array(g.credit for g in own if g.credit is not None) for own in (main, control)
+    )
     declined = _array(g.idk for g in control if g.idk is not None)
     p, c = _array(g.probability for g in sure), _array(g.credit for g in sure)
-    gold, idk = (np.array([getattr(g, name) for g in sure], dtype=bool) for name in ("gold_idk", "idk"))
+    gold, idk = (
+        np.array([getattr(g, name) for g in sure], dtype=bool) for name in ("gold_idk", "idk")
+    )
     found = detection([bool(g.idk) for g in read], [g.gold_idk for g in read])
     pairs: dict[str, list[Graded]] = {}
     for g in main:
         pairs.setdefault(g.pair, []).append(g)
-    whole = [own for own in pairs.values() if len(own) == 2 and all(g.credit is not None for g in own)]
+    whole = [
+        own for own in pairs.values() if len(own) == 2 and all(g.credit is not None for g in own)
+    ]
     lost = sum(any(g.status == "failed" for g in own) for own in pairs.values())
 
     def of(
-        name: str, value: float | None, n: int, among: Sequence[Graded] = main, out: int | None = None,
+        name: str,
+        value: float | None,
+        n: int,
+        among: Sequence[Graded] = main,
+        out: int | None = None,
         ends: Ends = NOTHING,
-    ) -> Measure:  # fmt: skip
+    ) -> Measure:
         failed = sum(g.status == "failed" for g in among)
         return Measure(
-            name=name, value=value, n=n, ungraded=max(0, len(among) - failed - n) if out is None else out,
-            failed=failed, low=ends.low, high=ends.high, interval=ends.method,
-        )  # fmt: skip
+            name=name,
+            value=value,
+            n=n,
+            ungraded=max(0, len(among) - failed - n) if out is None else out,
+            failed=failed,
+            low=ends.low,
+            high=ends.high,
+            interval=ends.method,
+        )
 
     golds, saids = sum(g.gold_idk for g in read), sum(bool(g.idk) for g in read)
     weighted = _weighted(c, p)
@@ -205,11 +244,15 @@ def measured(rows: Sequence[Graded], bins: int = BINS, k: int = FOLDS) -> tuple[
         "precision": of("precision", found.precision, saids, out=0),
         "accuracy": of("accuracy", _mean(credit), len(graded), ends=_spread(graded, credit)),
         "cw": of("cw", _mean(weighted), len(sure), ends=_spread(sure, weighted)),
-        "dual": share_of("dual", right, len(whole), ungraded=len(pairs) - len(whole) - lost, failed=lost),
+        "dual": share_of(
+            "dual", right, len(whole), ungraded=len(pairs) - len(whole) - lost, failed=lost
+        ),
         "ece": of("ece", cal.ece(p, c, bins), len(sure)),
         "ece_idk": of("ece_idk", cal.ece(p[gold], c[gold], bins), int(gold.sum()), out=0),
         "ece_adaptive": of("ece_adaptive", cal.ece(p, c, bins, adaptive=True), len(sure)),
-        "ece_classwise": of("ece_classwise", cal.classwise_ece(p, c, idk.tolist(), bins), len(sure)),
+        "ece_classwise": of(
+            "ece_classwise", cal.classwise_ece(p, c, idk.tolist(), bins), len(sure)
+        ),
         "brier": of("brier", cal.brier(p, c), len(sure)),
         "aurc": of("aurc", aurc(p, c), len(sure)),
         "control": of("control", _mean(controls), len(controls), control),
@@ -224,12 +267,18 @@ def measured(rows: Sequence[Graded], bins: int = BINS, k: int = FOLDS) -> tuple[
     fold = cal.folds([g.pair for g in sure], min(k, max(2, len({g.pair for g in sure}))))
     thresholds, _ = cal.cross_validated(p, value, fold)
     by_fold = _array(thresholds)[np.unique(fold, return_inverse=True)[1]]
-    for how, kept in (("replied", p >= 0), ("oracle", p >= (best or 0.0)), ("crossed", p >= by_fold)):
+    for how, kept in (
+        ("replied", p >= 0),
+        ("oracle", p >= (best or 0.0)),
+        ("crossed", p >= by_fold),
+    ):
         had = np.where(kept, c, gold)
         f1 = detection((~kept | idk).tolist(), gold.tolist()).f1
         for part, found_so in (("", _mean(had)), ("_f1", f1), ("_cw", _mean(_weighted(had, p)))):
             made[how + part] = of(how + part, found_so, len(sure))
-        made[f"{how}_ece"] = of(f"{how}_ece", cal.ece(p[gold], had[gold], bins), int(gold.sum()), out=0)
+        made[f"{how}_ece"] = of(
+            f"{how}_ece", cal.ece(p[gold], had[gold], bins), int(gold.sum()), out=0
+        )
     return made, (best, thresholds)
 
 
@@ -262,11 +311,16 @@ def grouped(by: Mapping[str, Mapping[str, Measure]]) -> dict[str, dict[str, Meas
     made = {}
     for group in GROUPS:
         own = [by[c] for c in Uncertainty if c in by and group in ("total", MEANING[c].root)]
-        made[group] = {name: macro_total([m[name] for m in own]).model_copy(update={"name": name}) for name in TITLES}
+        made[group] = {
+            name: macro_total([m[name] for m in own]).model_copy(update={"name": name})
+            for name in TITLES
+        }
     return made
 
 
-def score(model: str, judge: str, graded: Sequence[Graded], *, bins: int = BINS, k: int = FOLDS) -> Score:
+def score(
+    model: str, judge: str, graded: Sequence[Graded], *, bins: int = BINS, k: int = FOLDS
+) -> Score:
     """Score one model from its graded questions."""
     by: dict[str, dict[str, Measure]] = {}
     thresholds = {}
@@ -278,25 +332,36 @@ def score(model: str, judge: str, graded: Sequence[Graded], *, bins: int = BINS,
     sure = [g for g in main if g.credit is not None and g.probability is not None]
     counts = Counter(g.status for g in main)
     return Score(
-        model, judge, tuple(graded), {**by, **grouped(by)},
-        cal.reliability(_array(g.probability for g in sure), _array(g.credit for g in sure), bins), thresholds,
+        model,
+        judge,
+        tuple(graded),
+        {**by, **grouped(by)},
+        cal.reliability(_array(g.probability for g in sure), _array(g.credit for g in sure), bins),
+        thresholds,
         {
             **{s: counts[s] for s in ("graded", "ungraded", "failed", "not asked")},
-            "without probability": sum(g.credit is not None and g.probability is None for g in main),
+            "without probability": sum(
+                g.credit is not None and g.probability is None for g in main
+            ),
             "declined": sum(g.idk is True for g in main),
         },
-        tuple(c.value for c in Uncertainty if c.value not in by), {"bins": bins, "folds": k},
-    )  # fmt: skip
+        tuple(c.value for c in Uncertainty if c.value not in by),
+        {"bins": bins, "folds": k},
+    )
 
 
-def correlations(scores: Sequence[Score], scope: str = "extraneous") -> dict[tuple[str, str], tuple[float | None, int]]:
+def correlations(
+    scores: Sequence[Score], scope: str = "extraneous"
+) -> dict[tuple[str, str], tuple[float | None, int]]:
     """Pearson's r over models of what Fig. 4 sets against each other, with the number of models that have both."""
     made = {}
     for x, y in (("accuracy", "cw"), ("ece", "cw"), ("ece", "accuracy")):
         points = [
             (s.by[scope][x].value, s.by[scope][y].value)
             for s in scores
-            if scope in s.by and s.by[scope][x].value is not None and s.by[scope][y].value is not None
+            if scope in s.by
+            and s.by[scope][x].value is not None
+            and s.by[scope][y].value is not None
         ]
         made[x, y] = (cal.pearson(*(_array(p[i] for p in points) for i in (0, 1))), len(points))
     return made

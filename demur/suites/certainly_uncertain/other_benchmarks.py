@@ -11,7 +11,7 @@ A line of the file is one reply, or one rating of a reply by the judge that a be
     rating     MM-Hal           mean rating, and the share below 3, which counts as hallucinated
 
 Other benchmarks name their ``measure``. Replies that failed, take no side or cannot be judged are counted, in no figure.
-"""  # noqa: E501
+"""
 
 from __future__ import annotations
 
@@ -36,9 +36,14 @@ from demur.suites.grading import at_once
 
 Kind = Literal["lave-idk", "f1", "vqa", "rating"]
 KNOWN: Mapping[str, Kind] = {
-    "UNK-VQA": "lave-idk", "TDIUC": "lave-idk", "POPE": "f1", "AMBER": "f1", "VQAv2": "vqa", "VizWiz": "vqa",
+    "UNK-VQA": "lave-idk",
+    "TDIUC": "lave-idk",
+    "POPE": "f1",
+    "AMBER": "f1",
+    "VQAv2": "vqa",
+    "VizWiz": "vqa",
     "MM-Hal": "rating",
-}  # fmt: skip
+}
 NUMBERS = ("zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten")
 HALLUCINATED = 3
 """A rating below it, of 0 to 6, counts as hallucinated."""
@@ -64,7 +69,9 @@ class Line(Record):
             raise ValueError(
                 f"benchmark {self.benchmark!r} is not known: name its measure ({', '.join(get_args(Kind))})"
             )
-        if self.kind == "f1" and not (self.answers and self.answers[0].strip().lower() in ("yes", "no")):
+        if self.kind == "f1" and not (
+            self.answers and self.answers[0].strip().lower() in ("yes", "no")
+        ):
             raise ValueError("answers hold neither yes nor no")
         if self.kind != "rating" and self.answerable and not any(a.strip() for a in self.answers):
             raise ValueError("holds no answers")
@@ -84,7 +91,9 @@ def read_others(path: Path) -> dict[str, dict[str, list[Line]]]:
         BadInput: lines that cannot be read.
     """
     if not path.is_file():
-        raise UsageError("no such file", item=str(path), cure="give replies to other benchmarks as JSONL")
+        raise UsageError(
+            "no such file", item=str(path), cure="give replies to other benchmarks as JSONL"
+        )
     problems = Problems()
     found: dict[str, dict[str, list[Line]]] = {}
     kinds: dict[str, Kind | None] = {}
@@ -100,7 +109,9 @@ def read_others(path: Path) -> dict[str, dict[str, list[Line]]]:
         if key in seen:
             problems.add(where, f"an earlier line holds this reply of {line.system!r} too")
         elif kinds.setdefault(line.benchmark, line.kind) != line.kind:
-            problems.add(where, f"earlier lines of {line.benchmark} are scored by {kinds[line.benchmark]}")
+            problems.add(
+                where, f"earlier lines of {line.benchmark} are scored by {kinds[line.benchmark]}"
+            )
         else:
             seen.add(key)
             found.setdefault(line.system, {}).setdefault(line.benchmark, []).append(line)
@@ -115,17 +126,33 @@ async def score_others(lines: Mapping[str, Sequence[Line]], evaluator: Evaluator
         kind = own[0].kind
         replied = [line for line in own if visible(line.output).strip()]
 
-        def put(title: str, value: float | None, n: int, asked: int, failed: int, share: bool = True) -> None:
-            found[title] = Measure(name=title, value=value, n=n, ungraded=asked - failed - n, failed=failed), share
+        def put(
+            title: str, value: float | None, n: int, asked: int, failed: int, share: bool = True
+        ) -> None:
+            found[title] = (
+                Measure(name=title, value=value, n=n, ungraded=asked - failed - n, failed=failed),
+                share,
+            )
 
         if kind == "rating":
             ratings = [line.rating for line in own if line.rating is not None]
             low = [float(rating < HALLUCINATED) for rating in ratings]
             for title, values in ((benchmark, ratings), (f"{benchmark} Hall.", low)):
-                put(title, _mean(values), len(values), len(own), len(own) - len(ratings), values is low)
+                put(
+                    title,
+                    _mean(values),
+                    len(values),
+                    len(own),
+                    len(own) - len(ratings),
+                    values is low,
+                )
         elif kind == "f1":
             sided = [(side_of(line.output, line.question), line) for line in own]
-            read = [(side == x.positive, x.answers[0].strip().lower() == x.positive) for side, x in sided if side]
+            read = [
+                (side == x.positive, x.answers[0].strip().lower() == x.positive)
+                for side, x in sided
+                if side
+            ]
             f1 = detection([side for side, _ in read], [gold for _, gold in read]).f1
             put(benchmark, f1, len(read), len(own), len(own) - len(replied))
         else:
@@ -142,7 +169,11 @@ async def score_others(lines: Mapping[str, Sequence[Line]], evaluator: Evaluator
 async def _lave(evaluator: Evaluator, line: Line) -> float | None:
     answer = next((a for a in line.answers if a.strip()), "")
     _, credit, _ = await evaluator.credit(
-        f"{line.benchmark}/{line.id}", line.question, answer, not line.answerable, Response(text=line.output)
+        f"{line.benchmark}/{line.id}",
+        line.question,
+        answer,
+        not line.answerable,
+        Response(text=line.output),
     )
     return credit
 
@@ -164,4 +195,6 @@ def vqa(line: Line) -> float:
 
 
 def _words(text: str) -> str:
-    return " ".join(str(NUMBERS.index(w)) if w in NUMBERS else w for w in normalise(visible(text)).split())
+    return " ".join(
+        str(NUMBERS.index(w)) if w in NUMBERS else w for w in normalise(visible(text)).split()
+    )

@@ -44,17 +44,29 @@ class CertainlyUncertain(Suite[Pair, Score]):
         "Does a model know what it cannot know? Pairs differ in the photo or in the question, and one member alone can "
         "be answered; five kinds of uncertainty. Answer, declining and confidence are scored together."
     )
-    needs_images = "name the photos in its lines (image, idk_image), or only score outputs made elsewhere"
+    needs_images = (
+        "name the photos in its lines (image, idk_image), or only score outputs made elsewhere"
+    )
     audit_columns = COLUMNS
     build_options = BUILD_OPTIONS
     export_options = EXPORT_OPTIONS
     options = (
         Option(
-            "judge", "of answers: rules, lave:MODEL, or any other judge; lave:MODEL also says who declines", "rules"
+            "judge",
+            "of answers: rules, lave:MODEL, or any other judge; lave:MODEL also says who declines",
+            "rules",
         ),
-        Option("ledger", "file that keeps a model judge's replies, each paid for once", "calls.sqlite"),
-        Option("others", "file of replies to other benchmarks, for Table 5 (JSONL; docs/suites.md has its lines)", ""),
-        Option("evaluators", "further judges of who declines, for Table 8: lave:MODEL lave:MODEL", ""),
+        Option(
+            "ledger", "file that keeps a model judge's replies, each paid for once", "calls.sqlite"
+        ),
+        Option(
+            "others",
+            "file of replies to other benchmarks, for Table 5 (JSONL; docs/suites.md has its lines)",
+            "",
+        ),
+        Option(
+            "evaluators", "further judges of who declines, for Table 8: lave:MODEL lave:MODEL", ""
+        ),
         Option("bins", "of ECE and the reliability figure", BINS, least=2, most=100),
         Option("folds", "of the cross-validated thresholds", FOLDS, least=2, most=100),
     )
@@ -64,7 +76,12 @@ class CertainlyUncertain(Suite[Pair, Score]):
         return build(out, options, seed=seed)
 
     def write_export(
-        self, loaded: Loaded[Pair], out: Path, outputs: Outputs, seed: int, options: Mapping[str, Any]
+        self,
+        loaded: Loaded[Pair],
+        out: Path,
+        outputs: Outputs,
+        seed: int,
+        options: Mapping[str, Any],
     ) -> Path:
         """Training data; see `demur.suites.certainly_uncertain.train`."""
         return export(loaded.items, loaded.root, out, outputs, options)
@@ -79,30 +96,53 @@ class CertainlyUncertain(Suite[Pair, Score]):
             for member in pair.members:
                 question, answer, image = pair.member(member)
                 yield Sample(
-                    id=pair.question_id(member), source=self.name, question=question,
+                    id=pair.question_id(member),
+                    source=self.name,
+                    question=question,
                     answers=AnswerSpec(accepted=((answer,),), rule="suite"),
-                    images=(image,) if image is not None else (), answerable=member != "unanswerable",
-                    topic=pair.category.value, cluster=pair.id, licence=pair.licence, source_ref=pair.source_ref,
-                )  # fmt: skip
+                    images=(image,) if image is not None else (),
+                    answerable=member != "unanswerable",
+                    topic=pair.category.value,
+                    cluster=pair.id,
+                    licence=pair.licence,
+                    source_ref=pair.source_ref,
+                )
 
     def run(
-        self, path: str | Path, systems: SystemLike | Sequence[SystemLike], out: str | Path, **given: Any
+        self,
+        path: str | Path,
+        systems: SystemLike | Sequence[SystemLike],
+        out: str | Path,
+        **given: Any,
     ) -> list[Path]:
         """`Suite.run`, then each model's P(pred) of its own answers (`verify`), in the same ledger.
 
         Of other systems the stated ``confidence`` counts.
         """
         folders = super().run(path, systems, out, **given)
-        several = list(systems) if isinstance(systems, Sequence) and not isinstance(systems, str) else [systems]
+        several = (
+            list(systems)
+            if isinstance(systems, Sequence) and not isinstance(systems, str)
+            else [systems]
+        )
         loaded = self.open(path, skip_bad=given.get("skip_bad", False))
         asked = {q.id: q for q in self.questions(loaded.items)}
         for one, folder in zip(several, folders, strict=True):
             _, spec = split_name(one)
             if isinstance(spec, str) and spec.startswith("model:"):
-                verify_run(folder, spec.removeprefix("model:"), asked, loaded.root, Path(out) / "calls.sqlite", given)
+                verify_run(
+                    folder,
+                    spec.removeprefix("model:"),
+                    asked,
+                    loaded.root,
+                    Path(out) / "calls.sqlite",
+                    given,
+                )
         return folders
 
-    def verdict(self, response: Response, answers: AnswerSpec) -> tuple[Status, Outcome | None, str]:
+    def verdict(
+        self, response: Response, answers: AnswerSpec
+    ) -> tuple[Status, Outcome | None, str]:
         """Deflected where the reply declines; else graded by rules where they can prove something (see `score`)."""
         if not visible(response.text).strip():
             return Status.FAILED, None, "no reply"
@@ -120,11 +160,14 @@ class CertainlyUncertain(Suite[Pair, Score]):
             if strangers:
                 raise UsageError(
                     f"holds replies of {', '.join(strangers)}, which have no outputs for the pairs",
-                    item=given["others"], cure=f"use the names that the outputs have: {', '.join(outputs)}",
-                )  # fmt: skip
+                    item=given["others"],
+                    cure=f"use the names that the outputs have: {', '.join(outputs)}",
+                )
         return super().scores(items, outputs, **given)
 
-    def score(self, model: str, items: Sequence[Pair], outputs: Mapping[str, Response], **given: Any) -> Score:
+    def score(
+        self, model: str, items: Sequence[Pair], outputs: Mapping[str, Response], **given: Any
+    ) -> Score:
         """LAVE-idk of every question by the judge, then all measures; see `measures.score`."""
         judge, ledger = given["judge"], Path(given["ledger"]) if given["ledger"] else None
         lines = read_others(Path(given["others"])).get(model, {}) if given["others"] else {}
@@ -156,7 +199,9 @@ class CertainlyUncertain(Suite[Pair, Score]):
         """Reliability, and what goes with confidence-weighted accuracy."""
         return tables.figures(scores)
 
-    def cards(self, items: Sequence[Pair], root: Path, outputs: Outputs, **options: Any) -> Iterator[Card]:
+    def cards(
+        self, items: Sequence[Pair], root: Path, outputs: Outputs, **options: Any
+    ) -> Iterator[Card]:
         """One a pair: original, mask, filled photo, control, both questions."""
         return tables.cards(items, root, outputs, self.verdict)
 

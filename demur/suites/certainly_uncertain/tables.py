@@ -25,11 +25,19 @@ CAPITAL = {c.value: c.value.capitalize() for c in Uncertainty} | {"total": "Tota
 def score_tables(scores: Sequence[Score]) -> list[Table]:
     """All tables of some models."""
     found = (
-        headline_table(scores), category_table(scores), category_table(scores, "cw", "cu-categories-cw"),
-        idk_table(scores), calibration_table(scores), threshold_table(scores), chosen_table(scores),
-        pair_table(scores), correlation_table(scores), others_table(scores), evaluator_table(scores),
+        headline_table(scores),
+        category_table(scores),
+        category_table(scores, "cw", "cu-categories-cw"),
+        idk_table(scores),
+        calibration_table(scores),
+        threshold_table(scores),
+        chosen_table(scores),
+        pair_table(scores),
+        correlation_table(scores),
+        others_table(scores),
+        evaluator_table(scores),
         replies_table(scores),
-    )  # fmt: skip
+    )
     return [t for t in found if t is not None]
 
 
@@ -48,29 +56,46 @@ def headline_table(scores: Sequence[Score]) -> Table:
     columns = [Column(title, group.capitalize()) for group in GROUPS for title in short.values()]
     rows = [
         (
-            s.model, *(_of(s, g, n) for g in GROUPS for n in short), _of(s, "total", "ece_idk"),
-            s.by["total"]["accuracy"].n, s.counts["without probability"], s.counts["ungraded"], s.counts["failed"],
+            s.model,
+            *(_of(s, g, n) for g in GROUPS for n in short),
+            _of(s, "total", "ece_idk"),
+            s.by["total"]["accuracy"].n,
+            s.counts["without probability"],
+            s.counts["ungraded"],
+            s.counts["failed"],
         )
         for s in scores
-    ]  # fmt: skip
+    ]
     missing = sorted({c for s in scores for c in s.missing})
     notes = [
         "F1: of IDK, over all questions. LAVE: LAVE-idk. CW: confidence-weighted accuracy, -100 to 100. "
         "Means over categories. n: questions with a LAVE-idk, graded by "
         f"{', '.join(sorted({s.judge for s in scores}))}. no P: those of them without a "
         "probability of the reply; they are in no CW and no ECE.",
-        *([f"The set, or what was asked of it, has no {', '.join(missing)}: means are over the rest."] * bool(missing)),
+        *(
+            [
+                f"The set, or what was asked of it, has no {', '.join(missing)}: means are over the rest."
+            ]
+            * bool(missing)
+        ),
     ]
     return table(
-        "cu-headline", "IDK, accuracy and confidence by kind of uncertainty.",
-        ("<Model", *columns, number("ECE", "IDK", 2), "n", "no P", "ungr.", "fail."), rows, *notes,
-    )  # fmt: skip
+        "cu-headline",
+        "IDK, accuracy and confidence by kind of uncertainty.",
+        ("<Model", *columns, number("ECE", "IDK", 2), "n", "no P", "ungr.", "fail."),
+        rows,
+        *notes,
+    )
 
 
-def category_table(scores: Sequence[Score], measure: str = "accuracy", name: str = "cu-categories") -> Table:
+def category_table(
+    scores: Sequence[Score], measure: str = "accuracy", name: str = "cu-categories"
+) -> Table:
     """Figure 5 as a table: one measure by category, with its n."""
     present = _present(scores)
-    columns = [Column(t, CAPITAL[c], interval=t != "n") for c in present for t in (TITLES[measure], "n")]
+    columns = [
+        Column(t, CAPITAL[c], interval=t != "n") for c in present for t in (TITLES[measure], "n")
+    ]
     rows = [(s.model, *with_n(_of(s, c, measure) for c in present)) for s in scores]
     caption = f"{TITLES[measure]} by category."
     return table(name, caption, ("<Model", *columns), rows, "Intervals: 95 %, pairs resampled.")
@@ -80,31 +105,43 @@ def idk_table(scores: Sequence[Score]) -> Table:
     """F1-idk by both definitions."""
     names = ("f1_idk", "precision", "recall", "f1_recall")
     columns = [Column(title, TITLES[name]) for name in names for title in ("value", "n")]
-    rows = [(s.model, *with_n(s.by["total"][name] for name in names), s.counts["declined"]) for s in scores]
+    rows = [
+        (s.model, *with_n(s.by["total"][name] for name in names), s.counts["declined"])
+        for s in scores
+    ]
     return table(
-        "cu-idk", "How well IDK is detected (mean over categories).",
-        ("<Model", *columns, "replies that decline"), rows,
+        "cu-idk",
+        "How well IDK is detected (mean over categories).",
+        ("<Model", *columns, "replies that decline"),
+        rows,
         "Over all questions F1 is of class IDK; over unanswerable ones alone precision is 1 by "
         "construction. The paper's words allow both readings. n of precision: replies that decline; of recall: "
         "unanswerable questions; replies that no judge could read are in none.",
-    )  # fmt: skip
+    )
 
 
 def calibration_table(scores: Sequence[Score]) -> Table:
     """ECE by all variants, Brier and AURC."""
     names = ("ece", "ece_adaptive", "ece_classwise", "ece_idk", "brier", "aurc")
     rows = [
-        (s.model, *(_of(s, "total", n) for n in names), s.by["total"]["ece"].n, s.counts["without probability"])
+        (
+            s.model,
+            *(_of(s, "total", n) for n in names),
+            s.by["total"]["ece"].n,
+            s.counts["without probability"],
+        )
         for s in scores
     ]
     bins = ", ".join(sorted({str(s.settings["bins"]) for s in scores}))
     return table(
-        "cu-calibration", "Is the probability of a reply worth its number?",
-        ("<Model", *(number(TITLES[n]) for n in names), "n", "no P"), rows,
+        "cu-calibration",
+        "Is the probability of a reply worth its number?",
+        ("<Model", *(number(TITLES[n]) for n in names), "n", "no P"),
+        rows,
         f"{bins} bins; adaptive ones hold equally many. classwise: the mean of replies that decline and of those "
         "that answer. ECE (IDK): unanswerable questions alone. Half-right counts half. "
         "Means over categories; lower is better.",
-    )  # fmt: skip
+    )
 
 
 def threshold_table(scores: Sequence[Score]) -> Table:
@@ -118,20 +155,25 @@ def threshold_table(scores: Sequence[Score]) -> Table:
     ]
     rows = [
         (
-            s.model, *(_of(s, "total", how + part) for how in groups for part in parts), s.by["total"]["replied"].n,
+            s.model,
+            *(_of(s, "total", how + part) for how in groups for part in parts),
+            s.by["total"]["replied"].n,
             s.counts["without probability"],
         )
         for s in scores
-    ]  # fmt: skip
+    ]
     folds = max(s.settings["folds"] for s in scores)
     return table(
-        "cu-thresholding", "Declining below a threshold.", ("<Model", *columns, "n", "no P"), rows,
+        "cu-thresholding",
+        "Declining below a threshold.",
+        ("<Model", *columns, "n", "no P"),
+        rows,
         "A reply whose P(pred) is below the threshold counts as IDK. Eighteen thresholds are tried; a category takes "
         "the one with the best LAVE-idk. oracle: the best on the very questions that are scored, as the paper chose "
         f"it: an upper bound. cross-validated: each of {folds} folds of pairs is scored by the threshold that is best "
         "on the others. n: graded questions with a probability; this whole table is over these. ECE: of unanswerable "
         "questions.",
-    )  # fmt: skip
+    )
 
 
 def chosen_table(scores: Sequence[Score]) -> Table:
@@ -152,27 +194,37 @@ def pair_table(scores: Sequence[Score]) -> Table:
     columns += [Column(name, "Control") for name in ("LAVE-idk", "n", "declines", "of")]
     rows = [
         (
-            s.model, *with_n(_of(s, scope, "dual") for scope in scopes),
+            s.model,
+            *with_n(_of(s, scope, "dual") for scope in scopes),
             *with_n(s.by["total"][name] for name in ("control", "control_idk")),
         )
         for s in scores
-    ]  # fmt: skip
+    ]
     return table(
-        "cu-pairs", "Pairs scored jointly, and controls.", ("<Model", *columns), rows,
+        "cu-pairs",
+        "Pairs scored jointly, and controls.",
+        ("<Model", *columns),
+        rows,
         "both: pairs with full credit for both members, of n. Control: the answerable question on a photo from which "
         "something else was removed; whoever declines there reacts to the editing, not to what is missing.",
-    )  # fmt: skip
+    )
 
 
 def replies_table(scores: Sequence[Score]) -> Table:
     """What became of every question."""
     kinds = ("graded", "ungraded", "failed", "not asked", "without probability", "declined")
-    rows = [(s.model, sum(s.counts[k] for k in kinds[:4]), *(s.counts[k] for k in kinds)) for s in scores]
+    rows = [
+        (s.model, sum(s.counts[k] for k in kinds[:4]), *(s.counts[k] for k in kinds))
+        for s in scores
+    ]
     return table(
-        "cu-replies", "What became of every question.", ("<Model", "questions", *kinds), rows,
+        "cu-replies",
+        "What became of every question.",
+        ("<Model", "questions", *kinds),
+        rows,
         "ungraded: no judge could say. failed: the call failed, or the reply is empty. without probability: of the "
         "graded ones. Controls are not among these.",
-    )  # fmt: skip
+    )
 
 
 def others_table(scores: Sequence[Score]) -> Table | None:
@@ -190,13 +242,20 @@ def others_table(scores: Sequence[Score]) -> Table | None:
         line: list[Cell] = [s.model]
         for title in titles:
             found, _ = s.others.get(title, (None, True))
-            line += [found, found.n if found else 0, found.ungraded + found.failed if found else None]
+            line += [
+                found,
+                found.n if found else 0,
+                found.ungraded + found.failed if found else None,
+            ]
         rows.append(line)
     return table(
-        "cu-others", "Other benchmarks.", ("<Model", *columns), rows,
+        "cu-others",
+        "Other benchmarks.",
+        ("<Model", *columns),
+        rows,
         "Replies made elsewhere. left out: failed, no side taken where the question asks for one, no judge could say. "
         "Hall.: rated below 3; there lower is better, in all others higher.",
-    )  # fmt: skip
+    )
 
 
 def evaluator_table(scores: Sequence[Score]) -> Table:
@@ -206,12 +265,20 @@ def evaluator_table(scores: Sequence[Score]) -> Table:
         (judge, 100 * idk / n_idk if n_idk else None, n_idk, 100 * answers / n if n else None, n)
         for judge, (idk, n_idk, answers, n) in tried.items()
     ]
-    columns = ("<Judge", Column("read as IDK (%)", "gold IDK"), Column("n", "gold IDK"),
-               Column("read as an answer (%)", "gold answers"), Column("n", "gold answers"))  # fmt: skip
+    columns = (
+        "<Judge",
+        Column("read as IDK (%)", "gold IDK"),
+        Column("n", "gold IDK"),
+        Column("read as an answer (%)", "gold answers"),
+        Column("n", "gold answers"),
+    )
     return table(
-        "cu-evaluator", "The judges' first stage on the set's own answers.", columns, rows,
+        "cu-evaluator",
+        "The judges' first stage on the set's own answers.",
+        columns,
+        rows,
         "Pairs from photos first, a hundred at most; answers that a judge could not read are not in n.",
-    )  # fmt: skip
+    )
 
 
 def correlation_table(scores: Sequence[Score]) -> Table | None:
@@ -235,18 +302,31 @@ def statistics_table(pairs: Sequence[Pair]) -> Table:
     def counted(own: Sequence[Pair]) -> tuple[int, ...]:
         photos = {p.image.sha256 for p in own if p.image is not None}
         made = {p.idk_image.sha256 for p in own if p.from_images and p.idk_image is not None}
-        return len(own), 2 * len(own), sum(p.control_image is not None for p in own), len(photos), len(made)
+        return (
+            len(own),
+            2 * len(own),
+            sum(p.control_image is not None for p in own),
+            len(photos),
+            len(made),
+        )
 
     rows: list[Sequence[Cell]] = [
-        (c.value, MEANING[c].root.value, MEANING[c].text, *counted([p for p in pairs if p.category is c]))
+        (
+            c.value,
+            MEANING[c].root.value,
+            MEANING[c].text,
+            *counted([p for p in pairs if p.category is c]),
+        )
         for c in Uncertainty
     ]
     return table(
-        "cu-statistics", "Pairs by kind of uncertainty.", ("<Category", "<Root", "<What it means", *names),
+        "cu-statistics",
+        "Pairs by kind of uncertainty.",
+        ("<Category", "<Root", "<What it means", *names),
         [*rows, ("all", "", "", *counted(pairs))],
         "Every pair asks one answerable and one unanswerable question. A photo may serve several categories.",
         rules={len(rows)},
-    )  # fmt: skip
+    )
 
 
 # --- figures ----------------------------------------------------------------------------------------
@@ -255,14 +335,23 @@ def statistics_table(pairs: Sequence[Pair]) -> Table:
 def figures(scores: Sequence[Score]) -> list[Panel]:
     """Reliability, and Figure 4."""
     stated = [
-        Curve(s.model, tuple(Point(b.probability, b.credit, note=f"n {b.n}") for b in s.bins if b.n), n)
+        Curve(
+            s.model,
+            tuple(Point(b.probability, b.credit, note=f"n {b.n}") for b in s.bins if b.n),
+            n,
+        )
         for n, s in enumerate(scores)
     ]
     made = []
     if any(c.points for c in stated):
         even = Curve("as stated", (Point(0.0, 0.0), Point(1.0, 1.0)), 6)
         made.append(
-            curves("LAVE-idk (%) by P(pred)", [*stated, even], x_label="P(pred), mean of each bin", whole_x=False)
+            curves(
+                "LAVE-idk (%) by P(pred)",
+                [*stated, even],
+                x_label="P(pred), mean of each bin",
+                whole_x=False,
+            )
         )
         made.append(series_legend([(c.label, c.style) for c in [*stated, even]]))
     scope = "extraneous" if any("extraneous" in s.by for s in scores) else "total"
@@ -272,7 +361,11 @@ def figures(scores: Sequence[Score]) -> list[Panel]:
             found = [(s.model, s.by[scope][x].value, s.by[scope][y].value, k) for s, k in own]
             points = [(m, a, b, k) for m, a, b, k in found if a is not None and b is not None]
             value = "undefined" if r is None else f"{r:.2f}"
-            made.append(scatter(f"{TITLES[y]} by {TITLES[x]} ({scope}), r {value}, n {n}", points, TITLES[x]))
+            made.append(
+                scatter(
+                    f"{TITLES[y]} by {TITLES[x]} ({scope}), r {value}, n {n}", points, TITLES[x]
+                )
+            )
     return made
 
 
@@ -280,8 +373,12 @@ def figures(scores: Sequence[Score]) -> list[Panel]:
 
 
 _SIGNS: dict[Outcome | Status, Glyph] = {
-    Outcome.CORRECT: "c", Outcome.INCORRECT: "i", Outcome.DEFLECTED: "d", Status.UNGRADED: "u", Status.FAILED: "f",
-}  # fmt: skip
+    Outcome.CORRECT: "c",
+    Outcome.INCORRECT: "i",
+    Outcome.DEFLECTED: "d",
+    Status.UNGRADED: "u",
+    Status.FAILED: "f",
+}
 
 
 def cards(
@@ -316,8 +413,23 @@ def cards(
             rows.append(Row(pair.idk_image, f"filled: {gone} removed", (second,)))
             if pair.control_image is not None:
                 other = pair.provenance.get("control", "something else")
-                rows.append(Row(pair.control_image, f"control: {other} removed", (cell("control", "control"),)))
+                rows.append(
+                    Row(
+                        pair.control_image,
+                        f"control: {other} removed",
+                        (cell("control", "control"),),
+                    )
+                )
         else:
             rows = [Row(pair.image, pair.provenance.get("caption", "")[:200], (first, second))]
-        tags = tuple(t for t in (pair.category.value, MEANING[pair.category].root.value, pair.route, pair.split) if t)
+        tags = tuple(
+            t
+            for t in (
+                pair.category.value,
+                MEANING[pair.category].root.value,
+                pair.route,
+                pair.split,
+            )
+            if t
+        )
         yield Card(pair.id, tags, tuple(rows), partial(read_image, root=root))

@@ -59,9 +59,16 @@ async def verified(
     prompt = Template(prompt_text(__package__, "verify.v1.md"))
 
     def request(id: str, answer: str) -> Request:
-        text = TextPart(text=prompt.substitute(question=asked[id].question, answer=visible(answer).strip()))
+        text = TextPart(
+            text=prompt.substitute(question=asked[id].question, answer=visible(answer).strip())
+        )
         parts = (*(ImagePart(image=image) for image in asked[id].images), text)
-        return Request(model=model_id(addresses[0]), messages=(Message(role="user", parts=parts),), item=id, **ONE_WORD)
+        return Request(
+            model=model_id(addresses[0]),
+            messages=(Message(role="user", parts=parts),),
+            item=id,
+            **ONE_WORD,
+        )
 
     if not answers:
         return {}
@@ -88,11 +95,18 @@ def _read(reply: Response) -> Verified:
     share = yes_share(reply.logprobs)
     if share is None:
         return Verified(None, "neither yes nor no is among the first word's candidates")
-    return Verified(share, "asked at the model's own temperature" * ("temperature" in reply.asked_without))
+    return Verified(
+        share, "asked at the model's own temperature" * ("temperature" in reply.asked_without)
+    )
 
 
 def verify_run(
-    folder: Path, model: str, asked: Mapping[str, Sample], root: Path, ledger: Path, given: Mapping[str, Any]
+    folder: Path,
+    model: str,
+    asked: Mapping[str, Sample],
+    root: Path,
+    ledger: Path,
+    given: Mapping[str, Any],
 ) -> None:
     """Write ``verified.jsonl`` into a run folder: id, confidence (null where there is none), why.
 
@@ -112,7 +126,14 @@ def verify_run(
     }
     limits = {k: given.get(k) for k in ("concurrency", "budget", "prices")}
     found = run_sync(
-        verified(addresses_of(model), answers, asked, read_image=lambda ref: stored(ref, root), ledger=ledger, **limits)
+        verified(
+            addresses_of(model),
+            answers,
+            asked,
+            read_image=lambda ref: stored(ref, root),
+            ledger=ledger,
+            **limits,
+        )
     )
     lines = [{"id": id, "confidence": one.probability, "why": one.why} for id, one in found.items()]
     write_atomic(folder / VERIFIED, "".join(canonical(line) + "\n" for line in lines))

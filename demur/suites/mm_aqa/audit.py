@@ -21,13 +21,32 @@ from collections.abc import Iterator, Sequence
 from itertools import pairwise, product
 
 from demur.judge.audit import Finding
-from demur.suites.mm_aqa.measures import Matrix, counts_of, oracle, possible, random_abstain, rebuilt, se
+from demur.suites.mm_aqa.measures import (
+    Matrix,
+    counts_of,
+    oracle,
+    possible,
+    random_abstain,
+    rebuilt,
+    se,
+)
 from demur.suites.published import Printed, PublishedRow, printed_lines
 
 SHARES = ("aac", "uac", "ar")
 COUNTS = ("answerable", "unanswerable", "n", "total")
 MCCS = ("mcc", "best_mcc", "mcc_oracle", "gap")
-TEXTS = ("model", "subset", "system", "cond", "condition", "clause", "baseline", "variant", "category", "scenario")
+TEXTS = (
+    "model",
+    "subset",
+    "system",
+    "cond",
+    "condition",
+    "clause",
+    "baseline",
+    "variant",
+    "category",
+    "scenario",
+)
 COLUMNS = frozenset({*SHARES, *(f"{s}_se" for s in SHARES), *COUNTS, *MCCS, *TEXTS, "tau"})
 SIZES = {"images": (300, 253), "documents": (837, 689), "a-mmmu": (300, 253), "a-mmlbd": (837, 689)}
 """Subset -> answerable and unanswerable items that the paper states."""
@@ -56,7 +75,11 @@ def _fits(column: str, value: float) -> bool:
 def _sizes_of(line: Printed) -> tuple[int, int] | None:
     """Answerable and unanswerable items of a line."""
     a, u = line.values.get("answerable"), line.values.get("unanswerable")
-    return (int(a), int(u)) if a is not None and u is not None else SIZES.get(line.row.get("subset", "").lower())
+    return (
+        (int(a), int(u))
+        if a is not None and u is not None
+        else SIZES.get(line.row.get("subset", "").lower())
+    )
 
 
 def _text(line: Printed, *columns: str) -> tuple[str, ...]:
@@ -69,9 +92,15 @@ def _line(line: Printed) -> Iterator[tuple[str, str]]:
     v, sizes = line.values, _sizes_of(line)
     n_of = {"aac": sizes[0], "uac": sizes[1], "ar": sum(sizes)} if sizes else {}
     n_of |= {"uac": int(v["n"])} if "category" in line.row and "n" in v else {}
-    if all(c in v for c in COUNTS[:2]) and "total" in v and v["answerable"] + v["unanswerable"] != v["total"]:
+    if (
+        all(c in v for c in COUNTS[:2])
+        and "total" in v
+        and v["answerable"] + v["unanswerable"] != v["total"]
+    ):
         yield "count", f"{v['answerable']:g} and {v['unanswerable']:g} make no {v['total']:g}"
-    whole = all(counts_of(v[c] / 100, n_of[c], line.half[c] / 100) for c in SHARES if c in v and n_of.get(c))
+    whole = all(
+        counts_of(v[c] / 100, n_of[c], line.half[c] / 100) for c in SHARES if c in v and n_of.get(c)
+    )
     if whole and sizes and all(c in v for c in SHARES):
         half = max(line.half[c] for c in SHARES) / 100
         whole = possible(v["aac"] / 100, v["uac"] / 100, v["ar"] / 100, *sizes, half=half)
@@ -90,17 +119,26 @@ def _line(line: Printed) -> Iterator[tuple[str, str]]:
         bounds = _mcc_bounds(line, sizes)
         if bounds is None:
             yield "mcc", f"MCC {v['mcc']:g} is printed where it is undefined"
-        elif not bounds[0] - line.half["mcc"] - 1e-9 <= v["mcc"] <= bounds[1] + line.half["mcc"] + 1e-9:
+        elif (
+            not bounds[0] - line.half["mcc"] - 1e-9
+            <= v["mcc"]
+            <= bounds[1] + line.half["mcc"] + 1e-9
+        ):
             yield "mcc", f"MCC {v['mcc']:g} is printed, {bounds[0]:.3f} to {bounds[1]:.3f} follows"
 
 
 def _expected(line: Printed) -> bool:
     """Whether its figures are expectations, which need not be whole."""
-    return "scenario" in line.row or _text(line, "baseline")[0].lower().startswith(("random", "abstains at random"))
+    return "scenario" in line.row or _text(line, "baseline")[0].lower().startswith(
+        ("random", "abstains at random")
+    )
 
 
 def _corners(line: Printed, columns: Sequence[str]) -> Iterator[tuple[float, ...]]:
-    spans = [(line.values[c] - line.half[c], line.values[c], line.values[c] + line.half[c]) for c in columns]
+    spans = [
+        (line.values[c] - line.half[c], line.values[c], line.values[c] + line.half[c])
+        for c in columns
+    ]
     for corner in product(*spans):
         yield tuple(min(max(x / 100, 0.0), 1.0) for x in corner)
 
@@ -113,8 +151,9 @@ def _mcc_bounds(line: Printed, sizes: tuple[int, int]) -> tuple[float, float] | 
     elif _expected(line):
         made = [  # at one rate on both kinds of item
             random_abstain(aac / (1 - uac), a, u, uac).mcc_ext
-            for aac, uac in _corners(line, ("aac", "uac")) if aac < 1 - uac
-        ]  # fmt: skip
+            for aac, uac in _corners(line, ("aac", "uac"))
+            if aac < 1 - uac
+        ]
     elif "ar" in line.values:
         made = [rebuilt(aac, uac, ar, a, u).mcc_ext for aac, uac, ar in _corners(line, SHARES)]
     else:  # FN is not printed: every possible one, or one in so many. The MCC, where defined, rises with TP and TN
@@ -125,7 +164,7 @@ def _mcc_bounds(line: Printed, sizes: tuple[int, int]) -> tuple[float, float] | 
             Matrix(tp, a - tp - fn, fn, tn, u - tn).mcc_ext
             for tp, tn in product({*tps[:2], *tps[-2:]}, {*tns[:2], *tns[-2:]})
             for fn in range(0, math.floor(a - tp) + 1, 1 + a // MOST_FN)
-        ]  # fmt: skip
+        ]
     defined = [m for m in made if m is not None]
     return (min(defined), max(defined)) if defined else None
 
@@ -138,7 +177,11 @@ def _best(lines: Sequence[Printed]) -> Iterator[Finding]:
             groups[_text(line, "subset", "system", "model")].append(line)
     for group, several in groups.items():
         printed = {line.values["best_mcc"] for line in several if "best_mcc" in line.values}
-        rows = [(x, sizes) for x in several if (sizes := _sizes_of(x)) and all(s in x.values for s in SHARES)]
+        rows = [
+            (x, sizes)
+            for x in several
+            if (sizes := _sizes_of(x)) and all(s in x.values for s in SHARES)
+        ]
         bounds = [b for row in rows if (b := _mcc_bounds(*row)) is not None]
         who = ", ".join(g for g in group if g)
         if len(printed) > 1:
@@ -172,7 +215,11 @@ def _sweeps(lines: Sequence[Printed]) -> Iterator[Finding]:
 
 def _experts(lines: Sequence[Printed]) -> Iterator[Finding]:
     """Rows of an expert differ in one subset's MCC alone: the mean moves by half of it, the gap as the mean does."""
-    several = [x for x in lines if "scenario" in x.row and all(c in x.values for c in ("mcc", "mcc_oracle"))]
+    several = [
+        x
+        for x in lines
+        if "scenario" in x.row and all(c in x.values for c in ("mcc", "mcc_oracle"))
+    ]
     for line in several[1:]:
         now, first = line.values, several[0].values
         mean = now["mcc_oracle"] - first["mcc_oracle"]
@@ -180,4 +227,6 @@ def _experts(lines: Sequence[Printed]) -> Iterator[Finding]:
             message = f"the mean {now['mcc_oracle']:g} does not move with its MCC"
             yield Finding("oracle", "defect", line.who, message)
         if "gap" in now and "gap" in first and abs(now["gap"] - first["gap"] - mean) > 0.0021:
-            yield Finding("oracle", "defect", line.who, f"the gap {now['gap']:g} does not move with the mean")
+            yield Finding(
+                "oracle", "defect", line.who, f"the gap {now['gap']:g} does not move with the mean"
+            )

@@ -63,7 +63,9 @@ class SelfConsistency(ModelSystem):
     async def answer(self, ask: Ask) -> Response:
         """N draws, clustered."""
         model, request = await self._opened(), self.request(ask)
-        draws = [request.model_copy(update={"draw": request.draw * self.n + k}) for k in range(self.n)]
+        draws = [
+            request.model_copy(update={"draw": request.draw * self.n + k}) for k in range(self.n)
+        ]
         try:
             replies = await asyncio.gather(*(model.complete(r) for r in draws))
         except (ItemError, TransientError) as error:
@@ -87,14 +89,20 @@ class SelfConsistency(ModelSystem):
         share = len(top) / self.n
         if 2 * len(top) > self.n and not read[top[0]].abstains:
             return replies[top[0]].model_copy(update={"confidence": share, "abstained": False})
-        why = f"{len(top)} of {self.n} draws agree" + (" to abstain" if read[top[0]].abstains else "")
+        why = f"{len(top)} of {self.n} draws agree" + (
+            " to abstain" if read[top[0]].abstains else ""
+        )
         abstention = f"EXPLANATION - {why}\nFINAL ANSWER - I Don't Know"
-        return Response(text=abstention, confidence=share, abstained=True, served_by=replies[0].served_by)
+        return Response(
+            text=abstention, confidence=share, abstained=True, served_by=replies[0].served_by
+        )
 
     async def _agree(self, ask: Ask, one: str, other: str) -> bool:
         if one.casefold() == other.casefold():
             return True
-        verdict = await self._grading.verdict(ask, Response(text=other), AnswerSpec(accepted=((one,),)))
+        verdict = await self._grading.verdict(
+            ask, Response(text=other), AnswerSpec(accepted=((one,),))
+        )
         return verdict.outcome is Outcome.CORRECT
 
     async def close(self) -> None:

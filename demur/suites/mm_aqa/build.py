@@ -26,7 +26,14 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from demur.core.errors import DataError, DemurError, ItemError, MissingExtra, PermanentError, UsageError
+from demur.core.errors import (
+    DataError,
+    DemurError,
+    ItemError,
+    MissingExtra,
+    PermanentError,
+    UsageError,
+)
 from demur.core.images import image_ref, rgb
 from demur.core.records import AnswerSpec, ImagePart, ImageRef, Message, Request, TextPart
 from demur.core.store import (
@@ -53,7 +60,14 @@ from demur.suites.mm_aqa.items import CATEGORIES, Item, category_of
 from demur.suites.mm_aqa.ocr import Reader
 from demur.suites.mm_aqa.people import queue, with_choices
 from demur.suites.mm_aqa.pool import Answerable, Pool, open_pool
-from demur.suites.mm_aqa.routing import Judged, dependency_by_rules, kinds, question_kind, read_dependency, visual_words
+from demur.suites.mm_aqa.routing import (
+    Judged,
+    dependency_by_rules,
+    kinds,
+    question_kind,
+    read_dependency,
+    visual_words,
+)
 from demur.suites.mm_aqa.selecting import Features, Selected, select
 from demur.suites.mm_aqa.transforms import Given, Infeasible, Made, accepted, transform
 from demur.suites.mm_aqa.transforms.pages import blur, figure, mask
@@ -121,10 +135,13 @@ class Models:
             budget = None if self.budget is None else Budget(self.budget).recorded_in(self.ledger)
             for name in self.names:
                 made = open_model(
-                    name, ledger=self.ledger, concurrency=self.concurrency, budget=budget,
+                    name,
+                    ledger=self.ledger,
+                    concurrency=self.concurrency,
+                    budget=budget,
                     read_image=lambda ref: self._shown[ref.sha256],
                     before_first=partial(ping, [name], lists=False) if begun else None,
-                )  # fmt: skip
+                )
                 self._opened[name] = LenientModel(await self._stack.enter_async_context(made))
 
         run_sync(self._calls.run(opened()))
@@ -142,7 +159,14 @@ class Models:
         """Forget the images of finished calls."""
         self._shown.clear()
 
-    def ask(self, model: str, prompt: str, pictures: tuple[tuple[ImageRef, bytes], ...], item: str, most: int) -> str:
+    def ask(
+        self,
+        model: str,
+        prompt: str,
+        pictures: tuple[tuple[ImageRef, bytes], ...],
+        item: str,
+        most: int,
+    ) -> str:
         """One reply, from any thread; "" where this one call fails.
 
         Raises:
@@ -168,7 +192,9 @@ def rewriter_of(models: Models, item: str) -> Callable[[str, dict[str, str]], st
     def rewrite(prompt: str, words: dict[str, str]) -> str:
         own = text(prompt)
         whole = own if "$question" in own else text("rewrite.v1.md").replace("$task", own)
-        return models.ask(models.rewriter, Template(whole).safe_substitute(words), (), item, REWRITE_TOKENS)
+        return models.ask(
+            models.rewriter, Template(whole).safe_substitute(words), (), item, REWRITE_TOKENS
+        )
 
     return rewrite
 
@@ -177,13 +203,27 @@ def asked(model: str, prompt: str, refs: list[ImageRef], item: str, most: int) -
     """A call with images before its words, at temperature 0."""
     parts = (*(ImagePart(image=ref) for ref in refs), TextPart(text=prompt))
     messages = (Message(role="user", parts=parts),)
-    return Request(model=model_id(model), messages=messages, temperature=0.0, max_tokens=most, item=item)
+    return Request(
+        model=model_id(model), messages=messages, temperature=0.0, max_tokens=most, item=item
+    )
 
 
 def build(
-    out: Path, *, seed: int, pool: str, pairs: int, rewriter: str, verifier: str, panel: str, ocr: str, plan: str,
-    budget: float, concurrency: int, unit_swap: str, meaning: str,
-) -> Path:  # fmt: skip
+    out: Path,
+    *,
+    seed: int,
+    pool: str,
+    pairs: int,
+    rewriter: str,
+    verifier: str,
+    panel: str,
+    ocr: str,
+    plan: str,
+    budget: float,
+    concurrency: int,
+    unit_swap: str,
+    meaning: str,
+) -> Path:
     """Make a set of items in ``out``; see `demur.suites.mm_aqa.suite.MMAQA.build_options`.
 
     Raises:
@@ -191,7 +231,10 @@ def build(
     """
     two = tuple(m.strip() for m in panel.split(",") if m.strip())
     if len(two) not in (0, 2):
-        raise UsageError(f"the panel needs two models, not {len(two)}", cure="name two, joined by a comma, or none")
+        raise UsageError(
+            f"the panel needs two models, not {len(two)}",
+            cure="name two, joined by a comma, or none",
+        )
     opened = open_pool(pool, seed, work=out)
     chosen = opened.questions[:pairs]
     models = Models(rewriter, verifier, two, out / "calls.sqlite", budget or None, concurrency)
@@ -200,8 +243,16 @@ def build(
         left = [a for a in chosen if a.id not in known]
         write_json(out / "plan.json", planned(left, models).model_dump(mode="json"))
         return out / "plan.json"
-    recipe = {"pool": pool, "pairs": pairs, "seed": seed, "rewriter": rewriter, "verifier": verifier, "panel": panel,
-              "ocr": ocr, "questions": digest(_made_of(chosen, models), 16)}  # fmt: skip
+    recipe = {
+        "pool": pool,
+        "pairs": pairs,
+        "seed": seed,
+        "rewriter": rewriter,
+        "verifier": verifier,
+        "panel": panel,
+        "ocr": ocr,
+        "questions": digest(_made_of(chosen, models), 16),
+    }
     if unit_swap == "yes":
         recipe["unit_swap"] = unit_swap
     similar = None
@@ -246,7 +297,9 @@ def _same(out: Path, recipe: Mapping[str, Any]) -> None:
     old = read_json(out / RECIPE) if (out / RECIPE).is_file() else recipe
     if old != recipe:
         other = ", ".join(k for k in recipe if old.get(k) != recipe[k])
-        raise UsageError(f"holds a set with other options ({other})", item=str(out), cure="choose another --out")
+        raise UsageError(
+            f"holds a set with other options ({other})", item=str(out), cure="choose another --out"
+        )
 
 
 def _made_of(chosen: Sequence[Answerable], models: Models) -> list[Any]:
@@ -261,19 +314,31 @@ def planned(chosen: Sequence[Answerable], models: Models) -> Estimate:
         ("dependency", models.rewriter, "dependency.v1.md", 20),
         ("rewrite", models.rewriter, "rewrite.v1.md", REWRITE_TOKENS),
         ("self-verification", models.verifier, "verify.v1.md", VOTE_TOKENS),
-        *((f"consensus {n}", m, "verify.v1.md", VOTE_TOKENS) for n, m in enumerate(models.panel, start=1)),
+        *(
+            (f"consensus {n}", m, "verify.v1.md", VOTE_TOKENS)
+            for n, m in enumerate(models.panel, start=1)
+        ),
     ]
     if not models.names:
         raise UsageError("no model is named, so the build costs nothing", cure="leave --plan out")
-    refs = {a.id: [image_ref(p.data, f"{a.id}/{n}") for n, p in enumerate(a.pictures())] for a in chosen}
+    refs = {
+        a.id: [image_ref(p.data, f"{a.id}/{n}") for n, p in enumerate(a.pictures())] for a in chosen
+    }
     found = []
     for stage, model, prompt, most in stages:
         if not model:
             continue
         requests = []
         for a in chosen:
-            words = filled(prompt, question=with_choices(a.question, a.answers), answer=a.answers.shown, task="")
-            requests.append(asked(model, words, [] if stage == "rewrite" else refs[a.id], a.id, most))
+            words = filled(
+                prompt,
+                question=with_choices(a.question, a.answers),
+                answer=a.answers.shown,
+                task="",
+            )
+            requests.append(
+                asked(model, words, [] if stage == "rewrite" else refs[a.id], a.id, most)
+            )
         found.append(estimate_calls(stage, model, requests, ledger=models.ledger))
     return reduce(add, found)
 
@@ -340,7 +405,9 @@ class _Work:
                 for start in range(0, len(self.chosen), WAVE):
                     wave = self.chosen[start : start + WAVE]
                     missing = [a for a in wave if a.id not in known]
-                    begun = dict(zip((a.id for a in missing), pool.map(self._begin, missing), strict=True))
+                    begun = dict(
+                        zip((a.id for a in missing), pool.map(self._begin, missing), strict=True)
+                    )
                     # how often each was used: as made in earlier waves, as first chosen in this one
                     names = [r["transform"] for r in found if r["transform"]]
                     orders: list[tuple[Begun, Selected]] = []
@@ -369,8 +436,9 @@ class _Work:
         if ended and all(row["status"] == "failed" for row in found):
             raise DataError(
                 f"all {len(found)} pairs so far failed, the first: {'; '.join(found[0]['told'])}",
-                item=str(self.out / DECISIONS), cure="correct the cause and run the same build again",
-            ) from next(iter(self.faults), None)  # fmt: skip
+                item=str(self.out / DECISIONS),
+                cure="correct the cause and run the same build again",
+            ) from next(iter(self.faults), None)
 
     def _why(self, error: Exception) -> str:
         """The reason of a pair that failed; raises what ends the build."""
@@ -407,14 +475,20 @@ class _Work:
             of = f"{attempts[-1]['transform']}: " if attempts else ""
             return _row(begun._replace(refs=()), "failed", told=[of + self._why(error)])
 
-    def _pair(self, begun: Begun, order: Selected, attempts: list[dict[str, Any]]) -> dict[str, Any]:
+    def _pair(
+        self, begun: Begun, order: Selected, attempts: list[dict[str, Any]]
+    ) -> dict[str, Any]:
         a, images = begun.question, begun.images
         told = [*begun.told, *order.reasons]
         names = [c.name for c in order.order]
         scores = {c.name: c for c in order.order}
         first = names[0] if names else ""
-        every = {c.name: c for c in (*order.order, *order.rated)}.values()  # the eligible ones first, as they are tried
-        ranking = [{"transform": c.name, "score": round(c.score, 3), "why": list(c.why)} for c in every]
+        every = {
+            c.name: c for c in (*order.order, *order.rated)
+        }.values()  # the eligible ones first, as they are tried
+        ranking = [
+            {"transform": c.name, "score": round(c.score, 3), "why": list(c.why)} for c in every
+        ]
         row = partial(_row, begun, first=first, ranking=ranking, attempts=attempts)
         for turn in range(1 + RETRIES):
             start = turn % max(len(names), 1)  # refined: the next ones in the ranking, and stronger
@@ -425,24 +499,43 @@ class _Work:
             kept = tuple(map(_png, twin.images))
             votes = [self._vote(m, twin.question, kept, a) for m in self.models.panel]
             status = consensus(votes[0], votes[1]) if votes else "accepted"
-            attempts[-1] |= {"panel": [v._asdict() for v in votes], "consensus": status if votes else "not asked"}
+            attempts[-1] |= {
+                "panel": [v._asdict() for v in votes],
+                "consensus": status if votes else "not asked",
+            }
             filed = [keep_image(self.out, data).model_dump(mode="json") for _, data in kept]
             if status == "rejected":  # kept, so that people can look at this side too
                 attempts[-1] |= {"question": twin.question, "images": filed}
                 continue
             own = scores.get(name)
-            params = {**twin.measured, "seed": given.seed, "strength": given.strength,
-                      "score": round(own.score, 3) if own else 0.0}  # fmt: skip
+            params = {
+                **twin.measured,
+                "seed": given.seed,
+                "strength": given.strength,
+                "score": round(own.score, 3) if own else 0.0,
+            }
             if name != first:
                 told += [
                     f"{name} in its place" + (f": score {own.score:.2f}" if own else ""),
                     *(own.why if own else ()),
                 ]
-            return row(status, transform=name, question=twin.question, images=filed, params=params, told=told)
+            return row(
+                status,
+                transform=name,
+                question=twin.question,
+                images=filed,
+                params=params,
+                told=told,
+            )
         return row("rejected", told=told)
 
     def _candidate(
-        self, a: Answerable, images: tuple[Image, ...], names: list[str], turn: int, attempts: list[dict[str, Any]]
+        self,
+        a: Answerable,
+        images: tuple[Image, ...],
+        names: list[str],
+        turn: int,
+        attempts: list[dict[str, Any]],
     ) -> tuple[str, Given, Made] | None:
         """The first feasible twin that is sound and passes self-verification, after at most three that do not pass."""
         chain: list[tuple[str, Any]] = [(n, transform(n).apply) for n in names]
@@ -454,10 +547,16 @@ class _Work:
                 break
             seed = seed_of(self.seed, a.id, name, turn) % 2**31
             given = Given(
-                a.question, images, a.answers, seed=seed, strength=1 + HARDER * turn, words=self.reader,
-                rewrite=rewriter_of(self.models, a.id) if self.models.rewriter else None, others=self.others[a.subset],
+                a.question,
+                images,
+                a.answers,
+                seed=seed,
+                strength=1 + HARDER * turn,
+                words=self.reader,
+                rewrite=rewriter_of(self.models, a.id) if self.models.rewriter else None,
+                others=self.others[a.subset],
                 similar=self.similar,
-            )  # fmt: skip
+            )
             row: dict[str, Any] = {"transform": name, "turn": turn}
             attempts.append(row)
             try:
@@ -469,7 +568,9 @@ class _Work:
                 row["why"] = f"structure: {why}"
                 continue
             if self.models.verifier:
-                vote = self._vote(self.models.verifier, twin.question, tuple(map(_png, twin.images)), a)
+                vote = self._vote(
+                    self.models.verifier, twin.question, tuple(map(_png, twin.images)), a
+                )
                 row["self"] = vote._asdict()
                 if not passes(vote):
                     answered += 1
@@ -483,19 +584,25 @@ class _Work:
     ) -> tuple[Features, list[str]]:
         common: dict[str, Any] = {
             "images": len(images),
-            "dated": bool(years(a.question) or (self.models.rewriter and "temporal" in kinds(a.question))),
+            "dated": bool(
+                years(a.question) or (self.models.rewriter and "temporal" in kinds(a.question))
+            ),
             "has_model": bool(self.models.rewriter),
-            "complexity": min(1.0, len(a.question.split()) / 40), "others": len(self.others[a.subset]) - 1,
+            "complexity": min(1.0, len(a.question.split()) / 40),
+            "others": len(self.others[a.subset]) - 1,
             "quantitative": a.answers.kind == "number" or any(c.isdigit() for c in a.answers.shown),
             "visual": visual_words(a.question),
-        }  # fmt: skip
+        }
         if a.subset == "images":
             judged = dependency_by_rules(a.question, len(images))
             if self.models.rewriter:
                 reply = self.models.ask(
-                    self.models.rewriter, filled("dependency.v1.md", question=with_choices(a.question, a.answers)),
-                    pictures, a.id, 20,
-                )  # fmt: skip
+                    self.models.rewriter,
+                    filled("dependency.v1.md", question=with_choices(a.question, a.answers)),
+                    pictures,
+                    a.id,
+                    20,
+                )
                 if level := read_dependency(reply):
                     judged = Judged(level, "model", reply.strip()[:100])
             told = [f"{judged.dependency} by {judged.by}: {judged.why}"]
@@ -503,13 +610,20 @@ class _Work:
         words = [self.reader(image) for image in images]
         several = kinds(a.question)
         return Features(
-            "documents", kind=question_kind(a.question), kinds=several, tables=sum(len(grids(w)) for w in words),
+            "documents",
+            kind=question_kind(a.question),
+            kinds=several,
+            tables=sum(len(grids(w)) for w in words),
             figures=sum(figure(i, w) is not None for i, w in zip(images, words, strict=True)),
-            numbers=sum(numeric(w) for page in words for w in page), unit_swap=self.unit_swap,
-            units=unit_of(a.question, accepted(a.answers)) is not None, **common,
-        ), []  # fmt: skip
+            numbers=sum(numeric(w) for page in words for w in page),
+            unit_swap=self.unit_swap,
+            units=unit_of(a.question, accepted(a.answers)) is not None,
+            **common,
+        ), []
 
-    def _vote(self, model: str, question: str, pictures: tuple[tuple[ImageRef, bytes], ...], a: Answerable) -> Vote:
+    def _vote(
+        self, model: str, question: str, pictures: tuple[tuple[ImageRef, bytes], ...], a: Answerable
+    ) -> Vote:
         asked = filled("verify.v1.md", question=with_choices(question, a.answers))
         return read_vote(self.models.ask(model, asked, pictures, a.id, VOTE_TOKENS))
 
@@ -524,43 +638,77 @@ def _row(begun: Begun, status: str, **made: Any) -> dict[str, Any]:
     """The line of a decision; ``made`` are those of its fields that are not empty."""
     a = begun.question
     return {
-        "features": {k: v for k, v in asdict(begun.features).items() if k != "subset"}, "ranking": [], "pair": a.id,
-        "subset": a.subset, "status": status, "first": "", "transform": "", "source_question": a.question,
-        "question": "", "answers": a.answers.model_dump(mode="json"),
-        "source_images": [r.model_dump(mode="json") for r in begun.refs], "images": [], "params": {}, "told": [],
-        "attempts": [], "topic": a.topic, "licence": a.licence, **made,
-    }  # fmt: skip
+        "features": {k: v for k, v in asdict(begun.features).items() if k != "subset"},
+        "ranking": [],
+        "pair": a.id,
+        "subset": a.subset,
+        "status": status,
+        "first": "",
+        "transform": "",
+        "source_question": a.question,
+        "question": "",
+        "answers": a.answers.model_dump(mode="json"),
+        "source_images": [r.model_dump(mode="json") for r in begun.refs],
+        "images": [],
+        "params": {},
+        "told": [],
+        "attempts": [],
+        "topic": a.topic,
+        "licence": a.licence,
+        **made,
+    }
 
 
-def _finish(out: Path, recipe: Mapping[str, Any], pool: Pool, decisions: list[dict[str, Any]]) -> None:
+def _finish(
+    out: Path, recipe: Mapping[str, Any], pool: Pool, decisions: list[dict[str, Any]]
+) -> None:
     """Items, queue, tables of what was rejected, manifest."""
     human = queue(out, [row for row in decisions if row["status"] == "human"])
     items: list[Item] = []
     for row in decisions:
         if not row["source_images"]:
             continue
-        shared = {"pair": row["pair"], "subset": row["subset"], "topic": row["topic"], "licence": row["licence"],
-                  "answers": AnswerSpec.model_validate(row["answers"])}  # fmt: skip
+        shared = {
+            "pair": row["pair"],
+            "subset": row["subset"],
+            "topic": row["topic"],
+            "licence": row["licence"],
+            "answers": AnswerSpec.model_validate(row["answers"]),
+        }
         sources = tuple(ImageRef.model_validate(r) for r in row["source_images"])
-        items.append(Item(id=row["pair"], question=row["source_question"], images=sources, **shared))
+        items.append(
+            Item(id=row["pair"], question=row["source_question"], images=sources, **shared)
+        )
         label = human.get(row["pair"], "") if row["status"] == "human" else ""
         if row["status"] == "accepted" or label == "unanswerable":
             explanation = (*row["told"], *([f"people: {label}"] if label else []))
             images = tuple(ImageRef.model_validate(r) for r in row["images"])
             items.append(
                 Item(
-                    id=f"{row['pair']}~{row['transform']}", question=row["question"], images=images,
-                    transform=row["transform"], params=row["params"], explanation=explanation, **shared,
+                    id=f"{row['pair']}~{row['transform']}",
+                    question=row["question"],
+                    images=images,
+                    transform=row["transform"],
+                    params=row["params"],
+                    explanation=explanation,
+                    **shared,
                 )
-            )  # fmt: skip
-    write_atomic(out / "items.jsonl", "".join(canonical(i.model_dump(mode="json")) + "\n" for i in items))
+            )
+    write_atomic(
+        out / "items.jsonl", "".join(canonical(i.model_dump(mode="json")) + "\n" for i in items)
+    )
     write_tables([rejections(decisions, human)], out)
     failed = Counter("; ".join(row["told"]) for row in decisions if row["status"] == "failed")
-    write_json(out / "manifest.json", {
-        "suite": "mm_aqa", **recipe, "items": len(items),
-        "decisions": dict(Counter(str(row["status"]) for row in decisions)),
-        "left_out": {**pool.left_out, **dict(failed.most_common(3))},
-    })  # fmt: skip
+    write_json(
+        out / "manifest.json",
+        {
+            "suite": "mm_aqa",
+            **recipe,
+            "items": len(items),
+            "decisions": dict(Counter(str(row["status"]) for row in decisions)),
+            "left_out": {**pool.left_out, **dict(failed.most_common(3))},
+        },
+    )
 
 
 def rejections(decisions: list[dict[str, Any]], human: Mapping[str, str]) -> Table:
@@ -574,12 +722,33 @@ def rejections(decisions: list[dict[str, Any]], human: Mapping[str, str]) -> Tab
         panel = Counter(t.get("consensus", "") for t in mine)
         judged = panel["accepted"] + panel["rejected"] + panel["human"]
         share = 100 * panel["rejected"] / judged if judged else None
-        rows.append((category, len(mine), infeasible, by_self, judged, panel["rejected"], share, panel["human"]))
+        rows.append(
+            (
+                category,
+                len(mine),
+                infeasible,
+                by_self,
+                judged,
+                panel["rejected"],
+                share,
+                panel["human"],
+            )
+        )
     gone = Counter(row["status"] for row in decisions)
     return table(
-        "mm-aqa-rejections", "Attempts and rejections by category.",
-        ("<Category", "Attempts", "not feasible", "by self-verification", "judged by two", "rejected", "rejected (%)",
-         "to people"), rows,
+        "mm-aqa-rejections",
+        "Attempts and rejections by category.",
+        (
+            "<Category",
+            "Attempts",
+            "not feasible",
+            "by self-verification",
+            "judged by two",
+            "rejected",
+            "rejected (%)",
+            "to people",
+        ),
+        rows,
         f"{gone['rejected']} of {len(decisions)} pairs have no twin, {gone['failed']} failed; {gone['human']} went to "
         f"people, who called {sum(v == 'unanswerable' for v in human.values())} unanswerable.",
-    )  # fmt: skip
+    )

@@ -28,9 +28,13 @@ CONDITIONS: dict[str, Condition] = {
 """Name -> condition; the first six are the paper's 3 x 2 design."""
 SIX = tuple(CONDITIONS)[:6]
 FILES = {
-    "system": "system.v1.md", "ask": "ask.v1.md", "severe": "exabs.v1.md", "confidence": "vconf.v1.md",
-    "reasoning": "cot.v1.md", "moderate": "cotabs.v1.md",
-}  # fmt: skip
+    "system": "system.v1.md",
+    "ask": "ask.v1.md",
+    "severe": "exabs.v1.md",
+    "confidence": "vconf.v1.md",
+    "reasoning": "cot.v1.md",
+    "moderate": "cotabs.v1.md",
+}
 """Role of a part of the prompt -> its file; a folder of ``--prompt`` has files of these names."""
 
 
@@ -59,7 +63,8 @@ def chosen(argument: str) -> tuple[str, ...]:
         if name not in CONDITIONS:
             near = did_you_mean(name, tuple(CONDITIONS))
             raise UsageError(
-                f"mm_aqa has no condition {name!r}", cure=f"{near} one of {', '.join(CONDITIONS)}, six".strip()
+                f"mm_aqa has no condition {name!r}",
+                cure=f"{near} one of {', '.join(CONDITIONS)}, six".strip(),
             )
     return tuple(c for c in CONDITIONS if c in names) if names else tuple(CONDITIONS)
 

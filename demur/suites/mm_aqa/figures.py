@@ -29,11 +29,17 @@ def distribution(items: Sequence[Item]) -> list[Panel]:
         if not found:
             continue
         order = [c for c, of in CATEGORIES.items() if of == subset]
-        full, out, y = max(found.values()), [svg.title(f"{name}: {sum(found.values())} twins")], 34.0
+        full, out, y = (
+            max(found.values()),
+            [svg.title(f"{name}: {sum(found.values())} twins")],
+            34.0,
+        )
         for transform in [t for t in CATALOGUE if found[t]] + sorted(set(found) - set(CATALOGUE)):
             category = category_of(transform)
             place = order.index(category) if category in order else 7
-            bar = svg.rect(176, y - 9, found[transform] / full * (WIDTH - 216), 11, f"f-{place}", SERIES[place])
+            bar = svg.rect(
+                176, y - 9, found[transform] / full * (WIDTH - 216), 11, f"f-{place}", SERIES[place]
+            )
             out += [
                 svg.text(0, y, svg.fit(transform, 170, 11), size=11),
                 svg.mark(f"{transform} ({category}): {found[transform]}", bar),
@@ -41,7 +47,10 @@ def distribution(items: Sequence[Item]) -> list[Panel]:
             ]
             y += 17
         for place, category in enumerate(order):
-            out += [svg.rect(0, y, 10, 10, f"f-{place}", SERIES[place]), svg.text(16, y + 9, category, size=11)]
+            out += [
+                svg.rect(0, y, 10, 10, f"f-{place}", SERIES[place]),
+                svg.text(16, y + 9, category, size=11),
+            ]
             y += 15
         alt = ", ".join(f"{t} {n}" for t, n in found.items())
         panels.append(Panel(name, "".join(out), y + 6, alt=f"{name}: {alt}"))
@@ -55,7 +64,12 @@ def _points(s: Score) -> Iterator[tuple[str, str, str, float]]:
     """(name, marker, colour, mean MCC) of a system, and of its baselines that have one in every subset."""
     if (value := average_mcc(s)) is not None:
         agents = s.model.startswith("multi_agent")
-        yield s.model, "diamond" if "iterative" in s.model else "square" if agents else "circle", SERIES[0], value
+        yield (
+            s.model,
+            "diamond" if "iterative" in s.model else "square" if agents else "circle",
+            SERIES[0],
+            value,
+        )
     several: dict[str, list[float | None]] = defaultdict(list)
     subsets = present([s])
     for subset in subsets:
@@ -67,7 +81,12 @@ def _points(s: Score) -> Iterator[tuple[str, str, str, float]]:
         if len(defined) == len(subsets):
             grey = name == RANDOM
             mean = sum(defined) / len(defined)
-            yield f"{name}, {s.model}", "ring" if grey else "triangle", SERIES[6 if grey else 1], mean
+            yield (
+                f"{name}, {s.model}",
+                "ring" if grey else "triangle",
+                SERIES[6 if grey else 1],
+                mean,
+            )
 
 
 def mcc_points(scores: Sequence[Score]) -> Panel:
@@ -95,8 +114,14 @@ def mcc_points(scores: Sequence[Score]) -> Panel:
     for place, (name, kind, colour, value) in enumerate(found):
         y = 42 + 32 * place  # its name, and below it the point
         dot = svg.marker(kind, x(value), y + 12, colour, str(SERIES.index(colour)))
-        out += [svg.text(0, y, svg.fit(name, WIDTH, 11), size=11), svg.mark(f"{name}: {value:.3f}", dot)]
-    notes = ["circle: a model; square, diamond: two agents, once, in rounds", "triangle: a baseline at its best tau"]
+        out += [
+            svg.text(0, y, svg.fit(name, WIDTH, 11), size=11),
+            svg.mark(f"{name}: {value:.3f}", dot),
+        ]
+    notes = [
+        "circle: a model; square, diamond: two agents, once, in rounds",
+        "triangle: a baseline at its best tau",
+    ]
     if expert is not None:
         out.append(
             f'<line x1="{svg.num(x(expert))}" y1="26" x2="{svg.num(x(expert))}" y2="{svg.num(bottom)}" '
@@ -109,4 +134,9 @@ def mcc_points(scores: Sequence[Score]) -> Panel:
     for place, line in enumerate(notes):
         out.append(svg.text(0, bottom + 32 + 15 * place, svg.fit(line, WIDTH, 11), size=11))
     alt = ", ".join(f"{name} {value:.3f}" for name, _, _, value in found)
-    return Panel("Best MCC", "".join(out), bottom + 32 + 15 * len(notes), alt=f"Best MCC, mean over the subsets: {alt}")
+    return Panel(
+        "Best MCC",
+        "".join(out),
+        bottom + 32 + 15 * len(notes),
+        alt=f"Best MCC, mean over the subsets: {alt}",
+    )

@@ -111,9 +111,13 @@ class Item(Record):
         if not self.question.strip():
             raise ValueError("the question is empty")
         if self.answerable and self.pair != self.id:
-            raise ValueError(f"names no transform, so it is answerable, but its pair is {self.pair!r}")
+            raise ValueError(
+                f"names no transform, so it is answerable, but its pair is {self.pair!r}"
+            )
         if not self.answerable and self.pair == self.id:
-            raise ValueError(f"is made by {self.transform!r}, but its pair is itself: name the item it was made from")
+            raise ValueError(
+                f"is made by {self.transform!r}, but its pair is itself: name the item it was made from"
+            )
         return self
 
 

@@ -107,7 +107,9 @@ def counts_of(share: float, n: int, half: float = 0.0005) -> range:
     return range(max(0, math.ceil(low)), min(n, math.floor(high)) + 1)
 
 
-def possible(aac: float, uac: float, ar: float, answerable: int, unanswerable: int, half: float = 0.0005) -> bool:
+def possible(
+    aac: float, uac: float, ar: float, answerable: int, unanswerable: int, half: float = 0.0005
+) -> bool:
     """Whether any whole matrix of these sizes rounds to three printed shares."""
     tp, tn = counts_of(aac, answerable, half), counts_of(uac, unanswerable, half)
     abstained = counts_of(ar, answerable + unanswerable, half)
@@ -125,7 +127,9 @@ def random_abstain(accuracy: float, answerable: int, unanswerable: int, p: float
 
 def oracle(aac: float, uac: float, answerable: int, unanswerable: int) -> Matrix:
     """An expert who always answers what can be answered (appendix J.2)."""
-    return Matrix(aac * answerable, (1 - aac) * answerable, 0, uac * unanswerable, (1 - uac) * unanswerable)
+    return Matrix(
+        aac * answerable, (1 - aac) * answerable, 0, uac * unanswerable, (1 - uac) * unanswerable
+    )
 
 
 T = TypeVar("T")
@@ -168,10 +172,17 @@ def thresholded(found: Confidences, tau: float, *, strictly: bool = False) -> Ma
     abstains = found.abstained | below
     a, answered = found.answerable, ~abstains
     return Matrix(
-        *(int(x.sum()) for x in (
-            a & answered & found.correct, a & answered & ~found.correct, a & abstains, ~a & abstains, ~a & answered
-        ))
-    )  # fmt: skip
+        *(
+            int(x.sum())
+            for x in (
+                a & answered & found.correct,
+                a & answered & ~found.correct,
+                a & abstains,
+                ~a & abstains,
+                ~a & answered,
+            )
+        )
+    )
 
 
 class Sweep(NamedTuple):
@@ -188,11 +199,17 @@ def sweep(found: Confidences, taus: Sequence[float] | None = None) -> Sweep:
 
     The least confidence as a threshold abstains on nothing: the best one is never worse than none.
     """
-    values = tuple(taus) if taus is not None else tuple(float(v) for v in np.unique(found.confidence))
+    values = (
+        tuple(taus) if taus is not None else tuple(float(v) for v in np.unique(found.confidence))
+    )
     matrices = tuple(thresholded(found, tau, strictly=taus is None) for tau in values)
     top = best((place, m.mcc_ext) for place, m in enumerate(matrices))
     place = None if top is None else top[0]
-    return Sweep(matrices, None if place is None else values[place], None if place is None else matrices[place])
+    return Sweep(
+        matrices,
+        None if place is None else values[place],
+        None if place is None else matrices[place],
+    )
 
 
 def _by_folds(
@@ -204,7 +221,9 @@ def _by_folds(
     place = folds([str(c) for c in found.cluster], k, seed)
     total = np.zeros(5)
     for fold in range(k):
-        total += judged(found.take(np.flatnonzero(place != fold)), found.take(np.flatnonzero(place == fold)))
+        total += judged(
+            found.take(np.flatnonzero(place != fold)), found.take(np.flatnonzero(place == fold))
+        )
     return Matrix(*(int(v) for v in total))
 
 

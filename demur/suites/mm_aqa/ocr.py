@@ -38,7 +38,9 @@ class Reader:
         self._lock = threading.RLock()
         if kept is not None and kept.is_file():
             for _, row in read_jsonl(kept, Problems()):
-                self._known[str(row["image"])] = [Word(text, (a, b, c, d)) for text, (a, b, c, d) in row["words"]]
+                self._known[str(row["image"])] = [
+                    Word(text, (a, b, c, d)) for text, (a, b, c, d) in row["words"]
+                ]
 
     def know(self, image: Image, words: list[Word]) -> None:
         """Record the known words of an image."""
@@ -56,7 +58,9 @@ class Reader:
     def settle(self) -> None:
         """Write all words in the order of their keys, whichever page came first."""
         if self._kept is not None and self._known:
-            write_atomic(self._kept, "".join(canonical(self._row(key)) + "\n" for key in sorted(self._known)))
+            write_atomic(
+                self._kept, "".join(canonical(self._row(key)) + "\n" for key in sorted(self._known))
+            )
 
     def _row(self, key: str) -> dict[str, Any]:
         return {"image": key, "words": [[w.text, list(w.box)] for w in self._known[key]]}
@@ -72,12 +76,17 @@ class Reader:
 
 @cache
 def _engine() -> Any:
-    with importing("reading words off images (--ocr yes)", extra="mm-aqa", module="rapidocr", broken=True):
+    with importing(
+        "reading words off images (--ocr yes)", extra="mm-aqa", module="rapidocr", broken=True
+    ):
         from rapidocr import RapidOCR
-    return RapidOCR(params={
-        "Global.log_level": "critical", "EngineConfig.onnxruntime.intra_op_num_threads": 1,
-        "EngineConfig.onnxruntime.inter_op_num_threads": 1,
-    })  # fmt: skip
+    return RapidOCR(
+        params={
+            "Global.log_level": "critical",
+            "EngineConfig.onnxruntime.intra_op_num_threads": 1,
+            "EngineConfig.onnxruntime.inter_op_num_threads": 1,
+        }
+    )
 
 
 def _read(image: Image) -> list[Word]:
@@ -92,7 +101,9 @@ def _read(image: Image) -> list[Word]:
             xs, ys = [int(p[0]) for p in corners], [int(p[1]) for p in corners]
             box = padded((min(xs), min(ys), max(xs), max(ys)), 0, image.size)
             wide, high = box[2] - box[0], box[3] - box[1]
-            ring = len(text) == 1 and 2 * wide * high > image.width * image.height  # a flag's circle, read as an O
+            ring = (
+                len(text) == 1 and 2 * wide * high > image.width * image.height
+            )  # a flag's circle, read as an O
             if score >= 0.5 and text.strip() and wide > 0 and high > 0 and not ring:
                 words.append(Word(text, box))
     return words

@@ -55,7 +55,10 @@ class Page:
         """Write a text in lines; returns the rest that does not fit on the page."""
         line, room, left = "", float(right - MARGIN), []
         for word in [*text.split(), ""]:
-            if word and (room := room - round(_breadth(word, size)) - round(_breadth(" ", size))) >= 0:
+            if (
+                word
+                and (room := room - round(_breadth(word, size)) - round(_breadth(" ", size))) >= 0
+            ):
                 line = f"{line} {word}".strip()
                 continue
             room = right - MARGIN - _breadth(word, size) - _breadth(" ", size)
@@ -79,13 +82,17 @@ class Page:
                 self.line(text, MARGIN + place * width, size)
             self.y += round(size * 2)
             if number == 0:
-                self._pen.line((MARGIN, self.y - 6, SIZE[0] - MARGIN, self.y - 6), fill="black", width=2)
+                self._pen.line(
+                    (MARGIN, self.y - 6, SIZE[0] - MARGIN, self.y - 6), fill="black", width=2
+                )
         self.y += round(size)
 
     def picture(self, image: Image, width: int) -> None:
         """An image at the left, with a frame."""
         width = max(1, width)
-        shown = image.convert("RGB").resize((width, max(1, round(width * image.height / image.width))))
+        shown = image.convert("RGB").resize(
+            (width, max(1, round(width * image.height / image.width)))
+        )
         self.image.paste(shown, (MARGIN, self.y))
         self._pen.rectangle((MARGIN, self.y, MARGIN + width, self.y + shown.height), outline="grey")
         self.y += shown.height + 16
@@ -105,7 +112,9 @@ def sheets(title: str, text: str, image: Image | None = None) -> list[Page]:
         page.paragraph(title[:200], 22)
         if image is not None and not found:
             room = SIZE[0] - 2 * MARGIN, SIZE[1] // 2
-            page.picture(image, round(min(room[0], image.width, image.width * room[1] / image.height)))
+            page.picture(
+                image, round(min(room[0], image.width, image.width * room[1] / image.height))
+            )
         text = page.paragraph(text)
         found.append(page)
     return found

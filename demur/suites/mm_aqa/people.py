@@ -38,8 +38,10 @@ def queue(out: Path, rows: Sequence[Mapping[str, Any]]) -> dict[str, str]:
         return {}
     items = []
     for row in rows:
-        votes = tuple((f"model {n}", f"{v['says']} ({v['confidence']}): {v['justification']}")
-                      for n, v in enumerate(row["attempts"][-1]["panel"], start=1))  # fmt: skip
+        votes = tuple(
+            (f"model {n}", f"{v['says']} ({v['confidence']}): {v['justification']}")
+            for n, v in enumerate(row["attempts"][-1]["panel"], start=1)
+        )
         about = {"pair": row["pair"], "category": category_of(row["transform"])}
         question = with_choices(row["question"], AnswerSpec.model_validate(row["answers"]))
         refs = [ImageRef.model_validate(r) for r in row["images"]]
@@ -50,9 +52,13 @@ def queue(out: Path, rows: Sequence[Mapping[str, Any]]) -> dict[str, str]:
 
 
 def _shown(
-    folder: Path, root: Path, question: str, refs: Sequence[ImageRef], about: dict[str, str],
+    folder: Path,
+    root: Path,
+    question: str,
+    refs: Sequence[ImageRef],
+    about: dict[str, str],
     hidden: tuple[tuple[str, str], ...] = (),
-) -> Shown:  # fmt: skip
+) -> Shown:
     """An item of a labelling task, its images in the task's folder; its id is a hash of what people see."""
     id = digest(["mm_aqa", about["pair"], question, [ref.sha256 for ref in refs]], 12)
     names = []
@@ -60,7 +66,9 @@ def _shown(
         names.append(f"{digest([id, n], 12)}{Path(ref.uri).suffix}")
         if not (folder / "images" / names[-1]).is_file():
             write_atomic(folder / "images" / names[-1], read_image(ref, root))
-    return Shown(id=id, shown=(("question", question),), images=tuple(names), hidden=hidden, about=about)
+    return Shown(
+        id=id, shown=(("question", question),), images=tuple(names), hidden=hidden, about=about
+    )
 
 
 def _filed(folder: Path, items: Sequence[Shown], balance: tuple[str, ...]) -> None:
@@ -68,7 +76,9 @@ def _filed(folder: Path, items: Sequence[Shown], balance: tuple[str, ...]) -> No
         write_records(folder / "items.jsonl", items)  # labels are filed by item: none is lost
         return
     labels = tuple(Label(name=name) for name in LABELS)
-    task = Task(name="mm_aqa", labels=labels, rubric=text("rubric.v1.md"), balance=balance, repeats=0.0)
+    task = Task(
+        name="mm_aqa", labels=labels, rubric=text("rubric.v1.md"), balance=balance, repeats=0.0
+    )
     write_task(folder, task, items)
 
 
@@ -89,11 +99,24 @@ def sample(items: Sequence[Item], root: Path, out: Path, *, people: int, seed: i
     for subset in NAMES:
         twins = [i for i in items if i.subset == subset and not i.answerable]
         drawn = proportional(twins, people, seed)
-        others = sorted((i for i in items if i.subset == subset and i.answerable), key=lambda i: _place(seed, i.id))
-        for i, kind in [*((i, "twin") for i in drawn), *((i, "answerable") for i in others[: len(drawn)])]:
-            about = {"pair": i.pair, "kind": kind, "subset": subset, "category": category_of(i.transform)}
+        others = sorted(
+            (i for i in items if i.subset == subset and i.answerable),
+            key=lambda i: _place(seed, i.id),
+        )
+        for i, kind in [
+            *((i, "twin") for i in drawn),
+            *((i, "answerable") for i in others[: len(drawn)]),
+        ]:
+            about = {
+                "pair": i.pair,
+                "kind": kind,
+                "subset": subset,
+                "category": category_of(i.transform),
+            }
             chosen.append(_shown(out, root, with_choices(i.question, i.answers), i.images, about))
-    chosen = list({item.id: item for item in [*chosen, *_rejected(root, out)]}.values())  # the same twin, made twice
+    chosen = list(
+        {item.id: item for item in [*chosen, *_rejected(root, out)]}.values()
+    )  # the same twin, made twice
     _filed(out, chosen, ("subset", "kind"))
     write_tables([labels_table(out, chosen)], out)
     return out
@@ -122,10 +145,16 @@ def _rejected(root: Path, out: Path) -> Iterable[Shown]:
     for _, row in read_jsonl(path, Problems()) if path.is_file() else ():
         for t in row["attempts"]:
             if t.get("consensus") == "rejected" and "question" in t:
-                about = {"pair": row["pair"], "kind": "rejected twin", "subset": row["subset"],
-                         "category": category_of(t["transform"])}  # fmt: skip
+                about = {
+                    "pair": row["pair"],
+                    "kind": "rejected twin",
+                    "subset": row["subset"],
+                    "category": category_of(t["transform"]),
+                }
                 question = with_choices(t["question"], AnswerSpec.model_validate(row["answers"]))
-                yield _shown(out, root, question, [ImageRef.model_validate(r) for r in t["images"]], about)
+                yield _shown(
+                    out, root, question, [ImageRef.model_validate(r) for r in t["images"]], about
+                )
 
 
 def labels_table(folder: Path, chosen: Sequence[Shown]) -> Table:
@@ -136,13 +165,24 @@ def labels_table(folder: Path, chosen: Sequence[Shown]) -> Table:
     groups: dict[tuple[str, str, str], list[str]] = defaultdict(list)
     for item in chosen:
         groups[item.about["subset"], item.about["kind"], item.about["category"]].append(item.id)
-    for (subset, kind, category), ids in sorted(groups.items(), key=lambda g: (g[0][:2], order.index(g[0][2]))):
+    for (subset, kind, category), ids in sorted(
+        groups.items(), key=lambda g: (g[0][:2], order.index(g[0][2]))
+    ):
         labels = [came.labels[id] for id in ids if id in came.labels]
         share = share_of("unanswerable", labels.count("unanswerable"), len(labels))
         rows.append((NAMES[subset], kind, category, len(ids), len(labels), share))  # type: ignore[index]
     return table(
-        "mm-aqa-people", "People's labels of a blind sample.",
-        ("<Subset", "<Kind", "<Category", "drawn", "labelled", Column("unanswerable (%)", interval=True)), rows,
+        "mm-aqa-people",
+        "People's labels of a blind sample.",
+        (
+            "<Subset",
+            "<Kind",
+            "<Category",
+            "drawn",
+            "labelled",
+            Column("unanswerable (%)", interval=True),
+        ),
+        rows,
         f"By majority of those who labelled. {len(came.open)} are open disagreements, of {len(came.cannot)} nobody "
         f"could tell, {came.unlabelled} have no label yet.",
-    )  # fmt: skip
+    )

@@ -79,10 +79,14 @@ def open_pool(spec: str, seed: int = 0, *, work: Path | None = None) -> Pool:
     problems = Problems()
     if "=" in spec and (named := source_named(spec)):
         name, folder = named[0], str(named[1])
-        options = {"render": str(work / "pages")} if name == "mmlongbench" and work is not None else {}
+        options = (
+            {"render": str(work / "pages")} if name == "mmlongbench" and work is not None else {}
+        )
         if "?" in folder and not Path(folder).exists():
             folder, _, given = folder.rpartition("?")
-            options |= {key: value for key, _, value in (part.partition("=") for part in given.split("&"))}
+            options |= {
+                key: value for key, _, value in (part.partition("=") for part in given.split("&"))
+            }
         source = open_source(name, Path(folder), problems, options)
         root = Path(getattr(source, "root", folder))
         found = _of_samples(source.samples(), lambda ref: read_image(ref, root), seed)
@@ -95,7 +99,9 @@ def open_pool(spec: str, seed: int = 0, *, work: Path | None = None) -> Pool:
         found.left_out["rows that could not be read"] += len(problems)
     if not found.questions:
         why = ", ".join(f"{k}: {n}" for k, n in found.left_out.items())
-        raise UsageError(f"no question of it can be used ({why})", item=spec, cure="give a pool with images")
+        raise UsageError(
+            f"no question of it can be used ({why})", item=spec, cure="give a pool with images"
+        )
     return found
 
 
@@ -113,9 +119,14 @@ def _of_samples(samples: Iterator[Sample], read: Callable[[ImageRef], bytes], se
             left["evidence in letters that cannot be drawn"] += 1
         else:
             subset: Subset = "documents" if gold else "images"
-            seen = (*(ref.sha256 for ref in shown), *(e.image.sha256 if e.image else digest(e.text) for e in gold))
+            seen = (
+                *(ref.sha256 for ref in shown),
+                *(e.image.sha256 if e.image else digest(e.text) for e in gold),
+            )
             load = partial(_pictures, shown, gold, read)
-            found.append(Answerable(s.id, subset, s.asked, s.answers, load, s.topic, s.licence, seen))
+            found.append(
+                Answerable(s.id, subset, s.asked, s.answers, load, s.topic, s.licence, seen)
+            )
     return Pool(mixed(found, seed), left)
 
 
@@ -129,7 +140,10 @@ def _pictures(
         elif e.level == "page":
             made.append(Picture(read(e.image)))
         else:  # the words in the picture are not known
-            made += [Picture(page.png()) for page in sheets(e.title, e.text or "", rgb(read(e.image), e.id))]
+            made += [
+                Picture(page.png())
+                for page in sheets(e.title, e.text or "", rgb(read(e.image), e.id))
+            ]
     return tuple(made)
 
 
@@ -138,9 +152,13 @@ def mixed(questions: list[Answerable], seed: int) -> list[Answerable]:
     turns: list[tuple[int, int, str, Answerable]] = []
     for subset in ("images", "documents"):
         by_topic: dict[str, list[Answerable]] = defaultdict(list)
-        for one in sorted((a for a in questions if a.subset == subset), key=lambda a: seed_of(seed, "pool", a.id)):
+        for one in sorted(
+            (a for a in questions if a.subset == subset), key=lambda a: seed_of(seed, "pool", a.id)
+        ):
             by_topic[one.topic].append(one)
-        several = [one for turn in zip_longest(*by_topic.values()) for one in turn if one is not None]
+        several = [
+            one for turn in zip_longest(*by_topic.values()) for one in turn if one is not None
+        ]
         turns += [(place, len(turns), one.id, one) for place, one in enumerate(several)]
     return [one for *_, one in sorted(turns, key=lambda t: t[:3])]
 
@@ -152,17 +170,38 @@ _COUNTRY = re.compile(
     r"in this outline map)|this flag\b"
 )
 COLUMNS = {
-    "capital": "Capital", "population": "Population", "export_commodity": "Top export", "currency": "Currency",
-    "elevation": "Elevation", "coastline": "Coastline", "airports": "Airports", "heritage": "Heritage sites",
-    "highest_point": "Highest point", "symbol": "Symbol", "export_partner": "Partner", "crop": "Top crop",
-    "independence_from": "Gained from", "longest_border": "Longest border", "aircraft_prefix": "Aircraft prefix",
-}  # fmt: skip
+    "capital": "Capital",
+    "population": "Population",
+    "export_commodity": "Top export",
+    "currency": "Currency",
+    "elevation": "Elevation",
+    "coastline": "Coastline",
+    "airports": "Airports",
+    "heritage": "Heritage sites",
+    "highest_point": "Highest point",
+    "symbol": "Symbol",
+    "export_partner": "Partner",
+    "crop": "Top crop",
+    "independence_from": "Gained from",
+    "longest_border": "Longest border",
+    "aircraft_prefix": "Aircraft prefix",
+}
 """Kind of fact -> the head of its column in a table of countries; the first ones are preferred."""
 ROWS = 7
 PICTURED = (
-    "landmark_name", "landmark_place", "species_name", "capital", "currency", "band", "symbol", "animal_fact",
-    "landmark_fact", "planet_fact", "population", "longest_border",
-)  # fmt: skip
+    "landmark_name",
+    "landmark_place",
+    "species_name",
+    "capital",
+    "currency",
+    "band",
+    "symbol",
+    "animal_fact",
+    "landmark_fact",
+    "planet_fact",
+    "population",
+    "longest_border",
+)
 """Kinds of questions that are asked about a photo, flag or map."""
 
 
@@ -173,11 +212,16 @@ def sample_corpus(seed: int = 0) -> list[Answerable]:
     pictures = [r for r in rows if r["query_image"] and r["kind"] in PICTURED]
     made = [
         Answerable(
-            r["id"], "images", r["question"], _spec(r), partial(_query, root / r["query_image"]),
-            r["query_image"].split("/")[1], r["licence"],
+            r["id"],
+            "images",
+            r["question"],
+            _spec(r),
+            partial(_query, root / r["query_image"]),
+            r["query_image"].split("/")[1],
+            r["licence"],
         )
         for r in pictures
-    ]  # fmt: skip
+    ]
     made += _documents(root, rows)
     return mixed(made, seed)
 
@@ -205,7 +249,9 @@ def _documents(root: Path, rows: list[dict[str, Any]]) -> list[Answerable]:
     taken: set[tuple[str, str]] = set()
     for r in rows:
         country, kind = r["entity"], r["kind"]
-        ok = country in countries and kind in COLUMNS and r["style"] in ("text->text", "image->text")
+        ok = (
+            country in countries and kind in COLUMNS and r["style"] in ("text->text", "image->text")
+        )
         if not ok or "photo" in r["question"] or (country, kind) in taken:
             continue
         question = _COUNTRY.sub(names[country], r["question"])
@@ -214,14 +260,24 @@ def _documents(root: Path, rows: list[dict[str, Any]]) -> list[Answerable]:
         taken.add((country, kind))
         drawn = partial(_pages, root, country, kind, names, texts, facts, countries, r["gold_text"])
         licence = "Apache-2.0 (question); public domain (text)"
-        made.append(Answerable(f"doc-{country}-{kind}", "documents", question, _spec(r), drawn, kind, licence))
+        made.append(
+            Answerable(
+                f"doc-{country}-{kind}", "documents", question, _spec(r), drawn, kind, licence
+            )
+        )
     return made
 
 
 def _pages(
-    root: Path, country: str, kind: str, names: dict[str, str], texts: dict[str, list[dict[str, Any]]],
-    facts: dict[str, dict[str, str]], countries: list[str], gold: list[str],
-) -> tuple[Picture, ...]:  # fmt: skip
+    root: Path,
+    country: str,
+    kind: str,
+    names: dict[str, str],
+    texts: dict[str, list[dict[str, Any]]],
+    facts: dict[str, dict[str, str]],
+    countries: list[str],
+    gold: list[str],
+) -> tuple[Picture, ...]:
     from PIL import Image
 
     article, sheet = Page(), Page()
@@ -240,8 +296,15 @@ def _pages(
 
     near = sorted(sorted(countries, key=far)[:ROWS], key=lambda c: names[c])
     sheet.paragraph("Countries compared", 24)
-    sheet.paragraph("Figures are those of the latest year for which each was published, 2023 to 2025.", 14)
+    sheet.paragraph(
+        "Figures are those of the latest year for which each was published, 2023 to 2025.", 14
+    )
     sheet.y += 20
-    sheet.table([["Country", *columns.values()], *([names[c], *(facts[c].get(k, "-") for k in columns)] for c in near)])
+    sheet.table(
+        [
+            ["Country", *columns.values()],
+            *([names[c], *(facts[c].get(k, "-") for k in columns)] for c in near),
+        ]
+    )
     sheet.paragraph("A dash stands where no figure was published.", 13)
     return tuple(Picture(page.png(), page.words) for page in (article, sheet))

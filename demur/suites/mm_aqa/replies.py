@@ -18,15 +18,42 @@ Problem = Literal["", "failed", "malformed"]
 
 LONGEST = 200_000
 """Longest part of a reply that is read, from its end, in characters."""
-_FIELD = re.compile(r"^[ \t*#>_`-]*(EXPLANATION|FINAL ANSWER|CONFIDENCE)\b[ \t*_`]*[-:\u2013\u2014][ \t]*", re.I | re.M)
+_FIELD = re.compile(
+    r"^[ \t*#>_`-]*(EXPLANATION|FINAL ANSWER|CONFIDENCE)\b[ \t*_`]*[-:\u2013\u2014][ \t]*",
+    re.I | re.M,
+)
 _SCORE = re.compile(r"[\s*_`<(\[]*([1-5])(?:\s*/\s*5)?[\s*_`>.)\]]*")
 INDICATORS = (
-    "i don't know", "i do not know", "i dont know", "idk", "cannot be determined", "can't be determined",
-    "cannot determine", "can't determine", "unable to determine", "not enough information", "insufficient information",
-    "insufficient evidence", "cannot answer", "can't answer", "unable to answer", "unanswerable", "not answerable",
-    "cannot be answered", "not visible", "not possible to determine", "impossible to determine", "no answer", "unknown",
-    "unclear", "i'm not sure", "i am not sure", "cannot tell", "can't tell", "i abstain",
-)  # fmt: skip
+    "i don't know",
+    "i do not know",
+    "i dont know",
+    "idk",
+    "cannot be determined",
+    "can't be determined",
+    "cannot determine",
+    "can't determine",
+    "unable to determine",
+    "not enough information",
+    "insufficient information",
+    "insufficient evidence",
+    "cannot answer",
+    "can't answer",
+    "unable to answer",
+    "unanswerable",
+    "not answerable",
+    "cannot be answered",
+    "not visible",
+    "not possible to determine",
+    "impossible to determine",
+    "no answer",
+    "unknown",
+    "unclear",
+    "i'm not sure",
+    "i am not sure",
+    "cannot tell",
+    "can't tell",
+    "i abstain",
+)
 """Phrases that ``substring`` looks for anywhere in the final answer, in any case."""
 
 
@@ -54,12 +81,16 @@ def whole(response: Response) -> str:
     head = _FIELD.search(response.reasoning)
     if head and not re.search(r"FINAL ANSWER", text, re.IGNORECASE):
         text = f"{response.reasoning[head.start() :]}\nFINAL ANSWER - {text}"
-    if response.confidence is not None and not re.search(r"^[^\w\n]*CONFIDENCE\b", text, re.IGNORECASE | re.MULTILINE):
+    if response.confidence is not None and not re.search(
+        r"^[^\w\n]*CONFIDENCE\b", text, re.IGNORECASE | re.MULTILINE
+    ):
         text += f"\nCONFIDENCE - {1 + round(4 * response.confidence)}"
     return text
 
 
-def read_reply(response: Response, condition: str, parser: str = "strict", abstain: str = "reader") -> Reply:
+def read_reply(
+    response: Response, condition: str, parser: str = "strict", abstain: str = "reader"
+) -> Reply:
     r"""The reply that a response is.
 
     >>> read_reply(Response(text="EXPLANATION - red\nFINAL ANSWER - 7"), "base")
@@ -83,14 +114,19 @@ def read_reply(response: Response, condition: str, parser: str = "strict", absta
     needed += ["CONFIDENCE"] if condition.startswith("vconf") else []
     lost = [name for name in needed if not any(fields.get(name, ()))]
     if lost:
-        return Reply(problem="malformed", detail=f"lacks {' and '.join(lost)}" if text else "is empty")
+        return Reply(
+            problem="malformed", detail=f"lacks {' and '.join(lost)}" if text else "is empty"
+        )
     finals = dict.fromkeys(answer for answer in fields["FINAL ANSWER"] if answer)
     if len(finals) > 1 and parser == "strict":
         return Reply(problem="malformed", detail=f"gives {len(finals)} different final answers")
     answer = [*finals][-1]
     score = _SCORE.fullmatch(fields["CONFIDENCE"][-1]) if "CONFIDENCE" in needed else None
     if "CONFIDENCE" in needed and score is None:
-        return Reply(problem="malformed", detail=f"CONFIDENCE is {fields['CONFIDENCE'][-1][:40]!r}, not 1 to 5")
+        return Reply(
+            problem="malformed",
+            detail=f"CONFIDENCE is {fields['CONFIDENCE'][-1][:40]!r}, not 1 to 5",
+        )
     return Reply(answer, _abstains(answer, abstain, response), int(score[1]) if score else None)
 
 

@@ -10,7 +10,9 @@ import re
 from enum import StrEnum
 from typing import Literal, NamedTuple
 
-Kind = Literal["counting", "aggregation", "comparative", "visual", "extractive", "temporal", "descriptive"]
+Kind = Literal[
+    "counting", "aggregation", "comparative", "visual", "extractive", "temporal", "descriptive"
+]
 TRIGGERS: dict[Kind, str] = {
     "counting": r"\bhow many\b|\bnumber of\b",
     "aggregation": r"\bsum\b|\btotal\b|\baverage\b|\bmean\b",
@@ -39,7 +41,9 @@ def question_kind(question: str) -> Kind:
     >>> question_kind("How many charts show the total?")
     'counting'
     """
-    return next((k for k, p in TRIGGERS.items() if re.search(p, question, re.IGNORECASE)), "descriptive")
+    return next(
+        (k for k, p in TRIGGERS.items() if re.search(p, question, re.IGNORECASE)), "descriptive"
+    )
 
 
 def kinds(question: str) -> tuple[Kind, ...]:

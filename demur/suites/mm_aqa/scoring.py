@@ -68,7 +68,11 @@ class Score(NamedTuple):
 
     def of(self, subset: str, condition: str) -> list[Row]:
         """Rows of a subset under a condition, those not asked left out."""
-        return [r for r in self.rows.get(condition, ()) if r.item.subset == subset and r.fell != "not asked"]
+        return [
+            r
+            for r in self.rows.get(condition, ())
+            if r.item.subset == subset and r.fell != "not asked"
+        ]
 
     def matrix(self, subset: str, condition: str) -> Matrix:
         """The five counts."""
@@ -86,32 +90,51 @@ def matrix_of(rows: Sequence[Row]) -> Matrix:
 
 
 def score(
-    model: str, items: Sequence[Item], outputs: Mapping[str, Response], *, tau: int, parser: str, abstain: str,
-    judge: str, judge_calls: str, grouping: str, diagnostic: str, seed: int,
-) -> Score:  # fmt: skip
+    model: str,
+    items: Sequence[Item],
+    outputs: Mapping[str, Response],
+    *,
+    tau: int,
+    parser: str,
+    abstain: str,
+    judge: str,
+    judge_calls: str,
+    grouping: str,
+    diagnostic: str,
+    seed: int,
+) -> Score:
     """The score of a model; see `demur.suites.mm_aqa.suite.MMAQA` for the options."""
     replies: dict[str, tuple[Item, str, Reply, Response | None]] = {}
     for condition in CONDITIONS:
         for item in items:
             id = question_id(item.id, condition)
             response = outputs.get(id)
-            reply = Reply() if response is None else read_reply(response, condition, parser, abstain)
+            reply = (
+                Reply() if response is None else read_reply(response, condition, parser, abstain)
+            )
             replies[id] = (item, condition, reply, response)
-    graded = run_sync(_graded(
-        {
-            id: (item, reply.answer)
-            for id, (item, _, reply, response) in replies.items()
-            if response is not None and item.answerable and not reply.problem and not reply.abstains
-        },
-        open_judge(judge, JudgeContext(ledger=Path(judge_calls))),
-    ))  # fmt: skip
+    graded = run_sync(
+        _graded(
+            {
+                id: (item, reply.answer)
+                for id, (item, _, reply, response) in replies.items()
+                if response is not None
+                and item.answerable
+                and not reply.problem
+                and not reply.abstains
+            },
+            open_judge(judge, JudgeContext(ledger=Path(judge_calls))),
+        )
+    )
     rows: dict[str, list[Row]] = {condition: [] for condition in CONDITIONS}
     for id, (item, condition, reply, response) in replies.items():
         said = "not asked" if response is None else _cell(item, reply, graded.get(id, ""), abstain)
         unsure = reply.confidence is not None and reply.confidence <= tau
         fell = _abstention(item) if unsure else said
         rows[condition].append(Row(item, reply, fell, said, response))
-    return Score(model, {c: tuple(found) for c, found in rows.items()}, tau, grouping, diagnostic, seed)
+    return Score(
+        model, {c: tuple(found) for c, found in rows.items()}, tau, grouping, diagnostic, seed
+    )
 
 
 def _abstention(item: Item) -> str:
@@ -129,14 +152,20 @@ def _cell(item: Item, reply: Reply, graded: str, abstain: str) -> str:
     return "fp" if graded == "fn" and abstain == "substring" else graded
 
 
-_CELLS: dict[Outcome | None, str] = {Outcome.CORRECT: "tp", Outcome.INCORRECT: "fp", Outcome.DEFLECTED: "fn"}
+_CELLS: dict[Outcome | None, str] = {
+    Outcome.CORRECT: "tp",
+    Outcome.INCORRECT: "fp",
+    Outcome.DEFLECTED: "fn",
+}
 
 
 async def _graded(answers: Mapping[str, tuple[Item, str]], judge: Judge) -> dict[str, str]:
     """Question id -> tp, fp, fn (the judge says that the answer declines) or ungraded."""
 
     async def one(id: str, item: Item, answer: str) -> tuple[str, str]:
-        ask = ask_of(id, item.question, sample=item.id, images=item.images, choices=item.answers.choices)
+        ask = ask_of(
+            id, item.question, sample=item.id, images=item.images, choices=item.answers.choices
+        )
         verdict = await grading.verdict(ask, Response(text=answer), item.answers)
         outcome = verdict.outcome if verdict.status is Status.GRADED else None
         return id, _CELLS.get(outcome, "ungraded")
@@ -169,8 +198,15 @@ def max_prob(row: Row) -> float | None:
         return None
     text = "".join(t.token for t in tokens)
     mark = [m.end() for m in re.finditer(r"FINAL ANSWER\W*", text, re.IGNORECASE)]
-    end = re.search(r"(?<!\W)[^\w\n]*+(\n)\W*+CONFIDENCE", text[mark[-1] :], re.IGNORECASE) if mark else None
-    first, last = (mark[-1] if mark else 0), (mark[-1] + end.start(1) if mark and end else len(text))
+    end = (
+        re.search(r"(?<!\W)[^\w\n]*+(\n)\W*+CONFIDENCE", text[mark[-1] :], re.IGNORECASE)
+        if mark
+        else None
+    )
+    first, last = (
+        (mark[-1] if mark else 0),
+        (mark[-1] + end.start(1) if mark and end else len(text)),
+    )
     kept, at = [], 0
     for t in tokens:
         if at + len(t.token) > first and at < last:
@@ -180,9 +216,15 @@ def max_prob(row: Row) -> float | None:
     return math.exp(sum(kept) / len(kept)) if kept else None
 
 
-def confidences(rows: Sequence[Row], confidence: Callable[[Row], float | None]) -> Confidences | None:
+def confidences(
+    rows: Sequence[Row], confidence: Callable[[Row], float | None]
+) -> Confidences | None:
     """Rows whose reply is in a cell and has a confidence, as arrays; None when there is none."""
-    kept = [(r, c) for r in rows if r.said in Matrix._fields and (c := confidence(r)) is not None and math.isfinite(c)]
+    kept = [
+        (r, c)
+        for r in rows
+        if r.said in Matrix._fields and (c := confidence(r)) is not None and math.isfinite(c)
+    ]
     if not kept:
         return None
     return Confidences(
@@ -190,5 +232,7 @@ def confidences(rows: Sequence[Row], confidence: Callable[[Row], float | None]) 
         np.array([r.said == "tp" for r, _ in kept], dtype=bool),
         np.array([r.item.answerable for r, _ in kept], dtype=bool),
         np.array([r.said in ("fn", "tn") for r, _ in kept], dtype=bool),
-        np.array([r.item.pair for r, _ in kept]),  # by name: folds do not depend on the order of the items
+        np.array(
+            [r.item.pair for r, _ in kept]
+        ),  # by name: folds do not depend on the order of the items
     )

@@ -95,7 +95,8 @@ def rate(name: str, f: Features) -> Choice:
     if changes == "question":
         fit += 0.05 * f.complexity
     hard = [
-        says for broken, says in (
+        says
+        for broken, says in (
             (not f.images and changes == "image", "no image"),
             ("model" in needs and not f.has_model, "no model to rewrite"),
             ("others" in needs and not (f.others or f.has_model), "no other question to borrow"),
@@ -104,9 +105,13 @@ def rate(name: str, f: Features) -> Choice:
             ("pages" in needs and f.images < 2, "one page"),
             ("dates" in needs and not f.dated, "no date in the question"),
             ("units" in needs and not f.units, "no unit in question or answer"),
-            (changes == "image" and f.dependency and not f.dependency.on_image, f"the picture is {f.dependency}"),
-        ) if broken
-    ]  # fmt: skip
+            (
+                changes == "image" and f.dependency and not f.dependency.on_image,
+                f"the picture is {f.dependency}",
+            ),
+        )
+        if broken
+    ]
     soft = []
     if name == "blur-figure-region" and not f.figures:
         soft.append("no figure: whole pages would be blurred")
@@ -140,11 +145,15 @@ def select(f: Features, made: Sequence[str]) -> Selected:
     rated = [rate(n, f) for n in names if CATEGORIES[category_of(n)] == f.subset]
     least = ELIGIBLE if any(c.score > ELIGIBLE for c in rated) else RELAXED
     eligible = [c for c in rated if c.score > least]
-    order = sorted(eligible, key=lambda c: (by_category[category_of(c.name)], by_name[c.name], -c.score))
+    order = sorted(
+        eligible, key=lambda c: (by_category[category_of(c.name)], by_name[c.name], -c.score)
+    )
     reasons = [f"dependency {f.dependency}" if f.dependency else f"kind {f.kind}"]
     reasons.append(f"{len(eligible)} of {len(rated)} eligible above {least}")
     if order:
         top, category = order[0], category_of(order[0].name)
-        reasons.append(f"{top.name} first: {category} used {by_category[category]} times, score {top.score:.2f}")
+        reasons.append(
+            f"{top.name} first: {category} used {by_category[category]} times, score {top.score:.2f}"
+        )
         reasons += top.why
     return Selected(tuple(order), tuple(reasons), tuple(rated))

@@ -47,37 +47,96 @@ class MMAQA(Suite[Item, Score]):
     )
     needs_images = "build the set with its pages"
     options = (
-        Option("tau", "vconf: a stated confidence of at most this counts as an abstention, 0 to 5", 3, least=0, most=5),
-        Option("parser", "strict: replies must follow the output schema; lenient: one without labels is the answer",
-               "strict", ("strict", "lenient")),
-        Option("abstain", "how to recognise an abstention: by demur's reader of final answers, or by phrases anywhere "
-               "in them, as the paper does", "reader", ("reader", "substring")),
+        Option(
+            "tau",
+            "vconf: a stated confidence of at most this counts as an abstention, 0 to 5",
+            3,
+            least=0,
+            most=5,
+        ),
+        Option(
+            "parser",
+            "strict: replies must follow the output schema; lenient: one without labels is the answer",
+            "strict",
+            ("strict", "lenient"),
+        ),
+        Option(
+            "abstain",
+            "how to recognise an abstention: by demur's reader of final answers, or by phrases anywhere "
+            "in them, as the paper does",
+            "reader",
+            ("reader", "substring"),
+        ),
         Option("judge", "who grades answers to answerable questions", "rules?guess=yes"),
-        Option("judge_calls", "file for the calls of a judge that asks a model", "judge-calls.sqlite"),
-        Option("grouping", "of transformations into categories: the paper's catalogue, or its appendix B", "catalogue",
-               ("catalogue", "appendix-b")),
-        Option("diagnostic", "condition of table 4, UAC by category", "cot+exabs", tuple(CONDITIONS)),
+        Option(
+            "judge_calls", "file for the calls of a judge that asks a model", "judge-calls.sqlite"
+        ),
+        Option(
+            "grouping",
+            "of transformations into categories: the paper's catalogue, or its appendix B",
+            "catalogue",
+            ("catalogue", "appendix-b"),
+        ),
+        Option(
+            "diagnostic", "condition of table 4, UAC by category", "cot+exabs", tuple(CONDITIONS)
+        ),
         Option("seed", "of the folds for cross-validated thresholds", 0, least=0),
-    )  # fmt: skip
+    )
 
     build_options = (
-        Option("pool", "answerable questions: SOURCE=FOLDER, or a release; without it the sample corpus", ""),
+        Option(
+            "pool",
+            "answerable questions: SOURCE=FOLDER, or a release; without it the sample corpus",
+            "",
+        ),
         Option("pairs", "most pairs to make", 300, least=1),
-        Option("rewriter", "model that rewrites questions and classifies image dependency; without it only "
-               "transformations that need no model", ""),
-        Option("verifier", "model that checks each twin: one that it can still answer is replaced", ""),
+        Option(
+            "rewriter",
+            "model that rewrites questions and classifies image dependency; without it only "
+            "transformations that need no model",
+            "",
+        ),
+        Option(
+            "verifier", "model that checks each twin: one that it can still answer is replaced", ""
+        ),
         Option("panel", "two models, joined by a comma: both must call a twin unanswerable", ""),
-        Option("meaning", "sentence encoder that checks that a rewritten question means something else, or 'words'; "
-               "by default the offline encoder, where it is installed", ""),
-        Option("ocr", "no: do not read words off images (the words of pages drawn here are known)", "yes",
-               ("yes", "no")),
-        Option("unit_swap", "yes: a 23rd transformation, asking for a unit that no page gives", "no", ("no", "yes")),
-        Option("plan", "yes: make no calls, write plan.json with their estimated cost", "no", ("no", "yes")),
-        Option("concurrency", "pairs made at once, and calls in flight at each model", 8, least=1, most=64),
+        Option(
+            "meaning",
+            "sentence encoder that checks that a rewritten question means something else, or 'words'; "
+            "by default the offline encoder, where it is installed",
+            "",
+        ),
+        Option(
+            "ocr",
+            "no: do not read words off images (the words of pages drawn here are known)",
+            "yes",
+            ("yes", "no"),
+        ),
+        Option(
+            "unit_swap",
+            "yes: a 23rd transformation, asking for a unit that no page gives",
+            "no",
+            ("no", "yes"),
+        ),
+        Option(
+            "plan",
+            "yes: make no calls, write plan.json with their estimated cost",
+            "no",
+            ("no", "yes"),
+        ),
+        Option(
+            "concurrency",
+            "pairs made at once, and calls in flight at each model",
+            8,
+            least=1,
+            most=64,
+        ),
         Option("budget", "US dollars that the models may cost; 0: no limit", 0.0, least=0),
-    )  # fmt: skip
+    )
 
-    export_options = (Option("people", "twins of each subset in a blind sample for people", 200, least=1),)
+    export_options = (
+        Option("people", "twins of each subset in a blind sample for people", 200, least=1),
+    )
     audit_columns = COLUMNS
     prompt_files = FILES
 
@@ -95,12 +154,18 @@ class MMAQA(Suite[Item, Score]):
             rule = item.answers.rule if item.answerable else UNANSWERABLE
             for condition in self.conditions:
                 yield Sample(
-                    id=question_id(item.id, condition), source=self.name, question=item.question,
-                    answers=item.answers.model_copy(update={"rule": rule}), images=item.images,
-                    answerable=item.answerable, topic=item.topic, cluster=item.pair,
-                    attributes={"transform": item.transform, "subset": item.subset}, licence=item.licence,
+                    id=question_id(item.id, condition),
+                    source=self.name,
+                    question=item.question,
+                    answers=item.answers.model_copy(update={"rule": rule}),
+                    images=item.images,
+                    answerable=item.answerable,
+                    topic=item.topic,
+                    cluster=item.pair,
+                    attributes={"transform": item.transform, "subset": item.subset},
+                    licence=item.licence,
                     source_ref=item.source_ref,
-                )  # fmt: skip
+                )
 
     def condition(self, sample: Sample) -> Condition:
         """The one that its id names."""
@@ -110,7 +175,9 @@ class MMAQA(Suite[Item, Score]):
         """Questions about documents need their pages."""
         return sample.attributes["subset"] == "documents"
 
-    def verdict(self, response: Response, answers: AnswerSpec) -> tuple[Status, Outcome | None, str]:
+    def verdict(
+        self, response: Response, answers: AnswerSpec
+    ) -> tuple[Status, Outcome | None, str]:
         """A malformed reply is no usable answer; abstaining deflects; else by the text of the right answer."""
         reply = read_reply(response, "base")
         if reply.problem:
@@ -129,7 +196,9 @@ class MMAQA(Suite[Item, Score]):
         whole = self if len(self.conditions) == len(CONDITIONS) else type(self)()
         return Suite.scores(whole, items, outputs, **options)
 
-    def score(self, model: str, items: Sequence[Item], outputs: Mapping[str, Response], **options: Any) -> Score:
+    def score(
+        self, model: str, items: Sequence[Item], outputs: Mapping[str, Response], **options: Any
+    ) -> Score:
         """See `demur.suites.mm_aqa.scoring.score`."""
         return score(model, items, outputs, **options)
 
@@ -141,7 +210,9 @@ class MMAQA(Suite[Item, Score]):
         """Items by subset and transformation (table 5, figure 2), and kinds of questions (table 6)."""
         return tables.statistics(items)
 
-    def cards(self, items: Sequence[Item], root: Path, outputs: Outputs, **options: Any) -> Iterator[Card]:
+    def cards(
+        self, items: Sequence[Item], root: Path, outputs: Outputs, **options: Any
+    ) -> Iterator[Card]:
         """One a pair: the item, and its twins below it."""
         return tables.cards(items, root, outputs, options["parser"], options["abstain"])
 
@@ -155,7 +226,9 @@ class MMAQA(Suite[Item, Score]):
         self._drawn = {}
         made = super().report(path, outputs, out, **options)
         for name, panels in self._drawn.items():
-            drawing = standalone(panels, title="Twins by transformation" if name == "fig2" else "MCC by system")
+            drawing = standalone(
+                panels, title="Twins by transformation" if name == "fig2" else "MCC by system"
+            )
             write_atomic(made.with_name(f"{made.stem}-{name}.svg"), drawing)
         return made
 
@@ -166,7 +239,12 @@ class MMAQA(Suite[Item, Score]):
         return build(out, seed=seed, **options)
 
     def write_export(
-        self, loaded: Loaded[Item], out: Path, outputs: Outputs, seed: int, options: Mapping[str, Any]
+        self,
+        loaded: Loaded[Item],
+        out: Path,
+        outputs: Outputs,
+        seed: int,
+        options: Mapping[str, Any],
     ) -> Path:
         """A blind sample for people to label, and a table of their labels; see `demur.suites.mm_aqa.people`."""
         return sample(loaded.items, loaded.root, out, seed=seed, **options)

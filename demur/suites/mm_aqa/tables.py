@@ -34,7 +34,16 @@ from demur.suites.mm_aqa.measures import (
 )
 from demur.suites.mm_aqa.replies import read_reply
 from demur.suites.mm_aqa.routing import WORDS, question_kind
-from demur.suites.mm_aqa.scoring import BESIDE, Row, Score, confidences, matrix_of, max_prob, own, verbal
+from demur.suites.mm_aqa.scoring import (
+    BESIDE,
+    Row,
+    Score,
+    confidences,
+    matrix_of,
+    max_prob,
+    own,
+    verbal,
+)
 from demur.suites.tables import number, table
 
 ORACLE_UAC = 0.985
@@ -47,7 +56,12 @@ MCCS = (number("MCC"), number("MCC plain"))
 def score_tables(scores: Sequence[Score]) -> list[Table]:
     """All tables of some models."""
     found = [results_table(scores, s) for s in present(scores)]
-    found += [baselines_table(scores), category_table(scores), sweep_table(scores), oracle_table(scores)]
+    found += [
+        baselines_table(scores),
+        category_table(scores),
+        sweep_table(scores),
+        oracle_table(scores),
+    ]
     found += [beside_table(scores), matrix_table(scores)]
     agents = agents_table(scores)
     return [*found, agents] if agents.rows else found
@@ -83,7 +97,11 @@ def _share(name: str, hits: float, n: float) -> list[Cell]:
 def _rates(m: Matrix) -> list[Cell]:
     """AAC, UAC and AR, each with its standard error; then both n."""
     rates = (("aac", m.tp, m.answerable), ("uac", m.tn, m.unanswerable), ("ar", m.fn + m.tn, m.n))
-    return [*(cell for rate in rates for cell in _share(*rate)), int(m.answerable), int(m.unanswerable)]
+    return [
+        *(cell for rate in rates for cell in _share(*rate)),
+        int(m.answerable),
+        int(m.unanswerable),
+    ]
 
 
 def _rate_columns(*names: str) -> list[str]:
@@ -102,8 +120,17 @@ def results_table(scores: Sequence[Score], subset: Subset) -> Table:
     title = {"images": 1, "documents": 2}[subset]
     taus = " and ".join(sorted({str(s.tau) for s in scores}))
     return table(
-        f"mm-aqa-{subset}", f"Table {title}: {NAMES[subset]}-like, questions about {subset}.",
-        ("<Model", "<Condition", *_rate_columns("AAC", "UAC", "AR"), "n answ.", "n unansw.", *MCCS, number("Best MCC")),
+        f"mm-aqa-{subset}",
+        f"Table {title}: {NAMES[subset]}-like, questions about {subset}.",
+        (
+            "<Model",
+            "<Condition",
+            *_rate_columns("AAC", "UAC", "AR"),
+            "n answ.",
+            "n unansw.",
+            *MCCS,
+            number("Best MCC"),
+        ),
         rows,
         "±: standard error, sqrt(p(1-p)/n). Malformed, failed and ungraded replies are counted in the table of replies "
         f"in none of the five cells. Under vconf a confidence of at most {taus} is an abstention.",
@@ -111,7 +138,7 @@ def results_table(scores: Sequence[Score], subset: Subset) -> Table:
         "on these items. MCC plain: of abstaining against being unanswerable; 0 at random, where the paper's falls "
         "below 0 by wrong answers.",
         rules=range(len(SIX), len(rows), len(SIX)),
-    )  # fmt: skip
+    )
 
 
 Confidence = Callable[[Row], float | None]
@@ -123,7 +150,9 @@ SOURCES: tuple[tuple[str, str, Confidence, Sequence[float] | None], ...] = (
 """Baselines by threshold: name, condition of the replies, the confidence, thresholds (None: every value)."""
 
 
-def baselines(s: Score, subset: str) -> Iterator[tuple[str, str, Matrix | None, float | None, float | None, int]]:
+def baselines(
+    s: Score, subset: str
+) -> Iterator[tuple[str, str, Matrix | None, float | None, float | None, int]]:
     """(name, variant, matrix, RC-AUC, AURC, n) of each baseline of a system."""
     base = s.matrix(subset, "base")
     a, u = int(base.answerable), int(base.unanswerable)
@@ -131,7 +160,14 @@ def baselines(s: Score, subset: str) -> Iterator[tuple[str, str, Matrix | None, 
         n = int(base.n)
         yield "always abstains", "", Matrix(0, 0, a, u, 0), None, None, n
         yield "never abstains", "", Matrix(base.tp, a - base.tp, 0, 0, u), None, None, n
-        yield "abstains at random", "p = 0.5, expected", random_abstain(base.tp / a if a else 0, a, u), None, None, n
+        yield (
+            "abstains at random",
+            "p = 0.5, expected",
+            random_abstain(base.tp / a if a else 0, a, u),
+            None,
+            None,
+            n,
+        )
     for name, condition, confidence, taus in SOURCES:
         found = confidences(s.of(subset, condition), confidence)
         if found is None:
@@ -139,9 +175,20 @@ def baselines(s: Score, subset: str) -> Iterator[tuple[str, str, Matrix | None, 
         (aurc, rc_auc), n = curve(found), len(found.confidence)
         made = sweep(found, taus)
         below = "<" if taus is None else "<="
-        tau = "undefined at every tau" if made.tau is None else f"abstains {below} {made.tau:.4g}, oracle tau"
+        tau = (
+            "undefined at every tau"
+            if made.tau is None
+            else f"abstains {below} {made.tau:.4g}, oracle tau"
+        )
         yield name, tau, made.matrix, rc_auc, aurc, n
-        yield name, "tau cross-validated, 5 folds", cross_validated(found, taus, seed=s.seed), None, None, n
+        yield (
+            name,
+            "tau cross-validated, 5 folds",
+            cross_validated(found, taus, seed=s.seed),
+            None,
+            None,
+            n,
+        )
         yield name, "conformal, 10 % let through", conformal(found, seed=s.seed), None, None, n
     weighed = s.matrix(subset, "cotabs")
     if weighed.n:
@@ -156,14 +203,25 @@ def baselines_table(scores: Sequence[Score]) -> Table:
             rates = (*_rates(m)[:4], m.mcc_ext, m.mcc_abstain) if m is not None else [None] * 6
             rows.append((s.model, NAMES[subset], name, variant, *rates, rc, aurc, n))
     return table(
-        "mm-aqa-baselines", "Table 3: abstention baselines.",
-        ("<Model", "<Subset", "<Baseline", "<Variant", *_rate_columns("AAC", "UAC"), *MCCS, number("RC-AUC"),
-         number("AURC"), "n"), rows,
+        "mm-aqa-baselines",
+        "Table 3: abstention baselines.",
+        (
+            "<Model",
+            "<Subset",
+            "<Baseline",
+            "<Variant",
+            *_rate_columns("AAC", "UAC"),
+            *MCCS,
+            number("RC-AUC"),
+            number("AURC"),
+            "n",
+        ),
+        rows,
         "oracle tau: the best on these very items, an upper bound. Undefined MCCs are never the best. Self-consistency "
         "and P(True) are systems of their own (self_consistency:MODEL, p_true:MODEL): their rows are under 'own "
         "confidence'.",
         "RC-AUC, AURC: risk over coverage of the answered items; answering the unanswerable is an error.",
-    )  # fmt: skip
+    )
 
 
 def category_table(scores: Sequence[Score]) -> Table:
@@ -173,17 +231,29 @@ def category_table(scores: Sequence[Score]) -> Table:
         twins = [r for r in s.of(subset, s.diagnostic) if not r.item.answerable]
         groups: dict[str, list[Row]] = {c: [] for c, of in CATEGORIES.items() if of == subset}
         for row in twins:
-            groups.setdefault(category_of(row.item.transform, s.grouping) or "others", []).append(row)
+            groups.setdefault(category_of(row.item.transform, s.grouping) or "others", []).append(
+                row
+            )
         for name, of in [*groups.items(), ("all", twins)]:
             m = matrix_of(of)
-            rows.append((s.model, NAMES[subset], name, int(m.unanswerable), *_share("uac", m.tn, m.unanswerable)))
+            rows.append(
+                (
+                    s.model,
+                    NAMES[subset],
+                    name,
+                    int(m.unanswerable),
+                    *_share("uac", m.tn, m.unanswerable),
+                )
+            )
     under = " and ".join(sorted({s.diagnostic for s in scores}))
     grouping = " and ".join(sorted({s.grouping for s in scores}))
     return table(
-        "mm-aqa-categories", "Table 4: UAC by category.",
-        ("<Model", "<Subset", "<Category", "n", Column("UAC (%)", interval=True), "±"), rows,
+        "mm-aqa-categories",
+        "Table 4: UAC by category.",
+        ("<Model", "<Subset", "<Category", "n", Column("UAC (%)", interval=True), "±"),
+        rows,
         f"Under {under}; categories as in the {grouping}. Compare within a subset only.",
-    )  # fmt: skip
+    )
 
 
 def sweep_table(scores: Sequence[Score]) -> Table:
@@ -195,40 +265,69 @@ def sweep_table(scores: Sequence[Score]) -> Table:
         for subset, one in made.items():
             for place, tau in enumerate(TAUS):
                 both = [m.matrices[place].mcc_ext for m in made.values()]
-                total = sum(x for x in both if x is not None) if None not in both and len(both) == 2 else None
+                total = (
+                    sum(x for x in both if x is not None)
+                    if None not in both and len(both) == 2
+                    else None
+                )
                 m = one.matrices[place]
                 rows.append((s.model, NAMES[subset], int(tau), *_rates(m), m.mcc_ext, total))
     return table(
-        "mm-aqa-tau", "Table 7: thresholds of the stated confidence.",
-        ("<Model", "<Subset", "tau", *_rate_columns("AAC", "UAC", "AR"), "n answ.", "n unansw.", MCCS[0],
-         number("sum over subsets")), rows,
+        "mm-aqa-tau",
+        "Table 7: thresholds of the stated confidence.",
+        (
+            "<Model",
+            "<Subset",
+            "tau",
+            *_rate_columns("AAC", "UAC", "AR"),
+            "n answ.",
+            "n unansw.",
+            MCCS[0],
+            number("sum over subsets"),
+        ),
+        rows,
         "A stated confidence up to tau is an abstention; standard clause. The best tau on these items is an upper "
         "bound.",
-    )  # fmt: skip
+    )
 
 
 def oracle_table(scores: Sequence[Score]) -> Table:
     """Table 8: an expert's MCC by three estimates of their accuracy, and the gap to the best model."""
-    sizes = {sub: next((m for s in scores for c in SIX if (m := s.matrix(sub, c)).n), None) for sub in NAMES}
+    sizes = {
+        sub: next((m for s in scores for c in SIX if (m := s.matrix(sub, c)).n), None)
+        for sub in NAMES
+    }
     top = best((s.model, average_mcc(s)) for s in scores)
     rows = []
     for place, name in enumerate(("lower bound", "midpoint (used)", "upper bound")):
         mccs = {
-            sub: oracle(ORACLE_AAC[sub][place], ORACLE_UAC, int(m.answerable), int(m.unanswerable)).mcc_ext
-            for sub, m in sizes.items() if m is not None
-        }  # fmt: skip
+            sub: oracle(
+                ORACLE_AAC[sub][place], ORACLE_UAC, int(m.answerable), int(m.unanswerable)
+            ).mcc_ext
+            for sub, m in sizes.items()
+            if m is not None
+        }
         defined = [v for v in mccs.values() if v is not None]
         mean = sum(defined) / len(defined) if defined else None
         gap = mean - top[1] if mean is not None and top else None
         accuracies = [100 * ORACLE_AAC[sub][place] for sub in NAMES]
         rows.append((name, *accuracies, *map(mccs.get, NAMES), mean, *(top or ("", None)), gap))
     return table(
-        "mm-aqa-oracle", "Table 8: an expert's MCC.",
-        ("<Scenario", *(f"AAC (%) {name}" for name in NAMES.values()), *(number(f"MCC {n}") for n in NAMES.values()),
-         number("MCC oracle"), "<best model", number("its MCC"), number("gap")), rows,
+        "mm-aqa-oracle",
+        "Table 8: an expert's MCC.",
+        (
+            "<Scenario",
+            *(f"AAC (%) {name}" for name in NAMES.values()),
+            *(number(f"MCC {n}") for n in NAMES.values()),
+            number("MCC oracle"),
+            "<best model",
+            number("its MCC"),
+            number("gap"),
+        ),
+        rows,
         f"Derived, not measured: an expert who answers whatever can be answered, abstains on {ORACLE_UAC:.1%} of the "
         "rest, over as many items as here. The estimates of accuracy are the paper's for its own questions.",
-    )  # fmt: skip
+    )
 
 
 def beside_table(scores: Sequence[Score]) -> Table:
@@ -240,12 +339,23 @@ def beside_table(scores: Sequence[Score]) -> Table:
                 lost = s.beside(subset, condition)
                 why = Counter(r.reply.detail for r in asked if r.reply.problem).most_common(1)
                 often = f"{why[0][0][:60]} ({why[0][1]})" if why else ""
-                rows.append((s.model, NAMES[subset], condition, len(asked), *(lost[b] for b in BESIDE[:3]), often))
+                rows.append(
+                    (
+                        s.model,
+                        NAMES[subset],
+                        condition,
+                        len(asked),
+                        *(lost[b] for b in BESIDE[:3]),
+                        often,
+                    )
+                )
     return table(
-        "mm-aqa-beside", "Replies in none of the five cells.",
-        ("<Model", "<Subset", "<Condition", "asked", *BESIDE[:3], "<most often"), rows,
+        "mm-aqa-beside",
+        "Replies in none of the five cells.",
+        ("<Model", "<Subset", "<Condition", "asked", *BESIDE[:3], "<most often"),
+        rows,
         "malformed: a field of the output schema is missing; such a reply is neither an answer nor an abstention.",
-    )  # fmt: skip
+    )
 
 
 def matrix_table(scores: Sequence[Score]) -> Table:
@@ -256,15 +366,35 @@ def matrix_table(scores: Sequence[Score]) -> Table:
             m = s.matrix(subset, c)
             if m.n:
                 shares = 100.0 * (m.ar or 0.0), 100.0 * m.unanswerable / m.n
-                rows.append((s.model, NAMES[subset], c, *(int(v) for v in m), *shares, m.mcc_ext, m.mcc_abstain))
+                rows.append(
+                    (
+                        s.model,
+                        NAMES[subset],
+                        c,
+                        *(int(v) for v in m),
+                        *shares,
+                        m.mcc_ext,
+                        m.mcc_abstain,
+                    )
+                )
     return table(
-        "mm-aqa-matrix", "The five-way confusion matrix.",
-        ("<Model", "<Subset", "<Condition", *(n.upper() for n in Matrix._fields), "AR (%)", "unansw. (%)", *MCCS), rows,
+        "mm-aqa-matrix",
+        "The five-way confusion matrix.",
+        (
+            "<Model",
+            "<Subset",
+            "<Condition",
+            *(n.upper() for n in Matrix._fields),
+            "AR (%)",
+            "unansw. (%)",
+            *MCCS,
+        ),
+        rows,
         "TP, FP: right and wrong answers to answerable items, FN: abstentions on them. TN: abstentions on the others, "
         "AU: answers to them. MCC – where a row or column of it is empty.",
         "Under-abstention: AR below the share of unanswerable items, with many AU. Over-abstention: AR above it, with "
         "many FN.",
-    )  # fmt: skip
+    )
 
 
 def agents_table(scores: Sequence[Score]) -> Table:
@@ -272,7 +402,11 @@ def agents_table(scores: Sequence[Score]) -> Table:
     rows = []
     for s in scores:
         for condition, several in s.rows.items():
-            logs = [log for r in several if r.response is not None and (log := read_log(r.response)) is not None]
+            logs = [
+                log
+                for r in several
+                if r.response is not None and (log := read_log(r.response)) is not None
+            ]
             if logs:
                 over, n = sum(log.overridden for log in logs), len(logs)
                 every = [one for log in logs for one in log.rounds]
@@ -281,11 +415,20 @@ def agents_table(scores: Sequence[Score]) -> Table:
                 overridden = share_of("overridden", over, n)
                 rows.append((s.model, condition, n, overridden, len(every) / n, revisions, coerced))
     return table(
-        "mm-aqa-agents", "Reasoner and Verifier.",
-        ("<Model", "<Condition", "n", Column("overridden (%)", interval=True), number("mean rounds", decimals=2),
-         "revisions", "illegal, coerced"), rows,
+        "mm-aqa-agents",
+        "Reasoner and Verifier.",
+        (
+            "<Model",
+            "<Condition",
+            "n",
+            Column("overridden (%)", interval=True),
+            number("mean rounds", decimals=2),
+            "revisions",
+            "illegal, coerced",
+        ),
+        rows,
         "illegal: the Verifier asked for a revision where none was allowed; it counts as an abstention.",
-    )  # fmt: skip
+    )
 
 
 # --- items ------------------------------------------------------------------------------------------
@@ -298,25 +441,53 @@ def statistics(items: Sequence[Item]) -> list[Table]:
         mine = [i for i in items if sub in (i.subset, None)]
         if mine:
             yes = sum(i.answerable for i in mine)
-            subsets.append((name, len(mine), yes, 100 * yes / len(mine), len(mine) - yes, len({i.pair for i in mine})))
+            subsets.append(
+                (
+                    name,
+                    len(mine),
+                    yes,
+                    100 * yes / len(mine),
+                    len(mine) - yes,
+                    len({i.pair for i in mine}),
+                )
+            )
     made = Counter(i.transform for i in items if i.transform)
     transforms = [
         (CATALOGUE.get(t, ("", ""))[0], t, category_of(t), category_of(t, "appendix-b"), made[t])
-        for t in [*CATALOGUE, *sorted(set(made) - set(CATALOGUE))] if made[t]
-    ]  # fmt: skip
-    kinds = Counter(question_kind(i.question) for i in items if i.subset == "documents" and i.answerable)
+        for t in [*CATALOGUE, *sorted(set(made) - set(CATALOGUE))]
+        if made[t]
+    ]
+    kinds = Counter(
+        question_kind(i.question) for i in items if i.subset == "documents" and i.answerable
+    )
     return [
-        table("mm-aqa-subsets", "Table 5: items by subset.",
-              ("<Subset", "Items", "answerable", "(%)", "unanswerable", "pairs"), subsets),
-        table("mm-aqa-transformations", "Twins by transformation (figure 2).",
-              ("No.", "<Transformation", "<Category", "<in appendix B", "Twins"), transforms),
-        table("mm-aqa-kinds", "Table 6: kinds of question about documents, by priority.",
-              ("<Kind", "<Words", "Questions"), [(k, words, kinds[k]) for k, words in WORDS.items()]),
-    ]  # fmt: skip
+        table(
+            "mm-aqa-subsets",
+            "Table 5: items by subset.",
+            ("<Subset", "Items", "answerable", "(%)", "unanswerable", "pairs"),
+            subsets,
+        ),
+        table(
+            "mm-aqa-transformations",
+            "Twins by transformation (figure 2).",
+            ("No.", "<Transformation", "<Category", "<in appendix B", "Twins"),
+            transforms,
+        ),
+        table(
+            "mm-aqa-kinds",
+            "Table 6: kinds of question about documents, by priority.",
+            ("<Kind", "<Words", "Questions"),
+            [(k, words, kinds[k]) for k, words in WORDS.items()],
+        ),
+    ]
 
 
 def cards(
-    items: Sequence[Item], root: Path, outputs: Mapping[str, Mapping[str, Response]], parser: str, abstain: str
+    items: Sequence[Item],
+    root: Path,
+    outputs: Mapping[str, Mapping[str, Response]],
+    parser: str,
+    abstain: str,
 ) -> Iterator[Card]:
     """One card a pair: a row the item, a row each twin, with the replies under each condition."""
     pairs: dict[str, list[Item]] = {}
@@ -331,7 +502,11 @@ def cards(
                     if (response := answers.get(question_id(item.id, c))) is not None:
                         reply = read_reply(response, c, parser, abstain)
                         glyph: Glyph = "f" if reply.problem else "d" if reply.abstains else "u"
-                        words = f"{reply.problem}: {reply.detail}" if reply.problem else reply.answer[:300]
+                        words = (
+                            f"{reply.problem}: {reply.detail}"
+                            if reply.problem
+                            else reply.answer[:300]
+                        )
                         shown.append(ShownReply(f"{model}, {c}", glyph, words))
             right = f"right: {item.answers.shown}" if item.answerable else "right: to abstain"
             cell = Shown(item.transform or "answerable", item.question, right, tuple(shown))

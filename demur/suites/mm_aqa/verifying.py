@@ -39,7 +39,9 @@ def structural(given: Given, made: Made) -> str:
 def share_changed(before: Sequence[Image], after: Sequence[Image]) -> float:
     """Share of pixels that differ, of all images together."""
     area = sum(i.width * i.height for i in before)
-    return sum(changed(a, b) * a.width * a.height for a, b in zip(before, after, strict=True)) / max(area, 1)
+    return sum(
+        changed(a, b) * a.width * a.height for a, b in zip(before, after, strict=True)
+    ) / max(area, 1)
 
 
 class Vote(NamedTuple):
@@ -65,7 +67,9 @@ def read_vote(reply: str) -> Vote:
     if len(found) != 1:
         return Vote("unread", justification=reply[:200])
     sure, why = _SURE.search(reply), _WHY.search(reply)
-    says: Literal["answerable", "unanswerable"] = "unanswerable" if "unanswerable" in found else "answerable"
+    says: Literal["answerable", "unanswerable"] = (
+        "unanswerable" if "unanswerable" in found else "answerable"
+    )
     return Vote(says, sure[1].lower() if sure else "", why[1].strip()[:400] if why else "")
 
 

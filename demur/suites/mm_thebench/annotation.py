@@ -62,7 +62,9 @@ class Drafted(NamedTuple):
     failed: dict[str, str]
 
 
-def draft(judge: ChainJudge, items: Sequence[Item], progress: Callable[[int], None] = lambda n: None) -> Drafted:
+def draft(
+    judge: ChainJudge, items: Sequence[Item], progress: Callable[[int], None] = lambda n: None
+) -> Drafted:
     """Let a model write the steps and rubric that items lack; ``failed`` holds the replies that make no valid item."""
     kinds = "\n".join(f"{d.value}: {', '.join(subs)}" for d, subs in SUBCATEGORIES.items())
     failed: dict[str, str] = {}
@@ -73,15 +75,29 @@ def draft(judge: ChainJudge, items: Sequence[Item], progress: Callable[[int], No
         notes: set[str] = set()
         stand = "\n".join(f"{s.id}. ({', '.join(s.types)}) {s.content}" for s in item.steps)
         reply = await judge.reply(
-            "draft-rubric" if item.steps else "draft", item.id, 2048, notes, pictures=item.pictures,
-            question=item.question, answer=right_answer(item), kinds=kinds, steps=stand,
-        )  # fmt: skip
+            "draft-rubric" if item.steps else "draft",
+            item.id,
+            2048,
+            notes,
+            pictures=item.pictures,
+            question=item.question,
+            answer=right_answer(item),
+            kinds=kinds,
+            steps=stand,
+        )
         if not isinstance(reply, dict):
             called = not any("failed" in note for note in notes)
-            failed[item.id] = "the model's reply is not a JSON object" if called else "the call to the model failed"
+            failed[item.id] = (
+                "the model's reply is not a JSON object"
+                if called
+                else "the call to the model failed"
+            )
             return item
         try:
-            wrote = {name: reply.get(name) for name in (("rubric",) if item.steps else ("steps", "rubric"))}
+            wrote = {
+                name: reply.get(name)
+                for name in (("rubric",) if item.steps else ("steps", "rubric"))
+            }
             made = {**item.model_dump(), **wrote, "reviewed_by": ""}
             return Item.model_validate(plain_names(made, Counter()))
         except ValidationError as error:
@@ -120,23 +136,41 @@ def review_task(items: Sequence[Item], out: Path, root: Path, *, seed: int = 0) 
             f"- [{r.dimension}, {r.subcategory}, {r.points} points, about {_of(r.steps)}] {r.question}"
             for r in item.rubric
         )
-        about = ("question", item.question), ("right answer", right_answer(item)), ("steps", steps), ("rubric", rubric)
+        about = (
+            ("question", item.question),
+            ("right answer", right_answer(item)),
+            ("steps", steps),
+            ("rubric", rubric),
+        )
         shown.append(Shown(id=item.id, shown=about, images=names, about={"source": item.source}))
     choices = (Label(name=SOUND), Label(name=UNSOUND), Label(name=TOO_COMPLEX, text="too complex"))
-    task = Task(name="steps and rubrics", labels=choices, rubric=RUBRIC, balance=("source",), repeats=0.0, seed=seed)
+    task = Task(
+        name="steps and rubrics",
+        labels=choices,
+        rubric=RUBRIC,
+        balance=("source",),
+        repeats=0.0,
+        seed=seed,
+    )
     write_task(out, task, shown)
     return out
 
 
 def _of(steps: Sequence[int]) -> str:
-    return f"step{'s' if len(steps) > 1 else ''} {', '.join(map(str, steps))}" if steps else "the whole chain"
+    return (
+        f"step{'s' if len(steps) > 1 else ''} {', '.join(map(str, steps))}"
+        if steps
+        else "the whole chain"
+    )
 
 
 def pictures_of(item: Item, out: Path, root: Path) -> tuple[str, ...]:
     """Put an item's pictures into a labelling task's folder; returns their names there."""
     names = []
     for picture in item.pictures:
-        names.append(f"{picture.sha256[:24]}.{picture.media_type.partition('/')[2].replace('jpeg', 'jpg')}")
+        names.append(
+            f"{picture.sha256[:24]}.{picture.media_type.partition('/')[2].replace('jpeg', 'jpg')}"
+        )
         write_atomic(out / "images" / names[-1], read_image(picture, root))
     return tuple(names)
 
@@ -173,11 +207,18 @@ def take_reviews(items: Sequence[Item], folder: Path, auditor: str = "") -> Revi
         if len(labels) != 1:
             open_.append(item.id)
         elif labels == {SOUND}:
-            item = item.model_copy(update={"reviewed_by": ", ".join(sorted(reviews[item.id])), "too_complex": False})
+            item = item.model_copy(
+                update={"reviewed_by": ", ".join(sorted(reviews[item.id])), "too_complex": False}
+            )
         else:
             if labels == {UNSOUND}:
-                to_mend[item.id] = "; ".join(last.note for last in reviews[item.id].values() if last.note) or "no note"
-            item = item.model_copy(update={"reviewed_by": "", "too_complex": labels == {TOO_COMPLEX}})
+                to_mend[item.id] = (
+                    "; ".join(last.note for last in reviews[item.id].values() if last.note)
+                    or "no note"
+                )
+            item = item.model_copy(
+                update={"reviewed_by": "", "too_complex": labels == {TOO_COMPLEX}}
+            )
         made.append(item)
     return Reviewed(tuple(made), to_mend, hasty, tuple(open_))
 
@@ -197,7 +238,9 @@ def _hasty(folder: Path, people: Iterable[str]) -> set[str]:
 
 # --- quality control -------------------------------------------------------------------------------
 
-Decision = Literal["correct the sampled ones and accept", "revise all, then sample again", "discard and label anew"]
+Decision = Literal[
+    "correct the sampled ones and accept", "revise all, then sample again", "discard and label anew"
+]
 
 
 def decision(unqualified: int, n: int) -> Decision:
@@ -208,7 +251,9 @@ def decision(unqualified: int, n: int) -> Decision:
     """
     if 10 * unqualified < n:
         return "correct the sampled ones and accept"
-    return "revise all, then sample again" if 10 * unqualified <= 3 * n else "discard and label anew"
+    return (
+        "revise all, then sample again" if 10 * unqualified <= 3 * n else "discard and label anew"
+    )
 
 
 class Quality(NamedTuple):
@@ -254,9 +299,15 @@ def quality(folder: Path, auditor: str, *, share: float = AUDITED, seed: int = 0
         bad = sum(audits[i].label != SOUND for i in looked)
         done = bool(drawn) and len(looked) == len(drawn)
         decided = decision(bad, len(looked)) if done else None
-        found.append(Quality(name, len(passed), tuple(drawn), len(looked), bad, decided, wilson(bad, len(looked))))
+        found.append(
+            Quality(
+                name, len(passed), tuple(drawn), len(looked), bad, decided, wilson(bad, len(looked))
+            )
+        )
     if not found:
         raise UsageError(
-            "nobody has reviewed anything", item=str(folder), cure="demur annotate page --out FOLDER --as NAME"
+            "nobody has reviewed anything",
+            item=str(folder),
+            cure="demur annotate page --out FOLDER --as NAME",
         )
     return found

@@ -15,8 +15,15 @@ from demur.suites.mm_thebench.statistics import TwoByTwo, chi_square, odds_of_ra
 from demur.suites.published import PublishedRow, printed_lines
 
 QUESTIONS = {
-    "math": 288, "mm-vet": 150, "mmmu": 184, "hallusion": 200, "spatial": 199, "charxiv": 100, "gui": 99, "video": 119,
-}  # fmt: skip
+    "math": 288,
+    "mm-vet": 150,
+    "mmmu": 184,
+    "hallusion": 200,
+    "spatial": 199,
+    "charxiv": 100,
+    "gui": 99,
+    "video": 119,
+}
 """Questions a source; 184 where Table 5 prints 185: every value of Table 7 is a multiple of half a point of 184."""
 COLUMNS = frozenset({"model", "chi2", "or", "err_p", "err_r", *QUESTIONS})
 
@@ -34,20 +41,28 @@ def _association(who: str, v: Mapping[str, float]) -> list[Finding]:
         return []
     found = []
     if "or" in v:
-        low, high = (odds_of_rates((v["err_p"] + x) / 100, (v["err_r"] - x) / 100) for x in (0.05, -0.05))
+        low, high = (
+            odds_of_rates((v["err_p"] + x) / 100, (v["err_r"] - x) / 100) for x in (0.05, -0.05)
+        )
         if not low - 0.05 <= v["or"] <= high + 0.05:
             follows = f"of rates {v['err_p']:g} and {v['err_r']:g} it is {(low + high) / 2:.2f}"
-            found.append(Finding("odds", "defect", who, f"the odds ratio is {v['or']:g}; {follows}"))
+            found.append(
+                Finding("odds", "defect", who, f"the odds ratio is {v['or']:g}; {follows}")
+            )
     if "chi2" in v and not counts_behind(v["err_p"], v["err_r"], v["chi2"], first=True):
-        message = (
-            f"no counts up to 200 give rates {v['err_p']:g} and {v['err_r']:g} and chi2 {v['chi2']:g} (with Yates)"
-        )
+        message = f"no counts up to 200 give rates {v['err_p']:g} and {v['err_r']:g} and chi2 {v['chi2']:g} (with Yates)"
         found.append(Finding("chi2", "defect", who, message))
     return found
 
 
 def counts_behind(
-    err_p: float, err_r: float, chi: float, *, yates: bool = True, most: int = 200, first: bool = False
+    err_p: float,
+    err_r: float,
+    chi: float,
+    *,
+    yates: bool = True,
+    most: int = 200,
+    first: bool = False,
 ) -> list[TwoByTwo]:
     """Tables ((wrong, right) of reasoning, (wrong, right) of perception) that round to a printed row.
 

@@ -16,7 +16,9 @@ from demur.suites.mm_thebench.items import Item, write_items
 def atlas() -> list[Item]:
     """The items that come with demur."""
     problems = Problems()
-    found = list(read_records(Path(str(files(__package__).joinpath("data", "atlas.jsonl"))), Item, problems))
+    found = list(
+        read_records(Path(str(files(__package__).joinpath("data", "atlas.jsonl"))), Item, problems)
+    )
     problems.settle()
     return found
 

@@ -124,9 +124,15 @@ _SUM = re.compile(
     r"(-?\d[\d,]{0,15}(?:\.\d{1,9})?)(?![\d,.]*\d| ?[*/×x÷+])"
 )
 _DO: dict[str, Callable[[float, float], float]] = {
-    "+": operator.add, "-": operator.sub, "−": operator.sub, "*": operator.mul, "×": operator.mul, "x": operator.mul,
-    "/": operator.truediv, "÷": operator.truediv,
-}  # fmt: skip
+    "+": operator.add,
+    "-": operator.sub,
+    "−": operator.sub,
+    "*": operator.mul,
+    "×": operator.mul,
+    "x": operator.mul,
+    "/": operator.truediv,
+    "÷": operator.truediv,
+}
 
 
 def wrong_sum(text: str) -> str:
@@ -140,17 +146,23 @@ def wrong_sum(text: str) -> str:
         if found[2] in "/÷" and not b:
             continue
         digits = len(found[4].partition(".")[2])
-        if abs(_DO[found[2]](a, b) - c) > 1.01 * 10.0**-digits * (1 if found[2] in "/÷" or digits else 0.01):
+        if abs(_DO[found[2]](a, b) - c) > 1.01 * 10.0**-digits * (
+            1 if found[2] in "/÷" or digits else 0.01
+        ):
             return found[0]
     return ""
 
 
-def by_rules(answer: str, steps: Sequence[str], pieces: Sequence[Piece], answers: AnswerSpec) -> dict[str, Any]:
+def by_rules(
+    answer: str, steps: Sequence[str], pieces: Sequence[Piece], answers: AnswerSpec
+) -> dict[str, Any]:
     """Fields of `Reason` that rules prove."""
     for number, step in enumerate(steps, 1):
         if bad := wrong_sum(step):
             return {"cause": "arithmetic", "by": "rule", "step": number, "quote": bad}
-    if not answer or len(answer.split()) > SHORT or holds(answers, answer):  # partly right: which words are wrong?
+    if (
+        not answer or len(answer.split()) > SHORT or holds(answers, answer)
+    ):  # partly right: which words are wrong?
         return {}
     claim = AnswerSpec(accepted=((answer,),))
     here = tuple(p.id for p in pieces if holds(claim, f"{p.title}\n{p.text}"))
@@ -166,23 +178,38 @@ def by_rules(answer: str, steps: Sequence[str], pieces: Sequence[Piece], answers
 # --- what a judge says -----------------------------------------------------------------------------
 
 
-def judged_reason(reply: Any, steps: Sequence[str], pieces: Sequence[Piece], rule: Mapping[str, Any]) -> dict[str, Any]:
+def judged_reason(
+    reply: Any, steps: Sequence[str], pieces: Sequence[Piece], rule: Mapping[str, Any]
+) -> dict[str, Any]:
     """Fields of `Reason` from a judge's reply; {} where it names no cause of ours."""
     if not isinstance(reply, dict) or reply.get("cause") not in [*CAUSES]:
         return {}
     cause, step, given, quote = (reply.get(name) for name in ("cause", "step", "evidence", "quote"))
-    numbers = [n for n in given if type(n) is int and 1 <= n <= len(pieces)] if isinstance(given, list) else []
+    numbers = (
+        [n for n in given if type(n) is int and 1 <= n <= len(pieces)]
+        if isinstance(given, list)
+        else []
+    )
     linked = tuple(dict.fromkeys(pieces[n - 1].id for n in numbers))
     step = step if type(step) is int and 1 <= step <= len(steps) else None
-    sources = [*(steps[step - 1 : step] if step else steps), *(p.text for p in pieces if not linked or p.id in linked)]
-    found = isinstance(quote, str) and quote.strip() and any(_flat(quote) in _flat(s) for s in sources)
+    sources = [
+        *(steps[step - 1 : step] if step else steps),
+        *(p.text for p in pieces if not linked or p.id in linked),
+    ]
+    found = (
+        isinstance(quote, str) and quote.strip() and any(_flat(quote) in _flat(s) for s in sources)
+    )
     disputed = (cause == "parametric override" and bool(rule.get("stands_in"))) or (
         cause in ("misread evidence", "ignored conflict") and not pieces
     )
     return {
-        "cause": cause, "by": "judge", "evidence": linked or rule.get("evidence", ()), "step": step,
-        "quote": str(quote)[:300] if found else "", "disputed": disputed,
-    }  # fmt: skip
+        "cause": cause,
+        "by": "judge",
+        "evidence": linked or rule.get("evidence", ()),
+        "step": step,
+        "quote": str(quote)[:300] if found else "",
+        "disputed": disputed,
+    }
 
 
 def _flat(text: str) -> str:
@@ -190,26 +217,43 @@ def _flat(text: str) -> str:
 
 
 async def _asked(
-    judge: ChainJudge, task: Task, answer: str, steps: Sequence[str], pieces: Sequence[Piece], notes: set[str]
+    judge: ChainJudge,
+    task: Task,
+    answer: str,
+    steps: Sequence[str],
+    pieces: Sequence[Piece],
+    notes: set[str],
 ) -> Any:
     """The judge's reply on one wrong answer; long steps and evidence are cut to fit."""
     room = PART // max(1, len(pieces))
     evidence = [
-        {"evidence": n, "title": clean(p.title), "text": "[a picture]" if p.picture else clean(p.text)[:room]}
+        {
+            "evidence": n,
+            "title": clean(p.title),
+            "text": "[a picture]" if p.picture else clean(p.text)[:room],
+        }
         for n, p in enumerate(pieces, 1)
     ]
     runs = groups(steps)
     first, run = runs[-1] if runs else (1, [])  # the answer comes from the end of a long chain
     schema = reply_schema(
-        cause={"type": "string", "enum": [*CAUSES]}, step=whole(0, first + len(run) - 1),
-        evidence=listed(whole(1, max(1, len(pieces))), len(pieces)), quote={"type": "string"},
-    )  # fmt: skip
+        cause={"type": "string", "enum": [*CAUSES]},
+        step=whole(0, first + len(run) - 1),
+        evidence=listed(whole(1, max(1, len(pieces))), len(pieces)),
+        quote={"type": "string"},
+    )
     return await judge.reply(
-        "why", task.ask.id, 256, notes, schema=schema,
-        question=task.ask.question, answer=target(task.sample.answers), reply=clean(answer)[:1000],
+        "why",
+        task.ask.id,
+        256,
+        notes,
+        schema=schema,
+        question=task.ask.question,
+        answer=target(task.sample.answers),
+        reply=clean(answer)[:1000],
         evidence="\n".join(json.dumps(e, ensure_ascii=False) for e in evidence) or "(none)",
         steps=numbered(run, first) or "(none)",
-    )  # fmt: skip
+    )
 
 
 # --- a run -----------------------------------------------------------------------------------------
@@ -218,8 +262,13 @@ async def _asked(
 def pieces_of(task: Task, response: Response) -> list[Piece]:
     """The evidence that the system was given, or retrieved itself."""
     gold = {e.id for e in task.sample.gold}
-    shown = [Piece(e.id, e.title, e.text or "", e.id in gold, e.text is None) for e in task.ask.evidence]
-    return shown or [Piece(r.id or f"retrieved-{r.rank}", "", r.text, r.id in gold, False) for r in response.retrieved]
+    shown = [
+        Piece(e.id, e.title, e.text or "", e.id in gold, e.text is None) for e in task.ask.evidence
+    ]
+    return shown or [
+        Piece(r.id or f"retrieved-{r.rank}", "", r.text, r.id in gold, False)
+        for r in response.retrieved
+    ]
 
 
 def find_causes(
@@ -247,10 +296,18 @@ def find_causes(
         UsageError: the run is of another release or not finished, or has no such scenario.
     """
     outcome = {row.ask: (row.outcome, row.status.value) for row in judged_rows(folder, "")}
-    tasks = [(t, r) for t, r in answered(folder, release) if not scenarios or t.context.scenario in scenarios]
+    tasks = [
+        (t, r)
+        for t, r in answered(folder, release)
+        if not scenarios or t.context.scenario in scenarios
+    ]
     if not tasks:
         held = ", ".join(sorted({t.context.scenario.value for t, _ in answered(folder, release)}))
-        raise UsageError(f"no question of scenario {', '.join(scenarios)}", item=str(folder), cure=f"it has {held}")
+        raise UsageError(
+            f"no question of scenario {', '.join(scenarios)}",
+            item=str(folder),
+            cure=f"it has {held}",
+        )
     counts: defaultdict[str, Counter[str]] = defaultdict(Counter)
     wrong: dict[str, list[tuple[Task, Response]]] = {}
     for task, response in tasks:
@@ -261,7 +318,10 @@ def find_causes(
             counts[scenario]["wrong"] += 1
             wrong.setdefault(scenario, []).append((task, response))
     if limit is not None:
-        wrong = {s: sorted(of, key=lambda p: seed_of("why", p[0].ask.id))[:limit] for s, of in wrong.items()}
+        wrong = {
+            s: sorted(of, key=lambda p: seed_of("why", p[0].ask.id))[:limit]
+            for s, of in wrong.items()
+        }
     chosen = {task.ask.id for of in wrong.values() for task, _ in of}
     work = [(t, r) for t, r in tasks if t.ask.id in chosen]
     references = items or {}
@@ -277,11 +337,20 @@ def find_causes(
         rule = by_rules(answer, steps, pieces, task.sample.answers)
         notes = set(judged.notes if judged else ())
         reply = await _asked(judge, task, answer, steps, pieces, notes) if judge else None
-        return Reason.model_validate({
-            "ask": task.ask.id, "sample": task.sample.id, "scenario": task.context.scenario, "answer": answer[:1000],
-            "shown": [p.id for p in pieces], "steps": steps, "judged": judged, "notes": sorted(notes), **rule,
-            **judged_reason(reply, steps, pieces, rule),
-        })  # fmt: skip
+        return Reason.model_validate(
+            {
+                "ask": task.ask.id,
+                "sample": task.sample.id,
+                "scenario": task.context.scenario,
+                "answer": answer[:1000],
+                "shown": [p.id for p in pieces],
+                "steps": steps,
+                "judged": judged,
+                "notes": sorted(notes),
+                **rule,
+                **judged_reason(reply, steps, pieces, rule),
+            }
+        )
 
     reasons = run_sync(all_of(judge, [one(t, r) for t, r in work], progress))
     system = str(read_json(folder / "manifest.json").get("system", folder.name))
@@ -293,7 +362,9 @@ def _bare(sample: Sample) -> Item:
     return Item(id=sample.id, question=sample.question, answers=(target(sample.answers),))
 
 
-def write_causes(found: Causes, folder: Path, release: Release, name: str, out: Path | None = None) -> Path:
+def write_causes(
+    found: Causes, folder: Path, release: Release, name: str, out: Path | None = None
+) -> Path:
     """Write ``reasoning/NAME.jsonl`` in the run's folder, and the page ``out`` if given; returns the last one."""
     path = folder / "reasoning" / (re.sub(r"[^\w.@+-]+", "-", name)[:80] + ".jsonl")
     write_records(path, found.reasons)
@@ -323,18 +394,39 @@ def cause_tables(found: Causes) -> list[Table]:
         )
         for s, of in wrong.items()
     ]
-    notes += [f"{cause}: {CAUSES[cause]}." for cause in CAUSES if any(r.cause == cause for r in found.reasons)]
+    notes += [
+        f"{cause}: {CAUSES[cause]}."
+        for cause in CAUSES
+        if any(r.cause == cause for r in found.reasons)
+    ]
     lost = Counter(note for r in found.reasons for note in r.notes)
-    notes += [f"{n} of {len(found.reasons)} wrong answers: {note}." for note, n in sorted(lost.items())]
+    notes += [
+        f"{n} of {len(found.reasons)} wrong answers: {note}." for note, n in sorted(lost.items())
+    ]
     by = Counter(r.by or "nobody" for r in found.reasons)
     names = ", ".join(f"{k} {n}" for k, n in sorted(by.items())) or "nobody"
     notes.append(f"Causes named by: {names}. Intervals: Wilson, 95 %.")
     notes.append(
         "disputed: the judge blames memory although the answer is in the evidence, or evidence where none was."
     )
-    columns = ("<Scenario", "<Cause", "Wrong answers", Column("Share (%)", interval=True), "linked to evidence",
-               "disputed")  # fmt: skip
-    return [table("reasoning-causes", f"Why {found.system} answered wrongly.", columns, rows, *notes, rules=rules)]
+    columns = (
+        "<Scenario",
+        "<Cause",
+        "Wrong answers",
+        Column("Share (%)", interval=True),
+        "linked to evidence",
+        "disputed",
+    )
+    return [
+        table(
+            "reasoning-causes",
+            f"Why {found.system} answered wrongly.",
+            columns,
+            rows,
+            *notes,
+            rules=rules,
+        )
+    ]
 
 
 def around(text: str, reason: Reason, most: int = 500) -> str:
@@ -361,11 +453,18 @@ def page(found: Causes, folder: Path, release: Release, out: Path) -> Path:
     def card(reason: Reason) -> Card:
         task, response = tasks[reason.ask]
         pieces = [
-            Reply(p.id, "c" if p.gold else "i" if p.id in reason.evidence else "o",
-                  ("[linked] " if p.id in reason.evidence else "")
-                  + (f"{p.title} [a picture]" if p.picture else f"{p.title}: {around(p.text, reason)}"))
+            Reply(
+                p.id,
+                "c" if p.gold else "i" if p.id in reason.evidence else "o",
+                ("[linked] " if p.id in reason.evidence else "")
+                + (
+                    f"{p.title} [a picture]"
+                    if p.picture
+                    else f"{p.title}: {around(p.text, reason)}"
+                ),
+            )
             for p in pieces_of(task, response)
-        ]  # fmt: skip
+        ]
         steps = [
             Reply(str(n), "i" if n == reason.step else "o", " ".join(s.split())[:400])
             for n, s in enumerate(reason.steps, 1)
@@ -378,15 +477,22 @@ def page(found: Causes, folder: Path, release: Release, out: Path) -> Path:
         quote = f" “{reason.quote}”" if reason.quote else ""
         cells = (
             Cell("Question", task.ask.question, target(task.sample.answers), (answer,)),
-            Cell("Evidence shown", f"pieces: {len(pieces)}", f"{named}, by {reason.by or 'nobody'}{quote}",
-                 tuple(pieces)),
+            Cell(
+                "Evidence shown",
+                f"pieces: {len(pieces)}",
+                f"{named}, by {reason.by or 'nobody'}{quote}",
+                tuple(pieces),
+            ),
             Cell("Chain", f"steps: {len(reason.steps)}", "", tuple(steps)),
-        )  # fmt: skip
+        )
         row = Row(task.ask.images[0] if task.ask.images else None, reason.sample, cells)
         tags = (reason.scenario.value, named)
         return Card(reason.sample, tags, (row,), release.read_image)
 
     return write_gallery(
-        out, title=f"Why {found.system} answered wrongly", cards=map(card, found.reasons), tables=cause_tables(found),
+        out,
+        title=f"Why {found.system} answered wrongly",
+        cards=map(card, found.reasons),
+        tables=cause_tables(found),
         about="Each wrong answer: its cause, the evidence shown (gold ✓, linked ✗), the wrong step.",
-    )  # fmt: skip
+    )

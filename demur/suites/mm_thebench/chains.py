@@ -43,12 +43,17 @@ def chain_of(response: Response) -> Chain:
     """
     text = response.text.strip()
     seen = visible(text)
-    thoughts = response.reasoning if response.reasoning.strip() else _MARK.sub("", text.removesuffix(seen)).strip()
+    thoughts = (
+        response.reasoning
+        if response.reasoning.strip()
+        else _MARK.sub("", text.removesuffix(seen)).strip()
+    )
     return Chain(thoughts, "native") if thoughts else Chain(seen, "elicited" if seen else "none")
 
 
 _FINAL = re.compile(
-    r"^[\s*#_>]{0,8}(?:the )?(?:final )?answer(?: is)?\W{0,3}:\W{0,3}(.+)$", re.IGNORECASE | re.MULTILINE
+    r"^[\s*#_>]{0,8}(?:the )?(?:final )?answer(?: is)?\W{0,3}:\W{0,3}(.+)$",
+    re.IGNORECASE | re.MULTILINE,
 )
 
 
@@ -69,7 +74,7 @@ _CUE = re.compile(
     r"let me (?:re|double)|let's (?:re|double)|first(?:ly)?|second(?:ly)?|third(?:ly)?|next|then|now|finally|"
     r"therefore|thus|hence|in conclusion|step \d|\d{1,2}[.)] |[-*•] |the (?:final )?answer|answer:)",
     re.IGNORECASE,
-)  # fmt: skip
+)
 
 
 def sentences(text: str, most: int = PART) -> list[str]:
@@ -109,9 +114,17 @@ def cut_as_judged(lines: Sequence[str], reply: Any) -> list[str] | None:
         ends = sorted({1, *starts, len(lines) + 1})
         return ["".join(lines[a - 1 : b - 1]) for a, b in pairwise(ends)]
     rows = reply.get("steps") if isinstance(reply, dict) else reply
-    words = [r.get("step_content") if isinstance(r, dict) else None for r in rows] if isinstance(rows, list) else []
+    words = (
+        [r.get("step_content") if isinstance(r, dict) else None for r in rows]
+        if isinstance(rows, list)
+        else []
+    )
     text, given = "".join(lines), [len("".join(w.split())) for w in words if isinstance(w, str)]
-    if not words or len(given) < len(words) or "".join("".join(w.split()) for w in words if w) != "".join(text.split()):
+    if (
+        not words
+        or len(given) < len(words)
+        or "".join("".join(w.split()) for w in words if w) != "".join(text.split())
+    ):
         return None
     steps, at = [], 0
     for size in given:
@@ -125,15 +138,20 @@ def cut_as_judged(lines: Sequence[str], reply: Any) -> list[str] | None:
     return [s for s in steps if s]
 
 
-def numbered(texts: Sequence[str], first: int = 1, names: tuple[str, str] = ("step_id", "step_content")) -> str:
+def numbered(
+    texts: Sequence[str], first: int = 1, names: tuple[str, str] = ("step_id", "step_content")
+) -> str:
     """Steps, or sentences, as JSON lines, so that their words cannot pass for anything else in a prompt."""
     number, content = names
     return "\n".join(
-        json.dumps({number: n, content: clean(text).strip()}, ensure_ascii=False) for n, text in enumerate(texts, first)
+        json.dumps({number: n, content: clean(text).strip()}, ensure_ascii=False)
+        for n, text in enumerate(texts, first)
     )
 
 
-def groups(pieces: Sequence[str], most: int = PART, *, at_cues: bool = False) -> list[tuple[int, list[str]]]:
+def groups(
+    pieces: Sequence[str], most: int = PART, *, at_cues: bool = False
+) -> list[tuple[int, list[str]]]:
     """(number of the first, pieces) in runs that fit into one call; each run has at least one piece.
 
     Args:

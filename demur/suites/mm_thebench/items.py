@@ -32,8 +32,24 @@ class Dimension(StrEnum):
 
 SUBCATEGORIES: dict[Dimension, tuple[str, ...]] = {
     Dimension.KNOWLEDGE: ("commonsense", "world knowledge", "domain knowledge"),
-    Dimension.PERCEPTION: ("recognition", "ocr", "spatial", "count", "audio", "grounding", "temporal"),
-    Dimension.REASONING: ("deductive", "inductive", "spatial", "arithmetic", "causal", "decision", "instructional"),
+    Dimension.PERCEPTION: (
+        "recognition",
+        "ocr",
+        "spatial",
+        "count",
+        "audio",
+        "grounding",
+        "temporal",
+    ),
+    Dimension.REASONING: (
+        "deductive",
+        "inductive",
+        "spatial",
+        "arithmetic",
+        "causal",
+        "decision",
+        "instructional",
+    ),
 }
 """The 17 subcategories; "spatial" stands under two dimensions."""
 
@@ -77,7 +93,9 @@ class RubricItem(Record):
     def _of_its_dimension(self) -> Self:
         if self.subcategory and self.subcategory not in SUBCATEGORIES[self.dimension]:
             known = ", ".join(SUBCATEGORIES[self.dimension])
-            raise ValueError(f"{self.subcategory!r} is not a subcategory of {self.dimension.value}; they are {known}")
+            raise ValueError(
+                f"{self.subcategory!r} is not a subcategory of {self.dimension.value}; they are {known}"
+            )
         return self
 
     @property
@@ -89,17 +107,20 @@ class RubricItem(Record):
 BASE = (
     RubricItem(
         question="Is what the chain takes from the picture or video right, and used the same way throughout?",
-        points=6, dimension=Dimension.PERCEPTION,
+        points=6,
+        dimension=Dimension.PERCEPTION,
     ),
     RubricItem(
         question="Does each step follow from those before it, with no gap and no contradiction?",
-        points=8, dimension=Dimension.REASONING,
+        points=8,
+        dimension=Dimension.REASONING,
     ),
     RubricItem(
         question="Is the chain enough to arrive at the answer that it ends with?",
-        points=9, dimension=Dimension.REASONING,
+        points=9,
+        dimension=Dimension.REASONING,
     ),
-)  # fmt: skip
+)
 """Scored for every chain, 23 points in total; not counted in the statistics of a set (Table 6)."""
 
 
@@ -121,7 +142,9 @@ class Video(Record):
     @model_validator(mode="after")
     def _forwards(self) -> Self:
         if self.end is not None and self.end <= self.start:
-            raise ValueError(f"the video part ends at {self.end:g} s, not after its start at {self.start:g} s")
+            raise ValueError(
+                f"the video part ends at {self.end:g} s, not after its start at {self.start:g} s"
+            )
         return self
 
 
@@ -163,19 +186,27 @@ class Item(Record):
             raise ValueError(f"the steps are numbered {ids}; number them 1, 2, 3 ...")
         for item in self.rubric:
             if item.base:
-                raise ValueError("a rubric item has no subcategory; the three base items are added to every chain")
+                raise ValueError(
+                    "a rubric item has no subcategory; the three base items are added to every chain"
+                )
             if lost := set(item.steps) - set(ids):
-                raise ValueError(f"a rubric item is linked to step {min(lost)}, which does not exist")
+                raise ValueError(
+                    f"a rubric item is linked to step {min(lost)}, which does not exist"
+                )
         if self.format == "grounding":
             y1, x1, y2, x2 = self.box or (0, 0, 0, 0)
             if not (y1 < y2 and x1 < x2) or not self.images:
-                raise ValueError("a grounding item needs a picture and a box (y1, x1, y2, x2) with y1 < y2 and x1 < x2")
+                raise ValueError(
+                    "a grounding item needs a picture and a box (y1, x1, y2, x2) with y1 < y2 and x1 < x2"
+                )
         elif not self.answers or not all(a.strip() for a in self.answers):
             raise ValueError("no right answer is given, or one is empty")
         if self.format == "choice" and len(self.choices) < 2:
             raise ValueError("a choice item needs at least two choices")
         if self.format == "choice" and self.answers[0] not in self.choices:
-            raise ValueError(f"the right answer {self.answers[0]!r} is none of the letters {', '.join(self.choices)}")
+            raise ValueError(
+                f"the right answer {self.answers[0]!r} is none of the letters {', '.join(self.choices)}"
+            )
         return self
 
     @property
@@ -193,7 +224,10 @@ class Item(Record):
             return AnswerSpec(kind="box", box=(x1, y1, x2, y2), tolerance=0.5, rule="suite")
         if self.format == "choice":
             return AnswerSpec(
-                kind="choice", accepted=((self.answers[0],),), choices=tuple(self.choices.items()), rule="suite"
+                kind="choice",
+                accepted=((self.answers[0],),),
+                choices=tuple(self.choices.items()),
+                rule="suite",
             )
         return AnswerSpec(accepted=tuple((a,) for a in self.answers), rule="suite")
 
@@ -210,10 +244,23 @@ class Item(Record):
 
 # --- reading and writing ---------------------------------------------------------------------------
 
-_STEP_NAMES = {"step_id": "id", "step_type": "types", "type": "types", "step_description": "description",
-               "step_content": "content", "step_necessity": "necessary", "necessity": "necessary"}  # fmt: skip
-_RUBRIC_NAMES = {"criterion": "question", "score": "points", "sub_category": "subcategory",
-                 "step_ids": "steps", "linked_steps": "steps", "related_steps": "steps"}  # fmt: skip
+_STEP_NAMES = {
+    "step_id": "id",
+    "step_type": "types",
+    "type": "types",
+    "step_description": "description",
+    "step_content": "content",
+    "step_necessity": "necessary",
+    "necessity": "necessary",
+}
+_RUBRIC_NAMES = {
+    "criterion": "question",
+    "score": "points",
+    "sub_category": "subcategory",
+    "step_ids": "steps",
+    "linked_steps": "steps",
+    "related_steps": "steps",
+}
 _YES = {"yes", "true", "necessary", "1"}
 
 
@@ -225,7 +272,9 @@ def read(path: Path, problems: Problems) -> Loaded[Item]:
     def made(place: str, row: dict[str, Any]) -> Item:
         item = Item.model_validate(plain_names(row, notes))
         pictures = images_beside(file, item.images)
-        return item.model_copy(update={"pictures": pictures, "source_ref": item.source_ref or place})
+        return item.model_copy(
+            update={"pictures": pictures, "source_ref": item.source_ref or place}
+        )
 
     items = items_by_id(file, problems, made)
     for item in items.values():
@@ -238,12 +287,16 @@ def plain_names(row: Mapping[str, Any], notes: Counter[str]) -> dict[str, Any]:
     out = dict(row)
     for name, names in (("steps", _STEP_NAMES), ("rubric", _RUBRIC_NAMES)):
         if isinstance(row.get(name), list):
-            out[name] = [_renamed(one, names) if isinstance(one, dict) else one for one in row[name]]
+            out[name] = [
+                _renamed(one, names) if isinstance(one, dict) else one for one in row[name]
+            ]
     rubric = out.get("rubric")
     if isinstance(rubric, list):
         kinds = [(str(b.points), b.dimension) for b in BASE]
         found = [
-            (str(r.get("points")), r.get("dimension")) if isinstance(r, dict) and not r.get("subcategory") else None
+            (str(r.get("points")), r.get("dimension"))
+            if isinstance(r, dict) and not r.get("subcategory")
+            else None
             for r in rubric
         ]
         if all(found.count(kind) == 1 for kind in kinds):
@@ -253,10 +306,14 @@ def plain_names(row: Mapping[str, Any], notes: Counter[str]) -> dict[str, Any]:
 
 
 def _renamed(row: Mapping[str, Any], names: Mapping[str, str]) -> dict[str, Any]:
-    out = {names.get(key, key): value for key, value in row.items() if key not in ("rubric_id", "rid")}
+    out = {
+        names.get(key, key): value for key, value in row.items() if key not in ("rubric_id", "rid")
+    }
     types = out.get("types")
     if isinstance(types, str):
-        out["types"] = types = [t for t in types.replace("+", ",").replace("/", ",").split(",") if t.strip()]
+        out["types"] = types = [
+            t for t in types.replace("+", ",").replace("/", ",").split(",") if t.strip()
+        ]
     if isinstance(types, list):
         out["types"] = [_letters(t.strip().lower()) if isinstance(t, str) else t for t in types]
     if isinstance(out.get("dimension"), str):
@@ -278,7 +335,9 @@ def remarks(item: Item) -> list[str]:
     """What an author may want to check; none of it excludes an item."""
     found = []
     if not item.steps or not item.rubric:
-        found.append("items without reference steps or a rubric: judged by their answer and the base items only")
+        found.append(
+            "items without reference steps or a rubric: judged by their answer and the base items only"
+        )
     if item.steps and not item.reviewed_by:
         found.append("items whose steps and rubric nobody has reviewed yet")
     if item.too_complex:
@@ -293,18 +352,24 @@ def published_names(item: Item) -> dict[str, Any]:
     line = item.model_dump(mode="json", exclude={"steps", "rubric"})
     line["steps"] = [
         {
-            "step_id": s.id, "step_type": ", ".join(s.types), "step_description": s.description,
-            "step_content": s.content, "step_necessity": "yes" if s.necessary else "no",
+            "step_id": s.id,
+            "step_type": ", ".join(s.types),
+            "step_description": s.description,
+            "step_content": s.content,
+            "step_necessity": "yes" if s.necessary else "no",
         }
         for s in item.steps
-    ]  # fmt: skip
+    ]
     line["rubric"] = [
         {
-            "criterion": r.question, "score": r.points, "dimension": r.dimension.value, "sub_category": r.subcategory,
+            "criterion": r.question,
+            "score": r.points,
+            "dimension": r.dimension.value,
+            "sub_category": r.subcategory,
             "step_ids": list(r.steps),
         }
         for r in (*BASE, *item.rubric)
-    ]  # fmt: skip
+    ]
     return line
 
 

@@ -20,7 +20,17 @@ from typing import Any, TypeVar
 from demur.answers.boxes import boxes, iou
 from demur.answers.choices import stated_options
 from demur.core.errors import ItemError, TransientError, UsageError
-from demur.core.records import AnswerSpec, ImagePart, ImageRef, Message, Outcome, Request, Response, Status, TextPart
+from demur.core.records import (
+    AnswerSpec,
+    ImagePart,
+    ImageRef,
+    Message,
+    Outcome,
+    Request,
+    Response,
+    Status,
+    TextPart,
+)
 from demur.core.store import digest, read_text
 from demur.core.strict_json import parsed_json
 from demur.judge.base import JudgeContext
@@ -63,7 +73,12 @@ ROOM = 2_048
 
 def reply_schema(**properties: Any) -> dict[str, Any]:
     """A JSON object with just these fields."""
-    return {"type": "object", "properties": properties, "required": [*properties], "additionalProperties": False}
+    return {
+        "type": "object",
+        "properties": properties,
+        "required": [*properties],
+        "additionalProperties": False,
+    }
 
 
 def whole(low: int, high: int) -> dict[str, Any]:
@@ -88,17 +103,22 @@ def schema_of(role: str, ids: range = range(1), rows: int = 0) -> dict[str, Any]
     """
     known = whole(ids.start, max(ids.start, ids.stop - 1))
     if role == "answer":
-        return reply_schema(pred_answer={"type": "string"}, answer_match={"type": "string", "enum": [*Level]})
+        return reply_schema(
+            pred_answer={"type": "string"}, answer_match={"type": "string", "enum": [*Level]}
+        )
     if role == "segment":
         return reply_schema(starts=listed(known, max(1, len(ids)), 1))
     if role == "match":
         best = whole(-1, known["maximum"])
-        return reply_schema(best_match_step_id=best, step_match={"type": "string", "enum": [*Level][:3]})
+        return reply_schema(
+            best_match_step_id=best, step_match={"type": "string", "enum": [*Level][:3]}
+        )
     if role == "rubric":
         row = reply_schema(
-            judgment={"type": "string", "enum": ["YES", "NO"]}, hallucination={"type": "boolean"},
+            judgment={"type": "string", "enum": ["YES", "NO"]},
+            hallucination={"type": "boolean"},
             evidence_step_ids=listed(known, 8),
-        )  # fmt: skip
+        )
         return reply_schema(judgments=listed(row, rows, rows))
     return None
 
@@ -116,15 +136,25 @@ def answer_by_rules(
         stated = stated_options(answers, answer)
         if len(stated) == 1:
             letter = next(iter(stated))
-            return (Level.MATCH if letter == answers.accepted[0][0] else Level.MISMATCH), f"states option {letter}"
-    verdict = RuleJudge().grade(ask_of("", question, choices=answers.choices), Response(text=answer), answers)
-    level = {Outcome.CORRECT: Level.MATCH, Outcome.INCORRECT: Level.MISMATCH, Outcome.DEFLECTED: Level.NO_ANSWER}
+            return (
+                Level.MATCH if letter == answers.accepted[0][0] else Level.MISMATCH
+            ), f"states option {letter}"
+    verdict = RuleJudge().grade(
+        ask_of("", question, choices=answers.choices), Response(text=answer), answers
+    )
+    level = {
+        Outcome.CORRECT: Level.MATCH,
+        Outcome.INCORRECT: Level.MISMATCH,
+        Outcome.DEFLECTED: Level.NO_ANSWER,
+    }
     if verdict.status is Status.FAILED:
         return Level.NO_ANSWER, verdict.reason
     return (level[verdict.outcome] if verdict.outcome else None), verdict.reason
 
 
-def _grounded(box: tuple[float, ...], answer: str, picture: ImageRef | None) -> tuple[Level | None, str]:
+def _grounded(
+    box: tuple[float, ...], answer: str, picture: ImageRef | None
+) -> tuple[Level | None, str]:
     """A box (y1, x1, y2, x2) in pixels, in shares of the picture, or in thousandths: right when one of them fits."""
     given = boxes(answer)
     if not given:
@@ -135,7 +165,10 @@ def _grounded(box: tuple[float, ...], answer: str, picture: ImageRef | None) -> 
         scales += [(picture.height / scale, picture.width / scale) for scale in (1.0, 1000.0)]
     best = max(iou((x1 * wide, y1 * high, x2 * wide, y2 * high), box) for high, wide in scales)
     if best < 0.5 and picture is None:
-        return None, f"overlap {best:.2f} in pixels; shares need the size of the picture, which is missing"
+        return (
+            None,
+            f"overlap {best:.2f} in pixels; shares need the size of the picture, which is missing",
+        )
     return (Level.MATCH if best >= 0.5 else Level.MISMATCH), f"overlap {best:.2f}"
 
 
@@ -160,7 +193,11 @@ class ChainJudge(ModelJudge):
     kind = "chains"
 
     def __init__(
-        self, argument: str, context: JudgeContext | None = None, prompts: Path | None = None, room: int = ROOM
+        self,
+        argument: str,
+        context: JudgeContext | None = None,
+        prompts: Path | None = None,
+        room: int = ROOM,
     ) -> None:
         super().__init__(argument, context)
         self._room = room
@@ -168,9 +205,16 @@ class ChainJudge(ModelJudge):
         self.prompt_sha256 = digest(self.texts)
 
     async def reply(
-        self, role: str, item: str, need: int, notes: set[str], *, schema: dict[str, Any] | None = None,
-        pictures: Sequence[ImageRef] = (), **fields: str,
-    ) -> Any:  # fmt: skip
+        self,
+        role: str,
+        item: str,
+        need: int,
+        notes: set[str],
+        *,
+        schema: dict[str, Any] | None = None,
+        pictures: Sequence[ImageRef] = (),
+        **fields: str,
+    ) -> Any:
         """The model's reply to one of the prompts, as JSON; None where it is no JSON, or the call failed.
 
         Args:
@@ -189,11 +233,17 @@ class ChainJudge(ModelJudge):
         schema = None if role in self.own else schema
         text = TextPart(text=Template(self.texts[role]).safe_substitute(fields))
         try:
-            shown = [ImagePart(image=ref) for ref in self._scaled(tuple(pictures) if self.sees else ())]
+            shown = [
+                ImagePart(image=ref) for ref in self._scaled(tuple(pictures) if self.sees else ())
+            ]
             request = Request(
-                model=self.model, temperature=0.0, max_tokens=need + self._room, item=item, json_schema=schema,
+                model=self.model,
+                temperature=0.0,
+                max_tokens=need + self._room,
+                item=item,
+                json_schema=schema,
                 messages=(Message(role="user", parts=(*shown, text)),),
-            )  # fmt: skip
+            )
             reply = await (await self._model()).complete(request)
         except (ItemError, TransientError):
             self.counts[f"{role}: calls failed"] += 1
@@ -213,9 +263,11 @@ class ChainJudge(ModelJudge):
         text, kind = chain_of(response)
         if response.error or not text.strip():
             return Judged(
-                id=item.id, failed=bool(response.error), answer=None if response.error else Level.NO_ANSWER,
+                id=item.id,
+                failed=bool(response.error),
+                answer=None if response.error else Level.NO_ANSWER,
                 why=response.error or "the reply is empty",
-            )  # fmt: skip
+            )
         notes: set[str] = set()
         if len(text) > LONGEST:
             text = text[:LONGEST]
@@ -230,26 +282,51 @@ class ChainJudge(ModelJudge):
             self.match(item, steps, notes),
             self.mark(item, steps, notes),
         )
-        return Judged.model_validate({
-            "id": item.id, "answer": level, "why": why, "kind": kind, "steps": steps, "matches": matches,
-            "marks": marks, "length": thinking_length(item, text), "notes": sorted(notes),
-        })  # fmt: skip
+        return Judged.model_validate(
+            {
+                "id": item.id,
+                "answer": level,
+                "why": why,
+                "kind": kind,
+                "steps": steps,
+                "matches": matches,
+                "marks": marks,
+                "length": thinking_length(item, text),
+                "notes": sorted(notes),
+            }
+        )
 
-    async def answer(self, item: Item, response: Response, notes: set[str]) -> tuple[Level | None, str]:
+    async def answer(
+        self, item: Item, response: Response, notes: set[str]
+    ) -> tuple[Level | None, str]:
         """Answer level: rules where they have a proof, the model otherwise."""
         level, why = graded_by_rules(item, response)
         if level is not None:
             return level, why
-        shown = candidate(item.question, final_answer(response.text), forms_of(item.spec, item.choices.items()))
+        shown = candidate(
+            item.question, final_answer(response.text), forms_of(item.spec, item.choices.items())
+        )
         if shown.doubted:
             return None, shown.doubted
         options = "\n".join(f"{letter}. {text}" for letter, text in item.choices.items())
         reply = await self.reply(
-            "answer", item.id, 128, notes, schema=schema_of("answer"), question=item.question, options=options,
-            answer=right_answer(item), reply=shown.text, mark=shown.mark,
-        )  # fmt: skip
+            "answer",
+            item.id,
+            128,
+            notes,
+            schema=schema_of("answer"),
+            question=item.question,
+            options=options,
+            answer=right_answer(item),
+            reply=shown.text,
+            mark=shown.mark,
+        )
         found = reply.get("answer_match") if isinstance(reply, dict) else None
-        if not isinstance(found, str) or found not in [*Level] or (found == Level.PARTIAL and item.format == "choice"):
+        if (
+            not isinstance(found, str)
+            or found not in [*Level]
+            or (found == Level.PARTIAL and item.format == "choice")
+        ):
             return None, "the judge's reply states no level"
         return Level(found), "the judge's level"
 
@@ -261,34 +338,55 @@ class ChainJudge(ModelJudge):
                 return lines, True
             ids = range(1, len(lines) + 1)
             reply = await self.reply(
-                "segment", id, 32 + 8 * len(lines), notes, schema=schema_of("segment", ids),
+                "segment",
+                id,
+                32 + 8 * len(lines),
+                notes,
+                schema=schema_of("segment", ids),
                 sentences=numbered(lines, names=("n", "sentence")),
-            )  # fmt: skip
+            )
             cut = cut_as_judged(lines, reply)
             return (cut, True) if cut is not None else (cut_by_cues(lines), False)
 
-        found = await asyncio.gather(*(one(run) for _, run in groups(sentences(text), at_cues=True)))
+        found = await asyncio.gather(
+            *(one(run) for _, run in groups(sentences(text), at_cues=True))
+        )
         steps = [step for cut, _ in found for step in cut]
         if "".join(steps) != text:  # never: what is cut is the text itself
             raise AssertionError(f"the steps of {id} are not the chain")
         return steps, all(read for _, read in found)
 
-    async def match(self, item: Item, steps: Sequence[str], notes: set[str]) -> list[StepMatch] | None:
+    async def match(
+        self, item: Item, steps: Sequence[str], notes: set[str]
+    ) -> list[StepMatch] | None:
         """Each reference step against all predicted ones, group by group; the best match counts."""
         if not item.steps or not steps:
-            return None if not item.steps else [StepMatch(step=s.id, label=Level.MISMATCH) for s in item.steps]
+            return (
+                None
+                if not item.steps
+                else [StepMatch(step=s.id, label=Level.MISMATCH) for s in item.steps]
+            )
 
         async def one(content: str, first: int, run: list[str]) -> tuple[Level, int | None] | None:
             ids = range(first, first + len(run))
             reply = await self.reply(
-                "match", item.id, 64, notes, schema=schema_of("match", ids), question=item.question,
-                answer=right_answer(item), step=content, steps=numbered(run, first),
-            )  # fmt: skip
+                "match",
+                item.id,
+                64,
+                notes,
+                schema=schema_of("match", ids),
+                question=item.question,
+                answer=right_answer(item),
+                step=content,
+                steps=numbered(run, first),
+            )
             return read_match(reply, ids)
 
         async def best(step: Step) -> StepMatch:
             content = f"({', '.join(step.types)}) {step.content}"
-            found = await asyncio.gather(*(one(content, first, run) for first, run in groups(steps)))
+            found = await asyncio.gather(
+                *(one(content, first, run) for first, run in groups(steps))
+            )
             return best_match(step.id, found)
 
         return list(await asyncio.gather(*map(best, item.steps)))
@@ -304,10 +402,17 @@ class ChainJudge(ModelJudge):
         async def one(first: int, run: list[str]) -> list[Mark]:
             ids = range(first, first + len(run))
             reply = await self.reply(
-                "rubric", item.id, 64 + 80 * len(rubric), notes, schema=schema_of("rubric", ids, len(rubric)),
-                question=item.question, answer=right_answer(item), reference=reference, steps=numbered(run, first),
+                "rubric",
+                item.id,
+                64 + 80 * len(rubric),
+                notes,
+                schema=schema_of("rubric", ids, len(rubric)),
+                question=item.question,
+                answer=right_answer(item),
+                reference=reference,
+                steps=numbered(run, first),
                 rubric=lines,
-            )  # fmt: skip
+            )
             return read_marks(reply, len(rubric), ids)
 
         found = await asyncio.gather(*(one(first, run) for first, run in groups(steps)))
@@ -330,19 +435,29 @@ def _texts(folder: Path | None) -> tuple[dict[str, str], set[str]]:
             texts[role] = read_text(path)
             needed = set(fields) - {"options", "mark"}
             if missing := needed - set(Template(texts[role]).get_identifiers()):
-                raise UsageError(f"lacks ${min(missing)}", item=str(path), cure=f"its fields are {', '.join(fields)}")
+                raise UsageError(
+                    f"lacks ${min(missing)}",
+                    item=str(path),
+                    cure=f"its fields are {', '.join(fields)}",
+                )
         else:
             texts[role] = prompt_text(__package__, f"{role}.v1.md") + "\n"
     if folder is not None and not own:
         raise UsageError(
-            "holds no prompt of the judge", item=str(folder), cure=f"name files {', '.join(f'{r}.md' for r in PROMPTS)}"
+            "holds no prompt of the judge",
+            item=str(folder),
+            cure=f"name files {', '.join(f'{r}.md' for r in PROMPTS)}",
         )
     return texts, own
 
 
 def right_answer(item: Item) -> str:
     """The right answer in words."""
-    return target(item.spec) if item.format != "grounding" else f"[y1, x1, y2, x2] = {list(item.box or ())}"
+    return (
+        target(item.spec)
+        if item.format != "grounding"
+        else f"[y1, x1, y2, x2] = {list(item.box or ())}"
+    )
 
 
 _FENCE = re.compile(r"^```[a-z]*\s*|(?<!\s)\s*+```$|```$", re.IGNORECASE)
@@ -390,7 +505,11 @@ def read_marks(reply: Any, n: int, ids: range) -> list[Mark]:
             found.append(unread)
             continue
         given = row.get("evidence_step_ids")
-        evidence = tuple(i for i in given if type(i) is int and i in ids) if isinstance(given, list) else ()
+        evidence = (
+            tuple(i for i in given if type(i) is int and i in ids)
+            if isinstance(given, list)
+            else ()
+        )
         made_up = word == "no" and row.get("hallucination") is True
         found.append(Mark(satisfied=word == "yes", hallucination=made_up, evidence=evidence))
     return found
@@ -430,11 +549,15 @@ def judge_all(
     pairs = [(i, outputs[i.id]) for i in items if i.id in outputs and not i.too_complex]
     if judge is None:
         return {i.id: judge_by_rules(i, r) for i, r in pairs}
-    return {j.id: j for j in run_sync(all_of(judge, [judge.judge(i, r) for i, r in pairs], progress))}
+    return {
+        j.id: j for j in run_sync(all_of(judge, [judge.judge(i, r) for i, r in pairs], progress))
+    }
 
 
 async def all_of(
-    judge: ChainJudge | None, work: Sequence[Coroutine[Any, Any, T]], progress: Callable[[int], None]
+    judge: ChainJudge | None,
+    work: Sequence[Coroutine[Any, Any, T]],
+    progress: Callable[[int], None],
 ) -> list[T]:
     """The results of all, `AT_ONCE` at a time; then the judge is closed."""
     try:

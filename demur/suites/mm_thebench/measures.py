@@ -28,7 +28,13 @@ import numpy as np
 from demur.core.records import Measure, Record
 from demur.core.stats import percentile, resampled
 from demur.suites.mm_thebench.items import Dimension, Item, RubricItem
-from demur.suites.mm_thebench.statistics import Association, Correlation, association, pearson, spearman
+from demur.suites.mm_thebench.statistics import (
+    Association,
+    Correlation,
+    association,
+    pearson,
+    spearman,
+)
 
 
 class Level(StrEnum):
@@ -128,7 +134,11 @@ def step_score(item: Item, judged: Judged, partial: float = 0.0) -> StepScore | 
     for match in judged.matches:
         if match.predicted is not None and match.label is not None:
             best[match.predicted] = max(best.get(match.predicted, 0.0), worth.get(match.label, 0.0))
-    found = sum(worth.get(m.label, 0.0) for m in judged.matches if m.label is not None and m.step in necessary)
+    found = sum(
+        worth.get(m.label, 0.0)
+        for m in judged.matches
+        if m.label is not None and m.step in necessary
+    )
     precision = sum(best.values()) / len(judged.steps) if judged.steps else 0.0
     recall = found / len(necessary)
     return StepScore(precision, recall, harmonic(precision, recall))
@@ -163,7 +173,9 @@ def points(item: Item, judged: Judged, dimension: Dimension | None = None) -> Po
     own = [(r.points, m) for r, m in marked(item, judged) or () if dimension in (None, r.dimension)]
     if not own:
         return None
-    earned, lost = (sum(p for p, m in own if getattr(m, name)) for name in ("satisfied", "hallucination"))
+    earned, lost = (
+        sum(p for p, m in own if getattr(m, name)) for name in ("satisfied", "hallucination")
+    )
     return Points(earned, lost, sum(p for p, _ in own))
 
 
@@ -181,7 +193,11 @@ def hallucination_kind(item: Item, judged: Judged) -> str | None:
     found = {r.dimension for r, m in marks if m.hallucination}
     if not found:
         return "none"
-    alone = {Dimension.PERCEPTION: KINDS[0], Dimension.REASONING: KINDS[1], Dimension.KNOWLEDGE: KINDS[3]}
+    alone = {
+        Dimension.PERCEPTION: KINDS[0],
+        Dimension.REASONING: KINDS[1],
+        Dimension.KNOWLEDGE: KINDS[3],
+    }
     if len(found) == 1:
         return alone[found.pop()]
     return KINDS[2] if found == {Dimension.PERCEPTION, Dimension.REASONING} else KINDS[4]
@@ -204,7 +220,9 @@ def reasoning_against_perception(pairs: Sequence[tuple[Item, Judged]]) -> Associ
     return association(reasoning, perception)
 
 
-def subcategory_shares(pairs: Sequence[tuple[Item, Judged]]) -> dict[tuple[str, str], tuple[int, float]]:
+def subcategory_shares(
+    pairs: Sequence[tuple[Item, Judged]],
+) -> dict[tuple[str, str], tuple[int, float]]:
     """Fig. 4: (dimension, subcategory) -> points lost to hallucination, and their share; "base" for base items."""
     lost: Counter[tuple[str, str]] = Counter()
     for item, judged in pairs:
@@ -219,7 +237,11 @@ def by_length(
     pairs: Sequence[tuple[Item, Judged]], dimension: Dimension
 ) -> tuple[Correlation | None, Correlation | None]:
     """Table 4 (Pearson, Spearman): share of a dimension's points lost to hallucination against thinking length."""
-    found = [(j.length, p.hallucinated / p.total) for i, j in pairs if (p := points(i, j, dimension)) and j.length]
+    found = [
+        (j.length, p.hallucinated / p.total)
+        for i, j in pairs
+        if (p := points(i, j, dimension)) and j.length
+    ]
     lengths, shares = [x for x, _ in found], [y for _, y in found]
     return pearson(lengths, shares), spearman(lengths, shares)
 
@@ -279,9 +301,15 @@ def score(
     by_source = {s: [p for p in pairs if p[0].source == s] for s in sorted({i.source for i in fit})}
     sources = {s: measured(own)["accuracy"] for s, own in by_source.items()}
     return Score(
-        model, judge, pairs, measured([p for p in pairs if p[0].modality != "video"]),
-        measured(videos) if videos else None, sources, len(items) - len(fit), len(fit) - len(pairs),
-    )  # fmt: skip
+        model,
+        judge,
+        pairs,
+        measured([p for p in pairs if p[0].modality != "video"]),
+        measured(videos) if videos else None,
+        sources,
+        len(items) - len(fit),
+        len(fit) - len(pairs),
+    )
 
 
 Pairs = Sequence[tuple[Item, Judged]]
@@ -289,7 +317,9 @@ Ratio = Callable[[Item, Judged], tuple[float, float] | None]
 """What one question adds to a measure's numerator and denominator; None where it is ungraded."""
 
 
-def measures(pairs: Pairs, *, partial: float = 0.0, resamples: int = 1000, seed: int = 0) -> dict[str, Measure]:
+def measures(
+    pairs: Pairs, *, partial: float = 0.0, resamples: int = 1000, seed: int = 0
+) -> dict[str, Measure]:
     """Accuracy, step measures, K, P, R, H and thinking length, each with n questions and a bootstrap interval."""
 
     def one(value: float | None) -> tuple[float, float] | None:
@@ -304,7 +334,10 @@ def measures(pairs: Pairs, *, partial: float = 0.0, resamples: int = 1000, seed:
     stepped = [p for p in pairs if any(s.necessary for s in p[0].steps)]
     every: dict[str, tuple[Ratio, Pairs]] = {
         "accuracy": (lambda item, j: one(None if j.answer is None else CREDIT[j.answer]), pairs),
-        "h": (lambda item, j: (p.total - p.hallucinated, p.total) if (p := points(item, j)) else None, pairs),
+        "h": (
+            lambda item, j: (p.total - p.hallucinated, p.total) if (p := points(item, j)) else None,
+            pairs,
+        ),
         "length": (lambda item, j: one(j.length), stepped),
         **{part: (step(part), stepped) for part in StepScore._fields},
     }
@@ -316,7 +349,11 @@ def measures(pairs: Pairs, *, partial: float = 0.0, resamples: int = 1000, seed:
 
 def _measure(name: str, of: Ratio, among: Pairs, resamples: int, seed: int) -> Measure:
     """The ratio of two sums over questions, with a bootstrap interval over questions."""
-    found = [value for item, judged in among if not judged.failed and (value := of(item, judged)) is not None]
+    found = [
+        value
+        for item, judged in among
+        if not judged.failed and (value := of(item, judged)) is not None
+    ]
     failed = sum(judged.failed for _, judged in among)
     rows = np.array(found, dtype=np.float64).reshape(-1, 2)
     total = rows[:, 1].sum()
@@ -327,7 +364,12 @@ def _measure(name: str, of: Ratio, among: Pairs, resamples: int, seed: int) -> M
             ends = percentile(drawn[:, 0] / drawn[:, 1], 0.95)
     low, high = ends or (None, None)
     return Measure(
-        name=name, value=float(rows[:, 0].sum() / total) if total else None, n=len(rows),
-        ungraded=len(among) - failed - len(rows), failed=failed, low=low, high=high,
+        name=name,
+        value=float(rows[:, 0].sum() / total) if total else None,
+        n=len(rows),
+        ungraded=len(among) - failed - len(rows),
+        failed=failed,
+        low=low,
+        high=high,
         interval=f"bootstrap(0.95,{resamples})" if ends else "",
-    )  # fmt: skip
+    )

@@ -54,22 +54,31 @@ class Decision(NamedTuple):
 def decisions(item: Item, response: Response, judged: Judged, of: Of) -> Iterator[Decision]:
     """The decisions on one reply at one level; what could not be read is no decision."""
     about = (("question", item.question), ("right answer", right_answer(item)))
-    chain = ("chain", "\n".join(f"{n}. {' '.join(s.split())}" for n, s in enumerate(judged.steps, 1)))
+    chain = (
+        "chain",
+        "\n".join(f"{n}. {' '.join(s.split())}" for n, s in enumerate(judged.steps, 1)),
+    )
     if of == "answers" and judged.answer is not None:
-        yield Decision(item, judged.answer.value.lower().replace(" ", "_"), (*about, ("reply", response.text)))
+        yield Decision(
+            item, judged.answer.value.lower().replace(" ", "_"), (*about, ("reply", response.text))
+        )
     if of == "steps":
         content = {s.id: f"({', '.join(s.types)}) {s.content}" for s in item.steps}
         for match in judged.matches or ():
             if match.label is not None:
                 yield Decision(
-                    item, match.label.value.lower(), (*about, ("reference step", content[match.step]), chain)
+                    item,
+                    match.label.value.lower(),
+                    (*about, ("reference step", content[match.step]), chain),
                 )
     if of == "rubric":
         reference = ("reference steps", "\n".join(f"{s.id}. {s.content}" for s in item.steps))
         for row, mark in zip(item.full_rubric, judged.marks or (), strict=False):
             if mark.satisfied is not None:
                 label = "yes" if mark.satisfied else "made_up" if mark.hallucination else "no"
-                yield Decision(item, label, (*about, reference, chain, ("to be marked", row.question)))
+                yield Decision(
+                    item, label, (*about, reference, chain, ("to be marked", row.question))
+                )
 
 
 def meta_task(
@@ -105,7 +114,10 @@ def meta_task(
                 for one in decisions(item, replies[item.id], judged[item.id], of):
                     found.setdefault(digest([model, item.id, one.shown], 16), (one, model))
     if not found:
-        raise UsageError(f"the judge decided nothing about {of}", cure="give items with reference steps, and --judge")
+        raise UsageError(
+            f"the judge decided nothing about {of}",
+            cure="give items with reference steps, and --judge",
+        )
     drawn = sorted(found, key=lambda id: seed_of(seed, "meta", id))[:n]
     shown = []
     for id in drawn:
@@ -115,10 +127,16 @@ def meta_task(
         shown.append(Shown(id=id, shown=one.shown, images=images, about=about))
     labels = tuple(Label(name=name, text=name.replace("_", " ")) for name in LABELS[of])
     task = Task(
-        name=f"{of} of chains", labels=labels, rubric=RUBRICS[of], balance=("model",), seed=seed,
+        name=f"{of} of chains",
+        labels=labels,
+        rubric=RUBRICS[of],
+        balance=("model",),
+        seed=seed,
         bound={"judge": judge.id},
-    )  # fmt: skip
+    )
     write_task(out, task, shown)
     rows = ({"item": id, "label": found[id][0].label, "annotator": judge.id} for id in drawn)
-    write_atomic(out / JUDGED_AS, "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows))
+    write_atomic(
+        out / JUDGED_AS, "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows)
+    )
     return len(drawn), out / JUDGED_AS

@@ -39,7 +39,9 @@ def _hypergeometric(table: TwoByTwo) -> tuple[npt.NDArray[np.int64], Floats]:
     (a, b), (c, d) = table
     row, column, n = a + b, a + c, a + b + c + d
     cells = np.arange(max(0, row + column - n), min(row, column) + 1)
-    return cells, np.array([math.log(math.comb(row, k) * math.comb(n - row, column - k)) for k in cells.tolist()])
+    return cells, np.array(
+        [math.log(math.comb(row, k) * math.comb(n - row, column - k)) for k in cells.tolist()]
+    )
 
 
 def fisher(table: TwoByTwo) -> float:
@@ -133,7 +135,11 @@ class Correlation(NamedTuple):
 
 def pearson(x: Sequence[float], y: Sequence[float]) -> Correlation | None:
     """Pearson's r; None for fewer than three pairs, or where x or y is constant."""
-    r = correlation(np.asarray(x, dtype=np.float64), np.asarray(y, dtype=np.float64)) if len(x) > 2 else None
+    r = (
+        correlation(np.asarray(x, dtype=np.float64), np.asarray(y, dtype=np.float64))
+        if len(x) > 2
+        else None
+    )
     return None if r is None else Correlation(r, _two_sided(r, len(x)), len(x))
 
 
@@ -143,7 +149,9 @@ def spearman(x: Sequence[float], y: Sequence[float]) -> Correlation | None:
 
 
 def _ranks(values: Sequence[float]) -> Floats:
-    _, at, counts = np.unique(np.asarray(values, dtype=np.float64), return_inverse=True, return_counts=True)
+    _, at, counts = np.unique(
+        np.asarray(values, dtype=np.float64), return_inverse=True, return_counts=True
+    )
     last = np.cumsum(counts)
     ranks: Floats = (last - (counts - 1) / 2)[at]
     return ranks

@@ -34,10 +34,17 @@ def frames(path: Path, video: Video) -> list[Frame]:
         opened: Any = av.open(str(path))
         with opened as container:
             stream = container.streams.video[0]
-            length = float(stream.duration * stream.time_base) if stream.duration else (container.duration or 0) / 1e6
+            length = (
+                float(stream.duration * stream.time_base)
+                if stream.duration
+                else (container.duration or 0) / 1e6
+            )
             end = min(video.end, length) if video.end and length else video.end or length
             if end <= video.start:
-                raise DataError(f"it is {length:.1f} s long, the part begins at {video.start:g} s", item=str(path))
+                raise DataError(
+                    f"it is {length:.1f} s long, the part begins at {video.start:g} s",
+                    item=str(path),
+                )
             part = (end - video.start) / video.frames
             wanted = [video.start + part * (k + 0.5) for k in range(video.frames)]
             found: list[Frame] = []
@@ -45,7 +52,11 @@ def frames(path: Path, video: Video) -> list[Frame]:
             if video.start:
                 container.seek(int(video.start * 1e6))
             for frame in container.decode(stream):
-                while len(found) < len(wanted) and frame.time is not None and frame.time >= wanted[len(found)]:
+                while (
+                    len(found) < len(wanted)
+                    and frame.time is not None
+                    and frame.time >= wanted[len(found)]
+                ):
                     found.append(_taken(frame))
                 if len(found) == len(wanted):
                     return found
@@ -53,9 +64,13 @@ def frames(path: Path, video: Video) -> list[Frame]:
             if last is not None and (not found or found[-1].second < (last.time or 0.0)):
                 found.append(_taken(last))  # the last wanted moment lies behind the last frame's
     except (av.FFmpegError, OSError, IndexError) as error:
-        raise DataError(f"cannot be read as a video: {error}", item=str(path), cure="check the file") from error
+        raise DataError(
+            f"cannot be read as a video: {error}", item=str(path), cure="check the file"
+        ) from error
     if not found:
-        raise DataError("holds no frame between start and end", item=str(path), cure="check start and end")
+        raise DataError(
+            "holds no frame between start and end", item=str(path), cure="check start and end"
+        )
     return found
 
 

@@ -16,10 +16,28 @@ from demur.judge.audit import Finding
 from demur.suites.published import PublishedRow, printed_lines
 from demur.suites.vb.measures import WEIGHTS, composite
 
-COLUMNS = frozenset({
-    "model", "final", "caa", "i_mefr", "t_mefr", "mefr", "selrank", "tomacc", "abs", "answered", "coverage", "ansacc",
-    "selrank_raw", "d", "n", "tom_n", "cov", "mefr_d",
-})  # fmt: skip
+COLUMNS = frozenset(
+    {
+        "model",
+        "final",
+        "caa",
+        "i_mefr",
+        "t_mefr",
+        "mefr",
+        "selrank",
+        "tomacc",
+        "abs",
+        "answered",
+        "coverage",
+        "ansacc",
+        "selrank_raw",
+        "d",
+        "n",
+        "tom_n",
+        "cov",
+        "mefr_d",
+    }
+)
 PRINTED = {"cov": "coverage", "mefr_d": "d"}
 """Headers of the paper's tables -> our names."""
 HEADLINE_CELLS, SECOND_ORDER_CELLS = 300, 21
@@ -46,7 +64,9 @@ def audit(rows: Sequence[PublishedRow]) -> list[Finding]:
 
 def _fits(column: str, value: float) -> bool:
     """Whether a column can hold a value: counts are not negative, and n is not 0."""
-    least = {"n": 1, "tom_n": 1, "answered": 0, "abs": 0, "d": 0, "mefr_d": 0}.get(column, -math.inf)
+    least = {"n": 1, "tom_n": 1, "answered": 0, "abs": 0, "d": 0, "mefr_d": 0}.get(
+        column, -math.inf
+    )
     return math.isfinite(value) and value >= least
 
 
@@ -61,19 +81,46 @@ def _row(who: str, v: Mapping[str, float]) -> list[Finding]:
     def tell(kind: str, message: str, severity: Literal["defect", "note"] = "defect") -> None:
         found.append(Finding(kind, severity, who, message))
 
-    parts = {"caa": v.get("caa"), "mefr": v.get("mefr"), "selrank": v.get("selrank"), "tom_acc": v.get("tomacc")}
-    if "final" in v and parts["caa"] is not None and parts["mefr"] is not None and parts["selrank"] is not None:
+    parts = {
+        "caa": v.get("caa"),
+        "mefr": v.get("mefr"),
+        "selrank": v.get("selrank"),
+        "tom_acc": v.get("tomacc"),
+    }
+    if (
+        "final" in v
+        and parts["caa"] is not None
+        and parts["mefr"] is not None
+        and parts["selrank"] is not None
+    ):
         follows = composite(parts)
         slack = HALF + sum(w * HALF for w in WEIGHTS.values())
         if follows is not None and abs(follows - v["final"]) > slack + EPS:
-            tell("total", f"final {v['final']:g} is printed, {follows:.4f} follows from its components")
-    if {"i_mefr", "t_mefr", "mefr"} <= set(v) and abs((v["i_mefr"] + v["t_mefr"]) / 2 - v["mefr"]) > 2 * HALF + EPS:
-        tell("total", f"mefr {v['mefr']:g} is printed, the mean of both is {(v['i_mefr'] + v['t_mefr']) / 2:.4f}")
+            tell(
+                "total",
+                f"final {v['final']:g} is printed, {follows:.4f} follows from its components",
+            )
+    if {"i_mefr", "t_mefr", "mefr"} <= set(v) and abs(
+        (v["i_mefr"] + v["t_mefr"]) / 2 - v["mefr"]
+    ) > 2 * HALF + EPS:
+        tell(
+            "total",
+            f"mefr {v['mefr']:g} is printed, the mean of both is {(v['i_mefr'] + v['t_mefr']) / 2:.4f}",
+        )
     n = v.get("n", HEADLINE_CELLS)
-    if {"answered", "coverage"} <= set(v) and abs(100 * v["answered"] / n - v["coverage"]) > 0.05 + EPS:
-        tell("n", f"coverage {v['coverage']:g} is printed, {v['answered']:g} of {n:g} is {100 * v['answered'] / n:.1f}")
+    if {"answered", "coverage"} <= set(v) and abs(
+        100 * v["answered"] / n - v["coverage"]
+    ) > 0.05 + EPS:
+        tell(
+            "n",
+            f"coverage {v['coverage']:g} is printed, {v['answered']:g} of {n:g} is {100 * v['answered'] / n:.1f}",
+        )
     if {"answered", "abs"} <= set(v) and (left := n - v["answered"] - v["abs"]):
-        what = "more than there are" if left < 0 else "neither answered nor abstained: unusable replies"
+        what = (
+            "more than there are"
+            if left < 0
+            else "neither answered nor abstained: unusable replies"
+        )
         tell("n", f"{abs(left):g} of {n:g} cells are {what}", "defect" if left < 0 else "note")
     for share, over, of in (
         ("ansacc", "answered", v.get("answered")),
@@ -90,6 +137,8 @@ def _row(who: str, v: Mapping[str, float]) -> list[Finding]:
                 )
     if "selrank" in v and v["selrank"] > 1:
         tell("total", f"selrank {v['selrank']:g} is above 1")
-    if {"selrank", "selrank_raw"} <= set(v) and abs(min(1.0, v["selrank_raw"]) - v["selrank"]) > 2 * HALF:
+    if {"selrank", "selrank_raw"} <= set(v) and abs(
+        min(1.0, v["selrank_raw"]) - v["selrank"]
+    ) > 2 * HALF:
         tell("disagree", f"selrank {v['selrank']:g}, but {v['selrank_raw']:g} before capping at 1")
     return found

@@ -165,7 +165,12 @@ class FamilyLine(Record):
 
 # --- reading -------------------------------------------------------------------------------------
 
-SHEET_CELLS = {"I0q0": Cell.BASE, "I0q1": Cell.TEXT_FLIP, "I1q0": Cell.IMAGE_FLIP, "I1q1": Cell.DOUBLE_FLIP}
+SHEET_CELLS = {
+    "I0q0": Cell.BASE,
+    "I0q1": Cell.TEXT_FLIP,
+    "I1q0": Cell.IMAGE_FLIP,
+    "I1q1": Cell.DOUBLE_FLIP,
+}
 """Cells by their name in the sheets' columns, ``<model>_I0q1_json``."""
 _OUTPUT = re.compile(r"(?P<model>.+)_(?P<cell>I[01]q[01])_json")
 _PRONOUN = re.compile(r"\b(?:he|she|they|him|her|them|his|their|it)\b", re.IGNORECASE)
@@ -185,16 +190,23 @@ def files_of(path: Path) -> list[Path]:
         return [path]
     if not path.is_dir():
         raise UsageError(
-            "no such file or folder", item=str(path), cure="name a sheet (.csv), a .jsonl, or their folder"
+            "no such file or folder",
+            item=str(path),
+            cure="name a sheet (.csv), a .jsonl, or their folder",
         )
     lines = path / "families.jsonl"
-    found = [lines] if lines.is_file() else sorted(p for p in path.iterdir() if p.suffix.lower() == ".csv")
+    found = (
+        [lines]
+        if lines.is_file()
+        else sorted(p for p in path.iterdir() if p.suffix.lower() == ".csv")
+    )
     if not found:
         held = ", ".join(sorted(p.name for p in path.iterdir())[:8]) or "nothing"
         raise UsageError(
-            f"holds neither families.jsonl nor a sheet (.csv), but {held}", item=str(path),
+            f"holds neither families.jsonl nor a sheet (.csv), but {held}",
+            item=str(path),
             cure="see docs/suites.md for both layouts; 'demur suite build vb' makes a small set",
-        )  # fmt: skip
+        )
     return found
 
 
@@ -213,7 +225,11 @@ def read(path: Path, problems: Problems) -> Loaded[Family]:
         seen: set[str] = set()
         for where, (family, replies) in _families(file, problems, notes):
             known = families.setdefault(family.id, family)
-            photos = [(a.sha256, b.sha256) for a, b in zip(known.images, family.images, strict=True) if a and b]
+            photos = [
+                (a.sha256, b.sha256)
+                for a, b in zip(known.images, family.images, strict=True)
+                if a and b
+            ]
             if family.id in seen:
                 problems.add(where, "an earlier row holds this family too; the first is kept")
             elif known.questions != family.questions:
@@ -223,10 +239,16 @@ def read(path: Path, problems: Problems) -> Loaded[Family]:
             else:
                 _merge(outputs, replies, family, where, problems)
             seen.add(family.id)
-    for family in families.values():  # what an author may want to check; none of it excludes a family
+    for (
+        family
+    ) in families.values():  # what an author may want to check; none of it excludes a family
         if not family.strict:
             notes["families with an ABSTAIN gold label: scored apart from the headline"] += 1
-        if family.second_order and not family.agents and any(map(_PRONOUN.search, family.questions)):
+        if (
+            family.second_order
+            and not family.agents
+            and any(map(_PRONOUN.search, family.questions))
+        ):
             notes["second-order questions with a pronoun instead of an agent's name"] += 1
     return Loaded(tuple(families.values()), folder_of(path), outputs, notes)
 
@@ -243,7 +265,10 @@ def _merge(
         held = outputs.setdefault(model, {})
         for cell, text in cells.items():
             if held.setdefault(family.cell_id(cell), Response(text=text)).text != text:
-                problems.add(where, f"an earlier sheet has another output of {model!r} for {cell}; the first is kept")
+                problems.add(
+                    where,
+                    f"an earlier sheet has another output of {model!r} for {cell}; the first is kept",
+                )
 
 
 def _families(file: Path, problems: Problems, notes: Counter[str]) -> Iterator[tuple[str, Read]]:
@@ -277,16 +302,24 @@ def _of_line(file: Path, place: str, row: Mapping[str, Any]) -> Read:
         _check_agents(line)
     base, edited = images_beside(file, (line.base_image, line.edited_image))
     return Family(
-        id=line.id, source_ref=place, category=line.category, questions=(line.base_question, line.edited_question),
-        images=(base, edited), gold=XOR if line.gold is None else tuple(line.gold[cell] for cell in CELLS),
-        agents=line.agents, provenance=line.provenance, licence=line.licence,
-    ), {}  # fmt: skip
+        id=line.id,
+        source_ref=place,
+        category=line.category,
+        questions=(line.base_question, line.edited_question),
+        images=(base, edited),
+        gold=XOR if line.gold is None else tuple(line.gold[cell] for cell in CELLS),
+        agents=line.agents,
+        provenance=line.provenance,
+        licence=line.licence,
+    ), {}
 
 
 def _check_agents(line: FamilyLine) -> None:
     """Raise ValueError where a second-order family does not name its agents in both questions."""
     if len(set(line.agents)) < AGENTS:
-        raise ValueError(f"a second-order family names its agents: give 'agents' with at least {AGENTS} names")
+        raise ValueError(
+            f"a second-order family names its agents: give 'agents' with at least {AGENTS} names"
+        )
     for question in (line.base_question, line.edited_question):
         for agent in line.agents:
             if not re.search(rf"(?<!\w){re.escape(agent)}(?!\w)", question, re.IGNORECASE):
@@ -303,15 +336,28 @@ def _of_sheet(
         return None
     category = PREFIXES.get(id.partition("-")[0].upper())
     if category is None:
-        raise ValueError(f"the id begins with none of {', '.join(PREFIXES)}, so its category is unknown")
-    base, edited = (_photo(folder, held, row.get(name, ""), notes) for name in ("pic_base", "pic_flip"))
+        raise ValueError(
+            f"the id begins with none of {', '.join(PREFIXES)}, so its category is unknown"
+        )
+    base, edited = (
+        _photo(folder, held, row.get(name, ""), notes) for name in ("pic_base", "pic_flip")
+    )
     if base is None or edited is None:
-        notes["families without their photos beside the sheet: outputs can be scored, no system can be asked"] += 1
-    about = {"image_edit": row.get("flip_change", "").strip(), "where": row.get("indoor_outdoor", "").strip()}
+        notes[
+            "families without their photos beside the sheet: outputs can be scored, no system can be asked"
+        ] += 1
+    about = {
+        "image_edit": row.get("flip_change", "").strip(),
+        "where": row.get("indoor_outdoor", "").strip(),
+    }
     family = Family(
-        id=id, source_ref=place, category=category, questions=(row["base_question"], row["flip_question"]),
-        images=(base, edited), provenance={k: v for k, v in about.items() if v},
-    )  # fmt: skip
+        id=id,
+        source_ref=place,
+        category=category,
+        questions=(row["base_question"], row["flip_question"]),
+        images=(base, edited),
+        provenance={k: v for k, v in about.items() if v},
+    )
     replies: dict[str, dict[Cell, str]] = {}
     for column, text in row.items():
         named = _OUTPUT.fullmatch(column or "")
@@ -331,7 +377,9 @@ def _photos(folder: Path) -> dict[str, str]:
     return held
 
 
-def _photo(folder: Path, held: Mapping[str, str], given: str, notes: Counter[str]) -> ImageRef | None:
+def _photo(
+    folder: Path, held: Mapping[str, str], given: str, notes: Counter[str]
+) -> ImageRef | None:
     """A photo of a sheet by its file name; the rest of the path is of another machine."""
     uri = held.get(PurePosixPath(PureWindowsPath(given.strip()).name).name)
     if uri is None:
@@ -339,5 +387,7 @@ def _photo(folder: Path, held: Mapping[str, str], given: str, notes: Counter[str
     try:
         return image_in(folder, uri)
     except (DataError, StorageError, ValueError):
-        notes["photos beside the sheet that cannot be read: no image, broken, or a link out of the folder"] += 1
+        notes[
+            "photos beside the sheet that cannot be read: no image, broken, or a link out of the folder"
+        ] += 1
         return None

@@ -81,11 +81,15 @@ class Cells:
 def kept(reply: Reply, mode: Mode) -> bool:
     """Whether a reply stays in denominators about labels; see the module's table."""
     if mode == "paper":
-        return reply.problem == "invalid label" or (reply.label is not None and reply.confidence is not None)
+        return reply.problem == "invalid label" or (
+            reply.label is not None and reply.confidence is not None
+        )
     return reply.problem not in ("no output", "not asked")
 
 
-def cells_of(families: Sequence[Family], replies: Mapping[str, Reply], mode: Mode = "measured") -> Cells:
+def cells_of(
+    families: Sequence[Family], replies: Mapping[str, Reply], mode: Mode = "measured"
+) -> Cells:
     """The arrays of the strict families among ``families``.
 
     Args:
@@ -98,13 +102,16 @@ def cells_of(families: Sequence[Family], replies: Mapping[str, Reply], mode: Mod
 
     def array(of: Callable[[Reply, Label], Any], dtype: Any = bool) -> Any:
         rows = [
-            [of(r, gold) for r, gold in zip(line, f.gold, strict=True)] for line, f in zip(grid, strict, strict=True)
+            [of(r, gold) for r, gold in zip(line, f.gold, strict=True)]
+            for line, f in zip(grid, strict, strict=True)
         ]
         return np.array(rows, dtype=dtype).reshape(len(strict), 4)
 
     keep = array(lambda reply, gold: kept(reply, mode))
     answered = array(lambda reply, gold: reply.answered)
-    confidence = array(lambda reply, gold: math.nan if reply.confidence is None else reply.confidence, np.float64)
+    confidence = array(
+        lambda reply, gold: math.nan if reply.confidence is None else reply.confidence, np.float64
+    )
     return Cells(
         asked=array(lambda reply, gold: reply.problem != "not asked"),
         failed=array(lambda reply, gold: reply.problem == "no output"),
@@ -127,7 +134,9 @@ def caa(cells: Cells, alpha: float = ALPHA) -> float | None:
     Mean over cells of: alpha when abstained, the confidence when right, else 0. In [0, 1].
     """
     scored = cells.scored[HEAD]
-    credit = np.where(cells.abstained[HEAD], alpha, np.where(cells.right[HEAD], cells.confidence[HEAD], 0.0))
+    credit = np.where(
+        cells.abstained[HEAD], alpha, np.where(cells.right[HEAD], cells.confidence[HEAD], 0.0)
+    )
     return float(credit[scored].sum() / scored.sum()) if scored.any() else None
 
 
@@ -148,7 +157,9 @@ def flips(cells: Cells) -> tuple[Share, Share, Share]:
     BASE right. MEFR is None when either rate is undefined.
     """
     base = cells.right[:, BASE]
-    image, text = (_share(cells.right[:, child], base & cells.kept[:, child]) for child in (IMAGE, TEXT))
+    image, text = (
+        _share(cells.right[:, child], base & cells.kept[:, child]) for child in (IMAGE, TEXT)
+    )
     mean = None if image[0] is None or text[0] is None else (image[0] + text[0]) / 2
     return image, text, (mean, int(base.sum()))
 
@@ -159,7 +170,9 @@ def _ranked(cells: Cells) -> tuple[Flags, Floats]:
     return cells.right[HEAD][used], cells.confidence[HEAD][used]
 
 
-def selrank(right: Flags, confidence: Floats, ties: Ties = "expected", *, cap: bool = True) -> float | None:
+def selrank(
+    right: Flags, confidence: Floats, ties: Ties = "expected", *, cap: bool = True
+) -> float | None:
     """Confidence-ranked selective prediction (section 5.4): min(1, (A - p) / (1 - p)).
 
     A is the area (trapezoids, from coverage 1/n to 1, no point at 0) under the accuracy of the k most confident
@@ -209,13 +222,19 @@ def df_acc(cells: Cells, *, given_base: bool = False) -> Share:
     return _share(cells.right[:, DOUBLE], used)
 
 
-def composite(parts: Mapping[str, float | None], weights: Mapping[str, float] = WEIGHTS) -> float | None:
+def composite(
+    parts: Mapping[str, float | None], weights: Mapping[str, float] = WEIGHTS
+) -> float | None:
     """FINALSCORE (section 5.7): the weighted mean of the components that are defined, weights renormalised.
 
     >>> round(composite({"caa": 0.5, "mefr": 0.6, "selrank": None, "tom_acc": 0.4}), 4)
     0.5111
     """
-    known = {k: v for k, v in parts.items() if v is not None and not math.isnan(v) and weights.get(k, 0) > 0}
+    known = {
+        k: v
+        for k, v in parts.items()
+        if v is not None and not math.isnan(v) and weights.get(k, 0) > 0
+    }
     total = sum(weights[k] for k in known)
     return sum(weights[k] * v for k, v in known.items()) / total if total else None
 
@@ -376,11 +395,20 @@ def score(
         low, high, method = _ends(name, value, n, ends)
         failed, ungraded = lost[name]
         measures[name] = Measure(
-            name=name, value=value, n=n, ungraded=ungraded, failed=failed, low=low, high=high, interval=method
+            name=name,
+            value=value,
+            n=n,
+            ungraded=ungraded,
+            failed=failed,
+            low=low,
+            high=high,
+            interval=method,
         )
     right, confidence = _ranked(cells)
     bounds = [selrank(right, confidence, way) for way in ("worst", "best")] if len(right) else []
-    others = [(f.gold[i], reply(f, c)) for f in families if not f.strict for i, c in enumerate(CELLS)]
+    others = [
+        (f.gold[i], reply(f, c)) for f in families if not f.strict for i, c in enumerate(CELLS)
+    ]
     return Score(
         model=model,
         measures=measures,
@@ -395,10 +423,16 @@ def score(
             "abstained": sum(r.label is Label.ABSTAIN for _, r in others),
         },
         categories={
-            c: (int(cells.right[of == c][HEAD].sum()), int(cells.kept[of == c][HEAD].sum())) for c in dict.fromkeys(of)
+            c: (int(cells.right[of == c][HEAD].sum()), int(cells.kept[of == c][HEAD].sum()))
+            for c in dict.fromkeys(of)
         },
         reason_rules=dict(
-            Counter(breaks_rules(r) for f in families for c in CELLS if (r := reply(f, c)).label is not None)
+            Counter(
+                breaks_rules(r)
+                for f in families
+                for c in CELLS
+                if (r := reply(f, c)).label is not None
+            )
         ),
         by_alpha={a: values(cells, a, ties, mode)["final"][0] for a in ALPHAS},
         mode=mode,
@@ -419,7 +453,11 @@ def _intervals(
         again = cells.take(rng.integers(0, families, families))
         for name, (value, _n) in values(again, alpha, ties, mode).items():
             drawn[name].append(math.nan if value is None else value)
-    return {name: ends for name, line in drawn.items() if (ends := percentile(np.array(line), 0.95)) is not None}
+    return {
+        name: ends
+        for name, line in drawn.items()
+        if (ends := percentile(np.array(line), 0.95)) is not None
+    }
 
 
 def _ends(
@@ -428,10 +466,17 @@ def _ends(
     """(low, high, method) of a measure; without an interval where the resamples say nothing."""
     low, high = ends.get(name, (0.0, 0.0))
     spread = low != high
-    of_share = name in ("tom_acc", "df_acc", "df_acc_given_base") or (name in SHARES and name in ends and not spread)
+    of_share = name in ("tom_acc", "df_acc", "df_acc_given_base") or (
+        name in SHARES and name in ends and not spread
+    )
     if value is not None and of_share and (pair := wilson(value * n, n)):
-        return (*pair, "wilson(0.95)")  # also of a share of exactly 0 or 1: its resamples do not differ
-    return (low, high, "family-bootstrap(0.95)") if value is not None and spread else (None, None, "")
+        return (
+            *pair,
+            "wilson(0.95)",
+        )  # also of a share of exactly 0 or 1: its resamples do not differ
+    return (
+        (low, high, "family-bootstrap(0.95)") if value is not None and spread else (None, None, "")
+    )
 
 
 # --- how far the ranking depends on weights and alpha ---------------------------------------------
@@ -453,7 +498,9 @@ class Sensitivity(NamedTuple):
     swaps: tuple[tuple[str, str], ...]
 
 
-def sensitivity(parts: Mapping[str, Mapping[str, float | None]], *, step: float = 0.1) -> Sensitivity:
+def sensitivity(
+    parts: Mapping[str, Mapping[str, float | None]], *, step: float = 0.1
+) -> Sensitivity:
     """The ranking under every weighting on a grid of the simplex over the components that any model has.
 
     Args:
@@ -466,17 +513,24 @@ def sensitivity(parts: Mapping[str, Mapping[str, float | None]], *, step: float 
         return Sensitivity(0, dict.fromkeys(models, 0.0), {}, ())
     grid = [split for split in product(range(units + 1), repeat=len(names)) if sum(split) == units]
     weights = np.array(grid, dtype=np.float64).reshape(-1, len(names)) / units
-    given = np.array([[parts[m].get(n) for n in names] for m in models], dtype=np.float64).reshape(len(models), -1)
+    given = np.array([[parts[m].get(n) for n in names] for m in models], dtype=np.float64).reshape(
+        len(models), -1
+    )
     known = ~np.isnan(given)
     with np.errstate(invalid="ignore"):  # 0 / 0: no component with a weight is defined
-        made = (weights @ np.where(known, given, 0.0).T / (weights @ known.T)).round(12)  # [weightings, models]
+        made = (weights @ np.where(known, given, 0.0).T / (weights @ known.T)).round(
+            12
+        )  # [weightings, models]
     made = made[~np.isnan(made).all(axis=1)]
     n = len(made)
     tied = made == np.nanmax(made, axis=1, keepdims=True) if n else made == made
     first = (tied / tied.sum(axis=1, keepdims=True)).sum(axis=0)
     rank = np.where(np.isnan(made), np.nan, 1 + (made[:, None, :] > made[:, :, None]).sum(axis=2))
     ranked = {m: rank[~np.isnan(rank[:, i]), i] for i, m in enumerate(models)}
-    above = {(i, j): bool((made[:, i] > made[:, j]).any()) for i, j in permutations(range(len(models)), 2)}
+    above = {
+        (i, j): bool((made[:, i] > made[:, j]).any())
+        for i, j in permutations(range(len(models)), 2)
+    }
     return Sensitivity(
         n,
         {m: float(first[i]) / n if n else 0.0 for i, m in enumerate(models)},

@@ -19,7 +19,13 @@ from demur.core.strict_json import check_depth, loose_json
 from demur.suites.vb.items import Category, Label
 
 Problem = Literal["", "not asked", "no output", "unparsable", "invalid label", "no confidence"]
-PROBLEMS: tuple[Problem, ...] = ("not asked", "no output", "unparsable", "invalid label", "no confidence")
+PROBLEMS: tuple[Problem, ...] = (
+    "not asked",
+    "no output",
+    "unparsable",
+    "invalid label",
+    "no confidence",
+)
 Parser = Literal["strict", "lenient"]
 
 NONE = "NONE"
@@ -76,7 +82,9 @@ def read_reply(text: str, parser: Parser = "strict") -> Reply:
         return Reply(None, problem="no output", detail=text[:200])
     found = _strict(text) if parser == "strict" else _last_object(text)
     if not isinstance(found, dict) or "label" not in found:
-        return Reply(None, problem="unparsable", detail="no JSON object with a label" + _hint(text, parser))
+        return Reply(
+            None, problem="unparsable", detail="no JSON object with a label" + _hint(text, parser)
+        )
     written = found["label"]
     label = LABELS.get(written.strip().upper()) if isinstance(written, str) else None
     code = found.get("reason_code")

@@ -34,13 +34,27 @@ class VB(Suite[Family, Score]):
     needs_images = "put the photos beside the file (or into Images/ there), or only score the outputs that it holds"
     audit_columns = COLUMNS
     options = (
-        Option("mode", "measured, or paper: as the printed tables were made", "measured", ("measured", "paper")),
-        Option("parser", "strict: the whole reply is the JSON; lenient: the last object inside it", "strict",
-               ("strict", "lenient")),
+        Option(
+            "mode",
+            "measured, or paper: as the printed tables were made",
+            "measured",
+            ("measured", "paper"),
+        ),
+        Option(
+            "parser",
+            "strict: the whole reply is the JSON; lenient: the last object inside it",
+            "strict",
+            ("strict", "lenient"),
+        ),
         Option("alpha", "credit of an abstention in CAA, 0 to 1", ALPHA, least=0, most=1),
-        Option("resamples", "bootstrap resamples of families for the intervals; 0 for none", 1000, least=0),
+        Option(
+            "resamples",
+            "bootstrap resamples of families for the intervals; 0 for none",
+            1000,
+            least=0,
+        ),
         Option("seed", "of the resamples", 0, least=0),
-    )  # fmt: skip
+    )
 
     def load(self, path: Path, problems: Problems) -> Loaded[Family]:
         """A sheet (.csv), a ``families.jsonl``, or a folder that holds either."""
@@ -52,14 +66,21 @@ class VB(Suite[Family, Score]):
             for place, cell in enumerate(CELLS):
                 image = family.image(cell)
                 yield Sample(
-                    id=family.cell_id(cell), source=self.name, question=family.question(cell),
+                    id=family.cell_id(cell),
+                    source=self.name,
+                    question=family.question(cell),
                     answers=AnswerSpec(accepted=((family.gold[place].value,),), rule="suite"),
                     images=(image,) if image is not None else (),
-                    answerable=family.gold[place] is not Label.ABSTAIN, topic=family.category.value,
-                    cluster=family.id, licence=family.licence, source_ref=family.source_ref,
-                )  # fmt: skip
+                    answerable=family.gold[place] is not Label.ABSTAIN,
+                    topic=family.category.value,
+                    cluster=family.id,
+                    licence=family.licence,
+                    source_ref=family.source_ref,
+                )
 
-    def verdict(self, response: Response, answers: AnswerSpec) -> tuple[Status, Outcome | None, str]:
+    def verdict(
+        self, response: Response, answers: AnswerSpec
+    ) -> tuple[Status, Outcome | None, str]:
         """Right, wrong or deflected by the strict label; a reply without a label is no usable answer."""
         reply = read_reply(response.text)
         if reply.label is None:
@@ -69,7 +90,9 @@ class VB(Suite[Family, Score]):
         right = reply.label.value == answers.accepted[0][0]
         return Status.GRADED, Outcome.CORRECT if right else Outcome.INCORRECT, reply.label.value
 
-    def score(self, model: str, items: Sequence[Family], outputs: Mapping[str, Response], **options: Any) -> Score:
+    def score(
+        self, model: str, items: Sequence[Family], outputs: Mapping[str, Response], **options: Any
+    ) -> Score:
         """See `demur.suites.vb.measures.score`."""
         replies = {id: reply_of(response, options["parser"]) for id, response in outputs.items()}
         return score(model, items, replies, **options)
@@ -82,7 +105,9 @@ class VB(Suite[Family, Score]):
         """Families by category, like Table 1."""
         return [tables.statistics_table(items)]
 
-    def cards(self, items: Sequence[Family], root: Path, outputs: Outputs, **options: Any) -> Iterator[Card]:
+    def cards(
+        self, items: Sequence[Family], root: Path, outputs: Outputs, **options: Any
+    ) -> Iterator[Card]:
         """One a family, its four cells side by side."""
         return tables.cards(items, root, outputs, options["parser"])
 

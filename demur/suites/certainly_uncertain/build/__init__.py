@@ -30,7 +30,7 @@ OPTIONS = (
     Option("control", "yes: also photos with something else removed", "yes", ("yes", "no")),
     Option("writer", "captions: the model that writes pairs", ""),
     Option("limit", "photos or captions to use; 0 for all", 0, least=0),
-)  # fmt: skip
+)
 
 
 def build(out: Path, options: Mapping[str, Any], *, seed: int = 0) -> Path:
@@ -59,7 +59,7 @@ def build(out: Path, options: Mapping[str, Any], *, seed: int = 0) -> Path:
     write_json(out / "manifest.json", {
         "suite": "certainly_uncertain", "seed": seed, "pairs": len(pairs), "dropped": dict(reasons.most_common()),
         "options": {k: v for k, v in options.items() if v not in ("", 0)},
-    })  # fmt: skip
+    })
     if not pairs:
         why = ", ".join(f"{reason} ({n})" for reason, n in reasons.most_common(5)) or "the input is empty"
         raise UsageError(f"nothing became a pair: {why}", item=str(out), cure=f"see {out / 'dropped.jsonl'}")
@@ -109,7 +109,7 @@ def _from_images(out: Path, options: Mapping[str, Any], seed: int) -> Iterable[P
         names=named(options["finder"], scenes, root, out, seed=seed) if options["finder"] else None,
         new_questions=bool(options["asker"]), control=options["control"] == "yes", dilate=options["dilate"],
         route="scene-graph" if options["source"] == "gqa" else "image",
-    )  # fmt: skip
+    )
     made = (one for scene in scenes for one in maker.pairs(scene))
     yield from photo_questions.with_new_questions(made, options["asker"], out, seed=seed) if options["asker"] else made
 

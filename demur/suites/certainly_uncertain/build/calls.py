@@ -23,7 +23,7 @@ from demur.suites.files import note_asked_without
 def replies(
     model: str, asked: Iterable[tuple[str, tuple[str, ...], Sequence[ImageRef]]], out: Path, *,
     root: Path | None = None, seed: int = 0, max_tokens: int = 300, schema: dict[str, Any] | None = None,
-) -> dict[str, Response]:  # fmt: skip
+) -> dict[str, Response]:
     """Item -> reply.
 
     Args:
@@ -43,7 +43,7 @@ def replies(
         messages = [Message(role=next(roles), parts=(part,)) for part in before]
         parts = (*(ImagePart(image=photo) for photo in photos), last)
         return Request(model=model_id(addresses[0]), temperature=0.0, max_tokens=max_tokens, seed=seed, item=item,
-                       messages=(*messages, Message(role="user", parts=parts)), json_schema=schema)  # fmt: skip
+                       messages=(*messages, Message(role="user", parts=parts)), json_schema=schema)
 
     async def all_of() -> dict[str, Response]:
         requests = [request(*one) for one in asked]

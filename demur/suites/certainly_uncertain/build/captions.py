@@ -163,7 +163,7 @@ def from_captions(out: Path, options: Mapping[str, Any], *, seed: int = 0) -> li
     asked = [  # what a category's prompts begin with, a server reads once
         (f"{one.id}-{category}", prompt(category, one.caption), ())
         for category in CATEGORIES for one in held if not isinstance(photos[one.id], str)
-    ]  # fmt: skip
+    ]
     found = replies(str(options["writer"]), asked, out, seed=seed, schema=FORM.schema)
     made: list[Pair | Drop] = []
     for one in held:
@@ -196,7 +196,7 @@ def _made(
         idk_question=written.idk_question, idk_answer=IDK, idk_image=photo, route="caption", split=one.split,
         licence=one.licence,
         provenance={"caption": one.caption, "writer": writer, "why": written.idk_answer},
-    )  # fmt: skip
+    )
 
 
 def _photos(held: Sequence[Captioned], root: Path, out: Path) -> dict[str, ImageRef | str | None]:

@@ -204,7 +204,7 @@ class Grounded(NamedTuple):
             raise UsageError(
                 f"the weights cannot be loaded: {str(error).splitlines()[0]}", item=f"{detector}, {segmenter}",
                 cure="name folders that hold them: --mask sam:DETECTOR,SEGMENTER; or use --mask grabcut",
-            ) from error  # fmt: skip
+            ) from error
 
     def boxes(self, photo: Image, phrase: str, threshold: float = 0.3, text_threshold: float = 0.25) -> list[Box]:
         """Boxes of a phrase, by the paper's two thresholds; boxes of no word of the phrase are left out."""

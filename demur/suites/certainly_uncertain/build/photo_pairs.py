@@ -268,7 +268,7 @@ class Maker:
                 **({"control": other.gone} if other else {}),
             },
             licence=scene.licence,
-        )  # fmt: skip
+        )
 
     def _save(self, place: str, array: Pixels) -> ImageRef:
         from PIL import Image as images

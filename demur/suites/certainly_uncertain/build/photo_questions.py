@@ -74,7 +74,7 @@ def with_new_questions(made: Iterable[Pair | Drop], model: str, out: Path, *, se
     asked = [
         (p.id, (prompt.substitute(thing=p.provenance["object"]),), (p.image, p.idk_image))
         for p in pairs if p.image is not None and p.idk_image is not None
-    ]  # fmt: skip
+    ]
     found = replies(model, asked, out, root=out, seed=seed, schema=FORM.schema)
     for pair in pairs:
         yield _made(pair, found[pair.id], name_of(model))
@@ -93,4 +93,4 @@ def _made(pair: Pair, reply: Response, model: str) -> Pair | Drop:
         **dict(pair), "question": asks.question, "idk_question": asks.question, "answer": asks.answer,
         "idk_answer": asks.idk_answer, "control_image": control,
         "provenance": {**pair.provenance, "asked by": model},
-    })  # fmt: skip
+    })

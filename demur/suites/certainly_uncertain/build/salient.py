@@ -45,7 +45,7 @@ _PHRASE = re.compile(
 _MEASURES = frozenset(
     ["colour", "color", "shape", "size", "kind", "type", "brand", "name", "number", "side", "pattern", "material",
      "top", "bottom", "front", "back", "left", "right"]
-)  # fmt: skip
+)
 _ACTS = re.compile(r"\W*what (?:is|are) .*\b(?:holding|carrying|wearing|eating|doing|riding|reading)\b", re.IGNORECASE)
 
 
@@ -133,6 +133,6 @@ def named(model: str, scenes: Sequence[Scene], root: Path, out: Path, *, seed: i
         asked += [
             (f"{scene.id}-{n}", (prompt.substitute(things=things, question=q.question, answer=q.answer),), (photo,))
             for n, q in enumerate(scene.questions, start=1) if not q.object
-        ]  # fmt: skip
+        ]
     found = replies(model, asked, out, root=root, seed=seed, max_tokens=20)
     return {item: named_by(reply) for item, reply in found.items()}

@@ -147,7 +147,7 @@ def read_gqa(graphs: Path, questions: Path) -> Iterator[Scene | Drop]:
             yield Scene(
                 id=image, image=f"{image}.jpg", objects=tuple(things), questions=tuple(about),
                 licence="see GQA's terms",
-            )  # fmt: skip
+            )
 
 
 def _json(path: Path) -> dict[str, Any]:

@@ -21,7 +21,9 @@ from demur.suites.mm_aqa.items import CATALOGUE, OPTIONAL
 if TYPE_CHECKING:
     from PIL.Image import Image
 
-Need = Literal["image", "pages", "page", "numbers", "table", "dates", "units", "model", "answer", "others"]
+Need = Literal[
+    "image", "pages", "page", "numbers", "table", "dates", "units", "model", "answer", "others"
+]
 """image: a picture. page, pages: one evidence page, or two. numbers, table: legible on a page. dates, units: named.
 model: that rewrites. answer: the right one. others: other questions of the set."""
 
@@ -118,7 +120,9 @@ def transformation(
     """Makes a function a transformation, by its own name (aggressive_crop -> aggressive-crop) or another."""
 
     def put(apply: Callable[[Given], Made]) -> Callable[[Given], Made]:
-        TRANSFORMS[name or apply.__name__.replace("_", "-")] = Transform(frozenset(needs), changes, apply)
+        TRANSFORMS[name or apply.__name__.replace("_", "-")] = Transform(
+            frozenset(needs), changes, apply
+        )
         return apply
 
     return put
@@ -131,7 +135,9 @@ def transform(name: str) -> Transform:
         UnknownPart: there is none; the error lists those that exist.
     """
     if name not in CATALOGUE and name not in OPTIONAL:
-        raise UnknownPart("transformation", name, (*CATALOGUE, *OPTIONAL), hint="see docs/suites.md")
+        raise UnknownPart(
+            "transformation", name, (*CATALOGUE, *OPTIONAL), hint="see docs/suites.md"
+        )
     for module in ("pictures", "pages", "questions"):
         import_module(f"{__name__}.{module}")
     return TRANSFORMS[name]

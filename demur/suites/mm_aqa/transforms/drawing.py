@@ -18,9 +18,21 @@ if TYPE_CHECKING:
 
 Box = tuple[int, int, int, int]
 _NEAR = {
-    "\u2013": "-", "\u2014": "-", "\u2212": "-", "\u20ac": "EUR", "\u00a3": "GBP", "\u00d7": "x", "\u00df": "ss",
-    "\u00f8": "o", "\u00d8": "O", "\u0142": "l", "\u0141": "L", "\u0131": "i", "\u00e6": "ae", "\u0111": "d",
-}  # fmt: skip
+    "\u2013": "-",
+    "\u2014": "-",
+    "\u2212": "-",
+    "\u20ac": "EUR",
+    "\u00a3": "GBP",
+    "\u00d7": "x",
+    "\u00df": "ss",
+    "\u00f8": "o",
+    "\u00d8": "O",
+    "\u0142": "l",
+    "\u0141": "L",
+    "\u0131": "i",
+    "\u00e6": "ae",
+    "\u0111": "d",
+}
 """What the font lacks and no accent explains -> how it is written."""
 
 
@@ -83,7 +95,12 @@ def sharpness(image: Image) -> float:
 
 def padded(box: Box, by: int, size: tuple[int, int]) -> Box:
     """A box with a margin, within the image."""
-    return max(0, box[0] - by), max(0, box[1] - by), min(size[0], box[2] + by), min(size[1], box[3] + by)
+    return (
+        max(0, box[0] - by),
+        max(0, box[1] - by),
+        min(size[0], box[2] + by),
+        min(size[1], box[3] + by),
+    )
 
 
 def within(box: Box, other: Box) -> bool:
@@ -91,15 +108,22 @@ def within(box: Box, other: Box) -> bool:
     return other[0] <= box[0] and other[1] <= box[1] and box[2] <= other[2] and box[3] <= other[3]
 
 
-def background(image: Image, box: Box, pixels: npt.NDArray[np.uint8] | None = None) -> tuple[int, int, int]:
+def background(
+    image: Image, box: Box, pixels: npt.NDArray[np.uint8] | None = None
+) -> tuple[int, int, int]:
     """The colour around a box: the median of its rim. ``pixels`` are the image's, where they are at hand."""
     x0, y0, x1, y1 = padded(box, 2, image.size)
     if pixels is None:
         pixels, box = np.asarray(image.crop((x0, y0, x1, y1))), (0, 0, x1 - x0, y1 - y0)
         x0, y0, x1, y1 = box
-    rim = np.concatenate([
-        pixels[y0, x0:x1], pixels[max(y1 - 1, y0), x0:x1], pixels[y0:y1, x0], pixels[y0:y1, max(x1 - 1, x0)]
-    ])  # fmt: skip
+    rim = np.concatenate(
+        [
+            pixels[y0, x0:x1],
+            pixels[max(y1 - 1, y0), x0:x1],
+            pixels[y0:y1, x0],
+            pixels[y0:y1, max(x1 - 1, x0)],
+        ]
+    )
     r, g, b = np.median(rim, axis=0)
     return int(r), int(g), int(b)
 
@@ -126,7 +150,9 @@ def size_in(image: Image, *cells: tuple[str, Box]) -> float:
             high, words = int(rows[-1] - rows[0] + 1), plain(text)
             ink = font_of(100).getbbox(words)
             about = round(100 * high / max(float(ink[3] - ink[1]), 1.0))
-            alike = [size for size in range(max(5, about - 2), about + 4) if _high(words, size) == high]
+            alike = [
+                size for size in range(max(5, about - 2), about + 4) if _high(words, size) == high
+            ]
             found.append(sum(alike) / len(alike) if alike else about)
     return max(7.0, median(found or [0.75 * (box[3] - box[1]) for _, box in cells]))
 
@@ -135,7 +161,9 @@ def size_in(image: Image, *cells: tuple[str, Box]) -> float:
 def _high(text: str, size: int) -> int:
     """Rows in which that text leaves more than a trace."""
     mask = font_of(size).getmask(text)
-    rows = np.flatnonzero((np.frombuffer(bytes(mask), dtype=np.uint8).reshape(mask.size[::-1]) > 60).any(axis=1))
+    rows = np.flatnonzero(
+        (np.frombuffer(bytes(mask), dtype=np.uint8).reshape(mask.size[::-1]) > 60).any(axis=1)
+    )
     return int(rows[-1] - rows[0] + 1) if len(rows) else 0
 
 
@@ -148,7 +176,9 @@ def written(image: Image, box: Box, text: str, size: float) -> Image:
     ink = (0, 0, 0) if sum(ground) > 380 else (255, 255, 255)
     while font_of(size).getlength(text) > box[2] - box[0] and size > 7:
         size -= 1
-    ImageDraw.Draw(made).text((box[0], (box[1] + box[3]) // 2), text, fill=ink, font=font_of(size), anchor="lm")
+    ImageDraw.Draw(made).text(
+        (box[0], (box[1] + box[3]) // 2), text, fill=ink, font=font_of(size), anchor="lm"
+    )
     return made
 
 
@@ -163,7 +193,9 @@ def font_of(size: float) -> Any:
 @cache
 def _drawn(letter: str) -> bool:
     """Whether the font has that letter, and not the box that stands for all others."""
-    return letter.isspace() or bytes(font_of(15).getmask(letter)) != bytes(font_of(15).getmask("\uffff"))
+    return letter.isspace() or bytes(font_of(15).getmask(letter)) != bytes(
+        font_of(15).getmask("\uffff")
+    )
 
 
 def plain(text: str) -> str:
@@ -175,7 +207,10 @@ def plain(text: str) -> str:
     if text.isascii():
         return text
     return "".join(
-        c if _drawn(c) else _NEAR.get(c) or "".join(b for b in normalize("NFKD", c) if not combining(b)) for c in text
+        c
+        if _drawn(c)
+        else _NEAR.get(c) or "".join(b for b in normalize("NFKD", c) if not combining(b))
+        for c in text
     )
 
 

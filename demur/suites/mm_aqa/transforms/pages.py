@@ -59,7 +59,10 @@ def remove_visual_element(given: Given) -> Made:
         for _ in range(300):
             if len(boxes) >= MASKS and coverage(image.size, boxes) >= least:
                 break
-            a, b = round(w * given.random.uniform(0.15, 0.35)), round(h * given.random.uniform(0.08, 0.2))
+            a, b = (
+                round(w * given.random.uniform(0.15, 0.35)),
+                round(h * given.random.uniform(0.08, 0.2)),
+            )
             x = round(given.random.gauss(float(xs.mean()), SPREAD * w)) - a // 2
             y = round(given.random.gauss(float(ys.mean()), SPREAD * h)) - b // 2
             boxes.append(padded((x, y, x + a, y + b), 0, image.size))
@@ -85,7 +88,9 @@ def figure(image: Image, words: list[Word]) -> Box | None:
     found = [tuple(int(v) for v in stats[n][:4]) for n in range(1, many)]
     boxes: list[Box] = [(x, y, x + w, y + h) for x, y, w, h in found]
     area = image.width * image.height
-    large = [b for b in boxes if LEAST_FIGURE <= (b[2] - b[0]) * (b[3] - b[1]) / area <= MOST_FIGURE]
+    large = [
+        b for b in boxes if LEAST_FIGURE <= (b[2] - b[0]) * (b[3] - b[1]) / area <= MOST_FIGURE
+    ]
     return max(large, key=lambda b: (b[2] - b[0]) * (b[3] - b[1])) if large else None
 
 
@@ -140,16 +145,23 @@ def hide_evidence_page(given: Given) -> Made:
             continue
         upper = sum(w_.box[1] + w_.box[3] < h for w_ in tells[place])
         lower = len(tells[place]) - upper
-        lost = "lower" if lower > upper or (lower == upper and given.random.random() < 0.5) else "upper"
+        lost = (
+            "lower"
+            if lower > upper or (lower == upper and given.random.random() < 0.5)
+            else "upper"
+        )
         halves[place + 1] = lost
         gone: Box = (0, h // 2, w, h) if lost == "lower" else (0, 0, w, h // 2)
         stays = [word for word in tells[place] if not within(word.box, gone)]
         count += len(stays)
         made.append(covered(erased(image, stays), [gone], (255, 255, 255)))
     measured = {
-        "pages": n, "hidden": sorted(p + 1 for p in hidden), "cut": sorted(halves), "answer_words_erased": count,
+        "pages": n,
+        "hidden": sorted(p + 1 for p in hidden),
+        "cut": sorted(halves),
+        "answer_words_erased": count,
         "lost_half": {str(k): v for k, v in halves.items()},
-    }  # fmt: skip
+    }
     return Made(given.question, tuple(made), measured)
 
 
@@ -176,7 +188,10 @@ def remove_numeric_token(given: Given) -> Made:
         made.append(erased(image, [w for w in words if w in away]))
         gone, all_numbers = gone + sum(w in away for w in numbers), all_numbers + len(numbers)
         lost, all_words = lost + sum(w in away for w in others), all_words + len(others)
-    shares = {"numbers_removed": gone / all_numbers, "words_removed": lost / all_words if all_words else 0.0}
+    shares = {
+        "numbers_removed": gone / all_numbers,
+        "words_removed": lost / all_words if all_words else 0.0,
+    }
     return Made(given.question, tuple(made), shares)
 
 
@@ -194,7 +209,9 @@ def corrupt_numeric_token(given: Given) -> Made:
     for image, words in zip(given.images, read_pages(given), strict=True):
         numbers, others = split(words)
         answer = [w for w in others if given.in_answer(w)]
-        page = erased(image, [*answer, *drawn(others, min(1.0, ERASED_WORDS * given.strength), given.random)])
+        page = erased(
+            image, [*answer, *drawn(others, min(1.0, ERASED_WORDS * given.strength), given.random)]
+        )
         for word in numbers:
             page = covered(page, [padded(word.box, 1, image.size)], background(image, word.box))
             value = other_value(word.text, given.random)
@@ -213,9 +230,13 @@ def _pair(grid: Grid, given: Given) -> int:
     """The left of the two columns; never the first, which names the rows, where there is a choice."""
     width = len(grid.rows[0])
     answers = [form.casefold() for form in given.accepted]
-    rows = grid.rows[1:]  # what the question names comes first: another row may hold the same in another column
+    rows = grid.rows[
+        1:
+    ]  # what the question names comes first: another row may hold the same in another column
     rows = tuple(sorted(rows, key=lambda row: not named_in(row, given.question)))
-    columns = [c for row in rows for c, cell in enumerate(row) if _tells(cell.text.casefold(), answers)]
+    columns = [
+        c for row in rows for c, cell in enumerate(row) if _tells(cell.text.casefold(), answers)
+    ]
     first = 1 if width > 2 else 0
     place = columns[0] if columns else given.random.randrange(first, width)
     return min(max(first, place - given.random.choice((0, 1))), width - 2)
@@ -230,8 +251,15 @@ def _merged(page: Image, grid: Grid, left: int, given: Given) -> Image:
     size = size_in(page, *(cell for row in grid.rows for cell in row[left : left + 2]))
     for number, row in enumerate(grid.rows):
         one, other = row[left], row[left + 1]
-        box: Box = (one.box[0], min(one.box[1], other.box[1]), other.box[2], max(one.box[3], other.box[3]))
-        page = covered(page, [padded(b, 2, page.size) for b in (one.box, other.box)], background(page, one.box))
+        box: Box = (
+            one.box[0],
+            min(one.box[1], other.box[1]),
+            other.box[2],
+            max(one.box[3], other.box[3]),
+        )
+        page = covered(
+            page, [padded(b, 2, page.size) for b in (one.box, other.box)], background(page, one.box)
+        )
         texts = [t for t in (one.text, other.text) if t]
         if number and given.random.random() < 0.5:
             texts.reverse()
@@ -264,9 +292,16 @@ ROWS = 2
 def _competing(grid: Grid, given: Given) -> list[int]:
     """Rows that hold the answer; one at random without."""
     answers = [form.casefold() for form in given.accepted]
-    held = [n for n, row in enumerate(grid.rows) if n and any(c.text.casefold() in answers for c in row)]
+    held = [
+        n for n, row in enumerate(grid.rows) if n and any(c.text.casefold() in answers for c in row)
+    ]
     asked = [n for n, row in enumerate(grid.rows) if n and named_in(row, given.question)]
-    return [n for n in held if n in asked] or asked or held or [given.random.randrange(1, len(grid.rows))]
+    return (
+        [n for n in held if n in asked]
+        or asked
+        or held
+        or [given.random.randrange(1, len(grid.rows))]
+    )
 
 
 def _values(grid: Grid, place: int, given: Given) -> list[str]:
@@ -275,7 +310,9 @@ def _values(grid: Grid, place: int, given: Given) -> list[str]:
     for column, cell in enumerate(row[1:], start=1):
         number = other_value(cell.text, given.random)
         others = [
-            r[column].text for n, r in enumerate(grid.rows) if n not in (0, place) and r[column].text != cell.text
+            r[column].text
+            for n, r in enumerate(grid.rows)
+            if n not in (0, place) and r[column].text != cell.text
         ]
         found.append(number[0] if number else given.random.choice(others) if others else cell.text)
     return found
@@ -324,7 +361,9 @@ def distractor_rows(given: Given) -> Made:
     made, added, most = [], 0, max(1, round(ROWS * min(given.strength, 1.5)))
     for image, found in zip(given.images, read_tables(given), strict=True):
         page = answer_elsewhere_erased(given, image, found)
-        for grid in sorted(found, key=lambda g: -g.box[1]):  # from below, so that boxes above stay true
+        for grid in sorted(
+            found, key=lambda g: -g.box[1]
+        ):  # from below, so that boxes above stay true
             for place in sorted(_competing(grid, given), reverse=True)[:2]:
                 page, rows = _inserted(page, grid, place, given, most)
                 added += rows

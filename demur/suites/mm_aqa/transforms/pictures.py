@@ -7,7 +7,15 @@ import math
 import numpy as np
 
 from demur.suites.mm_aqa.transforms import Given, Made, transformation
-from demur.suites.mm_aqa.transforms.drawing import Box, blurred, coverage, covered, padded, radius_for, sharpness_left
+from demur.suites.mm_aqa.transforms.drawing import (
+    Box,
+    blurred,
+    coverage,
+    covered,
+    padded,
+    radius_for,
+    sharpness_left,
+)
 
 CROPPED = 0.5
 
@@ -27,9 +35,11 @@ def aggressive_crop(given: Given) -> Made:
     for image in given.images:
         w, h = image.size
         halves: dict[str, Box] = {
-            "left": (0, 0, round(w * share), h), "top": (0, 0, w, round(h * share)),
-            "right": (w - round(w * share), 0, w, h), "bottom": (0, h - round(h * share), w, h),
-        }  # fmt: skip
+            "left": (0, 0, round(w * share), h),
+            "top": (0, 0, w, round(h * share)),
+            "right": (w - round(w * share), 0, w, h),
+            "bottom": (0, h - round(h * share), w, h),
+        }
         where = [word.box for word in given.answer_words(image)]
 
         def lost(edge: str, halves: dict[str, Box] = halves, where: list[Box] = where) -> int:
@@ -38,7 +48,9 @@ def aggressive_crop(given: Given) -> Made:
 
         edge = max(edges, key=lost)
         made.append((covered(image, [halves[edge]], (127, 127, 127)), edge))
-    return Made(given.question, tuple(m for m, _ in made), {"edge": [e for _, e in made], "removed": share})
+    return Made(
+        given.question, tuple(m for m, _ in made), {"edge": [e for _, e in made], "removed": share}
+    )
 
 
 RECTANGLES, AREA, LEAST = 20, 0.15, 0.70
@@ -138,9 +150,13 @@ def adaptive_darkness(given: Given) -> Made:
     from PIL import Image
 
     by = DIVISOR * given.strength
-    made = tuple(Image.fromarray((np.asarray(image) / by).astype(np.uint8)) for image in given.images)
+    made = tuple(
+        Image.fromarray((np.asarray(image) / by).astype(np.uint8)) for image in given.images
+    )
     top = max(int(np.asarray(image).max()) for image in made)
-    return Made(given.question, made, {"divisor": by, "stops": round(math.log2(by), 2), "brightest": top})
+    return Made(
+        given.question, made, {"divisor": by, "stops": round(math.log2(by), 2), "brightest": top}
+    )
 
 
 RADIUS, BLURRED = 18, 0.85

@@ -28,7 +28,9 @@ _OPENS = re.compile(
     r"an?|between|among|after|before|suppose|let|refer\w*|<image)\b",
     re.IGNORECASE,
 )
-_LEFTOVER = re.compile(r"\$\w|\{\w+\}|^\s*(?:here is|sure|rewritten|question:|output)|\n\s*\n.*\n\s*\n", re.IGNORECASE)
+_LEFTOVER = re.compile(
+    r"\$\w|\{\w+\}|^\s*(?:here is|sure|rewritten|question:|output)|\n\s*\n.*\n\s*\n", re.IGNORECASE
+)
 
 
 class Gates(NamedTuple):
@@ -103,7 +105,11 @@ def rewritten(given: Given, prompt: str) -> Made:
     found = gates(given.question, after, given.limit, near)
     if found.refused:
         raise Infeasible(f"the rewritten question did not pass: {found.refused}")
-    return Made(after, given.images, {"length": round(found.length, 3), "distance": round(found.distance, 3)})
+    return Made(
+        after,
+        given.images,
+        {"length": round(found.length, 3), "distance": round(found.distance, 3)},
+    )
 
 
 for _name in (
@@ -114,14 +120,18 @@ for _name in (
     "ambiguous-reference",  # M12: it points to made-up parts that the picture does not single out
     "contradictory-premise",  # M13: a premise is added that contradicts what is given
 ):
-    transformation("question", "model", name=_name)(partial(rewritten, prompt=f"rewrite-{_name}.v1.md"))
+    transformation("question", "model", name=_name)(
+        partial(rewritten, prompt=f"rewrite-{_name}.v1.md")
+    )
 
 
-_STOP = frozenset(re.findall(
-    r"\w+",
-    "the and this that these those its are was were has have had what which who whose how many much does did with for "
-    "from into name one shown following given below above based image images figure picture answer",
-))  # fmt: skip
+_STOP = frozenset(
+    re.findall(
+        r"\w+",
+        "the and this that these those its are was were has have had what which who whose how many much does did with for "
+        "from into name one shown following given below above based image images figure picture answer",
+    )
+)
 """Words that say nothing of what a question is about."""
 
 
@@ -142,13 +152,18 @@ def image_question_mismatch(given: Given) -> Made:
     found = [
         (question, passed)
         for question, answer in given.others
-        if answer not in given.accepted and not _content(question) & own
+        if answer not in given.accepted
+        and not _content(question) & own
         and not (passed := gates(given.question, question, given.limit)).refused
-    ]  # fmt: skip
+    ]
     if not found:
         raise Infeasible("no other question is far enough from this one and short enough")
     question, passed = given.random.choice(found)
-    return Made(question, given.images, {"length": round(passed.length, 3), "distance": round(passed.distance, 3)})
+    return Made(
+        question,
+        given.images,
+        {"length": round(passed.length, 3), "distance": round(passed.distance, 3)},
+    )
 
 
 LONGEST = 160
@@ -164,7 +179,11 @@ def _words(text: str) -> str:
 def _states(note: str, given: Given) -> bool:
     """Whether a note states what is right: a small model repeats it as often as it contradicts it."""
     forms = (_words(form) for form in given.accepted)
-    return any(f" {form} " in f" {_words(note)} " for form in forms if form and not (len(form) == 1 and form.isalpha()))
+    return any(
+        f" {form} " in f" {_words(note)} "
+        for form in forms
+        if form and not (len(form) == 1 and form.isalpha())
+    )
 
 
 def _rival(given: Given) -> str:
@@ -179,9 +198,15 @@ def _rival(given: Given) -> str:
     def kind(question: str) -> list[str]:
         return _words(question).split()[:4]
 
-    alike = [answer for question, answer in given.others if other(answer) and kind(question) == kind(given.question)]
+    alike = [
+        answer
+        for question, answer in given.others
+        if other(answer) and kind(question) == kind(given.question)
+    ]
     if not alike:
-        raise Infeasible("no other value for this answer is at hand, and there is no model to write one")
+        raise Infeasible(
+            "no other value for this answer is at hand, and there is no model to write one"
+        )
     return given.random.choice(alike)
 
 
@@ -196,7 +221,9 @@ def contradictory_caption(given: Given) -> Made:
     """
     if given.rewrite is not None:
         words = {"question": given.question, "answer": given.answers.shown}
-        note = " ".join(given.rewrite("rewrite-contradictory-caption.v1.md", words).split()).strip('"')
+        note = " ".join(given.rewrite("rewrite-contradictory-caption.v1.md", words).split()).strip(
+            '"'
+        )
         note = note.removeprefix("Note:").strip()
         note += "" if not note or note.endswith((".", "!", "?")) else "."
         if _states(note, given):
@@ -211,7 +238,9 @@ def contradictory_caption(given: Given) -> Made:
         raise Infeasible(f"the note did not pass: {found.refused}")
     soft = MILD * (given.strength - 1)
     images = tuple(blurred(image, soft) for image in given.images) if soft > 0 else given.images
-    return Made(question, images, {"note": note, "distance": round(found.distance, 3), "blur": soft})
+    return Made(
+        question, images, {"note": note, "distance": round(found.distance, 3), "blur": soft}
+    )
 
 
 YEAR = re.compile(r"(?<!\d)(?P<fy>FY ?)?(?P<year>(?:1[5-9]|20)\d\d)(?!\d)")
@@ -242,7 +271,9 @@ def temporal_drift(given: Given) -> Made:
     last = max([*asked, *(y for y in pages if y <= 2099)])
     shift = last - min(asked) + given.random.randint(5, 16)
     question = YEAR.sub(lambda m: f"{m['fy'] or ''}{int(m['year']) + shift}", given.question)
-    return Made(question, given.images, {"covers_until": last, "asks_for": sorted(y + shift for y in asked)})
+    return Made(
+        question, given.images, {"covers_until": last, "asks_for": sorted(y + shift for y in asked)}
+    )
 
 
 UNITS: dict[str, tuple[str, ...]] = {
@@ -251,17 +282,39 @@ UNITS: dict[str, tuple[str, ...]] = {
     "mass": ("kilograms", "tonnes", "tons", "pounds", "kg"),
     "volume": ("litres", "liters", "cubic metres", "barrels", "gallons"),
     "time": ("years", "days", "hours", "minutes"),
-    "currency": ("US dollars", "dollars", "USD", "euros", "EUR", "yen", "pounds sterling", "$", "\u20ac", "\u00a3"),
+    "currency": (
+        "US dollars",
+        "dollars",
+        "USD",
+        "euros",
+        "EUR",
+        "yen",
+        "pounds sterling",
+        "$",
+        "\u20ac",
+        "\u00a3",
+    ),
 }
-ASKED = {"length": "kilograms", "area": "litres", "mass": "metres", "volume": "hours", "time": "kilograms",
-         "currency": "Swiss francs"}  # fmt: skip
+ASKED = {
+    "length": "kilograms",
+    "area": "litres",
+    "mass": "metres",
+    "volume": "hours",
+    "time": "kilograms",
+    "currency": "Swiss francs",
+}
 """Kind of unit -> the unit that is asked for in its place; never one of its own kind, but for money."""
 
 
 def _pattern(bare: bool) -> re.Pattern[str]:
-    names = sorted((u for several in UNITS.values() for u in several if bare or len(u) > 2), key=len, reverse=True)
+    names = sorted(
+        (u for several in UNITS.values() for u in several if bare or len(u) > 2),
+        key=len,
+        reverse=True,
+    )
     return re.compile(
-        "|".join(rf"(?<!\w){re.escape(u)}" + (r"(?!\w)" if u[-1].isalnum() else "") for u in names), re.IGNORECASE
+        "|".join(rf"(?<!\w){re.escape(u)}" + (r"(?!\w)" if u[-1].isalnum() else "") for u in names),
+        re.IGNORECASE,
     )
 
 
@@ -277,7 +330,10 @@ def unit_of(question: str, accepted: tuple[str, ...]) -> tuple[str, str] | None:
     """
     found = LONG.search(question)
     if found is None:
-        found = next((m for form in accepted if any(c.isdigit() for c in form) and (m := ANY.search(form))), None)
+        found = next(
+            (m for form in accepted if any(c.isdigit() for c in form) and (m := ANY.search(form))),
+            None,
+        )
     return None if found is None else (found[0], _KIND[found[0].lower()])
 
 

@@ -27,7 +27,9 @@ def split(words: Sequence[Word]) -> tuple[list[Word], list[Word]]:
     return [w for w in words if numeric(w)], [w for w in words if not numeric(w)]
 
 
-def other_value(text: str, rng: random.Random, low: float = 0.2, high: float = 0.5) -> tuple[str, float] | None:
+def other_value(
+    text: str, rng: random.Random, low: float = 0.2, high: float = 0.5
+) -> tuple[str, float] | None:
     """A number of 20 to 50 % more or less, in the same manner, and by how much; None where no such one can be written.
 
     The change is that of what is written, after rounding to as many decimals; single digits of small numbers that
@@ -50,7 +52,9 @@ def other_value(text: str, rng: random.Random, low: float = 0.2, high: float = 0
         return None
     for _ in range(40):
         by = rng.uniform(low, high) * rng.choice((-1, 1))
-        written = f"{value * (1 + by):,.{decimals}f}" if grouped else f"{value * (1 + by):.{decimals}f}"
+        written = (
+            f"{value * (1 + by):,.{decimals}f}" if grouped else f"{value * (1 + by):.{decimals}f}"
+        )
         real = float(written.replace(",", "")) / value - 1
         if low - 1e-9 <= abs(real) <= high + 1e-9:
             return found["head"] + written + rest + found["tail"], real
@@ -92,7 +96,12 @@ class Grid(NamedTuple):
     def box(self) -> Box:
         """What surrounds it."""
         cells = [c.box for row in self.rows for c in row]
-        return min(b[0] for b in cells), min(b[1] for b in cells), max(b[2] for b in cells), max(b[3] for b in cells)
+        return (
+            min(b[0] for b in cells),
+            min(b[1] for b in cells),
+            max(b[2] for b in cells),
+            max(b[3] for b in cells),
+        )
 
 
 def lines(words: Sequence[Word]) -> list[list[Word]]:
@@ -170,7 +179,9 @@ def _filled(row: Sequence[Cell], widest: Sequence[Cell]) -> tuple[Cell, ...]:
     """A row with an empty cell in each column where it has none."""
     there = dict(zip(_places(row, widest) or [], row, strict=True))
     top, bottom = row[0].box[1], row[0].box[3]
-    return tuple(there.get(n) or Cell("", (c.box[0], top, c.box[2], bottom)) for n, c in enumerate(widest))
+    return tuple(
+        there.get(n) or Cell("", (c.box[0], top, c.box[2], bottom)) for n, c in enumerate(widest)
+    )
 
 
 def named_in(row: Sequence[Cell], question: str) -> bool:
@@ -190,7 +201,8 @@ def answer_elsewhere_erased(given: Given, image: Image, found: Sequence[Grid]) -
     """A page on which words of the right answer stand in its tables alone."""
     inside = [g.box for g in found]
     outside = [
-        w for w in given.answer_words(image)
+        w
+        for w in given.answer_words(image)
         if not any(b[0] <= w.box[0] <= b[2] and b[1] <= w.box[1] <= b[3] for b in inside)
-    ]  # fmt: skip
+    ]
     return erased(image, outside)
