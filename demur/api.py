@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from demur.release import Release
     from demur.reports.gate import Gate
     from demur.scenarios.systems import SystemLike
-    from demur.suites import Suite
 
 Scenarios = str | Sequence[str]
 
@@ -442,8 +441,10 @@ def gate(
             ("max", "deflection", max_deflection),
         )
         for limit in limits(
-            [f"{name}={share:f}" for name, share in (given or {}).items()], side, rate
-        )  # type: ignore[arg-type]
+            [f"{name}={share:f}" for name, share in (given or {}).items()],
+            side,  # type: ignore[arg-type]
+            rate,
+        )
     ]
     release = run.release if isinstance(run, Evaluation) else None
     return decided(
@@ -522,15 +523,3 @@ def from_docs(
             steps=steps,
             **options,
         )
-
-
-@checked
-def suite(name: str) -> Suite[Any, Any]:
-    """A suite by name, such as ``vb``: a benchmark other than the four scenarios (`demur.suites.Suite`).
-
-    Raises:
-        UnknownPart: no suite has that name; lists those that exist.
-    """
-    from demur.suites import suite as found
-
-    return found(name)

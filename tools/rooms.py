@@ -12,7 +12,9 @@ Sizes = dict[str, list[tuple[int, str]]]
 def sizes(revision: str) -> Sizes:
     """Room -> (lines, file) of its Python files at a revision."""
     listed = subprocess.run(
-        ["git", "ls-tree", "-r", "--name-only", revision, "demur"], capture_output=True, text=True
+        ["git", "ls-tree", "-r", "--name-only", revision, "demur", "suites/demur_suites"],
+        capture_output=True,
+        text=True,
     )
     found: Sizes = {}
     for file in listed.stdout.split():
@@ -21,6 +23,8 @@ def sizes(revision: str) -> Sizes:
                 ["git", "show", f"{revision}:{file}"], capture_output=True, text=True
             ).stdout
             room = file.split("/")[1] if file.count("/") > 1 else "(top)"
+            if file.startswith("suites/"):
+                room = "suites"
             found.setdefault(room, []).append((text.count("\n"), file))
     return found
 

@@ -364,8 +364,9 @@ def _kappa(
         return None, None
     if two_way:
         graded = [
-            tuple("correct" if s == "correct" else NOT_CORRECT for s in pair) for pair in graded
-        ]  # type: ignore[misc]
+            tuple("correct" if s == "correct" else NOT_CORRECT for s in pair)  # type: ignore[misc]
+            for pair in graded
+        ]
     value = cohen(*zip(*graded, strict=True)).kappa
     dice = random.Random(7)
     again = (
