@@ -20,7 +20,7 @@ class Plain(NamedTuple):
         model: its name.
         accuracy: right over graded replies, Wilson's interval; deflected replies are graded and not right.
         deflected: share of graded replies.
-        why: the last reply that is ungraded because its verdict raised an error, and the error.
+        why: the last reply that is unjudged because its verdict raised an error, and the error.
     """
 
     model: str
@@ -35,7 +35,7 @@ def plain_score(
     questions: Iterable[Sample],
     outputs: Mapping[str, Response],
 ) -> Plain:
-    """The `Plain` score of a model: each question asked counts as graded, ungraded or failed."""
+    """The `Plain` score of a model: each question asked counts as graded, unjudged or failed."""
     found: Counter[Status | Outcome | None] = Counter()
     why = ""
     for question in questions:
@@ -48,7 +48,7 @@ def plain_score(
                 )
             except Exception as error:  # anybody's code
                 status, outcome, why = (
-                    Status.UNGRADED,
+                    Status.UNJUDGED,
                     None,
                     f"{question.id}: its verdict raised {error!r:.200}",
                 )
@@ -56,7 +56,7 @@ def plain_score(
     n = sum(found[o] for o in Outcome)
     accuracy, deflected = (
         share_of(
-            name, found[outcome], n, ungraded=found[Status.UNGRADED], failed=found[Status.FAILED]
+            name, found[outcome], n, unjudged=found[Status.UNJUDGED], failed=found[Status.FAILED]
         )
         for name, outcome in (("accuracy", Outcome.CORRECT), ("deflection", Outcome.DEFLECTED))
     )
@@ -72,15 +72,15 @@ def plain_table(name: str, title: str, scores: Sequence[Plain]) -> Table:
         Column("Accuracy (%)", interval=True),
         Column("Deflection (%)", interval=True),
         "n",
-        "ungraded",
+        "unjudged",
         "failed",
     )
     rows = tuple(
-        (s.model, s.accuracy, s.deflected, s.accuracy.n, s.accuracy.ungraded, s.accuracy.failed)
+        (s.model, s.accuracy, s.deflected, s.accuracy.n, s.accuracy.unjudged, s.accuracy.failed)
         for s in scores
     )
     notes = (
         "n: graded replies. Intervals: Wilson, 95 %.",
-        *(f"Ungraded: {s.model}: {s.why}" for s in scores if s.why),
+        *(f"Unjudged: {s.model}: {s.why}" for s in scores if s.why),
     )
     return Table(name, title, columns, rows, notes=notes)

@@ -86,7 +86,7 @@ def test_an_id_of_two_questions_is_left_out_and_counted_with_skip_bad(parity, ca
         Itself().open("twice.jsonl", skip_bad=True)
 
 
-def test_a_verdict_that_raises_leaves_its_reply_ungraded_with_the_reason_and_the_others_go_on(
+def test_a_verdict_that_raises_leaves_its_reply_unjudged_with_the_reason_and_the_others_go_on(
     parity, capsys
 ):
     code = (parity / "parity.py").read_text()
@@ -103,11 +103,11 @@ def test_a_verdict_that_raises_leaves_its_reply_ungraded_with_the_reason_and_the
     assert main(["suite", "score", "parity:Parity", "runs", "--json"]) == 0
     out = capsys.readouterr().out
     told = json.loads(out[out.rindex("\n{\n") :])["parity"]
-    assert [(row["n"], row["ungraded"], row["failed"]) for row in told] == [(2, 3, 0)]
+    assert [(row["n"], row["unjudged"], row["failed"]) for row in told] == [(2, 3, 0)]
     assert main(["suite", "score", "parity:Parity", "runs"]) == 0
     assert r"its verdict raised ValueError('\ud800 no\nmore')" in capsys.readouterr().out
     [rows] = parity.glob("runs/*/rows.parquet")
-    assert Counter(pq.read_table(rows).column("status").to_pylist()) == {"graded": 2, "ungraded": 3}
+    assert Counter(pq.read_table(rows).column("status").to_pylist()) == {"graded": 2, "unjudged": 3}
 
 
 def test_questions_without_a_cluster_are_items_of_their_own(parity):

@@ -28,7 +28,7 @@ def graded(rows, category="extraneous", start=0):
             f"p{start + i // 2}",
             Uncertainty(category),
             member,
-            "graded" if credit is not None else "ungraded",
+            "graded" if credit is not None else "unjudged",
             idk,
             credit,
             p,
@@ -138,7 +138,7 @@ def test_totals_weigh_categories_alike_not_questions():
     rows += graded(
         [("answerable", True, 0.0, 0.5), ("unanswerable", False, 0.0, 0.5)], "temporal", start=50
     )
-    by = m.score("x", "rules", rows).by
+    by = m.score("x", "local", rows).by
     assert (
         by["epistemic"]["accuracy"].value,
         by["aleatoric"]["accuracy"].value,
@@ -148,7 +148,7 @@ def test_totals_weigh_categories_alike_not_questions():
         0,
         0.5,
     )
-    assert m.score("x", "rules", rows).missing == ("complexity", "extraneous", "ambiguity")
+    assert m.score("x", "local", rows).missing == ("complexity", "extraneous", "ambiguity")
 
 
 def test_table_1_counts_follow_from_its_categories():
@@ -214,11 +214,11 @@ def test_what_has_no_probability_is_counted_and_in_no_figure_of_confidence():
             ("unanswerable", None, None, 0.9),
         ]
     )
-    score = m.score("x", "rules", rows)
+    score = m.score("x", "local", rows)
     own = score.by["extraneous"]
-    assert (own["accuracy"].value, own["accuracy"].n, own["accuracy"].ungraded) == (1, 2, 2)
+    assert (own["accuracy"].value, own["accuracy"].n, own["accuracy"].unjudged) == (1, 2, 2)
     assert (own["cw"].value, own["cw"].n) == (0.9, 1)
-    assert (own["f1_idk"].n, own["dual"].n, own["dual"].ungraded) == (3, 1, 1)
+    assert (own["f1_idk"].n, own["dual"].n, own["dual"].unjudged) == (3, 1, 1)
     assert score.counts["without probability"] == 1
     assert own["ece_idk"].value is None
 
@@ -236,8 +236,8 @@ def test_a_pair_is_right_when_both_members_are_and_half_right_is_not():
         [("answerable", None, None, None), ("unanswerable", True, 1.0, 0.9)] * 2, start=8
     )
     rows += [g._replace(status="failed") if g.id.startswith("p8/a") else g for g in failed]
-    both = m.score("x", "rules", rows).by["extraneous"]["dual"]
-    assert (both.value, both.n, both.ungraded, both.failed) == (
+    both = m.score("x", "local", rows).by["extraneous"]["dual"]
+    assert (both.value, both.n, both.unjudged, both.failed) == (
         0.5,
         2,
         1,
@@ -277,7 +277,7 @@ def test_order_names_copies_and_the_scale_of_confidence_change_what_they_should(
             rows.append(m.Graded(f"p{n}/{member}", f"p{n}", category, member, status, *said))
 
     def found(own):
-        by = m.score("x", "rules", own).by
+        by = m.score("x", "local", own).by
         return {
             (scope, name): v
             for scope, of in by.items()
@@ -293,9 +293,9 @@ def test_order_names_copies_and_the_scale_of_confidence_change_what_they_should(
     halves = found([g._replace(probability=g.probability and g.probability / 2) for g in rows])
     for (scope, name), was in before.items():
         twice = copies[scope, name]
-        assert (twice.n, twice.ungraded, twice.failed) == (
+        assert (twice.n, twice.unjudged, twice.failed) == (
             2 * was.n,
-            2 * was.ungraded,
+            2 * was.unjudged,
             2 * was.failed,
         )
         if name not in ("aurc", "ece_adaptive"):
@@ -319,7 +319,7 @@ def calibrated(n=6000, seed=2):
 
 
 def test_a_perfectly_calibrated_simulated_model_scores_as_theory_says():
-    score = m.score("calibrated", "rules", calibrated())
+    score = m.score("calibrated", "local", calibrated())
     own = score.by["extraneous"]
     assert own["cw"].value == pytest.approx(1 / 6, abs=0.02)  # E[p p - (1 - p) p] = 2/3 - 1/2
     assert own["ece"].value < 0.03
@@ -335,7 +335,7 @@ def test_a_perfectly_calibrated_simulated_model_scores_as_theory_says():
 
 def test_thresholds_take_the_gain_of_declining_below_them():
     rows = graded([("answerable", False, 1.0, 0.95), ("unanswerable", False, 0.0, 0.2)] * 10)
-    own = m.score("x", "rules", rows)
+    own = m.score("x", "local", rows)
     assert own.by["extraneous"]["oracle"].value == own.by["extraneous"]["crossed"].value == 1
     assert own.by["extraneous"]["crossed_f1"].value == 1
     # 0.95 for the right answers; the ten at 0.2 are right as IDK now, and still said with 0.2
@@ -351,7 +351,7 @@ def test_pearson_over_models_is_that_of_fig_4():
     scores = [
         m.score(
             f"m{k}",
-            "rules",
+            "local",
             graded(
                 [("answerable", False, 1.0, 0.9), ("unanswerable", True, 1.0, 0.8)] * k
                 + [("answerable", False, 0.0, 0.6), ("unanswerable", False, 0.0, 0.7)] * (5 - k)

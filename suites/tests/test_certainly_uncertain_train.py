@@ -87,7 +87,7 @@ def test_all_three_kinds_are_written_and_datasets_opens_them_elsewhere(pairs, tm
                 "--split",
                 "train",
                 "--judge",
-                "rules?guess=yes",
+                "local",
                 "--out",
                 str(out),
             ]
@@ -243,9 +243,7 @@ def test_trl_takes_a_real_step_on_what_was_exported(trl, pairs, tmp_path, kind, 
         "x/unanswerable": "Red",
     }
     outputs = {"base": {id: Response(text=text) for id, text in base.items()}}
-    data = CertainlyUncertain().export(
-        pairs, tmp_path / "train", outputs=outputs, judge="rules?guess=yes"
-    )
+    data = CertainlyUncertain().export(pairs, tmp_path / "train", outputs=outputs, judge="local")
     model = (tiny_models.vision_model if photos else tiny_models.text_model)(tmp_path / "model")
     logged, moved, rows = one_step(trl, kind, model, data, tmp_path / "out")
     assert rows == {"sft": 6, "rtune": 4, "dpo": 6}[kind] - (0 if photos else 2)

@@ -14,7 +14,7 @@ import demur_suites
 from demur.cli import main
 from demur.core.errors import UsageError
 from demur.core.records import AnswerSpec, Response, Sample
-from demur.judge.rules import RuleJudge
+from demur.judge.local import LocalJudge
 from demur.testing import FakeEndpoint, running
 from demur_suites import check_suite, read_outputs
 from demur_suites.certainly_uncertain.judging import Evaluator
@@ -117,9 +117,9 @@ def test_a_model_is_asked_and_asked_whether_it_was_right(pairs, tmp_path, capsys
     found = capsys.readouterr().out
     own = table(found[: found.index("\n}") + 2], "cu-headline")["model:m"]
     assert (own["no P"], own["fail."]) == (0, 0)
-    assert own["n"] == 15  # 'a jug' against 'a coin' proves nothing by rules: ungraded
+    assert own["n"] == 15  # 'a jug' against 'a coin' proves nothing by rules: unjudged
     replies = table(found[: found.index("\n}") + 2], "cu-replies")["model:m"]
-    assert (replies["questions"], replies["graded"], replies["ungraded"]) == (16, 15, 1)
+    assert (replies["questions"], replies["graded"], replies["unjudged"]) == (16, 15, 1)
     [run] = [p.parent for p in out.glob("*/verified.jsonl")]
     stated = {
         r["id"]: r["confidence"]
@@ -243,7 +243,7 @@ def test_answers_and_probabilities_made_elsewhere_are_scored_without_a_model(
     replies = table(out, "cu-replies")["outs"]
     assert (
         replies["graded"],
-        replies["ungraded"],
+        replies["unjudged"],
         replies["failed"],
         replies["without probability"],
     ) == (14, 1, 1, 1)
@@ -320,7 +320,7 @@ def test_a_model_judges_both_stages_and_what_it_cannot_say_is_counted(
             "--judge",
             f"lave:http://127.0.0.1:{server.port}/v1#judge",
             "--evaluators",
-            "rules",
+            "local",
         ]
         assert main(words) == 0
         asked = server.requests
@@ -337,7 +337,7 @@ def test_a_model_judges_both_stages_and_what_it_cannot_say_is_counted(
     out = capsys.readouterr().out
     out = out[: out.index("\n}") + 2]
     own, replies = table(out, "cu-headline")["m"], table(out, "cu-replies")["m"]
-    assert (replies["graded"], replies["ungraded"], replies["failed"], replies["not asked"]) == (
+    assert (replies["graded"], replies["unjudged"], replies["failed"], replies["not asked"]) == (
         7,
         2,
         1,
@@ -525,15 +525,15 @@ class Raising:
 
     def grade(self, ask, response, answers):
         if response.text == "red":
-            return RuleJudge().grade(ask, response, answers)
+            return LocalJudge().grade(ask, response, answers)
         raise KeyError(response.text)
 
 
-def test_a_judge_that_raises_leaves_its_answers_ungraded_and_the_score_is_made(pairs):
+def test_a_judge_that_raises_leaves_its_answers_unjudged_and_the_score_is_made(pairs):
     suite = demur_suites.suite(NAME)
     items = suite.open(pairs).items
     said = {"c0/answerable": "red", "c1/answerable": "blue", "c2/answerable": "I don't know."}
     outputs = {"m": {id: Response(text=text, abstained=False) for id, text in said.items()}}
     scores = suite.scores(items, outputs, judge=f"{__name__}:Raising", evaluators="")
     replies = next(t for t in suite.tables(scores, items) if t.name == "cu-replies").records()[0]
-    assert (replies["graded"], replies["ungraded"]) == (2, 1)
+    assert (replies["graded"], replies["unjudged"]) == (2, 1)

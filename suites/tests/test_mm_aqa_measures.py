@@ -336,13 +336,13 @@ class Doubting:
         known = {"rose": Outcome.CORRECT, "who knows": Outcome.DEFLECTED}.get(response.text)
         return Verdict(
             id=ask.id,
-            status=Status.GRADED if known else Status.UNGRADED,
+            status=Status.GRADED if known else Status.UNJUDGED,
             outcome=known,
             judge=self.id,
         )
 
 
-def test_ungraded_and_declining_answers_are_no_wrong_ones_at_any_threshold():
+def test_unjudged_and_declining_answers_are_no_wrong_ones_at_any_threshold():
     """They were, at every threshold below the one whose abstentions the matrix counts."""
     items, outputs = [], {}
     for n, answer in enumerate(("rose", "who knows", "tulip", "rose")):
@@ -365,7 +365,7 @@ def test_ungraded_and_declining_answers_are_no_wrong_ones_at_any_threshold():
     )  # nothing was asked there
 
 
-def test_a_judge_that_raises_leaves_its_answers_ungraded_and_the_score_is_made():
+def test_a_judge_that_raises_leaves_its_answers_unjudged_and_the_score_is_made():
     item = {
         "id": "q",
         "pair": "q",
@@ -377,4 +377,4 @@ def test_a_judge_that_raises_leaves_its_answers_ungraded_and_the_score_is_made()
     [score] = demur_suites.suite("mm_aqa").scores(
         [Item.model_validate(item)], {"m": outputs}, judge=f"{__name__}:Raising"
     )
-    assert [row.said for row in score.of("images", "base")] == ["ungraded"]
+    assert [row.said for row in score.of("images", "base")] == ["unjudged"]

@@ -241,7 +241,7 @@ def test_an_unread_match_leaves_the_step_level_and_is_counted():
     unread = matched((Level.MATCH, 1), (None, None), (Level.MATCH, 2))
     assert step_score(item(), unread) is None
     found = measures([(item(), unread)], resamples=0)["f1"]
-    assert (found.value, found.n, found.ungraded) == (None, 0, 1)
+    assert (found.value, found.n, found.unjudged) == (None, 0, 1)
 
 
 def test_points_by_dimension_and_what_is_made_up():
@@ -279,7 +279,7 @@ def test_kinds_of_hallucination(marks, kind):
     assert hallucination_kind(item(), marked(marks)) == kind
 
 
-def test_a_score_keeps_failed_ungraded_too_complex_and_unasked_apart():
+def test_a_score_keeps_failed_unjudged_too_complex_and_unasked_apart():
     items = [
         item("a"),
         item("b"),
@@ -297,9 +297,9 @@ def test_a_score_keeps_failed_ungraded_too_complex_and_unasked_apart():
     }
     found = score("m", items, judged, resamples=0)
     acc = found.image["accuracy"]
-    assert (acc.value, acc.n, acc.failed, acc.ungraded) == (0.75, 2, 1, 0)
+    assert (acc.value, acc.n, acc.failed, acc.unjudged) == (0.75, 2, 1, 0)
     assert (found.left_out, found.not_asked) == (1, 1)
-    assert found.video["accuracy"].ungraded == 1
+    assert found.video["accuracy"].unjudged == 1
 
 
 def test_intervals_hold_the_value_and_are_the_same_twice():

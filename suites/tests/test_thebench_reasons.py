@@ -162,7 +162,7 @@ def run(tmp_path):
         fooled,
         scenarios=["parametric", "adversarial(k=2)"],
         out=tmp_path / "runs",
-        judge="rules?guess=yes",
+        judge="local",
     )
     return done.folder
 

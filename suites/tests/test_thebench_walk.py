@@ -379,7 +379,7 @@ def test_judging_that_is_killed_goes_on_where_it_stopped(tmp_path):
         "from demur_suites import read_outputs\n"
         "(s,) = suite.scores(items, read_outputs([Path('chains.jsonl')]), judge='python:deadly:judge', resamples=0,\n"
         "                    judge_concurrency=1)\n"
-        "print(json.dumps({k: [m.value, m.n, m.ungraded] for k, m in s.image.items()}))\n"
+        "print(json.dumps({k: [m.value, m.n, m.unjudged] for k, m in s.image.items()}))\n"
     )
     env = dict(
         os.environ, PYTHONHASHSEED="0", PYTHONPATH=f"{tmp_path}:{Path(demur.__file__).parents[1]}"
@@ -397,7 +397,7 @@ def test_judging_that_is_killed_goes_on_where_it_stopped(tmp_path):
     assert len(asked) <= len(set(asked)) + 2  # calls in flight alone were made twice
     found = json.loads(done.stdout)
     assert found["recall"] == [1.0, 2, 0]
-    assert found["h"] == [None, 0, 3]  # no mark could be read: ungraded
+    assert found["h"] == [None, 0, 3]  # no mark could be read: unjudged
 
 
 # --- reading items ----------------------------------------------------------------------------------
@@ -596,7 +596,7 @@ def test_a_box_in_a_runs_row_is_right_in_pixels_and_else_not_known():
         Outcome.CORRECT,
     )
     assert suite.verdict(Response(text="[0.15, 0.26, 0.85, 0.74]"), FLAG.spec)[:2] == (
-        Status.UNGRADED,
+        Status.UNJUDGED,
         None,
     )
     assert suite.verdict(Response(text="in the middle"), FLAG.spec)[:2] == (
@@ -783,7 +783,7 @@ def judged_by(tmp_path, answer, item=None, response=None):
         "null",
     ],
 )
-def test_what_the_judge_says_badly_is_ungraded_and_said(tmp_path, reply):
+def test_what_the_judge_says_badly_is_unjudged_and_said(tmp_path, reply):
     judged, _ = judged_by(tmp_path, lambda request: reply)
     assert NO_STEPS in judged.notes
     assert any("a reply of the judge" in n for n in judged.notes) == (

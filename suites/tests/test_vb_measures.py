@@ -348,7 +348,7 @@ def test_caa_and_flips_by_hand(lines, mode):
     assert found.measures["i_mefr"].n == image_n
     assert found.measures["i_mefr"].value == (pytest.approx(image / image_n) if image_n else None)
     in_caa = found.measures["caa"]
-    assert in_caa.n + in_caa.ungraded + in_caa.failed == 3 * len(
+    assert in_caa.n + in_caa.unjudged + in_caa.failed == 3 * len(
         lines
     )  # every headline cell is somewhere
 

@@ -562,7 +562,7 @@ def test_what_is_left_out_is_counted_among_a_measures_own_cells(published):
         loaded.items, loaded.outputs, models=["broken-2"], mode="paper", resamples=0
     )
     # second order: one family of three headline cells, of which the ABSTAIN states no confidence
-    lost = {name: (m.n, m.ungraded, m.failed) for name, m in score.measures.items()}
+    lost = {name: (m.n, m.unjudged, m.failed) for name, m in score.measures.items()}
     assert lost["tom_acc"] == (2, 1, 0)
     assert lost["df_acc"] == (2, 0, 2)
     assert lost["caa"] == (9, 3, 0)

@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import Self
 
 from demur.core.records import AnswerSpec, Outcome, Response, Status
+from demur.core.thinking import visible
 from demur.judge.base import JudgeContext, close_judge, open_judge
 from demur.judge.grading import Grading
-from demur.judge.rules import visible
 from demur_suites.certainly_uncertain.items import Pair
 from demur_suites.certainly_uncertain.measures import Graded, lave_idk
 from demur_suites.grading import ask_of, at_once
@@ -33,7 +33,7 @@ class Evaluator:
         ledger: keeps what a model judge replied; None keeps nothing.
     """
 
-    def __init__(self, judge: str = "rules", ledger: Path | None = None) -> None:
+    def __init__(self, judge: str = "local", ledger: Path | None = None) -> None:
         context = JudgeContext(ledger=ledger)
         self.id = judge
         self._second = open_judge(judge, context)
@@ -61,7 +61,7 @@ class Evaluator:
             id, question, answer, member == "unanswerable", response
         )
         return Graded(
-            *head, "ungraded" if credit is None else "graded", idk, credit, response.confidence, why
+            *head, "unjudged" if credit is None else "graded", idk, credit, response.confidence, why
         )
 
     async def credit(

@@ -31,7 +31,7 @@ from demur.judge.measures.table import Flags
 from demur.judge.measures.totals import macro_total
 from demur_suites.taxonomy import MEANING, Root, Uncertainty
 
-Status = Literal["graded", "ungraded", "failed", "not asked"]
+Status = Literal["graded", "unjudged", "failed", "not asked"]
 BINS = 10
 FOLDS = 5
 
@@ -227,7 +227,7 @@ def measured(
             name=name,
             value=value,
             n=n,
-            ungraded=max(0, len(among) - failed - n) if out is None else out,
+            unjudged=max(0, len(among) - failed - n) if out is None else out,
             failed=failed,
             low=ends.low,
             high=ends.high,
@@ -245,7 +245,7 @@ def measured(
         "accuracy": of("accuracy", _mean(credit), len(graded), ends=_spread(graded, credit)),
         "cw": of("cw", _mean(weighted), len(sure), ends=_spread(sure, weighted)),
         "dual": share_of(
-            "dual", right, len(whole), ungraded=len(pairs) - len(whole) - lost, failed=lost
+            "dual", right, len(whole), unjudged=len(pairs) - len(whole) - lost, failed=lost
         ),
         "ece": of("ece", cal.ece(p, c, bins), len(sure)),
         "ece_idk": of("ece_idk", cal.ece(p[gold], c[gold], bins), int(gold.sum()), out=0),
@@ -304,7 +304,7 @@ def _spread(rows: Sequence[Graded], values: Floats) -> Ends:
 
 
 def grouped(by: Mapping[str, Mapping[str, Measure]]) -> dict[str, dict[str, Measure]]:
-    """Means over categories: of each root, and of all; n, ungraded and failed are sums.
+    """Means over categories: of each root, and of all; n, unjudged and failed are sums.
 
     A category in which the measure is undefined is not in the mean.
     """
@@ -339,7 +339,7 @@ def score(
         cal.reliability(_array(g.probability for g in sure), _array(g.credit for g in sure), bins),
         thresholds,
         {
-            **{s: counts[s] for s in ("graded", "ungraded", "failed", "not asked")},
+            **{s: counts[s] for s in ("graded", "unjudged", "failed", "not asked")},
             "without probability": sum(
                 g.credit is not None and g.probability is None for g in main
             ),

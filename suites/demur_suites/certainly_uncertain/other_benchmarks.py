@@ -26,9 +26,9 @@ from demur.answers.yes_no import side_of
 from demur.core.errors import UsageError
 from demur.core.records import Measure, Record, Response
 from demur.core.store import Problems, why_invalid
+from demur.core.thinking import visible
 from demur.corpora.formats import json_lines
 from demur.judge.official.infoseek import normalise
-from demur.judge.rules import visible
 from demur_suites.certainly_uncertain.judging import AT_ONCE, Evaluator
 from demur_suites.certainly_uncertain.measures import Others, detection
 from demur_suites.grading import at_once
@@ -130,7 +130,7 @@ async def score_others(lines: Mapping[str, Sequence[Line]], evaluator: Evaluator
             title: str, value: float | None, n: int, asked: int, failed: int, share: bool = True
         ) -> None:
             found[title] = (
-                Measure(name=title, value=value, n=n, ungraded=asked - failed - n, failed=failed),
+                Measure(name=title, value=value, n=n, unjudged=asked - failed - n, failed=failed),
                 share,
             )
 

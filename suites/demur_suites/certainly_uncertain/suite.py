@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 from demur.core.errors import UsageError
 from demur.core.records import AnswerSpec, Outcome, Response, Sample, Status
 from demur.core.store import Problems
-from demur.judge.rules import RuleJudge, visible
+from demur.core.thinking import visible
+from demur.judge.local import LocalJudge
 from demur.models.run import run_sync
 from demur.scenarios.systems import SystemLike, split_name
 from demur_suites.base import Loaded, Option, Outputs, Suite
@@ -54,7 +55,7 @@ class CertainlyUncertain(Suite[Pair, Score]):
         Option(
             "judge",
             "of answers: rules, lave:MODEL, or any other judge; lave:MODEL also says who declines",
-            "rules",
+            "local",
         ),
         Option(
             "ledger", "file that keeps a model judge's replies, each paid for once", "calls.sqlite"
@@ -150,7 +151,7 @@ class CertainlyUncertain(Suite[Pair, Score]):
             return Status.GRADED, Outcome.DEFLECTED, "declines"
         if declines(answers.accepted[0][0]):
             return Status.GRADED, Outcome.INCORRECT, "answers what cannot be answered"
-        verdict = RuleJudge().grade(ask_of("", ""), response, answers)
+        verdict = LocalJudge().grade(ask_of("", ""), response, answers)
         return verdict.status, verdict.outcome, verdict.reason
 
     def scores(self, items: Sequence[Pair], outputs: Outputs, **given: Any) -> list[Score]:

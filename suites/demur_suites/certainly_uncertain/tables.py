@@ -61,7 +61,7 @@ def headline_table(scores: Sequence[Score]) -> Table:
             _of(s, "total", "ece_idk"),
             s.by["total"]["accuracy"].n,
             s.counts["without probability"],
-            s.counts["ungraded"],
+            s.counts["unjudged"],
             s.counts["failed"],
         )
         for s in scores
@@ -212,7 +212,7 @@ def pair_table(scores: Sequence[Score]) -> Table:
 
 def replies_table(scores: Sequence[Score]) -> Table:
     """What became of every question."""
-    kinds = ("graded", "ungraded", "failed", "not asked", "without probability", "declined")
+    kinds = ("graded", "unjudged", "failed", "not asked", "without probability", "declined")
     rows = [
         (s.model, sum(s.counts[k] for k in kinds[:4]), *(s.counts[k] for k in kinds))
         for s in scores
@@ -222,7 +222,7 @@ def replies_table(scores: Sequence[Score]) -> Table:
         "What became of every question.",
         ("<Model", "questions", *kinds),
         rows,
-        "ungraded: no judge could say. failed: the call failed, or the reply is empty. without probability: of the "
+        "unjudged: no judge could say. failed: the call failed, or the reply is empty. without probability: of the "
         "graded ones. Controls are not among these.",
     )
 
@@ -245,7 +245,7 @@ def others_table(scores: Sequence[Score]) -> Table | None:
             line += [
                 found,
                 found.n if found else 0,
-                found.ungraded + found.failed if found else None,
+                found.unjudged + found.failed if found else None,
             ]
         rows.append(line)
     return table(
@@ -376,7 +376,7 @@ _SIGNS: dict[Outcome | Status, Glyph] = {
     Outcome.CORRECT: "c",
     Outcome.INCORRECT: "i",
     Outcome.DEFLECTED: "d",
-    Status.UNGRADED: "u",
+    Status.UNJUDGED: "u",
     Status.FAILED: "f",
 }
 

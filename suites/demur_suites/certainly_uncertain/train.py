@@ -36,7 +36,7 @@ OPTIONS = (
     ),
     Option("split", "take pairs of this split alone", ""),
     Option("model", "rtune: the base model's name among the outputs, where they hold several", ""),
-    Option("judge", "rtune: who says what it got wrong; as for score", "rules"),
+    Option("judge", "rtune: who says what it got wrong; as for score", "local"),
 )
 ABOUT = {
     "sft": "every question with its right answer",

@@ -14,8 +14,8 @@ from typing import Any, NamedTuple
 from demur.core.errors import PermanentError
 from demur.core.records import ImagePart, ImageRef, Message, Request, Response, Sample, TextPart
 from demur.core.store import canonical, write_atomic
+from demur.core.thinking import visible
 from demur.core.uris import read_image as stored
-from demur.judge.rules import visible
 from demur.models import model_id, open_model
 from demur.models.lenient import LenientModel
 from demur.models.names import addresses_of

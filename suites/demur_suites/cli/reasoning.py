@@ -191,7 +191,7 @@ def _why(args: argparse.Namespace) -> int:
             items=items,
             progress=lambda n: steps.count("wrong answers examined", n, 0),
         )
-    path = write_causes(found, args.run, release, judge.model if judge else "rules", args.out)
+    path = write_causes(found, args.run, release, judge.model if judge else "local", args.out)
     made = cause_tables(found)
     if args.json:
         value: dict[str, Any] = {t.name: t.records() for t in made}

@@ -48,7 +48,7 @@ class SelfConsistency(ModelSystem):
         super().__init__(given.argument, context)
         self.n = int(given.options.get("n", 10))
         self.sampling = {"temperature": TEMPERATURE, **self.sampling}
-        self._judge_name = given.options.get("judge", "rules?guess=yes")
+        self._judge_name = given.options.get("judge", "local")
         self._judge = open_judge(self._judge_name, JudgeContext(ledger=context.ledger))
         self._grading = Grading(self._judge)
         self.id = f"self_consistency:{self.id.removeprefix('model:')}?n={self.n}"

@@ -1,6 +1,6 @@
 """From replies to a model's score: every item under every condition falls into one of five cells, or beside them.
 
-Beside them, and counted: *malformed* (a field of the schema is missing), *failed* (the call), *ungraded* (the judge
+Beside them, and counted: *malformed* (a field of the schema is missing), *failed* (the call), *unjudged* (the judge
 could not grade the answer), *not asked*. Under vconf a confidence of at most tau is an abstention.
 """
 
@@ -26,7 +26,7 @@ from demur_suites.mm_aqa.items import Item
 from demur_suites.mm_aqa.measures import Confidences, Matrix
 from demur_suites.mm_aqa.replies import Reply, read_reply
 
-BESIDE = ("malformed", "failed", "ungraded", "not asked")
+BESIDE = ("malformed", "failed", "unjudged", "not asked")
 
 
 class Row(NamedTuple):
@@ -160,7 +160,7 @@ _CELLS: dict[Outcome | None, str] = {
 
 
 async def _graded(answers: Mapping[str, tuple[Item, str]], judge: Judge) -> dict[str, str]:
-    """Question id -> tp, fp, fn (the judge says that the answer declines) or ungraded."""
+    """Question id -> tp, fp, fn (the judge says that the answer declines) or unjudged."""
 
     async def one(id: str, item: Item, answer: str) -> tuple[str, str]:
         ask = ask_of(
@@ -168,7 +168,7 @@ async def _graded(answers: Mapping[str, tuple[Item, str]], judge: Judge) -> dict
         )
         verdict = await grading.verdict(ask, Response(text=answer), item.answers)
         outcome = verdict.outcome if verdict.status is Status.GRADED else None
-        return id, _CELLS.get(outcome, "ungraded")
+        return id, _CELLS.get(outcome, "unjudged")
 
     grading = Grading(judge)
     try:

@@ -67,7 +67,7 @@ class MMAQA(Suite[Item, Score]):
             "reader",
             ("reader", "substring"),
         ),
-        Option("judge", "who grades answers to answerable questions", "rules?guess=yes"),
+        Option("judge", "who grades answers to answerable questions", "local"),
         Option(
             "judge_calls", "file for the calls of a judge that asks a model", "judge-calls.sqlite"
         ),
@@ -189,7 +189,7 @@ class MMAQA(Suite[Item, Score]):
         found = matches(answers, reply.answer)
         if found.correct or found.sure:
             return Status.GRADED, Outcome.CORRECT if found.correct else Outcome.INCORRECT, found.why
-        return Status.UNGRADED, None, found.why
+        return Status.UNJUDGED, None, found.why
 
     def scores(self, items: Sequence[Item], outputs: Outputs, **options: Any) -> list[Score]:
         """`Suite.scores`; outputs under conditions that this object does not ask are scored too."""

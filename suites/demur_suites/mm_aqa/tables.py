@@ -132,7 +132,7 @@ def results_table(scores: Sequence[Score], subset: Subset) -> Table:
             number("Best MCC"),
         ),
         rows,
-        "±: standard error, sqrt(p(1-p)/n). Malformed, failed and ungraded replies are counted in the table of replies "
+        "±: standard error, sqrt(p(1-p)/n). Malformed, failed and unjudged replies are counted in the table of replies "
         f"in none of the five cells. Under vconf a confidence of at most {taus} is an abstention.",
         "MCC: the paper's five-way one; – where it is undefined. Best MCC: the highest of the six conditions, chosen "
         "on these items. MCC plain: of abstaining against being unanswerable; 0 at random, where the paper's falls "

@@ -107,7 +107,7 @@ class Causes(NamedTuple):
     Attributes:
         system: its name.
         reasons: one for each wrong answer, in the order of the run.
-        counts: scenario -> answers that were graded, ungraded (the run's judge could not say), failed (no usable
+        counts: scenario -> answers that were graded, unjudged (the run's judge could not say), failed (no usable
             answer), and, of those graded, wrong: more than the reasons where there was a limit.
     """
 
@@ -311,7 +311,7 @@ def find_causes(
     counts: defaultdict[str, Counter[str]] = defaultdict(Counter)
     wrong: dict[str, list[tuple[Task, Response]]] = {}
     for task, response in tasks:
-        graded, status = outcome.get(task.ask.id, (None, "ungraded"))
+        graded, status = outcome.get(task.ask.id, (None, "unjudged"))
         scenario = task.context.scenario.value
         counts[scenario][status] += 1
         if graded is Outcome.INCORRECT:
@@ -386,7 +386,7 @@ def cause_tables(found: Causes) -> list[Table]:
                 share = share_of("share", len(some), len(of))
                 rows.append((scenario, cause or NOT_FOUND, len(some), share, *counts))
     notes = [
-        f"{s}: {of['wrong']} wrong of {of['graded']} graded answers ({of['ungraded']} ungraded, {of['failed']} failed)"
+        f"{s}: {of['wrong']} wrong of {of['graded']} graded answers ({of['unjudged']} unjudged, {of['failed']} failed)"
         + (
             f"; {k} of the wrong ones drawn."
             if (k := sum(r.scenario == s for r in found.reasons)) < of["wrong"]

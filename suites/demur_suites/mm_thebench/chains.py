@@ -14,7 +14,7 @@ from typing import Any, Literal, NamedTuple
 
 from demur.answers.assertion import final_part
 from demur.core.records import Response
-from demur.judge.rules import visible
+from demur.core.thinking import visible
 from demur.judge.untrusted_answer import clean
 
 PART = 8_000

@@ -4,7 +4,7 @@ There are four calls to a text model, each kept in the ledger and paid for once:
 proof), segmentation, step match (one reference step against all predicted ones), rubric. Long chains are cut before
 cues such as "Wait", segmented part by part, and matched in groups; no prompt grows with the chain (`chains`).
 
-The chain is data: prompts hold it as JSON strings. A reply that cannot be read leaves its level ungraded; where the
+The chain is data: prompts hold it as JSON strings. A reply that cannot be read leaves its level unjudged; where the
 segmentation cannot be read, cues alone cut the steps, and a note says so.
 """
 
@@ -33,9 +33,10 @@ from demur.core.records import (
 )
 from demur.core.store import digest, read_text
 from demur.core.strict_json import parsed_json
+from demur.core.thinking import visible
 from demur.judge.base import JudgeContext
+from demur.judge.local import LocalJudge
 from demur.judge.model import ModelJudge, target
-from demur.judge.rules import RuleJudge, visible
 from demur.judge.untrusted_answer import candidate, forms_of
 from demur.models.run import run_sync
 from demur_suites.files import prompt_text
@@ -139,7 +140,7 @@ def answer_by_rules(
             return (
                 Level.MATCH if letter == answers.accepted[0][0] else Level.MISMATCH
             ), f"states option {letter}"
-    verdict = RuleJudge().grade(
+    verdict = LocalJudge().grade(
         ask_of("", question, choices=answers.choices), Response(text=answer), answers
     )
     level = {

@@ -10,7 +10,7 @@ Definitions, where the paper leaves them open:
     thinking length  tokens (words and punctuation marks) of the chain / those of the annotated chain
     accuracy         (MATCH + half of PARTIAL) / graded; NO ANSWER is graded and counts 0
 
-If a judge's reply could not be read, its level is ungraded and not in that level's denominator; a failed call is in
+If a judge's reply could not be read, its level is unjudged and not in that level's denominator; a failed call is in
 none.
 Equation (1) and section 3.3 of "MM-THEBench".
 """
@@ -79,7 +79,7 @@ class Judged(Record):
 
     Attributes:
         id: of the item.
-        answer: None where it is ungraded, or where there is no reply.
+        answer: None where it is unjudged, or where there is no reply.
         why: how the answer was graded, or why it was not.
         failed: there is no reply.
         kind: origin of the chain: the model's own thoughts (``native``), or its visible reply (``elicited``).
@@ -254,7 +254,7 @@ class Score(NamedTuple):
 
     Attributes:
         model: its name.
-        judge: the judge; "rules" where rules graded only the answers.
+        judge: the judge; "local" where rules graded only the answers.
         pairs: items that were asked, without those that are too complex, each with its judged reply.
         image: measures on text and pictures: Table 2.
         video: measures on videos: Table 3; None without any.
@@ -285,7 +285,7 @@ def score(
     items: Sequence[Item],
     judged: Mapping[str, Judged],
     *,
-    judge: str = "rules",
+    judge: str = "local",
     partial: float = 0.0,
     resamples: int = 1000,
     seed: int = 0,
@@ -314,7 +314,7 @@ def score(
 
 Pairs = Sequence[tuple[Item, Judged]]
 Ratio = Callable[[Item, Judged], tuple[float, float] | None]
-"""What one question adds to a measure's numerator and denominator; None where it is ungraded."""
+"""What one question adds to a measure's numerator and denominator; None where it is unjudged."""
 
 
 def measures(
@@ -367,7 +367,7 @@ def _measure(name: str, of: Ratio, among: Pairs, resamples: int, seed: int) -> M
         name=name,
         value=float(rows[:, 0].sum() / total) if total else None,
         n=len(rows),
-        ungraded=len(among) - failed - len(rows),
+        unjudged=len(among) - failed - len(rows),
         failed=failed,
         low=low,
         high=high,

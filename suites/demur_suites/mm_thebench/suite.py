@@ -119,7 +119,7 @@ class MMTheBench(Suite[Item, Score]):
         if not response.text.strip():
             return Status.FAILED, None, why
         if level is None:
-            return Status.UNGRADED, None, why
+            return Status.UNJUDGED, None, why
         return Status.GRADED, outcome.get(level, Outcome.INCORRECT), why
 
     def judged(
@@ -148,7 +148,7 @@ class MMTheBench(Suite[Item, Score]):
             model,
             items,
             self.judged(items, outputs, options),
-            judge=judge.id if judge else "rules",
+            judge=judge.id if judge else "local",
             **{k: options[k] for k in ("partial", "resamples", "seed")},
         )
 

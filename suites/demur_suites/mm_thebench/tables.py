@@ -94,7 +94,7 @@ def headline_table(scores: Sequence[Score], video: bool = False) -> Table:
         f"Judged by {', '.join(sorted({s.judge for s in scores}))}"
         + (
             "; rules grade only answers: give --judge MODEL"
-            if any(s.judge == "rules" for s in scores)
+            if any(s.judge == "local" for s in scores)
             else ""
         )
         + ".",
@@ -113,7 +113,7 @@ def _asked(scores: Sequence[Score], video: bool) -> list[tuple[Score, dict[str, 
     return [
         (s, m)
         for s, m in found
-        if m and (m["accuracy"].n + m["accuracy"].ungraded + m["accuracy"].failed)
+        if m and (m["accuracy"].n + m["accuracy"].unjudged + m["accuracy"].failed)
     ]
 
 
@@ -139,9 +139,9 @@ def counts_table(scores: Sequence[Score]) -> Table:
                     if title == "Acc"
                     else ("", "")
                 )
-                rows.append((*first, title, m[name].n, m[name].ungraded, m[name].failed))
+                rows.append((*first, title, m[name].n, m[name].unjudged, m[name].failed))
     notes = [
-        "ungraded: asked, and not judged: the reply holds no chain, a reply of the judge could not be read, rules have "
+        "unjudged: asked, and not judged: the reply holds no chain, a reply of the judge could not be read, rules have "
         "no proof, or there is no judge. failed: no reply came. Items without reference steps, or without a dimension, "
         "are in no row of these.",
         *(
@@ -150,7 +150,7 @@ def counts_table(scores: Sequence[Score]) -> Table:
             if s.left_out or s.not_asked
         ),
     ]
-    columns = ("<Model", "<On", "<Figure", "n", "ungraded", "failed")
+    columns = ("<Model", "<On", "<Figure", "n", "unjudged", "failed")
     caption = "How many questions stand behind each figure."
     return table("thebench-counts", caption, columns, rows, *notes, rules=rules - {0})
 
@@ -380,7 +380,7 @@ def cards(
         found = [(model, of[item.id]) for model, of in judged if item.id in of]
         answers = tuple(
             Reply(
-                model, "f" if j.failed else _GLYPH[j.answer], f"{(j.answer or 'ungraded')}: {j.why}"
+                model, "f" if j.failed else _GLYPH[j.answer], f"{(j.answer or 'unjudged')}: {j.why}"
             )
             for model, j in found
         )

@@ -246,7 +246,7 @@ class Score(NamedTuple):
     """Everything measured of one model.
 
     Attributes:
-        measures: by name; each with its n, what it leaves out of its own cells (``failed``: no output; ``ungraded``:
+        measures: by name; each with its n, what it leaves out of its own cells (``failed``: no output; ``unjudged``:
             unusable replies), and a 95 % interval (bootstrap over families; Wilson for ToMAcc and DFAcc).
         counts: strict families asked about, and those not; of the former, headline cells, answered, abstained, and by
             `replies.PROBLEMS` (all four cells with ``all_``).
@@ -393,12 +393,12 @@ def score(
     measures = {}
     for name, (value, n) in found.items():
         low, high, method = _ends(name, value, n, ends)
-        failed, ungraded = lost[name]
+        failed, unjudged = lost[name]
         measures[name] = Measure(
             name=name,
             value=value,
             n=n,
-            ungraded=ungraded,
+            unjudged=unjudged,
             failed=failed,
             low=low,
             high=high,

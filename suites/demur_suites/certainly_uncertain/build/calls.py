@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 from demur.core.errors import PermanentError, TransientError
 from demur.core.records import Drop, ImagePart, ImageRef, Message, Request, Response, TextPart
 from demur.core.strict_json import parsed_json
-from demur.judge.rules import visible
+from demur.core.thinking import visible
 from demur.models import model_id, open_model
 from demur.models.lenient import LenientModel
 from demur.models.names import addresses_of

@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 from demur.core.errors import DataError, StorageError
 from demur.core.records import Response
-from demur.judge.rules import visible
+from demur.core.thinking import visible
 from demur_suites.certainly_uncertain.build.calls import replies
 from demur_suites.certainly_uncertain.build.scenes import Scene
 from demur_suites.files import image_in, prompt_text
