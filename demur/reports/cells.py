@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 import numpy as np
 
@@ -19,6 +19,7 @@ from demur.judge.deflection import ASKS_BACK
 from demur.judge.measures.breakdown import groups
 from demur.judge.measures.corrected import corrected
 from demur.judge.measures.intervals import Auto
+from demur.judge.measures.joint import joint
 from demur.judge.measures.rates import Rates, rates_where, share
 from demur.judge.measures.table import DEFLECTED, FAILED, Flags, Table
 from demur.reports.data import ReportData, Run
@@ -225,6 +226,32 @@ def main_cells(data: ReportData, head: Headline) -> dict[tuple[str, Scenario], C
         rows = head.where(run.rows)
         by = {scenario: place for (scenario,), place in groups(rows, "scenario")}
         found |= {(run.name, s): cell(run, rows, by[s]) for s in SCENARIOS if s in by}
+    return found
+
+
+def should_cells(
+    data: ReportData, head: Headline
+) -> dict[tuple[str, Scenario, Literal["answer", "deflect"]], Cell]:
+    """(system, scenario, what is right) -> headline cell; questions that nothing answers are declined everywhere."""
+    found: dict[tuple[str, Scenario, Literal["answer", "deflect"]], Cell] = {}
+    for run in data.runs:
+        rows = head.where(run.rows)
+        for (scenario,), place in groups(rows, "scenario"):
+            for should in ("answer", "deflect"):
+                mine = place & (rows.should_deflect == (should == "deflect"))
+                if mine.any():
+                    found[run.name, Scenario(scenario), should] = cell(run, rows, mine)
+    return found
+
+
+def joint_cells(data: ReportData, head: Headline) -> dict[str, Measure]:
+    """System -> share of its questions that it handles right in all its scenarios, where it was asked in several."""
+    found = {}
+    for run in data.runs:
+        rows = head.where(run.rows)
+        scenarios = [s for s in SCENARIOS if s.value in rows.coded("scenario").labels]
+        if len(scenarios) > 1:
+            found[run.name] = joint(rows, scenarios)
     return found
 
 
