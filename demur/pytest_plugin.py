@@ -9,7 +9,8 @@ decided fails the test, and says what would decide it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -17,16 +18,8 @@ import pytest
 if TYPE_CHECKING:
     from demur.reports.gate import Gate
 
-LIMITS = (
-    "min_declined",
-    "min_accuracy",
-    "max_hallucination",
-    "max_deflection",
-    "min_joint",
-    "baseline",
-    "max_failed",
-    "allow_undecided",
-)
+LIMITS = ("min_declined", "min_accuracy", "max_hallucination", "max_deflection", "min_joint")
+DECIDING = (*LIMITS, "baseline", "max_failed", "allow_undecided")
 
 
 @pytest.fixture
@@ -35,17 +28,29 @@ def demur_gate(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Gate]:
 
     Options are those of `demur.evaluate` (scenarios, limit, seed, repeat, judge, corpora, minutes, out ...) and of
     `demur.gate` (min_declined, min_accuracy, max_hallucination, max_deflection, min_joint, baseline, max_failed,
-    allow_undecided).
+    allow_undecided). Limits that so many questions cannot decide fail the test before anything is asked.
     """
 
     def decide(release: Any, system: Any, **options: Any) -> Gate:
         import demur
+        from demur.reports.gate import limits_of, plan_of
 
-        asked: Mapping[str, Any] = {name: options.pop(name) for name in LIMITS if name in options}
+        deciding = {name: options.pop(name) for name in DECIDING if name in options}
         options.setdefault("out", tmp_path_factory.mktemp("demur"))
-        gate = demur.gate(demur.evaluate(release, system, **options), **asked)
-        if gate.exit_code:
-            pytest.fail(gate.text().rstrip(), pytrace=False)
+        opened = demur.open_release(release) if isinstance(release, str | Path) else release
+        limits = limits_of(**{name: deciding[name] for name in LIMITS if name in deciding})
+        if limits:
+            allowed = deciding.get("allow_undecided", False)
+            scenarios, questions = options.get("scenarios", "all"), options.get("limit")
+            _red(plan_of(opened, limits, scenarios, questions, allow_undecided=allowed))
+        gate = demur.gate(demur.evaluate(opened, system, **options), **deciding)
+        _red(gate)
         return gate
 
     return decide
+
+
+def _red(gate: Gate) -> None:
+    """Fail the test if the gate does."""
+    if gate.exit_code:
+        pytest.fail(gate.text().rstrip(), pytrace=False)
