@@ -9,6 +9,7 @@ decided fails the test, and says what would decide it.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -28,7 +29,8 @@ def demur_gate(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Gate]:
 
     Options are those of `demur.evaluate` (scenarios, limit, seed, repeat, judge, corpora, minutes, out ...) and of
     `demur.gate` (min_declined, min_accuracy, max_hallucination, max_deflection, min_joint, baseline, max_failed,
-    allow_undecided). Limits that so many questions cannot decide fail the test before anything is asked.
+    allow_undecided). Before anything is asked, a limit on a scenario that will not be is refused, and the limits that so
+    many questions cannot decide are printed.
     """
 
     def decide(release: Any, system: Any, **options: Any) -> Gate:
@@ -40,17 +42,13 @@ def demur_gate(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Gate]:
         opened = demur.open_release(release) if isinstance(release, str | Path) else release
         limits = limits_of(**{name: deciding[name] for name in LIMITS if name in deciding})
         if limits:
-            allowed = deciding.get("allow_undecided", False)
             scenarios, questions = options.get("scenarios", "all"), options.get("limit")
-            _red(plan_of(opened, limits, scenarios, questions, allow_undecided=allowed))
+            judge = options.get("judge", "local")
+            plan = plan_of(opened, limits, scenarios, questions, judge)
+            sys.stdout.write(plan.text() if plan.checks else "")  # pytest shows it with a failure
         gate = demur.gate(demur.evaluate(opened, system, **options), **deciding)
-        _red(gate)
+        if gate.exit_code:
+            pytest.fail(gate.text().rstrip(), pytrace=False)
         return gate
 
     return decide
-
-
-def _red(gate: Gate) -> None:
-    """Fail the test if the gate does."""
-    if gate.exit_code:
-        pytest.fail(gate.text().rstrip(), pytrace=False)

@@ -168,9 +168,9 @@ def arguments(parser: argparse.ArgumentParser, *, sweeps: bool = False) -> None:
     parser.add_argument(
         "--judge",
         default="local",
-        help="who grades: rules, cascade:MODEL (rules where they can prove, the model for the rest), model:MODEL, "
+        help="who grades: local (offline), cascade:MODEL (the model for what local is unsure of), model:MODEL, "
         "paper:MODEL, module:Class; a MODEL is openai/gpt-4o, http://host:8000/v1#name ...; to add sentences with "
-        "which your product declines: rules?phrases=FILE, cascade:MODEL,phrases=FILE (default: %(default)s)",
+        "which your product declines: local?phrases=FILE, cascade:MODEL,phrases=FILE (default: %(default)s)",
     )
     parser.add_argument(
         "--encoder",
@@ -264,7 +264,7 @@ def go(args: argparse.Namespace, *, sweeps: bool = False) -> int:
         found = planned(
             release, args.systems, questions, ledger=ledger, per_second=args.per_second, **common
         )
-        found += Estimate(notes=(_decidable(questions, release),))
+        found += Estimate(notes=(_decidable(questions, release, args.judge),))
         say(found.model_dump_json() if args.json else found.text())
         return 0
     with TerminalProgress() as steps:
@@ -300,7 +300,7 @@ def go(args: argparse.Namespace, *, sweeps: bool = False) -> int:
     return 1 if silent else 0
 
 
-def _decidable(questions: Questions, release: Release) -> str:
+def _decidable(questions: Questions, release: Release, judge: str) -> str:
     """Which limits of `demur gate` the questions of a run cannot decide."""
     from demur.reports.gate import tightest
 
@@ -309,7 +309,7 @@ def _decidable(questions: Questions, release: Release) -> str:
     fewest = min(asked.values()) // questions.repeat
     limits = ", ".join(
         f"--{side}-{rate} {'above' if side == 'min' else 'below'} {100 * share:.0f}%"
-        for side, rate, _, share in tightest(fewest)
+        for side, rate, _, share in tightest(fewest, judge)
     )
     return (
         f"{fewest:,} questions of a scenario cannot decide {limits}; "

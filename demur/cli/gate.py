@@ -68,6 +68,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
         metavar="RECIPE",
         help="with --plan: what 'demur run' will ask; a limit on anything else is refused",
     )
+    parser.add_argument(
+        "--judge", default="local", help="with --plan: who will grade (default: %(default)s)"
+    )
     parser.add_argument("--junit", type=Path, metavar="FILE", help="write JUnit XML")
     parser.add_argument(
         "--markdown", type=Path, metavar="FILE", help="write Markdown for a pull request"
@@ -86,9 +89,14 @@ def run(args: argparse.Namespace) -> int:
     ]
     asked += limits([args.min_joint] if args.min_joint else [], "min", "joint")
     if args.plan:
-        release = open_release(args.run)
-        allowed = args.allow_undecided
-        result = plan_of(release, asked, args.scenarios, args.questions, allow_undecided=allowed)
+        result = plan_of(
+            open_release(args.run),
+            asked,
+            args.scenarios,
+            args.questions,
+            args.judge,
+            allow_undecided=args.allow_undecided,
+        )
     elif args.questions or args.scenarios:
         raise UsageError("--questions and --scenarios are of --plan", cure="add --plan")
     else:

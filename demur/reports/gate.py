@@ -36,7 +36,7 @@ from demur.judge.measures.rates import rates_where, with_judge_error
 from demur.judge.measures.repeats import gather
 from demur.judge.measures.table import CORRECT, DEFLECTED, FAILED, INCORRECT, UNJUDGED
 from demur.judge.measures.table import Table as Rows
-from demur.reports.cells import headline
+from demur.reports.cells import headline, labelled_rates
 from demur.reports.compare import compare
 from demur.reports.data import Run, load, one_run
 from demur.reports.tables import Table, titled, to_markdown
@@ -52,7 +52,7 @@ BY_CHANCE = 0.05
 """Largest share of failing gates on an unchanged system."""
 MOST_NEEDED = 100_000
 """Largest number of questions that the gate suggests; beyond it, the rate lies at the limit."""
-OTHERWISE = "label {missing} more answers of {where} (demur annotate draw), or use another judge"
+OTHERWISE = "label {missing} answers of {where} (demur annotate draw), or use another judge"
 """What decides where the judge's error does not let questions decide."""
 
 
@@ -194,13 +194,13 @@ class Reading(NamedTuple):
     """What a run says of the rate that is limited."""
 
     measure: Measure
-    """Its interval holds sampling and the judge's error, or rests on people's labels."""
+    """Its interval holds sampling and the judge's error, or is that of ``corrected``, by people's labels."""
     shift: Floats | None = None
     """float64 [draws], what the judge's errors may move the rate by; None where that is not known or labels decide."""
     sampling: Measure | None = None
     """The same rate with an interval of sampling alone; None where labels decide."""
     labels: int = 0
-    """Drawn labels of the scenario, or the fewest of the scenarios of joint success."""
+    """Drawn labels of the scenario."""
     corrected: bool = False
     """Whether they decide."""
 
@@ -234,8 +234,7 @@ def decide(limit: Limit, reading: Reading, level: float = 0.95) -> Check:
     measure = reading.measure
     if measure.value is None or measure.low is None or measure.high is None:
         return Check(str(limit), "undecided", "no answer was graded: look at the run's errors")
-    counts = [f"n = {measure.n:,}" + " labels" * reading.corrected]
-    counts += [
+    counts = [f"n = {measure.n:,}"] + [
         f"{n:,} {what}"
         for n, what in ((measure.unjudged, "unjudged"), (measure.failed, "failed"))
         if n
@@ -245,13 +244,13 @@ def decide(limit: Limit, reading: Reading, level: float = 0.95) -> Check:
         shown += f", {100 * measure.corrected:.1f} without the judge's errors"
     shown += f" [{100 * measure.low:.1f}, {100 * measure.high:.1f}], {', '.join(counts)}"
     if reading.corrected:
-        shown += ", corrected by people's labels"
+        shown += f", corrected by {reading.labels:,} labels"
     elif reading.shift is None:
         shown += ", the judge's error is unknown"
     state = _side(limit, measure)
     if state == "undecided":
         return Check(str(limit), state, f"{shown}; {_what_decides(limit, reading, level)}")
-    if turning := _could_turn(limit, measure, state):
+    if turning := _could_turn(limit, reading, state):
         return Check(str(limit), "undecided", f"{shown}; {turning}")
     return Check(str(limit), state, shown)
 
@@ -268,12 +267,14 @@ def _side_of(limit: Limit, low: float, high: float) -> State:
     return "pass" if low >= limit.value else "fail" if high < limit.value else "undecided"
 
 
-def _could_turn(limit: Limit, measure: Measure, state: State) -> str:
+def _could_turn(limit: Limit, reading: Reading, state: State) -> str:
     """Which answers that are in no rate could turn a decision, and what to do; "" if they could not.
 
-    Unjudged answers may be anything. Failed ones count against a pass alone: nobody passes by failing where it is hard.
+    Unjudged answers may be anything, unless people's labels are of them, too. Failed ones count against a pass alone:
+    nobody passes by failing where it is hard.
     """
-    absent = [(measure.unjudged, "unjudged")]
+    measure = reading.measure
+    absent = [] if reading.corrected else [(measure.unjudged, "unjudged")]
     if state == "pass":
         absent.append((measure.failed, "failed"))
     many = sum(n for n, _ in absent)
@@ -281,8 +282,8 @@ def _could_turn(limit: Limit, measure: Measure, state: State) -> str:
         return ""
     graded = measure.repeats or measure.n
     against = many if (state == "pass") == (limit.side == "max") else 0
-    moved = ((measure.value or 0.0) * graded + against) / (graded + many)
-    step = moved - (measure.value or 0.0)
+    value = (measure.corrected if reading.corrected else measure.value) or 0.0
+    step = (value * graded + against) / (graded + many) - value
     if _side_of(limit, (measure.low or 0.0) + step, (measure.high or 0.0) + step) == state:
         return ""
     those = " and ".join(f"{n:,} {what}" for n, what in absent if n)
@@ -299,7 +300,8 @@ def _what_decides(limit: Limit, reading: Reading, level: float) -> str:
         low, high, _ = interval_with(value, value, value, shift, level)
         if _side_of(limit, low, high) == "undecided":
             where = str(limit.scenario) if limit.scenario else "each scenario"
-            cure = OTHERWISE.format(missing=max(1, LEAST - reading.labels), where=where)
+            missing = f"{LEAST - reading.labels} more" if reading.labels else LEAST
+            cure = OTHERWISE.format(missing=missing, where=where)
             return f"the judge's error leaves it open, however many questions are asked: {cure}"
     needed = _needed(value, limit, level, shift)
     if needed is None:
@@ -323,13 +325,19 @@ def _needed(rate: float, limit: Limit, level: float, shift: Floats | None = None
     return None
 
 
-def plan(asked: Sequence[Limit], n: Mapping[Scenario, int], unanswerable: int = 0) -> list[Check]:
+def plan(
+    asked: Sequence[Limit],
+    n: Mapping[Scenario, int],
+    unanswerable: int = 0,
+    judge: str = "local",
+) -> list[Check]:
     """Which limits so many questions cannot decide, and how many can, before anything is asked.
 
     Args:
         asked: the limits.
         n: scenario -> questions that will be asked.
         unanswerable: of these, at most so many are right to decline where the evidence is there.
+        judge: who will grade; the errors of the local one are measured.
 
     Returns:
         An undecided check for each limit that not even a system without a fault could meet, as the local judge sees it.
@@ -349,10 +357,10 @@ def plan(asked: Sequence[Limit], n: Mapping[Scenario, int], unanswerable: int = 
             most = min(most, unanswerable)
             if not unanswerable:
                 raise _nothing_to_decline(limit)
-        if _met(limit, most, level):
+        if _met(limit, most, level, judge):
             continue
         some = range(most, MOST_NEEDED)
-        enough = most + bisect_left(some, True, key=lambda k: _met(limit, k, level))
+        enough = most + bisect_left(some, True, key=lambda k: _met(limit, k, level, judge))
         why = f"{most:,} questions cannot decide it, {enough:,} can"
         if enough == MOST_NEEDED:
             why = f"no number of questions can decide it, the judge errs too often: {OTHERWISE}"
@@ -367,6 +375,7 @@ def plan_of(
     asked: Sequence[Limit],
     scenarios: str | Sequence[str] | None = None,
     questions: int | None = None,
+    judge: str = "local",
     *,
     allow_undecided: bool = False,
 ) -> Gate:
@@ -377,6 +386,7 @@ def plan_of(
         asked: the limits.
         scenarios: as `demur.evaluate` takes them; None where they are not known yet.
         questions: of each scenario, if not all of the release.
+        judge: who will grade.
         allow_undecided: what cannot be decided is green.
     """
     from demur.scenarios.contexts import recipes
@@ -385,33 +395,37 @@ def plan_of(
     kinds = Scenario if texts is None else [recipe.scenario for recipe in recipes(texts)]
     answerable = [s.answerable for s in release.samples()]
     n = min(questions or len(answerable), len(answerable))
-    checks = plan(asked, dict.fromkeys(kinds, n), answerable.count(False))
+    checks = plan(asked, dict.fromkeys(kinds, n), answerable.count(False), judge)
     return Gate(tuple(checks), allow_undecided=allow_undecided)
 
 
-def tightest(n: int) -> list[Limit]:
-    """Of each kind of limit the tightest, in whole per cent, that ``n`` questions can decide by itself."""
+def tightest(n: int, judge: str) -> list[Limit]:
+    """Of each kind of limit the tightest, in whole per cent, that ``n`` questions graded by a judge can decide alone."""
     asked = []
     for side, rate in LIMITS:
         order = range(101) if side == "max" else range(100, -1, -1)
         met = (Limit(side, rate, None, share / 100) for share in order)
-        asked.append(next(limit for limit in met if _met(limit, n, 0.95)))
+        asked.append(next(limit for limit in met if _met(limit, n, 0.95, judge)))
     return asked
 
 
-def _met(limit: Limit, n: int, level: float) -> bool:
-    """Whether the gate passes a system without a fault, as the local judge sees it: a judge errs on it, too."""
+def _met(limit: Limit, n: int, level: float, judge: str) -> bool:
+    """Whether the gate passes a system without a fault, as the judge sees it: the local one errs on it, too."""
     if not n:
         return False
     declines = limit.rate in ("declined", "hallucination")
-    missed = float(shares("declined" if declines else "equivalence").missed.mean())
-    method, right = (Method.DECLINED, DEFLECTED) if declines else (Method.EQUIVALENCE, CORRECT)
-    codes = [list(Method).index(m) for m in (method, Method.EQUIVALENCE)]
-    shift = shift_of(np.array(codes), np.array([right, INCORRECT]), np.array([1 - missed, missed]))
-    rate = {"declined": "deflection", "joint": "accuracy"}.get(limit.rate, limit.rate)
+    measured = judge.partition("?")[0] == "local"
+    missed = float(shares("declined" if declines else "equivalence").missed.mean()) * measured
     value = {"deflection": 0.0, "hallucination": missed}.get(limit.rate, 1 - missed)
     low, high = wilson(value * n, n, level) or (0.0, 1.0)
-    low, high, _ = interval_with(value, low, high, getattr(shift, rate), level)
+    if measured:
+        method, right = (Method.DECLINED, DEFLECTED) if declines else (Method.EQUIVALENCE, CORRECT)
+        codes = [list(Method).index(m) for m in (method, Method.EQUIVALENCE)]
+        shift = shift_of(
+            np.array(codes), np.array([right, INCORRECT]), np.array([1 - missed, missed])
+        )
+        rate = {"declined": "deflection", "joint": "accuracy"}.get(limit.rate, limit.rate)
+        low, high, _ = interval_with(value, low, high, getattr(shift, rate), level)
     return _side_of(limit, low, high) == "pass"
 
 
@@ -533,12 +547,15 @@ def _checked(limit: Limit, run: Run, rows: Rows, level: float) -> Check:
         there, rate = there & rows.should_deflect, "deflection"
         if not there.any():
             raise _nothing_to_decline(limit)
+    people, labels, corrected = labelled_rates(run, rows, there, level)
+    if corrected:
+        return decide(limit, Reading(getattr(people, rate), labels=labels, corrected=True), level)
     sampling: Measure = getattr(rates_where(rows, there, Auto(level), judge_error=False), rate)
     graded = there & rows.graded
     moves = shift_of(rows.method[graded], rows.result[graded], gather(rows.item, graded).weight())
     shift = None if moves is None else getattr(moves, rate)
     measure = sampling if shift is None else with_judge_error(sampling, shift, level)
-    return decide(limit, Reading(measure, shift, sampling), level)
+    return decide(limit, Reading(measure, shift, sampling, labels), level)
 
 
 def _joint_reading(
