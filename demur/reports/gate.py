@@ -300,7 +300,8 @@ def _what_decides(limit: Limit, reading: Reading, level: float) -> str:
         low, high, _ = interval_with(value, value, value, shift, level)
         if _side_of(limit, low, high) == "undecided":
             where = str(limit.scenario) if limit.scenario else "each scenario"
-            missing = f"{LEAST - reading.labels} more" if reading.labels else LEAST
+            few = f"{LEAST - reading.labels} more" if reading.labels < LEAST else "more"
+            missing = few if reading.labels else LEAST
             cure = OTHERWISE.format(missing=missing, where=where)
             return f"the judge's error leaves it open, however many questions are asked: {cure}"
     needed = _needed(value, limit, level, shift)
