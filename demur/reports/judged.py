@@ -79,12 +79,15 @@ def label_notes(runs: Sequence[Run], measures: Iterable[Measure]) -> list[str]:
     return notes
 
 
-def notes_under(runs: Sequence[Run], cells: Iterable[Sequence[Measure]]) -> list[str]:
+def notes_under(
+    runs: Sequence[Run], cells: Iterable[Sequence[Measure]], *, methods: bool = True
+) -> list[str]:
     """The notes of a table of rates.
 
     Args:
         runs: whose answers were judged.
         cells: the rates of each cell, over the same answers.
+        methods: name the methods of the intervals.
     """
     cells = list(cells)
     measures = [m for cell in cells for m in cell]
@@ -97,6 +100,9 @@ def notes_under(runs: Sequence[Run], cells: Iterable[Sequence[Measure]]) -> list
         notes.append(f"In no rate: {unjudged:,} unjudged answers; the same command judges them.")
     if failed := sum(cell[0].failed for cell in cells):
         notes.append(f"In no rate: {failed:,} failed answers. {_worst(measures)}")
+    intervals = sorted({m.interval for m in measures} - {""})
+    if methods and intervals:
+        notes.append(f"Intervals: {'; '.join(intervals)}.")
     return notes
 
 
