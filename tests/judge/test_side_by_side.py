@@ -25,7 +25,7 @@ N = 48
 
 
 class Lenient:
-    """A judge that calls everything correct that the rules do not call deflected; unjudged on every eighth answer."""
+    """A judge that calls everything correct that the local judge does not call deflected; unjudged on every eighth answer."""
 
     id = "lenient"
 
@@ -41,7 +41,7 @@ class Lenient:
 
 def rag(question, evidence, id):
     number = int(id[1:])
-    return ["Paris it is, a town known all over the world.", "I cannot tell.", "Not Paris, Lyon."][
+    return ["Paris it is, a town known all over the world.", "I cannot tell.", "It is Lyon."][
         number % 3
     ]
 
@@ -117,7 +117,7 @@ def test_verdicts_lie_side_by_side_and_reports_choose(asked, tmp_path, capsys):
     )  # of another judge
     assert main(["report", str(run), "--verdicts", "kind", "-o", str(tmp_path / "r.html")]) == 0
     page = (tmp_path / "r.html").read_text()
-    assert f"could not decide {N // 8} answers" in page  # the rules decided all
+    assert f"{N // 8} of {N} answers are failed or unjudged" in page  # local judged all
     assert demur.report(run, tmp_path / "p.html", verdicts="kind").read_text() == page
     capsys.readouterr()
     assert main(["judge", "compare", str(run), "--json"]) == 0
