@@ -8,13 +8,13 @@ import re
 from pathlib import Path
 
 import pytest
+from demur.judge.rules import RuleJudge
 from strategies import png
 
 import demur
 from demur.cli import main
 from demur.core.errors import UsageError
 from demur.core.records import AnswerSpec, Response, Sample
-from demur.judge.rules import RuleJudge
 from demur.suites import read_outputs
 from demur.suites.certainly_uncertain.judging import Evaluator
 from demur.suites.certainly_uncertain.suite import CertainlyUncertain
