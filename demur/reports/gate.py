@@ -196,7 +196,7 @@ class Reading(NamedTuple):
     measure: Measure
     """Its interval holds sampling and the judge's error, or is that of ``corrected``, by people's labels."""
     shift: Floats | None = None
-    """float64 [draws], what the judge's errors may move the rate by; None where that is not known or labels decide."""
+    """float64 [2, draws], what the judge's errors may move the rate by; None where that is not known or labels decide."""
     sampling: Measure | None = None
     """The same rate with an interval of sampling alone; None where labels decide."""
     labels: int = 0
