@@ -129,7 +129,7 @@ def shift_of(method: Codes, result: Codes, weight: Floats) -> Shift | None:
 
     accuracy = np.zeros((2, DRAWS))
     compared = method == names.index(Method.EQUIVALENCE)
-    if compared.any():
+    if part(compared):
         accuracy += moved(compared, CORRECT, "equivalence")
     exact = np.isin(method, [names.index(m) for m in EXACT])
     if exact.any():
