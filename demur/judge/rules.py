@@ -45,9 +45,9 @@ from demur.judge.own_phrases import OwnPhrases
 _TAG = re.compile(r"<(/?)(think|thinking|reasoning|scratchpad)>", re.IGNORECASE)
 
 
-NEAR, OTHER, CONTESTED, FOREIGN, UNKNOWN = "near", "other", "contested", "language", "unknown"
+NEAR, OTHER, CONTESTED, UNKNOWN = "near", "other", "contested", "unknown"
 """Kinds of *ungraded*: nearly an accepted form; another answer, right or wrong; stated, and declined or with a rival
-beside it; in a language that is not read; to a question whose answer nobody wrote down."""
+beside it; to a question whose answer nobody wrote down."""
 COMMITS, CONTRARY, OTHER_ROLE = 1.0, 3.0, -4.0
 """Log odds that a stated form is the reply's answer: from which on it is; is, though words of the reply speak against
 it; below which it is not. Chosen on what `demur.judge.encoder`'s adapter was not trained on."""
@@ -109,7 +109,7 @@ class RuleJudge:
             Graded where there is a proof, or failed (no usable answer), or ungraded; with the rule that fired as kind.
         """
         status, outcome, kind, reason = self._decide(ask, response, answers)
-        if self.guesses and status is Status.UNGRADED and kind in (OTHER, FOREIGN):
+        if self.guesses and status is Status.UNGRADED and kind == OTHER:
             status, outcome, reason = Status.GRADED, Outcome.INCORRECT, f"guess: {reason}"
         return Verdict(
             id=ask.id, status=status, outcome=outcome, kind=kind, reason=reason[:300], judge=self.id
@@ -177,13 +177,6 @@ class RuleJudge:
             or (side and there_is_in_english(english, ask.question))
         )
         sure = found.correct or bool(rule)
-        if not (reading.known or bare):
-            return (
-                Status.UNGRADED,
-                None,
-                FOREIGN,
-                f"in a language that rules do not read; {found.why}",
-            )
         if declines and not (found.form or rule or sided):
             return Status.GRADED, Outcome.DEFLECTED, reading.kind, f"declines: {reading.cue!r}"
         if answers.kind == "none":
