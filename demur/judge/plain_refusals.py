@@ -34,7 +34,7 @@ class _Words(NamedTuple):
 def is_plain_refusal(text: str) -> bool:
     """Whether a reply has no word but those of a plain refusal. Whether it denies anything is not looked at.
 
-    >>> is_plain_refusal("Sorry, the retrieved documents don't say."), is_plain_refusal("The will doesn't say.")
+    >>> is_plain_refusal("Sorry, the retrieved documents don't say."), is_plain_refusal("The vicar doesn't say.")
     (True, False)
     """
     if len(text) > _LONGEST:
