@@ -117,7 +117,7 @@ def test_a_clear_reply_does_not_run_the_encoder(monkeypatch: pytest.MonkeyPatch)
     reading = read("The documents do not mention this.", QUESTIONS[0])
     assert (reading.deflects, reading.kind, reading.probability) == (True, "lack", MOST)
     assert read("Could you provide more context?").kind == "asks back"
-    assert not read("The answer to this question is Lake Como.", QUESTIONS[0]).deflects
+    assert not read("It was built in 1932.", QUESTIONS[0]).deflects
 
 
 @pytest.mark.parametrize(
