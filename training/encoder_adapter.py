@@ -6,7 +6,7 @@
 The encoder is the one in demur/judge/data; transformers and PyTorch run it here. *deflection* reads the sentences of
 training/wording.py, with a third of the copies that have a courtesy around them, and replies with their questions
 (deflections_asked.jsonl.xz and others, see `asked`), and then adds a layer that tells refusals, lacks and questions
-back apart (deflection_kinds.jsonl.xz); *commitment* reads replies that state an accepted form (commitment.jsonl and
+back apart (deflection_kinds.jsonl.xz); *commitment* reads replies that state an accepted form (commitment.jsonl.xz and
 others, see `commitment`). Nothing untouched is read, and what is held out only to print how well it does. What the
 lower layers make of the texts is kept in DIR (3 GB); the whole takes an hour of two cores.
 
@@ -93,7 +93,7 @@ def asked() -> list[dict[str, Any]]:
     ]
     answers = [
         {"question": row["question"], "text": row["yes"][0], "deflects": False}
-        for row in lines(LABELLED / "commitment.jsonl")
+        for row in lines(HERE / "commitment.jsonl.xz")
     ]
     return [
         *(row for row in sentences() if row.get("question")),
@@ -142,18 +142,18 @@ def commitment() -> list[Example]:
             label == "yes",
             seed_of("held", row["question"]) % 10 == 0,
         )
-        for row in lines(LABELLED / "commitment.jsonl")
+        for row in lines(HERE / "commitment.jsonl.xz")
         for label in ("yes", "no")
         for reply in row[label]
     ]
     graded = [
         row
         for file in (
-            "graded_by_language.jsonl",
-            "graded_by_language_2.jsonl",
-            "graded_evouna.jsonl",
+            LABELLED / "graded_by_language.jsonl",
+            LABELLED / "graded_by_language_2.jsonl",
+            HERE / "graded_evouna.jsonl.xz",
         )
-        for row in lines(LABELLED / file)
+        for row in lines(file)
         if row["part"] == "tuning"
     ]
     for row in graded:
