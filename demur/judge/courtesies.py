@@ -2,7 +2,7 @@
 
 They say nothing about whether a reply answers or declines, and chat models close both with them. They are taken off
 before a reply is read (`demur.judge.deflection`), since their words ("questions", "help", "more") are those of
-declining. The patterns of eighteen languages are in ``courtesies.txt``; ``tools/score_deflections.py`` scores them.
+declining. The patterns of eighteen languages are in ``courtesies.txt``; `tests/judge/test_around_replies.py` scores them.
 What stands before a reply ("Great question!") is left to `demur.judge.wording`: patterns for it changed nothing.
 """
 
@@ -12,7 +12,7 @@ import re
 from functools import cache
 from importlib.resources import files
 
-from demur.answers.languages import bare, fold, plain
+from demur.judge.wording import bare, fold, plain
 
 _SENTENCE = re.compile(r"(?<=[.!?\u061f])[\"')\u00bb*]*\s+|(?<=[\u3002\uff01\uff1f\u0964])|\n")
 _LONGEST = 240

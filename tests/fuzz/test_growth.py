@@ -75,9 +75,7 @@ MADE_AT_RUN_TIME: dict[str, list[re.Pattern[str]]] = {
     "demur.answers.number_words: f\"[ -](?:{_AND.get(code, 'e')} )?(?:{either}|{_ORDINAL})\"": [],
     'demur.answers.number_words: f"(?<!{LETTER})({either})((?:{joint}(?:{either}){ends})*+)'
     "{_HANGS.get(code, f'(?!{LETTER})')}\"": [],
-    "demur.judge.own_phrases: '|'.join(words)": [
-        re.compile(r"our[\W_]+docs[\W_]+don|not[\W_]+in[\W_]+scope", re.I)
-    ],
+    "demur.judge.plain_refusals: '|'.join(sorted(map(re.escape, pieces), key=lambda p: (-len(p), p)))": [],  # letters
     "demur.answers.rephrased: word_lists()[code].get('joined_by', '(?!)')": [
         re.compile(" (?:i|oraz) ")
     ],
