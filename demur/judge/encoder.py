@@ -28,6 +28,8 @@ LONGEST = 512
 """Tokens of a text; what is longer is cut."""
 DEFLECTION, COMMITMENT = "encoder_deflection.npz", "encoder_commitment.npz"
 """The adapters."""
+MARK = 2
+"""Token at the end of a text and between two; the lower ones are marks too."""
 BLOCK = 32
 """Neighbouring weights that share one step of their rounding; two weights fill a byte."""
 MATRICES = (
@@ -195,16 +197,16 @@ def ids(tokenizer: Tokenizer, *parts: str, longest: int = LONGEST) -> list[int]:
     (2, 512)
     """
     tokens = [
-        tokenizer.encode(part, add_special_tokens=False).ids
+        [i for i in tokenizer.encode(part, add_special_tokens=False).ids if i > MARK]
         for part in (f"query: {parts[0]}", *parts[1:])
-    ]
+    ]  # who writes a mark ("</s>") in a reply begins no new part
     out = [0]
     for part in tokens[:-1]:
-        out += [*part[: longest // 4], 2]
+        out += [*part[: longest // 4], MARK]
     left, last = longest - len(out) - 1, tokens[-1]
     if len(last) > left:
         last = last[: left - left // 2] + last[len(last) - left // 2 :]
-    return [*out, *last, 2]
+    return [*out, *last, MARK]
 
 
 def gelu(x: Floats) -> Floats:
