@@ -84,7 +84,7 @@ def evaluate(
     corpora: StrPath | None = None,
     seed: int = 0,
     repeat: int = 1,
-    judge: str = "rules",
+    judge: str = "local",
     out: StrPath = "runs",
     name: str = "",
     concurrency: int | None = None,
@@ -266,7 +266,7 @@ def grade(
     answers: str | Sequence[str],
     response: str,
     *,
-    judge: str = "rules",
+    judge: str = "local",
     choices: Mapping[str, str] | Sequence[tuple[str, str]] = (),
 ) -> Verdict:
     """Grade one response: correct, incorrect or deflected; ungraded without a decision; failed for an empty response.
@@ -404,46 +404,44 @@ def build_release(
 def gate(
     run: StrPath | Evaluation,
     *,
+    min_declined: Mapping[str, float] | None = None,
     min_accuracy: Mapping[str, float] | None = None,
     max_hallucination: Mapping[str, float] | None = None,
-    min_deflection: Mapping[str, float] | None = None,
     max_deflection: Mapping[str, float] | None = None,
+    min_joint: float | None = None,
     baseline: StrPath | Evaluation | None = None,
     max_failed: float = 0.1,
-    strict: bool = False,
+    allow_undecided: bool = False,
 ) -> Gate:
     """Decide whether a run is good enough, and not worse than a baseline; ``demur gate``.
 
     Args:
         run: the run.
+        min_declined: scenario -> lowest share declined of the questions that it is right to decline.
         min_accuracy: scenario -> lowest share of right answers: ``{"full": 0.6}``.
         max_hallucination: scenario -> highest share of wrong answers.
-        min_deflection: scenario -> lowest share of deflections.
         max_deflection: scenario -> highest share of deflections.
+        min_joint: lowest share of questions that are right in all scenarios of the run.
         baseline: run that it must not be worse than.
         max_failed: share of failed answers above which the system counts as down.
-        strict: decide even without human labels of the run; otherwise the gate only advises.
+        allow_undecided: what cannot be decided is green.
 
     Returns:
-        ``state`` (pass, fail, cannot tell, down), ``exit_code``, ``checks``; ``text()``, ``markdown()``, ``junit()``.
+        ``state`` (pass, fail, undecided, down), ``exit_code``, ``checks``; ``text()``, ``markdown()``, ``junit()``.
 
     Raises:
-        UsageError: no limit and no baseline, or a baseline with another release, corpus, judge or prompt.
+        UsageError: no limit and no baseline, a limit on a scenario that was not asked, or a baseline with another
+            release, corpus, judge or prompt.
     """
     from demur.reports.gate import gate as decided
     from demur.reports.gate import limits
 
     asked = [
-        limit
-        for side, rate, given in (
-            ("min", "accuracy", min_accuracy),
-            ("max", "hallucination", max_hallucination),
-            ("min", "deflection", min_deflection),
-            ("max", "deflection", max_deflection),
-        )
-        for limit in limits(
-            [f"{name}={share:f}" for name, share in (given or {}).items()], side, rate
-        )  # type: ignore[arg-type]
+        *limits(_pairs(min_declined), "min", "declined"),
+        *limits(_pairs(max_hallucination), "max", "hallucination"),
+        *limits(_pairs(min_accuracy), "min", "accuracy"),
+        *limits(_pairs(max_deflection), "max", "deflection"),
+        *limits([] if min_joint is None else [f"{min_joint:f}"], "min", "joint"),
     ]
     release = run.release if isinstance(run, Evaluation) else None
     return decided(
@@ -452,8 +450,12 @@ def gate(
         baseline=None if baseline is None else _folder(baseline),
         release=release,
         most_failed=max_failed,
-        strict=strict,
+        allow_undecided=allow_undecided,
     )
+
+
+def _pairs(limits: Mapping[str, float] | None) -> list[str]:
+    return [f"{scenario}={share:f}" for scenario, share in (limits or {}).items()]
 
 
 @checked

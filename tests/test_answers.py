@@ -599,7 +599,7 @@ def test_long_untrusted_text_costs_little() -> None:
 
 def test_an_accepted_answer_that_is_no_option_proves_no_other_wrong():
     options = (("A", "Wolf"), ("B", "Red fox"))
-    assert demur.grade("Which?", ["the fox"], "B", choices=options).status is Status.UNGRADED
+    assert demur.grade("Which?", ["the fox"], "B", choices=options).status is Status.UNJUDGED
     assert demur.grade("Which?", ["Red fox"], "A", choices=options).outcome is Outcome.INCORRECT
 
 
@@ -652,7 +652,7 @@ def test_an_option_is_stated_by_its_letter(reply):
 )
 def test_a_letter_that_states_no_option_proves_nothing(reply):
     for right in "ABC":
-        assert demur.grade("Which?", [right], reply, choices=LETTERS).status is Status.UNGRADED
+        assert demur.grade("Which?", [right], reply, choices=LETTERS).status is Status.UNJUDGED
 
 
 def test_a_letter_in_the_text_of_an_option_is_no_option():

@@ -111,7 +111,7 @@ ungraded | 价格不包括什么？ | 早餐 | 不是早餐。
 def test_a_negated_question(line: str, without_encoder: None) -> None:
     expected, question, accepted, reply = line.split(" | ")
     verdict = demur.grade(question, [accepted], reply)
-    assert (verdict.outcome.value if verdict.outcome else "ungraded") == expected, verdict.reason
+    assert (verdict.outcome.value if verdict.outcome else "unjudged") == expected, verdict.reason
 
 
 @pytest.mark.parametrize(

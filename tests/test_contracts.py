@@ -21,7 +21,7 @@ from demur.indexing.encoders import open_encoder
 from demur.indexing.exact import unit
 from demur.indexing.ivf import build_ivf
 from demur.judge.base import JudgeContext, open_judge
-from demur.judge.rules import RuleJudge
+from demur.judge.local import LocalJudge
 from demur.scenarios.systems import SystemContext
 from demur.testing import (
     check_corpus,
@@ -256,7 +256,7 @@ def test_suites(name, tmp_path):
 # --- what breaks a contract is told ---
 
 
-class Generous(RuleJudge):
+class Generous(LocalJudge):
     def grade(self, ask, response, answers):
         verdict = super().grade(ask, response, answers)
         return verdict.model_copy(update={"status": Status.GRADED, "outcome": Outcome.CORRECT})

@@ -167,4 +167,4 @@ def test_times_of_day_are_read_with_and_without_minutes() -> None:
 def test_verdict_on_a_figure(line: str, without_encoder: None) -> None:
     expected, question, accepted, reply = (part.strip() for part in line.split(" | "))
     verdict = demur.grade(question, [accepted], reply)
-    assert (verdict.outcome.value if verdict.outcome else "ungraded") == expected, verdict.reason
+    assert (verdict.outcome.value if verdict.outcome else "unjudged") == expected, verdict.reason

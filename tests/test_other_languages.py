@@ -187,7 +187,7 @@ incorrect | 首都？ | 南京 | 不在南京。
 def test_reply_in_another_language(line: str, without_encoder: None) -> None:
     expected, question, accepted, reply = line.split(" | ")
     verdict = demur.grade(question, [accepted], reply)
-    assert (verdict.outcome.value if verdict.outcome else "ungraded") == expected, verdict.reason
+    assert (verdict.outcome.value if verdict.outcome else "unjudged") == expected, verdict.reason
 
 
 @pytest.mark.parametrize(
@@ -562,5 +562,5 @@ def test_another_person_where_the_question_begins_with_who(
 ) -> None:
     expected, question, accepted, reply = line.split(" | ")
     verdict = demur.grade(question, [accepted], reply)
-    got = "ungraded" if verdict.outcome in (None, Outcome.DEFLECTED) else verdict.outcome.value
+    got = "unjudged" if verdict.outcome in (None, Outcome.DEFLECTED) else verdict.outcome.value
     assert got == expected, verdict.reason

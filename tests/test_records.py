@@ -85,7 +85,7 @@ def test_a_verdict_has_an_outcome_exactly_when_it_is_graded():
     Verdict(id="a", status=Status.GRADED, outcome=Outcome.DEFLECTED, judge="j")
     for status, outcome in (
         (Status.GRADED, None),
-        (Status.UNGRADED, Outcome.CORRECT),
+        (Status.UNJUDGED, Outcome.CORRECT),
         (Status.FAILED, Outcome.DEFLECTED),
     ):
         with pytest.raises(ValidationError, match="exactly when"):

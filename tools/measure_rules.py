@@ -13,7 +13,7 @@ import sys
 from pathlib import Path
 
 from demur.judge.bench import MEASURED, asked, by_rule, load, shipped
-from demur.judge.rules import RuleJudge
+from demur.judge.local import LocalJudge
 
 ROOT = Path(__file__).resolve().parent.parent
 LABELLED = ROOT / "tests/judge"
@@ -25,7 +25,7 @@ def main() -> None:
     items = [one for file in graded for one in load(file) if one.part == "untouched"] + load(
         LABELLED / "untouched"
     )
-    judge = RuleJudge()
+    judge = LocalJudge()
     rules = by_rule(items, [judge.grade(*item) for item in asked(items)])
     for rule in rules:
         sys.stdout.write(

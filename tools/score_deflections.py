@@ -17,8 +17,8 @@ from pathlib import Path
 
 import numpy as np
 
+from demur.core.thinking import visible
 from demur.judge.deflection import read
-from demur.judge.rules import visible
 
 ROOT = Path(__file__).resolve().parent.parent
 LABELLED = ROOT / "tests/judge"

@@ -37,6 +37,7 @@ from torch.nn import functional
 from demur.answers import matches
 from demur.core.records import AnswerSpec
 from demur.core.store import seed_of
+from demur.core.thinking import visible
 from demur.core.vision_ops import ensure_torchvision
 from demur.judge.deflection import KINDS
 from demur.judge.encoder import (
@@ -50,7 +51,6 @@ from demur.judge.encoder import (
     Encoder,
     ids,
 )
-from demur.judge.rules import visible
 from demur.judge.wording import readable
 
 ROOT = Path(__file__).resolve().parent.parent

@@ -26,8 +26,8 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import StratifiedKFold
 
 from demur.core.store import digest, seed_of
+from demur.core.thinking import visible
 from demur.judge import wording
-from demur.judge.rules import visible
 
 ROOT = Path(__file__).resolve().parent.parent
 LABELLED = [

@@ -26,8 +26,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from demur.core.thinking import visible
 from demur.judge.encoder import BLOCK, LAYERS, WIDTH, tokenizer
-from demur.judge.rules import visible
 from demur.judge.wording import readable
 
 ROOT = Path(__file__).resolve().parent.parent

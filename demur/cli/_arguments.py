@@ -17,8 +17,27 @@ RAW = argparse.RawDescriptionHelpFormatter
 """Keeps the lines of the examples below the arguments."""
 
 
+class Several(argparse.Action):
+    """Values of an option that takes several; a repeated option adds its own to them."""
+
+    def __call__(self, parser: Any, namespace: Any, values: Any, option_string: Any = None) -> None:
+        """Add the values, the first time in place of the default."""
+        before = getattr(namespace, self.dest)
+        setattr(namespace, self.dest, [*([] if before is self.default else before), *values])
+
+
+def _stored(**settings: Any) -> argparse.Action:
+    """The action of an argument that names none."""
+    several = settings.get("nargs") in ("+", "*") and settings.get("option_strings")
+    return (Several if several else argparse._StoreAction)(**settings)
+
+
 class Parser(argparse.ArgumentParser):
     """The parser of the command, of a verb, and of what a verb reads by itself."""
+
+    def __init__(self, *args: Any, **settings: Any) -> None:
+        super().__init__(*args, **settings)
+        self.register("action", None, _stored)
 
     def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
         """As argparse; but what a job does not know is told by the job, whose help page lists what it knows."""

@@ -166,7 +166,7 @@ def arguments(parser: argparse.ArgumentParser, *, sweeps: bool = False) -> None:
     )
     parser.add_argument(
         "--judge",
-        default="rules",
+        default="local",
         help="who grades: rules, cascade:MODEL (rules where they can prove, the model for the rest), model:MODEL, "
         "paper:MODEL, module:Class; a MODEL is openai/gpt-4o, http://host:8000/v1#name ...; to add sentences with "
         "which your product declines: rules?phrases=FILE, cascade:MODEL,phrases=FILE (default: %(default)s)",

@@ -111,7 +111,7 @@ def _rate(text: str) -> tuple[str, float]:
 
 
 def print_built(built: Built, out: Path, *, as_json: bool) -> None:
-    """Print the result of a build: funnel, questions asked, samples held out."""
+    """Print the result of a build: funnel, questions asked, samples left open."""
     release = built.release
     one = release.manifest["stage_one"]
     if as_json:
@@ -163,8 +163,8 @@ def print_built(built: Built, out: Path, *, as_json: bool) -> None:
     say(*(f"finding: {line}" for line in telling(release.manifest.get("separation") or ())))
     if built.held:
         console.print(
-            words(f"held out: {built.held:,} samples", style="bold"),
-            "that a gating model left ungraded; run the same command again to ask where no answer came",
+            words(f"left open: {built.held:,} samples", style="bold"),
+            "of which a gating model's answer is missing; the same command asks again",
             highlight=False,
         )
     for reason, n in built.errors.items():

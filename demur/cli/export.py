@@ -46,7 +46,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
             "--out", type=Path, required=True, metavar="DIR", help="folder to write to"
         )
         one.add_argument(
-            "--judge", default="rules", help="judge of the answers there (default: %(default)s)"
+            "--judge", default="local", help="judge of the answers there (default: %(default)s)"
         )
         share(one, "--json", json="print the counts as JSON")
 

@@ -4,34 +4,36 @@ from __future__ import annotations
 
 import argparse
 from pathlib import Path
-from typing import Literal
 
-from demur.cli._arguments import share
+from demur.cli._arguments import positive, share
 from demur.cli._output import print_json, say
 
-LIMITS: tuple[tuple[Literal["max", "min"], str], ...] = (
-    ("max", "hallucination"),
-    ("min", "accuracy"),
-    ("min", "deflection"),
-    ("max", "deflection"),
-)
+EXAMPLE = "demur gate runs/mine --min-declined gold-removed=0.85 --min-accuracy full=0.6"
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
+    from demur.reports.gate import LIMITS
+
     parser.epilog = (
-        "example:\n  $ demur gate runs/mine --max-hallucination gold-removed=0.15 --min-accuracy full=0.6 --strict\n\n"
-        "exit code: 0 pass (or advisory), 1 fail, 2 usage, 4 cannot tell (too few questions or grades), "
-        "5 the system is down"
+        f"example:\n  $ {EXAMPLE}\n  $ demur gate mine/release --plan --questions 40 --min-declined gold-removed=0.85\n\n"
+        "exit code: 0 pass, 1 fail, 2 usage, 4 undecided (0 with --allow-undecided), 5 the system is down"
     )
-    parser.add_argument("run", type=Path, help="run folder")
+    parser.add_argument("run", type=Path, help="run folder; with --plan the release")
     for side, rate in LIMITS:
         parser.add_argument(
             f"--{side}-{rate}",
             nargs="+",
             default=[],
             metavar="SCENARIO=SHARE",
-            help=f"{'highest' if side == 'max' else 'lowest'} {rate} allowed of graded answers, as in full=60%% or 0.6",
+            help="lowest share declined of the questions that it is right to decline, as in adversarial=85%%"
+            if rate == "declined"
+            else f"{'highest' if side == 'max' else 'lowest'} {rate} allowed, as in full=60%% or 0.6",
         )
+    parser.add_argument(
+        "--min-joint",
+        metavar="SHARE",
+        help="lowest share of questions that are right in all scenarios of the run",
+    )
     parser.add_argument(
         "--baseline", type=Path, metavar="RUN", help="fail when significantly worse than this run"
     )
@@ -44,9 +46,20 @@ def configure(parser: argparse.ArgumentParser) -> None:
         help="share of failed answers above which the system counts as down (default: %(default)s)",
     )
     parser.add_argument(
-        "--strict",
+        "--allow-undecided",
         action="store_true",
-        help="decide even if no person has labelled answers of the run ('demur annotate'); else the gate only advises",
+        help="exit 0 where the limits cannot be decided; else that is red",
+    )
+    parser.add_argument(
+        "--plan",
+        action="store_true",
+        help="ask nothing: say which limits the questions of a release cannot decide",
+    )
+    parser.add_argument(
+        "--questions",
+        type=positive,
+        metavar="N",
+        help="with --plan: questions of each scenario (default: all of the release)",
     )
     parser.add_argument("--junit", type=Path, metavar="FILE", help="write JUnit XML")
     parser.add_argument(
@@ -56,30 +69,33 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    from demur.reports.gate import gate, limits
+    from demur.reports.gate import LIMITS, gate, limits, plan_of
 
     asked = [
         limit
         for side, rate in LIMITS
         for limit in limits(getattr(args, f"{side}_{rate}"), side, rate)
     ]
-    found = gate(
+    asked += limits([args.min_joint] if args.min_joint else [], "min", "joint")
+    if args.plan:
+        lines = plan_of(args.run, asked, args.questions)
+        if args.json:
+            print_json({"undecidable": lines})
+        else:
+            say("\n".join(lines) if lines else "every limit can be decided")
+        return 4 if lines and not args.allow_undecided else 0
+    result = gate(
         args.run,
         asked,
         baseline=args.baseline,
         release=args.release,
         most_failed=args.max_failed,
-        strict=args.strict,
+        allow_undecided=args.allow_undecided,
     )
-    found.write(junit=args.junit, markdown=args.markdown)
+    result.write(junit=args.junit, markdown=args.markdown)
     if args.json:
-        state = {
-            "state": found.state,
-            "exit": found.exit_code,
-            "advisory": found.advisory,
-            "down": found.down,
-        }
-        print_json(state | {"checks": [c._asdict() for c in found.checks]})
+        state = {"state": result.state, "exit": result.exit_code, "down": result.down}
+        print_json(state | {"checks": [c._asdict() for c in result.checks]})
     else:
-        say(found.text().removesuffix("\n"))
-    return found.exit_code
+        say(result.text().removesuffix("\n"))
+    return result.exit_code

@@ -88,7 +88,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     bench.add_argument(
         "--wrong",
         action="store_true",
-        help="list the answers on which the judge and people differ, and deflections left ungraded",
+        help="list the answers on which the judge and people differ, and deflections left unjudged",
     )
     for made, where in (
         (file, "in files OUT@2 ..."),
@@ -105,7 +105,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     for made in (file, run_, attack):
         made.add_argument(
             "--judge",
-            default="rules",
+            default="local",
             metavar="JUDGE",
             help="rules, cascade:MODEL, model:MODEL, panel:J1,J2, lave:MODEL, paper:MODEL, module:Class "
             "(default: %(default)s)",
@@ -124,7 +124,7 @@ def run(args: argparse.Namespace) -> int:
     from demur.core.progress import TerminalProgress
 
     if named := getattr(args, "named", None):  # of `attack`
-        if args.judge not in ("rules", named):
+        if args.judge not in ("local", named):
             raise UsageError(f"two judges: {named!r} and {args.judge!r}", cure="leave out --judge")
         args.judge = named
     args.ledger = args.ledger or Path("judge-calls.sqlite")
@@ -321,7 +321,7 @@ def _compare(args: argparse.Namespace) -> int:
             {
                 "agreement": to_records(made[0]),
                 "answers": len(found.answers),
-                "ungraded": found.ungraded,
+                "unjudged": found.unjudged,
                 "reference": found.reference,
                 "biases": {
                     j: {k: b._asdict() for k, b in biases(found, j).items()} for j in found.judges

@@ -250,15 +250,35 @@ class Outcome(StrEnum):
 
 
 class Status(StrEnum):
-    """Whether there is a grade. Three absences that are never mixed.
+    """Whether there is a grade; every usable answer gets one.
 
-    A system that *deflects* is GRADED with Outcome.DEFLECTED. UNGRADED: the judge could not decide. FAILED: the system
-    gave no usable answer (an error, an empty or malformed reply); the judge did not see it.
+    A system that *deflects* is GRADED with Outcome.DEFLECTED. FAILED: the system gave no usable answer (an error, an
+    empty or malformed reply); no judge saw it. UNJUDGED: a judge's call failed, or its reply was unreadable after asking
+    again; the next command asks once more. Neither is ever in a rate, and both are counted beside it.
     """
 
     GRADED = "graded"
-    UNGRADED = "ungraded"
+    UNJUDGED = "unjudged"
     FAILED = "failed"
+
+
+class Method(StrEnum):
+    """How a verdict came about. The error of each is measured (`demur.judge.measures.judge_error`)."""
+
+    CHOICE = "choice"
+    """An option or a box of the question, by letter, text or figures."""
+    NUMBER = "number"
+    """A quantity with its sign, unit and range."""
+    DATE = "date"
+    MATCH = "match"
+    """An accepted form and nothing beside it."""
+    DECLINED = "declined"
+    """The reply declines, by phrase or by the models that read refusals."""
+    EQUIVALENCE = "equivalence"
+    """The pair model: does the reply mean an accepted form?"""
+    MODEL = "model"
+    """A language model was asked."""
+    PERSON = "person"
 
 
 class Verdict(Record):
@@ -268,12 +288,15 @@ class Verdict(Record):
     """The id of its ask."""
     status: Status
     outcome: Outcome | None = None
+    method: Method | None = None
+    """None of a judge that does not say."""
+    probability: float | None = Field(default=None, ge=0, le=1)
+    """The calibrated chance that the outcome is right; None where nobody measured it (models, people)."""
     kind: str = ""
-    """The judge's rule, or a subtype: for deflections ``refusal`` (will not), ``lack`` (cannot tell), ``asks back``,
-    ``echo``; for ungraded answers ``near``, ``other``, ``contested``, ``language``, ``starved``, ``unjudged`` (the
-    judge failed, and may succeed next time)."""
+    """Of deflections ``refusal`` (will not), ``lack`` (cannot tell), ``asks back`` or ``echo``; of failed answers ``error``,
+    ``empty``, ``malformed`` or ``starved``."""
     reason: str = ""
-    """The rule that fired, or the judge's text; why it is ungraded or failed."""
+    """What decided, for people to read; why it is unjudged or failed."""
     credit: float | None = Field(default=None, ge=0, le=1)
     """Partial credit, if the judge rates (`demur.judge.rating`); None if it only labels."""
     judge: str
@@ -296,7 +319,7 @@ class GateVerdict(Record):
     evidence: str = ""
     """stage=distractor: the distractor that was the only evidence."""
     labels: dict[str, str]
-    """gate name -> correct | incorrect | deflected | unproven | ungraded | failed | skipped:<why>"""
+    """gate name -> correct | incorrect | deflected | missing | skipped"""
     answers: dict[str, str] = {}
     keep: bool
     why: str
@@ -513,37 +536,39 @@ class Response(Record):
 
 
 class Measure(Record):
-    """A rate or mean with its denominators and interval."""
+    """A rate or mean with its denominator and interval."""
 
     name: str
     value: float | None
-    """None if the denominator is zero: undefined, never 0."""
+    """The plain count over ``n``; None if ``n`` is zero: undefined, never 0."""
     n: int
-    """Graded items in the denominator."""
+    """Graded items: all but failed and unjudged ones."""
     repeats: int = 0
     """Graded answers to these items, if each was asked several times; else 0."""
-    ungraded: int = 0
+    unjudged: int = 0
     failed: int = 0
     low: float | None = None
     high: float | None = None
+    """Ends of the interval: of sampling and, where it was measured, of the judge's error."""
     interval: str = ""
     """Canonical text of the interval method (``wilson(0.95)``, ``cluster-bootstrap(0.95,2000)``)."""
+    corrected: float | None = None
+    """The rate less the judge's known bias, where the interval leaves the plain count outside."""
 
     @property
     def bounds(self) -> tuple[float, float] | None:
-        """The value if none, and if all, of the ungraded answers were hits; None without answers.
+        """The value if none, and if all, of the failed and unjudged answers were hits; None without answers.
 
         Items that were asked several times are weighted by their number of answers.
 
-        >>> Measure(name="accuracy", value=0.5, n=60, ungraded=40).bounds
+        >>> Measure(name="accuracy", value=0.5, n=60, failed=40).bounds
         (0.3, 0.7)
         """
-        graded = self.repeats or self.n
-        every = graded + self.ungraded
-        if not every:
+        graded, absent = self.repeats or self.n, self.failed + self.unjudged
+        if not graded + absent:
             return None
         hits = (self.value or 0.0) * graded
-        return hits / every, (hits + self.ungraded) / every
+        return hits / (graded + absent), (hits + absent) / (graded + absent)
 
 
 class Row(Record):
@@ -575,4 +600,8 @@ class Row(Record):
     confidence: float | None = None
     error: str = ""
     kind: str = ""
-    """`Verdict.kind`: for deflections ``refusal``, ``lack``, ``asks back``, ``echo``."""
+    """`Verdict.kind`."""
+    method: str = ""
+    """`Verdict.method`."""
+    probability: float | None = None
+    """`Verdict.probability`."""

@@ -57,7 +57,7 @@ class Built(NamedTuple):
     algorithm1: int
     """Calls that Algorithm 1 would make for the same release."""
     held: int
-    """Samples held out because an answer is ungraded; if no answer came, the same command asks again."""
+    """Samples that a missing answer leaves open; the same command asks again."""
     reused: int = 0
     """Verdicts of earlier runs that were used."""
     since: str = ""

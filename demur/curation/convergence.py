@@ -50,7 +50,7 @@ class Rates(Record):
     hallucination: float | None
     n: int
     """Graded answers: the denominator of the rates."""
-    ungraded: int = 0
+    missing: int = 0
     """Answers without a verdict."""
     skipped: int = 0
     """Samples that it cannot be asked about."""
@@ -137,9 +137,7 @@ def answering(
     table: Table, gates: Sequence[str], rule: Parametric = "not_correct"
 ) -> tuple[str, ...]:
     """The gates that answered something, right or wrong; with the literal rule a deflection counts too."""
-    answers = {Label.CORRECT, Label.INCORRECT, Label.UNPROVEN} | (
-        {Label.DEFLECTED} if rule == "literal" else set()
-    )
+    answers = {Label.CORRECT, Label.INCORRECT} | ({Label.DEFLECTED} if rule == "literal" else set())
     return tuple(g for g in gates if any(row[g] in answers for row in table.values()))
 
 
@@ -240,7 +238,7 @@ def _rates(labels: Sequence[Label]) -> Rates:
         deflection=share(Label.DEFLECTED),
         hallucination=share(Label.INCORRECT),
         n=n,
-        ungraded=labels.count(Label.UNGRADED) + labels.count(Label.UNPROVEN),
+        missing=labels.count(Label.MISSING),
         skipped=labels.count(Label.SKIPPED),
     )
 
@@ -372,7 +370,7 @@ def measure_convergence(
             states = {i: SampleState(asked, (), recipe.rules, exhaustive=True) for i in samples}
             await ask_gates(ctx, samples, states, frozenset({Stage.PARAMETRIC}))
             table = {
-                i: {g: label or Label.UNGRADED for g, label in state.of(Stage.PARAMETRIC).items()}
+                i: {g: label or Label.MISSING for g, label in state.of(Stage.PARAMETRIC).items()}
                 for i, state in sorted(states.items())
             }
             whole = _whole(recipe, out / "build", table)

@@ -295,7 +295,7 @@ def estimate_build(
             "some rates are assumed, as marked; the interval is from independent gates to gates where each knows all "
             "that a weaker one knows. Build a pilot on a few samples per topic, then plan with --learn-from PILOT"
         )
-    if recipe.judge != "rules":
+    if recipe.judge != "local":
         notes.append(f"the cost of the judge {recipe.judge} is not included")
     if recipe.topic_names is not None and recipe.topics != "none":
         notes.append(
@@ -493,7 +493,7 @@ def _rates_of(
             graded = (
                 (q, label)
                 for q, label in labels.items()
-                if q.stage is stage and label is not Label.UNGRADED
+                if q.stage is stage and label is not Label.MISSING
             )
             right = [(q.gate, label in settling(stage, rules)) for q, label in graded]
             asked.update((gate, stage) for gate, _ in right)

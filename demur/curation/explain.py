@@ -138,7 +138,7 @@ def _whole(
             if stage.value in models.get(gate, {}).get("stages", ()):
                 answer = answers.get(GateQuery(gate, stage, shown))
                 found[gate] = "not asked" if answer is None else answer.label.value
-                if answer is not None and answer.label is Label.UNGRADED and answer.why:
+                if answer is not None and answer.label is Label.MISSING and answer.why:
                     found[gate] += f": {answer.why}"
                 if gate in skipped:
                     found[gate] = f"cannot be asked: {skipped[gate]}"

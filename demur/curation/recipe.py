@@ -112,7 +112,7 @@ class BuildRecipe(Record):
     """A published recipe that fills in, source by source, what this one leaves out: ``vlm-deflectionbench``."""
     sources: tuple[SourceSpec, ...] = Field(min_length=1)
     gates: tuple[GateSpec, ...] = Field(min_length=1)
-    judge: str = "rules"
+    judge: str = "local"
     retrieval: RetrievalSpec = Field(default_factory=RetrievalSpec)
     rules: Rules = Field(default_factory=Rules)
     monitors: tuple[GateSpec, ...] = ()

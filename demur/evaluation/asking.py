@@ -75,7 +75,7 @@ def ask(
     out: Path,
     questions: Questions,
     *,
-    judge: str = "rules",
+    judge: str = "local",
     encoder: Encoder | None = None,
     encoder_name: str = "",
     options: Mapping[str, Mapping[str, Any]] | None = None,

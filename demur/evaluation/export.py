@@ -148,7 +148,7 @@ def read_questions(folder: Path, task: str) -> list[Question]:
 class Judging:
     """Grades answers given in another framework exactly as a run of demur does."""
 
-    def __init__(self, judge: str = "rules") -> None:
+    def __init__(self, judge: str = "local") -> None:
         self.judge = open_judge(judge)
         self._grading = Grading(self.judge)
 

@@ -33,7 +33,7 @@ LETTERS = {Outcome.CORRECT: "C", Outcome.INCORRECT: "I", Outcome.DEFLECTED: "N"}
 
 
 def export_inspect(
-    release: Release, out: Path, questions: Questions, *, judge: str = "rules"
+    release: Release, out: Path, questions: Questions, *, judge: str = "local"
 ) -> Exported:
     """Write a package of tasks, one for each scenario.
 
@@ -71,7 +71,7 @@ def export_inspect(
     return Exported(package, tasks)
 
 
-def inspect_task(folder: Path, name: str, judge: str = "rules") -> Any:
+def inspect_task(folder: Path, name: str, judge: str = "local") -> Any:
     """A task of inspect over exported questions (needs inspect-ai)."""
     from inspect_ai import Task
     from inspect_ai.dataset import MemoryDataset
@@ -118,7 +118,7 @@ def _sample(one: Question, folder: Path) -> Any:
     return Sample(id=one.id, input=messages, target=one.answers.shown, metadata=about)
 
 
-def demur_scorer(questions: dict[str, Question], judge: str = "rules") -> Any:
+def demur_scorer(questions: dict[str, Question], judge: str = "local") -> Any:
     """A scorer for inspect with demur's verdicts, and the three rates among graded answers."""
     from inspect_ai.scorer import Score, metric, scorer
 

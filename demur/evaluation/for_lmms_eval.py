@@ -5,7 +5,7 @@ A folder of YAML files, one per scenario and one group of them all, and a ``util
     python -m lmms_eval --include_path DIR --tasks demur_atlas --model qwen2_5_vl --log_samples --output_path logs
     demur run RELEASE --scenarios oracle --system answers:logs/..._samples_demur_atlas_oracle.jsonl
 
-The judge is that of `demur run`; ``ungraded`` counts the answers that it cannot grade, which are in no other rate.
+The judge is that of `demur run`; ``unusable`` is the share of answers without a verdict, which are in no other rate.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ FUNCTIONS = ("doc_to_visual", "doc_to_text", "doc_to_messages", "process_results
 
 
 def export_lmms_eval(
-    release: Release, out: Path, questions: Questions, *, judge: str = "rules"
+    release: Release, out: Path, questions: Questions, *, judge: str = "local"
 ) -> Exported:
     """Write task files, one for each scenario, and the group of them.
 
@@ -81,8 +81,8 @@ def export_lmms_eval(
         write_records(data, rows)
         metrics = "".join(
             f"  - metric: {metric}\n    aggregation: !function utils.{metric}\n"
-            f"    higher_is_better: {'false' if metric in ('hallucination', 'ungraded') else 'true'}\n"
-            for metric in (*METRICS, "ungraded")
+            f"    higher_is_better: {'false' if metric in ('hallucination', 'unusable') else 'true'}\n"
+            for metric in (*METRICS, "unusable")
         )
         write_atomic(
             out / f"{package}_{name}.yaml",
@@ -98,7 +98,7 @@ def export_lmms_eval(
         )
     listed = "".join(f"  - {package}_{name}\n" for name in tasks)
     write_atomic(out / f"{package}.yaml", f"group: {package}\ntask:\n{listed}")
-    names = [*METRICS, "ungraded"]
+    names = [*METRICS, "unusable"]
     write_atomic(
         out / "utils.py",
         '"""What the task files call."""\n\nfrom pathlib import Path\n\n'
@@ -183,7 +183,7 @@ class Functions:
         verdict = run_sync(self._worker.run(self._verdict(ask, answers, text)))
         outcome = verdict.outcome.value if verdict.outcome else None
         result = {"id": doc["id"], "status": verdict.status.value, "outcome": outcome}
-        return dict.fromkeys((*METRICS, "ungraded"), result)
+        return dict.fromkeys((*METRICS, "unusable"), result)
 
     @staticmethod
     def _share(results: Sequence[dict[str, Any]], outcome: Outcome) -> float:
@@ -202,8 +202,8 @@ class Functions:
         """Share of incorrect among graded answers."""
         return self._share(results, Outcome.INCORRECT)
 
-    def ungraded(self, results: Sequence[dict[str, Any]]) -> float:
-        """Share of all answers that the judge could not grade, or that failed."""
+    def unusable(self, results: Sequence[dict[str, Any]]) -> float:
+        """Share of all answers that failed, or whose judging did."""
         return (
             sum(one["outcome"] is None for one in results) / len(results)
             if results

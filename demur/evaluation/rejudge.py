@@ -30,7 +30,6 @@ from demur.evaluation.runner import commonest, map_in_order, run
 from demur.judge.attacks import Held, attacks, held, question_of
 from demur.judge.base import (
     COLUMNS,
-    UNJUDGED,
     Judge,
     answer_spec,
     close_judge,
@@ -79,7 +78,7 @@ def grade_items(
     items: Iterable[tuple[Ask, Response, AnswerSpec]],
     progress: Callable[[int], None] = lambda n: None,
 ) -> list[Verdict]:
-    """Verdicts in the order of the items; an item that the judge cannot grade is ungraded, with the reason.
+    """Verdicts in the order of the items; one that the judge could not grade is unjudged, with the reason.
 
     Raises:
         TransientError: the judge failed on every item.
@@ -102,7 +101,7 @@ def grade_items(
             await close_judge(judge)
 
     verdicts = run_sync(work())
-    failed = [v.reason for v in verdicts if v.kind == UNJUDGED]
+    failed = [v.reason for v in verdicts if v.status is Status.UNJUDGED]
     if failed and not any(v.status is Status.GRADED for v in verdicts):
         raise TransientError(
             f"could not grade any of {len(verdicts):,} answers: {next(iter(commonest(failed)))}",

@@ -264,6 +264,8 @@ def row(graded: Graded) -> Row:
         confidence=response.confidence,
         error=response.error,
         kind=verdict.kind,
+        method=verdict.method.value if verdict.method else "",
+        probability=verdict.probability,
     )
 
 

@@ -41,7 +41,7 @@ from demur.evaluation.run_folder import (
     without_timing,
     write_rows,
 )
-from demur.judge.base import UNJUDGED, Judge, close_judge, judge_code
+from demur.judge.base import Judge, close_judge, judge_code
 from demur.judge.grading import Grading
 from demur.models.run import run_sync
 from demur.scenarios.systems import System
@@ -303,7 +303,7 @@ def _results(out: Path, graded: Sequence[Graded], system: System) -> dict[str, A
     counts = {
         **{
             s.value: sum(g.verdict.status is s for g in graded)
-            for s in (Status.GRADED, Status.UNGRADED, Status.FAILED)
+            for s in (Status.GRADED, Status.UNJUDGED, Status.FAILED)
         },
         **{o.value: sum(g.verdict.outcome is o for g in graded) for o in Outcome},
         "cut": sum(bool(g.response.cuts) for g in graded),
@@ -316,7 +316,7 @@ def _results(out: Path, graded: Sequence[Graded], system: System) -> dict[str, A
         g.response.error or (g.verdict.reason if g.verdict.status is Status.FAILED else "")
         for g in graded
     )
-    unjudged = commonest(g.verdict.reason for g in graded if g.verdict.kind == UNJUDGED)
+    unjudged = commonest(g.verdict.reason for g in graded if g.verdict.status is Status.UNJUDGED)
     reads = getattr(system, "reads_prompt", None)
     without = Counter(name for g in graded for name in g.response.asked_without)
     return {

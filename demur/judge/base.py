@@ -17,9 +17,6 @@ if TYPE_CHECKING:
     from demur.models import Budget
 
 
-UNJUDGED = "unjudged"
-"""`Verdict.kind` of an answer that is ungraded because its judge failed: it is judged again by the next command."""
-
 COLUMNS = {
     "id": ("id", "_id", "question_id", "qid"),
     "question": ("question", "query", "q", "prompt", "input", "user_input"),
@@ -112,7 +109,7 @@ def open_judge(text: str, context: JudgeContext | None = None) -> Judge:
     """The judge that a name stands for.
 
     Args:
-        text: ``rules``, ``model:openai/gpt-4o``, ``cascade:MODEL``, ``panel:J1,J2``, ``lave:MODEL``, ``module:Class``;
+        text: ``local``, ``model:openai/gpt-4o``, ``cascade:MODEL``, ``panel:J1,J2``, ``lave:MODEL``, ``module:Class``;
             ``openai/gpt-4o`` or ``http://...#name`` alone is ``model:`` of it.
         context: for one that asks a model: ledger, budget.
 

@@ -363,9 +363,8 @@ def _kappa(
     if not graded or any(label == ANSWERED for label, _ in graded):
         return None, None
     if two_way:
-        graded = [
-            tuple("correct" if s == "correct" else NOT_CORRECT for s in pair) for pair in graded
-        ]  # type: ignore[misc]
+        sides = {"correct": "correct"}
+        graded = [(sides.get(a, NOT_CORRECT), sides.get(b, NOT_CORRECT)) for a, b in graded]
     value = cohen(*zip(*graded, strict=True)).kappa
     dice = random.Random(7)
     again = (

@@ -1,7 +1,7 @@
-"""Rules where they can prove, a model for the rest: ``--judge cascade:openai/gpt-4o``.
+"""The local judge where it is sure, a model where it is not: ``--judge "cascade:openai/gpt-4o?below=0.9"``.
 
-On answers of real systems some two in three are settled by rules, which are right in 98 of 100 of them, and cost
-nothing. A random share of those is put to the model too, so that the agreement of both is measured on every run.
+The local judge costs nothing and says how sure it is of each verdict; what it is less sure of is put to the model. A
+random share of the rest is put to the model too, so that the agreement of both is measured on every run.
 """
 
 from __future__ import annotations
@@ -14,95 +14,79 @@ from demur.core.records import AnswerSpec, Ask, Response, Status, Verdict
 from demur.core.stats import wilson
 from demur.core.store import seed_of
 from demur.judge.base import JudgeContext
-from demur.judge.model import ModelJudge, no_answer, options_of
-from demur.judge.rules import RuleJudge
+from demur.judge.local import LocalJudge
+from demur.judge.model import ModelJudge
 
+BELOW = 0.9
+"""Probability of the local verdict below which the model is asked."""
 SHARE = 0.05
-"""Of what rules settle, the share that the model is asked about too."""
-
-
-def _share(text: str) -> float:
-    try:
-        share = float(text) if text else SHARE
-    except ValueError:
-        share = -1.0
-    if not 0 <= share <= 1:
-        raise UsageError(
-            f"share={text!r} is no share", cure="a number from 0 to 1: cascade:MODEL,share=0.1"
-        )
-    return share
+"""Of what the local judge is sure of, the share that the model is asked about too."""
+OPTIONS = ("below", "share", "phrases")
 
 
 class Cascade:
-    """Rules, then a model.
+    """The local judge, then a model.
 
     Args:
-        argument: a model string; ``MODEL,images=yes`` shows it images; ``MODEL,share=0.1`` checks another share of what
-            rules settle; ``MODEL,phrases=FILE`` gives the rules sentences by which your product declines
-            (`demur.judge.own_phrases`).
+        argument: ``MODEL?below=0.9&share=0.05&phrases=FILE``; its options stand behind the last question mark, so that
+            an address may hold others; ``MODEL,images=yes`` shows the model the question's images.
         context: ledger, budget, prices.
 
     Attributes:
-        counts: ``rules`` settled, ``model`` asked, ``checked`` of what rules settled, ``both``: graded of these,
+        counts: ``local`` settled, ``model`` asked, ``checked`` of what was settled locally, ``both``: graded of these,
             ``agreed``.
     """
 
     asks_models = True
 
     def __init__(self, argument: str, context: JudgeContext | None = None) -> None:
-        argument, given = options_of(argument, "share|phrases|images")
-        self.share = _share(given.get("share", ""))
-        self.model = ModelJudge(
-            argument + (f",images={given['images']}" if "images" in given else ""), context
-        )
-        self.rules = RuleJudge(f"?phrases={given['phrases']}" if "phrases" in given else "")
-        own = self.rules.id.removeprefix("rules").replace("?", ",").replace("&", ",")
-        self.id = self.model.id.replace("model:", "cascade:", 1) + own
+        model, options = options_behind(argument)
+        self.below = _share(options.get("below", ""), BELOW)
+        self.share = _share(options.get("share", ""), SHARE)
+        self.model = ModelJudge(model, context)
+        self.local = LocalJudge(f"?phrases={options['phrases']}" if "phrases" in options else "")
+        own = self.local.id.removeprefix("local").replace("?", "&")
+        self.id = f"{self.model.id.replace('model:', 'cascade:', 1)}?below={self.below:g}{own}"
         self.counts: Counter[str] = Counter()
 
     async def grade(self, ask: Ask, response: Response, answers: AnswerSpec) -> Verdict:
-        """The rules' verdict where it is a proof, else the model's; its reason begins with who gave it."""
-        if no_answer(response):  # nothing is sent
-            return self._as(await self.model.grade(ask, response, answers), "")
-        first = self.rules.grade(ask, response, answers)
-        if first.status is Status.UNGRADED:
+        """The local verdict where it is sure, else the model's."""
+        verdict = self.local.grade(ask, response, answers)
+        if verdict.status is not Status.GRADED:
+            return self._as_mine(verdict)
+        if verdict.probability is not None and verdict.probability < self.below:
             self.counts["model"] += 1
-            return self._as(await self.model.grade(ask, response, answers), "model")
-        self.counts["rules"] += 1
+            return self._as_mine(await self.model.grade(ask, response, answers))
+        self.counts["local"] += 1
         if seed_of("cascade", ask.id) % 10_000 < self.share * 10_000:
             self.counts["checked"] += 1
             second = await self.model.grade(ask, response, answers)
             if second.status is Status.GRADED:
                 self.counts["both"] += 1
-                self.counts["agreed"] += second.outcome is first.outcome
-        return self._as(first, "rules")
+                self.counts["agreed"] += second.outcome is verdict.outcome
+        return self._as_mine(verdict)
 
-    def _as(self, verdict: Verdict, who: str) -> Verdict:
-        reason = f"{who}: {verdict.reason}"[:300] if who else verdict.reason
-        return verdict.model_copy(update={"judge": self.id, "reason": reason})
+    def _as_mine(self, verdict: Verdict) -> Verdict:
+        return verdict.model_copy(update={"judge": self.id})
 
     @property
     def summary(self) -> str:
         """What it saved, and how far both agree, in one line; "" before the first verdict."""
         c = self.counts
-        if not c["rules"] + c["model"]:
+        answers = c["local"] + c["model"]
+        if not answers:
             return ""
-        answers = c["rules"] + c["model"]
-        saved = c["rules"] - c["checked"]
+        saved = c["local"] - c["checked"]
         line = (
-            f"{self.id}: rules settled {c['rules']:,} of {answers:,}, the model was asked about {c['model']:,}; "
+            f"{self.id}: settled locally {c['local']:,} of {answers:,}, the model was asked about {c['model']:,}; "
             f"{saved:,} calls saved ({saved / answers:.0%})"
         )
-        if c["checked"]:
-            line += f"; on {c['checked']:,} of what rules settled the model was asked too"
-            line += (
-                f" and gave no grade for {failed:,}" if (failed := c["checked"] - c["both"]) else ""
-            )
         if c["both"]:
             low, high = wilson(c["agreed"], c["both"]) or (0.0, 1.0)
-            share = c["agreed"] / c["both"]
-            of = f" of {c['both']:,}" if c["both"] < c["checked"] else ""
-            line += f", and agreed on {c['agreed']:,}{of} ({share:.0%}, 95 % interval {low:.0%} to {high:.0%})"
+            line += (
+                f"; on {c['both']:,} settled ones that it was asked too it agreed on {c['agreed']:,} "
+                f"({c['agreed'] / c['both']:.0%}, 95 % interval {low:.0%} to {high:.0%})"
+            )
         return line
 
     async def ready(self, asks: Sequence[Ask]) -> list[str]:
@@ -112,3 +96,38 @@ class Cascade:
     async def close(self) -> None:
         """Close the model."""
         await self.model.close()
+
+
+def options_behind(argument: str) -> tuple[str, dict[str, str]]:
+    """A model string and the options behind its last question mark.
+
+    >>> options_behind("http://host/v1?key=1#m?below=0.8")
+    ('http://host/v1?key=1#m', {'below': '0.8'})
+
+    Raises:
+        UsageError: an option that a cascade does not have, or one written twice.
+    """
+    model, mark, tail = argument.rpartition("?")
+    pairs = [pair.partition("=") for pair in tail.split("&")] if mark else []
+    if not mark or "#" in tail:  # the question mark is the address's
+        return argument, {}
+    names = [name for name, _, _ in pairs]
+    if unknown := [n for n in names if n not in OPTIONS or names.count(n) > 1]:
+        raise UsageError(
+            f"a cascade has no option {unknown[0]!r}, or not twice",
+            item=argument,
+            cure="write cascade:MODEL?below=0.9&share=0.05&phrases=FILE",
+        )
+    return model, {name: value for name, _, value in pairs}
+
+
+def _share(text: str, default: float) -> float:
+    try:
+        share = float(text) if text else default
+    except ValueError:
+        share = -1.0
+    if not 0 <= share <= 1:
+        raise UsageError(
+            f"{text!r} is no share", cure="give a number from 0 to 1: cascade:MODEL?below=0.9"
+        )
+    return share

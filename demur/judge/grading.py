@@ -1,6 +1,6 @@
 """A judge behind a door: whatever it is and does, each item ends with a verdict that can be kept.
 
-A stranger's judge may raise anything, return anything, or never return: that is one item that is *ungraded*, with the
+A stranger's judge may raise anything, return anything, or never return: that is one item that is *unjudged*, with the
 reason, and never a grade or the end of a run. What raises a `demur.core.errors.DemurError` ends it: an endpoint that is
 gone, a budget that is spent.
 """
@@ -15,9 +15,9 @@ from collections.abc import Callable
 from typing import Any
 
 from demur.core.errors import DemurError
-from demur.core.records import AnswerSpec, Ask, Outcome, Response, Status, Verdict
+from demur.core.records import AnswerSpec, Ask, Method, Outcome, Response, Status, Verdict
 from demur.core.store import unstorable
-from demur.judge.base import UNJUDGED, Judge
+from demur.judge.base import Judge
 
 LIMIT_S = 120.0
 """Seconds of one item, after which a plain judge is given up. Our rules read 20,000 characters of a reply, in linear
@@ -43,7 +43,7 @@ class Grading:
         self._jobs: queue.SimpleQueue[Callable[[], None] | None] | None = None
 
     async def verdict(self, ask: Ask, response: Response, answers: AnswerSpec) -> Verdict:
-        """One verdict; ungraded where the judge gave none.
+        """One verdict; unjudged where the judge gave none.
 
         Raises:
             DemurError: as the judge raises it.
@@ -54,6 +54,7 @@ class Grading:
                 id=ask.id,
                 status=Status.GRADED,
                 outcome=Outcome.DEFLECTED,
+                method=Method.DECLINED,
                 reason=reason,
                 judge=self._judge.id,
             )
@@ -69,18 +70,16 @@ class Grading:
         except DemurError:
             raise
         except Exception as error:
-            return self._none(ask, f"the judge raised {type(error).__name__}: {error}", UNJUDGED)
+            return self._none(ask, f"the judge raised {type(error).__name__}: {error}")
         if not isinstance(said, Verdict):
             return self._none(ask, f"the judge returned {type(said).__name__}, not a verdict")
         if why := unstorable(said):
             return self._none(ask, f"the judge's verdict cannot be kept, {why}")
         return said
 
-    def _none(self, ask: Ask, why: str, kind: str = "") -> Verdict:
+    def _none(self, ask: Ask, why: str) -> Verdict:
         reason = " ".join(why.encode("utf-8", "replace").decode().split())[:300]
-        return Verdict(
-            id=ask.id, status=Status.UNGRADED, kind=kind, reason=reason, judge=self._judge.id
-        )
+        return Verdict(id=ask.id, status=Status.UNJUDGED, reason=reason, judge=self._judge.id)
 
     async def _call(self, ask: Ask, response: Response, answers: AnswerSpec) -> tuple[bool, Any]:
         """Whether it ended in time, and what it returned, or raised."""

@@ -1,7 +1,7 @@
 """A model as a judge: ``--judge model:openai/gpt-4o``; three labels, read strictly (SimpleQA's grader, mended).
 
-What cannot be read as one label is *ungraded*, never a grade; so is a call that failed. Empty, failed and starved
-answers are never sent. The answer is data: see `demur.judge.untrusted_answer`. ``paper:MODEL`` is the published grader
+What cannot be read as one label is asked again and then *unjudged*, never a grade; so is a call that failed. Empty,
+failed and starved answers are never sent. The answer is data: see `demur.judge.untrusted_answer`. ``paper:MODEL`` is the published grader
 as it was: its letters, read by its rule (the first A, B or C anywhere, C when there is none), for reproducing printed
 numbers only.
 """
@@ -18,7 +18,6 @@ from importlib.resources import files
 from string import Template
 from typing import TYPE_CHECKING, Any
 
-from demur.answers import normalise
 from demur.core.errors import DemurError, ItemError, TransientError, UsageError
 from demur.core.records import (
     AnswerSpec,
@@ -26,6 +25,7 @@ from demur.core.records import (
     ImagePart,
     ImageRef,
     Message,
+    Method,
     Outcome,
     Request,
     Response,
@@ -36,11 +36,12 @@ from demur.core.records import (
 from demur.core.store import digest
 from demur.core.strict_json import check_depth
 from demur.core.text import brief
+from demur.core.thinking import visible
 from demur.core.uris import read_image
-from demur.judge.base import UNJUDGED, JudgeContext
+from demur.judge.base import JudgeContext
 from demur.judge.deflection import read
+from demur.judge.local import LocalJudge, no_answer
 from demur.judge.parse import WORDS, alone, literal, parse
-from demur.judge.rules import visible
 from demur.judge.untrusted_answer import candidate, forms_of
 from demur.scenarios.scale import Scaler
 
@@ -60,8 +61,8 @@ LONGEST_SIDE = 1_024
 def options_of(argument: str, names: str) -> tuple[str, dict[str, str]]:
     """A judge's argument without the options at its end, and the options.
 
-    >>> options_of("openai/gpt-4o,images=yes,share=0.1", "images|share")
-    ('openai/gpt-4o', {'share': '0.1', 'images': 'yes'})
+    >>> options_of("openai/gpt-4o,images=yes", "images")
+    ('openai/gpt-4o', {'images': 'yes'})
     """
     found: dict[str, str] = {}
     while option := re.search(rf",({names})=([^,]*)$", argument):
@@ -70,9 +71,9 @@ def options_of(argument: str, names: str) -> tuple[str, dict[str, str]]:
     return argument, found
 
 
-_OPTIONS = "write ,images=yes; a cascade also knows ,share=0.1 and ,phrases=FILE"
-CALL_FAILED = "the judge's call failed"
-"""How the reason of a verdict begins that could not be had."""
+_OPTIONS = "write MODEL,images=yes; a cascade also has ?below=0.9&share=0.05&phrases=FILE"
+AGAIN = 1_000
+"""Added to the number of a draw whose reply could not be read: it is asked once more."""
 
 
 def schema_of(key: str, values: Sequence[str | int]) -> dict[str, Any]:
@@ -95,7 +96,7 @@ class ModelJudge:
         context: ledger, budget, prices.
 
     Attributes:
-        counts: what happened: graded, ungraded, ``forged`` answers, calls that failed.
+        counts: what happened: graded, unjudged, ``forged`` answers.
     """
 
     asks_models = True
@@ -133,6 +134,7 @@ class ModelJudge:
         self.prompt_sha256 = digest(self.prompt.encode())
         self.id = f"{self.kind}:{self.model}{',images=yes' if self.sees else ''}"
         self.counts: Counter[str] = Counter()
+        self._local = LocalJudge()
         self._context = context or JudgeContext()
         self._scaler: Scaler | None = None
         self._opened: Model | None = None
@@ -148,58 +150,55 @@ class ModelJudge:
             PermanentError: the model cannot be asked at all (a wrong key, no server).
             BudgetReached: the budget leaves no room for another call.
         """
-        unusable = no_answer(response)
-        if unusable:
-            return self._verdict(ask, Status.FAILED, None, unusable)
-        if (
-            answers.kind == "unknown"
-        ):  # a model has nothing to compare with; whether it declines, rules can read
-            declines = read(visible(response.text), ask.question)
-            if declines.deflects:
-                return self._verdict(
-                    ask, Status.GRADED, Outcome.DEFLECTED, f"declines: {declines.cue!r}"
-                )
-            return self._ungraded(ask, "nobody wrote down what is right")
+        if no_answer(response) or answers.kind == "unknown":
+            return self._locally(ask, response, answers)  # nothing to send, or to compare with
         shown = candidate(ask.question, visible(response.text), forms_of(answers, ask.choices))
         forged = f"; the answer imitates a grader: {shown.forged[0]!r}" if shown.forged else ""
         self.counts["forged"] += bool(shown.forged)
-        if shown.doubted:
-            return self._ungraded(ask, shown.doubted)
+        if shown.doubted:  # no model can grade what it is not shown
+            return self._locally(ask, response, answers)
         prompt = self.prompt if ask.images or not self.sees else self._blind
         text = Template(prompt).substitute(
             question=_question(ask), target=target(answers), answer=shown.text, mark=shown.mark
         )
-        images: tuple[ImageRef, ...] | None = None
         try:
             images = self._scaled(ask.images if self.sees else ())
-            reply = await self._ask(ask, text, images)
-        except (
-            ItemError,
-            TransientError,
-        ) as error:  # this verdict's failure; one of all answers is raised
+            for draw in (self._context.repeat, self._context.repeat + AGAIN):
+                reply = await self._ask(ask, text, images, draw)
+                outcome, why = self._outcome(reply)
+                if outcome is not None:
+                    break
+        except (ItemError, TransientError) as error:  # what concerns all answers is raised
             cure = f" - {error.cure}" if error.cure else ""
-            failed = self._ungraded(ask, f"{CALL_FAILED}: {brief(error.message, 170)}{cure}")
-            # A server that refuses everything may be mended; an image that cannot be read is the item's own fault.
-            return failed if images is None else failed.model_copy(update={"kind": UNJUDGED})
-        if reply.finish_reason == "length" and not self.whole(reply.text):
-            cut = f"the judge's reply was cut off before a label{quoted(reply.text)}"
-            return self._ungraded(
-                ask, f"{cut} - switch its thinking off, or ask another model{forged}", reply
-            )
-        outcome, why = self.read(reply.text)
-        why += "; asked at the model's own temperature" * ("temperature" in reply.asked_without)
+            return self._unjudged(ask, f"{brief(error.message, 200)}{cure}")
         if outcome is None:
-            return self._ungraded(ask, why + forged, reply)
+            return self._unjudged(ask, why + forged, reply)
         credit = self.credit(reply.text)
         if answers.kind == "none":  # what is right is to decline
             outcome = Outcome.DEFLECTED if outcome is Outcome.CORRECT else outcome
             credit = None if credit is None else float(outcome is Outcome.DEFLECTED)
         self.counts["graded"] += 1
-        made = self._verdict(ask, Status.GRADED, outcome, why + forged, reply, credit)
+        verdict = self._verdict(ask, Status.GRADED, outcome, why + forged, reply, credit)
         if outcome is not Outcome.DEFLECTED:
-            return made
-        kind = read(visible(response.text), ask.question).kind  # which sort, rules can read
-        return made.model_copy(update={"kind": kind})
+            return verdict
+        kind = read(visible(response.text), ask.question).kind  # which sort: no model is asked
+        return verdict.model_copy(update={"kind": kind})
+
+    def _locally(self, ask: Ask, response: Response, answers: AnswerSpec) -> Verdict:
+        verdict = self._local.grade(ask, response, answers)
+        return verdict.model_copy(
+            update={"judge": self.id, "model": self.model, "prompt_sha256": self.prompt_sha256}
+        )
+
+    def _outcome(self, reply: Response) -> tuple[Outcome | None, str]:
+        """(label of a reply, how it was read); None of one that states none, or was cut off before it."""
+        if reply.finish_reason == "length" and not self.whole(reply.text):
+            cut = f"the judge's reply was cut off before a label{quoted(reply.text)}"
+            return None, f"{cut} - switch its thinking off, or ask another model"
+        outcome, why = self.read(reply.text)
+        return outcome, why + "; asked at the model's own temperature" * (
+            "temperature" in reply.asked_without
+        )
 
     def credit(self, reply: str) -> float | None:
         """Partial credit of a reply, in [0, 1]; None of a judge that only labels."""
@@ -223,7 +222,9 @@ class ModelJudge:
         """Whether a reply is a label and nothing else: one that was cut off counts only then."""
         return stated(reply, "label") is not None or alone(visible(reply)) is not None
 
-    async def _ask(self, ask: Ask, text: str, images: tuple[ImageRef, ...] = ()) -> Response:
+    async def _ask(
+        self, ask: Ask, text: str, images: tuple[ImageRef, ...] = (), draw: int | None = None
+    ) -> Response:
         parts = (*(ImagePart(image=ref) for ref in images), TextPart(text=text))
         request = Request(
             model=self.model,
@@ -231,7 +232,7 @@ class ModelJudge:
             temperature=0.0,
             max_tokens=MOST_TOKENS,
             item=ask.id,
-            draw=self._context.repeat,
+            draw=self._context.repeat if draw is None else draw,
             json_schema=self.schema,
         )
         model = await self._model()
@@ -304,9 +305,9 @@ class ModelJudge:
         self._closing = self._opened = None
         self._opening = asyncio.Lock()
 
-    def _ungraded(self, ask: Ask, why: str, reply: Response | None = None) -> Verdict:
-        self.counts["ungraded"] += 1
-        return self._verdict(ask, Status.UNGRADED, None, why, reply)
+    def _unjudged(self, ask: Ask, why: str, reply: Response | None = None) -> Verdict:
+        self.counts["unjudged"] += 1
+        return self._verdict(ask, Status.UNJUDGED, None, why, reply)
 
     def _verdict(
         self,
@@ -321,6 +322,7 @@ class ModelJudge:
             id=ask.id,
             status=status,
             outcome=outcome,
+            method=Method.MODEL if outcome is not None else None,
             credit=credit,
             reason=why[:300],
             judge=self.id,
@@ -402,16 +404,6 @@ def quoted(reply: str) -> str:
     """The beginning of a reply, behind what is said of it."""
     text = visible(reply) or reply
     return f": {brief(text.strip(), 90)!r}" if text.strip() else " (it is empty)"
-
-
-def no_answer(response: Response) -> str:
-    """Why there is nothing to grade; "" when there is."""
-    if response.error:
-        return f"error: {response.error}"
-    if not normalise(visible(response.text)):
-        starved = response.finish_reason == "length"
-        return "starved: its tokens ended before an answer" if starved else "empty answer"
-    return ""
 
 
 def target(answers: AnswerSpec) -> str:

@@ -1,8 +1,8 @@
-"""Several judges as one: ``--judge "panel:rules,model:openai/gpt-4o,model:http://host/v1#qwen?rule=majority"``.
+"""Several judges as one: ``--judge "panel:local,model:openai/gpt-4o,model:http://host/v1#qwen"``.
 
-Members are the names of judges, separated by commas; an address that a member lists after a comma stays with it. Under
-``majority``, the default, more than half of *all* members must say the same, so that one that gave no grade counts
-against every outcome and never for one; under ``unanimous`` all of them must. Else the answer is ungraded.
+Members are the names of judges, separated by commas; an address that a member lists after a comma stays with it. The
+outcome that most members give is the panel's; where two have as many, that of the member named first. An answer is
+unjudged where members that gave no grade could have turned it.
 """
 
 from __future__ import annotations
@@ -14,15 +14,13 @@ from collections.abc import Sequence
 
 from demur.core import plugins
 from demur.core.errors import DemurError, UsageError
-from demur.core.records import AnswerSpec, Ask, Outcome, Response, Status, Verdict
-from demur.core.spec import Option, named
+from demur.core.records import AnswerSpec, Ask, Method, Outcome, Response, Status, Verdict
 from demur.core.store import canonical
-from demur.judge.base import UNJUDGED, JudgeContext, close_judge, open_judge
+from demur.judge.base import JudgeContext, close_judge, open_judge
 from demur.judge.grading import Grading
+from demur.judge.local import no_answer
 from demur.judge.measures.agreement import Rating, agreed
-from demur.judge.model import no_answer
 
-RULES = ("majority", "unanimous")
 _CLASS = re.compile(r"[a-z_][\w.]*:[A-Z]\w*")
 MOST_LISTED = 10_000
 """Disagreements that are kept to be listed."""
@@ -31,8 +29,8 @@ MOST_LISTED = 10_000
 def members_of(text: str) -> list[str]:
     """The names in ``J1,J2,J3``: a comma parts two where a judge's name stands behind it.
 
-    >>> members_of("rules,rules?guess=yes,model:http://a/v1#m,http://b/v1#m,cascade:openai/gpt-4o,share=0.1")
-    ['rules', 'rules?guess=yes', 'model:http://a/v1#m,http://b/v1#m', 'cascade:openai/gpt-4o,share=0.1']
+    >>> members_of("local,local?phrases=own.txt,model:http://a/v1#m,http://b/v1#m,cascade:openai/gpt-4o,share=0.1")
+    ['local', 'local?phrases=own.txt', 'model:http://a/v1#m,http://b/v1#m', 'cascade:openai/gpt-4o,share=0.1']
     """
     known = plugins.names("judges")
     found: list[str] = []
@@ -48,7 +46,7 @@ class Panel:
     """Grades by what several judges say.
 
     Args:
-        argument: ``J1,J2,J3?rule=majority|unanimous``.
+        argument: ``J1,J2,J3``.
         context: for members that ask models.
 
     Attributes:
@@ -62,22 +60,13 @@ class Panel:
     asks_models = True
 
     def __init__(self, argument: str, context: JudgeContext | None = None) -> None:
-        head, mark, tail = argument.rpartition("?")
-        if not mark or not tail.startswith("rule="):  # a question mark of a member's own
-            head, tail = argument, ""
-        options = (
-            named("panel", f"?{tail}", {"rule": Option(" or ".join(RULES), RULES)}).options
-            if tail
-            else {}
-        )
-        self.rule = options.get("rule", "majority")
-        names = members_of(head)
+        names = members_of(argument)
         if (
             len(names) < 2
             or len(set(names)) < len(names)
             or any(n.partition(":")[0] == "panel" for n in names)
         ):
-            cure = "name two judges or more, each once: panel:rules,model:openai/gpt-4o"
+            cure = "name two judges or more, each once: panel:local,model:openai/gpt-4o"
             raise UsageError("a panel needs members", item=f"panel:{argument}", cure=cure)
         self.members = [open_judge(name, context) for name in names]
         ids = [member.id for member in self.members]
@@ -85,7 +74,7 @@ class Panel:
             f"{one} #{ids[:n].count(one) + 1}" if ids.count(one) > 1 else one
             for n, one in enumerate(ids)
         ]
-        self.id = f"panel:{','.join(ids)}?rule={self.rule}"
+        self.id = f"panel:{','.join(ids)}"
         self.prompt_sha256 = ",".join(
             filter(None, (getattr(m, "prompt_sha256", "") for m in self.members))
         )
@@ -100,7 +89,13 @@ class Panel:
             DemurError: a member cannot be asked at all.
         """
         if why := no_answer(response):
-            return Verdict(id=ask.id, status=Status.FAILED, reason=why[:300], judge=self.id)
+            return Verdict(
+                id=ask.id,
+                status=Status.FAILED,
+                kind=why,
+                reason=response.error[:300] or f"the answer is {why}",
+                judge=self.id,
+            )
         said = await asyncio.gather(
             *(door.verdict(ask, response, answers) for door in self._doors), return_exceptions=True
         )
@@ -124,16 +119,13 @@ class Panel:
         ]
         if len({vote for vote in votes if vote}) > 1 and len(self.disagreements) < MOST_LISTED:
             self.disagreements[ask.id] = told
-        outcome = decided(votes, self.rule)
+        outcome = decided(votes)
         reason = "; ".join(f"{name}: {what}" for name, what in told.items())
-        if outcome is None:
-            reason = f"{'not unanimous' if self.rule == 'unanimous' else 'no majority'}: {reason}"
-        failed = outcome is None and any(v is None or v.kind == UNJUDGED for v in verdicts)
         return Verdict(
             id=ask.id,
-            status=Status.UNGRADED if outcome is None else Status.GRADED,
+            status=Status.UNJUDGED if outcome is None else Status.GRADED,
             outcome=outcome,
-            kind=UNJUDGED if failed else "",
+            method=Method.MODEL if outcome is not None else None,
             reason=reason[:300],
             judge=self.id,
             prompt_sha256=self.prompt_sha256,
@@ -191,17 +183,16 @@ class Panel:
             await close_judge(member)
 
 
-def decided(votes: list[Outcome | None], rule: str) -> Outcome | None:
-    """What a panel says; None where no outcome has what the rule asks for.
+def decided(votes: list[Outcome | None]) -> Outcome | None:
+    """What a panel says, of its members' votes in order; None where missing votes could turn it.
 
-    >>> decided([Outcome.CORRECT, Outcome.CORRECT, None], "majority").value
+    >>> decided([Outcome.INCORRECT, Outcome.CORRECT, Outcome.CORRECT]).value
     'correct'
-    >>> decided([Outcome.CORRECT, None, None], "majority"), decided([Outcome.CORRECT, None], "unanimous")
-    (None, None)
+    >>> decided([Outcome.INCORRECT, Outcome.CORRECT]).value, decided([Outcome.CORRECT, None])
+    ('incorrect', None)
     """
-    counts = Counter(vote for vote in votes if vote is not None)
-    if not counts:
-        return None
-    outcome, n = counts.most_common(1)[0]
-    needed = len(votes) if rule == "unanimous" else len(votes) // 2 + 1
-    return outcome if n >= needed else None
+    cast = [vote for vote in votes if vote is not None]
+    ranked = Counter(cast).most_common()  # of equal counts the first met comes first
+    missing = len(votes) - len(cast)
+    second = ranked[1][1] if len(ranked) > 1 else 0
+    return ranked[0][0] if ranked and (not missing or ranked[0][1] > second + missing) else None

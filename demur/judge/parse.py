@@ -4,7 +4,7 @@ A published grader takes the first capital A, B or C anywhere in the reply and C
 NOT_ATTEMPTED reads as correct and an outage as an abstention. Here a label counts where it is the whole reply, alone on
 its line, behind a name of a label ("Verdict: CORRECT"), or in capitals where a sentence states it ("It is INCORRECT
 because ..."). "correct" is an ordinary word: "The correct answer is Danube" states no label. What says nothing, two
-things, or something doubtful is None: the verdict is *ungraded* and counted beside every rate.
+things, or something doubtful is None: it is asked again, and then *unjudged* and counted beside every rate.
 """
 
 from __future__ import annotations

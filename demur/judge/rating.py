@@ -2,7 +2,7 @@
 
 CertainlyUncertain scores answers 0, 0.5 and 1 so. The rating stands in a verdict's ``credit`` beside its outcome:
 partly right is *incorrect* with half a credit, declined is *deflected* with none. Where declining is right, whoever
-declines has the whole credit, and whoever answers has none. What states no single rating is ungraded.
+declines has the whole credit, and whoever answers has none. What states no single rating is unjudged.
 """
 
 from __future__ import annotations

@@ -13,9 +13,9 @@ from string import Template
 from demur.answers.assertion import final_part
 from demur.core.errors import ItemError, TransientError
 from demur.core.records import Ask, Response
+from demur.core.thinking import visible
 from demur.judge.deflection import read
-from demur.judge.model import CALL_FAILED, ModelJudge, schema_of, stated_number
-from demur.judge.rules import visible
+from demur.judge.model import ModelJudge, schema_of, stated_number
 from demur.judge.untrusted_answer import candidate
 
 _NOTHING = re.compile(
@@ -87,7 +87,7 @@ class RefusalJudge(ModelJudge):
         try:
             reply = await self._ask(ask, text)
         except (ItemError, TransientError) as error:
-            return None, f"{CALL_FAILED}: {error.message}"
+            return None, error.message
         said = stated_number(reply.text, "refusal")
         return (
             (bool(said), "")

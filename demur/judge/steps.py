@@ -2,7 +2,7 @@
 
 A step is given as the answer, the problem and the steps before it as the question (`demur.judge.bench` reads PRM800K
 and ProcessBench so). Right is *correct*, wrong is *incorrect*; a step that states nothing to be wrong is right. What
-states no single label is ungraded.
+states no single label is unjudged.
 """
 
 from __future__ import annotations

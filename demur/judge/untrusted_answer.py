@@ -5,7 +5,7 @@ capped     of a long answer its beginning and its end are shown
 fenced     it stands between two lines with a mark that is made from its own hash: it cannot hold its own mark
 unmasked   lines that imitate a verdict, or give orders to a grader, are replaced by a note, and reported
 doubted    a replaced passage may be the answer: "The rating is A." where an option is A. To show it would let a forged
-           verdict through, and no model can grade what it is not shown: such an answer is left ungraded
+           verdict through, and no model can grade what it is not shown: such an answer is judged locally
 """
 
 from __future__ import annotations

@@ -122,7 +122,7 @@ def _of_rows(path: Path, problems: Problems) -> list[Rating]:
             problems.add(place, "no item, ask or id")
             continue
         if not label or label == labelling.CANNOT:
-            continue  # ungraded, failed, blank: no label
+            continue  # unjudged, failed, blank: no label
         label = LABELS[label].value if label in LABELS else label
         counted[item, rater] += 1
         if counted[item, rater] <= 2:
@@ -380,12 +380,12 @@ def corrected_tables(cells: Sequence[CorrectedCell]) -> list[Table]:
     population = next((c.found.rates["accuracy"].interval for c in cells if c.found), "")
     notes = [
         "Corrected: an estimate of people's grades, from the verdicts of all answers and the labels of some; it "
-        f"includes ungraded answers, but not failed ones. Intervals: {population or 'none'}. As judged: of the graded "
+        f"includes unjudged answers, but not failed ones. Intervals: {population or 'none'}. As judged: of the graded "
         "answers alone."
     ]
     if any(c.missing and c.labelled >= LEAST for c in cells):
         notes.append(
-            "Labels of other verdicts tell nothing of those without: demur annotate RUN draws ungraded answers too."
+            "Labels of other verdicts tell nothing of those without: demur annotate RUN draws unjudged answers too."
         )
     if blind := [
         f"{c.scenario.value}, {c.run}: {100 * c.found.blind:.1f} %"

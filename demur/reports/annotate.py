@@ -104,7 +104,7 @@ ANSWER_LABELS = tuple(
 
 
 def draw_balanced(data: ReportData, n: int = 100, *, seed: int = 0) -> list[Item]:
-    """Draw responses of every run, equally many of each scenario and, within it, of each outcome, ungraded included.
+    """Draw responses of every run, equally many of each scenario and, within it, of each outcome, unjudged included.
 
     For correcting a judge: within one scenario and outcome all responses are equally likely, and rare outcomes get
     enough labels to estimate the judge's errors there (`demur.judge.measures.corrected`). A group that has too few
@@ -117,10 +117,10 @@ def draw_balanced(data: ReportData, n: int = 100, *, seed: int = 0) -> list[Item
         UsageError: ``n`` is not positive, or a run has nothing to label.
     """
     items: list[Item] = []
-    for run, rows, share in _shares(data, n, ungraded=True):
+    for run, rows, share in _shares(data, n, unjudged=True):
         drawn: defaultdict[str, list[Row]] = defaultdict(list)
         for row in sorted(rows, key=lambda r: (seed_of(seed, "label", run.name, r.ask), r.ask)):
-            drawn[row.outcome.value if row.outcome else "ungraded"].append(row)
+            drawn[row.outcome.value if row.outcome else "unjudged"].append(row)
         in_turn = [
             row
             for rows in zip_longest(*(drawn[o] for o in sorted(drawn)))
@@ -146,7 +146,7 @@ def draw_items(data: ReportData, n: int = 100, *, seed: int = 0) -> list[Item]:
         UsageError: ``n`` is not positive, or a run has nothing to label.
     """
     items: list[Item] = []
-    for run, rows, share in _shares(data, n, ungraded=False):
+    for run, rows, share in _shares(data, n, unjudged=False):
         drawn = sorted(
             rows, key=lambda r: (seed_of(seed, "annotate", r.sample, r.scenario.value), r.ask)
         )
@@ -158,7 +158,7 @@ def _item(run: Run, row: Row, seed: int) -> Item:
     return Item(digest([seed, run.name, row.ask], 12), run, row)
 
 
-def _shares(data: ReportData, n: int, *, ungraded: bool) -> Iterator[tuple[Run, list[Row], int]]:
+def _shares(data: ReportData, n: int, *, unjudged: bool) -> Iterator[tuple[Run, list[Row], int]]:
     """Per run and scenario: the responses to headline questions that a person can label, and how many of them to draw.
 
     One response per question; ``n`` per run.
@@ -172,7 +172,7 @@ def _shares(data: ReportData, n: int, *, ungraded: bool) -> Iterator[tuple[Run, 
         for row in head.where(run.rows):
             place = (row.scenario.value, row.context)
             graded = row.outcome is not None and not row.error and row.answer.strip()
-            if place not in seen and (row.status is not Status.FAILED if ungraded else graded):
+            if place not in seen and (row.status is not Status.FAILED if unjudged else graded):
                 seen.add(place)
                 found[row.scenario.value].append(row)
         if not found:

@@ -26,10 +26,10 @@ SIZES = (320, 224, 160, 112)
 
 
 def code(row: Row) -> str:
-    """One letter for the outcome: c, d, i when graded, u ungraded, f failed."""
+    """One letter for the outcome: c, d, i when graded, u unjudged, f failed."""
     if row.outcome is not None:
         return CODES[row.outcome]
-    return "u" if row.status is Status.UNGRADED else "f"
+    return "u" if row.status is Status.UNJUDGED else "f"
 
 
 K = TypeVar("K")

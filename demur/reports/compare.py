@@ -145,7 +145,7 @@ class Comparison(NamedTuple):
     pairs: int
     only_first: int
     only_second: int
-    ungraded: int
+    unjudged: int
     """Shared questions not graded in one or both runs."""
     graded_alone: tuple[int, int]
     """Of those, the numbers graded only in the first run and only in the second."""
@@ -198,8 +198,8 @@ class Comparison(NamedTuple):
             if where:
                 parts.append(f"{word} than {self.first} in {', '.join(where)}")
         out = (
-            f" Left out: {self.ungraded:,} pairs not graded in one or both."
-            if self.ungraded
+            f" Left out: {self.unjudged:,} pairs not graded in one or both."
+            if self.unjudged
             else ""
         )
         if not parts:
@@ -320,7 +320,7 @@ def compare(
         pairs=len(a),
         only_first=len(asked[0]) - len(shared),
         only_second=len(asked[1]) - len(shared),
-        ungraded=len(shared) - len(a),
+        unjudged=len(shared) - len(a),
         graded_alone=(len(one.key) - len(a), len(other.key) - len(a)),
         differences=differences,
         lost=_changed(left, right, pairs[0][gone], pairs[1][gone], samples or {}, most, wrong=1),

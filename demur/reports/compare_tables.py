@@ -71,7 +71,7 @@ def table(found: Comparison, seen: float = SEEN) -> Table:
     notes = (
         _enough(main, seen),
         f"n: pairs of graded answers to the same question, evidence and prompt: {found.pairs:,} in all{repeats}. "
-        f"Left out: {found.ungraded:,} pairs not graded in one or both; {found.only_first:,} and "
+        f"Left out: {found.unjudged:,} pairs not graded in one or both; {found.only_first:,} and "
         f"{found.only_second:,} questions "
         "asked of only one.",
         f"Lost: only {found.first} has it; gained: only {found.second} has it. Intervals, 95 %: paired bootstrap over "
@@ -157,7 +157,7 @@ def as_json(found: Comparison, seen: float = SEEN) -> dict[str, Any]:
         "pairs",
         "only_first",
         "only_second",
-        "ungraded",
+        "unjudged",
         "repeats",
         "answers",
         "test",

@@ -35,7 +35,7 @@ def credit_table(data: ReportData, head: Headline) -> Table | None:
             mean = share("credit", credit, rated, rows)
             partly = share("partly right", (credit > 0) & (credit < 1), rated, rows)
             lines.append(
-                (scenario.value, run.name, mean, partly, mean.n, mean.ungraded, mean.failed)
+                (scenario.value, run.name, mean, partly, mean.n, mean.unjudged, mean.failed)
             )
     if not lines:
         return None

@@ -60,7 +60,7 @@ def _rate_text(name: str, m: Measure) -> str:
     )
     away = "".join(
         f", {count} {what}"
-        for count, what in ((m.ungraded, "ungraded"), (m.failed, "failed"))
+        for count, what in ((m.unjudged, "unjudged"), (m.failed, "failed"))
         if count
     )
     return f"{name} {_percent(m.value)}{interval}, n = {m.n}{_repeats(m)}{away}"
@@ -105,7 +105,7 @@ def outcome_bars(title: str, rows: Sequence[OutcomeRow], *, key: str, ideal: str
     bottom = top + row_height * len(rows)
     for number, row in enumerate(rows):
         y = top + row_height * number
-        away = row.accuracy.ungraded + row.accuracy.failed
+        away = row.accuracy.unjudged + row.accuracy.failed
         tail = f"n = {row.accuracy.n:,}{_repeats(row.accuracy)}" + (
             f" + {away:,} not graded" if away else ""
         )

@@ -20,12 +20,12 @@ from demur.reports.svg import Panel
 from demur.reports.tables import Table
 
 Glyph = Literal["c", "i", "d", "u", "f", "p", "o"]
-"""Right, wrong, deflected, ungraded, failed, as in the sample browser; partly right; a step without a match."""
+"""Right, wrong, deflected, unjudged, failed, as in the sample browser; partly right; a step without a match."""
 SIGNS: dict[Glyph, tuple[str, str]] = {
     "c": ("✓", "right"),
     "i": ("✗", "wrong"),
     "d": ("–", "deflected"),
-    "u": ("?", "ungraded"),
+    "u": ("?", "unjudged"),
     "f": ("!", "no usable reply"),
     "p": ("~", "partly right"),
     "o": ("·", "none of these"),

@@ -193,7 +193,7 @@ def _overview(data: ReportData, head: Headline) -> str:
 def _answer(data: ReportData, head: Headline, found: Sequence[compare.Comparison]) -> str:
     """Right behaviour of each system in each scenario, and who is better by how much; nothing for more than six.
 
-    What makes a figure unusable (few answers, ungraded ones, a part of the samples) stands beside it.
+    What makes a figure unusable (few answers, unjudged ones, a part of the samples) stands beside it.
     """
     if len(data.runs) > 6:
         return ""
@@ -213,13 +213,13 @@ def _answer(data: ReportData, head: Headline, found: Sequence[compare.Comparison
                 continue
             rate = one.accuracy if scenario.should == "answer" else one.deflection
             about = f"n = {rate.n:,}" + (f", {rate.failed:,} failed" if rate.failed else "")
-            if rate.ungraded and rate.bounds is not None:
+            if rate.unjudged and rate.bounds is not None:
                 low, high = rate.bounds
-                about += f"; {rate.ungraded:,} ungraded: {100 * low:.0f} to {100 * high:.0f}"
+                about += f"; {rate.unjudged:,} unjudged: {100 * low:.0f} to {100 * high:.0f}"
             body += _answered(
                 shown(rate, Column("", interval=True)),
                 about,
-                doubtful=rate.ungraded > (rate.repeats or rate.n),
+                doubtful=rate.unjudged > (rate.repeats or rate.n),
             )
         body += "</tr>"
     for number, pair in enumerate(found):
@@ -234,9 +234,9 @@ def _answer(data: ReportData, head: Headline, found: Sequence[compare.Comparison
             )
         body += "</tr>"
     notes = [*data.star_note]
-    if any(one.accuracy.ungraded for one in cells.values()):
+    if any(one.accuracy.unjudged for one in cells.values()):
         notes.append(
-            "The range after ungraded answers: the rate if none, and if all of them counted for it."
+            "The range after unjudged answers: the rate if none, and if all of them counted for it."
         )
     caption = "Right behaviour by scenario, in per cent of graded answers, with 95 % intervals"
     return (

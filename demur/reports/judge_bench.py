@@ -62,7 +62,7 @@ class Measured(NamedTuple):
                 )
                 lines.append(("", "kappa", f"{row.kappa:.2f}{ends}", "-", "-"))
         notes = [
-            "Precision and recall with Wilson's 95 % intervals; ungraded answers count as missed. Kappa: graded "
+            "Precision and recall with Wilson's 95 % intervals; unjudged answers count as missed. Kappa: graded "
             "answers.",
             "By chance: precision and recall of a random judge that gives the label equally often.",
         ]
@@ -89,7 +89,7 @@ class Measured(NamedTuple):
         ]
 
     def wrong(self) -> Iterator[str]:
-        """A line for each answer on which judge and people differ, and for each deflection that it left ungraded."""
+        """A line for each answer on which judge and people differ, and for each deflection that it left unjudged."""
         for one, verdict in zip(self.items, self.verdicts, strict=True):
             said = verdict.outcome.value if verdict.outcome else verdict.status.value
             if not agrees(said, one.label) if verdict.outcome else one.label == "deflected":

@@ -68,7 +68,7 @@ class Compared(NamedTuple):
     Attributes:
         judges: names of the verdicts; the run's own bear its judge's.
         answers: everything that was judged.
-        ungraded: judge -> answers without a grade from it (those that failed are nobody's).
+        unjudged: judge -> answers without a grade from it (those that failed are nobody's).
         repeats: judge -> share of repeats with another verdict, the mean over answers (n) of which both have a grade.
         models: judge -> model that it asks.
         reference: ``people`` or ``other judges``.
@@ -76,7 +76,7 @@ class Compared(NamedTuple):
 
     judges: tuple[str, ...]
     answers: list[Judged]
-    ungraded: dict[str, int]
+    unjudged: dict[str, int]
     repeats: dict[str, Measure]
     models: dict[str, str]
     reference: str
@@ -93,7 +93,7 @@ def compare_judges(paths: Sequence[Path], release: Path | None = None) -> Compar
     """
     data = load(paths, release)
     answers: list[Judged] = []
-    ungraded: Counter[str] = Counter()
+    unjudged: Counter[str] = Counter()
     again: defaultdict[str, list[float]] = defaultdict(list)
     models: dict[str, str] = {}
     names: dict[str, None] = {}
@@ -106,7 +106,7 @@ def compare_judges(paths: Sequence[Path], release: Path | None = None) -> Compar
             for name, by_ask in columns.items():
                 outcome = by_ask.get(row.ask)
                 if outcome is None:
-                    ungraded[name] += 1
+                    unjudged[name] += 1
                 else:
                     said[name] = outcome
             different: defaultdict[str, list[bool]] = defaultdict(list)
@@ -134,7 +134,7 @@ def compare_judges(paths: Sequence[Path], release: Path | None = None) -> Compar
     return Compared(
         tuple(names),
         answers,
-        {name: ungraded[name] for name in names},
+        {name: unjudged[name] for name in names},
         {name: share_of("repeat variance", sum(each), len(each)) for name, each in again.items()},
         models,
         PEOPLE if people >= LEAST_LABELS else "other judges",
@@ -291,11 +291,11 @@ def tables(found: Compared) -> list[Table]:
             ]
             lines.append((judge, "repeat variance", *ends, repeated.n, None))
     columns = titled("<Judge | <Bias | Points + | From + | To + | n | against n")
-    ungraded = ", ".join(f"{name} {n:,}" for name, n in found.ungraded.items())
+    unjudged = ", ".join(f"{name} {n:,}" for name, n in found.unjudged.items())
     notes = [
         f"Leniency against {found.reference}. Positive: the judge too often calls correct the longer answers, those "
         "that state the answer early, or those of its own model.",
-        f"Ungraded: {ungraded or 'none'}, of {len(found.answers):,} answers.",
+        f"Unjudged: {unjudged or 'none'}, of {len(found.answers):,} answers.",
     ]
     return [
         *made,

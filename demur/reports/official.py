@@ -77,7 +77,7 @@ def labels_table(data: ReportData) -> Table:
 
     Returns:
         One row per system, metric, context recipe and condition: accuracy, share not attempted, accuracy given
-        attempted, F1, in [0, 1]; n graded answers, ungraded and failed ones. No rows where no source has such figures.
+        attempted, F1, in [0, 1]; n graded answers, unjudged and failed ones. No rows where no source has such figures.
     """
     rows: list[tuple[Cell, ...]] = []
     for run in data.runs:
@@ -99,11 +99,11 @@ def labels_table(data: ReportData) -> Table:
             accuracy, given, f1 = three.correct, three.accuracy_given_attempted, three.f1
             if key[0] == "mmlongbench":
                 accuracy, given, f1, _ = mmlongbench(seen)
-            gone = (absent[(*key, Status.UNGRADED)], absent[(*key, Status.FAILED)])
+            gone = (absent[(*key, Status.UNJUDGED)], absent[(*key, Status.FAILED)])
             rows.append((run.name, *key, accuracy, three.not_attempted, given, f1, three.n, *gone))
     columns = titled(
         "<System | <Metric | <Context | <Condition | Accuracy .3 | Not attempted .3 | Given attempted .3 | F1 .3 | n | "
-        "Ungraded | Failed"
+        "Unjudged | Failed"
     )
     notes = (
         "By the verdicts of this run's judge; n: graded answers. Given attempted: accuracy among answered questions. "

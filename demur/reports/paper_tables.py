@@ -55,13 +55,13 @@ def _rate_columns(
 
 def absences(cells: Sequence[Cell]) -> list[str]:
     """The footnotes of every table of rates: how many answers were not graded, and the method of the intervals."""
-    ungraded, failed = (
-        sum(c.accuracy.ungraded for c in cells),
+    unjudged, failed = (
+        sum(c.accuracy.unjudged for c in cells),
         sum(c.accuracy.failed for c in cells),
     )
     methods = sorted({m.interval for c in cells for m in c} - {""})
     notes = [
-        f"Per cent of the graded answers (n). Not counted: {ungraded:,} ungraded (the judge could not decide), "
+        f"Per cent of the graded answers (n). Not counted: {unjudged:,} unjudged (the judge could not decide), "
         f"{failed:,} failed (the system gave no usable answer)."
     ]
     return notes + ([f"Intervals: {', '.join(methods)}."] if methods else [])

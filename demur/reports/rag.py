@@ -24,7 +24,6 @@ from demur.corpora.near_duplicates import same_text
 from demur.evaluation.run_folder import Answer, Timing, read_timings, versions_of
 from demur.judge.deflection import ASKS_BACK
 from demur.judge.measures.rates import share_of
-from demur.judge.model import CALL_FAILED
 from demur.reports.cells import Headline, headline
 from demur.reports.data import ReportData, Run, load
 from demur.reports.tables import Cell, Column, Table, section_starts, titled
@@ -47,7 +46,7 @@ class Asked(NamedTuple):
     found: str
     """One of `FOUND`."""
     result: str
-    """correct, incorrect, deflected, ungraded or failed."""
+    """correct, incorrect, deflected, unjudged or failed."""
     cited: str
     """gold, distractor, unknown or "" where nothing is cited."""
     response: Response
@@ -57,7 +56,7 @@ class Asked(NamedTuple):
     timing: Timing | None
     """When it came; None for older runs and for answers from a file."""
     why: str = ""
-    """The judge's reason, where the answer is ungraded."""
+    """The judge's reason, where the answer is unjudged."""
     condition: str = ""
     """The prompt it was asked under."""
 
@@ -150,7 +149,7 @@ def asked_of(run: Run, samples: Mapping[str, Sample]) -> list[Asked]:
                 verdict.kind if result == "deflected" else "",
                 recipe,
                 timings.get(ask),
-                verdict.reason if verdict.status is Status.UNGRADED else "",
+                verdict.reason if verdict.status is Status.UNJUDGED else "",
                 condition,
             )
         )
@@ -176,7 +175,7 @@ def retrieval_table(asked: Sequence[Asked], group: str, of: Mapping[int, str]) -
         of: index of a question -> its group.
     """
     columns = titled(
-        f"<System | <{group} | <Retriever | n | Correct [] | Deflected | Incorrect | Ungraded | Failed"
+        f"<System | <{group} | <Retriever | n | Correct [] | Deflected | Incorrect | Unjudged | Failed"
     )
     cells: dict[tuple[str, str, str], Counter[str]] = {}
     for i, one in enumerate(asked):
@@ -190,7 +189,7 @@ def retrieval_table(asked: Sequence[Asked], group: str, of: Mapping[int, str]) -
                 *key,
                 sum(results.values()),
                 *(share_of(o, results[o], graded) for o in OUTCOMES),
-                results[Status.UNGRADED.value],
+                results[Status.UNJUDGED.value],
                 results[Status.FAILED.value],
             )
         )
@@ -409,12 +408,8 @@ def diagnosis(asked: Sequence[Asked]) -> list[str]:
     for run, mine in _by_run(asked).items():
         lines += _serving(run, [one.timing for one in mine if one.timing is not None])
         graded = [one for one in mine if one.result in OUTCOMES]
-        ungraded = sum(one.result == Status.UNGRADED.value for one in mine)
+        unjudged = sum(one.result == Status.UNJUDGED.value for one in mine)
         failed = sum(one.result == Status.FAILED.value for one in mine)
-        judged = [
-            one for one in mine if not one.response.abstained and one.result != Status.FAILED.value
-        ]
-        silent = sum(CALL_FAILED in one.why for one in judged)
         told = [one for one in mine if _gold_was_there(one)]
         had = [one for one in told if one.found == "gold retrieved"]
         without = [  # its gold was taken away, or was not found
@@ -426,13 +421,10 @@ def diagnosis(asked: Sequence[Asked]) -> list[str]:
             lines.append(
                 f"{run}: most questions failed ({failed:,} of {len(mine):,}): the service is down or refuses requests."
             )
-        elif silent * 2 > len(judged):
+        elif unjudged * 2 > len(mine):
+            why = Counter(one.why for one in mine if one.why).most_common(1)[0][0]
             lines.append(
-                f"{run}: the judge is down ({silent:,} of {len(judged):,} verdicts failed): no rate is meaningful yet."
-            )
-        elif ungraded * 2 > len(mine):
-            lines.append(
-                f"{run}: the judge graded {len(graded):,} of {len(mine):,}: fix the judge before you read the rates."
+                f"{run}: {unjudged:,} of {len(mine):,} answers are unjudged, so that no rate is meaningful yet: {why}"
             )
         elif (parts := _by_modality(told)) is not None:
             lines.append(f"{run}: the retriever found gold for {parts}: fix its image search.")

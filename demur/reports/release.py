@@ -49,10 +49,10 @@ def caveats(data: ReportData) -> list[str]:
             continue
         line = f"{run.name}: {lost:,} of {len(run.rows):,} answers are not graded; no rate counts them."
         overall = rates(run.rows)
-        if overall.accuracy.ungraded and overall.accuracy.bounds and overall.hallucination.bounds:
+        if overall.accuracy.unjudged and overall.accuracy.bounds and overall.hallucination.bounds:
             right, wrong = overall.accuracy.bounds, overall.hallucination.bounds
             line += (
-                f" The judge {', '.join(run.judges)} could not decide {overall.accuracy.ungraded:,} answers. If all of "
+                f" The judge {', '.join(run.judges)} could not decide {overall.accuracy.unjudged:,} answers. If all of "
                 "them were wrong or all of them right, accuracy over all scenarios lies between "
                 f"{100 * right[0]:.1f} and {100 * right[1]:.1f} %, hallucination between {100 * wrong[0]:.1f} and "
                 f"{100 * wrong[1]:.1f} %."

@@ -1,6 +1,6 @@
 """One table model in four forms: terminal, Markdown, LaTeX (booktabs) and CSV.
 
-A table holds values, never formatted text: a rate is a `Measure` with its n, its interval, and its ungraded and failed
+A table holds values, never formatted text: a rate is a `Measure` with its n, its interval, and its unjudged and failed
 answers, so that each form shows what fits (a terminal cell ``56.0``, a CSV row everything). Every form treats names,
 questions and answers as untrusted text.
 """
@@ -111,7 +111,7 @@ class Table:
         columns: C columns.
         rows: R rows of C cells each.
         rules: indices of the rows that start a new section (a line is drawn above them).
-        notes: footnotes: n, ungraded, failed, the interval method, what is missing.
+        notes: footnotes: n, unjudged, failed, the interval method, what is missing.
         missing: which run would fill the table, where the data cannot; the table then has no rows.
     """
 
@@ -141,7 +141,7 @@ class Table:
     def records(self) -> list[dict[str, Any]]:
         """The rows as JSON-safe objects; keys are the columns' groups and titles.
 
-        A rate is an object with value (a fraction in [0, 1]), low, high, n, ungraded, failed, interval (the method)
+        A rate is an object with value (a fraction in [0, 1]), low, high, n, unjudged, failed, interval (the method)
         and, where anything was asked several times, repeats.
         """
         names = [" ".join(filter(None, (c.group, c.title))) for c in self.columns]
@@ -510,7 +510,7 @@ def _plainly(value: float) -> str:
 
 
 def to_csv(table: Table) -> str:
-    """RFC 4180 text; a column of rates becomes value (a fraction in [0, 1]), low, high, n, ungraded, failed.
+    """RFC 4180 text; a column of rates becomes value (a fraction in [0, 1]), low, high, n, unjudged, failed.
 
     Where any item was asked several times, ``repeats`` follows each n.
     """
@@ -532,7 +532,7 @@ def to_csv(table: Table) -> str:
         head = harmless_field(" ".join(p for p in (plain(column.group), plain(column.title)) if p))
         heads.append(head)
         if is_rate:
-            parts = ("low", "high", "n", *(["repeats"] if repeats else []), "ungraded", "failed")
+            parts = ("low", "high", "n", *(["repeats"] if repeats else []), "unjudged", "failed")
             heads += [f"{head} {part}" for part in parts]
         elif is_count:
             heads.append(f"{head} repeats")
@@ -547,7 +547,7 @@ def to_csv(table: Table) -> str:
                 totals = (
                     cell.n,
                     *((cell.repeats or cell.n,) if repeats else ()),
-                    cell.ungraded,
+                    cell.unjudged,
                     cell.failed,
                 )
                 values = (cell.value, cell.low, cell.high, *totals)
@@ -581,7 +581,7 @@ def _safe(cell: Cell) -> Any:
             rate
             | {"n": cell.n}
             | ({"repeats": cell.repeats} if cell.repeats else {})
-            | {"ungraded": cell.ungraded, "failed": cell.failed, "interval": cell.interval}
+            | {"unjudged": cell.unjudged, "failed": cell.failed, "interval": cell.interval}
         )
     if isinstance(cell, Count):
         return {"items": cell.items, "repeats": cell.repeats}

@@ -26,7 +26,7 @@ from demur.reports.tables import Table, console_for, plain, print_table, titled,
 
 
 def results_table(data: ReportData, head: Headline) -> Table:
-    """One line per scenario and system, with intervals, n, ungraded and failed answers."""
+    """One line per scenario and system, with intervals, n, unjudged and failed answers."""
     cells, asking = main_cells(data, head), asking_back(data, head)
     rows: list[tuple[Any, ...]] = []
     rules = set()
@@ -47,13 +47,13 @@ def results_table(data: ReportData, head: Headline) -> Table:
                     *one,
                     *([asking[run.name, scenario]] if asking else []),
                     one.counted,
-                    one.accuracy.ungraded,
+                    one.accuracy.unjudged,
                     one.accuracy.failed,
                 )
             )
     asks = " | Asks back" if asking else ""
     columns = titled(
-        f"<Scenario | <Should | <System | Accuracy [] | Deflection [] | Hallucination []{asks} | n | Ungraded | Failed"
+        f"<Scenario | <Should | <System | Accuracy [] | Deflection [] | Hallucination []{asks} | n | Unjudged | Failed"
     )
     fewer = fewer_shown(data, head)
     notes = (
@@ -70,17 +70,17 @@ def results_table(data: ReportData, head: Headline) -> Table:
 
 
 def bounds(cells: Mapping[tuple[str, Scenario], Cell]) -> list[str]:
-    """A line for each cell with ungraded answers: each rate if none or all of them counted for it."""
+    """A line for each cell with unjudged answers: each rate if none or all of them counted for it."""
     lines = []
     for (system, scenario), cell in cells.items():
-        ends = [(m.name, m.bounds) for m in cell if m.bounds and m.ungraded]
+        ends = [(m.name, m.bounds) for m in cell if m.bounds and m.unjudged]
         if ends:
             ranges = ", ".join(
                 f"{name} {100 * low:.1f} to {100 * high:.1f}" for name, (low, high) in ends
             )
-            n = cell.accuracy.ungraded
+            n = cell.accuracy.unjudged
             lines.append(
-                f"{system}, {scenario.value}: with the {n:,} ungraded answers, the possible range is {ranges}."
+                f"{system}, {scenario.value}: with the {n:,} unjudged answers, the possible range is {ranges}."
             )
     return lines
 
@@ -129,7 +129,7 @@ def summarised(data: ReportData) -> dict[str, Any]:
     cells, asking = main_cells(data, head), asking_back(data, head)
 
     def rate(m: Measure) -> dict[str, Any]:
-        bounds = {"bounds": list(m.bounds)} if m.ungraded and m.bounds else {}
+        bounds = {"bounds": list(m.bounds)} if m.unjudged and m.bounds else {}
         return {"value": m.value, "low": m.low, "high": m.high, "interval": m.interval, **bounds}
 
     results = []
@@ -146,7 +146,7 @@ def summarised(data: ReportData) -> dict[str, Any]:
                     "system": run.name,
                     "n": one.n,
                     **repeats,
-                    "ungraded": one.accuracy.ungraded,
+                    "unjudged": one.accuracy.unjudged,
                     "failed": one.accuracy.failed,
                     **{name: rate(m) for name, m in rates.items()},
                 }

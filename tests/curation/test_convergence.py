@@ -16,7 +16,7 @@ from demur.curation.convergence import converge, first_to_know, forecast
 from demur.curation.gates.rules import Label
 from demur.curation.topics import clusters, drift
 
-C, W, D, U, S = Label.CORRECT, Label.INCORRECT, Label.DEFLECTED, Label.UNGRADED, Label.SKIPPED
+C, W, D, U, S = Label.CORRECT, Label.INCORRECT, Label.DEFLECTED, Label.UNJUDGED, Label.SKIPPED
 
 
 def world(n, strengths, seed=0):

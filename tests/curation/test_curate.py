@@ -331,7 +331,7 @@ def test_an_answer_that_never_came_is_held_out_and_asked_again(source, built, tm
         json.loads(line) for line in (out / "build" / "journal.jsonl").read_text().splitlines()
     ]
     assert all(
-        line["final"] is False for line in lines if line["label"] == "ungraded"
+        line["final"] is False for line in lines if line["label"] == "unjudged"
     )  # they are asked again
     again = build(source, out, gates)
     assert again.asked.get("flaky", 0) > 0
@@ -634,7 +634,7 @@ def test_the_whole_path_with_a_real_model_on_atlas(tmp_path):
         open_ = {
             r["sample"]
             for r in map(json.loads, lines)
-            if r["stage"] == "parametric" and r["label"] == "ungraded"
+            if r["stage"] == "parametric" and r["label"] == "unjudged"
         }
         kept = first["stage_one"]["kept"]
         assert (

@@ -188,8 +188,8 @@ def test_an_answer_that_stays_ungraded_is_not_asked_again_but_an_error_is(plan, 
     out = journal(tmp_path / "out", plan, truth, truth)
     path = out / "build" / "journal.jsonl"
     first, second, *rest = path.read_text().splitlines()
-    ungraded = json.dumps(json.loads(first) | {"label": "ungraded"})
-    failed = json.dumps(json.loads(second) | {"label": "ungraded", "key": "-1", "final": False})
+    ungraded = json.dumps(json.loads(first) | {"label": "unjudged"})
+    failed = json.dumps(json.loads(second) | {"label": "unjudged", "key": "-1", "final": False})
     path.write_text("\n".join([ungraded, failed, *rest]) + "\n")
     lines = estimate_build(plan, out).lines
     again = (json.loads(second)["gate"], Stage.PARAMETRIC)

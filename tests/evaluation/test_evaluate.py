@@ -21,7 +21,7 @@ from demur.evaluation import runner as evaluate
 from demur.evaluation.questions import Questions
 from demur.evaluation.run_folder import all_failed
 from demur.evaluation.runner import run
-from demur.judge.rules import RuleJudge
+from demur.judge.local import LocalJudge
 from demur.scenarios.conditions import condition
 from demur.scenarios.contexts import standard, sweep
 
@@ -66,7 +66,7 @@ def tasks(recipes=None):
 
 
 def go(out, system, **more):
-    return run(out, system=system, judge=RuleJudge(), tasks=tasks(), about={"seed": 0}, **more)
+    return run(out, system=system, judge=LocalJudge(), tasks=tasks(), about={"seed": 0}, **more)
 
 
 def contents(folder):
@@ -104,7 +104,7 @@ def test_a_run_holds_what_was_asked_answered_and_judged(tmp_path):
         "gold_cut": 0,
         "graded": 24,
         "incorrect": 0,
-        "ungraded": 0,
+        "unjudged": 0,
     }
 
 
@@ -133,7 +133,7 @@ def test_a_finished_run_asks_nobody_and_another_run_is_refused(tmp_path):
     assert told[0].startswith("echo: reused 28 answers of 20")
     assert told[0].endswith(", asked 0")
     with pytest.raises(UsageError, match="another run"):
-        run(out, system=Echo(), judge=RuleJudge(), tasks=tasks(sweep(1, 2)), about={"seed": 0})
+        run(out, system=Echo(), judge=LocalJudge(), tasks=tasks(sweep(1, 2)), about={"seed": 0})
 
 
 def test_failures_are_asked_again_and_their_commonest_reason_is_told(tmp_path):
@@ -213,7 +213,7 @@ def test_an_edited_system_is_asked_anew_and_an_earlier_one_is_found_again(tmp_pa
 
 
 def test_an_edited_or_another_judge_grades_what_was_answered(tmp_path, monkeypatch):
-    class Mine(RuleJudge):
+    class Mine(LocalJudge):
         def __init__(self, id):
             super().__init__()
             self.id = id
@@ -230,7 +230,7 @@ def test_an_edited_or_another_judge_grades_what_was_answered(tmp_path, monkeypat
     assert sum("its earlier run is resumed" in line for line in told) == 1
 
 
-class Weak(RuleJudge):
+class Weak(LocalJudge):
     """Fails on what it is asked while it is down, as a service does."""
 
     def __init__(self, up):
@@ -281,7 +281,7 @@ def test_a_judge_that_takes_long_holds_up_nobody(tmp_path):
     """A loop that was held up took healthy servers for dead: whatever grades does it elsewhere, one at a time."""
     threads = set()
 
-    class Slow(RuleJudge):
+    class Slow(LocalJudge):
         def grade(self, ask, response, answers):
             threads.add(threading.get_ident())
             return super().grade(ask, response, answers)

@@ -13,7 +13,7 @@ from demur.core.store import read_json
 from demur.evaluation.questions import Questions
 from demur.evaluation.runner import run
 from demur.judge.grading import Grading
-from demur.judge.rules import RuleJudge
+from demur.judge.local import LocalJudge
 from demur.scenarios.conditions import condition
 from demur.scenarios.contexts import standard
 
@@ -47,7 +47,7 @@ def fails(error):
         (fails(StopIteration()), "raised StopIteration"),
         (lambda *_: None, "returned NoneType, not a verdict"),
         (
-            lambda *_: Verdict(id="a", status=Status.UNGRADED, judge="x", reason="\ud800"),
+            lambda *_: Verdict(id="a", status=Status.UNJUDGED, judge="x", reason="\ud800"),
             "half a character",
         ),
     ],
@@ -55,14 +55,14 @@ def fails(error):
 async def test_a_judge_that_gives_no_verdict_leaves_the_item_ungraded(grade, why):
     grading = Grading(Stranger(grade))
     verdict = await grading.verdict(ASK, PARIS, SPEC)
-    assert verdict.status is Status.UNGRADED
+    assert verdict.status is Status.UNJUDGED
     assert why in verdict.reason
     grading.close()
 
 
 async def test_a_judge_that_never_ends_is_given_up_and_the_next_item_is_graded():
     hangs = threading.Event()
-    ours = RuleJudge()
+    ours = LocalJudge()
 
     def grade(ask, response, answers):
         if response.text == "hang":
@@ -71,7 +71,7 @@ async def test_a_judge_that_never_ends_is_given_up_and_the_next_item_is_graded()
 
     grading = Grading(Stranger(grade), limit_s=0.05)
     stuck = await grading.verdict(ASK, Response(text="hang"), SPEC)
-    assert (stuck.status, stuck.outcome, stuck.judge) == (Status.UNGRADED, None, "stranger")
+    assert (stuck.status, stuck.outcome, stuck.judge) == (Status.UNJUDGED, None, "stranger")
     assert stuck.reason == "the judge took longer than 0.05 s"
     grading._limit_s = 60.0
     assert (await grading.verdict(ASK, PARIS, SPEC)).outcome is Outcome.CORRECT
@@ -120,5 +120,5 @@ def test_poisonous_answers_are_failed_items_of_a_run_that_ends(tmp_path):
     tasks = Questions(standard(), [condition("moderate")]).tasks(
         [sample(f"s{i}", text=2) for i in range(4)]
     )
-    out = run(tmp_path / "run", system=Poisonous(), judge=RuleJudge(), tasks=tasks, about={})
+    out = run(tmp_path / "run", system=Poisonous(), judge=LocalJudge(), tasks=tasks, about={})
     assert read_json(out / "manifest.json")["counts"]["failed"] == len(tasks)

@@ -26,6 +26,7 @@ from demur.answers.text import fold, readable, words
 from demur.answers.yes_no import polarities
 from demur.core.records import AnswerSpec, Ask, Response, Scenario
 from demur.core.text import plain
+from demur.core.thinking import visible
 from demur.corpora.docs import html_text
 from demur.corpora.near_duplicates import same_text
 from demur.indexing import bm25
@@ -33,9 +34,9 @@ from demur.indexing.chunk import Chunker
 from demur.judge import deflection, wording
 from demur.judge.courtesies import without_courtesies
 from demur.judge.encoder import base, ids
+from demur.judge.local import LocalJudge
 from demur.judge.official import evqa, infoseek, mmdocrag, mragbench, viquae, webqa
 from demur.judge.parse import literal, parse
-from demur.judge.rules import RuleJudge, visible
 from demur.scenarios.systems.model import read_reply
 from demur.suites.mm_aqa.routing import TRIGGERS
 from demur.suites.mm_aqa.transforms import questions
@@ -220,7 +221,7 @@ FUNCTIONS: dict[str, Callable[[str], object]] = {
         for code in ("de", "es", "fr", "it", "nl", "pl", "ko", "hi")
     },
     # Without the encoder, below: it is asked or not, which is a step, about 512 tokens at most (tests/judge).
-    "judge": lambda text: RuleJudge().grade(ASK, Response(text=text), SPECS["name"]),
+    "judge": lambda text: LocalJudge().grade(ASK, Response(text=text), SPECS["name"]),
     "what the encoder reads": lambda text: ids(base().tokenizer, text, text, text),
     "model system": lambda text: read_reply(Response(text=text), stated=True, final=True),
     "near": lambda text: same_text(text, text + " x"),

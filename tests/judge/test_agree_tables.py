@@ -31,7 +31,7 @@ def run(verdicts: str, labels: str, name: str = "a", clusters: int = 0) -> Run:
             k_used=0,
             expected="answer",
             outcome=LETTERS.get(letter),
-            status=Status.GRADED if letter in LETTERS else Status.UNGRADED,
+            status=Status.GRADED if letter in LETTERS else Status.UNJUDGED,
             cluster=f"e{n % clusters}" if clusters else "",
         )
         for n, letter in enumerate(verdicts)

@@ -236,7 +236,7 @@ def test_files_of_labels(tmp_path, capsys):
         '{"ask":"1","label":"correct"}\n{"ask":"2","label":"CORRECT"}\n{"ask":"3","label":"NOT_ATTEMPTED","judge":"rules"}\n'
     )
     (tmp_path / "v.jsonl").write_text(
-        '{"id":"1","outcome":"correct","status":"graded","judge":"rules"}\n{"id":"2","outcome":null,"status":"ungraded","judge":"rules"}\n'
+        '{"id":"1","outcome":"correct","status":"graded","judge":"rules"}\n{"id":"2","outcome":null,"status":"unjudged","judge":"rules"}\n'
     )
     assert (
         main(["agree", *(str(tmp_path / f) for f in ("a.csv", "b.jsonl", "v.jsonl")), "--json"])

@@ -35,8 +35,8 @@ from demur.judge.annotation.task import (
     settled,
     write_task,
 )
+from demur.judge.local import LocalJudge
 from demur.judge.measures.agreement import agreed
-from demur.judge.rules import RuleJudge
 from demur.release import FunnelStep, freeze
 from demur.reports.annotate import (
     draw_balanced,
@@ -718,7 +718,7 @@ def test_labels_hold_for_the_judge_of_their_own_run_on_a_sheet_as_on_the_page(ru
     keys = ("judge", "judge_code", "prompt_sha256", "rubric", "shipped_rubric")
     bound = [{tuple(line.get(key, "") for key in keys) for line in lines_of(run)} for run in runs]
     [(judge, code, _, rubric, shipped)], [other] = bound
-    assert (judge, code) == ("rules", RuleJudge.version)
+    assert (judge, code) == ("rules", LocalJudge.version)
     assert other == ("model:x", "77", "f" * 64, rubric, shipped)
     assert rubric
     assert shipped

@@ -10,10 +10,10 @@ from strategies import examples
 
 from demur.core.errors import DataError
 from demur.judge.measures.corrected import CLASSES, LEAST, corrected, differences, student
-from demur.judge.measures.table import CORRECT, DEFLECTED, FAILED, INCORRECT, UNGRADED
+from demur.judge.measures.table import CORRECT, DEFLECTED, FAILED, INCORRECT, UNJUDGED
 
 OURS = np.array([CORRECT, DEFLECTED, INCORRECT])
-SAID = np.array([CORRECT, DEFLECTED, INCORRECT, UNGRADED])
+SAID = np.array([CORRECT, DEFLECTED, INCORRECT, UNJUDGED])
 ERRS = np.array([[0.75, 0.03, 0.17, 0.05], [0.03, 0.8, 0.14, 0.03], [0.10, 0.05, 0.80, 0.05]])
 """P(verdict | truth): a judge that calls one correct answer in six wrong."""
 
@@ -63,7 +63,7 @@ def test_the_published_estimator_where_groups_are_not_told_apart():
     """PPI++ (power tuned, labelled answers among all) in a few independent lines."""
     rng = np.random.default_rng(1)
     _, verdict, label = world(rng, [0.5, 0.3, 0.2], n=400, labels=80, balanced=False)
-    keep = verdict != UNGRADED
+    keep = verdict != UNJUDGED
     verdict, label = verdict[keep], label[keep]
     found = corrected(verdict, label, by_verdict=False)
     known = label >= 0
@@ -93,8 +93,8 @@ def test_a_perfect_judge_is_not_taken_to_be_perfect_and_a_census_is():
 
 
 def test_ungraded_answers_are_corrected_and_failed_ones_left_out():
-    verdict = np.array([CORRECT] * 60 + [UNGRADED] * 60 + [FAILED] * 9)
-    label = np.where(verdict == UNGRADED, INCORRECT, verdict)
+    verdict = np.array([CORRECT] * 60 + [UNJUDGED] * 60 + [FAILED] * 9)
+    label = np.where(verdict == UNJUDGED, INCORRECT, verdict)
     label[verdict == FAILED] = -1
     label[::3] = -1
     found = corrected(verdict, label)
@@ -142,7 +142,7 @@ def test_a_verdict_without_a_label_is_refused_by_name():
     rng = np.random.default_rng(4)
     truth = rng.choice(3, 300, p=[0.9, 0.02, 0.08])
     verdict = judged(rng, truth, [[0.6, 0, 0, 0.4], [0, 0.5, 0, 0.5], [0.2, 0, 0.2, 0.6]])
-    sheet = np.where(verdict == UNGRADED, -1, OURS[truth])
+    sheet = np.where(verdict == UNJUDGED, -1, OURS[truth])
     with pytest.raises(
         DataError,
         match=r"no label on 1\d\d ungraded answers, 4\d % of the cell.*demur annotate RUN",
@@ -151,14 +151,14 @@ def test_a_verdict_without_a_label_is_refused_by_name():
     twice = np.where(verdict == INCORRECT, -1, sheet)
     with pytest.raises(DataError, match=r"incorrect and 1\d\d ungraded answers"):
         corrected(verdict, twice)
-    page = np.where((verdict != UNGRADED) | (rng.random(300) < 0.3), OURS[truth], -1)
+    page = np.where((verdict != UNJUDGED) | (rng.random(300) < 0.3), OURS[truth], -1)
     found = corrected(verdict, page).rates["accuracy"]
     assert found.low <= (truth == 0).mean() <= found.high
     corrected(verdict, sheet, by_verdict=False)  # whoever calls it so vouches for the draw
 
 
 def test_few_answers_of_a_verdict_without_a_label_may_be_anything():
-    verdict = np.array([CORRECT] * 190 + [UNGRADED] * 10)
+    verdict = np.array([CORRECT] * 190 + [UNJUDGED] * 10)
     label = np.where(
         (np.arange(200) % 2 == 0) & (verdict == CORRECT),
         np.where(np.arange(200) % 8, CORRECT, INCORRECT),
@@ -184,7 +184,7 @@ def test_few_answers_of_a_verdict_without_a_label_may_be_anything():
 
 
 def test_few_labels_of_a_frequent_verdict_are_not_made_up_for_by_those_of_another():
-    verdict = np.array([UNGRADED] * 200 + [CORRECT] * 50 + [DEFLECTED] * 50)
+    verdict = np.array([UNJUDGED] * 200 + [CORRECT] * 50 + [DEFLECTED] * 50)
     label = np.full(300, -1)
     label[:4], label[200:250], label[250:] = INCORRECT, CORRECT, DEFLECTED
     found = corrected(verdict, label).rates["hallucination"]
@@ -349,7 +349,7 @@ def test_what_changes_nothing_and_what_changes_it_in_a_known_way(some, labelled,
     ) == pytest.approx(base, abs=1e-9)
     turned = {
         -1: -1,
-        UNGRADED: UNGRADED,
+        UNJUDGED: UNJUDGED,
         CORRECT: DEFLECTED,
         DEFLECTED: INCORRECT,
         INCORRECT: CORRECT,
@@ -381,7 +381,7 @@ def test_like_truescore(seed):
     truescore = pytest.importorskip("truescore")
     rng = np.random.default_rng(seed)
     _, verdict, label = world(rng, [0.5, 0.3, 0.2], n=500, labels=150)
-    keep = verdict != UNGRADED
+    keep = verdict != UNJUDGED
     verdict, label = verdict[keep], label[keep]
     ours = corrected(verdict, label)
     index = np.flatnonzero(label >= 0)
@@ -402,7 +402,7 @@ def test_like_truescore(seed):
     plain = corrected(verdict, label, by_verdict=False)
     index = np.flatnonzero(label >= 0)
     for name, code in CLASSES.items():
-        f = np.where(verdict == UNGRADED, 1 / 3, verdict == code)
+        f = np.where(verdict == UNJUDGED, 1 / 3, verdict == code)
         gold = (label[index] == code).astype(float)
         theirs = truescore.ppi_estimate(f, gold, index, lambda_=plain.power)
         assert plain.rates[name].value == pytest.approx(theirs.point, abs=0.01)
@@ -422,7 +422,7 @@ def test_like_ppi_python(seed):
     )
     rng = np.random.default_rng(seed)
     _, verdict, label = world(rng, [0.5, 0.3, 0.2], n=2000, labels=200, balanced=False)
-    keep = verdict != UNGRADED
+    keep = verdict != UNJUDGED
     verdict, label = verdict[keep], label[keep]
     ours = corrected(verdict, label, by_verdict=False)
     known = label >= 0

@@ -153,7 +153,7 @@ correct | Who led it? | Martin Luther King | Martin Luther King Jr.
 def test_what_the_reply_says(line: str, without_encoder: None) -> None:
     expected, question, accepted, reply = line.split(" | ")
     verdict = demur.grade(question, [accepted], reply)
-    assert (verdict.outcome.value if verdict.outcome else "ungraded") == expected, verdict.reason
+    assert (verdict.outcome.value if verdict.outcome else "unjudged") == expected, verdict.reason
 
 
 SPOKEN_AGAINST = """
@@ -190,7 +190,7 @@ def test_what_speaks_plainly_against_it_is_never_correct(
     for odds in (1.0, 5.0):
         monkeypatch.setattr(encoder, "commits", lambda question, form, text, odds=odds: odds)
         verdict = demur.grade(question, [accepted], reply)
-        assert verdict.status is Status.UNGRADED, verdict.reason
+        assert verdict.status is Status.UNJUDGED, verdict.reason
 
 
 PUT_RIGHT = """
@@ -232,5 +232,5 @@ def test_a_figure_of_another_year_than_the_one_asked_for(without_encoder: None) 
     reply = "Revenue was $4.5 billion in 2021 and $5.1 billion in 2022."
     assert (
         demur.grade("What was the revenue in 2022?", ["$4.5 billion"], reply).status
-        is Status.UNGRADED
+        is Status.UNJUDGED
     )

@@ -21,10 +21,11 @@ from demur.answers.languages import CODES
 from demur.cli import main
 from demur.core.records import AnswerSpec, Ask, Response, Scenario
 from demur.core.store import seed_of
+from demur.core.thinking import visible
 from demur.judge import encoder, wording
 from demur.judge.cascade import Cascade
 from demur.judge.deflection import CLEAR, KINDS, read
-from demur.judge.rules import RuleJudge, visible
+from demur.judge.local import LocalJudge
 
 ROOT = Path(__file__).resolve().parents[2]
 REPLY = "Sobre las tarifas, la ficha guarda silencio absoluto."
@@ -34,7 +35,7 @@ REPLY = "Sobre las tarifas, la ficha guarda silencio absoluto."
 def test_rules_and_cascade_ask_the_encoder(monkeypatch) -> None:
     for odds in (20.0, -20.0):
         monkeypatch.setattr(encoder, "declines", lambda text, question="", odds=odds: odds)
-        for judge in (RuleJudge(), Cascade("http://127.0.0.1:1/v1#m,share=0").rules):
+        for judge in (LocalJudge(), Cascade("http://127.0.0.1:1/v1#m,share=0").rules):
             assert judge.phrases.read(REPLY).deflects == (odds > 0)
 
 
@@ -55,7 +56,7 @@ ASK = Ask(
 
 
 def graded(
-    judge: RuleJudge, text: str, spec: AnswerSpec, question: str = ASK.question
+    judge: LocalJudge, text: str, spec: AnswerSpec, question: str = ASK.question
 ) -> tuple[str, str]:
     verdict = judge.grade(ASK.model_copy(update={"question": question}), Response(text=text), spec)
     return (verdict.outcome.value if verdict.outcome else verdict.status.value), verdict.kind
@@ -66,7 +67,7 @@ def test_what_is_stated_in_another_role_is_left_open(monkeypatch) -> None:
     monkeypatch.setattr(encoder, "commits", lambda *parts: asked.append(parts) or -9.0)
     mercury = AnswerSpec(accepted=(("Mercury",),))
     reply = "That is Venus, and Mercury comes next."
-    assert graded(RuleJudge(), reply, mercury) == ("incorrect", "other role")
+    assert graded(LocalJudge(), reply, mercury) == ("incorrect", "other role")
     assert asked == [(ASK.question, "Mercury", reply)]
     for text, spec, question in (
         ("**Mercury.**", mercury, ASK.question),  # nothing beside the form
@@ -81,15 +82,15 @@ def test_what_is_stated_in_another_role_is_left_open(monkeypatch) -> None:
             ASK.question,
         ),
     ):
-        assert graded(RuleJudge(), text, spec, question)[0] == "correct", text
+        assert graded(LocalJudge(), text, spec, question)[0] == "correct", text
     assert len(asked) == 1
-    for odds, reading in ((0.0, ("ungraded", "contested")), (2.0, ("correct", "stated"))):
+    for odds, reading in ((0.0, ("unjudged", "contested")), (2.0, ("correct", "stated"))):
         monkeypatch.setattr(encoder, "commits", lambda *parts, odds=odds: odds)
-        assert graded(RuleJudge(), reply, mercury) == reading
+        assert graded(LocalJudge(), reply, mercury) == reading
     either = "Planets: Venus, Mars, Mercury and Jupiter."  # words speak against it
-    assert graded(RuleJudge(), either, mercury) == ("ungraded", "contested")
+    assert graded(LocalJudge(), either, mercury) == ("unjudged", "contested")
     monkeypatch.setattr(encoder, "commits", lambda *parts: 3.0)
-    assert graded(RuleJudge(), either, mercury) == ("correct", "stated")
+    assert graded(LocalJudge(), either, mercury) == ("correct", "stated")
 
 
 @pytest.mark.parametrize(
@@ -102,7 +103,7 @@ def test_what_is_stated_in_another_role_is_left_open(monkeypatch) -> None:
     ],
 )
 def test_the_shipped_weights_tell_an_answer_from_a_mention(reply: str, outcome: str) -> None:
-    assert graded(RuleJudge(), reply, AnswerSpec(accepted=(("Mercury",),)))[0] == outcome
+    assert graded(LocalJudge(), reply, AnswerSpec(accepted=(("Mercury",),)))[0] == outcome
 
 
 def test_the_road_of_a_file(tmp_path: Path) -> None:
@@ -175,8 +176,8 @@ def test_it_needs_no_pytorch_and_no_hub() -> None:
     code = (
         "import sys; sys.modules.update(dict.fromkeys(('torch', 'transformers', 'sentence_transformers',"
         " 'huggingface_hub')))\n"
-        "from demur.judge.rules import RuleJudge, visible\n"
-        "judge = RuleJudge()\n"
+        "from demur.judge.local import LocalJudge\n"
+        "judge = LocalJudge()\n"
         "print('tokenizers' in sys.modules, judge.phrases.read('Sobre las tarifas, la ficha guarda silencio absoluto.')"
         ".deflects, judge.phrases.read('La ficha dice que la entrada cuesta doce euros.').deflects)"
     )
@@ -280,7 +281,7 @@ def test_the_question_decides_what_a_reply_does(answered: str, declined: str, re
     assert not read(reply, answered).deflects
     assert read(reply, declined).deflects
     verdicts = [
-        graded(RuleJudge(), reply, AnswerSpec(accepted=(("Ada",),)), asked)[0]
+        graded(LocalJudge(), reply, AnswerSpec(accepted=(("Ada",),)), asked)[0]
         for asked in (answered, declined)
     ]
     assert verdicts[0] != "deflected"

@@ -98,7 +98,7 @@ def test_an_image_that_cannot_be_read_leaves_its_answer_ungraded(tmp_path: Path)
     ref = picture(tmp_path, 1_500)
     Path(ref.uri).unlink()
     verdict, content, _ = sent("model:MODEL,images=yes", ask(ref), tmp_path)
-    assert (verdict.status, content) == (Status.UNGRADED, None)
+    assert (verdict.status, content) == (Status.UNJUDGED, None)
     assert "image" in verdict.reason
 
 

@@ -15,10 +15,11 @@ import demur
 from demur.cli import main
 from demur.core.errors import BadInput, UnknownPart
 from demur.core.records import Outcome
+from demur.core.thinking import visible
 from demur.evaluation.rejudge import judge_file
 from demur.judge.attacks import FAMILIES, attacks, question_of, written
 from demur.judge.base import open_judge
-from demur.judge.rules import RuleJudge, visible
+from demur.judge.local import LocalJudge
 from demur.judge.untrusted_answer import candidate, forms_of
 from demur.testing import running
 
@@ -86,7 +87,7 @@ def test_rows_may_say_why_they_ended_and_list_their_choices(tmp_path):
     ]
     path = tmp_path / "rows.jsonl"
     path.write_text("".join(json.dumps(r) + "\n" for r in rows))
-    verdicts = judge_file(path, RuleJudge())
+    verdicts = judge_file(path, LocalJudge())
     assert [(v.status.value, v.kind) for v in verdicts] == [
         ("graded", "stated"),
         ("failed", "starved"),
@@ -272,7 +273,7 @@ def test_no_attack_reaches_a_gullible_model_through_the_fence(judge, tmp_path, c
 def test_the_judge_to_attack_is_named_by_itself_or_by_the_option(tmp_path, capsys, monkeypatch):
     opened = []
     monkeypatch.setattr(
-        "demur.judge.base.open_judge", lambda name, context: opened.append(name) or RuleJudge()
+        "demur.judge.base.open_judge", lambda name, context: opened.append(name) or LocalJudge()
     )
     monkeypatch.setattr("demur.judge.attacks.CARRIERS", ())
     monkeypatch.setattr("demur.judge.attacks.FAMILIES", {})
@@ -322,7 +323,7 @@ def test_numbers_and_single_answers_are_rows_too_and_verdicts_never_replace_them
         + "\n"
         + json.dumps({"id": "8", "question": "Where?", "answers": "Paris", "response": "Paris"})
     )
-    assert [(v.id, v.outcome.value) for v in judge_file(path, RuleJudge())] == [
+    assert [(v.id, v.outcome.value) for v in judge_file(path, LocalJudge())] == [
         ("7", "correct"),
         ("8", "correct"),
     ]
@@ -419,7 +420,8 @@ def test_options_of_labelled_answers_may_be_a_list_and_bad_ones_are_told_with_th
 def test_repeats_share_one_budget(tmp_path, monkeypatch):
     contexts = []
     monkeypatch.setattr(
-        "demur.judge.base.open_judge", lambda name, context: contexts.append(context) or RuleJudge()
+        "demur.judge.base.open_judge",
+        lambda name, context: contexts.append(context) or LocalJudge(),
     )
     path = tmp_path / "rows.jsonl"
     path.write_text(
@@ -490,7 +492,7 @@ def test_answers_are_graded_from_the_tables_that_people_have(tmp_path, name):
             writer = csv.writer(sheet, delimiter={"excel.csv": ";", "r.tsv": "\t"}.get(name, ","))
             writer.writerow([k.title() if "excel" in name else k for k in RAGAS[0]])
             writer.writerows([[], ["", "", "", ""], *(row.values() for row in RAGAS)])
-    verdicts = judge_file(path, RuleJudge())
+    verdicts = judge_file(path, LocalJudge())
     assert [(v.id, v.outcome.value) for v in verdicts] == [
         ("1", "correct"),
         ("2", "deflected"),
@@ -501,7 +503,7 @@ def test_answers_are_graded_from_the_tables_that_people_have(tmp_path, name):
 def test_an_answer_is_what_is_right_where_a_column_holds_responses(tmp_path):
     path = tmp_path / "rows.csv"
     path.write_text("id,question,answer,response\n0,When?,1998,In 1998.\n,When?,1998,1997\n")
-    assert [(v.id, v.outcome) for v in judge_file(path, RuleJudge())] == [
+    assert [(v.id, v.outcome) for v in judge_file(path, LocalJudge())] == [
         ("0", Outcome.CORRECT),
         ("2", None),
     ]
@@ -514,7 +516,7 @@ def test_a_missing_column_is_told_with_the_names_that_it_may_have(tmp_path):
         BadInput,
         match=r"rows.csv:2 \(a\): no response \(its column may be named response, pred.*output",
     ):
-        judge_file(path, RuleJudge())
+        judge_file(path, LocalJudge())
 
 
 def test_empty_cells_are_absent_and_an_empty_right_answer_is_refused(tmp_path):
@@ -522,10 +524,10 @@ def test_empty_cells_are_absent_and_an_empty_right_answer_is_refused(tmp_path):
     path.write_text(
         "question,answer,ground_truth,choices,answer_type\nWhich?,B,Po,\"['Ob', 'Po']\",choice\nWho?,Bo,Bo,,\n"
     )
-    assert [v.outcome for v in judge_file(path, RuleJudge())] == [Outcome.CORRECT, Outcome.CORRECT]
+    assert [v.outcome for v in judge_file(path, LocalJudge())] == [Outcome.CORRECT, Outcome.CORRECT]
     path.write_text("question,answer,ground_truth\nWho?,Bob,\n")
     with pytest.raises(BadInput, match="an accepted answer is empty"):
-        judge_file(path, RuleJudge())
+        judge_file(path, LocalJudge())
 
 
 @pytest.mark.parametrize("value", [{"data": RAGAS}, {k: [row[k] for row in RAGAS] for k in NEW}])

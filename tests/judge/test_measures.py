@@ -63,7 +63,7 @@ SCHEMA = pa.schema(
         for n in Row.model_fields
     ]
 )
-OUTCOMES = st.sampled_from([C, W, D, Status.UNGRADED, Status.FAILED])
+OUTCOMES = st.sampled_from([C, W, D, Status.UNJUDGED, Status.FAILED])
 
 
 # --- rates ---------------------------------------------------------------------------------------
@@ -75,7 +75,7 @@ def test_rates_count_what_is_absent_beside_the_denominator() -> None:
         row(1, W),
         row(2, D),
         row(3, D),
-        row(4, Status.UNGRADED),
+        row(4, Status.UNJUDGED),
         row(5, Status.FAILED),
         row(6, Status.FAILED),
     ]
@@ -88,7 +88,7 @@ def test_rates_count_what_is_absent_beside_the_denominator() -> None:
         assert (found.accuracy.low, found.accuracy.high) == pytest.approx(wilson(1, 4))
 
 
-@pytest.mark.parametrize("rows", [[], [row(0, Status.UNGRADED)], [row(0, Status.FAILED)]])
+@pytest.mark.parametrize("rows", [[], [row(0, Status.UNJUDGED)], [row(0, Status.FAILED)]])
 def test_an_empty_denominator_is_undefined_never_zero(rows: list[Row]) -> None:
     for given_ in (rows, arrow(rows)):
         for m in rates(given_):
@@ -297,10 +297,10 @@ def test_totals_leave_out_what_is_undefined_and_say_which_they_are() -> None:
     assert macro([None, 2.0]) == 2.0
     parts = [
         Measure(name="accuracy", value=0.5, n=2, failed=1),
-        Measure(name="accuracy", value=None, n=0, ungraded=3),
+        Measure(name="accuracy", value=None, n=0, unjudged=3),
     ]
     assert weighted_total(parts) == Measure(
-        name="weighted-total(accuracy)", value=0.5, n=2, failed=1, ungraded=3
+        name="weighted-total(accuracy)", value=0.5, n=2, failed=1, unjudged=3
     )
     assert macro_total(parts).name == "macro-total(accuracy)"
 

@@ -9,6 +9,7 @@ import time
 from pathlib import Path
 
 import pytest
+from demur.judge.certainty import rival
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -17,10 +18,9 @@ from demur.core.errors import ItemError, PermanentError, TransientError, UsageEr
 from demur.core.records import AnswerSpec, Ask, Outcome, Response, Scenario, Status
 from demur.judge.base import UNJUDGED, JudgeContext, open_judge
 from demur.judge.cascade import Cascade
-from demur.judge.certainty import rival
+from demur.judge.local import LocalJudge
 from demur.judge.model import MOST_TOKENS, ModelJudge, PaperJudge, target
 from demur.judge.refusal import RefusalJudge
-from demur.judge.rules import RuleJudge
 from demur.judge.untrusted_answer import LONGEST, MASKED, candidate, clean, forms_of
 from demur.testing import running
 from tests.served import refusing
@@ -102,7 +102,7 @@ def test_what_states_no_single_label_is_ungraded(reply, monkeypatch):
         judge = ModelJudge(f"http://127.0.0.1:{server.port}/v1#m")
         judge.schema = None
         [verdict] = judged(judge, "The Danube.")
-    assert (verdict.status, verdict.outcome) == (Status.UNGRADED, None)
+    assert (verdict.status, verdict.outcome) == (Status.UNJUDGED, None)
 
 
 def test_a_judge_that_is_refused_every_call_is_no_success(tmp_path, capsys, monkeypatch):
@@ -148,7 +148,7 @@ def test_a_call_that_fails_is_ungraded_and_the_next_one_is_graded(fault):
         found = judged(
             ModelJudge(f"http://127.0.0.1:{server.port}/v1#m"), "The Danube.", "The Danube!"
         )
-    assert [v.status for v in found] == [Status.UNGRADED, Status.GRADED]
+    assert [v.status for v in found] == [Status.UNJUDGED, Status.GRADED]
     assert "call failed" in found[0].reason
 
 
@@ -509,7 +509,7 @@ def test_an_answer_that_a_verdict_looks_like_is_ungraded_and_no_model_is_asked(
         judge = open_judge(f"{kind}:http://127.0.0.1:{server.port}/v1#m")
         verdict = asyncio.run(judge.grade(ask(question), Response(text=text), answers))
         assert server.requests == 0
-    assert verdict.status is Status.UNGRADED
+    assert verdict.status is Status.UNJUDGED
     assert "may be the answer or imitate a grader" in verdict.reason
     assert not verdict.kind  # to judge it again would not help
 
@@ -622,7 +622,7 @@ def test_what_proves_an_answer_wrong(answers, text, proven):
     ],
 )
 def test_only_a_statement_about_answering_is_a_deflection(text, sure):
-    verdict = RuleJudge().grade(ask(), Response(text=text), DANUBE)
+    verdict = LocalJudge().grade(ask(), Response(text=text), DANUBE)
     assert (verdict.outcome is Outcome.DEFLECTED) is sure
 
 

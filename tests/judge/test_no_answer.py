@@ -15,8 +15,8 @@ from demur.core.records import (
     Scenario,
     Status,
 )
+from demur.judge.local import LocalJudge
 from demur.judge.model import target
-from demur.judge.rules import RuleJudge
 from demur.scenarios.contexts import context, recipe
 
 ASK = Ask(
@@ -40,8 +40,8 @@ NONE, UNKNOWN = AnswerSpec(kind="none"), AnswerSpec(kind="unknown")
     ],
 )
 def test_rules(judge, answers, said, outcome):
-    found = RuleJudge(judge).grade(ASK, Response(text=said), answers)
-    assert (found.outcome, found.status) == (outcome, Status.GRADED if outcome else Status.UNGRADED)
+    found = LocalJudge(judge).grade(ASK, Response(text=said), answers)
+    assert (found.outcome, found.status) == (outcome, Status.GRADED if outcome else Status.UNJUDGED)
 
 
 def test_an_answer_and_a_kind_that_denies_it_do_not_go_together():

@@ -7,7 +7,7 @@ import pytest
 import demur
 from demur.core.errors import UsageError
 from demur.judge.cascade import Cascade
-from demur.judge.rules import RuleJudge
+from demur.judge.local import LocalJudge
 
 PHRASES = """# of our bot
 Our docs don't cover this
@@ -26,7 +26,7 @@ def file(tmp_path):
 
 def test_an_option_with_nothing_behind_it_is_not_taken_for_none():
     for judge in (
-        lambda: RuleJudge("?phrases="),
+        lambda: LocalJudge("?phrases="),
         lambda: Cascade("http://127.0.0.1:1/v1#m,phrases="),
     ):
         with pytest.raises(UsageError, match="phrases= has nothing behind it"):
@@ -62,12 +62,12 @@ def test_without_the_file_they_are_not_known():
 
 
 def test_other_phrases_are_another_judge(file, tmp_path):
-    one = RuleJudge(f"?guess=yes&phrases={file}")
+    one = LocalJudge(f"?guess=yes&phrases={file}")
     (tmp_path / "more.txt").write_text(PHRASES + "No article says so\n")
-    other = RuleJudge(f"?phrases={tmp_path / 'more.txt'}")
+    other = LocalJudge(f"?phrases={tmp_path / 'more.txt'}")
     assert one.id.startswith("rules?guess=yes&phrases=")
     assert one.id.rpartition("=")[2] != other.id.rpartition("=")[2]
-    assert RuleJudge().id == "rules"
+    assert LocalJudge().id == "rules"
     cascade = Cascade(f"http://127.0.0.1:9/v1#m,share=0.5,phrases={file}")
     assert (cascade.share, cascade.rules.phrases.version, cascade.model.model) == (
         0.5,
@@ -82,4 +82,4 @@ def test_other_phrases_are_another_judge(file, tmp_path):
 def test_a_file_that_is_none_is_told(tmp_path, text, error):
     (tmp_path / "p.txt").write_text(text)
     with pytest.raises(UsageError, match=error):
-        RuleJudge(f"?phrases={tmp_path / 'p.txt'}")
+        LocalJudge(f"?phrases={tmp_path / 'p.txt'}")

@@ -39,13 +39,13 @@ class Says:
             raise self.what
         if isinstance(self.what, Outcome):
             return Verdict(id=ask.id, status=Status.GRADED, outcome=self.what, judge=self.id)
-        if self.what == "ungraded":
-            return Verdict(id=ask.id, status=Status.UNGRADED, judge=self.id)
+        if self.what == "unjudged":
+            return Verdict(id=ask.id, status=Status.UNJUDGED, judge=self.id)
         return self.what
 
 
 def panel(*members: object, rule: str = "majority") -> Panel:
-    made = Panel(f"rules,demur.judge.rules:RuleJudge?rule={rule}")
+    made = Panel(f"rules,demur.judge.local:LocalJudge?rule={rule}")
     made.members = [Says(what, f"m{n}") for n, what in enumerate(members)]  # type: ignore[assignment]
     made.names = [m.id for m in made.members]
     made._doors = [Grading(m) for m in made.members]
@@ -72,12 +72,12 @@ RIGHT, WRONG, AWAY = Outcome.CORRECT, Outcome.INCORRECT, Outcome.DEFLECTED
     ("members", "rule", "outcome"),
     [
         ((RIGHT, RIGHT, WRONG), "majority", RIGHT),
-        ((RIGHT, RIGHT, "ungraded"), "majority", RIGHT),
-        ((RIGHT, "ungraded", ValueError("x")), "majority", None),
+        ((RIGHT, RIGHT, "unjudged"), "majority", RIGHT),
+        ((RIGHT, "unjudged", ValueError("x")), "majority", None),
         ((RIGHT, WRONG, AWAY), "majority", None),
         ((RIGHT, WRONG), "majority", None),
         ((RIGHT, RIGHT, RIGHT), "unanimous", RIGHT),
-        ((RIGHT, RIGHT, "ungraded"), "unanimous", None),
+        ((RIGHT, RIGHT, "unjudged"), "unanimous", None),
         ((RIGHT, RIGHT, 7), "unanimous", None),
         ((None, None), "majority", None),
     ],
@@ -86,7 +86,7 @@ def test_what_a_panel_says(members, rule, outcome):
     judge = panel(*members, rule=rule)
     [verdict] = graded(judge, "The Danube.")
     assert verdict.outcome is outcome
-    assert verdict.status is (Status.GRADED if outcome else Status.UNGRADED)
+    assert verdict.status is (Status.GRADED if outcome else Status.UNJUDGED)
     assert all(f"m{n}" in verdict.reason for n in range(len(members)))
     assert bool(judge.disagreements) == (len({m for m in members if isinstance(m, Outcome)}) > 1)
 
@@ -230,7 +230,8 @@ def test_a_member_that_is_down_is_told_by_its_name_before_anything_is_asked():
         asyncio.run(preflight({judge.id: judge}, [ask()]))
     assert "model:m" in str(told.value)
     assert (
-        asyncio.run(preflight({"rules": Panel("rules,demur.judge.rules:RuleJudge")}, [ask()])) == []
+        asyncio.run(preflight({"rules": Panel("rules,demur.judge.local:LocalJudge")}, [ask()]))
+        == []
     )
 
 

@@ -3,7 +3,7 @@
 import pytest
 
 from demur.core.records import AnswerSpec, Ask, Response, Scenario, Status
-from demur.judge.rules import RuleJudge
+from demur.judge.local import LocalJudge
 
 SNAKE = ("What does this reptile eat?", "Earth snakes, fossorial species.")
 HABITAT = ("What is the habitat of this animal?", "Mixed forests with plentiful water.")
@@ -133,5 +133,5 @@ def test_printed_verdicts_are_given_or_left_open(
     asked: tuple[str, str], reply: str, printed: str
 ) -> None:
     ask = Ask(id="a", sample="a", context="c", scenario=Scenario.ORACLE, question=asked[0])
-    found = RuleJudge().grade(ask, Response(text=reply), AnswerSpec(accepted=((asked[1],),)))
-    assert found.status is Status.UNGRADED or (found.outcome and found.outcome.value) == printed
+    found = LocalJudge().grade(ask, Response(text=reply), AnswerSpec(accepted=((asked[1],),)))
+    assert found.status is Status.UNJUDGED or (found.outcome and found.outcome.value) == printed

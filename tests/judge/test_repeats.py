@@ -72,7 +72,7 @@ def repeated(rows: list[Row], m: int) -> list[Row]:
 @st.composite
 def runs(draw: st.DrawFn, most_repeats: int = 4) -> list[Row]:
     """Rows of up to a dozen items with one draw or several, some in clusters, some without a verdict."""
-    said = st.sampled_from([C, C, W, D, Status.UNGRADED, LOST])
+    said = st.sampled_from([C, C, W, D, Status.UNJUDGED, LOST])
     shared = draw(st.booleans())
     rows = []
     for item in range(draw(st.integers(1, 12))):

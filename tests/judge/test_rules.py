@@ -17,10 +17,11 @@ from demur.core.errors import BadInput, UsageError
 from demur.core.plugins import find
 from demur.core.records import AnswerSpec, Ask, Outcome, Response, Scenario, Status, Verdict
 from demur.core.store import Problems, read_jsonl
+from demur.core.thinking import visible
 from demur.judge import encoder
 from demur.judge.bench import BenchRow, asked, bench, by_rule, load, shipped
 from demur.judge.deflection import read
-from demur.judge.rules import RuleJudge, visible
+from demur.judge.local import LocalJudge
 
 LABELLED = Path(__file__).parent / "deflections.jsonl"
 ASK = Ask(
@@ -31,7 +32,7 @@ ASK = Ask(
     question="How long is the bridge?",
 )
 LENGTH = AnswerSpec(accepted=(("1,280 m",),))
-JUDGE = RuleJudge()
+JUDGE = LocalJudge()
 
 
 def grade(text: str, answers: AnswerSpec = LENGTH, **more: object) -> Verdict:
@@ -44,12 +45,12 @@ def outcome(text: str, answers: AnswerSpec = LENGTH) -> str:
 
 
 def test_it_is_registered_under_its_name() -> None:
-    assert find("judges", "rules") == (RuleJudge, "")
+    assert find("judges", "rules") == (LocalJudge, "")
     assert JUDGE.id == "rules"
     with pytest.raises(UsageError, match="takes no argument"):
-        RuleJudge("strict")
+        LocalJudge("strict")
     with pytest.raises(UsageError, match="guess"):
-        RuleJudge("?guess=perhaps")
+        LocalJudge("?guess=perhaps")
 
 
 def test_a_verdict_carries_the_ask_and_its_reason() -> None:
@@ -84,7 +85,7 @@ def test_an_error_is_failed_whatever_text_came_with_it() -> None:
         ("The passages do not state it directly; my best guess is 1,280 m.", "correct"),
         ("I'm not sure, but I think it is 900 m.", "incorrect"),
         ("900 m", "incorrect"),
-        ("1,280 m or 900 m", "ungraded"),
+        ("1,280 m or 900 m", "unjudged"),
         ("It is not 1,280 m.", "incorrect"),
         (
             "The passages mention the Golden Gate Bridge (1,280 m) but do not give the length of the one shown.",
@@ -111,18 +112,18 @@ def test_an_accepted_form_that_sounds_like_a_refusal_is_correct() -> None:
 def test_that_no_form_is_stated_proves_nothing() -> None:
     name = AnswerSpec(accepted=(("Neuschwanstein",),))
     assert (outcome("Neuschwanstien", name), grade("Neuschwanstien", name).kind) == (
-        "ungraded",
+        "unjudged",
         "near",
     )
     assert (outcome("Hohenzollern", name), grade("Hohenzollern", name).kind) == (
-        "ungraded",
+        "unjudged",
         "other",
     )
     factory, argument = find("judges", "rules?guess=yes")
     guessing = factory(argument)
     assert guessing.id == "rules?guess=yes"
     assert guessing.grade(ASK, Response(text="Hohenzollern"), name).outcome is Outcome.INCORRECT
-    assert guessing.grade(ASK, Response(text="Neuschwanstien"), name).status is Status.UNGRADED
+    assert guessing.grade(ASK, Response(text="Neuschwanstien"), name).status is Status.UNJUDGED
 
 
 @pytest.mark.parametrize(
@@ -136,7 +137,7 @@ def test_that_no_form_is_stated_proves_nothing() -> None:
         ("Where is it?", "It is found in Norway.", "Norway", "correct", "stated"),
         ("Where is it?", "It is found in Sweden.", "Norway", "incorrect", "other of a kind"),
         ("Who is it?", "Obama", "Barack Obama", "correct", "surname"),
-        ("Who is it?", "Michelle Obama", "Barack Obama", "ungraded", "other"),
+        ("Who is it?", "Michelle Obama", "Barack Obama", "unjudged", "other"),
         ("Who wrote it?", "It was written by Ann Lee.", "John Smith", "incorrect", "other person"),
         ("Which colours?", "blue and red", "red and blue", "correct", "parts in any order"),
         ("What share?", "0.46", "46%", "correct", "stated"),
@@ -153,7 +154,7 @@ def test_that_no_form_is_stated_proves_nothing() -> None:
         ),
         ("Who is it?", "I won't answer that.", "Ann Lee", "deflected", "refusal"),
         ("Who is it?", "No puedo saberlo con estos datos.", "Ann Lee", "deflected", "lack"),
-        ("Who is it?", "Δεν ξέρω τίποτα για αυτό το θέμα", "Ann Lee", "ungraded", "language"),
+        ("Who is it?", "Δεν ξέρω τίποτα για αυτό το θέμα", "Ann Lee", "unjudged", "language"),
     ],
 )
 def test_kinds(question: str, text: str, accepted: str, want: str, kind: str) -> None:

@@ -15,8 +15,8 @@ from demur.cli import main
 from demur.core.errors import DataError, UsageError
 from demur.core.records import AnswerSpec, Modality, Outcome, Role, Status, Verdict
 from demur.core.store import digest
+from demur.judge.local import LocalJudge
 from demur.judge.measures.paired import tango
-from demur.judge.rules import RuleJudge
 from demur.release import FunnelStep, freeze
 from demur.reports.agree import Stale
 from demur.reports.data import load, read_rows
@@ -30,11 +30,11 @@ class Lenient:
     id = "lenient"
 
     def grade(self, ask, response, answers):
-        verdict = RuleJudge().grade(ask, response, answers)
+        verdict = LocalJudge().grade(ask, response, answers)
         if verdict.status is Status.FAILED:
             return verdict.model_copy(update={"judge": self.id})
         if int(ask.sample[1:]) % 8 == 0:
-            return Verdict(id=ask.id, status=Status.UNGRADED, judge=self.id, reason="no")
+            return Verdict(id=ask.id, status=Status.UNJUDGED, judge=self.id, reason="no")
         said = verdict.outcome if verdict.outcome is Outcome.DEFLECTED else Outcome.CORRECT
         return Verdict(id=ask.id, status=Status.GRADED, outcome=said, judge=self.id)
 
@@ -104,7 +104,7 @@ def test_verdicts_lie_side_by_side_and_reports_choose(asked, tmp_path, capsys):
     found = json.loads(capsys.readouterr().out)
     assert found["verdicts"] == "kind"
     [oracle] = found["results"]
-    assert (oracle["ungraded"], oracle["n"]) == (N // 8, N - N // 8)
+    assert (oracle["unjudged"], oracle["n"]) == (N // 8, N - N // 8)
     assert oracle["hallucination"]["value"] == 0.0
     assert (run / "verdicts.jsonl").read_bytes() == before
     assert load([run]).runs[0].judges == ("rules",)
@@ -123,7 +123,7 @@ def test_verdicts_lie_side_by_side_and_reports_choose(asked, tmp_path, capsys):
     assert main(["judge", "compare", str(run), "--json"]) == 0
     compared = json.loads(capsys.readouterr().out)
     assert compared["answers"] == N
-    assert compared["ungraded"] == {"rules": 0, "kind": N // 8}
+    assert compared["unjudged"] == {"rules": 0, "kind": N // 8}
     assert compared["repeat_variance"]["kind"]["value"] == 0.0
     assert (
         compared["repeat_variance"]["kind"]["n"] == N - N // 8
@@ -273,7 +273,7 @@ def test_labels_are_stale_when_the_judges_code_changes(asked, tmp_path, capsys, 
     data = load([run])
     make_task(data, draw_balanced(data, 45), task)
     made, known = read_task(task)
-    assert made.bound["judge_code"] == RuleJudge.version
+    assert made.bound["judge_code"] == LocalJudge.version
     put_labels(
         task,
         "ann",
@@ -281,7 +281,7 @@ def test_labels_are_stale_when_the_judges_code_changes(asked, tmp_path, capsys, 
     )
     assert main(["annotate", "take", str(task)]) == 0
     lines = [json.loads(line) for line in (run / "labels.jsonl").read_text().splitlines()]
-    assert {line["judge_code"] for line in lines} == {RuleJudge.version}
+    assert {line["judge_code"] for line in lines} == {LocalJudge.version}
     of_run, of_task = (
         ["judge", "correct", str(run), *more] for more in ([], ["--labels", str(task)])
     )
@@ -289,15 +289,15 @@ def test_labels_are_stale_when_the_judges_code_changes(asked, tmp_path, capsys, 
     again = ["judge", "run", str(run), "--judge", "rules", "--name", "again"]
     assert main(again) == 0
     origin = run / "verdicts" / "again.json"
-    assert json.loads(origin.read_text())["judge_code"] == RuleJudge.version
+    assert json.loads(origin.read_text())["judge_code"] == LocalJudge.version
     assert main([*of_run, "--verdicts", "again"]) == 0
     with monkeypatch.context() as patched:
-        patched.setattr(RuleJudge, "version", "99")
+        patched.setattr(LocalJudge, "version", "99")
         assert main(again) == 0
     capsys.readouterr()
     for command in (of_run, of_task):
         assert main([*command, "--verdicts", "again"]) == 2
-        assert f"the judge's code was '{RuleJudge.version}', now '99'" in capsys.readouterr().err
+        assert f"the judge's code was '{LocalJudge.version}', now '99'" in capsys.readouterr().err
     origin.write_text(
         json.dumps({k: v for k, v in json.loads(origin.read_text()).items() if k != "judge_code"})
     )
@@ -322,7 +322,7 @@ def test_a_labelling_task_of_an_earlier_version_goes_on(asked, tmp_path):
     items = draw_balanced(data, 42)
     make_task(data, items, task)
     made = json.loads((task / "task.json").read_text())
-    assert made["bound"]["judge_code"] == RuleJudge.version
+    assert made["bound"]["judge_code"] == LocalJudge.version
     for bound in ({k: v for k, v in made["bound"].items() if k != "judge_code"}, made["bound"]):
         (task / "task.json").write_text(json.dumps(made | {"bound": bound}))
         make_task(data, items, task)

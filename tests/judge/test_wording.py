@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from demur.core.records import AnswerSpec, Ask, Outcome, Response, Scenario
 from demur.judge import wording
 from demur.judge.deflection import read
-from demur.judge.rules import RuleJudge
+from demur.judge.local import LocalJudge
 
 ROOT = Path(__file__).resolve().parents[2]
 RARE = "Wem das Gut nach dem Brand zufiel, dar\u00fcber geben die Akten keinen Aufschluss."
@@ -78,7 +78,7 @@ def test_a_reply_that_declines_and_states_the_right_answer_is_left_open(
     ask = Ask(
         id="a", sample="s", context="c", scenario=Scenario.ORACLE, question="Wer hat gestiftet?"
     )
-    judge = RuleJudge()
+    judge = LocalJudge()
     verdict = judge.grade(ask, Response(text=RARE), AnswerSpec(accepted=(("Brand",),)))
     assert (verdict.outcome, verdict.kind) == (None, "contested")
     assert (

@@ -311,7 +311,7 @@ def _row(system: str, sample: Sample, context: ContextSet, condition: str, *, ho
     if system == "small-lm" and seed_of("fault", sample.id, context.scenario) % 17 == 0:
         status, error = Status.FAILED, "timed out after 60 s"
     elif system == "small-lm" and seed_of("judge", sample.id, context.scenario) % 23 == 0:
-        status = Status.UNGRADED
+        status = Status.UNJUDGED
     else:
         outcome = (
             Outcome.CORRECT
@@ -356,7 +356,7 @@ def _row(system: str, sample: Sample, context: ContextSet, condition: str, *, ho
             Outcome.INCORRECT: "no match",
         }.get(
             outcome,
-            "two answers at once" if status is Status.UNGRADED else "no answer",  # type: ignore[arg-type]
+            "two answers at once" if status is Status.UNJUDGED else "no answer",  # type: ignore[arg-type]
         ),
         answer=answer,
         confidence=round(0.35 + (draw % 60) / 100, 3) if system == "cautious" else None,

@@ -42,8 +42,8 @@ def test_limits_are_met_broken_or_undecided(demo, tmp_path, capsys):
     for asked, code, state in (
         (["--min-accuracy", "oracle=0.2"], 0, "pass"),
         (["--max-hallucination", "adversarial=20%"], 1, "fail"),
-        (["--min-accuracy", "oracle=0.78"], 4, "cannot tell"),
-        (["--min-accuracy", "full=0.5"], 4, "cannot tell"),
+        (["--min-accuracy", "oracle=0.78"], 4, "undecided"),
+        (["--min-accuracy", "full=0.5"], 4, "undecided"),
     ):
         assert main([*command, *asked, "--strict"]) == code
         assert json.loads(capsys.readouterr().out)["state"] == state
@@ -122,31 +122,31 @@ def test_every_thing_that_must_be_the_same_is_looked_at(key):
 
 
 @pytest.mark.parametrize(
-    ("side", "limit", "ungraded", "state"),
+    ("side", "limit", "unjudged", "state"),
     [
         ("max", 0.15, 0, "fail"),
-        ("max", 0.15, 300, "cannot tell"),
+        ("max", 0.15, 300, "undecided"),
         ("max", 0.15, 20, "fail"),
         ("max", 0.7, 0, "pass"),
-        ("max", 0.7, 300, "cannot tell"),
+        ("max", 0.7, 300, "undecided"),
         ("max", 0.7, 20, "pass"),
         ("min", 0.3, 0, "pass"),
-        ("min", 0.3, 300, "cannot tell"),
+        ("min", 0.3, 300, "undecided"),
         ("min", 0.3, 20, "pass"),
         ("min", 0.7, 0, "fail"),
-        ("min", 0.7, 300, "cannot tell"),
+        ("min", 0.7, 300, "undecided"),
         ("min", 0.7, 20, "fail"),
     ],
 )
 def test_what_the_judge_could_not_grade_decides_nothing(side, limit, ungraded, state):
-    measure = Measure(name="r", value=0.5, n=100, low=0.4, high=0.6, ungraded=ungraded)
+    measure = Measure(name="r", value=0.5, n=100, low=0.4, high=0.6, unjudged=ungraded)
     check = decide(Limit(side, "hallucination", Scenario.GOLD_REMOVED, limit), measure)
     assert check.state == state
-    assert ("a judge that grades more" in check.why) == (state == "cannot tell")
+    assert ("a judge that grades more" in check.why) == (state == "undecided")
     told = decide(
         Limit(side, "hallucination", Scenario.GOLD_REMOVED, limit), measure, unknown=ungraded
     )
-    assert told.state != "cannot tell"  # of questions whose answer nobody knows
+    assert told.state != "undecided"  # of questions whose answer nobody knows
 
 
 @pytest.mark.parametrize("rate", [0.0, 0.05, 0.1, 0.3])
@@ -161,7 +161,7 @@ def test_as_many_questions_as_are_said_would_tell(rate):
 
     needed = _needed(rate, 0.15, 0.95)
     assert of(needed).state == ("pass" if rate < 0.15 else "fail")
-    assert of(int(needed * 0.8) or 1).state == "cannot tell"
+    assert of(int(needed * 0.8) or 1).state == "undecided"
     assert _needed(0.15, 0.15, 0.95) is None
 
 
@@ -217,7 +217,7 @@ def test_a_gate_on_an_unchanged_system_is_red_no_more_often_than_it_says():
     ]
     assert {len(g.checks) for g in gates} == {3}
     assert sum(g.exit_code == 1 for g in gates) <= BY_CHANCE * len(gates)
-    assert {c.state for g in gates for c in g.checks[:2]} >= {"cannot tell"}
+    assert {c.state for g in gates for c in g.checks[:2]} >= {"undecided"}
     worse = [
         decided(sampled(seed, rates=(0.35, 0.6)), asked, sampled(1000), strict=True)
         for seed in range(5)
@@ -226,7 +226,7 @@ def test_a_gate_on_an_unchanged_system_is_red_no_more_often_than_it_says():
 
 
 @pytest.mark.parametrize(
-    ("mine", "theirs", "state"), [(24, 4, "cannot tell"), (12, 12, "pass"), (4, 24, "pass")]
+    ("mine", "theirs", "state"), [(24, 4, "undecided"), (12, 12, "pass"), (4, 24, "pass")]
 )
 def test_a_run_of_which_the_judge_grades_less_than_of_its_baseline_is_not_let_through(
     mine, theirs, state
@@ -236,7 +236,7 @@ def test_a_run_of_which_the_judge_grades_less_than_of_its_baseline_is_not_let_th
     def less(run: Run, first: int, many: int) -> Run:
         hidden = {f"full-{q}" for q in range(first, first + many)}
         rows = [
-            row.model_copy(update={"status": Status.UNGRADED, "outcome": None, "reason": "?"})
+            row.model_copy(update={"status": Status.UNJUDGED, "outcome": None, "reason": "?"})
             if row.context in hidden
             else row
             for row in run.rows
@@ -250,5 +250,5 @@ def test_a_run_of_which_the_judge_grades_less_than_of_its_baseline_is_not_let_th
     assert check.state == state
     assert f"Left out: {mine + theirs} pairs not graded in one or both" in check.why
     assert (f"{mine} are graded only in main, {theirs} only in run" in check.why) == (
-        state == "cannot tell"
+        state == "undecided"
     )

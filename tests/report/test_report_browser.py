@@ -155,7 +155,7 @@ def test_outcome_and_system_filters(opened: Opened) -> None:
     opened.choose("outcome", "failed")
     assert opened.shown() == 16
     assert {c[2] for c in opened.codes()} == {"f"}
-    opened.choose("outcome", "ungraded")
+    opened.choose("outcome", "unjudged")
     assert opened.shown() == 4
     opened.choose("system", "reader")
     opened.choose("outcome", "deflected")

@@ -49,7 +49,7 @@ def rows(
             recipe=recipe,
             k_used=shown_,
             expected="answer" if scenario in ("oracle", "realistic") else "deflect",
-            status={"u": Status.UNGRADED, "f": Status.FAILED}.get(letter, Status.GRADED),
+            status={"u": Status.UNJUDGED, "f": Status.FAILED}.get(letter, Status.GRADED),
             outcome=LETTERS.get(letter),
             **more,  # type: ignore[arg-type]
         )

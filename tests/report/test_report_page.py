@@ -200,7 +200,7 @@ def test_every_row_is_in_the_browser_once(data: ReportData) -> None:
     for run, verdicts in zip(data.runs, found["verdicts"], strict=True):
         assert sum(c != "n" for c in verdicts["code"]) == len(run.rows)
         assert verdicts["code"].count("f") == sum(r.status == "failed" for r in run.rows)
-        assert verdicts["code"].count("u") == sum(r.status == "ungraded" for r in run.rows)
+        assert verdicts["code"].count("u") == sum(r.status == "unjudged" for r in run.rows)
     main = sum(found["items"]["main"])
     assert main == 48 * 4
 

@@ -50,7 +50,7 @@ EXAMPLE = Table(
     (
         (
             "reader_v1 & co",
-            rate(0.56, low=0.531, high=0.588, ungraded=2, failed=1),
+            rate(0.56, low=0.531, high=0.588, unjudged=2, failed=1),
             rate(0.2),
             1646,
             0.9,

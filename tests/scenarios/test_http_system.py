@@ -20,7 +20,7 @@ from demur.core.errors import PermanentError, UsageError
 from demur.core.images import image_ref
 from demur.core.records import Ask, Modality, Outcome, Scenario, Shown, Status
 from demur.judge.grading import Grading
-from demur.judge.rules import RuleJudge
+from demur.judge.local import LocalJudge
 from demur.models import run_sync
 from demur.scenarios.systems import SystemContext
 from demur.scenarios.systems.http import HttpSystem
@@ -287,7 +287,7 @@ def test_a_service_that_says_that_it_gives_no_answer_has_deflected():
     with service(lambda n, h, b: as_json({"answer": "", "no_answer": True})) as (url, _):
         told = asked_of({"url": url, **WHOLE})
     spec = AnswerSpec(accepted=(("Danube",),))
-    verdict = run_sync(Grading(RuleJudge()).verdict(question(), told, spec))
+    verdict = run_sync(Grading(LocalJudge()).verdict(question(), told, spec))
     assert (verdict.status, verdict.outcome) == (Status.GRADED, Outcome.DEFLECTED)
 
 

@@ -17,7 +17,7 @@ from strategies import sample
 from demur.core.records import Response
 from demur.evaluation.questions import Questions
 from demur.evaluation.runner import answer_of, grade_all
-from demur.judge.rules import RuleJudge
+from demur.judge.local import LocalJudge
 from demur.scenarios.conditions import Prompts, condition
 from demur.scenarios.contexts import context, recipe
 from demur.scenarios.render import ask
@@ -184,7 +184,7 @@ async def test_a_ledger_that_another_process_writes_to(tmp_path):
 async def test_a_judge():
     computing = Computing()
 
-    class Slow(RuleJudge):
+    class Slow(LocalJudge):
         def grade(self, ask, response, answers):
             computing()
             return super().grade(ask, response, answers)

@@ -229,7 +229,7 @@ def test_three_services_are_told_apart(tmp_path, capsys):
             if result != "other":
                 graded = (
                     int(cells[found]["n"])
-                    - int(cells[found]["ungraded"])
+                    - int(cells[found]["unjudged"])
                     - int(cells[found]["failed"])
                 )
                 assert abs(cells[found][result]["value"] - n / graded) < 1e-9
@@ -406,7 +406,7 @@ def test_what_a_retriever_found_does_not_wait_for_the_judge(tmp_path):
     """Half of the replies are ungraded: how often gold was found is of all of them, without those that failed."""
     _, samples = make_release(tmp_path / "release")
     halves = [[s for s in samples if bool(s.images) is image][:8] for image in (False, True)]
-    results = ("correct", "ungraded", "ungraded", "failed") * 2
+    results = ("correct", "unjudged", "unjudged", "failed") * 2
     asked = [
         Asked("mine", "full", s, found, result, "", Response(), "", "full", None)
         for half, found in zip(halves, FOUND, strict=False)

@@ -31,7 +31,7 @@ from demur.curation.gates.rules import (
 )
 
 HELD = "held"
-"""Stage of a sample that cannot be decided because an answer is ungraded."""
+"""Stage of a sample that cannot be decided because an answer is missing."""
 MINING = "mining"
 """Stage of a sample with too few mined distractors."""
 
@@ -155,7 +155,7 @@ class SampleState:
 
     def tell(self, query: GateQuery, label: Label) -> None:
         """Record one label."""
-        if label not in (Label.SKIPPED, Label.UNGRADED):
+        if label not in (Label.SKIPPED, Label.MISSING):
             self.order.note(
                 query.stage, self.group, query.gate, label in settling(query.stage, self.rules)
             )
@@ -312,7 +312,7 @@ class SampleState:
         return (GateQuery(min(prices)[-1], stage, distractor),) if prices else ()
 
     def _held(self, stage: Stage) -> Decision:
-        return Decision(False, HELD, f"ungraded in stage {stage.value}")
+        return Decision(False, HELD, f"an answer is missing in stage {stage.value}")
 
     def _can_be_asked(self, distractor: str) -> bool:
         """Whether some gate can be asked about a distractor; a distractor that nobody can check never stays."""
@@ -322,7 +322,7 @@ class SampleState:
         if misleading is False:
             return "alone it lets a gate answer"
         if self._can_be_asked(distractor):
-            return "ungraded"
+            return "an answer is missing"
         return f"no gate can be asked about it {HOW_ASKED[Stage.DISTRACTOR]}"
 
     def _possible(self) -> int:

@@ -1,11 +1,9 @@
 """The three curation rules: what a set of labels means for a sample or a distractor.
 
-Pure functions of labels. Labels are the three SimpleQA outcomes plus ``unproven`` (the answer states neither an
-accepted form nor a rival), ``ungraded`` (there is no verdict) and ``skipped`` (this model cannot be asked this).
+Pure functions of labels. Labels are the three SimpleQA outcomes plus ``missing`` (there is no verdict: no usable answer,
+or the judge's call failed) and ``skipped`` (this model cannot be asked this).
 
-Every rule asks whether a gate's answer was right; ``unproven`` counts as wrong. Where the judge's rules cannot decide
-(part of a name, a misspelling, two candidates) the label is ``ungraded`` and the sample is held out. A label that is
-not known yet is absent. Each rule returns True, False, or None for "these labels do not decide it", so that the result
+Every rule asks whether a gate's answer was right. A label that is not known yet is absent. Each rule returns True, False, or None for "these labels do not decide it", so that the result
 does not depend on the order in which labels arrive. A gate that cannot be asked proves nothing: where no gate can be
 asked, every rule returns None.
 
@@ -40,15 +38,11 @@ class Label(StrEnum):
     CORRECT = Outcome.CORRECT.value
     INCORRECT = Outcome.INCORRECT.value
     DEFLECTED = Outcome.DEFLECTED.value
-    UNPROVEN = "unproven"
-    """The answer states no accepted form, and the judge cannot prove it wrong. The rules treat it as INCORRECT."""
-    UNGRADED = "ungraded"
-    """There is no verdict: the answer never came, or the judge could not decide."""
+    MISSING = "missing"
+    """There is no verdict: no usable answer came, or the judge's call failed."""
     SKIPPED = "skipped"
     """This gate cannot be asked this (a text-only model about an image)."""
 
-
-_WRONG = (Label.INCORRECT, Label.UNPROVEN)
 
 Labels = Mapping[str, Label | None]
 """Gate -> its label, or None while it has not been asked."""
@@ -59,7 +53,7 @@ def _any_correct(labels: Labels) -> bool | None:
     if Label.CORRECT in labels.values():
         return True
     asked = [v for v in labels.values() if v is not Label.SKIPPED]
-    return False if asked and all(v in (*_WRONG, Label.DEFLECTED) for v in asked) else None
+    return False if asked and all(v in (Label.INCORRECT, Label.DEFLECTED) for v in asked) else None
 
 
 def _all_incorrect(labels: Labels) -> bool | None:
@@ -67,7 +61,7 @@ def _all_incorrect(labels: Labels) -> bool | None:
     if any(v in (Label.CORRECT, Label.DEFLECTED) for v in labels.values()):
         return False
     asked = [v for v in labels.values() if v is not Label.SKIPPED]
-    return True if asked and all(v in _WRONG for v in asked) else None
+    return True if asked and all(v is Label.INCORRECT for v in asked) else None
 
 
 def none_can_be_asked(labels: Labels) -> bool:

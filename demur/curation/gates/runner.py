@@ -22,9 +22,8 @@ from demur.curation.gates.funnel import GateQuery, Stage
 from demur.curation.gates.rules import Label
 from demur.curation.recipe import GateSpec
 from demur.evaluation.runner import answer_of
-from demur.judge.base import UNJUDGED, Judge, close_judge, judge_code
+from demur.judge.base import Judge, close_judge, judge_code
 from demur.judge.grading import Grading
-from demur.judge.rules import OTHER
 from demur.scenarios.conditions import Prompts, condition
 from demur.scenarios.contexts import context, single
 from demur.scenarios.contexts import recipe as scenario
@@ -37,7 +36,7 @@ HOPELESS_AFTER = 100
 """Errors of one gate in a row that end the build (it can be resumed)."""
 ERRORS_KEPT = 10_000
 REASKED, RETESTED = 1, 2
-"""Numbers of repeats: the second try of an answer that could not be graded; the re-test of a kept sample."""
+"""Numbers of repeats: the second try of an answer that was not usable; the re-test of a kept sample."""
 
 
 class GateAnswer(NamedTuple):
@@ -145,7 +144,7 @@ class GateRunner:
     Args:
         specs: name -> its spec in the recipe.
         opened: opens the system of a name for a repeat; called at most once for each pair.
-        judge: grades the answers. If it raises anything but demur's own errors, the answer is ungraded.
+        judge: grades the answers. If it raises anything but demur's own errors, the answer is missing.
         journal: file that verdicts are appended to; it is read first.
         max_in_flight: questions to one gate at once; `demur.models` limits calls per endpoint.
     """
@@ -250,7 +249,7 @@ class GateRunner:
         try:
             key = key_of(system, ask, sample, self._judge_key, repeat)
         except UsageError as error:  # the question does not fit into the model's prompt
-            answer = GateAnswer(Label.UNGRADED, "", error.message)
+            answer = GateAnswer(Label.MISSING, "", error.message)
             self._note("", sample.id, query, repeat, answer, final=False)
             return ask, "", answer
         before = self._known.get(key)
@@ -308,22 +307,17 @@ class GateRunner:
 
         An error is not final: the next run of the build asks again.
         """
-        response, answer = Response(), GateAnswer(Label.UNGRADED, "", "")
+        response, answer = Response(), GateAnswer(Label.MISSING, "", "")
         for chance in (repeat, repeat + REASKED if repeat == 0 else repeat):
             response = await answer_of(self.system(gate, chance), ask)
             verdict = await self._grading.verdict(ask, response, sample.answers)
             why = response.error or verdict.reason or verdict.status.value
-            answer = GateAnswer(Label.UNGRADED, response.text[:300], why)
+            answer = GateAnswer(Label.MISSING, response.text[:300], why)
             if verdict.status is Status.GRADED and verdict.outcome is not None:
                 self._failures[gate] = 0
                 return GateAnswer(
                     Label(verdict.outcome.value), response.text[:300], verdict.reason
                 ), True
-            if (
-                verdict.status is Status.UNGRADED and verdict.kind == OTHER
-            ):  # it did not show that it knows the answer
-                self._failures[gate] = 0
-                return GateAnswer(Label.UNPROVEN, response.text[:300], verdict.reason), True
         if response.error and len(self.errors) < ERRORS_KEPT:
             self.errors.append(f"{gate}: {response.error}")
         self._failures[gate] = self._failures[gate] + 1 if response.error else 0
@@ -333,7 +327,7 @@ class GateRunner:
                 item=f"gate {gate}",
                 cure="fix the cause and run the same command again: all verdicts so far are kept",
             )
-        return answer, not response.error and verdict.kind != UNJUDGED
+        return answer, not response.error and verdict.status is not Status.UNJUDGED
 
 
 class JournalLine(NamedTuple):

@@ -13,5 +13,5 @@
     power       how many samples a difference of x points needs
     kappa       agreement of two labellers, and what agreement allows
 
-An undefined value is None, never 0. Every `Measure` carries its n and what was ungraded or failed.
+An undefined value is None, never 0. Every `Measure` carries its n and what was unjudged or failed.
 """

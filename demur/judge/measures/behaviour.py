@@ -10,6 +10,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, NamedTuple
 
+import numpy as np
+
 from demur.core.records import Measure, Row
 from demur.judge.measures.intervals import Interval
 from demur.judge.measures.rates import share
@@ -44,24 +46,39 @@ def behaviour(rows: Table | pa.Table | Iterable[Row], method: str | Interval = "
         rows: rows of one system.
         method: interval method.
     """
-    found = table(rows)
-    deflect, correct, deflected = (
-        found.should_deflect,
-        found.result == CORRECT,
-        found.result == DEFLECTED,
-    )
-    everything = deflect | ~deflect
+    columns = table(rows)
+    deflect, correct = columns.should_deflect, columns.result == CORRECT
+    deflected, everything = columns.result == DEFLECTED, np.ones(len(columns), dtype=np.bool_)
     right = share(
-        "right-behaviour", (correct & ~deflect) | (deflected & deflect), everything, found, method
+        "right-behaviour",
+        (correct & ~deflect) | (deflected & deflect),
+        everything,
+        columns,
+        method,
+        errors=[("accuracy", ~deflect), ("deflection", deflect)],
     )
-    answered = share("answered-when-answerable", correct, ~deflect, found, method)
-    held_back = share("deflected-when-not", deflected, deflect, found, method)
+    answered = share(
+        "answered-when-answerable",
+        correct,
+        ~deflect,
+        columns,
+        method,
+        errors=[("accuracy", ~deflect)],
+    )
+    held_back = share(
+        "deflected-when-not", deflected, deflect, columns, method, errors=[("deflection", deflect)]
+    )
+    over = share(
+        "over-deflection", deflected, ~deflect, columns, method, errors=[("deflection", ~deflect)]
+    )
+    under = share(
+        "under-deflection",
+        ~deflected,
+        deflect,
+        columns,
+        method,
+        errors=[("accuracy", deflect), ("hallucination", deflect)],
+    )
     both = (answered.value, held_back.value)
-    return Behaviour(
-        right,
-        answered,
-        held_back,
-        share("over-deflection", deflected, ~deflect, found, method),
-        share("under-deflection", ~deflected, deflect, found, method),
-        None if None in both else macro(both),
-    )
+    balanced = None if None in both else macro(both)
+    return Behaviour(right, answered, held_back, over, under, balanced)

@@ -7,7 +7,7 @@ Angelopoulos et al. 2023): the judge's share, times its power, plus the labelled
 
 ``g`` are groups of equal verdict (a judge errs differently where it says "correct" and where it says "incorrect", and
 labels are drawn with other shares than verdicts have), ``W_g`` their share of the cell. An answer that the judge left
-ungraded is in a group like the others: only a label can say what it was. So a group without a label is not estimated
+unjudged is in a group like the others: only a label can say what it was. So a group without a label is not estimated
 from another one: it is refused, or, where it is small, its answers may be anything (`BLIND`). One power serves all
 three classes, so that they sum to one; it matters without groups (within one verdict f is constant).
 
@@ -33,7 +33,7 @@ from demur.core.errors import DataError
 from demur.core.records import Measure
 from demur.core.stats import Codes, Floats
 from demur.judge.measures.rates import share_of
-from demur.judge.measures.table import CORRECT, DEFLECTED, FAILED, INCORRECT, UNGRADED
+from demur.judge.measures.table import CORRECT, DEFLECTED, FAILED, INCORRECT, UNJUDGED
 
 LEAST = 40
 """Labels of a cell below which nothing is corrected: intervals of fewer do not hold what they promise."""
@@ -47,7 +47,7 @@ VERDICTS = {
     CORRECT: "correct",
     DEFLECTED: "deflected",
     INCORRECT: "incorrect",
-    UNGRADED: "ungraded",
+    UNJUDGED: "unjudged",
 }
 CLASSES = {"accuracy": CORRECT, "deflection": DEFLECTED, "hallucination": INCORRECT}
 Population = Literal["super", "finite"]
@@ -61,7 +61,7 @@ class Corrected(NamedTuple):
             not tell the others apart.
         naive: the judge's own, over what it graded.
         labelled: answers with a label.
-        answers: N, graded and ungraded ones; those that failed are in neither.
+        answers: N, graded and unjudged ones; those that failed are in neither.
         power: of the judge's verdicts, 0 (nothing) to 1.
         influence: float64 [N, 3], each answer's part in the error of the estimate; their squares sum to its variance
             (to that of the draw with ``population="finite"``, before ``chance``); 0 for answers that are in no rate.
@@ -100,7 +100,7 @@ def corrected(
     """Correct one cell: one system, one scenario, one condition.
 
     Args:
-        verdict: int64 [N], the judge's: CORRECT, DEFLECTED, INCORRECT or UNGRADED (FAILED ones are left out).
+        verdict: int64 [N], the judge's: CORRECT, DEFLECTED, INCORRECT or UNJUDGED (FAILED ones are left out).
         label: int64 [N], people's: CORRECT, DEFLECTED, INCORRECT, or -1 where there is none. Within answers of equal
             verdict those with a label must be a random draw, as `demur annotate` makes it.
         population: ``super`` or ``finite``.
@@ -126,7 +126,7 @@ def corrected(
     v, seen = verdict[kept], known[kept]
     codes = list(CLASSES.values())
     f = np.stack([v == code for code in codes], axis=1).astype(np.float64)
-    f[v == UNGRADED] = 1 / 3
+    f[v == UNJUDGED] = 1 / 3
     y = np.stack([label[kept] == code for code in codes], axis=1).astype(np.float64)
     groups = np.unique(v, return_inverse=True)[1] if by_verdict else np.zeros(total, dtype=np.int64)
     size, labelled = (
@@ -169,8 +169,8 @@ def corrected(
     if unsure > 0:  # a large group with few labels brings few degrees (Satterthwaite 1946)
         freedom = min(freedom, int(float(variance.sum()) ** 2 / unsure))
     rates, naive = {}, {}
-    graded = answered & (verdict != UNGRADED)
-    left = {"ungraded": int((answered & ~graded).sum()), "failed": int((~answered).sum())}
+    graded = answered & (verdict != UNJUDGED)
+    left = {"unjudged": int((answered & ~graded).sum()), "failed": int((~answered).sum())}
     for i, (name, code) in enumerate(CLASSES.items()):
         varies = max(float(likely[i] * (1 - likely[i])), 0.5 / total)
         effective = varies / float(variance[i]) if variance[i] > 0 else None
@@ -179,7 +179,7 @@ def corrected(
             name=name,
             value=float(estimate[i]),
             n=n,
-            ungraded=0,
+            unjudged=0,
             failed=left["failed"],
             low=low * (1 - blind),
             high=high * (1 - blind) + blind,
@@ -245,7 +245,7 @@ def differences(
     one, other = verdicts
     usable = (one != FAILED) & (other != FAILED)
     both = first.known & second.known
-    alike = _alike(first, second, one * (UNGRADED + FAILED) + other, cluster)
+    alike = _alike(first, second, one * (UNJUDGED + FAILED) + other, cluster)
     # as if four more items, labelled on both sides, had nothing in common: 20 equal pairs do not prove that all are
     alike = np.where(alike > 0, alike * both.sum() / (both.sum() + 2 * EXTRA), alike)
     variance = (

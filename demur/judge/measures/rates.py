@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 import numpy as np
 
 from demur.core.records import Measure, Row
 from demur.core.stats import Floats, wilson
 from demur.judge.measures.intervals import Ends, Interval, Wilson, interval, of_shares
+from demur.judge.measures.judge_error import interval_with, shift_of
 from demur.judge.measures.repeats import Items, gather
 from demur.judge.measures.table import (
     CORRECT,
     DEFLECTED,
     FAILED,
     INCORRECT,
-    UNGRADED,
+    UNJUDGED,
     Flags,
     Table,
     table,
@@ -24,6 +25,8 @@ from demur.judge.measures.table import (
 
 if TYPE_CHECKING:
     import pyarrow as pa
+
+Outcomes = Literal["accuracy", "deflection", "hallucination"]
 
 
 class Rates(NamedTuple):
@@ -35,54 +38,96 @@ class Rates(NamedTuple):
 
 
 def rates(rows: Table | pa.Table | Iterable[Row], method: str | Interval = "auto") -> Rates:
-    """Shares of correct, deflected and incorrect among the graded items.
+    """Shares of correct, deflected and incorrect among all items but failed and unjudged ones.
 
-    Ungraded and failed answers leave the denominator and are counted beside it. Several repeats of one item (a context
-    set under a condition) weigh as one: a rate is the mean over items of the mean over their graded repeats, ``n``
-    counts items and ``repeats`` what was graded of them, while what was not graded is counted by repeats.
+    Each value is the plain count. Its interval holds sampling and, where verdicts say how they came about, the judge's
+    error (`demur.judge.measures.judge_error`); ``corrected`` is set where that interval leaves the count outside.
+    Several repeats of one item (a context set under a condition) weigh as one: a rate is the mean over items of the
+    mean over their graded repeats, ``n`` counts items and ``repeats`` what was graded of them, while failed and
+    unjudged answers are counted by repeats.
 
     Args:
         rows: any number of rows, as columns or records.
-        method: interval method; by default Wilson, or a cluster bootstrap where items share a cluster.
+        method: interval method of sampling; by default Wilson, or a cluster bootstrap where items share a cluster.
 
     >>> [m.value for m in rates([])]
     [None, None, None]
     """
-    found = table(rows)
-    return rates_where(found, np.ones(len(found), dtype=np.bool_), method)
+    columns = table(rows)
+    return rates_where(columns, np.ones(len(columns), dtype=np.bool_), method)
 
 
-def rates_where(found: Table, place: Flags, method: str | Interval = "auto") -> Rates:
-    """The rates of the rows where ``place`` (bool [rows]) is true; like `rates` of those rows, without copying them."""
-    kept, how = place & found.graded, interval(method)
-    result, items = found.result[kept], gather(found.item, kept)
-    cluster = np.arange(items.n) if isinstance(how, Wilson) else items.once(found.cluster[kept])
+def rates_where(
+    rows: Table, place: Flags, method: str | Interval = "auto", *, judge_error: bool = True
+) -> Rates:
+    """The rates of the rows where ``place`` (bool [rows]) is true; like `rates` of those rows, without copying them.
+
+    ``judge_error=False`` leaves sampling alone in the intervals.
+    """
+    kept, how = place & rows.graded, interval(method)
+    result, items = rows.result[kept], gather(rows.item, kept)
+    cluster = np.arange(items.n) if isinstance(how, Wilson) else items.once(rows.cluster[kept])
     hits = [items.mean(result == code) for code in (CORRECT, DEFLECTED, INCORRECT)]
-    counts = np.bincount(found.result[place], minlength=FAILED + 1)
-    absent = int(counts[UNGRADED]), int(counts[FAILED])
+    counts = np.bincount(rows.result[place], minlength=FAILED + 1)
+    absent = int(counts[UNJUDGED]), int(counts[FAILED])
+    shift = shift_of(rows.method[kept], result, items.weight()) if judge_error else None
     ends = of_shares(hits, cluster, how)
-    codes = zip(Rates._fields, hits, ends, strict=True)
-    return Rates(*(_measure(name, hit, items, *absent, pair) for name, hit, pair in codes))
+    return Rates(
+        *(
+            _measure(name, hit, items, *absent, pair, shift and getattr(shift, name), how.level)
+            for name, hit, pair in zip(Rates._fields, hits, ends, strict=True)
+        )
+    )
 
 
 def _measure(
-    name: str, hits: Floats, items: Items, ungraded: int, failed: int, ends: Ends
+    name: str,
+    hits: Floats,
+    items: Items,
+    unjudged: int,
+    failed: int,
+    ends: Ends,
+    shift: Floats | None,
+    level: float,
 ) -> Measure:
-    return Measure(
+    measure = Measure(
         name=name,
         value=float(hits.sum()) / items.n if items.n else None,
         n=items.n,
         repeats=items.repeats,
-        ungraded=ungraded,
+        unjudged=unjudged,
         failed=failed,
         low=ends.low,
         high=ends.high,
         interval=ends.method,
     )
+    return measure if shift is None else with_judge_error(measure, shift, level)
+
+
+def with_judge_error(measure: Measure, shift: Floats, level: float) -> Measure:
+    """A measure whose interval holds the judge's error beside that of sampling.
+
+    Args:
+        measure: with its sampling interval.
+        shift: float64 [draws], as `demur.judge.measures.judge_error.shift_of` gives it.
+        level: of the interval.
+    """
+    if measure.value is None or measure.low is None or measure.high is None:
+        return measure
+    low, high, middle = interval_with(measure.value, measure.low, measure.high, shift, level)
+    outside = not low - 1e-9 <= measure.value <= high + 1e-9
+    return measure.model_copy(
+        update={
+            "low": low,
+            "high": high,
+            "interval": f"{measure.interval}, judge-error",
+            "corrected": middle if outside else None,
+        }
+    )
 
 
 def share_of(
-    name: str, hits: float, n: int, level: float = 0.95, *, ungraded: int = 0, failed: int = 0
+    name: str, hits: float, n: int, level: float = 0.95, *, unjudged: int = 0, failed: int = 0
 ) -> Measure:
     """A share of whole, independent items with Wilson's interval; undefined (None) of none.
 
@@ -94,7 +139,7 @@ def share_of(
         name=name,
         value=hits / n if n else None,
         n=n,
-        ungraded=ungraded,
+        unjudged=unjudged,
         failed=failed,
         low=low,
         high=high,
@@ -103,12 +148,36 @@ def share_of(
 
 
 def share(
-    name: str, hit: Flags | Floats, among: Flags, found: Table, method: str | Interval = "auto"
+    name: str,
+    hit: Flags | Floats,
+    among: Flags,
+    rows: Table,
+    method: str | Interval = "auto",
+    *,
+    errors: Sequence[tuple[Outcomes, Flags]] = (),
 ) -> Measure:
-    """The share, or the mean of numbers in [0, 1], of ``hit`` among the graded rows of ``among`` ([rows] both)."""
-    result, kept = found.result, among & found.graded
-    items = gather(found.item, kept)
-    hits = items.mean(hit[kept])
-    ends = of_shares([hits], items.once(found.cluster[kept]), interval(method))[0]
-    ungraded, failed = int((result[among] == UNGRADED).sum()), int((result[among] == FAILED).sum())
-    return _measure(name, hits, items, ungraded, failed, ends)
+    """The share, or the mean of numbers in [0, 1], of ``hit`` among the graded rows of ``among`` ([rows] both).
+
+    Args:
+        name: of the measure.
+        hit: how much of each row counts.
+        among: which rows.
+        rows: the columns.
+        method: interval method of sampling.
+        errors: (outcome, bool [rows]): a row of those counts when it has that outcome, so that the judge's errors on
+            them move the share.
+    """
+    how, result, kept = interval(method), rows.result, among & rows.graded
+    items = gather(rows.item, kept)
+    hits, weight = items.mean(hit[kept]), np.zeros(len(rows))
+    weight[kept] = items.weight()
+    moved: Floats | None = None
+    for outcome, place in errors:
+        part = place & kept
+        shift = shift_of(rows.method[part], result[part], weight[part])
+        if shift is not None:
+            moves = getattr(shift, outcome) * float(weight[part].sum()) / float(weight.sum())
+            moved = moves if moved is None else moved + moves
+    ends = of_shares([hits], items.once(rows.cluster[kept]), how)[0]
+    absent = int((result[among] == UNJUDGED).sum()), int((result[among] == FAILED).sum())
+    return _measure(name, hits, items, *absent, ends, moved, how.level)

@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from demur.core.errors import DataError
 from demur.core.parquet import whole_table
-from demur.core.records import Outcome, Row, Status
+from demur.core.records import Method, Outcome, Row, Status
 from demur.core.stats import Codes, Floats
 from demur.core.store import storage_errors
 
@@ -21,12 +21,12 @@ if TYPE_CHECKING:
 
 Flags = npt.NDArray[np.bool_]
 
-CORRECT, INCORRECT, DEFLECTED, UNGRADED, FAILED = range(5)
+CORRECT, INCORRECT, DEFLECTED, UNJUDGED, FAILED = range(5)
 _CODES = {
     (Status.GRADED.value, Outcome.CORRECT.value): CORRECT,
     (Status.GRADED.value, Outcome.INCORRECT.value): INCORRECT,
     (Status.GRADED.value, Outcome.DEFLECTED.value): DEFLECTED,
-    (Status.UNGRADED.value, None): UNGRADED,
+    (Status.UNJUDGED.value, None): UNJUDGED,
     (Status.FAILED.value, None): FAILED,
 }
 
@@ -35,7 +35,12 @@ def row_schema() -> pa.Schema:
     """The columns of `Row`, as ``rows.parquet`` has them."""
     import pyarrow as pa
 
-    kinds = {"k_used": pa.int32(), "repeat": pa.int32(), "confidence": pa.float64()}
+    kinds = {
+        "k_used": pa.int32(),
+        "repeat": pa.int32(),
+        "confidence": pa.float64(),
+        "probability": pa.float64(),
+    }
     return pa.schema([(name, kinds.get(name, pa.string())) for name in Row.model_fields])
 
 
@@ -105,7 +110,7 @@ class Table:
 
     @cached_property
     def result(self) -> Codes:
-        """int64 [rows]: CORRECT, INCORRECT, DEFLECTED, UNGRADED or FAILED.
+        """int64 [rows]: CORRECT, INCORRECT, DEFLECTED, UNJUDGED or FAILED.
 
         Raises:
             DataError: a status or outcome that the records do not know, or a graded row without an outcome.
@@ -131,6 +136,16 @@ class Table:
     def graded(self) -> Flags:
         """Bool [rows]: a verdict exists."""
         return self.result <= DEFLECTED
+
+    @cached_property
+    def method(self) -> Codes:
+        """int64 [rows]: how the verdict came about, an index into `Method`; -1 where that is not known."""
+        if "method" not in self.arrow.column_names:
+            return np.full(len(self), -1, dtype=np.int64)
+        known = [m.value for m in Method]
+        column = self.coded("method")
+        codes = [known.index(label) if label in known else -1 for label in column.labels]
+        return np.asarray(codes or [-1], dtype=np.int64)[column.codes]
 
     @cached_property
     def item(self) -> Codes | None:

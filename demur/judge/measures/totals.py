@@ -41,6 +41,6 @@ def _total(kind: str, parts: Sequence[Measure], value: float | None) -> Measure:
     names = "/".join(sorted({m.name for m in parts})) or "nothing"
     sums = {
         name: sum(getattr(m, name) for m in parts)
-        for name in ("n", "repeats", "ungraded", "failed")
+        for name in ("n", "repeats", "unjudged", "failed")
     }
     return Measure(name=f"{kind}({names})", value=value, **sums)

@@ -47,7 +47,7 @@
 
   const OUTCOMES = {
     c: ["✓", "correct"], d: ["○", "deflected"], i: ["✗", "hallucinated"],
-    u: ["?", "ungraded: the judge could not decide"], f: ["!", "failed: the system gave no usable answer"], n: ["", "not asked"],
+    u: ["?", "unjudged: the judge's call failed"], f: ["!", "failed: the system gave no usable answer"], n: ["", "not asked"],
   };
   const ROW = 62;
 

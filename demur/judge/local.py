@@ -1,0 +1,132 @@
+"""The default judge: offline, and every usable answer gets a verdict.
+
+    failed     the reply is an error, empty, malformed (nothing but unfinished thoughts), or starved of tokens
+    exact      an option, a quantity, a date, an accepted form and nothing beside it (`demur.judge.exact`)
+    declined   the reply gives no answer (`demur.judge.deflection`), or hands the question back
+    equivalence   whether the reply means an accepted form; else it is incorrect
+
+Each verdict names the step that decided (`Method`) and the calibrated chance that it is right.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from demur.answers import holds, normalise
+from demur.answers.text import both_ends, unformatted
+from demur.core.errors import UsageError
+from demur.core.records import AnswerSpec, Ask, Method, Outcome, Response, Status, Verdict
+from demur.core.spec import Option, named
+from demur.core.thinking import visible
+from demur.judge.own_phrases import OwnPhrases
+
+OPTIONS = {
+    "phrases": Option("a file of sentences by which your product declines, one a line"),
+}
+ECHO = "echo"
+"""`Verdict.kind` of a reply that is nothing but the question again."""
+
+
+class LocalJudge:
+    """Grades without asking anybody; deterministic.
+
+    Args:
+        argument: ``?phrases=FILE`` reads sentences of your product as declining (`demur.judge.own_phrases`).
+
+    >>> from demur.core.records import Scenario
+    >>> ask = Ask(id="a", sample="s", context="c", scenario=Scenario.ORACLE, question="How long is it?")
+    >>> verdict = LocalJudge().grade(ask, Response(text="5.73 km"), AnswerSpec(accepted=(("5,730 m",),)))
+    >>> verdict.outcome.value
+    'correct'
+    """
+
+    version = "1"
+    """What an earlier version decided is not taken for a decision of this one."""
+
+    def __init__(self, argument: str = "") -> None:
+        options = named("local", argument, OPTIONS)
+        if options.argument:
+            raise UsageError(
+                "the judge 'local' takes no argument", item=argument, cure="write --judge local"
+            )
+        path = options.options.get("phrases", "")
+        if "phrases" in options.options and not path:
+            raise UsageError(
+                "phrases= has nothing behind it", item="local", cure=OPTIONS["phrases"].meaning
+            )
+        self.phrases = OwnPhrases.of(Path(path)) if path else OwnPhrases(())
+        self.id = f"local?phrases={self.phrases.version}" if path else "local"
+
+    def grade(self, ask: Ask, response: Response, answers: AnswerSpec) -> Verdict:
+        """One verdict; never raises on what a system replied.
+
+        Args:
+            ask: what the system was asked; its id becomes the verdict's.
+            response: what came back; ``reasoning`` and thoughts inside the text are not judged.
+            answers: what counts as correct.
+
+        Returns:
+            Correct, incorrect or deflected; failed without a usable answer; unjudged only where an answer that should
+            be right or wrong has nothing written down to compare it with.
+        """
+        if unusable := no_answer(response):
+            return Verdict(
+                id=ask.id,
+                status=Status.FAILED,
+                kind=unusable,
+                reason=response.error or f"the answer is {unusable}",
+                judge=self.id,
+            )
+        text = unformatted(both_ends(visible(response.text)))
+
+        def graded(outcome: Outcome, method: Method, reason: str, kind: str = "") -> Verdict:
+            return Verdict(
+                id=ask.id,
+                status=Status.GRADED,
+                outcome=outcome,
+                method=method,
+                kind=kind,
+                reason=reason[:300],
+                judge=self.id,
+            )
+
+        reading = self.phrases.read(text, ask.question)
+        stated = holds(answers, text, ask.question) if answers.kind not in ABSENT else False
+        if is_echo(text, ask.question):
+            return graded(Outcome.DEFLECTED, Method.DECLINED, "hands the question back", ECHO)
+        if reading.deflects and not stated:
+            reason = f"declines: {reading.cue!r}"
+            return graded(Outcome.DEFLECTED, Method.DECLINED, reason, reading.kind)
+        if answers.kind == "unknown" and ask.scenario.should == "answer":
+            return Verdict(
+                id=ask.id,
+                status=Status.UNJUDGED,
+                reason="nobody wrote down what is right",
+                judge=self.id,
+            )
+        if answers.kind in ABSENT:
+            return graded(Outcome.INCORRECT, Method.DECLINED, "answers where it should decline")
+        outcome = Outcome.CORRECT if stated else Outcome.INCORRECT
+        reason = "states an accepted form" if stated else "states no accepted form"
+        return graded(outcome, Method.EQUIVALENCE, reason)
+
+
+ABSENT = ("none", "unknown")
+"""Kinds of `AnswerSpec` that hold nothing to compare with: no document answers, or nobody wrote the answer down."""
+
+
+def no_answer(response: Response) -> str:
+    """Why a reply is no usable answer: ``error``, ``starved``, ``malformed``, ``empty``; "" for one that is."""
+    if response.error:
+        return "error"
+    if normalise(visible(response.text)):
+        return ""
+    if response.finish_reason == "length":
+        return "starved"
+    return "malformed" if response.text.strip() else "empty"
+
+
+def is_echo(text: str, question: str) -> bool:
+    """Whether an answer is nothing but the question again."""
+    words = normalise(text)
+    return len(words.split()) >= 3 and words == normalise(question)
