@@ -96,7 +96,7 @@ def make_run(folder: Path, n: int) -> None:
                     contexts.write(json.dumps(record) + "\n")
             writer.write_table(pa.Table.from_pylist(block, schema=schema))
     (folder / "manifest.json").write_text(
-        json.dumps({"system": "made", "judge": "rules", "seed": 0})
+        json.dumps({"system": "made", "judge": "local", "seed": 0})
     )
 
 

@@ -167,7 +167,7 @@ def main() -> int:
             "--system",
             f"http:{mapping}",
             "--judge",
-            "rules?guess=yes",
+            "local",
             "--out",
             f"{out}/runs",
         )

@@ -230,7 +230,7 @@ async def test_judges(name, tmp_path):
         )
         return json.dumps({"label": label}) if "response_format" in body else label
 
-    if name == "rules":
+    if name == "local":
         return await check_judge(open_judge(name))
     with running(reply=grader) as server:
         asked = f"{'panel:rules,model' if name == 'panel' else name}:http://127.0.0.1:{server.port}/v1#m"

@@ -253,7 +253,7 @@ def test_a_file_of_replies_in_six_languages_to_its_verdicts(tmp_path: Path) -> N
     rows.write_text(
         "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in given), encoding="utf-8"
     )
-    assert main(["judge", "file", str(rows), "--judge", "rules", "-o", str(out)]) == 0
+    assert main(["judge", "file", str(rows), "--judge", "local", "-o", str(out)]) == 0
     said = {
         row["id"]: row["outcome"]
         for row in map(json.loads, out.read_text(encoding="utf-8").splitlines())

@@ -49,7 +49,7 @@ def test_a_release_is_asked_graded_and_reported(tmp_path):
         import sys
         from demur.cli import main
         release, out = sys.argv[1:]
-        words = ["run", release, "--system", "prior", "--judge", "rules", "--out", out, "--scenarios", "oracle"]
+        words = ["run", release, "--system", "prior", "--judge", "local", "--out", out, "--scenarios", "oracle"]
         print(main(words), main(words), main(["release", "verify", release]))
     """
     assert run(code, tmp_path / "release", tmp_path / "runs").endswith("0 0 0\n")

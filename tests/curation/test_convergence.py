@@ -16,7 +16,7 @@ from demur.curation.convergence import converge, first_to_know, forecast
 from demur.curation.gates.rules import Label
 from demur.curation.topics import clusters, drift
 
-C, W, D, U, S = Label.CORRECT, Label.INCORRECT, Label.DEFLECTED, Label.UNJUDGED, Label.SKIPPED
+C, W, D, U, S = Label.CORRECT, Label.INCORRECT, Label.DEFLECTED, Label.MISSING, Label.SKIPPED
 
 
 def world(n, strengths, seed=0):
@@ -41,9 +41,9 @@ def test_rounds_by_hand():
     assert [(r.size, r.undecided) for r in found.rounds] == [(4, 0), (3, 0), (2, 1)]
     assert [r.changed for r in found.rounds] == [None, 0.25, pytest.approx(1 / 3, abs=1e-6)]
     last = found.rounds[-1].monitors["m"]
-    assert (last.accuracy, last.hallucination, last.n, last.ungraded) == (0, 1, 2, 0)
+    assert (last.accuracy, last.hallucination, last.n, last.missing) == (0, 1, 2, 0)
     watched = converge(table, ["x"], ["y"]).rounds[0].monitors["y"]
-    assert (watched.accuracy, watched.n, watched.ungraded, watched.skipped) == (
+    assert (watched.accuracy, watched.n, watched.missing, watched.skipped) == (
         pytest.approx(2 / 3, abs=1e-6),
         3,
         1,

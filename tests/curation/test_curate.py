@@ -326,12 +326,14 @@ def test_an_answer_that_never_came_is_held_out_and_asked_again(source, built, tm
     out = tmp_path / "held"
     first = build(source, out, gates, index=built[1] / "index")
     assert first.held > 0
-    assert any("ungraded in stage" in why for step in first.funnel for why in step.dropped)
+    assert any(
+        "an answer is missing in stage" in why for step in first.funnel for why in step.dropped
+    )
     lines = [
         json.loads(line) for line in (out / "build" / "journal.jsonl").read_text().splitlines()
     ]
     assert all(
-        line["final"] is False for line in lines if line["label"] == "unjudged"
+        line["final"] is False for line in lines if line["label"] == "missing"
     )  # they are asked again
     again = build(source, out, gates)
     assert again.asked.get("flaky", 0) > 0
@@ -348,7 +350,7 @@ def test_a_dead_gate_stops_the_build_and_loses_nothing(source, built, tmp_path, 
 
 def test_a_judge_that_raises_or_babbles_decides_nothing(source, built, tmp_path):
     with pytest.raises(
-        UsageError, match=r"drop all 14 samples: ungraded in stage parametric.*\(14\)"
+        UsageError, match=r"drop all 14 samples: an answer is missing in stage parametric.*\(14\)"
     ):
         build(source, tmp_path, index=built[1] / "index", more={"judge": "curation_world:Mad"})
 
@@ -634,12 +636,12 @@ def test_the_whole_path_with_a_real_model_on_atlas(tmp_path):
         open_ = {
             r["sample"]
             for r in map(json.loads, lines)
-            if r["stage"] == "parametric" and r["label"] == "unjudged"
+            if r["stage"] == "parametric" and r["label"] == "missing"
         }
         kept = first["stage_one"]["kept"]
         assert (
             kept <= rounds[-1]["size"] <= kept + len(open_)
-        )  # what is ungraded is neither taken nor kept
+        )  # what is missing is neither taken nor kept
 
 
 @pytest.mark.heavy

@@ -96,7 +96,7 @@ def test_explain_tells_why_an_answer_never_came(source, built, tmp_path):
         *told.solvable.values(),
         *(v for d in told.distractors for v in d.labels.values()),
     ]
-    assert any(v.startswith("ungraded: ") for v in labels)
+    assert any(v.startswith("missing: ") for v in labels)
 
 
 def test_bad_samples_that_were_left_out_are_in_funnel_and_explain(built, tmp_path):

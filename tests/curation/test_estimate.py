@@ -184,13 +184,13 @@ def test_a_finished_build_has_nothing_left_to_ask_however_few_distractors_there_
         assert found.calls == (found.total("had"), found.total("had"))
 
 
-def test_an_answer_that_stays_ungraded_is_not_asked_again_but_an_error_is(plan, truth, tmp_path):
+def test_an_answer_that_stays_missing_is_not_asked_again_but_an_error_is(plan, truth, tmp_path):
     out = journal(tmp_path / "out", plan, truth, truth)
     path = out / "build" / "journal.jsonl"
     first, second, *rest = path.read_text().splitlines()
-    ungraded = json.dumps(json.loads(first) | {"label": "unjudged"})
-    failed = json.dumps(json.loads(second) | {"label": "unjudged", "key": "-1", "final": False})
-    path.write_text("\n".join([ungraded, failed, *rest]) + "\n")
+    missing = json.dumps(json.loads(first) | {"label": "missing"})
+    failed = json.dumps(json.loads(second) | {"label": "missing", "key": "-1", "final": False})
+    path.write_text("\n".join([missing, failed, *rest]) + "\n")
     lines = estimate_build(plan, out).lines
     again = (json.loads(second)["gate"], Stage.PARAMETRIC)
     assert [line.expected > line.had for line in lines if (line.gate, line.stage) == again] == [

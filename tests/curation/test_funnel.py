@@ -25,7 +25,7 @@ from demur.curation.gates.funnel import (
 from demur.curation.gates.order import SuccessCounter
 from demur.curation.gates.rules import Label, misleads, solvable_with_gold, unknown_without_evidence
 
-C, I, N, U, S = Label.CORRECT, Label.INCORRECT, Label.DEFLECTED, Label.UNJUDGED, Label.SKIPPED  # noqa: E741
+C, I, N, U, S = Label.CORRECT, Label.INCORRECT, Label.DEFLECTED, Label.MISSING, Label.SKIPPED  # noqa: E741
 
 
 def table(*labels):

@@ -162,7 +162,7 @@ def test_a_reply_without_an_answer_is_kept_and_nobody_promises_to_ask_again(tmp_
     told = []
     out = go(tmp_path / "some", Blank(), note=told.append)
     assert told == [
-        "echo: 24 of 28 replies hold no usable answer, 24 of them with: malformed: unfinished reasoning, or no words - "
+        "echo: 24 of 28 replies hold no usable answer, 24 of them with: the answer is malformed - "
         "they are kept; only --fresh asks again, and everything"
     ]
     again = Blank()

@@ -148,7 +148,7 @@ def test_lmms_eval_asks_and_scores_what_demur_does(tmp_path, capsys):
 
     release, samples = make_release(tmp_path / "release")
     out = tmp_path / "tasks"
-    what = ["--scenarios", "oracle", "adversarial", "--judge", "rules?guess=yes"]
+    what = ["--scenarios", "oracle", "adversarial", "--judge", "local"]
     assert main(["export", "lmms-eval", str(release), "--out", str(out), *what, "--json"]) == 0
     made = json.loads(capsys.readouterr().out)
     group = loaded(out / f"{made['package']}.yaml")
@@ -207,7 +207,7 @@ def test_lmms_eval_asks_and_scores_what_demur_does(tmp_path, capsys):
             "--scenarios",
             name,
             "--judge",
-            "rules?guess=yes",
+            "local",
             "--system",
             f"{name}=answers:{path}",
         ]
@@ -270,7 +270,7 @@ def test_lmms_eval_itself_runs_the_tasks_and_its_log_comes_back(tmp_path, capsys
         reason="no lmms-eval, which pins too much to stand in our environment: pip install lmms-eval",
     )
     release, samples = make_release(tmp_path / "release")
-    what = ["--judge", "rules?guess=yes", "--scenarios", "oracle"]
+    what = ["--judge", "local", "--scenarios", "oracle"]
     assert (
         main(
             ["export", "lmms-eval", str(release), "--out", str(tmp_path / "tasks"), *what, "--json"]
@@ -356,4 +356,4 @@ def test_what_models_cannot_be_asked_and_what_is_no_log_is_told(tmp_path, capsys
         == 1
     )
     assert re.search(r"x\.eval: not a log of inspect", capsys.readouterr().err)
-    assert Functions(tmp_path, "rules").accuracy([]) != 0  # undefined is not 0
+    assert Functions(tmp_path, "local").accuracy([]) != 0  # undefined is not 0

@@ -190,7 +190,7 @@ def _answered(folder: Path) -> None:
 
 def _regrade(folder: Path) -> None:
     run = folder / "runs/mine"
-    judge_beside(run, Release.open(folder / "release"), open_judge("rules"), "again")
+    judge_beside(run, Release.open(folder / "release"), open_judge("local"), "again")
     data = load([run], folder / "release", verdicts="again")
     shutil.rmtree(run / "verdicts")
     asked_of(data.runs[0], data.samples)

@@ -146,7 +146,7 @@ def test_a_real_model_judges_what_rules_leave_open(server, tmp_path, capsys):
     proven, left = json.loads(capsys.readouterr().out)["verdicts"]
     assert (proven["outcome"], proven["reason"][:5], left["reason"][:5]) == (
         "correct",
-        "rules",
+        "local",
         "model",
     )
     assert left["status"] == "graded"

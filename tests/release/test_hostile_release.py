@@ -656,7 +656,7 @@ def test_diff_says_what_else_made_them(release, tmp_path, capsys):
     models["new"] = {"stages": ["parametric"], "system": "x"}
     frozen(old, tmp_path / "new", list(old.samples())[1:], gate_models=models, judge="model:y")
     found = difference(old, Release.open(tmp_path / "new"))
-    assert found.made["judge"] == ("rules", "model:y")
+    assert found.made["judge"] == ("local", "model:y")
     assert found.made["gate_models.weak.revision"] == (__version__, "abc")
     assert found.made["gate_models.weak.decoding.temperature"] == (None, 0.7)
     assert found.made["gate_models.new.system"] == (None, "x")
@@ -668,7 +668,7 @@ def test_diff_says_what_else_made_them(release, tmp_path, capsys):
     assert main(["release", "diff", str(release), str(tmp_path / "new")]) == 0
     said = capsys.readouterr().out
     assert f"gate_models.weak.revision: {__version__} -> abc" in said
-    assert "judge: rules -> model:y" in said
+    assert "judge: local -> model:y" in said
 
 
 # --- files for others ----------------------------------------------------------------------------

@@ -258,7 +258,7 @@ def test_what_is_made_of_models_is_kept_under_all_that_it_is_made_of(tmp_path, m
     s, model = sample("q"), "python:mine_first:reply"
     context = SystemContext(read_image=lambda r: b"")
     several = [open_system(one.format(model), context) for one in ("model:{}", *MADE_OF_MODELS)]
-    keys = [key_of(one, asked(s), s, ["rules", ""], 0) for one in several]
+    keys = [key_of(one, asked(s), s, ["local", ""], 0) for one in several]
     assert len(set(keys)) == len(keys)
 
     def revision():
