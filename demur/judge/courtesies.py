@@ -12,7 +12,7 @@ import re
 from functools import cache
 from importlib.resources import files
 
-from demur.answers.languages import bare, fold, plain
+from demur.judge.wording import bare, fold, plain
 
 _SENTENCE = re.compile(r"(?<=[.!?\u061f])[\"')\u00bb*]*\s+|(?<=[\u3002\uff01\uff1f\u0964])|\n")
 _LONGEST = 240

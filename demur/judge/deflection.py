@@ -1,4 +1,4 @@
-"""Whether a reply declines to answer, and how, in the languages of `demur.answers.languages.CODES`.
+"""Whether a reply declines to answer, and how.
 
 Two models read it: `demur.judge.wording` its letters and words, `demur.judge.encoder` what it means as a reply to
 its question; the sum of their log odds decides. A few words that decline only where they are the whole reply ("pass")
@@ -15,9 +15,9 @@ from importlib.resources import files
 from typing import NamedTuple
 
 from demur.answers import normalise
-from demur.answers.languages import bare, fold, spoken
 from demur.judge import wording
 from demur.judge.courtesies import without_courtesies
+from demur.judge.wording import bare, fold
 
 KINDS = REFUSAL, LACK, ASKS_BACK = "refusal", "lack", "asks back"
 """Kinds of deflection: will not, cannot tell, wants to be told more."""
@@ -31,8 +31,6 @@ class Reading(NamedTuple):
     """Of a deflection: its clearest sentence, or the beginning of that."""
     kind: str = ""
     """Of a deflection: `REFUSAL`, `LACK` or `ASKS_BACK`."""
-    known: bool = True
-    """False where the reply is in no language that is read."""
 
 
 MEANING, DECLINES = 3.0, -0.5
@@ -84,8 +82,6 @@ def read(text: str, question: str = "") -> Reading:
             if whole == "none" and _COUNTS.search(question)
             else Reading(True, said, LACK)
         )
-    if not spoken(said):
-        return Reading(False, known=False)
     if len(said.encode(errors="replace")) < SHORT or log_odds(said, question) <= DECLINES:
         return Reading(False)
     from demur.judge import encoder

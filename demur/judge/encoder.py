@@ -3,7 +3,7 @@
 The model of letters in `demur.judge.wording` knows the words of its training sentences; a pretrained encoder also knows
 which words mean the same, in any of its languages. This is multilingual-e5-small (Wang et al. 2024, "Multilingual E5
 Text Embeddings"; MIT): ``data/encoder.npz`` has its layers, rounded to four bits, and that part of its vocabulary which
-the languages of `demur.answers.languages.CODES` are written in (``tools/trim_encoder.py``). For each of two
+eighteen languages are written in (``tools/trim_encoder.py``). For each of two
 questions an adapter, ``data/encoder_*.npz``, has low-rank additions to the upper layers (LoRA: Hu et al. 2021,
 arXiv:2106.09685) and a linear layer, trained on labelled replies (``tools/train_encoder_adapter.py``). PyTorch is not
 needed; a reply takes about 20 ms of one core for each question.

@@ -1,25 +1,21 @@
 """How a product of yours declines: sentences of its own, in any language ("Our docs don't cover this.").
 
 Beside what `demur.judge.deflection` reads in any reply. A file has one a line; ``#`` begins a remark. Case, accents and
-punctuation do not matter. A reply that holds one declines; but in English, where it goes on to answer ("Our docs don't
-cover this, but it is 7 GB"), it is read as one that began with "I cannot answer this". In other languages what else the
-reply says is not weighed: one that also states an accepted answer is left ungraded, as any reply that does both.
+punctuation do not matter. A reply that holds one declines, whatever else it says.
 """
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from pathlib import Path
 
-from demur.answers.languages import bare, fold, spoken
 from demur.core.errors import UsageError
 from demur.core.store import digest, read_text
 from demur.judge.deflection import LACK, Reading, read
+from demur.judge.wording import bare, fold
 
 SHORTEST = 6
 """Letters of a phrase; shorter ones stand inside answers."""
-_PLAIN = "I cannot answer this"
 
 
 class OwnPhrases:
@@ -30,15 +26,11 @@ class OwnPhrases:
 
     >>> OwnPhrases(["Our docs don't cover this"]).read("Sorry: our docs don’t cover this!").deflects
     True
-    >>> OwnPhrases(["Our docs don't cover this"]).read("Our docs don't cover this, but it is 7 GB.").deflects
-    False
     """
 
     def __init__(self, phrases: Sequence[str]) -> None:
         self._phrases = tuple(phrases)
-        self._folded = [bare(fold(_straight(p))) for p in phrases]
-        words = [r"[\W_]+".join(map(re.escape, re.findall(r"\w+", _straight(p)))) for p in phrases]
-        self._as_said = re.compile("|".join(words), re.IGNORECASE) if words else None
+        self._folded = [bare(fold(p)) for p in phrases]
         self.version = digest(sorted(self._folded), 8) if phrases else ""
         """Of them all; what other phrases decided is not taken for a decision of these."""
 
@@ -68,31 +60,13 @@ class OwnPhrases:
 
     def read(self, text: str, question: str = "") -> Reading:
         """Whether a reply to a question declines, by these phrases or as any reply may."""
-        if not self._phrases:
-            return read(text, question)
-        said = f" {bare(fold(_straight(text)))} "
-        found = next(
-            (
-                p
-                for p, folded in zip(self._phrases, self._folded, strict=True)
-                if _stands(folded, said)
-            ),
-            "",
-        )
-        if not found:
-            return read(text, question)
-        if self._as_said is not None and "en" in spoken(text):
-            straight = _straight(text)
-            if last := max((m.end() for m in self._as_said.finditer(straight)), default=0):
-                reading = read(_PLAIN + straight[last:], question)  # does it go on to answer?
-                return reading._replace(cue=found) if reading.deflects else reading
-        return Reading(True, found, LACK)
+        reply = f" {bare(fold(text))} "
+        for phrase, folded in zip(self._phrases, self._folded, strict=True):
+            if _stands(folded, reply):
+                return Reading(True, phrase, LACK)
+        return read(text, question)
 
 
 def _stands(folded: str, said: str) -> bool:
     """Whether a phrase stands in a reply as whole words; in writing without blanks, anywhere."""
     return f" {folded} " in said or (folded in said and any(c > "\u2e80" for c in folded))
-
-
-def _straight(text: str) -> str:
-    return text.replace("\u2019", "'").replace("\u02bc", "'")

@@ -12,6 +12,7 @@ openings, courtesies and caveats around some of them.
 from __future__ import annotations
 
 import re
+import unicodedata
 import zlib
 from functools import cache
 from importlib.resources import as_file, files
@@ -20,7 +21,31 @@ from itertools import pairwise
 import numpy as np
 import numpy.typing as npt
 
-from demur.answers.languages import fold
+from demur.core.text import stream_safe
+
+_MARKS = re.compile("[\u0300-\u036f\u064b-\u065f\u0670\u0640\u093c]")
+_TRADITIONAL = (
+    "無法確認識別斷觀資訊圖們沒關說讀應該個這為從據問題顯內數檢繪頁後於難請給並當實與時結論對來誰記載猜測細節絡線"
+    "證細詳義處傷類協評發報導權辦聽見過還額補傳澄開護選擇願質獲達標註寫歸僅關係顏顧務優麼嗎裡裏臺歡滿號將會長東萬"
+)
+_SIMPLIFIED = (
+    "无法确认识别断观资讯图们没关说读应该个这为从据问题显内数检绘页后于难请给并当实与时结论对来谁记载猜测细节络线"
+    "证细详义处伤类协评发报导权办听见过还额补传澄开护选择愿质获达标注写归仅关系颜顾务优么吗里里台欢满号将会长东万"
+)
+"""The commonest Chinese letters of deflections, in both spellings, in the same order."""
+_LETTERS = str.maketrans(
+    {
+        "ı": "i",
+        "ł": "l",
+        "ß": "ss",
+        "ى": "ي",
+        "ة": "ه",
+        "\u2019": "'",
+        "\u02bc": "'",
+        "ё": "е",
+    }
+    | dict(zip(_TRADITIONAL, _SIMPLIFIED, strict=True))
+)
 
 BUCKETS = 1 << 21
 """Hashes of runs and words fall into so many buckets."""
@@ -44,11 +69,32 @@ _LONGEST = 1_200
 """Characters that are read: untrusted text must not cost more than a little."""
 
 
+def fold(text: str) -> str:
+    """Text as patterns see it: no case, no accents, one form of each letter.
+
+    >>> fold("No está CLARO."), fold("無法確定")
+    ('no esta claro.', '无法确定')
+    """
+    return plain(unicodedata.normalize("NFKC", stream_safe(text)).casefold())
+
+
+def plain(text: str) -> str:
+    """Small letters without accents, in one form each."""
+    return unicodedata.normalize(
+        "NFC", _MARKS.sub("", unicodedata.normalize("NFD", text))
+    ).translate(_LETTERS)
+
+
+def bare(folded: str) -> str:
+    """Folded text as words and single spaces."""
+    return " ".join(re.sub(r"[^\w\u0900-\u0963\u0966-\u097f]+|_", " ", folded).split())
+
+
 def buckets(text: str) -> npt.NDArray[np.int64]:
     """The buckets of a text's runs of letters and words, each once, in order.
 
     Args:
-        text: any text; its first `_LONGEST` characters are read, folded (`demur.answers.languages.fold`).
+        text: any text; its first `_LONGEST` characters are read, folded.
 
     Returns:
         shape (n,), 0 <= bucket < `BUCKETS`.
