@@ -5,7 +5,6 @@ Each table is read once, where a text needs it (0.2 s for months, 1 s for all).
 
 from __future__ import annotations
 
-import calendar
 import re
 from collections.abc import Iterable
 from functools import cache
@@ -48,8 +47,9 @@ def months() -> dict[str, str]:
     """Month in any of `LANGUAGES`, in full or short, in small letters -> its English name."""
     from babel import Locale  # only replies in other languages need it
 
+    english = Locale("en").months["format"]["wide"]
     return _unambiguous(
-        (name, calendar.month_name[number])
+        (name, english[number])
         for code in LANGUAGES
         for style in ("format", "stand-alone")
         for width in ("wide", "abbreviated")

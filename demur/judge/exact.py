@@ -27,7 +27,7 @@ from demur.answers.reply import bodies
 from demur.answers.spans import content, spans
 from demur.answers.text import both_ends, normalise, readable
 from demur.answers.whens import holds_date, same_time, whole_dates, whole_time
-from demur.answers.yes_no import SIDES, side
+from demur.answers.yes_no import side
 from demur.core.records import AnswerSpec, Method, Outcome
 
 
