@@ -10,7 +10,7 @@ from demur.answers import cldr
 from demur.answers.counts import asked
 from demur.answers.notation import plain_notation
 from demur.answers.numbers import UNITS, Quantity, in_unit, quantities, unit_named
-from demur.answers.text import fold, readable, words
+from demur.answers.text import readable, words
 from demur.core.records import AnswerSpec
 
 
@@ -57,7 +57,13 @@ _TAIL = re.compile(
 _WITH_MARKS = re.compile(r"\S*[\^/·*²³]\S*.*|[^\W\d_]+\d.*")
 _POWER_OF_A_UNIT = re.compile(r"(?<=[^\W\d_])\^(?=[23](?!\d))")
 _EUROPEAN = re.compile(r"(?<![\d.,])(\d{1,3}(?:\.\d{3})+),(\d+)(?![\d.,])")
-_DECIMAL_COMMA = re.compile(r"(?<![\d.,])(\d+),(\d{1,2}|0\d{2,}|\d{4,})(?![\d.,])")
+_DECIMAL_COMMA = re.compile(r"(?<![\d.,])(?:(0),(\d+)|(\d+),(\d{1,2}|\d{4,}))(?![\d.,])")
+_CODE = re.compile(r"(?<![\d.,])0\d")
+"""Figures that are no quantity: 070, 007."""
+_SCALED = re.compile(
+    r"(?P<figures>\d+(?:,\d{3})*(?:\.\d+)?) ?(?P<word>(?:[^\W\d_]|[\u0900-\u0963])+\.?(?: [^\W\d_]+)?)"
+)
+_COPULA = re.compile("(?:です|でした|である|だ|입니다|이다|예요|이에요)$")
 _POINT = re.compile(r"(?<![\d.,])(\d{1,3})\.(\d{3})(?![\d.,])")
 LONGEST = 120
 """Characters of the longest text that is read as one amount."""
@@ -74,7 +80,10 @@ def amount(text: str) -> Amount | None:
         return None
     text = readable(plain_notation(text)).strip().strip("\"'").strip().rstrip(".;,")
     text = _EUROPEAN.sub(lambda m: f"{m[1].replace('.', ',')}.{m[2]}", text)
-    text = _DECIMAL_COMMA.sub(r"\1.\2", text)
+    text = _DECIMAL_COMMA.sub(lambda m: f"{m[1] or m[3]}.{m[2] or m[4]}", text)
+    if _CODE.search(text):
+        return None
+    text = _SCALED.sub(_scaled_figures, _COPULA.sub("", text), count=1)
     text, bound = _bound(_POWER_OF_A_UNIT.sub("", text))
     text = re.sub(r"^- (?=\d)", "", text)  # a bullet
     numbers = quantities(text)
@@ -98,6 +107,22 @@ def amount(text: str) -> Amount | None:
     if negative:
         low, high = -high, -low
     return Amount(low, high, number.decimals, bound, unit, currencies, noun)
+
+
+def _scaled_figures(match: re.Match[str]) -> str:
+    """Figures with a word of size in another language, written out: 1,5 Mio., 15 lakh."""
+    word = match["word"]
+    for known in dict.fromkeys((word, word.split()[0], *_characters(word))):
+        factor = cldr.scales().get(known.casefold().rstrip("."))
+        if factor and unit_named(known) == "":
+            value = float(match["figures"].replace(",", "")) * factor
+            return f"{value:.6f}".rstrip("0").rstrip(".") + f" {word[len(known):].lstrip('.')}"
+    return match.group()
+
+
+def _characters(word: str) -> list[str]:
+    """Beginnings of a word in a script that sets no blanks: \u4e07 of \u4e07\u4eba."""
+    return [] if word.isascii() else [word[:2], word[:1]]
 
 
 def _bound(text: str) -> tuple[str, str]:
@@ -149,9 +174,10 @@ def _unit(number: Quantity, tail: str) -> tuple[str, str]:
         return number.unit, tail
     if named := unit_named(tail):
         return named, ""
-    if not tail.isascii() or number.unit == "":
-        if named := cldr.units().get(tail.casefold().rstrip(".")):
-            return named, ""
+    known, names = cldr.units(), tail.split()
+    for n in range(min(3, len(names)), 0, -1):  # "pies de altitud"
+        if named := unit_named(" ".join(names[:n])) or known.get(" ".join(names[:n]).casefold().rstrip(".")):
+            return named, " ".join(names[n:])
     return "", tail
 
 
@@ -188,7 +214,7 @@ def _unit_asked(question: str) -> str:
         unit
         for match in _ASKED.finditer(readable(question))
         if match[1].lower() not in _NO_UNIT and (unit := unit_named(match[1]))
-    }
+    } - {*_MONEY, "lb"}
     return units.pop() if len(units) == 1 else ""
 
 
@@ -282,11 +308,14 @@ def _same_thing(gold: str, reply: str, question: str) -> bool:
     """Whether what a reply counts is what gold or the question names."""
     told = {_stem(w.norm) for text in (gold, question) for w in words(text)}
     counted = [_stem(w.norm) for w in words(reply)]
-    if not counted:
-        return True
-    if not counted[-1].isascii():
-        return not gold or fold(gold) == fold(reply) or len(reply) <= 2
-    return bool(told & set(counted)) or counted[-1] == asked(question).head
+    if not counted or set(counted) <= told | _DIMENSIONS:
+        return not gold or not counted or {_stem(w.norm) for w in words(gold)} - _DIMENSIONS <= set(counted)
+    if not reply.isascii() and len(reply) <= 2:
+        return not gold  # 人, 명: a counter
+    return not gold and counted[-1] == asked(question).head
+
+
+_DIMENSIONS = frozenset("long tall high wide deep old height length of in the a total all them".split())
 
 
 def _stem(word: str) -> str:

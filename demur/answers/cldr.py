@@ -89,6 +89,38 @@ def units() -> dict[str, str]:
 
 
 @cache
+def scales() -> dict[str, float]:
+    """Word of a number's size in any of `LANGUAGES`, in small letters -> its factor: "millionen", "lakh", "\u4e07"."""
+    from babel import Locale
+
+    def words() -> Iterable[tuple[str, str]]:
+        for code in LANGUAGES:
+            for width in ("long", "short"):
+                for forms in Locale(code).compact_decimal_formats[width].values():
+                    for size, pattern in forms.items():
+                        written = pattern.pattern.replace("\u00a0", " ").replace("'", "")
+                        word = written.strip("0 ")
+                        factor = int(size) / 10 ** (written.count("0") - 1)
+                        if len(word) > 1 or not word.isascii():
+                            yield word, f"{factor:g}"
+
+    return {word: float(factor) for word, factor in _unambiguous(words()).items()}
+
+
+@cache
+def eras() -> dict[str, str]:
+    """How `LANGUAGES` say that a year is before or of the common era, in small letters -> "BC" or "AD"."""
+    from babel import Locale
+
+    return _unambiguous(
+        (name, ("BC", "AD")[number])
+        for code in LANGUAGES
+        for width in ("wide", "abbreviated")
+        for number, name in Locale(code).eras[width].items()
+    )
+
+
+@cache
 def currencies() -> dict[str, frozenset[str]]:
     """Currency as written in any of `LANGUAGES` -> the ISO codes that it may be.
 

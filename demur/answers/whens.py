@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from functools import cache
 from typing import NamedTuple
 
 from demur.answers import cldr
@@ -43,6 +44,8 @@ def whole_dates(text: str) -> tuple[Date, ...]:
 def _in_english(text: str) -> str:
     """Months in English, without weekdays and small words; other words stay, and make it no date."""
     words = []
+    if era := next((e for e in _eras_by_length() if text.casefold().rstrip(" .").endswith(f" {e}")), ""):
+        text = f"{text.rstrip(' .')[: -len(era)]}{cldr.eras()[era]}"
     for word in _WORD.findall(text):
         plain = word.casefold().strip(".").removeprefix("d'")
         if not plain[:1].isalpha() or re.fullmatch(r"(?i)bce?|b\.c\.?|ad|ce|st|nd|rd|th", word):
@@ -60,6 +63,11 @@ def holds_date(gold: Date, reply: Date) -> bool | None:
     if reply.holds(gold):
         return True
     return None if gold.holds(reply) else False
+
+
+@cache
+def _eras_by_length() -> list[str]:
+    return sorted(cldr.eras(), key=len, reverse=True)
 
 
 # --- times of day --------------------------------------------------------------------------------
