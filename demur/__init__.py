@@ -29,7 +29,6 @@ if TYPE_CHECKING:
         open_release,
         open_run,
         report,
-        suite,
     )
     from demur.values import Comparison, Evaluation, Frame, Hits, Index
 
@@ -51,7 +50,6 @@ __all__ = [
     "open_release",
     "open_run",
     "report",
-    "suite",
 ]
 
 

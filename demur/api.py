@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from demur.release import Release
     from demur.reports.gate import Gate
     from demur.scenarios.systems import SystemLike
-    from demur.suites import Suite
 
 Scenarios = str | Sequence[str]
 
@@ -524,15 +523,3 @@ def from_docs(
             steps=steps,
             **options,
         )
-
-
-@checked
-def suite(name: str) -> Suite[Any, Any]:
-    """A suite by name, such as ``vb``: a benchmark other than the four scenarios (`demur.suites.Suite`).
-
-    Raises:
-        UnknownPart: no suite has that name; lists those that exist.
-    """
-    from demur.suites import suite as found
-
-    return found(name)

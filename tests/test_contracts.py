@@ -1,4 +1,4 @@
-"""Every part that is registered keeps the contract of its kind (`demur.testing.contracts`)."""
+"""Every part that demur registers keeps the contract of its kind (`demur.testing.contracts`)."""
 
 from __future__ import annotations
 
@@ -11,8 +11,7 @@ import pytest
 from mini_sources import lines, png, put
 from strategies import sample
 
-import demur
-from demur.core.plugins import find, names
+from demur.core.plugins import find, where
 from demur.core.records import Outcome, Status
 from demur.core.store import Problems
 from demur.corpora import READERS
@@ -29,7 +28,6 @@ from demur.testing import (
     check_index,
     check_judge,
     check_source,
-    check_suite,
     check_system,
     running,
 )
@@ -68,15 +66,20 @@ def pool(folder):
 SOURCES = {**mini.BUILDERS, "generic": generic, "pool": pool, "atlas": lambda folder: None}
 
 
-LONG = {"atlas", "vb", "datasets", "mm_aqa"}
+LONG = {"atlas", "datasets"}
 """Whole data sets: not in the core tier."""
+
+
+def own(kind):
+    """Names of demur's parts, not of packages that are installed beside it."""
+    return [name for name, value in where(kind).items() if value.startswith("demur.")]
 
 
 def core(names):
     return [pytest.param(name, marks=[pytest.mark.reference] * (name in LONG)) for name in names]
 
 
-@pytest.mark.parametrize("name", core(names("sources")))
+@pytest.mark.parametrize("name", core(own("sources")))
 def test_sources(name, tmp_path):
     check_source(name, SOURCES[name](tmp_path), **mini.OPTIONS.get(name, {}))
 
@@ -147,7 +150,7 @@ def test_the_offline_encoder():
     check_encoder(open_encoder("offline"))
 
 
-@pytest.mark.parametrize("kind", names("indexes"))
+@pytest.mark.parametrize("kind", own("indexes"))
 def test_indexes(kind, tmp_path):
     dice = np.random.default_rng(0)
     if kind == "bm25":
@@ -179,7 +182,7 @@ answer: $.choices[0].message.content
 """
 
 
-@pytest.mark.parametrize("name", names("systems"))
+@pytest.mark.parametrize("name", own("systems"))
 async def test_systems(name, tmp_path, monkeypatch):
     lines(
         tmp_path / "mine.jsonl",
@@ -200,9 +203,7 @@ async def test_systems(name, tmp_path, monkeypatch):
         url = f"http://127.0.0.1:{server.port}/v1"
         put(tmp_path / "rag.yaml", f"url: {url}/chat/completions\n" + SERVICE)
         arguments = {
-            **dict.fromkeys(
-                ("model", "multi_agent", "self_consistency", "p_true", "max_prob"), f"{url}#m"
-            ),
+            "model": f"{url}#m",
             "http": tmp_path / "rag.yaml",
             "answers": tmp_path / "mine.jsonl",
             "python": "contract_function:answer",
@@ -211,7 +212,7 @@ async def test_systems(name, tmp_path, monkeypatch):
 
 
 @pytest.mark.heavy
-@pytest.mark.parametrize("name", names("judges"))
+@pytest.mark.parametrize("name", own("judges"))
 async def test_judges(name, tmp_path):
     def grader(body):
         content = body["messages"][-1]["content"]
@@ -239,18 +240,6 @@ async def test_judges(name, tmp_path):
             await check_judge(judge)
         finally:
             await judge.close()
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("name", core(names("suites")))
-def test_suites(name, tmp_path):
-    suite = demur.suite(name)
-    small = {"pairs": 4, "ocr": "no"} if name == "mm_aqa" else {}
-    check_suite(
-        suite,
-        suite.build(tmp_path / "items", **small),
-        **({"resamples": 20} if name == "vb" else {}),
-    )
 
 
 # --- what breaks a contract is told ---

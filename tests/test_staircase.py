@@ -45,11 +45,7 @@ FILES = {
 def library_of(job):
     """Names that a function of the command takes from the rooms, to work with."""
     lines = [node for node in ast.walk(job) if isinstance(node, ast.ImportFrom)]
-    rooms = [
-        n
-        for n in lines
-        if str(n.module).startswith("demur.") and not str(n.module).startswith("demur.cli")
-    ]
+    rooms = [n for n in lines if re.match(r"demur(_suites)?\b(?!\.cli\b)", str(n.module))]
     return [
         a.name for n in rooms if n.module not in PRINTING for a in n.names if a.name not in PARSED
     ]
@@ -92,7 +88,7 @@ def places_of_changes():
     """Files and folders that the table of CONTRIBUTING names, ``<name>`` standing for any."""
     page = (Path(__file__).parents[1] / "CONTRIBUTING.md").read_text(encoding="utf-8")
     table = page.partition("## Where a change goes")[2].partition("## Contracts")[0]
-    return sorted({name for name in re.findall(r"[`(]((?:demur|docs)/[^`)]*)[`)]", table)})
+    return sorted({name for name in re.findall(r"[`(]((?:demur|docs|suites)/[^`)]*)[`)]", table)})
 
 
 def test_the_table_of_changes_names_files_that_are_there():

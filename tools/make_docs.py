@@ -1,4 +1,4 @@
-"""Regenerates the pages that are made from the code: ``docs/cli.md`` and ``docs/api.md``.
+"""Regenerates the pages that are made from the code: ``docs/cli.md``, ``docs/api.md`` and ``suites/docs/cli.md``.
 
 Run by ``make docs``; a test finds them stale.
 """
@@ -8,10 +8,15 @@ from __future__ import annotations
 import argparse
 import os
 import sys
+from collections.abc import Sequence
 from importlib import import_module
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from make_api import api_page
+
+if TYPE_CHECKING:
+    from demur.cli import Verb
 
 ROOT = Path(__file__).resolve().parents[1]
 
@@ -23,18 +28,15 @@ def _subparsers(parser: argparse.ArgumentParser) -> dict[str, argparse.ArgumentP
     return {}
 
 
-def cli_page() -> str:
-    """Every help page of the command, 100 columns wide."""
-    from demur.cli import VERBS, overview, parser_of
+def cli_page(title: str, verbs: Sequence[Verb], text: str) -> str:
+    """Every help page of some verbs, 100 columns wide, below a text."""
+    from demur.cli import parser_of
 
     os.environ["COLUMNS"] = "100"
     os.environ["NO_COLOR"] = "1"
-    parts = [
-        "# The `demur` command\n\nMade from the code by `make docs`; do not edit.\n",
-        f"```text\n{overview()}```\n",
-    ]
-    for verb in VERBS:
-        module = import_module(f"demur.cli.{verb.name.replace('-', '_')}")
+    parts = [f"# {title}\n\nMade from the code by `make docs`; do not edit.\n{text}"]
+    for verb in verbs:
+        module = import_module(verb.module)
         parser = parser_of(verb)
         module.configure(parser)
         parts.append(f"## demur {verb.name}\n\n```text\n{parser.format_help()}```\n")
@@ -46,7 +48,16 @@ def cli_page() -> str:
 def main() -> int:
     """Write the pages; with ``--check`` say which are stale instead."""
     try:
-        pages = {ROOT / "docs" / "cli.md": cli_page(), ROOT / "docs" / "api.md": api_page()}
+        from demur.cli import VERBS, overview, verbs_elsewhere
+
+        listed = f"\n```text\n{overview(VERBS)}```\n"
+        pages = {
+            ROOT / "docs" / "cli.md": cli_page("The `demur` command", VERBS, listed),
+            ROOT / "docs" / "api.md": api_page(),
+        }
+        if beside := [v for v in verbs_elsewhere() if v.module.startswith("demur_suites.")]:
+            page = cli_page("`demur suite` and `demur reasoning`", beside, "")
+            pages[ROOT / "suites" / "docs" / "cli.md"] = page
     except ModuleNotFoundError as error:
         sys.stderr.write(
             f"make_docs: {error.name} is not installed for {sys.executable} - "

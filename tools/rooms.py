@@ -7,12 +7,15 @@ import sys
 from statistics import median
 
 Sizes = dict[str, list[tuple[int, str]]]
+BESIDE = "suites, beside"
 
 
 def sizes(revision: str) -> Sizes:
     """Room -> (lines, file) of its Python files at a revision."""
     listed = subprocess.run(
-        ["git", "ls-tree", "-r", "--name-only", revision, "demur"], capture_output=True, text=True
+        ["git", "ls-tree", "-r", "--name-only", revision, "demur", "suites/demur_suites"],
+        capture_output=True,
+        text=True,
     )
     found: Sizes = {}
     for file in listed.stdout.split():
@@ -21,6 +24,8 @@ def sizes(revision: str) -> Sizes:
                 ["git", "show", f"{revision}:{file}"], capture_output=True, text=True
             ).stdout
             room = file.split("/")[1] if file.count("/") > 1 else "(top)"
+            if file.startswith("suites/"):
+                room = BESIDE
             found.setdefault(room, []).append((text.count("\n"), file))
     return found
 
@@ -38,14 +43,16 @@ def cell(files: list[tuple[int, str]]) -> str:
 def main(before: str, after: str = "HEAD") -> None:
     """Print the table."""
     old, new = sizes(before), sizes(after)
-    order = sorted({*old, *new}, key=lambda room: -sum(n for n, _ in new.get(room, ())))
+    order = sorted({*old, *new} - {BESIDE}, key=lambda room: -sum(n for n, _ in new.get(room, ())))
     heads = " | ".join(("lines", "files", "median", "largest"))
     rows = [f"| room | {heads} | {heads} |", "|---|--:|--:|--:|---|--:|--:|--:|---|"]
     rows += [
         f"| {room} | {cell(old.get(room, []))} | {cell(new.get(room, []))} |" for room in order
     ]
-    whole = [cell([one for files in side.values() for one in files]) for side in (old, new)]
-    sys.stdout.write("\n".join([*rows, f"| **all** | {whole[0]} | {whole[1]} |"]) + "\n")
+    for name, rooms in (("**all**", order), (BESIDE, [BESIDE])):
+        both = [cell([one for room in rooms for one in side.get(room, [])]) for side in (old, new)]
+        rows.append(f"| {name} | {both[0]} | {both[1]} |")
+    sys.stdout.write("\n".join(rows) + "\n")
 
 
 if __name__ == "__main__":

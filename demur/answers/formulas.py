@@ -45,7 +45,7 @@ def bare(text: str) -> str:
 def _pieces(text: str) -> list[str]:
     if not text or len(text) > LONGEST:
         return []
-    text = readable(plain_notation(text)).strip(" .").replace(" and ", " & ")
+    text = readable(plain_notation(text)).strip(" .")
     for written, sign in _WRITTEN:
         text = text.replace(written, sign)
     pieces = _PIECE.findall(text)
@@ -66,12 +66,12 @@ def symbols(text: str) -> str:
     return "" if normalise(text) else text
 
 
-_USUAL = frozenset(".,;:!?'\"()-\u2013\u2014\u2018\u2019\u201c\u201d*_`[]{}\u00ab\u00bb/")
-"""Signs that any sentence may have."""
+_RARE = frozenset("#%&@\u2020\u2021\u00a7\u00b6")
+"""Punctuation that no sentence needs."""
 
 
 def signs_in(text: str) -> list[str]:
     """The signs that a text shows: those that no sentence needs, and what stands in brackets, quotes or behind a colon."""
-    special = [c for c in text if not (c.isalnum() or c.isspace() or c in _USUAL or unicodedata.category(c) in ("Mn", "Mc", "Cf"))]
+    special = [c for c in text if c in _RARE or (unicodedata.category(c)[0] == "S" and c != "`")]
     shown = re.findall(r"[(\"'\u201c\u2018`]([^\w\s])[)\"'\u201d\u2019`]|: ?([^\w\s])\.?$", text)
     return list(dict.fromkeys([*special, *(a or b for a, b in shown)]))

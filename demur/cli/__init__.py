@@ -1,8 +1,11 @@
 """The `demur` command: a table of verbs, and one thin file per verb beside this one.
 
-``demur --help`` prints from the table alone; a verb's file is imported when that verb is used. Each verb's
+``demur --help`` prints from the table; a verb's file is imported when that verb is used. Each verb's
 file has ``configure(parser)`` (its arguments, with an example in the epilog) and ``run(args) -> int`` (its
 exit code), and calls one public function.
+
+A verb of another package is an entry point of the group ``demur.verbs``: its name, and such a file as a module, which
+also has the texts ``DOES`` and ``EXAMPLE``, its line of the table. ``demur --help`` imports that module.
 """
 
 from __future__ import annotations
@@ -18,11 +21,12 @@ from demur.core.version import __version__
 
 
 class Verb(NamedTuple):
-    """One line of ``demur --help``; the verb's file is ``demur/cli/<name>.py`` (``-`` becomes ``_``)."""
+    """One line of ``demur --help``, and the verb's file."""
 
     name: str
     does: str
     example: str
+    module: str
 
 
 _TABLE = """
@@ -50,21 +54,28 @@ test whether the second run is better or worse than the first | compare runs/a r
 pass or fail a run in CI, decided on intervals | gate runs/mine --max-hallucination gold-removed=0.15 --strict
 compute the metrics of the sources' own authors | score demo-out --metric viquae-f1
 grade existing answers; correct, attack or measure a judge | judge file rows.jsonl --judge rules
-explain a run's wrong answers, by the evidence shown | reasoning demo-out/runs/reader --scenario adversarial
-run other benchmarks than the four scenarios, such as VB and MM-THEBench | suite score vb sheet.csv --mode paper
 check the arithmetic of published tables | audit table8.csv table4.csv
 ask a model; inspect the ledger of paid replies | calls stats calls.sqlite
 """
 """One line per verb: what it does, and an example that begins with its name."""
 VERBS = tuple(
-    Verb(example.split()[0], does, f"demur {example}")
+    Verb(name, does, f"demur {example}", f"demur.cli.{name.replace('-', '_')}")
     for does, example in (line.split(" | ") for line in _TABLE.strip().splitlines())
+    for name in example.split()[:1]
 )
 
 
-def overview() -> str:
-    """What ``demur --help`` prints."""
-    width = max(len(v.name) for v in VERBS)
+def verbs_elsewhere() -> tuple[Verb, ...]:
+    """The verbs of other packages, by name; imports their modules."""
+    from demur.core import plugins
+
+    found = ((name, plugins.find("verbs", name)[0]) for name in plugins.names("verbs"))
+    return tuple(Verb(name, m.DOES, f"demur {m.EXAMPLE}", m.__name__) for name, m in found)
+
+
+def overview(verbs: Sequence[Verb]) -> str:
+    """What ``demur --help`` prints of these verbs."""
+    width = max(len(v.name) for v in verbs)
     lines = [
         "usage: demur VERB [options]",
         "",
@@ -73,7 +84,7 @@ def overview() -> str:
         "",
         "verbs, each with an example ('demur VERB --help' explains its options):",
     ]
-    for verb in VERBS:
+    for verb in verbs:
         lines += [f"  {verb.name:<{width}}  {verb.does}", f"  {'':<{width}}    $ {verb.example}"]
     lines += ["", "start here:  demur demo", "every verb that prints a result accepts --json"]
     return "\n".join(lines) + "\n"
@@ -95,7 +106,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     if words[:1] == ["help"]:
         words = [*words[1:], "--help"]
     if not words or words[0] in ("-h", "--help"):
-        sys.stdout.write(overview())
+        sys.stdout.write(overview((*VERBS, *verbs_elsewhere())))
         return 0
     if words[0] in ("-V", "--version", "version"):
         sys.stdout.write(f"demur {__version__}\n")
@@ -104,11 +115,13 @@ def main(argv: Sequence[str] | None = None) -> int:
     from demur.core.errors import DemurError, UnknownPart
 
     try:
-        names = [v.name for v in VERBS]
-        if words[0] not in names:
-            raise UnknownPart("verb", words[0], names, hint="see 'demur --help'")
-        verb = VERBS[names.index(words[0])]
-        module = import_module(f"demur.cli.{verb.name.replace('-', '_')}")
+        verbs = {v.name: v for v in VERBS}
+        if words[0] not in verbs:
+            verbs |= {v.name: v for v in verbs_elsewhere()}
+        if words[0] not in verbs:
+            raise UnknownPart("verb", words[0], list(verbs), hint="see 'demur --help'")
+        verb = verbs[words[0]]
+        module = import_module(verb.module)
         parser = parser_of(verb)
         module.configure(parser)
         arranged = getattr(module, "arranged", list)  # a verb may have a default job

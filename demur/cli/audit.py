@@ -22,21 +22,24 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "--json",
         skip_bad="leave out lines that cannot be read, and count them",
     )
-    suites = "tables of suites are recognised by their columns (docs/suites.md)"
-    parser.epilog = f"{LAYOUT}\n{suites}\nexit 1 when a table has a defect\n\n{parser.epilog or ''}"
+    others = "tables of benchmarks that are installed beside demur are recognised by their columns"
+    parser.epilog = f"{LAYOUT}\n{others}\nexit 1 when a table has a defect\n\n{parser.epilog or ''}"
 
 
 def run(args: argparse.Namespace) -> int:
+    from demur.core.plugins import find, names
     from demur.core.store import Problems
     from demur.judge.audit import audit, read_lines
-    from demur.suites import audit_tables
 
-    problems = Problems()
-    of_suites = audit_tables(args.tables, problems)  # their tables have columns of their own
-    lines = [line for path in of_suites.rest for line in read_lines(path, problems)]
+    problems, findings, n_lines, rest = Problems(), [], 0, args.tables
+    for name in names("audits"):  # other packages' tables have columns of their own
+        others, n_others, rest = find("audits", name)[0](rest, problems)
+        findings += others
+        n_lines += n_others
+    lines = [line for path in rest for line in read_lines(path, problems)]
     problems.settle(skip_bad=args.skip_bad)
-    findings = [*of_suites.findings, *audit(lines)]
-    n_lines = of_suites.lines + len(lines)
+    findings += audit(lines)
+    n_lines += len(lines)
     defects = sum(f.severity == "defect" for f in findings)
     if args.json:
         print_json(

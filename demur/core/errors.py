@@ -78,24 +78,34 @@ class UnknownPart(UsageError):
 
 
 class MissingExtra(UsageError):
-    """An optional dependency is not installed; the cure is the line that installs it."""
+    """An optional dependency is not installed; the cure is the line that installs it.
 
-    def __init__(self, what: str, *, extra: str, module: str = "") -> None:
+    Args:
+        what: what it is for.
+        extra: that installs it.
+        module: its name for people.
+        package: whose extra it is, as pip takes it: a name, or a folder.
+    """
+
+    def __init__(self, what: str, *, extra: str, module: str = "", package: str = "demur") -> None:
         super().__init__(
             f"{what} needs {module or 'a package'} that is not installed",
-            cure=f"pip install 'demur[{extra}]'",
+            cure=f"pip install '{package}[{extra}]'",
         )
 
 
 @contextmanager
-def importing(what: str, *, extra: str, module: str = "", broken: bool = False) -> Iterator[None]:
+def importing(
+    what: str, *, extra: str, module: str = "", broken: bool = False, package: str = "demur"
+) -> Iterator[None]:
     """Imports of optional dependencies.
 
     Args:
         what: what they are for.
-        extra: of demur's, that installs them.
+        extra: that installs them.
         module: their name for people; "" for the name of the one that is missing.
         broken: whether one that is there and fails to import counts as missing too.
+        package: whose extra it is, as pip takes it.
 
     Raises:
         MissingExtra: one is not installed.
@@ -105,7 +115,9 @@ def importing(what: str, *, extra: str, module: str = "", broken: bool = False) 
     except ImportError as error:
         if not broken and not isinstance(error, ModuleNotFoundError):
             raise
-        raise MissingExtra(what, extra=extra, module=module or error.name or "") from error
+        raise MissingExtra(
+            what, extra=extra, module=module or error.name or "", package=package
+        ) from error
 
 
 class DataError(DemurError):

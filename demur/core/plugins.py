@@ -1,4 +1,4 @@
-"""Parts by name: encoders, systems, judges, sources, indexes, suites.
+"""Parts by name: encoders, systems, judges, sources, indexes; verbs, suites and audits of other packages.
 
 ``NAME`` or ``NAME:ARGUMENT`` names a registered part, ``module:Attribute`` one that is not packaged. demur registers
 its own parts through the same entry-point groups as other packages do. Listing names imports none of them.
@@ -14,7 +14,7 @@ from typing import Any, Literal
 
 from demur.core.errors import UnknownPart, UsageError
 
-Kind = Literal["sources", "encoders", "indexes", "systems", "judges", "suites"]
+Kind = Literal["sources", "encoders", "indexes", "systems", "judges", "suites", "verbs", "audits"]
 
 
 @cache

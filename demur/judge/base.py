@@ -10,8 +10,9 @@ from string import ascii_uppercase
 from typing import TYPE_CHECKING, Any, Protocol
 
 from demur.core import plugins
-from demur.core.code import code_digest
+from demur.core.code import SHORT, code_digest
 from demur.core.records import AnswerSpec, Ask, ImageRef, Response, Verdict
+from demur.core.store import digest
 
 if TYPE_CHECKING:
     from demur.models import Budget
@@ -132,9 +133,7 @@ async def close_judge(judge: Judge) -> None:
 
 
 def judge_code(judge: Judge) -> str:
-    """The code of a user's own judge; of demur's, which are told by their ids, the ``version`` if any."""
-    return (
-        str(getattr(judge, "version", ""))
-        if type(judge).__module__.startswith("demur.")
-        else code_digest(judge)
-    )
+    """The ``version`` of a judge, if any, and of a judge that is not demur's its code."""
+    version = str(getattr(judge, "version", ""))
+    own = type(judge).__module__.startswith("demur.")
+    return version if own else digest([version, code_digest(judge)], SHORT)

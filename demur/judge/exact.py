@@ -67,8 +67,8 @@ def exact(question: str, reply: str, spec: AnswerSpec) -> Exact | None:
         (_side, Method.CHOICE),
         (_date, Method.DATE),
         (_number, Method.NUMBER),
-        (_formula, Method.MATCH),
         (_list, Method.MATCH),
+        (_formula, Method.MATCH),
     ):
         for text in texts:
             right = compare(spec, text, question)
@@ -236,7 +236,7 @@ def _list(spec: AnswerSpec, text: str, question: str) -> bool | None:
     told = _items(text)
     for form in spec.accepted:
         parts = [item for part in form for item in (_items(part) if len(form) == 1 else [_key(part)])]
-        if len(parts) < 2 or not told or bare(form[0]):
+        if len(parts) < 2 or not told or form[0].startswith("("):
             continue
         if told == parts or (not _ORDERED.search(question) and Counter(told) == Counter(parts)):
             return True

@@ -101,6 +101,8 @@ class ModelJudge:
 
     asks_models = True
     kind = "model"
+    prompt_package = "demur.judge"
+    """Package whose folder ``prompts`` holds it."""
     prompt_name = "three-labels.v3.md"
     schema: dict[str, Any] | None = schema_of("label", sorted(WORDS))
     """Of the reply; None asks for words."""
@@ -128,7 +130,7 @@ class ModelJudge:
         for address in self.addresses:
             parse_model(address)
         self.model = model_id(self.addresses[0])
-        self.prompt = self._blind = _prompt(self.prompt_name)
+        self.prompt = self._blind = _prompt(self.prompt_name, self.prompt_package)
         if self.sees:
             self.prompt = f"{_prompt(SEEING)}\n\n{self.prompt}"
         self.prompt_sha256 = digest(self.prompt.encode())
@@ -352,8 +354,8 @@ class PaperJudge(ModelJudge):
         return True
 
 
-def _prompt(name: str) -> str:
-    return files("demur.judge").joinpath("prompts", name).read_text(encoding="utf-8").strip()
+def _prompt(name: str, package: str = "demur.judge") -> str:
+    return files(package).joinpath("prompts", name).read_text(encoding="utf-8").strip()
 
 
 def stated(reply: str, key: str) -> Any:

@@ -1,6 +1,6 @@
 """For authors of plug-ins: a fake endpoint with faults, and a check for each kind of part (`demur.testing.contracts`).
 
-from demur.testing import FakeEndpoint, check_source, check_suite
+from demur.testing import FakeEndpoint, check_source
 """
 
 from demur.testing.contracts import (
@@ -10,7 +10,6 @@ from demur.testing.contracts import (
     check_judge,
     check_model,
     check_source,
-    check_suite,
     check_system,
 )
 from demur.testing.fake import FAULTS, FakeEndpoint, PrefixCache, parse_faults, running
@@ -25,7 +24,6 @@ __all__ = [
     "check_judge",
     "check_model",
     "check_source",
-    "check_suite",
     "check_system",
     "parse_faults",
     "running",

@@ -7,7 +7,6 @@
     check_system   a system under test (awaited)
     check_judge    verdicts on replies (awaited)
     check_model    a model (awaited)
-    check_suite    a benchmark that is not the four scenarios
 
 Each check raises `AssertionError` with the contract and what came instead. The checks concern the form of the results,
 not their quality.
@@ -21,7 +20,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from demur.core.errors import CallError, DemurError, UsageError
+from demur.core.errors import CallError, UsageError
 from demur.core.records import (
     AnswerSpec,
     Ask,
@@ -46,7 +45,6 @@ if TYPE_CHECKING:
     from demur.judge.base import Judge
     from demur.models.client import Model
     from demur.scenarios.systems import SystemContext, SystemLike
-    from demur.suites.base import Suite
 
 HOSTILE = (
     "",
@@ -441,65 +439,3 @@ async def check_model(model: Model) -> None:
         )
         _whole(reply, repr(request.item))
     assert any(isinstance(r, Response) for r in replies), f"no request was answered: {replies[0]}"
-
-
-def check_suite(suite: Suite[Any, Any], items: Path, **options: Any) -> None:
-    """Check a suite with a valid set of items.
-
-    Args:
-        suite: opened.
-        items: a path for its `load`, without bad items.
-        options: of the score; the others have their defaults.
-
-    Raises:
-        AssertionError: the contract is broken; says where.
-    """
-    where = f"suite {suite.name!r}"
-    assert all((suite.name, suite.title, suite.about)), (
-        f"{where}: name, title and about must not be empty"
-    )
-    loaded = suite.open(items)
-    again = suite.open(items)
-    questions = list(suite.questions(loaded.items))
-    assert questions == list(suite.questions(again.items)), (
-        f"{where}: reading twice gives the same questions"
-    )
-    ids = [q.id for q in questions]
-    assert len(set(ids)) == len(ids) > 0, f"{where}: every question needs its own id"
-    assert "$question" in suite.prompts().texts["ask"], (
-        f"{where}: the prompt must contain $question"
-    )
-    tasks = suite.tasks(loaded.items)
-    assert [t.ask.id for t in tasks] == [t.ask.id for t in suite.tasks(again.items)], (
-        f"{where}: asks have stable ids"
-    )
-    try:
-        suite.open(items / "no such file or folder")
-        raise AssertionError(f"{where}: a missing path must raise a DemurError")
-    except DemurError:
-        pass
-    for text in HOSTILE:
-        for question in questions[:1]:
-            status, outcome, _ = suite.verdict(Response(text=text), question.answers)
-            assert (outcome is None) == (status is not Status.GRADED), (
-                f"{where}: an outcome if and only if graded"
-            )
-    several = {
-        "nothing": {},
-        "failed": {id: Response(error="the server was down") for id in ids},
-        **{
-            f"hostile {n}": dict.fromkeys(ids, Response(text=text))
-            for n, text in enumerate(HOSTILE)
-        },
-    }
-    options = {**{o.name: o.default for o in suite.options}, **options}
-    scores = suite.scores(loaded.items, several, **options)
-    assert len(scores) == len(several), f"{where}: one score per model, whatever its replies"
-    tables = [*suite.tables(scores, loaded.items), *suite.statistics(loaded.items)]
-    assert len({t.name for t in tables}) == len(tables) > 0, (
-        f"{where}: every table needs its own name"
-    )
-    for table in tables:
-        for form in ("terminal", "markdown", "latex", "csv"):
-            assert table.render(form), f"{where}: table {table.name} as {form}"
-    list(suite.cards(loaded.items, loaded.root, several, **options))

@@ -79,7 +79,7 @@ UNTOLD = (None, False, True, [], "", argparse.SUPPRESS)
 @pytest.mark.parametrize("verb", [v.name for v in VERBS])
 def test_what_holds_when_nothing_is_said_is_in_the_help(verb):
     parser = argparse.ArgumentParser(prog=verb)
-    importlib.import_module(f"demur.cli.{verb.replace('-', '_')}").configure(parser)
+    importlib.import_module({v.name: v.module for v in VERBS}[verb]).configure(parser)
     for prog, action in options(parser):
         if (
             "--out" in action.option_strings and not action.required

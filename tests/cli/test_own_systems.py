@@ -76,17 +76,6 @@ def test_an_edited_function_is_asked_anew_without_a_word_from_the_user(
     assert manifest(tmp_path) == second
 
 
-def test_a_system_made_of_models_gets_the_options_of_models(own, release, tmp_path):
-    system = own(
-        "def answer(request):\n    return 'DECISION: APPROVE' if request.temperature == 0.5 else 'no'"
-    )
-    words = ("--system", f"pair=multi_agent:{system}", "--temperature", "0.5", "--images")
-    assert run(release, *words, "one", "--scenarios", "all", "oracle(order=gold-first)") == 0
-    made = manifest(tmp_path, "pair")
-    assert made["settings"] == {"layout": {"images": "one"}, "temperature": 0.5}
-    assert len(made["recipes"]) == 5
-
-
 def test_two_systems_never_share_a_folder(own, release, capsys):
     system = own("def answer(given):\n    raise SystemExit")
     assert run(release, "--system", f"ü={system}", f"ö={system}") == 2

@@ -13,12 +13,14 @@ from pathlib import Path
 
 import pytest
 
-from demur.suites import suite, suites
-
 ROOT = Path(__file__).resolve().parents[2]
 # Its commands start a server in the background; they are run by a test of their own.
 OWN_TESTS = {"calls.md": "tests/models/test_docs.py"}
-PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+PAGES = [
+    ROOT / "README.md",
+    *sorted((ROOT / "docs").rglob("*.md")),
+    *sorted((ROOT / "suites/docs").rglob("*.md")),
+]
 # ```console blocks are run, line by line; what needs a key, a cluster or a server of the reader's own stands in ```text.
 BLOCK = re.compile(r"^```console\n(.*?)^```", re.MULTILINE | re.DOTALL)
 
@@ -100,10 +102,14 @@ def workshop(small_demo: tuple[Path, str], tmp_path_factory: pytest.TempPathFact
             id=p.relative_to(ROOT).as_posix(),
         )
         for p in PAGES
-        if commands(p) and p.name not in OWN_TESTS
+        if commands(p) and p.name not in OWN_TESTS and "suites" not in p.parts
     ],
 )
 def test_every_command_of_a_page_works(page: Path, workshop: Path):
+    run_commands(page, workshop)
+
+
+def run_commands(page: Path, workshop: Path) -> None:
     env = {
         **os.environ,
         "PYTHONPATH": ".",
@@ -122,27 +128,25 @@ OTHERS = {"--epochs", "--no-deps", "--force-reinstall", "--index-url", "--head",
 """Flags of pip, inspect, Ray and llama.cpp."""
 
 
-@pytest.mark.heavy
-def test_no_cure_names_a_flag_that_is_none():
-    """Errors once told people to give flags that no verb has."""
-    options = [
-        o
-        for name in suites()
-        for s in [suite(name)]
-        for o in (*s.options, *s.build_options, *s.export_options)
-    ]
-    known = set(re.findall(r"--[a-z][a-z0-9-]+", (ROOT / "docs/cli.md").read_text())) | OTHERS
-    known |= {f"--{option.name.replace('_', '-')}" for option in options} | {
-        "--outputs",
-        "--prompt",
-    }
+FLAG = r"(?<![\w-])--[a-z][a-z_0-9-]+"
+
+
+def flags_of_cures(package: Path) -> set[tuple[str, str]]:
+    """(file, flag) of every flag that the cure of an error names."""
     named = set()
-    for path in sorted((ROOT / "demur").rglob("*.py")):
+    for path in sorted(package.rglob("*.py")):
         for call in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
             for given in call.keywords if isinstance(call, ast.Call) else ():
                 if given.arg == "cure":
                     texts = [n.value for n in ast.walk(given.value) if isinstance(n, ast.Constant)]
-                    flags = re.findall(r"(?<![\w-])--[a-z][a-z_0-9-]+", " ".join(map(str, texts)))
-                    named |= {(path.name, flag) for flag in flags}
+                    named |= {(path.name, f) for f in re.findall(FLAG, " ".join(map(str, texts)))}
+    return named
+
+
+@pytest.mark.heavy
+def test_no_cure_names_a_flag_that_is_none():
+    """Errors once told people to give flags that no verb has."""
+    known = set(re.findall(FLAG, (ROOT / "docs/cli.md").read_text())) | OTHERS
+    named = flags_of_cures(ROOT / "demur")
     assert len(named) > 50
     assert {(name, flag) for name, flag in named if flag not in known} == set()

@@ -15,15 +15,21 @@ import pkgutil
 import re
 import signal
 import time
+from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from functools import cache
+from functools import cache, partial
 from re import _constants as op  # type: ignore[attr-defined]
 from re import _parser  # type: ignore[attr-defined]
 from types import FrameType, ModuleType
 from typing import Any, NamedTuple
 
 import demur
+
+ROOM = 8
+"""How many times as much as what is linear a text may take, for noise."""
+SHORT = (1_000, 16_000)
+"""Sizes of texts."""
 
 
 class TooSlow(Exception):
@@ -240,10 +246,10 @@ def _in_category(name: str, c: str) -> bool:
 # --- every pattern of the package --------------------------------------------------------------------
 
 
-def modules() -> list[ModuleType]:
-    """Every module of demur that can be imported here."""
+def modules(package: ModuleType = demur) -> list[ModuleType]:
+    """Every module of a package."""
     found = []
-    for info in pkgutil.walk_packages(demur.__path__, "demur."):
+    for info in pkgutil.walk_packages(package.__path__, f"{package.__name__}."):
         if info.name.endswith("__main__"):
             continue
         found.append(importlib.import_module(info.name))
@@ -260,10 +266,10 @@ class Use(NamedTuple):
 
 
 @cache
-def uses() -> list[Use]:
-    """Every pattern that the package keeps under a name of a module or writes in a call of ``re``."""
+def uses(package: ModuleType = demur) -> list[Use]:
+    """Every pattern that a package keeps under a name of a module or writes in a call of ``re``."""
     found: dict[tuple[str, int, bool], Use] = {}
-    for module in modules():
+    for module in modules(package):
         kept = [(name, p) for name, value in vars(module).items() for p in _patterns_in(value)]
         methods = _methods(module) if kept else {}
         for name, pattern in kept:
@@ -350,13 +356,31 @@ def _inline(module: ModuleType) -> Iterator[tuple[int, re.Pattern[str], bool]]:
             yield call.lineno, re.compile(text, sum(flags)), word in ("match", "fullmatch")
 
 
-def made_at_run_time() -> list[str]:
+def made_at_run_time(package: ModuleType = demur) -> list[str]:
     """Calls of ``re`` whose pattern depends on more than its module: where they stand."""
     out = []
-    for module in modules():
+    for module in modules(package):
         for _, call in _calls(module):
             try:
                 _value(module, call.args[0])
             except NameError:
                 out.append(f"{module.__name__}: {ast.unparse(call.args[0])}")
     return out
+
+
+def slow(use: Use, sizes: tuple[int, int], most: int) -> Iterator[tuple[str, str, str]]:
+    """Families of texts that a pattern is worse than linear on."""
+
+    def read(text: str) -> object:
+        return (
+            use.pattern.match(text) if use.anchored else deque(use.pattern.finditer(text), maxlen=0)
+        )
+
+    for family in attacks(use.pattern, most):
+        if measure(read, partial(repeated, *family), sizes, ROOM).ratio > ROOM:
+            yield family
+
+
+def repeated(head: str, pump: str, tail: str, size: int) -> str:
+    """A text of a family, of about so many characters."""
+    return head + pump * (size // len(pump)) + tail

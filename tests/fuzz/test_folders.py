@@ -1,4 +1,4 @@
-"""Whole folders from a stranger: a source with its map, a pool, a release, a build, a run, an index, prompts, sheets.
+"""Whole folders from a stranger: a source with its map, a pool, a release, a build, a run, an index, prompts.
 
 Each is made once, right; then files of it are damaged, or taken away, and what reads it ends in a result or in a
 `DemurError`. Where a manifest holds hashes they are made to fit again, every other time: who forges a file forges these
@@ -107,29 +107,6 @@ def _prompts(folder: Path) -> None:
         shutil.copy(Path(__file__).parents[2] / "demur/scenarios/prompts" / name, folder)
 
 
-def _sheets(folder: Path) -> None:
-    from demur.suites.vb.build import build
-
-    build(folder)
-    (folder / "csv").mkdir()
-    said = '"{""label"": ""VISIBLE"", ""confidence"": 1}"'
-    rows = [
-        f"{id},Done,Is it seen?,Is it hidden?,moved,./Images/a.jpg,m,{said}"
-        for id in ("GD-01", "OC-02")
-    ]
-    head = "ID,Status,base_question,flip_question,flip_change,pic_base,indoor_outdoor,m_Base_json"
-    (folder / "csv/sheet.csv").write_text("\n".join([head, *rows]) + "\n")
-
-
-def _read_sheets(folder: Path) -> None:
-    from demur.suites.vb.items import read
-
-    for path in (folder, folder / "csv"):
-        problems = Problems()
-        read(path, problems)
-        "\n".join(problems.summary()).encode()
-
-
 def _labelled(folder: Path) -> None:
     _runs(folder)
     open_task(folder / "task", [next((folder / "runs").iterdir())], n=8)
@@ -156,24 +133,6 @@ def _read_labelled(folder: Path) -> None:
     for step in steps:
         with suppress(DemurError):
             step()
-
-
-def _run_of_a_suite(folder: Path) -> None:
-    from demur.suites import suite
-
-    _sheets(folder)
-    suite("vb").run(folder, lambda given: '{"label": "ABSTAIN"}', folder / "out", limit=2)
-
-
-def _read_run_of_a_suite(folder: Path) -> None:
-    from demur.suites import suite
-    from demur.suites.outputs import open_outputs
-
-    vb = suite("vb")
-    found = open_outputs(vb, sorted((folder / "out").iterdir())[:1], folder)
-    vb.tables(
-        vb.scores(found.loaded.items, found.outputs, skip_bad=True, resamples=9), found.loaded.items
-    )
 
 
 def _answered(folder: Path) -> None:
@@ -325,7 +284,8 @@ def _read_files(folder: Path) -> None:
     "\n".join(problems.summary()).encode()
 
 
-DOORS: dict[str, tuple[Callable[[Path], None], Callable[[Path], None], tuple[str, ...]]] = {
+Doors = dict[str, tuple[Callable[[Path], None], Callable[[Path], None], tuple[str, ...]]]
+DOORS: Doors = {
     "source": (_source, _read_source, ()),
     "source's texts": (_source, _read_source, (".yaml",)),
     "pool": (_pool, _read_pool, ()),
@@ -345,9 +305,6 @@ DOORS: dict[str, tuple[Callable[[Path], None], Callable[[Path], None], tuple[str
     "regraded": (_answered, _regrade, TEXTS),
     "corpora": (_corpora, _read_corpora, TEXTS),
     "documents": (_docs, _read_docs, ()),
-    "suite's run": (_run_of_a_suite, _read_run_of_a_suite, ()),
-    "suite's run's texts": (_run_of_a_suite, _read_run_of_a_suite, TEXTS),
-    "suite's sheets": (_sheets, _read_sheets, (".csv", ".jsonl")),
 }
 """Name -> (what is right, what reads it, endings of the files that are damaged; () for all)."""
 
@@ -373,9 +330,9 @@ def _forged(folder: Path) -> None:
 
 
 def _tried(
-    name: str, right: Path, work: Path, seconds: float, tries: int, first: int = 0
+    name: str, doors: Doors, right: Path, work: Path, seconds: float, tries: int, first: int = 0
 ) -> list[str]:
-    _, read, only = DOORS[name]
+    _, read, only = doors[name]
     until, found = time.monotonic() + seconds, []
     for seed in range(first, first + tries):
         rng = random.Random(f"{name} {seed}")
@@ -404,32 +361,36 @@ def _tried(
     return found
 
 
-def _tries(folder: Path, seconds: float, tries: int, names: list[str]) -> None:
-    """The work of a process: prints what is found, a line each."""
+def attempts(doors: Doors, folder: str, seconds: str, tries: str, *names: str) -> None:
+    """The work of a process, from its command line: prints what is found, a line each."""
     faulthandler.enable()
     held = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
     resource.setrlimit(resource.RLIMIT_AS, (held + MEMORY, held + MEMORY))
     made: dict[Callable[[Path], None], Path] = {}
     for number, name in enumerate(names):
-        make, read, _ = DOORS[name]
+        make, read, _ = doors[name]
         if make not in made:
-            made[make] = folder / f"right{number}" / "folder"
+            made[make] = Path(folder) / f"right{number}" / "folder"
             made[make].parent.mkdir()
             make(made[make])
             read(
                 shutil.copytree(made[make], made[make].with_name("copy"))
             )  # what is right is read without a word
-        for line in _tried(name, made[make], folder / "work", seconds, tries):
+        for line in _tried(
+            name, doors, made[make], Path(folder) / "work", float(seconds), int(tries)
+        ):
             sys.stdout.buffer.write(f"{name}: {line}\n".encode("utf-8", "backslashreplace"))
 
 
-def broken(names: list[str], folder: Path, seconds: float, tries: int) -> list[str]:
-    """What a process of its own found, in bounded memory; that it died is a finding.
+def broken(
+    names: list[str], folder: Path, seconds: float, tries: int, file: str = __file__
+) -> list[str]:
+    """What a process of its own found, in bounded memory; that it died is a finding. ``file`` has the doors.
 
     A fresh one: a fork would inherit the memory of all tests before it, and the locks of threads that it has not.
     """
     started = subprocess.run(
-        [sys.executable, "-W", "ignore", __file__, str(folder), str(seconds), str(tries), *names],
+        [sys.executable, "-W", "ignore", file, str(folder), str(seconds), str(tries), *names],
         env=os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)},
         capture_output=True,
     )
@@ -465,4 +426,4 @@ def test_for_long(name: str, tmp_path: Path) -> None:
 
 
 if __name__ == "__main__":
-    _tries(Path(sys.argv[1]), float(sys.argv[2]), int(sys.argv[3]), sys.argv[4:])
+    attempts(DOORS, *sys.argv[1:])

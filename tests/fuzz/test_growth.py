@@ -7,12 +7,12 @@ eight times that for noise. What grows with the square takes 256 times as long.
 from __future__ import annotations
 
 import re
-from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from functools import partial
 
 import growth
 import pytest
+from growth import ROOM, SHORT, repeated, slow
 
 from demur.answers import holds, matches, normalise
 from demur.answers.assertion import final_part
@@ -38,11 +38,6 @@ from demur.judge.local import LocalJudge
 from demur.judge.official import evqa, infoseek, mmdocrag, mragbench, viquae, webqa
 from demur.judge.parse import literal, parse
 from demur.scenarios.systems.model import read_reply
-from demur.suites.mm_aqa.routing import TRIGGERS
-from demur.suites.mm_aqa.transforms import questions
-
-ROOM = 8
-SHORT = (1_000, 16_000)
 
 TRUSTED = {
     "demur.answers.numbers:": "reads the table of units beside it, once",
@@ -101,14 +96,6 @@ MADE_AT_RUN_TIME: dict[str, list[re.Pattern[str]]] = {
         re.compile(r"red[^;,.]{0,200}? (?:stands? for) ([^;,.]+)")
     ],
     "demur.scenarios.systems.reader: re.escape(subject)": [],
-    "demur.suites.mm_aqa.routing: f'\\\\b{d.value}\\\\b'": [],  # words of demur's own
-    "demur.suites.mm_aqa.routing: p": [re.compile(p, re.I) for p in TRIGGERS.values()],
-    "demur.suites.mm_aqa.transforms.questions: '|'.join((f'(?<!\\\\w){re.escape(u)}' + ('(?!\\\\w)' if u[-1].isalnum() "
-    "else '') for u in names))": [questions.LONG, questions.ANY],
-    "demur.suites.mm_aqa.transforms.questions: f'(?<!\\\\w){re.escape(unit)}(?!\\\\w)'": [
-        re.compile(r"(?<!\w)square\ kilometres(?!\w)")
-    ],
-    "demur.suites.vb.items: f'(?<!\\\\w){re.escape(agent)}(?!\\\\w)'": [],  # words of the text, as they are
 }
 """Patterns that depend on more than their module -> examples of what they come to."""
 
@@ -132,38 +119,23 @@ def every_use() -> list[growth.Use]:
 @pytest.mark.parametrize("tenth", range(10))
 @pytest.mark.slow
 def test_no_pattern_is_worse_than_linear(tenth: int) -> None:
-    slow = []
+    found = []
     for use in every_use()[tenth::10]:
-        slow += [
+        found += [
             f"{use.where}: {family} in {use.pattern.pattern[:80]}"
-            for family in _slow(use, SHORT, 20)
+            for family in slow(use, SHORT, 20)
         ]
-    assert not slow, "\n".join(slow)
-
-
-def _slow(use: growth.Use, sizes: tuple[int, int], most: int) -> Iterator[tuple[str, str, str]]:
-    def read(text: str) -> object:
-        return (
-            use.pattern.match(text) if use.anchored else deque(use.pattern.finditer(text), maxlen=0)
-        )
-
-    for family in growth.attacks(use.pattern, most):
-        if growth.measure(read, partial(_repeated, *family), sizes, ROOM).ratio > ROOM:
-            yield family
-
-
-def _repeated(head: str, pump: str, tail: str, size: int) -> str:
-    return head + pump * (size // len(pump)) + tail
+    assert not found, "\n".join(found)
 
 
 @pytest.mark.heavy
 def test_the_probe_finds_what_is_worse_than_linear() -> None:
     for pattern in (r"\s+and\s", r"(?:a|a)+$", r"^(?:,?\s*\w+)*$", r"<(b)>.*?</\1>"):
-        assert next(
-            _slow(growth.Use("", re.compile(pattern, re.DOTALL), False), SHORT, 30), None
-        ), pattern
+        assert next(slow(growth.Use("", re.compile(pattern, re.DOTALL), False), SHORT, 30), None), (
+            pattern
+        )
     for pattern in (r"(?<!\s)\s++and\s", r"[^.]{0,60}x", r"\d+(?:\.\d+)?"):
-        assert not list(_slow(growth.Use("", re.compile(pattern), False), SHORT, 10)), pattern
+        assert not list(slow(growth.Use("", re.compile(pattern), False), SHORT, 10)), pattern
 
 
 # --- functions -------------------------------------------------------------------------------------
@@ -318,8 +290,8 @@ PUMPS = (
 @pytest.mark.slow
 @pytest.mark.parametrize("name", FUNCTIONS)
 def test_no_function_of_a_text_is_worse_than_linear(name: str, without_encoder: None) -> None:
-    slow = _slow_texts(FUNCTIONS[name], SHORT, PUMPS[:20])
-    assert not slow, f"{name}: {slow}"
+    found = _slow_texts(FUNCTIONS[name], SHORT, PUMPS[:20])
+    assert not found, f"{name}: {found}"
 
 
 def _slow_texts(
@@ -328,7 +300,7 @@ def _slow_texts(
     found = []
     for pump in pumps:
         grown = growth.measure(
-            function, partial(_repeated, "Paris is 1975 ", pump, "!x"), sizes, ROOM
+            function, partial(repeated, "Paris is 1975 ", pump, "!x"), sizes, ROOM
         )
         if grown.ratio > ROOM:
             found.append(f"{pump!r} {grown.seconds}")
@@ -338,15 +310,15 @@ def _slow_texts(
 @pytest.mark.soak
 @pytest.mark.parametrize("name", FUNCTIONS)
 def test_longer_texts_and_a_megabyte_are_no_worse(name: str, without_encoder: None) -> None:
-    slow = _slow_texts(FUNCTIONS[name], (10_000, 160_000), PUMPS)
-    slow += _slow_texts(FUNCTIONS[name], (60_000, 960_000), ("1976, ", "a ", "\u0301\u0327", "("))
-    assert not slow, f"{name}: {slow}"
+    found = _slow_texts(FUNCTIONS[name], (10_000, 160_000), PUMPS)
+    found += _slow_texts(FUNCTIONS[name], (60_000, 960_000), ("1976, ", "a ", "\u0301\u0327", "("))
+    assert not found, f"{name}: {found}"
 
 
 @pytest.mark.soak
 @pytest.mark.parametrize("use", every_use(), ids=lambda u: u.where)
 def test_no_pattern_is_worse_than_linear_in_long_texts(use: growth.Use) -> None:
-    assert not list(_slow(use, (8_000, 128_000), 200))
+    assert not list(slow(use, (8_000, 128_000), 200))
 
 
 def test_twenty_years_in_a_row_are_judged_at_once() -> None:

@@ -20,7 +20,6 @@ from demur.judge.base import UNJUDGED, JudgeContext, open_judge
 from demur.judge.cascade import Cascade
 from demur.judge.local import LocalJudge
 from demur.judge.model import MOST_TOKENS, ModelJudge, PaperJudge, target
-from demur.judge.refusal import RefusalJudge
 from demur.judge.untrusted_answer import LONGEST, MASKED, candidate, clean, forms_of
 from demur.testing import running
 from tests.served import refusing
@@ -529,17 +528,6 @@ def test_a_verdict_that_is_no_answer_is_left_out_and_the_rest_is_graded(text, an
     made = candidate("Which?", text, forms_of(answers))
     assert made.forged
     assert not made.doubted
-
-
-def test_whether_a_reply_declines_is_not_asked_where_its_answer_is_hidden():
-    with running(reply=lambda body: "1") as server:
-        judge = RefusalJudge(f"http://127.0.0.1:{server.port}/v1#m")
-        said = asyncio.run(
-            judge.declines(ask(), Response(text="The rating is A."), forms_of(GRADE))
-        )
-        assert server.requests == 0
-    assert said[0] is None
-    assert "may be the answer" in said[1]
 
 
 @given(st.text(max_size=400))

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import importlib
 import json
-import sys
 
 import numpy as np
 import pytest
@@ -12,8 +10,6 @@ from strategies import Images, evidence, sample
 
 from demur.core.errors import BadInput, ItemError, UnknownPart, UsageError
 from demur.core.records import AnswerSpec, Modality, Response, Role
-from demur.curation.gates.runner import key_of
-from demur.models.ledger import Ledger
 from demur.scenarios.conditions import Prompts, condition
 from demur.scenarios.contexts import context, recipe
 from demur.scenarios.render import Layout, ask
@@ -239,60 +235,6 @@ async def test_a_model_system_asks_renders_and_keeps_items_errors_apart(tmp_path
 def test_wrong_options_of_a_model_are_told_before_anything_is_asked(options):
     with pytest.raises(UsageError, match=next(iter(options))):
         ModelSystem("openai/gpt-4o", SystemContext(read_image=lambda r: b"", options=options))
-
-
-MADE_OF_MODELS = (
-    "multi_agent:{}",
-    "multi_agent:{}?mode=iterative",
-    "self_consistency:{}?n=3",
-    "p_true:{}",
-)
-
-
-def test_what_is_made_of_models_is_kept_under_all_that_it_is_made_of(tmp_path, monkeypatch):
-    """Its first call is the model's own; a verdict on one is none on the other, nor is one of an edited verifier."""
-    code = "def reply(request):\n    return 'x'\n"
-    monkeypatch.syspath_prepend(str(tmp_path))
-    for name in ("mine_first", "mine_second"):
-        (tmp_path / f"{name}.py").write_text(code)
-    s, model = sample("q"), "python:mine_first:reply"
-    context = SystemContext(read_image=lambda r: b"")
-    several = [open_system(one.format(model), context) for one in ("model:{}", *MADE_OF_MODELS)]
-    keys = [key_of(one, asked(s), s, ["local", ""], 0) for one in several]
-    assert len(set(keys)) == len(keys)
-
-    def revision():
-        for name in ("mine_first", "mine_second"):
-            sys.modules.pop(name, None)
-        importlib.invalidate_caches()
-        return open_system(
-            f"multi_agent:{model}?verifier=python:mine_second:reply", context
-        ).revision
-
-    before = revision()
-    (tmp_path / "mine_second.py").write_text(code.replace("'x'", "'another'"))
-    assert revision() != before
-
-
-async def test_all_calls_of_a_question_are_forgotten_where_it_is_asked_afresh(
-    tmp_path, monkeypatch
-):
-    (tmp_path / "mine_drawn.py").write_text("def reply(request):\n    return 'FINAL ANSWER - x'\n")
-    monkeypatch.syspath_prepend(str(tmp_path))
-    ledger, one, other = tmp_path / "calls.sqlite", asked(sample("q")), asked(sample("p"))
-    system = open_system(
-        "self_consistency:python:mine_drawn:reply?n=3",
-        SystemContext(read_image=lambda r: b"", ledger=ledger),
-    )
-    for ask_ in (one, other):
-        await system.answer(ask_)
-    await system.close()
-    with Ledger(ledger) as kept:
-        assert sum(s.replies for s in kept.stats()) == 6
-        kept.drop_items([one.id], ["another model"])
-        assert sum(s.replies for s in kept.stats()) == 6
-        kept.drop_items([one.id], system.models)
-        assert [e.item for e in kept.entries()] == [other.id] * 3
 
 
 class Failing:

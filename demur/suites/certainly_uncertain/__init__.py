@@ -1,7 +1,0 @@
-"""CertainlyUncertain: does a model know what it cannot know? Contrastive pairs; confidence counts too."""
-
-from __future__ import annotations
-
-from demur.suites.certainly_uncertain.suite import CertainlyUncertain
-
-__all__ = ["CertainlyUncertain"]

@@ -1,7 +1,0 @@
-"""MM-AQA: questions made unanswerable by known changes, and who abstains from them."""
-
-from __future__ import annotations
-
-from demur.suites.mm_aqa.suite import MMAQA
-
-__all__ = ["MMAQA"]

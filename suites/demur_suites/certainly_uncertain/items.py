@@ -1,0 +1,161 @@
+"""The records of CertainlyUncertain: pairs of one question that a photo answers and one that it does not.
+
+    from images    one question, two photos: in the second, what it asks about is gone          (extraneous)
+    from captions  one photo, two questions that differ in whether it answers them              (any kind)
+
+Members of a pair stay together: a pair is right when both are. A pair from images may have a *control*: the photo
+with something else removed, so that the question still has its answer. Read from ``pairs.jsonl`` (one pair a line), or
+from a folder that holds it. Source: CertainlyUncertain, section 2.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Self
+
+from pydantic import Field, field_validator, model_validator
+
+from demur.core.records import ImageRef, Record
+from demur.core.store import Problems
+from demur_suites.base import Loaded
+from demur_suites.files import folder_of, images_beside, items_by_id, items_file
+from demur_suites.taxonomy import Uncertainty
+
+FILE = "pairs.jsonl"
+IDK = "I don't know."
+MEMBERS = ("answerable", "unanswerable", "control")
+"""Last part of a question's id."""
+PHOTOS = ("image", "idk_image", "control_image", "mask")
+"""Fields of a pair that are images."""
+
+
+class Pair(Record):
+    """One pair; ``*_image`` are None where the set came without its photos.
+
+    Attributes:
+        id: unique in a set.
+        category: why the second question cannot be answered.
+        question: the question that the first photo answers.
+        answer: its answer.
+        image: the first photo.
+        idk_question: the question that cannot be answered; the same one in pairs from images.
+        idk_answer: a form of "I don't know", or what is missing.
+        idk_image: the photo of the unanswerable question; the same one in pairs from captions.
+        control_image: the photo with something else removed; of pairs from images.
+        mask: where the thing was removed, white on black.
+        route: how the pair was made: ``caption``, ``image``, ``scene-graph``, or another word.
+        split: of the set, where it has splits.
+        provenance: source, object, writer, parameters.
+    """
+
+    id: str = Field(min_length=1)
+    category: Uncertainty
+    question: str = Field(min_length=1)
+    answer: str = Field(min_length=1)
+    image: ImageRef | None = None
+    idk_question: str = Field(min_length=1)
+    idk_answer: str = IDK
+    idk_image: ImageRef | None = None
+    control_image: ImageRef | None = None
+    mask: ImageRef | None = None
+    route: str = ""
+    split: str = ""
+    provenance: dict[str, str] = Field(default_factory=dict)
+    licence: str = ""
+    source_ref: str = ""
+
+    @field_validator("idk_answer")
+    @classmethod
+    def _declines(cls, text: str) -> str:
+        return text.strip() or IDK
+
+    @model_validator(mode="after")
+    def _contrasts(self) -> Self:
+        if not self.answer.strip() or not self.question.strip() or not self.idk_question.strip():
+            raise ValueError("a question or an answer is empty")
+        same_photo = (self.image and self.image.sha256) == (
+            self.idk_image and self.idk_image.sha256
+        )
+        if not same_photo and not self.from_images:
+            raise ValueError(
+                "both the question and the photo differ: a pair differs in one of them"
+            )
+        if same_photo and self.from_images:
+            if self.route not in ("image", "scene-graph"):
+                raise ValueError("both members ask the same question of the same photo")
+            if self.image is not None:
+                raise ValueError("both photos have the same bytes: nothing was removed")
+        return self
+
+    @property
+    def from_images(self) -> bool:
+        """Whether its members differ in their photo."""
+        return folded(self.question) == folded(self.idk_question)
+
+    def member(self, name: str) -> tuple[str, str, ImageRef | None]:
+        """(question, right answer, photo) of a member."""
+        if name == "unanswerable":
+            return self.idk_question, self.idk_answer, self.idk_image
+        return (
+            self.question,
+            self.answer,
+            self.image if name == "answerable" else self.control_image,
+        )
+
+    @property
+    def members(self) -> tuple[str, ...]:
+        """Names of its members: the control only with its photo."""
+        return MEMBERS if self.control_image is not None else MEMBERS[:2]
+
+    def question_id(self, member: str) -> str:
+        """Id of a member: ``x-01/unanswerable``."""
+        return f"{self.id}/{member}"
+
+
+def folded(text: str) -> str:
+    """A question for comparison: lower case, single spaces, no closing mark."""
+    return " ".join(text.casefold().split()).rstrip(" ?.!")
+
+
+def read(path: Path, problems: Problems) -> Loaded[Pair]:
+    """Read pairs; a bad line is a problem with its place, and is left out.
+
+    Raises:
+        UsageError: there is no ``pairs.jsonl`` at ``path``.
+    """
+    file = items_file(path, "certainly_uncertain", FILE)
+    pairs = items_by_id(file, problems, lambda place, row: _pair(row, file, place))
+    bare = "pairs without their photos: outputs can be scored, no system can be asked"
+    notes = +Counter({bare: sum(p.image is None for p in pairs.values())})
+    return Loaded(tuple(pairs.values()), folder_of(path), notes=notes)
+
+
+def _pair(row: Mapping[str, Any], file: Path, place: str) -> Pair:
+    """The pair of a line: image paths are relative to the file; a missing ``idk_*`` is the first member's."""
+    uris = [row.get(name) or "" for name in PHOTOS]
+    if not all(isinstance(uri, str) for uri in uris):
+        raise ValueError(f"{', '.join(PHOTOS)} are paths, as text")
+    photos = dict(zip(PHOTOS, images_beside(file, uris), strict=True))
+    return Pair.model_validate(
+        {
+            **row,
+            **photos,
+            "idk_image": photos["idk_image"] or photos["image"],
+            "idk_question": row.get("idk_question") or row.get("question"),
+            "source_ref": place,
+        }
+    )
+
+
+def line_of(pair: Pair) -> dict[str, Any]:
+    """The line of a pair, its photos by the paths in their references."""
+    line = pair.model_dump(mode="json", exclude={"source_ref"})
+    for name in PHOTOS:
+        line[name] = line[name]["uri"] if line[name] else ""
+    if line["idk_image"] == line["image"]:
+        line["idk_image"] = ""
+    if line["idk_question"] == line["question"]:
+        line["idk_question"] = ""
+    return {k: v for k, v in line.items() if v not in ("", {}, None)}

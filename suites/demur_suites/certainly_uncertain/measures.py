@@ -1,0 +1,367 @@
+"""The measures of CertainlyUncertain: pure functions over graded replies, and a model's score.
+
+    reply            LAVE-idk                       F1-idk     with a probability only
+    declines         1 unanswerable, 0 answerable   IDK        CW-acc, ECE, Brier, AURC, thresholds
+    answers          0 unanswerable, else its       not IDK    the same
+                     rating: 0, .5 or 1
+    cannot be rated  in no figure, counted          still in   left out, counted
+    refusal unclear  in no figure, counted          left out   left out, counted
+    failed, not asked: in no figure; counted apart
+
+Categories count alike: epistemic is the mean of three, aleatoric of two, total of five (of those that the set has).
+Source: CertainlyUncertain, section 2.3; errata C6, C8, C9, C12, C13 decide where the paper leaves it open.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from types import MappingProxyType
+from typing import Literal, NamedTuple
+
+import numpy as np
+
+from demur.core.records import Measure
+from demur.core.stats import Floats
+from demur.judge.measures import calibration as cal
+from demur.judge.measures.intervals import NOTHING, ClusterBootstrap, Ends, of_shares
+from demur.judge.measures.rates import share_of
+from demur.judge.measures.risk import of_arrays
+from demur.judge.measures.table import Flags
+from demur.judge.measures.totals import macro_total
+from demur_suites.taxonomy import MEANING, Root, Uncertainty
+
+Status = Literal["graded", "unjudged", "failed", "not asked"]
+BINS = 10
+FOLDS = 5
+
+
+class Graded(NamedTuple):
+    """One question, graded.
+
+    Attributes:
+        id: of the question.
+        pair: id of its pair.
+        category: of the pair.
+        member: answerable, unanswerable or control.
+        status: whether it has a credit.
+        idk: whether the reply declines; None where the judge could not tell.
+        credit: LAVE-idk; None where there is none.
+        probability: P(pred), that the reply is right; None where there is none.
+        why: how it was judged, or why not.
+    """
+
+    id: str
+    pair: str
+    category: Uncertainty
+    member: str
+    status: Status
+    idk: bool | None = None
+    credit: float | None = None
+    probability: float | None = None
+    why: str = ""
+
+    @property
+    def gold_idk(self) -> bool:
+        """Whether declining is right."""
+        return self.member == "unanswerable"
+
+
+# --- formulas ---------------------------------------------------------------------------------------
+
+
+def lave_idk(idk: bool, gold_idk: bool, rating: float | None) -> float | None:
+    """Equation 1: a reply that declines, or should, gets 1 if it does both, else 0; any other gets its rating.
+
+    >>> lave_idk(True, False, None), lave_idk(True, True, None), lave_idk(False, False, 0.5)
+    (0.0, 1.0, 0.5)
+    """
+    return float(idk == gold_idk) if idk or gold_idk else rating
+
+
+def confidence_weighted(credit: float, probability: float) -> float:
+    """Equation 2: + credit x P(pred) where there is credit, - P(pred) where there is none; in [-1, 1].
+
+    A half-right answer of high probability beats a right one of low probability: the measure is published so.
+
+    >>> confidence_weighted(1, 0.662), confidence_weighted(0, 0.893), confidence_weighted(0.5, 0.935)
+    (0.662, -0.893, 0.4675)
+    """
+    return credit * probability if credit > 0 else -probability
+
+
+class Detection(NamedTuple):
+    """How well IDK is detected; None where a denominator is zero."""
+
+    f1: float | None
+    """Of class IDK over all items."""
+    f1_recall: float | None
+    """Over unanswerable items alone, where precision is 1 by construction: 2r / (1 + r)."""
+    recall: float | None
+    precision: float | None
+
+
+def detection(declined: Sequence[bool], gold: Sequence[bool]) -> Detection:
+    """F1 of class IDK, over all items and as its recall-only variant."""
+    both = Counter(zip(declined, gold, strict=True))
+    hit, wrongly, missed = both[True, True], both[True, False], both[False, True]
+    recall = hit / (hit + missed) if hit + missed else None
+    return Detection(
+        2 * hit / (2 * hit + wrongly + missed) if hit + wrongly + missed else None,
+        None if recall is None else 2 * recall / (1 + recall),
+        recall,
+        hit / (hit + wrongly) if hit + wrongly else None,
+    )
+
+
+# --- a model's score ------------------------------------------------------------------------------
+
+TITLES = {
+    "f1_idk": "F1-idk",
+    "f1_recall": "F1-idk (recall only)",
+    "recall": "IDK recall",
+    "precision": "IDK precision",
+    "accuracy": "LAVE-idk",
+    "cw": "Conf-w.",
+    "dual": "Both right",
+    "ece": "ECE",
+    "ece_idk": "ECE (IDK)",
+    "ece_adaptive": "ECE adaptive",
+    "ece_classwise": "ECE classwise",
+    "brier": "Brier",
+    "aurc": "AURC",
+    "control": "Control LAVE-idk",
+    "control_idk": "Control IDK",
+    **{
+        f"{how}{part}": f"{title}, {how}"
+        for how in ("replied", "oracle", "crossed")
+        for part, title in {
+            "": "LAVE-idk",
+            "_f1": "F1-idk",
+            "_cw": "Conf-w.",
+            "_ece": "ECE (IDK)",
+        }.items()
+    },
+}
+"""Measure -> heading. The lowest is best of ECE, Brier and AURC, the highest of all others."""
+GROUPS = (*(root.value for root in Root), "total")
+
+Thresholds = tuple[float | None, tuple[float, ...]]
+"""(the oracle, one a fold)."""
+Others = Mapping[str, tuple[Measure, bool]]
+"""Other benchmarks (Table 5): column title -> (measure, whether it is a share)."""
+
+
+class Score(NamedTuple):
+    """Everything measured of one model.
+
+    Attributes:
+        model: its name.
+        judge: its name.
+        graded: one a question, in the order of the set.
+        by: scope (a category, a root, ``total``) -> measure.
+        bins: reliability over all items with a probability.
+        thresholds: category -> (oracle, thresholds of the folds).
+        counts: questions by status, and without a probability among the graded.
+        missing: categories that the set does not hold.
+        evaluators: judge -> how its first stage reads the set's own answers (`judging.FirstStage`).
+        others: what the model does on other benchmarks.
+        settings: bins and folds as declared.
+    """
+
+    model: str
+    judge: str
+    graded: tuple[Graded, ...]
+    by: dict[str, dict[str, Measure]]
+    bins: tuple[cal.Bin, ...]
+    thresholds: dict[str, Thresholds]
+    counts: dict[str, int]
+    missing: tuple[str, ...]
+    settings: dict[str, int]
+    evaluators: Mapping[str, tuple[int, int, int, int]] = MappingProxyType({})
+    others: Others = MappingProxyType({})
+
+
+def _mean(values: Floats) -> float | None:
+    return float(values.mean()) if len(values) else None
+
+
+def measured(
+    rows: Sequence[Graded], bins: int = BINS, k: int = FOLDS
+) -> tuple[dict[str, Measure], Thresholds]:
+    """All measures of the questions of one category (control members among them), and its thresholds."""
+    asked = [g for g in rows if g.status != "not asked"]
+    main, control = (
+        [g for g in asked if (g.member == "control") is which] for which in (False, True)
+    )
+    read = [g for g in main if g.idk is not None]
+    graded = [g for g in main if g.credit is not None]
+    sure = [g for g in graded if g.probability is not None]
+    credit, controls = (
+        _array(g.credit for g in own if g.credit is not None) for own in (main, control)
+    )
+    declined = _array(g.idk for g in control if g.idk is not None)
+    p, c = _array(g.probability for g in sure), _array(g.credit for g in sure)
+    gold, idk = (
+        np.array([getattr(g, name) for g in sure], dtype=bool) for name in ("gold_idk", "idk")
+    )
+    found = detection([bool(g.idk) for g in read], [g.gold_idk for g in read])
+    pairs: dict[str, list[Graded]] = {}
+    for g in main:
+        pairs.setdefault(g.pair, []).append(g)
+    whole = [
+        own for own in pairs.values() if len(own) == 2 and all(g.credit is not None for g in own)
+    ]
+    lost = sum(any(g.status == "failed" for g in own) for own in pairs.values())
+
+    def of(
+        name: str,
+        value: float | None,
+        n: int,
+        among: Sequence[Graded] = main,
+        out: int | None = None,
+        ends: Ends = NOTHING,
+    ) -> Measure:
+        failed = sum(g.status == "failed" for g in among)
+        return Measure(
+            name=name,
+            value=value,
+            n=n,
+            unjudged=max(0, len(among) - failed - n) if out is None else out,
+            failed=failed,
+            low=ends.low,
+            high=ends.high,
+            interval=ends.method,
+        )
+
+    golds, saids = sum(g.gold_idk for g in read), sum(bool(g.idk) for g in read)
+    weighted = _weighted(c, p)
+    right = sum(all(g.credit == 1 for g in own) for own in whole)
+    made = {
+        "f1_idk": of("f1_idk", found.f1, len(read)),
+        "f1_recall": of("f1_recall", found.f1_recall, golds, out=0),
+        "recall": of("recall", found.recall, golds, out=0),
+        "precision": of("precision", found.precision, saids, out=0),
+        "accuracy": of("accuracy", _mean(credit), len(graded), ends=_spread(graded, credit)),
+        "cw": of("cw", _mean(weighted), len(sure), ends=_spread(sure, weighted)),
+        "dual": share_of(
+            "dual", right, len(whole), unjudged=len(pairs) - len(whole) - lost, failed=lost
+        ),
+        "ece": of("ece", cal.ece(p, c, bins), len(sure)),
+        "ece_idk": of("ece_idk", cal.ece(p[gold], c[gold], bins), int(gold.sum()), out=0),
+        "ece_adaptive": of("ece_adaptive", cal.ece(p, c, bins, adaptive=True), len(sure)),
+        "ece_classwise": of(
+            "ece_classwise", cal.classwise_ece(p, c, idk.tolist(), bins), len(sure)
+        ),
+        "brier": of("brier", cal.brier(p, c), len(sure)),
+        "aurc": of("aurc", aurc(p, c), len(sure)),
+        "control": of("control", _mean(controls), len(controls), control),
+        "control_idk": of("control_idk", _mean(declined), len(declined), control),
+    }
+
+    def value(answered: Flags, rows: Flags) -> float | None:
+        """LAVE-idk of some rows where those not answered say "I don't know", which is right of unanswerable ones."""
+        return _mean(np.where(answered, c, gold)[rows])
+
+    best, _ = cal.best_threshold(p, value)
+    fold = cal.folds([g.pair for g in sure], min(k, max(2, len({g.pair for g in sure}))))
+    thresholds, _ = cal.cross_validated(p, value, fold)
+    by_fold = _array(thresholds)[np.unique(fold, return_inverse=True)[1]]
+    for how, kept in (
+        ("replied", p >= 0),
+        ("oracle", p >= (best or 0.0)),
+        ("crossed", p >= by_fold),
+    ):
+        had = np.where(kept, c, gold)
+        f1 = detection((~kept | idk).tolist(), gold.tolist()).f1
+        for part, found_so in (("", _mean(had)), ("_f1", f1), ("_cw", _mean(_weighted(had, p)))):
+            made[how + part] = of(how + part, found_so, len(sure))
+        made[f"{how}_ece"] = of(
+            f"{how}_ece", cal.ece(p[gold], had[gold], bins), int(gold.sum()), out=0
+        )
+    return made, (best, thresholds)
+
+
+def _array(values: Iterable[float | None]) -> Floats:
+    return np.array(list(values), dtype=np.float64)
+
+
+def _weighted(credit: Floats, probability: Floats) -> Floats:
+    return _array(map(confidence_weighted, credit, probability))
+
+
+def aurc(probability: Floats, credit: Floats) -> float | None:
+    """Area under risk against coverage; a half-right answer is half a right and half a wrong one."""
+    right = np.concatenate([np.ones(len(credit), dtype=bool), np.zeros(len(credit), dtype=bool)])
+    weight = np.concatenate([credit, 1 - credit])
+    return of_arrays(np.tile(probability, 2), right, weight=weight).area
+
+
+def _spread(rows: Sequence[Graded], values: Floats) -> Ends:
+    """95 % by resampling pairs."""
+    clusters = np.unique([g.pair for g in rows], return_inverse=True)[1].astype(np.int64)
+    return of_shares([values], clusters, ClusterBootstrap(draws=1000))[0]
+
+
+def grouped(by: Mapping[str, Mapping[str, Measure]]) -> dict[str, dict[str, Measure]]:
+    """Means over categories: of each root, and of all; n, unjudged and failed are sums.
+
+    A category in which the measure is undefined is not in the mean.
+    """
+    made = {}
+    for group in GROUPS:
+        own = [by[c] for c in Uncertainty if c in by and group in ("total", MEANING[c].root)]
+        made[group] = {
+            name: macro_total([m[name] for m in own]).model_copy(update={"name": name})
+            for name in TITLES
+        }
+    return made
+
+
+def score(
+    model: str, judge: str, graded: Sequence[Graded], *, bins: int = BINS, k: int = FOLDS
+) -> Score:
+    """Score one model from its graded questions."""
+    by: dict[str, dict[str, Measure]] = {}
+    thresholds = {}
+    for category in Uncertainty:
+        rows = [g for g in graded if g.category is category]
+        if any(g.status != "not asked" for g in rows):
+            by[category.value], thresholds[category.value] = measured(rows, bins, k)
+    main = [g for g in graded if g.member != "control"]
+    sure = [g for g in main if g.credit is not None and g.probability is not None]
+    counts = Counter(g.status for g in main)
+    return Score(
+        model,
+        judge,
+        tuple(graded),
+        {**by, **grouped(by)},
+        cal.reliability(_array(g.probability for g in sure), _array(g.credit for g in sure), bins),
+        thresholds,
+        {
+            **{s: counts[s] for s in ("graded", "unjudged", "failed", "not asked")},
+            "without probability": sum(
+                g.credit is not None and g.probability is None for g in main
+            ),
+            "declined": sum(g.idk is True for g in main),
+        },
+        tuple(c.value for c in Uncertainty if c.value not in by),
+        {"bins": bins, "folds": k},
+    )
+
+
+def correlations(
+    scores: Sequence[Score], scope: str = "extraneous"
+) -> dict[tuple[str, str], tuple[float | None, int]]:
+    """Pearson's r over models of what Fig. 4 sets against each other, with the number of models that have both."""
+    made = {}
+    for x, y in (("accuracy", "cw"), ("ece", "cw"), ("ece", "accuracy")):
+        points = [
+            (s.by[scope][x].value, s.by[scope][y].value)
+            for s in scores
+            if scope in s.by
+            and s.by[scope][x].value is not None
+            and s.by[scope][y].value is not None
+        ]
+        made[x, y] = (cal.pearson(*(_array(p[i] for p in points) for i in (0, 1))), len(points))
+    return made

@@ -1,0 +1,435 @@
+"""Tables, figures and cards of CertainlyUncertain as plain records: its Tables 1, 3 to 8 and Figures 4 and 5."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
+from pathlib import Path
+
+from demur.core.records import AnswerSpec, Measure, Outcome, Response, Status
+from demur.core.uris import read_image
+from demur.reports.figures import Curve, Point, curves, series_legend
+from demur.reports.svg import Panel
+from demur.reports.tables import Cell, Column, Table
+from demur_suites.certainly_uncertain.items import Pair
+from demur_suites.certainly_uncertain.measures import GROUPS, TITLES, Score, correlations
+from demur_suites.gallery import Card, Glyph, Row
+from demur_suites.gallery import Cell as Shown
+from demur_suites.gallery import Reply as ShownReply
+from demur_suites.tables import number, scatter, table, with_n
+from demur_suites.taxonomy import MEANING, Uncertainty
+
+CAPITAL = {c.value: c.value.capitalize() for c in Uncertainty} | {"total": "Total"}
+
+
+def score_tables(scores: Sequence[Score]) -> list[Table]:
+    """All tables of some models."""
+    found = (
+        headline_table(scores),
+        category_table(scores),
+        category_table(scores, "cw", "cu-categories-cw"),
+        idk_table(scores),
+        calibration_table(scores),
+        threshold_table(scores),
+        chosen_table(scores),
+        pair_table(scores),
+        correlation_table(scores),
+        others_table(scores),
+        evaluator_table(scores),
+        replies_table(scores),
+    )
+    return [t for t in found if t is not None]
+
+
+def _of(score: Score, scope: str, name: str) -> Measure | None:
+    return score.by.get(scope, {}).get(name)
+
+
+def _present(scores: Sequence[Score]) -> list[str]:
+    """Categories that any model was asked about."""
+    return [c.value for c in Uncertainty if any(c.value in s.by for s in scores)]
+
+
+def headline_table(scores: Sequence[Score]) -> Table:
+    """Tables 3, 4, 6 and 7: F1-idk, LAVE-idk and confidence-weighted accuracy by root, and ECE (IDK)."""
+    short = {"f1_idk": "F1", "accuracy": "LAVE", "cw": "CW"}
+    columns = [Column(title, group.capitalize()) for group in GROUPS for title in short.values()]
+    rows = [
+        (
+            s.model,
+            *(_of(s, g, n) for g in GROUPS for n in short),
+            _of(s, "total", "ece_idk"),
+            s.by["total"]["accuracy"].n,
+            s.counts["without probability"],
+            s.counts["unjudged"],
+            s.counts["failed"],
+        )
+        for s in scores
+    ]
+    missing = sorted({c for s in scores for c in s.missing})
+    notes = [
+        "F1: of IDK, over all questions. LAVE: LAVE-idk. CW: confidence-weighted accuracy, -100 to 100. "
+        "Means over categories. n: questions with a LAVE-idk, graded by "
+        f"{', '.join(sorted({s.judge for s in scores}))}. no P: those of them without a "
+        "probability of the reply; they are in no CW and no ECE.",
+        *(
+            [
+                f"The set, or what was asked of it, has no {', '.join(missing)}: means are over the rest."
+            ]
+            * bool(missing)
+        ),
+    ]
+    return table(
+        "cu-headline",
+        "IDK, accuracy and confidence by kind of uncertainty.",
+        ("<Model", *columns, number("ECE", "IDK", 2), "n", "no P", "ungr.", "fail."),
+        rows,
+        *notes,
+    )
+
+
+def category_table(
+    scores: Sequence[Score], measure: str = "accuracy", name: str = "cu-categories"
+) -> Table:
+    """Figure 5 as a table: one measure by category, with its n."""
+    present = _present(scores)
+    columns = [
+        Column(t, CAPITAL[c], interval=t != "n") for c in present for t in (TITLES[measure], "n")
+    ]
+    rows = [(s.model, *with_n(_of(s, c, measure) for c in present)) for s in scores]
+    caption = f"{TITLES[measure]} by category."
+    return table(name, caption, ("<Model", *columns), rows, "Intervals: 95 %, pairs resampled.")
+
+
+def idk_table(scores: Sequence[Score]) -> Table:
+    """F1-idk by both definitions."""
+    names = ("f1_idk", "precision", "recall", "f1_recall")
+    columns = [Column(title, TITLES[name]) for name in names for title in ("value", "n")]
+    rows = [
+        (s.model, *with_n(s.by["total"][name] for name in names), s.counts["declined"])
+        for s in scores
+    ]
+    return table(
+        "cu-idk",
+        "How well IDK is detected (mean over categories).",
+        ("<Model", *columns, "replies that decline"),
+        rows,
+        "Over all questions F1 is of class IDK; over unanswerable ones alone precision is 1 by "
+        "construction. The paper's words allow both readings. n of precision: replies that decline; of recall: "
+        "unanswerable questions; replies that no judge could read are in none.",
+    )
+
+
+def calibration_table(scores: Sequence[Score]) -> Table:
+    """ECE by all variants, Brier and AURC."""
+    names = ("ece", "ece_adaptive", "ece_classwise", "ece_idk", "brier", "aurc")
+    rows = [
+        (
+            s.model,
+            *(_of(s, "total", n) for n in names),
+            s.by["total"]["ece"].n,
+            s.counts["without probability"],
+        )
+        for s in scores
+    ]
+    bins = ", ".join(sorted({str(s.settings["bins"]) for s in scores}))
+    return table(
+        "cu-calibration",
+        "Is the probability of a reply worth its number?",
+        ("<Model", *(number(TITLES[n]) for n in names), "n", "no P"),
+        rows,
+        f"{bins} bins; adaptive ones hold equally many. classwise: the mean of replies that decline and of those "
+        "that answer. ECE (IDK): unanswerable questions alone. Half-right counts half. "
+        "Means over categories; lower is better.",
+    )
+
+
+def threshold_table(scores: Sequence[Score]) -> Table:
+    """Table 4's thresholding row: "I don't know" below a threshold, chosen on the same items and on others."""
+    parts = {"": "LAVE", "_f1": "F1", "_cw": "CW", "_ece": "ECE"}
+    groups = {"replied": "as replied", "oracle": "oracle", "crossed": "cross-validated"}
+    columns = [
+        Column(of, title, percent=of != "ECE", decimals=1 + (of == "ECE"))
+        for title in groups.values()
+        for of in parts.values()
+    ]
+    rows = [
+        (
+            s.model,
+            *(_of(s, "total", how + part) for how in groups for part in parts),
+            s.by["total"]["replied"].n,
+            s.counts["without probability"],
+        )
+        for s in scores
+    ]
+    folds = max(s.settings["folds"] for s in scores)
+    return table(
+        "cu-thresholding",
+        "Declining below a threshold.",
+        ("<Model", *columns, "n", "no P"),
+        rows,
+        "A reply whose P(pred) is below the threshold counts as IDK. Eighteen thresholds are tried; a category takes "
+        "the one with the best LAVE-idk. oracle: the best on the very questions that are scored, as the paper chose "
+        f"it: an upper bound. cross-validated: each of {folds} folds of pairs is scored by the threshold that is best "
+        "on the others. n: graded questions with a probability; this whole table is over these. ECE: of unanswerable "
+        "questions.",
+    )
+
+
+def chosen_table(scores: Sequence[Score]) -> Table:
+    """The thresholds that `threshold_table` takes."""
+    rows = [
+        (s.model, category, best, ", ".join(f"{t:g}" for t in of_folds))
+        for s in scores
+        for category, (best, of_folds) in s.thresholds.items()
+    ]
+    columns = ("<Model", "<Category", Column("oracle", decimals=2), "<of the folds")
+    return table("cu-thresholds", "Thresholds on P(pred) that were chosen.", columns, rows)
+
+
+def pair_table(scores: Sequence[Score]) -> Table:
+    """Pairs with both members right, and the control."""
+    scopes = [*_present(scores), "total"]
+    columns = [Column(title, CAPITAL[scope]) for scope in scopes for title in ("both", "n")]
+    columns += [Column(name, "Control") for name in ("LAVE-idk", "n", "declines", "of")]
+    rows = [
+        (
+            s.model,
+            *with_n(_of(s, scope, "dual") for scope in scopes),
+            *with_n(s.by["total"][name] for name in ("control", "control_idk")),
+        )
+        for s in scores
+    ]
+    return table(
+        "cu-pairs",
+        "Pairs scored jointly, and controls.",
+        ("<Model", *columns),
+        rows,
+        "both: pairs with full credit for both members, of n. Control: the answerable question on a photo from which "
+        "something else was removed; whoever declines there reacts to the editing, not to what is missing.",
+    )
+
+
+def replies_table(scores: Sequence[Score]) -> Table:
+    """What became of every question."""
+    kinds = ("graded", "unjudged", "failed", "not asked", "without probability", "declined")
+    rows = [
+        (s.model, sum(s.counts[k] for k in kinds[:4]), *(s.counts[k] for k in kinds))
+        for s in scores
+    ]
+    return table(
+        "cu-replies",
+        "What became of every question.",
+        ("<Model", "questions", *kinds),
+        rows,
+        "unjudged: no judge could say. failed: the call failed, or the reply is empty. without probability: of the "
+        "graded ones. Controls are not among these.",
+    )
+
+
+def others_table(scores: Sequence[Score]) -> Table | None:
+    """Table 5: other benchmarks; None without replies to any."""
+    titles = {title: share for s in scores for title, (_, share) in s.others.items()}
+    if not titles:
+        return None
+    columns = [
+        Column(name, title, percent=share, decimals=1 if share else 2)
+        for title, share in titles.items()
+        for name in ("value", "n", "left out")
+    ]
+    rows = []
+    for s in scores:
+        line: list[Cell] = [s.model]
+        for title in titles:
+            found, _ = s.others.get(title, (None, True))
+            line += [
+                found,
+                found.n if found else 0,
+                found.unjudged + found.failed if found else None,
+            ]
+        rows.append(line)
+    return table(
+        "cu-others",
+        "Other benchmarks.",
+        ("<Model", *columns),
+        rows,
+        "Replies made elsewhere. left out: failed, no side taken where the question asks for one, no judge could say. "
+        "Hall.: rated below 3; there lower is better, in all others higher.",
+    )
+
+
+def evaluator_table(scores: Sequence[Score]) -> Table:
+    """Table 8: how the first stage of one judge or several reads the set's own answers."""
+    tried = {judge: found for s in scores for judge, found in s.evaluators.items()}
+    rows = [
+        (judge, 100 * idk / n_idk if n_idk else None, n_idk, 100 * answers / n if n else None, n)
+        for judge, (idk, n_idk, answers, n) in tried.items()
+    ]
+    columns = (
+        "<Judge",
+        Column("read as IDK (%)", "gold IDK"),
+        Column("n", "gold IDK"),
+        Column("read as an answer (%)", "gold answers"),
+        Column("n", "gold answers"),
+    )
+    return table(
+        "cu-evaluator",
+        "The judges' first stage on the set's own answers.",
+        columns,
+        rows,
+        "Pairs from photos first, a hundred at most; answers that a judge could not read are not in n.",
+    )
+
+
+def correlation_table(scores: Sequence[Score]) -> Table | None:
+    """Figure 4: Pearson's r over models; None for fewer than three."""
+    if len(scores) < 3:
+        return None
+    scopes = ["extraneous", "total"] if any("extraneous" in s.by for s in scores) else ["total"]
+    rows = [
+        (scope, TITLES[x], TITLES[y], r, n)
+        for scope in scopes
+        for (x, y), (r, n) in correlations(scores, scope).items()
+    ]
+    columns = ("<Over", "<x", "<y", Column("Pearson r", decimals=2), "models")
+    return table("cu-correlation", "What goes with confidence-weighted accuracy.", columns, rows)
+
+
+def statistics_table(pairs: Sequence[Pair]) -> Table:
+    """Table 1: photos and questions by category."""
+    names = ("pairs", "questions", "controls", "photos", "made photos")
+
+    def counted(own: Sequence[Pair]) -> tuple[int, ...]:
+        photos = {p.image.sha256 for p in own if p.image is not None}
+        made = {p.idk_image.sha256 for p in own if p.from_images and p.idk_image is not None}
+        return (
+            len(own),
+            2 * len(own),
+            sum(p.control_image is not None for p in own),
+            len(photos),
+            len(made),
+        )
+
+    rows: list[Sequence[Cell]] = [
+        (
+            c.value,
+            MEANING[c].root.value,
+            MEANING[c].text,
+            *counted([p for p in pairs if p.category is c]),
+        )
+        for c in Uncertainty
+    ]
+    return table(
+        "cu-statistics",
+        "Pairs by kind of uncertainty.",
+        ("<Category", "<Root", "<What it means", *names),
+        [*rows, ("all", "", "", *counted(pairs))],
+        "Every pair asks one answerable and one unanswerable question. A photo may serve several categories.",
+        rules={len(rows)},
+    )
+
+
+# --- figures ----------------------------------------------------------------------------------------
+
+
+def figures(scores: Sequence[Score]) -> list[Panel]:
+    """Reliability, and Figure 4."""
+    stated = [
+        Curve(
+            s.model,
+            tuple(Point(b.probability, b.credit, note=f"n {b.n}") for b in s.bins if b.n),
+            n,
+        )
+        for n, s in enumerate(scores)
+    ]
+    made = []
+    if any(c.points for c in stated):
+        even = Curve("as stated", (Point(0.0, 0.0), Point(1.0, 1.0)), 6)
+        made.append(
+            curves(
+                "LAVE-idk (%) by P(pred)",
+                [*stated, even],
+                x_label="P(pred), mean of each bin",
+                whole_x=False,
+            )
+        )
+        made.append(series_legend([(c.label, c.style) for c in [*stated, even]]))
+    scope = "extraneous" if any("extraneous" in s.by for s in scores) else "total"
+    for (x, y), (r, n) in correlations(scores, scope).items() if len(scores) > 2 else ():
+        if n > 1:
+            own = [(s, k) for k, s in enumerate(scores) if scope in s.by]
+            found = [(s.model, s.by[scope][x].value, s.by[scope][y].value, k) for s, k in own]
+            points = [(m, a, b, k) for m, a, b, k in found if a is not None and b is not None]
+            value = "undefined" if r is None else f"{r:.2f}"
+            made.append(
+                scatter(
+                    f"{TITLES[y]} by {TITLES[x]} ({scope}), r {value}, n {n}", points, TITLES[x]
+                )
+            )
+    return made
+
+
+# --- cards ------------------------------------------------------------------------------------------
+
+
+_SIGNS: dict[Outcome | Status, Glyph] = {
+    Outcome.CORRECT: "c",
+    Outcome.INCORRECT: "i",
+    Outcome.DEFLECTED: "d",
+    Status.UNJUDGED: "u",
+    Status.FAILED: "f",
+}
+
+
+def cards(
+    pairs: Sequence[Pair],
+    root: Path,
+    outputs: Mapping[str, Mapping[str, Response]],
+    verdict: Callable[[Response, AnswerSpec], tuple[Status, Outcome | None, str]],
+) -> Iterator[Card]:
+    """One card a pair: the photo, the mask, the filled photo and the control, each with its question."""
+    for pair in pairs:
+
+        def cell(member: str, title: str, pair: Pair = pair) -> Shown:
+            question, answer, _ = pair.member(member)
+            shown = []
+            for model, replies in outputs.items():
+                reply = replies.get(pair.question_id(member))
+                if reply is not None:
+                    status, outcome, _ = verdict(reply, AnswerSpec(accepted=((answer,),)))
+                    sign = _SIGNS[Status.FAILED if reply.error else outcome or status]
+                    if member == "unanswerable" and sign == "d":
+                        sign = "c"  # declining is what is right here
+                    stated = "" if reply.confidence is None else f" (P {reply.confidence:.2f})"
+                    shown.append(ShownReply(model, sign, (reply.error or reply.text) + stated))
+            return Shown(title, question, f"right: {answer}", tuple(shown))
+
+        first, second = cell("answerable", "answerable"), cell("unanswerable", "unanswerable")
+        if pair.from_images:
+            gone = pair.provenance.get("object", "what is asked about")
+            rows = [Row(pair.image, "original", (first,))]
+            if pair.mask is not None:
+                rows.append(Row(pair.mask, f"mask: {gone}", ()))
+            rows.append(Row(pair.idk_image, f"filled: {gone} removed", (second,)))
+            if pair.control_image is not None:
+                other = pair.provenance.get("control", "something else")
+                rows.append(
+                    Row(
+                        pair.control_image,
+                        f"control: {other} removed",
+                        (cell("control", "control"),),
+                    )
+                )
+        else:
+            rows = [Row(pair.image, pair.provenance.get("caption", "")[:200], (first, second))]
+        tags = tuple(
+            t
+            for t in (
+                pair.category.value,
+                MEANING[pair.category].root.value,
+                pair.route,
+                pair.split,
+            )
+            if t
+        )
+        yield Card(pair.id, tags, tuple(rows), partial(read_image, root=root))

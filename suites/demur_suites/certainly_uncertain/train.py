@@ -1,0 +1,255 @@
+"""Training data from pairs, as Parquet that TRL's trainers and `datasets` open directly.
+
+    sft     every member with its right answer
+    rtune   the same, but answerable questions that a base model got wrong are answered "I don't know" (R-tuning)
+    dpo     the two answers of a pair against each other, in both directions: where the photo answers, the answer is
+            chosen and IDK rejected; where it does not, the other way round
+
+Conversations are plain text under ``messages`` (or ``prompt``, ``chosen``, ``rejected``); photos lie beside them under
+``images`` with their bytes, and the trainer puts them before the question.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+from demur.core.errors import UsageError
+from demur.core.records import ImageRef, Response
+from demur.core.store import canonical, replacing, write_atomic, write_json
+from demur.core.uris import read_image
+from demur.models.run import run_sync
+from demur_suites.base import Option
+from demur_suites.certainly_uncertain.items import IDK, Pair
+from demur_suites.certainly_uncertain.judging import Evaluator, grade_all
+
+KINDS = ("sft", "rtune", "dpo")
+OPTIONS = (
+    Option(
+        "kind",
+        "sft, rtune (needs --outputs of a base model), dpo, or all that can be had",
+        "all",
+        (*KINDS, "all"),
+    ),
+    Option("split", "take pairs of this split alone", ""),
+    Option("model", "rtune: the base model's name among the outputs, where they hold several", ""),
+    Option("judge", "rtune: who says what it got wrong; as for score", "local"),
+)
+ABOUT = {
+    "sft": "every question with its right answer",
+    "rtune": 'what the base model got wrong is answered "I don\'t know"',
+    "dpo": "the two answers of a pair, each chosen where it is right",
+}
+
+
+def export(
+    pairs: Sequence[Pair],
+    root: Path,
+    out: Path,
+    outputs: Mapping[str, Mapping[str, Response]],
+    given: Mapping[str, Any],
+) -> Path:
+    """Write ``data/KIND.parquet``, a card and ``manifest.json``.
+
+    Raises:
+        UsageError: there is nothing to write, or no outputs of the base model.
+        StorageError: a photo cannot be read, or the folder not written.
+    """
+    pairs = [p for p in pairs if not given["split"] or p.split == given["split"]]
+    if not pairs:
+        raise UsageError(
+            f"no pair has the split {given['split']!r}", cure="see 'demur suite check'"
+        )
+    kinds = KINDS if given["kind"] == "all" else (given["kind"],)
+    with_photo = sum(p.image is not None for p in pairs)
+    counts: dict[str, Any] = {}
+    for kind in kinds:
+        left: Counter[str] = Counter()
+        if kind == "rtune":
+            if not outputs and given["kind"] == "all":
+                continue
+            rows: Iterable[dict[str, Any]] = rtune(
+                pairs, credits_of(pairs, *_base(outputs, given)), left
+            )
+        else:
+            rows = sft(pairs) if kind == "sft" else dpo(pairs)
+        counts[kind] = {
+            "rows": _write(
+                out / "data" / f"{kind}.parquet", kind, rows, root if with_photo else None
+            ),
+            **left,
+        }
+    write_atomic(out / "README.md", _card(pairs, counts, with_photo))
+    about = {
+        "suite": "certainly_uncertain",
+        "pairs": len(pairs),
+        "photos": with_photo == len(pairs),
+    }
+    write_json(out / "manifest.json", about | counts)
+    return out
+
+
+def sft(pairs: Sequence[Pair]) -> Iterator[dict[str, Any]]:
+    """One row a member; controls are for measuring and not among them."""
+    for pair in pairs:
+        for member in ("answerable", "unanswerable"):
+            question, answer, image = pair.member(member)
+            yield _row(pair, member, image) | {
+                "messages": [_says("user", question), _says("assistant", answer)]
+            }
+
+
+def rtune(
+    pairs: Sequence[Pair], credits: Mapping[str, float | None], left: Counter[str]
+) -> Iterator[dict[str, Any]]:
+    """`sft` under what the base model knows; what nobody graded is left out and counted in ``left``."""
+    for row in sft(pairs):
+        credit = credits.get(row["id"])
+        if credit is None:
+            left["left out: not graded"] += 1
+            continue
+        if row["member"] == "answerable" and credit == 0:
+            left["relabelled"] += 1
+            row["messages"][1]["content"] = IDK
+        yield row
+
+
+def dpo(pairs: Sequence[Pair]) -> Iterator[dict[str, Any]]:
+    """Two rows a pair, one in each direction."""
+    for pair in pairs:
+        for member in ("answerable", "unanswerable"):
+            question, right, image = pair.member(member)
+            wrong = pair.idk_answer if member == "answerable" else pair.answer
+            yield _row(pair, member, image) | {
+                "prompt": [_says("user", question)],
+                "chosen": [_says("assistant", right)],
+                "rejected": [_says("assistant", wrong)],
+            }
+
+
+def _says(role: str, content: str) -> dict[str, str]:
+    return {"role": role, "content": content}
+
+
+def _row(pair: Pair, member: str, image: ImageRef | None) -> dict[str, Any]:
+    return {
+        "id": pair.question_id(member),
+        "category": pair.category.value,
+        "member": member,
+        "image": image,
+    }
+
+
+def _base(
+    outputs: Mapping[str, Mapping[str, Response]], given: Mapping[str, Any]
+) -> tuple[Mapping[str, Response], str]:
+    name = given["model"] or (next(iter(outputs)) if len(outputs) == 1 else "")
+    if name not in outputs:
+        raise UsageError(
+            f"rtune needs the outputs of one base model; given are those of {', '.join(outputs) or 'none'}",
+            cure="give --outputs RUN, and --model NAME where it holds several",
+        )
+    return outputs[name], str(given["judge"])
+
+
+def _write(path: Path, kind: str, rows: Iterable[dict[str, Any]], root: Path | None) -> int:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    turns = pa.list_(pa.struct([("role", pa.string()), ("content", pa.string())]))
+    columns = ("prompt", "chosen", "rejected") if kind == "dpo" else ("messages",)
+    fields = [(n, pa.string()) for n in ("id", "category", "member")] + [
+        (n, turns) for n in columns
+    ]
+    turn = [
+        {
+            "role": {"dtype": "string", "_type": "Value"},
+            "content": {"dtype": "string", "_type": "Value"},
+        }
+    ]
+    features: dict[str, Any] = {
+        n: {"dtype": "string", "_type": "Value"} for n in ("id", "category", "member")
+    }
+    features |= {n: turn for n in columns}
+    if root is not None:
+        fields.append(
+            ("images", pa.list_(pa.struct([("bytes", pa.binary()), ("path", pa.string())])))
+        )
+        features["images"] = [{"_type": "Image"}]
+    schema = pa.schema(fields).with_metadata(
+        {"huggingface": canonical({"info": {"features": features}})}
+    )
+    n, left = 0, iter(rows)
+    with replacing(path) as file, pq.ParquetWriter(file, schema, compression="zstd") as writer:
+        while batch := list(islice(left, 64)):
+            for row in batch:
+                image = row.pop("image")
+                if root is not None:
+                    shown = [image] if image is not None else []
+                    row["images"] = [
+                        {"bytes": read_image(i, root), "path": Path(i.uri).name} for i in shown
+                    ]
+            writer.write_table(pa.Table.from_pylist(batch, schema=schema))
+            n += len(batch)
+    return n
+
+
+def _card(pairs: Sequence[Pair], counts: Mapping[str, Any], with_photo: int) -> str:
+    licences = sorted({p.licence for p in pairs if p.licence})
+    configs = "".join(
+        f"- config_name: {kind}\n  data_files:\n  - split: train\n    path: data/{kind}.parquet\n"
+        for kind in counts
+    )
+    photos = (
+        "photos inside"
+        if with_photo == len(pairs)
+        else "without photos"
+        if not with_photo
+        else (f"photos inside of {with_photo} of them")
+    )
+    changed = []
+    if rtune := counts.get("rtune"):
+        relabelled = f'rtune: {rtune.get("relabelled", 0)} answers that the base model got wrong became "I don\'t know"'
+        left_out = f"{rtune.get('left out: not graded', 0)} questions that nobody graded are not among its rows."
+        changed = [f"{relabelled}; {left_out}", ""]
+    lines = [
+        "---",
+        "configs:",
+        configs.rstrip(),
+        "task_categories:",
+        "- visual-question-answering",
+        "tags:",
+        "- abstention",
+        "---",
+        "",
+        "# Training to say what cannot be known",
+        "",
+        f"Made by demur from {len(pairs)} pairs of an answerable and an unanswerable question, {photos}.",
+        "",
+        "| config | rows | what |",
+        "|---|---|---|",
+        *(f"| {k} | {v['rows']} | {ABOUT[k]} |" for k, v in counts.items()),
+        "",
+        *changed,
+        'With TRL (`pip install trl`): `SFTTrainer(model, train_dataset=load_dataset(FOLDER, "sft", '
+        'split="train"))`, `DPOTrainer(...)` with the config `dpo`. Never train on what you score.',
+        "",
+        "Licences of the photos: " + ("; ".join(licences) or "not stated") + ".",
+        "",
+    ]
+    return "\n".join(lines)
+
+
+def credits_of(
+    pairs: Sequence[Pair], replies: Mapping[str, Response], judge: str
+) -> dict[str, float | None]:
+    """Question id -> LAVE-idk of a base model's replies."""
+
+    async def graded() -> dict[str, float | None]:
+        async with Evaluator(judge, Path("calls.sqlite") if ":" in judge else None) as evaluator:
+            return {g.id: g.credit for g in await grade_all(evaluator, pairs, replies)}
+
+    return run_sync(graded())

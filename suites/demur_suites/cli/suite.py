@@ -1,0 +1,386 @@
+"""`demur suite`: benchmarks that are not the four scenarios."""
+
+from __future__ import annotations
+
+import argparse
+import math
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from demur.cli._arguments import Parser, budget_of, job, json_object, positive, share
+from demur.cli._output import note, print_json, print_tables, say
+from demur.core.text import command
+
+if TYPE_CHECKING:
+    from demur.reports.tables import Table
+    from demur_suites import Loaded, Option, Outputs, Suite
+    from demur_suites.outputs import Scored
+
+DOES = "run other benchmarks than the four scenarios, such as VB and MM-THEBench"
+EXAMPLE = "suite score vb sheet.csv --mode paper"
+
+Configure = Callable[[argparse.ArgumentParser, "Suite[Any, Any]"], None]
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Add the jobs; ``demur suite JOB NAME --help`` explains what a suite adds to one."""
+    jobs = parser.add_subparsers(dest="job", required=True, metavar="JOB")
+    share(job(jobs, "list", "list the suites"), "--json")
+    for name, (does, _, _) in JOBS.items():
+        made = job(
+            jobs,
+            name,
+            does,
+            epilog=f"'demur suite {name} NAME --help' explains the suite's own options",
+        )
+        made.add_argument(
+            "name",
+            metavar="NAME",
+            help="name of the suite (see 'demur suite list'), or module:Class",
+        )
+        made.add_argument(
+            "rest", nargs=argparse.REMAINDER, metavar="...", help="paths and options of that suite"
+        )
+
+
+def run(args: argparse.Namespace) -> int:
+    """Do the job; parses the rest of the command line here, since each suite has its own options."""
+    from demur_suites import suite, suites
+
+    if args.job == "list":
+        found = [(name, suite(name)) for name in suites()]
+        if args.json:
+            listed = [{"name": name, "title": s.title, "about": s.about} for name, s in found]
+            print_json(listed, 1)
+        else:
+            say(*(f"{name:<12}  {s.title}\n{'':<12}  {s.about}" for name, s in found))
+        return 0
+    chosen = suite(args.name)
+    does, fill, work = JOBS[args.job]
+    parser = Parser(
+        prog=f"demur suite {args.job} {args.name}",
+        description=f"{chosen.title}: {does}.\n\n{chosen.about}",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    fill(parser, chosen)
+    return work(chosen, parser.parse_args(args.rest))
+
+
+def _items(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("items", type=Path, help="file or folder of items")
+    _skip_bad(parser)
+
+
+def _skip_bad(parser: argparse.ArgumentParser) -> None:
+    share(parser, "--skip-bad", skip_bad="leave out bad items, and count them")
+
+
+def _form(parser: argparse.ArgumentParser) -> None:
+    share(parser, "--form", "--json", json="print everything as JSON")
+    parser.add_argument(
+        "--tables", type=Path, metavar="DIR", help="also write every table in every format there"
+    )
+
+
+def _options(parser: argparse.ArgumentParser, options: tuple[Option, ...]) -> None:
+    for option in options:
+        parser.add_argument(
+            f"--{option.name.replace('_', '-')}",
+            type=type(option.default),
+            default=option.default,
+            choices=option.choices or None,
+            help=f"{option.help} (default: %(default)s)" if option.default != "" else option.help,
+        )
+
+
+def _given(options: tuple[Option, ...], args: argparse.Namespace) -> dict[str, Any]:
+    return {option.name: getattr(args, option.name) for option in options}
+
+
+def _print(tables: list[Table], args: argparse.Namespace, result: dict[str, Any]) -> None:
+    """Print tables, or with ``--json`` the result and their rows; write them where ``--tables`` says."""
+    from demur.reports.tables import write_tables
+
+    if args.tables:
+        write_tables(tables, args.tables)
+    if args.json:
+        print_json(result | {t.name: t.records() for t in tables}, 1)
+    else:
+        print_tables(tables, args.form)
+
+
+# --- jobs: their arguments and their work ----------------------------------------------------------
+
+
+def _show(chosen: Suite[Any, Any], args: argparse.Namespace) -> int:
+    say(f"{chosen.title}\n\n{chosen.about}\n")
+    for option in chosen.options:
+        choice = f" ({', '.join(option.choices)})" if option.choices else ""
+        default = f"; default {option.default}" if option.default != "" else ""
+        say(f"  --{option.name.replace('_', '-'):<12} {option.help}{choice}{default}")
+    texts = chosen.prompts().texts
+    for role, name in chosen.prompt_files.items():
+        say(f"\n{name}:\n\n{texts[role]}")
+    return 0
+
+
+def _fill_build(parser: argparse.ArgumentParser, chosen: Suite[Any, Any]) -> None:
+    parser.add_argument(
+        "--out", type=Path, required=True, metavar="DIR", help="folder for the items"
+    )
+    share(parser, "--seed")
+    _options(parser, chosen.build_options)
+
+
+def _build(chosen: Suite[Any, Any], args: argparse.Namespace) -> int:
+    from demur.core.store import read_json
+    from demur.judge.annotation.task import settled
+
+    made = chosen.build(args.out, seed=args.seed, **_given(chosen.build_options, args))
+    if made.name == "plan.json":
+        from demur.models import Estimate
+
+        say(Estimate.model_validate(read_json(made)).text(), made)
+        return 0
+    say(made)
+    manifest = read_json(made / "manifest.json") if (made / "manifest.json").is_file() else {}
+    left_out = manifest.get("dropped") or manifest.get("left_out") or {}
+    note(*(f"left out: {n}: {reason}" for reason, n in left_out.items()))
+    note(*(f"{status}: {n}" for status, n in sorted(manifest.get("decisions", {}).items())))
+    queue = made / "queue"
+    if queue.is_dir():
+        came = settled(queue)
+        for n, more in ((came.unlabelled, ()), (len(came.open), ("--adjudicate",))):
+            if n:
+                do = f"{command('annotate', '--out', queue, *more)}, then run the same build again"
+                note(f"people must {'settle' if more else 'label'} {n} twin(s): {do}")
+    note(
+        f"\nview the items: {command('suite', 'report', chosen.name, made, '-o', 'items.html')}",
+        f"next: {command('suite', 'run', chosen.name, made, '--system', 'model:openai/gpt-4o')}",
+    )
+    return 0
+
+
+def _fill_check(parser: argparse.ArgumentParser, chosen: Suite[Any, Any]) -> None:
+    _items(parser)
+    _form(parser)
+
+
+def _check(chosen: Suite[Any, Any], args: argparse.Namespace) -> int:
+    loaded = chosen.open(args.items, skip_bad=args.skip_bad)
+    tables = chosen.statistics(loaded.items)
+    _print(
+        tables,
+        args,
+        {"items": len(loaded.items), "skipped": loaded.skipped, "notes": dict(loaded.notes)},
+    )
+    if args.json:
+        return 0
+    say(*(f"note: {what}: {n}" for what, n in loaded.notes.items()))
+    say(f"{len(loaded.items)} items are sound, {loaded.skipped} were left out")
+    return 0
+
+
+def _fill_run(parser: argparse.ArgumentParser, chosen: Suite[Any, Any]) -> None:
+    _items(parser)
+    parser.add_argument(
+        "--system",
+        "--systems",
+        dest="systems",
+        nargs="+",
+        required=True,
+        metavar="SYSTEM",
+        help="systems to ask: model:openai/gpt-4o, model:http://host:8000/v1#name, python:module:function, ...",
+    )
+    parser.add_argument(
+        "--out",
+        type=Path,
+        default=Path("runs"),
+        help="folder for the run folders (default: %(default)s)",
+    )
+    parser.add_argument(
+        "--limit", type=positive, metavar="N", help="ask only about the first N items"
+    )
+    share(parser, "--concurrency", "--fresh", fresh="ask everything again, and pay again")
+    parser.add_argument(
+        "--prompt",
+        type=Path,
+        metavar="PATH",
+        help=f"your own prompts: a file, or a folder of {', '.join(chosen.prompt_files.values())}",
+    )
+    model = parser.add_argument_group("models (systems that begin with model:)")
+    model.add_argument("--temperature", type=_temperature, help="sampling temperature")
+    model.add_argument("--max-tokens", type=positive, help="maximum length of a reply, in tokens")
+    model.add_argument("--extra", type=json_object, metavar="JSON", help="more body fields")
+    share(parser.add_argument_group("money"), "--budget", "--prices")
+    _options(parser, chosen.options)
+    _form(parser)
+
+
+def _temperature(text: str) -> float:
+    try:
+        value = float(text)
+    except ValueError:
+        value = math.nan
+    if not 0 <= value < math.inf:
+        raise argparse.ArgumentTypeError(f"expected a number from 0, got {text!r}")
+    return value
+
+
+def _run(chosen: Suite[Any, Any], args: argparse.Namespace) -> int:
+    from demur.core.progress import TerminalProgress
+    from demur.evaluation.run_folder import all_failed
+    from demur_suites import read_outputs
+
+    chosen.check_options(_given(chosen.options, args))
+    sampling = {
+        k: getattr(args, k)
+        for k in ("temperature", "max_tokens", "extra")
+        if getattr(args, k) is not None
+    }
+    with TerminalProgress() as steps:
+        steps.stage("ask")
+        folders = chosen.run(
+            args.items,
+            args.systems,
+            args.out,
+            limit=args.limit,
+            skip_bad=args.skip_bad,
+            sampling=sampling,
+            concurrency=args.concurrency,
+            budget=budget_of(args),
+            prices=args.prices,
+            steps=steps,
+            fresh=args.fresh,
+            prompt=args.prompt,
+        )
+    shown = command(
+        "suite", "report", chosen.name, *folders, "--items", args.items, "-o", "report.html"
+    )
+    note(f"\nnext: {shown}")
+    silent = all_failed(folders)
+    note(*(f"demur: {line}" for line in silent))
+    _print_scores(
+        chosen, args, chosen.open(args.items, skip_bad=args.skip_bad), read_outputs(folders)
+    )
+    return 1 if silent else 0
+
+
+def _fill_score(parser: argparse.ArgumentParser, chosen: Suite[Any, Any]) -> None:
+    _outputs(
+        parser,
+        chosen,
+        "files that hold items and outputs together, run folders, or outputs (JSONL or CSV: id, output, system)",
+    )
+    parser.add_argument(
+        "--model", dest="models", nargs="+", default=[], metavar="NAME", help="score only these"
+    )
+    _form(parser)
+
+
+def _outputs(parser: argparse.ArgumentParser, chosen: Suite[Any, Any], paths: str) -> None:
+    """Arguments of the jobs that read outputs."""
+    parser.add_argument("paths", nargs="+", type=Path, metavar="PATH", help=paths)
+    parser.add_argument(
+        "--items", type=Path, help="the items, where PATH does not hold them (a run knows its own)"
+    )
+    _skip_bad(parser)
+    _options(parser, chosen.options)
+
+
+def _opened(chosen: Suite[Any, Any], args: argparse.Namespace) -> Scored:
+    from demur_suites.outputs import open_outputs
+
+    found = open_outputs(chosen, args.paths, args.items, skip_bad=args.skip_bad)
+    note(*(f"note: {line}" for line in found.changed))
+    return found
+
+
+def _score(chosen: Suite[Any, Any], args: argparse.Namespace) -> int:
+    found = _opened(chosen, args)
+    _print_scores(chosen, args, found.loaded, found.outputs, args.models)
+    return 0
+
+
+def _print_scores(
+    chosen: Suite[Any, Any],
+    args: argparse.Namespace,
+    loaded: Loaded[Any],
+    outputs: Outputs,
+    models: Sequence[str] = (),
+) -> None:
+    given = _given(chosen.options, args)
+    scores = chosen.scores(loaded.items, outputs, models=models, skip_bad=args.skip_bad, **given)
+    tables = chosen.tables(scores, loaded.items)
+    _print(tables, args, {})
+    if args.json:
+        return
+    note(*(f"note: {what}: {n}" for what, n in loaded.notes.items()))
+    if loaded.skipped:
+        note(f"note: bad items left out: {loaded.skipped}")
+
+
+def _fill_report(parser: argparse.ArgumentParser, chosen: Suite[Any, Any]) -> None:
+    _outputs(parser, chosen, "as for 'demur suite score'; or only items, to view them")
+    parser.add_argument(
+        "-o",
+        "--out",
+        type=Path,
+        default=Path("report.html"),
+        help="HTML file (default: %(default)s)",
+    )
+
+
+def _report(chosen: Suite[Any, Any], args: argparse.Namespace) -> int:
+    found = _opened(chosen, args)
+    given = _given(chosen.options, args)
+    say(chosen.report(found.items, found.outputs, args.out, skip_bad=args.skip_bad, **given))
+    return 0
+
+
+def _fill_export(parser: argparse.ArgumentParser, chosen: Suite[Any, Any]) -> None:
+    _items(parser)
+    parser.add_argument("--out", type=Path, required=True, metavar="DIR", help="folder to write to")
+    parser.add_argument(
+        "--outputs",
+        nargs="+",
+        type=Path,
+        default=[],
+        metavar="PATH",
+        help="run folders or outputs, where the export needs them",
+    )
+    share(parser, "--seed")
+    _options(parser, chosen.export_options)
+
+
+def _export(chosen: Suite[Any, Any], args: argparse.Namespace) -> int:
+    from demur_suites import read_outputs
+
+    given = _given(chosen.export_options, args)
+    outputs = read_outputs(args.outputs, skip_bad=args.skip_bad) if args.outputs else {}
+    say(
+        chosen.export(
+            args.items, args.out, outputs=outputs, seed=args.seed, skip_bad=args.skip_bad, **given
+        )
+    )
+    return 0
+
+
+JOBS: dict[str, tuple[str, Configure, Callable[[Any, argparse.Namespace], int]]] = {
+    "show": (
+        "show what it measures, its options and its prompts",
+        lambda parser, chosen: None,
+        _show,
+    ),
+    "build": ("make a set of items", _fill_build, _build),
+    "check": ("check items: name every bad one, describe the set", _fill_check, _check),
+    "run": ("ask systems, then score their answers", _fill_run, _run),
+    "score": ("score outputs of a run, or made elsewhere", _fill_score, _score),
+    "report": (
+        "write one HTML page: tables, and every item with its answers",
+        _fill_report,
+        _report,
+    ),
+    "export": ("write items for other uses, such as training", _fill_export, _export),
+}

@@ -1,0 +1,161 @@
+"""Baselines that need calls of their own, as systems: they run, resume and cost like any model.
+
+    self_consistency:MODEL?n=10&judge=rules    n answers at T = 0.7; the one of a strict majority, else an abstention
+    max_prob:MODEL                             an answer with the log-probabilities of its tokens
+    p_true:MODEL                               an answer, and the model's probability that it is right
+
+Share of votes, MaxProb and P(True) are confidences; `demur_suites.mm_aqa.tables` tries thresholds on them. The
+baselines of stated confidence and of weighed evidence (cotabs) need only the calls of a run. Source: appendix G.4.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING
+
+from demur.core.errors import ItemError, TransientError
+from demur.core.records import AnswerSpec, Ask, Message, Outcome, Request, Response, TextPart
+from demur.core.spec import Option, named
+from demur.core.store import digest
+from demur.judge.base import JudgeContext, close_judge, judge_code, open_judge
+from demur.judge.grading import Grading
+from demur.models.lenient import LenientModel
+from demur.scenarios.systems.model import ModelSystem
+from demur_suites.mm_aqa.conditions import filled
+from demur_suites.mm_aqa.replies import read_reply
+from demur_suites.p_true import ONE_WORD, yes_share
+
+if TYPE_CHECKING:
+    from demur.scenarios.systems import SystemContext
+
+TEMPERATURE = 0.7
+_N: dict[str, Option | str] = {
+    "n": Option("answers that are drawn", range(2, 101)),
+    "judge": "decides which answers are the same",
+}
+
+
+class SelfConsistency(ModelSystem):
+    """Abstains where no answer has a strict majority of the draws; an unreadable draw has no vote.
+
+    Args:
+        argument: a model string, and options behind a question mark.
+        context: as of any model.
+    """
+
+    def __init__(self, argument: str, context: SystemContext) -> None:
+        given = named("self_consistency", argument, _N)
+        super().__init__(given.argument, context)
+        self.n = int(given.options.get("n", 10))
+        self.sampling = {"temperature": TEMPERATURE, **self.sampling}
+        self._judge_name = given.options.get("judge", "local")
+        self._judge = open_judge(self._judge_name, JudgeContext(ledger=context.ledger))
+        self._grading = Grading(self._judge)
+        self.id = f"self_consistency:{self.id.removeprefix('model:')}?n={self.n}"
+        if "judge" in given.options:
+            self.id += f"&judge={self._judge_name}"
+
+    @property
+    def revision(self) -> str:
+        """Of the model and of the judge."""
+        return digest([self.weights, judge_code(self._judge)], 16)
+
+    async def answer(self, ask: Ask) -> Response:
+        """N draws, clustered."""
+        model, request = await self._opened(), self.request(ask)
+        draws = [
+            request.model_copy(update={"draw": request.draw * self.n + k}) for k in range(self.n)
+        ]
+        try:
+            replies = await asyncio.gather(*(model.complete(r) for r in draws))
+        except (ItemError, TransientError) as error:
+            return Response(error=str(error))
+        read = [read_reply(r, "base") for r in replies]
+        clusters: list[list[int]] = []
+        for place, drawn in enumerate(read):
+            if drawn.problem:
+                continue
+            for cluster in clusters:
+                first = read[cluster[0]]
+                same = first.abstains == drawn.abstains
+                if same and (drawn.abstains or await self._agree(ask, first.answer, drawn.answer)):
+                    cluster.append(place)
+                    break
+            else:
+                clusters.append([place])
+        if not clusters:
+            return Response(error=f"none of {self.n} draws is in the output schema")
+        top = max(clusters, key=len)
+        share = len(top) / self.n
+        if 2 * len(top) > self.n and not read[top[0]].abstains:
+            return replies[top[0]].model_copy(update={"confidence": share, "abstained": False})
+        why = f"{len(top)} of {self.n} draws agree" + (
+            " to abstain" if read[top[0]].abstains else ""
+        )
+        abstention = f"EXPLANATION - {why}\nFINAL ANSWER - I Don't Know"
+        return Response(
+            text=abstention, confidence=share, abstained=True, served_by=replies[0].served_by
+        )
+
+    async def _agree(self, ask: Ask, one: str, other: str) -> bool:
+        if one.casefold() == other.casefold():
+            return True
+        verdict = await self._grading.verdict(
+            ask, Response(text=other), AnswerSpec(accepted=((one,),))
+        )
+        return verdict.outcome is Outcome.CORRECT
+
+    async def close(self) -> None:
+        """The model's connection, and the judge's."""
+        self._grading.close()
+        await close_judge(self._judge)
+        await super().close()
+
+
+class MaxProb(ModelSystem):
+    """A model with the log-probabilities of its tokens; a server without them leaves MaxProb undefined."""
+
+    def __init__(self, argument: str, context: SystemContext) -> None:
+        super().__init__(argument, context)
+        self.sampling = {"logprobs": True, **self.sampling}
+        self.id = f"max_prob:{self.id.removeprefix('model:')}"
+
+
+class PTrue(ModelSystem):
+    """An answer, then P(True) = p(yes) / (p(yes) + p(no)) of the model asked whether it is right (Kadavath 2022).
+
+    Without log-probabilities, or where neither word is among them, the confidence is undefined.
+    """
+
+    def __init__(self, argument: str, context: SystemContext) -> None:
+        super().__init__(argument, context)
+        self.id = f"p_true:{self.id.removeprefix('model:')}"
+        self._lenient: LenientModel | None = None
+
+    async def answer(self, ask: Ask) -> Response:
+        """The answer with its P(True) as confidence."""
+        model, request = await self._opened(), self.request(ask)
+        try:
+            reply = await model.complete(request)
+            answered = read_reply(reply, "base")
+            if answered.problem or answered.abstains:
+                return reply.model_copy(update={"confidence": None})
+            self._lenient = self._lenient or LenientModel(model)
+            judged = await self._lenient.complete(self.question(request, answered.answer))
+        except (ItemError, TransientError) as error:
+            return Response(error=str(error))
+        found = {"confidence": yes_share(judged.logprobs), "asked_without": judged.asked_without}
+        return reply.model_copy(update=found)
+
+    async def close(self) -> None:
+        """The model's connection."""
+        self._lenient = None
+        await super().close()
+
+    @staticmethod
+    def question(request: Request, answer: str) -> Request:
+        """The request that asks, with the same images and for one token, whether an answer is right."""
+        *before, last = request.messages
+        text = f"\n\n{filled('p-true.v1.md', answer=answer)}"
+        message = Message(role="user", parts=(*last.parts, TextPart(text=text)))
+        return request.model_copy(update={"messages": (*before, message), **ONE_WORD})

@@ -1,0 +1,238 @@
+"""From replies to a model's score: every item under every condition falls into one of five cells, or beside them.
+
+Beside them, and counted: *malformed* (a field of the schema is missing), *failed* (the call), *unjudged* (the judge
+could not grade the answer), *not asked*. Under vconf a confidence of at most tau is an abstention.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import math
+import re
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+
+from demur.core.records import Outcome, Response, Status
+from demur.judge.base import Judge, JudgeContext, close_judge, open_judge
+from demur.judge.grading import Grading
+from demur.models import run_sync
+from demur_suites.grading import ask_of
+from demur_suites.mm_aqa.conditions import CONDITIONS, question_id
+from demur_suites.mm_aqa.items import Item
+from demur_suites.mm_aqa.measures import Confidences, Matrix
+from demur_suites.mm_aqa.replies import Reply, read_reply
+
+BESIDE = ("malformed", "failed", "unjudged", "not asked")
+
+
+class Row(NamedTuple):
+    """One item under one condition.
+
+    Attributes:
+        item: the item.
+        reply: as read; an empty one without a response.
+        fell: ``tp`` ``fp`` ``fn`` ``tn`` ``au``, or one of `BESIDE`.
+        said: the same by the reply alone, whatever confidence it states.
+        response: None where the item was not asked.
+    """
+
+    item: Item
+    reply: Reply
+    fell: str
+    said: str
+    response: Response | None
+
+
+class Score(NamedTuple):
+    """The results of a model.
+
+    Attributes:
+        model: its name.
+        rows: by condition, in the order of the items.
+        tau: confidences up to it are abstentions, under vconf.
+        grouping: of transformations into categories.
+        diagnostic: the condition of the table by category.
+        seed: of folds.
+    """
+
+    model: str
+    rows: Mapping[str, tuple[Row, ...]]
+    tau: int
+    grouping: str
+    diagnostic: str
+    seed: int
+
+    def of(self, subset: str, condition: str) -> list[Row]:
+        """Rows of a subset under a condition, those not asked left out."""
+        return [
+            r
+            for r in self.rows.get(condition, ())
+            if r.item.subset == subset and r.fell != "not asked"
+        ]
+
+    def matrix(self, subset: str, condition: str) -> Matrix:
+        """The five counts."""
+        return matrix_of(self.of(subset, condition))
+
+    def beside(self, subset: str, condition: str) -> Counter[str]:
+        """Replies in none of the five cells."""
+        return Counter(r.fell for r in self.of(subset, condition) if r.fell in BESIDE)
+
+
+def matrix_of(rows: Sequence[Row]) -> Matrix:
+    """The five counts of some rows."""
+    found = Counter(r.fell for r in rows)
+    return Matrix(*(found[name] for name in Matrix._fields))
+
+
+def score(
+    model: str,
+    items: Sequence[Item],
+    outputs: Mapping[str, Response],
+    *,
+    tau: int,
+    parser: str,
+    abstain: str,
+    judge: str,
+    judge_calls: str,
+    grouping: str,
+    diagnostic: str,
+    seed: int,
+) -> Score:
+    """The score of a model; see `demur_suites.mm_aqa.suite.MMAQA` for the options."""
+    replies: dict[str, tuple[Item, str, Reply, Response | None]] = {}
+    for condition in CONDITIONS:
+        for item in items:
+            id = question_id(item.id, condition)
+            response = outputs.get(id)
+            reply = (
+                Reply() if response is None else read_reply(response, condition, parser, abstain)
+            )
+            replies[id] = (item, condition, reply, response)
+    graded = run_sync(
+        _graded(
+            {
+                id: (item, reply.answer)
+                for id, (item, _, reply, response) in replies.items()
+                if response is not None
+                and item.answerable
+                and not reply.problem
+                and not reply.abstains
+            },
+            open_judge(judge, JudgeContext(ledger=Path(judge_calls))),
+        )
+    )
+    rows: dict[str, list[Row]] = {condition: [] for condition in CONDITIONS}
+    for id, (item, condition, reply, response) in replies.items():
+        said = "not asked" if response is None else _cell(item, reply, graded.get(id, ""), abstain)
+        unsure = reply.confidence is not None and reply.confidence <= tau
+        fell = _abstention(item) if unsure else said
+        rows[condition].append(Row(item, reply, fell, said, response))
+    return Score(
+        model, {c: tuple(found) for c, found in rows.items()}, tau, grouping, diagnostic, seed
+    )
+
+
+def _abstention(item: Item) -> str:
+    return "fn" if item.answerable else "tn"
+
+
+def _cell(item: Item, reply: Reply, graded: str, abstain: str) -> str:
+    """The cell of a reply, or what keeps it out of all; ``graded`` is "" where no judge was asked."""
+    if reply.problem:
+        return reply.problem
+    if reply.abstains:
+        return _abstention(item)
+    if not item.answerable:
+        return "au"
+    return "fp" if graded == "fn" and abstain == "substring" else graded
+
+
+_CELLS: dict[Outcome | None, str] = {
+    Outcome.CORRECT: "tp",
+    Outcome.INCORRECT: "fp",
+    Outcome.DEFLECTED: "fn",
+}
+
+
+async def _graded(answers: Mapping[str, tuple[Item, str]], judge: Judge) -> dict[str, str]:
+    """Question id -> tp, fp, fn (the judge says that the answer declines) or unjudged."""
+
+    async def one(id: str, item: Item, answer: str) -> tuple[str, str]:
+        ask = ask_of(
+            id, item.question, sample=item.id, images=item.images, choices=item.answers.choices
+        )
+        verdict = await grading.verdict(ask, Response(text=answer), item.answers)
+        outcome = verdict.outcome if verdict.status is Status.GRADED else None
+        return id, _CELLS.get(outcome, "unjudged")
+
+    grading = Grading(judge)
+    try:
+        return dict(await asyncio.gather(*(one(id, *pair) for id, pair in answers.items())))
+    finally:
+        grading.close()
+        await close_judge(judge)
+
+
+# --- confidences -----------------------------------------------------------------------------------
+
+
+def verbal(row: Row) -> float | None:
+    """The stated confidence, 1 to 5."""
+    return None if row.reply.confidence is None else float(row.reply.confidence)
+
+
+def own(row: Row) -> float | None:
+    """The system's own confidence in [0, 1] (P(True), share of votes, a function's own)."""
+    return None if row.response is None else row.response.confidence
+
+
+def max_prob(row: Row) -> float | None:
+    """Exp of the mean log-probability of the final answer's tokens; of the whole reply where they are not marked."""
+    tokens = row.response.logprobs if row.response is not None else ()
+    if not tokens:
+        return None
+    text = "".join(t.token for t in tokens)
+    mark = [m.end() for m in re.finditer(r"FINAL ANSWER\W*", text, re.IGNORECASE)]
+    end = (
+        re.search(r"(?<!\W)[^\w\n]*+(\n)\W*+CONFIDENCE", text[mark[-1] :], re.IGNORECASE)
+        if mark
+        else None
+    )
+    first, last = (
+        (mark[-1] if mark else 0),
+        (mark[-1] + end.start(1) if mark and end else len(text)),
+    )
+    kept, at = [], 0
+    for t in tokens:
+        if at + len(t.token) > first and at < last:
+            kept.append(t.logprob)
+        at += len(t.token)
+    kept = [p for p in kept or [t.logprob for t in tokens] if math.isfinite(p)]
+    return math.exp(sum(kept) / len(kept)) if kept else None
+
+
+def confidences(
+    rows: Sequence[Row], confidence: Callable[[Row], float | None]
+) -> Confidences | None:
+    """Rows whose reply is in a cell and has a confidence, as arrays; None when there is none."""
+    kept = [
+        (r, c)
+        for r in rows
+        if r.said in Matrix._fields and (c := confidence(r)) is not None and math.isfinite(c)
+    ]
+    if not kept:
+        return None
+    return Confidences(
+        np.array([c for _, c in kept], dtype=np.float64),
+        np.array([r.said == "tp" for r, _ in kept], dtype=bool),
+        np.array([r.item.answerable for r, _ in kept], dtype=bool),
+        np.array([r.said in ("fn", "tn") for r, _ in kept], dtype=bool),
+        np.array(
+            [r.item.pair for r, _ in kept]
+        ),  # by name: folds do not depend on the order of the items
+    )

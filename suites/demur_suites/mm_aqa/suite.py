@@ -1,0 +1,253 @@
+"""MM-AQA as a suite: how its five places fit together."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from demur.answers import holds
+from demur.core.records import AnswerSpec, Outcome, Response, Sample, Status
+from demur.core.store import Problems, write_atomic
+from demur.reports.svg import standalone
+from demur.scenarios.conditions import Condition
+from demur_suites.base import Loaded, Option, Outputs, Suite
+from demur_suites.mm_aqa import figures, tables
+from demur_suites.mm_aqa.audit import COLUMNS, audit
+from demur_suites.mm_aqa.conditions import CONDITIONS, FILES, chosen, question_id
+from demur_suites.mm_aqa.items import Item, read
+from demur_suites.mm_aqa.people import sample
+from demur_suites.mm_aqa.replies import read_reply
+from demur_suites.mm_aqa.scoring import Score, score
+
+if TYPE_CHECKING:
+    from demur.judge.audit import Finding
+    from demur.reports.svg import Panel
+    from demur.reports.tables import Table
+    from demur_suites.gallery import Card
+    from demur_suites.published import PublishedRow
+
+UNANSWERABLE = "mm_aqa:unanswerable"
+"""The rule of an answer spec whose question has lost its answer."""
+
+
+class MMAQA(Suite[Item, Score]):
+    """The suite; see `demur_suites.base.Suite`.
+
+    Args:
+        conditions: of the questions, joined by commas (``mm_aqa:base,cot+exabs``); all when empty.
+    """
+
+    name = "mm_aqa"
+    title = "MM-AQA: unanswerable by design"
+    about = (
+        "Does a system abstain when a picture, page or question has lost what its answer needs? Answerable questions "
+        "stand beside twins that one of 22 known changes made unanswerable; a system is asked under three conditions "
+        "and two abstention clauses."
+    )
+    needs_images = "build the set with its pages"
+    options = (
+        Option(
+            "tau",
+            "vconf: a stated confidence of at most this counts as an abstention, 0 to 5",
+            3,
+            least=0,
+            most=5,
+        ),
+        Option(
+            "parser",
+            "strict: replies must follow the output schema; lenient: one without labels is the answer",
+            "strict",
+            ("strict", "lenient"),
+        ),
+        Option(
+            "abstain",
+            "how to recognise an abstention: by demur's reader of final answers, or by phrases anywhere "
+            "in them, as the paper does",
+            "reader",
+            ("reader", "substring"),
+        ),
+        Option("judge", "who grades answers to answerable questions", "local"),
+        Option(
+            "judge_calls", "file for the calls of a judge that asks a model", "judge-calls.sqlite"
+        ),
+        Option(
+            "grouping",
+            "of transformations into categories: the paper's catalogue, or its appendix B",
+            "catalogue",
+            ("catalogue", "appendix-b"),
+        ),
+        Option(
+            "diagnostic", "condition of table 4, UAC by category", "cot+exabs", tuple(CONDITIONS)
+        ),
+        Option("seed", "of the folds for cross-validated thresholds", 0, least=0),
+    )
+
+    build_options = (
+        Option(
+            "pool",
+            "answerable questions: SOURCE=FOLDER, or a release; without it the sample corpus",
+            "",
+        ),
+        Option("pairs", "most pairs to make", 300, least=1),
+        Option(
+            "rewriter",
+            "model that rewrites questions and classifies image dependency; without it only "
+            "transformations that need no model",
+            "",
+        ),
+        Option(
+            "verifier", "model that checks each twin: one that it can still answer is replaced", ""
+        ),
+        Option("panel", "two models, joined by a comma: both must call a twin unanswerable", ""),
+        Option(
+            "meaning",
+            "sentence encoder that checks that a rewritten question means something else, or 'words'; "
+            "by default the offline encoder, where it is installed",
+            "",
+        ),
+        Option(
+            "ocr",
+            "no: do not read words off images (the words of pages drawn here are known)",
+            "yes",
+            ("yes", "no"),
+        ),
+        Option(
+            "unit_swap",
+            "yes: a 23rd transformation, asking for a unit that no page gives",
+            "no",
+            ("no", "yes"),
+        ),
+        Option(
+            "plan",
+            "yes: make no calls, write plan.json with their estimated cost",
+            "no",
+            ("no", "yes"),
+        ),
+        Option(
+            "concurrency",
+            "pairs made at once, and calls in flight at each model",
+            8,
+            least=1,
+            most=64,
+        ),
+        Option("budget", "US dollars that the models may cost; 0: no limit", 0.0, least=0),
+    )
+
+    export_options = (
+        Option("people", "twins of each subset in a blind sample for people", 200, least=1),
+    )
+    audit_columns = COLUMNS
+    prompt_files = FILES
+
+    def __init__(self, conditions: str = "") -> None:
+        self.conditions = chosen(conditions)
+        self._drawn: dict[str, list[Panel]] = {}
+
+    def load(self, path: Path, problems: Problems) -> Loaded[Item]:
+        """``items.jsonl`` or its folder."""
+        return read(path, problems)
+
+    def questions(self, items: Sequence[Item]) -> Iterator[Sample]:
+        """An item under each condition; item and twins are one cluster."""
+        for item in items:
+            rule = item.answers.rule if item.answerable else UNANSWERABLE
+            for condition in self.conditions:
+                yield Sample(
+                    id=question_id(item.id, condition),
+                    source=self.name,
+                    question=item.question,
+                    answers=item.answers.model_copy(update={"rule": rule}),
+                    images=item.images,
+                    answerable=item.answerable,
+                    topic=item.topic,
+                    cluster=item.pair,
+                    attributes={"transform": item.transform, "subset": item.subset},
+                    licence=item.licence,
+                    source_ref=item.source_ref,
+                )
+
+    def condition(self, sample: Sample) -> Condition:
+        """The one that its id names."""
+        return CONDITIONS[sample.id.rpartition("@")[2]]
+
+    def needs_image(self, sample: Sample) -> bool:
+        """Questions about documents need their pages."""
+        return sample.attributes["subset"] == "documents"
+
+    def verdict(
+        self, response: Response, answers: AnswerSpec
+    ) -> tuple[Status, Outcome | None, str]:
+        """A malformed reply is no usable answer; abstaining deflects; else by the text of the right answer."""
+        reply = read_reply(response, "base")
+        if reply.problem:
+            return Status.FAILED, None, f"{reply.problem}: {reply.detail}"
+        if reply.abstains:
+            return Status.GRADED, Outcome.DEFLECTED, "abstains"
+        if answers.rule == UNANSWERABLE:
+            return Status.GRADED, Outcome.INCORRECT, "answers what cannot be answered"
+        right = holds(answers, reply.answer)
+        outcome = Outcome.CORRECT if right else Outcome.INCORRECT
+        return Status.GRADED, outcome, f"{'states' if right else 'does not state'} the right answer"
+
+    def scores(self, items: Sequence[Item], outputs: Outputs, **options: Any) -> list[Score]:
+        """`Suite.scores`; outputs under conditions that this object does not ask are scored too."""
+        whole = self if len(self.conditions) == len(CONDITIONS) else type(self)()
+        return Suite.scores(whole, items, outputs, **options)
+
+    def score(
+        self, model: str, items: Sequence[Item], outputs: Mapping[str, Response], **options: Any
+    ) -> Score:
+        """See `demur_suites.mm_aqa.scoring.score`."""
+        return score(model, items, outputs, **options)
+
+    def tables(self, scores: Sequence[Score], items: Sequence[Item]) -> list[Table]:
+        """Tables 1 to 4, 7 and 8 of the paper over these models, and replies outside the matrix."""
+        return tables.score_tables(scores)
+
+    def statistics(self, items: Sequence[Item]) -> list[Table]:
+        """Items by subset and transformation (table 5, figure 2), and kinds of questions (table 6)."""
+        return tables.statistics(items)
+
+    def cards(
+        self, items: Sequence[Item], root: Path, outputs: Outputs, **options: Any
+    ) -> Iterator[Card]:
+        """One a pair: the item, and its twins below it."""
+        return tables.cards(items, root, outputs, options["parser"], options["abstain"])
+
+    def figures(self, scores: Sequence[Score], items: Sequence[Item]) -> list[Panel]:
+        """Figures 2 and 4."""
+        self._drawn = figures.figures(scores, items)
+        return [panel for several in self._drawn.values() for panel in several]
+
+    def report(self, path: str | Path, outputs: Outputs, out: str | Path, **options: Any) -> Path:
+        """The page, and beside it figures 2 and 4 as SVG files."""
+        self._drawn = {}
+        made = super().report(path, outputs, out, **options)
+        for name, panels in self._drawn.items():
+            drawing = standalone(
+                panels, title="Twins by transformation" if name == "fig2" else "MCC by system"
+            )
+            write_atomic(made.with_name(f"{made.stem}-{name}.svg"), drawing)
+        return made
+
+    def make_items(self, out: Path, seed: int, options: Mapping[str, Any]) -> Path:
+        """A set from the sample corpus, a source's folder or a release; see `demur_suites.mm_aqa.build`."""
+        from demur_suites.mm_aqa.build import build
+
+        return build(out, seed=seed, **options)
+
+    def write_export(
+        self,
+        loaded: Loaded[Item],
+        out: Path,
+        outputs: Outputs,
+        seed: int,
+        options: Mapping[str, Any],
+    ) -> Path:
+        """A blind sample for people to label, and a table of their labels; see `demur_suites.mm_aqa.people`."""
+        return sample(loaded.items, loaded.root, out, seed=seed, **options)
+
+    def audit(self, rows: Sequence[PublishedRow]) -> list[Finding]:
+        """See `demur_suites.mm_aqa.audit`."""
+        return audit(rows)

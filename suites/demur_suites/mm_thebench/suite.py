@@ -1,0 +1,211 @@
+"""MM-THEBench as a suite: how its five places fit together."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from demur.core.errors import UsageError
+from demur.core.records import AnswerSpec, Outcome, Response, Sample, Status
+from demur.core.store import Problems, digest, write_atomic
+from demur.judge.base import JudgeContext
+from demur.models import Budget
+from demur_suites.base import Loaded, Option, Outputs, Suite
+from demur_suites.files import copy_images
+from demur_suites.mm_thebench import tables
+from demur_suites.mm_thebench.audit import COLUMNS, audit
+from demur_suites.mm_thebench.build import build
+from demur_suites.mm_thebench.items import Item, published_names, read
+from demur_suites.mm_thebench.judging import ROOM, ChainJudge, answer_by_rules, judge_all
+from demur_suites.mm_thebench.measures import Judged, Level, Score, score
+
+if TYPE_CHECKING:
+    from demur.evaluation.run_folder import Task
+    from demur.judge.audit import Finding
+    from demur.reports.svg import Panel
+    from demur.reports.tables import Table
+    from demur_suites.gallery import Card
+    from demur_suites.published import PublishedRow
+
+BOX = "Give the place as a box in pixels: [y1, x1, y2, x2]."
+
+
+class MMTheBench(Suite[Item, Score]):
+    """The suite; see `demur_suites.base.Suite`."""
+
+    name = "mm_thebench"
+    title = "MM-THEBench: thinking hallucination"
+    about = (
+        "Is the reasoning real, or only the answer? Chains of thought are judged at three levels: the answer, the "
+        "steps against reviewed reference steps, and a rubric that tells what is made up."
+    )
+    audit_columns = COLUMNS
+    options = (
+        Option(
+            "judge",
+            "model that judges chains (openai/gpt-4o, http://host:8000/v1#name); without it rules grade "
+            "the answers",
+            "",
+        ),
+        Option("ledger", "file that keeps the judge's paid replies", "judge.sqlite"),
+        Option(
+            "prompts",
+            "folder of judge prompts in place of ours: answer.md, segment.md, match.md, rubric.md",
+            "",
+        ),
+        Option(
+            "room",
+            "tokens a judge may think before each reply (one that reasons at length: 32768)",
+            ROOM,
+            least=0,
+        ),
+        Option("judge_concurrency", "calls to the judge at once", 8, least=1),
+        Option("judge_budget", "US dollars that the judge may cost; 0 for no bound", 0.0, least=0),
+        Option("partial", "credit of a PARTIAL step match, 0 to 1", 0.0, least=0, most=1),
+        Option(
+            "resamples",
+            "bootstrap resamples of questions for the intervals; 0 for none",
+            1000,
+            least=0,
+        ),
+        Option("seed", "of the resamples", 0, least=0),
+    )
+
+    def __init__(self) -> None:
+        self._judged: dict[str, dict[str, Judged]] = {}
+
+    def load(self, path: Path, problems: Problems) -> Loaded[Item]:
+        """An ``items.jsonl``, or the folder that holds it."""
+        return read(path, problems)
+
+    def questions(self, items: Sequence[Item]) -> Iterator[Sample]:
+        """One an item, videos as frames where they can be read."""
+        for item in items:
+            yield Sample(
+                id=item.id,
+                source=self.name,
+                topic=item.source,
+                cluster=item.id,
+                licence=item.licence,
+                question=f"{item.question}\n{BOX}" if item.format == "grounding" else item.question,
+                answers=item.spec,
+                images=item.pictures,
+                source_ref=item.source_ref,
+            )
+
+    def check_images(self, path: Path, tasks: Sequence[Task]) -> None:
+        """Check that frames were sampled of all videos."""
+        items = {i.id: i for i in self.open(path, skip_bad=True).items}
+        bare = [
+            t.sample.id
+            for t in tasks
+            if items[t.sample.id].video is not None and not t.sample.images
+        ]
+        if bare:
+            raise UsageError(
+                f"videos without frames: {len(bare)}, the first is {bare[0]}",
+                item=str(path),
+                cure="sample frames: demur reasoning frames ITEMS --out DIR (extra 'video')",
+            )
+
+    def verdict(
+        self, response: Response, answers: AnswerSpec
+    ) -> tuple[Status, Outcome | None, str]:
+        """The answer by rules; a partial answer is incorrect, no answer is deflected."""
+        level, why = answer_by_rules(answers, response)
+        outcome = {Level.MATCH: Outcome.CORRECT, Level.NO_ANSWER: Outcome.DEFLECTED}
+        if not response.text.strip():
+            return Status.FAILED, None, why
+        if level is None:
+            return Status.UNJUDGED, None, why
+        return Status.GRADED, outcome.get(level, Outcome.INCORRECT), why
+
+    def judged(
+        self, items: Sequence[Item], outputs: Mapping[str, Response], options: Mapping[str, Any]
+    ) -> dict[str, Judged]:
+        """One model's replies, judged once in the life of this object; the ledger keeps the judge's calls for good."""
+        judge = judge_of(options)
+        key = digest(
+            [
+                [options[k] for k in ("judge", "ledger", "room")],
+                judge.texts if judge else "",
+                [(i.model_dump(mode="json"), [p.sha256 for p in i.pictures]) for i in items],
+                {i: (r.text, r.reasoning, r.error) for i, r in outputs.items()},
+            ]
+        )
+        if key not in self._judged:
+            self._judged[key] = judge_all(judge, items, outputs)
+        return self._judged[key]
+
+    def score(
+        self, model: str, items: Sequence[Item], outputs: Mapping[str, Response], **options: Any
+    ) -> Score:
+        """See `demur_suites.mm_thebench.measures.score`."""
+        judge = judge_of(options)
+        return score(
+            model,
+            items,
+            self.judged(items, outputs, options),
+            judge=judge.id if judge else "local",
+            **{k: options[k] for k in ("partial", "resamples", "seed")},
+        )
+
+    def tables(self, scores: Sequence[Score], items: Sequence[Item]) -> list[Table]:
+        """Tables 2, 3, 7, 9 and 4, and the numbers of figures 3 and 4."""
+        return tables.score_tables(scores)
+
+    def figures(self, scores: Sequence[Score], items: Sequence[Item]) -> list[Panel]:
+        """Figures 3, 4 and 5."""
+        return tables.figures(scores)
+
+    def statistics(self, items: Sequence[Item]) -> list[Table]:
+        """Its composition, steps and rubric, like Tables 1, 5 and 6."""
+        return tables.statistics_tables(items)
+
+    def cards(
+        self, items: Sequence[Item], root: Path, outputs: Outputs, **options: Any
+    ) -> Iterator[Card]:
+        """One an item, each chain beside the reference steps."""
+        return tables.cards(
+            items, root, [(model, self.judged(items, of, options)) for model, of in outputs.items()]
+        )
+
+    def make_items(self, out: Path, seed: int, options: Mapping[str, Any]) -> Path:
+        """The Atlas items with reviewed steps and rubrics; see `demur_suites.mm_thebench.build`."""
+        return build(out)
+
+    def write_export(
+        self,
+        loaded: Loaded[Item],
+        out: Path,
+        outputs: Outputs,
+        seed: int,
+        options: Mapping[str, Any],
+    ) -> Path:
+        """Items with pictures, with the field names of other annotation tools (``step_type``, ``score`` ...)."""
+        copy_images((uri for item in loaded.items for uri in item.images), loaded.root, out)
+        lines = (
+            json.dumps(published_names(item), ensure_ascii=False) + "\n" for item in loaded.items
+        )
+        write_atomic(out / "items.jsonl", "".join(lines))
+        return out
+
+    def audit(self, rows: Sequence[PublishedRow]) -> list[Finding]:
+        """See `demur_suites.mm_thebench.audit`."""
+        return audit(rows)
+
+
+def judge_of(given: Mapping[str, Any]) -> ChainJudge | None:
+    """The judge of these options; None for rules."""
+    if not given["judge"]:
+        return None
+    budget = (
+        Budget(given["judge_budget"], Path(given["ledger"]), "judge")
+        if given["judge_budget"]
+        else None
+    )
+    context = JudgeContext(Path(given["ledger"]), given["judge_concurrency"], budget)
+    folder = Path(given["prompts"]) if given["prompts"] else None
+    return ChainJudge(given["judge"].removeprefix("model:"), context, folder, given["room"])

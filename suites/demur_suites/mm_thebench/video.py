@@ -1,0 +1,103 @@
+"""Frames of a video, for systems that take pictures: evenly spaced in its relevant part (extra ``video``)."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from demur.core.errors import DataError
+from demur.core.store import digest, write_atomic, write_records
+from demur.corpora.formats import inside
+from demur_suites.extras import importing
+from demur_suites.files import copy_images
+from demur_suites.mm_thebench.items import Item, Video
+
+
+class Frame(NamedTuple):
+    """One picture of a video: when, and its JPEG bytes."""
+
+    second: float
+    jpeg: bytes
+
+
+def frames(path: Path, video: Video) -> list[Frame]:
+    """``video.frames`` frames, each from the middle of an equal part; fewer where the video has fewer.
+
+    Raises:
+        MissingExtra: PyAV is not installed.
+        DataError: not a video, or there is nothing in the part between start and end.
+    """
+    with importing("frames of videos", extra="video", module="PyAV", broken=True):
+        import av
+    try:
+        opened: Any = av.open(str(path))
+        with opened as container:
+            stream = container.streams.video[0]
+            length = (
+                float(stream.duration * stream.time_base)
+                if stream.duration
+                else (container.duration or 0) / 1e6
+            )
+            end = min(video.end, length) if video.end and length else video.end or length
+            if end <= video.start:
+                raise DataError(
+                    f"it is {length:.1f} s long, the part begins at {video.start:g} s",
+                    item=str(path),
+                )
+            part = (end - video.start) / video.frames
+            wanted = [video.start + part * (k + 0.5) for k in range(video.frames)]
+            found: list[Frame] = []
+            last = None
+            if video.start:
+                container.seek(int(video.start * 1e6))
+            for frame in container.decode(stream):
+                while (
+                    len(found) < len(wanted)
+                    and frame.time is not None
+                    and frame.time >= wanted[len(found)]
+                ):
+                    found.append(_taken(frame))
+                if len(found) == len(wanted):
+                    return found
+                last = frame
+            if last is not None and (not found or found[-1].second < (last.time or 0.0)):
+                found.append(_taken(last))  # the last wanted moment lies behind the last frame's
+    except (av.FFmpegError, OSError, IndexError) as error:
+        raise DataError(
+            f"cannot be read as a video: {error}", item=str(path), cure="check the file"
+        ) from error
+    if not found:
+        raise DataError(
+            "holds no frame between start and end", item=str(path), cure="check start and end"
+        )
+    return found
+
+
+def _taken(frame: Any) -> Frame:
+    buffer = io.BytesIO()
+    frame.to_image().save(buffer, "JPEG", quality=90)
+    return Frame(float(frame.time or 0.0), buffer.getvalue())
+
+
+def with_frames(items: Sequence[Item], root: Path, out: Path) -> dict[str, str]:
+    """Write items with frames of their videos as pictures, and other pictures; returns item -> why it has no frames."""
+    made, failed = [], {}
+    for item in items:
+        if item.video is not None and not item.images:
+            begins = f"frames/{Path(item.video.path).stem[:60]}-{digest([item.id], 8)}"  # names of videos repeat
+            try:
+                found = frames(inside(root, item.video.path), item.video)
+            except DataError as error:
+                failed[item.id] = error.message
+                found = []
+            uris = [f"{begins}-{n:03d}-{frame.second:.2f}s.jpg" for n, frame in enumerate(found, 1)]
+            for uri, frame in zip(uris, found, strict=True):
+                write_atomic(out / uri, frame.jpeg)
+            item = item.model_copy(update={"images": tuple(uris)})
+        else:
+            copy_images(item.images, root, out)
+        made.append(item)
+    write_records(out / "items.jsonl", made)
+    return failed

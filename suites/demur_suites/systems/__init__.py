@@ -1,0 +1,1 @@
+"""Systems made of several calls to models."""

@@ -1,0 +1,262 @@
+"""Two agents on one question: a Reasoner answers, a Verifier approves, abstains, or asks for a revision.
+
+    multi_agent:MODEL                             sequential: one answer, one verdict (approve or abstain)
+    multi_agent:MODEL?mode=iterative              up to three rounds; abstains where the last one is not approved
+    multi_agent:MODEL?mode=iterative&rounds=2&verifier=OTHER
+    multi_agent:MODEL?via=autogen                 the same two as a team of AutoGen's (extra: ``autogen``)
+
+The controller between them is code, ours or AutoGen's. The Reasoner is prompted as any model is, under the condition
+of the run; the Verifier's feedback follows that prompt. A REQUEST_REVISION where none is allowed (sequential, last
+round) counts as ABSTAIN, and the log says so. An unreadable verdict is this item's failure, not an abstention.
+Each reply's ``reasoning`` holds the log as JSON: `Log`. Source: "MM-AQA", appendix H.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from importlib.resources import files
+from string import Template
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+
+from pydantic import ValidationError
+
+from demur.core.errors import ItemError, TransientError, UsageError
+from demur.core.records import Ask, Message, Record, Request, Response, TextPart, Usage
+from demur.core.spec import Option, named
+from demur.core.store import digest, parsed_json
+from demur.scenarios.systems.model import ModelSystem
+
+if TYPE_CHECKING:
+    from demur.scenarios.systems import SystemContext
+
+Decision = Literal["APPROVE", "ABSTAIN", "REQUEST_REVISION"]
+ABSTENTION = "I Don't Know"
+OPTIONS: dict[str, Option | str] = {
+    "mode": Option("sequential or iterative", ("sequential", "iterative")),
+    "rounds": Option("rounds of iterative mode", range(1, 11)),
+    "via": Option(
+        "what passes the messages: our code, or an AutoGen round-robin team", ("code", "autogen")
+    ),
+    "verifier": "model string of the Verifier (default: the Reasoner's)",
+}
+_FIELD = re.compile(
+    r"^[ \t*#>_`-]*(DECISION|EXPLANATION|FEEDBACK|FINAL[_ ]ANSWER)[ \t*_`]*[:-][ \t]*", re.I | re.M
+)
+_WORDS = re.compile(r"\b(APPROVE|ABSTAIN|REQUEST[_ ]REVISION)\b", re.IGNORECASE)
+
+
+class Round(Record):
+    """One round: the proposed answer, and the Verifier's decision with its reasons."""
+
+    candidate: str
+    decision: Decision
+    coerced: bool = False
+    """The Verifier asked for a revision where none was allowed; the decision is ABSTAIN."""
+    explanation: str = ""
+    feedback: str = ""
+
+
+class Log(Record):
+    """The rounds of one item."""
+
+    multi_agent: Literal["sequential", "iterative"]
+    rounds: tuple[Round, ...]
+
+    @property
+    def overridden(self) -> bool:
+        """Whether the Verifier's abstention replaces the Reasoner's answer."""
+        return self.rounds[-1].decision == "ABSTAIN"
+
+
+class Ruling(NamedTuple):
+    """A Verifier's reply; ``decision`` is None if it gives none, or several."""
+
+    decision: Decision | None
+    explanation: str = ""
+    feedback: str = ""
+
+
+def read_ruling(reply: str) -> Ruling:
+    r"""Parse a Verifier's reply.
+
+    >>> read_ruling("DECISION: REQUEST REVISION\nEXPLANATION: too small\nFEEDBACK: look left").feedback
+    'look left'
+    >>> read_ruling("I would approve or abstain.").decision is None
+    True
+    """
+    found = list(_FIELD.finditer(reply))
+    ends = [*(m.start() for m in found[1:]), len(reply)]
+    fields = {
+        m[1].upper(): reply[m.end() : end].strip() for m, end in zip(found, ends, strict=False)
+    }
+    first = fields.get("DECISION", "").partition("\n")[0]
+    words = {w.upper().replace(" ", "_") for w in _WORDS.findall(first)}
+    decision: Any = words.pop() if len(words) == 1 else None
+    return Ruling(decision, fields.get("EXPLANATION", "")[:2000], fields.get("FEEDBACK", "")[:2000])
+
+
+def read_log(response: Response) -> Log | None:
+    """The log of a multi-agent system's reply; None for other systems."""
+    if not response.reasoning.startswith('{"multi_agent"'):
+        return None
+    try:
+        return Log.model_validate(parsed_json(response.reasoning))
+    except (ValueError, ValidationError):
+        return None
+
+
+class MultiAgent(ModelSystem):
+    """Reasoner and Verifier over model calls (see the module).
+
+    Args:
+        argument: a model string, and options after a question mark.
+        context: as for any model.
+    """
+
+    def __init__(self, argument: str, context: SystemContext) -> None:
+        given = named("multi_agent", argument, OPTIONS)
+        super().__init__(given.argument, context)
+        self.mode: Literal["sequential", "iterative"] = (
+            "iterative" if given.options.get("mode") == "iterative" else "sequential"
+        )
+        if self.mode == "sequential" and "rounds" in given.options:
+            raise UsageError(
+                "sequential mode has one round",
+                item=argument,
+                cure="mode=iterative, or leave rounds out",
+            )
+        self.rounds = int(given.options.get("rounds", 3)) if self.mode == "iterative" else 1
+        self.via = given.options.get("via", "code")
+        if self.via == "autogen":
+            from demur_suites.systems.autogen_team import require_autogen
+
+            require_autogen()
+        other = given.options.get("verifier", "")
+        self._verifier = ModelSystem(other, context) if other else self
+        self.id = f"multi_agent:{self.id.removeprefix('model:')}?mode={self.mode}"
+        if self.mode == "iterative" and self.rounds != 3:
+            self.id += f"&rounds={self.rounds}"
+        if other:
+            self.id += f"&verifier={self._verifier.id.removeprefix('model:')}"
+        if self.via == "autogen":
+            self.id += "&via=autogen"
+        self._prompt = (
+            files("demur_suites.systems")
+            .joinpath("prompts", "verifier.v1.md")
+            .read_text(encoding="utf-8")
+        )
+
+    @property
+    def models(self) -> tuple[str, ...]:
+        """Those of both agents."""
+        return (
+            super().models if self._verifier is self else (*super().models, *self._verifier.models)
+        )
+
+    @property
+    def revision(self) -> str:
+        """That of both agents."""
+        both = [self.weights, self._verifier.weights]
+        return self.weights if self._verifier is self else digest(both, 16) if any(both) else ""
+
+    async def answer(self, ask: Ask) -> Response:
+        """Run the rounds of answer and verdict."""
+        talk = Talk(self, ask)
+        try:
+            if self.via == "autogen":
+                from demur_suites.systems.autogen_team import run_team
+
+                await run_team(ask.question, talk.proposed, talk.ruled, self.rounds)
+            else:
+                while await talk.ruled(await talk.proposed()) == "REQUEST_REVISION":
+                    pass
+        except (ItemError, TransientError) as error:
+            return _whole(Response(error=str(error)), talk.calls)
+        if talk.unread:
+            return _whole(Response(error="the Verifier's reply holds no decision"), talk.calls)
+        rounds = talk.rounds
+        log = json.dumps(
+            {"multi_agent": self.mode, "rounds": [r.model_dump(mode="json") for r in rounds]}
+        )
+        if rounds[-1].decision == "ABSTAIN":
+            why = " ".join(rounds[-1].explanation.split()) or "the Verifier gave no reason"
+            text = f"EXPLANATION - {why}\nFINAL ANSWER - {ABSTENTION}"
+            return _whole(Response(text=text, reasoning=log, abstained=True), talk.calls)
+        return _whole(Response(text=rounds[-1].candidate, reasoning=log), talk.calls)
+
+    async def _call(self, agent: ModelSystem, request: Request) -> Response:
+        return await (await agent._opened()).complete(request)
+
+    def _examined(self, ask: Ask, candidate: str, final: bool) -> Request:
+        """The Verifier's request: its rules, the question with its images and evidence, and the proposed answer."""
+        stage = (
+            ""
+            if self.mode == "sequential"
+            else f"\nITERATION_STAGE: {'FINAL' if final else 'NON_FINAL'}"
+        )
+        request = self._verifier.request(ask)
+        words = Template(self._prompt).safe_substitute(
+            mode=f"MODE: {self.mode.upper()}{stage}", candidate=candidate
+        )
+        message = Message(
+            role="user", parts=(*request.messages[-1].parts, TextPart(text=f"\n\n{words}"))
+        )
+        return request.model_copy(update={"messages": (message,)})
+
+    async def close(self) -> None:
+        """Close both agents' connections."""
+        if self._verifier is not self:
+            await self._verifier.close()
+        await super().close()
+
+
+class Talk:
+    """The conversation of the two about one question, whatever passes the messages."""
+
+    def __init__(self, system: MultiAgent, ask: Ask) -> None:
+        self.system, self.ask = system, ask
+        self.rounds: list[Round] = []
+        self.calls: list[Response] = []
+        self.unread = False
+        """Whether the last reply of the Verifier holds no decision."""
+
+    async def proposed(self) -> str:
+        """The Reasoner's turn: an answer, given the Verifier's feedback on the last one."""
+        request = self.system.request(self.ask)
+        if self.rounds and (advice := self.rounds[-1].feedback or self.rounds[-1].explanation):
+            *before, last = request.messages
+            words = f"\n\nA verifier sent your last answer back with this advice:\n{advice}\nAnswer again."
+            message = Message(role=last.role, parts=(*last.parts, TextPart(text=words)))
+            request = request.model_copy(update={"messages": (*before, message)})
+        self.calls.append(await self.system._call(self.system, request))
+        return self.calls[-1].text
+
+    async def ruled(self, candidate: str) -> Decision | None:
+        """The Verifier's turn: its decision as counted; None if it gives none."""
+        system, final = self.system, len(self.rounds) + 1 == self.system.rounds
+        self.calls.append(
+            await system._call(system._verifier, system._examined(self.ask, candidate, final))
+        )
+        ruling = read_ruling(self.calls[-1].text)
+        if ruling.decision is None:
+            self.unread = True
+            return None
+        coerced = final and ruling.decision == "REQUEST_REVISION"
+        decision: Decision = "ABSTAIN" if coerced else ruling.decision
+        said = {"explanation": ruling.explanation, "feedback": ruling.feedback}
+        self.rounds.append(Round(candidate=candidate, decision=decision, coerced=coerced, **said))
+        return decision
+
+
+def _whole(response: Response, calls: list[Response]) -> Response:
+    """The response with tokens and seconds summed over all calls."""
+    usage: dict[str, Any] = {
+        name: sum(getattr(c.usage, name) for c in calls)
+        for name in ("prompt", "completion", "cached", "reasoning")
+    }
+    latency = sum(c.latency_s for c in calls)
+    served = calls[-1].served_by if calls else ""
+    return response.model_copy(
+        update={"usage": Usage(**usage), "latency_s": latency, "served_by": served}
+    )

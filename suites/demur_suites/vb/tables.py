@@ -1,0 +1,363 @@
+"""Tables of VB: those of the paper, what was left out, categories, sensitivity; and families as cards.
+
+The paper's tables print no n; here each table says over how many cells and families it is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
+from math import inf
+from pathlib import Path
+
+from demur.core.records import Response
+from demur.core.uris import read_image
+from demur.reports.tables import Cell, Column, Table
+from demur_suites.gallery import Card, Glyph, Row
+from demur_suites.gallery import Cell as Shown
+from demur_suites.gallery import Reply as ShownReply
+from demur_suites.tables import number, table, with_n
+from demur_suites.vb.items import CELLS, WHAT_IT_TESTS, Category, Family
+from demur_suites.vb.measures import ALPHAS, WEIGHTS, Score, sensitivity
+from demur_suites.vb.replies import PROBLEMS, Parser, Reply, reply_of
+
+MODES = {
+    "paper": "the paper's tables were (replies without a confidence leave every denominator)",
+    "measured": "measured (an unreadable reply counts as wrong, one without a confidence leaves CAA and SelRank)",
+}
+
+
+def score_tables(scores: Sequence[Score]) -> list[Table]:
+    """All tables of some models."""
+    found = (
+        headline_table(scores),
+        selective_table(scores),
+        double_flip_table(scores),
+        replies_table(scores),
+        reasons_table(scores),
+        category_table(scores),
+        abstain_table(scores),
+        sensitivity_table(scores),
+        alpha_table(scores),
+    )
+    return [t for t in found if t is not None]
+
+
+def _rank_key(value: float | None) -> float:
+    """A composite by which to rank: an undefined one comes last; 0 is a value."""
+    return -inf if value is None else value
+
+
+def headline_table(scores: Sequence[Score]) -> Table:
+    """Table 2: the composite and its components, best first."""
+    names = ("final", "caa", "i_mefr", "t_mefr", "mefr", "selrank", "tom_acc")
+    columns = (
+        "<Model",
+        number("Final", interval=True),
+        number("CAA"),
+        number("I_MEFR"),
+        number("T_MEFR"),
+        number("MEFR"),
+        number("SelRank"),
+        number("ToMAcc", interval=True),
+        "n of ToM",
+        "ABS",
+        "n",
+    )
+    rows = [
+        (
+            s.model,
+            *(s.measures[n] for n in names),
+            s.measures["tom_acc"].n,
+            s.counts["abstained"],
+            s.measures["caa"].n,
+        )
+        for s in sorted(scores, key=lambda s: -_rank_key(s.measures["final"].value))
+    ]
+    undefined = any(s.measures[name].value is None for s in scores for name in WEIGHTS)
+    notes = [
+        "n: headline cells in CAA. Intervals: 95 %, bootstrap over families; Wilson's for ToMAcc (n of ToM cells).",
+        "Final: .70 CAA + .15 MEFR + .10 SelRank + .05 ToMAcc"
+        + ("; weights renormalised where a component is undefined (–)" if undefined else "")
+        + ".",
+        f"Scored as {' and '.join(MODES[m] for m in sorted({s.mode for s in scores}))}; the parser is "
+        f"{' and '.join(sorted({s.parser for s in scores}))}.",
+    ]
+    for s in scores:
+        asked, not_asked = s.counts["families"], s.counts["families_not_asked"]
+        if not_asked:
+            notes.append(
+                f"{s.model} was asked about {asked} of {asked + not_asked} strict families."
+            )
+        lost = [
+            title
+            for name, title in (("mefr", "MEFR"), ("selrank", "SelRank"))
+            if s.measures[name].value is None
+        ]
+        if lost and s.measures["final"].value is not None:
+            notes.append(
+                f"{s.model}: {' and '.join(lost)} undefined, so its Final has fewer components: do not compare it."
+            )
+    return table("vb-headline", "Headline results on the strict families.", columns, rows, *notes)
+
+
+def selective_table(scores: Sequence[Score]) -> Table:
+    """Table 3: what was answered, how confidence ranks it, and both denominators of MEFR."""
+    columns = (
+        "<Model",
+        "Answered",
+        "Cov (%)",
+        number("AnsAcc"),
+        number("raw", "SelRank"),
+        number("least", "SelRank"),
+        number("most", "SelRank"),
+        Column("d", "MEFR"),
+        Column("d of I", "MEFR"),
+        Column("d of T", "MEFR"),
+    )
+    rows = [
+        (
+            s.model,
+            s.counts["answered"],
+            s.measures["coverage"],
+            s.measures["answered_accuracy"],
+            s.measures["selrank_raw"],
+            *(s.selrank_bounds or (None, None)),
+            s.counts["base_right"],
+            s.measures["i_mefr"].n,
+            s.measures["t_mefr"].n,
+        )
+        for s in scores
+    ]
+    over = (
+        "all headline cells"
+        if all(s.mode == "paper" for s in scores)
+        else "headline cells with a reply"
+    )
+    return table(
+        "vb-selective",
+        "Selective prediction, and the denominators of MEFR.",
+        columns,
+        rows,
+        f"Cov: answered over {over}. least, most: SelRank for the worst and the best order of equal confidences.",
+        "d: families with BASE right; d of I, d of T: those of them whose flipped cell has a reply that counts.",
+    )
+
+
+def double_flip_table(scores: Sequence[Score]) -> Table:
+    """DFAcc by both definitions, with n."""
+    columns = ["<Model"] + [
+        column
+        for group in ("all families", "BASE right")
+        for column in (Column("DFAcc (%)", group, interval=True), Column("n", group))
+    ]
+    rows = [
+        (s.model, *with_n(s.measures[name] for name in ("df_acc", "df_acc_given_base")))
+        for s in scores
+    ]
+    return table(
+        "vb-double-flip",
+        "Accuracy where both edits are made.",
+        columns,
+        rows,
+        "A diagnostic, in no other figure. The paper takes all families, its released code those with BASE right.",
+    )
+
+
+def replies_table(scores: Sequence[Score]) -> Table:
+    """Replies that could not be used, by kind."""
+    kinds = [p.replace(" ", "_") for p in PROBLEMS]
+    rows: list[Sequence[Cell]] = []
+    for s in scores:
+        rows.append((s.model, "headline", s.counts["headline"], *(s.counts[k] for k in kinds)))
+        rows.append(
+            ("", "all four", 4 * s.counts["families"], *(s.counts[f"all_{k}"] for k in kinds))
+        )
+    return table(
+        "vb-replies",
+        "Replies that could not be used whole (strict families).",
+        ("<Model", "<Cells", "n", *PROBLEMS),
+        rows,
+        "not asked: there is no output for the cell. no output: the call failed. unparsable: no label. "
+        "invalid label: none of the three. no confidence: true or false without a number from 0 to 1.",
+    )
+
+
+def reasons_table(scores: Sequence[Score]) -> Table:
+    """Reason codes that break the rules of the prompt."""
+    rows: list[Sequence[Cell]] = []
+    for s in scores:
+        broken = {k: v for k, v in s.reason_rules.items() if k}
+        worst = max(broken, key=lambda k: (broken[k], k)) if broken else ""
+        often = f"{worst} ({broken[worst]})" if worst else ""
+        rows.append((s.model, s.reason_rules.get("", 0), sum(broken.values()), often))
+    return table(
+        "vb-reasons",
+        "Reason codes and the rules for them.",
+        ("<Model", "kept", "broken", "<most often"),
+        rows,
+        "Of replies with a label: VISIBLY_TRUE takes NONE, ABSTAIN one limiting factor, VISIBLY_FALSE either.",
+    )
+
+
+def category_table(scores: Sequence[Score]) -> Table:
+    """Accuracy on headline cells by category, with its n."""
+    present = [c.value for c in Category if any(c.value in s.categories for s in scores)]
+    columns: list[str | Column] = ["<Model"]
+    for category in present:
+        name = category.replace("_", " ").capitalize()
+        columns += [Column("right (%)", name), Column("n", name)]
+    rows = []
+    for s in scores:
+        line: list[Cell] = [s.model]
+        for category in present:
+            right, n = s.categories.get(category, (0, 0))
+            line += [100 * right / n if n else None, n]
+        rows.append(line)
+    return table(
+        "vb-categories",
+        "Headline accuracy by visibility factor.",
+        columns,
+        rows,
+        "ABSTAIN counts as not right.",
+    )
+
+
+def abstain_table(scores: Sequence[Score]) -> Table | None:
+    """Families with an ABSTAIN gold label; None when there are none."""
+    if not any(s.abstain["cells"] for s in scores):
+        return None
+    columns = {
+        "cells": "cells",
+        "right": "right",
+        "gold ABSTAIN": "abstain_gold",
+        "of them abstained": "abstain_right",
+        "abstained in all": "abstained",
+        "no output": "no_output",
+    }
+    rows = [(s.model, *(s.abstain[name] for name in columns.values())) for s in scores]
+    caption = "Families with an ABSTAIN gold label: in no headline figure."
+    return table("vb-abstain", caption, ("<Model", *columns), rows)
+
+
+def sensitivity_table(scores: Sequence[Score]) -> Table | None:
+    """How the ranking depends on the composite's weights; None for one model."""
+    if len(scores) < 2:
+        return None
+    found = sensitivity({s.model: {k: s.measures[k].value for k in WEIGHTS} for s in scores})
+    rows = [
+        (s.model, 100 * found.first[s.model], *found.ranks.get(s.model, (None, None)))
+        for s in scores
+    ]
+    return table(
+        "vb-sensitivity",
+        "The ranking under other weights.",
+        ("<Model", "first (%)", "best rank", "worst rank"),
+        rows,
+        f"{found.settings} weightings on a grid of 0.1: the order of {len(found.swaps)} of "
+        f"{len(scores) * (len(scores) - 1) // 2} pairs of models depends on them.",
+    )
+
+
+def alpha_table(scores: Sequence[Score]) -> Table | None:
+    """How the composite and the ranking depend on the credit of an abstention; None for one model."""
+    if len(scores) < 2:
+        return None
+    columns: list[str | Column] = ["<Model"]
+    for alpha in ALPHAS:
+        columns += [number("Final", f"alpha {alpha:g}"), Column("rank", f"alpha {alpha:g}")]
+    rows = []
+    for s in scores:
+        line: list[Cell] = [s.model]
+        for alpha in ALPHAS:
+            value = s.by_alpha[alpha]
+            better = (
+                sum(_rank_key(other.by_alpha[alpha]) > value for other in scores)
+                if value is not None
+                else None
+            )
+            line += [value, None if better is None else better + 1]
+        rows.append(line)
+    return table(
+        "vb-alpha",
+        "The ranking under other credits for an abstention.",
+        columns,
+        rows,
+        "alpha: credit of an abstention in CAA; the paper takes 0.25.",
+    )
+
+
+def statistics_table(families: Sequence[Family]) -> Table:
+    """Table 1: families, strict ones and distinct base photos by category."""
+    counts = []
+    for category in WHAT_IT_TESTS:
+        own = [f for f in families if f.category is category]
+        photos = {f.images[0].sha256 for f in own if f.images[0] is not None}
+        counts.append((len(own), sum(f.strict for f in own), len(photos)))
+    rows = [
+        (c.value, tests, *n) for (c, tests), n in zip(WHAT_IT_TESTS.items(), counts, strict=True)
+    ]
+    total = [sum(column) for column in zip(*counts, strict=True)]
+    strict = total[1]
+    rows.append(("Total", "", *total))
+    return table(
+        "vb-families",
+        "Families by visibility factor.",
+        ("<Category", "<What it tests", "Families", "strict", "base photos"),
+        rows,
+        f"{strict} strict families make {3 * strict} headline cells and {strict} diagnostic ones.",
+        rules={8},
+    )
+
+
+# --- cards ------------------------------------------------------------------------------------------
+
+
+def cards(
+    families: Sequence[Family],
+    root: Path,
+    outputs: Mapping[str, Mapping[str, Response]],
+    parser: Parser,
+) -> Iterator[Card]:
+    """One card a family: a row a photo, its two cells side by side."""
+    for family in families:
+        rows = []
+        for photo, (first, second), name in (
+            (family.images[0], (0, 1), "base photo"),
+            (family.images[1], (2, 3), family.provenance.get("image_edit", "") or "edited photo"),
+        ):
+            cells = []
+            for place in (first, second):
+                cell, gold = CELLS[place], family.gold[place]
+                answers = {
+                    m: of[family.cell_id(cell)]
+                    for m, of in outputs.items()
+                    if family.cell_id(cell) in of
+                }
+                replies = {model: reply_of(answer, parser) for model, answer in answers.items()}
+                shown = tuple(
+                    ShownReply(m, _glyph(r, gold.value), _words(r)) for m, r in replies.items()
+                )
+                cells.append(Shown(cell.value, family.question(cell), f"gold: {gold.value}", shown))
+            rows.append(Row(photo, name, tuple(cells)))
+        tags = (
+            family.category.value,
+            "strict" if family.strict else "with ABSTAIN: not in the headline",
+        )
+        yield Card(family.id, tags, tuple(rows), partial(read_image, root=root))
+
+
+def _glyph(reply: Reply, gold: str) -> Glyph:
+    if reply.label is None:
+        return "f"
+    if reply.label.value == gold:
+        return "c"
+    return "i" if reply.answered else "d"
+
+
+def _words(reply: Reply) -> str:
+    if reply.label is None:
+        return f"{reply.problem}: {reply.detail}"
+    stated = "" if reply.confidence is None else f", {reply.confidence:.2f}"
+    code = f", {reply.reason_code}" if reply.reason_code and reply.reason_code != "NONE" else ""
+    return f"{reply.label.value}{stated}{code}" + (f" ({reply.problem})" if reply.problem else "")

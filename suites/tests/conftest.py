@@ -1,0 +1,40 @@
+"""A page in Chromium, and a small release."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.cli.conftest import release as release  # a fixture
+
+
+@pytest.fixture
+def page_of() -> Iterator[Callable[[Path], Any]]:
+    playwright = pytest.importorskip(
+        "playwright.sync_api", reason="no Playwright: pip install 'demur[test]'"
+    )
+    chromium = (
+        os.environ.get("DEMUR_CHROMIUM")
+        or shutil.which("chromium")
+        or shutil.which("chromium-browser")
+    )
+    if chromium is None:
+        pytest.skip("no Chromium: apt-get install chromium (or set DEMUR_CHROMIUM to its path)")
+    with playwright.sync_playwright() as started:
+        browser = started.chromium.launch(
+            executable_path=chromium, args=["--no-sandbox", "--disable-gpu"], timeout=180_000
+        )
+
+        def opened(path: Path) -> Any:
+            page = browser.new_page()
+            page.set_default_timeout(180_000)
+            page.goto(path.as_uri())
+            return page
+
+        yield opened
+        browser.close()

@@ -1,0 +1,539 @@
+"""CertainlyUncertain from files to tables and a page: asked, verified, scored; hostile files; training data."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import re
+from pathlib import Path
+
+import pytest
+from strategies import png
+
+import demur_suites
+from demur.cli import main
+from demur.core.errors import UsageError
+from demur.core.records import AnswerSpec, Response, Sample
+from demur.judge.local import LocalJudge
+from demur.testing import FakeEndpoint, running
+from demur_suites import check_suite, read_outputs
+from demur_suites.certainly_uncertain.judging import Evaluator
+from demur_suites.certainly_uncertain.suite import CertainlyUncertain
+
+NAME = "demur_suites.certainly_uncertain:CertainlyUncertain"
+"""Found whether or not this checkout is the installed one."""
+KINDS = ("knowledge", "complexity", "temporal", "ambiguity")
+
+
+def write(folder: Path, lines: list[dict]) -> Path:
+    folder.mkdir(exist_ok=True)
+    (folder / "pairs.jsonl").write_text(
+        "".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8"
+    )
+    return folder
+
+
+@pytest.fixture
+def pairs(tmp_path: Path) -> Path:
+    """Six pairs from captions, two from images; one of these with a mask and a control."""
+    folder = tmp_path / "set"
+    folder.mkdir()
+    for n, colour in enumerate(("red", "green", "blue", "white")):
+        (folder / f"{n}.png").write_bytes(png(colour))
+    lines: list[dict] = [
+        {
+            "id": f"c{i}",
+            "category": KINDS[i % 4],
+            "question": f"What colour is bench {i}?",
+            "answer": "red",
+            "image": "0.png",
+            "idk_question": f"Who painted bench {i}?",
+            "route": "caption",
+        }
+        for i in range(6)
+    ]
+    lines += [
+        {
+            "id": "x0",
+            "category": "extraneous",
+            "question": "What stands on the shelf?",
+            "answer": "a jug",
+            "image": "0.png",
+            "idk_image": "1.png",
+            "control_image": "2.png",
+            "mask": "3.png",
+            "route": "image",
+        },
+        {
+            "id": "x1",
+            "category": "extraneous",
+            "question": "What lies on the floor?",
+            "answer": "a coin",
+            "image": "0.png",
+            "idk_image": "3.png",
+            "idk_answer": "I don't see any coin.",
+            "route": "scene-graph",
+        },
+    ]
+    return write(folder, lines)
+
+
+def table(out: str, name: str) -> dict[str, dict]:
+    return {str(next(iter(row.values()))): row for row in json.loads(out[out.index("{") :])[name]}
+
+
+def painter(body: dict) -> str:
+    """Knows colours, never declines; sure of itself unless it named a painter."""
+    text = json.dumps(body)
+    if "Is this answer right" in text:
+        return "no" if "Bob" in text else "yes"
+    return "red" if "colour" in text else "Bob" if "painted" in text else "a jug"
+
+
+@pytest.mark.heavy
+def test_the_contract_of_suites_is_kept(pairs):
+    check_suite(CertainlyUncertain(), pairs)
+
+
+@pytest.mark.integration
+def test_a_model_is_asked_and_asked_whether_it_was_right(pairs, tmp_path, capsys):
+    out = tmp_path / "runs"
+    with running(reply=painter) as server:
+        words = [
+            "suite",
+            "run",
+            NAME,
+            str(pairs),
+            "--system",
+            f"model:http://127.0.0.1:{server.port}/v1#m",
+            "--out",
+            str(out),
+            "--json",
+        ]
+        assert main(words) == 0
+        assert server.requests == 17 + 17  # 8 pairs, a control; each answer is asked about once
+        assert main(words) == 0
+        assert server.requests == 34  # nothing is asked twice
+    found = capsys.readouterr().out
+    own = table(found[: found.index("\n}") + 2], "cu-headline")["model:m"]
+    assert (own["no P"], own["fail."]) == (0, 0)
+    assert own["n"] == 15  # 'a jug' against 'a coin' proves nothing by rules: unjudged
+    replies = table(found[: found.index("\n}") + 2], "cu-replies")["model:m"]
+    assert (replies["questions"], replies["graded"], replies["unjudged"]) == (16, 15, 1)
+    [run] = [p.parent for p in out.glob("*/verified.jsonl")]
+    stated = {
+        r["id"]: r["confidence"]
+        for r in map(json.loads, (run / "verified.jsonl").read_text().splitlines())
+    }
+    assert len(stated) == 17
+    assert stated["c0/unanswerable"] < 0.5 < stated["c0/answerable"]
+    assert {id: r.confidence for id, r in read_outputs(out)["model:m"].items()} == stated
+    page = tmp_path / "cu.html"
+    assert main(["suite", "report", NAME, str(out), "-o", str(page)]) == 0
+    html = page.read_text(encoding="utf-8")
+    assert html.count('<article class="card">') == 8
+    assert all(
+        words in html
+        for words in (
+            "original",
+            "mask:",
+            "filled:",
+            "control: something else removed",
+            "LAVE-idk (%) by P(pred)",
+        )
+    )
+    assert "<script" not in html
+
+
+@pytest.mark.integration
+async def test_a_server_without_logprobs_is_asked_once(tmp_path):
+    from demur_suites.certainly_uncertain.verify import NO_LOGPROBS, verified
+
+    class Bare(FakeEndpoint):
+        def _completion(self, body: dict, text: str) -> dict:
+            made = super()._completion(body, text)
+            made["choices"][0].pop("logprobs", None)
+            return made
+
+    answers = {str(n): f"this {n}" for n in range(3)}
+    asked = {
+        id: Sample(id=id, source="cu", question="What?", answers=AnswerSpec(accepted=(("this",),)))
+        for id in answers
+    }
+
+    async def by(server: FakeEndpoint, name: str) -> list:
+        ledger = tmp_path / f"{name}.sqlite"
+        found = await verified(
+            [server.model("m")], answers, asked, read_image=lambda ref: b"", ledger=ledger
+        )
+        return list(found.values())
+
+    async with Bare(reply=lambda body: "yes") as server:
+        assert await by(server, "bare") == [(None, NO_LOGPROBS)] * 3
+        assert server.requests == 1
+    async with FakeEndpoint(reply=lambda body: "perhaps") as server:
+        found = await by(server, "perhaps")
+    assert {v.probability for v in found} == {None}
+    assert "neither" in found[0].why
+    async with FakeEndpoint("filter", reply=lambda body: "yes") as server:
+        found = await by(server, "filter")
+    assert [v.probability is None for v in found] == [
+        True,
+        False,
+        False,
+    ]  # one refusal is not the others'
+
+
+def test_a_function_states_no_probability_and_that_is_counted(pairs, tmp_path):
+    suite = CertainlyUncertain()
+    folders = suite.run(pairs, lambda question, images: "I don't know", tmp_path / "runs")
+    [score] = suite.scores(suite.open(pairs).items, read_outputs(folders))
+    assert score.counts["without probability"] == 16
+    assert score.by["total"]["cw"].value is score.by["total"]["ece"].value is None
+    assert score.by["total"]["recall"].value == 1
+    assert score.by["total"]["control_idk"].value == 1
+
+
+def test_answers_and_probabilities_made_elsewhere_are_scored_without_a_model(
+    pairs, tmp_path, capsys
+):
+    lines = []
+    for i in range(6):
+        lines.append({"id": f"c{i}/answerable", "output": "It is red.", "confidence": 0.9})
+        lines.append(
+            {
+                "id": f"c{i}/unanswerable",
+                "output": "I don't know" if i % 2 else "Bob",
+                "confidence": 0.6,
+            }
+        )
+    lines += [
+        {"id": "x0/answerable", "output": "a jug", "confidence": 0.8},
+        {"id": "x0/unanswerable", "output": "Nothing"},
+        {"id": "x0/control", "output": "I don't know"},
+        {"id": "x1/answerable", "output": "{a] jug"},
+        {"id": "x1/unanswerable", "output": ""},
+    ]
+    file = tmp_path / "outs.jsonl"
+    file.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    assert (
+        main(
+            [
+                "suite",
+                "score",
+                NAME,
+                str(file),
+                "--items",
+                str(pairs),
+                "--json",
+                "--tables",
+                str(tmp_path / "t"),
+            ]
+        )
+        == 0
+    )
+    out = capsys.readouterr().out
+    assert (tmp_path / "t" / "cu-headline.csv").is_file()
+    own = table(out, "cu-headline")["outs"]
+    # again, by hand: knowledge c0 c4 (Bob both), complexity c1 c5 (IDK both), temporal c2 (Bob), ambiguity c3 (IDK)
+    assert own["Aleatoric CW"]["value"] == pytest.approx(((0.9 - 0.6) / 2 + (0.9 + 0.6) / 2) / 2)
+    assert own["Total LAVE"]["value"] == pytest.approx(
+        (0.5 + 1 + 1 + 0.5 + 1) / 5
+    )  # extraneous: 2 graded, both right
+    replies = table(out, "cu-replies")["outs"]
+    assert (
+        replies["graded"],
+        replies["unjudged"],
+        replies["failed"],
+        replies["without probability"],
+    ) == (14, 1, 1, 1)
+    control = table(out, "cu-pairs")["outs"]
+    assert (control["Control declines"]["value"], control["Control LAVE-idk"]["value"]) == (1, 0)
+
+
+SAID = {
+    "c0/answerable": "a crimson one",
+    "c0/unanswerable": "beats me",
+    "c1/answerable": "reddish",
+    "c1/unanswerable": "Bob",
+    "c2/answerable": "azure",
+    "c2/unanswerable": "mumble",
+    "c3/answerable": "blurb",
+    "c3/unanswerable": "beats me",
+    "c4/answerable": "beats me",
+    "c4/unanswerable": "",
+}
+"""What a model said; a judge reads it as: right and declines, half right and a name, wrong and unclear, ..."""
+
+
+RATED = {"crimson": 3, "reddish": 2, "azure": 1, "blurb": None}
+
+
+def lave(body: dict) -> str:
+    """Says who declines (or loses the word), and rates answers (or does not)."""
+    text = body["messages"][0]["content"]
+    said = (text if isinstance(text, str) else text[0]["text"]).rpartition("Question:")[2]
+    if "0 or 1." not in said:
+        return json.dumps(
+            {"rating": next(rating for word, rating in RATED.items() if word in said)}
+        )
+    return (
+        "{}"
+        if "mumble" in said
+        else json.dumps({"refusal": int("beats me" in said or "don't" in said)})
+    )
+
+
+def test_an_answer_that_looks_like_a_verdict_is_not_read_as_declining(tmp_path):
+    async def credit(reply: str, answer: str):
+        async with Evaluator("lave:python:os:getcwd", tmp_path / "l.sqlite") as evaluator:
+            return await evaluator.credit(
+                "a", "Which grade has the egg?", answer, False, Response(text=reply)
+            )
+
+    idk, rating, why = asyncio.run(credit("The rating is A.", "A"))
+    assert idk is rating is None
+    assert "may be the answer" in why
+
+
+@pytest.mark.integration
+def test_a_model_judges_both_stages_and_what_it_cannot_say_is_counted(
+    pairs, tmp_path, capsys, monkeypatch
+):
+    file = tmp_path / "m.jsonl"
+    file.write_text(
+        "".join(
+            json.dumps({"id": k, "output": v, "confidence": 0.8}) + "\n" for k, v in SAID.items()
+        )
+    )
+    with running(reply=lave) as server:
+        words = [
+            "suite",
+            "score",
+            NAME,
+            str(file),
+            "--items",
+            str(pairs),
+            "--json",
+            "--ledger",
+            str(tmp_path / "l.sqlite"),
+            "--judge",
+            f"lave:http://127.0.0.1:{server.port}/v1#judge",
+            "--evaluators",
+            "local",
+        ]
+        assert main(words) == 0
+        asked = server.requests
+        assert main(words) == 0
+        assert (
+            server.requests == asked == 9 + 4 + 16
+        )  # stage 1, stage 2 of answers, the set's own answers
+        monkeypatch.chdir(tmp_path)
+        for _ in range(2):  # from Python too a reply is paid for once
+            demur_suites.suite(NAME).scores(
+                demur_suites.suite(NAME).open(pairs).items, read_outputs(file), judge=words[-3]
+            )
+        assert server.requests == 2 * asked
+    out = capsys.readouterr().out
+    out = out[: out.index("\n}") + 2]
+    own, replies = table(out, "cu-headline")["m"], table(out, "cu-replies")["m"]
+    assert (replies["graded"], replies["unjudged"], replies["failed"], replies["not asked"]) == (
+        7,
+        2,
+        1,
+        6,
+    )
+    by = table(out, "cu-categories")["m"]
+    assert by["Knowledge LAVE-idk"]["value"] == pytest.approx(
+        (1 + 1 + 0) / 3
+    )  # c4 declines what can be answered
+    assert by["Complexity LAVE-idk"]["value"] == pytest.approx((0.5 + 0) / 2)
+    assert (by["Temporal LAVE-idk"]["value"], by["Temporal n"]) == (0, 1)  # mumble is in no figure
+    assert (by["Ambiguity LAVE-idk"]["value"], by["Ambiguity n"]) == (
+        1,
+        1,
+    )  # nor is what was rated 2 or 3
+    assert own["Total CW"]["value"] == pytest.approx(
+        ((0.8 + 0.8 - 0.8) / 3 + (0.4 - 0.8) / 2 - 0.8 + 0.8) / 4
+    )
+    evaluators = {name.partition("#")[0]: row for name, row in table(out, "cu-evaluator").items()}
+    assert [row["gold IDK read as IDK (%)"] for row in evaluators.values()] == [100, 100]
+    assert [row["gold answers n"] for row in evaluators.values()] == [8, 8]
+
+
+def test_other_benchmarks_stand_beside_the_pairs_in_table_5(pairs, tmp_path, capsys):
+    replies = tmp_path / "m.jsonl"
+    replies.write_text(json.dumps({"id": "c0/answerable", "output": "red"}) + "\n")
+    ten = ["red"] * 3 + ["dark red"] * 7
+    lines: list[dict] = [
+        {
+            "benchmark": "POPE",
+            "id": str(n),
+            "answers": [gold],
+            "output": said,
+            "question": "Is there a cat in the image?",
+        }
+        for n, (gold, said) in enumerate(
+            [
+                ("yes", "Yes, there is."),
+                ("yes", "There is no cat."),
+                ("no", "Yes"),
+                ("no", "no"),
+                ("yes", "Perhaps"),
+                ("yes", ""),
+            ]
+        )
+    ]
+    lines += [
+        {
+            "benchmark": "TDIUC",
+            "id": "1",
+            "question": "What colour is the unicorn?",
+            "answerable": False,
+            "output": "There is no unicorn in the image.",
+        },
+        {
+            "benchmark": "TDIUC",
+            "id": "2",
+            "question": "What colour is the dog?",
+            "answerable": False,
+            "output": "brown",
+        },
+        {
+            "benchmark": "VQAv2",
+            "id": "1",
+            "question": "What colour?",
+            "answers": ten,
+            "output": "Red.",
+        },
+        {
+            "benchmark": "VizWiz",
+            "id": "1",
+            "question": "What colour?",
+            "answers": ["unanswerable"] * 10,
+            "output": "I can't tell.",
+        },
+        *(
+            {"benchmark": "MM-Hal", "id": str(n), "rating": r}
+            for n, r in enumerate([6, 2, 3, None])
+        ),
+        {"benchmark": "Ours", "id": "1", "measure": "vqa", "answers": ["two"], "output": "2"},
+    ]
+    others = tmp_path / "others.jsonl"
+    others.write_text("".join(json.dumps(line | {"system": "m"}) + "\n" for line in lines))
+    words = ["suite", "score", NAME, str(replies), "--items", str(pairs), "--others", str(others)]
+    assert main([*words, "--json"]) == 0
+    row = table(capsys.readouterr().out, "cu-others")["m"]
+    assert row["POPE value"]["value"] == pytest.approx(0.5)  # one hit, one missed, one said wrongly
+    assert (row["POPE n"], row["POPE left out"]) == (
+        4,
+        2,
+    )  # who takes no side, or says nothing, is not "no"
+    assert (row["TDIUC value"]["value"], row["TDIUC n"]) == (0.5, 2)
+    assert (row["VQAv2 value"]["value"], row["VizWiz value"]["value"]) == (0.9, 1)
+    assert row["MM-Hal value"]["value"] == pytest.approx(11 / 3)
+    assert (row["MM-Hal Hall. value"]["value"], row["MM-Hal left out"]) == (pytest.approx(1 / 3), 1)
+    assert row["Ours value"]["value"] == 1
+    bad = [
+        {"benchmark": "New", "id": "1", "answers": ["a"]},
+        {"benchmark": "POPE", "id": "9", "answers": ["red"]},
+        {"benchmark": "VQAv2", "id": "9"},
+        {"benchmark": "MM-Hal", "id": "9", "rating": 7},
+        lines[0],
+        {"benchmark": "Ours", "id": "2", "measure": "f1", "answers": ["no"]},
+    ]
+    others.write_text("".join(json.dumps(line | {"system": "m"}) + "\n" for line in [*lines, *bad]))
+    assert main(words) == 1
+    err = capsys.readouterr().err
+    for told in (
+        "New 1.*name its measure",
+        "POPE 9.*neither yes nor no",
+        "VQAv2 9.*no answers",
+        "MM-Hal 9.*rating",
+        "POPE 0.*earlier line",
+        "Ours 2.*scored by vqa",
+    ):
+        assert re.search(told, err), (told, err)
+    others.write_text(json.dumps(lines[0] | {"system": "stranger"}) + "\n")
+    assert main(words) == 2
+    assert "stranger" in capsys.readouterr().err
+    assert main([*words[:-1], str(tmp_path / "none.jsonl")]) == 2
+
+
+def test_bad_pairs_are_named_with_their_line(pairs, capsys):
+    good = json.loads((pairs / "pairs.jsonl").read_text().splitlines()[0])
+    lines = [
+        good,
+        {**good, "id": "a", "category": "boredom"},
+        {**good, "id": "b", "idk_question": good["question"].upper()},
+        {**good, "id": "c", "idk_question": "", "idk_image": "0.png", "route": "image"},
+        {**good, "id": "d", "idk_image": "1.png"},
+        {**good, "id": "e", "image": "../../etc/passwd"},
+        {**good, "id": "f", "answer": " "},
+        {**good, "id": "c0"},
+        {**good, "id": "g", "category": "complex", "idk_answer": " "},
+        {**good, "id": "h", "image": "no.png", "control_image": "nope.png"},
+    ]
+    write(pairs, lines)
+    assert main(["suite", "check", NAME, str(pairs)]) == 1
+    err = capsys.readouterr().err
+    for line, words in (
+        (2, "category"),
+        (3, "same question"),
+        (4, "same bytes"),
+        (5, "both the question"),
+        (6, "image"),
+        (7, "empty"),
+        (8, "earlier"),
+        (10, "no.png.*nope.png"),
+    ):
+        assert re.search(rf"pairs.jsonl:{line} .*{words}", err), err
+    assert main(["suite", "check", NAME, str(pairs), "--skip-bad"]) == 0
+    assert (
+        "2 items are sound, 8 were left out" in capsys.readouterr().out
+    )  # the paper's own word for complexity is taken
+    *_, last = demur_suites.suite(NAME).open(pairs, skip_bad=True).items
+    assert last.idk_answer == "I don't know."
+
+
+def test_pairs_without_photos_are_scored_but_nobody_is_asked(tmp_path):
+    line = {
+        "id": "a",
+        "category": "temporal",
+        "question": "Is it lit?",
+        "answer": "yes",
+        "idk_question": "Will it burn out today?",
+    }
+    folder = write(tmp_path / "set", [line])
+    with pytest.raises(UsageError, match="lack an image"):
+        demur_suites.suite(NAME).run(folder, lambda question, images: "x", tmp_path / "runs")
+
+
+def test_a_model_by_a_name_of_the_users_is_asked_for_its_own_word_too(pairs, tmp_path):
+    with running(reply=painter) as server:
+        address = server.model("m")
+        (folder,) = demur_suites.suite(NAME).run(
+            pairs, f"mine=model:{address}", tmp_path / "runs", limit=1
+        )
+    assert (folder / "verified.jsonl").is_file()
+
+
+class Raising:
+    """A judge with a fault, and one of its verdicts."""
+
+    id = "raising"
+
+    def grade(self, ask, response, answers):
+        if response.text == "red":
+            return LocalJudge().grade(ask, response, answers)
+        raise KeyError(response.text)
+
+
+def test_a_judge_that_raises_leaves_its_answers_unjudged_and_the_score_is_made(pairs):
+    suite = demur_suites.suite(NAME)
+    items = suite.open(pairs).items
+    said = {"c0/answerable": "red", "c1/answerable": "blue", "c2/answerable": "I don't know."}
+    outputs = {"m": {id: Response(text=text, abstained=False) for id, text in said.items()}}
+    scores = suite.scores(items, outputs, judge=f"{__name__}:Raising", evaluators="")
+    replies = next(t for t in suite.tables(scores, items) if t.name == "cu-replies").records()[0]
+    assert (replies["graded"], replies["unjudged"]) == (2, 1)

