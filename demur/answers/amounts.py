@@ -37,7 +37,7 @@ _HEADS = {
     ">": r">|(?<!no )(?<!not )more than|greater than|larger than|higher than|over|above|well over|just over|exceeding|upwards of",
     ">=": r"≥|>=|=>|at least|(?:no|not) (?:less|fewer) than|a? ?minimum(?: of)?|min\.?",
     "~": r"~|≈|≃|≅|about|approximately|approx\.?|around|roughly|circa|c(?:a\.?|\.)|some|an estimated",
-    "": r"=|exactly|precisely|a total of|only|just",
+    "": r"(?-i:[a-zA-Z]) ?=|=|exactly|precisely|a total of|only|just",
 }
 _TAILS = {
     "<": r"(?:and|or) (?:below|under)",
@@ -95,7 +95,7 @@ def amount(text: str) -> Amount | None:
     if re.search(r"[-+]$|^[-+]", head):
         negative = "-" in head and number.low > 0  # of fractions, and before a currency
         head = head.strip("+-").strip()
-    if head.lower() == "between" and number.is_range:
+    if head.lower() in ("a", "an") or (head.lower() == "between" and number.is_range):
         head = ""
     currencies = _money(head, number.unit, tail, text)
     if head and not currencies:
@@ -138,7 +138,7 @@ def _bound(text: str) -> tuple[str, str]:
     return text.strip(), bound
 
 
-_MONEY = {"USD": "$", "EUR": "€", "GBP": "£", "JPY": "¥", "cents": "$"}
+_MONEY = {"USD": "$", "EUR": "€", "GBP": "£", "JPY": "yen", "cents": "$"}
 
 
 def _money(head: str, unit: str, tail: str, text: str) -> frozenset[str]:
@@ -168,7 +168,7 @@ def _unit(number: Quantity, tail: str) -> tuple[str, str]:
     """The unit behind a number, and the words behind that."""
     if not tail:
         return number.unit, ""
-    if _WITH_MARKS.fullmatch(tail):
+    if _WITH_MARKS.fullmatch(tail) or not any(c.isalnum() for c in tail):
         return f"{number.unit}{tail}".replace(" ", ""), ""
     if number.unit:
         return number.unit, tail
@@ -257,9 +257,11 @@ def equal(gold: Amount, reply: Amount, question: str, tolerance: float | None = 
         if share.high <= 1 < whole.high or (share.decimals > 0 and share.high <= 1):
             factor = 100.0 if share is reply else 0.01
             low, high = low * factor, high * factor
-    if gold.noun or reply.noun:
-        if not _same_thing(gold.noun, reply.noun, question):
-            return None
+    if any(a.noun and not a.unit and b.unit and not b.noun for a, b in ((gold, reply), (reply, gold))):
+        return None  # a unit that is not read
+    if (gold.noun or reply.noun) and not _same_thing(gold.noun, reply.noun, question):
+        symbols = _SYMBOL.fullmatch(gold.noun) and _SYMBOL.fullmatch(reply.noun)
+        return False if symbols and low == gold.low else None
     slack = 1e-12 * max(abs(gold.low), abs(gold.high))
     if tolerance is not None:
         slack = max(slack, tolerance * abs(gold.low))
@@ -268,14 +270,14 @@ def equal(gold: Amount, reply: Amount, question: str, tolerance: float | None = 
     if abs(low - gold.low) <= slack and abs(high - gold.high) <= slack:
         return True
     if (gold.low != gold.high) != (low != high):
-        inside = (gold.low <= low and high <= gold.high) or (low <= gold.low and gold.high <= high)
-        return None if inside else False
+        season = 1000 < low < 2200 and low <= gold.low <= high  # 1946-47
+        return None if season or (gold.low <= low and high <= gold.high) else False
     size = max(abs(gold.low), abs(gold.high))
     rough = 0.1 if "~" in (gold.bound, reply.bound) else CLOSE
     counted = gold.decimals == reply.decimals == 0 and not converted and size <= 100
     if not counted and abs(low - gold.low) <= rough * size and abs(high - gold.high) <= rough * size:
         return None
-    return None if (converted or not (gold.unit and reply.unit)) and _scaled(gold, low) else False
+    return None if not converted and _lacks_scale(gold, reply) else False
 
 
 _LOOSE = frozenset({"tons", "kb", "Mb", "Gb", "Tb", "cal"})
@@ -288,15 +290,17 @@ def _mixed(one: str, other: str) -> bool:
     return dimensions <= {"time", "months"} or dimensions <= {"data", "bits or bytes"}
 
 
-def _scaled(gold: Amount, low: float) -> bool:
-    """Whether one is the other in thousands or millions, which a unit not written may say."""
-    return any(abs(low * size - gold.low) <= 1e-9 * abs(gold.low) for size in (1e3, 1e-3, 1e6, 1e-6, 1e9, 1e-9))
+def _lacks_scale(gold: Amount, reply: Amount) -> bool:
+    """Whether a reply leaves out gold's millions, which the question may have said."""
+    return gold.decimals < 0 <= reply.decimals and any(
+        abs(reply.low * size - gold.low) <= 1e-9 * abs(gold.low) for size in (1e3, 1e6, 1e9)
+    )
 
 
 def _same_money(gold: frozenset[str], reply: frozenset[str]) -> bool | None:
     if not gold & reply:
         return False
-    usual = next((code for code in ("USD", "GBP", "EUR", "JPY") if code in gold), "")
+    usual = next((code for code in ("USD", "GBP", "EUR", "JPY", "CNY", "INR") if code in gold), "")
     if len(reply) == 1 and len(gold) > 1:
         return usual in reply if usual else None
     if len(gold) == 1 and len(reply) > 1:
@@ -313,6 +317,10 @@ def _same_thing(gold: str, reply: str, question: str) -> bool:
     if not reply.isascii() and len(reply) <= 2:
         return not gold  # 人, 명: a counter
     return not gold and counted[-1] == asked(question).head
+
+
+_SYMBOL = re.compile(r"(?=.*[A-Z\u00b5\u03bc\u03a9])[A-Za-z\u00b5\u03bc\u03a9]{1,3}")
+"""A unit that is not read: mA, k\u03a9."""
 
 
 _DIMENSIONS = frozenset("long tall high wide deep old height length of in the a total all them".split())

@@ -6,13 +6,13 @@ import re
 import unicodedata
 
 from demur.answers.notation import plain_notation
-from demur.answers.text import normalise, readable
+from demur.answers.text import readable
 
 _SAME = str.maketrans({"×": "*", "·": "*", "⋅": "*", "÷": "/", ":": "/", "≤": "≤", "−": "-", "–": "-", "[": "(", "]": ")"})
 _WRITTEN = (("<=", "≤"), (">=", "≥"), ("=<", "≤"), ("=>", "≥"), ("!=", "≠"), ("->", "→"), ("**", "^"), ("+-", "±"))
 _NAMES = "log ln lg exp sin cos tan cot sec csc arcsin arccos arctan sqrt mod max min lim det gcd lcm pi".split()
 _PIECE = re.compile(rf"(?:{'|'.join(_NAMES)})(?![^\W\d_])|[A-Za-z\u0391-\u03c9](?![^\W\d_])|\d+(?:\.\d+)?|[^\w\s]", re.IGNORECASE)
-_OPERATOR = re.compile(r"[-+*/^=<>≤≥≠±√∞→←∘∫∑∏!|(,]|(?i:log|ln|sin|cos|tan|exp|mod|sqrt)")
+_OPERATOR = re.compile(r"[-+*/:^=<>≤≥≠±√∞→←∘∫∑∏!|(,]|(?i:log|ln|sin|cos|tan|exp|mod|sqrt)")
 LONGEST = 80
 """Characters of the longest text that is read as a formula."""
 
@@ -63,7 +63,7 @@ def symbols(text: str) -> str:
     ('★', '')
     """
     text = unicodedata.normalize("NFC", "".join(text.split())).replace("\ufe0f", "")
-    return "" if normalise(text) else text
+    return "" if any(c.isalnum() for c in text) else text
 
 
 _RARE = frozenset("#%&@\u2020\u2021\u00a7\u00b6")

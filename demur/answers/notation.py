@@ -51,7 +51,7 @@ _TEN = re.compile(
 )
 _E = re.compile(r"(?<![\w.,])(?P<factor>\d+(?:\.\d+)?)[eE](?P<exponent>[-+\u2212]?\d{1,3})(?![\w.])")
 _POWER = re.compile(r"(?<![\w.,^)])(\d{1,6})\s?(?:\^|\*\*)\s?(\d{1,3})(?![\w.^])")
-_FACTORIAL = re.compile(r"\s*(\d{1,2})!\s*")
+_FACTORIAL = re.compile(r"\s*(\d{1,3})!\s*")
 _SHORT_SPAN = re.compile("(?<![\\d-])(1\\d|20)(\\d\\d)[-\u2013](1[3-9]|[2-9]\\d)(?![\\d-])")
 """Years of a span whose second is cut: 1648-51."""
 _TEENS = (
@@ -88,7 +88,7 @@ def plain_notation(text: str) -> str:
     text = _TEN.sub(_scientific, _E.sub(_scientific, text))
     text = _POWER.sub(_power, text)
     if factorial := _FACTORIAL.fullmatch(text):
-        text = str(math.factorial(int(factorial[1])))
+        text = str(math.factorial(min(int(factorial[1]), _LARGEST)))
     text = _SHORT_SPAN.sub(lambda m: f"{m[1]}{m[2]}-{m[1]}{m[3]}" if m[2] < m[3] else m.group(), text)
     return _YEAR.sub(_year, text)
 

@@ -25,7 +25,7 @@ from demur.answers.formulas import bare, formula, signs_in, symbols
 from demur.answers.numbers import in_unit, unit_named
 from demur.answers.reply import bodies
 from demur.answers.spans import content, spans
-from demur.answers.text import both_ends, normalise, readable
+from demur.answers.text import both_ends, normalise, readable, words
 from demur.answers.whens import holds_date, same_time, whole_dates, whole_time
 from demur.answers.yes_no import side
 from demur.core.records import AnswerSpec, Method, Outcome
@@ -69,6 +69,7 @@ def exact(question: str, reply: str, spec: AnswerSpec) -> Exact | None:
         (_number, Method.NUMBER),
         (_list, Method.MATCH),
         (_formula, Method.MATCH),
+        (_other_operator, Method.MATCH),
     ):
         for text in texts:
             right = compare(spec, text, question)
@@ -157,7 +158,7 @@ def _box(spec: AnswerSpec, reply: str) -> Exact | None:
 # --- an accepted form and nothing beside it -----------------------------------------------------
 
 _BEFORE = re.compile(r"(?:in|on|at|by|from|near|to|with|for|as) (?=\S)", re.IGNORECASE)
-_OPERATORS = re.compile(r"[+<>=^*±≠≤≥√∞°%$€£¥#@]|(?<![^\W\d_])-(?=\d)|(?<=[\w)])-$")
+_OPERATORS = re.compile(r"[+<>=^±≠≤≥√∞]|#(?!\w)|(?<![^\W\d_])-(?=\d)|(?<=[\d)])-$|(?:(?<=^[A-Z])|(?<=^[A-Z][a-z]))-$")
 
 
 def _matches(spec: AnswerSpec, form: tuple[str, ...], text: str) -> bool:
@@ -217,10 +218,28 @@ def _formula(spec: AnswerSpec, text: str, question: str) -> bool | None:
         return None
     if told in golds:
         return True
-    if not all(golds) or any(amount(form) for form in _forms(spec)):
+    amounts = [amount(form) for form in _forms(spec)]
+    if amount(text):
+        turned = formula(text) and not any(amounts)
+        return False if turned and all(sorted(told) == sorted(gold) for gold in golds) else None
+    if not all(golds):
         return None
-    letters = len(told) == 1 and all(len(gold) == 1 for gold in golds)
-    return False if formula(text) or any(map(formula, _forms(spec))) or letters else None
+    if any(amounts):  # "\u221a2" is no 2, while "5 * 3" may be 15
+        parts = re.findall(r"\d+(?:\.\d+)?", told)
+        return False if formula(text) and "=" not in told and set(parts) & set(golds) else None
+    return False
+
+
+def _other_operator(spec: AnswerSpec, text: str, question: str) -> bool | None:
+    """The words of a form with other operators: Na- for Na+, C for C#."""
+    told = normalise(_SUFFIX.sub("", readable(text)))
+    for form in _forms(spec):
+        if told and told == normalise(_SUFFIX.sub("", readable(form))):
+            return False if _operators(text) != _operators(form) else None
+    return None
+
+
+_SUFFIX = re.compile(r"[+#]")
 
 
 # --- lists ----------------------------------------------------------------------------------------
@@ -236,11 +255,15 @@ def _list(spec: AnswerSpec, text: str, question: str) -> bool | None:
     told = _items(text)
     for form in spec.accepted:
         parts = [item for part in form for item in (_items(part) if len(form) == 1 else [_key(part)])]
-        if len(parts) < 2 or not told or form[0].startswith("("):
+        if len(parts) < 2 or not told or form[0].startswith("(") or amount(form[0]):
             continue
         if told == parts or (not _ORDERED.search(question) and Counter(told) == Counter(parts)):
             return True
-        if len(form) > 1 and len(spec.accepted) == 1 and set(told) < set(parts):
+        if len(spec.accepted) > 1:
+            continue
+        if len(form) > 1 and set(told) < set(parts):
+            return False
+        if len(told) > 1 and all(key[:1].isdigit() for key in (*told, *parts)):
             return False
     return None
 
@@ -259,10 +282,13 @@ def _key(item: str) -> str:
 
 
 def _number(spec: AnswerSpec, text: str, question: str) -> bool | None:
-    told = amount(text)
+    foreign = not _ENGLISH & {w.norm for w in words(question)}
+    told = amount((foreign and ambiguous(text)) or text)
     if told is None:
         return None
-    other = amount(ambiguous(text)) if ambiguous(text) else None
+    other = amount(ambiguous(text)) if ambiguous(text) and not foreign else None
+    if foreign:
+        spec = spec.model_copy(update={"accepted": tuple((ambiguous(f) or f,) for f in _forms(spec))})
     if spec.number is not None:
         within = [_within(spec, each) for each in (told, other) if each is not None]
         if True in within:
@@ -271,17 +297,16 @@ def _number(spec: AnswerSpec, text: str, question: str) -> bool | None:
             return None if None in within else False
     golds, complete = gold_amounts(spec, question)
     tolerance = spec.tolerance if spec.kind == "number" else None
-    results = [
-        equal(gold, each, question, tolerance)
-        for gold in golds
-        for each in (told, other)
-        if each is not None
-    ]
+    results = [equal(gold, told, question, tolerance) for gold in golds]
     if True in results:
         return True
-    if any(ambiguous(form) for form in _forms(spec)) or None in results:
+    if None in results or (other and any(equal(gold, other, question, tolerance) for gold in golds)):
         return None
     return False if complete and results else None
+
+
+_ENGLISH = frozenset("what which who whose how when where why is are was were does did the of this".split())
+"""One of these is in any English question; in others a point before three digits separates thousands."""
 
 
 def _within(spec: AnswerSpec, told: Amount) -> bool | None:
