@@ -433,15 +433,9 @@ def gate(
             release, corpus, judge or prompt.
     """
     from demur.reports.gate import gate as decided
-    from demur.reports.gate import limits
+    from demur.reports.gate import limits_of
 
-    asked = [
-        *limits(_pairs(min_declined), "min", "declined"),
-        *limits(_pairs(max_hallucination), "max", "hallucination"),
-        *limits(_pairs(min_accuracy), "min", "accuracy"),
-        *limits(_pairs(max_deflection), "max", "deflection"),
-        *limits([] if min_joint is None else [f"{min_joint:f}"], "min", "joint"),
-    ]
+    asked = limits_of(min_declined, min_accuracy, max_hallucination, max_deflection, min_joint)
     release = run.release if isinstance(run, Evaluation) else None
     return decided(
         _folder(run),
@@ -451,10 +445,6 @@ def gate(
         most_failed=max_failed,
         allow_undecided=allow_undecided,
     )
-
-
-def _pairs(limits: Mapping[str, float] | None) -> list[str]:
-    return [f"{scenario}={share:f}" for scenario, share in (limits or {}).items()]
 
 
 @checked

@@ -9,7 +9,9 @@ decided fails the test, and says what would decide it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import sys
+from collections.abc import Callable
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -17,16 +19,8 @@ import pytest
 if TYPE_CHECKING:
     from demur.reports.gate import Gate
 
-LIMITS = (
-    "min_declined",
-    "min_accuracy",
-    "max_hallucination",
-    "max_deflection",
-    "min_joint",
-    "baseline",
-    "max_failed",
-    "allow_undecided",
-)
+LIMITS = ("min_declined", "min_accuracy", "max_hallucination", "max_deflection", "min_joint")
+DECIDING = (*LIMITS, "baseline", "max_failed", "allow_undecided")
 
 
 @pytest.fixture
@@ -35,15 +29,24 @@ def demur_gate(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Gate]:
 
     Options are those of `demur.evaluate` (scenarios, limit, seed, repeat, judge, corpora, minutes, out ...) and of
     `demur.gate` (min_declined, min_accuracy, max_hallucination, max_deflection, min_joint, baseline, max_failed,
-    allow_undecided).
+    allow_undecided). Before anything is asked, a limit on a scenario that will not be is refused, and the limits that so
+    many questions cannot decide are printed.
     """
 
     def decide(release: Any, system: Any, **options: Any) -> Gate:
         import demur
+        from demur.reports.gate import limits_of, plan_of
 
-        asked: Mapping[str, Any] = {name: options.pop(name) for name in LIMITS if name in options}
+        deciding = {name: options.pop(name) for name in DECIDING if name in options}
         options.setdefault("out", tmp_path_factory.mktemp("demur"))
-        gate = demur.gate(demur.evaluate(release, system, **options), **asked)
+        opened = demur.open_release(release) if isinstance(release, str | Path) else release
+        limits = limits_of(**{name: deciding[name] for name in LIMITS if name in deciding})
+        if limits:
+            scenarios, questions = options.get("scenarios", "all"), options.get("limit")
+            judge = options.get("judge", "local")
+            plan = plan_of(opened, limits, scenarios, questions, judge)
+            sys.stdout.write(plan.text() if plan.checks else "")  # pytest shows it with a failure
+        gate = demur.gate(demur.evaluate(opened, system, **options), **deciding)
         if gate.exit_code:
             pytest.fail(gate.text().rstrip(), pytrace=False)
         return gate

@@ -51,7 +51,7 @@ class Frame(Tabular):
     """A table as a value: text in a terminal, a table in a notebook.
 
     Attributes:
-        table: the cells as they are; a rate holds its n, interval, unjudged and failed.
+        table: the cells as they are; a rate holds its n and interval, and what is in no rate.
     """
 
     def __init__(self, table: Table) -> None:
@@ -64,7 +64,7 @@ class Frame(Tabular):
 
     @property
     def records(self) -> list[dict[str, Any]]:
-        """One dict per row: column -> value; a rate is a dict of value (in [0, 1]), low, high, n, unjudged, failed."""
+        """One dict per row: column -> value; a rate is a dict (`demur.reports.tables.rate_record`)."""
         from demur.reports.tables import to_records
 
         return to_records(self.table)
@@ -139,7 +139,9 @@ class Evaluation:
     def rates(
         self, by: str | None = None, *, labels: StrPath | bool | None = None, finite: bool = False
     ) -> Frame:
-        """Accuracy, deflection and hallucination by scenario, each with n, interval, unjudged and failed.
+        """Accuracy, deflection and hallucination by scenario, each with its n and interval.
+
+        Drawn labels in the run folder correct them where a scenario has enough (`demur.reports.labels`).
 
         Args:
             by: also by ``source``, ``topic``, ``query_modality``, ``gold_modality`` or ``negative_modality``.

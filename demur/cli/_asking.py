@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -167,9 +168,9 @@ def arguments(parser: argparse.ArgumentParser, *, sweeps: bool = False) -> None:
     parser.add_argument(
         "--judge",
         default="local",
-        help="who grades: rules, cascade:MODEL (rules where they can prove, the model for the rest), model:MODEL, "
+        help="who grades: local (offline), cascade:MODEL (the model for what local is unsure of), model:MODEL, "
         "paper:MODEL, module:Class; a MODEL is openai/gpt-4o, http://host:8000/v1#name ...; to add sentences with "
-        "which your product declines: rules?phrases=FILE, cascade:MODEL,phrases=FILE (default: %(default)s)",
+        "which your product declines: local?phrases=FILE, cascade:MODEL,phrases=FILE (default: %(default)s)",
     )
     parser.add_argument(
         "--encoder",
@@ -246,6 +247,7 @@ def go(args: argparse.Namespace, *, sweeps: bool = False) -> int:
     from demur.core.progress import TerminalProgress
     from demur.evaluation.asking import ask, planned
     from demur.evaluation.run_folder import all_failed
+    from demur.models import Estimate
     from demur.reports.data import load
     from demur.reports.official import labels_table
     from demur.reports.terminal import print_data, summarised
@@ -262,6 +264,7 @@ def go(args: argparse.Namespace, *, sweeps: bool = False) -> int:
         found = planned(
             release, args.systems, questions, ledger=ledger, per_second=args.per_second, **common
         )
+        found += Estimate(notes=(_decidable(questions, release, args.judge),))
         say(found.model_dump_json() if args.json else found.text())
         return 0
     with TerminalProgress() as steps:
@@ -295,3 +298,20 @@ def go(args: argparse.Namespace, *, sweeps: bool = False) -> int:
     silent = all_failed(folders)
     note(*(f"demur: {line}" for line in silent))
     return 1 if silent else 0
+
+
+def _decidable(questions: Questions, release: Release, judge: str) -> str:
+    """Which limits of `demur gate` the questions of a run cannot decide."""
+    from demur.reports.gate import tightest
+
+    tasks = questions.tasks(list(release.samples()), release.sha256)
+    asked = Counter((t.ask.scenario, t.ask.recipe, t.ask.condition) for t in tasks)
+    fewest = min(asked.values()) // questions.repeat
+    limits = ", ".join(
+        f"--{side}-{rate} {'above' if side == 'min' else 'below'} {100 * share:.0f}%"
+        for side, rate, _, share in tightest(fewest, judge)
+    )
+    return (
+        f"{fewest:,} questions of a scenario cannot decide {limits}; "
+        "how many can: demur gate RELEASE --plan"
+    )

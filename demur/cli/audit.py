@@ -27,19 +27,12 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    from demur.core.plugins import find, names
     from demur.core.store import Problems
-    from demur.judge.audit import audit, read_lines
+    from demur.judge.audit import audit_tables
 
-    problems, findings, n_lines, rest = Problems(), [], 0, args.tables
-    for name in names("audits"):  # other packages' tables have columns of their own
-        others, n_others, rest = find("audits", name)[0](rest, problems)
-        findings += others
-        n_lines += n_others
-    lines = [line for path in rest for line in read_lines(path, problems)]
+    problems = Problems()
+    findings, n_lines, _ = audit_tables(args.tables, problems)
     problems.settle(skip_bad=args.skip_bad)
-    findings += audit(lines)
-    n_lines += len(lines)
     defects = sum(f.severity == "defect" for f in findings)
     if args.json:
         print_json(

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from demur.cli._arguments import positive, share
 from demur.cli._output import print_json, say
+from demur.core.errors import UsageError
 
 EXAMPLE = "demur gate runs/mine --min-declined gold-removed=0.85 --min-accuracy full=0.6"
 
@@ -15,7 +16,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     from demur.reports.gate import LIMITS
 
     parser.epilog = (
-        f"example:\n  $ {EXAMPLE}\n  $ demur gate mine/release --plan --questions 40 --min-declined gold-removed=0.85\n\n"
+        f"example:\n  $ {EXAMPLE}\n  $ demur gate mine/release --plan --questions 40 --scenarios whole --min-declined gold-removed=0.85\n\n"
         "exit code: 0 pass, 1 fail, 2 usage, 4 undecided (0 with --allow-undecided), 5 the system is down"
     )
     parser.add_argument("run", type=Path, help="run folder; with --plan the release")
@@ -61,6 +62,15 @@ def configure(parser: argparse.ArgumentParser) -> None:
         metavar="N",
         help="with --plan: questions of each scenario (default: all of the release)",
     )
+    parser.add_argument(
+        "--scenarios",
+        nargs="+",
+        metavar="RECIPE",
+        help="with --plan: what 'demur run' will ask; a limit on anything else is refused",
+    )
+    parser.add_argument(
+        "--judge", default="local", help="with --plan: who will grade (default: %(default)s)"
+    )
     parser.add_argument("--junit", type=Path, metavar="FILE", help="write JUnit XML")
     parser.add_argument(
         "--markdown", type=Path, metavar="FILE", help="write Markdown for a pull request"
@@ -69,6 +79,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
+    from demur.api import open_release
     from demur.reports.gate import LIMITS, gate, limits, plan_of
 
     asked = [
@@ -78,24 +89,31 @@ def run(args: argparse.Namespace) -> int:
     ]
     asked += limits([args.min_joint] if args.min_joint else [], "min", "joint")
     if args.plan:
-        lines = plan_of(args.run, asked, args.questions)
-        if args.json:
-            print_json({"undecidable": lines})
-        else:
-            say("\n".join(lines) if lines else "every limit can be decided")
-        return 4 if lines and not args.allow_undecided else 0
-    result = gate(
-        args.run,
-        asked,
-        baseline=args.baseline,
-        release=args.release,
-        most_failed=args.max_failed,
-        allow_undecided=args.allow_undecided,
-    )
+        result = plan_of(
+            open_release(args.run),
+            asked,
+            args.scenarios,
+            args.questions,
+            args.judge,
+            allow_undecided=args.allow_undecided,
+        )
+    elif args.questions or args.scenarios:
+        raise UsageError("--questions and --scenarios are of --plan", cure="add --plan")
+    else:
+        result = gate(
+            args.run,
+            asked,
+            baseline=args.baseline,
+            release=args.release,
+            most_failed=args.max_failed,
+            allow_undecided=args.allow_undecided,
+        )
     result.write(junit=args.junit, markdown=args.markdown)
     if args.json:
         state = {"state": result.state, "exit": result.exit_code, "down": result.down}
         print_json(state | {"checks": [c._asdict() for c in result.checks]})
+    elif args.plan and not result.checks:
+        say("plan: every limit can be decided")
     else:
         say(result.text().removesuffix("\n"))
     return result.exit_code

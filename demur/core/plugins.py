@@ -58,7 +58,7 @@ def find(kind: Kind, text: str, *, registered_only: bool = False) -> tuple[Any, 
         UsageError: the module cannot be imported, or lacks that attribute.
     """
     name, _, argument = text.partition(":")
-    if "?" in name:  # options without an argument: rules?guess=yes
+    if "?" in name:  # options without an argument: local?phrases=own.txt
         name, mark, options = text.partition("?")
         argument = mark + options
     points = _registered(kind)

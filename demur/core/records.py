@@ -553,7 +553,10 @@ class Measure(Record):
     interval: str = ""
     """Canonical text of the interval method (``wilson(0.95)``, ``cluster-bootstrap(0.95,2000)``)."""
     corrected: float | None = None
-    """The rate less the judge's known bias, where the interval leaves the plain count outside."""
+    """The rate as people's labels put it where there are enough of them, else less the judge's known bias where the
+    interval leaves the plain count outside."""
+    labels: int = 0
+    """Labels of people that ``corrected`` and the interval rest on; 0: on the verdicts alone."""
 
     @property
     def bounds(self) -> tuple[float, float] | None:

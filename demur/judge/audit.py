@@ -21,6 +21,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
+from demur.core import plugins
 from demur.core.store import Problems, storage_errors
 from demur.corpora.formats import no_column_twice, open_bytes, separator
 from demur.judge.measures.kappa import highest_kappa, lowest_kappa, unrounded
@@ -105,6 +106,42 @@ SHARE = 0.1 + 1e-9
 """A rate against the nearest share of n items that exists."""
 KAPPA = 0.005 + 1e-9
 """Kappa (not in points) as printed with two decimals."""
+
+
+class Audited(NamedTuple):
+    """What was found in published tables.
+
+    Attributes:
+        findings: of all tables.
+        lines: how many were read.
+        rest: tables of others, which were not read.
+    """
+
+    findings: list[Finding]
+    lines: int
+    rest: Sequence[Path] = ()
+
+
+def audit_tables(paths: Sequence[Path], problems: Problems) -> Audited:
+    """Audit published tables, each by the package whose columns it has; all that no other package takes by `audit`.
+
+    Args:
+        paths: CSV files.
+        problems: collects lines that cannot be read.
+
+    Raises:
+        DataError: two columns of a table have one name.
+        StorageError: a file cannot be read.
+    """
+    findings: list[Finding] = []
+    n_lines = 0
+    for name in plugins.names("audits"):  # functions as this one
+        audited: Audited = plugins.find("audits", name)[0](paths, problems)
+        findings += audited.findings
+        n_lines += audited.lines
+        paths = audited.rest
+    lines = [line for path in paths for line in read_lines(path, problems)]
+    return Audited([*findings, *audit(lines)], n_lines + len(lines))
 
 
 def read_lines(path: Path, problems: Problems) -> list[Line]:

@@ -1,8 +1,6 @@
 """Agreement of labellers and judges, and rates corrected by labels: the tables of `demur agree`.
 
-A label is valid for one answer, under one rubric, beside the verdicts of one judge, and names them (``labels.jsonl`` of
-a run, as `demur annotate take` writes it). If the judge, its code or prompt, the rubric or the answer changes, the
-labels are *stale* and the correction is refused.
+Stale labels (`demur.reports.labels`) are refused here.
 """
 
 from __future__ import annotations
@@ -17,7 +15,7 @@ import numpy as np
 from demur.core.errors import DataError, UsageError
 from demur.core.records import Measure, Outcome, Scenario
 from demur.core.stats import Codes
-from demur.core.store import Problems, digest, read_jsonl
+from demur.core.store import Problems, read_jsonl
 from demur.corpora.formats import csv_rows
 from demur.judge.annotation import task as labelling
 from demur.judge.bench import NOT_CORRECT
@@ -30,26 +28,10 @@ from demur.judge.measures.corrected import (
     corrected,
     differences,
 )
-from demur.judge.measures.table import CORRECT, DEFLECTED, INCORRECT
 from demur.reports.cells import SCENARIOS, Headline, headline
-from demur.reports.data import (
-    HUMAN,
-    LABELS,
-    TWO_WAY,
-    HumanLabel,
-    ReportData,
-    Run,
-    is_run,
-    read_labels,
-)
+from demur.reports.data import ReportData, is_run
+from demur.reports.labels import CODES, HUMAN, LABELS, TWO_WAY, HumanLabel, check_bound, read_labels
 from demur.reports.tables import Column, Table, titled
-
-_CODES = {Outcome.CORRECT: CORRECT, Outcome.INCORRECT: INCORRECT, Outcome.DEFLECTED: DEFLECTED}
-
-
-class Stale(UsageError):
-    """Labels for another judge, prompt or rubric, or for other answers."""
-
 
 # --- ratings from files ---------------------------------------------------------------------------
 
@@ -229,41 +211,6 @@ def labels_from(path: Path) -> Labels:
     return found
 
 
-def check_bound(run: Run, labels: Mapping[str, HumanLabel]) -> None:
-    """Check that labels are valid for a run's answers and verdicts.
-
-    Raises:
-        Stale: another judge, code, prompt or rubric, or other answers.
-    """
-    mine = labels.keys() & set(run.rows.coded("ask").labels)
-    used = [labels[ask] for ask in sorted(mine)]
-    cure = "label a new draw (demur annotate RUN), name it with --labels; or name the labelled verdicts with --verdicts"
-    for what, now, then in (
-        ("judge", ", ".join(run.judges), {one.judge for one in used} - {""}),
-        # verdicts that state no code are of an earlier demur, or of a judge that has none
-        ("judge's code", run.judge_code, {one.judge_code for one in used if run.judge_code} - {""}),
-        ("judge's prompt", ", ".join(run.prompts), {one.prompt for one in used} - {""}),
-        ("rubric", labelling.shipped_version(), {one.shipped for one in used} - {""}),
-    ):
-        if other := sorted(one for one in then if one != now and now not in one.split(", ")):
-            raise Stale(
-                f"stale labels: the {what} was {other[0]!r}, now {now!r}", item=run.name, cure=cure
-            )
-    rubrics = {one.rubric for one in used} - {""}
-    if len(rubrics) > 1:
-        told = f"stale labels: given under {len(rubrics)} rubrics ({', '.join(sorted(rubrics))})"
-        raise Stale(told, item=run.name, cure="label all of them under one rubric")
-    place = run.rows.is_in("ask", mine)
-    changed = [
-        row.ask
-        for row in run.rows.where(place)
-        if labels[row.ask].answer and digest(row.answer, 16) != labels[row.ask].answer
-    ]
-    if changed:
-        told = f"stale labels: {len(changed):,} answers changed since they were labelled, such as {changed[0]}"
-        raise Stale(told, item=run.name, cure="label the new answers")
-
-
 class CorrectedCell(NamedTuple):
     """One system in one scenario; ``found`` is None where labels do not suffice, and ``missing`` says why."""
 
@@ -306,7 +253,7 @@ def corrected_cells(
         check_bound(run, given)
         rows = head.where(run.rows)
         asks, samples, scenario = rows.coded("ask"), rows.coded("sample"), rows.coded("scenario")
-        known = {ask: _CODES[one.label] for ask, one in given.items()}
+        known = {ask: CODES[one.label] for ask, one in given.items()}
         label = np.array([known.get(ask, -1) for ask in asks.labels], dtype=np.int64)[asks.codes]
         for one in SCENARIOS:
             if one.value not in scenario.labels:

@@ -32,7 +32,8 @@ from demur.corpora.formats import csv_rows
 from demur.judge.annotation import task as labelling
 from demur.judge.measures.corrected import LEAST
 from demur.reports.cells import headline
-from demur.reports.data import HUMAN, LABELS, ReportData, Run, find_runs, load
+from demur.reports.data import ReportData, Run, find_runs, load
+from demur.reports.labels import HUMAN, LABELS
 from demur.reports.tables import harmless_field
 
 COLUMNS = ("item", "question", "images", "accepted", "response", "label", "note")

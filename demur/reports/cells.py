@@ -9,16 +9,19 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 import numpy as np
 
-from demur.core.errors import UsageError
+from demur.core.errors import DataError, UsageError
 from demur.core.records import Measure, Row, Scenario
 from demur.judge.deflection import ASKS_BACK
 from demur.judge.measures.breakdown import groups
-from demur.judge.measures.rates import rates, rates_where, share
-from demur.judge.measures.table import DEFLECTED, Flags, Table
+from demur.judge.measures.corrected import corrected
+from demur.judge.measures.intervals import Auto
+from demur.judge.measures.joint import joint
+from demur.judge.measures.rates import Rates, rates_where, share
+from demur.judge.measures.table import DEFLECTED, FAILED, Flags, Table
 from demur.reports.data import ReportData, Run
 from demur.reports.tables import Count, counted
 from demur.scenarios.conditions import STRICTNESS
@@ -77,9 +80,55 @@ class Headline(NamedTuple):
         return f"Prompt: {self.condition}. Evidence shown (k: distractors): {recipes or 'none'}.{repeats}"
 
 
-def cell(rows: Table, place: Flags | None = None) -> Cell:
-    """The three rates of the rows in ``place`` (bool [rows]; None: all), with clustered intervals."""
-    return Cell(*(rates(rows) if place is None else rates_where(rows, place)))
+def labelled_rates(
+    run: Run, rows: Table, place: Flags, level: float = 0.95
+) -> tuple[Rates, int, bool]:
+    """The three rates of some rows; where people labelled enough of them, their labels decide.
+
+    Args:
+        run: whose labels count.
+        rows: its rows, or some of them.
+        place: bool [rows], one scenario, recipe and condition; over several, labels are no random draw, and none count.
+        level: of the intervals.
+
+    Returns:
+        The rates; how many labels of `demur annotate` these rows have (`demur.judge.measures.corrected.LEAST` decide);
+        whether they decided. Then ``value`` is still the plain count, ``corrected`` is what the labels make of it, and
+        the interval is that of ``corrected``.
+    """
+    counted = rates_where(rows, place, Auto(level))
+    one_cell = all(
+        len(np.unique(rows.coded(name).codes[place])) == 1
+        for name in ("scenario", "recipe", "condition")
+    )
+    if not run.drawn.codes or not one_cell:
+        return counted, 0, False
+    asks = rows.coded("ask")
+    known = np.array([run.drawn.codes.get(ask, -1) for ask in asks.labels], dtype=np.int64)
+    verdict, label = rows.result[place], known[asks.codes][place]
+    n = int((label[verdict != FAILED] >= 0).sum())
+    try:
+        people = corrected(verdict, label, level=level, cluster=rows.cluster[place])
+    except DataError:  # too few, or none on the answers of one verdict
+        return counted, n, False
+    measures = (
+        measure.model_copy(
+            update={
+                "corrected": people.rates[measure.name].value,
+                "labels": n,
+                "low": people.rates[measure.name].low,
+                "high": people.rates[measure.name].high,
+                "interval": people.rates[measure.name].interval,
+            }
+        )
+        for measure in counted
+    )
+    return Rates(*measures), n, True
+
+
+def cell(run: Run, rows: Table, place: Flags) -> Cell:
+    """The three rates of the rows in ``place`` (bool [rows]), as `labelled_rates` has them."""
+    return Cell(*labelled_rates(run, rows, place)[0])
 
 
 def among(rows: Table, asked: Collection[tuple[str, str, str]]) -> Flags:
@@ -176,7 +225,33 @@ def main_cells(data: ReportData, head: Headline) -> dict[tuple[str, Scenario], C
     for run in data.runs:
         rows = head.where(run.rows)
         by = {scenario: place for (scenario,), place in groups(rows, "scenario")}
-        found |= {(run.name, s): cell(rows, by[s]) for s in SCENARIOS if s in by}
+        found |= {(run.name, s): cell(run, rows, by[s]) for s in SCENARIOS if s in by}
+    return found
+
+
+def should_cells(
+    data: ReportData, head: Headline
+) -> dict[tuple[str, Scenario, Literal["answer", "deflect"]], Cell]:
+    """(system, scenario, what is right) -> headline cell; questions that nothing answers are declined everywhere."""
+    found: dict[tuple[str, Scenario, Literal["answer", "deflect"]], Cell] = {}
+    for run in data.runs:
+        rows = head.where(run.rows)
+        for (scenario,), place in groups(rows, "scenario"):
+            for should in ("answer", "deflect"):
+                mine = place & (rows.should_deflect == (should == "deflect"))
+                if mine.any():
+                    found[run.name, Scenario(scenario), should] = cell(run, rows, mine)
+    return found
+
+
+def joint_cells(data: ReportData, head: Headline) -> dict[str, Measure]:
+    """System -> share of its questions that it handles right in all its scenarios, where it was asked in several."""
+    found = {}
+    for run in data.runs:
+        rows = head.where(run.rows)
+        scenarios = [s for s in SCENARIOS if s.value in rows.coded("scenario").labels]
+        if len(scenarios) > 1:
+            found[run.name] = joint(rows, scenarios)
     return found
 
 
@@ -205,7 +280,7 @@ def part_cells(
     for run in data.runs:
         rows = head.where(run.rows)
         for (name, scenario), place in groups(rows, part, "scenario"):
-            found[run.name, name, Scenario(scenario)] = cell(rows, place)
+            found[run.name, name, Scenario(scenario)] = cell(run, rows, place)
     return found
 
 
@@ -229,7 +304,7 @@ def _items(rows: Table, place: Flags) -> int:
 
 
 def _points(
-    rows: Table, asked: Mapping[int, Flags], whole: Callable[[int], Flags]
+    run: Run, asked: Mapping[int, Flags], whole: Callable[[int], Flags]
 ) -> dict[int, SweepPoint]:
     """The points of one system's sweep.
 
@@ -237,9 +312,11 @@ def _points(
         asked: point -> bool [rows]: asked at the point.
         whole: point -> bool [rows]: shows as many distractors as the point says.
     """
-    most = max(_items(rows, place) for place in asked.values())
+    most = max(_items(run.rows, place) for place in asked.values())
     return {
-        at: SweepPoint(cell(rows, place & whole(at)), _items(rows, place & whole(at)), most)
+        at: SweepPoint(
+            cell(run, run.rows, place & whole(at)), _items(run.rows, place & whole(at)), most
+        )
         for at, place in sorted(asked.items())
     }
 
@@ -271,7 +348,7 @@ def sweep_cells(data: ReportData, head: Headline) -> dict[str, dict[int, SweepPo
         if not asked[0].any():
             del asked[0]
         if len(asked) > 1:
-            found[run.name] = _points(rows, asked, lambda k, used=used: used == k)  # type: ignore[misc]
+            found[run.name] = _points(run, asked, lambda k, used=used: used == k)  # type: ignore[misc]
     return found
 
 
@@ -299,7 +376,7 @@ def position_cells(data: ReportData, head: Headline) -> dict[str, dict[int, Swee
                 for at, text in largest.items()
             }
             if len(asked) > 1:
-                found[run.name] = _points(run.rows, asked, lambda at, used=used: used >= at)  # type: ignore[misc]
+                found[run.name] = _points(run, asked, lambda at, used=used: used >= at)  # type: ignore[misc]
     return found
 
 
@@ -338,7 +415,7 @@ def strictness_cells(data: ReportData, head: Headline) -> dict[tuple[str, str, S
         for level in STRICTNESS:
             for scenario in SCENARIOS:
                 if (level, scenario.value) in by:
-                    found[run.name, level, scenario] = cell(mine, by[level, scenario.value])
+                    found[run.name, level, scenario] = cell(run, mine, by[level, scenario.value])
     return found
 
 
@@ -391,6 +468,6 @@ def grid_cells(data: ReportData, head: Headline) -> Grid:
             left_out[run.name, gold] = len(np.unique(np.concatenate(each))) - len(common)
             for side, place in places.items():
                 kept = place & np.isin(samples, common)
-                cells[run.name, gold, side] = cell(run.rows, kept)
+                cells[run.name, gold, side] = cell(run, run.rows, kept)
                 short += _items(run.rows, kept & (used < chosen.k))
     return Grid(cells, str(chosen), {k: n for k, n in left_out.items() if n}, short)

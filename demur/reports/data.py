@@ -9,15 +9,16 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from pydantic import ValidationError
 
 from demur.core.errors import DataError, UsageError
 from demur.core.parquet import whole_table
-from demur.core.records import ContextSet, Outcome, Row, Sample, Verdict
+from demur.core.records import ContextSet, Row, Sample, Verdict
 from demur.core.store import (
     Problems,
     read_json,
@@ -29,8 +30,8 @@ from demur.core.store import (
 )
 from demur.core.text import brief
 from demur.evaluation.run_folder import read_timings
-from demur.judge.bench import NOT_CORRECT
 from demur.judge.measures.table import Table, table
+from demur.reports.labels import HUMAN, Drawn, HumanLabel, drawn_labels, read_labels
 
 if TYPE_CHECKING:
     from demur.release import Release
@@ -56,58 +57,6 @@ _REPEATED = (
     "kind",
 )
 """Columns of repeated texts, dictionary-encoded."""
-
-
-class HumanLabel(NamedTuple):
-    """A person's label of one answer, and what it was given for; "" where unknown."""
-
-    label: Outcome
-    two_way: bool = False
-    """Whether people said no more than that it is not correct; ``label`` is INCORRECT then."""
-    answer: str = ""
-    """First 16 digits of the SHA-256 of the answer."""
-    judge: str = ""
-    prompt: str = ""
-    """SHA-256 of the judge's prompt."""
-    rubric: str = ""
-    shipped: str = ""
-    """Version of demur's own rubric, where the annotator saw that."""
-    judge_code: str = ""
-    """Of the judge, as its verdicts state it."""
-
-
-_BOUND = ("answer", "judge", "prompt_sha256", "rubric", "shipped_rubric", "judge_code")
-"""What a line of labels says that it holds for, in the order of `HumanLabel`."""
-HUMAN = "labels.jsonl"
-"""File in a run folder: people's labels of its answers."""
-LABELS = {o.value: o for o in Outcome} | {
-    "not_attempted": Outcome.DEFLECTED,
-    "hallucinated": Outcome.INCORRECT,
-}
-TWO_WAY = LABELS | {NOT_CORRECT: Outcome.INCORRECT}
-"""With the label of people who mark right and wrong only; it corrects accuracy alone."""
-
-
-def read_labels(path: Path, problems: Problems, *, two_way: bool = False) -> dict[str, HumanLabel]:
-    """Ask -> label, from lines such as ``{"ask": id, "label": "correct"}``: of `LABELS`, or `TWO_WAY`."""
-    known = TWO_WAY if two_way else LABELS
-    found: dict[str, HumanLabel] = {}
-    for place, row in read_jsonl(path, problems):
-        ask, label = str(row.get("ask", "")), str(row.get("label", "")).lower()
-        if label not in known or not ask:
-            more = (
-                f"; {NOT_CORRECT} only in a file outside the run: demur judge correct --labels FILE"
-                * (not two_way)
-            )
-            problems.add(
-                f"{place} ({ask or 'no ask'})", f"label {label!r}; one of {', '.join(known)}{more}"
-            )
-        elif ask in found:
-            problems.add(f"{place} ({ask})", "labelled twice")
-        else:
-            texts = (str(row.get(k) or "") for k in _BOUND)
-            found[ask] = HumanLabel(known[label], label == NOT_CORRECT, *texts)
-    return found
 
 
 @dataclass(frozen=True)
@@ -143,6 +92,11 @@ class Run:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "rows", table(self.rows))
+
+    @cached_property
+    def drawn(self) -> Drawn:
+        """People's labels that may correct its rates."""
+        return drawn_labels(self)
 
     @property
     def note(self) -> str:

@@ -15,27 +15,34 @@ scenarios, of which again one side fails.
 from __future__ import annotations
 
 import re
+from bisect import bisect_left
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Literal, NamedTuple
+from textwrap import fill
+from typing import TYPE_CHECKING, Literal, NamedTuple
 from xml.sax.saxutils import escape, quoteattr
 
 import numpy as np
 
 from demur.core.errors import UsageError
 from demur.core.records import Measure, Method, Sample, Scenario
-from demur.core.stats import wilson
+from demur.core.stats import Floats, wilson
 from demur.core.store import write_atomic
+from demur.judge.measures.corrected import LEAST
 from demur.judge.measures.intervals import Auto
-from demur.judge.measures.joint import joint
-from demur.judge.measures.judge_error import shift_of
-from demur.judge.measures.rates import Rates, rates_where, with_judge_error
+from demur.judge.measures.joint import joint, joint_shift
+from demur.judge.measures.judge_error import interval_with, shares, shift_of
+from demur.judge.measures.rates import rates_where, with_judge_error
+from demur.judge.measures.repeats import gather
 from demur.judge.measures.table import CORRECT, DEFLECTED, FAILED, INCORRECT, UNJUDGED
 from demur.judge.measures.table import Table as Rows
-from demur.reports.cells import headline
+from demur.reports.cells import headline, labelled_rates
 from demur.reports.compare import compare
 from demur.reports.data import Run, load, one_run
 from demur.reports.tables import Table, titled, to_markdown
+
+if TYPE_CHECKING:
+    from demur.release import Release
 
 State = Literal["pass", "fail", "undecided"]
 SAME = ("release", "corpora", "judge", "judge_code", "prompts", "recipes", "conditions")
@@ -45,6 +52,8 @@ BY_CHANCE = 0.05
 """Largest share of failing gates on an unchanged system."""
 MOST_NEEDED = 100_000
 """Largest number of questions that the gate suggests; beyond it, the rate lies at the limit."""
+OTHERWISE = "label {missing} answers of {where} (demur annotate draw), or use another judge"
+"""What decides where the judge's error does not let questions decide."""
 
 
 LIMITS: tuple[tuple[Literal["max", "min"], str], ...] = (
@@ -106,8 +115,9 @@ class Gate(NamedTuple):
             "undecided": "UNDECIDED" + ", which is allowed" * self.allow_undecided,
             "down": "SYSTEM DOWN",
         }[self.state]
-        checks = [f"  {c.state:<9}  {c.what}: {c.why}" for c in self.checks]
-        return "\n".join([f"gate: {first}", *([f"  {self.down}"] if self.down else checks)]) + "\n"
+        checks = [f"{c.state:<9}  {c.what}: {c.why}" for c in self.checks]
+        lines = [folded(line) for line in ([self.down] if self.down else checks)]
+        return "\n".join([f"gate: {first}", *lines]) + "\n"
 
     def write(self, *, junit: Path | None = None, markdown: Path | None = None) -> None:
         """Write JUnit XML and Markdown files for a CI."""
@@ -147,6 +157,13 @@ class Gate(NamedTuple):
         )
 
 
+def folded(line: str) -> str:
+    """A line indented by 2, in lines of at most 80 columns of which the later ones stand further in."""
+    whole = line.replace("n = ", "n\xa0=\xa0")  # what must not be broken
+    lines = fill(whole, 80, initial_indent="  ", subsequent_indent=" " * 13, break_on_hyphens=False)
+    return lines.replace("\xa0", " ")
+
+
 def limits(texts: Sequence[str], side: Literal["max", "min"], rate: str) -> list[Limit]:
     """Parse ``gold-removed=0.15`` or ``gold-removed=15%``; of ``joint`` the share alone.
 
@@ -173,133 +190,244 @@ def limits(texts: Sequence[str], side: Literal["max", "min"], rate: str) -> list
     return parsed
 
 
-def decide(limit: Limit, measure: Measure, sampling: Measure, level: float = 0.95) -> Check:
+class Reading(NamedTuple):
+    """What a run says of the rate that is limited."""
+
+    measure: Measure
+    """Its interval holds sampling and the judge's error, or is that of ``corrected``, by people's labels."""
+    shift: Floats | None = None
+    """float64 [draws], what the judge's errors may move the rate by; None where that is not known or labels decide."""
+    sampling: Measure | None = None
+    """The same rate with an interval of sampling alone; None where labels decide."""
+    labels: int = 0
+    """Drawn labels of the scenario."""
+    corrected: bool = False
+    """Whether they decide."""
+
+
+def limits_of(
+    min_declined: Mapping[str, float] | None = None,
+    min_accuracy: Mapping[str, float] | None = None,
+    max_hallucination: Mapping[str, float] | None = None,
+    max_deflection: Mapping[str, float] | None = None,
+    min_joint: float | None = None,
+) -> list[Limit]:
+    """The limits of Python's keywords, in the order of `LIMITS`."""
+    named = {"declined": min_declined, "accuracy": min_accuracy}
+    named |= {"hallucination": max_hallucination, "deflection": max_deflection}
+    asked = [
+        limit
+        for side, rate in LIMITS
+        for limit in limits([f"{k}={v:f}" for k, v in (named[rate] or {}).items()], side, rate)
+    ]
+    return asked + limits([] if min_joint is None else [f"{min_joint:f}"], "min", "joint")
+
+
+def decide(limit: Limit, reading: Reading, level: float = 0.95) -> Check:
     """Check a limit by the interval of a rate.
 
     Args:
         limit: what is wanted.
-        measure: rate of the run, its interval with the judge's error.
-        sampling: the same with an interval of sampling alone.
+        reading: of the run.
         level: level of the intervals.
     """
+    measure = reading.measure
     if measure.value is None or measure.low is None or measure.high is None:
         return Check(str(limit), "undecided", "no answer was graded: look at the run's errors")
-    counts = f"n = {measure.n:,}" + "".join(
-        f", {n:,} {what}"
+    counts = [f"n = {measure.n:,}"] + [
+        f"{n:,} {what}"
         for n, what in ((measure.unjudged, "unjudged"), (measure.failed, "failed"))
         if n
-    )
-    corrected = measure.corrected
-    shown = f"{100 * measure.value:.1f} %" + (
-        f", {100 * corrected:.1f} without the judge's errors" if corrected is not None else ""
-    )
-    shown += f" [{100 * measure.low:.1f}, {100 * measure.high:.1f}], {counts}"
+    ]
+    shown = f"{100 * measure.value:.1f} %"
+    if measure.corrected is not None:
+        shown += f", {100 * measure.corrected:.1f} without the judge's errors"
+    shown += f" [{100 * measure.low:.1f}, {100 * measure.high:.1f}], {', '.join(counts)}"
+    if reading.corrected:
+        shown += f", corrected by {reading.labels:,} labels"
+    elif reading.shift is None:
+        shown += ", the judge's error is unknown"
     state = _side(limit, measure)
-    if (
-        state != "undecided"
-        and measure.unjudged
-        and _side(limit, _worst(measure, state, limit)) != state
-    ):
-        why = f"{measure.unjudged:,} unjudged answers could turn this; run the command again"
-        return Check(str(limit), "undecided", f"{shown}; {why}")
-    if state != "undecided":
-        return Check(str(limit), state, shown)
-    if _side(limit, sampling) != "undecided":
-        why = "only the judge's error leaves this open: label 40 answers of the scenario (demur annotate draw), or use another judge"
-        return Check(str(limit), "undecided", f"{shown}; {why}")
-    needed = _needed(measure.value, limit.value, level)
-    more = (
-        f"about {needed:,} questions would decide"
-        if needed and needed > measure.n
-        else "the rate lies at the limit"
-    )
-    return Check(str(limit), "undecided", f"{shown}; {more}")
+    if state == "undecided":
+        return Check(str(limit), state, f"{shown}; {_what_decides(limit, reading, level)}")
+    if turning := _could_turn(limit, reading, state):
+        return Check(str(limit), "undecided", f"{shown}; {turning}")
+    return Check(str(limit), state, shown)
 
 
 def _side(limit: Limit, measure: Measure) -> State:
     """On which side of a limit the whole interval of a rate lies."""
     low, high = measure.low or 0.0, 1.0 if measure.high is None else measure.high
+    return _side_of(limit, low, high)
+
+
+def _side_of(limit: Limit, low: float, high: float) -> State:
     if limit.side == "max":
         return "pass" if high <= limit.value else "fail" if low > limit.value else "undecided"
     return "pass" if low >= limit.value else "fail" if high < limit.value else "undecided"
 
 
-def _worst(measure: Measure, state: State, limit: Limit) -> Measure:
-    """The rate if all unjudged answers spoke against what the gate would decide."""
+def _could_turn(limit: Limit, reading: Reading, state: State) -> str:
+    """Which answers that are in no rate could turn a decision, and what to do; "" if they could not.
+
+    Unjudged answers may be anything, unless people's labels are of them, too. Failed ones count against a pass alone:
+    nobody passes by failing where it is hard.
+    """
+    measure = reading.measure
+    absent = [] if reading.corrected else [(measure.unjudged, "unjudged")]
+    if state == "pass":
+        absent.append((measure.failed, "failed"))
+    many = sum(n for n, _ in absent)
+    if not many:
+        return ""
     graded = measure.repeats or measure.n
-    every = graded + measure.unjudged
-    against = (state == "pass") == (limit.side == "max")
-    moved = ((measure.value or 0.0) * graded + (measure.unjudged if against else 0)) / every
-    step = moved - (measure.value or 0.0)
-    ends = {"low": (measure.low or 0.0) + step, "high": (measure.high or 0.0) + step}
-    return measure.model_copy(update=ends)
+    against = many if (state == "pass") == (limit.side == "max") else 0
+    value = (measure.corrected if reading.corrected else measure.value) or 0.0
+    step = (value * graded + against) / (graded + many) - value
+    if _side_of(limit, (measure.low or 0.0) + step, (measure.high or 0.0) + step) == state:
+        return ""
+    those = " and ".join(f"{n:,} {what}" for n, what in absent if n)
+    return f"{those} answers could turn a {state}: mend the cause and run the same command again"
 
 
-def _needed(rate: float, limit: float, level: float) -> int | None:
+def _what_decides(limit: Limit, reading: Reading, level: float) -> str:
+    """What would decide an undecided limit: questions, or labels and another judge."""
+    measure, shift = reading.measure, reading.shift
+    value = measure.value or 0.0
+    if reading.corrected:
+        return "more labels of the scenario (demur annotate draw), then more questions"
+    if shift is not None:
+        low, high, _ = interval_with(value, value, value, shift, level)
+        if _side_of(limit, low, high) == "undecided":
+            where = str(limit.scenario) if limit.scenario else "each scenario"
+            few = f"{LEAST - reading.labels} more" if reading.labels < LEAST else "more"
+            missing = few if reading.labels else LEAST
+            cure = OTHERWISE.format(missing=missing, where=where)
+            return f"the judge's error leaves it open, however many questions are asked: {cure}"
+    needed = _needed(value, limit, level, shift)
+    if needed is None:
+        return "the rate lies at the limit"
+    sampling = reading.sampling or measure
+    alone = wilson(value * measure.n, measure.n, level) or (0.0, 1.0)
+    wider = ((sampling.high or 1.0) - (sampling.low or 0.0)) / (alone[1] - alone[0])
+    return f"about {round(needed * max(1.0, wider) ** 2):,} questions would decide"
+
+
+def _needed(rate: float, limit: Limit, level: float, shift: Floats | None = None) -> int | None:
     """Number of questions at which the interval of this rate excludes the limit; None above `MOST_NEEDED`."""
     n = 1.0
     while n <= MOST_NEEDED:
         low, high = wilson(round(rate * int(n)), int(n), level) or (0.0, 1.0)
-        if limit <= low or high <= limit:
+        if shift is not None:
+            low, high, _ = interval_with(rate, min(low, rate), max(high, rate), shift, level)
+        if _side_of(limit, low, high) != "undecided":
             return int(n)
         n *= 1.05 if n > 20 else 1 + 1 / n
     return None
 
 
-def plan(asked: Sequence[Limit], n: Mapping[Scenario, int]) -> list[str]:
+def plan(
+    asked: Sequence[Limit],
+    n: Mapping[Scenario, int],
+    unanswerable: int = 0,
+    judge: str = "local",
+) -> list[Check]:
     """Which limits so many questions cannot decide, and how many can, before anything is asked.
 
     Args:
         asked: the limits.
         n: scenario -> questions that will be asked.
+        unanswerable: of these, at most so many are right to decline where the evidence is there.
+        judge: who will grade; the errors of the local one are measured.
 
     Returns:
-        A line for each limit that even the best run cannot meet.
+        An undecided check for each limit that not even a system without a fault could meet, as the local judge sees it.
 
     Raises:
-        UsageError: a limit on a scenario that will not be asked.
+        UsageError: no limit, or one on a scenario or on declining where no question asks for it.
     """
-    level = 1 - BY_CHANCE / max(1, len(asked))
-    lines = []
+    if not asked:
+        raise UsageError("no limit to plan for", cure="give --min-declined gold-removed=0.85")
+    level = 1 - BY_CHANCE / len(asked)
+    checks = []
     for limit in asked:
         if limit.scenario is not None and limit.scenario not in n:
             raise _not_asked(limit, n)
         most = n[limit.scenario] if limit.scenario is not None else min(n.values(), default=0)
-        if _best(limit, most, level) == "pass":
+        if limit.rate == "declined" and limit.scenario and limit.scenario.should == "answer":
+            most = min(most, unanswerable)
+            if not unanswerable:
+                raise _nothing_to_decline(limit)
+        if _met(limit, most, level, judge):
             continue
-        if _best(limit, MOST_NEEDED, level) != "pass":
-            why = "no number of questions can: the local judge errs more than this limit allows; label answers, or use another judge"
-        else:
-            enough = next(k for k in range(most, MOST_NEEDED) if _best(limit, k, level) == "pass")
-            why = f"{enough:,} can, where all answers are right"
-        lines.append(f"{limit}: {most:,} questions cannot meet it; {why}")
-    return lines
+        some = range(most, MOST_NEEDED)
+        enough = most + bisect_left(some, True, key=lambda k: _met(limit, k, level, judge))
+        why = f"{most:,} questions cannot decide it, {enough:,} can"
+        if enough == MOST_NEEDED:
+            why = f"no number of questions can decide it, the judge errs too often: {OTHERWISE}"
+        checks.append(
+            Check(str(limit), "undecided", why.format(missing=LEAST, where="each scenario"))
+        )
+    return checks
 
 
-def plan_of(release: Path, asked: Sequence[Limit], questions: int | None = None) -> list[str]:
-    """`plan` for a release of which all, or so many, questions will be asked in each scenario."""
-    from demur.release import Release
+def plan_of(
+    release: Release,
+    asked: Sequence[Limit],
+    scenarios: str | Sequence[str] | None = None,
+    questions: int | None = None,
+    judge: str = "local",
+    *,
+    allow_undecided: bool = False,
+) -> Gate:
+    """`plan` for a release, before anything is asked.
 
-    samples = sum(1 for _ in Release.open(release).samples())
-    n = min(questions or samples, samples)
-    return plan(asked, dict.fromkeys(Scenario, n))
+    Args:
+        release: of the run.
+        asked: the limits.
+        scenarios: as `demur.evaluate` takes them; None where they are not known yet.
+        questions: of each scenario, if not all of the release.
+        judge: who will grade.
+        allow_undecided: what cannot be decided is green.
+    """
+    from demur.scenarios.contexts import recipes
+
+    texts = [scenarios] if isinstance(scenarios, str) else scenarios
+    kinds = Scenario if texts is None else [recipe.scenario for recipe in recipes(texts)]
+    answerable = [s.answerable for s in release.samples()]
+    n = min(questions or len(answerable), len(answerable))
+    checks = plan(asked, dict.fromkeys(kinds, n), answerable.count(False), judge)
+    return Gate(tuple(checks), allow_undecided=allow_undecided)
 
 
-def _best(limit: Limit, n: int, level: float) -> State:
-    """What a gate says of a run that does everything right, as the local judge sees it."""
+def tightest(n: int, judge: str) -> list[Limit]:
+    """Of each kind of limit the tightest, in whole per cent, that ``n`` questions graded by a judge can decide alone."""
+    asked = []
+    for side, rate in LIMITS:
+        order = range(101) if side == "max" else range(100, -1, -1)
+        met = (Limit(side, rate, None, share / 100) for share in order)
+        asked.append(next(limit for limit in met if _met(limit, n, 0.95, judge)))
+    return asked
+
+
+def _met(limit: Limit, n: int, level: float, judge: str) -> bool:
+    """Whether the gate passes a system without a fault, as the judge sees it: the local one errs on it, too."""
     if not n:
-        return "undecided"
-    hits = 0.0 if limit.side == "max" else 1.0
-    low, high = wilson(hits * n, n, level) or (0.0, 1.0)
-    measure = Measure(name=limit.rate, value=hits, n=n, low=low, high=high)
-    result = CORRECT if limit.rate in ("accuracy", "joint") else DEFLECTED
-    if limit.rate == "deflection":
-        result = INCORRECT
-    method = Method.DECLINED if result == DEFLECTED else Method.EQUIVALENCE
-    shift = shift_of(np.array([list(Method).index(method)]), np.array([result]), np.ones(1))
-    rate = "deflection" if limit.rate in ("declined", "deflection") else limit.rate
-    moved = getattr(shift, "accuracy" if rate == "joint" else rate)
-    return _side(limit, with_judge_error(measure, moved, level))
+        return False
+    declines = limit.rate in ("declined", "hallucination")
+    measured = judge.partition("?")[0] == "local"
+    missed = float(shares("declined" if declines else "equivalence").missed.mean()) * measured
+    value = {"deflection": 0.0, "hallucination": missed}.get(limit.rate, 1 - missed)
+    low, high = wilson(value * n, n, level) or (0.0, 1.0)
+    if measured:
+        method, right = (Method.DECLINED, DEFLECTED) if declines else (Method.EQUIVALENCE, CORRECT)
+        codes = [list(Method).index(m) for m in (method, Method.EQUIVALENCE)]
+        shift = shift_of(
+            np.array(codes), np.array([right, INCORRECT]), np.array([1 - missed, missed])
+        )
+        rate = {"declined": "deflection", "joint": "accuracy"}.get(limit.rate, limit.rate)
+        low, high, _ = interval_with(value, low, high, getattr(shift, rate), level)
+    return _side_of(limit, low, high) == "pass"
 
 
 def _not_asked(limit: Limit, scenarios: Iterable[Scenario]) -> UsageError:
@@ -307,6 +435,14 @@ def _not_asked(limit: Limit, scenarios: Iterable[Scenario]) -> UsageError:
         "a limit on a scenario that is not asked",
         item=str(limit),
         cure=f"ask it too (--scenarios), or limit one of: {', '.join(scenarios)}",
+    )
+
+
+def _nothing_to_decline(limit: Limit) -> UsageError:
+    return UsageError(
+        "a limit on declining where every question has its answer at hand",
+        item=str(limit),
+        cure="limit the accuracy there, and declining where the evidence is missing",
     )
 
 
@@ -385,7 +521,7 @@ def decided(
     head = headline([run] if baseline is None else [run, baseline])
     rows = head.where(run.rows)
     level = 1 - BY_CHANCE / max(1, len(asked))
-    checks = [_checked(limit, rows, level) for limit in asked]
+    checks = [_checked(limit, run, rows, level) for limit in asked]
     if baseline is not None:
         comparison = compare(baseline, run, samples, head)
         state: State = (
@@ -400,25 +536,37 @@ def decided(
     return Gate(tuple(checks), allow_undecided=allow_undecided)
 
 
-def _checked(limit: Limit, rows: Rows, level: float) -> Check:
+def _checked(limit: Limit, run: Run, rows: Rows, level: float) -> Check:
     scenarios = [Scenario(label) for label in rows.coded("scenario").labels]
     if limit.scenario is None:
-        if len(scenarios) < 2:
-            raise UsageError(
-                "joint success is of two scenarios or more",
-                item=str(limit),
-                cure="run more scenarios",
-            )
-        measure = joint(rows, scenarios, level)
-        return decide(limit, measure, measure, level)
+        return decide(limit, _joint_reading(limit, rows, scenarios, level), level)
     if limit.scenario not in scenarios:
         raise _not_asked(limit, scenarios)
     there = rows.is_in("scenario", [limit.scenario.value])
     rate = limit.rate
     if rate == "declined":
         there, rate = there & rows.should_deflect, "deflection"
-    measures: list[Rates] = [
-        rates_where(rows, there, Auto(level), judge_error=errors) for errors in (True, False)
-    ]
-    with_errors, sampling = (getattr(one, rate) for one in measures)
-    return decide(limit, with_errors, sampling, level)
+        if not there.any():
+            raise _nothing_to_decline(limit)
+    people, labels, corrected = labelled_rates(run, rows, there, level)
+    if corrected:
+        return decide(limit, Reading(getattr(people, rate), labels=labels, corrected=True), level)
+    sampling: Measure = getattr(rates_where(rows, there, Auto(level), judge_error=False), rate)
+    graded = there & rows.graded
+    moves = shift_of(rows.method[graded], rows.result[graded], gather(rows.item, graded).weight())
+    shift = None if moves is None else getattr(moves, rate)
+    measure = sampling if shift is None else with_judge_error(sampling, shift, level)
+    return decide(limit, Reading(measure, shift, sampling, labels), level)
+
+
+def _joint_reading(
+    limit: Limit, rows: Rows, scenarios: Sequence[Scenario], level: float
+) -> Reading:
+    if len(scenarios) < 2:
+        raise UsageError(
+            "joint success is of two scenarios or more", item=str(limit), cure="run more scenarios"
+        )
+    sampling = joint(rows, scenarios, level, judge_error=False)
+    shift = joint_shift(rows, scenarios)
+    measure = sampling if shift is None else with_judge_error(sampling, shift, level)
+    return Reading(measure, shift, sampling)

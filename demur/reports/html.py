@@ -34,6 +34,7 @@ from demur.reports.cells import (
 from demur.reports.credit import credit_table
 from demur.reports.data import ReportData
 from demur.reports.figures import funnel, heat
+from demur.reports.labels import Stale
 from demur.reports.markup import (
     csp_hash,
     json_html,
@@ -427,7 +428,7 @@ def _corrected(data: ReportData, head: Headline) -> str:
     about = "An estimate of people's grades, from the judge's verdicts on all answers and people's labels of some."
     try:
         tables = agree.corrected_tables(agree.corrected_cells(data, labels, head=head))
-    except agree.Stale as error:
+    except Stale as error:
         return section("corrected", title, about, f'<p class="missing">{text(str(error))}</p>')
     shown_tables = [table_html(table) for table in (*tables, paper_tables.table7(data))]
     return section("corrected", title, about, *shown_tables)

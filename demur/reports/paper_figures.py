@@ -30,7 +30,8 @@ from demur.reports.figures import (
     paired_bars,
     series_legend,
 )
-from demur.reports.paper_tables import RATES, absences, cells_of, tables
+from demur.reports.judged import notes_under
+from demur.reports.paper_tables import RATES, cells_of, tables
 from demur.reports.svg import OUTCOMES, Panel, standalone
 from demur.reports.tables import Column, Table, section_starts, titled, write_tables
 
@@ -297,7 +298,9 @@ def figure_table(data: ReportData, name: str) -> Table:
                 *partial_notes(found, places=not swept),
                 "Too few: samples with fewer distractors; the row does not count them.",
                 f"Prompt: {head.condition}.",
-                *absences([p.cell for points in found.values() for p in points.values()]),
+                *notes_under(
+                    data.runs, [p.cell for points in found.values() for p in points.values()]
+                ),
             ]
         return Table(
             name,

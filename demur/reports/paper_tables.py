@@ -30,6 +30,7 @@ from demur.reports.cells import (
     strictness_cells,
 )
 from demur.reports.data import ReportData, Run
+from demur.reports.judged import notes_under
 from demur.reports.tables import Column, Table, counted, section_starts, titled
 from demur.scenarios.conditions import STRICTNESS
 
@@ -51,20 +52,6 @@ def _rate_columns(
         found += [Column("Asks", group)] if asks else []
         found.append(Column("n", group))
     return found
-
-
-def absences(cells: Sequence[Cell]) -> list[str]:
-    """The footnotes of every table of rates: how many answers were not graded, and the method of the intervals."""
-    unjudged, failed = (
-        sum(c.accuracy.unjudged for c in cells),
-        sum(c.accuracy.failed for c in cells),
-    )
-    methods = sorted({m.interval for c in cells for m in c} - {""})
-    notes = [
-        f"Per cent of the graded answers (n). Not counted: {unjudged:,} unjudged (the judge could not decide), "
-        f"{failed:,} failed (the system gave no usable answer)."
-    ]
-    return notes + ([f"Intervals: {', '.join(methods)}."] if methods else [])
 
 
 def _modality(text: bool, image: bool) -> str:
@@ -165,7 +152,7 @@ def table4(data: ReportData, head: Headline) -> Table:
     notes = [
         head.note(),
         *filter(None, [fewer_shown(data, head)]),
-        *absences(list(cells.values())),
+        *notes_under(data.runs, cells.values()),
         *data.star_note,
     ]
     notes += [ASKED_BACK] if asking else []
@@ -208,7 +195,7 @@ def table5(data: ReportData, head: Headline, *, interval: bool = False) -> Table
         for side in ("both", "image", "text")
         if (one := grid.cells.get((run.name, gold, side))) is not None
     ]
-    notes = [*_grid_notes(grid), *absences(list(grid.cells.values()))]
+    notes = [*_grid_notes(grid), *notes_under(data.runs, grid.cells.values())]
     return Table("table5", caption, columns, tuple(rows), section_starts(rows), tuple(notes))
 
 
@@ -257,7 +244,10 @@ def _strictness(
         if any((run.name, level, s) in cells for s in shown)
     ]
     blind = any(run.blind for run in data.runs if any(k[0] == run.name for k in cells))
-    notes = [*([BLIND] if blind else []), *absences([c for k, c in cells.items() if k[2] in shown])]
+    notes = [
+        *([BLIND] if blind else []),
+        *notes_under(data.runs, [c for k, c in cells.items() if k[2] in shown]),
+    ]
     return Table(name, caption, columns, tuple(rows), section_starts(rows), tuple(notes))
 
 
@@ -382,7 +372,7 @@ def breakdown_table(
     )
     if totals:
         notes.append("Totals are over all samples, so larger parts weigh more.")
-    notes += [head.note(), *absences(list(wholes.values())), *data.star_note]
+    notes += [head.note(), *notes_under(data.runs, wholes.values()), *data.star_note]
     return Table(
         name,
         f"Breakdown by {by.replace('_', ' ')}",

@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from typing import Any
 
 from demur.core.records import Measure
-from demur.judge.measures.rates import rates
 from demur.reports.data import ReportData
 from demur.reports.tables import Cell, Column, Table, titled
 
@@ -47,17 +46,9 @@ def caveats(data: ReportData) -> list[str]:
         lost = int((~run.rows.graded).sum())
         if not lost:
             continue
-        line = f"{run.name}: {lost:,} of {len(run.rows):,} answers are not graded; no rate counts them."
-        overall = rates(run.rows)
-        if overall.accuracy.unjudged and overall.accuracy.bounds and overall.hallucination.bounds:
-            right, wrong = overall.accuracy.bounds, overall.hallucination.bounds
-            line += (
-                f" The judge {', '.join(run.judges)} could not decide {overall.accuracy.unjudged:,} answers. If all of "
-                "them were wrong or all of them right, accuracy over all scenarios lies between "
-                f"{100 * right[0]:.1f} and {100 * right[1]:.1f} %, hallucination between {100 * wrong[0]:.1f} and "
-                f"{100 * wrong[1]:.1f} %."
-            )
-        notes.append(line)
+        notes.append(
+            f"{run.name}: {lost:,} of {len(run.rows):,} answers are failed or unjudged; no rate counts them."
+        )
     if data.shown is not None:
         every = {s for run in data.runs for s in run.rows.coded("sample").labels}
         notes.append(

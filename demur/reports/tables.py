@@ -1,6 +1,6 @@
 """One table model in four forms: terminal, Markdown, LaTeX (booktabs) and CSV.
 
-A table holds values, never formatted text: a rate is a `Measure` with its n, its interval, and its unjudged and failed
+A table holds values, never formatted text: a rate is a `Measure` with its n, its interval, and its failed and unjudged
 answers, so that each form shows what fits (a terminal cell ``56.0``, a CSV row everything). Every form treats names,
 questions and answers as untrusted text.
 """
@@ -141,8 +141,7 @@ class Table:
     def records(self) -> list[dict[str, Any]]:
         """The rows as JSON-safe objects; keys are the columns' groups and titles.
 
-        A rate is an object with value (a fraction in [0, 1]), low, high, n, unjudged, failed, interval (the method)
-        and, where anything was asked several times, repeats.
+        A rate is an object as `rate_record` makes it.
         """
         names = [" ".join(filter(None, (c.group, c.title))) for c in self.columns]
         return [dict(zip(names, map(_safe, row), strict=True)) for row in self.rows]
@@ -194,6 +193,9 @@ def counted(n: int, repeats: int) -> int | Count:
 def shown(cell: Cell, column: Column) -> str:
     """One cell as text: ``56.0``, ``56.0 [53.1, 58.8]``, ``1,646``, or a dash.
 
+    A rate that the judge's errors or people's labels move has the corrected value behind the count, in brackets, and
+    its interval is that of the corrected one: ``14.6 (6.1) [0.0, 12.0]``.
+
     >>> shown(Measure(name="accuracy", value=0.56, n=100, low=0.46, high=0.65), Column("Acc", interval=True))
     '56.0 [46.0, 65.0]'
     >>> shown(None, Column("Acc"))
@@ -210,6 +212,13 @@ def shown(cell: Cell, column: Column) -> str:
             return DASH
         scale = 100.0 if column.percent else 1.0
         text = _number(cell.value * scale, column)
+        if (
+            column.percent and not column.decimals
+        ):  # whole per cents say what is not none, or not all
+            text = "<1" if text == "0" and cell.value else text
+            text = ">99" if text == "100" and cell.value < 1 else text
+        if cell.corrected is not None:
+            text += f" ({_number(cell.corrected * scale, column)})"
         if column.interval and cell.low is not None and cell.high is not None:
             text += f" [{_number(cell.low * scale, column)}, {_number(cell.high * scale, column)}]"
         return text
@@ -247,16 +256,13 @@ and `plain` text never holds this character."""
 
 
 def to_rich(table: Table) -> RichTable:
-    """The table for a `rich.console.Console`; a group's name is above the title of its first column."""
+    """The cells for a `rich.console.Console`; a group's name is above the title of its first column."""
     from rich import box
     from rich.table import Table as Rich
     from rich.text import Text
 
     rich = Rich(
         box=box.SIMPLE_HEAD,
-        title=Text(plain(table.caption)),
-        title_justify="left",
-        title_style="bold",
         pad_edge=False,
         padding=(0, 1, 0, 0),
     )
@@ -317,12 +323,11 @@ def print_table(console: Console, table: Table) -> None:
     if table.missing:
         console.print(Text(f"{plain(table.caption)}: no data; needs {plain(table.missing)}"))
     else:
+        console.print(Text(plain(table.caption), style="bold"))
         if table.rows:
             with console.capture() as captured:  # in colour where the console has it
                 console.print(to_rich(table))
             console.file.write(captured.get().replace(_GLUE, " "))
-        else:
-            console.print(Text(plain(table.caption), style="bold"))
     for note in table.notes:
         console.print(Text("  " + plain(note), style="dim"))
     console.print()
@@ -510,29 +515,30 @@ def _plainly(value: float) -> str:
 
 
 def to_csv(table: Table) -> str:
-    """RFC 4180 text; a column of rates becomes value (a fraction in [0, 1]), low, high, n, unjudged, failed.
+    """RFC 4180 text; a column of rates becomes value (a fraction in [0, 1]), low, high, n, and what else any rate has.
 
-    Where any item was asked several times, ``repeats`` follows each n.
+    That is ``repeats`` where items were asked several times, ``corrected`` and ``labels``, ``unjudged`` and ``failed``.
     """
     stream = io.StringIO()
     writer = csv.writer(stream, lineterminator="\n")
-    rated = [
-        any(isinstance(row[i], Measure) for row in table.rows) for i in range(len(table.columns))
-    ]
-    counts = [
-        any(isinstance(row[i], Count) for row in table.rows) for i in range(len(table.columns))
-    ]
-    repeats = any(
-        isinstance(c, Count) or (isinstance(c, Measure) and c.repeats)
-        for row in table.rows
-        for c in row
+    rated, counts = (
+        [any(isinstance(row[i], kind) for row in table.rows) for i in range(len(table.columns))]
+        for kind in (Measure, Count)
     )
+    every = [c for row in table.rows for c in row if isinstance(c, Measure)]
+    repeats = any(isinstance(c, Count) for row in table.rows for c in row)
+    parts = [
+        part
+        for part in RATE_PARTS
+        if part in ("low", "high", "n")
+        or (part == "repeats" and repeats)
+        or any(_has(m, part) for m in every)
+    ]
     heads: list[str] = []
     for column, is_rate, is_count in zip(table.columns, rated, counts, strict=True):
         head = harmless_field(" ".join(p for p in (plain(column.group), plain(column.title)) if p))
         heads.append(head)
         if is_rate:
-            parts = ("low", "high", "n", *(["repeats"] if repeats else []), "unjudged", "failed")
             heads += [f"{head} {part}" for part in parts]
         elif is_count:
             heads.append(f"{head} repeats")
@@ -544,23 +550,23 @@ def to_csv(table: Table) -> str:
                 cells += [str(cell.items), str(cell.repeats)]
                 continue
             if isinstance(cell, Measure):
-                totals = (
-                    cell.n,
-                    *((cell.repeats or cell.n,) if repeats else ()),
-                    cell.unjudged,
-                    cell.failed,
-                )
-                values = (cell.value, cell.low, cell.high, *totals)
+                whole = {name: getattr(cell, name) for name in parts}
+                if "repeats" in whole:
+                    whole["repeats"] = cell.repeats or cell.n
                 cells += [
                     "" if v is None else (_plainly(v) if isinstance(v, float) else str(v))
-                    for v in values
+                    for v in (cell.value, *whole.values())
                 ]
                 continue
             text = "" if cell is None else _plainly(cell) if isinstance(cell, float) else str(cell)
             cells.append(harmless_field(text) if isinstance(cell, str) else text)
-            cells += [""] * (5 + repeats) if is_rate else [text] if is_count else []
+            cells += [""] * len(parts) if is_rate else [text] if is_count else []
         writer.writerow(cells)
     return stream.getvalue()
+
+
+RATE_PARTS = ("low", "high", "n", "repeats", "corrected", "labels", "unjudged", "failed")
+"""Fields of a `Measure` that stand beside its value."""
 
 
 # --- JSON ----------------------------------------------------------------------------------------
@@ -571,18 +577,32 @@ def to_records(table: Table) -> list[dict[str, Any]]:
     return [{name.lower(): value for name, value in row.items()} for row in table.records()]
 
 
+def rate_record(measure: Measure) -> dict[str, Any]:
+    """A rate as a JSON-safe object: value, low and high (fractions in [0, 1]), n, unjudged, failed, interval.
+
+    Where it has them also ``repeats``, ``corrected``, ``labels``, and ``bounds``: the value if none, and if all, of the
+    failed and unjudged answers counted for it.
+    """
+    found = {part: getattr(measure, part) for part in ("value", *RATE_PARTS)}
+    known = {
+        part: tidy(value) if isinstance(value, float) else value
+        for part, value in found.items()
+        if part not in ("repeats", "corrected", "labels") or _has(measure, part)
+    }
+    if measure.bounds and (measure.failed or measure.unjudged):
+        known["bounds"] = [tidy(end) for end in measure.bounds]
+    return known | {"interval": measure.interval}
+
+
+def _has(measure: Measure, part: str) -> bool:
+    """Whether a rate has something to say there: a correction, which may be 0, or a count."""
+    value = getattr(measure, part)
+    return value is not None if part == "corrected" else bool(value)
+
+
 def _safe(cell: Cell) -> Any:
     if isinstance(cell, Measure):
-        rate = {
-            k: None if (v := getattr(cell, k)) is None else tidy(v)
-            for k in ("value", "low", "high")
-        }
-        return (
-            rate
-            | {"n": cell.n}
-            | ({"repeats": cell.repeats} if cell.repeats else {})
-            | {"unjudged": cell.unjudged, "failed": cell.failed, "interval": cell.interval}
-        )
+        return rate_record(cell)
     if isinstance(cell, Count):
         return {"items": cell.items, "repeats": cell.repeats}
     return tidy(cell) if isinstance(cell, float) else cell

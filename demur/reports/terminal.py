@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any, TextIO
+from typing import TYPE_CHECKING, Any, Literal, TextIO
 
-from demur.core.records import Measure, Scenario
+from demur.core.records import Measure
 from demur.reports import paper_tables
 from demur.reports.cells import (
     ASKED_BACK,
@@ -16,73 +16,212 @@ from demur.reports.cells import (
     asking_back,
     fewer_shown,
     headline,
+    joint_cells,
     main_cells,
+    should_cells,
 )
 from demur.reports.data import ReportData
+from demur.reports.judged import judge_line, notes_under
 from demur.reports.paper_figures import figure_table
-from demur.reports.paper_tables import absences
 from demur.reports.release import caveats, funnel_table
-from demur.reports.tables import Table, console_for, plain, print_table, titled, to_records
+from demur.reports.tables import (
+    Table,
+    console_for,
+    counted,
+    plain,
+    print_table,
+    rate_record,
+    section_starts,
+    titled,
+    to_records,
+    to_rich,
+)
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+RIGHT = {
+    "answer": ("Right", "Hallucinated", "Declined"),
+    "deflect": ("Declined", "Answered", "Hallucinated"),
+}
+"""What is right -> the rates to look at, in this order; with "deflect", the last is a part of the one before it."""
+CAPTIONS = {
+    "answer": "Should answer: the evidence says it. In per cent of n [95 % interval]",
+    "deflect": "Should decline: no evidence says it. In per cent of n [95 % interval]",
+}
+
+
+def looked_at(cell: Cell, should: Literal["answer", "deflect"]) -> tuple[Measure, Measure, Measure]:
+    """The rates of `RIGHT`."""
+    if should == "answer":
+        return cell.accuracy, cell.hallucination, cell.deflection
+    return cell.deflection, _answered(cell.deflection), cell.hallucination
+
+
+def _answered(declined: Measure) -> Measure:
+    """The share of answers that decline nothing, which needs no right answer to be known."""
+
+    def rest(share: float | None) -> float | None:
+        return None if share is None else 1 - share
+
+    ends = {"value": declined.value, "corrected": declined.corrected}
+    ends |= {"low": declined.high, "high": declined.low}
+    return declined.model_copy(update={"name": "answered"} | {k: rest(v) for k, v in ends.items()})
+
+
+def first_tables(data: ReportData, head: Headline) -> list[Table]:
+    """What a newcomer reads: of questions to answer how many are right, of the others how many are declined.
+
+    Fits 80 columns, and 60 with one system. Joint success has a table of its own, where systems were asked the same
+    questions in several scenarios.
+    """
+    cells, asking = should_cells(data, head), asking_back(data, head)
+    tables = []
+    for should in ("answer", "deflect"):
+        mine = [
+            (scenario, run, cells[run.name, scenario, should])
+            for scenario in SCENARIOS
+            for run in data.runs
+            if (run.name, scenario, should) in cells
+        ]
+        if not mine:
+            continue
+        failed = any(cell.accuracy.failed for *_, cell in mine)
+        asks = bool(asking) and should == "deflect"
+        rows: list[tuple[Any, ...]] = []
+        for scenario, run, cell in mine:
+            first, *others = looked_at(cell, should)
+            worst = first.bounds[0] if first.failed and first.bounds else None
+            rows.append(
+                (
+                    scenario.value,
+                    data.starred(run),
+                    cell.counted,
+                    first,
+                    *others,
+                    *([asking.get((run.name, scenario))] if asks else []),
+                    *([worst and Measure(name="worst", value=worst, n=first.n)] if failed else []),
+                )
+            )
+        main, second, third = RIGHT[should]
+        columns = (
+            f"<Scenario | <System | n | {main} [] .0 | {second}{' []' * (should == 'answer')} .0"
+        )
+        columns += f" | {third}{' []' * (should == 'deflect')} .0" + " | Asks back .0" * asks
+        columns += " | At worst .0" * failed
+        notes = (ASKED_BACK,) * asks
+        notes += (f"At worst: {main} if all failed answers counted against it.",) * failed
+        tables.append(
+            Table(
+                f"should-{should}",
+                CAPTIONS[should],
+                titled(columns),
+                tuple(rows),
+                section_starts(rows),
+                notes,
+            )
+        )
+    if joint := joint_table(data, head):
+        tables.append(joint)
+    notes = (*notes_under(data.runs, cells.values()), head.note())
+    notes += (*filter(None, [fewer_shown(data, head)]), *data.star_note)
+    tables[-1] = replace(tables[-1], notes=(*tables[-1].notes, *notes))
+    return tables
+
+
+def joint_table(data: ReportData, head: Headline) -> Table | None:
+    """Joint success, a line a system; None where no system was asked in several scenarios."""
+    found = joint_cells(data, head)
+    if not found:
+        return None
+    left_out = any(m.failed for m in found.values())
+    rows = tuple(
+        (data.starred(run), counted(m.n, m.repeats), m, *([m.failed] if left_out else []))
+        for run in data.runs
+        if (m := found.get(run.name))
+    )
+    title = "<System | n | Right in all [] .0" + " | Left out" * left_out
+    caption = "Right in every scenario of the same question, in per cent of n questions"
+    notes = ("Left out: questions with a failed or unjudged answer.",) * left_out
+    return Table("joint", caption, titled(title), rows, notes=notes)
 
 
 def results_table(data: ReportData, head: Headline) -> Table:
-    """One line per scenario and system, with intervals, n, unjudged and failed answers."""
+    """The paper's three rates, a line per scenario and system, with intervals."""
     cells, asking = main_cells(data, head), asking_back(data, head)
-    rows: list[tuple[Any, ...]] = []
-    rules = set()
-    for scenario in SCENARIOS:
-        if scenario not in head.recipes:
-            continue
-        start = len(rows)
-        rules.add(start)
-        for run in data.runs:
-            one = cells.get((run.name, scenario))
-            if one is None:
-                continue
-            named = (scenario.value, scenario.should) if len(rows) == start else ("", "")
-            rows.append(
-                (
-                    *named,
-                    data.starred(run),
-                    *one,
-                    *([asking[run.name, scenario]] if asking else []),
-                    one.counted,
-                    one.accuracy.unjudged,
-                    one.accuracy.failed,
-                )
-            )
-    asks = " | Asks back" if asking else ""
-    columns = titled(
-        f"<Scenario | <Should | <System | Accuracy [] | Deflection [] | Hallucination []{asks} | n | Unjudged | Failed"
-    )
-    fewer = fewer_shown(data, head)
+    wholes = [n for n in ("unjudged", "failed") if any(getattr(c[0], n) for c in cells.values())]
+    rows = [
+        (
+            scenario.value,
+            data.starred(run),
+            *cell,
+            *([asking[run.name, scenario]] if asking else []),
+            cell.counted,
+            *(getattr(cell.accuracy, name) for name in wholes),
+        )
+        for scenario in SCENARIOS
+        for run in data.runs
+        if (cell := cells.get((run.name, scenario)))
+    ]
+    columns = "<Scenario | <System | Accuracy [] | Deflection [] | Hallucination []"
+    columns += " | Asks back" * bool(asking) + " | n"
+    columns += "".join(f" | {name.capitalize()}" for name in wholes)
     notes = (
         head.note(),
         *([ASKED_BACK] if asking else []),
-        *([fewer] if fewer else []),
-        *absences(list(cells.values())),
-        *bounds(cells),
+        *filter(None, [fewer_shown(data, head)]),
+        *notes_under(data.runs, cells.values()),
         *data.star_note,
     )
     return Table(
-        "results", "Results by scenario, in per cent", columns, tuple(rows), frozenset(rules), notes
+        "results",
+        "Results by scenario, in per cent of the answers (n)",
+        titled(columns),
+        tuple(rows),
+        section_starts(rows),
+        notes,
     )
 
 
-def bounds(cells: Mapping[tuple[str, Scenario], Cell]) -> list[str]:
-    """A line for each cell with unjudged answers: each rate if none or all of them counted for it."""
-    lines = []
-    for (system, scenario), cell in cells.items():
-        ends = [(m.name, m.bounds) for m in cell if m.bounds and m.unjudged]
-        if ends:
-            ranges = ", ".join(
-                f"{name} {100 * low:.1f} to {100 * high:.1f}" for name, (low, high) in ends
+def fitting(table: Table, console: Console) -> list[Table]:
+    """A table of several systems as it can be read in a console: whole, or where it is too wide a table a system.
+
+    A table of one system names it in the caption, and not in each row.
+    """
+    from rich.measure import Measurement
+
+    wide = console.options.update(width=1000)
+    place = next((i for i, c in enumerate(table.columns) if c.title == "System"), None)
+    if place is None or not table.rows:
+        return [table]
+    systems = list(dict.fromkeys(row[place] for row in table.rows))
+    whole = Measurement.get(console, wide, to_rich(table)).maximum
+    if len(systems) > 1 and whole <= console.width:
+        rows = list(table.rows)
+        for n in range(len(rows) - 1, 0, -1):
+            if n not in table.rules and rows[n][0] == rows[n - 1][0] and place:
+                rows[n] = ("", *rows[n][1:])
+        return [replace(table, rows=tuple(rows))]
+    if not place and len(systems) == len(table.rows) and whole <= console.width:
+        return [table]
+    found = []
+    for system in systems:
+        mine = [row for row in table.rows if row[place] == system]
+        kept = [
+            i
+            for i in range(len(table.columns))
+            if i != place and any(r[i] is not None for r in mine)
+        ]
+        found.append(
+            Table(
+                table.name,
+                f"{system}. {table.caption}",
+                tuple(table.columns[i] for i in kept),
+                tuple(tuple(row[i] for i in kept) for row in mine),
+                notes=table.notes if system == systems[-1] else (),
             )
-            n = cell.accuracy.unjudged
-            lines.append(
-                f"{system}, {scenario.value}: with the {n:,} unjudged answers, the possible range is {ranges}."
-            )
-    return lines
+        )
+    return found
 
 
 def times_table(times: Mapping[str, float]) -> Table:
@@ -120,18 +259,16 @@ def summarised(data: ReportData) -> dict[str, Any]:
 
     Returns:
         ``release`` (name, version, samples), ``condition``, ``recipes``, ``results`` (one object per scenario and
-        system: rates as fractions in [0, 1], ``asks_back`` where any system asks back, ``n`` items, and ``repeats``,
-        their graded repeats, where they were asked several times), ``by_query`` (the same by query modality),
+        system: rates as `demur.reports.tables.rate_record` has them, ``asks_back`` where any system asks back, ``n``
+        items, and ``repeats``, their graded repeats, where they were asked several times), ``joint`` (one object per
+        system: the share of questions that it handles right in all its ``scenarios``, and how many were ``left_out``),
+        ``judge`` (the line on how good it is), ``by_query`` (the same by query modality),
         ``sweeps`` (table -> rows: those of ``figure3``, ``positions``, ``table5``, ``table6``, ``table9`` that the runs
         fill), ``funnel``, ``caveats``.
     """
     head = headline(data.runs)
     cells, asking = main_cells(data, head), asking_back(data, head)
-
-    def rate(m: Measure) -> dict[str, Any]:
-        bounds = {"bounds": list(m.bounds)} if m.unjudged and m.bounds else {}
-        return {"value": m.value, "low": m.low, "high": m.high, "interval": m.interval, **bounds}
-
+    found = joint_cells(data, head)
     results = []
     for scenario in SCENARIOS:
         for run in data.runs:
@@ -148,7 +285,7 @@ def summarised(data: ReportData) -> dict[str, Any]:
                     **repeats,
                     "unjudged": one.accuracy.unjudged,
                     "failed": one.accuracy.failed,
-                    **{name: rate(m) for name, m in rates.items()},
+                    **{name: rate_record(m) for name, m in rates.items()},
                 }
             )
     release = data.release
@@ -158,6 +295,17 @@ def summarised(data: ReportData) -> dict[str, Any]:
         "condition": head.condition,
         "recipes": {scenario.value: text for scenario, text in head.recipes.items()},
         "results": results,
+        "joint": [
+            {
+                "system": run.name,
+                "scenarios": [s.value for s in SCENARIOS if (run.name, s) in cells],
+                "left_out": found[run.name].failed,
+            }
+            | rate_record(found[run.name])
+            for run in data.runs
+            if run.name in found
+        ],
+        "judge": judge_line(data.runs),
         "by_query": to_records(by_query) if (by_query := query_table(data, head)) else [],
         "sweeps": {table.name: to_records(table) for table in sweep_tables(data)},
         "funnel": [dict(step) for step in release.funnel] if release else [],
@@ -183,13 +331,14 @@ def print_data(
 
     console = console_for(file)
     head = headline(data.runs)
-    tables = [results_table(data, head), *filter(None, [query_table(data, head)])]
+    tables = [*first_tables(data, head), *filter(None, [query_table(data, head)])]
     tables += sweep_tables(data) if sweeps else []
     if data.release is not None and data.release.steps:
         tables.append(funnel_table(data))
     if times:
         tables.append(times_table(times))
     for table in tables:
-        print_table(console, table)
+        for one in fitting(table, console):
+            print_table(console, one)
     for line in caveats(data):
         console.print(Text("! " + plain(line), style="yellow"))

@@ -7,26 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import NamedTuple
 
 from demur.core.store import Problems
-from demur.judge.audit import Finding
+from demur.judge.audit import Audited
 from demur_suites.base import suite, suites
 from demur_suites.published import PublishedRow, csv_lower
-
-
-class Audited(NamedTuple):
-    """What suites found in published tables.
-
-    Attributes:
-        findings: of all suites.
-        lines: how many lines they read.
-        rest: tables that belong to no suite.
-    """
-
-    findings: list[Finding]
-    lines: int
-    rest: list[Path]
 
 
 def audit_tables(paths: Sequence[Path], problems: Problems) -> Audited:

@@ -94,7 +94,7 @@ def test_what_holds_when_nothing_is_said_is_in_the_help(verb):
         (["relase"], 2, "did you mean 'release'"),
         (["run"], 2, "required"),
         (["run", "{release}", "--system", "raeder"], 2, "did you mean 'reader'"),
-        (["run", "{release}", "--system", "reader", "--judge", "rulse"], 2, "did you mean 'rules'"),
+        (["run", "{release}", "--system", "reader", "--judge", "lcoal"], 2, "did you mean 'local'"),
         (
             ["run", "{release}", "--system", "reader", "--encoder", "ofline"],
             2,

@@ -12,7 +12,8 @@ from demur.core.records import Measure, Outcome, Row, Scenario, Status
 from demur.judge.annotation import task as labelling
 from demur.reports import paper_tables
 from demur.reports.agree import agreement_of, corrections_of
-from demur.reports.data import HumanLabel, ReportData, Run
+from demur.reports.data import ReportData, Run
+from demur.reports.labels import HumanLabel
 
 LETTERS = {"c": Outcome.CORRECT, "d": Outcome.DEFLECTED, "i": Outcome.INCORRECT}
 
@@ -46,7 +47,7 @@ def test_a_verdict_without_labels_is_named_and_the_others_are_corrected():
     sheet = run("c" * 60 + "u" * 40, "c" * 55 + "i" * 5, "sheet")
     page = run("c" * 60 + "u" * 40, "c" * 20 + " " * 40 + "i" * 25, "page")
     [table], found = corrections_of(ReportData((sheet, page)), None)
-    assert table.rows[0][2] == "no label on 40 ungraded answers, 40 % of the cell"
+    assert table.rows[0][2] == "no label on 40 unjudged answers, 40 % of the cell"
     assert any("demur annotate RUN" in note for note in table.notes)
     assert [cell["rates"] is None for cell in found["corrected"]] == [True, False]
     assert found["corrected"][0]["missing"] == table.rows[0][2]

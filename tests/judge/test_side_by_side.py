@@ -18,8 +18,8 @@ from demur.core.store import digest
 from demur.judge.local import LocalJudge
 from demur.judge.measures.paired import tango
 from demur.release import FunnelStep, freeze
-from demur.reports.agree import Stale
 from demur.reports.data import load, read_rows
+from demur.reports.labels import Stale
 
 N = 48
 

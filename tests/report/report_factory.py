@@ -22,6 +22,7 @@ from demur.core.records import (
     Drop,
     Evidence,
     ImageRef,
+    Method,
     Modality,
     Outcome,
     Response,
@@ -296,6 +297,12 @@ SKILL = {  # scenario -> chance of (correct, deflected) in per cent; the rest is
         "adversarial": (2, 22),
     },
 }
+HOW = {
+    Outcome.CORRECT: Method.EQUIVALENCE,
+    Outcome.DEFLECTED: Method.DECLINED,
+    Outcome.INCORRECT: Method.EQUIVALENCE,
+}
+"""How verdicts came about: as the local judge decides most answers."""
 STRICT = {"none": -18, "soft": -8, "moderate": 0, "severe": 30}
 
 
@@ -356,11 +363,12 @@ def _row(system: str, sample: Sample, context: ContextSet, condition: str, *, ho
             Outcome.INCORRECT: "no match",
         }.get(
             outcome,
-            "two answers at once" if status is Status.UNJUDGED else "no answer",  # type: ignore[arg-type]
+            "the judge's call failed" if status is Status.UNJUDGED else "no answer",  # type: ignore[arg-type]
         ),
         answer=answer,
         confidence=round(0.35 + (draw % 60) / 100, 3) if system == "cautious" else None,
         error=error,
+        method=HOW[outcome].value if outcome else "",
     )
 
 
@@ -379,7 +387,7 @@ def write_run(
         {
             "command": f"demur run release --system {folder.name}",
             "system": folder.name,
-            "judge": "rules",
+            "judge": "local",
             "seed": 7,
             "versions": {"demur": "0.1.0"},
             "prompts": {"ask": digest("ask"), "system": digest("system")},
@@ -405,7 +413,7 @@ def write_run(
             folder / "verdicts.jsonl",
             [
                 Verdict(
-                    id=r.ask, status=r.status, outcome=r.outcome, reason=r.reason, judge="rules"
+                    id=r.ask, status=r.status, outcome=r.outcome, reason=r.reason, judge="local"
                 )
                 for r in rows
             ],
@@ -420,6 +428,7 @@ def rows_table(rows: Sequence[Row]) -> pa.Table:
         "k_used": pa.int64(),
         "repeat": pa.int64(),
         "confidence": pa.float64(),
+        "probability": pa.float64(),
     }
     return pa.Table.from_pylist(
         [r.model_dump(mode="json") for r in rows], schema=pa.schema(list(text.items()))

@@ -16,7 +16,8 @@ from demur.core.records import Measure, Outcome, Row, Scenario, Status
 from demur.curation.topics import drift
 from demur.reports import cells, compare, compare_tables, html, paper_figures, paper_tables
 from demur.reports.behaviour import behaviour_table, risk_panels, risk_table
-from demur.reports.data import HumanLabel, ReportData, Run
+from demur.reports.data import ReportData, Run
+from demur.reports.labels import HumanLabel
 from demur.reports.release import caveats, funnel_table, recall_table
 from demur.reports.tables import Table, shown
 from demur.reports.terminal import print_data, results_table, summarised

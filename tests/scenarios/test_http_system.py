@@ -245,7 +245,7 @@ def test_a_service_that_is_too_slow_is_that_items_error():
 def test_nothing_listens_outside_the_loopback():
     """Every place of the package and the examples where somebody listens names the loopback in its call."""
     listens = re.compile(
-        r"(?:HTTPServer|create_server|start_server|TCPSite|(?<!signature)(?<!\))\.bind|uvicorn\.run|super\(\).__init__)\(+[^\n]*"
+        r"(?:HTTPServer|create_server|start_server|TCPSite|(?<!signature)(?<!\))\.bind|uvicorn\.run|super\(\).__init__)\((?:[^()]|\([^()]*\))*"
     )
     found = []
     for path in [*(ROOT / "demur").rglob("*.py"), *(ROOT / "examples").glob("*.py")]:

@@ -54,7 +54,7 @@ def asked_over(release, corpora, answer, tmp_path, capsys):
             str(corpora),
             "--text-only",
             "--judge",
-            "rules?guess=yes",
+            "local",
         ]
         assert (
             main(

@@ -118,7 +118,7 @@ def test_from_raw_files_to_a_gate(made, tmp_path, capsys, always, code):
             "--system",
             f"http:{mapping}",
         ]
-        assert main([*command, "--judge", "rules?guess=yes", "--out", str(tmp_path / "runs")]) == 0
+        assert main([*command, "--judge", "local", "--out", str(tmp_path / "runs")]) == 0
     rows = pq.read_table(tmp_path / "runs/mine/rows.parquet").to_pylist()
     counted = {}
     for row in rows:
@@ -146,7 +146,7 @@ def test_from_raw_files_to_a_gate(made, tmp_path, capsys, always, code):
     assert ("FAILED" in said) is always
 
 
-def run_words(made, out, name, url, *more, judge="rules?guess=yes"):
+def run_words(made, out, name, url, *more, judge="local"):
     mapping = out / f"{name}.yaml"
     mapping.write_text(MAPPING.format(url=url, name=name))
     return [

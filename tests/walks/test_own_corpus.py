@@ -72,7 +72,7 @@ class Desk:
             "--out",
             "runs",
             "--judge",
-            "rules?guess=yes",
+            "local",
         )
         (rows,) = (self.folder / "runs").glob("*/rows.parquet")
         found: dict[str, Counter[str]] = {}

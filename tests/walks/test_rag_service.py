@@ -102,7 +102,7 @@ def test_the_whole_system_over_its_corpora(tmp_path, capsys):
         command = [
             "run",
             "--judge",
-            "rules?guess=yes",
+            "local",
             str(folder),
             "--system",
             f"http:{mapping}",
@@ -184,7 +184,7 @@ def test_three_services_are_told_apart(tmp_path, capsys):
                     [
                         "run",
                         "--judge",
-                        "rules?guess=yes",
+                        "local",
                         str(folder),
                         "--system",
                         f"http:{mapping}",

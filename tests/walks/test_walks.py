@@ -377,7 +377,7 @@ def test_runs_reports_and_comes_out_as_counted_again(walk):
         "--out",
         runs,
         "--judge",
-        "rules?guess=yes",
+        "local",
     )
     (run,) = (p for p in runs.iterdir() if p.is_dir())
     contexts = {}

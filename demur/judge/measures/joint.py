@@ -86,14 +86,25 @@ class Members:
             draws += product
         return np.clip(draws, 0.0, 1.0)
 
+    def shift(self) -> Floats | None:
+        """float64 [draws]: `without_errors` less what was counted; None where no error is measured."""
+        draws = self.without_errors()
+        if draws is None:
+            return None
+        counted: float = np.logical_and.reduce(self.right, axis=1).mean()
+        return draws - counted
 
-def joint(rows: Table, scenarios: Sequence[Scenario], level: float = 0.95) -> Measure:
+
+def joint(
+    rows: Table, scenarios: Sequence[Scenario], level: float = 0.95, *, judge_error: bool = True
+) -> Measure:
     """The share of questions that are right in all of the scenarios; ``failed`` counts those left out.
 
     Args:
         rows: of one system, one recipe of each scenario and one condition.
         scenarios: two or more; a question counts that was asked in all of them.
         level: of the interval.
+        judge_error: False leaves sampling alone in the interval.
     """
     members = Members(rows, scenarios)
     every = np.ones(len(members.question), dtype=np.bool_)
@@ -111,7 +122,10 @@ def joint(rows: Table, scenarios: Sequence[Scenario], level: float = 0.95) -> Me
         high=ends.high,
         interval=ends.method,
     )
-    draws = members.without_errors() if items.n else None
-    if draws is None:
-        return measure
-    return with_judge_error(measure, draws - float(all_right.mean()), level)
+    shift = members.shift() if judge_error else None
+    return measure if shift is None else with_judge_error(measure, shift, level)
+
+
+def joint_shift(rows: Table, scenarios: Sequence[Scenario]) -> Floats | None:
+    """float64 [draws]: what the judge's errors may move joint success by; None where no error is measured."""
+    return Members(rows, scenarios).shift()
