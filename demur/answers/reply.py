@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from unicodedata import category
 
+from demur.answers.formulas import symbols
 from demur.answers.text import normalise, readable, unformatted, words
 from demur.core.strict_json import loose_json
 
@@ -67,6 +69,18 @@ def unwrapped(reply: str) -> str:
     if value is None:
         return ""
     return str(value) if isinstance(value, str | int | float) else reply
+
+
+def is_answer(text: str) -> bool:
+    """Whether a text has words, figures or a sign that can be an answer ("+", "?"); "..." and "**" have not.
+
+    >>> is_answer("Paris"), is_answer("+"), is_answer("..."), is_answer("")
+    (True, True, False, False)
+    """
+    if normalise(text):
+        return True
+    signs = symbols(text)
+    return (len(signs) == 1 and signs not in ".,;:\u2026") or any(category(c)[0] == "S" for c in signs)
 
 
 _LEAD = re.compile(

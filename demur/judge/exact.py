@@ -207,7 +207,7 @@ def _side(spec: AnswerSpec, text: str, question: str) -> bool | None:
     golds = {side(form) for form in _forms(spec)}
     if len(golds) != 1 or not (gold := golds.pop()):
         return None
-    stated = side(text)
+    stated = "" if declines(re.sub(r"^\W*\w+\W+", "", text)) else side(text)
     return stated == gold if stated else None
 
 
