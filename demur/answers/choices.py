@@ -6,7 +6,6 @@ import re
 from bisect import bisect_left, bisect_right
 from itertools import accumulate
 
-from demur.answers.assertion import denied
 from demur.answers.spans import Span, spans
 from demur.answers.text import normalise, readable
 from demur.core.records import AnswerSpec
@@ -48,6 +47,27 @@ def stated_options(spec: AnswerSpec, text: str) -> dict[str, str]:
                 said.setdefault(label, "text")
                 break
     return said
+
+
+_DENIAL = re.compile(
+    r"(?:\b(?:not|never|neither|nor|without|except|excluding|unlike)|n't|\b(?:rather than|instead of|"
+    r"(?<!none )(?<!nothing )(?<!nobody )(?<!no one )other than|no longer|apart from|as opposed to))"
+    r"(?:\s+(?:in|at|on|by|from|the|a|an|really|actually|necessarily|to|be|called|located|named|it|"
+    r"is))*\s*+(?:[\"'(*]++\s*+)?+$",
+    re.IGNORECASE,
+)
+_DENIED_AFTER = re.compile(
+    r"^\W*(?:is|was|are|were|would be|seems|looks)\s+(?:not\b(?! only)|n't|wrong|incorrect|false)|"
+    r"^\W*(?:is|was|are|were)n't\b",
+    re.IGNORECASE,
+)
+
+
+def denied(text: str, span: Span) -> bool:
+    """Whether the text denies what stands at ``span``."""
+    text = readable(text)
+    before = re.split(r"[.;!?\n]\s", text[max(0, span[0] - 80) : span[0]])[-1]
+    return bool(_DENIAL.search(before)) or bool(_DENIED_AFTER.match(text[span[1] : span[1] + 40]))
 
 
 SHORT = 60

@@ -13,11 +13,9 @@ Numbers from `LARGE` on are specific enough by themselves.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
 from functools import lru_cache
 from typing import NamedTuple
 
-from demur.answers.languages import listed
 from demur.answers.numbers import Quantity, quantities
 from demur.answers.text import Word, readable, words
 
@@ -28,9 +26,20 @@ _BEHIND = 4
 _ASKS = re.compile(
     r"\b(?:how many|(?:number|count|quantity|total) of(?: the)?(?: different)?)\s+", re.IGNORECASE
 )
-_ENDS = frozenset(listed("en", "ends_a_count"))
+_ENDS = frozenset(
+    """
+is are was were be been do does did has have had can could will would should must may might in on at of to for
+from by with that which who there this these those it its and or per make makes appear appears contain
+contains show shown exist stand stands the an
+""".split()
+)
 """Words that end the noun phrase after "how many"."""
-_LINKS = frozenset(listed("en", "links_a_count"))
+_LINKS = frozenset(
+    """
+is are was were be being count counts number numbers numbered total totals totalled totaled amount amounts
+equal equals to at of in all exactly about only just the it has have had there per molecule altogether
+""".split()
+)
 """Only these words, and words of the question, may stand between a noun and the number after it."""
 _OF_THEM = re.compile(
     r" (?:of (?:them|these|those|which|it)|in all|in total|altogether)(?![^\W_])", re.IGNORECASE
@@ -145,18 +154,3 @@ def _before(what: Asked, before: str) -> bool:
             return False
         linked = True
     return False
-
-
-def answering(question: str, text: str, places: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
-    """Those of a reply's small numbers that can be its answer.
-
-    If the reply counts what was asked for, only that number can ("It has 2 methyl groups and 3 rings."). If not ("There
-    are two."), every number can that is joined to no other word.
-    """
-    what = asked(question)
-    if what.head and any(
-        is_small(q) and counts(what, text, q.start, q.end) for q in quantities(text)
-    ):
-        return [place for place in places if counts(what, text, *place)]
-    free = what._replace(head="")
-    return [place for place in places if counts(free, text, *place)]

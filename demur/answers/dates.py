@@ -32,18 +32,7 @@ class Date(NamedTuple):
 
 
 _MONTHS = (
-    "january",
-    "february",
-    "march",
-    "april",
-    "may",
-    "june",
-    "july",
-    "august",
-    "september",
-    "october",
-    "november",
-    "december",
+    "january february march april may june july august september october november december".split()
 )
 _NUMBER_OF = {form: i for i, name in enumerate(_MONTHS, 1) for form in (name, name[:3])} | {
     "sept": 9

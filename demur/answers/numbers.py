@@ -117,6 +117,10 @@ _TABLE: dict[str, list[tuple[str, float]]] = {  # compounds before the units the
         ("acres?", 4046.8564224),
         ("mi2|sq\\.? ?mi|square miles?", 2589988.110336),
         ("ft2|sq\\.? ?ft|square f(?:ee|oo)t", 0.09290304),
+        ("mm2|square millimet(?:er|re)s?", 1e-6),
+        ("cm2|sq\\.? ?cm|square centimet(?:er|re)s?", 1e-4),
+        ("in2|sq\\.? ?in|square inch(?:es)?", 0.00064516),
+        ("yd2|sq\\.? ?yd|square yards?", 0.83612736),
     ],
     "volume": [
         ("ml|mL|ML|millilit(?:er|re)s?", 1e-6),
@@ -124,6 +128,12 @@ _TABLE: dict[str, list[tuple[str, float]]] = {  # compounds before the units the
         ("l|L|lit(?:er|re)s?", 1e-3),
         ("m3|m\\^3|cubic met(?:er|re)s?", 1.0),
         ("km3|cubic kilomet(?:er|re)s?", 1e9),
+        ("mm3|cubic millimet(?:er|re)s?", 1e-9),
+        ("cm3|cc|cubic centimet(?:er|re)s?", 1e-6),
+        ("dm3|cubic decimet(?:er|re)s?", 1e-3),
+        ("in3|cu\\.? ?in|cubic inch(?:es)?", 1.6387064e-5),
+        ("ft3|cu\\.? ?ft|cubic f(?:ee|oo)t", 0.028316846592),
+        ("yd3|cu\\.? ?yd|cubic yards?", 0.764554857984),
         ("gal|gallons?", 0.003785411784),
     ],
     "mass": [
@@ -245,74 +255,24 @@ _SCALE = re.compile(
     r"$))(?![^\W_])"
 )
 _ONES = {
-    name: value
-    for value, name in enumerate(
-        (
-            "zero",
-            "one",
-            "two",
-            "three",
-            "four",
-            "five",
-            "six",
-            "seven",
-            "eight",
-            "nine",
-            "ten",
-            "eleven",
-            "twelve",
-            "thirteen",
-            "fourteen",
-            "fifteen",
-            "sixteen",
-            "seventeen",
-            "eighteen",
-            "nineteen",
-        )
+    word: value
+    for value, word in enumerate(
+        "zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen "
+        "seventeen eighteen nineteen".split()
     )
 }
 _TENS = {
-    name: 10 * value
-    for value, name in enumerate(
-        (
-            "twenty",
-            "thirty",
-            "forty",
-            "fifty",
-            "sixty",
-            "seventy",
-            "eighty",
-            "ninety",
-        ),
-        start=2,
+    word: 10 * value
+    for value, word in enumerate(
+        "twenty thirty forty fifty sixty seventy eighty ninety".split(), start=2
     )
 }
 _MULTIPLES = {"hundred": 100, "thousand": 1000, "million": 10**6, "billion": 10**9, "dozen": 12}
 ORDINALS = {
-    name: value
-    for value, name in enumerate(
-        (
-            "first",
-            "second",
-            "third",
-            "fourth",
-            "fifth",
-            "sixth",
-            "seventh",
-            "eighth",
-            "ninth",
-            "tenth",
-            "eleventh",
-            "twelfth",
-            "thirteenth",
-            "fourteenth",
-            "fifteenth",
-            "sixteenth",
-            "seventeenth",
-            "eighteenth",
-            "nineteenth",
-            "twentieth",
-        ),
+    word: value
+    for value, word in enumerate(
+        "first second third fourth fifth sixth seventh eighth ninth tenth eleventh twelfth thirteenth fourteenth "
+        "fifteenth sixteenth seventeenth eighteenth nineteenth twentieth".split(),
         start=1,
     )
 } | {"thirtieth": 30, "fortieth": 40, "fiftieth": 50, "hundredth": 100}

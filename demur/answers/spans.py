@@ -9,7 +9,6 @@ from typing import NamedTuple
 
 from demur.answers import numbers
 from demur.answers.dates import Date, dates, whole_date
-from demur.answers.languages import listed
 from demur.answers.numbers import Quantity, in_unit, quantities, unit_named, whole_quantity
 from demur.answers.text import ARTICLES, Places, Word, fold, readable, remembered, words
 from demur.core.records import AnswerSpec
@@ -176,37 +175,22 @@ def _opens(text: str, start: int) -> bool:
     return not before or before[-1] in ".!?:;\n"
 
 
-_OPENERS = frozenset(listed("en", "sentence_openers"))
+_OPENERS = frozenset(
+    """
+it he she they we you who what when where how why this that these there here in as at on by if no so to and or
+but for all are can is be do my then now once one new
+""".split()
+)
 """Words that often begin a sentence, so that a capital means nothing."""
-_LOOKALIKES = _OPENERS | set(listed("en", "names_too"))
+_LOOKALIKES = _OPENERS | set(
+    """
+us am pm go me up may march august will him her them his its our your was were has had not of off out over
+aids led
+""".split()
+)
 """Words that are a name only if they are written as one."""
-_ROMAN = {
-    name: str(value)
-    for value, name in enumerate(
-        (
-            "II",
-            "III",
-            "IV",
-            "V",
-            "VI",
-            "VII",
-            "VIII",
-            "IX",
-            "X",
-            "XI",
-            "XII",
-            "XIII",
-            "XIV",
-            "XV",
-            "XVI",
-            "XVII",
-            "XVIII",
-            "XIX",
-            "XX",
-        ),
-        start=2,
-    )
-}
+_NUMERALS = "II III IV V VI VII VIII IX X XI XII XIII XIV XV XVI XVII XVIII XIX XX".split()
+_ROMAN = {name: str(value) for value, name in enumerate(_NUMERALS, start=2)}
 
 
 def _numerals(word: Word) -> set[str]:
@@ -220,7 +204,17 @@ _PARTICLE = re.compile(
 )
 """Korean writes noun and particle as one word."""
 _UMLAUTS = str.maketrans({"ä": "ae", "ö": "oe", "ü": "ue", "å": "aa"})
-_SPELLINGS = dict(pair.split(":") for pair in listed("en", "spellings")) | numbers.SMALL
+_SPELLINGS = (
+    dict(
+        pair.split(":")
+        for pair in """
+grey:gray colour:color colours:colors centre:center harbour:harbor theatre:theater metre:meter metres:meters
+kilometre:kilometer kilometres:kilometers litre:liter saint:st mount:mt doctor:dr favourite:favorite
+aluminium:aluminum sulphur:sulfur vs:versus okay:ok
+""".split()
+    )
+    | numbers.SMALL
+)
 
 
 def _key(word: Word) -> str:

@@ -33,7 +33,32 @@ _POINTED = re.compile(r"(?<![\w.,])\d{1,3}(?:\.\d{3}){2,}(?![\w]|[.,]\d)")
 """Points between several groups of three digits: 1.234.567."""
 _INDIAN = re.compile(r"(?<![\d,.])\d{1,2}(?:,\d\d)+,\d{3}(?![\d,])")
 _DECADE = re.compile(r"(?<=\d0)'s(?![^\W_])")
-_MARKS = re.compile("[\u0300-\u036f\u0591-\u05bd\u0610-\u061a\u064b-\u065f\u0670]")
+_MARKS = re.compile("[\u0300-\u036f\u093c]")
+_POINTING = re.compile("[\u0591-\u05bd\u05bf\u05c1\u05c2\u05c4\u05c5\u05c7\u0610-\u061a\u0640\u064b-\u065f\u0670\u200c\u200d]")
+"""Vowel signs that Hebrew and Arabic may leave out, the stroke that lengthens a word, and joiners."""
+_NASAL = re.compile("[\u0919\u091e\u0923\u0928\u092e]\u094d(?=[\u0915-\u092e])|\u0901")
+"""A nasal that Hindi also writes as a point: \u0939\u093f\u0928\u094d\u0926\u0940, \u0939\u093f\u0902\u0926\u0940."""
+_TRADITIONAL = (
+    "無法確認識別斷觀資訊圖們沒關說讀應該個這為從據問題顯內數檢繪頁後於難請給並當實與時結論對來誰記載猜測"
+    "細節絡線證詳義處傷類協評發報導權辦聽見過還額補傳澄開護選擇願質獲達標註寫歸僅係顏顧務優麼嗎裡裏臺歡滿"
+    "號將會長東萬灣國學廣島龍馬陳張劉黃吳楊趙孫鄭馮蔣葉蘇盧鄧許韓羅謝蕭錢貴華藍紅綠銀鐵銅車門樓橋廟場館園"
+    "澤濱縣區鄉鎮雲風鳥魚貓雞豬蘭蓮蘋檸麥熱氣電燈飛機鐘錶書筆畫樂劇戲藝術聖漢寧滬瀋陽陰濟蘆溫峯羣眾衛齊齋"
+    "壽寶愛總統軍戰隊師醫藥員黨產業農礦煙鹽湯麵飯餅雙兩億點圓邊視語歐亞倫紐約爾維納薩慶贛遼魯豐鴨鵝獅蝦蟲"
+    "樹種顆條隻間歲"
+)
+_SIMPLIFIED = (
+    "无法确认识别断观资讯图们没关说读应该个这为从据问题显内数检绘页后于难请给并当实与时结论对来谁记载猜测"
+    "细节络线证详义处伤类协评发报导权办听见过还额补传澄开护选择愿质获达标注写归仅系颜顾务优么吗里里台欢满"
+    "号将会长东万湾国学广岛龙马陈张刘黄吴杨赵孙郑冯蒋叶苏卢邓许韩罗谢萧钱贵华蓝红绿银铁铜车门楼桥庙场馆园"
+    "泽滨县区乡镇云风鸟鱼猫鸡猪兰莲苹柠麦热气电灯飞机钟表书笔画乐剧戏艺术圣汉宁沪沈阳阴济芦温峰群众卫齐斋"
+    "寿宝爱总统军战队师医药员党产业农矿烟盐汤面饭饼双两亿点圆边视语欧亚伦纽约尔维纳萨庆赣辽鲁丰鸭鹅狮虾虫"
+    "树种颗条只间岁"
+)
+_VARIANTS = str.maketrans(
+    dict(zip(_TRADITIONAL, _SIMPLIFIED, strict=True))
+    | dict(zip("ىیکأإآٱةہھ", "ييكااااههه", strict=True))  # Persian and Urdu letters, hamza on alif
+    | dict(zip("۰۱۲۳۴۵۶۷۸۹٠١٢٣٤٥٦٧٨٩०१२३४५६७८९", "0123456789" * 3, strict=True))
+)
 _PLAIN = str.maketrans(
     {
         "ø": "o",
@@ -164,7 +189,8 @@ def readable(text: str) -> str:
     """The text with uniform characters: NFKC, one kind of dash and quote, commas between digit groups."""
     text = _POINTED.sub(lambda match: match.group().replace(".", ","), _FINE_SPACE.sub(",", text))
     text = _INDIAN.sub(lambda match: f"{int(match.group().replace(',', '')):,}", text)  # 12,34,567
-    text = re.sub(r"(?<!\d)([½¼¾])", r"0\1", text)
+    if not text.isascii():
+        text = re.sub(r"(?<!\d)([½¼¾])", r"0\1", _POINTING.sub("", text))
     return _DECADE.sub(
         "s", unicodedata.normalize("NFKC", stream_safe(text.translate(_SIGNS))).translate(_SIGNS)
     )
@@ -185,7 +211,7 @@ def _folded(word: str) -> str:
     ):  # case folding can undo a composition, and the other way round; three rounds always converge
         word = unicodedata.normalize("NFKD", word.casefold()).translate(_PLAIN)
         word = unicodedata.normalize("NFKC", _MARKS.sub("", word))
-    return word
+    return _NASAL.sub("\u0902", word.translate(_VARIANTS))
 
 
 @remembered

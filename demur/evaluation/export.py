@@ -28,7 +28,7 @@ from demur.core.store import Problems, read_records, write_atomic, write_records
 from demur.evaluation.questions import Questions
 from demur.judge.base import open_judge
 from demur.judge.grading import Grading
-from demur.models.wire import split_thinking
+from demur.core.thinking import split_thinking
 from demur.release import Release
 from demur.scenarios.conditions import Prompts, condition
 from demur.scenarios.render import render

@@ -13,11 +13,13 @@ from __future__ import annotations
 from pathlib import Path
 
 from demur.answers import holds, normalise
+from demur.answers.reply import is_answer, unwrapped
 from demur.answers.text import both_ends, unformatted
 from demur.core.errors import UsageError
 from demur.core.records import AnswerSpec, Ask, Method, Outcome, Response, Status, Verdict
 from demur.core.spec import Option, named
 from demur.core.thinking import visible
+from demur.judge.exact import exact, probability
 from demur.judge.own_phrases import OwnPhrases
 
 OPTIONS = {
@@ -77,7 +79,8 @@ class LocalJudge:
                 reason=response.error or f"the answer is {unusable}",
                 judge=self.id,
             )
-        text = unformatted(both_ends(visible(response.text)))
+        reply = visible(response.text)
+        text = unformatted(both_ends(unwrapped(reply)))
 
         def graded(outcome: Outcome, method: Method, reason: str, kind: str = "") -> Verdict:
             return Verdict(
@@ -90,6 +93,9 @@ class LocalJudge:
                 judge=self.id,
             )
 
+        if decided := exact(ask.question, reply, answers):
+            verdict = graded(decided.outcome, decided.method, f"compared by {decided.method}")
+            return verdict.model_copy(update={"probability": probability(decided.method)})
         reading = self.phrases.read(text, ask.question)
         stated = holds(answers, text, ask.question) if answers.kind not in ABSENT else False
         if is_echo(text, ask.question):
@@ -119,7 +125,7 @@ def no_answer(response: Response) -> str:
     """Why a reply is no usable answer: ``error``, ``starved``, ``malformed``, ``empty``; "" for one that is."""
     if response.error:
         return "error"
-    if normalise(visible(response.text)):
+    if is_answer(unwrapped(visible(response.text))):
         return ""
     if response.finish_reason == "length":
         return "starved"

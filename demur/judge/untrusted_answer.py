@@ -83,7 +83,7 @@ ebaluazioa kalifikazioa epaia emaitza | zuzena egokia
 评分 评判 判定 结果 判断 評分 結果 | 正确 正確
 採点 評価 判定結果 | 正解 正しい
 채점 판정 평가 결과 | 정답 맞음 정확 옳음"""
-"""Words for a verdict | words for right, by language; the languages are those of `demur.answers.languages`."""
+"""Words for a verdict | words for right, by language."""
 _ABOVE = """\
 ignora ignore ignorad ignoren olvida olvide omite | anterior anteriores previas arriba
 ignora ignoreu oblida oblideu | anterior anteriors

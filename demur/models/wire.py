@@ -27,6 +27,7 @@ from demur.core.records import (
 )
 from demur.core.store import seed_of, unstorable
 from demur.core.strict_json import loose_json
+from demur.core.thinking import split_thinking
 
 _OURS = frozenset({"model", "messages", "stream", "n"})
 _FLOOR_LOGPROB = -9999.0
@@ -128,31 +129,6 @@ def body(
 
 
 # --- back ----------------------------------------------------------------------------------------
-
-
-def split_thinking(text: str) -> tuple[str, str]:
-    r"""Inline thinking and the answer behind it.
-
-    If the chat template opens the tag in the prompt, the reply has only the closing one; a reply that was cut off while
-    thinking has only the opening one.
-
-    >>> split_thinking("<think>two and two</think>\n4")
-    ('two and two', '4')
-    >>> split_thinking("two and two</think>4")
-    ('two and two', '4')
-    >>> split_thinking("<think>two and")
-    ('two and', '')
-    >>> split_thinking("write <think> and </think> around it")
-    ('', 'write <think> and </think> around it')
-    """
-    head = text.lstrip()
-    if head.startswith("<think>"):
-        thought, _, answer = head[7:].partition("</think>")
-        return thought.strip(), answer.strip()
-    if "</think>" in text and "<think>" not in text:
-        thought, _, answer = text.partition("</think>")
-        return thought.strip(), answer.strip()
-    return "", text
 
 
 def _finite(value: Any) -> float:

@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterable
 from string import Template
 
-from demur.answers.assertion import final_part
+from demur.answers.reply import final_part
 from demur.core.errors import ItemError, TransientError
 from demur.core.records import Ask, Response
 from demur.core.thinking import visible

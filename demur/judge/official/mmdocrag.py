@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from demur.answers import matches
+from demur.answers import holds
 from demur.core.records import AnswerSpec
 
 
@@ -48,4 +48,4 @@ def score(answers: AnswerSpec, prediction: str) -> float:
 
     The source grades answers by BLEU, ROUGE and a model; this is the rule-based stand-in over ``answer_short``.
     """
-    return float(matches(answers, prediction.rpartition("</think>")[2]).correct)
+    return float(holds(answers, prediction.rpartition("</think>")[2]))

@@ -22,7 +22,7 @@ from typing import Literal, Self, get_args
 import numpy as np
 from pydantic import Field, ValidationError, model_validator
 
-from demur.answers.yes_no import side_of
+from demur.answers.yes_no import side
 from demur.core.errors import UsageError
 from demur.core.records import Measure, Record, Response
 from demur.core.store import Problems, why_invalid
@@ -147,13 +147,13 @@ async def score_others(lines: Mapping[str, Sequence[Line]], evaluator: Evaluator
                     values is low,
                 )
         elif kind == "f1":
-            sided = [(side_of(line.output, line.question), line) for line in own]
+            sided = [(side(line.output), line) for line in own]
             read = [
-                (side == x.positive, x.answers[0].strip().lower() == x.positive)
-                for side, x in sided
-                if side
+                (taken == x.positive, x.answers[0].strip().lower() == x.positive)
+                for taken, x in sided
+                if taken
             ]
-            f1 = detection([side for side, _ in read], [gold for _, gold in read]).f1
+            f1 = detection([taken for taken, _ in read], [gold for _, gold in read]).f1
             put(benchmark, f1, len(read), len(own), len(own) - len(replied))
         else:
             credits: Sequence[float | None] = (

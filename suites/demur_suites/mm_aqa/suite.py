@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from demur.answers import matches
+from demur.answers import holds
 from demur.core.records import AnswerSpec, Outcome, Response, Sample, Status
 from demur.core.store import Problems, write_atomic
 from demur.reports.svg import standalone
@@ -186,10 +186,9 @@ class MMAQA(Suite[Item, Score]):
             return Status.GRADED, Outcome.DEFLECTED, "abstains"
         if answers.rule == UNANSWERABLE:
             return Status.GRADED, Outcome.INCORRECT, "answers what cannot be answered"
-        found = matches(answers, reply.answer)
-        if found.correct or found.sure:
-            return Status.GRADED, Outcome.CORRECT if found.correct else Outcome.INCORRECT, found.why
-        return Status.UNJUDGED, None, found.why
+        right = holds(answers, reply.answer)
+        outcome = Outcome.CORRECT if right else Outcome.INCORRECT
+        return Status.GRADED, outcome, f"{'states' if right else 'does not state'} the right answer"
 
     def scores(self, items: Sequence[Item], outputs: Outputs, **options: Any) -> list[Score]:
         """`Suite.scores`; outputs under conditions that this object does not ask are scored too."""

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from itertools import pairwise
 from typing import Any, Literal, NamedTuple
 
-from demur.answers.assertion import final_part
+from demur.answers.reply import final_part
 from demur.core.records import Response
 from demur.core.thinking import visible
 from demur.judge.untrusted_answer import clean
