@@ -235,3 +235,10 @@ def _scores() -> Any:
         np.load(path, allow_pickle=False) as arrays,
     ):
         return arrays["scores"]
+
+
+_LAYER: dict[str, Any] = json.loads(
+    (files(__package__) / "data" / "equivalence.json").read_text(encoding="utf-8")
+)
+CUT: float = _LAYER["cut"]
+"""From this probability on a reply counts as correct: at it, counts are unbiased."""
