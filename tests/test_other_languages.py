@@ -10,7 +10,7 @@ import pytest
 
 import demur
 from demur.answers.in_english import in_english, language_of
-from demur.answers.languages import CODES, listed, spoken
+from demur.answers.languages import CODES, listed
 from demur.answers.there_is import there_is
 from demur.cli import main
 from demur.core.records import Outcome
@@ -315,50 +315,6 @@ def test_a_flood_of_number_words_costs_little(code, unit):
     started = time.monotonic()
     in_english((unit * 150 + "x")[:2_000], code)
     assert time.monotonic() - started < 5
-
-
-OTHERS = """
-sv | När byggdes bron? | 1975 | Den byggdes inte 1975.
-sv | När byggdes bron? | 1975 | Bron byggdes någon gång efter 1970.
-da | Hvornår blev broen bygget? | 1975 | Den blev ikke bygget i 1975, men senere.
-fi | Milloin silta rakennettiin? | 1975 | Sitä ei rakennettu vuonna 1975.
-cs | Kdy byl postaven most? | 1975 | Nebyl postaven v roce 1975.
-hu | Mikor épült a híd? | 1975 | A híd nem 1975-ben épült.
-ro | Când a fost construit podul? | 1975 | Podul a fost construit după 1970.
-vi | Cầu được xây năm nào? | 1975 | Sau năm 1970.
-id | Kapan jembatan itu dibangun? | 1975 | Jembatan itu dibangun setelah tahun 1970.
-el | Ποιος ποταμός; | Danube | Δεν είναι ο Danube.
-uk | Коли збудовано міст? | 1975 | Міст збудовано після 1970 року.
-bg | Кога е построен мостът? | 1975 | Мостът не е построен през 1975.
-fa | پل کی ساخته شد؟ | 1975 | پل بعد از 1970 ساخته شد
-th | สร้างเมื่อไร | 1975 | สร้างในปี 1982
-"""
-
-
-@pytest.mark.parametrize("line", OTHERS.strip().splitlines())
-def test_a_reply_in_a_language_that_is_not_read_is_not_graded(
-    line: str, without_encoder: None
-) -> None:
-    _, question, accepted, reply = line.split(" | ")
-    verdict = demur.grade(question, [accepted], reply)
-    assert (verdict.outcome, verdict.kind) == (None, "language")
-    assert demur.grade(question, [accepted], accepted).outcome is Outcome.CORRECT
-
-
-def test_hardly_a_reply_in_a_language_that_is_read_is_taken_for_another() -> None:
-    files = (
-        "graded_by_language",
-        "graded_by_language_2",
-        "graded_by_language_3",
-        "deflections_threshold",
-    )
-    rows = [
-        json.loads(line)
-        for name in files
-        for line in (HERE / "judge" / f"{name}.jsonl").read_text().splitlines()
-    ]
-    lost = [row for row in rows if not spoken(row.get("text") or row["response"])]
-    assert len(lost) <= 0.002 * len(rows), [row.get("text") or row["response"] for row in lost]
 
 
 THERE = """
