@@ -7,11 +7,11 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TextIO
 
 from demur.core.records import Measure
+from demur.judge.measures.rates import Rates
 from demur.reports import paper_tables
 from demur.reports.cells import (
     ASKED_BACK,
     SCENARIOS,
-    Cell,
     Headline,
     Should,
     asking_back,
@@ -53,7 +53,7 @@ CAPTIONS: dict[Should, str] = {
 }
 
 
-def looked_at(cell: Cell, should: Should) -> tuple[Measure, Measure, Measure]:
+def looked_at(cell: Rates, should: Should) -> tuple[Measure, Measure, Measure]:
     """The rates of `RIGHT`."""
     if should == "answer":
         return cell.accuracy, cell.hallucination, cell.deflection
@@ -98,7 +98,7 @@ def first_tables(data: ReportData, head: Headline) -> list[Table]:
                 (
                     scenario.value,
                     data.starred(run),
-                    cell.counted,
+                    counted(cell.accuracy),
                     first,
                     *others,
                     *([asking.get((run.name, scenario))] if asks else []),
@@ -137,7 +137,7 @@ def joint_table(data: ReportData, head: Headline) -> Table | None:
     if not found:
         return None
     rows = tuple(
-        (data.starred(run), counted(m.n, m.repeats), m, m.failed)
+        (data.starred(run), counted(m), m, m.failed)
         for run in data.runs
         if (m := found.get(run.name))
     )
@@ -158,7 +158,7 @@ def results_table(data: ReportData, head: Headline) -> Table:
             data.starred(run),
             *cell,
             *([asking[run.name, scenario]] if asking else []),
-            cell.counted,
+            counted(cell.accuracy),
             cell.accuracy.unjudged,
             cell.accuracy.failed,
         )

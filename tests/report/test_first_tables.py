@@ -195,7 +195,7 @@ def test_unjudged_and_failed_are_told_only_where_there_are_any(data: ReportData)
         (
             "cascade:openai/some-long-name?below=0.9",
             [Method.NUMBER, Method.DECLINED, Method.EQUIVALENCE, Method.EQUIVALENCE, Method.MODEL],
-            "of right answers",
+            "% of right.",
         ),
     ],
 )
