@@ -246,6 +246,7 @@ def test_a_page_of_a_runs_answers_and_its_labels_taken(asked, tmp_path, capsys):
     )
     taken = take_task(tmp_path / "task")
     assert list(taken.labels.values()) == [42]
+    assert len(load([run]).runs[0].drawn.codes) == 42  # a draw: they correct rates by themselves
     assert (
         json.loads((run / "labels.jsonl").read_text().splitlines()[0])["shipped_rubric"]
         == shipped_version()
