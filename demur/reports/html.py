@@ -53,7 +53,7 @@ from demur.reports.markup import (
 from demur.reports.release import caveats, funnel_table, recall_table
 from demur.reports.svg import OUTCOMES, Panel
 from demur.reports.tables import Column, Table, plain, shown
-from demur.reports.terminal import RIGHT, looked_at, results_table
+from demur.reports.terminal import LOOKED_AT, looked_at, results_table
 from demur.scenarios.conditions import STRICTNESS
 
 MOST_CHANGED = 12
@@ -206,13 +206,13 @@ def _answer(data: ReportData, head: Headline, found: Sequence[compare.Comparison
     places = [
         (s, should)
         for s in SCENARIOS
-        for should in RIGHT
+        for should in LOOKED_AT
         if any((run.name, s, should) in cells for run in data.runs)
     ]
     mixed = {s for s, should in places if should != s.should}
     titles = [
         f"{s.value.capitalize()}{', nothing to say' if s in mixed and should == 'deflect' else ''}: "
-        f"{RIGHT[should][0].lower()}"
+        f"{LOOKED_AT[should][0].title.lower()}"
         for s, should in places
     ] + ["Right in all"] * bool(jointly)
     heads = "".join(f'<th class="l" scope="col">{title}</th>' for title in titles)
@@ -256,8 +256,8 @@ def _looked_at(cell: Rates, should: Should) -> str:
     """The rates to look at in one scenario: the first large, the others and n below it."""
     first, *others = looked_at(cell, should)
     texts = [
-        f"{name.lower()} {shown(measure, Column(''))}"
-        for name, measure in zip(RIGHT[should][1:], others, strict=True)
+        f"{column.title.lower()} {shown(measure, Column(''))}"
+        for column, measure in zip(LOOKED_AT[should][1:], others, strict=True)
     ]
     lost = ""
     if first.failed and first.bounds is not None:

@@ -26,6 +26,7 @@ from demur.reports.judged import judge_line, notes_under
 from demur.reports.paper_figures import figure_table
 from demur.reports.release import caveats, funnel_table
 from demur.reports.tables import (
+    Column,
     Table,
     console_for,
     counted,
@@ -42,33 +43,28 @@ from demur.reports.tables import (
 if TYPE_CHECKING:
     from rich.console import Console
 
-RIGHT: dict[Should, tuple[str, str, str]] = {
-    "answer": ("Right", "Hallucinated", "Declined"),
-    "deflect": ("Declined", "Answered", "Hallucinated"),
+LOOKED_AT: dict[Should, tuple[Column, ...]] = {
+    "answer": titled("Right [] .0 | Hallucinated [] .0 | Declined .0"),
+    "deflect": titled("Declined [] .0 | Answered .0 | Right .0 | Hallucinated [] .0"),
 }
-"""What is right -> the rates to look at, in this order; with "deflect", the last is a part of the one before it."""
+"""What is right -> the rates to look at, the right one first. "Answered" is the sum of the two behind it, and like
+"Declined" it needs no right answer to be known."""
 CAPTIONS: dict[Should, str] = {
     "answer": "Should answer: the evidence says it. In per cent of n [95 % interval]",
     "deflect": "Should decline: no evidence says it. In per cent of n [95 % interval]",
 }
 
 
-def looked_at(cell: Rates, should: Should) -> tuple[Measure, Measure, Measure]:
-    """The rates of `RIGHT`."""
+def looked_at(cell: Rates, should: Should) -> tuple[Measure, ...]:
+    """The rates of `LOOKED_AT`."""
     if should == "answer":
         return cell.accuracy, cell.hallucination, cell.deflection
-    return cell.deflection, _answered(cell.deflection), cell.hallucination
-
-
-def _answered(declined: Measure) -> Measure:
-    """The share of answers that decline nothing, which needs no right answer to be known."""
-
-    def rest(share: float | None) -> float | None:
-        return None if share is None else 1 - share
-
+    declined = cell.deflection
     ends = {"value": declined.value, "corrected": declined.corrected}
     ends |= {"low": declined.high, "high": declined.low}
-    return declined.model_copy(update={"name": "answered"} | {k: rest(v) for k, v in ends.items()})
+    rest = {key: None if share is None else 1 - share for key, share in ends.items()}
+    answered = declined.model_copy(update={"name": "answered"} | rest)
+    return declined, answered, cell.accuracy, cell.hallucination
 
 
 def first_tables(data: ReportData, head: Headline) -> list[Table]:
@@ -79,7 +75,7 @@ def first_tables(data: ReportData, head: Headline) -> list[Table]:
     """
     cells, asking = should_cells(data, head), asking_back(data, head)
     tables = []
-    for should in RIGHT:
+    for should, columns in LOOKED_AT.items():
         mine = [
             (scenario, run, cells[run.name, scenario, should])
             for scenario in SCENARIOS
@@ -102,22 +98,23 @@ def first_tables(data: ReportData, head: Headline) -> list[Table]:
                     first,
                     *others,
                     *([asking.get((run.name, scenario))] if asks else []),
-                    *([worst and Measure(name="worst", value=worst, n=first.n)] if failed else []),
+                    *([Measure(name="at worst", value=worst, n=first.n)] if failed else []),
                 )
             )
-        main, second, third = RIGHT[should]
-        columns = (
-            f"<Scenario | <System | n | {main} [] .0 | {second}{' []' * (should == 'answer')} .0"
-        )
-        columns += f" | {third}{' []' * (should == 'deflect')} .0" + " | Asks back .0" * asks
-        columns += " | At worst .0" * failed
         notes = (ASKED_BACK,) * asks
-        notes += (f"At worst: {main} if all failed answers counted against it.",) * failed
+        notes += (
+            f"At worst: {columns[0].title} if all failed answers counted against it.",
+        ) * failed
         tables.append(
             Table(
                 f"should-{should}",
                 CAPTIONS[should],
-                titled(columns),
+                titled(
+                    "<Scenario | <System | n",
+                    *columns,
+                    *["Asks back .0"] * asks,
+                    *["At worst .0"] * failed,
+                ),
                 tuple(rows),
                 section_starts(rows),
                 notes,
@@ -180,6 +177,10 @@ def results_table(data: ReportData, head: Headline) -> Table:
     return without_zeros(table, "Unjudged", "Failed")
 
 
+def _known(cell: Any) -> bool:
+    return cell is not None and not (isinstance(cell, Measure) and cell.value is None)
+
+
 def fitting(table: Table, console: Console) -> list[Table]:
     """A table of several systems as it can be read in a console: whole, or where it is too wide a table a system.
 
@@ -205,9 +206,7 @@ def fitting(table: Table, console: Console) -> list[Table]:
     for system in systems:
         mine = [row for row in table.rows if row[place] == system]
         kept = [
-            i
-            for i in range(len(table.columns))
-            if i != place and any(r[i] is not None for r in mine)
+            i for i in range(len(table.columns)) if i != place and any(_known(r[i]) for r in mine)
         ]
         found.append(
             Table(
