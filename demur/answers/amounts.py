@@ -58,8 +58,8 @@ _WITH_MARKS = re.compile(r"\S*[\^/·*²³]\S*.*|[^\W\d_]+\d.*")
 _POWER_OF_A_UNIT = re.compile(r"(?<=[^\W\d_])\^(?=[23](?!\d))")
 _EUROPEAN = re.compile(r"(?<![\d.,])(\d{1,3}(?:\.\d{3})+),(\d+)(?![\d.,])")
 _DECIMAL_COMMA = re.compile(r"(?<![\d.,])(?:(0),(\d+)|(\d+),(\d{1,2}|\d{4,}))(?![\d.,])")
-_CODE = re.compile(r"(?<![\d.,])0\d")
-"""Figures that are no quantity: 070, 007."""
+_CODE = re.compile(r"(?<![\d.,])0\d|(?<!\d)'\d\d(?!\d)")
+"""Figures that are no quantity: 070, 007, '50."""
 _SCALED = re.compile(
     r"(?P<figures>\d+(?:,\d{3})*(?:\.\d+)?) ?(?P<word>(?:[^\W\d_]|[\u0900-\u0963])+\.?(?: [^\W\d_]+)?)"
 )
@@ -78,11 +78,12 @@ def amount(text: str) -> Amount | None:
     """
     if len(text) > LONGEST:
         return None
-    text = readable(plain_notation(text)).strip().strip("\"'").strip().rstrip(".;,")
-    text = _EUROPEAN.sub(lambda m: f"{m[1].replace('.', ',')}.{m[2]}", text)
-    text = _DECIMAL_COMMA.sub(lambda m: f"{m[1] or m[3]}.{m[2] or m[4]}", text)
+    text = readable(plain_notation(text)).strip()
     if _CODE.search(text):
         return None
+    text = text.strip("\"'").strip().rstrip(".;,")
+    text = _EUROPEAN.sub(lambda m: f"{m[1].replace('.', ',')}.{m[2]}", text)
+    text = _DECIMAL_COMMA.sub(lambda m: f"{m[1] or m[3]}.{m[2] or m[4]}", text)
     text = _SCALED.sub(_scaled_figures, _COPULA.sub("", text), count=1)
     text, bound = _bound(_POWER_OF_A_UNIT.sub("", text))
     text = re.sub(r"^- (?=\d)", "", text)  # a bullet

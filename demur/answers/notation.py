@@ -56,6 +56,8 @@ _POWER = re.compile(r"(?<![\w.,^)])(\d{1,6})\s?(?:\^|\*\*)\s?(\d{1,3})(?![\w.^])
 _FACTORIAL = re.compile(r"\s*(\d{1,3})!\s*")
 _SHORT_SPAN = re.compile("(?<![\\d-])(1\\d|20)(\\d\\d)[-\u2013](1[3-9]|[2-9]\\d)(?![\\d-])")
 """Years of a span whose second is cut: 1648-51."""
+_PARTS = {"half": 2, "third": 3, "thirds": 3, "quarter": 4, "quarters": 4}
+_SHARE = re.compile(r"\s*(?:(an?|one|two|three)[ -])?(half|(?:(?<=[ -])thirds?)|(?:(?<=[ -])quarters?))[ .]*", re.IGNORECASE)
 _TEENS = (
     "ten eleven twelve thirteen fourteen fifteen sixteen seventeen eighteen nineteen twenty".split()
 )
@@ -91,6 +93,9 @@ def plain_notation(text: str) -> str:
     text = _POWER.sub(_power, text)
     if factorial := _FACTORIAL.fullmatch(text):
         text = str(math.factorial(min(int(factorial[1]), _LARGEST)))
+    if share := _SHARE.fullmatch(text):
+        top = {"two": 2, "three": 3}.get((share[1] or "").lower(), 1)
+        text = f"{top}/{_PARTS[share[2].lower()]}"
     text = _SHORT_SPAN.sub(
         lambda m: f"{m[1]}{m[2]}-{m[1]}{m[3]}" if m[2] < m[3] else m.group(), text
     )

@@ -127,8 +127,9 @@ def bodies(reply: str, question: str) -> Iterator[str]:
 def _trimmed(text: str) -> str:
     text = text.strip()
     bare = text.strip(_AROUND)
-    if bare and text[: text.find(bare)].endswith(".") and bare[0].isdigit():
-        bare = f".{bare}"
+    before, _, after = text.partition(bare) if bare else ("", "", "")
+    if bare[:1].isdigit() and (before.endswith(".") or (before.endswith("'") and "'" not in after)):
+        bare = f"{before[-1]}{bare}"  # .5, '50
     return bare or text
 
 

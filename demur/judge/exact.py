@@ -303,6 +303,8 @@ def _key(item: str) -> str:
 
 
 def _number(spec: AnswerSpec, text: str, question: str) -> bool | None:
+    if spec.kind == "date":
+        return None
     foreign = not _ENGLISH & {w.norm for w in words(question)}
     told = amount((foreign and ambiguous(text)) or text)
     if told is None:
