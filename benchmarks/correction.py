@@ -11,10 +11,10 @@ import numpy as np
 
 from demur.core.errors import DataError
 from demur.judge.measures.corrected import CLASSES, corrected, differences
-from demur.judge.measures.table import CORRECT, DEFLECTED, INCORRECT, UNGRADED
+from demur.judge.measures.table import CORRECT, DEFLECTED, INCORRECT, UNJUDGED
 
 OUTCOMES = np.array([CORRECT, DEFLECTED, INCORRECT])
-VERDICTS = np.array([CORRECT, DEFLECTED, INCORRECT, UNGRADED])
+VERDICTS = np.array([CORRECT, DEFLECTED, INCORRECT, UNJUDGED])
 JUDGES = {
     "right in 9 of 10": [
         [0.93, 0.02, 0.03, 0.02],
@@ -30,7 +30,7 @@ JUDGES = {
 POOR = {
     "right in 9 of 10": JUDGES["right in 9 of 10"],
     "always correct": [[1, 0, 0, 0]] * 3,
-    "9 of 10 ungraded": [[0.1, 0, 0, 0.9], [0, 0.1, 0, 0.9], [0, 0, 0.1, 0.9]],
+    "9 of 10 unjudged": [[0.1, 0, 0, 0.9], [0, 0.1, 0, 0.9], [0, 0, 0.1, 0.9]],
 }
 TRUTHS = {"common": [0.60, 0.25, 0.15], "rare": [0.02, 0.01, 0.97]}
 """Shares of correct, deflected, incorrect."""

@@ -57,7 +57,10 @@ _FACTORIAL = re.compile(r"\s*(\d{1,3})!\s*")
 _SHORT_SPAN = re.compile("(?<![\\d-])(1\\d|20)(\\d\\d)[-\u2013](1[3-9]|[2-9]\\d)(?![\\d-])")
 """Years of a span whose second is cut: 1648-51."""
 _PARTS = {"half": 2, "third": 3, "thirds": 3, "quarter": 4, "quarters": 4}
-_SHARE = re.compile(r"\s*(?:(an?|one|two|three)[ -])?(half|(?:(?<=[ -])thirds?)|(?:(?<=[ -])quarters?))[ .]*", re.IGNORECASE)
+_SHARE = re.compile(
+    r"\s*(?:(an?|one|two|three)[ -])?(half|(?:(?<=[ -])thirds?)|(?:(?<=[ -])quarters?))[ .]*",
+    re.IGNORECASE,
+)
 _TEENS = (
     "ten eleven twelve thirteen fourteen fifteen sixteen seventeen eighteen nineteen twenty".split()
 )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 from collections import Counter
 from pathlib import Path
+from textwrap import fill
 from typing import TYPE_CHECKING, Any
 
 from demur.cli._arguments import budget_of, json_object, money, positive, settings, share
@@ -264,8 +265,11 @@ def go(args: argparse.Namespace, *, sweeps: bool = False) -> int:
         found = planned(
             release, args.systems, questions, ledger=ledger, per_second=args.per_second, **common
         )
-        found += Estimate(notes=(_decidable(questions, release, args.judge),))
-        say(found.model_dump_json() if args.json else found.text())
+        limits = _decidable(questions, release, args.judge)
+        if args.json:
+            say((found + Estimate(notes=(limits,))).model_dump_json())
+        else:
+            say(found.text(), fill(f"note: {limits}", 80, break_on_hyphens=False))
         return 0
     with TerminalProgress() as steps:
         steps.stage("ask")

@@ -2,7 +2,7 @@
 
 They say nothing about whether a reply answers or declines, and chat models close both with them. They are taken off
 before a reply is read (`demur.judge.deflection`), since their words ("questions", "help", "more") are those of
-declining. The patterns of eighteen languages are in ``courtesies.txt``; ``tools/score_deflections.py`` scores them.
+declining. The patterns of eighteen languages are in ``courtesies.txt``; `tests/judge/test_around_replies.py` scores them.
 What stands before a reply ("Great question!") is left to `demur.judge.wording`: patterns for it changed nothing.
 """
 

@@ -3,9 +3,9 @@
 The model of letters in `demur.judge.wording` knows the words of its training sentences; a pretrained encoder also knows
 which words mean the same, in any of its languages. This is multilingual-e5-small (Wang et al. 2024, "Multilingual E5
 Text Embeddings"; MIT): ``data/encoder.npz`` has its layers, rounded to four bits, and that part of its vocabulary which
-eighteen languages are written in (``tools/trim_encoder.py``). For each of two
+eighteen languages are written in (``training/trim_encoder.py``). For each of two
 questions an adapter, ``data/encoder_*.npz``, has low-rank additions to the upper layers (LoRA: Hu et al. 2021,
-arXiv:2106.09685) and a linear layer, trained on labelled replies (``tools/train_encoder_adapter.py``). PyTorch is not
+arXiv:2106.09685) and a linear layer, trained on labelled replies (``training/encoder_adapter.py``). PyTorch is not
 needed; a reply takes about 20 ms of one core for each question.
 """
 
@@ -28,6 +28,8 @@ LONGEST = 512
 """Tokens of a text; what is longer is cut."""
 DEFLECTION, COMMITMENT = "encoder_deflection.npz", "encoder_commitment.npz"
 """The adapters."""
+MARK = 2
+"""Token at the end of a text and between two; the lower ones are marks too."""
 BLOCK = 32
 """Neighbouring weights that share one step of their rounding; two weights fill a byte."""
 MATRICES = (
@@ -195,16 +197,16 @@ def ids(tokenizer: Tokenizer, *parts: str, longest: int = LONGEST) -> list[int]:
     (2, 512)
     """
     tokens = [
-        tokenizer.encode(part, add_special_tokens=False).ids
+        [i for i in tokenizer.encode(part, add_special_tokens=False).ids if i > MARK]
         for part in (f"query: {parts[0]}", *parts[1:])
-    ]
+    ]  # who writes a mark ("</s>") in a reply begins no new part
     out = [0]
     for part in tokens[:-1]:
-        out += [*part[: longest // 4], 2]
+        out += [*part[: longest // 4], MARK]
     left, last = longest - len(out) - 1, tokens[-1]
     if len(last) > left:
         last = last[: left - left // 2] + last[len(last) - left // 2 :]
-    return [*out, *last, 2]
+    return [*out, *last, MARK]
 
 
 def gelu(x: Floats) -> Floats:

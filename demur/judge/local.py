@@ -13,12 +13,15 @@ from __future__ import annotations
 from pathlib import Path
 
 from demur.answers import holds, normalise
+from demur.answers.choices import right_labels
 from demur.answers.reply import is_answer, unwrapped
 from demur.answers.text import both_ends, unformatted
 from demur.core.errors import UsageError
 from demur.core.records import AnswerSpec, Ask, Method, Outcome, Response, Status, Verdict
 from demur.core.spec import Option, named
 from demur.core.thinking import visible
+from demur.judge.deflection import MOST
+from demur.judge.equivalence import CUT, probability_correct
 from demur.judge.exact import exact, probability
 from demur.judge.own_phrases import OwnPhrases
 
@@ -80,45 +83,88 @@ class LocalJudge:
                 judge=self.id,
             )
         reply = visible(response.text)
+        if step := exact(ask.question, reply, answers):
+            reason = f"compared by {step.method}"
+            return self._graded(ask, step.outcome, step.method, probability(step.method), reason)
         text = unformatted(both_ends(unwrapped(reply)))
-
-        def graded(outcome: Outcome, method: Method, reason: str, kind: str = "") -> Verdict:
-            return Verdict(
-                id=ask.id,
-                status=Status.GRADED,
-                outcome=outcome,
-                method=method,
-                kind=kind,
-                reason=reason[:300],
-                judge=self.id,
-            )
-
-        if decided := exact(ask.question, reply, answers):
-            verdict = graded(decided.outcome, decided.method, f"compared by {decided.method}")
-            return verdict.model_copy(update={"probability": probability(decided.method)})
-        reading = self.phrases.read(text, ask.question)
-        stated = holds(answers, text, ask.question) if answers.kind not in ABSENT else False
         if is_echo(text, ask.question):
-            return graded(Outcome.DEFLECTED, Method.DECLINED, "hands the question back", ECHO)
-        if reading.deflects and not stated:
+            reason = "hands the question back"
+            return self._graded(ask, Outcome.DEFLECTED, Method.DECLINED, MOST, reason, ECHO)
+        reading = self.phrases.read(text, ask.question)
+        forms = forms_of(answers)
+        if reading.deflects and not (forms and holds(answers, text, ask.question)):
             reason = f"declines: {reading.cue!r}"
-            return graded(Outcome.DEFLECTED, Method.DECLINED, reason, reading.kind)
-        if answers.kind == "unknown" and ask.scenario.should == "answer":
-            return Verdict(
-                id=ask.id,
-                status=Status.UNJUDGED,
-                reason="nobody wrote down what is right",
-                judge=self.id,
+            return self._graded(
+                ask,
+                Outcome.DEFLECTED,
+                Method.DECLINED,
+                reading.probability,
+                reason,
+                reading.kind,
             )
-        if answers.kind in ABSENT:
-            return graded(Outcome.INCORRECT, Method.DECLINED, "answers where it should decline")
-        outcome = Outcome.CORRECT if stated else Outcome.INCORRECT
-        reason = "states an accepted form" if stated else "states no accepted form"
-        return graded(outcome, Method.EQUIVALENCE, reason)
+        if not forms:
+            return self._without_forms(ask, answers, text, reading.probability)
+        chance = probability_correct(ask.question, forms, text)
+        if chance >= CUT:
+            reason = "means an accepted form"
+            return self._graded(ask, Outcome.CORRECT, Method.EQUIVALENCE, chance, reason)
+        if reading.deflects:  # it names an accepted form, and does not give it as its answer
+            reason = f"declines: {reading.cue!r}"
+            return self._graded(
+                ask,
+                Outcome.DEFLECTED,
+                Method.DECLINED,
+                reading.probability,
+                reason,
+                reading.kind,
+            )
+        reason = "means no accepted form"
+        return self._graded(ask, Outcome.INCORRECT, Method.EQUIVALENCE, 1 - chance, reason)
+
+    def _without_forms(self, ask: Ask, answers: AnswerSpec, text: str, answering: float) -> Verdict:
+        """The verdict on a reply that answers, where no form is written down to compare it with."""
+        if answers.kind not in ABSENT:  # a range of numbers
+            right = holds(answers, text, ask.question)
+            outcome = Outcome.CORRECT if right else Outcome.INCORRECT
+            chance, reason = probability(Method.NUMBER), "compared with the right range"
+            return self._graded(ask, outcome, Method.NUMBER, chance, reason)
+        if answers.kind == "unknown" and ask.scenario.should == "answer":
+            reason = "nobody wrote down what is right"
+            return Verdict(id=ask.id, status=Status.UNJUDGED, reason=reason, judge=self.id)
+        reason = "answers where it should decline"
+        return self._graded(ask, Outcome.INCORRECT, Method.DECLINED, answering, reason)
+
+    def _graded(
+        self,
+        ask: Ask,
+        outcome: Outcome,
+        method: Method,
+        chance: float,
+        reason: str,
+        kind: str = "",
+    ) -> Verdict:
+        return Verdict(
+            id=ask.id,
+            status=Status.GRADED,
+            outcome=outcome,
+            method=method,
+            probability=round(chance, 3),
+            kind=kind,
+            reason=reason[:300],
+            judge=self.id,
+        )
 
 
 ABSENT = ("none", "unknown")
 """Kinds of `AnswerSpec` that hold nothing to compare with: no document answers, or nobody wrote the answer down."""
+
+
+def forms_of(answers: AnswerSpec) -> list[tuple[str, ...]]:
+    """What a reply is compared with in words: the accepted forms, or the texts of the right options."""
+    if answers.choices:
+        right = right_labels(answers)
+        return [(text,) for label, text in answers.choices if label in right]
+    return list(answers.accepted)
 
 
 def no_answer(response: Response) -> str:

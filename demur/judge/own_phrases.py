@@ -11,7 +11,7 @@ from pathlib import Path
 
 from demur.core.errors import UsageError
 from demur.core.store import digest, read_text
-from demur.judge.deflection import LACK, Reading, read
+from demur.judge.deflection import LACK, MOST, Reading, read
 from demur.judge.wording import bare, fold
 
 SHORTEST = 6
@@ -63,7 +63,7 @@ class OwnPhrases:
         reply = f" {bare(fold(text))} "
         for phrase, folded in zip(self._phrases, self._folded, strict=True):
             if _stands(folded, reply):
-                return Reading(True, phrase, LACK)
+                return Reading(True, MOST, phrase, LACK)
         return read(text, question)
 
 

@@ -5,8 +5,8 @@ one word between; runs of the first and of the last sentence count once more as 
 outweighs what it tells before.
 
 Weights: ``data/wording.npz`` (``roots`` int8, one per bucket of hashes: a weight is its square with its sign, times
-``scale``; ``bias``), made by ``tools/train_wording.py`` from sentences of ``tests/judge``, with
-openings, courtesies and caveats around some of them.
+``scale``; ``bias``), made by ``training/wording.py`` from 171,599 sentences, with openings, courtesies and
+caveats around some of them.
 """
 
 from __future__ import annotations

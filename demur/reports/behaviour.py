@@ -10,6 +10,7 @@ from demur.judge.measures.risk import RiskCoverage, risk_coverage
 from demur.reports.cells import SCENARIOS, Headline
 from demur.reports.data import ReportData
 from demur.reports.figures import Curve, Point, curves, series_legend
+from demur.reports.judged import notes_under
 from demur.reports.svg import Panel
 from demur.reports.tables import Count, Table, counted, titled
 
@@ -50,8 +51,8 @@ def behaviour_table(data: ReportData, head: Headline) -> Table:
         )
     notes = (
         *gaps,
-        "Right behaviour: a correct answer where gold evidence is shown, a deflection where it is not, among graded "
-        "answers.",
+        *notes_under(data.runs, [row[1:2] for row in rows], methods=False),
+        "Right behaviour: a correct answer where gold evidence is shown, a deflection where it is not.",
         "Balanced: the mean of answers-when-it-can and deflects-when-it-must; always deflecting gives 50.",
         f"Scenarios pooled: {', '.join(s.value for s in head.recipes)}. {head.note()}",
         *data.star_note,

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from typing import Literal, NamedTuple
+from typing import Literal, NamedTuple, get_args
 
 import numpy as np
 
@@ -29,6 +29,8 @@ from demur.scenarios.contexts import Recipe, recipe
 
 SCENARIOS = tuple(Scenario)
 DEFAULT_CONDITION = "moderate"
+Should = Literal["answer", "deflect"]
+"""What is right for a question in a scenario."""
 
 
 class Cell(NamedTuple):
@@ -229,15 +231,13 @@ def main_cells(data: ReportData, head: Headline) -> dict[tuple[str, Scenario], C
     return found
 
 
-def should_cells(
-    data: ReportData, head: Headline
-) -> dict[tuple[str, Scenario, Literal["answer", "deflect"]], Cell]:
+def should_cells(data: ReportData, head: Headline) -> dict[tuple[str, Scenario, Should], Cell]:
     """(system, scenario, what is right) -> headline cell; questions that nothing answers are declined everywhere."""
-    found: dict[tuple[str, Scenario, Literal["answer", "deflect"]], Cell] = {}
+    found: dict[tuple[str, Scenario, Should], Cell] = {}
     for run in data.runs:
         rows = head.where(run.rows)
         for (scenario,), place in groups(rows, "scenario"):
-            for should in ("answer", "deflect"):
+            for should in get_args(Should):
                 mine = place & (rows.should_deflect == (should == "deflect"))
                 if mine.any():
                     found[run.name, Scenario(scenario), should] = cell(run, rows, mine)

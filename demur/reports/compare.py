@@ -2,30 +2,36 @@
 
 Runs are paired by context set and condition; only questions graded for both systems count, and the result states how
 many do not. The test is exact McNemar on the questions where the two differ; repeated questions count with the mean of
-their repeats, and a sign-flip test replaces McNemar's. Holm's correction covers two families: right behaviour in each
-scenario, which decides the verdict, and the three rates behind it, which explain it. The interval of a difference is a
+their repeats, and a sign-flip test replaces McNemar's. Holm's correction covers right behaviour in each scenario,
+which decides the verdict, and by itself the three rates behind it, which explain it; joint success is one test. The interval of a difference is a
 paired bootstrap over clusters (Tango's score interval where that is a point); McNemar's test assumes independent pairs.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
+from demur.core.errors import DataError
 from demur.core.records import Measure, Outcome, Row, Sample, Scenario
 from demur.core.stats import Codes, Floats
+from demur.judge.measures.corrected import corrected, differences
+from demur.judge.measures.joint import Members
+from demur.judge.measures.judge_error import DRAWS, shift_of
 from demur.judge.measures.paired import Paired, holm, mcnemar, of_means
 from demur.judge.measures.repeats import gather
 from demur.judge.measures.table import CORRECT, DEFLECTED, INCORRECT, Flags
 from demur.judge.measures.table import Table as Columns
-from demur.reports.cells import SCENARIOS, Headline
+from demur.reports.cells import SCENARIOS, Headline, headline
 from demur.reports.data import Run
 from demur.reports.tables import Column, shown
 
 PRIMARY = "right behaviour"
 """The measure that decides whether a system is worse; one test per scenario."""
+JOINT = "joint success"
+"""Right in all scenarios of the same question (`demur.judge.measures.joint`)."""
 ALPHA = 0.05
 """Level of the verdicts, after Holm's correction."""
 SEEN = 0.05
@@ -43,7 +49,7 @@ def _flags(rows: Columns) -> dict[str, Flags]:
     }
 
 
-_SIGN = {PRIMARY: 1, "accuracy": 1, "hallucination": -1}
+_SIGN = {PRIMARY: 1, JOINT: 1, "accuracy": 1, "hallucination": -1}
 """+1 where more is better, -1 where less is; deflection depends on the scenario."""
 
 
@@ -51,8 +57,8 @@ class Difference(NamedTuple):
     """One paired difference, second minus first.
 
     Attributes:
-        scenario: where.
-        measure: right behaviour, accuracy, deflection or hallucination.
+        scenario: where; None of joint success, which concerns several.
+        measure: right behaviour, accuracy, deflection, hallucination or joint success.
         n: pairs graded in both.
         first: rate of the first run over those pairs.
         second: rate of the second.
@@ -64,9 +70,13 @@ class Difference(NamedTuple):
         p: exact McNemar, two-sided; None when no pair is discordant.
         p_holm: corrected over its family (right behaviour, or the three rates).
         spread: mean square of the pairs' differences; with one repeat each the share of pairs that differ.
+        judge_shift: right behaviour alone: by how much it could shift, a share, if the judge erred as unequally on the
+            two systems as between the sets that it was measured on; None where that is unknown.
+        labels: of people, of either run, where they decide; then the rates, the difference and its interval are
+            corrected, and p is that of the interval.
     """
 
-    scenario: Scenario
+    scenario: Scenario | None
     measure: str
     n: int
     first: float
@@ -79,6 +89,13 @@ class Difference(NamedTuple):
     p: float | None
     p_holm: float | None
     spread: float
+    judge_shift: float | None = None
+    labels: tuple[int, int] = (0, 0)
+
+    @property
+    def where(self) -> str:
+        """The scenario, or "all"."""
+        return self.scenario.value if self.scenario else "all"
 
     @property
     def shown(self) -> str:
@@ -98,7 +115,7 @@ class Difference(NamedTuple):
     @property
     def better(self) -> int:
         """+1 when the second run is significantly better here, -1 when worse, else 0."""
-        wanted = 1 if self.scenario.should == "deflect" else -1
+        wanted = 1 if self.scenario and self.scenario.should == "deflect" else -1
         sign = _SIGN.get(self.measure, wanted)
         return 0 if not self.significant else sign * (1 if self.delta > 0 else -1)
 
@@ -162,6 +179,13 @@ class Comparison(NamedTuple):
     """Largest number of repeats per question; they form one pair, with their mean."""
     answers: tuple[int, int] = (0, 0)
     """Graded repeats behind the pairs, of each run."""
+    unused_labels: tuple[int, int] = (0, 0)
+    """Drawn labels of either run that decide nothing, because the other run has too few in the scenario."""
+
+    @property
+    def joint(self) -> Difference | None:
+        """The difference of joint success; None where no question was asked of both in several scenarios."""
+        return next((d for d in self.differences if d.measure == JOINT), None)
 
     @property
     def test(self) -> str:
@@ -191,7 +215,7 @@ class Comparison(NamedTuple):
         parts = []
         for sign, word in ((-1, "worse"), (1, "better")):
             where = [
-                f"{d.scenario.value} ({d.shown} points, n = {d.n:,})"
+                f"{d.where} ({d.shown} points, n = {d.n:,})"
                 for d in self.differences
                 if d.measure == PRIMARY and d.better == sign
             ]
@@ -276,41 +300,36 @@ def compare(
     _, a, b = np.intersect1d(one.key, other.key, assume_unique=True, return_indices=True)
     place, cluster = left.coded("scenario"), left.cluster
     scenario = place.codes[one.stands[a]]
-    raw: list[tuple[Scenario, Paired, float]] = []
+    raw: list[Difference] = []
+    unused = np.zeros(2, dtype=np.int64)
     for which in SCENARIOS:
         mine = scenario == (place.labels.index(which.value) if which.value in place.labels else -1)
         if not mine.any():
             continue
+        items = one.stands[a[mine]], other.stands[b[mine]]
+        people, idle = _by_labels((first, second), (left, right), items)
+        unused += idle
         for name in one.means:
             shares = one.means[name][a[mine]], other.means[name][b[mine]]
-            found = of_means(*shares, cluster[one.stands[a[mine]]], measure=name)
-            raw.append((which, found, float(((shares[1] - shares[0]) ** 2).mean())))
-    # Two families: right behaviour decides; the three rates behind it explain.
-    corrected: list[float | None] = [None] * len(raw)
-    for first_question in (True, False):
-        family = [
-            i for i, (_, found, _) in enumerate(raw) if (found.measure == PRIMARY) is first_question
-        ]
-        for i, p in zip(family, holm([raw[i][1].p_exact for i in family]), strict=True):
-            corrected[i] = p
-    differences = tuple(
-        Difference(
-            which,
-            found.measure,
-            found.n,
-            found.first or 0.0,
-            found.second or 0.0,
-            found.difference or 0.0,
-            found.low,
-            found.high,
-            found.only_second,
-            found.only_first,
-            found.p_exact,
-            p,
-            spread,
+            found = of_means(*shares, cluster[items[0]], measure=name)
+            spread = float(((shares[1] - shares[0]) ** 2).mean())
+            told = _difference(which, found, spread)
+            if name == PRIMARY:
+                told = told._replace(judge_shift=_judge_shift(left, right, items))
+            raw.append(told._replace(**people.get(name, {})))
+    head = head or headline([first, second])
+    raw += _joint(
+        *(
+            head.where(rows.where(np.isin(key, shared)))
+            for rows, key in zip((left, right), keys, strict=True)
         )
-        for (which, found, spread), p in zip(raw, corrected, strict=True)
     )
+    # Right behaviour decides; the three rates explain it; joint success is one test of its own.
+    families = {d.measure: d.measure if d.measure in (PRIMARY, JOINT) else "rates" for d in raw}
+    for name in set(families.values()):
+        family = [i for i, d in enumerate(raw) if families[d.measure] == name]
+        for i, p in zip(family, holm([raw[i].p for i in family]), strict=True):
+            raw[i] = raw[i]._replace(p_holm=p)
     gone = one.right[a] & ~other.right[b]
     come = other.right[b] & ~one.right[a]
     pairs = one.stands[a], other.stands[b]
@@ -322,7 +341,7 @@ def compare(
         only_second=len(asked[1]) - len(shared),
         unjudged=len(shared) - len(a),
         graded_alone=(len(one.key) - len(a), len(other.key) - len(a)),
-        differences=differences,
+        differences=tuple(raw),
         lost=_changed(left, right, pairs[0][gone], pairs[1][gone], samples or {}, most, wrong=1),
         gained=_changed(left, right, pairs[0][come], pairs[1][come], samples or {}, most, wrong=0),
         slices=_slices(left, pairs[0], one.means[PRIMARY][a], other.means[PRIMARY][b]),
@@ -332,7 +351,129 @@ def compare(
             (int(s.repeats[i].max(initial=1)) for s, i in ((one, a), (other, b))), default=1
         ),
         answers=(int(one.repeats[a].sum()), int(other.repeats[b].sum())),
+        unused_labels=(int(unused[0]), int(unused[1])),
     )
+
+
+def _difference(where: Scenario | None, found: Paired, spread: float) -> Difference:
+    return Difference(
+        where,
+        found.measure,
+        found.n,
+        found.first or 0.0,
+        found.second or 0.0,
+        found.difference or 0.0,
+        found.low,
+        found.high,
+        found.only_second,
+        found.only_first,
+        found.p_exact,
+        None,
+        spread,
+    )
+
+
+def _by_labels(
+    runs: tuple[Run, Run], rows: tuple[Columns, Columns], items: tuple[Codes, Codes]
+) -> tuple[dict[str, dict[str, Any]], tuple[int, int]]:
+    """Corrected differences of one scenario by their measure, where both runs have enough drawn labels.
+
+    A corrected run is never compared with an uncorrected one: without enough labels of both the verdicts decide.
+
+    Args:
+        runs: first and second.
+        rows: of either.
+        items: int64 [pairs] of either: the row of each pair.
+
+    Returns:
+        The corrections, and how many labels of either run decide nothing.
+    """
+    sides = list(zip(rows, items, strict=True))
+    same = [
+        len(np.unique(side.coded(name).codes[mine])) == 1
+        for side, mine in sides
+        for name in ("recipe", "condition", "expected")
+    ]
+    asks = [side.texts("ask", mine) for side, mine in sides if any(r.drawn.codes for r in runs)]
+    labels = [
+        np.array([run.drawn.codes.get(ask, -1) for ask in mine], dtype=np.int64)
+        for run, mine in zip(runs, asks, strict=False)
+    ]
+    if not labels or not all(same) or any(side.repeats > 1 for side in rows):
+        return {}, (0, 0)
+    verdicts = rows[0].result[items[0]], rows[1].result[items[1]]
+    cluster = rows[0].cluster[items[0]]
+    counts = int((labels[0] >= 0).sum()), int((labels[1] >= 0).sum())
+    try:
+        one, other = (
+            corrected(verdict, label, cluster=cluster)
+            for verdict, label in zip(verdicts, labels, strict=True)
+        )
+    except DataError:  # one of them has too few
+        return {}, counts
+    found = {d.measure: d for d in differences(one, other, verdicts, cluster=cluster)}
+    found[PRIMARY] = found["deflection" if rows[0].should_deflect[items[0]].any() else "accuracy"]
+    return {
+        name: {
+            "first": float(one.rates[d.measure].value or 0.0),
+            "second": float(other.rates[d.measure].value or 0.0),
+            "delta": d.difference,
+            "low": d.low,
+            "high": d.high,
+            "p": d.p,
+            "labels": d.labelled,
+        }
+        for name, d in found.items()
+    }, (0, 0)
+
+
+def _judge_shift(left: Columns, right: Columns, items: tuple[Codes, Codes]) -> float | None:
+    """By how much right behaviour could differ because the judge errs unequally; None where its error is unknown.
+
+    Each system takes a set of labelled answers of its own, so that one may be as easy to judge as the easiest and the
+    other as hard as the hardest; 19 of 20 such pairs shift the difference by no more.
+    """
+    shifts = []
+    for rows, mine in zip((left, right), items, strict=True):
+        total, known = np.zeros(DRAWS), False
+        deflect = rows.should_deflect[mine]
+        for name, part in (("accuracy", mine[~deflect]), ("deflection", mine[deflect])):
+            shift = shift_of(rows.method[part], rows.result[part], np.ones(len(part)))
+            if shift is not None:
+                total, known = total + getattr(shift, name) * len(part) / len(mine), True
+        if not known:
+            return None
+        shifts.append(total)
+    order = np.random.Generator(np.random.PCG64(0)).permutation(DRAWS)
+    gap = shifts[1][order] - shifts[0]
+    return float(np.quantile(np.abs(gap - gap.mean()), 0.95))
+
+
+def _joint(first: Columns, second: Columns) -> list[Difference]:
+    """The difference of joint success over the questions that both handle in all their common scenarios.
+
+    Args:
+        first: rows of one run with one recipe a scenario, of context sets asked of both.
+        second: the same of the other.
+    """
+    common = set(first.coded("scenario").labels) & set(second.coded("scenario").labels)
+    scenarios = [s for s in SCENARIOS if s.value in common]
+    if len(scenarios) < 2:
+        return []
+    sides = []
+    for rows in (first, second):
+        members = Members(rows, scenarios)
+        every = np.ones(len(members.question), dtype=np.bool_)
+        items = gather(members.question if rows.repeats > 1 else None, every)
+        names = np.array(rows.coded("sample").labels, dtype=object)[items.once(members.question)]
+        hits = items.mean(np.logical_and.reduce(members.right, axis=1))
+        sides.append((names.astype(str), hits, items.once(members.cluster)))
+    (names, one, cluster), (others, other, _) = sides
+    _, a, b = np.intersect1d(names, others, assume_unique=True, return_indices=True)
+    if not len(a):
+        return []
+    found = of_means(one[a], other[b], cluster[a], measure=JOINT)
+    return [_difference(None, found, float(((other[b] - one[a]) ** 2).mean()))]
 
 
 _GRAVE = {INCORRECT: 0, DEFLECTED: 1, CORRECT: 2}

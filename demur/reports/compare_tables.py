@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any, TextIO
 
 from demur.core.text import brief
+from demur.judge.measures.corrected import LEAST
 from demur.judge.measures.power import paired
 from demur.reports.compare import ALPHA, PRIMARY, SEEN, Changed, Comparison, Difference
 from demur.reports.tables import (
@@ -29,8 +30,25 @@ def needed(difference: Difference, seen: float) -> int | None:
 
 
 def _enough(main: Sequence[Difference], seen: float) -> str:
-    counts = ", ".join(f"{d.scenario.value} {needed(d, seen):,} (had {d.n:,})" for d in main)
+    counts = ", ".join(f"{d.where} {needed(d, seen):,} (had {d.n:,})" for d in main)
     return f"Pairs needed to detect a difference of {100 * seen:g} points in right behaviour with 80 % power: {counts}."
+
+
+def _judge(found: Comparison, main: Sequence[Difference]) -> str:
+    """What labels decide, or how far unequal errors of the judge could shift the differences."""
+    if corrected := [d for d in main if d.labels != (0, 0)]:
+        counts = ", ".join("{} {:,} and {:,}".format(d.where, *d.labels) for d in corrected)
+        return f"Rates, differences and p by labels of people: {counts}."
+    unused = ""
+    if any(found.unused_labels):
+        one, other = found.unused_labels
+        unused = f" Labels ({one:,} and {other:,}) correct nothing: {LEAST} of either would."
+    shifts = [f"{100 * d.judge_shift:.0f} ({d.where})" for d in main if d.judge_shift is not None]
+    if not shifts:
+        return (
+            f"How unequally the judge errs on the two is unknown without labels of people.{unused}"
+        )
+    return f"If the judge errs unequally on the two, right behaviour shifts by up to {', '.join(shifts)} points.{unused}"
 
 
 def table(found: Comparison, seen: float = SEEN) -> Table:
@@ -54,7 +72,7 @@ def table(found: Comparison, seen: float = SEEN) -> Table:
         p = None if d.p_holm is None else "< 0.001" if d.p_holm < 0.001 else f"{d.p_holm:.3f}"
         rows.append(
             (
-                d.scenario.value,
+                d.where,
                 d.measure,
                 d.n,
                 100 * d.first,
@@ -68,17 +86,18 @@ def table(found: Comparison, seen: float = SEEN) -> Table:
         )
     main = [d for d in found.differences if d.measure == PRIMARY]
     repeats = " (with {:,} and {:,} repeats)".format(*found.answers) if found.repeats > 1 else ""
+    lost = f", {found.unjudged:,} pairs failed or unjudged in one or both" if found.unjudged else ""
     notes = (
+        _judge(found, main),
         _enough(main, seen),
-        f"n: pairs of graded answers to the same question, evidence and prompt: {found.pairs:,} in all{repeats}. "
-        f"Left out: {found.unjudged:,} pairs not graded in one or both; {found.only_first:,} and "
-        f"{found.only_second:,} questions "
-        "asked of only one.",
+        f"n: pairs of answers to the same question, evidence and prompt: {found.pairs:,} in all{repeats}. "
+        f"Left out: {found.only_first:,} and {found.only_second:,} questions asked of only one{lost}.",
         f"Lost: only {found.first} has it; gained: only {found.second} has it. Intervals, 95 %: paired bootstrap over "
         "clusters, or Tango's score interval where all pairs are alike.",
         f"p: {found.test}, with Holm's correction over {len(main)} tests of right behaviour and over "
-        f"{len(found.differences) - len(main)} tests of the rates; verdicts at {ALPHA:g}.",
-        "Right behaviour: a correct answer where gold evidence is shown, a deflection where it is not.",
+        f"{3 * len(main)} tests of the rates; verdicts at {ALPHA:g}.",
+        "Right behaviour: a correct answer where gold evidence is shown, a deflection where it is not. Joint success: "
+        "right in all scenarios of the same question.",
     )
     return Table("compare", caption, columns, tuple(rows), section_starts(rows), notes)
 
@@ -163,6 +182,7 @@ def as_json(found: Comparison, seen: float = SEEN) -> dict[str, Any]:
         "test",
         "worse",
         "sentence",
+        "unused_labels",
     )
     differences = []
     for d in found.differences:

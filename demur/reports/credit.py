@@ -9,7 +9,7 @@ import numpy as np
 from demur.judge.measures.rates import share
 from demur.reports.cells import SCENARIOS, Headline, among
 from demur.reports.data import ReportData
-from demur.reports.tables import Table, titled
+from demur.reports.tables import Table, titled, without_zeros
 
 
 def credit_table(data: ReportData, head: Headline) -> Table | None:
@@ -41,14 +41,15 @@ def credit_table(data: ReportData, head: Headline) -> Table | None:
         return None
     order = [scenario.value for scenario in SCENARIOS]
     lines.sort(key=lambda line: order.index(line[0]))
-    return Table(
+    table = Table(
         "credit",
         "Partial credit: 1 for a right answer, 0.5 for a partly right one, else 0",
         titled(
-            "<Scenario | <System | Mean credit [] .3 = | Partly right [] | n | not rated | failed"
+            "<Scenario | <System | Mean credit [] .3 = | Partly right [] | n | Unjudged | Failed"
         ),
         tuple(lines),
         notes=(
             "Means and shares of the rated answers (n). Elsewhere partly right counts as incorrect.",
         ),
     )
+    return without_zeros(table, "Unjudged", "Failed")

@@ -63,7 +63,8 @@ def _rate_text(name: str, m: Measure) -> str:
         for count, what in ((m.unjudged, "unjudged"), (m.failed, "failed"))
         if count
     )
-    return f"{name} {_percent(m.value)}{interval}, n = {m.n}{_repeats(m)}{away}"
+    corrected = "" if m.corrected is None else f" ({100 * m.corrected:.1f})"
+    return f"{name} {_percent(m.value)}{corrected}{interval}, n = {m.n}{_repeats(m)}{away}"
 
 
 def _repeats(m: Measure) -> str:
@@ -107,7 +108,7 @@ def outcome_bars(title: str, rows: Sequence[OutcomeRow], *, key: str, ideal: str
         y = top + row_height * number
         away = row.accuracy.unjudged + row.accuracy.failed
         tail = f"n = {row.accuracy.n:,}{_repeats(row.accuracy)}" + (
-            f" + {away:,} not graded" if away else ""
+            f" + {away:,} in no rate" if away else ""
         )
         out.append(svg.text(0, y + 12, svg.fit(row.label, WIDTH - svg.breadth(tail, 11) - 10)))
         out.append(svg.text(WIDTH, y + 12, tail, size=11, anchor="end", faint=True))
@@ -140,13 +141,16 @@ def outcome_bars(title: str, rows: Sequence[OutcomeRow], *, key: str, ideal: str
             out.append(
                 svg.outcome(name, f'x="{num(key_x)}" y="{num(key_y)}" width="9" height="9"', key)
             )
+            moved = "" if measure.corrected is None else f" ({_whole(measure.corrected)})"
             ends = (
                 f" [{_whole(measure.low)}, {_whole(measure.high)}]"
                 if measure.low is not None
                 else ""
             )
             out.append(
-                svg.text(key_x + 14, key_y + 8.5, f"{whole[place]} %{ends}", size=10.5, faint=True)
+                svg.text(
+                    key_x + 14, key_y + 8.5, f"{whole[place]} %{moved}{ends}", size=10.5, faint=True
+                )
             )
             out.append("</g>")
             x += wide

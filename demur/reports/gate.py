@@ -196,7 +196,7 @@ class Reading(NamedTuple):
     measure: Measure
     """Its interval holds sampling and the judge's error, or is that of ``corrected``, by people's labels."""
     shift: Floats | None = None
-    """float64 [draws], what the judge's errors may move the rate by; None where that is not known or labels decide."""
+    """float64 [2, draws], what the judge's errors may move the rate by; None where that is not known or labels decide."""
     sampling: Measure | None = None
     """The same rate with an interval of sampling alone; None where labels decide."""
     labels: int = 0
@@ -296,13 +296,12 @@ def _what_decides(limit: Limit, reading: Reading, level: float) -> str:
     value = measure.value or 0.0
     if reading.corrected:
         return "more labels of the scenario (demur annotate draw), then more questions"
-    if shift is not None:
+    if shift is not None and _needed(value, limit, level) is not None:
         low, high, _ = interval_with(value, value, value, shift, level)
         if _side_of(limit, low, high) == "undecided":
             where = str(limit.scenario) if limit.scenario else "each scenario"
             few = f"{LEAST - reading.labels} more" if reading.labels < LEAST else "more"
-            missing = few if reading.labels else LEAST
-            cure = OTHERWISE.format(missing=missing, where=where)
+            cure = OTHERWISE.format(missing=few if reading.labels else LEAST, where=where)
             return f"the judge's error leaves it open, however many questions are asked: {cure}"
     needed = _needed(value, limit, level, shift)
     if needed is None:

@@ -23,17 +23,21 @@ from demur.reports import behaviour as right
 from demur.reports.browse import payload
 from demur.reports.cells import (
     SCENARIOS,
+    Cell,
     Headline,
+    Should,
     grid_cells,
     headline,
-    main_cells,
+    joint_cells,
     position_cells,
+    should_cells,
     strictness_cells,
     sweep_cells,
 )
 from demur.reports.credit import credit_table
 from demur.reports.data import ReportData
 from demur.reports.figures import funnel, heat
+from demur.reports.judged import notes_under
 from demur.reports.labels import Stale
 from demur.reports.markup import (
     csp_hash,
@@ -50,7 +54,7 @@ from demur.reports.markup import (
 from demur.reports.release import caveats, funnel_table, recall_table
 from demur.reports.svg import OUTCOMES, Panel
 from demur.reports.tables import Column, Table, plain, shown
-from demur.reports.terminal import results_table
+from demur.reports.terminal import RIGHT, looked_at, results_table
 from demur.scenarios.conditions import STRICTNESS
 
 MOST_CHANGED = 12
@@ -163,7 +167,7 @@ def _header(
     if warnings := caveats(data):
         lost = sum(int((~run.rows.graded).sum()) for run in data.runs)
         things = "1 thing" if len(warnings) == 1 else f"{len(warnings)} things"
-        graded = f"; {lost:,} of {asks:,} answers are not graded" if lost else ""
+        graded = f"; {lost:,} of {asks:,} answers are in no rate" if lost else ""
         lines = "".join(f"<li>{text(line)}</li>" for line in warnings)
         box = (
             f'<details class="caveats"><summary>{things} to know before you quote these figures{graded}</summary>'
@@ -182,7 +186,7 @@ def _overview(data: ReportData, head: Headline) -> str:
     return section(
         "overview",
         "What the systems did",
-        "The share of graded answers (n) that were right (accuracy), declined to answer (deflection), or were wrong "
+        "The share of the answers (n) that were right (accuracy), declined to answer (deflection), or were wrong "
         "(hallucination), each with its 95 % interval. Gold evidence holds the answer; distractors look similar but "
         "do not.",
         _legend(panels),
@@ -192,54 +196,53 @@ def _overview(data: ReportData, head: Headline) -> str:
 
 
 def _answer(data: ReportData, head: Headline, found: Sequence[compare.Comparison]) -> str:
-    """Right behaviour of each system in each scenario, and who is better by how much; nothing for more than six.
+    """What is right in each scenario, what is made up, joint success, and who is better by how much.
 
-    What makes a figure unusable (few answers, unjudged ones, a part of the samples) stands beside it.
+    Nothing for more than six systems. What makes a figure doubtful (failed answers, a part of the samples) stands beside
+    it.
     """
     if len(data.runs) > 6:
         return ""
-    cells = main_cells(data, head)
-    scenarios = [s for s in SCENARIOS if s in head.recipes]
-    heads = "".join(
-        f'<th class="l" scope="col">{s.value.capitalize()}: {"right" if s.should == "answer" else "deflects"}</th>'
-        for s in scenarios
-    )
+    cells, jointly = should_cells(data, head), joint_cells(data, head)
+    places = [
+        (s, should)
+        for s in SCENARIOS
+        for should in RIGHT
+        if any((run.name, s, should) in cells for run in data.runs)
+    ]
+    mixed = {s for s, should in places if should != s.should}
+    titles = [
+        f"{s.value.capitalize()}{', nothing to say' if s in mixed and should == 'deflect' else ''}: "
+        f"{RIGHT[should][0].lower()}"
+        for s, should in places
+    ] + ["Right in all"] * bool(jointly)
+    heads = "".join(f'<th class="l" scope="col">{title}</th>' for title in titles)
     body = ""
     for run in data.runs:
-        part = run.part(len(data.samples))
-        body += f"<tr>{_name(data.starred(run), part)}"
-        for scenario in scenarios:
-            if (one := cells.get((run.name, scenario))) is None:
-                body += _answered("not asked")
-                continue
-            rate = one.accuracy if scenario.should == "answer" else one.deflection
-            about = f"n = {rate.n:,}" + (f", {rate.failed:,} failed" if rate.failed else "")
-            if rate.unjudged and rate.bounds is not None:
-                low, high = rate.bounds
-                about += f"; {rate.unjudged:,} unjudged: {100 * low:.0f} to {100 * high:.0f}"
-            body += _answered(
-                shown(rate, Column("", interval=True)),
-                about,
-                doubtful=rate.unjudged > (rate.repeats or rate.n),
+        body += f"<tr>{_name(data.starred(run), run.part(len(data.samples)))}"
+        for scenario, should in places:
+            cell = cells.get((run.name, scenario, should))
+            body += _answered("not asked") if cell is None else _looked_at(cell, should)
+        if jointly:
+            one = jointly.get(run.name)
+            left_out = f", {one.failed:,} left out" if one and one.failed else ""
+            body += (
+                _answered(shown(one, _INTERVAL), f"n = {one.n:,} questions{left_out}")
+                if one
+                else _answered("not asked")
             )
         body += "</tr>"
     for number, pair in enumerate(found):
         body += f"<tr{' class=rule' if not number else ''}>{_name(f'{pair.second} against {pair.first}')}"
         by = {d.scenario: d for d in pair.differences if d.measure == compare.PRIMARY}
-        for scenario in scenarios:
-            d = by.get(scenario)
+        differences = [by.get(scenario) for scenario, _ in places]
+        for d in [*differences, *([pair.joint] if jointly else [])]:
             body += (
-                _answered(d.shown, f"{d.verdict}, n = {d.n:,} pairs")
-                if d
-                else _answered("no pairs")
+                _answered(d.shown, d.verdict, f"n = {d.n:,} pairs") if d else _answered("no pairs")
             )
         body += "</tr>"
-    notes = [*data.star_note]
-    if any(one.accuracy.unjudged for one in cells.values()):
-        notes.append(
-            "The range after unjudged answers: the rate if none, and if all of them counted for it."
-        )
-    caption = "Right behaviour by scenario, in per cent of graded answers, with 95 % intervals"
+    caption = "What is right, by scenario, in per cent of the answers (n), with 95 % intervals"
+    notes = [*notes_under(data.runs, cells.values(), methods=False), *data.star_note]
     return (
         f'<p class="cap">{caption}</p><div class="scroll" tabindex="0" role="region" aria-label="{caption}">'
         f'<table class="answer-first"><thead><tr><th class="l" scope="col">System</th>{heads}</tr></thead>'
@@ -247,13 +250,35 @@ def _answer(data: ReportData, head: Headline, found: Sequence[compare.Comparison
     )
 
 
+_INTERVAL = Column("", interval=True)
+
+
+def _looked_at(cell: Cell, should: Should) -> str:
+    """The rates to look at in one scenario: the first large, the others and n below it."""
+    first, *others = looked_at(cell, should)
+    texts = [
+        f"{name.lower()} {shown(measure, Column(''))}"
+        for name, measure in zip(RIGHT[should][1:], others, strict=True)
+    ]
+    lost = ""
+    if first.failed and first.bounds is not None:
+        lost = f", {first.failed:,} failed: at worst {100 * first.bounds[0]:.1f}"
+    return _answered(
+        shown(first, _INTERVAL),
+        *texts,
+        f"n = {first.n:,}{lost}",
+        doubtful=first.failed + first.unjudged > (first.repeats or first.n),
+    )
+
+
 def _name(name: str, part: str = "") -> str:
     return f'<th class="l" scope="row">{text(name)}<small>{text(part)}</small></th>'
 
 
-def _answered(rate: str, about: str = "", *, doubtful: bool = False) -> str:
+def _answered(rate: str, *about: str, doubtful: bool = False) -> str:
     mark = ' class="doubtful"' if doubtful else ""
-    return f'<td class="l">{with_interval(rate)}<small{mark}>{text(about)}</small></td>'
+    lines = "".join(f"<small{mark}>{text(line)}</small>" for line in about)
+    return f'<td class="l">{with_interval(rate)}{lines}</td>'
 
 
 def _behaviour(data: ReportData, head: Headline) -> str:
@@ -271,7 +296,7 @@ def _sweep(data: ReportData, head: Headline) -> str:
         "sweep",
         "More distractors",
         "The Realistic scenario with more and more distractors beside the gold evidence; 0 is the Oracle. "
-        "Bands are 95 % intervals; n below the axis: graded answers of samples with that many distractors.",
+        "Bands are 95 % intervals; n below the axis: answers of samples with that many distractors.",
         paper_figures.figure3(data, head),
         paper_figures.figure_table(data, "figure3"),
         paper_figures.partial_notes(sweep_cells(data, head)),
@@ -332,7 +357,7 @@ def _strictness(data: ReportData, head: Headline) -> str:
         "prompts",
         "Stricter prompts",
         "The same questions under increasingly strict instructions to deflect when unsure: none, soft, moderate, "
-        "severe. Per cent of graded answers, n in each cell.",
+        "severe. Per cent of the answers, n in each cell.",
         f'<p class="why">{text(paper_tables.BLIND)}</p>' if blind else "",
         panels_html(maps, "two"),
         more(

@@ -16,19 +16,21 @@ STEPS = {
     "exact": EXACT,
     "declined": (Method.DECLINED,),
     "equivalence": (Method.EQUIVALENCE,),
-    "by a model": (Method.MODEL,),
-    "by people": (Method.PERSON,),
+    "model": (Method.MODEL,),
+    "people": (Method.PERSON,),
 }
 """How a verdict came about, for people to read -> its methods."""
 MEASURED = ("equivalence", "declined")
-"""Steps whose errors are told, the one that decides most first where both decide."""
+"""Steps whose errors are told."""
+MOST = 98
+"""Characters of the line on the judge: one line of 100 columns."""
 
 
 def judge_line(runs: Sequence[Run]) -> str:
     """Which judge graded, how its verdicts came about, and how often it errs; at most 98 characters.
 
-    ``Judge local: exact 12, declined 30, equivalence 58 %; wrong called right 5 %, right called wrong 20 %.`` The two
-    last are means over the sets of labelled answers that the judge was measured on.
+    ``Judge local: exact 12, declined 30, equivalence 58 %; errs on 5 % of wrong, 20 % of right answers.`` The two last
+    are means over the sets of labelled answers that the step which decided most was measured on.
     """
     names = sorted({judge for run in runs for judge in run.judges})
     counts = np.zeros(len(Method) + 1, dtype=np.int64)
@@ -42,12 +44,16 @@ def judge_line(runs: Sequence[Run]) -> str:
         shares = (f"{step} {100 * n / total:.0f}" for step, n in mix.items() if n)
         rest = f": {', '.join(shares)} %"
     rest += _errors(mix, total)
-    return f"Judge {brief(', '.join(names) or 'not stated', max(12, 92 - len(rest)))}{rest}"
+    line = f"Judge {brief(', '.join(names) or 'not stated', max(12, 92 - len(rest)))}{rest}"
+    if len(line) > MOST:
+        rest = rest.removesuffix(" answers.") + "."
+        line = brief(", ".join(names), MOST - len(rest)) + rest
+    return line
 
 
 def _errors(mix: Mapping[str, int], total: int) -> str:
     """How often the step that decided most of the answers errs, as the end of a sentence."""
-    if mix["by a model"] * 2 >= total:  # or no method is stated
+    if mix["model"] * 2 >= total:  # or no method is stated
         return "; its error is unknown without labels of people."
     step = max(MEASURED, key=lambda step: mix[step])
     if not mix[step]:
@@ -56,8 +62,8 @@ def _errors(mix: Mapping[str, int], total: int) -> str:
     false = 100 * sum(g.false / g.not_so for g in rows) / len(rows)
     missed = 100 * sum(g.missed / g.so for g in rows) / len(rows)
     if step == "equivalence":
-        return f"; wrong called right {false:.0f} %, right called wrong {missed:.0f} %."
-    return f"; answers called declines {false:.0f} %, declines missed {missed:.0f} %."
+        return f"; errs on {false:.0f} % of wrong, {missed:.0f} % of right answers."
+    return f"; errs on {false:.0f} % of answers, {missed:.0f} % of declines."
 
 
 def label_notes(runs: Sequence[Run], measures: Iterable[Measure]) -> list[str]:
@@ -79,12 +85,15 @@ def label_notes(runs: Sequence[Run], measures: Iterable[Measure]) -> list[str]:
     return notes
 
 
-def notes_under(runs: Sequence[Run], cells: Iterable[Sequence[Measure]]) -> list[str]:
+def notes_under(
+    runs: Sequence[Run], cells: Iterable[Sequence[Measure]], *, methods: bool = True
+) -> list[str]:
     """The notes of a table of rates.
 
     Args:
         runs: whose answers were judged.
         cells: the rates of each cell, over the same answers.
+        methods: name the methods of the intervals.
     """
     cells = list(cells)
     measures = [m for cell in cells for m in cell]
@@ -97,6 +106,9 @@ def notes_under(runs: Sequence[Run], cells: Iterable[Sequence[Measure]]) -> list
         notes.append(f"In no rate: {unjudged:,} unjudged answers; the same command judges them.")
     if failed := sum(cell[0].failed for cell in cells):
         notes.append(f"In no rate: {failed:,} failed answers. {_worst(measures)}")
+    intervals = sorted({m.interval for m in measures} - {""})
+    if methods and intervals:
+        notes.append(f"Intervals: {'; '.join(intervals)}.")
     return notes
 
 

@@ -71,9 +71,9 @@ def notes_html(notes: Iterable[str]) -> str:
 
 
 def with_interval(shown: str) -> str:
-    """A rate as text, its interval apart from it."""
-    value, between, interval = text(shown).partition(" [")
-    return f'{value} <span class="ci">[{interval}</span>' if between else value
+    """A rate as text, its correction and interval apart from it."""
+    value, between, rest = text(shown).partition(" ")
+    return f'{value} <span class="ci">{rest}</span>' if between else value
 
 
 def _class(column: Column, inner: str = "", *, start: bool = False) -> str:

@@ -16,7 +16,7 @@ from demur.judge.official.infoseek import final
 from demur.judge.official.mmlongbench import mmlongbench
 from demur.judge.official.simpleqa import simpleqa
 from demur.reports.data import ReportData, Run
-from demur.reports.tables import Cell, Count, Table, counted, section_starts, titled
+from demur.reports.tables import Cell, Count, Table, counted, section_starts, titled, without_zeros
 
 
 def official_table(data: ReportData, chosen: str = "") -> Table:
@@ -110,7 +110,7 @@ def labels_table(data: ReportData) -> Table:
         "F1: its harmonic mean with accuracy. For MMLongBench-Doc, F1 uses the accuracy among answerable questions "
         "instead, and accuracy counts a deflection as right where the document holds no answer.",
     )
-    return Table(
+    table = Table(
         "labels",
         "Figures of the sources, by verdicts",
         columns,
@@ -118,6 +118,7 @@ def labels_table(data: ReportData) -> Table:
         section_starts(rows),
         notes,
     )
+    return without_zeros(table, "Unjudged", "Failed")
 
 
 def _rows(

@@ -65,11 +65,17 @@ def overview(data: ReportData, head: Headline) -> list[Panel]:
 
 
 def point(x: float, measure: Measure, *, faint: bool = False) -> Point:
-    """A rate as a point of a curve, its interval as the band."""
+    """A rate as a point of a curve, its interval as the band; of a corrected one the corrected value.
+
+    Its count then lies outside the band, and stands in the tooltip.
+    """
     note = f"n = {measure.n}" + (f" ({measure.repeats} repeats)" if measure.repeats else "")
     if measure.low is not None and measure.high is not None:
         note = f"[{100 * measure.low:.1f}, {100 * measure.high:.1f}], {note}"
-    return Point(x, measure.value, measure.low, measure.high, note, faint)
+    value = measure.value
+    if measure.corrected is not None and value is not None:
+        note, value = f"{note}, counted {100 * value:.1f}", measure.corrected
+    return Point(x, value, measure.low, measure.high, note, faint)
 
 
 def _against(

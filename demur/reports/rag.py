@@ -18,15 +18,29 @@ from typing import NamedTuple
 import numpy as np
 
 from demur.core.errors import UsageError
-from demur.core.records import Evidence, Outcome, Response, Sample, Scenario, Status, Verdict
+from demur.core.records import (
+    Evidence,
+    Measure,
+    Method,
+    Outcome,
+    Response,
+    Sample,
+    Scenario,
+    Status,
+    Verdict,
+)
 from demur.core.store import Problems, read_records
 from demur.corpora.near_duplicates import same_text
 from demur.evaluation.run_folder import Answer, Timing, read_timings, versions_of
 from demur.judge.deflection import ASKS_BACK
-from demur.judge.measures.rates import share_of
-from demur.reports.cells import Headline, headline
+from demur.judge.measures.joint import joint
+from demur.judge.measures.judge_error import shift_of
+from demur.judge.measures.rates import share_of, with_judge_error
+from demur.reports.cells import Headline, headline, labelled_rates
 from demur.reports.data import ReportData, Run, load
-from demur.reports.tables import Cell, Column, Table, section_starts, titled
+from demur.reports.judged import notes_under
+from demur.reports.labels import CODES
+from demur.reports.tables import Cell, Column, Table, section_starts, titled, without_zeros
 from demur.scenarios.contexts import WHOLE
 from demur.scenarios.injection import INJECTED, obeyed
 
@@ -59,6 +73,8 @@ class Asked(NamedTuple):
     """The judge's reason, where the answer is unjudged."""
     condition: str = ""
     """The prompt it was asked under."""
+    method: Method | None = None
+    """How the verdict came about."""
 
 
 def _base(identifier: str) -> Iterator[str]:
@@ -151,12 +167,29 @@ def asked_of(run: Run, samples: Mapping[str, Sample]) -> list[Asked]:
                 timings.get(ask),
                 verdict.reason if verdict.status is Status.UNJUDGED else "",
                 condition,
+                verdict.method,
             )
         )
     return found
 
 
-OUTCOMES = (Outcome.CORRECT.value, Outcome.DEFLECTED.value, Outcome.INCORRECT.value)
+OUTCOMES = {
+    Outcome.CORRECT.value: "accuracy",
+    Outcome.DEFLECTED.value: "deflection",
+    Outcome.INCORRECT.value: "hallucination",
+}
+
+
+def _rate(name: str, graded: Sequence[Asked], *results: str) -> Measure:
+    """The share of graded answers with one of these results; its interval holds sampling and the judge's error."""
+    measure = share_of(name, sum(one.result in results for one in graded), len(graded))
+    methods = [list(Method).index(one.method) if one.method else -1 for one in graded]
+    codes = [CODES[Outcome(one.result)] for one in graded]
+    shift = shift_of(np.array(methods), np.array(codes), np.ones(len(graded)))
+    if shift is None:
+        return measure
+    moves = np.sum([getattr(shift, OUTCOMES[result]) for result in results], axis=0)
+    return with_judge_error(measure, moves, 0.95)
 
 
 def _by_run(asked: Iterable[Asked]) -> dict[str, list[Asked]]:
@@ -177,26 +210,26 @@ def retrieval_table(asked: Sequence[Asked], group: str, of: Mapping[int, str]) -
     columns = titled(
         f"<System | <{group} | <Retriever | n | Correct [] | Deflected | Incorrect | Unjudged | Failed"
     )
-    cells: dict[tuple[str, str, str], Counter[str]] = {}
+    cells: dict[tuple[str, str, str], list[Asked]] = {}
     for i, one in enumerate(asked):
-        cells.setdefault((one.run, of[i], one.found), Counter())[one.result] += 1
+        cells.setdefault((one.run, of[i], one.found), []).append(one)
     rows: list[tuple[Cell, ...]] = []
     for key in sorted(cells, key=lambda k: (k[0], k[1], FOUND.index(k[2]))):
-        results = cells[key]
-        graded = sum(results[o] for o in OUTCOMES)
+        results = Counter(one.result for one in cells[key])
+        graded = [one for one in cells[key] if one.result in OUTCOMES]
         rows.append(
             (
                 *key,
                 sum(results.values()),
-                *(share_of(o, results[o], graded) for o in OUTCOMES),
+                *(_rate(o, graded, o) for o in OUTCOMES),
                 results[Status.UNJUDGED.value],
                 results[Status.FAILED.value],
             )
         )
     slug = group.lower().replace(" ", "-")
-    return Table(
+    table = Table(
         f"rag-{slug}",
-        f"Retrieval and outcome by {group.lower()}, in per cent of graded answers",
+        f"Retrieval and outcome by {group.lower()}, in per cent of the answers",
         columns,
         tuple(rows),
         section_starts(rows, 2),
@@ -205,6 +238,7 @@ def retrieval_table(asked: Sequence[Asked], group: str, of: Mapping[int, str]) -
             "the generator fails where the gold was retrieved, the retriever where it was not.",
         ),
     )
+    return without_zeros(table, "Unjudged", "Failed")
 
 
 def _gold_was_there(one: Asked) -> bool:
@@ -238,66 +272,40 @@ def faults_table(asked: Sequence[Asked]) -> Table:
             (
                 run,
                 share_of("gold retrieved", brought, len(there)),
-                share_of(
-                    "deflected although retrieved",
-                    sum(o.result == "deflected" for o in had),
-                    len(had),
-                ),
-                share_of(
-                    "answered without gold",
-                    sum(o.result != "deflected" for o in without),
-                    len(without),
-                ),
+                _rate("deflected although retrieved", had, "deflected"),
+                _rate("answered without gold", without, "correct", "incorrect"),
                 *(share_of(c, cites[c], len(citing)) for c in ("gold", "distractor", "unknown")),
                 len(citing),
                 share_of("asks back", sum(o.kind == ASKS_BACK for o in mine), len(mine)),
             )
         )
-    note = "Gold found: among all replies whose gold is in the corpus, graded or not. The others: among graded answers."
+    note = "Gold found: among all replies whose gold is in the corpus, graded or not. The others: of the answers."
     title = "The system's own retriever and generator, in per cent"
     return Table("rag-faults", title, columns, tuple(rows), notes=(note,))
 
 
-def whole_system_table(asked: Sequence[Asked]) -> Table | None:
-    """Shares of samples per run: right with the gold in the corpus, deflected where it was removed, and both."""
+def whole_system_table(data: ReportData, head: Headline) -> Table | None:
+    """Per run: right with the gold in the corpus, declined where it was removed, and both of the same question."""
     columns = titled(
-        "<System | Right, full [] | Deflects, removed [] | Deflects, empty | Both [] | Samples of both"
+        "<System | Right, full [] | Deflects, removed [] | Deflects, empty [] | Both [] | Samples of both"
     )
     rows: list[tuple[Cell, ...]] = []
-    for run, every in _by_run(asked).items():
-        results: dict[str, dict[str, list[str]]] = {}
-        for one in every:
-            if one.result in OUTCOMES:
-                results.setdefault(one.scenario, {}).setdefault(one.sample.id, []).append(
-                    one.result
-                )
-        full, removed, empty = (results.get(s, {}) for s in WHOLE)
-        if not full and not removed:
-            continue
-        right = {s: all(r == "correct" for r in repeats) for s, repeats in full.items()}
-        declined = {s: all(r == "deflected" for r in repeats) for s, repeats in removed.items()}
-        none = [all(r == "deflected" for r in repeats) for repeats in empty.values()]
-        both = sorted(right.keys() & declined.keys())
-        rows.append(
-            (
-                run,
-                share_of("right on full", sum(right.values()), len(right)),
-                share_of("deflects where gold is removed", sum(declined.values()), len(declined)),
-                share_of("deflects on nothing", sum(none), len(none)),
-                share_of("both", sum(right[s] and declined[s] for s in both), len(both)),
-                len(both),
-            )
+    for run in data.runs:
+        mine = head.where(run.rows)
+        full, removed, empty = (
+            labelled_rates(run, mine, mine.is_in("scenario", [s]))[0] for s in WHOLE
         )
+        if not full.accuracy.n and not removed.accuracy.n:
+            continue
+        both = joint(mine, [Scenario(s) for s in WHOLE[:2]])
+        shown = (full.accuracy, removed.deflection, empty.deflection, both)
+        rows.append((run.name, *(m if m.n else None for m in shown), both.n))
     if not rows:
         return None
-    note = "Both: right with the gold in the corpus and deflected without it, among samples graded in both."
-    return Table(
-        "rag-whole",
-        "A whole RAG system, its own retriever included, in per cent of samples",
-        columns,
-        tuple(rows),
-        notes=(note,),
-    )
+    measures = [[m] for row in rows for m in row if isinstance(m, Measure)]
+    notes = notes_under(data.runs, measures, methods=False)
+    title = "A whole RAG system, its own retriever included, in per cent of questions"
+    return Table("rag-whole", title, columns, tuple(rows), notes=tuple(notes))
 
 
 def injection_table(asked: Sequence[Asked], samples: Collection[str]) -> Table | None:
@@ -509,7 +517,7 @@ def rag_tables(runs: Sequence[Path], release: Path | None = None) -> list[Table]
     tables[0] = replace(tables[0], notes=(*diagnosis(asked), *tables[0].notes))
     tables = [
         t
-        for t in (whole_system_table(asked), *tables, injection_table(every, data.samples))
+        for t in (whole_system_table(data, head), *tables, injection_table(every, data.samples))
         if t is not None
     ]
     tables[0] = replace(tables[0], notes=(*_counted(head, every, asked), *tables[0].notes))

@@ -12,7 +12,7 @@ import io
 import re
 import sys
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TextIO, TypeAlias
 
@@ -145,6 +145,20 @@ class Table:
         """
         names = [" ".join(filter(None, (c.group, c.title))) for c in self.columns]
         return [dict(zip(names, map(_safe, row), strict=True)) for row in self.rows]
+
+
+def without_zeros(table: Table, *titles: str) -> Table:
+    """The table without those of the named columns that hold nothing but zeros."""
+    kept = [
+        i
+        for i, column in enumerate(table.columns)
+        if column.title not in titles or any(row[i] for row in table.rows)
+    ]
+    return replace(
+        table,
+        columns=tuple(table.columns[i] for i in kept),
+        rows=tuple(tuple(row[i] for i in kept) for row in table.rows),
+    )
 
 
 def write_tables(tables: Iterable[Table], folder: Path) -> list[Path]:

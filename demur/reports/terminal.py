@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Literal, TextIO
+from typing import TYPE_CHECKING, Any, TextIO
 
 from demur.core.records import Measure
 from demur.reports import paper_tables
@@ -13,6 +13,7 @@ from demur.reports.cells import (
     SCENARIOS,
     Cell,
     Headline,
+    Should,
     asking_back,
     fewer_shown,
     headline,
@@ -35,23 +36,24 @@ from demur.reports.tables import (
     titled,
     to_records,
     to_rich,
+    without_zeros,
 )
 
 if TYPE_CHECKING:
     from rich.console import Console
 
-RIGHT = {
+RIGHT: dict[Should, tuple[str, str, str]] = {
     "answer": ("Right", "Hallucinated", "Declined"),
     "deflect": ("Declined", "Answered", "Hallucinated"),
 }
 """What is right -> the rates to look at, in this order; with "deflect", the last is a part of the one before it."""
-CAPTIONS = {
+CAPTIONS: dict[Should, str] = {
     "answer": "Should answer: the evidence says it. In per cent of n [95 % interval]",
     "deflect": "Should decline: no evidence says it. In per cent of n [95 % interval]",
 }
 
 
-def looked_at(cell: Cell, should: Literal["answer", "deflect"]) -> tuple[Measure, Measure, Measure]:
+def looked_at(cell: Cell, should: Should) -> tuple[Measure, Measure, Measure]:
     """The rates of `RIGHT`."""
     if should == "answer":
         return cell.accuracy, cell.hallucination, cell.deflection
@@ -77,7 +79,7 @@ def first_tables(data: ReportData, head: Headline) -> list[Table]:
     """
     cells, asking = should_cells(data, head), asking_back(data, head)
     tables = []
-    for should in ("answer", "deflect"):
+    for should in RIGHT:
         mine = [
             (scenario, run, cells[run.name, scenario, should])
             for scenario in SCENARIOS
@@ -123,7 +125,7 @@ def first_tables(data: ReportData, head: Headline) -> list[Table]:
         )
     if joint := joint_table(data, head):
         tables.append(joint)
-    notes = (*notes_under(data.runs, cells.values()), head.note())
+    notes = (*notes_under(data.runs, cells.values(), methods=False), head.note())
     notes += (*filter(None, [fewer_shown(data, head)]), *data.star_note)
     tables[-1] = replace(tables[-1], notes=(*tables[-1].notes, *notes))
     return tables
@@ -134,22 +136,22 @@ def joint_table(data: ReportData, head: Headline) -> Table | None:
     found = joint_cells(data, head)
     if not found:
         return None
-    left_out = any(m.failed for m in found.values())
     rows = tuple(
-        (data.starred(run), counted(m.n, m.repeats), m, *([m.failed] if left_out else []))
+        (data.starred(run), counted(m.n, m.repeats), m, m.failed)
         for run in data.runs
         if (m := found.get(run.name))
     )
-    title = "<System | n | Right in all [] .0" + " | Left out" * left_out
     caption = "Right in every scenario of the same question, in per cent of n questions"
-    notes = ("Left out: questions with a failed or unjudged answer.",) * left_out
-    return Table("joint", caption, titled(title), rows, notes=notes)
+    notes = ("Left out: questions with a failed or unjudged answer.",) * any(
+        row[-1] for row in rows
+    )
+    columns = titled("<System | n | Right in all [] .0 | Left out")
+    return without_zeros(Table("joint", caption, columns, rows, notes=notes), "Left out")
 
 
 def results_table(data: ReportData, head: Headline) -> Table:
     """The paper's three rates, a line per scenario and system, with intervals."""
     cells, asking = main_cells(data, head), asking_back(data, head)
-    wholes = [n for n in ("unjudged", "failed") if any(getattr(c[0], n) for c in cells.values())]
     rows = [
         (
             scenario.value,
@@ -157,15 +159,15 @@ def results_table(data: ReportData, head: Headline) -> Table:
             *cell,
             *([asking[run.name, scenario]] if asking else []),
             cell.counted,
-            *(getattr(cell.accuracy, name) for name in wholes),
+            cell.accuracy.unjudged,
+            cell.accuracy.failed,
         )
         for scenario in SCENARIOS
         for run in data.runs
         if (cell := cells.get((run.name, scenario)))
     ]
     columns = "<Scenario | <System | Accuracy [] | Deflection [] | Hallucination []"
-    columns += " | Asks back" * bool(asking) + " | n"
-    columns += "".join(f" | {name.capitalize()}" for name in wholes)
+    columns += " | Asks back" * bool(asking) + " | n | Unjudged | Failed"
     notes = (
         head.note(),
         *([ASKED_BACK] if asking else []),
@@ -173,14 +175,9 @@ def results_table(data: ReportData, head: Headline) -> Table:
         *notes_under(data.runs, cells.values()),
         *data.star_note,
     )
-    return Table(
-        "results",
-        "Results by scenario, in per cent of the answers (n)",
-        titled(columns),
-        tuple(rows),
-        section_starts(rows),
-        notes,
-    )
+    caption = "Results by scenario, in per cent of the answers (n)"
+    table = Table("results", caption, titled(columns), tuple(rows), section_starts(rows), notes)
+    return without_zeros(table, "Unjudged", "Failed")
 
 
 def fitting(table: Table, console: Console) -> list[Table]:

@@ -7,9 +7,9 @@ import sys
 from pathlib import Path
 
 import pytest
-from test_folders import TEXTS, Doors, attempts, broken
 
 from demur.core.store import Problems
+from tests.fuzz.test_folders import TEXTS, Doors, attempts, broken
 
 
 def _sheets(folder: Path) -> None:

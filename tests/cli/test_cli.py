@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 import demur
-from demur.cli import VERBS, main
+from demur.cli import VERBS, main, parser_of
 
 HEAVY = (
     "torch",
@@ -309,3 +309,27 @@ def test_a_manifest_cannot_choose_what_is_imported(release, tmp_path, monkeypatc
     (release / "manifest.json").write_text(json.dumps(manifest))
     assert main(["run", str(release), "--system", "reader", "--out", str(tmp_path / "r")]) == 2
     assert "no encoder named 'hostile_encoder:Encoder'" in capsys.readouterr().err
+
+
+def _parsers(parser):
+    """A parser and those of its jobs."""
+    yield parser
+    for action in parser._actions:
+        if isinstance(action, argparse._SubParsersAction):
+            for job in action.choices.values():
+                yield from _parsers(job)
+
+
+@pytest.mark.parametrize("verb", VERBS, ids=[v.name for v in VERBS])
+def test_an_option_of_several_values_that_is_repeated_adds_up(verb):
+    """The last one would silently win: of two limits of a gate, the first would be gone."""
+    parser = parser_of(verb)
+    importlib.import_module(f"demur.cli.{verb.name.replace('-', '_')}").configure(parser)
+    for each in _parsers(parser):
+        for action in each._actions:
+            if not action.option_strings or action.nargs not in ("+", "*"):
+                continue
+            place = argparse.Namespace(**{action.dest: action.default})
+            for value in ("a", "b"):
+                action(each, place, [value], action.option_strings[0])
+            assert getattr(place, action.dest) == ["a", "b"], (each.prog, action.option_strings)

@@ -251,8 +251,10 @@ def test_a_plan_opens_functions_and_counts_their_calls(own, release, tmp_path, c
     assert "no module 'my_nothing'" in capsys.readouterr().err
     system = own(SERVICE.format(up=True))
     assert run(release, "--system", system, "--plan", "--per-second", 4, "--json") == 0
-    (line,) = json.loads(capsys.readouterr().out)["lines"]
+    estimate = json.loads(capsys.readouterr().out)
+    (line,) = estimate["lines"]
     assert (line["calls"], line["cached"], line["seconds"]) == (16, 0, 4.0)
+    assert "4 questions of a scenario cannot decide --min-declined above" in estimate["notes"][-1]
     assert run(release, "--system", system) == 0
     capsys.readouterr()
     assert run(release, "--system", system, "--plan", "--json") == 0

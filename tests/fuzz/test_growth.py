@@ -56,9 +56,7 @@ MADE_AT_RUN_TIME: dict[str, list[re.Pattern[str]]] = {
     "demur.judge.courtesies: '|'.join((f'(?:{plain(line)})' for line in lines if line and line[0] not in '#['))": [],
     "demur.judge.model: f',({names})=([^,]*)$'": [],  # of the command's own argument
     # courtesies (of 240 characters): functions below
-    "demur.judge.own_phrases: '|'.join(words)": [
-        re.compile(r"our[\W_]+docs[\W_]+don|not[\W_]+in[\W_]+scope", re.I)
-    ],
+    "demur.judge.plain_refusals: '|'.join(sorted(map(re.escape, pieces), key=lambda p: (-len(p), p)))": [],  # letters
     "demur.scenarios.systems.reader: _NUMBER + unit": [],
     "demur.scenarios.systems.reader: f'\\\\b{re.escape(subject)}\\\\b'": [],
     "demur.scenarios.systems.reader: f'{re.escape(named[1])} ({_NUMBER} km)'": [
@@ -110,6 +108,7 @@ def test_the_probe_finds_what_is_worse_than_linear() -> None:
 
 
 # --- functions -------------------------------------------------------------------------------------
+
 
 def _exact(spec: AnswerSpec, text: str) -> object:
     return exact("What is the capital of Chad?", text, spec)

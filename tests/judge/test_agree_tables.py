@@ -19,7 +19,7 @@ LETTERS = {"c": Outcome.CORRECT, "d": Outcome.DEFLECTED, "i": Outcome.INCORRECT}
 
 
 def run(verdicts: str, labels: str, name: str = "a", clusters: int = 0) -> Run:
-    """A run of one scenario: a letter an answer, u ungraded; labels likewise, a blank where there is none."""
+    """A run of one scenario: a letter an answer, u unjudged; labels likewise, a blank where there is none."""
     rows = [
         Row(
             ask=f"q{n}",
@@ -106,7 +106,7 @@ def folder(tmp_path: Path) -> Path:
     for name in ("one", "two"):
         (tmp_path / name).mkdir()
         lines = [
-            {"id": f"q{n}", "outcome": "correct", "judge": "rules", "status": "graded"}
+            {"id": f"q{n}", "outcome": "correct", "judge": "local", "status": "graded"}
             for n in range(6)
         ]
         (tmp_path / name / "verdicts.jsonl").write_text(

@@ -1,22 +1,20 @@
 """What stands around a reply (bold type, quotation marks, a courtesy, a caveat) does not change how it is read."""
 
-import runpy
+import json
 from collections.abc import Callable
-from functools import cache
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from demur.judge import wording
 from demur.judge.courtesies import without_courtesies
+from demur.judge.deflection import read
 
 HERE = Path(__file__).parent
 
 
-@cache
-def tool() -> dict[str, Any]:
-    return runpy.run_path(str(HERE.parents[1] / "tools" / "score_deflections.py"))
+def rows(name: str) -> list[dict]:
+    return [json.loads(line) for line in (HERE / name).read_text(encoding="utf-8").splitlines()]
 
 
 @pytest.mark.parametrize(
@@ -36,31 +34,27 @@ def tool() -> dict[str, Any]:
     ],
 )
 def test_layout_changes_no_wording(laid_out: Callable[[str], str]) -> None:
-    for row in tool()["lines"](HERE / "deflections_ordinary.jsonl")[::200]:
+    for row in rows("untouched/usual.jsonl")[::12]:
         text = " ".join(row["text"].split())
         if not any(c in text for c in '*_`#~|{}"“”«»「」[]<>'):
             assert set(wording.buckets(laid_out(text))) == set(wording.buckets(text)), text
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("kind", "share"), [("nothing", 0.0), ("openings", 0.02), ("closings", 0.01), ("caveats", 0.02)]
-)
-def test_what_is_around_an_answer_rarely_makes_it_a_deflection(kind: str, share: float) -> None:
-    """Sentences that nobody tuned on. Before 24 November 2026 (evening): 0.13, 0.24, 0.24."""
-    read = tool()["plain_answers"](kind)
-    assert sum(read) / len(read) <= share
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("kind", "precision", "recall"),
-    [("openings", 0.90, 0.89), ("closings", 0.92, 0.94), ("caveats", 0.89, 0.94)],
-)
-def test_sentences_with_something_around_them(kind: str, precision: float, recall: float) -> None:
-    measured = tool()["sentences"](kind, files=("replies",))
-    assert measured[0] >= precision
-    assert measured[1] >= recall
+def test_a_closing_rarely_makes_a_deflection_of_an_answer() -> None:
+    """Closings that nobody tuned on, around short answers that nobody tuned on."""
+    closings = {row["language"]: row["closings"] for row in rows("around_held_out.jsonl")}
+    answers = [
+        row
+        for row in rows("untouched/usual.jsonl")
+        if not row["deflects"] and len(row["text"]) < 60 and row["text"].endswith((".", "。", "।"))
+    ][::6]
+    misread = 0
+    for place, row in enumerate(answers):
+        closing = closings[row["language"]][place % len(closings[row["language"]])]
+        text = f"{row['text']} {closing}"
+        misread += read(text, row["question"]).deflects
+    assert len(answers) >= 40
+    assert misread / len(answers) <= 0.1
 
 
 @pytest.mark.parametrize(

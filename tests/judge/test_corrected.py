@@ -92,7 +92,7 @@ def test_a_perfect_judge_is_not_taken_to_be_perfect_and_a_census_is():
     assert (census.low, census.value, census.high) == pytest.approx((0.7, 0.7, 0.7))
 
 
-def test_ungraded_answers_are_corrected_and_failed_ones_left_out():
+def test_unjudged_answers_are_corrected_and_failed_ones_left_out():
     verdict = np.array([CORRECT] * 60 + [UNJUDGED] * 60 + [FAILED] * 9)
     label = np.where(verdict == UNJUDGED, INCORRECT, verdict)
     label[verdict == FAILED] = -1
@@ -100,7 +100,7 @@ def test_ungraded_answers_are_corrected_and_failed_ones_left_out():
     found = corrected(verdict, label)
     assert found.rates["accuracy"].value == pytest.approx(0.5)
     assert found.naive["accuracy"].value == 1.0
-    assert (found.naive["accuracy"].ungraded, found.naive["accuracy"].failed, found.answers) == (
+    assert (found.naive["accuracy"].unjudged, found.naive["accuracy"].failed, found.answers) == (
         60,
         9,
         120,
@@ -138,18 +138,18 @@ def judged(rng, truth, errors):
 
 
 def test_a_verdict_without_a_label_is_refused_by_name():
-    """Labels of a blind sheet, which asks about graded answers alone: they say nothing of ungraded ones."""
+    """Labels of a blind sheet, which asks about graded answers alone: they say nothing of unjudged ones."""
     rng = np.random.default_rng(4)
     truth = rng.choice(3, 300, p=[0.9, 0.02, 0.08])
     verdict = judged(rng, truth, [[0.6, 0, 0, 0.4], [0, 0.5, 0, 0.5], [0.2, 0, 0.2, 0.6]])
     sheet = np.where(verdict == UNJUDGED, -1, OURS[truth])
     with pytest.raises(
         DataError,
-        match=r"no label on 1\d\d ungraded answers, 4\d % of the cell.*demur annotate RUN",
+        match=r"no label on 1\d\d unjudged answers, 4\d % of the cell.*demur annotate RUN",
     ):
         corrected(verdict, sheet)
     twice = np.where(verdict == INCORRECT, -1, sheet)
-    with pytest.raises(DataError, match=r"incorrect and 1\d\d ungraded answers"):
+    with pytest.raises(DataError, match=r"incorrect and 1\d\d unjudged answers"):
         corrected(verdict, twice)
     page = np.where((verdict != UNJUDGED) | (rng.random(300) < 0.3), OURS[truth], -1)
     found = corrected(verdict, page).rates["accuracy"]
@@ -170,7 +170,7 @@ def test_few_answers_of_a_verdict_without_a_label_may_be_anything():
         some, all_ = found.rates[name], without.rates[name]
         assert (some.value, some.low) == (pytest.approx(all_.value), pytest.approx(0.95 * all_.low))
         assert some.high == pytest.approx(0.95 * all_.high + 0.05)
-    assert (found.answers, found.naive["accuracy"].n, found.naive["accuracy"].ungraded) == (
+    assert (found.answers, found.naive["accuracy"].n, found.naive["accuracy"].unjudged) == (
         200,
         190,
         10,

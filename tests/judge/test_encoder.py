@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import json
 import math
-import runpy
 import subprocess
 import sys
+from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from importlib.util import find_spec
 from pathlib import Path
@@ -17,14 +17,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from threadpoolctl import threadpool_info
 
-from demur.answers.languages import CODES
 from demur.cli import main
 from demur.core.records import AnswerSpec, Ask, Response, Scenario
-from demur.core.store import seed_of
-from demur.core.thinking import visible
+from demur.core.vision_ops import ensure_torchvision
 from demur.judge import encoder, wording
 from demur.judge.cascade import Cascade
-from demur.judge.deflection import CLEAR, KINDS, read
+from demur.judge.deflection import CLEAR, read
 from demur.judge.local import LocalJudge
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -152,7 +150,7 @@ def test_weights_are_a_step_times_four_bits() -> None:
 
 def test_the_shipped_vocabulary_reads_every_language() -> None:
     """Hardly a letter of a sentence in a language that is read is unknown to it (3)."""
-    unknown = dict.fromkeys(CODES, 0)
+    unknown: Counter[str] = Counter()
     for line in (ROOT / "tests/judge/untouched/languages.jsonl").read_text().splitlines():
         row = json.loads(line)
         unknown[row["language"]] += 3 in encoder.base().tokenizer.encode(row["text"]).ids
@@ -209,9 +207,26 @@ def test_numpy_gives_the_vectors_of_transformers() -> None:
     import torch
 
     torch.set_num_threads(1)
-    training = runpy.run_path(str(ROOT / "tools" / "train_encoder_adapter.py"))
+    ensure_torchvision()  # which transformers imports
+    from transformers import BertConfig, BertModel
+
     plain = encoder.Encoder()
-    model = training["bert"](plain)
+    words = torch.from_numpy(plain.words(np.arange(plain.tokenizer.get_vocab_size())))
+    config = BertConfig(
+        vocab_size=len(words),
+        hidden_size=encoder.WIDTH,
+        num_hidden_layers=encoder.LAYERS,
+        num_attention_heads=encoder.HEADS,
+        intermediate_size=4 * encoder.WIDTH,
+        max_position_embeddings=encoder.LONGEST,
+        type_vocab_size=1,
+        layer_norm_eps=1e-12,
+    )
+    model = BertModel(config, add_pooling_layer=False).eval()
+    state = model.state_dict()
+    state["embeddings.word_embeddings.weight"].copy_(words)
+    for name, values in plain.weights.items():
+        state[name].copy_(torch.from_numpy(values).view_as(state[name]))
     long = [
         "x " * 700,
         "",
@@ -228,32 +243,6 @@ def test_numpy_gives_the_vectors_of_transformers() -> None:
         with torch.inference_mode():
             mean = model(input_ids=torch.tensor([ids])).last_hidden_state[0].mean(0).numpy()
         assert np.abs(plain.vector(ids) - mean / np.linalg.norm(mean)).max() < 1e-5
-    for task in training["TASKS"].values():
-        reader = training["Reader"](training["bert"](plain), task.lower)
-        reader.start(encoder.stored(task.file))
-        text = ("How long is it?", "5 km", "It is 5 km long.")[
-            -1 if task.file == encoder.DEFLECTION else 0 :
-        ]
-        lower = model.embeddings(torch.tensor([encoder.ids(plain.tokenizer, *text)]))
-        with torch.inference_mode():
-            for layer in model.encoder.layer[: task.lower]:
-                lower = layer(lower)
-                lower = lower[0] if isinstance(lower, tuple) else lower
-            odds = float(reader(lower, torch.ones(lower.shape[:2], dtype=torch.bool)))
-        # Training is in bfloat16.
-        assert encoder.Encoder(task.file).log_odds(*text) == pytest.approx(odds, abs=0.3)
-
-
-@pytest.mark.slow
-def test_kinds_of_deflections_that_were_held_out() -> None:
-    rows = [
-        json.loads(line)
-        for line in (ROOT / "tests/judge/deflection_kinds.jsonl").read_text().splitlines()
-    ]
-    held = [row for row in rows if seed_of("held", row["text"]) % 8 == 0]
-    right = [KINDS[encoder.kind(row["text"])] == row["kind"] for row in held]
-    assert len(held) == 219
-    assert sum(right) / len(held) >= 0.87
 
 
 PAIRS = [
@@ -307,21 +296,6 @@ def test_the_question_decides_from_the_command_line(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_pairs_of_one_reply_and_two_questions_that_were_held_out() -> None:
-    rows = [
-        json.loads(line)
-        for line in (ROOT / "tests/judge/deflections_asked.jsonl").read_text().splitlines()
-    ]
-    held = [row for row in rows if row["part"] == "held out"]
-    assert len(held) == 1_446
-    some = held[::2]
-    right = [
-        read(visible(row["text"]), row["question"]).deflects == row["deflects"] for row in some
-    ]
-    assert sum(right) / len(some) >= 0.86
-
-
-@pytest.mark.slow
 @pytest.mark.integration
 def test_replies_that_nothing_was_tuned_on(capsys) -> None:
     """The road of a user, from a file of labelled replies to the figures of a bench; each counted again here."""
@@ -336,6 +310,5 @@ def test_replies_that_nothing_was_tuned_on(capsys) -> None:
     assert every["recall"]["deflected"]["value"] == pytest.approx(recall)
     assert precision >= 0.95
     assert recall >= 0.95
-    assert {row["language"] for row in rows} <= set(CODES)
     alone = np.array([wording.log_odds(row["text"]) > 0 for row in rows])
     assert (said == true).sum() > (alone == true).sum()

@@ -82,7 +82,7 @@ def test_rates_count_what_is_absent_beside_the_denominator() -> None:
     for given_ in (rows, arrow(rows), Table(arrow(rows)), iter(rows)):
         found = rates(given_)
         assert [m.value for m in found] == [0.25, 0.5, 0.25]
-        assert {(m.n, m.ungraded, m.failed, m.interval) for m in found} == {
+        assert {(m.n, m.unjudged, m.failed, m.interval) for m in found} == {
             (4, 1, 2, "wilson(0.95)")
         }
         assert (found.accuracy.low, found.accuracy.high) == pytest.approx(wilson(1, 4))

@@ -7,7 +7,9 @@ import pytest
 import demur
 from demur.core.errors import UsageError
 from demur.judge.cascade import Cascade
+from demur.judge.deflection import read
 from demur.judge.local import LocalJudge
+from demur.judge.own_phrases import OwnPhrases
 
 PHRASES = """# of our bot
 Our docs don't cover this
@@ -38,8 +40,8 @@ def test_an_option_with_nothing_behind_it_is_not_taken_for_none():
     [
         ("OUR DOCS DON\u2019T COVER THIS.", "deflected"),
         ("Hm. Our docs don't cover this - try the forum?", "deflected"),
-        ("Our docs don't cover this, but it is the Rhine.", None),  # an answer, right or wrong
-        ("Tähän ei löydy vastausta.", "deflected"),  # a language that the rules do not read
+        ("Our docs don't cover this, but it is the Rhine.", "deflected"),  # whatever else it says
+        ("Tähän ei löydy vastausta.", "deflected"),  # in any language
         ("申し訳ありません。該当する記事が見つかりません。", "deflected"),
         ("Leider: dazu steht nichts im Handbuch!", "deflected"),
         (
@@ -57,8 +59,8 @@ def test_a_reply_with_a_phrase_declines(file, reply, outcome):
 
 
 def test_without_the_file_they_are_not_known():
-    said = demur.grade("Which river?", answers=["Danube"], response="Δεν ξέρω τίποτα για αυτό.")
-    assert said.outcome is None
+    assert not read("Keine Karotten.", "Which river?").deflects
+    assert OwnPhrases(["Keine Karotten"]).read("Keine Karotten.", "Which river?").deflects
 
 
 def test_other_phrases_are_another_judge(file, tmp_path):

@@ -25,7 +25,7 @@ N = 48
 
 
 class Lenient:
-    """A judge that calls everything correct that the rules do not call deflected; ungraded on every eighth answer."""
+    """A judge that calls everything correct that the local judge does not call deflected; unjudged on every eighth answer."""
 
     id = "lenient"
 
@@ -41,7 +41,7 @@ class Lenient:
 
 def rag(question, evidence, id):
     number = int(id[1:])
-    return ["Paris it is, a town known all over the world.", "I cannot tell.", "Not Paris, Lyon."][
+    return ["Paris it is, a town known all over the world.", "I cannot tell.", "It is Lyon."][
         number % 3
     ]
 
@@ -107,23 +107,23 @@ def test_verdicts_lie_side_by_side_and_reports_choose(asked, tmp_path, capsys):
     assert (oracle["unjudged"], oracle["n"]) == (N // 8, N - N // 8)
     assert oracle["hallucination"]["value"] == 0.0
     assert (run / "verdicts.jsonl").read_bytes() == before
-    assert load([run]).runs[0].judges == ("rules",)
+    assert load([run]).runs[0].judges == ("local",)
     chosen = load([run], verdicts="kind").runs[0]
     assert chosen.judges == ("lenient",)
     with pytest.raises(UsageError, match="kind"):
         load([run], verdicts="gpt")
     assert (
-        main(["judge", "run", str(run), "--judge", "rules", "--name", "kind"]) == 2
+        main(["judge", "run", str(run), "--judge", "local", "--name", "kind"]) == 2
     )  # of another judge
     assert main(["report", str(run), "--verdicts", "kind", "-o", str(tmp_path / "r.html")]) == 0
     page = (tmp_path / "r.html").read_text()
-    assert f"could not decide {N // 8} answers" in page  # the rules decided all
+    assert f"{N // 8} of {N} answers are failed or unjudged" in page  # local judged all
     assert demur.report(run, tmp_path / "p.html", verdicts="kind").read_text() == page
     capsys.readouterr()
     assert main(["judge", "compare", str(run), "--json"]) == 0
     compared = json.loads(capsys.readouterr().out)
     assert compared["answers"] == N
-    assert compared["unjudged"] == {"rules": 0, "kind": N // 8}
+    assert compared["unjudged"] == {"local": 0, "kind": N // 8}
     assert compared["repeat_variance"]["kind"]["value"] == 0.0
     assert (
         compared["repeat_variance"]["kind"]["n"] == N - N // 8
@@ -144,7 +144,7 @@ def test_verdicts_lie_side_by_side_and_reports_choose(asked, tmp_path, capsys):
 @pytest.mark.heavy
 def test_rates_are_corrected_and_stale_labels_refused(asked, tmp_path, capsys):
     run = copied(asked, tmp_path)
-    file = labelled(run, judge="rules", rubric="a")
+    file = labelled(run, judge="local", rubric="a")
     evaluation = demur.open_run(run)
     rows = evaluation.rates(labels=True).records
     assert [row["rates"] for row in rows] == ["as judged", "corrected"]
@@ -180,9 +180,9 @@ def test_rates_are_corrected_and_stale_labels_refused(asked, tmp_path, capsys):
     shutil.rmtree(other)
     for bound in (
         {"judge": "model:x"},
-        {"judge": "rules", "prompt_sha256": "0"},
+        {"judge": "local", "prompt_sha256": "0"},
         {"shipped_rubric": "earlier"},
-        {"judge": "rules", "judge_code": "earlier"},
+        {"judge": "local", "judge_code": "earlier"},
     ):
         labelled(run, **bound)
         with pytest.raises(Stale, match="stale"):
@@ -238,7 +238,7 @@ def test_a_page_of_a_runs_answers_and_its_labels_taken(asked, tmp_path, capsys):
     assert {i.row.outcome for i in items} == set(Outcome)
     make_task(data, items, tmp_path / "task")
     _, known = read_task(tmp_path / "task")
-    assert not any("rag" in text or "rules" in text for item in known for _, text in item.shown)
+    assert not any("rag" in text or "local" in text for item in known for _, text in item.shown)
     put_labels(
         tmp_path / "task",
         "ann",
@@ -286,7 +286,7 @@ def test_labels_are_stale_when_the_judges_code_changes(asked, tmp_path, capsys, 
         ["judge", "correct", str(run), *more] for more in ([], ["--labels", str(task)])
     )
     assert main(of_run) == main(of_task) == 0
-    again = ["judge", "run", str(run), "--judge", "rules", "--name", "again"]
+    again = ["judge", "run", str(run), "--judge", "local", "--name", "again"]
     assert main(again) == 0
     origin = run / "verdicts" / "again.json"
     assert json.loads(origin.read_text())["judge_code"] == LocalJudge.version

@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-import runpy
-from pathlib import Path
-
-import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -15,7 +11,6 @@ from demur.judge import wording
 from demur.judge.deflection import read
 from demur.judge.local import LocalJudge
 
-ROOT = Path(__file__).resolve().parents[2]
 RARE = "Wem das Gut nach dem Brand zufiel, dar\u00fcber geben die Akten keinen Aufschluss."
 
 
@@ -101,12 +96,3 @@ def test_any_text_has_log_odds(text: str) -> None:
 def test_long_text_costs_no_more_than_a_little() -> None:
     text = "The leaflet is silent about it. " * 100_000
     assert len(wording.buckets(text)) <= 3 * len(wording.RUNS) * 1_300
-
-
-def test_the_weights_are_those_of_the_sentences() -> None:
-    tool = runpy.run_path(str(ROOT / "tools" / "train_wording.py"))
-    with np.load(tool["WEIGHTS"], allow_pickle=False) as stored:
-        made_of = str(stored["sentences"])
-    assert made_of == tool["fingerprint"](*tool["training"]()), (
-        "run tools/train_wording.py: the sentences have changed"
-    )

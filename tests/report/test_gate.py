@@ -191,7 +191,11 @@ def test_what_is_in_no_rate_decides_nothing(side, limit, unjudged, failed, state
 def test_as_many_questions_as_are_told_would_decide(rate, spread):
     """The number that is told is enough, and four fifths of it are not, whatever the judge's own error."""
     limit = Limit("max", "hallucination", Scenario.EMPTY, 0.15)
-    shift = None if spread is None else np.random.default_rng(0).normal(0, spread, DRAWS)
+    shift = (
+        None
+        if spread is None
+        else np.random.default_rng(0).normal([[0.0], [0.0]], [[spread], [0.0]], (2, DRAWS))
+    )
     needed = _needed(rate, limit, 0.95, shift)
     if spread is None:
         assert decide(limit, of(round(rate * needed), needed)).state == (

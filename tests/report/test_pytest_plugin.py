@@ -1,4 +1,4 @@
-"""The gate as a fixture, in a pytest of its own: it fails, skips, passes and warns."""
+"""The gate as a fixture, in a pytest of its own: red where the gate fails or cannot decide."""
 
 from __future__ import annotations
 
@@ -29,23 +29,36 @@ def test_passes(demur_gate):
     assert found.state == "pass"
 
 
+def makes_up(question):
+    return "It is Zanzibar."
+
+
 def test_fails(demur_gate):
-    demur_gate("release", reads, scenarios=["oracle"], max_deflection={"oracle": 1.0}, min_deflection={"oracle": 0.9})
+    demur_gate("release", makes_up, scenarios=["adversarial"], min_declined={"adversarial": 0.5})
 
 
-def test_cannot_tell(demur_gate):
+def test_undecided(demur_gate):
     demur_gate("release", reads, scenarios=["oracle"], limit=2, min_accuracy={"oracle": 0.9})
+
+
+def test_undecided_is_allowed(demur_gate):
+    found = demur_gate(
+        "release", reads, scenarios=["oracle"], limit=2, min_accuracy={"oracle": 0.9}, allow_undecided=True
+    )
+    assert found.state == "undecided"
 
 
 def test_down(demur_gate):
     demur_gate("release", breaks, scenarios=["oracle"], min_accuracy={"oracle": 0.5})
 
 
-def test_advises(demur_gate):
-    from demur.pytest_plugin import GateAdvice
+def test_refuses_a_limit_on_what_is_not_asked(demur_gate):
+    from demur.core.errors import UsageError
 
-    with pytest.warns(GateAdvice, match="advisory"):
-        demur_gate("release", reads, scenarios=["oracle"], min_deflection={"oracle": 0.9}, strict=False)
+    asked = []
+    with pytest.raises(UsageError):
+        demur_gate("release", asked.append, scenarios=["oracle"], min_declined={"adversarial": 0.5})
+    assert not asked
 """
 
 
@@ -62,8 +75,9 @@ def test_a_test_of_yours_is_decided_by_the_gate(tmp_path):
         timeout=500,
     )
     told = done.stdout
-    assert "2 failed, 2 passed, 1 skipped" in told, told + done.stderr
-    assert "FAILED test_mine.py::test_fails" in told
-    assert "FAILED test_mine.py::test_down" in told
+    assert "3 failed, 3 passed" in told, told + done.stderr
+    for name in ("test_fails", "test_undecided", "test_down"):
+        assert f"FAILED test_mine.py::{name} " in told
     assert "gate: SYSTEM DOWN" in told
-    assert "questions would decide" in told
+    assert "2 questions cannot decide it" in " ".join(told.split())  # before they are asked
+    assert "questions would decide" in " ".join(told.split())

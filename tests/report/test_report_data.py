@@ -39,7 +39,7 @@ def test_without_a_release_there_are_still_numbers(run: Path) -> None:
     data = load([run])
     assert data.release is None
     assert not data.samples
-    assert data.runs[0].judges == ("rules",)
+    assert data.runs[0].judges == ("local",)
     assert data.runs[0].usage["responses"] == len(data.runs[0].rows)
 
 

@@ -127,7 +127,7 @@ def test_compared_draws_are_one_pair_with_their_mean() -> None:
         Run("a", Path("a"), {}, Table(first)), Run("b", Path("b"), {}, Table(second))
     )
     (right,) = [x for x in found.differences if x.measure == compare.PRIMARY]
-    assert (found.pairs, found.ungraded, found.only_first, found.only_second) == (2, 1, 1, 0)
+    assert (found.pairs, found.unjudged, found.only_first, found.only_second) == (2, 1, 1, 0)
     assert (found.repeats, found.answers) == (3, (4, 3))
     assert (right.first, right.second) == (pytest.approx(2 / 3), pytest.approx(3 / 4))
     assert right.spread == pytest.approx(((2 / 3) ** 2 + (1 / 2) ** 2) / 2)
@@ -140,7 +140,7 @@ def test_compared_draws_are_one_pair_with_their_mean() -> None:
     assert [(x.said_before, x.said_after) for x in found.lost] == [
         ("1-0", "1-0")
     ]  # a tie: the first repeat
-    assert "(with 4 and 3 repeats)" in compare_tables.table(found).notes[1]
+    assert "(with 4 and 3 repeats)" in compare_tables.table(found).notes[2]
 
 
 def test_a_run_that_is_too_large_is_cut_as_it_is_read(

@@ -36,7 +36,7 @@ def rows(
     used: int | None = None,
     **more: object,
 ) -> list[Row]:
-    """One row a letter: c, d, i graded; u ungraded; f failed. ``used``: distractors shown; what the recipe says."""
+    """One row a letter: c, d, i graded; u unjudged; f failed. ``used``: distractors shown; what the recipe says."""
     asked = re.search(r"k=(\d+)", recipe)
     shown_ = int(asked[1]) if asked and used is None else used or 0
     return [
@@ -91,10 +91,10 @@ def test_the_headline_is_what_most_runs_share() -> None:
     assert (head.condition, head.recipes[Scenario.REALISTIC]) == ("severe", other)
 
 
-def test_ungraded_and_failed_stand_beside_the_rates() -> None:
+def test_unjudged_and_failed_stand_beside_the_rates() -> None:
     data = ReportData((run("a", rows("ccdiuff")),))
     (one,) = cells.main_cells(data, cells.headline(data.runs)).values()
-    assert (one.n, one.accuracy.ungraded, one.accuracy.failed) == (4, 1, 2)
+    assert (one.n, one.accuracy.unjudged, one.accuracy.failed) == (4, 1, 2)
     assert [m.value for m in one] == [0.5, 0.25, 0.25]
 
 
@@ -596,7 +596,7 @@ def test_caveats_are_told_once_each(data: ReportData) -> None:
     told = caveats(data)
     assert any("not CLIP" in line for line in told)
     assert any(line.startswith("small-lm: SmolLM2-135M is a very small model") for line in told)
-    assert any("answers are not graded" in line for line in told)
+    assert any("failed or unjudged" in line for line in told)
     assert len(told) == len(set(told))
 
 
@@ -645,7 +645,7 @@ def test_less_deflection_is_better_where_an_answer_is_expected_and_worse_where_n
 
 def test_what_is_not_shared_or_not_graded_is_told() -> None:
     found = compare.compare(run("a", rows("ccuf")), run("b", rows("cucci")))
-    assert (found.pairs, found.ungraded, found.only_first, found.only_second) == (1, 3, 0, 1)
+    assert (found.pairs, found.unjudged, found.only_first, found.only_second) == (1, 3, 0, 1)
 
 
 def test_nothing_in_common() -> None:
@@ -753,10 +753,10 @@ def test_two_runs_in_the_other_order_differ_by_as_much_the_other_way(seed: int) 
         )
         assert one.better == -other.better
     assert [i.context for i in found.lost] == [i.context for i in turned.gained]
-    assert (found.pairs, found.only_first, found.ungraded) == (
+    assert (found.pairs, found.only_first, found.unjudged) == (
         turned.pairs,
         turned.only_second,
-        turned.ungraded,
+        turned.unjudged,
     )
 
 
@@ -780,10 +780,10 @@ def test_every_row_twice_has_the_same_rates_and_narrower_intervals() -> None:
     head = cells.headline((a, b))
     once, doubled = (cells.main_cells(ReportData((one,)), head) for one in (a, twice(a)))
     for one, two in ((m, d) for key in once for m, d in zip(once[key], doubled[key], strict=True)):
-        assert (two.value, two.n, two.ungraded, two.failed) == (
+        assert (two.value, two.n, two.unjudged, two.failed) == (
             one.value,
             2 * one.n,
-            2 * one.ungraded,
+            2 * one.unjudged,
             2 * one.failed,
         )
         assert two.high - two.low < one.high - one.low  # type: ignore[operator]

@@ -35,7 +35,7 @@ def test_sweep_prints_its_own_tables(
     ]
     words += [
         "--judge",
-        "rules?guess=yes",
+        "local",
         "--strictness",
         "none",
         "severe",

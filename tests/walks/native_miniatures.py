@@ -905,6 +905,12 @@ def by_text(asked: dict) -> str:
     return _answer(asked, knows=lambda number: number % 3 == 1, otherwise=DECLINES)
 
 
+def by_heart(asked: dict) -> str:
+    """Never reads what is put before it: right about every second thing, of the others it tells the next one's facts."""
+    subject, relation = _subject(asked), _relation(asked)
+    return WRONG if subject is None else _fact(subject + subject % 2, relation)
+
+
 class TextOnly:
     """A gate that takes no images, neither in the question nor as evidence."""
 

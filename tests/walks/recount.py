@@ -343,6 +343,7 @@ GATES: dict[str, Callable[[dict], str]] = {
     "half-remembers": native.half_remembers,
     "expert": native.expert,
     "text-only": native.by_text,
+    "by-heart": native.by_heart,
 }
 
 

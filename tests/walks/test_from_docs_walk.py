@@ -10,9 +10,11 @@ from pathlib import Path
 
 import pyarrow.parquet as pq
 import pytest
+from action_steps import run_steps
 from test_rag_service import served
 
 from demur.cli import main
+from demur.pytest_plugin import demur_gate  # noqa: F401
 from demur.testing import running
 
 PLANS = ("Basic", "Team", "Studio", "Campus", "Harbour", "Summit")
@@ -131,19 +133,56 @@ def test_from_raw_files_to_a_gate(made, tmp_path, capsys, always, code):
     assert counted["full"] == ["correct"] * 6
     assert set(counted["gold-removed"]) == ({"incorrect"} if always else {"deflected"})
     capsys.readouterr()
-    gate = [
-        "gate",
-        str(tmp_path / "runs/mine"),
-        "--release",
-        release,
-        "--max-hallucination",
-        "gold-removed=0.5",
-        "--strict",
-    ]
-    assert main(gate) == code
-    said = capsys.readouterr().out
-    assert "n = 12" in said
-    assert ("FAILED" in said) is always
+    for limit in (("--min-declined", "gold-removed=0.5"), ("--max-hallucination", "empty=0.5")):
+        assert main(["gate", str(tmp_path / "runs/mine"), "--release", release, *limit]) == code
+        said = capsys.readouterr().out
+        assert "n = 12" in said
+        assert ("FAILED" in said) is always
+
+
+ALWAYS = """
+import json
+import re
+from pathlib import Path
+
+
+def answer(question, corpus, exclude):
+    rows = map(json.loads, Path(f"out/corpora/{corpus}/corpus.jsonl").read_text().splitlines())
+    words = set(question.lower().split())
+    ranked = sorted(rows, key=lambda row: -len(words & set(row["text"].lower().split())))
+    best = next((row["text"] for row in ranked if row["id"] not in exclude), "")
+    price = re.search(r"\\d+ euros", best)
+    return {"answer": f"That is {price[0] if price else '999 euros'}.", "contexts": [row["id"] for row in ranked[:3]]}
+"""
+
+
+@pytest.mark.integration
+def test_a_function_over_own_documents_that_always_answers_is_red_in_the_action(made):
+    """A retriever, and a generator that reads a price out of the best passage, or makes one up."""
+    (made / "mine.py").write_text(ALWAYS)
+    ended, step, told = run_steps(
+        made,
+        "runs-of-action",
+        release="out/release",
+        corpora="out/corpora",
+        system="python:mine:answer",
+        limits="--min-declined gold-removed=50%",
+    )
+    assert (ended, step) == (1, "gate"), told
+
+
+def test_and_in_the_fixture(made, demur_gate, monkeypatch):  # noqa: F811
+    monkeypatch.chdir(made)
+    names = {}
+    exec(compile(ALWAYS, "mine.py", "exec"), names)
+    with pytest.raises(pytest.fail.Exception):
+        demur_gate(
+            "out/release",
+            names["answer"],
+            scenarios="whole",
+            corpora="out/corpora",
+            min_declined={"gold-removed": 0.5},
+        )
 
 
 def run_words(made, out, name, url, *more, judge="local"):
@@ -195,7 +234,8 @@ def test_three_broken_ones_are_told_apart_in_words(made, tmp_path, capsys):
         "chatty: the generator answers regardless of the evidence: 24 of 24 times without gold."
         in told
     )
-    assert "unjudged: the judge is down (" in told
+    counts = json.loads((tmp_path / "runs/unjudged/manifest.json").read_text())["counts"]
+    assert counts["unjudged"] == 6
     assert "well:" not in told
     with served(Service(corpora)) as url:  # nobody there at all is told before anything is asked
         service_asked = run_words(
@@ -250,6 +290,6 @@ def test_the_timed_walk_in_small(tmp_path):
     )
     assert done.returncode == 0, done.stderr[-3000:]
     assert re.search(
-        r"gate: passed(.|\n)*gate: FAILED\n +fail +hallucination in gold-removed", done.stdout
+        r"gate: passed(.|\n)*gate: FAILED\n +fail +declined in gold-removed", done.stdout
     )
     assert re.search(r"\d s  together", done.stdout)

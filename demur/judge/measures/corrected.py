@@ -214,12 +214,24 @@ class Difference(NamedTuple):
     difference: float
     low: float
     high: float
+    """Ends of the interval of level 0.95."""
     pairs: int
     """Items that both sides were asked."""
     labelled: tuple[int, int]
     """Labels of either side."""
     both: int
     """Items labelled on both sides."""
+
+    @property
+    def p(self) -> float:
+        """Two-sided p of no difference, from the interval's side towards 0: at most 0.05 where a 95 % one excludes 0."""
+        gap, low, high = (
+            atanh(min(max(x, -1 + 1e-9), 1 - 1e-9)) for x in (self.difference, self.low, self.high)
+        )
+        away = gap - low if gap > 0 else high - gap
+        if gap == 0 or away <= 0:
+            return float(gap == 0)
+        return 2 * (1 - NormalDist().cdf(abs(gap) / away * NormalDist().inv_cdf(0.975)))
 
 
 def differences(

@@ -66,15 +66,15 @@ class Members:
         self.question = sample[first]
         self.cluster = rows.cluster[first]
 
-    def without_errors(self) -> Floats | None:
-        """float64 [draws]: the joint share without the judge's errors; None where no error is measured."""
+    def shift(self) -> Floats | None:
+        """float64 [2, draws], as `demur.judge.measures.judge_error.Shift` has it; None where no error is measured."""
         if not self.step.any():
             return None
-        draws = np.zeros(DRAWS)
+        draws, blur = np.zeros(DRAWS), np.zeros(DRAWS)
         patterns, counts = np.unique(self.step * 2 + self.right, axis=0, return_counts=True)
         chances = {1: shares("equivalence"), 2: shares("declined")}
         for pattern, n in zip(patterns, counts, strict=True):
-            product = np.full(DRAWS, n / len(self.right))
+            product, scales = np.ones(DRAWS), np.ones(DRAWS)
             for code in pattern:
                 step, right = divmod(int(code), 2)
                 if not step:
@@ -83,16 +83,11 @@ class Members:
                 error = chances[step]
                 scale = 1 - error.false - error.missed
                 product *= (1 - error.false if right else -error.false) / scale
-            draws += product
-        return np.clip(draws, 0.0, 1.0)
-
-    def shift(self) -> Floats | None:
-        """float64 [draws]: `without_errors` less what was counted; None where no error is measured."""
-        draws = self.without_errors()
-        if draws is None:
-            return None
-        counted: float = np.logical_and.reduce(self.right, axis=1).mean()
-        return draws - counted
+                scales *= scale
+            draws += product * n / len(self.right)
+            blur += scales * n / len(self.right)
+        counted = float(np.logical_and.reduce(self.right, axis=1).mean())
+        return np.stack([np.clip(draws, 0.0, 1.0) - counted, 1 / blur - 1])
 
 
 def joint(
@@ -127,5 +122,5 @@ def joint(
 
 
 def joint_shift(rows: Table, scenarios: Sequence[Scenario]) -> Floats | None:
-    """float64 [draws]: what the judge's errors may move joint success by; None where no error is measured."""
+    """float64 [2, draws]: what the judge's errors may move joint success by; None where no error is measured."""
     return Members(rows, scenarios).shift()

@@ -86,7 +86,10 @@ def without_errors(counted: float | Floats, chances: Shares) -> Floats:
 
 
 class Shift(NamedTuple):
-    """float64 [draws] each: what a rate would be without the judge's errors, less what was counted."""
+    """float64 [2, draws] each, of a rate without the judge's errors: how far it lies from the count, and how much more
+    than the count it varies from sample to sample, as a share (where the judge blurs a difference, undoing that blows
+    up chance as well).
+    """
 
     accuracy: Floats
     deflection: Floats
@@ -94,8 +97,8 @@ class Shift(NamedTuple):
     @property
     def hallucination(self) -> Floats:
         """Of answers that are neither correct nor declined: the three rates sum to one."""
-        shift: Floats = -self.accuracy - self.deflection
-        return shift
+        more: Floats = np.maximum(self.accuracy[1], self.deflection[1])
+        return np.stack([-self.accuracy[0] - self.deflection[0], more])
 
 
 def shift_of(method: Codes, result: Codes, weight: Floats) -> Shift | None:
@@ -118,21 +121,22 @@ def shift_of(method: Codes, result: Codes, weight: Floats) -> Shift | None:
     def part(place: Flags) -> float:
         return float(weight[place].sum()) / total
 
-    accuracy = np.zeros(DRAWS)
+    def moved(among: Flags, outcome: int, step: str) -> Floats:
+        size, chances = part(among), shares(step)
+        counted = part(among & (result == outcome)) / size
+        blur = 1 - chances.false - chances.missed
+        return size * np.stack([without_errors(counted, chances) - counted, 1 / blur - 1])
+
+    accuracy = np.zeros((2, DRAWS))
     compared = method == names.index(Method.EQUIVALENCE)
-    if compared.any():
-        among = part(compared)
-        counted = part(compared & (result == CORRECT)) / among
-        accuracy += among * (without_errors(counted, shares("equivalence")) - counted)
+    if part(compared):
+        accuracy += moved(compared, CORRECT, "equivalence")
     exact = np.isin(method, [names.index(m) for m in EXACT])
     if exact.any():
         wrong = shares("exact").false
         right, not_right = part(exact & (result == CORRECT)), part(exact & (result != CORRECT))
-        accuracy += wrong * (not_right - right)
-    among = part(measured)
-    counted = part(measured & (result == DEFLECTED)) / among
-    deflection = among * (without_errors(counted, shares("declined")) - counted)
-    return Shift(accuracy, deflection)
+        accuracy[0] += wrong * (not_right - right)
+    return Shift(accuracy, moved(measured, DEFLECTED, "declined"))
 
 
 def interval_with(
@@ -144,13 +148,13 @@ def interval_with(
         value: the count's share.
         low: of its sampling interval at ``level``.
         high: the same.
-        shift: float64 [draws], of `shift_of`.
+        shift: float64 [2, draws], of `shift_of`.
         level: between 0 and 1.
     """
     rng = np.random.Generator(np.random.PCG64([SEED, DRAWS]))
-    normal = rng.standard_normal(len(shift)) / z_of(level)
-    sampled = value + np.where(normal > 0, normal * (high - value), normal * (value - low))
-    draws = np.clip(sampled + shift, 0.0, 1.0)
+    normal = rng.standard_normal(shift.shape[1]) / z_of(level)
+    chance = np.where(normal > 0, normal * (high - value), normal * (value - low))
+    draws = np.clip(value + shift[0] + (1 + shift[1]) * chance, 0.0, 1.0)
     tail = (1 - level) / 2
     ends = np.quantile(draws, [tail, 1 - tail, 0.5]).round(9)
     return float(ends[0]), float(ends[1]), float(ends[2])

@@ -109,7 +109,7 @@ def with_judge_error(measure: Measure, shift: Floats, level: float) -> Measure:
 
     Args:
         measure: with its sampling interval.
-        shift: float64 [draws], as `demur.judge.measures.judge_error.shift_of` gives it.
+        shift: float64 [2, draws], as `demur.judge.measures.judge_error.shift_of` gives it.
         level: of the interval.
     """
     if measure.value is None or measure.low is None or measure.high is None:

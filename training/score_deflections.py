@@ -1,6 +1,6 @@
 """How well demur reads deflections with courtesies and caveats around a reply.
 
-    python tools/score_deflections.py
+    python training/score_deflections.py
 
 Greetings before, courtesies after and caveats after (tests/judge/around_held_out.jsonl, tune nothing on it) are put
 around plain answers ("Es ist {}." with names and numbers of Atlas) and around the sentences of tests/judge/untouched.
@@ -22,7 +22,7 @@ from demur.judge.deflection import read
 
 ROOT = Path(__file__).resolve().parent.parent
 LABELLED = ROOT / "tests/judge"
-TRAINING = runpy.run_path(str(ROOT / "tools" / "train_wording.py"))
+TRAINING = runpy.run_path(str(ROOT / "training" / "wording.py"))
 """Its plain answers, and its reader of JSONL."""
 lines = TRAINING["lines"]
 FILES = ("replies", "languages", "situations")

@@ -1,20 +1,20 @@
-"""Train the linear model of `demur.judge.wording` on the labelled sentences and write its weights.
+"""Train the linear model of `demur.judge.wording` on the labelled sentences of this folder and write its weights.
 
-    python tools/train_wording.py            writes demur/judge/data/wording.npz
-    python tools/train_wording.py --cross    five folds, by language: precision and recall
+    python training/wording.py            writes demur/judge/data/wording.npz
+    python training/wording.py --cross    five folds, by language: precision and recall
 
-The sentences are those of tests/judge that `rows`, `later` and `last` read, the tuning part of the shipped answers, and
-plain answers that are made up; nothing untouched is read, nor what is held out of the last batches (`held_out`). To
-some of them a courtesy or caveat is added (tests/judge/around_training.jsonl); not in --cross, where such copies would
-be in two folds. The weights are the mean of two fits: one without what `later` reads, most of which was written to
-mislead the reader, and one with all. Those raise recall on such replies and cost precision on usual ones; the mean
-keeps both.
+Read are the sentences of `rows`, `later` and `last`, the tuning part of the shipped answers, and plain answers that are
+made up; nothing untouched, nor what is held out of the last batches (`held_out`). To some a courtesy or caveat is
+added (around_training.jsonl.xz); not in --cross, where such copies would be in two folds. The weights are the mean of
+two fits: one without what `later` reads, most of which was written to mislead the reader, and one with all. Those
+raise recall on such replies and cost precision on usual ones; the mean keeps both.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import lzma
 import sys
 from pathlib import Path
 from typing import Any
@@ -25,22 +25,23 @@ import scipy.sparse as sp
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import StratifiedKFold
 
-from demur.core.store import digest, seed_of
+from demur.core.store import seed_of
 from demur.core.thinking import visible
 from demur.judge import wording
 
-ROOT = Path(__file__).resolve().parent.parent
+HERE = Path(__file__).resolve().parent
+ROOT = HERE.parent
 LABELLED = [
-    ROOT / "tests/judge" / name
+    HERE / f"{name}.jsonl.xz"
     for name in (
-        "deflections_by_language.jsonl",
-        "deflections.jsonl",
-        "deflections_evouna.jsonl",
-        "deflections_ordinary.jsonl",
+        "deflections_by_language",
+        "deflections",
+        "deflections_evouna",
+        "deflections_ordinary",
     )
 ]
-LATER = ROOT / "tests/judge/deflections_replies.jsonl"
-LAST = ROOT / "tests/judge/deflections_last.jsonl"
+LATER = HERE / "deflections_replies.jsonl.xz"
+LAST = HERE / "deflections_last.jsonl.xz"
 HELD_OUT_OF = ("twenty-eighth", "twenty-ninth")
 """Batches of `LAST` of which one reply in eight is only measured on."""
 GRADED = ROOT / "tests/judge/graded_by_language.jsonl"
@@ -166,7 +167,7 @@ PLAIN = {
     ),
 }
 """How a plain answer is put; the names and numbers of Atlas's answers go in. Of such replies people write down few."""
-AROUND = ROOT / "tests/judge/around_training.jsonl"
+AROUND = HERE / "around_training.jsonl.xz"
 """What stands before or after a reply: greetings, courtesies, caveats (it may be out of date, a doctor should be
 asked). Alone they decline, so their words look like declining; the rest of the reply decides."""
 EACH_AROUND = 30
@@ -255,8 +256,9 @@ def surrounded(labelled: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 def lines(file: Path) -> list[dict[str, Any]]:
-    """The rows of a JSONL file."""
-    return [json.loads(line) for line in file.read_text(encoding="utf-8").splitlines()]
+    """The rows of a JSONL file, or of a compressed one."""
+    text = lzma.decompress(file.read_bytes()) if file.suffix == ".xz" else file.read_bytes()
+    return [json.loads(line) for line in text.decode().split("\n") if line]
 
 
 def matrix(texts: list[str]) -> sp.csr_matrix:
@@ -291,13 +293,6 @@ def training() -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
     """The sentences of the weights: of both fits, and of the second only."""
     earlier, since = rows(), later()
     return earlier + surrounded(earlier) + last(), since
-
-
-def fingerprint(earlier: list[dict[str, Any]], since: list[dict[str, Any]]) -> str:
-    """Of all sentences and labels, in order, and of what the model sees of every fiftieth; stored with the weights."""
-    said = [[(row["text"], row["deflects"]) for row in part] for part in (earlier, since)]
-    seen = [wording.buckets(visible(row["text"])).tolist() for row in [*earlier, *since][::50]]
-    return digest([said, seen], 16)
 
 
 def cross(labelled: list[dict[str, Any]], first: npt.NDArray[np.bool_]) -> None:
@@ -338,10 +333,7 @@ def main() -> None:
         np.abs(found).max() / 127**2
     )  # roots: the many small weights need fine steps, the few large ones room
     roots = np.round(np.sign(found) * np.sqrt(np.abs(found) / scale)).astype(np.int8)
-    made_of = fingerprint(earlier, since)
-    np.savez_compressed(
-        WEIGHTS, roots=roots, scale=np.float64(scale), bias=np.float64(bias), sentences=made_of
-    )
+    np.savez_compressed(WEIGHTS, roots=roots, scale=np.float64(scale), bias=np.float64(bias))
     sys.stdout.write(
         f"{WEIGHTS.relative_to(ROOT)}: {len(labelled):,} sentences, {WEIGHTS.stat().st_size:,} bytes\n"
     )
