@@ -28,7 +28,8 @@ def main() -> None:
     args = parser.parse_args()
     total: Counter[tuple[str, str, bool]] = Counter()
     for file in args.files:
-        rows = [json.loads(line) for line in file.open(encoding="utf-8")]
+        with file.open(encoding="utf-8") as lines:
+            rows = [json.loads(line) for line in lines]
         here: Counter[tuple[str, str, bool]] = Counter()
         for row in rows:
             if not all(form.strip() for form in row["answers"]):

@@ -41,8 +41,8 @@ _HEADS = {
 }
 _TAILS = {
     "<": r"(?:and|or) (?:below|under)",
-    "<=": r"or (?:less|fewer|lower|below|under)|at (?:the )?most|max(?:imum)?\.?",
-    ">=": r"\+|(?:or|and) (?:more|greater|higher|above|over|up|upwards?|older)|plus|at least|min(?:imum)?\.?",
+    "<=": r"or (?:less|fewer|lower|below|under)|at (?:the )?most|maximum",
+    ">=": r"\+|(?:or|and) (?:more|greater|higher|above|over|up|upwards?|older)|plus|at least|minimum",
     "~": r"or so|approximately|approx\.?|roughly|±.*",
     "": r"in total|in all|altogether|exactly|in size|long|tall|high|wide|deep|old",
 }
@@ -58,8 +58,8 @@ _WITH_MARKS = re.compile(r"\S*[\^/·*²³]\S*.*|[^\W\d_]+\d.*")
 _POWER_OF_A_UNIT = re.compile(r"(?<=[^\W\d_])\^(?=[23](?!\d))")
 _EUROPEAN = re.compile(r"(?<![\d.,])(\d{1,3}(?:\.\d{3})+),(\d+)(?![\d.,])")
 _DECIMAL_COMMA = re.compile(r"(?<![\d.,])(?:(0),(\d+)|(\d+),(\d{1,2}|\d{4,}))(?![\d.,])")
-_CODE = re.compile(r"(?<![\d.,])0\d")
-"""Figures that are no quantity: 070, 007."""
+_CODE = re.compile(r"(?<![\d.,])0\d|(?<!\d)'\d\d(?!\d)")
+"""Figures that are no quantity: 070, 007, '50."""
 _SCALED = re.compile(
     r"(?P<figures>\d+(?:,\d{3})*(?:\.\d+)?) ?(?P<word>(?:[^\W\d_]|[\u0900-\u0963])+\.?(?: [^\W\d_]+)?)"
 )
@@ -78,11 +78,12 @@ def amount(text: str) -> Amount | None:
     """
     if len(text) > LONGEST:
         return None
-    text = readable(plain_notation(text)).strip().strip("\"'").strip().rstrip(".;,")
-    text = _EUROPEAN.sub(lambda m: f"{m[1].replace('.', ',')}.{m[2]}", text)
-    text = _DECIMAL_COMMA.sub(lambda m: f"{m[1] or m[3]}.{m[2] or m[4]}", text)
+    text = readable(plain_notation(text)).strip()
     if _CODE.search(text):
         return None
+    text = text.strip("\"'").strip().rstrip(".;,")
+    text = _EUROPEAN.sub(lambda m: f"{m[1].replace('.', ',')}.{m[2]}", text)
+    text = _DECIMAL_COMMA.sub(lambda m: f"{m[1] or m[3]}.{m[2] or m[4]}", text)
     text = _SCALED.sub(_scaled_figures, _COPULA.sub("", text), count=1)
     text, bound = _bound(_POWER_OF_A_UNIT.sub("", text))
     text = re.sub(r"^- (?=\d)", "", text)  # a bullet
@@ -116,7 +117,7 @@ def _scaled_figures(match: re.Match[str]) -> str:
         factor = cldr.scales().get(known.casefold().rstrip("."))
         if factor and unit_named(known) == "":
             value = float(match["figures"].replace(",", "")) * factor
-            return f"{value:.6f}".rstrip("0").rstrip(".") + f" {word[len(known):].lstrip('.')}"
+            return f"{value:.6f}".rstrip("0").rstrip(".") + f" {word[len(known) :].lstrip('.')}"
     return match.group()
 
 
@@ -172,11 +173,10 @@ def _unit(number: Quantity, tail: str) -> tuple[str, str]:
         return f"{number.unit}{tail}".replace(" ", ""), ""
     if number.unit:
         return number.unit, tail
-    if named := unit_named(tail):
-        return named, ""
     known, names = cldr.units(), tail.split()
     for n in range(min(3, len(names)), 0, -1):  # "pies de altitud"
-        if named := unit_named(" ".join(names[:n])) or known.get(" ".join(names[:n]).casefold().rstrip(".")):
+        name = " ".join(names[:n])
+        if named := unit_named(name) or known.get(name.casefold().rstrip("."), ""):
             return named, " ".join(names[n:])
     return "", tail
 
@@ -222,7 +222,9 @@ CLOSE = 0.01
 """Relative difference below which another amount may be a rounding; whole counts up to 100 are not rounded."""
 
 
-def equal(gold: Amount, reply: Amount, question: str, tolerance: float | None = None) -> bool | None:
+def equal(
+    gold: Amount, reply: Amount, question: str, tolerance: float | None = None
+) -> bool | None:
     """Whether a reply's amount is the accepted one; None where that is not to be decided by comparing.
 
     Args:
@@ -257,7 +259,9 @@ def equal(gold: Amount, reply: Amount, question: str, tolerance: float | None = 
         if share.high <= 1 < whole.high or (share.decimals > 0 and share.high <= 1):
             factor = 100.0 if share is reply else 0.01
             low, high = low * factor, high * factor
-    if any(a.noun and not a.unit and b.unit and not b.noun for a, b in ((gold, reply), (reply, gold))):
+    if any(
+        a.noun and not a.unit and b.unit and not b.noun for a, b in ((gold, reply), (reply, gold))
+    ):
         return None  # a unit that is not read
     if (gold.noun or reply.noun) and not _same_thing(gold.noun, reply.noun, question):
         symbols = _SYMBOL.fullmatch(gold.noun) and _SYMBOL.fullmatch(reply.noun)
@@ -275,7 +279,11 @@ def equal(gold: Amount, reply: Amount, question: str, tolerance: float | None = 
     size = max(abs(gold.low), abs(gold.high))
     rough = 0.1 if "~" in (gold.bound, reply.bound) else CLOSE
     counted = gold.decimals == reply.decimals == 0 and not converted and size <= 100
-    if not counted and abs(low - gold.low) <= rough * size and abs(high - gold.high) <= rough * size:
+    if (
+        not counted
+        and abs(low - gold.low) <= rough * size
+        and abs(high - gold.high) <= rough * size
+    ):
         return None
     return None if not converted and _lacks_scale(gold, reply) else False
 
@@ -313,7 +321,11 @@ def _same_thing(gold: str, reply: str, question: str) -> bool:
     told = {_stem(w.norm) for text in (gold, question) for w in words(text)}
     counted = [_stem(w.norm) for w in words(reply)]
     if not counted or set(counted) <= told | _DIMENSIONS:
-        return not gold or not counted or {_stem(w.norm) for w in words(gold)} - _DIMENSIONS <= set(counted)
+        return (
+            not gold
+            or not counted
+            or {_stem(w.norm) for w in words(gold)} - _DIMENSIONS <= set(counted)
+        )
     if not reply.isascii() and len(reply) <= 2:
         return not gold  # 人, 명: a counter
     return not gold and counted[-1] == asked(question).head
@@ -323,7 +335,25 @@ _SYMBOL = re.compile(r"(?=.*[A-Z\u00b5\u03bc\u03a9])[A-Za-z\u00b5\u03bc\u03a9]{1
 """A unit that is not read: mA, k\u03a9."""
 
 
-_DIMENSIONS = frozenset("long tall high wide deep old height length of in the a total all them".split())
+_DIMENSIONS = frozenset(
+    [
+        "long",
+        "tall",
+        "high",
+        "wide",
+        "deep",
+        "old",
+        "height",
+        "length",
+        "of",
+        "in",
+        "the",
+        "a",
+        "total",
+        "all",
+        "them",
+    ]
+)
 
 
 def _stem(word: str) -> str:

@@ -27,7 +27,9 @@ digital-gigabyte digital-terabyte pressure-bar pressure-pascal pressure-hectopas
 """.split()
 _COUNTS = (1, 2, 5, 1.5)
 """Numbers that between them take every plural of the languages."""
-_FIGURE = re.compile(r"[\d\u0660-\u0669\u0966-\u096f]+(?:[.,\u066b]\d+|[.,\u066b][\u0660-\u0669]+)?")
+_FIGURE = re.compile(
+    r"[\d\u0660-\u0669\u0966-\u096f]+(?:[.,\u066b]\d+|[.,\u066b][\u0660-\u0669]+)?"
+)
 
 
 def _plain(word: str) -> str:
@@ -82,7 +84,7 @@ def units() -> dict[str, str]:
             for code in LANGUAGES:
                 for count in _COUNTS:
                     for width in ("long", "short"):
-                        written = format_unit(count, unit, width, locale=code)  # type: ignore[arg-type]
+                        written = format_unit(count, unit, width, locale=code)
                         yield _FIGURE.sub("", written), english
 
     return {word: unit for word, unit in _unambiguous(names()).items() if unit}
@@ -104,7 +106,8 @@ def scales() -> dict[str, float]:
                         if len(word) > 1 or not word.isascii():
                             yield word, f"{factor:g}"
 
-    return {word: float(factor) for word, factor in _unambiguous(words()).items()}
+    english = {"hundred", "thousand", "million", "billion", "trillion"}  # see `numbers`
+    return {w: float(factor) for w, factor in _unambiguous(words()).items() if w not in english}
 
 
 @cache
@@ -132,7 +135,7 @@ def currencies() -> dict[str, frozenset[str]]:
 
     found: dict[str, set[str]] = {}
     english = Locale("en")
-    for currency in english.currencies:
+    for currency in map(str, english.currencies):
         written = {currency, english.currency_symbols.get(currency, currency)}
         for code in LANGUAGES:
             locale = Locale(code)

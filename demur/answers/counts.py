@@ -16,7 +16,7 @@ import re
 from functools import lru_cache
 from typing import NamedTuple
 
-from demur.answers.numbers import Quantity, quantities
+from demur.answers.numbers import Quantity
 from demur.answers.text import Word, readable, words
 
 LARGE = 100

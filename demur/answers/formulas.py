@@ -8,10 +8,35 @@ import unicodedata
 from demur.answers.notation import plain_notation
 from demur.answers.text import readable
 
-_SAME = str.maketrans({"×": "*", "·": "*", "⋅": "*", "÷": "/", ":": "/", "≤": "≤", "−": "-", "–": "-", "[": "(", "]": ")"})
-_WRITTEN = (("<=", "≤"), (">=", "≥"), ("=<", "≤"), ("=>", "≥"), ("!=", "≠"), ("->", "→"), ("**", "^"), ("+-", "±"))
+_SAME = str.maketrans(
+    {
+        "×": "*",
+        "·": "*",
+        "⋅": "*",
+        "÷": "/",
+        ":": "/",
+        "≤": "≤",
+        "−": "-",
+        "–": "-",
+        "[": "(",
+        "]": ")",
+    }
+)
+_WRITTEN = (
+    ("<=", "≤"),
+    (">=", "≥"),
+    ("=<", "≤"),
+    ("=>", "≥"),
+    ("!=", "≠"),
+    ("->", "→"),
+    ("**", "^"),
+    ("+-", "±"),
+)
 _NAMES = "log ln lg exp sin cos tan cot sec csc arcsin arccos arctan sqrt mod max min lim det gcd lcm pi".split()
-_PIECE = re.compile(rf"(?:{'|'.join(_NAMES)})(?![^\W\d_])|[A-Za-z\u0391-\u03c9](?![^\W\d_])|\d+(?:\.\d+)?|[^\w\s]", re.IGNORECASE)
+_PIECE = re.compile(
+    rf"(?:{'|'.join(_NAMES)})(?![^\W\d_])|[A-Za-z\u0391-\u03c9](?![^\W\d_])|\d+(?:\.\d+)?|[^\w\s]",
+    re.IGNORECASE,
+)
 _OPERATOR = re.compile(r"[-+*/:^=<>≤≥≠±√∞→←∘∫∑∏!|(,]|(?i:log|ln|sin|cos|tan|exp|mod|sqrt)")
 LONGEST = 80
 """Characters of the longest text that is read as a formula."""

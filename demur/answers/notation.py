@@ -49,11 +49,18 @@ _SUPERSCRIPT = re.compile("(?<=[\\w)])[⁰¹²³⁴⁵⁶⁷⁸⁹⁻⁺]+")
 _TEN = re.compile(
     r"(?<![\w.,^])(?:(?P<factor>\d+(?:\.\d+)?)\s?[x×*·⋅]\s?)?10\s?(?:\^|\*\*)\s?\(?(?P<exponent>[-+\u2212]?\d{1,3})\)?(?![\w.])"
 )
-_E = re.compile(r"(?<![\w.,])(?P<factor>\d+(?:\.\d+)?)[eE](?P<exponent>[-+\u2212]?\d{1,3})(?![\w.])")
+_E = re.compile(
+    r"(?<![\w.,])(?P<factor>\d+(?:\.\d+)?)[eE](?P<exponent>[-+\u2212]?\d{1,3})(?![\w.])"
+)
 _POWER = re.compile(r"(?<![\w.,^)])(\d{1,6})\s?(?:\^|\*\*)\s?(\d{1,3})(?![\w.^])")
 _FACTORIAL = re.compile(r"\s*(\d{1,3})!\s*")
 _SHORT_SPAN = re.compile("(?<![\\d-])(1\\d|20)(\\d\\d)[-\u2013](1[3-9]|[2-9]\\d)(?![\\d-])")
 """Years of a span whose second is cut: 1648-51."""
+_PARTS = {"half": 2, "third": 3, "thirds": 3, "quarter": 4, "quarters": 4}
+_SHARE = re.compile(
+    r"\s*(?:(an?|one|two|three)[ -])?(half|(?:(?<=[ -])thirds?)|(?:(?<=[ -])quarters?))[ .]*",
+    re.IGNORECASE,
+)
 _TEENS = (
     "ten eleven twelve thirteen fourteen fifteen sixteen seventeen eighteen nineteen twenty".split()
 )
@@ -89,13 +96,18 @@ def plain_notation(text: str) -> str:
     text = _POWER.sub(_power, text)
     if factorial := _FACTORIAL.fullmatch(text):
         text = str(math.factorial(min(int(factorial[1]), _LARGEST)))
-    text = _SHORT_SPAN.sub(lambda m: f"{m[1]}{m[2]}-{m[1]}{m[3]}" if m[2] < m[3] else m.group(), text)
+    if share := _SHARE.fullmatch(text):
+        top = {"two": 2, "three": 3}.get((share[1] or "").lower(), 1)
+        text = f"{top}/{_PARTS[share[2].lower()]}"
+    text = _SHORT_SPAN.sub(
+        lambda m: f"{m[1]}{m[2]}-{m[1]}{m[3]}" if m[2] < m[3] else m.group(), text
+    )
     return _YEAR.sub(_year, text)
 
 
 def _ascii_digit(character: str) -> str:
     if character in "٫٬":
-        return ".," [character == "٬"]
+        return ".,"[character == "٬"]
     if character.isascii() or not character.isdecimal():
         return character
     return str(unicodedata.decimal(character))
@@ -110,7 +122,9 @@ def _latex(text: str) -> str:
     for _ in range(3):  # one in another
         text = _FRACTION.sub(r"\1/\2", _WRAPPED.sub(r"\1", text))
     text = re.sub(r"\^\s?\{?\s?\\(?:circ|degree)\s?\}?", "°", text)
-    text = re.sub(r"\\([%$#&_{}])", r"\1", re.sub(r"\\[,;: ]|~", " ", re.sub(r"\\!|\{,\}", "", text)))
+    text = re.sub(
+        r"\\([%$#&_{}])", r"\1", re.sub(r"\\[,;: ]|~", " ", re.sub(r"\\!|\{,\}", "", text))
+    )
     text = _COMMAND.sub(_command, text)
     return re.sub(r"[{}]", "", re.sub(r"_\{([^{}]*)\}", r"\1", text))
 

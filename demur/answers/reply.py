@@ -52,7 +52,9 @@ def unwrapped(reply: str) -> str:
     ('Paris', '', 'Paris')
     """
     text = re.sub(r"^```(?:json)?\s*|\s*```$", "", reply.strip())
-    if text != "null" and not (text[:1] in "{[" and text[-1:] in "}]" and '"' in text or text in ("{}", "[]")):
+    if text != "null" and not (
+        (text[:1] in "{[" and text[-1:] in "}]" and '"' in text) or text in ("{}", "[]")
+    ):
         return reply
     try:
         value = loose_json(text)
@@ -65,7 +67,11 @@ def unwrapped(reply: str) -> str:
             return "" if not value else reply
         value = value[key]
     if isinstance(value, list):
-        return ", ".join(map(str, value)) if all(isinstance(v, str | int | float) for v in value) else reply
+        return (
+            ", ".join(map(str, value))
+            if all(isinstance(v, str | int | float) for v in value)
+            else reply
+        )
     if value is None:
         return ""
     return str(value) if isinstance(value, str | int | float) else reply
@@ -80,7 +86,9 @@ def is_answer(text: str) -> bool:
     if normalise(text):
         return True
     signs = symbols(text)
-    return (len(signs) == 1 and signs not in ".,;:\u2026") or any(category(c)[0] == "S" for c in signs)
+    return (len(signs) == 1 and signs not in ".,;:\u2026") or any(
+        category(c)[0] == "S" for c in signs
+    )
 
 
 _LEAD = re.compile(
@@ -119,8 +127,9 @@ def bodies(reply: str, question: str) -> Iterator[str]:
 def _trimmed(text: str) -> str:
     text = text.strip()
     bare = text.strip(_AROUND)
-    if bare and text[: text.find(bare)].endswith(".") and bare[0].isdigit():
-        bare = f".{bare}"
+    before, _, after = text.partition(bare) if bare else ("", "", "")
+    if bare[:1].isdigit() and (before.endswith(".") or (before.endswith("'") and "'" not in after)):
+        bare = f"{before[-1]}{bare}"  # .5, '50
     return bare or text
 
 

@@ -34,7 +34,9 @@ _POINTED = re.compile(r"(?<![\w.,])\d{1,3}(?:\.\d{3}){2,}(?![\w]|[.,]\d)")
 _INDIAN = re.compile(r"(?<![\d,.])\d{1,2}(?:,\d\d)+,\d{3}(?![\d,])")
 _DECADE = re.compile(r"(?<=\d0)'s(?![^\W_])")
 _MARKS = re.compile("[\u0300-\u036f\u093c]")
-_POINTING = re.compile("[\u0591-\u05bd\u05bf\u05c1\u05c2\u05c4\u05c5\u05c7\u0610-\u061a\u0640\u064b-\u065f\u0670\u200c\u200d]")
+_POINTING = re.compile(
+    "[\u0591-\u05bd\u05bf\u05c1\u05c2\u05c4\u05c5\u05c7\u0610-\u061a\u0640\u064b-\u065f\u0670\u200c\u200d]"
+)
 """Vowel signs that Hebrew and Arabic may leave out, the stroke that lengthens a word, and joiners."""
 _NASAL = re.compile("[\u0919\u091e\u0923\u0928\u092e]\u094d(?=[\u0915-\u092e])|\u0901")
 """A nasal that Hindi also writes as a point: \u0939\u093f\u0928\u094d\u0926\u0940, \u0939\u093f\u0902\u0926\u0940."""

@@ -44,7 +44,9 @@ def whole_dates(text: str) -> tuple[Date, ...]:
 def _in_english(text: str) -> str:
     """Months in English, without weekdays and small words; other words stay, and make it no date."""
     words = []
-    if era := next((e for e in _eras_by_length() if text.casefold().rstrip(" .").endswith(f" {e}")), ""):
+    if era := next(
+        (e for e in _eras_by_length() if text.casefold().rstrip(" .").endswith(f" {e}")), ""
+    ):
         text = f"{text.rstrip(' .')[: -len(era)]}{cldr.eras()[era]}"
     for word in _WORD.findall(text):
         plain = word.casefold().strip(".").removeprefix("d'")
@@ -100,10 +102,14 @@ def whole_time(text: str) -> Time | None:
         return None
     if match["word"]:
         return Time(0 if match["word"].lower() == "midnight" else 720, True)
-    hour, minute, half = int(match["hour"]), int(match["minute"] or 0), (match["half"] or "").lower()
+    hour, minute, half = (
+        int(match["hour"]),
+        int(match["minute"] or 0),
+        (match["half"] or "").lower(),
+    )
     if hour > 24 or minute > 59 or not (half or ":" in text):
         return None
-    if half[:1] in "ap" and half or half.startswith(("in", "at")):
+    if (half[:1] in "ap" and half) or half.startswith(("in", "at")):
         late = half.startswith("p") or "noon" in half or "evening" in half or "night" in half
         return Time((hour % 12 + 12 * late) * 60 + minute, True) if hour <= 12 else None
     return Time(hour % 24 * 60 + minute, hour > 12 or hour == 0 or half in ("uhr", "h", "hrs"))

@@ -25,10 +25,10 @@ from demur.core.records import (
     Verdict,
 )
 from demur.core.store import Problems, read_records, write_atomic, write_records
+from demur.core.thinking import split_thinking
 from demur.evaluation.questions import Questions
 from demur.judge.base import open_judge
 from demur.judge.grading import Grading
-from demur.core.thinking import split_thinking
 from demur.release import Release
 from demur.scenarios.conditions import Prompts, condition
 from demur.scenarios.render import render

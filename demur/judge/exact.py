@@ -122,6 +122,9 @@ def _option(spec: AnswerSpec, reply: str, question: str) -> Exact | None:
     stated = dict.fromkeys(whole, "text") or stated_options(spec, texts[0])
     if not stated and opt_outs and declines(texts[0]) and len(texts[0].split()) <= 2 * FEW:
         stated = dict.fromkeys(opt_outs, "text")
+    if len(several := _labels(spec, texts[0])) > 1:
+        right_ones = several == right and any(len(form) > 1 for form in spec.accepted)
+        return Exact(Outcome.CORRECT if right_ones else Outcome.INCORRECT, Method.CHOICE)
     by_letter = {label for label, how in stated.items() if how == "letter"}
     if not stated or (not by_letter and not whole and len(texts[0].split()) > FEW):
         return None
@@ -135,6 +138,17 @@ def _option(spec: AnswerSpec, reply: str, question: str) -> Exact | None:
     if chosen <= right:
         return Exact(Outcome.CORRECT, Method.CHOICE)
     return Exact(Outcome.DEFLECTED if chosen <= opt_outs else Outcome.INCORRECT, Method.CHOICE)
+
+
+def _labels(spec: AnswerSpec, text: str) -> set[str]:
+    """The labels of a text that is nothing but labels: "A or B", "A, C"."""
+    labels = {label.casefold(): label for label, _ in spec.choices}
+    told = [
+        w
+        for w in re.split(r"[\s,;/&().]+", text.casefold())
+        if w and w not in ("or", "and", "both", "either")
+    ]
+    return {labels[word] for word in told} if told and set(told) <= labels.keys() else set()
 
 
 def declines(option: str) -> bool:
@@ -158,7 +172,9 @@ def _box(spec: AnswerSpec, reply: str) -> Exact | None:
 # --- an accepted form and nothing beside it -----------------------------------------------------
 
 _BEFORE = re.compile(r"(?:in|on|at|by|from|near|to|with|for|as) (?=\S)", re.IGNORECASE)
-_OPERATORS = re.compile(r"[+<>=^±≠≤≥√∞]|#(?!\w)|(?<![^\W\d_])-(?=\d)|(?<=[\d)])-$|(?:(?<=^[A-Z])|(?<=^[A-Z][a-z]))-$")
+_OPERATORS = re.compile(
+    r"[+<>=^±≠≤≥√∞]|#(?!\w)|(?<![^\W\d_])-(?=\d)|(?<=[\d)])-$|(?:(?<=^[A-Z])|(?<=^[A-Z][a-z]))-$"
+)
 
 
 def _matches(spec: AnswerSpec, form: tuple[str, ...], text: str) -> bool:
@@ -245,16 +261,21 @@ _SUFFIX = re.compile(r"[+#]")
 # --- lists ----------------------------------------------------------------------------------------
 
 _SEPARATOR = re.compile(
-    r"[,;/\n|、，；・•]|\s(?:and|und|y|e|et|i|en|och|og|ve|и|и|و|और|及|和|と|와|과)\s|\s?&\s?| - ", re.IGNORECASE
+    r"[,;/\n|、，；・•]|\s(?:and|und|y|e|et|i|en|och|og|ve|и|и|و|और|及|和|と|와|과)\s|\s?&\s?| - ",
+    re.IGNORECASE,
 )
-_ENUMERATOR = re.compile(r"^\s*(?:and\s)?(?:\(?\d{1,2}[.)]|[-*•])\s+|^\s*(?:and|und|y|e|et|и)\s", re.IGNORECASE)
+_ENUMERATOR = re.compile(
+    r"^\s*(?:and\s)?(?:\(?\d{1,2}[.)]|[-*•])\s+|^\s*(?:and|und|y|e|et|и)\s", re.IGNORECASE
+)
 _ORDERED = re.compile(r"\b(?:order|sequence|ranking|rank|chronological)\b", re.IGNORECASE)
 
 
 def _list(spec: AnswerSpec, text: str, question: str) -> bool | None:
     told = _items(text)
     for form in spec.accepted:
-        parts = [item for part in form for item in (_items(part) if len(form) == 1 else [_key(part)])]
+        parts = [
+            item for part in form for item in (_items(part) if len(form) == 1 else [_key(part)])
+        ]
         if len(parts) < 2 or not told or form[0].startswith("(") or amount(form[0]):
             continue
         if told == parts or (not _ORDERED.search(question) and Counter(told) == Counter(parts)):
@@ -282,13 +303,17 @@ def _key(item: str) -> str:
 
 
 def _number(spec: AnswerSpec, text: str, question: str) -> bool | None:
+    if spec.kind == "date":
+        return None
     foreign = not _ENGLISH & {w.norm for w in words(question)}
     told = amount((foreign and ambiguous(text)) or text)
     if told is None:
         return None
     other = amount(ambiguous(text)) if ambiguous(text) and not foreign else None
     if foreign:
-        spec = spec.model_copy(update={"accepted": tuple((ambiguous(f) or f,) for f in _forms(spec))})
+        spec = spec.model_copy(
+            update={"accepted": tuple((ambiguous(f) or f,) for f in _forms(spec))}
+        )
     if spec.number is not None:
         within = [_within(spec, each) for each in (told, other) if each is not None]
         if True in within:
@@ -300,12 +325,34 @@ def _number(spec: AnswerSpec, text: str, question: str) -> bool | None:
     results = [equal(gold, told, question, tolerance) for gold in golds]
     if True in results:
         return True
-    if None in results or (other and any(equal(gold, other, question, tolerance) for gold in golds)):
+    if None in results or (
+        other and any(equal(gold, other, question, tolerance) for gold in golds)
+    ):
         return None
     return False if complete and results else None
 
 
-_ENGLISH = frozenset("what which who whose how when where why is are was were does did the of this".split())
+_ENGLISH = frozenset(
+    [
+        "what",
+        "which",
+        "who",
+        "whose",
+        "how",
+        "when",
+        "where",
+        "why",
+        "is",
+        "are",
+        "was",
+        "were",
+        "does",
+        "did",
+        "the",
+        "of",
+        "this",
+    ]
+)
 """One of these is in any English question; in others a point before three digits separates thousands."""
 
 

@@ -121,9 +121,7 @@ class LocalJudge:
         reason = "means no accepted form"
         return self._graded(ask, Outcome.INCORRECT, Method.EQUIVALENCE, 1 - chance, reason)
 
-    def _without_forms(
-        self, ask: Ask, answers: AnswerSpec, text: str, answering: float
-    ) -> Verdict:
+    def _without_forms(self, ask: Ask, answers: AnswerSpec, text: str, answering: float) -> Verdict:
         """The verdict on a reply that answers, where no form is written down to compare it with."""
         if answers.kind not in ABSENT:  # a range of numbers
             right = holds(answers, text, ask.question)

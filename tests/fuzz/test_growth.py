@@ -14,16 +14,14 @@ import growth
 import pytest
 from growth import ROOM, SHORT, repeated, slow
 
-from demur.answers import holds, matches, normalise
-from demur.answers.assertion import final_part
+from demur.answers import holds, normalise
 from demur.answers.boxes import boxes
 from demur.answers.dates import dates, whole_date
-from demur.answers.negation import _words
-from demur.answers.number_words import number_words
 from demur.answers.numbers import quantities, unit_named, whole_quantity
+from demur.answers.reply import bodies, final_part, unwrapped
 from demur.answers.spans import content
 from demur.answers.text import fold, readable, words
-from demur.answers.yes_no import polarities
+from demur.answers.yes_no import side
 from demur.core.records import AnswerSpec, Ask, Response, Scenario
 from demur.core.text import plain
 from demur.core.thinking import visible
@@ -34,6 +32,7 @@ from demur.indexing.chunk import Chunker
 from demur.judge import deflection, wording
 from demur.judge.courtesies import without_courtesies
 from demur.judge.encoder import base, ids
+from demur.judge.exact import exact
 from demur.judge.local import LocalJudge
 from demur.judge.official import evqa, infoseek, mmdocrag, mragbench, viquae, webqa
 from demur.judge.parse import literal, parse
@@ -44,15 +43,6 @@ TRUSTED = {
 }
 """Modules and lines whose patterns never see a stranger's text, and why."""
 
-BOUNDED = {
-    "demur.answers.in_english:": "texts of at most 2,000 characters",
-    "demur.answers.contrast:": "120 characters beside an answer, or a sentence of 300",
-    "demur.answers.lists:": "320 characters around the parts of an answer, and accepted forms",
-    "demur.answers.negation:": "80 characters beside an answer",
-    "demur.answers.there_is:": "questions of at most 300 characters, and 300 of a reply",
-}
-"""Modules whose patterns of words are made from lists, and all the text that these see."""
-
 MADE_AT_RUN_TIME: dict[str, list[re.Pattern[str]]] = {
     "demur.answers.choices: pattern": [
         re.compile(r"\b(?:option|choice|answer|letter)(?: is)?:?\W{0,3}(A|B)(?![^\W_])"),
@@ -60,31 +50,13 @@ MADE_AT_RUN_TIME: dict[str, list[re.Pattern[str]]] = {
     ],
     "demur.answers.choices: alone": [re.compile("(?<![A-Za-z0-9'.-])(A|B)(?![A-Za-z0-9'&+#%-])")],
     "demur.answers.numbers: f\"[ ]?-?(?:{'|'.join(branches)})(?![^\\\\W_]|\\\\^)\"": [],  # a module's name: _WRITTEN
-    "demur.answers.aliases: f'(?<!\\\\w){re.escape(name)}(?!\\\\w)'": [
-        re.compile(r"(?<!\w)NATO(?!\w)")
-    ],
     "demur.curation.sources.check: pattern": [],
     "demur.indexing.bm25: f'\\\\w+(?:(?=[^\\\\0-\\\\u02ff])[{marks}]+\\\\w*)*'": [bm25._word()],
     "demur.judge.annotation.server: f'<{tag}>(.*?)</{tag}>'": [],  # of the page that ships with it, nothing else
-    "demur.judge.certainty: f'(?<!\\\\w)(?:{names})(?!\\\\w)'": [],  # names as they are
     "demur.judge.courtesies: '|'.join((f'(?:{plain(line)})' for line in lines if line and line[0] not in '#['))": [],
     "demur.judge.model: f',({names})=([^,]*)$'": [],  # of the command's own argument
-    # courtesies (of 240 characters) and number words: functions below
-    "demur.answers.number_words: f'z&?o|{hundreds}|{group}?m(?:{and_}{group}?m)*(?:{and_}{group})?'": [],
-    "demur.answers.number_words: f'(?P<between>{joint})(?P<word>{either})' if large else '(?!)'": [],
-    "demur.answers.number_words: f\"[ -](?:{_AND.get(code, 'e')} )?(?:{either}|{_ORDINAL})\"": [],
-    'demur.answers.number_words: f"(?<!{LETTER})({either})((?:{joint}(?:{either}){ends})*+)'
-    "{_HANGS.get(code, f'(?!{LETTER})')}\"": [],
+    # courtesies (of 240 characters): functions below
     "demur.judge.plain_refusals: '|'.join(sorted(map(re.escape, pieces), key=lambda p: (-len(p), p)))": [],  # letters
-    "demur.answers.rephrased: word_lists()[code].get('joined_by', '(?!)')": [
-        re.compile(" (?:i|oraz) ")
-    ],
-    "demur.answers.rephrased: f'(?<![\\\\d/.,]){own[0].low:g}/{of[1]}(?![\\\\d/])'": [
-        re.compile(r"(?<![\d/.,])8/10(?![\d/])")
-    ],
-    "demur.answers.rephrased: f'{loses}$'": [],  # of one word, as the next
-    "demur.answers.rephrased: f'{re.escape(word)}|{re.escape(stem)}{endings}' if len(stem) >= least else "
-    "re.escape(word)": [],
     "demur.scenarios.systems.reader: _NUMBER + unit": [],
     "demur.scenarios.systems.reader: f'\\\\b{re.escape(subject)}\\\\b'": [],
     "demur.scenarios.systems.reader: f'{re.escape(named[1])} ({_NUMBER} km)'": [
@@ -104,13 +76,12 @@ def trusted(where: str) -> bool:
 
 @pytest.mark.slow
 def test_every_pattern_that_is_made_at_run_time_is_known() -> None:
-    made = {where for where in growth.made_at_run_time() if not where.startswith(tuple(BOUNDED))}
+    made = set(growth.made_at_run_time())
     assert made == set(MADE_AT_RUN_TIME)
 
 
 def every_use() -> list[growth.Use]:
     made = [growth.Use(where, p, False) for where, ps in MADE_AT_RUN_TIME.items() for p in ps]
-    made += [growth.Use(f"takes back, {code}", _words(code).back, False) for code in ("es", "zh")]
     return [u for u in growth.uses() if not trusted(u.where)] + made
 
 
@@ -138,6 +109,11 @@ def test_the_probe_finds_what_is_worse_than_linear() -> None:
 
 # --- functions -------------------------------------------------------------------------------------
 
+
+def _exact(spec: AnswerSpec, text: str) -> object:
+    return exact("What is the capital of Chad?", text, spec)
+
+
 SPECS = {
     "name": AnswerSpec(accepted=(("Paris",), ("City of Light", "Paris"))),
     "quantity": AnswerSpec(accepted=(("5,730 m",),), kind="number"),
@@ -164,7 +140,7 @@ FUNCTIONS: dict[str, Callable[[str], object]] = {
     "dates": dates,
     "whole_date": whole_date,
     "boxes": boxes,
-    "polarities": polarities,
+    "side": side,
     "final_part": final_part,
     "deflection": deflection.read,
     "courtesies": without_courtesies,
@@ -173,23 +149,10 @@ FUNCTIONS: dict[str, Callable[[str], object]] = {
     "parse": parse,
     "literal": literal,
     **{f"holds {name}": partial(holds, spec) for name, spec in SPECS.items()},
-    **{f"matches {name}": partial(matches, spec) for name, spec in SPECS.items()},
-    **{
-        f"matches in {code}": partial(matches, SPECS["name"], question=question)
-        for code, question in (
-            ("es", "¿Cuál es la capital?"),
-            ("zh", "首都是哪里？"),
-            ("tr", "Başkent neresi?"),
-        )
-    },
-    "matches a list": partial(
-        matches, AnswerSpec(accepted=(("wolf and a fox",),)), question="¿Qué es?"
-    ),
-    "matches what is not": partial(matches, SPECS["name"], question="Which is not 1975?"),
-    **{
-        f"number words in {code}": number_words(code)
-        for code in ("de", "es", "fr", "it", "nl", "pl", "ko", "hi")
-    },
+    "unwrapped": unwrapped,
+    "bodies": lambda text: list(bodies(text, "What is the capital of Chad?")),
+    **{f"exact {name}": partial(_exact, spec) for name, spec in SPECS.items()},
+    "exact a list": partial(_exact, AnswerSpec(accepted=(("wolf and a fox",),))),
     # Without the encoder, below: it is asked or not, which is a step, about 512 tokens at most (tests/judge).
     "judge": lambda text: LocalJudge().grade(ASK, Response(text=text), SPECS["name"]),
     "what the encoder reads": lambda text: ids(base().tokenizer, text, text, text),
@@ -329,5 +292,5 @@ def test_twenty_years_in_a_row_are_judged_at_once() -> None:
         f"{years}, or Paris",
     ):
         with growth.cpu_limit(2):
-            matches(SPECS["name"], text)
-            matches(AnswerSpec(accepted=(("1976",),)), text)
+            _exact(SPECS["name"], text)
+            _exact(AnswerSpec(accepted=(("1976",),)), text)
