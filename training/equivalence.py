@@ -3,7 +3,7 @@
     python training/equivalence.py --work DIR [--report]
 
 It reads EVOUNA (training/evouna_*.jsonl.xz: replies of five systems that people labelled), the tuning halves of the
-labelled replies in tests/judge and demur/judge/data, the pairs of tests/judge/commitment.jsonl that the adapter of the
+labelled replies in tests/judge and demur/judge/data, the pairs of training/commitment.jsonl.xz that the adapter of the
 encoder was not trained on, and rewritings of EVOUNA's right replies, which it makes itself. Nothing untouched trains.
 The comparisons of all replies (`demur.judge.equivalence.features`) take a quarter of an hour of one core; DIR keeps them.
 ``--report`` prints how good it is on replies that the scored model was not trained on.
@@ -102,7 +102,7 @@ def graded() -> Iterator[Row]:
 
 def pairs() -> Iterator[Row]:
     """Replies that state an accepted form, and do or do not give it: the tenth that `commits` was not trained on."""
-    for row in lines(ROOT / "tests/judge/commitment.jsonl"):
+    for row in lines(ROOT / "training/commitment.jsonl.xz"):
         if seed_of("held", row["question"]) % 10 == 0:
             for label, outcome in (("yes", "correct"), ("no", "incorrect")):
                 for reply in row[label]:
