@@ -23,9 +23,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from demur.judge.measures.behaviour import behaviour
-from demur.judge.measures.breakdown import breakdown
 from demur.judge.measures.paired import compare
-from demur.judge.measures.rates import rates
+from demur.judge.measures.rates import rates, rates_where
 from demur.judge.measures.table import Table
 
 DRAWS = 2000
@@ -33,12 +32,12 @@ SOURCES = ["infoseek", "webqa", "evqa", "mmdocrag", "mragbench", "viquae"]
 
 
 def rows(n: int, seed: int) -> pa.Table:
-    """A run's columns: n rows over n / 4 samples in four scenarios, clusters of about five samples, 3 % ungraded."""
+    """A run's columns: n rows over n / 4 samples in four scenarios, clusters of about five samples, 3 % unjudged."""
     rng = np.random.default_rng(seed)
     i = np.arange(n)
     sample, scenario = i // 4, i % 4
     outcome = rng.choice(["correct", "incorrect", "deflected"], n, p=[0.45, 0.3, 0.25])
-    ungraded = rng.random(n) < 0.03
+    unjudged = rng.random(n) < 0.03
 
     def pick(names: list[str], codes: np.ndarray) -> pa.Array:
         return pa.DictionaryArray.from_arrays(
@@ -52,8 +51,8 @@ def rows(n: int, seed: int) -> pa.Table:
             "cluster": pa.array(np.char.add("e", (sample // 5).astype(str))),
             "scenario": pick(["parametric", "oracle", "realistic", "adversarial"], scenario),
             "expected": pick(["answer", "deflect"], (scenario % 3 == 0).astype(int)),
-            "status": pick(["graded", "ungraded"], ungraded.astype(int)),
-            "outcome": pa.array(outcome, mask=ungraded),
+            "status": pick(["graded", "unjudged"], unjudged.astype(int)),
+            "outcome": pa.array(outcome, mask=unjudged),
             "confidence": pa.array(rng.random(n)),
         }
     )
@@ -65,8 +64,9 @@ def ours_rates(a: pa.Table, b: pa.Table) -> object:
 
 
 def ours_breakdown(a: pa.Table, b: pa.Table) -> object:
-    """Rates by source and scenario with Wilson intervals, and both totals."""
-    return breakdown(a, "source", "scenario", method="wilson")
+    """Rates by source and scenario with Wilson intervals."""
+    found = Table(a)
+    return [rates_where(found, place, "wilson") for _, place in found.groups("source", "scenario")]
 
 
 def ours_behaviour(a: pa.Table, b: pa.Table) -> object:

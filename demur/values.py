@@ -175,9 +175,9 @@ class Evaluation:
 
     def to_arrow(self) -> Any:
         """A pyarrow Table: one row per answer, with its verdict (`demur.core.records.Row`)."""
-        from demur.reports.data import arrow_rows
+        from demur.core.parquet import whole_table
 
-        return arrow_rows(self.folder / "rows.parquet")
+        return whole_table(self.folder / "rows.parquet")
 
     def to_pandas(self) -> Any:
         """A pandas DataFrame: one row per answer, with its verdict."""

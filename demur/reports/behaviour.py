@@ -46,7 +46,7 @@ def behaviour_table(data: ReportData, head: Headline) -> Table:
                 one.over_deflection,
                 one.deflected,
                 one.under_deflection,
-                counted(n, repeats),
+                counted(one.right),
             )
         )
     notes = (
@@ -116,7 +116,7 @@ def risk_table(data: ReportData, head: Headline) -> Table:
             scenario.value,
             one.area,
             one.excess,
-            counted(one.n, one.repeats),
+            counted(one),
             one.without_confidence,
         )
         for scenario, systems in _risks(data, head).items()

@@ -16,14 +16,12 @@ import numpy as np
 from demur.core.errors import DataError, UsageError
 from demur.core.records import Measure, Row, Scenario
 from demur.judge.deflection import ASKS_BACK
-from demur.judge.measures.breakdown import groups
 from demur.judge.measures.corrected import corrected
 from demur.judge.measures.intervals import Auto
 from demur.judge.measures.joint import joint
 from demur.judge.measures.rates import Rates, rates_where, share
 from demur.judge.measures.table import DEFLECTED, FAILED, Flags, Table
 from demur.reports.data import ReportData, Run
-from demur.reports.tables import Count, counted
 from demur.scenarios.conditions import STRICTNESS
 from demur.scenarios.contexts import Recipe, recipe
 
@@ -31,24 +29,6 @@ SCENARIOS = tuple(Scenario)
 DEFAULT_CONDITION = "moderate"
 Should = Literal["answer", "deflect"]
 """What is right for a question in a scenario."""
-
-
-class Cell(NamedTuple):
-    """Accuracy, deflection and hallucination over the same graded asks; they sum to 1."""
-
-    accuracy: Measure
-    deflection: Measure
-    hallucination: Measure
-
-    @property
-    def n(self) -> int:
-        """Graded items."""
-        return self.accuracy.n
-
-    @property
-    def counted(self) -> int | Count:
-        """Graded items, with their repeats where they were asked several times: the n of a table."""
-        return counted(self.n, self.accuracy.repeats)
 
 
 class Headline(NamedTuple):
@@ -128,9 +108,9 @@ def labelled_rates(
     return Rates(*measures), n, True
 
 
-def cell(run: Run, rows: Table, place: Flags) -> Cell:
+def cell(run: Run, rows: Table, place: Flags) -> Rates:
     """The three rates of the rows in ``place`` (bool [rows]), as `labelled_rates` has them."""
-    return Cell(*labelled_rates(run, rows, place)[0])
+    return labelled_rates(run, rows, place)[0]
 
 
 def among(rows: Table, asked: Collection[tuple[str, str, str]]) -> Flags:
@@ -221,22 +201,22 @@ def _shared_recipes(runs: Sequence[Run], scenario: Scenario, condition: str) -> 
     )
 
 
-def main_cells(data: ReportData, head: Headline) -> dict[tuple[str, Scenario], Cell]:
+def main_cells(data: ReportData, head: Headline) -> dict[tuple[str, Scenario], Rates]:
     """(system, scenario) -> the headline cell, for every pair that was asked."""
-    found: dict[tuple[str, Scenario], Cell] = {}
+    found: dict[tuple[str, Scenario], Rates] = {}
     for run in data.runs:
         rows = head.where(run.rows)
-        by = {scenario: place for (scenario,), place in groups(rows, "scenario")}
+        by = {scenario: place for (scenario,), place in rows.groups("scenario")}
         found |= {(run.name, s): cell(run, rows, by[s]) for s in SCENARIOS if s in by}
     return found
 
 
-def should_cells(data: ReportData, head: Headline) -> dict[tuple[str, Scenario, Should], Cell]:
+def should_cells(data: ReportData, head: Headline) -> dict[tuple[str, Scenario, Should], Rates]:
     """(system, scenario, what is right) -> headline cell; questions that nothing answers are declined everywhere."""
-    found: dict[tuple[str, Scenario, Should], Cell] = {}
+    found: dict[tuple[str, Scenario, Should], Rates] = {}
     for run in data.runs:
         rows = head.where(run.rows)
-        for (scenario,), place in groups(rows, "scenario"):
+        for (scenario,), place in rows.groups("scenario"):
             for should in get_args(Should):
                 mine = place & (rows.should_deflect == (should == "deflect"))
                 if mine.any():
@@ -264,7 +244,7 @@ def asking_back(data: ReportData, head: Headline) -> dict[tuple[str, Scenario], 
     for run in data.runs:
         rows = head.where(run.rows)
         asks = (rows.result == DEFLECTED) & rows.is_in("kind", [ASKS_BACK])
-        for (scenario,), place in groups(rows, "scenario"):
+        for (scenario,), place in rows.groups("scenario"):
             found[run.name, Scenario(scenario)] = share("asks back", asks, place, rows)
     return found if any(m.value for m in found.values()) else {}
 
@@ -274,12 +254,12 @@ ASKED_BACK = "Asks back: the deflections in which the system asks for more infor
 
 def part_cells(
     data: ReportData, head: Headline, part: str
-) -> dict[tuple[str, str, Scenario], Cell]:
+) -> dict[tuple[str, str, Scenario], Rates]:
     """(system, part, scenario) -> headline cell of one part (``source``, ``topic``, or another column)."""
-    found: dict[tuple[str, str, Scenario], Cell] = {}
+    found: dict[tuple[str, str, Scenario], Rates] = {}
     for run in data.runs:
         rows = head.where(run.rows)
-        for (name, scenario), place in groups(rows, part, "scenario"):
+        for (name, scenario), place in rows.groups(part, "scenario"):
             found[run.name, name, Scenario(scenario)] = cell(run, rows, place)
     return found
 
@@ -287,7 +267,7 @@ def part_cells(
 class SweepPoint(NamedTuple):
     """One point of a sweep: the rates of the items that show as many distractors as the point says."""
 
-    cell: Cell
+    cell: Rates
     shown: int
     """Items that show as many distractors as the point says; the rates do not count samples with fewer."""
     of: int
@@ -403,15 +383,15 @@ def fewer_shown(data: ReportData, head: Headline) -> str:
     return f"Distractors: {'; '.join(parts)}, because their samples have no more." if parts else ""
 
 
-def strictness_cells(data: ReportData, head: Headline) -> dict[tuple[str, str, Scenario], Cell]:
+def strictness_cells(data: ReportData, head: Headline) -> dict[tuple[str, str, Scenario], Rates]:
     """(system, strictness level, scenario) -> cell, headline recipes, for systems asked at two levels or more."""
-    found: dict[tuple[str, str, Scenario], Cell] = {}
+    found: dict[tuple[str, str, Scenario], Rates] = {}
     for run in data.runs:
         asked = {(s.value, text, level) for s, text in head.recipes.items() for level in STRICTNESS}
         mine = run.rows.where(among(run.rows, asked))
         if len(mine.tally("condition")) < 2:
             continue
-        by = dict(groups(mine, "condition", "scenario"))
+        by = dict(mine.groups("condition", "scenario"))
         for level in STRICTNESS:
             for scenario in SCENARIOS:
                 if (level, scenario.value) in by:
@@ -422,7 +402,7 @@ def strictness_cells(data: ReportData, head: Headline) -> dict[tuple[str, str, S
 class Grid(NamedTuple):
     """The modality grid of Table 5."""
 
-    cells: Mapping[tuple[str, str, str], Cell]
+    cells: Mapping[tuple[str, str, str], Rates]
     """(system, modality of gold, modality of distractors) -> cell; one system and gold use the same samples."""
     recipe: str
     """The settings that all share; "" without any cell."""
@@ -451,7 +431,7 @@ def grid_cells(data: ReportData, head: Headline) -> Grid:
     if not families:
         return Grid({}, "", {})
     chosen = max(families, key=lambda f: (f == base, families[f], str(f)))
-    cells: dict[tuple[str, str, str], Cell] = {}
+    cells: dict[tuple[str, str, str], Rates] = {}
     left_out: dict[tuple[str, str], int] = {}
     short = 0
     for number, run in enumerate(data.runs):

@@ -242,17 +242,6 @@ def one_run(path: Path) -> Path:
     return found[0]
 
 
-def arrow_rows(path: Path, **options: Any) -> Any:
-    """``rows.parquet`` as a pyarrow Table; adapts older runs, which name ``repeat`` ``draw`` and have no ``kind``."""
-    rows = whole_table(path, **options)
-    rows = rows.rename_columns(["repeat" if name == "draw" else name for name in rows.column_names])
-    if "kind" not in rows.column_names and "outcome" in rows.column_names:
-        import pyarrow as pa
-
-        rows = rows.append_column("kind", pa.array([""] * rows.num_rows, pa.string()))
-    return rows
-
-
 def read_rows(path: Path) -> Table:
     """The rows of a run as columns, every row checked.
 
@@ -264,9 +253,9 @@ def read_rows(path: Path) -> Table:
         BadInput: invalid rows; names all of them.
     """
     with storage_errors(path):
-        rows = arrow_rows(path, read_dictionary=list(_REPEATED))
+        rows = whole_table(path, read_dictionary=list(_REPEATED))
     expected, present = set(Row.model_fields), set(rows.column_names)
-    if present | {"repeat"} != expected:  # the oldest runs have no such column
+    if present != expected:
         differences = [f"lacks {c}" for c in sorted(expected - present)] + [
             f"has {c}" for c in sorted(present - expected)
         ]
@@ -472,12 +461,13 @@ def judged_rows(run: Path, verdicts: str = "") -> Table:
         "outcome": [v.outcome.value if v.outcome else None for v in mine],
         "reason": [v.reason for v in mine],
         "kind": [v.kind for v in mine],
+        "method": [v.method.value if v.method else "" for v in mine],
+        "probability": [v.probability for v in mine],
     }
     table_ = rows.arrow
     for name, values in columns.items():
-        table_ = table_.set_column(
-            table_.column_names.index(name), name, pa.array(values, pa.string())
-        )
+        kind = pa.float64() if name == "probability" else pa.string()
+        table_ = table_.set_column(table_.column_names.index(name), name, pa.array(values, kind))
     return Table(table_)
 
 

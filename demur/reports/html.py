@@ -18,12 +18,12 @@ from demur.core.errors import UsageError
 from demur.core.store import write_atomic
 from demur.core.text import brief
 from demur.core.version import __version__
-from demur.reports import agree, compare, compare_tables, paper_figures, paper_tables
+from demur.judge.measures.rates import Rates
 from demur.reports import behaviour as right
+from demur.reports import compare, compare_tables, paper_figures, paper_tables
 from demur.reports.browse import payload
 from demur.reports.cells import (
     SCENARIOS,
-    Cell,
     Headline,
     Should,
     grid_cells,
@@ -37,8 +37,7 @@ from demur.reports.cells import (
 from demur.reports.credit import credit_table
 from demur.reports.data import ReportData
 from demur.reports.figures import funnel, heat
-from demur.reports.judged import notes_under
-from demur.reports.labels import Stale
+from demur.reports.judged import label_notes, notes_under
 from demur.reports.markup import (
     csp_hash,
     json_html,
@@ -54,7 +53,7 @@ from demur.reports.markup import (
 from demur.reports.release import caveats, funnel_table, recall_table
 from demur.reports.svg import OUTCOMES, Panel
 from demur.reports.tables import Column, Table, plain, shown
-from demur.reports.terminal import RIGHT, looked_at, results_table
+from demur.reports.terminal import LOOKED_AT, looked_at, results_table
 from demur.scenarios.conditions import STRICTNESS
 
 MOST_CHANGED = 12
@@ -111,7 +110,7 @@ def page(data: ReportData, *, image_budget: int = IMAGE_BUDGET) -> str:
         ("parts", "Parts", _parts(data, head)),
         ("confidence", "Confidence", _confidence(data, head)),
         ("credit", "Credit", _credit(data, head)),
-        ("corrected", "Labels", _corrected(data, head)),
+        ("labels", "Labels", _labels(data)),
         ("compare", "Compare", _compare(data, found)),
         ("samples", "Samples", folder.joinpath("browser.html").read_text(encoding="utf-8")),
         ("curation", "Curation", _curation(data)),
@@ -207,13 +206,13 @@ def _answer(data: ReportData, head: Headline, found: Sequence[compare.Comparison
     places = [
         (s, should)
         for s in SCENARIOS
-        for should in RIGHT
+        for should in LOOKED_AT
         if any((run.name, s, should) in cells for run in data.runs)
     ]
     mixed = {s for s, should in places if should != s.should}
     titles = [
         f"{s.value.capitalize()}{', nothing to say' if s in mixed and should == 'deflect' else ''}: "
-        f"{RIGHT[should][0].lower()}"
+        f"{LOOKED_AT[should][0].title.lower()}"
         for s, should in places
     ] + ["Right in all"] * bool(jointly)
     heads = "".join(f'<th class="l" scope="col">{title}</th>' for title in titles)
@@ -253,12 +252,12 @@ def _answer(data: ReportData, head: Headline, found: Sequence[compare.Comparison
 _INTERVAL = Column("", interval=True)
 
 
-def _looked_at(cell: Cell, should: Should) -> str:
+def _looked_at(cell: Rates, should: Should) -> str:
     """The rates to look at in one scenario: the first large, the others and n below it."""
     first, *others = looked_at(cell, should)
     texts = [
-        f"{name.lower()} {shown(measure, Column(''))}"
-        for name, measure in zip(RIGHT[should][1:], others, strict=True)
+        f"{column.title.lower()} {shown(measure, Column(''))}"
+        for column, measure in zip(LOOKED_AT[should][1:], others, strict=True)
     ]
     lost = ""
     if first.failed and first.bounds is not None:
@@ -444,19 +443,14 @@ def _credit(data: ReportData, head: Headline) -> str:
     return section("credit", "Partial credit", "The judge's ratings of answers.", table_html(made))
 
 
-def _corrected(data: ReportData, head: Headline) -> str:
-    """Rates corrected by people's labels, where runs have any; or why the labels are stale."""
-    labels = agree.of_runs(data)
-    if not labels:
+def _labels(data: ReportData) -> str:
+    """How the judge agrees with people, where runs have labels; their rates are corrected in every table."""
+    if not any(run.labels for run in data.runs):
         return ""
-    title = "Rates corrected by labels"
-    about = "An estimate of people's grades, from the judge's verdicts on all answers and people's labels of some."
-    try:
-        tables = agree.corrected_tables(agree.corrected_cells(data, labels, head=head))
-    except Stale as error:
-        return section("corrected", title, about, f'<p class="missing">{text(str(error))}</p>')
-    shown_tables = [table_html(table) for table in (*tables, paper_tables.table7(data))]
-    return section("corrected", title, about, *shown_tables)
+    about = "People's labels of some answers; where a scenario has enough drawn ones, they correct its rates."
+    table = paper_tables.table7(data)
+    notes = (*table.notes, *label_notes(data.runs))
+    return section("labels", "Labels of people", about, table_html(replace(table, notes=notes)))
 
 
 def _compared(data: ReportData, head: Headline) -> list[compare.Comparison]:

@@ -66,7 +66,7 @@ def _errors(mix: Mapping[str, int], total: int) -> str:
     return f"; errs on {false:.0f} % of answers, {missed:.0f} % of declines."
 
 
-def label_notes(runs: Sequence[Run], measures: Iterable[Measure]) -> list[str]:
+def label_notes(runs: Sequence[Run], measures: Iterable[Measure] = ()) -> list[str]:
     """What people's labels decide under a table, or why they decide nothing; nothing without labels."""
     decided = any(m.labels for m in measures)
     drawn = sum(len(run.drawn.codes) for run in runs)

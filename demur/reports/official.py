@@ -154,7 +154,7 @@ def _rows(
                 final(*(float(scores[s].mean()) for s in (side, ~side))),
                 "infoseek (harmonic mean of its splits)",
             )
-        n = counted(items.n, items.repeats)
+        n = counted(items)
         out.append(
             (
                 run.name,

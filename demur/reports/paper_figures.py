@@ -294,7 +294,7 @@ def figure_table(data: ReportData, name: str) -> Table:
         )
         found = sweep_cells(data, head) if swept else position_cells(data, head)
         rows = [
-            (s, k, *cells_of(p.cell if p.shown else None)[:3], p.cell.counted, p.of - p.shown)
+            (s, k, *cells_of(p.cell if p.shown else None)[:3], cells_of(p.cell)[3], p.of - p.shown)
             for s, points in found.items()
             for k, p in points.items()
         ]

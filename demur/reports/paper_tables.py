@@ -14,11 +14,11 @@ from typing import Any
 from demur.core.errors import UsageError, did_you_mean
 from demur.core.records import Measure, Modality, Row, Scenario
 from demur.judge.measures.kappa import cohen
+from demur.judge.measures.rates import Rates
 from demur.judge.measures.totals import macro
 from demur.reports.cells import (
     ASKED_BACK,
     SCENARIOS,
-    Cell,
     Grid,
     Headline,
     asking_back,
@@ -37,9 +37,9 @@ from demur.scenarios.conditions import STRICTNESS
 RATES = ("Acc", "Defl", "Hall")
 
 
-def cells_of(cell: Cell | None) -> tuple[Any, ...]:
+def cells_of(cell: Rates | None) -> tuple[Any, ...]:
     """The three rates of a cell and its n; four dashes without a cell."""
-    return (*cell, cell.counted) if cell else (None,) * 4
+    return (*cell, counted(cell.accuracy)) if cell else (None,) * 4
 
 
 def _rate_columns(
@@ -189,7 +189,7 @@ def table5(data: ReportData, head: Headline, *, interval: bool = False) -> Table
             missing="a run over the grid: demur sweep RELEASE --modality grid",
         )
     rows = [
-        (run.name, names[gold], names[side], *one, one.counted)
+        (run.name, names[gold], names[side], *one, counted(one.accuracy))
         for run in data.runs
         for gold in ("text", "image", "both")
         for side in ("both", "image", "text")
@@ -305,7 +305,7 @@ def table7(data: ReportData) -> Table:
             )
             repeats = len(both) if len(items) < len(both) else 0
             agreement = Measure(name="agreement", value=one.observed, n=one.n, repeats=repeats)
-            rows.append((run.name, agreement, one.kappa, counted(one.n, repeats)))
+            rows.append((run.name, agreement, one.kappa, counted(agreement)))
     if not rows:
         lines = '{"ask": ID, "label": "correct | incorrect | deflected"}'
         return Table(
@@ -319,7 +319,7 @@ def table7(data: ReportData) -> Table:
         shares = [row[1].value for row in rows]
         n, repeats = sum(row[1].n for row in rows), sum(row[1].repeats for row in rows)
         average = Measure(name="macro-total(agreement)", value=macro(shares), n=n, repeats=repeats)
-        rows.append(("Average", average, macro(kappas), counted(n, repeats)))
+        rows.append(("Average", average, macro(kappas), counted(average)))
     last = len(rows) - 1
     notes = [f"Left out: {unknown:,} human labels without a graded answer."] if unknown else []
     if uneven:

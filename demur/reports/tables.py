@@ -14,7 +14,7 @@ import sys
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TextIO, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol, TextIO, TypeAlias
 
 from demur.core.records import Measure
 from demur.core.store import write_atomic
@@ -199,9 +199,18 @@ def signed(value: float, decimals: int = 1) -> str:
     return text if text.strip("+-0.") else text[1:]
 
 
-def counted(n: int, repeats: int) -> int | Count:
+class _Repeated(Protocol):
+    """What counts items and their repeats."""
+
+    @property
+    def n(self) -> int: ...
+    @property
+    def repeats(self) -> int: ...
+
+
+def counted(of: _Repeated) -> int | Count:
     """The n of a rate: items, with their repeats where they were asked several times."""
-    return Count(n, repeats) if repeats else n
+    return Count(of.n, of.repeats) if of.repeats else of.n
 
 
 def shown(cell: Cell, column: Column) -> str:

@@ -7,11 +7,11 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TextIO
 
 from demur.core.records import Measure
+from demur.judge.measures.rates import Rates
 from demur.reports import paper_tables
 from demur.reports.cells import (
     ASKED_BACK,
     SCENARIOS,
-    Cell,
     Headline,
     Should,
     asking_back,
@@ -26,6 +26,7 @@ from demur.reports.judged import judge_line, notes_under
 from demur.reports.paper_figures import figure_table
 from demur.reports.release import caveats, funnel_table
 from demur.reports.tables import (
+    Column,
     Table,
     console_for,
     counted,
@@ -42,33 +43,28 @@ from demur.reports.tables import (
 if TYPE_CHECKING:
     from rich.console import Console
 
-RIGHT: dict[Should, tuple[str, str, str]] = {
-    "answer": ("Right", "Hallucinated", "Declined"),
-    "deflect": ("Declined", "Answered", "Hallucinated"),
+LOOKED_AT: dict[Should, tuple[Column, ...]] = {
+    "answer": titled("Right [] .0 | Hallucinated [] .0 | Declined .0"),
+    "deflect": titled("Declined [] .0 | Answered .0 | Right .0 | Hallucinated [] .0"),
 }
-"""What is right -> the rates to look at, in this order; with "deflect", the last is a part of the one before it."""
+"""What is right -> the rates to look at, the right one first. "Answered" is the sum of the two behind it, and like
+"Declined" it needs no right answer to be known."""
 CAPTIONS: dict[Should, str] = {
     "answer": "Should answer: the evidence says it. In per cent of n [95 % interval]",
     "deflect": "Should decline: no evidence says it. In per cent of n [95 % interval]",
 }
 
 
-def looked_at(cell: Cell, should: Should) -> tuple[Measure, Measure, Measure]:
-    """The rates of `RIGHT`."""
+def looked_at(cell: Rates, should: Should) -> tuple[Measure, ...]:
+    """The rates of `LOOKED_AT`."""
     if should == "answer":
         return cell.accuracy, cell.hallucination, cell.deflection
-    return cell.deflection, _answered(cell.deflection), cell.hallucination
-
-
-def _answered(declined: Measure) -> Measure:
-    """The share of answers that decline nothing, which needs no right answer to be known."""
-
-    def rest(share: float | None) -> float | None:
-        return None if share is None else 1 - share
-
+    declined = cell.deflection
     ends = {"value": declined.value, "corrected": declined.corrected}
     ends |= {"low": declined.high, "high": declined.low}
-    return declined.model_copy(update={"name": "answered"} | {k: rest(v) for k, v in ends.items()})
+    rest = {key: None if share is None else 1 - share for key, share in ends.items()}
+    answered = declined.model_copy(update={"name": "answered"} | rest)
+    return declined, answered, cell.accuracy, cell.hallucination
 
 
 def first_tables(data: ReportData, head: Headline) -> list[Table]:
@@ -79,7 +75,7 @@ def first_tables(data: ReportData, head: Headline) -> list[Table]:
     """
     cells, asking = should_cells(data, head), asking_back(data, head)
     tables = []
-    for should in RIGHT:
+    for should, columns in LOOKED_AT.items():
         mine = [
             (scenario, run, cells[run.name, scenario, should])
             for scenario in SCENARIOS
@@ -98,26 +94,27 @@ def first_tables(data: ReportData, head: Headline) -> list[Table]:
                 (
                     scenario.value,
                     data.starred(run),
-                    cell.counted,
+                    counted(cell.accuracy),
                     first,
                     *others,
                     *([asking.get((run.name, scenario))] if asks else []),
-                    *([worst and Measure(name="worst", value=worst, n=first.n)] if failed else []),
+                    *([Measure(name="at worst", value=worst, n=first.n)] if failed else []),
                 )
             )
-        main, second, third = RIGHT[should]
-        columns = (
-            f"<Scenario | <System | n | {main} [] .0 | {second}{' []' * (should == 'answer')} .0"
-        )
-        columns += f" | {third}{' []' * (should == 'deflect')} .0" + " | Asks back .0" * asks
-        columns += " | At worst .0" * failed
         notes = (ASKED_BACK,) * asks
-        notes += (f"At worst: {main} if all failed answers counted against it.",) * failed
+        notes += (
+            f"At worst: {columns[0].title} if all failed answers counted against it.",
+        ) * failed
         tables.append(
             Table(
                 f"should-{should}",
                 CAPTIONS[should],
-                titled(columns),
+                titled(
+                    "<Scenario | <System | n",
+                    *columns,
+                    *["Asks back .0"] * asks,
+                    *["At worst .0"] * failed,
+                ),
                 tuple(rows),
                 section_starts(rows),
                 notes,
@@ -137,7 +134,7 @@ def joint_table(data: ReportData, head: Headline) -> Table | None:
     if not found:
         return None
     rows = tuple(
-        (data.starred(run), counted(m.n, m.repeats), m, m.failed)
+        (data.starred(run), counted(m), m, m.failed)
         for run in data.runs
         if (m := found.get(run.name))
     )
@@ -158,7 +155,7 @@ def results_table(data: ReportData, head: Headline) -> Table:
             data.starred(run),
             *cell,
             *([asking[run.name, scenario]] if asking else []),
-            cell.counted,
+            counted(cell.accuracy),
             cell.accuracy.unjudged,
             cell.accuracy.failed,
         )
@@ -178,6 +175,10 @@ def results_table(data: ReportData, head: Headline) -> Table:
     caption = "Results by scenario, in per cent of the answers (n)"
     table = Table("results", caption, titled(columns), tuple(rows), section_starts(rows), notes)
     return without_zeros(table, "Unjudged", "Failed")
+
+
+def _known(cell: Any) -> bool:
+    return cell is not None and not (isinstance(cell, Measure) and cell.value is None)
 
 
 def fitting(table: Table, console: Console) -> list[Table]:
@@ -205,9 +206,7 @@ def fitting(table: Table, console: Console) -> list[Table]:
     for system in systems:
         mine = [row for row in table.rows if row[place] == system]
         kept = [
-            i
-            for i in range(len(table.columns))
-            if i != place and any(r[i] is not None for r in mine)
+            i for i in range(len(table.columns)) if i != place and any(_known(r[i]) for r in mine)
         ]
         found.append(
             Table(

@@ -85,7 +85,7 @@ def test_simpleqa_is_asked_without_evidence_and_has_its_five_figures(run, tmp_pa
     graded = [v["outcome"] for v in verdicts if v["status"] == "graded"]
     right, wrong, n = graded.count("correct"), graded.count("incorrect"), len(graded)
     assert (right, graded.count("deflected")) == (3, 4)
-    accuracy, silent, given, f1, shown = figures(text)[-7:-2]
+    accuracy, silent, given, f1, shown = figures(text)[-5:]
     assert (accuracy, silent, given) == (
         f"{right / n:.3f}",
         f"{4 / n:.3f}",
@@ -146,8 +146,8 @@ def test_mmlongbench_shows_the_pages_of_its_documents(run, tmp_path):
         "3.png",
         "4.png",
     ]
-    assert figures(text)[-7] == "1.000"  # one right, one rightly declined
-    assert figures(text)[-4] == "1.000"
+    assert figures(text)[-5] == "1.000"  # one right, one rightly declined
+    assert figures(text)[-2] == "1.000"
 
 
 def test_a_bad_row_and_a_defective_sample_are_each_counted_once_and_asks_leave_no_release(

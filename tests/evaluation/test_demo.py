@@ -80,7 +80,7 @@ def test_its_report_says_what_the_judge_could_not_grade(first):
     for run in sorted(p for p in (out / "runs").iterdir() if p.is_dir()):
         lines = (run / "verdicts.jsonl").read_text().splitlines()
         ungraded = sum(json.loads(line)["status"] == "unjudged" for line in lines)
-        assert not ungraded or f"could not decide {ungraded:,} answers" in page
+        assert not ungraded or "failed or unjudged" in page
         left += ungraded
     assert left
 

@@ -14,10 +14,9 @@ from demur.core.records import Measure, Outcome, Row, Scenario, Status
 from demur.core.stats import wilson
 from demur.judge.measures import risk
 from demur.judge.measures.behaviour import behaviour
-from demur.judge.measures.breakdown import breakdown
 from demur.judge.measures.kappa import cohen
 from demur.judge.measures.paired import compare
-from demur.judge.measures.rates import rates
+from demur.judge.measures.rates import rates, rates_where
 from demur.judge.measures.repeats import gather
 from demur.judge.measures.table import Table
 
@@ -126,13 +125,14 @@ def test_one_draw_each_tells_no_draws() -> None:
 def test_a_part_that_holds_some_draws_of_an_item_counts_it_whole() -> None:
     """By draw: every part holds each item once, however many draws the run has."""
     rows = [row(i, d, C if d == 0 else W) for i in range(4) for d in range(3)]
-    parts = breakdown(rows, "repeat").parts
-    assert {k: (r.accuracy.value, r.accuracy.n) for k, r in parts.items()} == {
+    every = Table(rows)
+    parts = {k: rates_where(every, place) for k, place in every.groups("repeat")}
+    assert {k: (r.accuracy.value, r.n) for k, r in parts.items()} == {
         ("0",): (1.0, 4),
         ("1",): (0.0, 4),
         ("2",): (0.0, 4),
     }
-    assert breakdown(rows, "source").weighted["accuracy"].repeats == 12
+    assert rates(rows).accuracy.repeats == 12
 
 
 def test_right_behaviour_counts_items() -> None:

@@ -156,7 +156,7 @@ def test_rates_are_corrected_and_stale_labels_refused(asked, tmp_path, capsys):
         cell["rates"]["accuracy"]["high"]
     )  # all are labelled
     page = demur.report(run, tmp_path / "r.html").read_text()
-    assert "Rates corrected by labels" in page
+    assert "Labels of people" in page
     some = tmp_path / "some.jsonl"
     some.write_text("".join(line + "\n" for line in file.read_text().splitlines()[:39]))
     assert main(["agree", str(run)]) == 0
@@ -187,7 +187,7 @@ def test_rates_are_corrected_and_stale_labels_refused(asked, tmp_path, capsys):
         labelled(run, **bound)
         with pytest.raises(Stale, match="stale"):
             demur.open_run(run).rates(labels=True)
-    assert "stale labels" in demur.report(run, tmp_path / "s.html").read_text()
+    assert "labels correct nothing" in demur.report(run, tmp_path / "s.html").read_text()
     labelled(run)
     lines = file.read_text().splitlines()
     file.write_text("\n".join([lines[0].replace('"answer": "', '"answer": "x'), *lines[1:]]) + "\n")
@@ -246,6 +246,7 @@ def test_a_page_of_a_runs_answers_and_its_labels_taken(asked, tmp_path, capsys):
     )
     taken = take_task(tmp_path / "task")
     assert list(taken.labels.values()) == [42]
+    assert len(load([run]).runs[0].drawn.codes) == 42  # a draw: they correct rates by themselves
     assert (
         json.loads((run / "labels.jsonl").read_text().splitlines()[0])["shipped_rubric"]
         == shipped_version()

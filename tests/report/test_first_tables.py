@@ -92,7 +92,7 @@ def test_every_value_is_the_plain_count(demo: tuple[Path, list[Path]], data: Rep
             for name in want.keys() & cell.keys():
                 assert cell[name].value == pytest.approx(want[name] / n), (line[:2], name)
             if one["failed"]:
-                first = want["Right" if "Right" in cell else "Declined"]
+                first = want["Declined" if "Answered" in cell else "Right"]
                 worst = first / (n + one["failed"] + one["unjudged"])
                 assert cell["At worst"].value == pytest.approx(worst)
             asked += 1
@@ -145,8 +145,14 @@ def test_a_newcomer_reads_what_is_right_and_what_is_made_up() -> None:
     one = run("mine", rows("c" * 30 + "i" * 10), rows("d" * 30 + "i" * 9 + "c", "parametric"))
     answer, decline, joint = first_tables(ReportData((one,)), headline([one]))
     assert [c.title for c in answer.columns[2:]] == ["n", "Right", "Hallucinated", "Declined"]
-    assert [c.title for c in decline.columns[2:]] == ["n", "Declined", "Answered", "Hallucinated"]
-    assert [m.value for m in decline.rows[0][3:]] == [0.75, 0.25, 0.225]
+    assert [c.title for c in decline.columns[2:]] == [
+        "n",
+        "Declined",
+        "Answered",
+        "Right",
+        "Hallucinated",
+    ]
+    assert [m.value for m in decline.rows[0][3:]] == [0.75, 0.25, 0.025, 0.225]
     assert (joint.rows[0][1], joint.rows[0][2].value) == (40, 0.75)
 
 
@@ -195,7 +201,7 @@ def test_unjudged_and_failed_are_told_only_where_there_are_any(data: ReportData)
         (
             "cascade:openai/some-long-name?below=0.9",
             [Method.NUMBER, Method.DECLINED, Method.EQUIVALENCE, Method.EQUIVALENCE, Method.MODEL],
-            "of right answers",
+            "% of right.",
         ),
     ],
 )

@@ -11,9 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from demur.core.records import Measure
+from demur.judge.measures.rates import Rates
 from demur.reports import figures as f
 from demur.reports import svg
-from demur.reports.cells import Cell, SweepPoint
+from demur.reports.cells import SweepPoint
 from demur.reports.paper_figures import _against
 from demur.reports.svg import OUTCOMES
 
@@ -218,7 +219,7 @@ def test_one_point_is_drawn() -> None:
 def test_a_line_breaks_off_where_nothing_was_graded() -> None:
     def point(value: float | None) -> SweepPoint:
         rates = (Measure(name=name, value=value, n=0 if value is None else 5) for name in OUTCOMES)
-        return SweepPoint(Cell(*rates), 5, 5)
+        return SweepPoint(Rates(*rates), 5, 5)
 
     data = SimpleNamespace(runs=[SimpleNamespace(name="a")])
     whole, broken = (

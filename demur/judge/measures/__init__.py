@@ -4,8 +4,10 @@
     repeats     several repeats of an item -> one item
     intervals   wilson(0.95), cluster-bootstrap(0.95,2000,seed=7)
     rates       accuracy, deflection, hallucination
+    judge_error what the judge's own errors may do to a rate
+    corrected   rates as labels of people put them
+    joint       right in all scenarios of the same question
     totals      sample-weighted and macro, both named
-    breakdown   rates by source, topic, modality, or any column
     behaviour   answer where evidence suffices, deflect where it does not
     paired      McNemar, paired bootstrap, Holm
     calibration ECE, Brier, thresholds on a stated probability

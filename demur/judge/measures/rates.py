@@ -36,6 +36,11 @@ class Rates(NamedTuple):
     deflection: Measure
     hallucination: Measure
 
+    @property
+    def n(self) -> int:
+        """Graded items."""
+        return self.accuracy.n
+
 
 def rates(rows: Table | pa.Table | Iterable[Row], method: str | Interval = "auto") -> Rates:
     """Shares of correct, deflected and incorrect among all items but failed and unjudged ones.

@@ -211,6 +211,11 @@ class Table:
         rank = np.argsort(order)
         return [tuple(c.labels[c.codes[first[i]]] for c in columns) for i in order], rank[codes]
 
+    def groups(self, *by: str) -> list[tuple[tuple[str, ...], Flags]]:
+        """(texts, bool [rows]) of every combination of texts that occurs, in order of first appearance."""
+        labels, codes = self.combined(*by)
+        return [(one, codes == i) for i, one in enumerate(labels)]
+
     def is_in(self, name: str, labels: Collection[str]) -> Flags:
         """Bool [rows]: the text of a column is one of ``labels``."""
         import pyarrow as pa

@@ -24,23 +24,11 @@ def macro(values: Iterable[float | None]) -> float | None:
     return sum(kept) / len(kept) if kept else None
 
 
-def weighted_total(parts: Sequence[Measure]) -> Measure:
-    """The sample-weighted total of one measure over disjoint parts: what pooling their items would give.
-
-    Its name is ``weighted-total(<name>)``. It carries no interval: pool the rows and ask `rates` for one.
-    """
-    return _total("weighted-total", parts, weighted([(m.value, float(m.n)) for m in parts]))
-
-
 def macro_total(parts: Sequence[Measure]) -> Measure:
-    """The mean over parts, each counted alike whatever its size: ``macro-total(<name>)``."""
-    return _total("macro-total", parts, macro(m.value for m in parts))
-
-
-def _total(kind: str, parts: Sequence[Measure], value: float | None) -> Measure:
+    """The mean over parts, each counted alike whatever its size: ``macro-total(<name>)``, without an interval."""
     names = "/".join(sorted({m.name for m in parts})) or "nothing"
     sums = {
         name: sum(getattr(m, name) for m in parts)
         for name in ("n", "repeats", "unjudged", "failed")
     }
-    return Measure(name=f"{kind}({names})", value=value, **sums)
+    return Measure(name=f"macro-total({names})", value=macro(m.value for m in parts), **sums)
