@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import lzma
 from collections import Counter
 from pathlib import Path
 
@@ -28,7 +29,8 @@ def main() -> None:
     args = parser.parse_args()
     total: Counter[tuple[str, str, bool]] = Counter()
     for file in args.files:
-        with file.open(encoding="utf-8") as lines:
+        opened = lzma.open(file, "rt", encoding="utf-8") if file.suffix == ".xz" else file.open()
+        with opened as lines:
             rows = [json.loads(line) for line in lines]
         here: Counter[tuple[str, str, bool]] = Counter()
         for row in rows:

@@ -32,7 +32,7 @@ from sklearn.linear_model import LogisticRegression
 from torch import Tensor, nn
 from torch.nn import functional
 
-from demur.answers import matches
+from demur.answers import holds
 from demur.core.records import AnswerSpec
 from demur.core.store import seed_of
 from demur.core.thinking import visible
@@ -158,13 +158,12 @@ def commitment() -> list[Example]:
     ]
     for row in graded:
         text = visible(row["response"])
-        found = matches(
-            AnswerSpec(accepted=tuple((form,) for form in row["answers"])), text, row["question"]
-        )
-        if found.form:
-            examples.append(
-                Example((row["question"], found.form, readable(text)), row["label"] == "correct")
-            )
+        for form in row["answers"]:
+            if holds(AnswerSpec(accepted=((form,),)), text, row["question"]):
+                examples.append(
+                    Example((row["question"], form, readable(text)), row["label"] == "correct")
+                )
+                break
     return examples
 
 

@@ -51,7 +51,7 @@ _HEAD = re.compile(
     re.IGNORECASE,
 )
 _TAIL = re.compile(
-    rf"\s*(?:(?<=\d)|(?<!\w))(?:{'|'.join(f'(?P<t{i}>{p})' for i, p in enumerate(_TAILS.values()))})$",
+    rf"(?<!\s)\s*+(?:(?<=\d)|(?<!\w))(?:{'|'.join(f'(?P<t{i}>{p})' for i, p in enumerate(_TAILS.values()))})$",
     re.IGNORECASE,
 )
 _WITH_MARKS = re.compile(r"\S*[\^/·*²³]\S*.*|[^\W\d_]+\d.*")

@@ -50,6 +50,7 @@ MADE_AT_RUN_TIME: dict[str, list[re.Pattern[str]]] = {
     ],
     "demur.answers.choices: alone": [re.compile("(?<![A-Za-z0-9'.-])(A|B)(?![A-Za-z0-9'&+#%-])")],
     "demur.answers.numbers: f\"[ ]?-?(?:{'|'.join(branches)})(?![^\\\\W_]|\\\\^)\"": [],  # a module's name: _WRITTEN
+    "demur.core.thinking: '|'.join(map(re.escape, longest_first))": [],  # tags as they are
     "demur.curation.sources.check: pattern": [],
     "demur.indexing.bm25: f'\\\\w+(?:(?=[^\\\\0-\\\\u02ff])[{marks}]+\\\\w*)*'": [bm25._word()],
     "demur.judge.annotation.server: f'<{tag}>(.*?)</{tag}>'": [],  # of the page that ships with it, nothing else
