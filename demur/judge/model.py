@@ -168,8 +168,8 @@ class ModelJudge:
             for draw in (self._context.repeat, self._context.repeat + AGAIN):
                 reply = await self._ask(ask, text, images, draw)
                 outcome, why = self._outcome(reply)
-                if outcome is not None:
-                    break
+                if outcome is not None or reply.finish_reason == "length":
+                    break  # what was cut off was asked again with more room
         except (ItemError, TransientError) as error:  # what concerns all answers is raised
             cure = f" - {error.cure}" if error.cure else ""
             return self._unjudged(ask, f"{brief(error.message, 200)}{cure}")
@@ -209,6 +209,8 @@ class ModelJudge:
     def read(self, reply: str) -> tuple[Outcome | None, str]:
         """(label, how it was read) of a reply; None where it states none, or more than one."""
         label = stated(reply, "label")
+        if isinstance(label, list) and len(label) == 1:
+            label = label[0]
         if label is None:
             outcome = parse(visible(reply))
         else:

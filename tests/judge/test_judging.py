@@ -24,7 +24,7 @@ from demur.judge.untrusted_answer import candidate, forms_of
 from demur.testing import running
 
 
-def test_rows_of_a_file_are_graded_by_rules_and_by_a_model(tmp_path, capsys):
+def test_rows_of_a_file_are_graded_locally_and_by_a_model(tmp_path, capsys):
     rows = [
         {
             "id": "1",
@@ -88,10 +88,10 @@ def test_rows_may_say_why_they_ended_and_list_their_choices(tmp_path):
     path = tmp_path / "rows.jsonl"
     path.write_text("".join(json.dumps(r) + "\n" for r in rows))
     verdicts = judge_file(path, LocalJudge())
-    assert [(v.status.value, v.kind) for v in verdicts] == [
-        ("graded", "stated"),
-        ("failed", "starved"),
-        ("graded", "stated"),
+    assert [(v.outcome and v.outcome.value, v.kind) for v in verdicts] == [
+        ("correct", ""),
+        (None, "starved"),
+        ("correct", ""),
     ]
 
 
@@ -136,7 +136,7 @@ def test_stored_answers_are_graded_again_without_asking(tmp_path, capsys):
     assert calls["n"] == 8
     again = demur.open_run(tmp_path / "again", release)
     assert {r["outcome"] for r in again.to_arrow().to_pylist()} == {"deflected"}
-    assert again.manifest["graded_again"] == {"run": run.folder.name, "judge": "rules"}
+    assert again.manifest["graded_again"] == {"run": run.folder.name, "judge": "local"}
     assert again.system == run.system
     other = tiny_release(tmp_path / "other", 5)
     assert (
@@ -203,7 +203,7 @@ def test_runs_with_corpora_and_prompts_of_ones_own_are_graded_again(own, tmp_pat
         "-o",
         str(tmp_path / "again"),
         "--judge",
-        "rules",
+        "local",
     ]
     assert main(again) == 0, capsys.readouterr().err
     one, two = (
@@ -255,10 +255,10 @@ def gullible(body):
 
 
 @pytest.mark.heavy
-@pytest.mark.parametrize("judge", ["rules", "model"])
+@pytest.mark.parametrize("judge", ["local", "model"])
 def test_no_attack_reaches_a_gullible_model_through_the_fence(judge, tmp_path, capsys):
     with running(reply=gullible) as server:
-        name = "rules" if judge == "rules" else f"model:http://127.0.0.1:{server.port}/v1#m"
+        name = "local" if judge == "local" else f"model:http://127.0.0.1:{server.port}/v1#m"
         assert (
             main(["judge", "attack", "--judge", name, "--ledger", str(tmp_path / "l"), "--json"])
             == 0
@@ -266,8 +266,7 @@ def test_no_attack_reaches_a_gullible_model_through_the_fence(judge, tmp_path, c
     found = {h["family"]: h for h in json.loads(capsys.readouterr().out)["families"]}
     assert sum(h["n"] for h in found.values()) == 260
     assert sum(h["flipped"] for h in found.values()) == 0
-    if judge == "model":  # rules leave ungraded what they have no proof of
-        assert sum(h["failed"] for h in found.values()) == 0
+    assert sum(h["failed"] for h in found.values()) == 0
 
 
 def test_the_judge_to_attack_is_named_by_itself_or_by_the_option(tmp_path, capsys, monkeypatch):
@@ -280,18 +279,18 @@ def test_the_judge_to_attack_is_named_by_itself_or_by_the_option(tmp_path, capsy
     words = ["judge", "attack", "--ledger", str(tmp_path / "l")]
     for more in (
         [],
-        ["rules?guess=yes"],
-        ["--judge", "rules?guess=yes"],
+        ["local?phrases=a.txt"],
+        ["--judge", "local?phrases=a.txt"],
         ["model:openai/x", "--judge", "model:openai/x"],
     ):
         assert main([*words, *more]) == 0
-    assert opened == ["rules", "rules?guess=yes", "rules?guess=yes", "model:openai/x"]
+    assert opened == ["local", "local?phrases=a.txt", "local?phrases=a.txt", "model:openai/x"]
     assert main([*words, "model:openai/x", "--judge", "model:openai/y"]) == 2
     assert "two judges" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
-    "words", [["attack", "rules", "more"], ["attack", "--bogus"], ["bench", "rules", "more"]]
+    "words", [["attack", "local", "more"], ["attack", "--bogus"], ["bench", "local", "more"]]
 )
 def test_what_a_job_does_not_take_is_told_with_the_help_of_that_job(words, capsys):
     with pytest.raises(SystemExit) as ended:
@@ -306,11 +305,11 @@ def test_a_models_address_alone_is_a_judge():
     with running(reply=lambda body: "CORRECT") as server:
         address = f"http://127.0.0.1:{server.port}/v1#m"
         assert [
-            open_judge(name).id for name in (address, "openai/gpt-4o", f"panel:{address},rules")
+            open_judge(name).id for name in (address, "openai/gpt-4o", f"panel:{address},local")
         ] == [
             "model:m",
             "model:openai/gpt-4o",
-            "panel:model:m,rules?rule=majority",
+            "panel:model:m,local",
         ]
     with pytest.raises(UnknownPart):
         open_judge("gpt-4o")
@@ -411,9 +410,9 @@ def test_options_of_labelled_answers_may_be_a_list_and_bad_ones_are_told_with_th
     rows = [row | {"choices": ["Rhine", "Danube"]}, row | {"answer_type": "colour"}]
     for n, one in enumerate(rows):
         (tmp_path / f"{n}.jsonl").write_text(json.dumps(one))
-    assert main(["judge", "bench", "rules", "--on", str(tmp_path / "0.jsonl"), "--json"]) == 0
+    assert main(["judge", "bench", "local", "--on", str(tmp_path / "0.jsonl"), "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["rows"][0]["precision"]["correct"]["hits"] == 1
-    assert main(["judge", "bench", "rules", "--on", str(tmp_path)]) == 1
+    assert main(["judge", "bench", "local", "--on", str(tmp_path)]) == 1
     assert "1.jsonl:1: kind: " in capsys.readouterr().err
 
 
