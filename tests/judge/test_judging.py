@@ -504,7 +504,7 @@ def test_an_answer_is_what_is_right_where_a_column_holds_responses(tmp_path):
     path.write_text("id,question,answer,response\n0,When?,1998,In 1998.\n,When?,1998,1997\n")
     assert [(v.id, v.outcome) for v in judge_file(path, LocalJudge())] == [
         ("0", Outcome.CORRECT),
-        ("2", None),
+        ("2", Outcome.INCORRECT),
     ]
 
 
