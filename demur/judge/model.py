@@ -154,7 +154,12 @@ class ModelJudge:
         """
         if no_answer(response) or answers.kind == "unknown":
             return self._locally(ask, response, answers)  # nothing to send, or to compare with
-        shown = candidate(ask.question, visible(response.text), forms_of(answers, ask.choices))
+        shown = candidate(
+            ask.question,
+            visible(response.text),
+            forms_of(answers, ask.choices),
+            masked=not self._context.unmasked,
+        )
         forged = f"; the answer imitates a grader: {shown.forged[0]!r}" if shown.forged else ""
         self.counts["forged"] += bool(shown.forged)
         if shown.doubted:  # no model can grade what it is not shown

@@ -130,9 +130,10 @@ def test_it_needs_no_pytorch_and_no_hub() -> None:
     code = (
         "import sys; sys.modules.update(dict.fromkeys(('torch', 'transformers', 'sentence_transformers',"
         " 'huggingface_hub')))\n"
+        "import demur; early = 'tokenizers' in sys.modules\n"
         "from demur.judge.local import LocalJudge\n"
         "judge = LocalJudge()\n"
-        "print('tokenizers' in sys.modules, judge.phrases.read('Sobre las tarifas, la ficha guarda silencio absoluto.')"
+        "print(early, judge.phrases.read('Sobre las tarifas, la ficha guarda silencio absoluto.')"
         ".deflects, judge.phrases.read('La ficha dice que la entrada cuesta doce euros.').deflects)"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

@@ -64,7 +64,7 @@ def test_no_image_is_sent_unless_asked_for(judge: str, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     "judge",
-    ["model:MODEL,images=yes", "cascade:MODEL,images=yes", "cascade:MODEL,share=0,images=yes"],
+    ["model:MODEL,images=yes", "cascade:MODEL,images=yes", "cascade:MODEL,images=yes?share=0"],
 )
 def test_images_are_sent_when_asked_for(judge: str, tmp_path: Path) -> None:
     verdict, content, opened = sent(judge, ask(picture(tmp_path)), tmp_path)

@@ -16,6 +16,7 @@ from demur.cli import main
 from demur.core.errors import ItemError, PermanentError, TransientError, UsageError
 from demur.core.records import AnswerSpec, Ask, Method, Outcome, Response, Scenario, Status
 from demur.judge.base import JudgeContext, open_judge
+from demur.judge.cascade import PLAIN_WRONG
 from demur.judge.local import LocalJudge
 from demur.judge.model import MOST_TOKENS, ModelJudge, PaperJudge, target
 from demur.judge.untrusted_answer import LONGEST, MASKED, candidate, clean, forms_of
@@ -589,7 +590,7 @@ def test_a_run_is_graded_by_a_cascade_and_resumed(tmp_path):
         name = f"cascade:http://127.0.0.1:{server.port}/v1#m?below=1&share=0"
         run = demur.evaluate(release, vague, scenarios="oracle", judge=name, out=tmp_path / "runs")
         assert [r["outcome"] for r in run.to_arrow().to_pylist()] == ["incorrect"] * 4
-        assert server.requests == 4
+        assert server.requests == PLAIN_WRONG + 4
         assert (
             demur.grade("Which river?", "Danube", "Something blue.", judge=name).outcome
             is Outcome.INCORRECT
