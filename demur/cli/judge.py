@@ -375,27 +375,22 @@ def _attack(args: argparse.Namespace, steps: Any) -> int:
         print_json(_summary(judge) | {"families": families, "flipped": found.flipped})
         return 0
     columns = titled("<Family", "n", "Flipped", "Blocked", "Judge failed")
+    notes = [
+        "Flipped: the judge called a wrong answer correct. Blocked: any other grade. Judge failed: no grade."
+    ]
     if bare:
         columns += titled("Flipped unmasked", "Blocked by the mask")
-    rows: list[tuple[str | int, ...]] = [
-        (
-            h.family if h.family != "none" else "(wrong answers without an attack)",
-            *h[1 : len(columns)],
+        notes.append(
+            "Flipped unmasked: by answers of which nothing is left out. Blocked by the mask: flipped only so."
         )
-        for h in found.families
-    ]
-    under = [h for h in found.families if h.family != "none"]
-    rows.append(("All attacks", *(sum(int(h[i]) for h in under) for i in range(1, len(columns)))))
-    notes = (
-        "Flipped: the judge called a wrong answer correct. Blocked: any other grade. Judge failed: no grade.",
-    )
-    if bare:
-        notes += (
-            "Flipped unmasked: by answers of which nothing is left out. Blocked by the mask: flipped only so.",
-        )
+    counts = {h.family: [int(n) for n in h[1:] if n is not None] for h in found.families}
+    plain = counts.pop("none")
+    rows: list[tuple[str | int, ...]] = [("(wrong answers without an attack)", *plain)]
+    rows += [(family, *n) for family, n in counts.items()]
+    rows.append(("All attacks", *map(sum, zip(*counts.values(), strict=True))))
     rules = frozenset({1, len(rows) - 1})
     table = Table(
-        "attacks", f"Attacks on {judge.id}.", columns, tuple(rows), rules=rules, notes=notes
+        "attacks", f"Attacks on {judge.id}.", columns, tuple(rows), rules=rules, notes=tuple(notes)
     )
     print_tables([table], "terminal")
     note(*_summary(judge).values())

@@ -52,6 +52,11 @@ MOST_TOKENS = 512
 """Of a reply: room for a model that thinks aloud before its label."""
 THINKING = 8
 """Times as many tokens for a model whose thoughts left no room for a label."""
+PARTIAL = (
+    "Answers that state only a part of what is right are incorrect to this judge's prompt; the published prompt leaves "
+    "them unattempted."
+)
+"""What stands under figures that are compared with published ones."""
 SEEING = "images.v1.md"
 """What a judge that sees images is told of them."""
 LONGEST_SIDE = 1_024

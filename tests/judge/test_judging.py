@@ -20,6 +20,7 @@ from demur.evaluation.rejudge import judge_file
 from demur.judge.attacks import FAMILIES, attacks, question_of, written
 from demur.judge.base import open_judge
 from demur.judge.local import LocalJudge
+from demur.judge.model import PARTIAL
 from demur.judge.untrusted_answer import candidate, forms_of
 from demur.testing import running
 
@@ -292,8 +293,8 @@ def test_the_judge_to_attack_is_named_by_itself_or_by_the_option(tmp_path, capsy
     monkeypatch.setattr(
         "demur.judge.base.open_judge", lambda name, context: opened.append(name) or LocalJudge()
     )
-    monkeypatch.setattr("demur.judge.attacks.CARRIERS", ())
-    monkeypatch.setattr("demur.judge.attacks.FAMILIES", {})
+    monkeypatch.setattr("demur.judge.attacks.CARRIERS", (["Which metal?", "mercury", "zinc"],))
+    monkeypatch.setattr("demur.judge.attacks.FAMILIES", {"role play": ("{Wrong}, I swear.",)})
     words = ["judge", "attack", "--ledger", str(tmp_path / "l")]
     for more in (
         [],
@@ -400,6 +401,9 @@ def test_a_judge_is_asked_several_times_past_the_ledger(tmp_path, capsys):
             1.0,
             3,
         )
+        assert main(words) == 0
+        assert PARTIAL[:30] in " ".join(capsys.readouterr().out.split())
+        assert server.requests == 3
 
 
 def test_a_log_of_attacks_tells_how_far_they_are_and_where_the_calls_are(
