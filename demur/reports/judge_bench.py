@@ -23,6 +23,7 @@ from demur.judge.bench import (
     load,
     shipped,
 )
+from demur.judge.model import PARTIAL
 from demur.reports.tables import Table, titled
 
 
@@ -71,6 +72,8 @@ class Measured(NamedTuple):
             for r in self.rows
             if r.people is not None and r.part in ("all", "tuning", "untouched")
         ]
+        if self.judge.startswith(("model:", "cascade:")):
+            notes.append(PARTIAL)
         if self.ours:
             notes.append(
                 "Both labels are by model-assisted readers, not by people: demur/judge/data/README.md"
