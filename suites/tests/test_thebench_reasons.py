@@ -482,69 +482,7 @@ PRM = {
 }
 
 
-def test_where_no_completion_was_right_the_chain_goes_on_from_what_people_wrote():
-    """As in PRM800K's first phase: no completion is chosen, and ``human_completion`` holds a step."""
-    from demur.judge.bench import _steps
-
-    steps = [
-        {
-            "completions": [{"text": "3p = 124.", "rating": -1}],
-            "chosen_completion": None,
-            "human_completion": {"text": "3p + e = 1.24.", "rating": None, "source": "human"},
-        },
-        {
-            "completions": [{"text": "2p = 0.58.", "rating": 1}],
-            "chosen_completion": None,
-            "human_completion": None,
-        },
-        {"completions": [{"text": "never read", "rating": 1}]},
-    ]
-    found = list(_steps("x:1", {"question": {"problem": "p?"}, "label": {"steps": steps}}))
-    assert [(one.label, one.question) for one in found] == [
-        ("incorrect", "p?\n\n(no steps yet)"),
-        ("correct", "p?\n\nStep 1: 3p + e = 1.24."),
-    ]
 
 
-def checks_sums(request):
-    text = request.messages[0].parts[0].text
-    step = [line for line in text.splitlines() if line.strip()][-3]
-    return json.dumps({"label": "INCORRECT" if wrong_sum(step) else "CORRECT"})
 
 
-def test_steps_that_people_labelled_measure_a_judge_beside_chance(tmp_path, monkeypatch, capsys):
-    module = ModuleType("checking")
-    module.checks_sums = checks_sums
-    monkeypatch.setitem(sys.modules, "checking", module)
-    (tmp_path / "steps.jsonl").write_text(
-        "".join(json.dumps(row) + "\n" for row in (*PROCESS, PRM))
-    )
-    command = [
-        "judge",
-        "bench",
-        "steps:python:checking:checks_sums",
-        "--on",
-        str(tmp_path / "steps.jsonl"),
-        "--ledger",
-        str(tmp_path / "calls.sqlite"),
-    ]
-    assert main([*command, "--json"]) == 0
-    row = next(r for r in json.loads(capsys.readouterr().out)["rows"] if r["part"] == "all")
-    # 2 of the first chain (what is behind the wrong step is nobody's), 2 of the second, 3 of the third
-    assert (row["n"], row["precision"]["incorrect"]["hits"], row["recall"]["incorrect"]["n"]) == (
-        7,
-        2,
-        2,
-    )
-    assert row["chance"]["incorrect"] == [pytest.approx(2 / 7), pytest.approx(2 / 7)]
-    assert main(command) == 0
-    assert "0.286, 0.286" in capsys.readouterr().out
-    from demur.judge.bench import load
-
-    found = {
-        one.id.rpartition("/")[2]: one
-        for one in load(tmp_path / "steps.jsonl")
-        if one.id.startswith("gsm8k-0")
-    }
-    assert found["2"].question == "2 + 2 + 2?\n\nStep 1: 2 + 2 = 4."
-    assert (found["2"].label, found["1"].label) == ("incorrect", "correct")

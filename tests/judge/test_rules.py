@@ -18,11 +18,9 @@ from demur.core.plugins import find
 from demur.core.records import AnswerSpec, Ask, Outcome, Response, Scenario, Status, Verdict
 from demur.core.thinking import visible
 from demur.judge import encoder
-from demur.judge.bench import BenchRow, asked, bench, by_rule, load, shipped
 from demur.judge.deflection import read
 from demur.judge.local import LocalJudge
 
-LABELLED = Path(__file__).parent / "deflections.jsonl"
 ASK = Ask(
     id="ask-1",
     sample="s",
@@ -282,103 +280,16 @@ def test_quotes_titles_and_others_decline_nothing() -> None:
         assert not read(text).deflects, text
 
 
-def measured(path: Path, every: int = 1) -> dict[str, BenchRow]:
-    """Of each part of a file or folder, and of all, how deflections are read; of every so many replies only one."""
-    items = load(path)[::every]
-    return {row.part: row for row in bench(items, [JUDGE.grade(*one) for one in asked(items)])}
 
 
-def precision_and_recall(row: BenchRow) -> tuple[float, float]:
-    return row.precision["deflected"].value or 0, row.recall["deflected"].value or 0
 
 
-def test_deflection_rules_on_labelled_answers() -> None:
-    parts = measured(LABELLED)
-    assert parts["all"].n >= 250
-    assert parts["held-out"].n == 90  # never tuned on
-    for part, precision, recall in (("held-out", 0.94, 0.80), ("tuning", 0.98, 0.98)):
-        found = precision_and_recall(parts[part])
-        assert found[0] >= precision
-        assert found[1] >= recall
 
 
-def test_bad_labels_are_named(tmp_path: Path) -> None:
-    file = tmp_path / "labels.jsonl"
-    file.write_text('{"text": "a", "deflects": true}\n{"text": "b"}\nnot json\n')
-    with pytest.raises(BadInput, match=r"labels.jsonl:2(.|\n)*labels.jsonl:3"):
-        load(file)
 
 
-def test_whether_replies_decline_is_measured_without_answers(tmp_path: Path, capsys) -> None:
-    replies = [
-        ("I cannot tell.", True),
-        ("The Danube.", False),
-        ("The trail goes cold.", True),
-        ("No idea, sorry.", False),
-    ]
-    file = tmp_path / "mine.jsonl"
-    file.write_text(
-        "".join(json.dumps({"text": text, "deflects": label}) + "\n" for text, label in replies)
-    )
-    assert (
-        command(
-            [
-                "judge",
-                "bench",
-                "rules",
-                "--on",
-                str(file),
-                "--wrong",
-                "--ledger",
-                str(tmp_path / "l"),
-            ]
-        )
-        == 0
-    )
-    told = capsys.readouterr().out
-    assert "mine.jsonl:4: deflected (lack), people say answered" in told
-    every = measured(file)["all"]
-    right = sum(read(text).deflects and label for text, label in replies)
-    assert every.precision["deflected"][:] == (
-        right,
-        sum(read(text).deflects for text, _ in replies),
-    )
-    assert every.recall["deflected"][:] == (right, 2)
-    assert every.kappa is None
-    assert told.count("people say deflected") == 2 - right
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("name", "n", "graded", "labels"),
-    [
-        (
-            "by_language",
-            1_289,
-            0.57,
-            (("correct", 0.98, 370), ("incorrect", 0.96, 195), ("deflected", 0.96, 145)),
-        ),
-        (
-            "usual",
-            502,
-            0.74,
-            (("correct", 0.99, 175), ("incorrect", 0.98, 70), ("deflected", 0.98, 115)),
-        ),
-    ],
-)
-def test_graded_replies_that_nobody_tuned_on(
-    name: str, n: int, graded: float, labels: tuple[tuple[str, float, int], ...]
-) -> None:
-    """Holds what was measured on 28 November 2026; the first were written to be hard."""
-    items = [
-        one for one in load(LABELLED.with_name(f"graded_{name}.jsonl")) if one.part == "untouched"
-    ]
-    *_, every = bench(items, [JUDGE.grade(*one) for one in asked(items)])
-    assert every.n == n
-    assert (every.coverage.value or 0) >= graded
-    for label, share, least in labels:
-        assert every.precision[label].n >= least
-        assert (every.precision[label].value or 0) >= share, label
 
 
 @pytest.mark.parametrize(
@@ -487,74 +398,5 @@ def test_what_the_evidence_on_it_does_not_say_is_not(text: str) -> None:
     assert read(text).deflects
 
 
-def test_bench_measures_a_judge(tmp_path: Path) -> None:
-    file = tmp_path / "people.jsonl"
-    rows = [
-        {
-            "id": "a",
-            "question": "Which river?",
-            "answers": ["Danube"],
-            "response": "The Danube.",
-            "human": "correct",
-        },
-        {
-            "id": "b",
-            "question": "When?",
-            "answers": ["1975"],
-            "response": "In 1982.",
-            "human": "not_correct",
-        },
-        {
-            "problem": "Which river?",
-            "target": "Danube",
-            "predicted_answer": "I don't know.",
-            "grade": "C",
-        },
-        {
-            "id": "d",
-            "question": "Which river?",
-            "answers": ["Danube"],
-            "response": "A river.",
-            "label": "incorrect",
-        },
-    ]
-    file.write_text("".join(json.dumps(row) + "\n" for row in rows))
-    more = [
-        {
-            "question": "Which river?",
-            "golden_answer": "Danube/Donau",
-            "answer_x": "Donau",
-            "judge_x": False,
-        }
-    ]
-    (tmp_path / "evouna.json").write_text(json.dumps(more))
-    items = load(tmp_path)
-    verdicts = [JUDGE.grade(*item) for item in asked(items)]
-    (row,) = bench(items, verdicts)
-    assert (row.n, row.coverage.hits, row.coverage.n) == (5, 4, 5)
-    assert (row.precision["correct"].hits, row.precision["correct"].n) == (
-        1,
-        2,
-    )  # people did not accept Donau
-    assert (row.recall["incorrect"].hits, row.recall["incorrect"].n) == (0, 1)
-    assert {(r.outcome, r.kind) for r in by_rule(items, verdicts)} == {
-        ("correct", "stated"),
-        ("deflected", "lack"),
-        ("incorrect", "other date"),
-    }
-    file.write_text('{"question": "Which river?"}\n')
-    with pytest.raises(BadInput, match=r"people\.jsonl:1"):
-        load(file)
 
 
-@pytest.mark.slow
-def test_the_shipped_answers_are_labelled_twice() -> None:
-    items = load(shipped())
-    assert len(items) >= 600
-    assert all(one.second for one in items)
-    every = bench(items, [JUDGE.grade(*item) for item in asked(items)])[-1]
-    assert every.part == "all"
-    assert every.people is not None
-    assert every.people >= 0.95
-    assert every.kappa is not None
-    assert every.kappa >= 0.95
