@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import json
 import time
-from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
@@ -12,8 +10,7 @@ from hypothesis import strategies as st
 from strategies import examples
 
 import demur
-from demur.cli import main as command
-from demur.core.errors import BadInput, UsageError
+from demur.core.errors import UsageError
 from demur.core.plugins import find
 from demur.core.records import AnswerSpec, Ask, Outcome, Response, Scenario, Status, Verdict
 from demur.core.thinking import visible
