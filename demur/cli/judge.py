@@ -93,7 +93,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     bench.add_argument(
         "--wrong",
         action="store_true",
-        help="list the answers on which the judge and people differ, and deflections left unjudged",
+        help="list the answers on which the judge and people differ",
     )
     for made, where in (
         (file, "in files OUT@2 ..."),
@@ -191,28 +191,8 @@ def _file(args: argparse.Namespace, steps: Any) -> int:
             )
             say(*filter(None, [_mean_credit(v.credit for v in verdicts)]))
             note(*_summary(judge).values())
-    if judges[0].id.startswith("rules"):
-        told[0]["rules"] = _rules(every[0], quiet=args.json)
     _say(args, told, every)
     return 0
-
-
-def _rules(verdicts: Sequence[Verdict], *, quiet: bool) -> list[dict[str, Any]]:
-    """Each rule that graded something, and how often it is right on labelled replies."""
-    from demur.judge.bench import Share, measured_rules
-
-    known = measured_rules()
-    used = Counter((v.outcome.value, v.kind) for v in verdicts if v.outcome).most_common()
-    rules = [(*rule, n, known.get(rule, Share(0, 0))) for rule, n in used]
-    if rules and not quiet:
-        say(
-            "rule                       answers   right on labelled replies that nothing was tuned on"
-        )
-    for outcome, kind, n, right in () if quiet else rules:
-        say(f"{f'{outcome}, {kind}':<25} {n:>8,}   {right.hits:,} of {right.n:,}")
-    return [
-        {"outcome": o, "kind": k, "answers": n, "right": s.hits, "of": s.n} for o, k, n, s in rules
-    ]
 
 
 def _summary(judge: Any) -> dict[str, Any]:

@@ -22,7 +22,7 @@ import numpy as np
 import numpy.typing as npt
 
 from demur.answers import normalise
-from demur.judge import encoder, wording
+from demur.judge import wording
 
 ENDS = (800, 400)
 """Characters of a longer reply that are read, from its beginning and from its end."""
@@ -96,6 +96,8 @@ def features(question: str, accepted: Sequence[Sequence[str]], reply: str) -> di
     )
     form = compared(" ".join(nearest))
     inside = contained[nearest]
+    from demur.judge import encoder  # its libraries take longer to import than all of demur's own
+
     odds = encoder.commits(question, " ".join(nearest), reply)
     return {
         "contained": float(inside),
@@ -137,6 +139,8 @@ def compared(text: str) -> Text:
 @lru_cache(1 << 16)
 def rarity(word: str) -> float:
     """How rare a word is: minus the log probability of its pieces in the encoder's vocabulary, at least 1."""
+    from demur.judge import encoder
+
     pieces = encoder.base().tokenizer.encode(word, add_special_tokens=False).ids
     return max(1.0, -float(_log_probabilities()[pieces].sum()))
 

@@ -419,23 +419,6 @@ def test_a_log_of_attacks_tells_how_far_they_are_and_where_the_calls_are(
     assert f"calls kept in {tmp_path / 'l'}" in lines[0]
 
 
-def test_options_of_labelled_answers_may_be_a_list_and_bad_ones_are_told_with_their_line(
-    tmp_path, capsys
-):
-    row = {
-        "id": "1",
-        "question": "Which?",
-        "answers": ["Danube"],
-        "response": "B",
-        "label": "correct",
-    }
-    rows = [row | {"choices": ["Rhine", "Danube"]}, row | {"answer_type": "colour"}]
-    for n, one in enumerate(rows):
-        (tmp_path / f"{n}.jsonl").write_text(json.dumps(one))
-    assert main(["judge", "bench", "local", "--on", str(tmp_path / "0.jsonl"), "--json"]) == 0
-    assert json.loads(capsys.readouterr().out)["rows"][0]["precision"]["correct"]["hits"] == 1
-    assert main(["judge", "bench", "local", "--on", str(tmp_path)]) == 1
-    assert "1.jsonl:1: kind: " in capsys.readouterr().err
 
 
 def test_repeats_share_one_budget(tmp_path, monkeypatch):
