@@ -221,12 +221,16 @@ def _row(part: str, pairs: Sequence[tuple[Labelled, Verdict]]) -> BenchRow:
     labels = {label for _, label, _ in graded}
     # where people told only whether replies decline, there is no accuracy
     rated = [] if ANSWERED in labels else graded
+    by_judge, by_people = (
+        Share(sum(row[at] == Outcome.CORRECT for row in rated), len(rated)) for at in (0, 1)
+    )
     return BenchRow(
         part,
         agreeing(graded),
         {name: share for name, share in precision.items() if share.n},
         {name: share for name, share in recall.items() if share.n},
-        *(Share(sum(row[at] == Outcome.CORRECT for row in rated), len(rated)) for at in (0, 1)),
+        by_judge,
+        by_people,
         _calibration_error(graded),
         len(pairs) - len(graded),
     )

@@ -11,6 +11,7 @@ from demur.core.text import brief
 from demur.evaluation.rejudge import grade_items
 from demur.judge.base import Judge
 from demur.judge.bench import BenchRow, Labelled, Share, agrees, as_dict, asks, bench, load, shipped
+from demur.judge.model import PARTIAL
 from demur.reports.tables import Table, titled
 
 
@@ -31,6 +32,8 @@ class Measured(NamedTuple):
     def tables(self) -> list[Table]:
         """Agreement, accuracy figure and calibration of each part; precision and recall of each outcome."""
         notes = ["Intervals: Wilson's, 95 %. Answers without an outcome count in no share."]
+        if self.judge.startswith(("model:", "cascade:")):
+            notes.append(PARTIAL)
         if self.shipped:
             told = "Labels are by model-assisted readers, not by people: demur/judge/data/README.md"
             notes.append(told)
