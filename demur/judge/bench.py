@@ -226,7 +226,8 @@ def _row(part: str, pairs: Sequence[tuple[Labelled, Verdict]]) -> BenchRow:
         agreeing(graded),
         {name: share for name, share in precision.items() if share.n},
         {name: share for name, share in recall.items() if share.n},
-        *(Share(sum(row[at] == Outcome.CORRECT for row in rated), len(rated)) for at in (0, 1)),
+        Share(sum(outcome == Outcome.CORRECT for outcome, _, _ in rated), len(rated)),
+        Share(sum(label == Outcome.CORRECT for _, label, _ in rated), len(rated)),
         _calibration_error(graded),
         len(pairs) - len(graded),
     )

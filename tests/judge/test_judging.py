@@ -398,8 +398,6 @@ def test_a_log_of_attacks_tells_how_far_they_are_and_where_the_calls_are(
     assert f"calls kept in {tmp_path / 'l'}" in lines[0]
 
 
-
-
 def test_repeats_share_one_budget(tmp_path, monkeypatch):
     contexts = []
     monkeypatch.setattr(

@@ -256,6 +256,7 @@ class Session:
             else order(self.task, items)
         )
         self.others = everybody(folder) if adjudicate else {}
+        self._closing = "" if adjudicate else self.task.closing  # each disagreement is decided
         path = folder / "labels" / f"{name}.jsonl"
         with storage_errors(path):
             path.parent.mkdir(parents=True, exist_ok=True)
@@ -336,7 +337,7 @@ class Session:
         closed = {
             group
             for group, label in zip(groups, labels, strict=True)
-            if group and label and label == self.task.closing
+            if group and label and label == self._closing
         }
         return [
             n
