@@ -29,7 +29,7 @@ from demur.judge.measures.corrected import (
     differences,
 )
 from demur.reports.cells import SCENARIOS, Headline, headline
-from demur.reports.data import ReportData, is_run
+from demur.reports.data import ReportData, is_run, verdict_names, verdicts_file
 from demur.reports.labels import CODES, HUMAN, LABELS, TWO_WAY, HumanLabel, check_bound, read_labels
 from demur.reports.tables import Column, Table, titled
 
@@ -77,8 +77,12 @@ def read_ratings(paths: Sequence[Path]) -> Ratings:
             found += [r._replace(item=asks.get(r.item, r.item)) for r in labelling.ratings(path)]
         elif _is_verdicts(path):
             mine = _of_rows(path / "verdicts.jsonl", problems)
-            for file in sorted((path / "verdicts").glob("*.jsonl")):
-                mine += [r._replace(rater=file.stem) for r in _of_rows(file, problems)]
+            first = {rating.rater for rating in mine}
+            for name in verdict_names(path):
+                judge, _, repeat = name.partition("@")
+                again = bool(repeat) or judge in first  # the run's own judge, once more
+                beside = _of_rows(verdicts_file(path, name), problems)
+                mine += [r._replace(rater=judge, again=again) for r in beside]
             judges |= {rating.rater for rating in mine}
             if (path / HUMAN).is_file():
                 mine += [r._replace(rater="people") for r in _of_rows(path / HUMAN, problems)]

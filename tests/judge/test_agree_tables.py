@@ -160,7 +160,8 @@ def test_each_judge_stands_against_each_person(folder):
         {"id": f"q{n}", "outcome": "correct" if n < 2 else "incorrect", "judge": "model:x"}
         for n in range(4)
     ]
-    (beside / "again.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    for name in ("again", "again@2", "local"):  # the last two are repeats
+        (beside / f"{name}.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
     labelling.put_labels(folder / "task", "bob", {f"one{n}": ("incorrect", "") for n in range(3)})
     tables, found = agreement_of([folder / "task", folder / "one"])
     pairs = {
@@ -174,6 +175,8 @@ def test_each_judge_stands_against_each_person(folder):
         ("again", "bob"): (pytest.approx(1 / 3), 3),
     }
     assert [row[:2] for row in tables[0].rows] == sorted(pairs)
+    assert found["consistency"]["again"]["value"] == 1
+    assert found["consistency"]["local"]["value"] == 0.5
 
 
 def test_people_alone_are_against_no_judge(folder):
