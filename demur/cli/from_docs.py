@@ -12,10 +12,13 @@ from demur.core.text import command
 
 EPILOG = """\
 example:
-  $ demur from-docs handbook questions.csv -o mine
-    ... confirm or reject the passages that it proposes: demur annotate --out mine/review ...
-  $ demur from-docs handbook questions.csv -o mine
+  $ demur from-docs handbook questions.csv -o mine --accept-found
   $ demur run mine/release --scenarios whole --corpora mine/corpora --system http:rag.yaml
+
+with a review of the passages that become gold:
+  $ demur from-docs handbook questions.csv -o mine
+    ... confirm or reject what it proposes: demur annotate --out mine/review ...
+  $ demur from-docs handbook questions.csv -o mine
 
 documents: a folder of Markdown, text, HTML, PDF (extra: pdf), or of JSONL, CSV, Parquet rows such as exported chunks
 questions: JSONL, CSV, TSV, Parquet with a column question (or query), and, where known, answer (several: a | b), id,

@@ -1,7 +1,6 @@
-"""``steps:MODEL``: is this step of a train of thought right? `demur judge bench` measures it on people's labels.
+"""``steps:MODEL``: is this step of a train of thought right?
 
-A step is given as the answer, the problem and the steps before it as the question (`demur.judge.bench` reads PRM800K
-and ProcessBench so). Right is *correct*, wrong is *incorrect*; a step that states nothing to be wrong is right. What
+A step is the answer, the problem with the steps before it the question. Right is *correct*, wrong is *incorrect*; a step that states nothing to be wrong is right. What
 states no single label is unjudged.
 """
 

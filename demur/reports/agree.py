@@ -5,7 +5,7 @@ Stale labels (`demur.reports.labels`) are refused here.
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -29,19 +29,27 @@ from demur.judge.measures.corrected import (
     differences,
 )
 from demur.reports.cells import SCENARIOS, Headline, headline
-from demur.reports.data import ReportData, is_run
+from demur.reports.data import ReportData, is_run, verdict_names, verdicts_file
 from demur.reports.labels import CODES, HUMAN, LABELS, TWO_WAY, HumanLabel, check_bound, read_labels
 from demur.reports.tables import Column, Table, titled
 
 # --- ratings from files ---------------------------------------------------------------------------
 
 
-def read_ratings(paths: Sequence[Path]) -> list[Rating]:
+class Ratings(NamedTuple):
+    """Labels and verdicts of the same items."""
+
+    ratings: list[Rating]
+    judges: frozenset[str]
+    """Raters whose labels are a judge's verdicts."""
+
+
+def read_ratings(paths: Sequence[Path]) -> Ratings:
     """Read labels and verdicts from files.
 
     Args:
         paths: folders of labelling tasks, whose items are the runs' asks where runs are among the paths; run folders
-            (the judge's verdicts, and people's ``labels.jsonl``); ``.jsonl`` or ``.csv`` files with ``item`` (or
+            (the judge's verdicts, those beside them by the names of their files, and people's ``labels.jsonl``); ``.jsonl`` or ``.csv`` files with ``item`` (or
             ``ask``, ``id``), ``label`` and, where they hold several labellers, ``annotator``; files of verdicts
             (``id``, ``outcome``, ``judge``).
 
@@ -51,6 +59,7 @@ def read_ratings(paths: Sequence[Path]) -> list[Rating]:
     """
     problems = Problems()
     found: list[Rating] = []
+    judges: set[str] = set()
     runs = {path.resolve() for path in paths if _is_verdicts(path)}
 
     def named(run: Path, ask: str) -> str:
@@ -68,16 +77,33 @@ def read_ratings(paths: Sequence[Path]) -> list[Rating]:
             found += [r._replace(item=asks.get(r.item, r.item)) for r in labelling.ratings(path)]
         elif _is_verdicts(path):
             mine = _of_rows(path / "verdicts.jsonl", problems)
+            first = {rating.rater for rating in mine}
+            for name in verdict_names(path):
+                judge, _, repeat = name.partition("@")
+                again = bool(repeat) or judge in first  # the run's own judge, once more
+                beside = _of_rows(verdicts_file(path, name), problems)
+                mine += [r._replace(rater=judge, again=again) for r in beside]
+            judges |= {rating.rater for rating in mine}
             if (path / HUMAN).is_file():
                 mine += [r._replace(rater="people") for r in _of_rows(path / HUMAN, problems)]
             found += [r._replace(item=named(path, r.item)) for r in mine]
         elif path.is_file():
-            found += _of_rows(path, problems)
+            rows = _of_rows(path, problems)
+            found += rows
+            judges |= _judges_in(path) & {rating.rater for rating in rows}
         else:
             cure = "give a labelling folder, a run, or a .jsonl or .csv file of labels"
             raise UsageError("has no labels", item=path, cure=cure)
     problems.settle()
-    return found
+    return Ratings(found, frozenset(judges))
+
+
+def _judges_in(path: Path) -> set[str]:
+    """Whose verdicts a file holds; nobody's where it holds labels."""
+    if path.suffix != ".jsonl":
+        return set()
+    rows = (row for _, row in read_jsonl(path, Problems()))
+    return {str(row["judge"]) for row in rows if row.get("judge") and "label" not in row}
 
 
 def _is_verdicts(path: Path) -> bool:
@@ -113,6 +139,24 @@ def _of_rows(path: Path, problems: Problems) -> list[Rating]:
 
 
 # --- tables of agreement --------------------------------------------------------------------------
+
+
+def judges_against_people(ratings: Sequence[Rating], judges: Iterable[str], seed: int) -> Table:
+    """How far each judge agrees with each person, on the items that both labelled; no rows without both."""
+    of = defaultdict(list)
+    for rating in ratings:
+        of[rating.rater].append(rating)
+    rows = []
+    for judge in sorted(judges):
+        for person in sorted(of.keys() - set(judges)):
+            figures = agreed([*of[judge], *of[person]], seed=seed).figures
+            raw, cohen = figures["raw"], figures["cohen"]
+            if raw.n:
+                rows.append((judge, person, raw, cohen.value, cohen.low, cohen.high, raw.n))
+    columns = titled(
+        "<Judge | <Person", Column("Agreement", interval=True), "Cohen .3 | From .3 | To .3 | n"
+    )
+    return Table("judges_people", "Each judge against each person", columns, tuple(rows))
 
 
 def agreement_tables(found: Agreed, *, judged: bool = False) -> list[Table]:
@@ -404,7 +448,7 @@ def agreement_of(files: Sequence[Path], *, seed: int = 0) -> tuple[list[Table], 
         UsageError: there are no labels.
         DataError: labels of several paths, of which no two share an item.
     """
-    given = read_ratings(files)
+    given, judges = read_ratings(files)
     if not given:
         raise UsageError(
             "has no labels yet",
@@ -421,7 +465,14 @@ def agreement_of(files: Sequence[Path], *, seed: int = 0) -> tuple[list[Table], 
         told = f"no item has labels of two of {', '.join(found.raters)}: the paths share no ids, such as {given[0].item!r}"
         cure = "give labels of the same items: a labelling folder with its own runs, or files with the ids of the asks"
         raise DataError(f"{told} and {given[-1].item!r}", cure=cure)
-    return agreement_tables(found, judged=any(_is_verdicts(path) for path in files)), {
+    tables = agreement_tables(found, judged=any(_is_verdicts(path) for path in files))
+    against = judges_against_people(given, judges, seed)
+    return ([against] if against.rows else []) + tables, {
+        "judges_against_people": [
+            {"judge": judge, "person": person, "agreement": record(raw), "cohen": cohen, "n": n}
+            for judge, person, raw, cohen, _, _, n in against.rows
+            if isinstance(raw, Measure)
+        ],
         "agreement": {name: record(m) for name, m in found.figures.items()},
         "base_rates": {
             r: {k: record(m) for k, m in rates.items()} for r, rates in found.base_rates.items()

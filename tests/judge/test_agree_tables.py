@@ -149,7 +149,39 @@ def folder(tmp_path: Path) -> Path:
 def test_a_labelling_folder_is_compared_with_the_verdicts_of_its_runs(folder, runs, n, raw):
     tables, found = agreement_of([folder / "task", *(folder / name for name in runs)])
     assert (found["agreement"]["raw"]["n"], found["agreement"]["raw"]["value"]) == (n, raw)
-    assert any("as they were drawn" in note for note in tables[0].notes)
+    assert any("as they were drawn" in note for note in tables[1].notes)
+
+
+def test_each_judge_stands_against_each_person(folder):
+    """Two judges of a run, two people: four pairs, each on the items that both labelled."""
+    beside = folder / "one" / "verdicts"
+    beside.mkdir()
+    lines = [
+        {"id": f"q{n}", "outcome": "correct" if n < 2 else "incorrect", "judge": "model:x"}
+        for n in range(4)
+    ]
+    for name in ("again", "again@2", "local"):  # the last two are repeats
+        (beside / f"{name}.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    labelling.put_labels(folder / "task", "bob", {f"one{n}": ("incorrect", "") for n in range(3)})
+    tables, found = agreement_of([folder / "task", folder / "one"])
+    pairs = {
+        (row["judge"], row["person"]): (row["agreement"]["value"], row["n"])
+        for row in found["judges_against_people"]
+    }
+    assert pairs == {
+        ("local", "ann"): (1.0, 5),
+        ("local", "bob"): (0.0, 3),
+        ("again", "ann"): (0.5, 4),
+        ("again", "bob"): (pytest.approx(1 / 3), 3),
+    }
+    assert [row[:2] for row in tables[0].rows] == sorted(pairs)
+    assert found["consistency"]["again"]["value"] == 1
+    assert found["consistency"]["local"]["value"] == 0.5
+
+
+def test_people_alone_are_against_no_judge(folder):
+    labelling.put_labels(folder / "task", "bob", {"one0": ("incorrect", "")})
+    assert agreement_of([folder / "task"])[1]["judges_against_people"] == []
     assert not any(
         "as they were drawn" in note for note in agreement_of([folder / "task"])[0][0].notes
     )

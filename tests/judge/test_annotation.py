@@ -760,3 +760,38 @@ def test_too_small_a_draw_is_told_with_the_size_that_is_enough(runs, tmp_path):
     assert "4 oracle of one" in told
     assert "-n 40" in told
     assert open_task(made(tmp_path / "own")) == (False, [])
+
+
+def test_one_questions_items_come_together_and_close_at_the_first_yes(tmp_path):
+    several = [
+        Item(
+            id=f"{question}{n}",
+            shown=(("Question", question), ("Passage", f"passage {n}")),
+            group=question,
+        )
+        for n in range(3)
+        for question in "ab"
+    ]
+    write_task(tmp_path, Task(name="t", labels=LABELS, repeats=0, closing="yes"), several)
+    session = Session(tmp_path, "ann")
+    asked = [place.item for place in session.places]
+    assert [item[1] for item in asked] == ["0", "1", "2"] * 2
+    assert asked[0][0] == asked[2][0] != asked[3][0]
+    assert session.together(4) == [3, 4, 5]
+    session.act("label", 0, label="no")
+    assert (session.next(0), session.done) == (1, 1)
+    session.act("label", 1, label="yes")
+    assert (session.next(1), session.done) == (3, 3)
+    session.act("undo")
+    assert (session.next(1), session.done) == (2, 1)
+    for at in (3, 4, 5):
+        session.act("label", at, label="no")
+    session.act("label", 1, label="yes")
+    assert (session.next(), session.done) == (None, 6)
+    session.close()
+    put_labels(tmp_path, "bob", {item: ("yes", "") for item in ("a0", "a2", "b0", "b2")})
+    put_labels(tmp_path, "ann", {item: ("no", "") for item in ("a0", "a2", "b0", "b2")})
+    judge = Session(tmp_path, ADJUDICATED, adjudicate=True)
+    judge.act("label", 0, label="yes")
+    assert judge.next(0) == 1  # every disagreement is decided
+    judge.close()

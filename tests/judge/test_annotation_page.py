@@ -63,6 +63,41 @@ def at(page: Any, place: str) -> None:
     page.wait_for_selector(f"html[data-at='{place}']")
 
 
+def test_a_questions_passages_are_shown_together_with_the_answer_marked(
+    page: Any, tmp_path: Path
+) -> None:
+    items = [
+        Item(
+            id=f"i{n}",
+            shown=(("Question", "How long?"), ("Passage", f"{HOSTILE} It is 5 km long ({n}).")),
+            marks=(("Passage", "5 km"), ("Passage", HOSTILE), ("Question", "")),
+            group="q",
+        )
+        for n in range(3)
+    ]
+    labels = (Label(name="yes"), Label(name="no"))
+    write_task(tmp_path / "task", Task(name="t", labels=labels, repeats=0.0, closing="yes"), items)
+    process, url = started(tmp_path / "task")
+    try:
+        page.goto(url)
+        at(page, "0")
+        assert page.locator("#fields h2", has_text="Question").count() == 1
+        assert page.locator(".one").count() == 3
+        assert set(page.locator(".one mark").all_inner_texts()) == {"5 km", HOSTILE}
+        assert page.locator("img[src=x]").count() == 0
+        page.keyboard.press("2")
+        at(page, "1")
+        assert page.locator(".one[aria-current=true]").inner_text().endswith("(1).")
+        page.locator(".one").nth(2).click()
+        at(page, "2")
+        page.keyboard.press("1")
+        at(page, "done")
+        assert page.inner_text("#count") == "3 of 3"
+    finally:
+        process.kill()
+        process.wait()
+
+
 def test_labelling_by_keyboard(page: Any, tmp_path: Path) -> None:
     folder = tmp_path / "task"
     (folder / "images").mkdir(parents=True)

@@ -13,7 +13,8 @@ from typing import NamedTuple
 
 from demur.answers import holds
 from demur.answers.prefilter import Prefilter
-from demur.answers.text import words
+from demur.answers.spans import spans
+from demur.answers.text import readable, words
 from demur.core.records import AnswerSpec, Document, Hit
 from demur.curation.from_docs.questions import Question
 from demur.indexing.bm25 import BM25, build_bm25
@@ -30,6 +31,8 @@ class Proposal(NamedTuple):
     document: Document
     states: bool
     """Whether it holds an accepted answer."""
+    answers: tuple[str, ...] = ()
+    """Where it does, as it writes them."""
 
 
 class Finder:
@@ -81,10 +84,22 @@ class Finder:
                 and about & {w.norm for w in words(text)}
                 and holds(spec, text, question.text)
             ):
-                found.append(Proposal(document, True))
+                found.append(Proposal(document, True, _answers(spec, text)))
                 if len(found) == most:
                     break
         return found or [Proposal(d, False) for d in list(likely.values())[:most]]
+
+
+def _answers(spec: AnswerSpec, text: str) -> tuple[str, ...]:
+    """The accepted answers in a passage, in its own words; not those that it writes in uncommon characters."""
+    places = [
+        text_of
+        for form in spec.accepted
+        for part in form
+        for start, end in spans(spec, part, text, bare=False)
+        if (text_of := readable(text)[start:end]) in text
+    ]
+    return tuple(dict.fromkeys(places))
 
 
 def _content(question: Question) -> frozenset[str]:

@@ -1,6 +1,7 @@
 """A person's yes or no to each proposed passage: a labelling task for ``demur annotate``, or a file.
 
-The task is in ``OUT/review``. An item's id is a hash of question and passage, so labels survive when documents or
+One question's passages are shown together, likeliest first; the first yes settles the question. The task is in
+``OUT/review``. An item's id is a hash of question and passage, so labels survive when documents or
 questions change and the task is written again. Labels of items that no longer exist are kept and ignored.
 """
 
@@ -16,6 +17,7 @@ from demur.curation.from_docs.questions import Question
 from demur.judge.annotation.task import Item, Label, Task, final_labels, settled
 
 YES, NO = "yes", "no"
+PASSAGE = "Passage"
 RUBRIC = """\
 Does the passage answer the question?
 
@@ -35,16 +37,18 @@ def key_of(question: Question, document: Document) -> str:
 def write_review(folder: Path, proposals: Iterable[tuple[Question, Proposal]]) -> int:
     """Write the task of all proposals, replacing an earlier one; labels stay. Returns the number of items."""
     items = {}
-    for question, (document, states) in proposals:
+    for question, (document, states, answers) in proposals:
         key = key_of(question, document)
         items[key] = Item(
             id=key,
             shown=(
                 ("Question", question.asked),
                 ("Answer", " | ".join(question.answers) or "(not written down)"),
-                ("Passage", f"{document.title}\n\n{document.text}"),
+                (PASSAGE, f"{document.title}\n\n{document.text}"),
                 ("From", document.id),
             ),
+            marks=tuple((PASSAGE, answer) for answer in answers),
+            group=digest([question.asked, list(question.answers)], 16),
             about={"states": YES if states else NO},
         )
     if items:
@@ -53,6 +57,7 @@ def write_review(folder: Path, proposals: Iterable[tuple[Question, Proposal]]) -
             labels=(Label(name=YES), Label(name=NO)),
             rubric=RUBRIC,
             repeats=0,
+            closing=YES,
         )
         write_records(folder / "items.jsonl", items.values())
         write_json(folder / "task.json", task.model_dump(mode="json"))

@@ -180,6 +180,16 @@ class Page:
         return {
             "at": at,
             "shown": item.shown,
+            "marks": item.marks,
+            "together": [
+                {
+                    "at": n,
+                    "shown": session.items[session.places[n].item].shown,
+                    "marks": session.items[session.places[n].item].marks,
+                    "label": session.said(n).label,
+                }
+                for n in session.together(at)
+            ],
             "images": item.images,
             "label": said.label,
             "note": said.note,

@@ -72,6 +72,10 @@ class Item(Record):
     """Names of files in ``images/``."""
     hidden: tuple[tuple[str, str], ...] = ()
     """(heading, text), shown when asked for: what is right, what a judge said."""
+    marks: tuple[tuple[str, str], ...] = ()
+    """(heading, text): parts of what is shown under that heading, to be highlighted."""
+    group: str = ""
+    """Items of one group are shown together, in the order in which they are filed; "" for an item by itself."""
     about: dict[str, str] = Field(default_factory=dict)
     """Never shown: what the order is balanced over, and what leads back (run, ask)."""
 
@@ -87,6 +91,8 @@ class Task(Record):
     """Keys of ``about`` that any beginning of the order holds in equal shares."""
     repeats: float = Field(default=0.05, ge=0, le=0.5)
     """Share of items that come a second time, unannounced."""
+    closing: str = ""
+    """A label that settles a group: its other items are not asked any more."""
     seed: int = 0
     bound: dict[str, str] = Field(default_factory=dict)
     """What labels hold for: judge, its code, prompt; see `demur.judge.measures.corrected`."""
@@ -195,7 +201,12 @@ def order(task: Task, items: Sequence[Item]) -> list[Place]:
             (turn, seed_of(task.seed, "turn", turn, *key), item.id)
             for turn, item in enumerate(members)
         ]
-    places = [Place(item, False) for _, _, item in sorted(turns)]
+    members_of: defaultdict[str, list[str]] = defaultdict(list)
+    for item in items:
+        members_of[item.group or item.id].append(item.id)
+    group_of = {item.id: item.group or item.id for item in items}
+    in_turn = dict.fromkeys(group_of[item] for _, _, item in sorted(turns))
+    places = [Place(item, False) for group in in_turn for item in members_of[group]]
     chosen = [
         p.item
         for p in places
@@ -245,6 +256,7 @@ class Session:
             else order(self.task, items)
         )
         self.others = everybody(folder) if adjudicate else {}
+        self._closing = "" if adjudicate else self.task.closing  # each disagreement is decided
         path = folder / "labels" / f"{name}.jsonl"
         with storage_errors(path):
             path.parent.mkdir(parents=True, exist_ok=True)
@@ -306,15 +318,42 @@ class Session:
         about = self._told.take(pressed)
         return self.places.index(about) if about in self.places else None
 
+    def together(self, at: int) -> list[int]:
+        """The places of a place's group, itself among them, hidden repeats not."""
+        place = self.places[at]
+        group = self.items[place.item].group
+        if not group or place.again:
+            return [at]
+        return [
+            n
+            for n, other in enumerate(self.places)
+            if not other.again and self.items[other.item].group == group
+        ]
+
+    def _open(self) -> list[int]:
+        """Places without a label, of groups that none settled."""
+        labels = [self.said(n).label for n in range(len(self.places))]
+        groups = [self.items[place.item].group for place in self.places]
+        closed = {
+            group
+            for group, label in zip(groups, labels, strict=True)
+            if group and label and label == self._closing
+        }
+        return [
+            n
+            for n, (group, label) in enumerate(zip(groups, labels, strict=True))
+            if not label and group not in closed
+        ]
+
     def next(self, after: int = -1) -> int | None:
-        """The first place without a label behind ``after``, else from the beginning; None when all have one."""
-        open_ = [n for n in range(len(self.places)) if not self.said(n).label]
+        """The first place to be labelled behind ``after``, else from the beginning; None when none is open."""
+        open_ = self._open()
         return next((n for n in open_ if n > after), open_[0] if open_ else None)
 
     @property
     def done(self) -> int:
-        """Places with a label."""
-        return sum(bool(self.said(at).label) for at in range(len(self.places)))
+        """Places with a label, or in a group that is settled."""
+        return len(self.places) - len(self._open())
 
     @property
     def per_minute(self) -> float | None:
