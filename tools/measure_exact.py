@@ -29,8 +29,8 @@ def main() -> None:
     args = parser.parse_args()
     total: Counter[tuple[str, str, bool]] = Counter()
     for file in args.files:
-        opened = lzma.open(file, "rt", encoding="utf-8") if file.suffix == ".xz" else file.open()
-        with opened as lines:
+        packed = file.suffix == ".xz"
+        with lzma.open(file, "rt", encoding="utf-8") if packed else file.open("rt") as lines:
             rows = [json.loads(line) for line in lines]
         here: Counter[tuple[str, str, bool]] = Counter()
         for row in rows:
