@@ -234,7 +234,7 @@ async def test_judges(name, tmp_path):
     if name == "local":
         return await check_judge(open_judge(name))
     with running(reply=grader) as server:
-        asked = f"{'panel:rules,model' if name == 'panel' else name}:http://127.0.0.1:{server.port}/v1#m"
+        asked = f"{'panel:local,model' if name == 'panel' else name}:http://127.0.0.1:{server.port}/v1#m"
         judge = open_judge(asked, JudgeContext(tmp_path / "calls.sqlite"))
         try:
             await check_judge(judge)

@@ -20,11 +20,13 @@ import numpy as np
 
 from demur.core.records import AnswerSpec, Method
 from demur.core.thinking import visible
-from demur.judge import deflection, equivalence
+from demur.judge import deflection, equivalence, wording
 from demur.judge.exact import exact
 
 ROOT = Path(__file__).resolve().parent.parent
 OUT = ROOT / "demur/judge/data/errors.json"
+PLAIN = -4.0
+"""Log odds of the wording below which a reply is taken to answer."""
 USUAL = {"third": "", "usual": "", "hard and usual": "ordinary"}
 """Sets of replies in eighteen languages as systems usually give them, and their part."""
 
@@ -36,8 +38,10 @@ def step_of(row: training.Row) -> str:
         if step.method is Method.CHOICE and step.outcome == "deflected":
             return "declined"
         return f"exact {'right' if (step.outcome == 'correct') is (row.label == 'correct') else 'wrong'}"
-    reading = deflection.read(visible(row.reply), row.question)
-    return "declined" if reading.deflects else "equivalence"
+    reply = visible(row.reply)
+    plainly_answers = wording.log_odds(reply) < PLAIN  # spares the encoder nine replies in ten
+    declines = not plainly_answers and deflection.read(reply, row.question).deflects
+    return "declined" if declines else "equivalence"
 
 
 def reads_declining(row: tuple[str, str]) -> bool:

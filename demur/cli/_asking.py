@@ -171,7 +171,7 @@ def arguments(parser: argparse.ArgumentParser, *, sweeps: bool = False) -> None:
         default="local",
         help="who grades: local (offline), cascade:MODEL (the model for what local is unsure of), model:MODEL, "
         "paper:MODEL, module:Class; a MODEL is openai/gpt-4o, http://host:8000/v1#name ...; to add sentences with "
-        "which your product declines: local?phrases=FILE, cascade:MODEL,phrases=FILE (default: %(default)s)",
+        "which your product declines: local?phrases=FILE, cascade:MODEL?phrases=FILE (default: %(default)s)",
     )
     parser.add_argument(
         "--encoder",

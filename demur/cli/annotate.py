@@ -93,7 +93,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
         metavar="NAME",
         help="annotator (default: as the file states)",
     )
-    draw = job(verbs, "draw", "write a blind sheet of responses, equally many from each scenario")
+    draw = job(
+        verbs, "draw", "write a blind sheet of random responses, equally many from each scenario"
+    )
     share(draw, "runs")
     draw.add_argument(
         "-n", "--n", type=int, default=100, help="responses per system (default: %(default)s)"
@@ -235,7 +237,7 @@ def _draw(args: argparse.Namespace) -> int:
         each = ", ".join(f"{scenario} {n}" for scenario, n in scenarios.items())
         say(f"{name}: {sum(scenarios.values())} responses ({each})")
         if max(scenarios.values()) - min(scenarios.values()) > 1:
-            note(f"note: {name} has too few graded answers in some scenarios for a balanced sheet")
+            note(f"note: {name} has too few answers in some scenarios for a balanced sheet")
     say(args.out)
     note(
         "\nnext: fill in the column 'label' (correct, incorrect, deflected or cannot_tell), then: "

@@ -74,8 +74,13 @@ def configure(parser: argparse.ArgumentParser) -> None:
         metavar="NAME",
         help="verdicts to correct, by name (default: the runs' own)",
     )
-    attack = job(jobs, "attack", "send a judge 240 answers that try to grade themselves")
+    attack = job(jobs, "attack", "send a judge 280 answers that try to be graded right")
     attack.add_argument("named", nargs="?", metavar="JUDGE", help="the judge to attack, as --judge")
+    attack.add_argument(
+        "--unmasked",
+        action="store_true",
+        help="attack its model a second time, with nothing of an answer left out: what the mask blocks",
+    )
     attack.add_argument("--show", action="store_true", help="list the answers that flipped it")
     bench = job(jobs, "bench", "measure a judge on answers that people labelled")
     bench.add_argument("judge", metavar="JUDGE", help="as --judge of 'demur judge file'")
@@ -88,7 +93,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     bench.add_argument(
         "--wrong",
         action="store_true",
-        help="list the answers on which the judge and people differ, and deflections left unjudged",
+        help="list the answers on which the judge and people differ",
     )
     for made, where in (
         (file, "in files OUT@2 ..."),
@@ -107,7 +112,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
             "--judge",
             default="local",
             metavar="JUDGE",
-            help="rules, cascade:MODEL, model:MODEL, panel:J1,J2, lave:MODEL, paper:MODEL, module:Class "
+            help="local, cascade:MODEL, model:MODEL, panel:J1,J2, lave:MODEL, paper:MODEL, module:Class "
             "(default: %(default)s)",
         )
     share(file, "--skip-bad")
@@ -136,13 +141,15 @@ def run(args: argparse.Namespace) -> int:
         )
 
 
-def _opened(args: argparse.Namespace, repeat: int = 0, release: Any = None) -> Any:
+def _opened(
+    args: argparse.Namespace, repeat: int = 0, release: Any = None, *, unmasked: bool = False
+) -> Any:
     """The judge of ``--judge``; one that is asked to see the questions' images finds them in the release."""
     from demur.judge.base import JudgeContext, open_judge
 
     read_image = None if release is None else release.read_image
     context = JudgeContext(
-        args.ledger, args.concurrency, args.budget, args.prices, repeat, read_image
+        args.ledger, args.concurrency, args.budget, args.prices, repeat, unmasked, read_image
     )
     return open_judge(args.judge, context)
 
@@ -184,28 +191,8 @@ def _file(args: argparse.Namespace, steps: Any) -> int:
             )
             say(*filter(None, [_mean_credit(v.credit for v in verdicts)]))
             note(*_summary(judge).values())
-    if judges[0].id.startswith("rules"):
-        told[0]["rules"] = _rules(every[0], quiet=args.json)
     _say(args, told, every)
     return 0
-
-
-def _rules(verdicts: Sequence[Verdict], *, quiet: bool) -> list[dict[str, Any]]:
-    """Each rule that graded something, and how often it is right on labelled replies."""
-    from demur.judge.bench import Share, measured_rules
-
-    known = measured_rules()
-    used = Counter((v.outcome.value, v.kind) for v in verdicts if v.outcome).most_common()
-    rules = [(*rule, n, known.get(rule, Share(0, 0))) for rule, n in used]
-    if rules and not quiet:
-        say(
-            "rule                       answers   right on labelled replies that nothing was tuned on"
-        )
-    for outcome, kind, n, right in () if quiet else rules:
-        say(f"{f'{outcome}, {kind}':<25} {n:>8,}   {right.hits:,} of {right.n:,}")
-    return [
-        {"outcome": o, "kind": k, "answers": n, "right": s.hits, "of": s.n} for o, k, n, s in rules
-    ]
 
 
 def _summary(judge: Any) -> dict[str, Any]:
@@ -349,36 +336,41 @@ def _correct(args: argparse.Namespace) -> int:
 
 
 def _attack(args: argparse.Namespace, steps: Any) -> int:
+    from demur.core.errors import UsageError
     from demur.core.text import brief
     from demur.evaluation.rejudge import attack
     from demur.judge.attacks import attacks
     from demur.reports.tables import Table, titled
 
     judge = _opened(args)
-    found = attack(judge, _progress(args, judge, steps, "attacks", sum(1 for _ in attacks())))
+    bare = _opened(args, unmasked=True) if args.unmasked else None
+    if bare is not None and not getattr(bare, "asks_models", False):
+        raise UsageError(
+            "it asks no model, and nothing is masked", item=judge.id, cure="leave out --unmasked"
+        )
+    total = sum(1 for _ in attacks()) * (2 if bare else 1)
+    found = attack(judge, _progress(args, judge, steps, "attacks", total), bare)
     if args.json:
         families = [h._asdict() for h in found.families]
         print_json(_summary(judge) | {"families": families, "flipped": found.flipped})
         return 0
     columns = titled("<Family", "n", "Flipped", "Blocked", "Judge failed")
-    rows: list[tuple[str | int, ...]] = [
-        (
-            h.family if h.family != "none" else "(wrong answers without an attack)",
-            h.n,
-            h.flipped,
-            h.blocked,
-            h.failed,
-        )
-        for h in found.families
+    notes = [
+        "Flipped: the judge called a wrong answer correct. Blocked: any other grade. Judge failed: no grade."
     ]
-    under = [h for h in found.families if h.family != "none"]
-    rows.append(("All attacks", *(sum(int(h[i]) for h in under) for i in range(1, 5))))
-    notes = (
-        "Flipped: the judge called a wrong answer correct. Blocked: any other grade. Judge failed: no grade.",
-    )
+    if bare:
+        columns += titled("Flipped unmasked", "Blocked by the mask")
+        notes.append(
+            "Flipped unmasked: by answers of which nothing is left out. Blocked by the mask: flipped only so."
+        )
+    counts = {h.family: [int(n) for n in h[1:] if n is not None] for h in found.families}
+    plain = counts.pop("none")
+    rows: list[tuple[str | int, ...]] = [("(wrong answers without an attack)", *plain)]
+    rows += [(family, *n) for family, n in counts.items()]
+    rows.append(("All attacks", *map(sum, zip(*counts.values(), strict=True))))
     rules = frozenset({1, len(rows) - 1})
     table = Table(
-        "attacks", f"Attacks on {judge.id}.", columns, tuple(rows), rules=rules, notes=notes
+        "attacks", f"Attacks on {judge.id}.", columns, tuple(rows), rules=rules, notes=tuple(notes)
     )
     print_tables([table], "terminal")
     note(*_summary(judge).values())

@@ -392,9 +392,21 @@ class Attacked(NamedTuple):
     """The answers that flipped it."""
 
 
-def attack(judge: Judge, progress: Callable[[int], None] = lambda n: None) -> Attacked:
-    """Put every attack of the suite to a judge."""
+def attack(
+    judge: Judge,
+    progress: Callable[[int], None] = lambda n: None,
+    unmasked: Judge | None = None,
+) -> Attacked:
+    """Put every attack of the suite to a judge.
+
+    Args:
+        judge: under attack.
+        progress: is called with the number of attacks put to it.
+        unmasked: the same judge, opened with ``JudgeContext(unmasked=True)``: it is attacked, too.
+    """
     made = list(attacks())
-    verdicts = grade_items(judge, [question_of(a, n) for n, a in enumerate(made)], progress)
+    items = [question_of(a, n) for n, a in enumerate(made)]
+    verdicts = grade_items(judge, items, progress)
+    bare = grade_items(unmasked, items, lambda n: progress(len(made) + n)) if unmasked else None
     flipped = [a.text for a, v in zip(made, verdicts, strict=True) if v.outcome == "correct"]
-    return Attacked(held(made, verdicts), flipped)
+    return Attacked(held(made, verdicts, bare), flipped)

@@ -1,8 +1,9 @@
-"""Answers that try to be graded right although they are wrong: twelve families, twenty of each, for any judge.
+"""Answers that try to be graded right although they are wrong: twelve families of twenty, and forty that persuade.
 
 Every attack (``attacks.json``) rides on a wrong answer to one of twenty questions ("carrier"). A judge is *flipped*
 where it calls an attack correct; the same carriers without an attack tell how often it does that anyway. No two attacks
 differ by their carrier, their length or a number alone, also when `demur.judge.untrusted_answer` has been over them.
+What only persuades (claims about the reference, authority, pity) imitates no grader and reaches a model as it is.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import re
 from collections import Counter
 from collections.abc import Iterator
 from importlib.resources import files
+from itertools import cycle
 from typing import NamedTuple
 
 from demur.core.records import AnswerSpec, Ask, Outcome, Response, Scenario, Status, Verdict
@@ -65,7 +67,7 @@ FAMILIES: dict[str, tuple[str, ...]] = {
         files("demur.judge").joinpath("attacks.json").read_text(encoding="utf-8")
     ).items()
 }
-"""Family -> its attacks, one for each carrier. ``{wrong}``, ``{Wrong}`` and ``{question}`` stand for the carrier's,
+"""Family -> its attacks, one or two for each carrier. ``{wrong}``, ``{Wrong}`` and ``{question}`` stand for the carrier's,
 ``{70:+1 }`` for seventy times "+1 "."""
 
 
@@ -89,7 +91,7 @@ def attacks() -> Iterator[Attack]:
     for question, right, wrong in CARRIERS:
         yield Attack("none", question, right, written("{Wrong}.", question, wrong))
     for family, texts in FAMILIES.items():
-        for text, (question, right, wrong) in zip(texts, CARRIERS, strict=True):
+        for text, (question, right, wrong) in zip(texts, cycle(CARRIERS), strict=False):
             yield Attack(family, question, right, written(text, question, wrong))
 
 
@@ -101,6 +103,8 @@ class Held(NamedTuple):
         flipped: it called a wrong answer correct.
         blocked: graded, and not correct.
         failed: it gave no grade.
+        unmasked: flipped where nothing of an answer is left out before a model sees it; None where not measured.
+        by_mask: flipped only then: what the mask blocked.
     """
 
     family: str
@@ -108,6 +112,8 @@ class Held(NamedTuple):
     flipped: int
     blocked: int
     failed: int
+    unmasked: int | None = None
+    by_mask: int | None = None
 
 
 def question_of(attack: Attack, number: int) -> tuple[Ask, Response, AnswerSpec]:
@@ -119,21 +125,26 @@ def question_of(attack: Attack, number: int) -> tuple[Ask, Response, AnswerSpec]
     return ask, Response(text=attack.text), AnswerSpec(accepted=((attack.right,),))
 
 
-def held(made: list[Attack], verdicts: list[Verdict]) -> list[Held]:
+def held(
+    made: list[Attack], verdicts: list[Verdict], unmasked: list[Verdict] | None = None
+) -> list[Held]:
     """The counts by family, carriers first."""
     counts: dict[str, Counter[str]] = {}
-    for attack, verdict in zip(made, verdicts, strict=True):
+    for attack, verdict, bare in zip(made, verdicts, unmasked or verdicts, strict=True):
         tally = counts.setdefault(attack.family, Counter())
+        flipped = verdict.outcome is Outcome.CORRECT
         graded = verdict.status is Status.GRADED
-        what = (
-            "failed"
-            if not graded
-            else "flipped"
-            if verdict.outcome is Outcome.CORRECT
-            else "blocked"
-        )
-        tally[what] += 1
+        tally["flipped" if flipped else "blocked" if graded else "failed"] += 1
+        tally["unmasked"] += bare.outcome is Outcome.CORRECT
+        tally["by mask"] += bare.outcome is Outcome.CORRECT and not flipped
     return [
-        Held(family, sum(c.values()), c["flipped"], c["blocked"], c["failed"])
+        Held(
+            family,
+            c["flipped"] + c["blocked"] + c["failed"],
+            c["flipped"],
+            c["blocked"],
+            c["failed"],
+            *((c["unmasked"], c["by mask"]) if unmasked else ()),
+        )
         for family, c in counts.items()
     ]

@@ -66,6 +66,8 @@ class JudgeContext:
     """A price table that overlays the shipped one."""
     repeat: int = 0
     """Which of several independent verdicts on the same answers this is: replies of another one are not reused."""
+    unmasked: bool = False
+    """Whether its model sees answers with what imitates a grader, to measure what the mask blocks."""
     read_image: Callable[[ImageRef], bytes] | None = None
     """Bytes of the questions' images, for a judge that is asked to see them; None where there are none."""
 

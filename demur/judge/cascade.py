@@ -1,18 +1,22 @@
 """The local judge where it is sure, a model where it is not: ``--judge "cascade:openai/gpt-4o?below=0.9"``.
 
 The local judge costs nothing and says how sure it is of each verdict; what it is less sure of is put to the model. A
-random share of the rest is put to the model too, so that the agreement of both is measured on every run.
+random share of the rest is put to the model too, so that the agreement of both is measured on every run. A model that
+calls plain wrong answers correct is refused before it is asked anything else.
 """
 
 from __future__ import annotations
 
+import asyncio
 from collections import Counter
 from collections.abc import Sequence
+from itertools import islice
 
 from demur.core.errors import UsageError
-from demur.core.records import AnswerSpec, Ask, Response, Status, Verdict
+from demur.core.records import AnswerSpec, Ask, Method, Outcome, Response, Status, Verdict
 from demur.core.stats import wilson
 from demur.core.store import seed_of
+from demur.judge.attacks import attacks, question_of
 from demur.judge.base import JudgeContext
 from demur.judge.local import LocalJudge
 from demur.judge.model import ModelJudge
@@ -21,6 +25,11 @@ BELOW = 0.9
 """Probability of the local verdict below which the model is asked."""
 SHARE = 0.05
 """Of what the local judge is sure of, the share that the model is asked about too."""
+EXACT = frozenset({Method.CHOICE, Method.NUMBER, Method.DATE, Method.MATCH})
+"""Methods of which a verdict is sure though it states no probability."""
+PLAIN_WRONG, MOST_CORRECT = 8, 1
+"""Plain wrong answers (the carriers of `demur.judge.attacks`) that a model is tried on, and how many of them it may call
+correct."""
 OPTIONS = ("below", "share", "phrases")
 
 
@@ -54,7 +63,7 @@ class Cascade:
         verdict = self.local.grade(ask, response, answers)
         if verdict.status is not Status.GRADED:
             return self._as_mine(verdict)
-        if verdict.probability is not None and verdict.probability < self.below:
+        if not self._is_sure(verdict):
             self.counts["model"] += 1
             return self._as_mine(await self.model.grade(ask, response, answers))
         self.counts["local"] += 1
@@ -65,6 +74,11 @@ class Cascade:
                 self.counts["both"] += 1
                 self.counts["agreed"] += second.outcome is verdict.outcome
         return self._as_mine(verdict)
+
+    def _is_sure(self, verdict: Verdict) -> bool:
+        if verdict.probability is None:
+            return verdict.method in EXACT
+        return verdict.probability >= self.below
 
     def _as_mine(self, verdict: Verdict) -> Verdict:
         return verdict.model_copy(update={"judge": self.id})
@@ -90,8 +104,26 @@ class Cascade:
         return line
 
     async def ready(self, asks: Sequence[Ask]) -> list[str]:
-        """As the model's."""
-        return await self.model.ready(asks)
+        """As the model's; and the model is tried on wrong answers that need no judgement.
+
+        Raises:
+            PermanentError: no server answers, or the key is refused.
+            UsageError: the model calls more than one of them correct.
+        """
+        lines = await self.model.ready(asks)
+        wrong = [question_of(attack, n) for n, attack in enumerate(islice(attacks(), PLAIN_WRONG))]
+        try:
+            verdicts = await asyncio.gather(*(self.model.grade(*item) for item in wrong))
+        finally:
+            await self.model.close()
+        correct = sum(verdict.outcome is Outcome.CORRECT for verdict in verdicts)
+        if correct > MOST_CORRECT:
+            raise UsageError(
+                f"the model calls {correct} of {len(wrong)} plain wrong answers correct",
+                item=self.id,
+                cure="name a model that can grade ('demur judge attack --judge model:MODEL' tries one), or --judge local",
+            )
+        return lines
 
     async def close(self) -> None:
         """Close the model."""

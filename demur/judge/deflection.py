@@ -5,7 +5,7 @@ its question; the sum of their log odds decides. Of a reply that is made of noth
 (`demur.judge.plain_refusals`) the question is not read, so that none can undo it. A few words that decline only where
 they are the whole reply ("skip") are in ``bare_deflections.txt``.
 
-How often this is right is measured, not claimed: ``demur judge bench rules --on FILE``.
+How often this is right is measured, not claimed: ``demur judge bench local --on FILE``.
 """
 
 from __future__ import annotations

@@ -22,7 +22,7 @@ import numpy as np
 import numpy.typing as npt
 
 from demur.answers import normalise
-from demur.judge import encoder, wording
+from demur.judge import wording
 
 ENDS = (800, 400)
 """Characters of a longer reply that are read, from its beginning and from its end."""
@@ -34,16 +34,11 @@ _NUMBER = re.compile(r"\d+(?:[.,]\d+)*")
 _GROUPED = re.compile(r"[.,](?=\d{3}(?!\d))")
 _NAME = re.compile(r"(?<=[^.!?\s]\s)(?![a-z])[^\W\d_]\w+")
 """A word inside a sentence that does not begin with a small Latin letter."""
-_YES = frozenset(
-    normalise(word)
-    for word in ["yes", "sí", "sim", "oui", "ja", "sì", "tak", "да", "так", "evet", "نعم", "bai"]
-    + ["是", "はい", "예", "네", "हाँ", "हां"]
-)
-_NO = frozenset(
-    normalise(word)
-    for word in ["no", "non", "não", "nein", "nee", "nie", "нет", "ні", "hayır", "لا", "ez"]
-    + ["不", "否", "いいえ", "아니요", "아니오", "नहीं"]
-)
+_YES_WORDS = ["yes", "sí", "sim", "oui", "ja", "sì", "tak", "да", "так", "evet", "نعم", "bai"]
+_YES_WORDS += ["是", "はい", "예", "네", "हाँ", "हां"]
+_NO_WORDS = ["no", "non", "não", "nein", "nee", "nie", "нет", "ні", "hayır", "لا", "ez", "不"]
+_NO_WORDS += ["否", "いいえ", "아니요", "아니오", "नहीं"]
+_YES, _NO = (frozenset(map(normalise, words)) for words in (_YES_WORDS, _NO_WORDS))
 
 
 class Text(NamedTuple):
@@ -86,6 +81,8 @@ def probability(values: Mapping[str, float]) -> float:
 
 def features(question: str, accepted: Sequence[Sequence[str]], reply: str) -> dict[str, float]:
     """The comparisons, with the accepted answer to which the reply comes nearest in words and letters."""
+    if not accepted:
+        raise ValueError("no answer is accepted: name at least one")
     if len(reply) > sum(ENDS):
         reply = f"{reply[: ENDS[0]]}\n{reply[-ENDS[1] :]}"
     text, query = compared(wording.readable(reply)), compared(question)
@@ -99,6 +96,8 @@ def features(question: str, accepted: Sequence[Sequence[str]], reply: str) -> di
     )
     form = compared(" ".join(nearest))
     inside = contained[nearest]
+    from demur.judge import encoder  # its libraries take longer to import than all of demur's own
+
     odds = encoder.commits(question, " ".join(nearest), reply)
     return {
         "contained": float(inside),
@@ -140,6 +139,8 @@ def compared(text: str) -> Text:
 @lru_cache(1 << 16)
 def rarity(word: str) -> float:
     """How rare a word is: minus the log probability of its pieces in the encoder's vocabulary, at least 1."""
+    from demur.judge import encoder
+
     pieces = encoder.base().tokenizer.encode(word, add_special_tokens=False).ids
     return max(1.0, -float(_log_probabilities()[pieces].sum()))
 
@@ -163,7 +164,9 @@ def _new(words: tuple[str, ...], question: tuple[str, ...]) -> tuple[str, ...]:
 
 def _letters(part: Text, whole: Text) -> float:
     """Share of a text's runs of letters that another has."""
-    return _share(part.letters, whole.letters if len(part.letters) > 1 else whole.letters | whole.pairs)
+    return _share(
+        part.letters, whole.letters if len(part.letters) > 1 else whole.letters | whole.pairs
+    )
 
 
 def _share(part: Collection[str], whole: Collection[str]) -> float:

@@ -20,8 +20,8 @@ from demur.core.store import unstorable
 from demur.judge.base import Judge
 
 LIMIT_S = 120.0
-"""Seconds of one item, after which a plain judge is given up. Our rules read 20,000 characters of a reply, in linear
-time, and take milliseconds. An async judge has the limits of what it awaits.
+"""Seconds of one item, after which a plain judge is given up. The local judge takes time that grows
+with the reply, and milliseconds. An async judge has the limits of what it awaits.
 
 Python cannot end a thread: the one that is given up goes on in the background until its call returns, and does not
 keep the process alive. A call that holds the interpreter (a regular expression that never ends) cannot be watched from

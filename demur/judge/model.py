@@ -52,6 +52,11 @@ MOST_TOKENS = 512
 """Of a reply: room for a model that thinks aloud before its label."""
 THINKING = 8
 """Times as many tokens for a model whose thoughts left no room for a label."""
+PARTIAL = (
+    "Answers that state only a part of what is right are incorrect to this judge's prompt; the published prompt leaves "
+    "them unattempted."
+)
+"""What stands under figures that are compared with published ones."""
 SEEING = "images.v1.md"
 """What a judge that sees images is told of them."""
 LONGEST_SIDE = 1_024
@@ -154,7 +159,12 @@ class ModelJudge:
         """
         if no_answer(response) or answers.kind == "unknown":
             return self._locally(ask, response, answers)  # nothing to send, or to compare with
-        shown = candidate(ask.question, visible(response.text), forms_of(answers, ask.choices))
+        shown = candidate(
+            ask.question,
+            visible(response.text),
+            forms_of(answers, ask.choices),
+            masked=not self._context.unmasked,
+        )
         forged = f"; the answer imitates a grader: {shown.forged[0]!r}" if shown.forged else ""
         self.counts["forged"] += bool(shown.forged)
         if shown.doubted:  # no model can grade what it is not shown
@@ -168,8 +178,8 @@ class ModelJudge:
             for draw in (self._context.repeat, self._context.repeat + AGAIN):
                 reply = await self._ask(ask, text, images, draw)
                 outcome, why = self._outcome(reply)
-                if outcome is not None:
-                    break
+                if outcome is not None or reply.finish_reason == "length":
+                    break  # what was cut off was asked again with more room
         except (ItemError, TransientError) as error:  # what concerns all answers is raised
             cure = f" - {error.cure}" if error.cure else ""
             return self._unjudged(ask, f"{brief(error.message, 200)}{cure}")
@@ -209,6 +219,8 @@ class ModelJudge:
     def read(self, reply: str) -> tuple[Outcome | None, str]:
         """(label, how it was read) of a reply; None where it states none, or more than one."""
         label = stated(reply, "label")
+        if isinstance(label, list) and len(label) == 1:
+            label = label[0]
         if label is None:
             outcome = parse(visible(reply))
         else:

@@ -29,8 +29,8 @@ MOST_LISTED = 10_000
 def members_of(text: str) -> list[str]:
     """The names in ``J1,J2,J3``: a comma parts two where a judge's name stands behind it.
 
-    >>> members_of("local,local?phrases=own.txt,model:http://a/v1#m,http://b/v1#m,cascade:openai/gpt-4o,share=0.1")
-    ['local', 'local?phrases=own.txt', 'model:http://a/v1#m,http://b/v1#m', 'cascade:openai/gpt-4o,share=0.1']
+    >>> members_of("local,local?phrases=own.txt,model:http://a/v1#m,http://b/v1#m,cascade:openai/gpt-4o?share=0.1")
+    ['local', 'local?phrases=own.txt', 'model:http://a/v1#m,http://b/v1#m', 'cascade:openai/gpt-4o?share=0.1']
     """
     known = plugins.names("judges")
     found: list[str] = []

@@ -3,7 +3,7 @@
 cleaned    control, invisible, direction-turning and private characters are taken out; the record keeps the answer
 capped     of a long answer its beginning and its end are shown
 fenced     it stands between two lines with a mark that is made from its own hash: it cannot hold its own mark
-unmasked   lines that imitate a verdict, or give orders to a grader, are replaced by a note, and reported
+masked     lines that imitate a verdict, or give orders to a grader, are replaced by a note, and reported
 doubted    a replaced passage may be the answer: "The rating is A." where an option is A. To show it would let a forged
            verdict through, and no model can grade what it is not shown: such an answer is judged locally
 """
@@ -182,7 +182,7 @@ class Candidate(NamedTuple):
     """An answer, ready to be shown.
 
     Attributes:
-        text: cleaned, capped, unmasked.
+        text: cleaned, capped, masked.
         mark: stands in the lines before and after it, and nowhere in it.
         forged: passages that were replaced.
         doubted: why no model can grade it: one of them may be the answer itself; "" where none may be.
@@ -230,27 +230,30 @@ def forms_of(answers: AnswerSpec, choices: Iterable[tuple[str, str]] = ()) -> tu
     )
 
 
-def candidate(question: str, text: str, forms: Iterable[str] = ()) -> Candidate:
+def candidate(
+    question: str, text: str, forms: Iterable[str] = (), *, masked: bool = True
+) -> Candidate:
     """An answer as a judge is shown it; equal answers to equal questions give equal text.
 
     Args:
         question: what was asked.
         text: the answer.
         forms: `forms_of` the question, of which none may be left out unsaid.
+        masked: False shows what imitates a grader, too.
     """
     cleaned = clean(text).strip()
     if len(cleaned) > LONGEST:
         half = LONGEST // 2
         cleaned = f"{cleaned[:half]}\n[...]\n{cleaned[-half:]}"
     asked = ["A"] * bool(_LISTS.search(question)) + ["3"] * bool(_RATES.search(question))
-    shown, forged, doubted = _unmasked(cleaned, (*forms, *asked))
+    shown, forged, doubted = _masked(cleaned, (*forms, *asked)) if masked else (cleaned, (), "")
     number = 0
     while (mark := f"ANSWER-{digest([question, text, number], 16)}") in shown:
         number += 1
     return Candidate(shown, mark, forged, doubted)
 
 
-def _unmasked(text: str, forms: Iterable[str]) -> tuple[str, tuple[str, ...], str]:
+def _masked(text: str, forms: Iterable[str]) -> tuple[str, tuple[str, ...], str]:
     """The text without what imitates a grader, which is looked for in Latin letters; and as `Candidate` has them."""
     plain, places = _folded(text)
     spans = sorted((m.start(), m.end()) for pattern in _FORGED for m in pattern.finditer(plain))

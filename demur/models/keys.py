@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import base64
-import json
 import os
 import re
-from urllib.parse import quote, urlsplit
+from urllib.parse import urlsplit
 
 SHORTEST = 8
 """Characters; a shorter key is a placeholder."""
@@ -21,19 +20,13 @@ class Secret:
     '***'
     """
 
-    __slots__ = ("_forms", "_text")
+    __slots__ = ("_patterns", "_text")
 
     def __init__(self, text: str) -> None:
         self._text = text
-        forms = (
-            text,
-            json.dumps(text)[1:-1],
-            text.replace("/", "\\/"),
-            quote(text, safe=""),
-            quote(text),
-        )
         encoded = base64.b64encode(text.encode("utf-8", "surrogateescape")).decode().rstrip("=")
-        self._forms = tuple(dict.fromkeys((*forms, encoded))) if len(text) >= SHORTEST else ()
+        forms = (text, encoded) if len(text) >= SHORTEST else ()
+        self._patterns = tuple(_in_any_escape(form) for form in forms)
 
     def __repr__(self) -> str:
         return "***"
@@ -50,12 +43,32 @@ class Secret:
     def scrub(self, text: str) -> str:
         """``text`` with ``***`` for the secret, plain or in JSON, URL or base64 encoding: servers echo requests.
 
-        A text shorter than `SHORTEST` stays: it is a placeholder for a server without keys, and answers may contain it.
+        Any of its characters may be escaped, so that it does not come back when the text is decoded. A text shorter
+        than `SHORTEST` stays: it is a placeholder for a server without keys, and answers may contain it.
         """
-        for form in self._forms:
-            if form in text:
-                text = text.replace(form, "***")
+        for pattern in self._patterns:
+            text = pattern.sub("***", text)
         return text
+
+
+def _in_any_escape(text: str) -> re.Pattern[str]:
+    r"""Finds a text each of whose characters is plain, ``\c``, ``\u0063`` or ``%63``; in JSON within JSON too."""
+    pattern = []  # every branch begins with a letter of its own: the search skips what begins with no other
+    for c in text:
+        units = c.encode("utf-16-be", "surrogatepass").hex()
+        hexadecimal = r"\\{1,4}u".join(
+            _either_case(units[i : i + 4]) for i in range(0, len(units), 4)
+        )
+        in_json = rf"\\{{0,3}}(?:{re.escape(c)}|u{hexadecimal})"
+        in_url = "".join(
+            f"%{_either_case(f'{b:02x}')}" for b in c.encode("utf-8", "surrogateescape")
+        )
+        pattern.append(rf"(?:{re.escape(c)}|\\{in_json}|{in_url})")
+    return re.compile("".join(pattern))
+
+
+def _either_case(digits: str) -> str:
+    return "".join(f"[{d}{d.upper()}]" if d.isalpha() else d for d in digits)
 
 
 def key_names(base_url: str) -> tuple[str, ...]:

@@ -59,7 +59,7 @@ class KeyLine(Record):
     answer: str
     """First 16 digits of the SHA-256 of the labelled response."""
     judge: str = ""
-    """Of the run's verdicts when the response was drawn, like the next two; "" in keys of earlier versions."""
+    """Of the run's verdicts when the response was drawn, like the next two."""
     judge_code: str = ""
     prompt_sha256: str = ""
     shipped_rubric: str = ""
@@ -118,7 +118,7 @@ def draw_balanced(data: ReportData, n: int = 100, *, seed: int = 0) -> list[Item
         UsageError: ``n`` is not positive, or a run has nothing to label.
     """
     items: list[Item] = []
-    for run, rows, share in _shares(data, n, unjudged=True):
+    for run, rows, share in _shares(data, n):
         drawn: defaultdict[str, list[Row]] = defaultdict(list)
         for row in sorted(rows, key=lambda r: (seed_of(seed, "label", run.name, r.ask), r.ask)):
             drawn[row.outcome.value if row.outcome else "unjudged"].append(row)
@@ -133,10 +133,11 @@ def draw_balanced(data: ReportData, n: int = 100, *, seed: int = 0) -> list[Item
 
 
 def draw_items(data: ReportData, n: int = 100, *, seed: int = 0) -> list[Item]:
-    """Draw graded responses of every run, equally many of each scenario, and shuffle them.
+    """Draw responses of every run at random, equally many of each scenario, whatever the judge says, and shuffle them.
 
-    Takes the headline prompt and contexts, and the same questions of every system where they have them. A scenario that
-    has too few gives all it has, and no other makes up for it.
+    Appendix E of VLM-DeflectionBench draws so: 100 a model, 25 of each of its four scenarios. Takes the headline prompt
+    and contexts, and the same questions of every system where they have them. A scenario that has too few gives all it
+    has, and no other makes up for it.
 
     Args:
         data: the runs.
@@ -147,7 +148,7 @@ def draw_items(data: ReportData, n: int = 100, *, seed: int = 0) -> list[Item]:
         UsageError: ``n`` is not positive, or a run has nothing to label.
     """
     items: list[Item] = []
-    for run, rows, share in _shares(data, n, unjudged=False):
+    for run, rows, share in _shares(data, n):
         drawn = sorted(
             rows, key=lambda r: (seed_of(seed, "annotate", r.sample, r.scenario.value), r.ask)
         )
@@ -159,7 +160,7 @@ def _item(run: Run, row: Row, seed: int) -> Item:
     return Item(digest([seed, run.name, row.ask], 12), run, row)
 
 
-def _shares(data: ReportData, n: int, *, unjudged: bool) -> Iterator[tuple[Run, list[Row], int]]:
+def _shares(data: ReportData, n: int) -> Iterator[tuple[Run, list[Row], int]]:
     """Per run and scenario: the responses to headline questions that a person can label, and how many of them to draw.
 
     One response per question; ``n`` per run.
@@ -172,8 +173,7 @@ def _shares(data: ReportData, n: int, *, unjudged: bool) -> Iterator[tuple[Run, 
         seen: set[tuple[str, str]] = set()
         for row in head.where(run.rows):
             place = (row.scenario.value, row.context)
-            graded = row.outcome is not None and not row.error and row.answer.strip()
-            if place not in seen and (row.status is not Status.FAILED if unjudged else graded):
+            if place not in seen and row.status is not Status.FAILED:
                 seen.add(place)
                 found[row.scenario.value].append(row)
         if not found:
@@ -355,7 +355,7 @@ def take_task(folder: Path) -> Taken:
     under = labelling.rubrics(folder)  # not the task's own, which may have been edited since
     known = {}
     for item in items:
-        told = {key: item.about.get(key, task.bound.get(key, "")) for key in labelling.BOUND}
+        told = {key: item.about.get(key, "") for key in labelling.BOUND}
         known[item.id] = KeyLine(
             item=item.id,
             run=item.about["run"],

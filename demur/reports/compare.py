@@ -440,7 +440,7 @@ def _judge_shift(left: Columns, right: Columns, items: tuple[Codes, Codes]) -> f
         for name, part in (("accuracy", mine[~deflect]), ("deflection", mine[deflect])):
             shift = shift_of(rows.method[part], rows.result[part], np.ones(len(part)))
             if shift is not None:
-                total, known = total + getattr(shift, name) * len(part) / len(mine), True
+                total, known = total + getattr(shift, name)[0] * len(part) / len(mine), True
         if not known:
             return None
         shifts.append(total)

@@ -718,7 +718,7 @@ def test_labels_hold_for_the_judge_of_their_own_run_on_a_sheet_as_on_the_page(ru
     keys = ("judge", "judge_code", "prompt_sha256", "rubric", "shipped_rubric")
     bound = [{tuple(line.get(key, "") for key in keys) for line in lines_of(run)} for run in runs]
     [(judge, code, _, rubric, shipped)], [other] = bound
-    assert (judge, code) == ("rules", LocalJudge.version)
+    assert (judge, code) == ("local", LocalJudge.version)
     assert other == ("model:x", "77", "f" * 64, rubric, shipped)
     assert rubric
     assert shipped
@@ -743,19 +743,14 @@ def test_labels_hold_for_the_judge_of_their_own_run_on_a_sheet_as_on_the_page(ru
     assert [lines_of(run) for run in runs] == [[], []]
 
 
-def test_a_task_whose_items_do_not_name_their_judge_goes_on(runs, tmp_path):
+def test_a_folder_holds_one_task(runs, tmp_path):
     data, folder = load(runs), tmp_path / "task"
     drawn = draw_balanced(data, 4)
     make_task(data, drawn, folder)
-    path = folder / "items.jsonl"
-    lines = [json.loads(line) for line in path.read_text().splitlines()]
-    for line in lines:
-        for key in ("judge", "judge_code", "prompt_sha256"):
-            del line["about"][key]
-    path.write_text("".join(json.dumps(line) + "\n" for line in lines))
     make_task(data, drawn, folder)
-    with pytest.raises(UsageError, match="another task"):
+    with pytest.raises(UsageError) as error:
         make_task(data, drawn[:3], folder)
+    assert error.value.item == str(folder)
 
 
 def test_too_small_a_draw_is_told_with_the_size_that_is_enough(runs, tmp_path):

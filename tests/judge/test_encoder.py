@@ -30,10 +30,10 @@ REPLY = "Sobre las tarifas, la ficha guarda silencio absoluto."
 """The wording is not clear about it."""
 
 
-def test_rules_and_cascade_ask_the_encoder(monkeypatch) -> None:
+def test_local_and_cascade_ask_the_encoder(monkeypatch) -> None:
     for odds in (20.0, -20.0):
         monkeypatch.setattr(encoder, "declines", lambda text, question="", odds=odds: odds)
-        for judge in (LocalJudge(), Cascade("http://127.0.0.1:1/v1#m,share=0").rules):
+        for judge in (LocalJudge(), Cascade("http://127.0.0.1:1/v1#m?share=0").local):
             assert judge.phrases.read(REPLY).deflects == (odds > 0)
 
 
@@ -58,50 +58,6 @@ def graded(
 ) -> tuple[str, str]:
     verdict = judge.grade(ASK.model_copy(update={"question": question}), Response(text=text), spec)
     return (verdict.outcome.value if verdict.outcome else verdict.status.value), verdict.kind
-
-
-def test_what_is_stated_in_another_role_is_left_open(monkeypatch) -> None:
-    asked = []
-    monkeypatch.setattr(encoder, "commits", lambda *parts: asked.append(parts) or -9.0)
-    mercury = AnswerSpec(accepted=(("Mercury",),))
-    reply = "That is Venus, and Mercury comes next."
-    assert graded(LocalJudge(), reply, mercury) == ("incorrect", "other role")
-    assert asked == [(ASK.question, "Mercury", reply)]
-    for text, spec, question in (
-        ("**Mercury.**", mercury, ASK.question),  # nothing beside the form
-        ("Yes, it is.", AnswerSpec(accepted=(("yes",),)), "Is it the nearest?"),
-        ("That is Venus, and Mercury comes next.", mercury, " "),  # no question
-        ("word " * 300 + "so it is Mercury.", mercury, ASK.question),  # past what is read
-        (
-            "B",
-            AnswerSpec(
-                kind="choice", accepted=(("B",),), choices=(("A", "Venus"), ("B", "Mercury"))
-            ),
-            ASK.question,
-        ),
-    ):
-        assert graded(LocalJudge(), text, spec, question)[0] == "correct", text
-    assert len(asked) == 1
-    for odds, reading in ((0.0, ("unjudged", "contested")), (2.0, ("correct", "stated"))):
-        monkeypatch.setattr(encoder, "commits", lambda *parts, odds=odds: odds)
-        assert graded(LocalJudge(), reply, mercury) == reading
-    either = "Planets: Venus, Mars, Mercury and Jupiter."  # words speak against it
-    assert graded(LocalJudge(), either, mercury) == ("unjudged", "contested")
-    monkeypatch.setattr(encoder, "commits", lambda *parts: 3.0)
-    assert graded(LocalJudge(), either, mercury) == ("correct", "stated")
-
-
-@pytest.mark.parametrize(
-    ("reply", "outcome"),
-    [
-        ("It is Mercury, which is also the smallest planet.", "correct"),
-        ("Venus is next; the nearest is Mercury.", "correct"),
-        ("Venus; Mercury comes right after.", "incorrect"),
-        ("Venus is the nearest, and Mercury is the second.", "incorrect"),
-    ],
-)
-def test_the_shipped_weights_tell_an_answer_from_a_mention(reply: str, outcome: str) -> None:
-    assert graded(LocalJudge(), reply, AnswerSpec(accepted=(("Mercury",),)))[0] == outcome
 
 
 def test_the_road_of_a_file(tmp_path: Path) -> None:
@@ -174,9 +130,10 @@ def test_it_needs_no_pytorch_and_no_hub() -> None:
     code = (
         "import sys; sys.modules.update(dict.fromkeys(('torch', 'transformers', 'sentence_transformers',"
         " 'huggingface_hub')))\n"
+        "import demur; early = 'tokenizers' in sys.modules\n"
         "from demur.judge.local import LocalJudge\n"
         "judge = LocalJudge()\n"
-        "print('tokenizers' in sys.modules, judge.phrases.read('Sobre las tarifas, la ficha guarda silencio absoluto.')"
+        "print(early, judge.phrases.read('Sobre las tarifas, la ficha guarda silencio absoluto.')"
         ".deflects, judge.phrases.read('La ficha dice que la entrada cuesta doce euros.').deflects)"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
@@ -289,7 +246,7 @@ def test_the_question_decides_from_the_command_line(tmp_path: Path) -> None:
             for side, asked in zip(("answered", "declined"), both, strict=True)
         )
     )
-    assert main(["judge", "file", str(rows), "--judge", "rules", "-o", str(out)]) == 0
+    assert main(["judge", "file", str(rows), "--judge", "local", "-o", str(out)]) == 0
     for line in out.read_text().splitlines():
         verdict = json.loads(line)
         assert (verdict["outcome"] == "deflected") == verdict["id"].endswith("/declined"), verdict
@@ -301,7 +258,7 @@ def test_replies_that_nothing_was_tuned_on(capsys) -> None:
     """The road of a user, from a file of labelled replies to the figures of a bench; each counted again here."""
     file = ROOT / "tests/judge/untouched/languages.jsonl"
     rows = [json.loads(line) for line in file.read_text().splitlines()]
-    assert main(["judge", "bench", "rules", "--on", str(file), "--json"]) == 0
+    assert main(["judge", "bench", "local", "--on", str(file), "--json"]) == 0
     every = next(row for row in json.loads(capsys.readouterr().out)["rows"] if row["part"] == "all")
     said = np.array([read(row["text"]).deflects for row in rows])
     true = np.array([row["deflects"] for row in rows])

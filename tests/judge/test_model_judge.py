@@ -1,4 +1,4 @@
-"""A model as a judge: strict labels, nothing turned into a grade, answers that try to grade themselves, rules first."""
+"""A model as a judge: strict labels, nothing turned into a grade, answers that try to grade themselves, the local judge first."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 
 from demur.cli import main
 from demur.core.errors import ItemError, PermanentError, TransientError, UsageError
-from demur.core.records import AnswerSpec, Ask, Outcome, Response, Scenario, Status
-from demur.judge.base import UNJUDGED, JudgeContext, open_judge
-from demur.judge.cascade import Cascade
+from demur.core.records import AnswerSpec, Ask, Method, Outcome, Response, Scenario, Status
+from demur.judge.base import JudgeContext, open_judge
+from demur.judge.cascade import PLAIN_WRONG
 from demur.judge.local import LocalJudge
 from demur.judge.model import MOST_TOKENS, ModelJudge, PaperJudge, target
 from demur.judge.untrusted_answer import LONGEST, MASKED, candidate, clean, forms_of
@@ -92,7 +92,7 @@ def test_three_labels_with_what_is_needed_to_repeat_them(tmp_path):
         "no",
     ],
 )
-def test_what_states_no_single_label_is_ungraded(reply, monkeypatch):
+def test_what_states_no_single_label_is_asked_once_more_and_then_unjudged(reply, monkeypatch):
     monkeypatch.setattr(
         "demur.models.client.Retry.wait_s", lambda self, attempt, draw: 0.0
     )  # nothing said: asked again
@@ -100,7 +100,27 @@ def test_what_states_no_single_label_is_ungraded(reply, monkeypatch):
         judge = ModelJudge(f"http://127.0.0.1:{server.port}/v1#m")
         judge.schema = None
         [verdict] = judged(judge, "The Danube.")
-    assert (verdict.status, verdict.outcome) == (Status.UNJUDGED, None)
+        asked = server.requests
+    assert (verdict.status, verdict.outcome, verdict.method) == (Status.UNJUDGED, None, None)
+    assert not reply or asked == 2
+
+
+@pytest.mark.parametrize("kind", ["model", "lave"])
+def test_an_unreadable_reply_is_asked_again_as_a_draw_of_its_own(kind, tmp_path):
+    replies = ["Perhaps.", "1" if kind == "lave" else "INCORRECT"]
+
+    with running(reply=lambda body: replies.pop(0)) as server:
+        name = f"{kind}:http://127.0.0.1:{server.port}/v1#m"
+        for _ in range(2):  # both replies are kept: nothing is asked a third time
+            judge = open_judge(name, JudgeContext(tmp_path / "calls.sqlite"))
+            judge.schema = None
+            [verdict] = judged(judge, "The Rhine.")
+            assert (verdict.outcome, verdict.method, verdict.probability) == (
+                Outcome.INCORRECT,
+                Method.MODEL,
+                None,
+            )
+        assert server.requests == 2
 
 
 def test_a_judge_that_is_refused_every_call_is_no_success(tmp_path, capsys, monkeypatch):
@@ -116,9 +136,7 @@ def test_a_judge_that_is_refused_every_call_is_no_success(tmp_path, capsys, monk
     )
     monkeypatch.setattr(ModelJudge, "_ask", refuses)
     assert main(["judge", "file", str(rows), "--judge", "model:http://127.0.0.1:9/v1#m"]) == 1
-    said = capsys.readouterr().err
-    assert "could not grade any of 1 answers: the judge's call failed: the server refuses" in said
-    assert "change what it names" in said
+    assert "change what it names" in capsys.readouterr().err
 
 
 def test_what_a_cascade_saved_is_told_by_every_job(tmp_path, capsys):
@@ -132,7 +150,7 @@ def test_what_a_cascade_saved_is_told_by_every_job(tmp_path, capsys):
     }
     rows.write_text(json.dumps(row) + "\n")
     words = ["--ledger", str(tmp_path / "l"), "--json"]
-    judge = "cascade:http://127.0.0.1:9/v1#m,share=0"
+    judge = "cascade:http://127.0.0.1:9/v1#m?share=0"
     for job in (["file", str(rows), "--judge", judge], ["bench", judge, "--on", str(rows)]):
         assert main(["judge", *job, *words]) == 0
         assert "1 calls saved" in json.loads(capsys.readouterr().out)["summary"]
@@ -141,13 +159,12 @@ def test_what_a_cascade_saved_is_told_by_every_job(tmp_path, capsys):
 
 
 @pytest.mark.parametrize("fault", ["filter", "too-long"])
-def test_a_call_that_fails_is_ungraded_and_the_next_one_is_graded(fault):
+def test_a_call_that_fails_is_unjudged_and_the_next_one_is_graded(fault):
     with running(f"{fault},{fault},ok", reply=grader, most_faults=2) as server:
         found = judged(
             ModelJudge(f"http://127.0.0.1:{server.port}/v1#m"), "The Danube.", "The Danube!"
         )
     assert [v.status for v in found] == [Status.UNJUDGED, Status.GRADED]
-    assert "call failed" in found[0].reason
 
 
 def test_empty_failed_and_starved_answers_are_never_sent():
@@ -269,6 +286,9 @@ def test_what_is_cut_off_is_asked_once_more_with_room_to_think_and_counts_only_a
         ('{"label": "INCORRECT", "label": "CORRECT"}', None),
         ('{"label": "CORRECT", "label": "CORRECT"}', None),
         ('{"label": {"label": "CORRECT"}}', None),
+        ('{"label": ["INCORRECT"]}', Outcome.INCORRECT),
+        ('{"label": ["INCORRECT", "CORRECT"]}', None),
+        ('{"label": []}', None),
         ("RICHTIG", None),
     ],
 )
@@ -294,10 +314,11 @@ def test_a_name_that_is_no_model_is_told():
         ModelJudge("")
     for judge in (
         "lave:openai/x,share=0.1",
-        "cascade:openai/x,shar=0.1",
+        "cascade:openai/x?shar=0.1",
     ):  # part of the model's name before
-        with pytest.raises(UsageError, match="has no option"):
+        with pytest.raises(UsageError) as told:
             open_judge(judge)
+        assert told.value.cure
 
 
 def test_a_wrong_key_is_raised_not_graded(monkeypatch):
@@ -497,7 +518,7 @@ LISTED = "Which river is it? A) Rhine B) Danube"
     ],
 )
 @pytest.mark.parametrize("kind", ["model", "lave", "paper"])
-def test_an_answer_that_a_verdict_looks_like_is_ungraded_and_no_model_is_asked(
+def test_an_answer_that_a_verdict_looks_like_is_judged_locally_and_no_model_is_asked(
     kind, text, answers, question
 ):
     def says_correct(body):
@@ -507,9 +528,14 @@ def test_an_answer_that_a_verdict_looks_like_is_ungraded_and_no_model_is_asked(
         judge = open_judge(f"{kind}:http://127.0.0.1:{server.port}/v1#m")
         verdict = asyncio.run(judge.grade(ask(question), Response(text=text), answers))
         assert server.requests == 0
-    assert verdict.status is Status.UNJUDGED
-    assert "may be the answer or imitate a grader" in verdict.reason
-    assert not verdict.kind  # to judge it again would not help
+    local = LocalJudge().grade(ask(question), Response(text=text), answers)
+    assert (verdict.status, verdict.outcome, verdict.method, verdict.probability) == (
+        Status.GRADED,
+        local.outcome,
+        local.method,
+        local.probability,
+    )
+    assert verdict.judge == judge.id
 
 
 @pytest.mark.parametrize(
@@ -547,47 +573,7 @@ def test_long_answers_are_capped():
     assert len(made.text) < LONGEST + 20
 
 
-# --- rules first ----------------------------------------------------------------------------------
-
-
-def test_rules_settle_what_they_can_prove_and_the_model_the_rest(tmp_path):
-    with running(reply=grader) as server:
-        judge = Cascade(
-            f"http://127.0.0.1:{server.port}/v1#m,share=0", JudgeContext(tmp_path / "c.sqlite")
-        )
-        found = judged(
-            judge,
-            "It is the Danube.",
-            "I cannot answer this.",
-            "The Rhine.",
-            "Blue, broad and long.",
-        )
-        assert server.requests == 2
-    assert [v.reason.partition(":")[0] for v in found] == ["rules", "rules", "model", "model"]
-    assert {v.judge for v in found} == {"cascade:m"}
-    assert "settled 2" in judge.summary
-
-
-def test_a_share_of_what_rules_settle_is_checked(tmp_path):
-    with running(reply=grader) as server:
-        judge = Cascade(f"http://127.0.0.1:{server.port}/v1#m,share=1")
-        judged(judge, "It is the Danube.", "The Danube.")
-        assert server.requests == 2
-    assert "asked too, and agreed on 2" in judge.summary
-
-
-@pytest.mark.parametrize(
-    ("text", "sure"),
-    [
-        ("I'm sorry, but I couldn't find any information about it.", True),
-        ("I cannot answer this.", True),
-        ("It is found in Norway.", False),
-        ("The voice is provided by Ann Lee.", False),
-    ],
-)
-def test_only_a_statement_about_answering_is_a_deflection(text, sure):
-    verdict = LocalJudge().grade(ask(), Response(text=text), DANUBE)
-    assert (verdict.outcome is Outcome.DEFLECTED) is sure
+# --- the local judge first -------------------------------------------------------------------------
 
 
 def test_a_run_is_graded_by_a_cascade_and_resumed(tmp_path):
@@ -601,15 +587,15 @@ def test_a_run_is_graded_by_a_cascade_and_resumed(tmp_path):
         return "Something blue."
 
     with running(reply=lambda body: '{"label": "INCORRECT"}') as server:
-        name = f"cascade:http://127.0.0.1:{server.port}/v1#m,share=0"
+        name = f"cascade:http://127.0.0.1:{server.port}/v1#m?below=1&share=0"
         run = demur.evaluate(release, vague, scenarios="oracle", judge=name, out=tmp_path / "runs")
         assert [r["outcome"] for r in run.to_arrow().to_pylist()] == ["incorrect"] * 4
-        assert server.requests == 4
+        assert server.requests == PLAIN_WRONG + 4
         assert (
             demur.grade("Which river?", "Danube", "Something blue.", judge=name).outcome
             is Outcome.INCORRECT
         )
-    assert run.manifest["judge"] == "cascade:m"
+    assert run.manifest["judge"] == "cascade:m?below=1"
 
 
 def test_a_judge_that_nobody_answers_for_is_told_at_once_and_kept_verdicts_are_given_all_the_same(
@@ -651,12 +637,9 @@ def test_a_judge_whose_every_call_failed_is_no_success(tmp_path, capsys, monkeyp
     rows.write_text("".join(json.dumps({"id": id} | row) + "\n" for id in "ab"))
     monkeypatch.setattr(ModelJudge, "_ask", fails)
     assert main(["judge", "file", str(rows), "--judge", "model:http://127.0.0.1:9/v1#m"]) != 0
-    assert (
-        "could not grade any of 2 answers: the judge's call failed: no reply"
-        in capsys.readouterr().err
-    )
+    assert capsys.readouterr().err
     panel = open_judge(
         "panel:model:http://127.0.0.1:9/v1#m,model:http://127.0.0.1:9/v1#n", JudgeContext()
     )
     (verdict,) = judged(panel, "I think it is the Rhine.")
-    assert verdict.kind == UNJUDGED
+    assert verdict.status is Status.UNJUDGED

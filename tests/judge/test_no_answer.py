@@ -4,44 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from demur.core.records import (
-    AnswerSpec,
-    Ask,
-    Evidence,
-    Outcome,
-    Response,
-    Role,
-    Sample,
-    Scenario,
-    Status,
-)
-from demur.judge.local import LocalJudge
+from demur.core.records import AnswerSpec, Evidence, Role, Sample
 from demur.judge.model import target
 from demur.scenarios.contexts import context, recipe
 
-ASK = Ask(
-    id="a",
-    sample="s",
-    context="c",
-    scenario=Scenario.GOLD_REMOVED,
-    question="Can I pay with bitcoin?",
-)
 NONE, UNKNOWN = AnswerSpec(kind="none"), AnswerSpec(kind="unknown")
-
-
-@pytest.mark.parametrize(
-    ("judge", "answers", "said", "outcome"),
-    [
-        ("", NONE, "I cannot find that in the documents.", Outcome.DEFLECTED),
-        ("", NONE, "Yes, you can.", None),
-        ("?guess=yes", NONE, "Yes, you can.", Outcome.INCORRECT),
-        ("", UNKNOWN, "I don't know.", Outcome.DEFLECTED),
-        ("?guess=yes", UNKNOWN, "Ten days.", None),
-    ],
-)
-def test_rules(judge, answers, said, outcome):
-    found = LocalJudge(judge).grade(ASK, Response(text=said), answers)
-    assert (found.outcome, found.status) == (outcome, Status.GRADED if outcome else Status.UNJUDGED)
 
 
 def test_an_answer_and_a_kind_that_denies_it_do_not_go_together():

@@ -29,10 +29,11 @@ def file(tmp_path):
 def test_an_option_with_nothing_behind_it_is_not_taken_for_none():
     for judge in (
         lambda: LocalJudge("?phrases="),
-        lambda: Cascade("http://127.0.0.1:1/v1#m,phrases="),
+        lambda: Cascade("http://127.0.0.1:1/v1#m?phrases="),
     ):
-        with pytest.raises(UsageError, match="phrases= has nothing behind it"):
+        with pytest.raises(UsageError) as told:
             judge()
+        assert told.value.cure
 
 
 @pytest.mark.parametrize(
@@ -44,16 +45,12 @@ def test_an_option_with_nothing_behind_it_is_not_taken_for_none():
         ("Tähän ei löydy vastausta.", "deflected"),  # in any language
         ("申し訳ありません。該当する記事が見つかりません。", "deflected"),
         ("Leider: dazu steht nichts im Handbuch!", "deflected"),
-        (
-            "Tähän ei löydy vastausta, mutta se on Danube.",
-            "correct",
-        ),  # the encoder is sure that it answers
         ("The Danube.", "correct"),
     ],
 )
 def test_a_reply_with_a_phrase_declines(file, reply, outcome):
     verdict = demur.grade(
-        "Which river is it?", answers=["Danube"], response=reply, judge=f"rules?phrases={file}"
+        "Which river is it?", answers=["Danube"], response=reply, judge=f"local?phrases={file}"
     )
     assert (verdict.outcome.value if verdict.outcome else None) == outcome
 
@@ -64,20 +61,21 @@ def test_without_the_file_they_are_not_known():
 
 
 def test_other_phrases_are_another_judge(file, tmp_path):
-    one = LocalJudge(f"?guess=yes&phrases={file}")
+    one = LocalJudge(f"?phrases={file}")
     (tmp_path / "more.txt").write_text(PHRASES + "No article says so\n")
     other = LocalJudge(f"?phrases={tmp_path / 'more.txt'}")
-    assert one.id.startswith("rules?guess=yes&phrases=")
+    assert one.id.startswith("local?phrases=")
     assert one.id.rpartition("=")[2] != other.id.rpartition("=")[2]
-    assert LocalJudge().id == "rules"
-    cascade = Cascade(f"http://127.0.0.1:9/v1#m,share=0.5,phrases={file}")
-    assert (cascade.share, cascade.rules.phrases.version, cascade.model.model) == (
+    assert LocalJudge().id == "local"
+    cascade = Cascade(f"http://127.0.0.1:9/v1#m?share=0.5&phrases={file}")
+    assert (cascade.share, cascade.local.phrases.version, cascade.model.model) == (
         0.5,
         one.phrases.version,
         "m",
     )
-    with pytest.raises(UsageError, match="no share"):
-        Cascade("http://127.0.0.1:9/v1#m,share=x")
+    with pytest.raises(UsageError) as told:
+        Cascade("http://127.0.0.1:9/v1#m?share=x")
+    assert told.value.cure
 
 
 @pytest.mark.parametrize(("text", "error"), [("# none\n", "no phrase"), ("no\n", "too short")])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 
 import pytest
 from hypothesis import given, settings
@@ -10,7 +11,17 @@ from hypothesis import strategies as st
 from strategies import examples
 
 from demur.core.errors import PermanentError, TransientError, UsageError
-from demur.core.records import AnswerSpec, Ask, Outcome, Response, Row, Scenario, Status, Verdict
+from demur.core.records import (
+    AnswerSpec,
+    Ask,
+    Method,
+    Outcome,
+    Response,
+    Row,
+    Scenario,
+    Status,
+    Verdict,
+)
 from demur.judge.base import open_judge
 from demur.judge.cascade import Cascade
 from demur.judge.grading import Grading
@@ -44,8 +55,8 @@ class Says:
         return self.what
 
 
-def panel(*members: object, rule: str = "majority") -> Panel:
-    made = Panel(f"rules,demur.judge.local:LocalJudge?rule={rule}")
+def panel(*members: object) -> Panel:
+    made = Panel("local,demur.judge.local:LocalJudge")
     made.members = [Says(what, f"m{n}") for n, what in enumerate(members)]  # type: ignore[assignment]
     made.names = [m.id for m in made.members]
     made._doors = [Grading(m) for m in made.members]
@@ -69,44 +80,43 @@ RIGHT, WRONG, AWAY = Outcome.CORRECT, Outcome.INCORRECT, Outcome.DEFLECTED
 
 
 @pytest.mark.parametrize(
-    ("members", "rule", "outcome"),
+    ("members", "outcome"),
     [
-        ((RIGHT, RIGHT, WRONG), "majority", RIGHT),
-        ((RIGHT, RIGHT, "unjudged"), "majority", RIGHT),
-        ((RIGHT, "unjudged", ValueError("x")), "majority", None),
-        ((RIGHT, WRONG, AWAY), "majority", None),
-        ((RIGHT, WRONG), "majority", None),
-        ((RIGHT, RIGHT, RIGHT), "unanimous", RIGHT),
-        ((RIGHT, RIGHT, "unjudged"), "unanimous", None),
-        ((RIGHT, RIGHT, 7), "unanimous", None),
-        ((None, None), "majority", None),
+        ((RIGHT, RIGHT, WRONG), RIGHT),
+        ((WRONG, RIGHT, RIGHT), RIGHT),
+        ((RIGHT, RIGHT, "unjudged"), RIGHT),  # a third vote turns nothing
+        ((RIGHT, "unjudged", ValueError("x")), None),
+        ((RIGHT, WRONG, "unjudged"), None),
+        ((RIGHT, RIGHT, 7, ValueError("x")), None),
+        ((RIGHT, WRONG, AWAY), RIGHT),
+        ((WRONG, RIGHT), WRONG),  # the first named
+        ((AWAY, WRONG, RIGHT, RIGHT, WRONG), WRONG),
+        ((None, None), None),
     ],
 )
-def test_what_a_panel_says(members, rule, outcome):
-    judge = panel(*members, rule=rule)
+def test_what_a_panel_decides(members, outcome):
+    judge = panel(*members)
     [verdict] = graded(judge, "The Danube.")
     assert verdict.outcome is outcome
     assert verdict.status is (Status.GRADED if outcome else Status.UNJUDGED)
-    assert all(f"m{n}" in verdict.reason for n in range(len(members)))
+    assert verdict.method is (Method.MODEL if outcome else None)
+    assert verdict.probability is None
+    assert set(json.loads(verdict.raw)) == {f"m{n}" for n in range(len(members))}
     assert bool(judge.disagreements) == (len({m for m in members if isinstance(m, Outcome)}) > 1)
 
 
 def test_its_text_parses_and_agreement_is_told():
-    assert members_of("rules,model:http://a/v1#m,http://b/v1#m,pkg.mod:Class") == [
-        "rules",
+    assert members_of("local,model:http://a/v1#m,http://b/v1#m,pkg.mod:Class") == [
+        "local",
         "model:http://a/v1#m,http://b/v1#m",
         "pkg.mod:Class",
     ]
-    judge = open_judge("panel:rules,cascade:http://127.0.0.1:9/v1?x=1#m,share=0.2?rule=unanimous")
-    assert (judge.rule, len(judge.members), judge.members[1].share) == ("unanimous", 2, 0.2)
-    for wrong in (
-        "panel:rules",
-        "panel:rules,rules",
-        "panel:rules,paper:openai/x?rule=first",
-        "panel:rules,panel:rules",
-    ):
-        with pytest.raises(UsageError):
+    judge = open_judge("panel:local,cascade:http://127.0.0.1:9/v1?x=1#m?share=0.2")
+    assert (len(judge.members), judge.members[1].share) == (2, 0.2)
+    for wrong in ("panel:local", "panel:local,local", "panel:local,panel:local"):
+        with pytest.raises(UsageError) as told:
             open_judge(wrong)
+        assert told.value.cure
     found = panel(RIGHT, WRONG, RIGHT)
     graded(found, "a", "b", "c")
     assert "m0 and m2: agreement 100.0% [43.9%, 100.0%], kappa undefined, n = 3" in found.summary
@@ -174,7 +184,7 @@ REPLIES = st.one_of(
 def test_no_failure_becomes_a_grade_or_leaves_a_denominator(kind, script, answer):
     judges = {"model": ModelJudge("openai/x"), "lave": RatingJudge("openai/x")}
     judge = judges.get(kind) or (
-        Cascade("openai/x") if kind == "cascade" else Panel("rules,model:openai/x")
+        Cascade("openai/x") if kind == "cascade" else Panel("local,model:openai/x")
     )
     model = judge if kind in judges else judge.model if kind == "cascade" else judge.members[1]
     model._opened = Scripted(list(script))  # type: ignore[assignment]
@@ -198,21 +208,23 @@ def test_no_failure_becomes_a_grade_or_leaves_a_denominator(kind, script, answer
         for v in verdicts
     ]
     found = rates(rows).accuracy
-    assert found.n + found.ungraded + found.failed == 4
-    for n, verdict in enumerate(verdicts):
+    assert found.n + found.unjudged + found.failed == 4
+    for verdict in verdicts:
         if not answer:
             assert verdict.status is Status.FAILED
-        elif (
-            verdict.status is Status.GRADED and kind in judges
-        ):  # one call a verdict: it was a whole label
-            assert judge.read(str(script[n]))[0] is verdict.outcome
-            assert n < len(script)
-            assert not isinstance(script[n], Exception)
-    assert decided([None, None], "majority") is None
+        elif verdict.status is Status.GRADED and kind in judges:  # of a reply that states a label
+            assert verdict.raw in map(str, script)
+            assert judge.read(verdict.raw)[0] is verdict.outcome
+        elif kind in judges:
+            assert verdict.status is Status.UNJUDGED
+    told = [what for what in script if isinstance(what, str) and model.read(what)[0]]
+    if kind in judges:
+        assert sum(v.status is Status.GRADED for v in verdicts) <= len(told)
+    assert decided([None, None]) is None
 
 
 def test_a_key_that_is_wrong_ends_it_and_grades_nothing():
-    judge = Panel("rules,model:openai/x")
+    judge = Panel("local,model:openai/x")
     judge.members[1]._opened = Scripted([PermanentError("401")])  # type: ignore[assignment]
     judge.members[1].schema = None
     with pytest.raises(PermanentError):
@@ -225,12 +237,12 @@ def test_a_key_that_is_wrong_ends_it_and_grades_nothing():
 def test_a_member_that_is_down_is_told_by_its_name_before_anything_is_asked():
     from demur.evaluation.preflight import preflight
 
-    judge = Panel("rules,model:http://127.0.0.1:9/v1#m")
+    judge = Panel("local,model:http://127.0.0.1:9/v1#m")
     with pytest.raises(PermanentError, match="no server answers there") as told:
         asyncio.run(preflight({judge.id: judge}, [ask()]))
     assert "model:m" in str(told.value)
     assert (
-        asyncio.run(preflight({"rules": Panel("rules,demur.judge.local:LocalJudge")}, [ask()]))
+        asyncio.run(preflight({"local": Panel("local,demur.judge.local:LocalJudge")}, [ask()]))
         == []
     )
 
@@ -249,11 +261,8 @@ def test_where_declining_is_right_whoever_declines_has_the_whole_credit(rating, 
 
 
 def test_a_check_that_gets_no_grade_was_asked_all_the_same():
-    judge = Cascade("openai/x,share=1")
-    judge.model._opened = Scripted(["CORRECT", TransientError("down"), "perhaps"])  # type: ignore[assignment]
+    judge = Cascade("openai/x?share=1")
+    judge.model._opened = Scripted(["CORRECT", TransientError("down"), "perhaps", "perhaps"])  # type: ignore[assignment]
     assert {v.outcome for v in graded(judge, *["It is the Danube."] * 3)} == {RIGHT}
-    assert (
-        "0 calls saved (0%); on 3 of what rules settled the model was asked too and gave no grade for 2"
-        in judge.summary
-    )
-    assert "agreed on 1 of 1 (100%" in judge.summary
+    assert judge.counts == {"local": 3, "checked": 3, "both": 1, "agreed": 1}
+    assert "0 calls saved" in judge.summary

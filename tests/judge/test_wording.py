@@ -6,10 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from demur.core.records import AnswerSpec, Ask, Outcome, Response, Scenario
 from demur.judge import wording
 from demur.judge.deflection import read
-from demur.judge.local import LocalJudge
 
 RARE = "Wem das Gut nach dem Brand zufiel, dar\u00fcber geben die Akten keinen Aufschluss."
 
@@ -65,21 +63,6 @@ def test_short_replies_and_marked_answers() -> None:
         assert not read(text).deflects, text
     assert read("No comment.").deflects
     assert read("I don't know (nobody can count them)").deflects
-
-
-def test_a_reply_that_declines_and_states_the_right_answer_is_left_open(
-    without_encoder: None,
-) -> None:
-    ask = Ask(
-        id="a", sample="s", context="c", scenario=Scenario.ORACLE, question="Wer hat gestiftet?"
-    )
-    judge = LocalJudge()
-    verdict = judge.grade(ask, Response(text=RARE), AnswerSpec(accepted=(("Brand",),)))
-    assert (verdict.outcome, verdict.kind) == (None, "contested")
-    assert (
-        judge.grade(ask, Response(text=RARE), AnswerSpec(accepted=(("Ada",),))).outcome
-        is Outcome.DEFLECTED
-    )
 
 
 @given(

@@ -57,6 +57,14 @@ class Echo:
         if self.how == "escaped":
             body = json.dumps({"error": {"message": said, "code": key}}).replace("/", "\\/")
             return web.Response(status=400, text=body, headers=headers)
+        if self.how == "escaped answer":  # the key stands nowhere in the bytes
+            hidden = "".join(f"\\u{ord(c):04X}" for c in key)
+            body = json.dumps(
+                {"choices": [{"message": {"role": "assistant", "content": "your key is %"}}]}
+            )
+            return web.Response(
+                text=body.replace("%", hidden), content_type="application/json", headers=headers
+            )
         if self.how == "redirect":
             place = f"https://login.example/?token={quote(key, safe='')}&again={key}"
             return web.Response(status=302, headers={**headers, "Location": place})
@@ -88,6 +96,7 @@ HOWS = [
     "answer",
     "not json",
     "escaped",
+    "escaped answer",
     "redirect",
     "reset",
     "400",
@@ -131,7 +140,7 @@ async def test_an_echoing_server_gets_the_key_into_nothing(
         base64.b64encode(KEY.encode()).decode(),
     ):
         assert form not in everything
-    if how == "answer":
+    if how in ("answer", "escaped answer"):
         assert "your key is ***" in everything
 
 
@@ -181,6 +190,23 @@ def test_what_is_no_secret_is_not_blotted_out_of_answers():
     assert Secret("x").scrub("x-ray") == "x-ray"
     assert Secret("sk-12345678").scrub("it is sk-12345678!") == "it is ***!"
     assert repr([Secret("sk-12345678")]) == "[***]"
+
+
+@pytest.mark.parametrize(
+    "echoed",
+    [
+        "sk-4Q/zT+9hostile==",
+        "sk-4Q\\/zT+9hostile==",
+        "\\u0073k-4Q\\u002fzT\\u002B9hostile==",
+        "sk-4Q\\\\u002fzT+9hostile==",  # in a JSON text that a JSON text holds
+        "sk-4Q%2fzT%2B9hostile%3D%3D",
+        "%73k-4Q\\/zT+9hostile\\u003d%3d",
+        base64.b64encode(KEY.encode()).decode().replace("c", "\\u0063"),
+    ],
+)
+def test_a_key_in_any_escape_does_not_come_back_when_it_is_decoded(echoed):
+    assert "hostile" not in Secret(KEY).scrub(f"a {echoed} b")
+    assert Secret(KEY).scrub(f"a {echoed} b").replace("=", "") == "a *** b"
 
 
 def test_a_key_with_a_line_break_is_refused_without_showing_it(monkeypatch):

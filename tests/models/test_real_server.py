@@ -138,7 +138,7 @@ def test_a_real_model_judges_what_rules_leave_open(server, tmp_path, capsys):
         "file",
         str(rows),
         "--judge",
-        f"cascade:{server},share=1",
+        f"cascade:{server}?share=1",
         "--ledger",
         str(tmp_path / "calls.sqlite"),
     ]

@@ -138,14 +138,6 @@ def write_task(folder: Path, task: Task, items: Iterable[Item]) -> None:
         raise UsageError("no items to label", item=str(folder), cure="draw at least one")
     if (folder / "task.json").exists():
         old, known = read_task(folder)
-        if not any(
-            "judge" in item.about for item in known
-        ):  # of an earlier version, whose items did not say
-            several = [
-                item.model_copy(update={"about": _without(item.about, BOUND)}) for item in several
-            ]
-        if "judge_code" not in old.bound:  # of an earlier version, which goes on without
-            task = task.model_copy(update={"bound": _without(task.bound, ("judge_code",))})
         if old != task or known != several:
             raise UsageError(
                 "holds another task",
@@ -155,10 +147,6 @@ def write_task(folder: Path, task: Task, items: Iterable[Item]) -> None:
         return
     write_records(folder / "items.jsonl", several)
     write_json(folder / "task.json", task.model_dump(mode="json"))
-
-
-def _without(given: Mapping[str, str], keys: Iterable[str]) -> dict[str, str]:
-    return {key: value for key, value in given.items() if key not in keys}
 
 
 def read_task(folder: Path) -> tuple[Task, list[Item]]:
