@@ -29,9 +29,9 @@ def main() -> None:
     args = parser.parse_args()
     total: Counter[tuple[str, str, bool]] = Counter()
     for file in args.files:
-        data = file.read_bytes()
-        data = lzma.decompress(data) if file.suffix == ".xz" else data
-        rows = [json.loads(line) for line in data.decode().splitlines()]
+        packed = file.suffix == ".xz"
+        with lzma.open(file, "rt", encoding="utf-8") if packed else file.open("rt") as lines:
+            rows = [json.loads(line) for line in lines]
         here: Counter[tuple[str, str, bool]] = Counter()
         for row in rows:
             if not all(form.strip() for form in row["answers"]):
