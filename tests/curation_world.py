@@ -10,9 +10,11 @@ from pathlib import Path
 from PIL import Image
 from stub_encoder import StubEncoder
 
-from demur.core.records import Response
+from demur.core.errors import UsageError
+from demur.core.records import Method, Response, Status
 from demur.core.store import digest, file_digest, read_json, write_json
 from demur.curation.recipe import parse_recipe
+from demur.judge.local import LocalJudge
 from demur.release import Release, verify
 from demur.testing.gates import SimulatedGate
 
@@ -177,6 +179,27 @@ class Mad:
         if response.text.startswith("I"):
             return {"verdict": "GRADE: B-"}
         raise ValueError("not a JSON object")
+
+
+STATED = [(Method.MODEL, None), (Method.EQUIVALENCE, 0.85), (Method.MATCH, 0.9), (None, None)]
+
+
+class Varied(LocalJudge):
+    """Grades as the local judge does, and states one of four methods and chances."""
+
+    def grade(self, ask, response, answers):
+        verdict = super().grade(ask, response, answers)
+        method, chance = STATED[sum(ask.id.encode()) % len(STATED)]
+        if verdict.status is Status.GRADED:
+            verdict = verdict.model_copy(update={"method": method, "probability": chance})
+        return verdict
+
+
+class Unready(LocalJudge):
+    """Refuses to grade, as a cascade does whose model calls wrong answers right."""
+
+    async def ready(self, asks):
+        raise UsageError("cannot grade", item="unready", cure="name another")
 
 
 def bytes_of(release: Path):

@@ -43,6 +43,9 @@ if TYPE_CHECKING:
 
     from demur.models import Budget
 
+JUDGE = "the judge"
+"""Its name where it is checked beside the gates."""
+
 
 class BuildContext(NamedTuple):
     """Everything that a build works with, open."""
@@ -153,7 +156,8 @@ async def open_context(
         # report systems that cannot be opened or asked before anything is indexed
         systems: dict[str, System] = {name: runner.system(name) for name in specs}
         systems |= {} if namer is None else {"topic_names": namer}
-        for line in await preflight(systems, stored=runner.met.__contains__):
+        stored = runner.met | {JUDGE} if runner.met else runner.met
+        for line in await preflight({**systems, JUDGE: judge}, stored=stored.__contains__):
             steps.warn(line)
         yield BuildContext(
             recipe, out, skip_bad, steps, pool, judge, encoder, embed, runner, prompts, bases, namer

@@ -18,6 +18,7 @@ from demur.curation.knowledge_bases import KnowledgeBase
 from demur.curation.recipe import BuildRecipe
 from demur.curation.topics import Drift
 from demur.indexing.encoders import fingerprint_of
+from demur.judge.cascade import BELOW
 from demur.release.evidence import separation
 from demur.release.layout import evidence_licences
 from demur.retrieval.recall import Choice
@@ -103,6 +104,7 @@ def about(
                 unknown_without_evidence(labels, "literal") is True for labels in stage_one
             ),
         },
+        "judged": {"sure_from": BELOW, "methods": _methods(states, decisions, runner)},
         "retest": {name: dict(counts) for name, counts in retest.items()},
         "topics": [d.model_dump(mode="json") for d in topics],
         "limits": list(recipe.limits),
@@ -193,6 +195,32 @@ def _asked(
         stage: one | {"skipped": dict(sorted(one["skipped"].items()))}
         for stage, one in found.items()
     }
+
+
+def _methods(
+    states: Mapping[str, SampleState], decisions: Mapping[str, Decision], runner: GateRunner
+) -> dict[str, dict[str, int]]:
+    """Method -> how many verdicts it gave on gates' answers about kept samples, and how sure it was of them.
+
+    ``less_sure`` are those whose outcome is right with a chance below `BELOW`, ``unmeasured`` those of which nobody
+    measured it. As in `verdicts`, only answers that every way of building needs are counted.
+    """
+    found: dict[str, dict[str, int]] = {}
+    for sample, decision in decisions.items():
+        queries = [(Stage.PARAMETRIC, ""), *((Stage.DISTRACTOR, d) for d in decision.survivors)]
+        for stage, shown in queries if decision.kept else ():
+            for gate, label in states[sample].of(stage, shown).items():
+                if label is Label.SKIPPED:
+                    continue
+                answer = runner.answers[sample, GateQuery(gate, stage, shown)]
+                counts = found.setdefault(
+                    answer.method or "not stated", {"verdicts": 0, "less_sure": 0, "unmeasured": 0}
+                )
+                chance = answer.probability
+                counts["verdicts"] += 1
+                counts["less_sure"] += chance is not None and chance < BELOW
+                counts["unmeasured"] += chance is None
+    return dict(sorted(found.items()))
 
 
 def verdicts(sample: Sample, state: SampleState, runner: GateRunner) -> Iterator[GateVerdict]:

@@ -97,6 +97,7 @@ def card(
         "## Evidence\n\n" + _table(*evidence_table(evidence_by_source(samples, recall))),
         _funnel(funnel, drops) + _stage_one(manifest),
         _asked_of_gates(manifest),
+        _judged(manifest),
         "## Retrieval modes by recall of gold\n\n" + _table(*recall_lines(recall))
         if recall
         else "",
@@ -305,6 +306,33 @@ def _asked_of_gates(manifest: Mapping[str, Any]) -> str:
     )
 
 
+def _judged(manifest: Mapping[str, Any]) -> str:
+    """How the judge came to the verdicts behind the kept samples, and how sure it was of them."""
+    judged = manifest.get("judged")
+    if not judged or not judged["methods"]:
+        return ""
+
+    def less_sure(counts: Mapping[str, int]) -> str:
+        if counts["unmeasured"] == counts["verdicts"]:
+            return "not measured"
+        rest = f"; {counts['unmeasured']:,} not measured" if counts["unmeasured"] else ""
+        return f"{counts['less_sure']:,}{rest}"
+
+    total = Counter[str]()
+    for counts in judged["methods"].values():
+        total.update(counts)
+    rows = [
+        [method, f"{counts['verdicts']:,}", less_sure(counts)]
+        for method, counts in (*judged["methods"].items(), ("all", total))
+    ]
+    return (
+        f"## How the gates' answers were judged\n\nBy {safe(str(manifest.get('judge')))}: the answers about the samples "
+        "that were kept, without evidence and with each distractor alone. It states the chance that a verdict is "
+        "right, where that was measured.\n\n"
+        + _table(["decided by", "verdicts", f"less sure than {judged['sure_from']:g}"], rows)
+    )
+
+
 def _promise(manifest: Mapping[str, Any], stage: str, default: str) -> str:
     """Whether a stage's default rule holds for every sample: only if it was the rule, and a gate was asked."""
     rule = ((manifest.get("recipe") or {}).get("rules") or {}).get(stage, default)
@@ -336,7 +364,7 @@ def _stage_one(manifest: Mapping[str, Any]) -> str:
         return ""
     return (
         f"\n\nStage I keeps {one['kept']:d} samples that no gate answers correctly; "
-        f"{one['kept_by_the_literal_rule']:d} of these every gate that can be asked answers wrongly "
+        f"for {one['kept_by_the_literal_rule']:d} of these the answer of every gate that can be asked was judged wrong "
         "(the difference is what some gate declined to answer). This release goes by "
         f"the {'first' if one['rule'] == 'not_correct' else 'second'}."
     )

@@ -249,7 +249,16 @@ def manifest_faults(manifest: Mapping[str, Any]) -> Iterator[str]:
     for key, kind in (("sha256", str), ("counts", dict)):
         if not isinstance(manifest.get(key), kind):
             yield f"{key} is missing"
-    for key in ("recipe", "gate_models", "retest", "stage_one", "pools", "models", "sources"):
+    for key in (
+        "recipe",
+        "gate_models",
+        "judged",
+        "retest",
+        "stage_one",
+        "pools",
+        "models",
+        "sources",
+    ):
         if manifest.get(key) is not None and not isinstance(manifest[key], dict):
             yield f"{key} is {type(manifest[key]).__name__}, not an object"
     for key in ("gates", "limits", "authors", "topics"):

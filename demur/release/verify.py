@@ -385,6 +385,15 @@ def _manifest_faults(
             a = (model.get("asked") or {}).get(stage_name)
             if a and not a["of"] == of == a["asked"] + sum(a["skipped"].values()):
                 yield f"manifest.json: gate {gate} was asked {a['asked']} of {a['of']} ({stage_name}), not of {of}"
+    if judged := manifest.get("judged"):
+        verdicts = sum(counts["verdicts"] for counts in judged["methods"].values())
+        answers = sum(
+            (model.get("asked") or {}).get(stage_name, {"asked": 0})["asked"]
+            for model in (manifest.get("gate_models") or {}).values()
+            for stage_name in ("parametric", "distractor")
+        )
+        if verdicts != answers:
+            yield f"manifest.json: {verdicts} verdicts by method, but {answers} answers of gates"
     for gate, c in (manifest.get("retest") or {}).items():
         labels = sum(n for key, n in c.items() if key not in ("asked", "same"))
         if (

@@ -98,6 +98,8 @@ def journal(folder, plan, truth, samples, *, exhaustive=False, until=1.0):
                 "label": truth[id][query].value,
                 "answer": "",
                 "why": "",
+                "method": None,
+                "probability": None,
             }
             lines.write(json.dumps(line) + "\n")
     if until == 1:

@@ -136,7 +136,7 @@ def test_the_card_says_what_each_gate_was_asked(mixed):
         in row
     )
     assert "takes no images" in row
-    assert "every gate that can be asked answers wrongly" in card
+    assert "every gate that can be asked was judged wrong" in card
 
 
 def test_verify_finds_a_sample_that_no_gate_was_asked_about(mixed, tmp_path):

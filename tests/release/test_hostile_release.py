@@ -337,6 +337,10 @@ def change_manifest(change):
             change_manifest(lambda m: m.update(topics=[{"by": "x"}])),
             "cannot be checked|lacks what the card says",
         ),
+        (
+            change_manifest(lambda m: m.update(judged={"methods": {"match": 3}})),
+            "cannot be checked|lacks what the card says",
+        ),
         (change_lines("drops.jsonl", lambda rows: rows.append(rows[0])), "is dropped twice|drops"),
         (
             change_lines("drops.jsonl", lambda rows: rows.clear()),

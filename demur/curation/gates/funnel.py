@@ -70,7 +70,7 @@ class Rules(Record):
     """What decides; see `demur.curation.gates.rules`."""
 
     parametric: Parametric = "not_correct"
-    """Stage I: ``not_correct`` keeps what no gate answers; ``literal`` what every gate answers wrongly (eq. 1)."""
+    """Stage I: ``not_correct`` keeps what no gate answers; ``literal`` what every gate is judged to answer wrongly (eq. 1)."""
     solvable: Solvable = "any_correct"
     """Stage III: ``any_correct``; ``equation4`` and ``algorithm1`` as the paper prints them, to show the difference."""
     k_min: int = Field(default=5, ge=0)
@@ -214,7 +214,7 @@ class SampleState:
                 self._parametric(),
                 "a gate answers it without evidence"
                 if rules.parametric == "not_correct"
-                else "not every gate answers wrongly without evidence",
+                else "not every gate's answer without evidence was judged wrong",
             ),
             (
                 Stage.SOLVABLE,

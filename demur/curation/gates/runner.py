@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from demur.core.errors import TransientError, UsageError
-from demur.core.records import Ask, Response, Sample, Status
+from demur.core.records import Ask, Method, Response, Sample, Status
 from demur.core.store import JsonlLog, Problems, digest, read_jsonl
 from demur.curation.gates.funnel import GateQuery, Stage
 from demur.curation.gates.rules import Label
@@ -46,6 +46,10 @@ class GateAnswer(NamedTuple):
     text: str
     """Its first 300 characters."""
     why: str
+    method: Method | None = None
+    """How the judge came to the label, where it says so."""
+    probability: float | None = None
+    """The calibrated chance, in [0, 1], that the label is right; None where nobody measured it."""
 
 
 def ask_of(sample: Sample, query: GateQuery, seed: int, how: str, prompts: Prompts) -> Ask:
@@ -286,6 +290,8 @@ class GateRunner:
                 "label": answer.label.value,
                 "answer": answer.text,
                 "why": answer.why,
+                "method": answer.method,
+                "probability": answer.probability,
                 **({} if final else {"final": False}),
             }
         )
@@ -316,7 +322,11 @@ class GateRunner:
             if verdict.status is Status.GRADED and verdict.outcome is not None:
                 self._failures[gate] = 0
                 return GateAnswer(
-                    Label(verdict.outcome.value), response.text[:300], verdict.reason
+                    Label(verdict.outcome.value),
+                    response.text[:300],
+                    verdict.reason,
+                    verdict.method,
+                    verdict.probability,
                 ), True
         if response.error and len(self.errors) < ERRORS_KEPT:
             self.errors.append(f"{gate}: {response.error}")
@@ -346,7 +356,14 @@ def read_journal(journal: Path) -> Iterator[JournalLine]:
     """The lines of a journal, oldest first. A torn or foreign line is ignored: its question is asked again."""
     for _, line in read_jsonl(journal, Problems()) if journal.exists() else ():
         try:
-            answer = GateAnswer(Label(line["label"]), str(line["answer"]), str(line["why"]))
+            method, probability = line["method"], line["probability"]
+            answer = GateAnswer(
+                Label(line["label"]),
+                str(line["answer"]),
+                str(line["why"]),
+                None if method is None else Method(method),
+                None if probability is None else float(probability),
+            )
             query = GateQuery(str(line["gate"]), Stage(line["stage"]), str(line["evidence"]))
             final = line.get("final", True) is not False
             yield JournalLine(
