@@ -268,7 +268,7 @@ def grade(
     judge: str = "local",
     choices: Mapping[str, str] | Sequence[tuple[str, str]] = (),
 ) -> Verdict:
-    """Grade one response: correct, incorrect or deflected; ungraded without a decision; failed for an empty response.
+    """Grade one response: correct, incorrect or deflected; failed for an empty one, unjudged where a judge's call fails.
 
     Args:
         question: the question.

@@ -19,5 +19,5 @@ with tempfile.TemporaryDirectory() as folder:
     for row in run.rates().records:
         for name in ("accuracy", "deflection", "hallucination"):
             rate = row[name]  # a share of n graded answers; None without any
-            missing = f"ungraded {rate['ungraded']}, failed {rate['failed']}"
+            missing = f"failed {rate['failed']}, unjudged {rate['unjudged']}"
             print(f"{row['scenario']:12} {name:14} {rate['value']}  n={rate['n']}, {missing}")

@@ -176,7 +176,7 @@ def test_runs_are_opened_and_compared_by_their_folders(release, tmp_path):
     ) in (  # one of them alone would be decided on, or compared with another than the one named
         lambda: demur.open_run(runs),
         lambda: demur.compare(runs, runs / "a"),
-        lambda: demur.gate(runs, min_accuracy={"oracle": 0.1}, strict=True),
+        lambda: demur.gate(runs, min_accuracy={"oracle": 0.1}),
         lambda: demur.gate(runs / "a", baseline=runs),
     ):
         with pytest.raises(UsageError, match="holds 2 runs"):

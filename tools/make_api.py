@@ -23,7 +23,7 @@ LINES = """import demur
 release = demur.open_release("demo-out/release")          # a folder, or hf:OWNER/NAME@v1.0.0
 def my_rag(question, images, evidence, choices=()): ...    # any function, plain or async
 run = demur.evaluate(release, my_rag, scenarios=["oracle", "adversarial(k=3)"], limit=50)
-run.rates()                                                # a table: n, interval, ungraded, failed
+run.rates()                                                # a table: n, interval, failed, unjudged
 demur.compare(run, demur.evaluate(release, "model:openai/gpt-4o"))
 demur.grade("Which river is it?", answers=["Danube"], response="The Danube, I think.")
 index = demur.build_index("kb.jsonl", "index"); index.search("Which river flows through Vienna?", k=5)

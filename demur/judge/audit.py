@@ -99,7 +99,7 @@ class Finding(NamedTuple):
 ROWS = 0.2 + 1e-9
 """Percentage points that rounding may explain: three rates against 100."""
 TOTALS = 0.15 + 1e-9
-"""A total against its parts: both are rounded, and the parts' n may hide ungraded items."""
+"""A total against its parts: both are rounded, and the parts' n may hide items without a verdict."""
 SAME = 0.1 + 1e-9
 """The same figure in two tables."""
 SHARE = 0.1 + 1e-9

@@ -611,7 +611,7 @@ def test_a_box_in_a_runs_row_is_right_in_pixels_and_else_not_known():
         ("B", Level.MATCH),
         ("four", Level.MATCH),
         ("Answer: A. three", Level.MISMATCH),
-        ("A or B", None),
+        ("A or B", Level.MISMATCH),
         ("(B) four", Level.MATCH),
         ("Option A", Level.MISMATCH),
         (r"It is $\boxed{A}$.", Level.MISMATCH),

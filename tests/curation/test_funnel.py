@@ -239,7 +239,7 @@ def test_nonsense_is_refused():
         SampleState([GatingModel("g")], [], Rules(k_min=5, k_enough=3))
 
 
-def test_an_ungraded_distractor_does_not_decide():
+def test_a_distractor_whose_answer_is_missing_does_not_decide():
     """Two of three must stay; one helps, one cannot be graded: with its verdict the sample might have stayed."""
     state = SampleState([GatingModel("g")], ["a", "b", "c"], Rules(k_min=2))
     for query, label in (

@@ -320,7 +320,7 @@ def test_lmms_eval_itself_runs_the_tasks_and_its_log_comes_back(tmp_path, capsys
     assert len(outcomes) == len(samples)
     assert rates["accuracy,none"] == pytest.approx(graded.count("correct") / len(graded))
     assert rates["deflection,none"] == pytest.approx(graded.count("deflected") / len(graded))
-    assert rates["ungraded,none"] == pytest.approx(outcomes.count(None) / len(outcomes))
+    assert rates["unusable,none"] == pytest.approx(outcomes.count(None) / len(outcomes))
 
 
 @pytest.mark.heavy

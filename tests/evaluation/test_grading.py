@@ -52,7 +52,7 @@ def fails(error):
         ),
     ],
 )
-async def test_a_judge_that_gives_no_verdict_leaves_the_item_ungraded(grade, why):
+async def test_a_judge_that_gives_no_verdict_leaves_the_item_unjudged(grade, why):
     grading = Grading(Stranger(grade))
     verdict = await grading.verdict(ASK, PARIS, SPEC)
     assert verdict.status is Status.UNJUDGED

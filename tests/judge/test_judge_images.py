@@ -54,7 +54,7 @@ def sent(judge: str, asked: Ask, tmp_path: Path, kept: str = "calls.sqlite"):
 
 
 @pytest.mark.parametrize(
-    "judge", ["model:MODEL", "model:MODEL,images=no", "cascade:MODEL", "lave:MODEL"]
+    "judge", ["model:MODEL", "model:MODEL,images=no", "cascade:MODEL?below=1", "lave:MODEL"]
 )
 def test_no_image_is_sent_unless_asked_for(judge: str, tmp_path: Path) -> None:
     verdict, content, opened = sent(judge, ask(picture(tmp_path)), tmp_path)
@@ -65,7 +65,11 @@ def test_no_image_is_sent_unless_asked_for(judge: str, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     "judge",
-    ["model:MODEL,images=yes", "cascade:MODEL,images=yes", "cascade:MODEL,images=yes?share=0"],
+    [
+        "model:MODEL,images=yes",
+        "cascade:MODEL,images=yes?below=1",
+        "cascade:MODEL,images=yes?below=1&share=0",
+    ],
 )
 def test_images_are_sent_when_asked_for(judge: str, tmp_path: Path) -> None:
     verdict, content, opened = sent(judge, ask(picture(tmp_path)), tmp_path)

@@ -25,6 +25,7 @@ from demur.core.records import (
     ImagePart,
     ImageRef,
     Message,
+    Method,
     Outcome,
     Request,
     Response,
@@ -125,9 +126,16 @@ def schema_of(role: str, ids: range = range(1), rows: int = 0) -> dict[str, Any]
 
 
 def answer_by_rules(
-    answers: AnswerSpec, response: Response, question: str = "", picture: ImageRef | None = None
+    answers: AnswerSpec,
+    response: Response,
+    question: str = "",
+    picture: ImageRef | None = None,
+    *,
+    sure: bool = False,
 ) -> tuple[Level | None, str]:
-    """(level, why) as far as rules prove it: options by letter or text, boxes by overlap, words by the rule judge."""
+    """(level, why): options by letter or text, boxes by overlap, words by the local judge; with ``sure``, None where
+    only its pair model would decide.
+    """
     answer = final_answer(response.text)
     if not answer.strip():
         return Level.NO_ANSWER, "the reply is empty"
@@ -150,6 +158,8 @@ def answer_by_rules(
     }
     if verdict.status is Status.FAILED:
         return Level.NO_ANSWER, verdict.reason
+    if sure and verdict.method is Method.EQUIVALENCE:
+        return None, verdict.reason
     return (level[verdict.outcome] if verdict.outcome else None), verdict.reason
 
 
@@ -173,9 +183,12 @@ def _grounded(
     return (Level.MATCH if best >= 0.5 else Level.MISMATCH), f"overlap {best:.2f}"
 
 
-def graded_by_rules(item: Item, response: Response) -> tuple[Level | None, str]:
+def graded_by_rules(
+    item: Item, response: Response, *, sure: bool = False
+) -> tuple[Level | None, str]:
     """`answer_by_rules` for the reply to an item."""
-    return answer_by_rules(item.spec, response, item.question, next(iter(item.pictures), None))
+    picture = next(iter(item.pictures), None)
+    return answer_by_rules(item.spec, response, item.question, picture, sure=sure)
 
 
 # --- the judge -------------------------------------------------------------------------------------
@@ -300,8 +313,8 @@ class ChainJudge(ModelJudge):
     async def answer(
         self, item: Item, response: Response, notes: set[str]
     ) -> tuple[Level | None, str]:
-        """Answer level: rules where they have a proof, the model otherwise."""
-        level, why = graded_by_rules(item, response)
+        """Answer level: comparing where it decides, the model otherwise."""
+        level, why = graded_by_rules(item, response, sure=True)
         if level is not None:
             return level, why
         shown = candidate(
