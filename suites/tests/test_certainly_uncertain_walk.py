@@ -117,9 +117,9 @@ def test_a_model_is_asked_and_asked_whether_it_was_right(pairs, tmp_path, capsys
     found = capsys.readouterr().out
     own = table(found[: found.index("\n}") + 2], "cu-headline")["model:m"]
     assert (own["no P"], own["fail."]) == (0, 0)
-    assert own["n"] == 15  # 'a jug' against 'a coin' proves nothing by rules: unjudged
+    assert own["n"] == 16
     replies = table(found[: found.index("\n}") + 2], "cu-replies")["model:m"]
-    assert (replies["questions"], replies["graded"], replies["unjudged"]) == (16, 15, 1)
+    assert (replies["questions"], replies["graded"], replies["unjudged"]) == (16, 16, 0)
     [run] = [p.parent for p in out.glob("*/verified.jsonl")]
     stated = {
         r["id"]: r["confidence"]
@@ -238,15 +238,15 @@ def test_answers_and_probabilities_made_elsewhere_are_scored_without_a_model(
     # again, by hand: knowledge c0 c4 (Bob both), complexity c1 c5 (IDK both), temporal c2 (Bob), ambiguity c3 (IDK)
     assert own["Aleatoric CW"]["value"] == pytest.approx(((0.9 - 0.6) / 2 + (0.9 + 0.6) / 2) / 2)
     assert own["Total LAVE"]["value"] == pytest.approx(
-        (0.5 + 1 + 1 + 0.5 + 1) / 5
-    )  # extraneous: 2 graded, both right
+        (0.5 + 1 + 1 + 0.5 + 2 / 3) / 5
+    )  # extraneous: two of three right
     replies = table(out, "cu-replies")["outs"]
     assert (
         replies["graded"],
         replies["unjudged"],
         replies["failed"],
         replies["without probability"],
-    ) == (14, 1, 1, 1)
+    ) == (15, 0, 1, 1)
     control = table(out, "cu-pairs")["outs"]
     assert (control["Control declines"]["value"], control["Control LAVE-idk"]["value"]) == (1, 0)
 
@@ -326,8 +326,8 @@ def test_a_model_judges_both_stages_and_what_it_cannot_say_is_counted(
         asked = server.requests
         assert main(words) == 0
         assert (
-            server.requests == asked == 9 + 4 + 16
-        )  # stage 1, stage 2 of answers, the set's own answers
+            server.requests == asked == 9 + 4 + 1 + 16
+        )  # stage 1, stage 2 of answers, one of them asked again, the set's own answers
         monkeypatch.chdir(tmp_path)
         for _ in range(2):  # from Python too a reply is paid for once
             demur_suites.suite(NAME).scores(
@@ -376,7 +376,7 @@ def test_other_benchmarks_stand_beside_the_pairs_in_table_5(pairs, tmp_path, cap
         for n, (gold, said) in enumerate(
             [
                 ("yes", "Yes, there is."),
-                ("yes", "There is no cat."),
+                ("yes", "No, there is no cat."),
                 ("no", "Yes"),
                 ("no", "no"),
                 ("yes", "Perhaps"),
