@@ -44,7 +44,7 @@ def test_a_strangers_class_is_found_by_module_and_never_from_a_file(tmp_path, mo
     assert find("judges", "strange_part:Mine")[0].__name__ == "Mine"
     with pytest.raises(UsageError, match="has no 'Other'"):
         find("judges", "strange_part:Other")
-    with pytest.raises(UnknownPart, match="known: cascade, lave, model, panel, paper, rules"):
+    with pytest.raises(UnknownPart, match="known: cascade, lave, local, model, panel, paper"):
         find("judges", "no_such_module:Mine")
     with pytest.raises(UnknownPart, match="may not choose"):
         find("judges", "strange_part:Mine", registered_only=True)

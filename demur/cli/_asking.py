@@ -248,7 +248,6 @@ def go(args: argparse.Namespace, *, sweeps: bool = False) -> int:
     from demur.core.progress import TerminalProgress
     from demur.evaluation.asking import ask, planned
     from demur.evaluation.run_folder import all_failed
-    from demur.models import Estimate
     from demur.reports.data import load
     from demur.reports.official import labels_table
     from demur.reports.terminal import print_data, summarised
@@ -267,7 +266,7 @@ def go(args: argparse.Namespace, *, sweeps: bool = False) -> int:
         )
         limits = _decidable(questions, release, args.judge)
         if args.json:
-            say((found + Estimate(notes=(limits,))).model_dump_json())
+            say(found.with_note(limits).model_dump_json())
         else:
             say(found.text(), fill(f"note: {limits}", 80, break_on_hyphens=False))
         return 0

@@ -80,16 +80,16 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     from demur.api import open_release
-    from demur.reports.gate import LIMITS, gate, limits, plan_of
+    from demur.reports import gate as gates
 
     asked = [
         limit
-        for side, rate in LIMITS
-        for limit in limits(getattr(args, f"{side}_{rate}"), side, rate)
+        for side, rate in gates.LIMITS
+        for limit in gates.limits(getattr(args, f"{side}_{rate}"), side, rate)
     ]
-    asked += limits([args.min_joint] if args.min_joint else [], "min", "joint")
+    asked += gates.limits([args.min_joint] if args.min_joint else [], "min", "joint")
     if args.plan:
-        result = plan_of(
+        result = gates.plan_of(
             open_release(args.run),
             asked,
             args.scenarios,
@@ -100,7 +100,7 @@ def run(args: argparse.Namespace) -> int:
     elif args.questions or args.scenarios:
         raise UsageError("--questions and --scenarios are of --plan", cure="add --plan")
     else:
-        result = gate(
+        result = gates.gate(
             args.run,
             asked,
             baseline=args.baseline,

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from demur.answers import holds, normalise
 from demur.answers.choices import right_labels
-from demur.answers.reply import is_answer, unwrapped
+from demur.answers.reply import final_part, is_answer, unwrapped
 from demur.answers.text import both_ends, unformatted
 from demur.core.errors import UsageError
 from demur.core.records import AnswerSpec, Ask, Method, Outcome, Response, Status, Verdict
@@ -92,7 +92,8 @@ class LocalJudge:
             return self._graded(ask, Outcome.DEFLECTED, Method.DECLINED, MOST, reason, ECHO)
         reading = self.phrases.read(text, ask.question)
         forms = forms_of(answers)
-        if reading.deflects and not (forms and holds(answers, text, ask.question)):
+        final = final_part(text)  # where a reply names its answer, that alone is compared
+        if reading.deflects and not (forms and holds(answers, final, ask.question)):
             reason = f"declines: {reading.cue!r}"
             return self._graded(
                 ask,
@@ -103,8 +104,8 @@ class LocalJudge:
                 reading.kind,
             )
         if not forms:
-            return self._without_forms(ask, answers, text, reading.probability)
-        chance = probability_correct(ask.question, forms, text)
+            return self._without_forms(ask, answers, final, reading.probability)
+        chance = probability_correct(ask.question, forms, final)
         if chance >= CUT:
             reason = "means an accepted form"
             return self._graded(ask, Outcome.CORRECT, Method.EQUIVALENCE, chance, reason)

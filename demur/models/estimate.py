@@ -58,6 +58,10 @@ class Estimate(Record):
             notes=tuple(dict.fromkeys((*self.notes, *other.notes))),
         )
 
+    def with_note(self, note: str) -> Estimate:
+        """The same with one more remark."""
+        return self.model_copy(update={"notes": (*self.notes, note)})
+
     def text(self) -> str:
         """As a table: one line per stage and model, the sums, and the notes.
 

@@ -246,7 +246,7 @@ def test_answers_and_probabilities_made_elsewhere_are_scored_without_a_model(
         replies["unjudged"],
         replies["failed"],
         replies["without probability"],
-    ) == (15, 0, 1, 1)
+    ) == (15, 0, 1, 2)
     control = table(out, "cu-pairs")["outs"]
     assert (control["Control declines"]["value"], control["Control LAVE-idk"]["value"]) == (1, 0)
 

@@ -219,7 +219,7 @@ def test_lmms_eval_asks_and_scores_what_demur_does(tmp_path, capsys):
         graded = [o for o in outcomes if o]
         assert rates["accuracy"] == graded.count("correct") / len(graded) > 0.3
         assert rates["accuracy"] + rates["deflection"] + rates["hallucination"] == pytest.approx(1)
-        assert rates["unjudged"] == outcomes.count(None) / len(outcomes) > 0
+        assert rates["unusable"] == outcomes.count(None) / len(outcomes)
 
 
 LMMS_EVAL = """

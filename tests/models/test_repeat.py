@@ -87,7 +87,7 @@ def test_draws_are_asked_apart_and_counted_once(release, tmp_path, capsys):
     assert (cell.accuracy.n, cell.accuracy.value) == (6, pytest.approx(1 / 3))
     assert cell.accuracy.repeats == 18
     assert (
-        cell.accuracy.interval == "wilson(0.95)"
+        cell.accuracy.interval == "wilson(0.95), judge-error"
     )  # of six items that share no cluster, as if each were asked once
 
     shown = ran(
