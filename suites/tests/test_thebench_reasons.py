@@ -180,7 +180,7 @@ def test_a_run_is_told_why_by_rules(run, capsys, tmp_path):
     html = page.read_text(encoding="utf-8")
     assert "[linked]" in html
     assert "parametric override, by rule" in html
-    assert (run / "reasoning" / "rules.jsonl").is_file()
+    assert (run / "reasoning" / "local.jsonl").is_file()
 
 
 def test_a_run_is_told_why_by_a_judge(run, capsys, tmp_path, monkeypatch):

@@ -38,12 +38,12 @@ def test_fails(demur_gate):
 
 
 def test_undecided(demur_gate):
-    demur_gate("release", reads, scenarios=["oracle"], limit=2, min_accuracy={"oracle": 0.9})
+    demur_gate("release", reads, scenarios=["oracle"], limit=2, min_accuracy={"oracle": 0.7})
 
 
 def test_undecided_is_allowed(demur_gate):
     found = demur_gate(
-        "release", reads, scenarios=["oracle"], limit=2, min_accuracy={"oracle": 0.9}, allow_undecided=True
+        "release", reads, scenarios=["oracle"], limit=2, min_accuracy={"oracle": 0.7}, allow_undecided=True
     )
     assert found.state == "undecided"
 
