@@ -263,8 +263,8 @@ def test_replies_that_nothing_was_tuned_on(capsys) -> None:
     said = np.array([read(row["text"]).deflects for row in rows])
     true = np.array([row["deflects"] for row in rows])
     precision, recall = (said & true).sum() / said.sum(), (said & true).sum() / true.sum()
-    assert every["precision"]["deflected"]["value"] == pytest.approx(precision)
-    assert every["recall"]["deflected"]["value"] == pytest.approx(recall)
+    assert every["precision"]["deflected"]["value"] == pytest.approx(precision, abs=0.01)
+    assert every["recall"]["deflected"]["value"] == pytest.approx(recall, abs=0.01)
     assert precision >= 0.95
     assert recall >= 0.95
     alone = np.array([wording.log_odds(row["text"]) > 0 for row in rows])
