@@ -173,7 +173,10 @@ def asks(items: Iterable[Labelled]) -> list[tuple[Ask, Response, AnswerSpec]]:
                 id=item.id,
                 sample=item.id,
                 context="bench",
-                scenario=Scenario.ORACLE,
+                # where nobody wrote an answer down, whether it declines is what people told
+                scenario=Scenario.ADVERSARIAL
+                if item.answers.kind == "unknown"
+                else Scenario.ORACLE,
                 question=item.question,
                 choices=item.answers.choices,
             ),
