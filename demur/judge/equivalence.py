@@ -74,10 +74,10 @@ def probability_correct(question: str, accepted: Sequence[Sequence[str]], reply:
     >>> right > CUT > probability_correct(question, accepted, "It is on Lake Garda.")
     True
     """
-    values = features(question, accepted, reply)
+    values, form, reply = _of_letters(question, accepted, reply)
     if not any(values[name] for name in SHARED) and all(map(_is_name, accepted[:FORMS])):
-        return NOTHING_SHARED
-    return probability(values)
+        return NOTHING_SHARED  # and the encoder is spared
+    return probability(values | _of_commitment(question, form, reply, values["contained"]))
 
 
 def probability(values: Mapping[str, float]) -> float:
@@ -90,6 +90,27 @@ def probability(values: Mapping[str, float]) -> float:
 
 def features(question: str, accepted: Sequence[Sequence[str]], reply: str) -> dict[str, float]:
     """The comparisons, with the accepted answer to which the reply comes nearest in words and letters."""
+    values, form, reply = _of_letters(question, accepted, reply)
+    return values | _of_commitment(question, form, reply, values["contained"])
+
+
+def _of_commitment(question: str, form: str, reply: str, inside: float) -> dict[str, float]:
+    """Whether the reply gives the form as its answer, as the encoder reads them together."""
+    from demur.judge import encoder  # its libraries take longer to import than all of demur's own
+
+    odds = encoder.commits(question, form, reply)
+    return {
+        "commits, contained": max(odds, 0.0) * inside,
+        "does not commit, contained": min(odds, 0.0) * inside,
+        "commits, absent": max(odds, 0.0) * (1 - inside),
+        "does not commit, absent": min(odds, 0.0) * (1 - inside),
+    }
+
+
+def _of_letters(
+    question: str, accepted: Sequence[Sequence[str]], reply: str
+) -> tuple[dict[str, float], str, str]:
+    """What words, letters and numbers say; the nearest form; the reply as it is read."""
     if not accepted:
         raise ValueError("no answer is accepted: name at least one")
     if len(reply) > sum(ENDS):
@@ -104,12 +125,8 @@ def features(question: str, accepted: Sequence[Sequence[str]], reply: str) -> di
         answers, key=lambda parts: (contained[parts], *_nearness(" ".join(parts), text, query))
     )
     form = compared(" ".join(nearest))
-    inside = contained[nearest]
-    from demur.judge import encoder  # its libraries take longer to import than all of demur's own
-
-    odds = encoder.commits(question, " ".join(nearest), reply)
-    return {
-        "contained": float(inside),
+    values = {
+        "contained": float(contained[nearest]),
         "accepted": math.log1p(len(answers)),
         "accepted contained": math.log1p(sum(contained.values())),
         "letters": _letters(form, text),
@@ -123,11 +140,8 @@ def features(question: str, accepted: Sequence[Sequence[str]], reply: str) -> di
         ),
         "asks": float(reply.rstrip().endswith(("?", "\uff1f", "\u061f"))),
         "declines": max(-10.0, min(10.0, wording.log_odds(reply))),
-        "commits, contained": max(odds, 0.0) * inside,
-        "does not commit, contained": min(odds, 0.0) * inside,
-        "commits, absent": max(odds, 0.0) * (not inside),
-        "does not commit, absent": min(odds, 0.0) * (not inside),
     }
+    return values, " ".join(nearest), reply
 
 
 @lru_cache(4096)
