@@ -58,6 +58,7 @@ MADE_AT_RUN_TIME: dict[str, list[re.Pattern[str]]] = {
     "demur.judge.model: f',({names})=([^,]*)$'": [],  # of the command's own argument
     # courtesies (of 240 characters): functions below
     "demur.judge.plain_refusals: '|'.join(sorted(map(re.escape, pieces), key=lambda p: (-len(p), p)))": [],  # letters
+    "demur.models.keys: ''.join(pattern)": [],  # of the user's own key
     "demur.scenarios.systems.reader: _NUMBER + unit": [],
     "demur.scenarios.systems.reader: f'\\\\b{re.escape(subject)}\\\\b'": [],
     "demur.scenarios.systems.reader: f'{re.escape(named[1])} ({_NUMBER} km)'": [
