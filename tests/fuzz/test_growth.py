@@ -88,7 +88,6 @@ def every_use() -> list[growth.Use]:
 
 
 @pytest.mark.parametrize("tenth", range(10))
-@pytest.mark.soak  # some new patterns of parse and answers fail it: see the changelog
 @pytest.mark.slow
 def test_no_pattern_is_worse_than_linear(tenth: int) -> None:
     found = []
