@@ -61,7 +61,8 @@ _DECIMAL_COMMA = re.compile(r"(?<![\d.,])(?:(0),(\d+)|(\d+),(\d{1,2}|\d{4,}))(?!
 _CODE = re.compile(r"(?<![\d.,])0\d|(?<!\d)'\d\d(?!\d)")
 """Figures that are no quantity: 070, 007, '50."""
 _SCALED = re.compile(
-    r"(?P<figures>\d+(?:,\d{3})*(?:\.\d+)?) ?(?P<word>(?:[^\W\d_]|[\u0900-\u0963])+\.?(?: [^\W\d_]+)?)"
+    r"(?<![\d.,])(?P<figures>\d++(?:,\d{3})*+(?:\.\d++)?) ?"
+    r"(?P<word>(?:[^\W\d_]|[\u0900-\u0963])++\.?(?: [^\W\d_]++)?)"
 )
 _COPULA = re.compile("(?:です|でした|である|だ|입니다|이다|예요|이에요)$")
 _POINT = re.compile(r"(?<![\d.,])(\d{1,3})\.(\d{3})(?![\d.,])")

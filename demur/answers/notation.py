@@ -41,7 +41,9 @@ _WRAPPED = re.compile(
     r"\\(?:boxed|fbox|text|textbf|textit|mathrm|mathbf|mathit|mathsf|operatorname|ensuremath)\s?\{([^{}]*)\}"
 )
 _FRACTION = re.compile(r"\\[dt]?frac\s?\{([^{}]*)\}\s?\{([^{}]*)\}")
-_MATHS = re.compile(r"\\\((.*?)\\\)|\\\[(.*?)\\\]|\$\$([^$]+)\$\$|(?<!\w)\$([^$]*[\\^_=][^$]*)\$")
+_MATHS = re.compile(  # a formula of an answer is short
+    r"\\\((.{0,200}?)\\\)|\\\[(.{0,200}?)\\\]|\$\$([^$]+)\$\$|(?<!\w)\$([^$]*[\\^_=][^$]*)\$"
+)
 _ALONE = re.compile(r"\s*\$([^$]+)\$\s*\.?\s*")
 _COMMAND = re.compile(r"\\([A-Za-z]+)")
 _RAISED = str.maketrans("⁰¹²³⁴⁵⁶⁷⁸⁹⁻⁺", "0123456789-+")

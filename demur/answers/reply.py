@@ -51,7 +51,7 @@ def unwrapped(reply: str) -> str:
     >>> unwrapped('{"answer": "Paris"}'), unwrapped("null"), unwrapped("Paris")
     ('Paris', '', 'Paris')
     """
-    text = re.sub(r"^```(?:json)?\s*|\s*```$", "", reply.strip())
+    text = re.sub(r"^```(?:json)?", "", reply.strip()).removesuffix("```").strip()
     if text != "null" and not (
         (text[:1] in "{[" and text[-1:] in "}]" and '"' in text) or text in ("{}", "[]")
     ):

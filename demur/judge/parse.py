@@ -13,6 +13,7 @@ import re
 import unicodedata
 
 from demur.core.records import Outcome
+from demur.core.text import stream_safe
 
 LETTERS = {"A": Outcome.CORRECT, "B": Outcome.INCORRECT, "C": Outcome.DEFLECTED}
 WORDS = {
@@ -61,6 +62,8 @@ _DOUBT = re.compile(
     re.IGNORECASE,
 )
 """A negation, a condition, or somebody else's word."""
+_EDGES = re.compile(r"^[\W_]++|(?<![\W_])[\W_]++$")
+_TAIL = re.compile(r"(?<!\W)\W++$")
 _CROSS = re.compile(r"[\u2717\u2718\u274c]")
 _SO = re.compile(r"\b(?:so|therefore|thus|hence)\b", re.IGNORECASE)
 _TAKEN_BACK = re.compile(r"\b(?:wait|actually|on second thought|correction)\b", re.IGNORECASE)
@@ -78,8 +81,8 @@ def alone(reply: str) -> Outcome | None:
     >>> alone("**Incorrect.**").value, alone("<answer>B</answer>").value, alone("CORRECT?"), alone("It is CORRECT.")
     ('incorrect', 'incorrect', None, None)
     """
-    text = _TAG.sub(" ", unicodedata.normalize("NFKC", reply))
-    label = _outcome(re.sub(r"^[\W_]+|[\W_]+$", "", text))
+    text = _TAG.sub(" ", unicodedata.normalize("NFKC", stream_safe(reply)))
+    label = _outcome(_EDGES.sub("", text))
     crossed = _CROSS.search(text) and label is Outcome.CORRECT
     return None if crossed or re.search("[?\u00ac\u2260]", text) else label
 
@@ -94,7 +97,7 @@ def parse(reply: str) -> Outcome | None:
     """
     if (whole := alone(reply)) is not None:
         return whole
-    text = _TAG.sub(" ", unicodedata.normalize("NFKC", reply))
+    text = _TAG.sub(" ", unicodedata.normalize("NFKC", stream_safe(reply)))
     labels: set[Outcome | None] = set()
     prose = letter = False
     before = ""  # the line above that has no end
@@ -106,7 +109,8 @@ def parse(reply: str) -> Outcome | None:
             letter |= stated["letter"] is not None
             unit = unit[stated.end() :]
         labels |= {_outcome(label) if stated else None for label in _SHOUTED.findall(unit)}
-        before = "" if re.search(r"[.!?:;]\W*$", unit) else unit
+        tail = _TAIL.search(unit)
+        before = "" if tail and set(".!?:;") & set(tail[0]) else unit
     if letter:
         labels |= {LETTERS[one] for one in re.findall(r"(?<![A-Za-z'])[BC](?![A-Za-z'])", text)}
     if prose and (
