@@ -82,16 +82,18 @@ def main() -> None:
     declined: defaultdict[str, Counter[tuple[bool, bool]]] = defaultdict(Counter)
     for (_, _, language, deflects), reading in zip(texts, readings, strict=True):
         declined[language][deflects, reading] += 1
-    exactly = Counter(steps)
-    n, wrong = exactly["exact right"] + exactly["exact wrong"], exactly["exact wrong"]
-    found = {
+    exact_wrong: defaultdict[str, Counter[bool]] = defaultdict(Counter)
+    for i, step in zip(scored, steps, strict=True):
+        if step.startswith("exact"):
+            exact_wrong[names[i]][step == "exact wrong"] += 1
+    tables = {
         "equivalence": [counts(name, c) for name, c in groups.items()],
         "declined": [counts(name, c) for name, c in sorted(declined.items())],
-        "exact": [["all", 0, 0, n, wrong]],
+        "exact": [[name, 0, 0, c.total(), c[True]] for name, c in exact_wrong.items()],
     }
     text = ",\n".join(
         f' "{step}": [\n' + ",\n".join(f"  {json.dumps(row)}" for row in table) + "\n ]"
-        for step, table in found.items()
+        for step, table in tables.items()
     )
     OUT.write_text(f"{{\n{text}\n}}\n", encoding="utf-8")
 

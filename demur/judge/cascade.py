@@ -13,31 +13,31 @@ from collections.abc import Sequence
 from itertools import islice
 
 from demur.core.errors import UsageError
-from demur.core.records import AnswerSpec, Ask, Method, Outcome, Response, Status, Verdict
+from demur.core.records import AnswerSpec, Ask, Outcome, Response, Status, Verdict
 from demur.core.stats import wilson
 from demur.core.store import seed_of
 from demur.judge.attacks import attacks, question_of
 from demur.judge.base import JudgeContext
+from demur.judge.local import OPTIONS as LOCAL_OPTIONS
 from demur.judge.local import LocalJudge
+from demur.judge.measures.judge_error import EXACT
 from demur.judge.model import ModelJudge
 
 BELOW = 0.9
 """Probability of the local verdict below which the model is asked."""
 SHARE = 0.05
 """Of what the local judge is sure of, the share that the model is asked about too."""
-EXACT = frozenset({Method.CHOICE, Method.NUMBER, Method.DATE, Method.MATCH})
-"""Methods of which a verdict is sure though it states no probability."""
 PLAIN_WRONG, MOST_CORRECT = 8, 1
 """Plain wrong answers (the carriers of `demur.judge.attacks`) that a model is tried on, and how many of them it may call
 correct."""
-OPTIONS = ("below", "share", "phrases")
+OPTIONS = ("below", "share", *LOCAL_OPTIONS)
 
 
 class Cascade:
     """The local judge, then a model.
 
     Args:
-        argument: ``MODEL?below=0.9&share=0.05&phrases=FILE``; its options stand behind the last question mark, so that
+        argument: ``MODEL?below=0.9&share=0.05&phrases=FILE&thinking=TAGS``; its options stand behind the last question mark, so that
             an address may hold others; ``MODEL,images=yes`` shows the model the question's images.
         context: ledger, budget, prices.
 
@@ -53,10 +53,13 @@ class Cascade:
         self.below = _share(options.get("below", ""), BELOW)
         self.share = _share(options.get("share", ""), SHARE)
         self.model = ModelJudge(model, context)
-        self.local = LocalJudge(f"?phrases={options['phrases']}" if "phrases" in options else "")
-        own = self.local.id.removeprefix("local").replace("?", "&")
-        self.id = f"{self.model.id.replace('model:', 'cascade:', 1)}?below={self.below:g}{own}"
+        own = [f"{name}={value}" for name, value in options.items() if name in LOCAL_OPTIONS]
+        self.local = LocalJudge("?" + "&".join(own) if own else "")
+        local = self.local.id.removeprefix("local").replace("?", "&")
+        self.id = f"{self.model.id.replace('model:', 'cascade:', 1)}?below={self.below:g}{local}"
         self.counts: Counter[str] = Counter()
+        self._trial = asyncio.Lock()
+        self._tried = False
 
     async def grade(self, ask: Ask, response: Response, answers: AnswerSpec) -> Verdict:
         """The local verdict where it is sure, else the model's."""
@@ -65,11 +68,11 @@ class Cascade:
             return self._as_mine(verdict)
         if not self._is_sure(verdict):
             self.counts["model"] += 1
-            return self._as_mine(await self.model.grade(ask, response, answers))
+            return self._as_mine(await self._by_model(ask, response, answers))
         self.counts["local"] += 1
         if seed_of("cascade", ask.id) % 10_000 < self.share * 10_000:
             self.counts["checked"] += 1
-            second = await self.model.grade(ask, response, answers)
+            second = await self._by_model(ask, response, answers)
             if second.status is Status.GRADED:
                 self.counts["both"] += 1
                 self.counts["agreed"] += second.outcome is verdict.outcome
@@ -111,11 +114,22 @@ class Cascade:
             UsageError: the model calls more than one of them correct.
         """
         lines = await self.model.ready(asks)
-        wrong = [question_of(attack, n) for n, attack in enumerate(islice(attacks(), PLAIN_WRONG))]
         try:
-            verdicts = await asyncio.gather(*(self.model.grade(*item) for item in wrong))
+            await self._try_model()
         finally:
             await self.model.close()
+        return lines
+
+    async def _by_model(self, ask: Ask, response: Response, answers: AnswerSpec) -> Verdict:
+        async with self._trial:
+            if not self._tried:
+                await self._try_model()
+        return await self.model.grade(ask, response, answers)
+
+    async def _try_model(self) -> None:
+        """Put plain wrong answers to the model: one that calls them correct judges nothing."""
+        wrong = [question_of(attack, n) for n, attack in enumerate(islice(attacks(), PLAIN_WRONG))]
+        verdicts = await asyncio.gather(*(self.model.grade(*item) for item in wrong))
         correct = sum(verdict.outcome is Outcome.CORRECT for verdict in verdicts)
         if correct > MOST_CORRECT:
             raise UsageError(
@@ -123,7 +137,7 @@ class Cascade:
                 item=self.id,
                 cure="name a model that can grade ('demur judge attack --judge model:MODEL' tries one), or --judge local",
             )
-        return lines
+        self._tried = True
 
     async def close(self) -> None:
         """Close the model."""

@@ -29,6 +29,8 @@ from demur.answers.text import both_ends, normalise, readable, words
 from demur.answers.whens import holds_date, same_time, whole_dates, whole_time
 from demur.answers.yes_no import side
 from demur.core.records import AnswerSpec, Method, Outcome
+from demur.judge.deflection import read
+from demur.judge.plain_refusals import is_plain_refusal
 
 
 class Exact(NamedTuple):
@@ -96,13 +98,6 @@ def probability(method: Method) -> float:
 
 # --- options and boxes ---------------------------------------------------------------------------
 
-_OPT_OUT = re.compile(
-    r"(?:it |this |that |the answer |one )?(?:can(?:not|'t| not) (?:be )?(?:determined?|tell|told|answer(?:ed)?|say|said|known?|judged?|infer(?:red)?|decided?)|"
-    r"is (?:not (?:known|clear|stated|possible to (?:tell|say|know|determine)|enough information)|unknown|unclear|undetermined|indeterminate|impossible to (?:tell|say|know|determine))"
-    r"|i (?:do not|don't|cannot|can't) (?:know|tell|say|determine|answer)|(?:there is )?(?:not enough|insufficient|no) (?:information|info|evidence|data)|not (?:sure|known|enough information|answerable|determinable|given|stated|mentioned)"
-    r"|unknown|unsure|unanswerable|undetermined|indeterminate|cannot say|can't say|no idea)\b",
-    re.IGNORECASE,
-)
 FEW = 8
 """Words of a reply in which an option's text is chosen, and in a longer one only mentioned perhaps."""
 
@@ -143,12 +138,12 @@ def _option(spec: AnswerSpec, reply: str, question: str) -> Exact | None:
 def _labels(spec: AnswerSpec, text: str) -> set[str]:
     """The labels of a text that is nothing but labels: "A or B", "A, C"."""
     labels = {label.casefold(): label for label, _ in spec.choices}
-    told = [
+    named = [
         w
         for w in re.split(r"[\s,;/&().]+", text.casefold())
         if w and w not in ("or", "and", "both", "either")
     ]
-    return {labels[word] for word in told} if told and set(told) <= labels.keys() else set()
+    return {labels[word] for word in named} if named and set(named) <= labels.keys() else set()
 
 
 def declines(option: str) -> bool:
@@ -157,7 +152,7 @@ def declines(option: str) -> bool:
     >>> declines("It cannot be determined from the image"), declines("None of the above")
     (True, False)
     """
-    return _OPT_OUT.match(readable(option).strip(" .\"'")) is not None
+    return is_plain_refusal(option) and read(option).deflects
 
 
 def _box(spec: AnswerSpec, reply: str) -> Exact | None:
@@ -188,15 +183,15 @@ def _matches(spec: AnswerSpec, form: tuple[str, ...], text: str) -> bool:
         return False
     if gold.strip() == text:
         return True
-    for told in (text, _BEFORE.sub("", text, count=1)):
-        if normalise(told) and normalise(told) == normalise(gold):
-            return bare(told) == bare(gold) and _operators(told) == _operators(gold)
-        told_words = content(told)
-        if told_words and not (bare(told) or bare(gold)):
-            ends = told_words[0].start, told_words[-1].end
-            for start, end in spans(spec, gold, told, bare=True, kind="string"):
+    for variant in (text, _BEFORE.sub("", text, count=1)):
+        if normalise(variant) and normalise(variant) == normalise(gold):
+            return bare(variant) == bare(gold) and _operators(variant) == _operators(gold)
+        reply_words = content(variant)
+        if reply_words and not (bare(variant) or bare(gold)):
+            ends = reply_words[0].start, reply_words[-1].end
+            for start, end in spans(spec, gold, variant, bare=True, kind="string"):
                 if (start, end) == ends:
-                    return _operators(told) == _operators(gold)
+                    return _operators(variant) == _operators(gold)
     return False
 
 
@@ -229,28 +224,36 @@ def _side(spec: AnswerSpec, text: str, question: str) -> bool | None:
 
 def _formula(spec: AnswerSpec, text: str, question: str) -> bool | None:
     golds = [bare(form) for form in _forms(spec)]
-    told = bare(text)
-    if not told or not any(golds):
+    reply_formula = bare(text)
+    if not reply_formula or not any(golds):
         return None
-    if told in golds:
+    if reply_formula in golds:
         return True
     amounts = [amount(form) for form in _forms(spec)]
     if amount(text):
         turned = formula(text) and not any(amounts)
-        return False if turned and all(sorted(told) == sorted(gold) for gold in golds) else None
+        return (
+            False
+            if turned and all(sorted(reply_formula) == sorted(gold) for gold in golds)
+            else None
+        )
     if not all(golds):
         return None
     if any(amounts):  # "\u221a2" is no 2, while "5 * 3" may be 15
-        parts = re.findall(r"\d+(?:\.\d+)?", told)
-        return False if formula(text) and "=" not in told and set(parts) & set(golds) else None
+        parts = re.findall(r"\d+(?:\.\d+)?", reply_formula)
+        return (
+            False
+            if formula(text) and "=" not in reply_formula and set(parts) & set(golds)
+            else None
+        )
     return False
 
 
 def _other_operator(spec: AnswerSpec, text: str, question: str) -> bool | None:
     """The words of a form with other operators: Na- for Na+, C for C#."""
-    told = normalise(_SUFFIX.sub("", readable(text)))
+    reply_words = normalise(_SUFFIX.sub("", readable(text)))
     for form in _forms(spec):
-        if told and told == normalise(_SUFFIX.sub("", readable(form))):
+        if reply_words and reply_words == normalise(_SUFFIX.sub("", readable(form))):
             return False if _operators(text) != _operators(form) else None
     return None
 
@@ -271,20 +274,22 @@ _ORDERED = re.compile(r"\b(?:order|sequence|ranking|rank|chronological)\b", re.I
 
 
 def _list(spec: AnswerSpec, text: str, question: str) -> bool | None:
-    told = _items(text)
+    reply_items = _items(text)
     for form in spec.accepted:
         parts = [
             item for part in form for item in (_items(part) if len(form) == 1 else [_key(part)])
         ]
-        if len(parts) < 2 or not told or form[0].startswith("(") or amount(form[0]):
+        if len(parts) < 2 or not reply_items or form[0].startswith("(") or amount(form[0]):
             continue
-        if told == parts or (not _ORDERED.search(question) and Counter(told) == Counter(parts)):
+        if reply_items == parts or (
+            not _ORDERED.search(question) and Counter(reply_items) == Counter(parts)
+        ):
             return True
         if len(spec.accepted) > 1:
             continue
-        if len(form) > 1 and set(told) < set(parts):
+        if len(form) > 1 and set(reply_items) < set(parts):
             return False
-        if len(told) > 1 and all(key[:1].isdigit() for key in (*told, *parts)):
+        if len(reply_items) > 1 and all(key[:1].isdigit() for key in (*reply_items, *parts)):
             return False
     return None
 
@@ -306,8 +311,8 @@ def _number(spec: AnswerSpec, text: str, question: str) -> bool | None:
     if spec.kind == "date":
         return None
     foreign = not _ENGLISH & {w.norm for w in words(question)}
-    told = amount((foreign and ambiguous(text)) or text)
-    if told is None:
+    reply_amount = amount((foreign and ambiguous(text)) or text)
+    if reply_amount is None:
         return None
     other = amount(ambiguous(text)) if ambiguous(text) and not foreign else None
     if foreign:
@@ -315,14 +320,14 @@ def _number(spec: AnswerSpec, text: str, question: str) -> bool | None:
             update={"accepted": tuple((ambiguous(f) or f,) for f in _forms(spec))}
         )
     if spec.number is not None:
-        within = [_within(spec, each) for each in (told, other) if each is not None]
+        within = [_within(spec, each) for each in (reply_amount, other) if each is not None]
         if True in within:
             return True
         if not spec.accepted:
             return None if None in within else False
     golds, complete = gold_amounts(spec, question)
     tolerance = spec.tolerance if spec.kind == "number" else None
-    results = [equal(gold, told, question, tolerance) for gold in golds]
+    results = [equal(gold, reply_amount, question, tolerance) for gold in golds]
     if True in results:
         return True
     if None in results or (
@@ -356,19 +361,22 @@ _ENGLISH = frozenset(
 """One of these is in any English question; in others a point before three digits separates thousands."""
 
 
-def _within(spec: AnswerSpec, told: Amount) -> bool | None:
+def _within(spec: AnswerSpec, reply_amount: Amount) -> bool | None:
     """Whether an amount lies in the accepted range; None where its unit cannot be compared."""
     low, high = spec.number or (0.0, 0.0)
-    if told.bound not in ("", "~"):
+    if reply_amount.bound not in ("", "~"):
         return False
     unit = unit_named(spec.unit)
-    ends = (told.low, told.high)
-    if unit and told.unit and unit != told.unit:
-        converted = in_unit(told.low, told.unit, unit), in_unit(told.high, told.unit, unit)
+    ends = (reply_amount.low, reply_amount.high)
+    if unit and reply_amount.unit and unit != reply_amount.unit:
+        converted = (
+            in_unit(reply_amount.low, reply_amount.unit, unit),
+            in_unit(reply_amount.high, reply_amount.unit, unit),
+        )
         if converted[0] is None or converted[1] is None:
             return False
         ends = converted[0], converted[1]
-    elif spec.unit and not unit and normalise(told.noun) not in ("", normalise(spec.unit)):
+    elif spec.unit and not unit and normalise(reply_amount.noun) not in ("", normalise(spec.unit)):
         return None
     slack = 1e-9 * max(abs(low), abs(high))
     if low == high and spec.tolerance is not None:
@@ -378,11 +386,13 @@ def _within(spec: AnswerSpec, told: Amount) -> bool | None:
 
 def _date(spec: AnswerSpec, text: str, question: str) -> bool | None:
     forms = _forms(spec)
-    if told := whole_dates(text):
+    if reply_dates := whole_dates(text):
         golds = [whole_dates(form) for form in forms]
         if not golds or not all(golds):
             return None
-        results = [holds_date(gold, date) for dates in golds for gold in dates for date in told]
+        results = [
+            holds_date(gold, date) for dates in golds for gold in dates for date in reply_dates
+        ]
         return True if True in results else None if None in results else False
     if (time := whole_time(text)) is not None:
         times = [whole_time(form) for form in forms]

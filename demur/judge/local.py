@@ -10,6 +10,7 @@ Each verdict names the step that decided (`Method`) and the calibrated chance th
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
 
 from demur.answers import holds, normalise
@@ -19,7 +20,7 @@ from demur.answers.text import both_ends, unformatted
 from demur.core.errors import UsageError
 from demur.core.records import AnswerSpec, Ask, Method, Outcome, Response, Status, Verdict
 from demur.core.spec import Option, named
-from demur.core.thinking import visible
+from demur.core.thinking import THINKING, Tags, visible
 from demur.judge.deflection import MOST
 from demur.judge.equivalence import CUT, probability_correct
 from demur.judge.exact import exact, probability
@@ -27,6 +28,7 @@ from demur.judge.own_phrases import OwnPhrases
 
 OPTIONS = {
     "phrases": Option("a file of sentences by which your product declines, one a line"),
+    "thinking": Option("tags of thoughts beside the known ones, by comma: plan,[PLAN] [/PLAN]"),
 }
 ECHO = "echo"
 """`Verdict.kind` of a reply that is nothing but the question again."""
@@ -36,7 +38,8 @@ class LocalJudge:
     """Grades without asking anybody; deterministic.
 
     Args:
-        argument: ``?phrases=FILE`` reads sentences of your product as declining (`demur.judge.own_phrases`).
+        argument: ``?phrases=FILE`` reads sentences of your product as declining (`demur.judge.own_phrases`);
+            ``&thinking=plan,[PLAN] [/PLAN]`` takes thoughts between these tags out too (`demur.core.thinking`).
 
     >>> from demur.core.records import Scenario
     >>> ask = Ask(id="a", sample="s", context="c", scenario=Scenario.ORACLE, question="How long is it?")
@@ -54,13 +57,18 @@ class LocalJudge:
             raise UsageError(
                 "the judge 'local' takes no argument", item=argument, cure="write --judge local"
             )
-        path = options.options.get("phrases", "")
-        if "phrases" in options.options and not path:
-            raise UsageError(
-                "phrases= has nothing behind it", item="local", cure=OPTIONS["phrases"].meaning
-            )
+        for name, value in options.options.items():
+            if not value:
+                raise UsageError(
+                    f"{name}= has nothing behind it", item="local", cure=OPTIONS[name].meaning
+                )
+        path = options.options.get("phrases")
         self.phrases = OwnPhrases.of(Path(path)) if path else OwnPhrases(())
-        self.id = f"local?phrases={self.phrases.version}" if path else "local"
+        own_tags = options.options.get("thinking", "")
+        self.thinking = (*map(Tags.of, filter(None, own_tags.split(","))), *THINKING)
+        id_parts = [f"phrases={self.phrases.version}"] if path else []
+        id_parts += [f"thinking={own_tags}"] if own_tags else []
+        self.id = "?".join(filter(None, ["local", "&".join(id_parts)]))
 
     def grade(self, ask: Ask, response: Response, answers: AnswerSpec) -> Verdict:
         """One verdict; never raises on what a system replied.
@@ -74,7 +82,7 @@ class LocalJudge:
             Correct, incorrect or deflected; failed without a usable answer; unjudged only where an answer that should
             be right or wrong has nothing written down to compare it with.
         """
-        if unusable := no_answer(response):
+        if unusable := no_answer(response, self.thinking):
             return Verdict(
                 id=ask.id,
                 status=Status.FAILED,
@@ -82,7 +90,7 @@ class LocalJudge:
                 reason=response.error or f"the answer is {unusable}",
                 judge=self.id,
             )
-        reply = visible(response.text)
+        reply = visible(response.text, self.thinking)
         if step := exact(ask.question, reply, answers):
             reason = f"compared by {step.method}"
             return self._graded(ask, step.outcome, step.method, probability(step.method), reason)
@@ -93,32 +101,17 @@ class LocalJudge:
         reading = self.phrases.read(text, ask.question)
         forms = forms_of(answers)
         final = final_part(text)  # where a reply names its answer, that alone is compared
-        if reading.deflects and not (forms and holds(answers, final, ask.question)):
-            reason = f"declines: {reading.cue!r}"
-            return self._graded(
-                ask,
-                Outcome.DEFLECTED,
-                Method.DECLINED,
-                reading.probability,
-                reason,
-                reading.kind,
-            )
-        if not forms:
-            return self._without_forms(ask, answers, final, reading.probability)
-        chance = probability_correct(ask.question, forms, final)
-        if chance >= CUT:
+        # A reply that declines and names an accepted form may still give it as its answer.
+        compared = forms and not (reading.deflects and not holds(answers, final, ask.question))
+        chance = probability_correct(ask.question, forms, final) if compared else 0.0
+        if compared and chance >= CUT:
             reason = "means an accepted form"
             return self._graded(ask, Outcome.CORRECT, Method.EQUIVALENCE, chance, reason)
-        if reading.deflects:  # it names an accepted form, and does not give it as its answer
-            reason = f"declines: {reading.cue!r}"
-            return self._graded(
-                ask,
-                Outcome.DEFLECTED,
-                Method.DECLINED,
-                reading.probability,
-                reason,
-                reading.kind,
-            )
+        if reading.deflects:
+            reason, sure = f"declines: {reading.cue!r}", reading.probability
+            return self._graded(ask, Outcome.DEFLECTED, Method.DECLINED, sure, reason, reading.kind)
+        if not forms:
+            return self._without_forms(ask, answers, final, reading.probability)
         reason = "means no accepted form"
         return self._graded(ask, Outcome.INCORRECT, Method.EQUIVALENCE, 1 - chance, reason)
 
@@ -168,11 +161,11 @@ def forms_of(answers: AnswerSpec) -> list[tuple[str, ...]]:
     return list(answers.accepted)
 
 
-def no_answer(response: Response) -> str:
+def no_answer(response: Response, thinking: Iterable[Tags] = THINKING) -> str:
     """Why a reply is no usable answer: ``error``, ``starved``, ``malformed``, ``empty``; "" for one that is."""
     if response.error:
         return "error"
-    if is_answer(unwrapped(visible(response.text))):
+    if is_answer(unwrapped(visible(response.text, thinking))):
         return ""
     if response.finish_reason == "length":
         return "starved"

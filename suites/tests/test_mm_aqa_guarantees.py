@@ -199,7 +199,7 @@ def test_every_picture_loses_what_it_shall(topic):
 
 def test_every_question_about_a_picture_is_rewritten_past_the_gates():
     """By the script of the benchmark in a model's place; M7 without any by another item's question."""
-    script = runpy.run_path(str(ROOT / "benchmarks" / "mm_aqa.py"))["SCRIPT"]
+    script = runpy.run_path(str(ROOT / "suites" / "benchmarks" / "mm_aqa.py"))["SCRIPT"]
 
     def rewrite(prompt: str, words: dict[str, str]) -> str:
         return next(line for key, line in script.items() if key in conditions.text(prompt))

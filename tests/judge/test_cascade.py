@@ -72,7 +72,7 @@ def test_the_model_is_asked_where_the_local_judge_is_not_sure(
         judge = Cascade(f"{server.model('m')}?{below}share=0")
         local(monkeypatch, judge, method, probability)
         verdict = verdict_of(judge, "The Danube, or so.")
-        assert server.requests == asked
+        assert server.requests == (PLAIN_WRONG + 1 if asked else 0)  # it is tried first
     assert verdict.outcome is (Outcome.INCORRECT if asked else Outcome.CORRECT)
     assert verdict.method is (Method.MODEL if asked else method)
     assert verdict.judge == judge.id
@@ -84,7 +84,7 @@ def test_a_share_of_what_is_settled_locally_is_checked(monkeypatch):
         judge = Cascade(f"{server.model('m')}?share=1")
         local(monkeypatch, judge, Method.MATCH, 0.99)
         assert verdict_of(judge, "The Danube.").outcome is Outcome.CORRECT
-        assert server.requests == 1
+        assert server.requests == PLAIN_WRONG + 1
     assert judge.counts == {"local": 1, "checked": 1, "both": 1, "agreed": 0}
 
 
@@ -106,6 +106,18 @@ def careless(times: int):
         return json.dumps({"label": "CORRECT" if easy else "INCORRECT"})
 
     return reply
+
+
+def test_it_is_refused_at_every_door():
+    with running(reply=careless(8)) as server, pytest.raises(UsageError) as refusal:
+        demur.grade(
+            "Which river is it?",
+            answers=["Danube"],
+            response="Blue.",
+            judge=f"cascade:{server.model('m')}?below=1",
+        )
+    assert refusal.value.item.startswith("cascade:")
+    assert refusal.value.cure
 
 
 @pytest.mark.parametrize(("times", "refused"), [(0, False), (1, False), (2, True), (8, True)])

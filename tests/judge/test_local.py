@@ -145,3 +145,18 @@ def test_long_replies_take_time_that_grows_with_their_length() -> None:
 
     seconds(1)
     assert seconds(2_000) < 40 * max(seconds(200), 0.05)
+
+
+def test_thoughts_between_tags_of_ones_own_are_not_judged() -> None:
+    ask = Ask(
+        id="a", sample="s", context="c", scenario=Scenario.REALISTIC, question="Which castle?"
+    )
+    reply = Response(
+        text="[PLAN] Is it Linderhof? [/PLAN] <plan>Or Hohenzollern?</plan> Neuschwanstein"
+    )
+    judge = LocalJudge("?thinking=plan,[PLAN] [/PLAN]")
+    assert judge.grade(ask, reply, NAME).method is Method.MATCH
+    assert JUDGE.grade(ask, reply, NAME).method is not Method.MATCH
+    unfinished = Response(text="<plan>Let me look for castles")
+    assert judge.grade(ask, unfinished, NAME).kind == "malformed"
+    assert judge.id == "local?thinking=plan,[PLAN] [/PLAN]"

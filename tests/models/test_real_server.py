@@ -123,32 +123,22 @@ async def test_requests_that_begin_alike_are_cheap(server, ask):
 
 
 @pytest.mark.slow
-def test_a_real_model_judges_what_rules_leave_open(server, tmp_path, capsys):
-    """Whatever it says: it comes back as a label, is kept, and is counted beside the rules'."""
+def test_a_real_model_that_cannot_judge_is_refused(server, tmp_path, capsys):
+    """This one calls plain wrong answers correct: it grades nothing, and is named with what to use instead."""
     from demur.cli import main
 
     rows = tmp_path / "rows.jsonl"
-    asked = {"question": "Which river flows through Vienna?", "answers": ["Danube"]}
-    replies = {"proven": "The Danube.", "open": "It is the Donau."}
-    rows.write_text(
-        "".join(json.dumps({"id": k, **asked, "response": v}) + "\n" for k, v in replies.items())
-    )
-    words = [
-        "judge",
-        "file",
-        str(rows),
-        "--judge",
-        f"cascade:{server}?share=1",
-        "--ledger",
-        str(tmp_path / "calls.sqlite"),
-    ]
-    assert main([*words, "--json"]) == 0
-    proven, left = json.loads(capsys.readouterr().out)["verdicts"]
-    assert (proven["outcome"], proven["reason"][:5], left["reason"][:5]) == (
-        "correct",
-        "local",
-        "model",
-    )
-    assert left["status"] == "graded"
-    assert main(words) == 0  # from the ledger
-    assert "rules settled 1 of 2, the model was asked about 1" in capsys.readouterr().err
+    row = {"id": "a", "question": "Which river flows through Vienna?", "answers": ["Danube"]}
+    rows.write_text(json.dumps({**row, "response": "It is the Donau."}) + "\n")
+    judge = f"cascade:{server}?below=1"
+    ledger = ["--ledger", str(tmp_path / "calls.sqlite")]
+    assert main(["judge", "file", str(rows), "--judge", judge, *ledger]) == 2
+    error = capsys.readouterr().err
+    assert "cascade:" in error
+    assert "--judge local" in error
+    # Asked alone it gives labels, which are kept and counted.
+    model = ["--judge", f"model:{server}", *ledger, "--json"]
+    assert main(["judge", "file", str(rows), *model]) == 0
+    [verdict] = json.loads(capsys.readouterr().out)["verdicts"]
+    assert verdict["status"] in ("graded", "unjudged")
+    assert verdict["judge"].startswith("model:")

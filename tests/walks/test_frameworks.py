@@ -32,24 +32,33 @@ def world(tmp_path_factory):
 
 
 def seen(run, release):
-    """(scenario, result, found) of each question of a run, where it was graded; nothing failed."""
+    """(scenario, result, what was retrieved, whether it declines) of each question of a run; nothing failed."""
     data = load([run], release)
     asked = asked_of(data.runs[0], data.samples)
-    assert not [a for a in asked if a.result == "failed"], {a.response.error for a in asked}
-    return [(a.scenario, a.result, a.found) for a in asked if a.result in set(Outcome)]
+    assert {a.result for a in asked} <= set(Outcome), {a.response.error for a in asked}
+    return [
+        (
+            a.scenario,
+            a.result,
+            a.found,
+            not a.response.text or a.response.text.startswith("I cannot answer"),
+        )
+        for a in asked
+    ]
 
 
-def right_and_declining(found):
-    """Right where the gold can be had and declining where not: the scripts' generator copies, and never guesses."""
-    assert {result for scenario, result, _ in found if scenario in ("oracle", "full")} == {
+def right_and_declining(replies):
+    """Right where the gold can be had; elsewhere declining, or wrong where a sentence shares two words by chance."""
+    assert {result for scenario, result, *_ in replies if scenario in ("oracle", "full")} == {
         "correct"
     }
-    rest = {
-        result
-        for scenario, result, _ in found
+    rest = [
+        (result, declines)
+        for scenario, result, _, declines in replies
         if scenario in ("adversarial", "gold-removed", "empty")
-    }
-    assert rest == {"deflected"}
+    ]
+    assert set(rest) <= {("deflected", True), ("incorrect", False)}
+    assert ("deflected", True) in rest
 
 
 @pytest.mark.slow
@@ -68,11 +77,13 @@ def test_a_frameworks_pipeline_on_our_evidence_and_whole(world, tmp_path, name):
     right_and_declining(whole)
     text = [s for s in samples.values() if not s.images and all(e.text for e in s.gold)]
     assert sum(scenario == "oracle" for scenario, *_ in generator) == len(text)
-    assert {found for scenario, _, found in whole if scenario == "full"} == {"gold retrieved"}
-    assert {found for scenario, _, found in whole if scenario == "gold-removed"} == {
+    assert {found for scenario, _, found, _ in whole if scenario == "full"} == {"gold retrieved"}
+    assert {found for scenario, _, found, _ in whole if scenario == "gold-removed"} == {
         "gold not retrieved"
     }
-    assert {found for scenario, _, found in whole if scenario == "empty"} == {"nothing retrieved"}
+    assert {found for scenario, _, found, _ in whole if scenario == "empty"} == {
+        "nothing retrieved"
+    }
 
 
 def test_a_streaming_service_on_fastapi(world, tmp_path, capsys):
@@ -120,4 +131,4 @@ def test_a_streaming_service_on_fastapi(world, tmp_path, capsys):
         server.wait(30)
     found = seen(tmp_path / "runs/fastapi", release)
     right_and_declining(found)
-    assert {f for scenario, _, f in found if scenario == "full"} == {"gold retrieved"}
+    assert {f for scenario, _, f, _ in found if scenario == "full"} == {"gold retrieved"}

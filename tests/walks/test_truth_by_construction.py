@@ -121,7 +121,7 @@ def test_a_system_that_knows_a_fifth_shows_it_in_every_scenario(fifth):
             measure, truth = row[rate], TRUE[scenario][rate]
             assert row["n"] == len(PAIRS)
             assert measure["value"] == pytest.approx(counts[scenario, outcome] / len(PAIRS))
-            assert measure["low"] - 1e-3 <= truth <= measure["high"] + 1e-3, (scenario, rate)
+            assert measure["low"] - 1e-9 <= truth <= measure["high"] + 1e-9, (scenario, rate)
             assert abs(measure["value"] - truth) < 0.1
 
 

@@ -156,5 +156,5 @@ def interval_with(
     chance = np.where(normal > 0, normal * (high - value), normal * (value - low))
     draws = np.clip(value + shift[0] + (1 + shift[1]) * chance, 0.0, 1.0)
     tail = (1 - level) / 2
-    ends = np.quantile(draws, [tail, 1 - tail, 0.5]).round(9)
+    ends = np.quantile(draws, [tail, 1 - tail, 0.5]).round(4)
     return float(ends[0]), float(ends[1]), float(ends[2])

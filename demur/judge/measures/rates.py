@@ -120,7 +120,7 @@ def with_judge_error(measure: Measure, shift: Floats, level: float) -> Measure:
     if measure.value is None or measure.low is None or measure.high is None:
         return measure
     low, high, middle = interval_with(measure.value, measure.low, measure.high, shift, level)
-    outside = not low - 1e-9 <= measure.value <= high + 1e-9
+    outside = not low <= round(measure.value, 4) <= high  # ends have four digits
     return measure.model_copy(
         update={
             "low": low,
