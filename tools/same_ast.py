@@ -36,6 +36,17 @@ class _Numbered(ast.NodeTransformer):
             scope[name] = f"n{depth}_{sum(map(bool, scope.values()))}"
         return scope[name]
 
+    def visit_Module(self, node: ast.Module) -> ast.AST:
+        """Imports last and sorted by the numbers of the names: another name may stand in another place."""
+        imports = [part for part in node.body if isinstance(part, ast.Import | ast.ImportFrom)]
+        node.body = [part for part in node.body if part not in imports]
+        self.generic_visit(node)
+        for part in imports:
+            self.generic_visit(part)
+            part.names.sort(key=ast.dump)
+        node.body += sorted(imports, key=ast.dump)
+        return node
+
     def generic_visit(self, node: ast.AST) -> ast.AST:
         body = getattr(node, "body", None)
         if isinstance(body, list):
