@@ -80,9 +80,9 @@ def _stem(word: str) -> str:
 def counted_thing(question: str) -> CountedThing:
     """What a question asks to be counted, if anything.
 
-    >>> asked("How many oxygen atoms does it have?")[:2]
+    >>> counted_thing("How many oxygen atoms does it have?")[:2]
     ('atom', frozenset({'oxygen'}))
-    >>> asked("Which group is it in?").head
+    >>> counted_thing("Which group is it in?").head
     ''
     """
     text = readable(question)
