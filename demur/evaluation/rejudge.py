@@ -27,7 +27,7 @@ from demur.corpora.formats import table_rows
 from demur.evaluation.questions import Questions
 from demur.evaluation.run_folder import Answer, Task
 from demur.evaluation.runner import commonest, map_in_order, run
-from demur.judge.attacks import Held, attacks, held, question_of
+from demur.judge.attacks import FamilyCounts, attacks, count_by_family, question_of
 from demur.judge.base import (
     COLUMNS,
     Judge,
@@ -387,7 +387,7 @@ def _tasks_of_rows(
 class Attacked(NamedTuple):
     """A judge's result in the attack suite."""
 
-    families: list[Held]
+    families: list[FamilyCounts]
     flipped: list[str]
     """The answers that flipped it."""
 
@@ -409,4 +409,4 @@ def attack(
     verdicts = grade_items(judge, items, progress)
     bare = grade_items(unmasked, items, lambda n: progress(len(made) + n)) if unmasked else None
     flipped = [a.text for a, v in zip(made, verdicts, strict=True) if v.outcome == "correct"]
-    return Attacked(held(made, verdicts, bare), flipped)
+    return Attacked(count_by_family(made, verdicts, bare), flipped)
