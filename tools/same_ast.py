@@ -67,6 +67,8 @@ class _Numbered(ast.NodeTransformer):
                 and value.isidentifier()
             ):
                 setattr(node, field, self._number(value, local or field == "asname"))
+        if isinstance(node, ast.Global | ast.Nonlocal):
+            node.names = [self._number(name, local=True) for name in node.names]
         if not isinstance(node, (*_FUNCTIONS, *_COMPREHENSIONS)):
             return super().generic_visit(node)
         self.scopes.append(dict.fromkeys(_bound(node), ""))

@@ -572,7 +572,7 @@ def test_a_look_shows_what_is_right_at_any_time_and_marks_what_is_said_after_it(
     page = Page(session)
     session.act("label", 0, label="yes")
     session.act("reveal", 0)
-    assert page._shown(0)["hidden"]
+    assert page._item_view(0)["hidden"]
     session.act("label", 0, label="yes")
     assert not session.state_at(0).revealed
     session.act("label", 0, label="no")
