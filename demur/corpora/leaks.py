@@ -97,7 +97,7 @@ class Leaks:
             return "near-duplicate of gold", gold
         if as_query:
             return as_query, ""
-        return ("holds the answer", self._answers.shown) if self.answer(item) else ("", "")
+        return ("holds the answer", self._answers.display_form) if self.answer(item) else ("", "")
 
 
 def adopt_negatives(sample: Sample, leaks: Leaks) -> tuple[Sample, list[Drop]]:

@@ -115,7 +115,9 @@ def _sample(question: Question, folder: Path) -> Any:
         "recipe": question.ask.recipe,
         "k": question.ask.k,
     }
-    return Sample(id=question.id, input=messages, target=question.answers.shown, metadata=about)
+    return Sample(
+        id=question.id, input=messages, target=question.answers.display_form, metadata=about
+    )
 
 
 def demur_scorer(questions: dict[str, Question], judge: str = "local") -> Any:

@@ -70,7 +70,7 @@ def export_lmms_eval(
         rows = (
             Doc(
                 id=question.id,
-                target=question.answers.shown,
+                target=question.answers.display_form,
                 messages=[t.model_dump() for t in question.messages],
                 ask=question.ask.model_dump_json(),
                 answers=question.answers.model_dump_json(),

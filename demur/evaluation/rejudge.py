@@ -22,7 +22,7 @@ from demur.core.store import (
     write_json,
     write_records,
 )
-from demur.core.text import list_shown
+from demur.core.text import list_written
 from demur.corpora.formats import table_rows
 from demur.evaluation.questions import Questions
 from demur.evaluation.run_folder import Answer, Task
@@ -64,13 +64,13 @@ class GradeRow(Record):
     @field_validator("answers", mode="before")
     @classmethod
     def _several(cls, value: object) -> object:
-        value = list_shown(value)
+        value = list_written(value)
         return (value,) if isinstance(value, str | int | float) else value
 
     @field_validator("choices", mode="before")
     @classmethod
     def _lettered(cls, value: object) -> object:
-        return lettered(list_shown(value))
+        return lettered(list_written(value))
 
 
 def grade_items(

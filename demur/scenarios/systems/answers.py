@@ -18,7 +18,7 @@ from demur.core.errors import DataError, ItemError, StorageError, UsageError, im
 from demur.core.records import Ask, Response, Scenario
 from demur.core.store import Problems, file_digest
 from demur.core.strict_json import parsed_json
-from demur.core.text import list_shown
+from demur.core.text import list_written
 from demur.scenarios.contexts import recipe
 from demur.scenarios.systems.replies import RETRIEVED_NOTHING, response_of
 
@@ -259,7 +259,7 @@ def _with_values(row: Mapping[str, Any]) -> dict[str, Any]:
     """Parse a row's cells: a CSV has texts where JSONL has numbers, true and lists."""
     reply: dict[str, Any] = {"answer": row.get("answer")}
     for name in REPORTED:
-        value = list_shown(row.get(name))
+        value = list_written(row.get(name))
         if isinstance(value, str):
             try:
                 value = (

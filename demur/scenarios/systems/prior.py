@@ -71,7 +71,9 @@ class Prior:
         votes: dict[str, float] = defaultdict(float)
         for i in order:
             if i != own_place:
-                votes[self._pool[i].answers.shown] += max(0.0, round(float(similarity[i]), 5))
+                votes[self._pool[i].answers.display_form] += max(
+                    0.0, round(float(similarity[i]), 5)
+                )
         best = max(votes, key=lambda answer: votes[answer])
         total = sum(votes.values())
         return Response(
