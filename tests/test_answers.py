@@ -220,14 +220,14 @@ WRONG = [
 
 
 @pytest.mark.parametrize(
-    ("answers", "text"), RIGHT, ids=lambda v: str(v)[:40] if isinstance(v, str) else v.shown
+    ("answers", "text"), RIGHT, ids=lambda v: str(v)[:40] if isinstance(v, str) else v.display_form
 )
 def test_right(answers: AnswerSpec, text: str) -> None:
     assert is_right(answers, text)
 
 
 @pytest.mark.parametrize(
-    ("answers", "text"), WRONG, ids=lambda v: str(v)[:40] if isinstance(v, str) else v.shown
+    ("answers", "text"), WRONG, ids=lambda v: str(v)[:40] if isinstance(v, str) else v.display_form
 )
 def test_wrong(answers: AnswerSpec, text: str) -> None:
     assert not is_right(answers, text)

@@ -33,10 +33,10 @@ def run(args):
     return 3
 
 def tables(paths, problems):
-    from demur.judge.audit import Audited, Finding
+    from demur.judge.audit import Audit, Finding
     mine = [p for p in paths if p.read_text().startswith("mine")]
     found = [Finding("sum", "defect", str(p), "of no sum") for p in mine]
-    return Audited(found, len(mine), [p for p in paths if p not in mine])
+    return Audit(found, len(mine), [p for p in paths if p not in mine])
 """
 
 

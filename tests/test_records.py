@@ -44,7 +44,7 @@ def test_a_sample_is_the_same_again_after_json(s):
 @given(answers)
 def test_an_answer_is_the_same_again_after_json_and_shows_something(a):
     assert AnswerSpec.model_validate_json(a.model_dump_json()) == a
-    assert a.shown.strip()
+    assert a.display_form.strip()
 
 
 @given(samples(), samples())

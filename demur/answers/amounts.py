@@ -7,7 +7,7 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from demur.answers import cldr
-from demur.answers.counts import asked
+from demur.answers.counts import counted_thing
 from demur.answers.notation import plain_notation
 from demur.answers.numbers import UNITS, Quantity, in_unit, quantities, unit_named
 from demur.answers.text import readable, words
@@ -253,7 +253,7 @@ def equal(
             return None
         ends = in_unit(low, reply.unit, gold.unit), in_unit(high, reply.unit, gold.unit)
         if ends[0] is None or ends[1] is None:
-            return None if _mixed(gold.unit, reply.unit) else False
+            return None if _loosely_convertible(gold.unit, reply.unit) else False
         low, high, converted = ends[0], ends[1], True
     elif {gold.unit, reply.unit} == {"%", ""}:
         share, whole = (reply, gold) if not reply.unit else (gold, reply)
@@ -264,7 +264,7 @@ def equal(
         a.noun and not a.unit and b.unit and not b.noun for a, b in ((gold, reply), (reply, gold))
     ):
         return None  # a unit that is not read
-    if (gold.noun or reply.noun) and not _same_thing(gold.noun, reply.noun, question):
+    if (gold.noun or reply.noun) and not _counts_same_thing(gold.noun, reply.noun, question):
         symbols = _SYMBOL.fullmatch(gold.noun) and _SYMBOL.fullmatch(reply.noun)
         return False if symbols and low == gold.low else None
     slack = 1e-12 * max(abs(gold.low), abs(gold.high))
@@ -293,9 +293,9 @@ _LOOSE = frozenset({"tons", "kb", "Mb", "Gb", "Tb", "cal"})
 """Units that people write for others: tons for tonnes, Gb for gigabytes, calories for kilocalories."""
 
 
-def _mixed(one: str, other: str) -> bool:
+def _loosely_convertible(unit: str, other_unit: str) -> bool:
     """Whether a month or a day may be meant roughly: 12 weeks, 3 months."""
-    dimensions = {UNITS[u].dimension if u in UNITS else u for u in (one, other)}
+    dimensions = {UNITS[u].dimension if u in UNITS else u for u in (unit, other_unit)}
     return dimensions <= {"time", "months"} or dimensions <= {"data", "bits or bytes"}
 
 
@@ -317,19 +317,19 @@ def _same_money(gold: frozenset[str], reply: frozenset[str]) -> bool | None:
     return True
 
 
-def _same_thing(gold: str, reply: str, question: str) -> bool:
+def _counts_same_thing(gold: str, reply: str, question: str) -> bool:
     """Whether what a reply counts is what gold or the question names."""
-    told = {_stem(w.norm) for text in (gold, question) for w in words(text)}
-    counted = [_stem(w.norm) for w in words(reply)]
-    if not counted or set(counted) <= told | _DIMENSIONS:
+    named_words = {_stem(w.norm) for text in (gold, question) for w in words(text)}
+    counted_words = [_stem(w.norm) for w in words(reply)]
+    if not counted_words or set(counted_words) <= named_words | _DIMENSIONS:
         return (
             not gold
-            or not counted
-            or {_stem(w.norm) for w in words(gold)} - _DIMENSIONS <= set(counted)
+            or not counted_words
+            or {_stem(w.norm) for w in words(gold)} - _DIMENSIONS <= set(counted_words)
         )
     if not reply.isascii() and len(reply) <= 2:
         return not gold  # 人, 명: a counter
-    return not gold and counted[-1] == asked(question).head
+    return not gold and counted_words[-1] == counted_thing(question).head
 
 
 _SYMBOL = re.compile(r"(?=.*[A-Z\u00b5\u03bc\u03a9])[A-Za-z\u00b5\u03bc\u03a9]{1,3}")

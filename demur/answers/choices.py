@@ -22,12 +22,12 @@ def stated_options(spec: AnswerSpec, text: str) -> dict[str, str]:
     """The options that a text states: label -> "letter" or "text"."""
     labels = {normalise(label): label for label, _ in spec.choices}
     plain = readable(text).strip()
-    said: dict[str, str] = {}
-    alone = labels.get(re.sub(r"^(?:option|choice|answer|letter) ", "", normalise(plain)))
-    if alone:
-        said[alone] = "letter"
-    for label in _lettered(spec, plain):
-        said[labels[normalise(label)]] = "letter"
+    how_stated: dict[str, str] = {}
+    sole_label = labels.get(re.sub(r"^(?:option|choice|answer|letter) ", "", normalise(plain)))
+    if sole_label:
+        how_stated[sole_label] = "letter"
+    for label in _labels_by_letter(spec, plain):
+        how_stated[labels[normalise(label)]] = "letter"
     texts: dict[str, list[Span]] = {}
     for label, option in spec.choices:
         places = [
@@ -44,9 +44,9 @@ def stated_options(spec: AnswerSpec, text: str) -> dict[str, str]:
             if not (before and reach[before - 1] >= end) and not (
                 upto > before and others[upto - 1][1] > end
             ):
-                said.setdefault(label, "text")
+                how_stated.setdefault(label, "text")
                 break
-    return said
+    return how_stated
 
 
 _DENIAL = re.compile(
@@ -90,36 +90,44 @@ _WRONG = re.compile(
 )
 
 
-def _lettered(spec: AnswerSpec, plain: str) -> set[str]:
+def _labels_by_letter(spec: AnswerSpec, plain: str) -> set[str]:
     """The labels by which a reply states options; without those that it rules out."""
-    either = "|".join(re.escape(readable(label)) for label, _ in spec.choices)
+    any_label = "|".join(re.escape(readable(label)) for label, _ in spec.choices)
 
-    def stated(pattern: str) -> set[str]:
+    def undenied_labels(pattern: str) -> set[str]:
         return {
-            found.group(1)
-            for found in re.finditer(pattern, plain)
-            if not denied(plain, found.span())
-            and not _WRONG.match(plain, found.end(1))
-            and not _DROPPED.search(plain[max(0, found.start() - 40) : found.start()])
+            match.group(1)
+            for match in re.finditer(pattern, plain)
+            if not denied(plain, match.span())
+            and not _WRONG.match(plain, match.end(1))
+            and not _DROPPED.search(plain[max(0, match.start() - 40) : match.start()])
         }
 
-    told = (
-        stated(rf"\(({either})\)")
-        | stated(rf"(?:^|\n)\W{{0,3}}({either})(?:[.):]|\*\*|$|\n)")
-        | stated(rf"^\W{{0,3}}({either}),? (?:because|since|is (?:correct|right))\b")
-        | stated(rf"\b(?i:option|choice|answer|letter)(?: is)?:?\W{{0,3}}({either})(?![^\W_])")
+    explicit_labels = (
+        undenied_labels(rf"\(({any_label})\)")
+        | undenied_labels(rf"(?:^|\n)\W{{0,3}}({any_label})(?:[.):]|\*\*|$|\n)")
+        | undenied_labels(rf"^\W{{0,3}}({any_label}),? (?:because|since|is (?:correct|right))\b")
+        | undenied_labels(
+            rf"\b(?i:option|choice|answer|letter)(?: is)?:?\W{{0,3}}({any_label})(?![^\W_])"
+        )
     )
     letters = [label for label, _ in spec.choices if re.fullmatch("[A-Z]", label)]
-    if told or len(plain) > SHORT or len(letters) < len(spec.choices):
-        return told
-    alone = rf"(?<![A-Za-z0-9'.-])({either})(?![A-Za-z0-9'&+#%-])"
-    if any(re.search(alone, text) for _, text in spec.choices):  # "vitamin C"
-        return told
-    for found in re.finditer(alone, plain):
-        before = _WORD_BEFORE.search(plain[max(0, found.start() - 40) : found.start()])
+    if explicit_labels or len(plain) > SHORT or len(letters) < len(spec.choices):
+        return explicit_labels
+    lone_label = rf"(?<![A-Za-z0-9'.-])({any_label})(?![A-Za-z0-9'&+#%-])"
+    if any(re.search(lone_label, text) for _, text in spec.choices):  # "vitamin C"
+        return explicit_labels
+    for match in re.finditer(lone_label, plain):
+        before = _WORD_BEFORE.search(plain[max(0, match.start() - 40) : match.start()])
         if before and not _LEADS.fullmatch(before[1]):
-            return told
-    every = stated(alone)
+            return explicit_labels
+    lone_labels = undenied_labels(lone_label)
     # an article, a preposition or a pronoun stands before another word: "A fox"
-    placed = stated(alone + r"(?:(?! [A-Za-z\u00c0-\u024f])|(?= (?:because|since|is) ))")
-    return every if every == placed and len(every) == 1 else told
+    lone_labels_at_ends = undenied_labels(
+        lone_label + r"(?:(?! [A-Za-z\u00c0-\u024f])|(?= (?:because|since|is) ))"
+    )
+    return (
+        lone_labels
+        if lone_labels == lone_labels_at_ends and len(lone_labels) == 1
+        else explicit_labels
+    )

@@ -133,7 +133,7 @@ def currencies() -> dict[str, frozenset[str]]:
     from babel import Locale
     from babel.numbers import get_currency_name
 
-    found: dict[str, set[str]] = {}
+    codes_of: dict[str, set[str]] = {}
     english = Locale("en")
     for currency in map(str, english.currencies):
         written = {currency, english.currency_symbols.get(currency, currency)}
@@ -147,11 +147,11 @@ def currencies() -> dict[str, frozenset[str]]:
                 if name and not any(c.isdigit() for c in name):  # not the one of 1981-1985
                     written |= {name, name.split()[-1]}
         for word in written:
-            found.setdefault(word, set()).add(currency)
+            codes_of.setdefault(word, set()).add(currency)
     for mark, codes in _SIGNS.items():
-        found.setdefault(mark, set()).update(codes.split())
-    found["$"] = found["dollars"] | {"USD"}
-    return {word: frozenset(codes) for word, codes in found.items() if word}
+        codes_of.setdefault(mark, set()).update(codes.split())
+    codes_of["$"] = codes_of["dollars"] | {"USD"}
+    return {word: frozenset(codes) for word, codes in codes_of.items() if word}
 
 
 _SIGNS = {

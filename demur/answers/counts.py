@@ -48,12 +48,12 @@ _TIED = re.compile(r"-(?=[^\W\d_])")
 _TIED_COMPOUND = re.compile(r"(?<!\d)(?<!\d,)\d++(?:,\d++)*+[-–]\w++")
 
 
-class Asked(NamedTuple):
+class CountedThing(NamedTuple):
     """What a question asks to be counted."""
 
     head: str
     """The counted noun, folded, in the singular ("atom"); "" if nothing is counted."""
-    more: frozenset[str]
+    modifiers: frozenset[str]
     """Its modifiers ("oxygen"), in the singular."""
     words: frozenset[str]
     """All words of the question in the singular, except those joined to a digit."""
@@ -77,23 +77,25 @@ def _stem(word: str) -> str:
 
 
 @lru_cache(maxsize=4096)
-def asked(question: str) -> Asked:
+def counted_thing(question: str) -> CountedThing:
     """What a question asks to be counted, if anything.
 
-    >>> asked("How many oxygen atoms does it have?")[:2]
+    >>> counted_thing("How many oxygen atoms does it have?")[:2]
     ('atom', frozenset({'oxygen'}))
-    >>> asked("Which group is it in?").head
+    >>> counted_thing("Which group is it in?").head
     ''
     """
     text = readable(question)
-    told = frozenset(_stem(w.norm) for w in words(_TIED_COMPOUND.sub(" ", text)))
-    found = _ASKS.search(text)
+    question_words = frozenset(_stem(w.norm) for w in words(_TIED_COMPOUND.sub(" ", text)))
+    count_question = _ASKS.search(text)
     phrase: list[str] = []
-    for word in words(text[found.end() : found.end() + 80])[:5] if found else ():
+    for word in (
+        words(text[count_question.end() : count_question.end() + 80])[:5] if count_question else ()
+    ):
         if word.norm in _ENDS or word.norm.isdigit():
             break
         phrase.append(_stem(word.norm))
-    return Asked(phrase[-1] if phrase else "", frozenset(phrase[:-1]), told)
+    return CountedThing(phrase[-1] if phrase else "", frozenset(phrase[:-1]), question_words)
 
 
 def is_small(number: Quantity) -> bool:
@@ -107,50 +109,52 @@ def is_small(number: Quantity) -> bool:
     )
 
 
-def counts(what: Asked, text: str, start: int, end: int) -> bool:
+def counts(thing: CountedThing, text: str, start: int, end: int) -> bool:
     """Whether the number at a place of ``readable(text)`` counts what the question asks for."""
     text = readable(text)
-    behind = text[end : end + 80]
-    tied = _TIED.match(behind)
-    if not what.head:
-        return not tied or _stem(words(behind[1:])[0].norm) in what.words
-    following = words(re.split(r"[.;:!?()\[\]|\n]", behind, maxsplit=1)[0])
+    text_behind = text[end : end + 80]
+    tied = _TIED.match(text_behind)
+    if not thing.head:
+        return not tied or _stem(words(text_behind[1:])[0].norm) in thing.words
+    following = words(re.split(r"[.;:!?()\[\]|\n]", text_behind, maxsplit=1)[0])
     if tied:
-        return bool(following) and _stem(following[0].norm) == what.head
-    if _behind(what, behind, following):
+        return bool(following) and _stem(following[0].norm) == thing.head
+    if _noun_follows(thing, text_behind, following):
         return True
-    if _OF_THEM.match(behind):
-        return what.head in {_stem(w.norm) for w in words(text[max(0, start - 200) : start])}
-    before = re.split(r"[.;!?\n]\s", text[max(0, start - 120) : start])[-1]
-    if following and behind[:1].isspace() and following[0].norm not in _ENDS:
+    if _OF_THEM.match(text_behind):
+        return thing.head in {_stem(w.norm) for w in words(text[max(0, start - 200) : start])}
+    text_before = re.split(r"[.;!?\n]\s", text[max(0, start - 120) : start])[-1]
+    if following and text_behind[:1].isspace() and following[0].norm not in _ENDS:
         return False  # it counts something else
-    return _before(what, before)
+    return _noun_precedes(thing, text_before)
 
 
-def _behind(what: Asked, behind: str, following: tuple[Word, ...]) -> bool:
-    if not behind.startswith(" ") or behind[1:2].isdigit():
+def _noun_follows(thing: CountedThing, text_behind: str, following: tuple[Word, ...]) -> bool:
+    if not text_behind.startswith(" ") or text_behind[1:2].isdigit():
         return False
     between: list[str] = []
     for word in following[:_BEHIND]:
         stem = _stem(word.norm)
-        if stem == what.head:
+        if stem == thing.head:
             after = [_stem(w.norm) for w in following[len(between) + 1 : len(between) + 3]]
             of = after[1] if len(after) > 1 and after[0] == "of" else ""
-            return not what.more or not between or bool(what.more & {*between, of})
+            return not thing.modifiers or not between or bool(thing.modifiers & {*between, of})
         if stem.isdigit() or word.norm in _ENDS:
             return False
         between.append(stem)
-    return len(what.more) > 0 and bool(between) and between[0] in what.more  # two oxygens
+    return (
+        len(thing.modifiers) > 0 and bool(between) and between[0] in thing.modifiers
+    )  # two oxygens
 
 
-def _before(what: Asked, before: str) -> bool:
+def _noun_precedes(thing: CountedThing, text_before: str) -> bool:
     """Whether the noun precedes the number, with only a colon or linking words between ("ring 2" is a label)."""
-    linked = not before[-2:].strip(" ").isalnum()
-    for word in reversed(words(before)[-10:]):
+    linked = not text_before[-2:].strip(" ").isalnum()
+    for word in reversed(words(text_before)[-10:]):
         stem = _stem(word.norm)
-        if stem == what.head:
+        if stem == thing.head:
             return linked
-        if word.norm not in _LINKS and stem not in what.more and stem not in what.words:
+        if word.norm not in _LINKS and stem not in thing.modifiers and stem not in thing.words:
             return False
         linked = True
     return False

@@ -19,14 +19,14 @@ class Date(NamedTuple):
     start: int
     end: int
 
-    def holds(self, asked: Date) -> bool:
-        """Whether this date agrees with ``asked`` in everything that ``asked`` gives."""
+    def holds(self, target: Date) -> bool:
+        """Whether this date agrees with ``target`` in everything that ``target`` gives."""
         return all(
-            not wanted or wanted == had
-            for wanted, had in (
-                (asked.year, self.year),
-                (asked.month, self.month),
-                (asked.day, self.day),
+            not expected or expected == actual
+            for expected, actual in (
+                (target.year, self.year),
+                (target.month, self.month),
+                (target.day, self.day),
             )
         )
 
@@ -72,17 +72,17 @@ def dates(text: str) -> tuple[Date, ...]:
     [(1975, 7, 12), (1975, 7, 12), (1975, 7, 12), (1889, 0, 0)]
     """
     text = readable(text)
-    found: list[Date] = []
+    all_dates: list[Date] = []
     taken = Places(text)
     for pattern in _FORMS:
         for match in pattern.finditer(text):
             start, end = match.span()
             if taken.meet(start, end):
                 continue
-            read = _read(match.groupdict())
-            if read:
+            readings = _readings(match.groupdict())
+            if readings:
                 taken.add(start, end)
-                found += [Date(*d, start, end) for d in read]
+                all_dates += [Date(*d, start, end) for d in readings]
     for quantity in quantities(text):
         lonely = quantity.plain and not quantity.unit and quantity.end - quantity.start == 4
         years = [(int(quantity.low), quantity.start)] if lonely and not quantity.is_range else []
@@ -94,31 +94,35 @@ def dates(text: str) -> tuple[Date, ...]:
             ]
         for year, start in years:
             if 1000 <= year < 2200 and not taken.meet(start, start + 4):
-                found.append(Date(year, 0, 0, start, start + 4))
-    return tuple(sorted(found, key=lambda d: (d.start, d)))
+                all_dates.append(Date(year, 0, 0, start, start + 4))
+    return tuple(sorted(all_dates, key=lambda d: (d.start, d)))
 
 
-def _read(said: dict[str, str | None]) -> list[tuple[int, int, int]]:
-    year = int(said.get("year") or 0)
-    if (said.get("era") or "").strip().upper().startswith("B"):
+def _readings(groups: dict[str, str | None]) -> list[tuple[int, int, int]]:
+    year = int(groups.get("year") or 0)
+    if (groups.get("era") or "").strip().upper().startswith("B"):
         year = -year
-    if said.get("short"):
-        years = [century + int(said["short"] or 0) for century in (1900, 2000)]
-        return [one for year in years for one in _read({**said, "short": None, "year": str(year)})]
-    if said.get("first"):
+    if groups.get("short"):
+        years = [century + int(groups["short"] or 0) for century in (1900, 2000)]
+        return [
+            reading
+            for year in years
+            for reading in _readings({**groups, "short": None, "year": str(year)})
+        ]
+    if groups.get("first"):
         pairs = {
-            (int(said["second"] or 0), int(said["first"] or 0)),
-            (int(said["first"] or 0), int(said["second"] or 0)),
+            (int(groups["second"] or 0), int(groups["first"] or 0)),
+            (int(groups["first"] or 0), int(groups["second"] or 0)),
         }
         return [
             (year, month, day)
             for month, day in sorted(pairs)
             if 1 <= month <= 12 and 1 <= day <= 31
         ]
-    month = int(said.get("month_number") or 0) or _NUMBER_OF.get(
-        (said.get("month") or "").lower(), 0
+    month = int(groups.get("month_number") or 0) or _NUMBER_OF.get(
+        (groups.get("month") or "").lower(), 0
     )
-    day = int(said.get("day") or 0)
+    day = int(groups.get("day") or 0)
     return [(year, month, day)] if month <= 12 and day <= 31 else []
 
 
@@ -135,7 +139,7 @@ def whole_date(text: str) -> Date | None:
     text = re.sub(
         r"^\+?(\d{4}-\d\d-\d\d)T00:00:00(?:\.0+)?Z?$", r"\1", text
     )  # a day, as knowledge bases write it
-    found = dates(text)
-    if len(found) != 1 or (found[0].start, found[0].end) != (0, len(text)):
+    all_dates = dates(text)
+    if len(all_dates) != 1 or (all_dates[0].start, all_dates[0].end) != (0, len(text)):
         return None
-    return found[0]
+    return all_dates[0]

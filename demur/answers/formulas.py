@@ -98,5 +98,7 @@ _RARE = frozenset("#%&@\u2020\u2021\u00a7\u00b6")
 def signs_in(text: str) -> list[str]:
     """The signs that a text shows: those that no sentence needs, and what stands in brackets, quotes or behind a colon."""
     special = [c for c in text if c in _RARE or (unicodedata.category(c)[0] == "S" and c != "`")]
-    shown = re.findall(r"[(\"'\u201c\u2018`]([^\w\s])[)\"'\u201d\u2019`]|: ?([^\w\s])\.?$", text)
-    return list(dict.fromkeys([*special, *(a or b for a, b in shown)]))
+    set_apart = re.findall(
+        r"[(\"'\u201c\u2018`]([^\w\s])[)\"'\u201d\u2019`]|: ?([^\w\s])\.?$", text
+    )
+    return list(dict.fromkeys([*special, *(a or b for a, b in set_apart)]))

@@ -36,26 +36,26 @@ def holds(spec: AnswerSpec, text: str, question: str = "") -> bool:
     long = len(words(text)) > 4
     if spec.kind == "choice" and spec.choices:
         right = [t for label, t in spec.choices if label in right_labels(spec)]
-        return any(_stands(spec, t, text, bare=not long, kind="string") for t in right)
+        return any(_states_part(spec, t, text, bare=not long, kind="string") for t in right)
     if spec.number is not None:
         within = range_spans(spec, text, bare=not long)
         if any(not _is_count(spec, "") or _counts(question, text, place) for place in within):
             return True
     return any(
         all(
-            _stands(spec, part, text, bare=not long, question=question * (len(form) == 1))
+            _states_part(spec, part, text, bare=not long, question=question * (len(form) == 1))
             for part in form
         )
         for form in spec.accepted
     )
 
 
-def _stands(
+def _states_part(
     spec: AnswerSpec, part: str, text: str, *, bare: bool, kind: str = "", question: str = ""
 ) -> bool:
-    wanted = normalise(part)
-    if wanted in SIDES:  # a passage that has the word "no" does not answer no
-        return normalise(text) == wanted
+    normal_part = normalise(part)
+    if normal_part in SIDES:  # a passage that has the word "no" does not answer no
+        return normalise(text) == normal_part
     places = spans(spec, part, text, bare=bare, kind=kind)
     if _is_count(spec, part):
         return any(_counts(question, text, place) for place in places)
@@ -72,8 +72,12 @@ def _is_count(spec: AnswerSpec, part: str) -> bool:
             and spec.number[0] == spec.number[1]
             and 0 <= spec.number[0] < counts.LARGE
         )
-    read = whole_quantity(part)
-    return read is not None and not read[1] and counts.is_small(read[0])
+    quantity_and_noun = whole_quantity(part)
+    return (
+        quantity_and_noun is not None
+        and not quantity_and_noun[1]
+        and counts.is_small(quantity_and_noun[0])
+    )
 
 
 def _counts(question: str, text: str, place: Span) -> bool:
@@ -81,5 +85,5 @@ def _counts(question: str, text: str, place: Span) -> bool:
     return (
         not question
         or whole_quantity(text) is not None
-        or counts.counts(counts.asked(question), text, *place)
+        or counts.counts(counts.counted_thing(question), text, *place)
     )

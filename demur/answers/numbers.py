@@ -334,7 +334,7 @@ def quantities(text: str) -> tuple[Quantity, ...]:
 
 
 def _in_digits(text: str) -> list[Quantity]:
-    found = []
+    digit_quantities = []
     for match in _DIGITS.finditer(text):
         if match["skip"]:
             continue
@@ -346,7 +346,7 @@ def _in_digits(text: str) -> list[Quantity]:
         if match["fraction"]:
             top, bottom = match["fraction"].split("/")
             if int(bottom):
-                found.append(
+                digit_quantities.append(
                     Quantity(
                         int(top) / int(bottom),
                         int(top) / int(bottom),
@@ -381,12 +381,12 @@ def _in_digits(text: str) -> list[Quantity]:
             )
         ):
             value, plain = -value, False
-        made = _finish(
+        quantity = _finish(
             text, start, end, value, decimals, bool(match["ord"]), plain, _BEFORE.get(money, "")
         )
-        if made:
-            found.append(made)
-    return found
+        if quantity:
+            digit_quantities.append(quantity)
+    return digit_quantities
 
 
 def _finish(
@@ -438,27 +438,31 @@ def _finish(
 
 
 def _in_words(text: str) -> list[Quantity]:
-    found: list[Quantity] = []
+    word_quantities: list[Quantity] = []
     halves = Places(text)
     for match in _HALF_OF.finditer(text):
         word, value = (match["half"] or match["more"]).lower(), 0.5 if match["half"] else 1.5
         unit = unit_named(word)
         if word in _MULTIPLES:
-            made = _finish(text, *match.span(), value * _MULTIPLES[word], 0, False, False, "")
+            quantity = _finish(text, *match.span(), value * _MULTIPLES[word], 0, False, False, "")
         else:
-            made = Quantity(value, value, unit, False, 1, False, *match.span()) if unit else None
-        if made:
-            found.append(made)
-            halves.add(made.start, made.end)
-    done = len(found)
+            quantity = (
+                Quantity(value, value, unit, False, 1, False, *match.span()) if unit else None
+            )
+        if quantity:
+            word_quantities.append(quantity)
+            halves.add(quantity.start, quantity.end)
+    halves_read = len(word_quantities)
     for match in _SPELT.finditer(text):
-        alone = match.group().lower() == "second"
+        is_lone_second = match.group().lower() == "second"
         run = [
             (m.group().lower(), match.start() + m.start(), match.start() + m.end())
             for m in re.finditer(r"[A-Za-z]+", match.group())
         ]
         for value, ordinal, start, end in _spell(run):
-            if (len(found) > done and start < found[-1].end) or halves.meet(start, end):
+            if (
+                len(word_quantities) > halves_read and start < word_quantities[-1].end
+            ) or halves.meet(start, end):
                 continue  # the zero of "thirty below zero"
             if value > _LARGEST:
                 continue
@@ -466,12 +470,14 @@ def _in_words(text: str) -> list[Quantity]:
                 end : end + 1
             ] == "_":
                 continue
-            if alone and text[max(0, start - 9) : start].rstrip().endswith(("per", "a", "/")):
+            if is_lone_second and text[max(0, start - 9) : start].rstrip().endswith(
+                ("per", "a", "/")
+            ):
                 continue  # a unit of time
-            made = _finish(text, start, end, float(value), 0, ordinal, False, "")
-            if made:
-                found.append(made)
-    return found
+            quantity = _finish(text, start, end, float(value), 0, ordinal, False, "")
+            if quantity:
+                word_quantities.append(quantity)
+    return word_quantities
 
 
 _VALUES = _ONES | _TENS | ORDINALS
@@ -481,9 +487,9 @@ _LARGEST = 10**18
 
 def _spell(run: list[tuple[str, int, int]]) -> list[tuple[int, bool, int, int]]:
     """The numbers in a run of number words: (value, ordinal, start, end); a word that does not fit starts the next."""
-    done: list[tuple[int, bool, int, int]] = []
-    total = part = 0
-    last = 10**12  # size of the last word; the next must be smaller, or multiply
+    values: list[tuple[int, bool, int, int]] = []
+    total = current = 0
+    last_size = 10**12  # size of the last word; the next must be smaller, or multiply
     start = end = -1
     for word, at, until in run:
         if word in ("a", "and"):
@@ -491,27 +497,27 @@ def _spell(run: list[tuple[str, int, int]]) -> list[tuple[int, bool, int, int]]:
         ordinal = word in ORDINALS
         value = _VALUES.get(word)
         if value is not None:
-            fits = start < 0 or (last >= 100) or (last >= 20 and 0 < value < 10)
+            fits = start < 0 or (last_size >= 100) or (last_size >= 20 and 0 < value < 10)
             if not fits:
-                done.append((total + part, False, start, end))
-                total, part, start = 0, 0, -1
-            part, last = part + value, value if value >= 20 else 1
+                values.append((total + current, False, start, end))
+                total, current, start = 0, 0, -1
+            current, last_size = current + value, value if value >= 20 else 1
         else:
             size = _MULTIPLES[word]
             if start >= 0 and size == 100:
-                part = min(part * 100, 10 * _LARGEST)
+                current = min(current * 100, 10 * _LARGEST)
             elif start >= 0:
-                total, part = min(total + part * size, 10 * _LARGEST), 0
+                total, current = min(total + current * size, 10 * _LARGEST), 0
             else:
-                total, part = (0, size) if size == 100 else (size, 0)
-            last = size
+                total, current = (0, size) if size == 100 else (size, 0)
+            last_size = size
         start, end = (at if start < 0 else start), until
         if ordinal:
-            done.append((total + part, True, start, end))
-            total, part, start, last = 0, 0, -1, 10**12
+            values.append((total + current, True, start, end))
+            total, current, start, last_size = 0, 0, -1, 10**12
     if start >= 0:
-        done.append((total + part, False, start, end))
-    return done
+        values.append((total + current, False, start, end))
+    return values
 
 
 _PARTS_OF = {
@@ -529,69 +535,77 @@ _THEN = re.compile(r"(?P<and>,? (?:and )?)|(?P<foot>' ?)")
 _SINGLE = re.compile(r"(?: in\b| tall\b|[ -]?[^\w\s'\"]|\s*$)")
 
 
-def _compound(found: list[Quantity], text: str) -> list[Quantity]:
+def _compound(numbers: list[Quantity], text: str) -> list[Quantity]:
     """Join one quantity in two units or three, in the first of them: "1 hour 30 minutes" is 1.5 hours."""
-    out: list[Quantity] = []
-    for first in reversed(found):
-        last = out[-1] if out else first
-        joint = _THEN.fullmatch(text[first.end : last.start])
-        units = ("ft" if joint and joint["foot"] and not first.unit else first.unit, last.unit)
+    compounds: list[Quantity] = []
+    for number in reversed(numbers):
+        following = compounds[-1] if compounds else number
+        joint = _THEN.fullmatch(text[number.end : following.start])
+        units = (
+            "ft" if joint and joint["foot"] and not number.unit else number.unit,
+            following.unit,
+        )
         if (
             units == ("ft", "")
             and joint
             and joint.group() in (" ", "'")
-            and _SINGLE.match(text, last.end)
+            and _SINGLE.match(text, following.end)
         ):
             units = ("ft", "in")  # 6'3, 6 ft 3
-        if joint and units in _PARTS_OF and not first.ordinal and not last.ordinal:
+        if joint and units in _PARTS_OF and not number.ordinal and not following.ordinal:
             ratio = UNITS[units[0]].factor / UNITS[units[1]].factor
             scheduled = joint.group() == ", " and units[0] in ("days", "weeks")  # 7 days, 12 hours
-            if 0 <= first.low == int(first.low) and 0 <= last.low < ratio and not scheduled:
-                value = first.low + last.low / ratio
+            if 0 <= number.low == int(number.low) and 0 <= following.low < ratio and not scheduled:
+                value = number.low + following.low / ratio
                 decimals = int(math.log10(ratio) + 0.8) + max(
-                    last.decimals, 0
+                    following.decimals, 0
                 )  # to half the smaller unit
-                out[-1] = Quantity(
-                    value, value, units[0], False, decimals, False, first.start, last.end
+                compounds[-1] = Quantity(
+                    value, value, units[0], False, decimals, False, number.start, following.end
                 )
                 continue
-        out.append(first)
-    return out[::-1]
+        compounds.append(number)
+    return compounds[::-1]
 
 
-def _ranges(found: list[Quantity], text: str) -> list[Quantity]:
+def _ranges(numbers: list[Quantity], text: str) -> list[Quantity]:
     """Join two numbers of a range into one quantity with the unit of the second."""
-    out: list[Quantity] = []
-    for here in found:
-        if out and not out[-1].is_range and not here.ordinal and out[-1].end <= here.start:
-            last, joint = out[-1], text[out[-1].end : here.start]
-            written = _TO.fullmatch(joint)
-            joined = written and (
+    merged: list[Quantity] = []
+    for number in numbers:
+        if (
+            merged
+            and not merged[-1].is_range
+            and not number.ordinal
+            and merged[-1].end <= number.start
+        ):
+            previous, joint = merged[-1], text[merged[-1].end : number.start]
+            connector = _TO.fullmatch(joint)
+            joined = connector and (
                 joint.strip(" $€£").lower() != "and"
-                or _BETWEEN.search(text[max(0, last.start - 12) : last.start])
+                or _BETWEEN.search(text[max(0, previous.start - 12) : previous.start])
             )
             # a range shares its unit, unless both ends name the same one
-            if joined and last.unit in ("", here.unit) and last.low < here.low:
-                scaled = last.low
+            if joined and previous.unit in ("", number.unit) and previous.low < number.low:
+                scaled = previous.low
                 if (
-                    here.decimals < last.decimals
-                    and here.decimals < 0
-                    and last.low * 10.0**-here.decimals < here.low
+                    number.decimals < previous.decimals
+                    and number.decimals < 0
+                    and previous.low * 10.0**-number.decimals < number.low
                 ):
-                    scaled = last.low * 10.0**-here.decimals  # "2 to 3 million"
-                out[-1] = Quantity(
+                    scaled = previous.low * 10.0**-number.decimals  # "2 to 3 million"
+                merged[-1] = Quantity(
                     scaled,
-                    here.low,
-                    here.unit,
+                    number.low,
+                    number.unit,
                     False,
-                    max(last.decimals, here.decimals),
+                    max(previous.decimals, number.decimals),
                     False,
-                    last.start,
-                    here.end,
+                    previous.start,
+                    number.end,
                 )
                 continue
-        out.append(here)
-    return out
+        merged.append(number)
+    return merged
 
 
 def in_unit(value: float, unit: str, wanted: str) -> float | None:
@@ -634,10 +648,10 @@ def whole_quantity(text: str) -> tuple[Quantity, str] | None:
     (2640.0, 'stars', None)
     """
     text = _ABOUT.sub("", readable(text).strip()).strip(" .,;()")
-    found = quantities(text)
-    if len(found) != 1:
+    numbers = quantities(text)
+    if len(numbers) != 1:
         return None
-    quantity = found[0]
+    quantity = numbers[0]
     head = text[: quantity.start].strip(" $€£-").removesuffix("US")
     if head and head.lower() != "between":
         return None

@@ -10,7 +10,7 @@ import re
 import unicodedata
 from functools import lru_cache
 
-from demur.answers.spans import _ROMAN, _SPELLINGS, _forms_of, _part
+from demur.answers.spans import _ROMAN, _SPELLINGS, _compiled_part, _matching_keys
 from demur.answers.text import _PLAIN, normalise
 from demur.answers.yes_no import SIDES
 from demur.core.records import AnswerSpec
@@ -38,7 +38,9 @@ class Prefilter:
 
     def __init__(self, spec: AnswerSpec) -> None:
         self._forms = (
-            None if spec.kind in ("box", "choice") or spec.number is not None else _wanted(spec)
+            None
+            if spec.kind in ("box", "choice") or spec.number is not None
+            else _required_words_of_forms(spec)
         )
         """For each accepted form the required words, each in several spellings; None accepts any text."""
 
@@ -52,10 +54,10 @@ class Prefilter:
         return _SPELT_OUT.search(text) is not None
 
 
-def _wanted(spec: AnswerSpec) -> list[list[frozenset[str]]] | None:
+def _required_words_of_forms(spec: AnswerSpec) -> list[list[frozenset[str]]] | None:
     forms = []
     for form in spec.accepted:
-        words = [keys for part in form for keys in _words_of(part, spec.kind)]
+        words = [keys for part in form for keys in _required_words(part, spec.kind)]
         if not words:
             return None
         forms.append(words)
@@ -63,16 +65,16 @@ def _wanted(spec: AnswerSpec) -> list[list[frozenset[str]]] | None:
 
 
 @lru_cache(maxsize=4096)
-def _words_of(part: str, kind: str) -> list[frozenset[str]]:
+def _required_words(part: str, kind: str) -> list[frozenset[str]]:
     if normalise(part) in SIDES:
         return []
-    read = _part(part, kind)
-    if read.date is not None or read.quantity is not None:
+    compiled = _compiled_part(part, kind)
+    if compiled.date is not None or compiled.quantity is not None:
         return []
-    found = []
-    for word in read.words:
+    required_words = []
+    for word in compiled.words:
         # the possessive s counts as part of a word, although an apostrophe stands between
-        keys = {key.removesuffix("s") for key in _forms_of(word)} | set(_forms_of(word))
+        keys = {key.removesuffix("s") for key in _matching_keys(word)} | set(_matching_keys(word))
         if (
             all(key.isascii() and key.isalpha() and key.islower() for key in keys)
             and not keys & _OTHERS
@@ -81,8 +83,8 @@ def _words_of(part: str, kind: str) -> list[frozenset[str]]:
                 key for key in keys if not any(other in key for other in keys if other != key)
             )
             if min(map(len, shortest)) >= SHORTEST and word.raw not in _ROMAN:
-                found.append(shortest)
-    return found
+                required_words.append(shortest)
+    return required_words
 
 
 def anchors(spec: AnswerSpec) -> list[frozenset[str]] | None:

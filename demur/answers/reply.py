@@ -144,13 +144,13 @@ def _without_question(text: str, question: str) -> str:
     """What a sentence says beyond the question, around the first copula; "" if that is not one side of it."""
     if len(text) > _SENTENCE or re.search(r"[.!?;\n] ", text):
         return ""
-    asked = {w.norm for w in words(question)}
+    question_words = {w.norm for w in words(question)}
     plain = readable(text)
     for copula in list(_COPULA.finditer(plain))[:3]:
         sides = plain[: copula.start()], plain[copula.end() :]
         for side, other in (sides, sides[::-1]):
-            told = [w.norm for w in words(side)]
-            if set(told) - _SMALL and set(told) <= asked | _SMALL:
+            side_words = [w.norm for w in words(side)]
+            if set(side_words) - _SMALL and set(side_words) <= question_words | _SMALL:
                 rest = _trimmed(other)
                 return rest if not {"not", "n't", "never", "no"} & set(rest.lower().split()) else ""
     return ""

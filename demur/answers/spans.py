@@ -28,24 +28,28 @@ class _Part(NamedTuple):
 
 
 @lru_cache(maxsize=16384)
-def _part(text: str, kind: str) -> _Part:
+def _compiled_part(text: str, kind: str) -> _Part:
     """Read a part of a form as words, a quantity with its noun, or a date; ``kind`` is the kind of the answer."""
     date = whole_date(text)
-    read = whole_quantity(text)
-    if date and kind != "date" and not date.month and read:
+    quantity_and_noun = whole_quantity(text)
+    if date and kind != "date" and not date.month and quantity_and_noun:
         date = None  # a bare number may be a year; it is compared as both below
-    quantity, noun = read if read and (date is None or kind == "number") else (None, "")
-    owners = {match.start() for match in _OWNING.finditer(readable(text))}
-    short = {match.start() for match in _SHORT_YEAR.finditer(readable(text))}
-    found = (
+    quantity, noun = (
+        quantity_and_noun
+        if quantity_and_noun and (date is None or kind == "number")
+        else (None, "")
+    )
+    ends_of_owners = {match.start() for match in _OWNING.finditer(readable(text))}
+    short_years = {match.start() for match in _SHORT_YEAR.finditer(readable(text))}
+    part_words = (
         w._replace(raw=f"{w.raw}'s")
-        if w.end in owners
+        if w.end in ends_of_owners
         else w._replace(raw=f"'{w.raw}")
-        if w.start in short
+        if w.start in short_years
         else w
         for w in content(text)
     )
-    return _Part(text, tuple(found), quantity, noun, None if kind == "number" else date)
+    return _Part(text, tuple(part_words), quantity, noun, None if kind == "number" else date)
 
 
 _SHORT_YEAR = re.compile(r"(?<![\w']')(?<=')\d{2}(?![\d'\w])")
@@ -57,16 +61,16 @@ _OWNING = re.compile(r"(?<=[^\W_])'s(?![^\W_])", re.IGNORECASE)
 @remembered
 def content(text: str) -> tuple[Word, ...]:
     """The words without articles and possessive endings; a capital A inside the text is a letter, not an article."""
-    found = words(text)
-    owned = {match.end() for match in _OWNING.finditer(readable(text))}
-    kept = tuple(
+    all_words = words(text)
+    ends_of_possessives = {match.end() for match in _OWNING.finditer(readable(text))}
+    content_words = tuple(
         w
-        for i, w in enumerate(found)
+        for i, w in enumerate(all_words)
         if w.norm not in ARTICLES
         and not (w.norm == "a" and (w.raw == "a" or i == 0))
-        and not (w.norm == "s" and w.end in owned)
+        and not (w.norm == "s" and w.end in ends_of_possessives)
     )
-    return kept or found
+    return content_words or all_words
 
 
 def spans(spec: AnswerSpec, form: str, text: str, *, bare: bool, kind: str = "") -> Iterator[Span]:
@@ -79,7 +83,7 @@ def spans(spec: AnswerSpec, form: str, text: str, *, bare: bool, kind: str = "")
         bare: the text is a short answer, in which a number needs no unit and "us" may be the country.
         kind: how to read the part; as the kind of the answer if empty.
     """
-    part = _part(form, kind or spec.kind)
+    part = _compiled_part(form, kind or spec.kind)
     if part.date is not None:
         yield from ((d.start, d.end) for d in dates(text) if d.holds(part.date))
         if part.date.month:
@@ -93,22 +97,24 @@ def spans(spec: AnswerSpec, form: str, text: str, *, bare: bool, kind: str = "")
 def _word_spans(part: _Part, text: str, *, bare: bool) -> Iterator[Span]:
     if part.quantity is not None and not part.noun:
         return  # numbers are compared by value alone: "2" is not in "-2" or "2.5"
-    said, places = _said(text)
-    wanted = [_forms_of(w) for w in part.words]
-    if len(wanted) > 1:  # a numeral by itself may be anything
-        wanted = [f | _numerals(w) for f, w in zip(wanted, part.words, strict=True)]
+    text_words, places = _words_by_key(text)
+    key_sets = [_matching_keys(w) for w in part.words]
+    if len(key_sets) > 1:  # a numeral by itself may be anything
+        key_sets = [f | _numerals(w) for f, w in zip(key_sets, part.words, strict=True)]
     only = part.words[0] if len(part.words) == 1 else None
     acronym = only is not None and only.norm in _LOOKALIKES and only.raw.isupper()
     name = only is not None and only.norm in _LOOKALIKES and only.raw[:1].isupper() and not bare
-    if not wanted:
+    if not key_sets:
         return
-    for i in sorted({place for key in wanted[0] for place in places.get(key, ())}):
+    for i in sorted({place for key in key_sets[0] for place in places.get(key, ())}):
         if not all(
-            any(i + j in places.get(key, ()) for key in keys) for j, keys in enumerate(wanted) if j
+            any(i + j in places.get(key, ()) for key in keys)
+            for j, keys in enumerate(key_sets)
+            if j
         ):
             continue
-        word = said[i]
-        if acronym and not word.raw.isupper() and not (bare and len(said) == 1):
+        word = text_words[i]
+        if acronym and not word.raw.isupper() and not (bare and len(text_words) == 1):
             continue  # the country US is not the pronoun
         if only is not None and only.raw[:1].isupper() and is_verb(text, word):
             continue  # "you may"
@@ -116,23 +122,23 @@ def _word_spans(part: _Part, text: str, *, bare: bool) -> Iterator[Span]:
             not word.raw[:1].isupper() or (word.norm in _OPENERS and _opens(text, word.start))
         ):
             continue  # nor is the pronoun a film that is called It
-        yield word.start, said[i + len(wanted) - 1].end
+        yield word.start, text_words[i + len(key_sets) - 1].end
 
 
 @remembered
-def _said(text: str) -> tuple[tuple[Word, ...], dict[str, set[int]]]:
+def _words_by_key(text: str) -> tuple[tuple[Word, ...], dict[str, set[int]]]:
     """The words of a text, and the positions of each key.
 
     A word may have more keys: without a Korean particle, with the possessive s, and the value of a Roman numeral.
     """
-    found = content(text)
-    owners = {match.start() for match in _OWNING.finditer(readable(text))}
-    short = {match.start() for match in _SHORT_YEAR.finditer(readable(text))}
+    content_words = content(text)
+    ends_of_owners = {match.start() for match in _OWNING.finditer(readable(text))}
+    short_years = {match.start() for match in _SHORT_YEAR.finditer(readable(text))}
     places: dict[str, set[int]] = {}
-    for i, word in enumerate(found):
+    for i, word in enumerate(content_words):
         key = _key(word)
         places.setdefault(key, set()).add(i)
-        if word.start in short:  # '50: in either century
+        if word.start in short_years:  # '50: in either century
             for spelt in (f"'{key}", f"19{key}", f"20{key}"):
                 places.setdefault(spelt, set()).add(i)
         elif year := _CENTURY.fullmatch(word.raw):
@@ -141,11 +147,11 @@ def _said(text: str) -> tuple[tuple[Word, ...], dict[str, set[int]]]:
             places.setdefault(_ROMAN[word.raw], set()).add(i)
         elif word.norm in numbers.ORDINALS:  # Henry the Eighth
             places.setdefault(f"#{numbers.ORDINALS[word.norm]}", set()).add(i)
-        elif word.end in owners:
+        elif word.end in ends_of_owners:
             places.setdefault(f"{key}s", set()).add(i)
         elif "\uac00" <= key[-1] <= "\ud7a3" and (stem := _PARTICLE.match(key)):
             places.setdefault(stem[1], set()).add(i)
-    return found, places
+    return content_words, places
 
 
 _VERBS_TOO = frozenset({"may", "march", "will", "mark"})
@@ -165,8 +171,8 @@ def is_verb(text: str, word: Word) -> bool:
     acts = _AS_VERB.match(plain, word.end) is not None
     if not word.raw.islower():
         return acts and _opens(text, word.start)
-    led = _AS_NAME.search(plain[max(0, word.start - 12) : word.start])
-    return led is None or (acts and led["joint"] is not None)
+    lead_in = _AS_NAME.search(plain[max(0, word.start - 12) : word.start])
+    return lead_in is None or (acts and lead_in["joint"] is not None)
 
 
 def _opens(text: str, start: int) -> bool:
@@ -222,7 +228,7 @@ def _key(word: Word) -> str:
 
 
 @lru_cache(maxsize=16384)
-def _forms_of(word: Word) -> frozenset[str]:
+def _matching_keys(word: Word) -> frozenset[str]:
     """Keys that count as this word. A lower-case noun also matches its singular or plural; a name does not."""
     key = _key(word)
     if word.raw.startswith("'"):  # '50, 1950
@@ -258,54 +264,60 @@ def _unit_of(spec: AnswerSpec, part: _Part) -> str:
     if spec.unit:
         return unit_named(spec.unit) or ""
     for form in spec.accepted:
-        other = whole_quantity(form[0]) if len(form) == 1 else None
-        if other and other[0].unit and other[0].low == part.quantity.low:
-            return other[0].unit
+        form_quantity = whole_quantity(form[0]) if len(form) == 1 else None
+        if form_quantity and form_quantity[0].unit and form_quantity[0].low == part.quantity.low:
+            return form_quantity[0].unit
     return ""
 
 
 def _quantity_spans(spec: AnswerSpec, part: _Part, text: str, *, bare: bool) -> Iterator[Span]:
     gold = part.quantity
     assert gold is not None
-    unit, own_unit = _unit_of(spec, part), bool(gold.unit)
+    unit, gold_has_unit = _unit_of(spec, part), bool(gold.unit)
     days, plain = _days(text), readable(text)
     whole = whole_quantity(text) is not None
     plain_year = gold.plain and not unit and 1000 <= gold.low < 2200 and not part.noun
     if plain_year:
         yield from ((d.start, d.end) for d in dates(text) if d.year == gold.low)
-    for said in quantities(text):
-        if days.meet(said.start, said.end):
+    for quantity in quantities(text):
+        if days.meet(quantity.start, quantity.end):
             continue
-        if gold.ordinal != said.ordinal and not whole:
+        if gold.ordinal != quantity.ordinal and not whole:
             continue  # "the 5th" does not state that there are 5
-        if own_unit and not said.unit and (not bare or _OF_ANOTHER_UNIT.match(plain, said.end)):
+        if (
+            gold_has_unit
+            and not quantity.unit
+            and (not bare or _OF_ANOTHER_UNIT.match(plain, quantity.end))
+        ):
             continue  # "12 leagues" for 12 km
-        if part.noun and (not whole or (said.unit and not own_unit)):
-            noun = _forms_of(words(part.noun)[-1])
-            if not any(_key(w) in noun for w in words(plain[said.end : said.end + 60])[:3]):
+        if part.noun and (not whole or (quantity.unit and not gold_has_unit)):
+            noun = _matching_keys(words(part.noun)[-1])
+            if not any(_key(w) in noun for w in words(plain[quantity.end : quantity.end + 60])[:3]):
                 continue
         low, high = (
-            (said.low, said.high)
-            if not unit or not said.unit
+            (quantity.low, quantity.high)
+            if not unit or not quantity.unit
             else (
-                in_unit(said.low, said.unit, unit),
-                in_unit(said.high, said.unit, unit),
+                in_unit(quantity.low, quantity.unit, unit),
+                in_unit(quantity.high, quantity.unit, unit),
             )
         )
         if low is None or high is None:
             continue
-        if {unit, said.unit} == {"%", ""} and whole and bare:  # 46 % = 0.46
+        if {unit, quantity.unit} == {"%", ""} and whole and bare:  # 46 % = 0.46
             factor = (
                 100.0
-                if not said.unit and said.high <= 1
+                if not quantity.unit and quantity.high <= 1
                 else 0.01
                 if not unit and gold.high <= 1
                 else 1.0
             )
             low, high = low * factor, high * factor
-        slack = _slack(spec, gold, bool(unit), converted=bool(said.unit) and said.unit != unit)
+        slack = _slack(
+            spec, gold, bool(unit), converted=bool(quantity.unit) and quantity.unit != unit
+        )
         if abs(low - gold.low) <= slack and abs(high - gold.high) <= slack:
-            yield said.start, said.end
+            yield quantity.start, quantity.end
 
 
 _OF_ANOTHER_UNIT = re.compile(
@@ -345,13 +357,14 @@ def range_spans(spec: AnswerSpec, text: str, *, bare: bool) -> Iterator[Span]:
         slack = max(slack, spec.tolerance * abs(low))
     days = _days(text)
     whole = whole_quantity(text) is not None
-    for said in quantities(text):
-        if days.meet(said.start, said.end) or (said.ordinal and not whole):
+    for quantity in quantities(text):
+        if days.meet(quantity.start, quantity.end) or (quantity.ordinal and not whole):
             continue
-        if unit and not said.unit and not bare:
+        if unit and not quantity.unit and not bare:
             continue
         ends = [
-            in_unit(v, said.unit, unit) if unit and said.unit else v for v in (said.low, said.high)
+            in_unit(v, quantity.unit, unit) if unit and quantity.unit else v
+            for v in (quantity.low, quantity.high)
         ]
         if all(e is not None and low - slack <= e <= high + slack for e in ends):
-            yield said.start, said.end
+            yield quantity.start, quantity.end

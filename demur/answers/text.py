@@ -155,7 +155,7 @@ def unformatted(reply: str) -> str:
     text = unicodedata.normalize("NFC", stream_safe(_INVISIBLE.sub("", reply)))
     text = _LAYOUT.sub("", _BLANKS.sub(" ", _MARKUP_TAG.sub(" ", text)).strip()).strip()
     text = _AROUND.sub(r"\1\2", text) if _AROUND.fullmatch(text) else text
-    return text[found.end() :] if (found := _OPENER.match(text)) else text
+    return text[opener.end() :] if (opener := _OPENER.match(text)) else text
 
 
 class Places:
@@ -223,15 +223,15 @@ def words(text: str) -> tuple[Word, ...]:
     >>> [w.norm for w in words("The U.S. paid 2,640 francs.")]
     ['the', 'us', 'paid', '2640', 'francs']
     """
-    found = []
+    all_words = []
     for match in _WORD.finditer(readable(text)):
         raw = match.group()
         if match["initials"]:
             raw = re.sub(r"[.\s]", "", raw)
         elif match["grouped"]:
             raw = raw.replace(",", "")
-        found.append(Word(fold(raw), raw, match.start(), match.end()))
-    return tuple(found)
+        all_words.append(Word(fold(raw), raw, match.start(), match.end()))
+    return tuple(all_words)
 
 
 def normalise(text: str) -> str:
@@ -245,7 +245,9 @@ def normalise(text: str) -> str:
     >>> normalise("2,640 m") == normalise("2640 m")
     True
     """
-    found = [w.norm for w in words(text)]
-    kept = [w for w in found if w not in ARTICLES]
-    lead = next((i for i, word in enumerate(kept) if word != "a"), len(kept) - 1)
-    return " ".join(kept[max(lead, 0) :] or found)
+    norms = [w.norm for w in words(text)]
+    without_articles = [w for w in norms if w not in ARTICLES]
+    lead = next(
+        (i for i, word in enumerate(without_articles) if word != "a"), len(without_articles) - 1
+    )
+    return " ".join(without_articles[max(lead, 0) :] or norms)

@@ -37,8 +37,10 @@ def whole_dates(text: str) -> tuple[Date, ...]:
         text = _in_english(text)
     text = " ".join(text.split()).strip(" .,;()")
     text = re.sub(r"(\d)(?:\.|º|er|e|an|a|eko|ko)(?= [A-Z])", r"\1", text)
-    found = dates(text)
-    return found if found and all((d.start, d.end) == (0, len(text)) for d in found) else ()
+    readings = dates(text)
+    return (
+        readings if readings and all((d.start, d.end) == (0, len(text)) for d in readings) else ()
+    )
 
 
 def _in_english(text: str) -> str:
@@ -53,8 +55,8 @@ def _in_english(text: str) -> str:
         if not plain[:1].isalpha() or re.fullmatch(r"(?i)bce?|b\.c\.?|ad|ce|st|nd|rd|th", word):
             words.append(word)
         elif plain in ("may", "march") or (month := cldr.months().get(plain)) is None:
-            known = plain in _SMALL or plain in cldr.weekdays()
-            words.append(" " if known else word)
+            is_filler = plain in _SMALL or plain in cldr.weekdays()
+            words.append(" " if is_filler else word)
         else:
             words.append(month)
     return re.sub(r"^[\s,]+|(?<=\s)[\s,]+", "", "".join(words))

@@ -211,8 +211,10 @@ def print_recall(choice: Choice) -> None:
         rows,
         left=("mode",),
     )
-    if choice.own:
-        say(f"{choice.own:,} query images are in the index themselves: not counted as found")
+    if choice.own_images_indexed:
+        say(
+            f"{choice.own_images_indexed:,} query images are in the index themselves: not counted as found"
+        )
 
 
 def _print(summary: dict[str, Any]) -> None:

@@ -33,18 +33,18 @@ def checked(function: Callable[P, R]) -> Callable[P, R]:
     @wraps(function)
     def call(*args: P.args, **kwargs: P.kwargs) -> R:
         try:
-            given = signature.bind(*args, **kwargs)
+            arguments = signature.bind(*args, **kwargs)
         except TypeError:
             return function(*args, **kwargs)  # Python's own words for a missing or unknown argument
         for name, (adapter, kind) in expected().items():
-            if name in given.arguments:
-                value = given.arguments[name]
+            if name in arguments.arguments:
+                value = arguments.arguments[name]
                 try:
-                    given.arguments[name] = adapter.validate_python(value)
+                    arguments.arguments[name] = adapter.validate_python(value)
                 except ValueError as error:
-                    what = f"{name}={brief(repr(value))}: expected {kind}"
-                    raise UsageError(what, item=function.__name__) from error
-        return function(*given.args, **given.kwargs)
+                    misfit = f"{name}={brief(repr(value))}: expected {kind}"
+                    raise UsageError(misfit, item=function.__name__) from error
+        return function(*arguments.args, **arguments.kwargs)
 
     return call
 
@@ -53,12 +53,12 @@ def _adapters(function: Callable[..., Any]) -> dict[str, tuple[TypeAdapter[Any],
     """Argument -> what validates it, and its type in words."""
     from pydantic import TypeAdapter
 
-    found = {}
+    adapters = {}
     for name, annotation in function.__annotations__.items():
         with suppress(NameError):
             kind = eval(annotation, function.__globals__)
             if name != "return" and kind is not Any:
                 adapter = TypeAdapter(kind, config={"arbitrary_types_allowed": True})
                 text = kind.__name__ if isinstance(kind, type) else str(kind)
-                found[name] = adapter, re.sub(r"\b(?:\w+\.)+", "", text)
-    return found
+                adapters[name] = adapter, re.sub(r"\b(?:\w+\.)+", "", text)
+    return adapters

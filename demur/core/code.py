@@ -53,17 +53,17 @@ def named(text: str, form: str = "python:module:function") -> tuple[Callable[...
         raise UsageError("this names no function", item=item, cure=f"write {form}")
     if str(Path.cwd()) not in sys.path:
         sys.path.insert(0, str(Path.cwd()))
-    found: Any = imported(module, item)
-    if found is None:
+    target: Any = imported(module, item)
+    if target is None:
         raise UsageError(
             f"there is no module {module!r}",
             item=item,
             cure="check the name, the current folder and PYTHONPATH",
         )
-    members = vars(found).items()
+    members = vars(target).items()
     try:
         for step in name.split("."):
-            found = getattr(found, step)
+            target = getattr(target, step)
     except AttributeError as error:
         functions = sorted(n for n, v in members if callable(v) and not n.startswith("_"))
         raise UsageError(
@@ -71,11 +71,11 @@ def named(text: str, form: str = "python:module:function") -> tuple[Callable[...
             item=item,
             cure=f"it has {', '.join(functions[:8]) or 'no function'}",
         ) from error
-    if not callable(found):
+    if not callable(target):
         raise UsageError(
             f"{name!r} in {module!r} is not a function", item=item, cure="name a function"
         )
-    return found, revision
+    return target, revision
 
 
 _PARSING = threading.Lock()
@@ -109,10 +109,13 @@ def code_digest(thing: object, revision: str = "") -> str:
         parts += [name, __version__]
     else:
         spec = getattr(module, "__spec__", None)
-        own = spec.name if spec is not None else module.__name__
+        module_name = spec.name if spec is not None else module.__name__
         parts += [
             name,
-            {module: file_digest(path) for module, path in _project(own, Path(file)).items()},
+            {
+                module: file_digest(path)
+                for module, path in _project(module_name, Path(file)).items()
+            },
         ]
     return digest(parts, SHORT)
 
@@ -146,19 +149,19 @@ def _source(owner: object) -> str:
 
 def _project(name: str, file: Path) -> dict[str, Path]:
     """Module -> file, for a module and all modules of its project that it imports, directly or not."""
-    found: dict[str, Path] = {}
+    file_of_module: dict[str, Path] = {}
     top = name.partition(".")[0]
-    todo = [(name, file)]
-    while todo:
-        module, path = todo.pop()
-        if module in found:
+    unvisited = [(name, file)]
+    while unvisited:
+        module, path = unvisited.pop()
+        if module in file_of_module:
             continue
-        found[module] = path
+        file_of_module[module] = path
         package = module if path.stem == "__init__" else module.rpartition(".")[0]
-        for other in (*_parents(module), *_imports(path, package)):
-            if other not in found:
-                todo += _files(other, top)
-    return found
+        for imported_module in (*_parents(module), *_imports(path, package)):
+            if imported_module not in file_of_module:
+                unvisited += _files(imported_module, top)
+    return file_of_module
 
 
 def _parents(module: str) -> Iterator[str]:
@@ -195,7 +198,7 @@ def _imports(path: Path, package: str) -> Iterator[str]:
 
 def _files(module: str, top: str) -> list[tuple[str, Path]]:
     """(module, file) of a module that belongs to the project, without importing it; [] for any other."""
-    first, *rest = module.split(".")
+    first, *submodules = module.split(".")
     if first == "demur" or first in sys.stdlib_module_names or first in sys.builtin_module_names:
         return []
     try:
@@ -206,10 +209,12 @@ def _files(module: str, top: str) -> list[tuple[str, Path]]:
         return []
     places = [Path(p) for p in spec.submodule_search_locations or ()]
     file = Path(spec.origin) if spec.origin and Path(spec.origin).is_file() else None
-    known = [file] if file is not None else places
-    if not known or (first != top and any(_INSTALLED & set(p.parts) for p in known)):
+    places_of_top = [file] if file is not None else places
+    if not places_of_top or (
+        first != top and any(_INSTALLED & set(p.parts) for p in places_of_top)
+    ):
         return []
-    for step in rest:
+    for step in submodules:
         inner = [p / step for p in places]
         file = next((f for p in inner for f in _as_module(p) if f.is_file()), None)
         places = [p for p in inner if p.is_dir()]

@@ -172,20 +172,20 @@ def mapped(path: Path, below: int | None = None, least: int = 0) -> NDArray[Any]
     """
     with storage_errors(path):
         try:
-            found: NDArray[Any] = np.load(path, mmap_mode="r")
+            numbers: NDArray[Any] = np.load(path, mmap_mode="r")
         except OSError:
             raise
         except (
             Exception
         ) as error:  # NumPy evaluates the header as a Python literal, which fails in many ways
             raise _broken(path) from error
-    if found.ndim != 1 or found.dtype != np.int64:
+    if numbers.ndim != 1 or numbers.dtype != np.int64:
         raise _broken(path)
-    for at in range(0, len(found) if below is not None else 0, BLOCK):
-        block = found[at : at + BLOCK]
+    for at in range(0, len(numbers) if below is not None else 0, BLOCK):
+        block = numbers[at : at + BLOCK]
         if not least <= block.min() <= block.max() < (below or 0):
             raise _broken(path)
-    return found
+    return numbers
 
 
 def _broken(path: Path) -> IndexFileError:
@@ -233,7 +233,9 @@ class Documents(Mapping[str, Document]):
             (_BY_ID,)
         ]:  # in an untrusted file, a view or a missing index could make queries endless
             raise self._broken(TABLE)
-        self._count, size = self._one("SELECT count(*), coalesce(max(stop), 0) FROM documents")
+        self._count, size = self._single_row(
+            "SELECT count(*), coalesce(max(stop), 0) FROM documents"
+        )
         with storage_errors(lines), lines.open("rb") as handle:
             if lines.stat().st_size != size:
                 raise self._broken(LINES)
@@ -244,14 +246,14 @@ class Documents(Mapping[str, Document]):
         with _storage_errors(self.folder):
             yield from self._table.execute(query, values)
 
-    def _one(self, query: str, *values: object) -> tuple[Any, ...]:
+    def _single_row(self, query: str, *values: object) -> tuple[Any, ...]:
         try:
-            found: tuple[Any, ...] | None = self._table.execute(query, values).fetchone()
+            first_row: tuple[Any, ...] | None = self._table.execute(query, values).fetchone()
         except (sqlite3.Error, OverflowError) as error:
             raise self._broken(TABLE) from error
-        if found is None:
+        if first_row is None:
             raise self._broken(TABLE)
-        return found
+        return first_row
 
     def _between(self, start: int, stop: int) -> bytes:
         try:
@@ -274,7 +276,9 @@ class Documents(Mapping[str, Document]):
         Raises:
             IndexFileError: there is none, or its id is not that of the table.
         """
-        id, start, stop = self._one("SELECT id, start, stop FROM documents WHERE row = ?", int(row))
+        id, start, stop = self._single_row(
+            "SELECT id, start, stop FROM documents WHERE row = ?", int(row)
+        )
         try:
             document = Document.model_validate_json(self._between(start, stop))
         except ValueError as error:
@@ -316,8 +320,8 @@ class Documents(Mapping[str, Document]):
         Raises:
             IndexFileError: there is no such row, or no document is found by its id.
         """
-        id, known = self._one(_ID, int(row))
-        if not isinstance(id, str) or not known or not id.startswith(self._stored):
+        id, id_is_indexed = self._single_row(_ID, int(row))
+        if not isinstance(id, str) or not id_is_indexed or not id.startswith(self._stored):
             raise self._broken(TABLE)
         return self._public(id)
 
@@ -325,12 +329,12 @@ class Documents(Mapping[str, Document]):
         """The row of a document; None if no document has that id."""
         if not id.startswith(self._prefix):
             return None
-        stored = self._stored + id.removeprefix(self._prefix)
+        stored_id = self._stored + id.removeprefix(self._prefix)
         try:
-            stored.encode()
+            stored_id.encode()
         except UnicodeEncodeError:  # no stored id contains half a character
             return None
-        (row,) = self._one("SELECT min(row) FROM documents WHERE id = ?", stored)
+        (row,) = self._single_row("SELECT min(row) FROM documents WHERE id = ?", stored_id)
         return None if row is None else int(row)
 
     def rows(self, ids: Sequence[str]) -> list[int | None]:

@@ -141,11 +141,11 @@ class BadInput(DataError):
         cure: str = "correct them, or allow --skip-bad",
     ) -> None:
         self.problems = tuple(problems)
-        shown = "\n  ".join(self.problems[:20])
+        listed = "\n  ".join(self.problems[:20])
         total = len(self.problems) + more
         more = total - len(self.problems[:20])
         super().__init__(
-            f"{total} problem(s) in the input:\n  {shown}"
+            f"{total} problem(s) in the input:\n  {listed}"
             + (f"\n  ... and {more} more" if more > 0 else "")
             + "\n",
             cure=cure,

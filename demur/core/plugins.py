@@ -19,16 +19,16 @@ Kind = Literal["sources", "encoders", "indexes", "systems", "judges", "suites", 
 
 @cache
 def _registered(kind: Kind) -> dict[str, EntryPoint]:
-    found: dict[str, EntryPoint] = {}
+    point_of_name: dict[str, EntryPoint] = {}
     for point in entry_points(group=f"demur.{kind}"):
-        if point.name in found and found[point.name].value != point.value:
-            both = f"{found[point.name].value} and {point.value}"
+        if point.name in point_of_name and point_of_name[point.name].value != point.value:
+            both_targets = f"{point_of_name[point.name].value} and {point.value}"
             raise UsageError(
-                f"two packages register a {kind[:-1]} named {point.name!r}: {both}",
+                f"two packages register a {kind[:-1]} named {point.name!r}: {both_targets}",
                 cure="uninstall one of them",
             )
-        found[point.name] = point
-    return found
+        point_of_name[point.name] = point
+    return point_of_name
 
 
 def names(kind: Kind) -> tuple[str, ...]:

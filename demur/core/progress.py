@@ -57,9 +57,11 @@ class Count:
         if fresh > 0 and seconds > 0:
             parts.append(f"{fresh / seconds:,.1f}/s")
             if self.done < (self.total or 0):
-                left = round(((self.total or 0) - self.done) * seconds / fresh)
+                seconds_left = round(((self.total or 0) - self.done) * seconds / fresh)
                 parts.append(
-                    f"{left // 60:,} min {left % 60} s left" if left >= 60 else f"{left} s left"
+                    f"{seconds_left // 60:,} min {seconds_left % 60} s left"
+                    if seconds_left >= 60
+                    else f"{seconds_left} s left"
                 )
         if self.failed:
             parts.append(f"{self.failed:,} failed")

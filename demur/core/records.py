@@ -151,11 +151,11 @@ class AnswerSpec(Record):
     def _says_something(self) -> Self:
         if any(not all(part.strip() for part in form) or not form for form in self.accepted):
             raise ValueError("an accepted answer is empty")
-        given = bool(self.accepted) or self.number is not None or self.box is not None
-        if given == (self.kind in ("none", "unknown")):
+        has_answer = bool(self.accepted) or self.number is not None or self.box is not None
+        if has_answer == (self.kind in ("none", "unknown")):
             raise ValueError(
                 f"it has an answer, but its kind is {self.kind}"
-                if given
+                if has_answer
                 else "no answer is given: set accepted, number or box, or the kind none or unknown"
             )
         if self.number is not None and self.number[0] > self.number[1]:
@@ -163,7 +163,7 @@ class AnswerSpec(Record):
         return self
 
     @property
-    def shown(self) -> str:
+    def display_form(self) -> str:
         """The form for judges and readers."""
         if self.kind in ("none", "unknown"):
             return (
@@ -208,7 +208,7 @@ class Sample(Record):
         return turns_of(self.attributes.get(ATTRIBUTE))
 
     @property
-    def asked(self) -> str:
+    def question_with_turns(self) -> str:
         """The question, with what was said before it."""
         return asked_in(self.turns, self.question)
 
@@ -429,7 +429,7 @@ class Ask(Record):
         return "" if self.scenario.shows_evidence else self.fold or self.scenario.value
 
     @property
-    def asked(self) -> str:
+    def question_with_turns(self) -> str:
         """The question, with what was said before it."""
         return asked_in(self.turns, self.question)
 

@@ -53,9 +53,9 @@ def unstorable(record: BaseModel) -> str:
     Half a character (a lone surrogate) is not text, NaN and infinity are not JSON, and an integer beyond 64 bits fits
     no column of a table.
     """
-    left: list[Any] = [record]
-    while left:  # called for every reply: the frequent types first
-        value = left.pop()
+    unchecked: list[Any] = [record]
+    while unchecked:  # called for every reply: the frequent types first
+        value = unchecked.pop()
         if isinstance(value, str):
             if not value.isascii():
                 try:
@@ -65,7 +65,7 @@ def unstorable(record: BaseModel) -> str:
         elif value is None:
             continue
         elif isinstance(value, BaseModel):
-            left += value.__dict__.values()
+            unchecked += value.__dict__.values()
         elif isinstance(value, float):
             if not math.isfinite(value):
                 return f"it holds the number {value}"
@@ -73,9 +73,9 @@ def unstorable(record: BaseModel) -> str:
             if not -(2**63) <= value < 2**63:
                 return "it holds an integer beyond 64 bits"
         elif isinstance(value, dict):
-            left += [*value, *value.values()]
+            unchecked += [*value, *value.values()]
         elif isinstance(value, list | tuple | set | frozenset):
-            left += value
+            unchecked += value
     return ""
 
 
@@ -327,17 +327,19 @@ MOST_VALUES = 1_000_000
 """Values of a YAML file, with its aliases expanded."""
 
 
-def _size(node: Any, known: dict[int, float]) -> float:
+def _size(node: Any, sizes: dict[int, float]) -> float:
     """Number of values that a YAML node expands to; infinite if it contains itself."""
     if isinstance(node.value, str):
         return 1.0
-    if id(node) not in known:
-        known[id(node)] = math.inf
+    if id(node) not in sizes:
+        sizes[id(node)] = math.inf
         inner = [
-            one for each in node.value for one in (each if isinstance(each, tuple) else (each,))
+            child
+            for member in node.value
+            for child in (member if isinstance(member, tuple) else (member,))
         ]
-        known[id(node)] = 1.0 + sum(_size(one, known) for one in inner)
-    return known[id(node)]
+        sizes[id(node)] = 1.0 + sum(_size(child, sizes) for child in inner)
+    return sizes[id(node)]
 
 
 class Problems:
@@ -379,9 +381,9 @@ class Problems:
 
     def summary(self, most: int = PROBLEMS_KEPT) -> list[str]:
         """The first lines, and one with the number of further problems."""
-        shown = self.lines[:most]
-        more = self._count - len(shown)
-        return [*shown, f"... and {more:,} more"] if more else shown
+        first_lines = self.lines[:most]
+        more = self._count - len(first_lines)
+        return [*first_lines, f"... and {more:,} more"] if more else first_lines
 
     def settle(self, *, skip_bad: bool | None = None) -> None:
         """Raise `BadInput` with all problems; with ``skip_bad``, set ``skipped`` to their number instead.
@@ -405,7 +407,7 @@ def lines_of(handle: IO[bytes]) -> Iterator[bytes | None]:
     """The lines of a file with their line ends; None for a line above `LONGEST_LINE`, which is never in memory."""
     while line := handle.readline(LONGEST_LINE):
         if len(line) == LONGEST_LINE and not line.endswith(b"\n"):
-            while (rest := handle.readline(1 << 20)) and not rest.endswith(b"\n"):
+            while (remainder := handle.readline(1 << 20)) and not remainder.endswith(b"\n"):
                 pass
             yield None
         else:

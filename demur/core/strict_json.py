@@ -64,8 +64,10 @@ def loose_json(text: str | bytes) -> Any:
     return json.loads(text)
 
 
-def _text(given: str | bytes) -> str:
-    text = given if isinstance(given, str) else given.decode()  # "utf-8-sig" is much slower
+def _text(json_text: str | bytes) -> str:
+    text = (
+        json_text if isinstance(json_text, str) else json_text.decode()
+    )  # "utf-8-sig" is much slower
     return text.removeprefix("\ufeff")
 
 

@@ -42,7 +42,7 @@ def command(*words: object, program: str = "demur") -> str:
     return shlex.join([program, *map(str, words)])
 
 
-def list_shown(cell: object) -> object:
+def list_written(cell: object) -> object:
     """The list of texts or objects that a text shows, in JSON or as pandas or numpy print it; other values as they are.
 
     Numbers are no list: ``[0, 1]`` may be an interval.
@@ -51,9 +51,9 @@ def list_shown(cell: object) -> object:
         return cell
     for read in (parsed_json, _python_list):
         with suppress(ValueError, SyntaxError, RecursionError, MemoryError):
-            found = read(cell)
-            if isinstance(found, list) and all(isinstance(one, str | dict) for one in found):
-                return found
+            value = read(cell)
+            if isinstance(value, list) and all(isinstance(member, str | dict) for member in value):
+                return value
     return cell
 
 
@@ -78,16 +78,16 @@ def stream_safe(text: str) -> str:
     >>> len(stream_safe("e" + 1000 * "\u0301\u0327"))
     31
     """
-    return text if text.isascii() else _MANY_MARKS.sub(_thirty, text)
+    return text if text.isascii() else _MANY_MARKS.sub(_at_most_thirty_marks, text)
 
 
 _MANY_MARKS = re.compile(r"[^\w\s\x00-\x7f]{31,}+")  # marks are among these
 
 
-def _thirty(found: re.Match[str]) -> str:
-    kept, run = [], 0
-    for character in found.group():
-        run = run + 1 if unicodedata.combining(character) else 0
-        if run <= 30:
-            kept.append(character)
-    return "".join(kept)
+def _at_most_thirty_marks(marks: re.Match[str]) -> str:
+    characters_kept, marks_in_a_row = [], 0
+    for character in marks.group():
+        marks_in_a_row = marks_in_a_row + 1 if unicodedata.combining(character) else 0
+        if marks_in_a_row <= 30:
+            characters_kept.append(character)
+    return "".join(characters_kept)

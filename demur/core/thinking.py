@@ -115,7 +115,7 @@ class _Mark(NamedTuple):
 def _marks(text: str, tags: tuple[Tags, ...]) -> list[_Mark]:
     pattern, names = _compiled(tags)
     return [
-        _Mark(*names[found.group().casefold()], *found.span()) for found in pattern.finditer(text)
+        _Mark(*names[match.group().casefold()], *match.span()) for match in pattern.finditer(text)
     ]
 
 

@@ -28,7 +28,7 @@ class Turn(NamedTuple):
     content: str
 
 
-def turns_of(given: Any) -> tuple[Turn, ...]:
+def turns_of(messages: Any) -> tuple[Turn, ...]:
     """The turns in a list of messages, in its JSON, or in a list of texts by user and assistant in turn.
 
     Raises:
@@ -37,29 +37,29 @@ def turns_of(given: Any) -> tuple[Turn, ...]:
     >>> turns_of(["Is there a Team plan?", "Yes."])
     (Turn(role='user', content='Is there a Team plan?'), Turn(role='assistant', content='Yes.'))
     """
-    if isinstance(given, str):
+    if isinstance(messages, str):
         try:
-            given = json.loads(given) if given.strip() else []
+            messages = json.loads(messages) if messages.strip() else []
         except (ValueError, RecursionError):
             raise ValueError("turns is not a JSON list of messages") from None
-    if given is None:
+    if messages is None:
         return ()
-    if not isinstance(given, list | tuple):
-        raise ValueError(f"turns is {type(given).__name__}, not a list of messages")
-    found = []
-    for number, one in enumerate(given):
-        role, content = ("user", "assistant")[number % 2], one
-        if isinstance(one, dict):
+    if not isinstance(messages, list | tuple):
+        raise ValueError(f"turns is {type(messages).__name__}, not a list of messages")
+    turns = []
+    for number, message in enumerate(messages):
+        role, content = ("user", "assistant")[number % 2], message
+        if isinstance(message, dict):
             role, content = (
-                _ROLES.get(str(one.get("role")).lower(), ""),
-                one.get("content", one.get("text")),
+                _ROLES.get(str(message.get("role")).lower(), ""),
+                message.get("content", message.get("text")),
             )
         if not role or not isinstance(content, str) or not content.strip():
             raise ValueError(
                 f'turn {number + 1} is not {{"role": "user" or "assistant", "content": "..."}}'
             )
-        found.append(Turn(role, content.strip()))  # type: ignore[arg-type]  # one of the two
-    return tuple(found)
+        turns.append(Turn(role, content.strip()))  # type: ignore[arg-type]  # one of the two
+    return tuple(turns)
 
 
 def as_messages(turns: Sequence[Turn]) -> list[dict[str, str]]:

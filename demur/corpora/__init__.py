@@ -71,16 +71,16 @@ def read_corpus(text: str, problems: Problems) -> Iterator[Document]:
         UsageError: an unknown option, or a path with an unknown ending.
         StorageError: the path cannot be read.
     """
-    reader, colon, rest = text.partition(":")
+    reader, colon, path_and_options = text.partition(":")
     if not colon or reader not in READERS:  # a folder may be named docs, images or beir
         bare = Path(text.partition("?")[0])
         if colon and not bare.exists():
             raise UnknownPart(
                 "corpus reader", reader, list(READERS), hint="see 'demur index build --help'"
             )
-        reader, rest = _by_ending(bare), text
+        reader, path_and_options = _by_ending(bare), text
     module = import_module(f"{__name__}.{READERS[reader]}")
-    path, options = named(f"corpus {reader}", rest, module.OPTIONS)
+    path, options = named(f"corpus {reader}", path_and_options, module.OPTIONS)
     if reader != "datasets" and not Path(path).exists():
         raise _missing(path)
     documents: Iterator[Document] = module.read(reader, path, problems, options)
@@ -157,9 +157,9 @@ def image_at(file: Path) -> ImageRef:
     try:
         uri.encode()
     except UnicodeEncodeError as error:
-        shown = uri.encode(errors="backslashreplace").decode()
+        escaped_uri = uri.encode(errors="backslashreplace").decode()
         raise DataError(
-            "the path of the image is not UTF-8", item=shown, cure="rename it"
+            "the path of the image is not UTF-8", item=escaped_uri, cure="rename it"
         ) from error
     with storage_errors(file):
         if file.exists() and not file.is_file():  # reading a pipe would wait for ever

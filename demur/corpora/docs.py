@@ -79,7 +79,7 @@ def documents(
     )
     skipped = {path.resolve() for path in without}
     files = [file for file in files if file.resolve() not in skipped]
-    passed: Counter[str] = Counter()
+    skipped_endings: Counter[str] = Counter()
     for file in files:
         ending, below = (
             _kind(file.name.lower()),
@@ -95,24 +95,24 @@ def documents(
             continue
         parts = PARTS.get(ending)
         if parts is None:
-            passed[f".{ending} files" if ending else "without an ending"] += 1
+            skipped_endings[f".{ending} files" if ending else "without an ending"] += 1
             continue
         try:
-            held = list(parts(file))
-            found = [part for part in held if part[2].strip()]
+            parts_of_file = list(parts(file))
+            parts_with_text = [part for part in parts_of_file if part[2].strip()]
         except DataError as error:
             problems.add(below, str(error))
             continue
-        if not found:
+        if not parts_with_text:
             problems.add(below, "holds no text (scanned pages need text recognition); leave it out")
-        elif len(found) < len(held):
+        elif len(parts_with_text) < len(parts_of_file):
             log.warning(
                 "%s: skipped %d of %d pages, which hold no text",
                 below,
-                len(held) - len(found),
-                len(held),
+                len(parts_of_file) - len(parts_with_text),
+                len(parts_of_file),
             )
-        for behind, title, text in found:
+        for behind, title, text in parts_with_text:
             yield from valid_document(
                 problems,
                 below,
@@ -124,12 +124,12 @@ def documents(
                 licence=licence,
                 attributes={"format": ending},
             )
-    if passed.total() == len(files):
+    if skipped_endings.total() == len(files):
         endings = ", ".join(sorted({*PARTS, *TABLES}))
         raise UsageError(
             f"no document among {len(files):,} files", item=str(root), cure=f"demur reads {endings}"
         )
-    log_skipped(root, passed)
+    log_skipped(root, skipped_endings)
 
 
 def _hidden(path: Path, root: Path) -> bool:
@@ -223,10 +223,10 @@ _RAW = {name: re.compile(f"</{name}", re.IGNORECASE) for name in ("script", "sty
 
 def _end_of_tag(page: str, at: int) -> int:
     """The end of a tag that begins before ``at``; -1 if it has none."""
-    while found := _QUOTE_OR_END.search(page, at):
-        if found[0] == ">":
-            return found.start()
-        at = page.find(found[0], found.end()) + 1
+    while quote_or_end := _QUOTE_OR_END.search(page, at):
+        if quote_or_end[0] == ">":
+            return quote_or_end.start()
+        at = page.find(quote_or_end[0], quote_or_end.end()) + 1
         if not at:
             return -1
     return -1

@@ -118,10 +118,10 @@ def documents(
     def of_page(place: str, url: str, page: Any) -> list[Document]:
         if not isinstance(page, dict):
             raise DataError(f"expected an object, got {type(page).__name__}", cure="leave it out")
-        found = [*_section_documents(url, page), *pictures_of(place, url, page)]
-        if not found:
+        page_documents = [*_section_documents(url, page), *pictures_of(place, url, page)]
+        if not page_documents:
             notes["pages with neither text nor a picture"] += 1
-        return found
+        return page_documents
 
     pages = ((place, url, (page,)) for place, url, page in rows)
     for page in records(pages, of_page, problems, notes, repeated=REPEATED):
@@ -129,9 +129,9 @@ def documents(
 
 
 def _section_documents(url: str, page: Mapping[str, Any]) -> Iterator[Document]:
-    title, found = str(page.get("title") or ""), sections(page)
-    lead = next((text for _, _, text in found if text.strip()), "")
-    for number, name, text in found:
+    title, page_sections = str(page.get("title") or ""), sections(page)
+    lead = next((text for _, _, text in page_sections if text.strip()), "")
+    for number, name, text in page_sections:
         if text.strip():
             attributes = {"page_title": title, "summary": lead[:SUMMARY], "section": str(number)}
             yield Document(
@@ -152,13 +152,13 @@ def _map(path: Path, problems: Problems) -> dict[str, str]:
         rows = csv_rows(path, problems, required=("image_url", "path"))
     else:
         rows = json_lines(path, problems)
-    found: dict[str, str] = {}
+    path_of_url: dict[str, str] = {}
     for place, row in rows:
         try:
-            found[str(row["image_url"])] = str(row["path"])
+            path_of_url[str(row["image_url"])] = str(row["path"])
         except KeyError as error:
             problems.add(place, f"there is no {error}")
-    return found
+    return path_of_url
 
 
 # --- what a page holds ---------------------------------------------------------------------------
@@ -177,12 +177,12 @@ def sections(page: Mapping[str, Any]) -> list[Section]:
     [Section(number=0, title='Fox', text='A fox.'), Section(number=1, title='Fox: Diet', text='')]
     """
     title, titles = str(page.get("title") or ""), _list(page, "section_titles")
-    found = []
+    all_sections = []
     for number, text in enumerate(_list(page, "section_texts")):
         name = str(titles[number] or "") if number < len(titles) else ""
         full = f"{title}: {name}" if name and name != title else title
-        found.append(Section(number, full, text if isinstance(text, str) else ""))
-    return found
+        all_sections.append(Section(number, full, text if isinstance(text, str) else ""))
+    return all_sections
 
 
 def section_id(url: str, number: int) -> str:

@@ -69,13 +69,13 @@ def documents(
         about: as for `document`.
     """
 
-    def made(place: str, id_: str, row: Mapping[str, Any]) -> Document:
+    def document_of_row(place: str, id_: str, row: Mapping[str, Any]) -> Document:
         image = picture(f"{place} ({id_})", str(row["image"])) if row.get("image") else None
         return document(row, image=image, **about)
 
     yield from records(
         ((place, page_id(row), (row,)) for place, row in rows),
-        made,
+        document_of_row,
         problems,
         notes,
         repeated=REPEATED,
@@ -140,18 +140,18 @@ def paragraphs(row: Mapping[str, Any]) -> list[Paragraph]:
     text = row.get("text")
     lines = text.get("paragraph") if isinstance(text, Mapping) else text
     title = str(row.get("wikipedia_title") or "").strip()
-    found = []
+    all_paragraphs = []
     for number, line in enumerate(lines if isinstance(lines, list) else []):
         stripped = str(line).strip()
         if not stripped or (number == 0 and stripped == title):
             continue
         prefix = next((prefix for prefix in PREFIXES if stripped.startswith(prefix)), "")
-        found.append(
+        all_paragraphs.append(
             Paragraph(
                 PREFIXES[prefix] if prefix else "prose", stripped.removeprefix(prefix).strip()
             )
         )
-    return [paragraph for paragraph in found if paragraph.text]
+    return [paragraph for paragraph in all_paragraphs if paragraph.text]
 
 
 class CommonsFiles:

@@ -97,7 +97,7 @@ class Leaks:
             return "near-duplicate of gold", gold
         if as_query:
             return as_query, ""
-        return ("holds the answer", self._answers.shown) if self.answer(item) else ("", "")
+        return ("holds the answer", self._answers.display_form) if self.answer(item) else ("", "")
 
 
 def adopt_negatives(sample: Sample, leaks: Leaks) -> tuple[Sample, list[Drop]]:
@@ -120,14 +120,14 @@ def _holds(sample: Sample) -> Callable[[str], bool]:
 
 def without_leaks(sample: Sample, leaks: Leaks) -> tuple[Sample, list[Drop]]:
     """The sample without its negatives that leak, and a drop with its reason for each of those."""
-    found = {e.id: leaks.of(e) for e in sample.negatives}
-    gone = [
+    leak_of = {e.id: leaks.of(e) for e in sample.negatives}
+    drops = [
         Drop(sample=sample.id, evidence=id, stage=STAGE, reason=reason, detail=detail)
-        for id, (reason, detail) in found.items()
+        for id, (reason, detail) in leak_of.items()
         if reason
     ]
-    left = tuple(e for e in sample.negatives if not found[e.id][0])
-    return (sample.model_copy(update={"negatives": left}) if gone else sample), gone
+    safe_negatives = tuple(e for e in sample.negatives if not leak_of[e.id][0])
+    return (sample.model_copy(update={"negatives": safe_negatives}) if drops else sample), drops
 
 
 def unfit_reason(sample: Sample, image_hashes: Callable[[ImageRef], ImageHash | None]) -> str:

@@ -160,9 +160,9 @@ class Gold:
     def _pages(self, gold: Evidence) -> list[str]:
         pages, whole = [page_of(gold)], document_of(gold)
         for id in (gold.id, whole, chunk_id(whole, 0), chunk_id(whole, "image")):
-            found = self._documents.get(id)
-            if found is not None and document_of(found) in (whole, gold.id):
-                pages.append(page_of(found))
+            document = self._documents.get(id)
+            if document is not None and document_of(document) in (whole, gold.id):
+                pages.append(page_of(document))
         return list(dict.fromkeys(pages))
 
     def parts(self, item: Item) -> list[Evidence]:
@@ -193,7 +193,7 @@ class Gold:
         Args:
             by_image: the search is among images. A piece without a picture there scores by the pictures of its page.
         """
-        found = []
+        ids_by_piece = []
         for e in self.evidence:
             ids = self._parts_in(index, e)
             if by_image:
@@ -204,8 +204,8 @@ class Gold:
                     for id in index.on_page(page)
                     if index.documents[id].image is not None
                 ]
-            found.append(ids)
-        return found
+            ids_by_piece.append(ids)
+        return ids_by_piece
 
     def pages_in(self, index: IndexedDocuments) -> list[str]:
         """The pages of an index that gold evidence lies on, whether the gold text itself is there or not."""

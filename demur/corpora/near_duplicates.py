@@ -84,30 +84,30 @@ def _sketch(text: str) -> tuple[int, int]:
     return bits, len(words)
 
 
-def _may_repeat(one: str, other: str, threshold: float) -> bool:
+def _may_repeat(text: str, other_text: str, threshold: float) -> bool:
     """A cheap test before `same_text`, never False where that is True: do the texts share enough words?
 
     Every word that the other text lacks costs the five-gram that begins with it, except among the last four words. So
     the shorter text may lack at most four words more than it may lack five-grams.
     """
-    (a, n), (b, m) = _sketch(one), _sketch(other)
+    (a, n), (b, m) = _sketch(text), _sketch(other_text)
     if n < SHINGLE or m < SHINGLE:
         return True
-    both, least, spare = a & b, SHINGLE - 1, 1 - threshold if threshold < 1 else 0.0
-    if (a ^ both).bit_count() <= least + spare * (n - least):
+    shared, tail, allowed_loss = a & b, SHINGLE - 1, 1 - threshold if threshold < 1 else 0.0
+    if (a ^ shared).bit_count() <= tail + allowed_loss * (n - tail):
         return True
-    return (b ^ both).bit_count() <= least + spare * (m - least)
+    return (b ^ shared).bit_count() <= tail + allowed_loss * (m - tail)
 
 
-def same_text(one: str, other: str, threshold: float = TEXT_NEAR) -> bool:
+def same_text(text: str, other_text: str, threshold: float = TEXT_NEAR) -> bool:
     """Whether at least ``threshold`` of the shorter text's five-grams stand in the other.
 
     >>> same_text("The tower is 330 metres high, built in 1889.", "the tower is 330 metres high - built in 1889")
     True
     """
-    if not _may_repeat(one, other, threshold):
+    if not _may_repeat(text, other_text, threshold):
         return False
-    a, b = shingles(one), shingles(other)
+    a, b = shingles(text), shingles(other_text)
     return bool(a and b) and len(a & b) >= threshold * min(len(a), len(b))
 
 
@@ -209,7 +209,7 @@ def _within_frame(colour: Image.Image) -> Image.Image | None:
     if len(rows) < 8 or len(columns) < 8:
         return None
 
-    def found(cells: np.ndarray, axis: int, last: bool) -> int:
+    def edge_line(cells: np.ndarray, axis: int, last: bool) -> int:
         """The first or last inked line of pixels along an axis, near the first or last inked line of cells."""
         long, cell = colour.size[axis], colour.size[axis] / size[axis]
         at = int(cells[-1] if last else cells[0])
@@ -223,15 +223,15 @@ def _within_frame(colour: Image.Image) -> Image.Image | None:
 
     return colour.crop(
         (
-            found(columns, 0, False),
-            found(rows, 1, False),
-            found(columns, 0, True) + 1,
-            found(rows, 1, True) + 1,
+            edge_line(columns, 0, False),
+            edge_line(rows, 1, False),
+            edge_line(columns, 0, True) + 1,
+            edge_line(rows, 1, True) + 1,
         )
     )
 
 
-def same_picture(one: ImageHash, other: ImageHash, threshold: int = IMAGE_NEAR) -> bool:
+def same_picture(image: ImageHash, other_image: ImageHash, threshold: int = IMAGE_NEAR) -> bool:
     """Whether two images show the same picture: re-encoded, resized, slightly cropped or with another border.
 
     Args:
@@ -239,34 +239,39 @@ def same_picture(one: ImageHash, other: ImageHash, threshold: int = IMAGE_NEAR) 
 
     Flat images are compared by their colours alone.
     """
-    return any(_same(a, b, threshold) for a in one.views for b in other.views)
+    return any(_same(a, b, threshold) for a in image.views for b in other_image.views)
 
 
-def similar_hashes(one: View, other: View, threshold: int = IMAGE_NEAR) -> bool:
+def similar_hashes(view: View, other_view: View, threshold: int = IMAGE_NEAR) -> bool:
     """Whether hashes, colours and shape of two views agree; everything but the strokes."""
-    if abs(one.shape - other.shape) > SHAPE_NEAR or one.spread < 1 or other.spread < 1:
+    if abs(view.shape - other_view.shape) > SHAPE_NEAR or view.spread < 1 or other_view.spread < 1:
         return False
-    near = (one.dct ^ other.dct).bit_count() <= threshold and (
-        one.difference ^ other.difference
+    near = (view.dct ^ other_view.dct).bit_count() <= threshold and (
+        view.difference ^ other_view.difference
     ).bit_count() <= threshold
-    return near and _same_colours(one, other)
+    return near and _same_colours(view, other_view)
 
 
-def _same_colours(one: View, other: View) -> bool:
-    return max(abs(a - b) for a, b in zip(one.colours, other.colours, strict=True)) <= COLOUR_NEAR
+def _same_colours(view: View, other_view: View) -> bool:
+    return (
+        max(abs(a - b) for a, b in zip(view.colours, other_view.colours, strict=True))
+        <= COLOUR_NEAR
+    )
 
 
-def _same(one: View, other: View, threshold: int) -> bool:
-    if one.spread < 1 and other.spread < 1:
-        return _same_colours(one, other)
-    return similar_hashes(one, other, threshold) and same_strokes(one.strokes, other.strokes)
+def _same(view: View, other_view: View, threshold: int) -> bool:
+    if view.spread < 1 and other_view.spread < 1:
+        return _same_colours(view, other_view)
+    return similar_hashes(view, other_view, threshold) and same_strokes(
+        view.strokes, other_view.strokes
+    )
 
 
-def same_strokes(one: bytes, other: bytes) -> bool:
+def same_strokes(strokes: bytes, other_strokes: bytes) -> bool:
     """Whether two pictures have the same strokes, also if one is cropped all around by up to a fiftieth."""
-    if one == other:
+    if strokes == other_strokes:
         return True
-    a, b = _shades(one), _shades(other)
+    a, b = _shades(strokes), _shades(other_strokes)
     side = min(len(a), len(b))
     a, b, near = _at(a, side), _at(b, side), STROKE_NEAR[side]
     if _difference(a, b) <= near:
@@ -344,10 +349,10 @@ def _widened(values: np.ndarray, extreme: Callable[..., np.ndarray]) -> np.ndarr
     across = values.copy()
     extreme(across[:, 1:], values[:, :-1], out=across[:, 1:])
     extreme(across[:, :-1], values[:, 1:], out=across[:, :-1])
-    found = across.copy()
-    extreme(found[1:], across[:-1], out=found[1:])
-    extreme(found[:-1], across[1:], out=found[:-1])
-    return found
+    widened = across.copy()
+    extreme(widened[1:], across[:-1], out=widened[1:])
+    extreme(widened[:-1], across[1:], out=widened[:-1])
+    return widened
 
 
 SameImage = Literal["look", "bytes"]
@@ -363,17 +368,21 @@ class ImageHashes:
 
     Args:
         root: folder that image uris are relative to.
-        kept: file of hashes that `lines` wrote earlier; it need not exist.
+        hash_file: file of hashes that `lines` wrote earlier; it need not exist.
         most: how many hashes stay in memory, the last used ones; None for all, which `lines` needs.
     """
 
     def __init__(
-        self, root: Path | None = None, kept: Path | None = None, most: int | None = None
+        self, root: Path | None = None, hash_file: Path | None = None, most: int | None = None
     ) -> None:
         self._root, self._most = root, most
-        self._known: dict[str, ImageHash | None] = {}
-        for _, row in read_jsonl(kept, Problems()) if kept is not None and kept.is_file() else ():
-            self._known[row["sha256"]] = ImageHash(
+        self._hashes: dict[str, ImageHash | None] = {}
+        for _, row in (
+            read_jsonl(hash_file, Problems())
+            if hash_file is not None and hash_file.is_file()
+            else ()
+        ):
+            self._hashes[row["sha256"]] = ImageHash(
                 tuple(
                     View(
                         int(view["dct"], 16),
@@ -390,16 +399,16 @@ class ImageHashes:
     def __call__(self, image: ImageRef) -> ImageHash | None:
         """The hashes of an image; None if it cannot be read."""
         try:
-            found = self._known.pop(image.sha256)  # it goes back in last
+            hashes = self._hashes.pop(image.sha256)  # it goes back in last
         except KeyError:
             try:
-                found = image_hash(read_image(image, self._root))
+                hashes = image_hash(read_image(image, self._root))
             except (DataError, StorageError):
-                found = None
-        self._known[image.sha256] = found
-        if self._most is not None and len(self._known) > self._most:
-            del self._known[next(iter(self._known))]
-        return found
+                hashes = None
+        self._hashes[image.sha256] = hashes
+        if self._most is not None and len(self._hashes) > self._most:
+            del self._hashes[next(iter(self._hashes))]
+        return hashes
 
     def read(self, image: ImageRef, data: bytes) -> ImageHash | None:
         """The hashes of an image whose bytes were read already.
@@ -407,9 +416,9 @@ class ImageHashes:
         Raises:
             DataError: the bytes are no readable image.
         """
-        if self._known.get(image.sha256) is None:
-            self._known[image.sha256] = image_hash(data)
-        return self._known[image.sha256]
+        if self._hashes.get(image.sha256) is None:
+            self._hashes[image.sha256] = image_hash(data)
+        return self._hashes[image.sha256]
 
     def lines(self) -> bytes:
         """The hashes of all readable images as JSON lines, ordered by SHA-256."""
@@ -418,7 +427,7 @@ class ImageHashes:
                 {"sha256": sha, "views": [_as_json(view) for view in image_hash.views]}
             ).encode()
             + b"\n"
-            for sha, image_hash in sorted(self._known.items())
+            for sha, image_hash in sorted(self._hashes.items())
             if image_hash is not None
         )
 
@@ -448,18 +457,21 @@ def image_matcher(
     """
     bytes_ = {image.sha256 for image in images}
     compared = images if threshold >= 0 else ()
-    own: list[ImageHash] | None = None
+    hashes_of_images: list[ImageHash] | None = None
 
     def match(image: ImageRef) -> str:
-        nonlocal own
+        nonlocal hashes_of_images
         if image.sha256 in bytes_:
             return "same bytes"
-        if own is None:
-            own = [image_hash for other in compared if (image_hash := image_hashes(other))]
-        other = image_hashes(image) if own else None
+        if hashes_of_images is None:
+            hashes_of_images = [
+                image_hash for other in compared if (image_hash := image_hashes(other))
+            ]
+        other = image_hashes(image) if hashes_of_images else None
         return (
             "same look"
-            if other and any(same_picture(image_hash, other, threshold) for image_hash in own)
+            if other
+            and any(same_picture(image_hash, other, threshold) for image_hash in hashes_of_images)
             else ""
         )
 

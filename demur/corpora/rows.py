@@ -63,10 +63,10 @@ def records(
                     f"{place} ({id_})", "this id stands in an earlier row too; the first is kept"
                 )
             continue
-        made = None
+        record = None
         with bad_rows_noted(problems, place, id_):
-            made = maker(place, id_, *values)
-        if id_ and (made is not None or not repeated):
+            record = maker(place, id_, *values)
+        if id_ and (record is not None or not repeated):
             seen.add(id_)
-        if made is not None:
-            yield made
+        if record is not None:
+            yield record

@@ -49,8 +49,8 @@ def read(
     root = Path(options.get("root", file.parent))
     by_row = reader in ("json", "jsonl")
     as_written = by_row and not options.keys() - {"root"}
-    first: dict[str, Any] = {}
-    found: set[str] = set()
+    first_row: dict[str, Any] = {}
+    columns_seen: set[str] = set()
     if reader == "datasets":
         rows = dataset_rows(path, name=options.get("name"), split=options.get("split", "train"))
     else:
@@ -61,19 +61,19 @@ def read(
                 yield anchored(document, root) if "root" in options else document
             continue
         columns = _columns(row, options)
-        found |= columns.keys()
-        if not first:
-            first = row
+        columns_seen |= columns.keys()
+        if not first_row:
+            first_row = row
             if not by_row:
-                _check(found, first, options, path)
+                _check(columns_seen, first_row, options, path)
         try:
             fields = _fields(reader, row, columns, file, number, root, options)
         except (DataError, StorageError) as error:
             problems.add(place, str(error))
             continue
         yield from valid_document(problems, place, **fields)
-    if first:
-        _check(found, first, options, path)
+    if first_row:
+        _check(columns_seen, first_row, options, path)
 
 
 def _columns(row: Mapping[str, Any], options: Mapping[str, str]) -> dict[str, str]:
@@ -86,22 +86,24 @@ def _columns(row: Mapping[str, Any], options: Mapping[str, str]) -> dict[str, st
 
 
 def _check(
-    found: Collection[str], row: Mapping[str, Any], options: Mapping[str, str], path: str
+    columns: Collection[str], row: Mapping[str, Any], options: Mapping[str, str], path: str
 ) -> None:
     """Check that the columns of the options exist, and one with texts or images.
 
     Raises:
         UsageError: they do not; names the columns of ``row``.
     """
-    there = f"there are {', '.join(map(str, row))}"
-    for what in USUAL:
-        if what in options and what not in found:
+    columns_text = f"there are {', '.join(map(str, row))}"
+    for field in USUAL:
+        if field in options and field not in columns:
             raise UsageError(
-                f"there is no column {options[what]!r}; {there}", item=path, cure=f"mend {what}=..."
+                f"there is no column {options[field]!r}; {columns_text}",
+                item=path,
+                cure=f"mend {field}=...",
             )
-    if "text" not in found and "image" not in found:
+    if "text" not in columns and "image" not in columns:
         raise UsageError(
-            f"no column looks like a text or an image; {there}",
+            f"no column looks like a text or an image; {columns_text}",
             item=path,
             cure="name it: ?text=COLUMN or ?image=COLUMN",
         )

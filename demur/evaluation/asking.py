@@ -123,26 +123,31 @@ def ask(
     """
     caps = Caps(minutes, None if budget is None else budget.money)
     prompts = questions.prompts or Prompts()
-    kept = ledger or out / "calls.sqlite"
-    judge_context = JudgeContext(kept, concurrency, prices=prices, read_image=release.read_image)
+    ledger_path = ledger or out / "calls.sqlite"
+    judge_context = JudgeContext(
+        ledger_path, concurrency, prices=prices, read_image=release.read_image
+    )
     grader = open_judge(judge, judge_context)
     samples = list(release.samples())
     tasks = questions.tasks(samples, release.sha256)
     names = _names(systems, questions.repeat, options or {})
     if encoder is None and any(_kind(system) in NEEDS_ENCODER for system in systems):
-        own = str(release.manifest.get("encoder", {}).get("name", "offline"))
-        encoder = open_encoder(encoder_name or own, from_file=not encoder_name)
+        release_encoder = str(release.manifest.get("encoder", {}).get("name", "offline"))
+        encoder = open_encoder(encoder_name or release_encoder, from_file=not encoder_name)
     opened = []
     for name, system in zip(names, systems, strict=True):
-        called = split_name(system)[0]
-        given = {**({"name": called} if called else {}), **(options or {}).get(name, {})}
+        name_given = split_name(system)[0]
+        system_options = {
+            **({"name": name_given} if name_given else {}),
+            **(options or {}).get(name, {}),
+        }
         context = system_context(
             release,
             encoder,
             samples,
             prompts,
-            ledger=kept,
-            options=given,
+            ledger=ledger_path,
+            options=system_options,
             concurrency=concurrency,
             prices=prices,
         )
@@ -153,7 +158,7 @@ def ask(
         grader,
         out,
         about=questions.about(release),
-        ledger=kept,
+        ledger=ledger_path,
         budget=budget,
         judge_context=judge_context,
         steps=steps,
@@ -201,8 +206,10 @@ class Opened(NamedTuple):
     @classmethod
     def of(cls, system: SystemLike, context: SystemContext, *, caveat: str = "") -> Opened:
         """Open a system with a context."""
-        made = open_system(system, context)
-        return cls(made, context, str(context.options.get("name") or made.id), caveat)
+        system_opened = open_system(system, context)
+        return cls(
+            system_opened, context, str(context.options.get("name") or system_opened.id), caveat
+        )
 
 
 def ask_opened(
@@ -234,65 +241,69 @@ def ask_opened(
         caps: of time, and of the cost that services report.
     """
     if getattr(judge, "asks_models", False) or any(
-        isinstance(one.system, ModelSystem) for one in opened
+        isinstance(opened_system.system, ModelSystem) for opened_system in opened
     ):
         from demur.models import Budget
 
         budget = (budget or Budget(None)).recorded_in(out / "calls.sqlite")
-        for one in opened:  # before the first is asked: they share the money
-            one.context.budget = budget.sub_budget(folder_name(one.label))
+        for opened_system in opened:  # before the first is asked: they share the money
+            opened_system.context.budget = budget.sub_budget(folder_name(opened_system.label))
         if judge_context is not None:
             judge_context.budget = budget.sub_budget("judge")
-    left: dict[str, System] = {}
+    unfinished: dict[str, System] = {}
     open_asks: dict[str, list[Ask]] = {}
     folders: dict[Path, str] = {}
     try:
-        for one in opened:
-            folder = out / folder_name(one.label)
+        for opened_system in opened:
+            folder = out / folder_name(opened_system.label)
             if folder in folders:
                 raise UsageError(
-                    f"{folders[folder]} and {one.label} would share the folder {folder}",
+                    f"{folders[folder]} and {opened_system.label} would share the folder {folder}",
                     cure="name one of them otherwise: NAME=SYSTEM, with letters a to z and digits",
                 )
-            folders[folder] = one.label
-            possible = [t.ask for t in tasks if not one.system.skip_reason(t.ask)]
-            if tasks and not possible:
-                why = next(iter(commonest(one.system.skip_reason(t.ask) for t in tasks)))
+            folders[folder] = opened_system.label
+            askable = [t.ask for t in tasks if not opened_system.system.skip_reason(t.ask)]
+            if tasks and not askable:
+                why = next(iter(commonest(opened_system.system.skip_reason(t.ask) for t in tasks)))
                 raise UsageError(
                     f"can be asked none of {len(tasks):,} questions: {why}",
-                    item=one.label,
+                    item=opened_system.label,
                     cure="choose other scenarios, another system, or a release that has such questions",
                 )
-            had = {} if fresh else known_answers(folder, one.system)
-            if asks := [ask for ask in possible if ask.id not in had]:
-                left[one.label], open_asks[one.label] = (
-                    one.system,
+            answers_known = {} if fresh else known_answers(folder, opened_system.system)
+            if asks := [ask for ask in askable if ask.id not in answers_known]:
+                unfinished[opened_system.label], open_asks[opened_system.label] = (
+                    opened_system.system,
                     asks,
                 )  # a finished run does not need its server
-        others = {f"the judge {judge.id}": judge} if left else {}  # a finished run has its verdicts
+        judges = (
+            {f"the judge {judge.id}": judge} if unfinished else {}
+        )  # a finished run has its verdicts
 
         def stored(
             name: str,
         ) -> bool:  # a judge's server may be missing if nothing is paid before its first call
-            names = left if name in others else [name]
-            return not fresh and all(_in_ledger(left[n], open_asks[n], ledger) for n in names)
+            names = unfinished if name in judges else [name]
+            return not fresh and all(_in_ledger(unfinished[n], open_asks[n], ledger) for n in names)
 
-        for line in run_sync(preflight({**left, **others}, [t.ask for t in tasks], stored=stored)):
+        for line in run_sync(
+            preflight({**unfinished, **judges}, [t.ask for t in tasks], stored=stored)
+        ):
             steps.warn(line)
-        for folder, one in zip(folders, opened, strict=True):
-            if fresh and isinstance(one.system, ModelSystem):
-                _forget(one.system, tasks, ledger)
+        for folder, opened_system in zip(folders, opened, strict=True):
+            if fresh and isinstance(opened_system.system, ModelSystem):
+                _forget(opened_system.system, tasks, ledger)
             run(
                 folder,
-                system=one.system,
+                system=opened_system.system,
                 judge=judge,
                 tasks=tasks,
-                about={**about, "caveat": one.caveat},
-                progress=lambda n, one=one: steps.count(  # type: ignore[misc]
-                    f"answers of {one.label}",
+                about={**about, "caveat": opened_system.caveat},
+                progress=lambda n, opened_system=opened_system: steps.count(  # type: ignore[misc]
+                    f"answers of {opened_system.label}",
                     n,
                     len(tasks),
-                    str(getattr(one.system, "summary", "")),
+                    str(getattr(opened_system.system, "summary", "")),
                 ),
                 note=steps.note,
                 max_in_flight=max_in_flight,
@@ -300,8 +311,8 @@ def ask_opened(
                 caps=caps,
             )
     finally:
-        for one in opened:  # also those that were not asked
-            run_sync(one.system.close())
+        for opened_system in opened:  # also those that were not asked
+            run_sync(opened_system.system.close())
     return list(folders)
 
 
@@ -329,13 +340,13 @@ def _forget(system: ModelSystem, tasks: Sequence[Task], ledger: Path) -> None:
 
     if not ledger.exists():
         return
-    asked = [task.ask for task in tasks if not system.skip_reason(task.ask)]
-    with Ledger(ledger) as opened:
+    asks = [task.ask for task in tasks if not system.skip_reason(task.ask)]
+    with Ledger(ledger) as cache:
         if type(system) is not ModelSystem:  # several calls per question, unknown beforehand
-            opened.drop_items([ask.id for ask in asked], system.models)
+            cache.drop_items([ask.id for ask in asks], system.models)
             return
-        for request in _requests(system, asked):
-            opened.drop(request_key(request, request.model, system.weights))
+        for request in _requests(system, asks):
+            cache.drop(request_key(request, request.model, system.weights))
 
 
 def planned(
@@ -366,7 +377,7 @@ def planned(
     tasks = questions.tasks(samples, release.sha256)
     total = Estimate()
     for name, system in zip(_names(systems, questions.repeat, options or {}), systems, strict=True):
-        called, spec = split_name(system)
+        name_given, spec = split_name(system)
         kind = _kind(spec)
         if kind in (*NEEDS_ENCODER, "answers"):
             continue
@@ -385,15 +396,22 @@ def planned(
                 per_second=per_second,
             )
             continue
-        own = open_system(spec, context)
-        had = known_answers(ledger.parent / folder_name(called or own.id), own)
-        calls = [t.ask.id for t in tasks if not own.skip_reason(t.ask)]
-        cached = sum(i in had for i in calls)
+        user_system = open_system(spec, context)
+        answers_known = known_answers(
+            ledger.parent / folder_name(name_given or user_system.id), user_system
+        )
+        calls = [t.ask.id for t in tasks if not user_system.skip_reason(t.ask)]
+        cached = sum(i in answers_known for i in calls)
         seconds = None if per_second is None else (len(calls) - cached) / per_second
         line = EstimateLine(
-            stage="run", model=own.id, calls=len(calls), cached=cached, money=0.0, seconds=seconds
+            stage="run",
+            model=user_system.id,
+            calls=len(calls),
+            cached=cached,
+            money=0.0,
+            seconds=seconds,
         )
         total += Estimate(
-            lines=(line,), notes=(f"what {own.id} itself pays for is not known here",)
+            lines=(line,), notes=(f"what {user_system.id} itself pays for is not known here",)
         )
     return total

@@ -74,8 +74,8 @@ class Exported(NamedTuple):
 
 def slug(text: str) -> str:
     """A valid Python name for a module or function."""
-    made = re.sub(r"\W+", "_", text.lower(), flags=re.ASCII).strip("_") or "release"
-    return made if not made[0].isdigit() else f"_{made}"
+    identifier = re.sub(r"\W+", "_", text.lower(), flags=re.ASCII).strip("_") or "release"
+    return identifier if not identifier[0].isdigit() else f"_{identifier}"
 
 
 def write_questions(release: Release, folder: Path, questions: Questions) -> dict[str, int]:
@@ -87,19 +87,21 @@ def write_questions(release: Release, folder: Path, questions: Questions) -> dic
     Raises:
         UsageError: no sample can be asked this way, or a scenario needs a system with its own retriever.
     """
-    if whole := [str(r) for r in questions.recipes if not Scenario(r.scenario).shows_evidence]:
+    if without_evidence := [
+        str(r) for r in questions.recipes if not Scenario(r.scenario).shows_evidence
+    ]:
         raise UsageError(
-            f"{whole[0]} asks a system with its own retriever, and these frameworks ask models",
+            f"{without_evidence[0]} asks a system with its own retriever, and these frameworks ask models",
             cure="export parametric, oracle, realistic, adversarial",
         )
     prompts = questions.prompts or Prompts()
-    several = Counter(r.scenario for r in questions.recipes)
-    seen: set[str] = set()
+    recipes_of_scenario = Counter(r.scenario for r in questions.recipes)
+    written_images: set[str] = set()
 
     def place(ref: ImageRef) -> str:
         path = f"{IMAGES}/{ref.sha256[:32]}.{ref.media_type.rpartition('/')[2]}"
-        if path not in seen:
-            seen.add(path)
+        if path not in written_images:
+            written_images.add(path)
             write_atomic(folder / path, release.read_image(ref))
         return path
 
@@ -115,14 +117,14 @@ def write_questions(release: Release, folder: Path, questions: Questions) -> dic
     def rows() -> Iterable[Question]:
         for task in questions.tasks(list(release.samples()), release.sha256):
             ask = task.ask
-            name = ask.recipe if several[ask.scenario] > 1 else ask.scenario.value
+            name = ask.recipe if recipes_of_scenario[ask.scenario] > 1 else ask.scenario.value
             name = slug(f"{name} {ask.condition}" if len(questions.conditions) > 1 else name)
             counts[name] += 1
-            made = render(ask, condition(ask.condition), prompts).messages
+            messages = render(ask, condition(ask.condition), prompts).messages
             yield Question(
                 id=ask.id,
                 task=name,
-                messages=tuple(map(turn, made)),
+                messages=tuple(map(turn, messages)),
                 ask=ask,
                 answers=task.sample.answers,
             )
@@ -138,11 +140,13 @@ def read_questions(folder: Path, task: str) -> list[Question]:
         BadInput: the file is damaged.
     """
     problems = Problems()
-    found = [
-        one for one in read_records(folder / QUESTIONS, Question, problems) if one.task == task
+    questions = [
+        question
+        for question in read_records(folder / QUESTIONS, Question, problems)
+        if question.task == task
     ]
     problems.settle()
-    return found
+    return questions
 
 
 class Judging:

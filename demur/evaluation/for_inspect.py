@@ -77,8 +77,8 @@ def inspect_task(folder: Path, name: str, judge: str = "local") -> Any:
     from inspect_ai.dataset import MemoryDataset
     from inspect_ai.solver import generate
 
-    exported = {one.id: one for one in read_questions(folder, name)}
-    samples = [_sample(one, folder) for one in exported.values()]
+    exported = {question.id: question for question in read_questions(folder, name)}
+    samples = [_sample(question, folder) for question in exported.values()]
     return Task(
         dataset=MemoryDataset(samples, name=name),
         solver=generate(),
@@ -87,7 +87,7 @@ def inspect_task(folder: Path, name: str, judge: str = "local") -> Any:
     )
 
 
-def _sample(one: Question, folder: Path) -> Any:
+def _sample(question: Question, folder: Path) -> Any:
     from inspect_ai.dataset import Sample
     from inspect_ai.model import (
         ChatMessageAssistant,
@@ -108,14 +108,16 @@ def _sample(one: Question, folder: Path) -> Any:
         "user": ChatMessageUser,
         "assistant": ChatMessageAssistant,
     }
-    messages = [kinds[turn.role](content=content(turn.parts)) for turn in one.messages]
+    messages = [kinds[turn.role](content=content(turn.parts)) for turn in question.messages]
     about = {
-        "sample": one.ask.sample,
-        "scenario": one.ask.scenario.value,
-        "recipe": one.ask.recipe,
-        "k": one.ask.k,
+        "sample": question.ask.sample,
+        "scenario": question.ask.scenario.value,
+        "recipe": question.ask.recipe,
+        "k": question.ask.k,
     }
-    return Sample(id=one.id, input=messages, target=one.answers.shown, metadata=about)
+    return Sample(
+        id=question.id, input=messages, target=question.answers.display_form, metadata=about
+    )
 
 
 def demur_scorer(questions: dict[str, Question], judge: str = "local") -> Any:

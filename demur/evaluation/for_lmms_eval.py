@@ -69,13 +69,13 @@ def export_lmms_eval(
     for name in tasks:
         rows = (
             Doc(
-                id=one.id,
-                target=one.answers.shown,
-                messages=[t.model_dump() for t in one.messages],
-                ask=one.ask.model_dump_json(),
-                answers=one.answers.model_dump_json(),
+                id=question.id,
+                target=question.answers.display_form,
+                messages=[t.model_dump() for t in question.messages],
+                ask=question.ask.model_dump_json(),
+                answers=question.answers.model_dump_json(),
             )
-            for one in read_questions(out, name)
+            for question in read_questions(out, name)
         )
         data = out / f"{name}.jsonl"
         write_records(data, rows)
@@ -187,7 +187,7 @@ class Functions:
 
     @staticmethod
     def _share(results: Sequence[dict[str, Any]], outcome: Outcome) -> float:
-        graded = [one["outcome"] for one in results if one["outcome"] is not None]
+        graded = [result["outcome"] for result in results if result["outcome"] is not None]
         return graded.count(outcome.value) / len(graded) if graded else float("nan")
 
     def accuracy(self, results: Sequence[dict[str, Any]]) -> float:
@@ -205,7 +205,7 @@ class Functions:
     def unusable(self, results: Sequence[dict[str, Any]]) -> float:
         """Share of all answers that failed, or whose judging did."""
         return (
-            sum(one["outcome"] is None for one in results) / len(results)
+            sum(result["outcome"] is None for result in results) / len(results)
             if results
             else float("nan")
         )

@@ -33,7 +33,7 @@ async def preflight(
         DemurError: a system is not ready; the message also has the errors of others.
     """
 
-    async def one(name: str, system: System | Judge) -> list[str] | DemurError:
+    async def check(name: str, system: System | Judge) -> list[str] | DemurError:
         ready = getattr(system, "ready", None)
         if ready is None:
             return []
@@ -46,12 +46,20 @@ async def preflight(
         except DemurError as error:
             return error
 
-    found = await asyncio.gather(*(one(name, system) for name, system in systems.items()))
-    wrong = {name: e for name, e in zip(systems, found, strict=True) if isinstance(e, DemurError)}
-    if wrong:
-        (name, first), *others = wrong.items()
-        raised = copy.copy(first)
-        raised.message += "".join(f"; and {other}: {error}" for other, error in others)
-        raised.item = f"{name}: {first.item}" if first.item and first.item not in name else name
-        raise raised
-    return [line for lines in found if not isinstance(lines, DemurError) for line in lines]
+    results = await asyncio.gather(*(check(name, system) for name, system in systems.items()))
+    errors = {
+        name: e for name, e in zip(systems, results, strict=True) if isinstance(e, DemurError)
+    }
+    if errors:
+        (name, first_error), *further_errors = errors.items()
+        joined_error = copy.copy(first_error)
+        joined_error.message += "".join(
+            f"; and {other_name}: {error}" for other_name, error in further_errors
+        )
+        joined_error.item = (
+            f"{name}: {first_error.item}"
+            if first_error.item and first_error.item not in name
+            else name
+        )
+        raise joined_error
+    return [line for lines in results if not isinstance(lines, DemurError) for line in lines]

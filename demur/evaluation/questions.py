@@ -109,10 +109,12 @@ class Questions(NamedTuple):
             if context.scenario is Scenario.GOLD_REMOVED:
                 if corpora is not None and corpora.stated.get(sample.id):
                     continue  # the answer is still in the corpus
-                own = dict.fromkeys(
+                names_of_gold = dict.fromkeys(
                     name for e in sample.gold for name in (e.id, e.document, e.page) if name
                 )
-                exclude = tuple(own) if corpora is None else corpora.excluded.get(sample.id, ())
+                exclude = (
+                    tuple(names_of_gold) if corpora is None else corpora.excluded.get(sample.id, ())
+                )
                 fold = "" if corpora is None else corpora.folds.get(sample.id, "")
             for condition in self.conditions:
                 for number in range(self.repeat):

@@ -22,12 +22,12 @@ from demur.core.store import (
     write_json,
     write_records,
 )
-from demur.core.text import list_shown
+from demur.core.text import list_written
 from demur.corpora.formats import table_rows
 from demur.evaluation.questions import Questions
 from demur.evaluation.run_folder import Answer, Task
 from demur.evaluation.runner import commonest, map_in_order, run
-from demur.judge.attacks import Held, attacks, held, question_of
+from demur.judge.attacks import FamilyCounts, attacks, count_by_family, question_of
 from demur.judge.base import (
     COLUMNS,
     Judge,
@@ -64,13 +64,13 @@ class GradeRow(Record):
     @field_validator("answers", mode="before")
     @classmethod
     def _several(cls, value: object) -> object:
-        value = list_shown(value)
+        value = list_written(value)
         return (value,) if isinstance(value, str | int | float) else value
 
     @field_validator("choices", mode="before")
     @classmethod
     def _lettered(cls, value: object) -> object:
-        return lettered(list_shown(value))
+        return lettered(list_written(value))
 
 
 def grade_items(
@@ -86,7 +86,7 @@ def grade_items(
     grading = Grading(judge)
     done = 0
 
-    async def one(item: tuple[Ask, Response, AnswerSpec]) -> Verdict:
+    async def grade_item(item: tuple[Ask, Response, AnswerSpec]) -> Verdict:
         nonlocal done
         verdict = await grading.verdict(*item)
         done += 1
@@ -95,7 +95,7 @@ def grade_items(
 
     async def work() -> list[Verdict]:
         try:
-            return await map_in_order(one, items)
+            return await map_in_order(grade_item, items)
         finally:
             grading.close()
             await close_judge(judge)
@@ -332,15 +332,15 @@ def answered(folder: Path, release: Release) -> list[tuple[Task, Response]]:
 
 
 def _tasks(
-    folder: Path, manifest: dict[str, Any], release: Release, known: dict[str, Response]
+    folder: Path, manifest: dict[str, Any], release: Release, answers: dict[str, Response]
 ) -> list[Task]:
     """The questions of a run, made again from its manifest; if that is not enough, from its rows."""
     try:
         recipes = [recipe(text) for text in manifest["recipes"]]
         conditions = [condition(text) for text in manifest["conditions"]]
         seed, repeat = int(manifest.get("seed", 0)), int(manifest.get("repeat", 1))
-        if repeat > max(1, len(known)):
-            raise ValueError(f"{repeat} repeats, {len(known)} answers")
+        if repeat > max(1, len(answers)):
+            raise ValueError(f"{repeat} repeats, {len(answers)} answers")
     except (LookupError, TypeError, ValueError, AttributeError) as error:
         raise DataError(
             f"not the manifest of a run: {type(error).__name__}: {str(error)[:200]}",
@@ -350,44 +350,46 @@ def _tasks(
     samples = list(release.samples())
     if "corpora" not in manifest:
         questions = Questions(recipes, conditions, seed, repeat=repeat)
-        found = [t for t in questions.tasks(samples) if t.ask.id in known]
-        if len(found) == len(known):
-            return found
-    return _tasks_of_rows(folder / "rows.parquet", {s.id: s for s in samples}, known, seed)
+        tasks = [t for t in questions.tasks(samples) if t.ask.id in answers]
+        if len(tasks) == len(answers):
+            return tasks
+    return _tasks_of_rows(folder / "rows.parquet", {s.id: s for s in samples}, answers, seed)
 
 
 def _tasks_of_rows(
-    path: Path, samples: Mapping[str, Sample], known: dict[str, Response], seed: int
+    path: Path, samples: Mapping[str, Sample], answers: dict[str, Response], seed: int
 ) -> list[Task]:
     """The same from the rows: an ask's id depends on the user's own prompts and corpora, which are not available."""
     with storage_errors(path):
         rows = whole_table(path).to_pylist()
-    found = []
+    tasks = []
     for row in rows:
         sample = samples.get(row.get("sample"))
-        made = sample and context(sample, recipe(str(row.get("recipe"))), seed)
-        if sample and made and row.get("ask") in known:
-            again = make_ask(
+        context_set = sample and context(sample, recipe(str(row.get("recipe"))), seed)
+        if sample and context_set and row.get("ask") in answers:
+            remade_ask = make_ask(
                 sample,
-                made,
+                context_set,
                 condition(str(row.get("condition"))),
                 Prompts(),
                 int(row.get("repeat") or 0),
             )
-            found.append(Task(sample, made, again.model_copy(update={"id": row["ask"]})))
-    if len(found) < len(known):
+            tasks.append(
+                Task(sample, context_set, remade_ask.model_copy(update={"id": row["ask"]}))
+            )
+    if len(tasks) < len(answers):
         raise UsageError(
-            f"{len(known) - len(found)} of {len(known)} stored answers belong to no question of this release",
+            f"{len(answers) - len(tasks)} of {len(answers)} stored answers belong to no question of this release",
             item=str(path),
             cure="copy the run again from its origin",
         )
-    return found
+    return tasks
 
 
 class Attacked(NamedTuple):
     """A judge's result in the attack suite."""
 
-    families: list[Held]
+    families: list[FamilyCounts]
     flipped: list[str]
     """The answers that flipped it."""
 
@@ -404,9 +406,11 @@ def attack(
         progress: is called with the number of attacks put to it.
         unmasked: the same judge, opened with ``JudgeContext(unmasked=True)``: it is attacked, too.
     """
-    made = list(attacks())
-    items = [question_of(a, n) for n, a in enumerate(made)]
+    all_attacks = list(attacks())
+    items = [question_of(a, n) for n, a in enumerate(all_attacks)]
     verdicts = grade_items(judge, items, progress)
-    bare = grade_items(unmasked, items, lambda n: progress(len(made) + n)) if unmasked else None
-    flipped = [a.text for a, v in zip(made, verdicts, strict=True) if v.outcome == "correct"]
-    return Attacked(held(made, verdicts, bare), flipped)
+    unmasked_verdicts = (
+        grade_items(unmasked, items, lambda n: progress(len(all_attacks) + n)) if unmasked else None
+    )
+    flipped = [a.text for a, v in zip(all_attacks, verdicts, strict=True) if v.outcome == "correct"]
+    return Attacked(count_by_family(all_attacks, verdicts, unmasked_verdicts), flipped)

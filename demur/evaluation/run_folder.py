@@ -98,13 +98,13 @@ class Timing(Record):
 
 def read_timings(folder: Path) -> dict[str, Timing]:
     """The timings of a run folder by ask. Skips damaged lines."""
-    path, found = timings_path(folder), {}
+    path, timings = timings_path(folder), {}
     if path.is_file():
         for _, line in read_jsonl(path, Problems()):
             with suppress(ValidationError):
                 timing = Timing.model_validate(line)
-                found[timing.ask] = timing
-    return found
+                timings[timing.ask] = timing
+    return timings
 
 
 def versions_of(system: str, timings: Iterable[Timing]) -> dict[str, int]:
@@ -219,15 +219,15 @@ def read_answers(path: Path) -> dict[str, Response]:
     """Stored answers by ask; skips damaged lines and errors, so that their questions are asked again."""
     if not path.exists():
         return {}
-    found: dict[str, Response] = {}
+    answers: dict[str, Response] = {}
     for _, line in read_jsonl(path, Problems()):
         try:
             answer = Answer.model_validate(line)
         except ValidationError:
             continue
         if not answer.response.error and not unstorable(answer):
-            found[answer.ask] = answer.response
-    return found
+            answers[answer.ask] = answer.response
+    return answers
 
 
 def without_timing(response: Response) -> Response:
@@ -240,7 +240,7 @@ def without_timing(response: Response) -> Response:
 def row(graded: Graded) -> Row:
     """The flat row of one graded ask."""
     (sample, context, ask), response, verdict = graded
-    shown = set(context.evidence)
+    evidence_ids = set(context.evidence)
     return Row(
         ask=ask.id,
         context=context.id,
@@ -250,7 +250,7 @@ def row(graded: Graded) -> Row:
         cluster=sample.cluster,
         query_modality="text+image" if sample.images else "text",
         gold_modality=_modality(sample.gold),
-        negative_modality=_modality([e for e in sample.negatives if e.id in shown]),
+        negative_modality=_modality([e for e in sample.negatives if e.id in evidence_ids]),
         scenario=context.scenario,
         condition=ask.condition,
         recipe=context.recipe,
@@ -290,10 +290,10 @@ def all_failed(folders: Iterable[Path]) -> list[str]:
         manifest = read_json(folder / "manifest.json")
         if manifest["asks"] and manifest["counts"]["failed"] == manifest["asks"]:
             reason = next(iter(manifest.get("errors", {})), "no reason given")
-            kept = " with --fresh" if read_answers(folder / "responses.jsonl") else ""
+            fresh_option = " with --fresh" if read_answers(folder / "responses.jsonl") else ""
             lines.append(
                 f"{manifest['system']}: all {manifest['asks']:,} questions failed: {reason} - fix that and run the "
-                f"same command again{kept}"
+                f"same command again{fresh_option}"
             )
         elif (
             manifest["asks"]

@@ -76,7 +76,7 @@ async def grade_all(
         caps.count(earlier)
     grading = Grading(judge)
 
-    async def one(task: Task) -> Graded:
+    async def grade_task(task: Task) -> Graded:
         response = known.get(task.ask.id)
         if response is None:
             await caps.begin()
@@ -91,7 +91,7 @@ async def grade_all(
 
     try:
         return await map_in_order(
-            one, (t for t in tasks if not system.skip_reason(t.ask)), max_in_flight
+            grade_task, (t for t in tasks if not system.skip_reason(t.ask)), max_in_flight
         )
     finally:
         grading.close()

@@ -108,7 +108,7 @@ KAPPA = 0.005 + 1e-9
 """Kappa (not in points) as printed with two decimals."""
 
 
-class Audited(NamedTuple):
+class Audit(NamedTuple):
     """What was found in published tables.
 
     Attributes:
@@ -119,10 +119,10 @@ class Audited(NamedTuple):
 
     findings: list[Finding]
     lines: int
-    rest: Sequence[Path] = ()
+    unread_tables: Sequence[Path] = ()
 
 
-def audit_tables(paths: Sequence[Path], problems: Problems) -> Audited:
+def audit_tables(paths: Sequence[Path], problems: Problems) -> Audit:
     """Audit published tables, each by the package whose columns it has; all that no other package takes by `audit`.
 
     Args:
@@ -136,12 +136,12 @@ def audit_tables(paths: Sequence[Path], problems: Problems) -> Audited:
     findings: list[Finding] = []
     n_lines = 0
     for name in plugins.names("audits"):  # functions as this one
-        audited: Audited = plugins.find("audits", name)[0](paths, problems)
-        findings += audited.findings
-        n_lines += audited.lines
-        paths = audited.rest
+        part: Audit = plugins.find("audits", name)[0](paths, problems)
+        findings += part.findings
+        n_lines += part.lines
+        paths = part.unread_tables
     lines = [line for path in paths for line in read_lines(path, problems)]
-    return Audited([*findings, *audit(lines)], n_lines + len(lines))
+    return Audit([*findings, *audit(lines)], n_lines + len(lines))
 
 
 def read_lines(path: Path, problems: Problems) -> list[Line]:
@@ -168,18 +168,18 @@ def read_lines(path: Path, problems: Problems) -> list[Line]:
         )
         return []
     reader.fieldnames = names
-    found = []
+    lines = []
     try:
         for row in reader:
             if any(row.values()) and (
                 line := _line(f"{path.name}:{reader.line_num}", path.stem, row, problems)
             ):
-                found.append(line)
+                lines.append(line)
     except csv.Error as error:
         problems.add(f"{path.name}:{reader.line_num}", f"not CSV: {error}")
-    if not found and not len(problems):
+    if not lines and not len(problems):
         problems.add(path.name, "no lines below the header")
-    return found
+    return lines
 
 
 def _line(place: str, stem: str, row: dict[str, str], problems: Problems) -> Line | None:
@@ -219,46 +219,51 @@ def _line(place: str, stem: str, row: dict[str, str], problems: Problems) -> Lin
 
 def audit(lines: Iterable[Line]) -> list[Finding]:
     """Every impossibility among the lines, in the order that `Finding.kind` lists."""
-    given = list(lines)
-    sums = [f for line in given if (f := _sum(line))]
-    broken = {f.where for f in sums}
+    all_lines = list(lines)
+    sum_findings = [f for line in all_lines if (f := _row_sum_finding(line))]
+    lines_with_wrong_sum = {f.where for f in sum_findings}
     return [
-        *sums,
-        *_totals(given),
-        *_disagreements(given),
+        *sum_findings,
+        *_total_findings(all_lines),
+        *_disagreement_findings(all_lines),
         # a row that does not sum is told once: its wrong figure need not be a possible count as well
-        *(f for line in given if line.name not in broken for f in _counts(line)),
-        *(f for line in given if (f := _kappa(line))),
+        *(
+            f
+            for line in all_lines
+            if line.name not in lines_with_wrong_sum
+            for f in _count_findings(line)
+        ),
+        *(f for line in all_lines if (f := _kappa_finding(line))),
     ]
 
 
-def _sum(line: Line) -> Finding | None:
+def _row_sum_finding(line: Line) -> Finding | None:
     rates = line.rates()
     total = sum(rates.values())
     if len(rates) < 3 or abs(total - 100) <= ROWS:
         return None
-    said = " + ".join(f"{v:g}" for v in rates.values())
-    return Finding("sum", "defect", line.name, f"{said} = {total:.1f}, not 100")
+    sum_text = " + ".join(f"{v:g}" for v in rates.values())
+    return Finding("sum", "defect", line.name, f"{sum_text} = {total:.1f}, not 100")
 
 
-def _totals(lines: Sequence[Line]) -> list[Finding]:
+def _total_findings(lines: Sequence[Line]) -> list[Finding]:
     groups: defaultdict[tuple[str, ...], list[Line]] = defaultdict(list)
     for line in lines:
         # an average of agreements runs over models, a total of rates over the parts of one model
         over_models = line.agreement is not None
         key = (line.table, "" if over_models else line.model, line.condition, line.scenario)
         groups[key].append(line)
-    found = []
+    findings = []
     for group in groups.values():
         parts = [line for line in group if not line.is_total]
         for line in (line for line in group if line.is_total and parts):
-            found += _one_total(line, parts)
-    return found
+            findings += _findings_of_total(line, parts)
+    return findings
 
 
-def _one_total(line: Line, parts: Sequence[Line]) -> list[Finding]:
+def _findings_of_total(line: Line, parts: Sequence[Line]) -> list[Finding]:
     is_mean = line.part.lower() == AVERAGE
-    found = []
+    findings = []
     sizes = [p.n for p in parts]
     if (
         not is_mean
@@ -266,7 +271,7 @@ def _one_total(line: Line, parts: Sequence[Line]) -> list[Finding]:
         and None not in sizes
         and sum(s or 0 for s in sizes) != line.n
     ):
-        found.append(
+        findings.append(
             Finding(
                 "n",
                 "defect",
@@ -274,30 +279,30 @@ def _one_total(line: Line, parts: Sequence[Line]) -> list[Finding]:
                 f"n is {line.n}, its parts have {sum(s or 0 for s in sizes)}",
             )
         )
-    off = []
+    wrong_figures = []
     for name in (*RATES, "agreement", "kappa"):
         printed = getattr(line, name)
         values = [(getattr(p, name), float(p.n or 0)) for p in parts]
         computed = macro(v for v, _ in values) if is_mean else weighted(values)
         slack = KAPPA if name == "kappa" else TOTALS
         if printed is not None and computed is not None and abs(printed - computed) > slack:
-            off.append(
+            wrong_figures.append(
                 f"{name} {printed:g} is printed, {computed:.{2 if name == 'kappa' else 1}f} follows"
             )
-    if off:
+    if wrong_figures:
         kind = "plain mean" if is_mean else "mean weighted by n"
-        found.append(
+        findings.append(
             Finding(
                 "total",
                 "defect",
                 line.name,
-                f"not the {kind} of its {len(parts)} parts: " + "; ".join(off),
+                f"not the {kind} of its {len(parts)} parts: " + "; ".join(wrong_figures),
             )
         )
-    return found
+    return findings
 
 
-def _disagreements(lines: Sequence[Line]) -> list[Finding]:
+def _disagreement_findings(lines: Sequence[Line]) -> list[Finding]:
     """One finding per model and condition: which tables say one thing, which another."""
     cells: defaultdict[tuple[str, str, str], dict[str, list[Line]]] = defaultdict(
         lambda: defaultdict(list)
@@ -305,73 +310,84 @@ def _disagreements(lines: Sequence[Line]) -> list[Finding]:
     for line in lines:
         if line.rates():
             cells[line.model, line.condition, line.part][line.scenario].append(line)
-    found = []
+    findings = []
     for (model, condition, part), scenarios in cells.items():
-        worst, against, where = 0.0, set(), []
-        for scenario, said in scenarios.items():
+        worst, pairs_of_tables, differing_scenarios = 0.0, set(), []
+        for scenario, lines_of_scenario in scenarios.items():
             gaps = [
-                (abs(value - other.rates()[name]), {one.table, other.table})
-                for i, one in enumerate(said)
-                for other in said[i + 1 :]
-                for name, value in one.rates().items()
-                if name in other.rates()
+                (abs(value - later.rates()[name]), {earlier.table, later.table})
+                for i, earlier in enumerate(lines_of_scenario)
+                for later in lines_of_scenario[i + 1 :]
+                for name, value in earlier.rates().items()
+                if name in later.rates()
             ]
-            wrong = [(gap, tables) for gap, tables in gaps if gap > SAME]
-            if wrong:
-                where.append(scenario)
-                worst = max(worst, *(gap for gap, _ in wrong))
-                against |= {frozenset(tables) for _, tables in wrong}
-        if where:
-            found.append(
+            differing = [(gap, tables) for gap, tables in gaps if gap > SAME]
+            if differing:
+                differing_scenarios.append(scenario)
+                worst = max(worst, *(gap for gap, _ in differing))
+                pairs_of_tables |= {frozenset(tables) for _, tables in differing}
+        if differing_scenarios:
+            findings.append(
                 _disagreement(
-                    ", ".join(w for w in (model, condition, part) if w), against, where, worst
+                    ", ".join(w for w in (model, condition, part) if w),
+                    pairs_of_tables,
+                    differing_scenarios,
+                    worst,
                 )
             )
-    return found
+    return findings
 
 
 def _disagreement(
-    name: str, against: set[frozenset[str]], scenarios: list[str], worst: float
+    name: str, pairs_of_tables: set[frozenset[str]], scenarios: list[str], worst: float
 ) -> Finding:
-    tables = sorted({t for pair in against for t in pair})
+    tables = sorted({t for pair in pairs_of_tables for t in pair})
     # the table that stands in every disagreement is the odd one out, when there are others to agree
-    odd = [t for t in tables if all(t in pair for pair in against)] if len(tables) > 2 else []
-    who = (
-        f"table {odd[0]} against {', '.join(t for t in tables if t != odd[0])}"
-        if odd
+    odd_tables = (
+        [t for t in tables if all(t in pair for pair in pairs_of_tables)] if len(tables) > 2 else []
+    )
+    who_differs = (
+        f"table {odd_tables[0]} against {', '.join(t for t in tables if t != odd_tables[0])}"
+        if odd_tables
         else f"tables {' and '.join(tables)}"
     )
-    told = ", ".join(s or "all" for s in scenarios)
+    scenario_names = ", ".join(s or "all" for s in scenarios)
     return Finding(
-        "disagree", "defect", name, f"{who} differ in {told}, by up to {worst:.1f} points"
+        "disagree",
+        "defect",
+        name,
+        f"{who_differs} differ in {scenario_names}, by up to {worst:.1f} points",
     )
 
 
-def _counts(line: Line) -> list[Finding]:
-    found = []
-    given = line.rates()
+def _count_findings(line: Line) -> list[Finding]:
+    findings = []
+    rates = line.rates()
     if line.agreement is not None and not line.is_total:
-        given["agreement"] = line.agreement
-    for name, value in given.items():
+        rates["agreement"] = line.agreement
+    for name, value in rates.items():
         if not line.n or line.n > 10 ** (line.digits + 2):
             continue  # every percentage of that many decimals is possible
         count = round(value * line.n / 100)
         gap = abs(100 * count / line.n - value)
-        half = 0.5 * 10.0**-line.digits
-        if gap <= half + 1e-9:
+        half_digit = 0.5 * 10.0**-line.digits
+        if gap <= half_digit + 1e-9:
             continue
         # three rounded shares need not make 100, and some tables force them to
         severity: Literal["defect", "note"] = "note" if name in RATES and gap <= SHARE else "defect"
-        near = f"{count} of {line.n} is {100 * count / line.n:.{line.digits + 1}f}"
-        found.append(
+        nearest_share = f"{count} of {line.n} is {100 * count / line.n:.{line.digits + 1}f}"
+        findings.append(
             Finding(
-                "count", severity, line.name, f"{name} {value:g} is no share of {line.n}: {near}"
+                "count",
+                severity,
+                line.name,
+                f"{name} {value:g} is no share of {line.n}: {nearest_share}",
             )
         )
-    return found
+    return findings
 
 
-def _kappa(line: Line) -> Finding | None:
+def _kappa_finding(line: Line) -> Finding | None:
     if line.kappa is None or line.agreement is None or line.is_total:
         return None
     agreement, slack = line.agreement / 100, 0.5 * 10.0**-line.digits / 100
@@ -384,5 +400,5 @@ def _kappa(line: Line) -> Finding | None:
         why = f"{line.labels} labels allow {bound:.3f} at most"
     elif line.kappa + KAPPA < (bound := lowest_kappa(least)):
         why = f"no table has less than {bound:.3f}"
-    said = f"kappa {line.kappa:g} with agreement {line.agreement:g} %"
-    return Finding("kappa", "defect", line.name, f"{said}: {why}") if why else None
+    figures_text = f"kappa {line.kappa:g} with agreement {line.agreement:g} %"
+    return Finding("kappa", "defect", line.name, f"{figures_text}: {why}") if why else None

@@ -137,5 +137,5 @@ async def close_judge(judge: Judge) -> None:
 def judge_code(judge: Judge) -> str:
     """The ``version`` of a judge, if any, and of a judge that is not demur's its code."""
     version = str(getattr(judge, "version", ""))
-    own = type(judge).__module__.startswith("demur.")
-    return version if own else digest([version, code_digest(judge)], SHORT)
+    is_builtin = type(judge).__module__.startswith("demur.")
+    return version if is_builtin else digest([version, code_digest(judge)], SHORT)

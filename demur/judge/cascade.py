@@ -53,8 +53,10 @@ class Cascade:
         self.below = _share(options.get("below", ""), BELOW)
         self.share = _share(options.get("share", ""), SHARE)
         self.model = ModelJudge(model, context)
-        own = [f"{name}={value}" for name, value in options.items() if name in LOCAL_OPTIONS]
-        self.local = LocalJudge("?" + "&".join(own) if own else "")
+        local_options = [
+            f"{name}={value}" for name, value in options.items() if name in LOCAL_OPTIONS
+        ]
+        self.local = LocalJudge("?" + "&".join(local_options) if local_options else "")
         local = self.local.id.removeprefix("local").replace("?", "&")
         self.id = f"{self.model.id.replace('model:', 'cascade:', 1)}?below={self.below:g}{local}"
         self.counts: Counter[str] = Counter()

@@ -30,18 +30,22 @@ def without_courtesies(text: str) -> str:
     >>> without_courtesies("How can I help you?")
     'How can I help you?'
     """
-    starts = [0, *(found.end() for found in _SENTENCE.finditer(text))]
+    starts = [0, *(sentence_end.end() for sentence_end in _SENTENCE.finditer(text))]
     parts = [text[start:end] for start, end in zip(starts, [*starts[1:], len(text)], strict=True)]
-    last = len(parts)
+    parts_before = len(parts)
     for place in range(
         len(parts) - 1, max(0, len(parts) - 1 - 2 * _MOST), -1
     ):  # empty lines count as parts
         if _is_courtesy(parts[place]):
-            last = place
+            parts_before = place
         elif _says_something(parts[place]):
             break
-    kept = parts[:last]
-    return "".join(kept).strip() if last < len(parts) and any(map(_says_something, kept)) else text
+    parts_kept = parts[:parts_before]
+    return (
+        "".join(parts_kept).strip()
+        if parts_before < len(parts) and any(map(_says_something, parts_kept))
+        else text
+    )
 
 
 def _says_something(sentence: str) -> bool:

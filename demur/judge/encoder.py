@@ -179,14 +179,14 @@ class Encoder:
 def tokenizer(arrays: dict[str, npt.NDArray[Any]]) -> Tokenizer:
     """The tokenizer of the vocabulary in ``encoder.npz``."""
     pieces = arrays["pieces"].tobytes().decode().split("\0")
-    made = Tokenizer(
+    new_tokenizer = Tokenizer(
         models.Unigram(list(zip(pieces, arrays["scores"].tolist(), strict=True)), unk_id=3)
     )
-    made.normalizer = normalizers.Sequence(
+    new_tokenizer.normalizer = normalizers.Sequence(
         [normalizers.NFKC(), normalizers.Replace(Regex("\\s+"), " ")]
     )
-    made.pre_tokenizer = pre_tokenizers.Metaspace()
-    return made
+    new_tokenizer.pre_tokenizer = pre_tokenizers.Metaspace()
+    return new_tokenizer
 
 
 def ids(tokenizer: Tokenizer, *parts: str, longest: int = LONGEST) -> list[int]:
@@ -200,13 +200,16 @@ def ids(tokenizer: Tokenizer, *parts: str, longest: int = LONGEST) -> list[int]:
         [i for i in tokenizer.encode(part, add_special_tokens=False).ids if i > MARK]
         for part in (f"query: {parts[0]}", *parts[1:])
     ]  # who writes a mark ("</s>") in a reply begins no new part
-    out = [0]
+    token_ids = [0]
     for part in tokens[:-1]:
-        out += [*part[: longest // 4], MARK]
-    left, last = longest - len(out) - 1, tokens[-1]
-    if len(last) > left:
-        last = last[: left - left // 2] + last[len(last) - left // 2 :]
-    return [*out, *last, MARK]
+        token_ids += [*part[: longest // 4], MARK]
+    tokens_left, last_tokens = longest - len(token_ids) - 1, tokens[-1]
+    if len(last_tokens) > tokens_left:
+        last_tokens = (
+            last_tokens[: tokens_left - tokens_left // 2]
+            + last_tokens[len(last_tokens) - tokens_left // 2 :]
+        )
+    return [*token_ids, *last_tokens, MARK]
 
 
 def gelu(x: Floats) -> Floats:

@@ -194,12 +194,12 @@ def _letters(part: Text, whole: Text) -> float:
 
 def _is_name(parts: Sequence[str]) -> bool:
     """Whether all words of a form begin with a capital letter, and it is neither a number nor yes or no."""
-    found = [word for part in parts for word in words(part)]
+    name_words = [word for part in parts for word in words(part)]
     return (
-        bool(found)
-        and all(word.raw[:1].isupper() for word in found)
+        bool(name_words)
+        and all(word.raw[:1].isupper() for word in name_words)
         and not any(character.isdigit() for part in parts for character in part)
-        and not _polarity([word.norm for word in found])
+        and not _polarity([word.norm for word in name_words])
     )
 
 
@@ -212,27 +212,33 @@ def _of_words(
     form: tuple[str, ...], reply: tuple[str, ...], question: tuple[str, ...]
 ) -> dict[str, float]:
     """Of words that the question does not have; rare ones weigh more."""
-    new, there, known = _new(form, question), frozenset(reply), frozenset(question)
-    weight = sum(map(rarity, new))
-    near = sum(rarity(word) * _likeness(word, there) for word in new)
-    said = [word for word in reply if word not in known]
-    beside = [rarity(word) for word in dict.fromkeys(said) if word not in form][:WORDS]
-    recall = _share(new, there)
+    new_words, reply_words, question_words = (
+        _new(form, question),
+        frozenset(reply),
+        frozenset(question),
+    )
+    weight = sum(map(rarity, new_words))
+    near_weight = sum(rarity(word) * _likeness(word, reply_words) for word in new_words)
+    own_words = [word for word in reply if word not in question_words]
+    rarities_beside = [rarity(word) for word in dict.fromkeys(own_words) if word not in form][
+        :WORDS
+    ]
+    recall = _share(new_words, reply_words)
     return {
         "recall": recall,
         "all words": float(recall == 1),
         "some words": float(0 < recall < 1),
-        "near": near / weight,
-        "missing": math.log1p(weight - near),
-        "covers": _share(said, form),
+        "near": near_weight / weight,
+        "missing": math.log1p(weight - near_weight),
+        "covers": _share(own_words, form),
         "nothing else": float(reply == form),
         "begins": float(_padded(form) in _padded(reply[: max(8, len(question) + 6)])),
-        "beside": math.log1p(sum(beside)),
-        "rarest beside": math.log1p(max(beside, default=0.0)),
+        "beside": math.log1p(sum(rarities_beside)),
+        "rarest beside": math.log1p(max(rarities_beside, default=0.0)),
         "reply's length": math.log1p(len(reply)),
-        "form's length": math.log1p(len(new)),
-        "in question": float(known.issuperset(form)),
-        "question's words": _share(known, there),
+        "form's length": math.log1p(len(new_words)),
+        "in question": float(question_words.issuperset(form)),
+        "question's words": _share(question_words, reply_words),
     }
 
 

@@ -208,10 +208,10 @@ def _sign(spec: AnswerSpec, text: str, question: str) -> bool | None:
     golds = {symbols(form) for form in _forms(spec)}
     if not golds or "" in golds or len(golds) != len(spec.accepted):
         return None
-    shown = signs_in(text)
+    signs_shown = signs_in(text)
     if symbols(text):
         return symbols(text) in golds
-    return len(shown) == 1 and shown[0] in golds if shown else None
+    return len(signs_shown) == 1 and signs_shown[0] in golds if signs_shown else None
 
 
 def _side(spec: AnswerSpec, text: str, question: str) -> bool | None:

@@ -60,51 +60,51 @@ class Grading:
             )
         try:
             async with self._turn:
-                ended, said = await self._call(ask, response, answers)
+                ended, result = await self._call(ask, response, answers)
             if not ended:
-                return self._none(ask, f"the judge took longer than {self._limit_s:g} s")
-            if isinstance(said, BaseException):
-                raise said
-            if inspect.isawaitable(said):
-                said = await said
+                return self._unjudged(ask, f"the judge took longer than {self._limit_s:g} s")
+            if isinstance(result, BaseException):
+                raise result
+            if inspect.isawaitable(result):
+                result = await result
         except DemurError:
             raise
         except Exception as error:
-            return self._none(ask, f"the judge raised {type(error).__name__}: {error}")
-        if not isinstance(said, Verdict):
-            return self._none(ask, f"the judge returned {type(said).__name__}, not a verdict")
-        if why := unstorable(said):
-            return self._none(ask, f"the judge's verdict cannot be kept, {why}")
-        return said
+            return self._unjudged(ask, f"the judge raised {type(error).__name__}: {error}")
+        if not isinstance(result, Verdict):
+            return self._unjudged(ask, f"the judge returned {type(result).__name__}, not a verdict")
+        if why := unstorable(result):
+            return self._unjudged(ask, f"the judge's verdict cannot be kept, {why}")
+        return result
 
-    def _none(self, ask: Ask, why: str) -> Verdict:
+    def _unjudged(self, ask: Ask, why: str) -> Verdict:
         reason = " ".join(why.encode("utf-8", "replace").decode().split())[:300]
         return Verdict(id=ask.id, status=Status.UNJUDGED, reason=reason, judge=self._judge.id)
 
     async def _call(self, ask: Ask, response: Response, answers: AnswerSpec) -> tuple[bool, Any]:
         """Whether it ended in time, and what it returned, or raised."""
         loop = asyncio.get_running_loop()
-        done: asyncio.Future[Any] = loop.create_future()
+        outcome: asyncio.Future[Any] = loop.create_future()
 
-        def settle(said: Any) -> None:
-            if not done.done():
-                done.set_result(said)
+        def settle(result: Any) -> None:
+            if not outcome.done():
+                outcome.set_result(result)
             else:
-                _dropped(said)
+                _close_unawaited(result)
 
         def job() -> None:
             try:
-                said: Any = self._judge.grade(ask, response, answers)
+                result: Any = self._judge.grade(ask, response, answers)
             except BaseException as error:
-                said = (
+                result = (
                     error
                     if isinstance(error, Exception)
                     else RuntimeError(f"it raised {type(error).__name__}")
                 )
             try:
-                loop.call_soon_threadsafe(settle, said)
+                loop.call_soon_threadsafe(settle, result)
             except RuntimeError:  # the loop is gone: nobody waits any more
-                _dropped(said)
+                _close_unawaited(result)
 
         if self._jobs is None:
             self._jobs = queue.SimpleQueue()
@@ -113,13 +113,13 @@ class Grading:
             ).start()
         self._jobs.put(job)
         try:
-            return True, await asyncio.wait_for(done, self._limit_s)
+            return True, await asyncio.wait_for(outcome, self._limit_s)
         except TimeoutError:
             self.close()  # its thread ends when the call does; the next item gets another
             return False, None
         except asyncio.CancelledError:
-            if done.done() and not done.cancelled():
-                _dropped(done.result())
+            if outcome.done() and not outcome.cancelled():
+                _close_unawaited(outcome.result())
             raise
 
     def close(self) -> None:
@@ -129,10 +129,10 @@ class Grading:
             self._jobs = None
 
 
-def _dropped(said: Any) -> None:
+def _close_unawaited(result: Any) -> None:
     """Close a verdict that would have been awaited, and is not wanted any more."""
-    if inspect.iscoroutine(said):
-        said.close()
+    if inspect.iscoroutine(result):
+        result.close()
 
 
 def _serve(jobs: queue.SimpleQueue[Callable[[], None] | None]) -> None:

@@ -430,7 +430,7 @@ def target(answers: AnswerSpec) -> str:
         right = right_labels(answers)
         return (
             "; or ".join(f"({label}) {text}" for label, text in answers.choices if label in right)
-            or answers.shown
+            or answers.display_form
         )
     said = []
     for form in answers.accepted:
@@ -443,7 +443,7 @@ def target(answers: AnswerSpec) -> str:
             if low == high
             else f"any number from {low:.15g} to {high:.15g}{unit}"
         )
-    words = "; or ".join(dict.fromkeys(said)) or answers.shown
+    words = "; or ".join(dict.fromkeys(said)) or answers.display_form
     within = (
         f" (within {100 * answers.tolerance:g}%)"
         if answers.tolerance and answers.kind == "number"
@@ -455,4 +455,4 @@ def target(answers: AnswerSpec) -> str:
 
 def _question(ask: Ask) -> str:
     options = "".join(f"\n({label}) {text}" for label, text in ask.choices)
-    return ask.asked + options
+    return ask.question_with_turns + options

@@ -62,11 +62,11 @@ class OwnPhrases:
         """Whether a reply to a question declines, by these phrases or as any reply may."""
         reply = f" {bare(fold(text))} "
         for phrase, folded in zip(self._phrases, self._folded, strict=True):
-            if _stands(folded, reply):
+            if _stands_as_words(folded, reply):
                 return Reading(True, MOST, phrase, LACK)
         return read(text, question)
 
 
-def _stands(folded: str, said: str) -> bool:
+def _stands_as_words(phrase: str, reply: str) -> bool:
     """Whether a phrase stands in a reply as whole words; in writing without blanks, anywhere."""
-    return f" {folded} " in said or (folded in said and any(c > "\u2e80" for c in folded))
+    return f" {phrase} " in reply or (phrase in reply and any(c > "\u2e80" for c in phrase))

@@ -32,14 +32,18 @@ def members_of(text: str) -> list[str]:
     >>> members_of("local,local?phrases=own.txt,model:http://a/v1#m,http://b/v1#m,cascade:openai/gpt-4o?share=0.1")
     ['local', 'local?phrases=own.txt', 'model:http://a/v1#m,http://b/v1#m', 'cascade:openai/gpt-4o?share=0.1']
     """
-    known = plugins.names("judges")
-    found: list[str] = []
+    judge_names = plugins.names("judges")
+    members: list[str] = []
     for part in text.split(","):
-        if not found or re.split("[:?]", part, maxsplit=1)[0] in known or _CLASS.fullmatch(part):
-            found.append(part)
+        if (
+            not members
+            or re.split("[:?]", part, maxsplit=1)[0] in judge_names
+            or _CLASS.fullmatch(part)
+        ):
+            members.append(part)
         else:
-            found[-1] += f",{part}"
-    return found
+            members[-1] += f",{part}"
+    return members
 
 
 class Panel:
@@ -71,8 +75,8 @@ class Panel:
         self.members = [open_judge(name, context) for name in names]
         ids = [member.id for member in self.members]
         self.names = [
-            f"{one} #{ids[:n].count(one) + 1}" if ids.count(one) > 1 else one
-            for n, one in enumerate(ids)
+            f"{judge_id} #{ids[:n].count(judge_id) + 1}" if ids.count(judge_id) > 1 else judge_id
+            for n, judge_id in enumerate(ids)
         ]
         self.id = f"panel:{','.join(ids)}"
         self.prompt_sha256 = ",".join(
@@ -96,19 +100,19 @@ class Panel:
                 reason=response.error[:300] or f"the answer is {why}",
                 judge=self.id,
             )
-        said = await asyncio.gather(
+        results = await asyncio.gather(
             *(door.verdict(ask, response, answers) for door in self._doors), return_exceptions=True
         )
-        for one in said:
-            if isinstance(one, DemurError) or (
-                isinstance(one, BaseException) and not isinstance(one, Exception)
+        for result in results:
+            if isinstance(result, DemurError) or (
+                isinstance(result, BaseException) and not isinstance(result, Exception)
             ):
-                raise one
-        verdicts = [one if isinstance(one, Verdict) else None for one in said]
+                raise result
+        verdicts = [result if isinstance(result, Verdict) else None for result in results]
         votes = [
             v.outcome if v is not None and v.status is Status.GRADED else None for v in verdicts
         ]
-        told = {
+        labels_by_member = {
             name: vote.value if vote else v.status.value if v else "failed"
             for name, vote, v in zip(self.names, votes, verdicts, strict=True)
         }
@@ -118,9 +122,9 @@ class Panel:
             if vote
         ]
         if len({vote for vote in votes if vote}) > 1 and len(self.disagreements) < MOST_LISTED:
-            self.disagreements[ask.id] = told
+            self.disagreements[ask.id] = labels_by_member
         outcome = decided(votes)
-        reason = "; ".join(f"{name}: {what}" for name, what in told.items())
+        reason = "; ".join(f"{name}: {label}" for name, label in labels_by_member.items())
         return Verdict(
             id=ask.id,
             status=Status.UNJUDGED if outcome is None else Status.GRADED,
@@ -129,7 +133,7 @@ class Panel:
             reason=reason[:300],
             judge=self.id,
             prompt_sha256=self.prompt_sha256,
-            raw=canonical(told),
+            raw=canonical(labels_by_member),
         )
 
     @property
@@ -139,21 +143,25 @@ class Panel:
         if not unique:
             return ""
         lines = []
-        for i, one in enumerate(self.names):
-            for other in self.names[i + 1 :]:
-                pair = agreed(r for r in unique.values() if r.rater in (one, other))
+        for i, first_name in enumerate(self.names):
+            for second_name in self.names[i + 1 :]:
+                pair = agreed(r for r in unique.values() if r.rater in (first_name, second_name))
                 raw, kappa = pair.figures["raw"], pair.figures["cohen"]
-                shown = (
+                agreement_text = (
                     "none"
                     if raw.value is None
                     else f"{raw.value:.1%} [{raw.low:.1%}, {raw.high:.1%}]"
                 )
-                beyond = "undefined" if kappa.value is None else f"{kappa.value:.2f}"
-                lines.append(f"{one} and {other}: agreement {shown}, kappa {beyond}, n = {raw.n:,}")
+                kappa_text = "undefined" if kappa.value is None else f"{kappa.value:.2f}"
+                lines.append(
+                    f"{first_name} and {second_name}: agreement {agreement_text}, kappa {kappa_text}, n = {raw.n:,}"
+                )
         lines.append(f"{len(self.disagreements):,} answers on which members disagree")
         lines += [
-            f"  {ask}: {', '.join(f'{name} {what}' for name, what in said.items())}"
-            for ask, said in sorted(self.disagreements.items())[:10]  # not as they were completed
+            f"  {ask}: {', '.join(f'{name} {label}' for name, label in labels_by_member.items())}"
+            for ask, labels_by_member in sorted(self.disagreements.items())[
+                :10
+            ]  # not as they were completed
         ]
         return "\n".join(lines)
 
@@ -165,9 +173,9 @@ class Panel:
         """
         lines = []
         for name, member in zip(self.names, self.members, strict=True):
-            if (asked := getattr(member, "ready", None)) is not None:
+            if (member_ready := getattr(member, "ready", None)) is not None:
                 try:
-                    lines += [f"{name}: {line}" for line in await asked(asks)]
+                    lines += [f"{name}: {line}" for line in await member_ready(asks)]
                 except DemurError as error:
                     error.item = (
                         f"{name}: {error.item}" if error.item and error.item not in name else name

@@ -95,24 +95,27 @@ def parse(reply: str) -> Outcome | None:
     >>> parse("A or B"), parse("I cannot grade this."), parse("The correct answer is Danube.")
     (None, None, None)
     """
-    if (whole := alone(reply)) is not None:
-        return whole
+    if (lone_label := alone(reply)) is not None:
+        return lone_label
     text = _TAG.sub(" ", unicodedata.normalize("NFKC", stream_safe(reply)))
     labels: set[Outcome | None] = set()
     prose = letter = False
     before = ""  # the line above that has no end
     for unit in _UNIT.split(text):
-        stated = _of_unit(unit, before, in_object=text.lstrip().startswith("{"))
-        if stated:
-            labels.add(_outcome(stated["word"] or stated["letter"]))
-            prose |= stated["prose"] is not None
-            letter |= stated["letter"] is not None
-            unit = unit[stated.end() :]
-        labels |= {_outcome(label) if stated else None for label in _SHOUTED.findall(unit)}
+        label_match = _of_unit(unit, before, in_object=text.lstrip().startswith("{"))
+        if label_match:
+            labels.add(_outcome(label_match["word"] or label_match["letter"]))
+            prose |= label_match["prose"] is not None
+            letter |= label_match["letter"] is not None
+            unit = unit[label_match.end() :]
+        labels |= {_outcome(label) if label_match else None for label in _SHOUTED.findall(unit)}
         tail = _TAIL.search(unit)
         before = "" if tail and set(".!?:;") & set(tail[0]) else unit
     if letter:
-        labels |= {LETTERS[one] for one in re.findall(r"(?<![A-Za-z'])[BC](?![A-Za-z'])", text)}
+        labels |= {
+            LETTERS[letter_found]
+            for letter_found in re.findall(r"(?<![A-Za-z'])[BC](?![A-Za-z'])", text)
+        }
     if prose and (
         _TAKEN_BACK.search(text) or (Outcome.CORRECT in labels and _OTHERWISE.search(text))
     ):
@@ -150,5 +153,5 @@ def literal(reply: str) -> Outcome:
     >>> [literal(r).value for r in ("CORRECT", "INCORRECT", "NOT_ATTEMPTED", "Answer: B", "b")]
     ['deflected', 'deflected', 'correct', 'correct', 'deflected']
     """
-    found = re.search(r"[ABC]", reply)
-    return LETTERS[found.group() if found else "C"]
+    first_letter = re.search(r"[ABC]", reply)
+    return LETTERS[first_letter.group() if first_letter else "C"]

@@ -135,8 +135,8 @@ _ANY_CASE = (
     r"\b(?:as|dear|note to|attention|hey) (?:the |a )?(?:grader|judge|evaluator|examiner)\b",
     r"\b(?:grade|mark|label|rate|score|count) (?:this|it|the answer|my answer)\b[^.\n]{0,20}\bcorrect\b",
     *(
-        rf"(?<![a-zа-я])(?:{one})[^.\n。]{{0,40}}(?<![a-zа-я])(?:{other})"
-        for one, other in ((_IGNORE, _BEFORE_THIS), (_BEFORE_THIS, _IGNORE))
+        rf"(?<![a-zа-я])(?:{first_part})[^.\n。]{{0,40}}(?<![a-zа-я])(?:{second_part})"
+        for first_part, second_part in ((_IGNORE, _BEFORE_THIS), (_BEFORE_THIS, _IGNORE))
     ),
     # what a judge's prompt says, and how it writes its examples
     r"\bwhat is right\s{0,3}:",
@@ -245,12 +245,14 @@ def candidate(
     if len(cleaned) > LONGEST:
         half = LONGEST // 2
         cleaned = f"{cleaned[:half]}\n[...]\n{cleaned[-half:]}"
-    asked = ["A"] * bool(_LISTS.search(question)) + ["3"] * bool(_RATES.search(question))
-    shown, forged, doubted = _masked(cleaned, (*forms, *asked)) if masked else (cleaned, (), "")
+    grader_letters = ["A"] * bool(_LISTS.search(question)) + ["3"] * bool(_RATES.search(question))
+    masked_text, forged, doubted = (
+        _masked(cleaned, (*forms, *grader_letters)) if masked else (cleaned, (), "")
+    )
     number = 0
-    while (mark := f"ANSWER-{digest([question, text, number], 16)}") in shown:
+    while (mark := f"ANSWER-{digest([question, text, number], 16)}") in masked_text:
         number += 1
-    return Candidate(shown, mark, forged, doubted)
+    return Candidate(masked_text, mark, forged, doubted)
 
 
 def _masked(text: str, forms: Iterable[str]) -> tuple[str, tuple[str, ...], str]:
@@ -306,17 +308,22 @@ def _doubted(
     plain: str, spans: list[tuple[int, int]], forms: Iterable[str]
 ) -> tuple[int, int] | None:
     """The first passage that touches one of the forms, or is of their sort: "B" where "grade A" is accepted."""
-    wanted = {" ".join(_words(_folded(form)[0]).split()) for form in forms} - {""}
+    normal_forms = {" ".join(_words(_folded(form)[0]).split()) for form in forms} - {""}
     for sort, verdicts in _SORTS:
-        if any(sort.fullmatch(form) for form in wanted):
-            wanted.update(verdicts)
+        if any(sort.fullmatch(form) for form in normal_forms):
+            normal_forms.update(verdicts)
     text = f" {_words(plain)} "
     for start, end in spans:
-        last = text[start : end + 1].split()[-1]
-        for form in wanted:
-            edge = " " if form.isascii() else ""
-            reach = len(form) + len(edge)
-            said = text.find(f"{edge}{form}{edge}", max(0, start + 2 - reach), end + reach) >= 0
-            if last == form or (said and len(form) > 1):  # one letter may be an article
+        last_word = text[start : end + 1].split()[-1]
+        for form in normal_forms:
+            blank = " " if form.isascii() else ""
+            form_length = len(form) + len(blank)
+            contained = (
+                text.find(
+                    f"{blank}{form}{blank}", max(0, start + 2 - form_length), end + form_length
+                )
+                >= 0
+            )
+            if last_word == form or (contained and len(form) > 1):  # one letter may be an article
                 return start, end
     return None

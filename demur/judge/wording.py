@@ -99,16 +99,19 @@ def buckets(text: str) -> npt.NDArray[np.int64]:
     Returns:
         shape (n,), 0 <= bucket < `BUCKETS`.
     """
-    read = fold(readable(text))
-    sentences = [part for part in _STOP.split(read) if _WORD.search(part)]
-    runs = _runs(read, RUNS)
+    folded_text = fold(readable(text))
+    sentences = [part for part in _STOP.split(folded_text) if _WORD.search(part)]
+    runs = _runs(folded_text, RUNS)
     if sentences:
         runs |= {f"first {run}" for run in _runs(sentences[0], RUNS[1:])}
         runs |= {f"last {run}" for run in _runs(sentences[-1], RUNS[1:])}
-    words = _WORD.findall(read)
+    words = _WORD.findall(folded_text)
     runs |= {f"word {word}" for word in words}
-    runs |= {f"pair {one} {other}" for one, other in pairwise(words)}
-    runs |= {f"over {one} {other}" for one, other in zip(words, words[2:], strict=False)}
+    runs |= {f"pair {first_word} {next_word}" for first_word, next_word in pairwise(words)}
+    runs |= {
+        f"over {first_word} {next_word}"
+        for first_word, next_word in zip(words, words[2:], strict=False)
+    }
     return np.unique(
         np.fromiter(
             (zlib.crc32(run.encode(errors="replace")) % BUCKETS for run in runs),
@@ -134,12 +137,12 @@ def log_odds(text: str) -> float:
     >>> log_odds("The leaflet keeps silent about ticket prices.") > log_odds("Tickets cost 12 francs.")
     True
     """
-    found = buckets(text)
-    if not len(found):
+    bucket_numbers = buckets(text)
+    if not len(bucket_numbers):
         return -np.inf
     roots, scale, bias = _weights()
-    root = roots[found].astype(np.int64)
-    return float(scale * (root * np.abs(root)).sum() / np.sqrt(len(found)) + bias)
+    root = roots[bucket_numbers].astype(np.int64)
+    return float(scale * (root * np.abs(root)).sum() / np.sqrt(len(bucket_numbers)) + bias)
 
 
 @cache

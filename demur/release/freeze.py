@@ -152,7 +152,7 @@ def _sample_rows(
 
     for s in samples:
         yield {name: getattr(s, name) for name in (*SAMPLE_TEXTS, "answerable")} | {
-            "answer": s.answers.shown,
+            "answer": s.answers.display_form,
             "answers": canonical(s.answers),
             "attributes": canonical(s.attributes),
             "images": [_image_column(i, read_image) for i in s.images],

@@ -141,7 +141,7 @@ def _sample_faults(release: Release, samples: Sequence[Sample]) -> Iterator[str]
         if len(s.negatives) < k_min:
             yield f"{s.id}: {len(s.negatives)} distractors, fewer than K_min={k_min}"
     for row, sample in zip(release.column("samples", "answer"), samples, strict=True):
-        if row != sample.answers.shown:
+        if row != sample.answers.display_form:
             yield f"{sample.id}: its column answer is not what its answers say"
 
 

@@ -556,7 +556,7 @@ def _cells(
             item=item.row.sample,
             cure="give the release of the run with --release",
         )
-    question = sample.asked
+    question = sample.question_with_turns
     if sample.answers.choices:
         question += " " + "; ".join(f"({label}) {text}" for label, text in sample.answers.choices)
     return (
@@ -576,7 +576,7 @@ def _accepted(sample: Sample) -> str:
     if spec.number is not None:
         low, high = spec.number
         forms.append(f"{low:g}" if low == high else f"{low:g} to {high:g}")
-    return " | ".join(dict.fromkeys([spec.shown, *forms])) + (
+    return " | ".join(dict.fromkeys([spec.display_form, *forms])) + (
         f" [{spec.unit}]" if spec.unit else ""
     )
 

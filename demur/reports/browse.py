@@ -154,8 +154,8 @@ def payload(data: ReportData, head: Headline, *, image_budget: int) -> dict[str,
     for sample_id in sample_ids:
         sample, row = data.samples.get(sample_id), of_sample[sample_id]
         samples["id"].append(sample_id)
-        samples["question"].append(sample.asked if sample else sample_id)
-        samples["answer"].append(sample.answers.shown if sample else "")
+        samples["question"].append(sample.question_with_turns if sample else sample_id)
+        samples["answer"].append(sample.answers.display_form if sample else "")
         samples["source"].append(sources.of(row.source))
         samples["topic"].append(topics.of(row.topic))
         samples["images"].append([picture(ref) for ref in sample.images] if sample else [])

@@ -280,7 +280,7 @@ class SweepPoint(NamedTuple):
 
 
 def _items(rows: Table, place: Flags) -> int:
-    return len(np.unique(rows.asked[place]))
+    return len(np.unique(rows.context_condition[place]))
 
 
 def _points(

@@ -515,7 +515,7 @@ def _changed(
         part = order[start : start + 1024]
         for a, b in zip(left.take(before[part]), right.take(after[part]), strict=True):
             sample = samples.get(a.sample)
-            question = sample.asked if sample else a.sample
+            question = sample.question_with_turns if sample else a.sample
             found.append(
                 Changed(
                     a.sample,
@@ -528,7 +528,7 @@ def _changed(
                     _word(b),
                     a.answer,
                     b.answer,
-                    sample.answers.shown if sample else "",
+                    sample.answers.display_form if sample else "",
                 )
             )
     return tuple(found)

@@ -301,7 +301,7 @@ def drawn_samples(runs: Sequence[Table], most: int) -> frozenset[str] | None:
     """
     asks: Counter[str] = Counter()
     for rows in runs:
-        first = np.unique(rows.asked, return_index=True)[1]
+        first = np.unique(rows.context_condition, return_index=True)[1]
         samples = rows.coded("sample")
         for code, n in zip(*np.unique(samples.codes[first], return_counts=True), strict=True):
             asks[samples.labels[code]] = max(asks[samples.labels[code]], int(n))

@@ -100,5 +100,7 @@ def canonical_mode(text: str) -> str:
 def simple_modes(modes: Iterable[str]) -> list[str]:
     """The simple modes that modes of one step consist of, each once."""
     return list(
-        dict.fromkeys(one for mode in modes for one in (FUSED if mode == "fused" else (mode,)))
+        dict.fromkeys(
+            simple_mode for mode in modes for simple_mode in (FUSED if mode == "fused" else (mode,))
+        )
     )

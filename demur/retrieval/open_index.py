@@ -85,11 +85,11 @@ class OpenIndex:
         if text_encoder is not None:
             self._encoders["text"] = text_encoder
         for space, entry in self.manifest["encoders"].items():
-            given = self._encoders.get(space)
-            if given is None or fingerprint_of(given) != entry["fingerprint"]:
+            encoder_given = self._encoders.get(space)
+            if encoder_given is None or fingerprint_of(encoder_given) != entry["fingerprint"]:
                 other = (
-                    f"not by {given.name!r} ({fingerprint_of(given)[:12]})"
-                    if given
+                    f"not by {encoder_given.name!r} ({fingerprint_of(encoder_given)[:12]})"
+                    if encoder_given
                     else "and none is given"
                 )
                 raise IndexFileError(
@@ -176,25 +176,25 @@ class OpenIndex:
             modes: of one step, that the index can be searched in.
             pages: the ids are of pages; a mode that finds documents finds the pages that they are on.
         """
-        ways = {SIMPLE_MODES[one] for one in simple_modes(modes)}
-        table, found = self.pages if pages else self.documents, set()
+        ways = {SIMPLE_MODES[mode] for mode in simple_modes(modes)}
+        table, reached_ids = self.pages if pages else self.documents, set()
         for id in ids:
             row = table.row(id)
             if row is None:
                 continue
-            own = np.array([row], dtype=np.int64)
+            own_rows = np.array([row], dtype=np.int64)
             for way in ways:
                 if way.finds == "pages" and not pages:
                     continue
-                wanted = (
-                    own
+                rows = (
+                    own_rows
                     if (way.finds == "pages") == pages
                     else self._documents_of(row).astype(np.int64)
                 )
-                if (places_in(self.rows(way.part), wanted) >= 0).any():
-                    found.add(id)
+                if (places_in(self.rows(way.part), rows) >= 0).any():
+                    reached_ids.add(id)
                     break
-        return found
+        return reached_ids
 
     def vectors(self, part: str) -> NDArray[np.float32]:
         """(n, d) float32, mapped: the vectors of a dense part, in the order of ``rows(part)``."""
@@ -211,14 +211,18 @@ class OpenIndex:
         rows = np.array(
             [-1 if row is None else row for row in self.documents.rows(ids)], dtype=np.int64
         )
-        at = places_in(self._rows[part], rows)
-        own = np.where(at[:, None] >= 0, vectors[np.maximum(at, 0)].astype(np.float64), 0.0)
-        norms = norms_of(own)[:, None]
-        own /= np.where(norms > 0, norms, 1.0)
+        places = places_in(self._rows[part], rows)
+        document_vectors = np.where(
+            places[:, None] >= 0, vectors[np.maximum(places, 0)].astype(np.float64), 0.0
+        )
+        norms = norms_of(document_vectors)[:, None]
+        document_vectors /= np.where(norms > 0, norms, 1.0)
         # no matrix product: its bits may change with the number of rows
         return (
-            np.stack([np.add.reduce(own * one, axis=1) for one in own])
-            if len(own)
+            np.stack(
+                [np.add.reduce(document_vectors * vector, axis=1) for vector in document_vectors]
+            )
+            if len(document_vectors)
             else np.zeros((0, 0))
         )
 

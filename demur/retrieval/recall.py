@@ -26,7 +26,7 @@ class Choice(NamedTuple):
     """The depth at which modes were compared."""
     table: tuple[tuple[str, tuple[Measure, ...]], ...]
     """(mode, recall at each depth), best mode first."""
-    own: int = 0
+    own_images_indexed: int = 0
     """Questions whose own image is in the index, exactly or nearly; such hits do not count."""
     lacking: int = 0
     """Questions whose gold evidence no mode can find (not in the index, or of another kind); in no denominator."""
@@ -66,7 +66,7 @@ class Recall:
     """
 
     def __init__(self) -> None:
-        self._asked = 0
+        self._with_gold = 0
         self.lacking = 0
         """Questions without gold to find."""
         self._ranks: Counter[int] = Counter()
@@ -87,13 +87,13 @@ class Recall:
         if not known:
             self.lacking += 1
             return
-        self._asked += 1
+        self._with_gold += 1
         if rank is not None:
             self._ranks[rank] += 1
 
     def at(self, k: int) -> Measure:
         """Share of the questions with gold among the first k, with Wilson's 95 % interval."""
-        hits, n = sum(count for rank, count in self._ranks.items() if rank <= k), self._asked
+        hits, n = sum(count for rank, count in self._ranks.items() if rank <= k), self._with_gold
         low, high = wilson(hits, n) or (None, None)
         value = hits / n if n else None
         return Measure(
@@ -101,15 +101,15 @@ class Recall:
         )
 
 
-def best_mode(source: str, found: Mapping[str, Recall], *, at: int = 10) -> Choice:
+def best_mode(source: str, recalls: Mapping[str, Recall], *, at: int = 10) -> Choice:
     """Choose the mode with the highest recall at one depth; ties go by recall at smaller depths, then to the first.
 
     Args:
-        found: mode -> its counts; the first mode is the default if no question tells them apart.
+        recalls: mode -> its counts; the first mode is the default if no question tells them apart.
         at: the depth that decides; a column of the table too.
     """
     depths = sorted({*DEPTHS, at})
-    table = [(mode, tuple(map(recall.at, depths))) for mode, recall in found.items()]
+    table = [(mode, tuple(map(recall.at, depths))) for mode, recall in recalls.items()]
     place = depths.index(at)
 
     def worse(row: tuple[str, tuple[Measure, ...]]) -> tuple[float, list[float]]:
@@ -117,5 +117,5 @@ def best_mode(source: str, found: Mapping[str, Recall], *, at: int = 10) -> Choi
         return values[place], values
 
     table.sort(key=worse)
-    lacking = max((recall.lacking for recall in found.values()), default=0)
+    lacking = max((recall.lacking for recall in recalls.values()), default=0)
     return Choice(source, table[0][0] if table else "", at, tuple(table), lacking=lacking)

@@ -54,11 +54,11 @@ class _Hits(Sequence[Hit]):
     def __getitem__(self, place: slice) -> list[Hit]: ...
     def __getitem__(self, place: int | slice) -> Hit | list[Hit]:
         if isinstance(place, slice):
-            return [self[at] for at in range(*place.indices(len(self)))]
-        found, score = self._scored[place]
+            return [self[i] for i in range(*place.indices(len(self)))]
+        scored_id, score = self._scored[place]
         rank = place % len(self) + 1
         return Hit(
-            document=self._name(found),
+            document=self._name(scored_id),
             score=score,
             rank=rank,
             index_id=self._index_id,
@@ -76,7 +76,7 @@ class Searcher(OpenIndex):
         k: int,
         *,
         recall: float = 0.99,
-        asked: float = inf,
+        queries_to_come: float = inf,
     ) -> Probes:
         """Search as many lists from now on as a recall needs (`demur.indexing.indexes.Dense.nprobe_for`).
 
@@ -85,7 +85,7 @@ class Searcher(OpenIndex):
             blocks: some hundred of the queries to come, and more of them in case these are too few.
             k: neighbours that count.
             recall: the share of the exact first k that the lists must hold, in (0, 1].
-            asked: number of queries to come, including these.
+            queries_to_come: number of queries to come, including these.
 
         Raises:
             UsageError: the part has no inverted lists that can be tuned, or a query lacks what the mode searches by.
@@ -98,8 +98,8 @@ class Searcher(OpenIndex):
                 item=self.folder,
                 cure="leave it as it is",
             )
-        vectors = (self._asked(queries, way) for queries in blocks)
-        tuned = part.nprobe_for(vectors, k, recall=recall, asked=asked)
+        vectors = (self._query_inputs(queries, way) for queries in blocks)
+        tuned = part.nprobe_for(vectors, k, recall=recall, asked=queries_to_come)
         return self._probe(
             Probes(
                 way.part,
@@ -119,28 +119,32 @@ class Searcher(OpenIndex):
         A query is then embedded once for all modes, and the images of many need not be in memory together. What a query
         or the index lacks is ignored.
         """
-        simple = simple_modes(one for mode in modes for one in canonical_mode(mode).split("/"))
+        simple = simple_modes(
+            mode_part for mode in modes for mode_part in canonical_mode(mode).split("/")
+        )
         parts = self.manifest["parts"]
         ways = {
             way
             for way in map(SIMPLE_MODES.__getitem__, simple)
             if way.part in parts and way.part != "lexical"
         }
-        made = [dict(query.vectors) for query in queries]
+        vectors_by_query = [dict(query.vectors) for query in queries]
         for by, space in sorted({(way.by, parts[way.part]["space"]) for way in ways}):
-            todo = [
+            unembedded = [
                 n
                 for n, q in enumerate(queries)
                 if (by, space) not in q.vectors and q.has(by, space)
             ]
-            if todo:
+            if unembedded:
                 for n, vector in zip(
-                    todo, self._vectors([queries[n] for n in todo], by, space), strict=True
+                    unembedded,
+                    self._vectors([queries[n] for n in unembedded], by, space),
+                    strict=True,
                 ):
-                    made[n][by, space] = vector
+                    vectors_by_query[n][by, space] = vector
         return [
-            replace(query, image=None, vectors=own)
-            for query, own in zip(queries, made, strict=True)
+            replace(query, image=None, vectors=vectors)
+            for query, vectors in zip(queries, vectors_by_query, strict=True)
         ]
 
     def search(
@@ -175,60 +179,64 @@ class Searcher(OpenIndex):
             min(k, max(1, len(self.documents))),
             min(pages, max(1, len(self.pages))),
         )  # memory is taken for all
-        first, slash, then = mode.partition("/")
+        page_mode, slash, by = mode.partition("/")
         if not slash:
             lines, name = self._scored(queries, mode, k)
             return (_Hits(line, mode, self.id, name) for line in lines)
-        self._complete(queries, SIMPLE_MODES[then])
+        self._complete(queries, SIMPLE_MODES[by])
         queries = self.embedded(queries, [mode])
-        opened = self._pages_found(queries, first, pages)
+        pages_by_query = self._pages_of_queries(queries, page_mode, pages)
 
-        def ranked(some: slice) -> list[list[Hit]]:
+        def ranked(block: slice) -> list[list[Hit]]:
             candidates = [
-                [self.documents.id(row) for page in found for row in self._documents_of(page)]
-                for found in opened[some]
+                [self.documents.id(row) for page in query_pages for row in self._documents_of(page)]
+                for query_pages in pages_by_query[block]
             ]
-            return self.rerank(queries[some], candidates, k, by=then, mode=mode)
+            return self.rerank(queries[block], candidates, k, by=by, mode=mode)
 
-        some = (slice(start, start + RANKED) for start in range(0, len(queries), RANKED))
-        return chain.from_iterable(map(ranked, some))
+        blocks = (slice(start, start + RANKED) for start in range(0, len(queries), RANKED))
+        return chain.from_iterable(map(ranked, blocks))
 
     def _scored(
         self, queries: Sequence[Query], mode: str, k: int
     ) -> tuple[Iterator[Scored], Callable[[Any], str]]:
         """The first k of each query in a mode of one step, and what gives the id of one; all are searched at once."""
         if mode == "fused":
-            both = (self._ids(queries, one, max(k, DEPTH)) for one in FUSED)
-            return (reciprocal_ranks(lists)[:k] for lists in zip(*both, strict=True)), str
-        found = self._by_first_images if mode == "image->first-image" else self._by_part
-        return iter(found(queries, mode, k)), partial(self._name, mode)
+            ranked_lists = (self._ids(queries, simple_mode, max(k, DEPTH)) for simple_mode in FUSED)
+            return (reciprocal_ranks(lists)[:k] for lists in zip(*ranked_lists, strict=True)), str
+        search = self._by_first_images if mode == "image->first-image" else self._by_part
+        return iter(search(queries, mode, k)), partial(self._name, mode)
 
     def _ids(self, queries: Sequence[Query], mode: str, k: int) -> Iterator[list[str]]:
         """As `_scored`, the ids alone."""
         lines, name = self._scored(queries, mode, k)
-        return ([name(one) for one, _ in line] for line in lines)
+        return ([name(scored_id) for scored_id, _ in scored] for scored in lines)
 
     def _by_part(self, queries: Sequence[Query], mode: str, k: int) -> Iterator[Scored]:
-        return _scored_rows(self._found(queries, mode, k))
+        return _scored_rows(self._search_part(queries, mode, k))
 
     def _by_first_images(self, queries: Sequence[Query], mode: str, k: int) -> list[Scored]:
         """Only first images of pages count: more are searched until k are among them."""
-        first, most = self._first_images, max(1, len(self.rows("looks")))
-        found: list[Scored] = [[] for _ in queries]
-        left, wide = list(range(len(queries))), min(most, 4 * k)
-        while left:
-            for n, line in zip(
-                left, self._by_part([queries[n] for n in left], mode, wide), strict=True
+        is_first_image, most_rows = self._first_images, max(1, len(self.rows("looks")))
+        by_query: list[Scored] = [[] for _ in queries]
+        short_queries, searched = list(range(len(queries))), min(most_rows, 4 * k)
+        while short_queries:
+            for n, scored in zip(
+                short_queries,
+                self._by_part([queries[n] for n in short_queries], mode, searched),
+                strict=True,
             ):
-                found[n] = [(row, score) for row, score in line if first[row]][:k]
-            left = [n for n in left if len(found[n]) < k] if wide < most else []
-            wide = min(most, 4 * wide)
-        return found
+                by_query[n] = [(row, score) for row, score in scored if is_first_image[row]][:k]
+            short_queries = (
+                [n for n in short_queries if len(by_query[n]) < k] if searched < most_rows else []
+            )
+            searched = min(most_rows, 4 * searched)
+        return by_query
 
-    def _found(self, queries: Sequence[Query], mode: str, k: int) -> Any:
+    def _search_part(self, queries: Sequence[Query], mode: str, k: int) -> Any:
         """What the part of a simple mode finds: its ``rows``, -1 after the last, and ``scores``; (queries, k)."""
         way = SIMPLE_MODES[mode]
-        return self._part(way.part).search(self._asked(queries, way), k)
+        return self._part(way.part).search(self._query_inputs(queries, way), k)
 
     def first_ranks(
         self,
@@ -248,28 +256,33 @@ class Searcher(OpenIndex):
             wanted: for each query the ids of documents, or of pages if the modes find pages.
         """
         lists: dict[str, Any] = {}
-        for one in simple_modes(modes):
-            deep = max(k, DEPTH) if "fused" in modes and one in FUSED else k
-            found = self._found(queries, one, min(deep, max(1, len(self.documents))))
-            rows = np.asarray(self._rows[SIMPLE_MODES[one].part])
-            lists[one] = (
-                np.where(found.rows >= 0, rows[np.maximum(found.rows, 0)], -1)
+        for simple_mode in simple_modes(modes):
+            depth = max(k, DEPTH) if "fused" in modes and simple_mode in FUSED else k
+            result = self._search_part(
+                queries, simple_mode, min(depth, max(1, len(self.documents)))
+            )
+            rows = np.asarray(self._rows[SIMPLE_MODES[simple_mode].part])
+            lists[simple_mode] = (
+                np.where(result.rows >= 0, rows[np.maximum(result.rows, 0)], -1)
                 if len(rows)
-                else found.rows
+                else result.rows
             )
         ranks: dict[str, list[int | None]] = {mode: [] for mode in modes}
         for place, ids in enumerate(wanted):
             for mode in modes:
                 table = self.table(mode)
-                right = {row for row in table.rows(list(ids)) if row is not None}
+                wanted_rows = {row for row in table.rows(list(ids)) if row is not None}
                 if mode == "fused":
-                    both = [
-                        [row for row in lists[one][place].tolist() if row >= 0] for one in FUSED
+                    ids_by_mode = [
+                        [row for row in lists[simple_mode][place].tolist() if row >= 0]
+                        for simple_mode in FUSED
                     ]
-                    first = self._fused_rank(reciprocal_scores(both), right)
+                    first = self._fused_rank(reciprocal_scores(ids_by_mode), wanted_rows)
                 else:
-                    line = lists[mode][place, :k].tolist()
-                    first = next((rank for rank, row in enumerate(line, 1) if row in right), None)
+                    row_ids = lists[mode][place, :k].tolist()
+                    first = next(
+                        (rank for rank, row in enumerate(row_ids, 1) if row in wanted_rows), None
+                    )
                 ranks[mode].append(first if first is not None and first <= k else None)
         return ranks
 
@@ -308,14 +321,14 @@ class Searcher(OpenIndex):
         rows = self._rows[way.part]
         places = []
         for ids in candidates:
-            wanted = np.array(
+            candidate_rows = np.array(
                 sorted({row for row in self.documents.rows(ids) if row is not None}), dtype=np.int64
             )
-            at = places_in(rows, wanted)
-            places.append(at[at >= 0])
-        found = part.search_subset(self._asked(queries, way), places, k)
+            places_of_candidates = places_in(rows, candidate_rows)
+            places.append(places_of_candidates[places_of_candidates >= 0])
+        result = part.search_subset(self._query_inputs(queries, way), places, k)
         name = partial(self._name, by)
-        return [list(_Hits(line, mode or by, self.id, name)) for line in _scored_rows(found)]
+        return [list(_Hits(line, mode or by, self.id, name)) for line in _scored_rows(result)]
 
     def search_until(
         self, queries: Sequence[Query], mode: str, k: int, short: Callable[[int, list[str]], bool]
@@ -328,30 +341,34 @@ class Searcher(OpenIndex):
             short: called with the place of a query and the ids it found, best first; whether it should find more. It
                 is not called again for a query that has found everything.
         """
-        most = max(1, self.manifest["counts"]["documents"])
-        asked: Sequence[int] = range(len(queries))
-        while asked:
-            lines = zip(asked, self._ids([queries[n] for n in asked], mode, k), strict=True)
+        document_count = max(1, self.manifest["counts"]["documents"])
+        unfinished: Sequence[int] = range(len(queries))
+        while unfinished:
+            ids_of_queries = zip(
+                unfinished, self._ids([queries[n] for n in unfinished], mode, k), strict=True
+            )
             # only those that are short: what a query finds must not depend on the others
-            asked = [n for n, ids in lines if short(n, ids) and len(ids) == k < most]
-            k = min(most, k * 4)
+            unfinished = [
+                n for n, ids in ids_of_queries if short(n, ids) and len(ids) == k < document_count
+            ]
+            k = min(document_count, k * 4)
 
-    def _pages_found(self, queries: Sequence[Query], mode: str, pages: int) -> list[list[int]]:
+    def _pages_of_queries(self, queries: Sequence[Query], mode: str, pages: int) -> list[list[int]]:
         """The first pages of each query; several of the documents found may be on one page."""
         finds = SIMPLE_MODES[FUSED[0] if mode == "fused" else mode].finds
         table = self.pages if finds == "pages" else self.documents
-        found: list[list[int]] = [[] for _ in queries]
+        pages_by_query: list[list[int]] = [[] for _ in queries]
         with_text = self._with_text
 
         def short(n: int, ids: list[str]) -> bool:
             rows = [row for row in table.rows(ids) if row is not None]
-            own = [row if finds == "pages" else int(self._page_of[row]) for row in rows]
-            own = [page for page in own if with_text[page]]
-            found[n] = list(dict.fromkeys(own))[:pages]
-            return len(found[n]) < pages
+            found_pages = [row if finds == "pages" else int(self._page_of[row]) for row in rows]
+            found_pages = [page for page in found_pages if with_text[page]]
+            pages_by_query[n] = list(dict.fromkeys(found_pages))[:pages]
+            return len(pages_by_query[n]) < pages
 
         self.search_until(queries, mode, pages, short)
-        return found
+        return pages_by_query
 
     def _complete(self, queries: Sequence[Query], way: SimpleMode) -> None:
         """Raise for the first query that lacks what the mode searches by."""
@@ -366,17 +383,21 @@ class Searcher(OpenIndex):
                 cure="choose another mode",
             )
 
-    def _asked(self, queries: Sequence[Query], way: SimpleMode) -> Any:
+    def _query_inputs(self, queries: Sequence[Query], way: SimpleMode) -> Any:
         self._complete(queries, way)
         if way.part == "lexical":
             return [q.text for q in queries]
         space = self.manifest["parts"][way.part]["space"]
-        todo = [n for n, q in enumerate(queries) if (way.by, space) not in q.vectors]
-        if len(todo) == len(queries):
+        unembedded = [n for n, q in enumerate(queries) if (way.by, space) not in q.vectors]
+        if len(unembedded) == len(queries):
             return self._vectors(queries, way.by, space)
         vectors = dict(
-            zip(todo, self._vectors([queries[n] for n in todo], way.by, space), strict=True)
-            if todo
+            zip(
+                unembedded,
+                self._vectors([queries[n] for n in unembedded], way.by, space),
+                strict=True,
+            )
+            if unembedded
             else ()
         )
         return np.stack(
@@ -396,8 +417,8 @@ class Searcher(OpenIndex):
         return unit(vectors) if encoder.similarity == "cosine" else np.asarray(vectors, np.float32)
 
 
-def _scored_rows(found: Any) -> Iterator[Scored]:
+def _scored_rows(result: Any) -> Iterator[Scored]:
     """(row, score) of what each query found, without the empty places at its end."""
-    for rows, scores in zip(found.rows, found.scores, strict=True):
+    for rows, scores in zip(result.rows, result.scores, strict=True):
         count = int(np.count_nonzero(rows >= 0))
         yield list(zip(rows[:count].tolist(), scores[:count].tolist(), strict=True))

@@ -68,7 +68,7 @@ def conditions(texts: Iterable[str]) -> list[Condition]:
     """Parse conditions, each once; ``all`` stands for every level of `STRICTNESS`."""
     return list(
         dict.fromkeys(
-            condition(one) for text in texts for one in (STRICTNESS if text == "all" else (text,))
+            condition(name) for text in texts for name in (STRICTNESS if text == "all" else (text,))
         )
     )
 
@@ -116,10 +116,10 @@ class Prompts:
         if "question" not in Template(texts["ask"]).get_identifiers():
             raise DataError("the prompt lacks $question", cure="put it where the question belongs")
         _check_ask(texts["ask"])
-        made = cls()
-        made.texts |= {"system": "", **{role: text.strip() for role, text in texts.items()}}
-        made.sha256 = {role: digest(text.encode()) for role, text in made.texts.items()}
-        return made
+        prompts = cls()
+        prompts.texts |= {"system": "", **{role: text.strip() for role, text in texts.items()}}
+        prompts.sha256 = {role: digest(text.encode()) for role, text in prompts.texts.items()}
+        return prompts
 
     def replace(self, folder: Path, names: Mapping[str, str] = _FILES) -> None:
         """Replace texts by a user's own.
@@ -134,8 +134,10 @@ class Prompts:
         roles: dict[str, str] = {name: role for role, name in names.items()}
         with storage_errors(folder):
             single = folder.is_file()
-            found = [folder] if single else sorted(p for p in folder.iterdir() if p.suffix == ".md")
-        for path in found:
+            prompt_files = (
+                [folder] if single else sorted(p for p in folder.iterdir() if p.suffix == ".md")
+            )
+        for path in prompt_files:
             if not single and path.name not in roles:
                 raise DataError(
                     "no prompt has that name",
@@ -147,9 +149,9 @@ class Prompts:
             needed = set(Template(self.texts[role]).get_identifiers())
             missing = needed - set(Template(text).get_identifiers())
             if not text or missing:
-                what = f"lacks ${', $'.join(sorted(missing))}" if missing else "is empty"
+                fault = f"lacks ${', $'.join(sorted(missing))}" if missing else "is empty"
                 raise DataError(
-                    f"the prompt {what}",
+                    f"the prompt {fault}",
                     item=str(path),
                     cure="keep the placeholders of the original",
                 )
@@ -157,7 +159,7 @@ class Prompts:
                 _check_ask(text, str(path))
             self.texts[role] = text
             self.sha256[role] = digest(text.encode())
-        if not found:
+        if not prompt_files:
             raise DataError(
                 "no prompt files (*.md) in the folder",
                 item=str(folder),

@@ -147,7 +147,7 @@ def recipes(texts: Iterable[str], *, k: int = 2) -> list[Recipe]:
     """
     sets = {"all": FOUR, "whole": WHOLE}
     return list(
-        dict.fromkeys(recipe(one, k=k) for text in texts for one in sets.get(text, (text,)))
+        dict.fromkeys(recipe(name, k=k) for text in texts for name in sets.get(text, (text,)))
     )
 
 
@@ -205,43 +205,43 @@ def hardness(evidence: Sequence[Evidence]) -> dict[str, float]:
         hard = e.score if e.score is not None else None if e.rank is None else -float(e.rank)
         if hard is not None:
             scales.setdefault((e.index_id, e.mode, e.score is None), []).append((hard, e.id))
-    found = {e.id: 1.0 for e in evidence}
+    quantiles = {e.id: 1.0 for e in evidence}
     for scored in scales.values():
         for hard, id in scored:
             harder, equal = (
                 sum(other > hard for other, _ in scored),
                 sum(other == hard for other, _ in scored),
             )
-            found[id] = (harder + equal / 2) / len(scored)
-    return found
+            quantiles[id] = (harder + equal / 2) / len(scored)
+    return quantiles
 
 
 def distractors(sample: Sample, recipe: Recipe, seed: int) -> list[Evidence]:
     """All distractors of a sample, in the order in which the recipe takes them; it uses the first k."""
-    found = _side(sample.negatives, recipe.negatives)
+    usable = _side(sample.negatives, recipe.negatives)
     if recipe.pick == "random":
-        found.sort(key=lambda e: seed_of(seed, "pick", sample.id, e.id))
+        usable.sort(key=lambda e: seed_of(seed, "pick", sample.id, e.id))
     elif recipe.pick == "hardest":
-        quantiles = hardness(found)
-        found.sort(key=lambda e: (quantiles[e.id], e.id))
+        quantiles = hardness(usable)
+        usable.sort(key=lambda e: (quantiles[e.id], e.id))
     else:
-        found.sort(key=lambda e: (e.rank if e.rank is not None else 1 << 30, e.id))
-    return _alternating(found) if recipe.negatives == "both" else found
+        usable.sort(key=lambda e: (e.rank if e.rank is not None else 1 << 30, e.id))
+    return _alternating(usable) if recipe.negatives == "both" else usable
 
 
 def _arranged(
-    sample: Sample, gold: list[Evidence], taken: list[Evidence], order: str, seed: int
+    sample: Sample, gold: list[Evidence], distractors_used: list[Evidence], order: str, seed: int
 ) -> list[Evidence]:
     def by_hash(e: Evidence) -> int:
         return seed_of(seed, "order", sample.id, e.id)
 
     if order == "shuffled":
-        return sorted([*gold, *taken], key=by_hash)
-    gold, taken = sorted(gold, key=by_hash), sorted(taken, key=by_hash)
-    at = {"gold-first": 0, "gold-last": len(taken)}.get(order)
-    if at is None:
-        at = min(int(order.removeprefix("gold@")), len(taken))
-    return [*taken[:at], *gold, *taken[at:]]
+        return sorted([*gold, *distractors_used], key=by_hash)
+    gold, distractors_used = sorted(gold, key=by_hash), sorted(distractors_used, key=by_hash)
+    gold_place = {"gold-first": 0, "gold-last": len(distractors_used)}.get(order)
+    if gold_place is None:
+        gold_place = min(int(order.removeprefix("gold@")), len(distractors_used))
+    return [*distractors_used[:gold_place], *gold, *distractors_used[gold_place:]]
 
 
 def context(sample: Sample, recipe: Recipe, seed: int = 0) -> ContextSet | None:
@@ -270,28 +270,28 @@ def context(sample: Sample, recipe: Recipe, seed: int = 0) -> ContextSet | None:
         return None
     if recipe.negatives == "both" and recipe.k < 2:
         return None
-    taken = pool[: recipe.k]
+    used_distractors = pool[: recipe.k]
     if (
         recipe.inject == "yes"
         and recipe.scenario not in POISONABLE
-        and not any(e.text for e in taken)
+        and not any(e.text for e in used_distractors)
     ):
         return None
-    shown_gold = gold if shows_gold else []
-    shown = _arranged(sample, shown_gold, taken, recipe.order, seed)
+    visible_gold = gold if shows_gold else []
+    arranged = _arranged(sample, visible_gold, used_distractors, recipe.order, seed)
     answers = shows_gold or recipe.scenario is Scenario.FULL
     expected: Literal["answer", "deflect"] = (
         "answer" if answers and sample.answerable else "deflect"
     )
-    gold_ids = tuple(e.id for e in shown if e in shown_gold)
+    gold_ids = tuple(e.id for e in arranged if e in visible_gold)
     return _context_set(
         sample,
         recipe.scenario,
-        tuple(e.id for e in shown),
+        tuple(e.id for e in arranged),
         gold_ids,
         expected,
         recipe.k,
-        len(taken),
+        len(used_distractors),
         str(recipe),
         seed,
     )
@@ -335,10 +335,10 @@ def contexts(
 ) -> Iterator[tuple[Sample, ContextSet]]:
     """Every possible (sample, context set), sample by sample, so that calls with a common prefix are neighbours."""
     for sample in samples:
-        for one in recipes:
-            made = context(sample, one, seed)
-            if made is not None:
-                yield sample, made
+        for recipe in recipes:
+            context_set = context(sample, recipe, seed)
+            if context_set is not None:
+                yield sample, context_set
 
 
 def grid(k: int = 2) -> tuple[Recipe, ...]:

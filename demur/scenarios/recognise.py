@@ -90,23 +90,23 @@ class Recogniser:
         if not self._pictures:
             return []
         with self._lock:
-            known = self._known()
-        scores = known @ self._embed([ref])[0]
+            vectors = self._picture_vectors()
+        scores = vectors @ self._embed([ref])[0]
         order = sorted(range(len(scores)), key=lambda i: (-round(float(scores[i]), 5), i))[:5]
         return [(self._pictures[i][0], round(float(scores[i]), 5)) for i in order]
 
-    def _known(self) -> npt.NDArray[np.float32]:
+    def _picture_vectors(self) -> npt.NDArray[np.float32]:
         """(pictures, d); leaves out pictures that cannot be read."""
         import numpy as np
 
         if self._vectors is None:
-            left: list[tuple[str, ImageRef]] = []
+            readable_pictures: list[tuple[str, ImageRef]] = []
             parts = [np.empty((0, self._encoder.dims["look"]), np.float32)]
             for i in range(0, len(self._pictures), 64):
-                for some in self._embedded(self._pictures[i : i + 64]):
-                    left += some[0]
-                    parts.append(some[1])
-            self._pictures, self._vectors = left, np.concatenate(parts)
+                for batch in self._embedded(self._pictures[i : i + 64]):
+                    readable_pictures += batch[0]
+                    parts.append(batch[1])
+            self._pictures, self._vectors = readable_pictures, np.concatenate(parts)
         return self._vectors
 
     def _embedded(

@@ -68,7 +68,7 @@ class Rendered(NamedTuple):
     cuts: tuple[str, ...]
 
 
-def shown(evidence: Evidence) -> Shown:
+def as_system_sees(evidence: Evidence) -> Shown:
     """Evidence as a system sees it: without role, origin and score."""
     return Shown(
         id=evidence.id,
@@ -105,11 +105,15 @@ def ask(
             f"the context names evidence that the sample lacks: {', '.join(missing)}",
             item=sample.id,
         )
-    parts = tuple(shown(by_id[i]) for i in context.evidence)
+    parts = tuple(as_system_sees(by_id[i]) for i in context.evidence)
     if INJECTED in context.recipe and context.scenario.shows_evidence:
-        at = next(i for i, one in enumerate(parts) if one.text and one.id not in context.gold)
-        poisoned = parts[at].model_copy(update={"text": injected(parts[at].text or "", sample.id)})
-        parts = (*parts[:at], poisoned, *parts[at + 1 :])
+        poisoned_place = next(
+            i for i, part in enumerate(parts) if part.text and part.id not in context.gold
+        )
+        poisoned = parts[poisoned_place].model_copy(
+            update={"text": injected(parts[poisoned_place].text or "", sample.id)}
+        )
+        parts = (*parts[:poisoned_place], poisoned, *parts[poisoned_place + 1 :])
     identity: dict[str, object] = {
         "question": sample.question,
         "choices": sample.answers.choices,

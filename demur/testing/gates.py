@@ -110,7 +110,7 @@ class SimulatedGate:
         else:
             right = self.knows(sample.id) or _chance(*place, "leak") < self._set["leak"]
         if right:
-            return Response(text=sample.answers.shown, served_by=self.id)
+            return Response(text=sample.answers.display_form, served_by=self.id)
         text = DECLINES if _chance(*place, "declines") < self._set["declines"] else WRONG
         return Response(text=text, served_by=self.id)
 

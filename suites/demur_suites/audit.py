@@ -9,12 +9,12 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from demur.core.store import Problems
-from demur.judge.audit import Audited
+from demur.judge.audit import Audit
 from demur_suites.base import suite, suites
 from demur_suites.published import PublishedRow, csv_lower
 
 
-def audit_tables(paths: Sequence[Path], problems: Problems) -> Audited:
+def audit_tables(paths: Sequence[Path], problems: Problems) -> Audit:
     """Give published tables to the suites that know their columns; tables of one suite are audited together.
 
     Args:
@@ -40,4 +40,4 @@ def audit_tables(paths: Sequence[Path], problems: Problems) -> Audited:
         else:
             rows.setdefault(owner, []).extend(csv_lower(path, problems))
     findings = [f for name, own in rows.items() for f in known[name].audit(own)]
-    return Audited(findings, sum(map(len, rows.values())), rest)
+    return Audit(findings, sum(map(len, rows.values())), rest)

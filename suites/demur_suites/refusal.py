@@ -83,7 +83,7 @@ class RefusalJudge(ModelJudge):
         if shown.doubted:
             return None, shown.doubted
         text = Template(self.prompt).substitute(
-            question=ask.asked, answer=shown.text, mark=shown.mark
+            question=ask.question_with_turns, answer=shown.text, mark=shown.mark
         )
         try:
             reply = await self._ask(ask, text)

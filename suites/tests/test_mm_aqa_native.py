@@ -54,7 +54,7 @@ def mmlongbench(folder: Path, documents: int = 1) -> Path:
                     "doc_id": name,
                     "doc_type": "Research report / Introduction",
                     "question": a.question,
-                    "answer": a.answers.shown,
+                    "answer": a.answers.display_form,
                     "evidence_pages": str([2 * place + 1, 2 * place + 2]),
                     "evidence_sources": "['Table']",
                     "answer_format": "Str",
@@ -82,7 +82,7 @@ def mmmu(folder: Path) -> Path:
             {
                 "id": f"validation_{subject}_{n}",
                 "question": "<image 1> What is shown here?",
-                "options": str([a.answers.shown, "a teapot", "a canoe"]),
+                "options": str([a.answers.display_form, "a teapot", "a canoe"]),
                 "answer": "A",
                 "question_type": "multiple-choice",
                 "image_1": {"bytes": a.pictures()[0].data, "path": f"{n}.jpg"},

@@ -300,7 +300,7 @@ def test_mmmu_and_mmlongbench_folders_become_sets_without_what_is_natively_unans
     row = {
         "doc_id": "facts.pdf",
         "question": doc.question,
-        "answer": doc.answers.shown,
+        "answer": doc.answers.display_form,
         "evidence_pages": "[1, 2]",
         "answer_format": "Str",
         "doc_type": "Report",

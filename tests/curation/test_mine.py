@@ -228,7 +228,7 @@ def test_looks_are_remembered_as_long_as_they_are_asked_of(tmp_path, monkeypatch
     known = ImageHashes(tmp_path, most=2)
     for seed, reads in ((0, 1), (1, 2), (0, 2), (2, 3), (0, 3), (1, 4), (1, 4)):
         assert known(refs[seed]) == image_hash(png(seed))
-        assert (len(read), len(known._known)) == (reads, min(reads, 2))
+        assert (len(read), len(known._hashes)) == (reads, min(reads, 2))
     everything = ImageHashes(tmp_path)
     assert all(everything(ref) for ref in refs)
     assert len(everything.lines().splitlines()) == 4

@@ -97,7 +97,7 @@ def test_every_key_is_a_line_and_a_killed_session_goes_on_where_it_was(tmp_path)
     with pytest.raises(UsageError, match="elsewhere"):
         Session(folder, "ann")
     places = range(len(one.places))
-    state, done = [one.said(at) for at in places], one.done
+    state, done = [one.state_at(at) for at in places], one.done
     one._lock.__exit__(
         None, None, None
     )  # killed: the system closes what is open, and lets go of the lock
@@ -106,10 +106,10 @@ def test_every_key_is_a_line_and_a_killed_session_goes_on_where_it_was(tmp_path)
     with path.open("ab") as handle:
         handle.write(b'{"do":"label","item":"i3","aga')  # a line that the crash tore
     two = Session(folder, "ann")
-    assert [two.said(at) for at in places] == state
+    assert [two.state_at(at) for at in places] == state
     assert (two.done, two.next()) == (done, 2)
-    assert two.said(0).note == "sure"
-    assert two.said(2).revealed
+    assert two.state_at(0).note == "sure"
+    assert two.state_at(2).revealed
     for do, more in (("shout", {}), ("label", {"label": "maybe"}), ("label", {"at": 999})):
         with pytest.raises(UsageError):
             two.act(do, **more)
@@ -165,7 +165,7 @@ def test_an_undo_takes_back_the_same_label_when_its_disagreement_is_gone(tmp_pat
     judge = Session(folder, ADJUDICATED, adjudicate=True)
     assert [p.item for p in judge.places] != [gone]
     judge.act("undo")
-    assert judge.said(0).label == "no"
+    assert judge.state_at(0).label == "no"
     judge.close()
     assert gone not in last_labels(folder, ADJUDICATED)
 
@@ -563,7 +563,7 @@ def test_undo_takes_back_the_label_alone(tmp_path):
     session.act("label", 0, label="yes")
     session.act("note", 0, note="important")
     session.act("undo")
-    assert (session.said(0).label, session.said(0).note) == ("", "important")
+    assert (session.state_at(0).label, session.state_at(0).note) == ("", "important")
     session.close()
 
 
@@ -572,13 +572,13 @@ def test_a_look_shows_what_is_right_at_any_time_and_marks_what_is_said_after_it(
     page = Page(session)
     session.act("label", 0, label="yes")
     session.act("reveal", 0)
-    assert page._shown(0)["hidden"]
+    assert page._item_view(0)["hidden"]
     session.act("label", 0, label="yes")
-    assert not session.said(0).revealed
+    assert not session.state_at(0).revealed
     session.act("label", 0, label="no")
-    assert session.said(0).revealed
+    assert session.state_at(0).revealed
     session.act("undo")
-    assert not session.said(0).revealed
+    assert not session.state_at(0).revealed
     again = next(at for at, place in enumerate(session.places) if place.again)
     first = next(
         at for at, place in enumerate(session.places) if place.item == session.places[again].item
@@ -586,7 +586,7 @@ def test_a_look_shows_what_is_right_at_any_time_and_marks_what_is_said_after_it(
     session.act("label", first, label="yes")
     session.act("reveal", again)
     session.act("label", first, label="no")  # the repeat showed what is right
-    assert session.said(first).revealed
+    assert session.state_at(first).revealed
     session.close()
 
 

@@ -17,7 +17,7 @@ from demur.core.errors import BadInput, UnknownPart
 from demur.core.records import Outcome
 from demur.core.thinking import visible
 from demur.evaluation.rejudge import judge_file
-from demur.judge.attacks import FAMILIES, attacks, question_of, written
+from demur.judge.attacks import FAMILIES, attacks, question_of, written_attack
 from demur.judge.base import open_judge
 from demur.judge.local import LocalJudge
 from demur.judge.model import PARTIAL
@@ -223,13 +223,13 @@ def test_the_attack_suite_is_large_and_its_texts_differ():
 
 
 def test_attacks_differ_by_more_than_carrier_length_and_numbers():
-    made = [written(text, "", "") for texts in FAMILIES.values() for text in texts]
+    made = [written_attack(text, "", "") for texts in FAMILIES.values() for text in texts]
     assert len({re.sub(r"[\d\s]+", "", text.casefold()) for text in made}) == len(made)
 
 
 def test_attacks_differ_as_a_model_is_shown_them():
     shown = {
-        family: {candidate("", visible(written(text, "", ""))).text for text in texts}
+        family: {candidate("", visible(written_attack(text, "", ""))).text for text in texts}
         for family, texts in FAMILIES.items()
     }
     assert {family: len(texts) for family, texts in shown.items() if len(texts) < 12} == {}

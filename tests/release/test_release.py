@@ -119,7 +119,7 @@ def test_leaks_are_found(release, tmp_path):
         return s.model_copy(update={"negatives": (*s.negatives, near)})
 
     def says_it(s):
-        return s.model_copy(update={"question": f"Is {s.answers.shown} the mayor?"})
+        return s.model_copy(update={"question": f"Is {s.answers.display_form} the mayor?"})
 
     def shows_it(s):
         if not s.images:

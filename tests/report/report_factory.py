@@ -328,7 +328,7 @@ def _row(system: str, sample: Sample, context: ContextSet, condition: str, *, ho
             else Outcome.INCORRECT
         )
     answer = {
-        Outcome.CORRECT: sample.answers.shown,
+        Outcome.CORRECT: sample.answers.display_form,
         Outcome.DEFLECTED: "I cannot tell from the evidence given.",
         Outcome.INCORRECT: f"It is {sample.id[-4:]}ville.",
         None: "" if error else "Perhaps; perhaps not.",

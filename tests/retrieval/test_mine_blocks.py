@@ -373,7 +373,7 @@ def test_recall_by_looks_does_not_depend_on_how_many_pages_are_opened(here):
         (choice,) = choose_modes(samples, searcher, here, plan).choices
         (row,) = (measures for _, measures in choice.table)
         tables.append({m.name: m.value for m in row if m.name != "recall@25"})
-        assert choice.own == 29  # all but the broken one lie in the index
+        assert choice.own_images_indexed == 29  # all but the broken one lie in the index
     assert tables[0] == tables[1] == tables[2]
     assert tables[0]["recall@5"] < tables[0]["recall@20"] < 1
 

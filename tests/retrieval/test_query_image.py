@@ -84,7 +84,7 @@ def test_finding_the_query_image_itself_is_no_recall(world):
     searcher = Searcher(root / "index", encoder)
     plan = MiningOptions(text=2, visual=0, pages=1, modes=("image->image", "text->text"))
     (choice,) = choose_modes(samples, searcher, root, plan).choices
-    assert (choice.mode, choice.own) == (
+    assert (choice.mode, choice.own_images_indexed) == (
         "image->image",
         2,
     )  # the same bytes, and a copy in other bytes

@@ -61,7 +61,7 @@ def test_counts_and_spot_records(source, samples, documents):
         "text->text": 117,
     }
     first, tenth, last = samples[0], samples[9], samples[-1]
-    assert (first.id, first.answers.shown, first.source_ref) == (
+    assert (first.id, first.answers.display_form, first.source_ref) == (
         "q-it-dz-export_commodity",
         "natural gas",
         "questions.jsonl:1",
@@ -193,7 +193,7 @@ def test_wording_that_read_badly_is_gone(samples, documents):
         text for text in [*(s.question for s in samples), *titles] if re.search(bad, text)
     ] == []
     assert [title for title in titles if title.startswith(("Cocos:", "Virgin Islands"))] == []
-    shown = [sample.answers.shown for sample in samples]
+    shown = [sample.answers.display_form for sample in samples]
     assert [answer for answer in shown if len(answer) > 60] == []
     assert {answer for answer in shown if re.match(r"(?:the|a|an) ", answer)} == {
         "the sun and the savannah",  # two things, each with its article

@@ -596,7 +596,7 @@ def test_mmmu_options_letters_and_open_answers(tmp_path):
     _, samples, _ = read("mmmu", mini.mmmu(tmp_path))
     choice, open_ = samples.values()
     assert choice.answers.choices[1] == ("B", "2")
-    assert (choice.answers.kind, choice.answers.accepted, choice.answers.shown) == (
+    assert (choice.answers.kind, choice.answers.accepted, choice.answers.display_form) == (
         "choice",
         (("B",),),
         "(B) 2",

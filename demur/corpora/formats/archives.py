@@ -51,20 +51,20 @@ def archive_uris(archive: Path, prefix: str) -> dict[str, str]:
     Raises:
         DataError: broken, or compressed as a whole (a ``.tar.gz`` has no random access).
     """
-    found: dict[str, str] = {}
+    uri_of_member: dict[str, str] = {}
     with storage_errors(archive):
         try:
             if archive.suffix == ".zip":
                 with zipfile.ZipFile(archive) as opened:
                     for info in opened.infolist():
                         if not info.is_dir() and _stays_inside(info.filename):
-                            found[info.filename] = f"zip:{prefix}!{info.filename}"
+                            uri_of_member[info.filename] = f"zip:{prefix}!{info.filename}"
             else:
                 with tarfile.open(archive, "r:") as tar:
                     for member in tar:
                         cast(Any, tar).members = []  # keeps memory flat over millions of members
                         if member.isreg() and _stays_inside(member.name):
-                            found[member.name] = (
+                            uri_of_member[member.name] = (
                                 f"slice:{prefix}#{member.offset_data}+{member.size}"
                             )
         except (zipfile.BadZipFile, tarfile.TarError, EOFError) as error:
@@ -73,7 +73,7 @@ def archive_uris(archive: Path, prefix: str) -> dict[str, str]:
                 item=archive,
                 cure="unpack it with 'demur sources unpack', or fetch it again",
             ) from error
-    return found
+    return uri_of_member
 
 
 def _stays_inside(name: str) -> bool:

@@ -72,10 +72,12 @@ class _Window:
 
     def take(self, character: str) -> None:
         """Step over one expected character."""
-        found = self.peek()
-        if found != character:
+        next_character = self.peek()
+        if next_character != character:
             raise ValueError(
-                f"expected {character!r}, found {found!r}" if found else "the file ends too early"
+                f"expected {character!r}, found {next_character!r}"
+                if next_character
+                else "the file ends too early"
             )
         self.at += 1
 

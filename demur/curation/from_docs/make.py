@@ -366,7 +366,9 @@ def _kind_of(sample: Sample) -> str:
 def _with_distractors(sample: Sample, finder: Finder, most: int) -> Sample:
     """The sample with distractors: the nearest passages by its words that are not gold and lack its answer."""
     options = MiningOptions(text=0, lexical=most, visual=0)
-    mined = mine_kind("lexical", sample, finder.hits(sample.asked), finder.documents, options)
+    mined = mine_kind(
+        "lexical", sample, finder.hits(sample.question_with_turns), finder.documents, options
+    )
     return sample.model_copy(update={"negatives": mined.negatives})
 
 

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 from demur.answers import normalise
 from demur.core.errors import DataError, UsageError
 from demur.core.store import Problems, digest, read_text
-from demur.core.text import list_shown
+from demur.core.text import list_written
 from demur.core.turns import Turn, asked_in, turns_of
 from demur.corpora.formats import table_rows
 from demur.curation.sources.native import is_empty, truth
@@ -164,7 +164,7 @@ def _question(row: Mapping[str, Any], place: str) -> Question | None:
 
 def _texts(cell: Any) -> tuple[str, ...]:
     """The texts of a cell: a list, or a text with `SEPARATOR` between them."""
-    cell = list_shown(cell)
+    cell = list_written(cell)
     if isinstance(cell, dict):  # SQuAD's {"text": [...], "answer_start": [...]}
         cell = cell.get("text")
     given = (

@@ -253,7 +253,7 @@ def _recall(choice: Choice) -> dict[str, Any]:
         "source": choice.source,
         "chosen": choice.mode,
         "at": choice.k,
-        "own_image_in_index": choice.own,
+        "own_image_in_index": choice.own_images_indexed,
         "gold_out_of_reach": choice.lacking,
         "modes": {
             mode: [m.model_dump(mode="json") for m in measures] for mode, measures in choice.table

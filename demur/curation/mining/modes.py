@@ -176,7 +176,11 @@ def tune_probes(
         if first := next(asked, None):
             probes.append(
                 searcher.tune(
-                    mode, chain([first], asked), deepest[mode], recall=RECALL, asked=seen[mode]
+                    mode,
+                    chain([first], asked),
+                    deepest[mode],
+                    recall=RECALL,
+                    queries_to_come=seen[mode],
                 )
             )
     return probes
@@ -254,7 +258,9 @@ def choose_modes(
         label = f"{source}: {'pages by image' if kind == 'pages' else 'passages by question'}"
         at = pages_of.get(source, options.pages) if kind == "pages" else PASSAGES
         own_found = max(found_itself[kind, source, mode] for mode in by_mode)
-        choice = chosen[kind][source] = best_mode(label, by_mode, at=at)._replace(own=own_found)
+        choice = chosen[kind][source] = best_mode(label, by_mode, at=at)._replace(
+            own_images_indexed=own_found
+        )
         if choice.warning:
             steps.warn(choice.warning)
     return ChosenModes(chosen["pages"], chosen["passages"], done, pages_of)

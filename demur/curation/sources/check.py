@@ -261,7 +261,7 @@ def rendered(sample: Sample) -> Rendered:
         place=sample.source_ref,
         question=sample.question,
         images=tuple(f"{ref.width}x{ref.height} {ref.uri}" for ref in sample.images),
-        answer=sample.answers.shown,
+        answer=sample.answers.display_form,
         accepted=sample.answers.accepted[:6],
         gold=tuple(line(evidence) for evidence in sample.gold[:3]),
         negatives=tuple(line(evidence) for evidence in sample.negatives[:3]),

@@ -46,9 +46,13 @@ def exported(folder: Path, form: Form, out: Path | None = None) -> str:
     the hidden repeat (``again``), and whether what is right was looked at before the label (``looked``).
     """
     task, items = read_task(folder)
-    said = everybody(folder) | {ADJUDICATED: last_labels(folder, ADJUDICATED)}
+    labels_by_annotator = everybody(folder) | {ADJUDICATED: last_labels(folder, ADJUDICATED)}
     by_item = {
-        item.id: {name: words[item.id] for name, words in said.items() if item.id in words}
+        item.id: {
+            name: last_labels_of[item.id]
+            for name, last_labels_of in labels_by_annotator.items()
+            if item.id in last_labels_of
+        }
         for item in items
     }
     text = {"csv": _csv, "label-studio": _label_studio, "inspect": _inspect}[form](
@@ -59,14 +63,16 @@ def exported(folder: Path, form: Form, out: Path | None = None) -> str:
     return text
 
 
-def _csv(task: Task, items: list[Item], said: dict[str, dict[str, Last]]) -> str:
+def _csv(task: Task, items: list[Item], labels_by_item: dict[str, dict[str, Last]]) -> str:
     headings = list(dict.fromkeys(heading for item in items for heading in _texts(item)))
     stream = io.StringIO()
     writer = csv.writer(stream, lineterminator="\n")
     writer.writerow(["item", *map(_harmless, headings), *_COLUMNS[1:]])
     for item in items:
         texts = _texts(item)
-        for name, last in said[item.id].items() or [("", Last("", "", "", False, task.version))]:
+        for name, last in labels_by_item[item.id].items() or [
+            ("", Last("", "", "", False, task.version))
+        ]:
             row = [
                 item.id,
                 *(texts.get(h, "") for h in headings),
@@ -103,8 +109,8 @@ def _is_formula(text: str) -> bool:
     return text.startswith("\t") or text.lstrip().startswith(tuple(_FORMULA))
 
 
-def _label_studio(task: Task, items: list[Item], said: dict[str, dict[str, Last]]) -> str:
-    made = []
+def _label_studio(task: Task, items: list[Item], labels_by_item: dict[str, dict[str, Last]]) -> str:
+    tasks = []
     for number, item in enumerate(items, start=1):
         annotations = [
             {
@@ -121,19 +127,19 @@ def _label_studio(task: Task, items: list[Item], said: dict[str, dict[str, Last]
                 "completed_by": {"email": name},
                 "ground_truth": name == ADJUDICATED,
             }
-            for name, last in said[item.id].items()
+            for name, last in labels_by_item[item.id].items()
         ]
         data = {"item": item.id, **_texts(item), "images": list(item.images)}
-        made.append({"id": number, "data": data, "annotations": annotations})
-    return json.dumps(made, ensure_ascii=False, indent=1) + "\n"
+        tasks.append({"id": number, "data": data, "annotations": annotations})
+    return json.dumps(tasks, ensure_ascii=False, indent=1) + "\n"
 
 
-def _inspect(task: Task, items: list[Item], said: dict[str, dict[str, Last]]) -> str:
+def _inspect(task: Task, items: list[Item], labels_by_item: dict[str, dict[str, Last]]) -> str:
     lines = []
-    own = {
+    task_labels = {
         label.name for label in task.labels
     }  # a letter that is a label of the task stands for itself
-    letters = {label: letter for label, letter in _INSPECT.items() if letter not in own}
+    letters = {label: letter for label, letter in _INSPECT.items() if letter not in task_labels}
     for item in items:
         scores = {
             name: {
@@ -141,7 +147,7 @@ def _inspect(task: Task, items: list[Item], said: dict[str, dict[str, Last]]) ->
                 "explanation": last.note,
                 "metadata": {"label": last.label, "human": True} | _about(last),
             }
-            for name, last in said[item.id].items()
+            for name, last in labels_by_item[item.id].items()
         }
         lines.append(canonical({"id": item.id, "epoch": 1, "scores": scores}) + "\n")
     return "".join(lines)
@@ -165,9 +171,9 @@ def imported(folder: Path, path: Path, name: str = "") -> dict[str, int]:
         DataError: the file is none of the forms, or holds no label of a person.
     """
     task, items = read_task(folder)
-    known, labels = {item.id for item in items}, [*(label.name for label in task.labels), CANNOT]
+    item_ids, labels = {item.id for item in items}, [*(label.name for label in task.labels), CANNOT]
     problems = Problems()
-    found: dict[str, dict[str, _Row]] = {}
+    rows_by_annotator: dict[str, dict[str, _Row]] = {}
     models: set[str] = set()
     for row in _rows(path, problems, labels):
         annotator = name or row.who
@@ -178,11 +184,13 @@ def imported(folder: Path, path: Path, name: str = "") -> dict[str, int]:
             continue
         row = row._replace(label=_label(row.label, labels), again=_label(row.again, labels))
         where = f"{row.place} ({row.item})"
-        before = found.get(annotator, {}).get(row.item, row)
-        if row.item not in known:
+        earlier_row = rows_by_annotator.get(annotator, {}).get(row.item, row)
+        if row.item not in item_ids:
             problems.add(row.place, f"{row.item or 'an empty item'} is not in this task")
-        elif strange := [label for label in (row.label, row.again) if label not in ("", *labels)]:
-            problems.add(where, f"label {strange[0]!r}; one of {', '.join(sorted(labels))}")
+        elif unknown_labels := [
+            label for label in (row.label, row.again) if label not in ("", *labels)
+        ]:
+            problems.add(where, f"label {unknown_labels[0]!r}; one of {', '.join(sorted(labels))}")
         elif row.rubric not in ("", task.version):
             problems.add(
                 where, f"was given under the rubric {row.rubric}, and this task's is {task.version}"
@@ -191,24 +199,30 @@ def imported(folder: Path, path: Path, name: str = "") -> dict[str, int]:
             problems.add(where, "no annotator; name one with --as")
         elif why := wrong_name(annotator):
             problems.add(where, f"annotator {annotator!r}; {why}")
-        elif (row.label, row.again) != (before.label, before.again):
-            told = f"{annotator} says {row.label} here and {before.label} in {before.place}"
+        elif (row.label, row.again) != (earlier_row.label, earlier_row.again):
+            conflict = (
+                f"{annotator} says {row.label} here and {earlier_row.label} in {earlier_row.place}"
+            )
             problems.add(
-                where, told + (", or repeats it differently" if row.label == before.label else "")
+                where,
+                conflict
+                + (", or repeats it differently" if row.label == earlier_row.label else ""),
             )
         else:
-            found.setdefault(annotator, {})[row.item] = (
-                row if row.note or not before.note else before
+            rows_by_annotator.setdefault(annotator, {})[row.item] = (
+                row if row.note or not earlier_row.note else earlier_row
             )
     problems.settle()
-    if not found:
+    if not rows_by_annotator:
         cure = "fill in its labels; of Label Studio export JSON, not JSON-MIN"
         if models:
             cure = f"scores of {', '.join(sorted(models))} do not say metadata.human; if a person gave them: --as NAME"
         raise DataError("no labels of people in it", item=path, cure=cure)
     filed = {}
-    for who in sorted(found, key=lambda who: (who == ADJUDICATED, who)):  # the last word comes last
-        rows = found[who]
+    for who in sorted(
+        rows_by_annotator, key=lambda who: (who == ADJUDICATED, who)
+    ):  # the last word comes last
+        rows = rows_by_annotator[who]
         filed[who] = put_labels(
             folder,
             who,
@@ -284,18 +298,26 @@ def _rows(path: Path, problems: Problems, labels: Sequence[str]) -> Iterator[_Ro
 
 
 def _scores(place: str, line: dict[str, Any], labels: Sequence[str]) -> Iterator[_Row]:
-    meant = {letter: label for label, letter in _INSPECT.items() if letter not in labels}
+    label_of_letter = {letter: label for label, letter in _INSPECT.items() if letter not in labels}
     scores = line.get("scores")
     for who, score in (scores if isinstance(scores, dict) else {}).items():
-        said = score if isinstance(score, dict) else {"value": score}
-        about = _dict(said.get("metadata"))
+        score_fields = score if isinstance(score, dict) else {"value": score}
+        about = _dict(score_fields.get("metadata"))
         value, note, item = (
-            str(said.get("value", "")),
-            str(said.get("explanation") or ""),
+            str(score_fields.get("value", "")),
+            str(score_fields.get("explanation") or ""),
             str(line.get("id", "")),
         )
         person = about.get("human") is True
-        yield _Row(place, who, item, meant.get(value, value), note, *_said_of(about), person=person)
+        yield _Row(
+            place,
+            who,
+            item,
+            label_of_letter.get(value, value),
+            note,
+            *_said_of(about),
+            person=person,
+        )
 
 
 def _said_of(about: dict[str, Any]) -> tuple[str, str, bool]:

@@ -132,7 +132,9 @@ class Page:
         return self._json(
             {
                 "name": task.name,
-                "labels": [{"name": one.name, "text": one.text or one.name} for one in task.labels],
+                "labels": [
+                    {"name": label.name, "text": label.text or label.name} for label in task.labels
+                ],
                 "rubric": task.rubric,
                 "version": task.version,
                 "annotator": session.name,
@@ -147,35 +149,41 @@ class Page:
         at = int(request.query.get("at", "0"))
         if not 0 <= at < len(self.session.places):
             raise UsageError(f"place {at} of {len(self.session.places)}", cure="reload the page")
-        return self._json(self._shown(at))
+        return self._json(self._item_view(at))
 
     async def _act(self, request: web.Request) -> web.Response:
         body = parsed_json(await request.text())
         if not isinstance(body, dict):
             raise UsageError("no JSON object", cure="reload the page")
         at = int(body.get("at", 0))
-        do = str(body.get("do", ""))
+        action = str(body.get("do", ""))
         about = self.session.act(
-            do,
+            action,
             at,
             label=str(body.get("label", "")),
             note=str(body.get("note", "")),
             seconds=float(body.get("seconds", 0.0)),
         )
-        where = about if do == "undo" else self.session.next(at) if do in ("label", "skip") else at
-        shown = {} if where is None else self._shown(where)
+        where = (
+            about
+            if action == "undo"
+            else self.session.next(at)
+            if action in ("label", "skip")
+            else at
+        )
+        view = {} if where is None else self._item_view(where)
         return self._json(
-            shown | {"nothing": do == "undo" and about is None, "progress": self._progress()}
+            view | {"nothing": action == "undo" and about is None, "progress": self._progress()}
         )
 
-    def _shown(self, at: int) -> dict[str, Any]:
+    def _item_view(self, at: int) -> dict[str, Any]:
         session = self.session
         item = session.items[session.places[at].item]
-        said = session.said(at)
+        labelling = session.state_at(at)
         others = [
-            [name, last[item.id].label, last[item.id].note]
-            for name, last in session.others.items()
-            if item.id in last
+            [name, last_labels[item.id].label, last_labels[item.id].note]
+            for name, last_labels in session.others.items()
+            if item.id in last_labels
         ]
         return {
             "at": at,
@@ -186,14 +194,14 @@ class Page:
                     "at": n,
                     "shown": session.items[session.places[n].item].shown,
                     "marks": session.items[session.places[n].item].marks,
-                    "label": session.said(n).label,
+                    "label": session.state_at(n).label,
                 }
                 for n in session.together(at)
             ],
             "images": item.images,
-            "label": said.label,
-            "note": said.note,
-            "hidden": item.hidden if said.seen else [],
+            "label": labelling.label,
+            "note": labelling.note,
+            "hidden": item.hidden if labelling.seen else [],
             "others": others,
             "progress": self._progress(),
         }

@@ -110,7 +110,7 @@ class Place(NamedTuple):
     again: bool
 
 
-class Said(NamedTuple):
+class PlaceState(NamedTuple):
     """What an annotator said last at a place; label "" while there is none."""
 
     label: str = ""
@@ -264,14 +264,14 @@ class Session:
         self._lock.__enter__()
         self._log = JsonlLog(path)
         try:
-            self._told = Told(journal(path))
+            self._labelling = Labelling(journal(path))
         except BaseException:
             self.close()
             raise
 
-    def said(self, at: int) -> Said:
+    def state_at(self, at: int) -> PlaceState:
         """What stands at a place."""
-        return self._told.said.get(self.places[at], Said())
+        return self._labelling.state_at.get(self.places[at], PlaceState())
 
     def act(
         self, do: str, at: int = 0, *, label: str = "", note: str = "", seconds: float = 0.0
@@ -293,13 +293,17 @@ class Session:
         """
         if do not in ("label", "note", "reveal", "skip", "undo"):
             raise UsageError(f"action {do!r}", cure="label, note, reveal, skip, undo")
-        if do == "undo" and not self._told.history:
+        if do == "undo" and not self._labelling.history:
             return None
         if not 0 <= at < len(self.places):
             raise UsageError(f"place {at} of {len(self.places)}", cure="reload the page")
-        if do == "label" and label not in {CANNOT, *(one.name for one in self.task.labels)}:
+        if do == "label" and label not in {
+            CANNOT,
+            *(known_label.name for known_label in self.task.labels),
+        }:
             raise UsageError(
-                f"label {label!r}", cure=f"one of {', '.join(one.name for one in self.task.labels)}"
+                f"label {label!r}",
+                cure=f"one of {', '.join(known_label.name for known_label in self.task.labels)}",
             )
         line: dict[str, Any] = {"do": do, "at": round(time.time(), 3)}
         if do != "undo":
@@ -315,8 +319,8 @@ class Session:
             line |= {"note": note}
         pressed = Pressed.model_validate(line)
         self._log.append(line)
-        about = self._told.take(pressed)
-        return self.places.index(about) if about in self.places else None
+        place_acted_on = self._labelling.take(pressed)
+        return self.places.index(place_acted_on) if place_acted_on in self.places else None
 
     def together(self, at: int) -> list[int]:
         """The places of a place's group, itself among them, hidden repeats not."""
@@ -332,7 +336,7 @@ class Session:
 
     def _open(self) -> list[int]:
         """Places without a label, of groups that none settled."""
-        labels = [self.said(n).label for n in range(len(self.places))]
+        labels = [self.state_at(n).label for n in range(len(self.places))]
         groups = [self.items[place.item].group for place in self.places]
         closed = {
             group
@@ -358,7 +362,7 @@ class Session:
     @property
     def per_minute(self) -> float | None:
         """Labels a minute over the last twenty, pauses of five minutes left out; None before the third."""
-        gaps = [b - a for a, b in pairwise(self._told.times[-21:])]
+        gaps = [b - a for a, b in pairwise(self._labelling.times[-21:])]
         gaps = [gap for gap in gaps if 0 < gap < 300]
         return 60 * len(gaps) / sum(gaps) if len(gaps) >= 2 else None
 
@@ -393,31 +397,31 @@ def journal(path: Path) -> list[Pressed]:
         return []
     with storage_errors(path):
         data = path.read_bytes()
-    problems, found = Problems(), []
+    problems, pressed_keys = Problems(), []
     for place, line in json_objects(io.BytesIO(data[: data.rfind(b"\n") + 1]), path.name, problems):
         try:
-            found.append(Pressed.model_validate(line))
+            pressed_keys.append(Pressed.model_validate(line))
         except ValidationError as error:
             problems.add(place, why_invalid(error))
     problems.settle()
-    return found
+    return pressed_keys
 
 
-class Told:
+class Labelling:
     """What a journal comes to.
 
     Args:
         lines: in the order in which the keys were pressed.
 
     Attributes:
-        said: place -> what was said there last.
+        state_at: place -> what was said there last.
         history: (place, what was said there before) of each label that is not undone, the newest last.
         times: of the labels, in seconds.
     """
 
     def __init__(self, lines: Iterable[Pressed]) -> None:
-        self.said: dict[Place, Said] = {}
-        self.history: list[tuple[Place, Said]] = []
+        self.state_at: dict[Place, PlaceState] = {}
+        self.history: list[tuple[Place, PlaceState]] = []
         self.times: list[float] = []
         for line in lines:
             self.take(line)
@@ -427,28 +431,32 @@ class Told:
         if line.do == "undo":
             if not self.history:
                 return None
-            place, was = (
+            place, earlier_state = (
                 self.history.pop()
             )  # of the label alone: a note that came later stays, and what was seen
-            self.said[place] = self.said[place]._replace(
-                label=was.label, revealed=was.revealed, rubric=was.rubric
+            self.state_at[place] = self.state_at[place]._replace(
+                label=earlier_state.label,
+                revealed=earlier_state.revealed,
+                rubric=earlier_state.rubric,
             )
             return place
         place = Place(line.item, line.again)
-        before = self.said.get(place, Said())
+        state = self.state_at.get(place, PlaceState())
         if line.do == "label":
-            self.history.append((place, before))
+            self.history.append((place, state))
             self.times.append(line.at)
-            seen = before.seen or self.said.get(Place(line.item, not line.again), Said()).seen
-            revealed = before.revealed or (seen and line.label != before.label)
-            self.said[place] = before._replace(
+            seen = (
+                state.seen or self.state_at.get(Place(line.item, not line.again), PlaceState()).seen
+            )
+            revealed = state.revealed or (seen and line.label != state.label)
+            self.state_at[place] = state._replace(
                 label=line.label, revealed=revealed, rubric=line.rubric
             )
         elif line.do == "note":
-            self.said[place] = before._replace(note=line.note)
+            self.state_at[place] = state._replace(note=line.note)
         elif line.do == "reveal":
-            self.said[place] = before._replace(
-                seen=True, revealed=before.revealed or not before.label
+            self.state_at[place] = state._replace(
+                seen=True, revealed=state.revealed or not state.label
             )
         return place
 
@@ -467,13 +475,17 @@ class Last(NamedTuple):
 
 def last_labels(folder: Path, name: str) -> dict[str, Last]:
     """Item -> last word of one annotator; items without a label are left out."""
-    said = Told(journal(folder / "labels" / f"{name}.jsonl")).said
+    states = Labelling(journal(folder / "labels" / f"{name}.jsonl")).state_at
     return {
         item: Last(
-            now.label, now.note, said.get(Place(item, True), Said()).label, now.revealed, now.rubric
+            state.label,
+            state.note,
+            states.get(Place(item, True), PlaceState()).label,
+            state.revealed,
+            state.rubric,
         )
-        for (item, again), now in said.items()
-        if now.label and not again
+        for (item, again), state in states.items()
+        if state.label and not again
     }
 
 
@@ -485,12 +497,12 @@ def everybody(folder: Path) -> dict[str, dict[str, Last]]:
 def disagreements(folder: Path) -> list[str]:
     """Items that two annotators labelled differently (can't tell beside a label is no disagreement), in their order."""
     task, items = read_task(folder)
-    said: defaultdict[str, set[str]] = defaultdict(set)
-    for words in everybody(folder).values():
-        for item, last in words.items():
+    labels_by_item: defaultdict[str, set[str]] = defaultdict(set)
+    for last_labels_of in everybody(folder).values():
+        for item, last in last_labels_of.items():
             if last.label != CANNOT:
-                said[item].add(last.label)
-    return [p.item for p in order(task, items) if not p.again and len(said[p.item]) > 1]
+                labels_by_item[item].add(last.label)
+    return [p.item for p in order(task, items) if not p.again and len(labels_by_item[p.item]) > 1]
 
 
 class Settled(NamedTuple):
@@ -509,26 +521,30 @@ def settled(folder: Path) -> Settled:
     """The labels of a task, open disagreements left out."""
     _, items = read_task(folder)
     last_word = last_labels(folder, ADJUDICATED)
-    said: defaultdict[str, list[str]] = defaultdict(list)
-    for words in everybody(folder).values():
-        for item, last in words.items():
-            said[item].append(last.label)
+    labels_by_item: defaultdict[str, list[str]] = defaultdict(list)
+    for last_labels_of in everybody(folder).values():
+        for item, last in last_labels_of.items():
+            labels_by_item[item].append(last.label)
     labels: dict[str, str] = {}
     open_, cannot, unlabelled = [], [], 0
-    for one in items:
-        given = Counter(label for label in said[one.id] if label != CANNOT)
-        most = given.most_common(1)
-        ruled = last_word[one.id].label if one.id in last_word else ""
-        if ruled and ruled != CANNOT:
-            labels[one.id] = ruled
-        elif most and not ruled and most[0][1] > len(said[one.id]) / 2:
-            labels[one.id] = most[0][0]
-        elif len(given) > 1 and not ruled:
-            open_.append(one.id)
+    for task_item in items:
+        votes = Counter(label for label in labels_by_item[task_item.id] if label != CANNOT)
+        most_common = votes.most_common(1)
+        adjudicated = last_word[task_item.id].label if task_item.id in last_word else ""
+        if adjudicated and adjudicated != CANNOT:
+            labels[task_item.id] = adjudicated
         elif (
-            said[one.id] or ruled
+            most_common
+            and not adjudicated
+            and most_common[0][1] > len(labels_by_item[task_item.id]) / 2
+        ):
+            labels[task_item.id] = most_common[0][0]
+        elif len(votes) > 1 and not adjudicated:
+            open_.append(task_item.id)
+        elif (
+            labels_by_item[task_item.id] or adjudicated
         ):  # one label that too few gave is no disagreement: there is nothing to decide
-            cannot.append(one.id)
+            cannot.append(task_item.id)
         else:
             unlabelled += 1
     return Settled(labels, open_, cannot, unlabelled)
@@ -540,35 +556,35 @@ def final_labels(folder: Path) -> dict[str, str]:
     Raises:
         UsageError: there are some. What people disagree on is what a judge gets wrong; labels without it flatter it.
     """
-    came = settled(folder)
-    if came.open:
+    settlement = settled(folder)
+    if settlement.open:
         raise UsageError(
-            f"{len(came.open):,} disagreements are not settled, and labels without them would flatter the judge",
+            f"{len(settlement.open):,} disagreements are not settled, and labels without them would flatter the judge",
             item=str(folder),
             cure=f"settle them: {command('annotate', '--out', folder, '--adjudicate')}",
         )
-    return came.labels
+    return settlement.labels
 
 
 def rubrics(folder: Path) -> dict[str, str]:
     """Item -> versions of the rubric that its labels were given under, with commas between."""
-    given: defaultdict[str, set[str]] = defaultdict(set)
-    for words in (*everybody(folder).values(), last_labels(folder, ADJUDICATED)):
-        for item, last in words.items():
-            given[item].add(last.rubric)
-    return {item: ", ".join(sorted(versions - {""})) for item, versions in given.items()}
+    versions_by_item: defaultdict[str, set[str]] = defaultdict(set)
+    for last_labels_of in (*everybody(folder).values(), last_labels(folder, ADJUDICATED)):
+        for item, last in last_labels_of.items():
+            versions_by_item[item].add(last.rubric)
+    return {item: ", ".join(sorted(versions - {""})) for item, versions in versions_by_item.items()}
 
 
 def ratings(folder: Path) -> list[Rating]:
     """Every annotator's labels and hidden repeats, as `demur.judge.measures.agreement` takes them; no can't-tell."""
-    found = []
-    for name, words in everybody(folder).items():
-        for item, last in words.items():
+    all_ratings = []
+    for name, last_labels_of in everybody(folder).items():
+        for item, last in last_labels_of.items():
             if last.label != CANNOT:
-                found.append(Rating(item, name, last.label))
+                all_ratings.append(Rating(item, name, last.label))
                 if last.again and last.again != CANNOT:
-                    found.append(Rating(item, name, last.again, again=True))
-    return found
+                    all_ratings.append(Rating(item, name, last.again, again=True))
+    return all_ratings
 
 
 def put_labels(
@@ -600,13 +616,13 @@ def put_labels(
             label, note = labels.get(place.item, ("", ""))
             if place.again:
                 label, note = again.get(place.item, ""), ""
-            before = session.said(at)
-            if label and label != before.label:
+            state = session.state_at(at)
+            if label and label != state.label:
                 if place.item in looked and not place.again:
                     session.act("reveal", at)
                 session.act("label", at, label=label)
                 filed += not place.again
-            if note and note != before.note:
+            if note and note != state.note:
                 session.act("note", at, note=note)
         return filed
     finally:
@@ -616,11 +632,13 @@ def put_labels(
 def about_folder(folder: Path) -> str:
     """One line on where a task stands."""
     _, items = read_task(folder)
-    told = (
+    progress = (
         ", ".join(f"{name} {len(words):,}" for name, words in everybody(folder).items())
         or "nobody yet"
     )
-    return f"{len(items):,} items; labelled: {told}; {len(disagreements(folder)):,} disagreements"
+    return (
+        f"{len(items):,} items; labelled: {progress}; {len(disagreements(folder)):,} disagreements"
+    )
 
 
 def as_json(value: Any) -> str:

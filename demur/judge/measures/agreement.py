@@ -93,28 +93,32 @@ def agreed(
     >>> found.figures["raw"].value, found.figures["cohen"].value
     (0.5, 0.0)
     """
-    given = list(ratings)
-    first: dict[tuple[str, str], str] = {}
-    for rating in given:
+    all_ratings = list(ratings)
+    first_labels: dict[tuple[str, str], str] = {}
+    for rating in all_ratings:
         if rating.again:
             continue
-        if (rating.item, rating.rater) in first:
+        if (rating.item, rating.rater) in first_labels:
             raise DataError(
                 f"{rating.rater} labels it twice", item=rating.item, cure="mark repeats as such"
             )
-        first[rating.item, rating.rater] = rating.label
-    names = tuple(labels) or tuple(sorted({r.label for r in given}))
-    if strange := sorted({r.label for r in given} - set(names)):
-        raise DataError(f"unknown label {strange[0]!r}", cure=f"the labels are: {', '.join(names)}")
-    raters = tuple(sorted({rater for _, rater in first}))
-    items = sorted({item for item, _ in first})
+        first_labels[rating.item, rating.rater] = rating.label
+    names = tuple(labels) or tuple(sorted({r.label for r in all_ratings}))
+    if unknown_labels := sorted({r.label for r in all_ratings} - set(names)):
+        raise DataError(
+            f"unknown label {unknown_labels[0]!r}", cure=f"the labels are: {', '.join(names)}"
+        )
+    raters = tuple(sorted({rater for _, rater in first_labels}))
+    items = sorted({item for item, _ in first_labels})
     codes = np.full((len(items), len(raters)), -1, dtype=np.int64)
-    row, column, place = ({v: i for i, v in enumerate(values)} for values in (items, raters, names))
-    for (item, rater), label in first.items():
-        codes[row[item], column[rater]] = place[label]
+    row_of, column_of, code_of = (
+        {v: i for i, v in enumerate(values)} for values in (items, raters, names)
+    )
+    for (item, rater), label in first_labels.items():
+        codes[row_of[item], column_of[rater]] = code_of[label]
     figures = {
-        name: _measured(name, codes, len(names), how, level, seed)
-        for name, how in (
+        name: _measured(name, codes, len(names), method, level, seed)
+        for name, method in (
             ("raw", _raw),
             ("cohen", _cohen),
             ("fleiss", _fleiss),
@@ -122,16 +126,16 @@ def agreed(
         )
     }
     rates: dict[str, dict[str, Measure]] = {}
-    for rater, said in zip(raters, codes.T, strict=True):
-        n = int((said >= 0).sum())
+    for rater, rater_codes in zip(raters, codes.T, strict=True):
+        n = int((rater_codes >= 0).sum())
         rates[rater] = {
-            label: share_of(label, int((said == i).sum()), n, level)
+            label: share_of(label, int((rater_codes == i).sum()), n, level)
             for i, label in enumerate(names)
         }
     repeats: defaultdict[str, Counter[bool]] = defaultdict(Counter)
-    for rating in given:
-        if rating.again and (rating.item, rating.rater) in first:
-            repeats[rating.rater][first[rating.item, rating.rater] == rating.label] += 1
+    for rating in all_ratings:
+        if rating.again and (rating.item, rating.rater) in first_labels:
+            repeats[rating.rater][first_labels[rating.item, rating.rater] == rating.label] += 1
     consistency = {
         rater: share_of("self-consistency", c[True], c.total(), level)
         for rater, c in sorted(repeats.items())
@@ -142,8 +146,8 @@ def agreed(
         for b in range(a + 1, len(raters))
         if (table := _table(codes[:, a], codes[:, b], len(names))).any()
     )
-    single = int(((codes >= 0).sum(axis=1) == 1).sum())
-    return Agreed(names, raters, figures, rates, consistency, pairs, single)
+    rated_once = int(((codes >= 0).sum(axis=1) == 1).sum())
+    return Agreed(names, raters, figures, rates, consistency, pairs, rated_once)
 
 
 # A figure is a function of sums over items, so that a resample is a sum of resampled rows.
@@ -156,30 +160,30 @@ def _measured(
     name: str,
     codes: Codes,
     labels: int,
-    how: Callable[[Codes, int], _Sums],
+    method: Callable[[Codes, int], _Sums],
     level: float,
     seed: int,
 ) -> Measure:
-    kept = codes[(codes >= 0).sum(axis=1) >= 2]
-    if not len(kept):
+    rated_twice = codes[(codes >= 0).sum(axis=1) >= 2]
+    if not len(rated_twice):
         return Measure(name=name, value=None, n=0)
-    sums, figure = how(kept, labels)
+    sums, figure = method(rated_twice, labels)
     with np.errstate(divide="ignore", invalid="ignore"):
         value = float(figure(sums.sum(axis=0, keepdims=True))[0])
         ends = percentile(figure(resampled(sums.round(12), DRAWS, seed)), level)
     if np.isnan(value):
-        return Measure(name=name, value=None, n=len(kept))
+        return Measure(name=name, value=None, n=len(rated_twice))
     if ends is not None and is_point(*ends):
         return (
-            share_of(name, value * len(kept), len(kept), level)
+            share_of(name, value * len(rated_twice), len(rated_twice), level)
             if name == "raw"
-            else Measure(name=name, value=value, n=len(kept))
+            else Measure(name=name, value=value, n=len(rated_twice))
         )
     low, high = ends or (None, None)
     return Measure(
         name=name,
         value=value,
-        n=len(kept),
+        n=len(rated_twice),
         low=low,
         high=high,
         interval=f"bootstrap({level:g},{DRAWS},seed={seed})",
@@ -260,17 +264,19 @@ def _krippendorff(codes: Codes, labels: int) -> _Sums:
     return np.column_stack([differing, counts]), figure
 
 
-def repeat_variance(first: Sequence[Verdict], again: Sequence[Sequence[Verdict]]) -> Measure:
+def repeat_variance(verdicts: Sequence[Verdict], repeats: Sequence[Sequence[Verdict]]) -> Measure:
     """The share of repeats in which a judge gives another grade; the mean over the answers that it graded both times.
 
     Args:
-        first: verdicts of some answers.
-        again: those of each repeat, in the same order.
+        verdicts: verdicts of some answers.
+        repeats: those of each repeat, in the same order.
     """
     shares = []
-    for one, *others in zip(first, *again, strict=True):
+    for verdict, *repeat_verdicts in zip(verdicts, *repeats, strict=True):
         differs = [
-            other.outcome != one.outcome for other in others if one.outcome and other.outcome
+            repeat_verdict.outcome != verdict.outcome
+            for repeat_verdict in repeat_verdicts
+            if verdict.outcome and repeat_verdict.outcome
         ]
         if differs:
             shares.append(sum(differs) / len(differs))
@@ -310,63 +316,65 @@ def impossible(stated: Stated) -> list[str]:
     agreement, kappa = stated.agreement, stated.kappa
     labels = (len(stated.first or stated.second) or 3) if stated.labels is None else stated.labels
     if labels < 2 or (stated.n is not None and stated.n < 1):
-        told = f"{labels} labels" if labels < 2 else f"{stated.n} items"
-        raise UsageError(told, cure="agreement is of one item or more, and of two labels or more")
+        size_text = f"{labels} labels" if labels < 2 else f"{stated.n} items"
+        raise UsageError(
+            size_text, cure="agreement is of one item or more, and of two labels or more"
+        )
     if not 0 <= agreement <= 1 or (kappa is not None and not -1 <= kappa <= 1):
         return [f"agreement {agreement:g} and kappa {kappa} are outside their ranges"]
-    found = []
+    problems = []
     span = unrounded(agreement, stated.rounding, stated.n)
     if span is None:
-        found.append(f"agreement {agreement:g} is no share of {stated.n} items")
+        problems.append(f"agreement {agreement:g} is no share of {stated.n} items")
     least, most = span or unrounded(agreement, stated.rounding) or (agreement, agreement)
     if kappa is not None:
         if kappa > highest_kappa(most, labels) + 0.005 + 1e-9:
             exact = highest_kappa(agreement, labels)
-            found.append(
+            problems.append(
                 f"kappa {kappa:g} with agreement {agreement:g}: {labels} labels allow {exact:.3f} at most"
             )
         if kappa < (bound := lowest_kappa(least)) - 0.005 - 1e-9:
-            found.append(
+            problems.append(
                 f"kappa {kappa:g} with agreement {agreement:g}: no table has less than {bound:.3f}"
             )
     slack = stated.rounding if stated.rates_rounding is None else stated.rates_rounding
     sides = (("first", stated.first), ("second", stated.second))
-    wrong = [
+    wrong_rates = [
         f"{side}: {why}"
         for side, rates in sides
         if rates
         for why in _wrong_rates(rates, labels, slack)
     ]
-    if stated.first and stated.second and not wrong:
-        found += _against_rates(stated, (least, most), slack)
-    return found + wrong
+    if stated.first and stated.second and not wrong_rates:
+        problems += _against_rates(stated, (least, most), slack)
+    return problems + wrong_rates
 
 
 def _wrong_rates(rates: Sequence[float], labels: int, slack: float) -> list[str]:
     """What is wrong with one labeller's base rates by themselves."""
-    found = [f"a base rate of {rate:g}" for rate in rates if not 0 <= rate <= 1]
+    problems = [f"a base rate of {rate:g}" for rate in rates if not 0 <= rate <= 1]
     if len(rates) != labels:
-        found.append(f"{len(rates)} base rates of {labels} labels")
+        problems.append(f"{len(rates)} base rates of {labels} labels")
     if abs(sum(rates) - 1) > len(rates) * slack + 1e-9:
-        found.append(f"base rates that sum to {sum(rates):.3f}, not 1")
-    return found
+        problems.append(f"base rates that sum to {sum(rates):.3f}, not 1")
+    return problems
 
 
 def _against_rates(stated: Stated, span: tuple[float, float], slack: float) -> list[str]:
     """What both labellers' base rates exclude; ``span``: what the stated agreement stands for."""
-    found = []
+    problems = []
     agreement, kappa = stated.agreement, stated.kappa
-    both = list(zip(stated.first, stated.second, strict=True))
-    most, least = sum(map(min, both)), sum(max(0.0, a + b - 1) for a, b in both)
-    if span[0] > most + len(both) * slack + 1e-9:
-        found.append(f"agreement {agreement:g}: these base rates allow {most:.3g} at most")
+    rate_pairs = list(zip(stated.first, stated.second, strict=True))
+    most, least = sum(map(min, rate_pairs)), sum(max(0.0, a + b - 1) for a, b in rate_pairs)
+    if span[0] > most + len(rate_pairs) * slack + 1e-9:
+        problems.append(f"agreement {agreement:g}: these base rates allow {most:.3g} at most")
     if span[1] < least - 2 * slack - 1e-9:  # the base rates of one label alone can overlap
-        found.append(f"agreement {agreement:g}: these base rates need {least:.3g} at least")
-    chance = sum(a * b for a, b in both)
+        problems.append(f"agreement {agreement:g}: these base rates need {least:.3g} at least")
+    chance = sum(a * b for a, b in rate_pairs)
     if kappa is not None and chance < 1:
-        follows = (agreement - chance) / (1 - chance)
-        if abs(follows - kappa) > 0.005 + (
+        implied_kappa = (agreement - chance) / (1 - chance)
+        if abs(implied_kappa - kappa) > 0.005 + (
             max(agreement - span[0], span[1] - agreement) + 3 * slack
         ) / (1 - chance):
-            found.append(f"kappa {kappa:g}: agreement and base rates give {follows:.3f}")
-    return found
+            problems.append(f"kappa {kappa:g}: agreement and base rates give {implied_kappa:.3f}")
+    return problems

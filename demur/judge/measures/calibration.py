@@ -74,8 +74,8 @@ def ece(
     """
     if not len(probability):
         return None
-    found = [b for b in reliability(probability, credit, bins, adaptive=adaptive) if b.n]
-    return sum(b.n * abs(b.credit - b.probability) for b in found) / len(probability)
+    filled_bins = [b for b in reliability(probability, credit, bins, adaptive=adaptive) if b.n]
+    return sum(b.n * abs(b.credit - b.probability) for b in filled_bins) / len(probability)
 
 
 def classwise_ece(
@@ -89,11 +89,16 @@ def classwise_ece(
         label: what was said of each item (top-label calibration, Gupta and Ramdas 2022); classes are those that occur.
         bins: of each class.
     """
-    own = [np.array([v == one for v in label], dtype=bool) for one in dict.fromkeys(label)]
-    found = [
-        e for e in (ece(probability[rows], credit[rows], bins) for rows in own) if e is not None
+    rows_by_class = [
+        np.array([v == class_label for v in label], dtype=bool)
+        for class_label in dict.fromkeys(label)
     ]
-    return sum(found) / len(found) if found else None
+    errors = [
+        e
+        for e in (ece(probability[rows], credit[rows], bins) for rows in rows_by_class)
+        if e is not None
+    ]
+    return sum(errors) / len(errors) if errors else None
 
 
 def brier(probability: Floats, credit: Floats) -> float | None:
@@ -124,9 +129,9 @@ def best_threshold(
     rows = np.ones(len(probability), dtype=bool) if rows is None else rows
     best: tuple[float | None, float | None] = (None, None)
     for threshold in grid:
-        found = value(probability >= threshold, rows)
-        if found is not None and (best[1] is None or found > best[1] + 1e-12):
-            best = (threshold, found)
+        score = value(probability >= threshold, rows)
+        if score is not None and (best[1] is None or score > best[1] + 1e-12):
+            best = (threshold, score)
     return best
 
 
@@ -139,9 +144,9 @@ def cross_validated(
     """
     answered = np.ones(len(probability), dtype=bool)
     thresholds = []
-    for one in np.unique(fold):
-        threshold = best_threshold(probability, value, fold != one, grid)[0] or 0.0
-        answered[fold == one] = probability[fold == one] >= threshold
+    for held_out in np.unique(fold):
+        threshold = best_threshold(probability, value, fold != held_out, grid)[0] or 0.0
+        answered[fold == held_out] = probability[fold == held_out] >= threshold
         thresholds.append(threshold)
     return tuple(thresholds), value(answered, np.ones(len(probability), dtype=bool)) if len(
         probability

@@ -113,38 +113,38 @@ def corrected(
         DataError: fewer labels than ``least``, or none on the answers of one verdict.
     """
     answered = verdict != FAILED
-    known = answered & (label >= 0)
-    n, answers = int(known.sum()), int(answered.sum())
+    labelled_answers = answered & (label >= 0)
+    n, answers = int(labelled_answers.sum()), int(answered.sum())
     if n < max(2, least):
         raise DataError(
             f"{n} labels of {answers} answers",
             cure=f"label {least} of each cell at least: demur annotate",
         )
-    kept = answered & ~_unlabelled(verdict, known) if by_verdict else answered
-    total = int(kept.sum())
+    counted = answered & ~_unlabelled(verdict, labelled_answers) if by_verdict else answered
+    total = int(counted.sum())
     blind = 1 - total / answers
-    v, seen = verdict[kept], known[kept]
+    v, has_label = verdict[counted], labelled_answers[counted]
     codes = list(CLASSES.values())
     f = np.stack([v == code for code in codes], axis=1).astype(np.float64)
     f[v == UNJUDGED] = 1 / 3
-    y = np.stack([label[kept] == code for code in codes], axis=1).astype(np.float64)
+    y = np.stack([label[counted] == code for code in codes], axis=1).astype(np.float64)
     groups = np.unique(v, return_inverse=True)[1] if by_verdict else np.zeros(total, dtype=np.int64)
     size, labelled = (
         np.bincount(groups).astype(np.float64),
-        np.bincount(groups[seen]).astype(np.float64),
+        np.bincount(groups[has_label]).astype(np.float64),
     )
     weight, chance = size / total, labelled / size
-    power = _power(y[seen], f[seen], groups[seen], weight, size, labelled)
+    power = _power(y[has_label], f[has_label], groups[has_label], weight, size, labelled)
     predicted, residual = power * f, np.zeros((total, 3))
     smoothed, design, unsure = np.zeros(3), np.zeros(3), 0.0
     for g, share in enumerate(weight):
-        mine, drawn = groups == g, seen & (groups == g)
-        parts = y[drawn] - power * f[drawn]
+        in_group, labelled_in_group = groups == g, has_label & (groups == g)
+        parts = y[labelled_in_group] - power * f[labelled_in_group]
         mean = parts.mean(axis=0)
-        predicted[mine] += mean
-        residual[drawn] = (parts - mean) / chance[g]
+        predicted[in_group] += mean
+        residual[labelled_in_group] = (parts - mean) / chance[g]
         m = labelled[g] + EXTRA
-        extra = np.eye(3) - power * f[drawn].mean(axis=0)
+        extra = np.eye(3) - power * f[labelled_in_group].mean(axis=0)
         smooth = (parts.sum(axis=0) + extra.sum(axis=0) * EXTRA / 3) / m
         smoothed += share * smooth
         squares = ((parts - smooth) ** 2).sum(axis=0) + ((extra - smooth) ** 2).sum(
@@ -154,14 +154,14 @@ def corrected(
         design += part
         unsure += float(part.sum()) ** 2 / (m - 1)
     estimate, likely = _simplex(predicted.mean(axis=0)), _simplex(power * f.mean(axis=0) + smoothed)
-    influence = np.zeros((len(kept), 3))
-    influence[kept], variance = residual / total, design
+    influence = np.zeros((len(counted), 3))
+    influence[counted], variance = residual / total, design
     freedom = n - len(weight)
     if population == "super":
-        influence[kept] += (predicted - predicted.mean(axis=0)) / total
+        influence[counted] += (predicted - predicted.mean(axis=0)) / total
         variance = design + likely * (1 - likely) / total
         if cluster is not None:
-            sums = _sums(influence[kept], cluster[kept])
+            sums = _sums(influence[counted], cluster[counted])
             k = len(sums)
             joint = (sums**2).sum(axis=0) * k / max(1, k - 1)
             variance = variance + np.maximum(0.0, joint - (influence**2).sum(axis=0))
@@ -170,7 +170,7 @@ def corrected(
         freedom = min(freedom, int(float(variance.sum()) ** 2 / unsure))
     rates, naive = {}, {}
     graded = answered & (verdict != UNJUDGED)
-    left = {"unjudged": int((answered & ~graded).sum()), "failed": int((~answered).sum())}
+    ungraded = {"unjudged": int((answered & ~graded).sum()), "failed": int((~answered).sum())}
     for i, (name, code) in enumerate(CLASSES.items()):
         varies = max(float(likely[i] * (1 - likely[i])), 0.5 / total)
         effective = varies / float(variance[i]) if variance[i] > 0 else None
@@ -180,16 +180,16 @@ def corrected(
             value=float(estimate[i]),
             n=n,
             unjudged=0,
-            failed=left["failed"],
+            failed=ungraded["failed"],
             low=low * (1 - blind),
             high=high * (1 - blind) + blind,
             interval=f"wilson-t({level:g},{population})",
         )
         naive[name] = share_of(
             name, int((verdict[graded] == code).sum()), int(graded.sum()), level
-        ).model_copy(update=left)
-    shares = np.zeros(len(kept))
-    shares[kept] = chance[groups]
+        ).model_copy(update=ungraded)
+    shares = np.zeros(len(counted))
+    shares[counted] = chance[groups]
     return Corrected(
         rates,
         naive,
@@ -198,7 +198,7 @@ def corrected(
         power,
         influence,
         shares,
-        known & kept,
+        labelled_answers & counted,
         variance,
         freedom,
         blind,
@@ -254,30 +254,46 @@ def differences(
         cluster: int64 [items], as both rates were given.
         level: of the intervals.
     """
-    one, other = verdicts
-    usable = (one != FAILED) & (other != FAILED)
-    both = first.known & second.known
-    alike = _alike(first, second, one * (UNJUDGED + FAILED) + other, cluster)
-    # as if four more items, labelled on both sides, had nothing in common: 20 equal pairs do not prove that all are
-    alike = np.where(alike > 0, alike * both.sum() / (both.sum() + 2 * EXTRA), alike)
-    variance = (
-        first.variance + second.variance - 2 * alike * np.sqrt(first.variance * second.variance)
+    first_verdict, second_verdict = verdicts
+    usable = (first_verdict != FAILED) & (second_verdict != FAILED)
+    labelled_twice = first.known & second.known
+    correlation = _alike(
+        first, second, first_verdict * (UNJUDGED + FAILED) + second_verdict, cluster
     )
-    reach = student(0.5 + level / 2, min(first.freedom, second.freedom)) * np.sqrt(variance)
-    found = []
+    # as if four more items, labelled on both sides, had nothing in common: 20 equal pairs do not prove that all are
+    correlation = np.where(
+        correlation > 0,
+        correlation * labelled_twice.sum() / (labelled_twice.sum() + 2 * EXTRA),
+        correlation,
+    )
+    variance = (
+        first.variance
+        + second.variance
+        - 2 * correlation * np.sqrt(first.variance * second.variance)
+    )
+    half_widths = student(0.5 + level / 2, min(first.freedom, second.freedom)) * np.sqrt(variance)
+    result = []
     for i, name in enumerate(CLASSES):
         if name not in first.rates or name not in second.rates:
             continue
         before, after = (float(side.rates[name].value or 0.0) for side in (first, second))
         gap = after - before
-        inside = min(max(gap, -1 + 1e-9), 1 - 1e-9)
-        away = float(reach[i]) / (1 - inside**2)
-        low = tanh(atanh(inside) - away) - second.blind * after - first.blind * (1 - before)
-        high = tanh(atanh(inside) + away) + second.blind * (1 - after) + first.blind * before
+        bounded_gap = min(max(gap, -1 + 1e-9), 1 - 1e-9)
+        half_width = float(half_widths[i]) / (1 - bounded_gap**2)
+        low = (
+            tanh(atanh(bounded_gap) - half_width)
+            - second.blind * after
+            - first.blind * (1 - before)
+        )
+        high = (
+            tanh(atanh(bounded_gap) + half_width)
+            + second.blind * (1 - after)
+            + first.blind * before
+        )
         judged = [side.naive[name].value for side in (first, second)]
         naive = float(judged[1] - judged[0]) if None not in judged else float("nan")  # type: ignore[operator]
         labelled = (first.labelled, second.labelled)
-        found.append(
+        result.append(
             Difference(
                 name,
                 naive,
@@ -286,10 +302,10 @@ def differences(
                 min(1.0, high),
                 int(usable.sum()),
                 labelled,
-                int(both.sum()),
+                int(labelled_twice.sum()),
             )
         )
-    return found
+    return result
 
 
 def _alike(first: Corrected, second: Corrected, pairs: Codes, cluster: Codes | None) -> Floats:
@@ -320,18 +336,20 @@ def _alike(first: Corrected, second: Corrected, pairs: Codes, cluster: Codes | N
     return correlation
 
 
-def _unlabelled(verdict: Codes, known: npt.NDArray[np.bool_]) -> npt.NDArray[np.bool_]:
+def _unlabelled(verdict: Codes, labelled: npt.NDArray[np.bool_]) -> npt.NDArray[np.bool_]:
     """Per answer, bool [N]: those whose verdict has no label.
 
     Raises:
         DataError: they are more than `BLIND` of the cell.
     """
-    without = [v for v in VERDICTS if (verdict == v).any() and not known[verdict == v].any()]
+    without = [v for v in VERDICTS if (verdict == v).any() and not labelled[verdict == v].any()]
     place = np.isin(verdict, without)
     if (share := place.sum() / (verdict != FAILED).sum()) > BLIND:
-        told = " and ".join(f"{int((verdict == v).sum()):,} {VERDICTS[v]}" for v in without)
+        unlabelled_text = " and ".join(
+            f"{int((verdict == v).sum()):,} {VERDICTS[v]}" for v in without
+        )
         raise DataError(
-            f"no label on {told} answers, {100 * share:.0f} % of the cell",
+            f"no label on {unlabelled_text} answers, {100 * share:.0f} % of the cell",
             cure="other labels tell nothing of them; label some of each verdict: demur annotate RUN draws all",
         )
     return place

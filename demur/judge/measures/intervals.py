@@ -89,31 +89,31 @@ def interval(text: str | Interval) -> Interval:
     """
     if not isinstance(text, str):
         return text
-    found = _TEXT.fullmatch(text)
-    if not found or found[1] not in _KINDS:
+    match = _TEXT.fullmatch(text)
+    if not match or match[1] not in _KINDS:
         raise UsageError(
             f"no interval method {text!r}",
             cure=f"one of: {', '.join(str(k()) for k in _KINDS.values())}",
         )
-    kind, given = _KINDS[found[1]], {}
+    kind, arguments = _KINDS[match[1]], {}
     names = ["level"] if kind is Wilson else ["level", "draws", "seed"]
     try:
-        for place, word in enumerate(w.strip() for w in (found[2] or "").split(",") if w.strip()):
+        for place, word in enumerate(w.strip() for w in (match[2] or "").split(",") if w.strip()):
             name, equals, value = word.partition("=")
             name, value = (name.strip(), value) if equals else (names[place], name)
-            if name not in names or name in given:
+            if name not in names or name in arguments:
                 raise ValueError(f"takes {', '.join(names)} once each, not {name!r}")
-            given[name] = float(value) if name == "level" else int(value)
-        made = kind(**given)  # type: ignore[arg-type]  # names and types were checked above
-        if not 0 < made.level < 1 or (
-            not isinstance(made, Wilson) and (made.draws < 1 or made.seed < 0)
+            arguments[name] = float(value) if name == "level" else int(value)
+        method = kind(**arguments)  # type: ignore[arg-type]  # names and types were checked above
+        if not 0 < method.level < 1 or (
+            not isinstance(method, Wilson) and (method.draws < 1 or method.seed < 0)
         ):
             raise ValueError("level lies between 0 and 1, draws is at least 1, seed at least 0")
     except (ValueError, IndexError) as error:
         raise UsageError(
             f"interval method {text!r}: {error}", cure=f"write it like {kind()}"
         ) from error
-    return made
+    return method
 
 
 class Ends(NamedTuple):
@@ -146,26 +146,26 @@ def of_shares(hits: Sequence[Floats], cluster: Codes, method: Interval) -> list[
     clusters = 0
     if automatic := isinstance(method, Auto):
         clusters = len(np.unique(cluster))
-        alone = clusters == n
+        every_item_alone = clusters == n
         method = (
             Wilson(method.level)
-            if alone
+            if every_item_alone
             else ClusterBootstrap(method.level, method.draws, method.seed)
         )
     if isinstance(method, Wilson):
         return [_ends(wilson(float(h.sum()), n, method.level), str(method)) for h in hits]
     totals = resampled(cluster_sums(cluster, *hits, np.ones(n)), method.draws, method.seed)
-    found = []
+    intervals = []
     for i, h in enumerate(hits):
         ends = percentile(totals[:, i] / totals[:, -1], method.level)
         if automatic and (ends is None or is_point(*ends)):
             share = round(float(h.sum()) / n, 12)
-            found.append(
+            intervals.append(
                 _ends(wilson(share * clusters, clusters, method.level), str(Wilson(method.level)))
             )
         else:
-            found.append(_ends(ends, str(method)))
-    return found
+            intervals.append(_ends(ends, str(method)))
+    return intervals
 
 
 def _ends(pair: tuple[float, float] | None, method: str) -> Ends:

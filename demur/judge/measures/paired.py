@@ -72,19 +72,22 @@ def compare(
             cure="leave it out of the key",
         )
     left, right = _items(first, second, key)
-    one, other = (
+    first_items, second_items = (
         gather(t.item if t.item is None else k, t.graded)
         for t, k in ((first, left), (second, right))
     )
-    mine, theirs = left[first.graded][one.first], right[second.graded][other.first]
-    _, a, b = np.intersect1d(mine, theirs, assume_unique=True, return_indices=True)
+    first_keys, second_keys = (
+        left[first.graded][first_items.first],
+        right[second.graded][second_items.first],
+    )
+    _, a, b = np.intersect1d(first_keys, second_keys, assume_unique=True, return_indices=True)
     code = OUTCOMES[measure]
     return of_means(
-        one.mean(first.result[first.graded] == code)[a],
-        other.mean(second.result[second.graded] == code)[b],
-        first.cluster[first.graded][one.first][a],
+        first_items.mean(first.result[first.graded] == code)[a],
+        second_items.mean(second.result[second.graded] == code)[b],
+        first.cluster[first.graded][first_items.first][a],
         measure=measure,
-        unpaired=one.n + other.n - 2 * len(a),
+        unpaired=first_items.n + second_items.n - 2 * len(a),
         method=method,
     )
 
@@ -144,28 +147,33 @@ def of_means(
     """
     first, second = first.astype(np.float64), second.astype(np.float64)
     n = len(first)
-    how = interval(method)
-    if not isinstance(how, ClusterBootstrap):
-        how = ClusterBootstrap(how.level)
+    bootstrap = interval(method)
+    if not isinstance(bootstrap, ClusterBootstrap):
+        bootstrap = ClusterBootstrap(bootstrap.level)
     b, c = int((first > second).sum()), int((second > first).sum())
     if not n:
         return Paired(measure, None, None, None, None, None, "", 0, unpaired, 0, 0, None, None)
     gap: Floats = second - first
-    turn = -1.0 if gap.sum() < 0 else 1.0  # both orders of two systems draw the same resamples
-    totals = resampled(cluster_sums(cluster, turn * gap, np.ones(n)), how.draws, how.seed)
-    ends = percentile(turn * totals[:, 0] / totals[:, 1], how.level)
-    said = str(how)
+    direction = -1.0 if gap.sum() < 0 else 1.0  # both orders of two systems draw the same resamples
+    totals = resampled(
+        cluster_sums(cluster, direction * gap, np.ones(n)), bootstrap.draws, bootstrap.seed
+    )
+    ends = percentile(direction * totals[:, 0] / totals[:, 1], bootstrap.level)
+    interval_name = str(bootstrap)
     if ends is None or is_point(*ends):
         pairs = len(np.unique(cluster))
-        ahead = [pairs * float(np.maximum(side, 0.0).mean()) for side in (-gap, gap)]
-        ends, said = tango(ahead[0], ahead[1], pairs, how.level), f"tango({how.level:g})"
+        pairs_ahead = [pairs * float(np.maximum(side, 0.0).mean()) for side in (-gap, gap)]
+        ends, interval_name = (
+            tango(pairs_ahead[0], pairs_ahead[1], pairs, bootstrap.level),
+            f"tango({bootstrap.level:g})",
+        )
     low, high = ends
     shares = float(first.mean()), float(second.mean()), float(gap.mean())
     if np.isin(gap, (-1.0, 0.0, 1.0)).all():
         p, mid = mcnemar(b, c), mcnemar(b, c, mid=True)
     else:
         p = mid = sign_flip(gap)
-    return Paired(measure, *shares, low, high, said, n, unpaired, b, c, p, mid)
+    return Paired(measure, *shares, low, high, interval_name, n, unpaired, b, c, p, mid)
 
 
 def tango(b: float, c: float, n: int, level: float = 0.95) -> tuple[float, float]:

@@ -69,17 +69,23 @@ def rates_where(
 
     ``judge_error=False`` leaves sampling alone in the intervals.
     """
-    kept, how = place & rows.graded, interval(method)
-    result, items = rows.result[kept], gather(rows.item, kept)
-    cluster = np.arange(items.n) if isinstance(how, Wilson) else items.once(rows.cluster[kept])
+    graded_rows, method_used = place & rows.graded, interval(method)
+    result, items = rows.result[graded_rows], gather(rows.item, graded_rows)
+    cluster = (
+        np.arange(items.n)
+        if isinstance(method_used, Wilson)
+        else items.once(rows.cluster[graded_rows])
+    )
     hits = [items.mean(result == code) for code in (CORRECT, DEFLECTED, INCORRECT)]
     counts = np.bincount(rows.result[place], minlength=FAILED + 1)
     absent = int(counts[UNJUDGED]), int(counts[FAILED])
-    shift = shift_of(rows.method[kept], result, items.weight()) if judge_error else None
-    ends = of_shares(hits, cluster, how)
+    shift = shift_of(rows.method[graded_rows], result, items.weight()) if judge_error else None
+    ends = of_shares(hits, cluster, method_used)
     return Rates(
         *(
-            _measure(name, hit, items, *absent, pair, shift and getattr(shift, name), how.level)
+            _measure(
+                name, hit, items, *absent, pair, shift and getattr(shift, name), method_used.level
+            )
             for name, hit, pair in zip(Rates._fields, hits, ends, strict=True)
         )
     )
@@ -172,17 +178,17 @@ def share(
         errors: (outcome, bool [rows]): a row of those counts when it has that outcome, so that the judge's errors on
             them move the share.
     """
-    how, result, kept = interval(method), rows.result, among & rows.graded
-    items = gather(rows.item, kept)
-    hits, weight = items.mean(hit[kept]), np.zeros(len(rows))
-    weight[kept] = items.weight()
-    moved: Floats | None = None
+    method_used, result, graded_rows = interval(method), rows.result, among & rows.graded
+    items = gather(rows.item, graded_rows)
+    hits, weight = items.mean(hit[graded_rows]), np.zeros(len(rows))
+    weight[graded_rows] = items.weight()
+    total_shift: Floats | None = None
     for outcome, place in errors:
-        part = place & kept
+        part = place & graded_rows
         shift = shift_of(rows.method[part], result[part], weight[part])
         if shift is not None:
-            moves = getattr(shift, outcome) * float(weight[part].sum()) / float(weight.sum())
-            moved = moves if moved is None else moved + moves
-    ends = of_shares([hits], items.once(rows.cluster[kept]), how)[0]
+            one_shift = getattr(shift, outcome) * float(weight[part].sum()) / float(weight.sum())
+            total_shift = one_shift if total_shift is None else total_shift + one_shift
+    ends = of_shares([hits], items.once(rows.cluster[graded_rows]), method_used)[0]
     absent = int((result[among] == UNJUDGED).sum()), int((result[among] == FAILED).sum())
-    return _measure(name, hits, items, *absent, ends, moved, how.level)
+    return _measure(name, hits, items, *absent, ends, total_shift, method_used.level)

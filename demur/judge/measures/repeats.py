@@ -51,18 +51,18 @@ class Items(NamedTuple):
         return np.ones(self.n) if self.of is None else 1.0 / self.size[self.of]
 
 
-def gather(item: Codes | None, kept: Flags) -> Items:
+def gather(item: Codes | None, rows: Flags) -> Items:
     """The items among the kept rows.
 
     Args:
         item: int64 [rows], equal for the repeats of one item, as in `Table.item`; None: every row is an item.
-        kept: bool [rows]; rows that are not kept are no repeat of anything; the result's arrays leave them out.
+        rows: bool [rows]; rows that are not kept are no repeat of anything; the result's arrays leave them out.
     """
     if item is None:
-        n = int(kept.sum())
+        n = int(rows.sum())
         return Items(None, np.arange(n), np.ones(n, dtype=np.int64))
     _, first, of, size = np.unique(
-        item[kept], return_index=True, return_inverse=True, return_counts=True
+        item[rows], return_index=True, return_inverse=True, return_counts=True
     )
     order = np.argsort(first)
     rank = np.empty_like(order)

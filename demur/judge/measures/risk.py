@@ -43,17 +43,17 @@ class RiskCoverage(NamedTuple):
 
 def risk_coverage(rows: Table | pa.Table | Iterable[Row]) -> RiskCoverage:
     """The curve of the graded rows that state a confidence; a deflection counts as not correct."""
-    found = table(rows)
-    confidence = found.numbers("confidence")
-    kept = found.graded & ~np.isnan(confidence)
-    items = gather(found.item, kept)
-    one = of_arrays(
-        confidence[kept],
-        found.result[kept] == CORRECT,
-        int((found.graded & ~kept).sum()),
+    columns = table(rows)
+    confidence = columns.numbers("confidence")
+    with_confidence = columns.graded & ~np.isnan(confidence)
+    items = gather(columns.item, with_confidence)
+    curve = of_arrays(
+        confidence[with_confidence],
+        columns.result[with_confidence] == CORRECT,
+        int((columns.graded & ~with_confidence).sum()),
         weight=items.weight(),
     )
-    return one._replace(repeats=items.repeats)
+    return curve._replace(repeats=items.repeats)
 
 
 def of_arrays(

@@ -122,15 +122,15 @@ class Table:
         for i, s in enumerate(status.labels):
             for j, o in enumerate(outcome.labels):
                 grid[i, j] = _CODES.get((s, o or None), -1)
-        found = grid[status.codes, outcome.codes]
-        if (found < 0).any():
-            row = int(np.flatnonzero(found < 0)[0])
+        codes = grid[status.codes, outcome.codes]
+        if (codes < 0).any():
+            row = int(np.flatnonzero(codes < 0)[0])
             raise DataError(
                 f"status {status.labels[status.codes[row]]!r} with outcome {outcome.labels[outcome.codes[row]]!r}",
                 item=f"row {row + 1}",
                 cure="an outcome stands exactly where the status is 'graded'; grade the run again",
             )
-        return found
+        return codes
 
     @cached_property
     def graded(self) -> Flags:
@@ -153,10 +153,10 @@ class Table:
 
         None where nothing was asked twice, and every row is an item; see `demur.judge.measures.repeats`.
         """
-        return self.asked if self.repeats > 1 else None
+        return self.context_condition if self.repeats > 1 else None
 
     @cached_property
-    def asked(self) -> Codes:
+    def context_condition(self) -> Codes:
         """int64 [rows]: equal for rows of one context set under one condition."""
         (context, _, _), (condition, count, _) = self._codes("context"), self._codes("condition")
         return context * max(1, count) + condition
@@ -196,8 +196,8 @@ class Table:
         """How many rows have each combination of texts that occurs, in order of first appearance."""
         labels, codes = self.combined(*by)
         return {
-            one: int(n)
-            for one, n in zip(labels, np.bincount(codes, minlength=len(labels)), strict=True)
+            texts: int(n)
+            for texts, n in zip(labels, np.bincount(codes, minlength=len(labels)), strict=True)
         }
 
     def combined(self, *by: str) -> tuple[list[tuple[str, ...]], Codes]:
@@ -214,17 +214,17 @@ class Table:
     def groups(self, *by: str) -> list[tuple[tuple[str, ...], Flags]]:
         """(texts, bool [rows]) of every combination of texts that occurs, in order of first appearance."""
         labels, codes = self.combined(*by)
-        return [(one, codes == i) for i, one in enumerate(labels)]
+        return [(texts, codes == i) for i, texts in enumerate(labels)]
 
     def is_in(self, name: str, labels: Collection[str]) -> Flags:
         """Bool [rows]: the text of a column is one of ``labels``."""
         import pyarrow as pa
         import pyarrow.compute as pc
 
-        found = pc.is_in(
+        matches = pc.is_in(
             self._column(name).cast(pa.string()), value_set=pa.array(list(labels), pa.string())
         )
-        return np.asarray(found.to_numpy(), dtype=np.bool_)
+        return np.asarray(matches.to_numpy(), dtype=np.bool_)
 
     def texts(self, name: str, places: Codes) -> list[str]:
         """The texts of a column at those places, in that order; None reads as ""."""

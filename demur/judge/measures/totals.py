@@ -13,15 +13,15 @@ def weighted(parts: Sequence[tuple[float | None, float]]) -> float | None:
     >>> round(weighted([(62.8, 1646), (80.0, 826)]), 2)
     68.55
     """
-    kept = [(v, w) for v, w in parts if v is not None and w > 0]
-    total = sum(w for _, w in kept)
-    return sum(v * w for v, w in kept) / total if total else None
+    weighted_values = [(v, w) for v, w in parts if v is not None and w > 0]
+    total = sum(w for _, w in weighted_values)
+    return sum(v * w for v, w in weighted_values) / total if total else None
 
 
 def macro(values: Iterable[float | None]) -> float | None:
     """Plain mean of the values that exist; None without any."""
-    kept = [v for v in values if v is not None]
-    return sum(kept) / len(kept) if kept else None
+    known_values = [v for v in values if v is not None]
+    return sum(known_values) / len(known_values) if known_values else None
 
 
 def macro_total(parts: Sequence[Measure]) -> Measure:

@@ -60,8 +60,8 @@ def overlap(reference: tuple[str, ...], candidate: str) -> float:
     [0.67, 0.33]
     """
     parts = candidate.replace(" and ", ",").replace(" & ", ",").split(",")
-    said, wanted = {normalise(p) for p in parts}, {_checked(p) for p in reference}
-    return len(said & wanted) / len(said | wanted)
+    answer_parts, reference_parts = {normalise(p) for p in parts}, {_checked(p) for p in reference}
+    return len(answer_parts & reference_parts) / len(answer_parts | reference_parts)
 
 
 def _checked(reference: str) -> str:

@@ -59,8 +59,8 @@ def score(answers: AnswerSpec, prediction: str) -> float:
     """1 or 0. A number where the answer carries a range; else equal to any accepted form after `normalise`."""
     if answers.number is not None:
         return in_range(parse(prediction), *answers.number)
-    said = normalise(prediction)
-    return float(any(said == normalise(form[0]) for form in answers.accepted))
+    normal_prediction = normalise(prediction)
+    return float(any(normal_prediction == normalise(form[0]) for form in answers.accepted))
 
 
 def final(unseen_question: float, unseen_entity: float) -> float:

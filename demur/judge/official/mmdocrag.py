@@ -35,9 +35,12 @@ def citations(response: str, gold: Iterable[str]) -> Citations:
     >>> citations("[1] and (image2)", ["text1", "image3"])
     Citations(precision=0.5, recall=0.5, f1=0.5)
     """
-    said, wanted = cited(response), frozenset(gold)
-    shared = len(said & wanted)
-    precision, recall = shared / len(said) if said else 0.0, shared / len(wanted) if wanted else 0.0
+    cited_quotes, gold_quotes = cited(response), frozenset(gold)
+    shared = len(cited_quotes & gold_quotes)
+    precision, recall = (
+        shared / len(cited_quotes) if cited_quotes else 0.0,
+        shared / len(gold_quotes) if gold_quotes else 0.0,
+    )
     return Citations(
         precision, recall, 2 * precision * recall / (precision + recall) if shared else 0.0
     )

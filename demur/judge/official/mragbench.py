@@ -17,18 +17,22 @@ def choice(prediction: str, choices: tuple[tuple[str, str], ...]) -> str:
     """
     padded = f" {prediction.strip(',.!?;: ' + chr(39))} "
     for shape in ("({})", " {} "):
-        found = {
+        last_places = {
             label: padded.rfind(shape.format(label))
             for label, _ in choices
             if shape.format(label) in padded
         }
-        if found:
-            return max(found, key=lambda label: found[label])
+        if last_places:
+            return max(last_places, key=lambda label: last_places[label])
     if len(padded.split()) > 5:
-        low = padded.lower()
-        found = {label: low.rfind(text.lower()) for label, text in choices if text.lower() in low}
-        if found:
-            return max(found, key=lambda label: found[label])
+        lower_text = padded.lower()
+        last_places = {
+            label: lower_text.rfind(text.lower())
+            for label, text in choices
+            if text.lower() in lower_text
+        }
+        if last_places:
+            return max(last_places, key=lambda label: last_places[label])
     return prediction.strip()
 
 

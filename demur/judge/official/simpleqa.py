@@ -34,6 +34,8 @@ def simpleqa(outcomes: Sequence[Outcome]) -> SimpleQA:
     if not n:
         return SimpleQA(None, None, None, None, None, 0)
     attempted = right + wrong
-    given = right / attempted if attempted else None
+    of_attempted = right / attempted if attempted else None
     f1 = 2 * right / (attempted + n)  # harmonic mean of r/n and r/a
-    return SimpleQA(right / n, wrong / n, (n - attempted) / n, given, f1 if attempted else None, n)
+    return SimpleQA(
+        right / n, wrong / n, (n - attempted) / n, of_attempted, f1 if attempted else None, n
+    )

@@ -19,9 +19,10 @@ def f1(answers: AnswerSpec, prediction: str) -> float | None:
     >>> round(f1(AnswerSpec(accepted=(("City of Springfield",),)), "the Springfield"), 3)
     0.5
     """
-    said = normalise(prediction).split()
+    prediction_words = normalise(prediction).split()
     return max(
-        (token_f1(normalise(form[0]).split(), said) for form in answers.accepted), default=None
+        (token_f1(normalise(form[0]).split(), prediction_words) for form in answers.accepted),
+        default=None,
     )
 
 

@@ -66,24 +66,26 @@ def score(
         None where the reference has no word that counts: the item cannot be scored this way.
     """
     kind = (category or answers.rule.partition(":")[2]).lower().replace("/", "")
-    scores = [_one(" ".join(form), prediction, kind, vocabulary) for form in answers.accepted]
-    kept = [s for s in scores if s is not None]
-    return max(kept) if kept else None
+    scores = [
+        _score_form(" ".join(form), prediction, kind, vocabulary) for form in answers.accepted
+    ]
+    known_scores = [s for s in scores if s is not None]
+    return max(known_scores) if known_scores else None
 
 
-def _one(
+def _score_form(
     reference: str, prediction: str, kind: str, vocabulary: frozenset[str] | None
 ) -> float | None:
-    wanted, said = normalise(reference).split(), normalise(prediction).split()
+    reference_words, prediction_words = normalise(reference).split(), normalise(prediction).split()
     words = vocabulary or VOCABULARY.get(kind)
     if words is not None or kind == "number":
-        wanted, said = (
+        reference_words, prediction_words = (
             [w for w in side if (w.isdigit() if words is None else w in words)]
-            for side in (wanted, said)
+            for side in (reference_words, prediction_words)
         )
-    if not wanted:
+    if not reference_words:
         return None
-    shared = sum((Counter(wanted) & Counter(said)).values())
+    shared = sum((Counter(reference_words) & Counter(prediction_words)).values())
     if words is None and kind != "number":
-        return shared / len(wanted)
-    return 2 * shared / (len(wanted) + len(said))
+        return shared / len(reference_words)
+    return 2 * shared / (len(reference_words) + len(prediction_words))

@@ -163,8 +163,8 @@ def split_name(system: SystemLike) -> tuple[str, SystemLike]:
     >>> split_name("mine=http:rag.yaml"), split_name("reader:min=0.6")
     (('mine', 'http:rag.yaml'), ('', 'reader:min=0.6'))
     """
-    found = _NAMED.fullmatch(system) if isinstance(system, str) else None
-    return (found[1], found[2]) if found else ("", system)
+    match = _NAMED.fullmatch(system) if isinstance(system, str) else None
+    return (match[1], match[2]) if match else ("", system)
 
 
 def calls_models(system: SystemLike) -> bool:
@@ -194,9 +194,9 @@ def name_of(system: SystemLike) -> str:
 
 def _function_of(system: Any) -> Callable[..., Any]:
     """A function, or the method ``answer`` of an object that is not a whole system."""
-    for one in (system, getattr(system, "answer", None)):
-        if callable(one):
-            return cast("Callable[..., Any]", one)
+    for candidate in (system, getattr(system, "answer", None)):
+        if callable(candidate):
+            return cast("Callable[..., Any]", candidate)
     raise UsageError(
         f"{type(system).__name__} is not a system",
         cure="give a name, a function, or an object with answer",

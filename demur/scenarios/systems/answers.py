@@ -18,7 +18,7 @@ from demur.core.errors import DataError, ItemError, StorageError, UsageError, im
 from demur.core.records import Ask, Response, Scenario
 from demur.core.store import Problems, file_digest
 from demur.core.strict_json import parsed_json
-from demur.core.text import list_shown
+from demur.core.text import list_written
 from demur.scenarios.contexts import recipe
 from demur.scenarios.systems.replies import RETRIEVED_NOTHING, response_of
 
@@ -95,18 +95,18 @@ class AnswersFile:
         )
         self.rows = 0
         problems = Problems()
-        for place, row in _rows(path, problems):
-            made = _row(place, row, problems, self.id)
-            if made is None:
+        for place, fields in _rows(path, problems):
+            row = _row(place, fields, problems, self.id)
+            if row is None:
                 continue
             self.rows += 1
-            others = {} if made.ask else self._by_sample[made.sample, made.scenario]
-            if made.ask in self._by_ask or made.keys in others:
+            rows_of_question = {} if row.ask else self._by_sample[row.sample, row.scenario]
+            if row.ask in self._by_ask or row.keys in rows_of_question:
                 problems.add(place, "a second answer to the same question")
-            elif made.ask:
-                self._by_ask[made.ask] = made
+            elif row.ask:
+                self._by_ask[row.ask] = row
             else:
-                others[made.keys] = made
+                rows_of_question[row.keys] = row
         problems.settle()
 
     def skip_reason(self, ask: Ask) -> str:
@@ -121,32 +121,32 @@ class AnswersFile:
         """
         if not asks:
             return []
-        used: dict[Row, Ask] = {}
+        ask_of_row: dict[Row, Ask] = {}
         missing: list[Ask] = []
         for ask in asks:
             row = self._row_of(ask)
             if row is None:
                 missing.append(ask)
-            elif row in used:
+            elif row in ask_of_row:
                 raise UsageError(
-                    f"{row.place} fits several questions: {_shown(used[row])} and {_shown(ask)}",
+                    f"{row.place} fits several questions: {_describe_ask(ask_of_row[row])} and {_describe_ask(ask)}",
                     item=str(self.path),
                     cure=f"add {', '.join(KEYS)} or ask to the row; 'demur asks' writes them",
                 )
             else:
-                used[row] = ask
-        unused = [row for row in self._all() if row not in used]
+                ask_of_row[row] = ask
+        unused = [row for row in self._all() if row not in ask_of_row]
         notes = []
         if missing:
             notes.append(
-                f"{len(missing):,} of {len(asks):,} questions have no answer: {_first(map(_shown, missing))}"
+                f"{len(missing):,} of {len(asks):,} questions have no answer: {_first(map(_describe_ask, missing))}"
             )
         if unused:
             names = _first(f"{r.place} ({r.ask or f'{r.sample} in {r.scenario}'})" for r in unused)
             notes.append(
                 f"{len(unused):,} of {self.rows:,} rows answer no question of this run: {names}"
             )
-        if not used:
+        if not ask_of_row:
             raise UsageError(
                 "; ".join(notes),
                 item=str(self.path),
@@ -171,7 +171,7 @@ class AnswersFile:
         """The row for this question, else an error."""
         row = self._row_of(ask)
         return (
-            Response(error=f"the file has no answer for {_shown(ask)}")
+            Response(error=f"the file has no answer for {_describe_ask(ask)}")
             if row is None
             else Response.model_validate_json(row.response)
         )
@@ -180,7 +180,7 @@ class AnswersFile:
         """Nothing to close."""
 
 
-def _shown(ask: Ask) -> str:
+def _describe_ask(ask: Ask) -> str:
     repeat = f", repeat {ask.repeat}" if ask.repeat else ""
     return f"sample {ask.sample} in {ask.scenario.value} (k={ask.k}, {ask.condition}{repeat})"
 
@@ -200,21 +200,21 @@ def _rows(path: Path, problems: Problems) -> Iterator[tuple[str, dict[str, Any]]
         yield from _inspect_log(path)
         return
     for place, _, row in table_rows(path, problems):
-        row = _lmms_eval(row)
+        row = _from_lmms_eval(row)
         named = {str(k).lower(): v for k, v in row.items()} | row
         yield place, {k: v for k, v in named.items() if k == "answer" or v not in ("", None)}
 
 
-def _lmms_eval(row: dict[str, Any]) -> dict[str, Any]:
+def _from_lmms_eval(row: dict[str, Any]) -> dict[str, Any]:
     """A line of lmms-eval's log of samples as a row; any other row unchanged.
 
     The log holds the question's id in what our task functions return, and before 0.7 in the document.
     """
     answer = row.get("filtered_resps", row.get("resps"))
     ids = [
-        one["id"]
-        for one in (row.get("doc"), row.get("accuracy"))
-        if isinstance(one, dict) and "id" in one
+        part["id"]
+        for part in (row.get("doc"), row.get("accuracy"))
+        if isinstance(part, dict) and "id" in part
     ]
     if answer is None or not ids:
         return row
@@ -259,7 +259,7 @@ def _with_values(row: Mapping[str, Any]) -> dict[str, Any]:
     """Parse a row's cells: a CSV has texts where JSONL has numbers, true and lists."""
     reply: dict[str, Any] = {"answer": row.get("answer")}
     for name in REPORTED:
-        value = list_shown(row.get(name))
+        value = list_written(row.get(name))
         if isinstance(value, str):
             try:
                 value = (

@@ -78,22 +78,22 @@ def _check_call(signature: inspect.Signature, wanted: Sequence[str] | None, name
 
 
 def _with_one_argument(
-    function: Callable[..., Any], wanted: Sequence[str] | None
+    function: Callable[..., Any], parameter_names: Sequence[str] | None
 ) -> Callable[[dict[str, Any]], Any]:
-    """The function as one that takes a single dict; ``wanted``: what it takes by name, None if it takes a dict."""
-    if wanted is None:
+    """The function as one that takes a single dict; ``parameter_names``: what it takes by name, None if it takes a dict."""
+    if parameter_names is None:
         return function
 
-    async def awaited(given: dict[str, Any]) -> Any:
-        return await function(**{name: given[name] for name in wanted})
+    async def awaited(arguments: dict[str, Any]) -> Any:
+        return await function(**{name: arguments[name] for name in parameter_names})
 
-    def called(given: dict[str, Any]) -> Any:
-        return function(**{name: given[name] for name in wanted})
+    def called(arguments: dict[str, Any]) -> Any:
+        return function(**{name: arguments[name] for name in parameter_names})
 
-    one: Callable[[dict[str, Any]], Any] = awaited if is_async(function) else called
+    with_one_argument: Callable[[dict[str, Any]], Any] = awaited if is_async(function) else called
     if hasattr(function, "concurrency"):
-        one.concurrency = function.concurrency  # type: ignore[attr-defined]  # read by `demur.core.worker.Calls`
-    return one
+        with_one_argument.concurrency = function.concurrency  # type: ignore[attr-defined]  # read by `demur.core.worker.Calls`
+    return with_one_argument
 
 
 class Function:
@@ -153,7 +153,7 @@ class Function:
         taken = {name: name in self._wanted for name in ("evidence", "images", "turns")}
         return unused_inputs(self.id, asks, **taken, how="it has no parameter {}")
 
-    def _given(self, ask: Ask) -> dict[str, Any]:
+    def _arguments_of(self, ask: Ask) -> dict[str, Any]:
         return {
             "id": ask.sample,
             "strictness": ask.condition,
@@ -177,12 +177,12 @@ class Function:
     async def answer(self, ask: Ask) -> Response:
         """Call the function, outside the event loop of other systems."""
         try:
-            given = await asyncio.to_thread(self._given, ask)
+            arguments = await asyncio.to_thread(self._arguments_of, ask)
         except DemurError as error:
             return Response(error=str(error), served_by=self.id)
         start = time.perf_counter()
         try:
-            reply: Any = await self._calls.call(given)
+            reply: Any = await self._calls.call(arguments)
         except Exception as error:  # user code may raise anything; it is recorded on this ask
             why = " ".join(f"{type(error).__name__}: {error}".split())[:1000]
             return Response(error=storable(why), served_by=self.id)

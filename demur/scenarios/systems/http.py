@@ -74,26 +74,26 @@ class HttpSystem:
 
     def __init__(self, argument: str | RagMapping, context: SystemContext) -> None:
         self.mapping = argument if isinstance(argument, RagMapping) else RagMapping.read(argument)
-        given = self.mapping
-        urls = given.url if isinstance(given.url, dict) else {"": given.url}
+        mapping = self.mapping
+        urls = mapping.url if isinstance(mapping.url, dict) else {"": mapping.url}
         host = re.sub(r"(?i)^https?://(?:[^/@]*@)?", "", next(iter(urls.values()))).split("/")[0]
-        self.id = given.name or f"http:{host}"
+        self.id = mapping.name or f"http:{host}"
         self.note = "a service of its own"
-        self.reads_prompt = "strictness" in given.places()
+        self.reads_prompt = "strictness" in mapping.places()
         self._headers = {
-            k: from_environment(str(v), f"{given.item}: headers.{k}")
-            for k, v in given.headers.items()
+            k: from_environment(str(v), f"{mapping.item}: headers.{k}")
+            for k, v in mapping.headers.items()
         }
         self._urls = {
-            corpus: from_environment(url, f"{given.item}: url") for corpus, url in urls.items()
+            corpus: from_environment(url, f"{mapping.item}: url") for corpus, url in urls.items()
         }
         self.revision = digest(self._identity(), 16)
-        self._slots = asyncio.Semaphore(context.concurrency or given.concurrency)
+        self._slots = asyncio.Semaphore(context.concurrency or mapping.concurrency)
         self._read_image = context.read_image
         self._session: aiohttp.ClientSession | None = None
         self._warm = False
         self._breaker = Breaker(self.id)
-        self._retry = Retry(tries=given.retries + 1, timeout_s=given.timeout)
+        self._retry = Retry(tries=mapping.retries + 1, timeout_s=mapping.timeout)
 
     def _identity(self) -> list[Any]:
         """The mapping, with host and path (which hold no key) of the addresses that the environment completes."""
@@ -247,34 +247,34 @@ class HttpSystem:
             "messages": as_messages((*ask.turns, Turn("user", ask.question))),
         }
 
-    async def _sent(self, ask: Ask) -> dict[str, Any]:
+    async def _request_arguments(self, ask: Ask) -> dict[str, Any]:
         """Keyword arguments of the request: JSON, a form with files, or query parameters."""
         import aiohttp
 
-        given, values = self.mapping, await self._values(ask)
-        sent: dict[str, Any] = {}
-        if given.query:
-            sent["params"] = {k: as_text(v) for k, v in filled(given.query, values).items()}
-        if given.images == "multipart":
+        mapping, values = self.mapping, await self._values(ask)
+        arguments: dict[str, Any] = {}
+        if mapping.query:
+            arguments["params"] = {k: as_text(v) for k, v in filled(mapping.query, values).items()}
+        if mapping.images == "multipart":
             form = aiohttp.FormData()
-            for key, value in filled(given.body, values | {"images": ""}).items():
+            for key, value in filled(mapping.body, values | {"images": ""}).items():
                 if value != "":
                     form.add_field(key, as_text(value))
             for n, image in enumerate(ask.images):
                 data = await asyncio.to_thread(self._read_image, image)
                 name = f"{n}.{image.media_type.rpartition('/')[2]}"
-                form.add_field(given.files, data, filename=name, content_type=image.media_type)
-            sent["data"] = form
-        elif given.method != "GET":
-            sent["json"] = filled(given.body, values)
-        elif "query" not in given.model_fields_set:
-            sent["params"] = {k: as_text(v) for k, v in filled(given.body, values).items()}
-        return sent
+                form.add_field(mapping.files, data, filename=name, content_type=image.media_type)
+            arguments["data"] = form
+        elif mapping.method != "GET":
+            arguments["json"] = filled(mapping.body, values)
+        elif "query" not in mapping.model_fields_set:
+            arguments["params"] = {k: as_text(v) for k, v in filled(mapping.body, values).items()}
+        return arguments
 
     async def _reply(self, ask: Ask, start: float) -> Reply:
         import aiohttp
 
-        sent = await self._sent(ask)
+        arguments = await self._request_arguments(ask)
         if self._session is None:
             connector = aiohttp.TCPConnector(limit=0)
             self._session = aiohttp.ClientSession(connector=connector, trust_env=True)
@@ -289,7 +289,7 @@ class HttpSystem:
                 headers=headers,
                 timeout=timeout,
                 allow_redirects=False,
-                **sent,
+                **arguments,
             ) as response:
                 return await self._read(response, start)
         except aiohttp.ServerTimeoutError as error:  # the connection was not accepted

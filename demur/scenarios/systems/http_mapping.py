@@ -160,17 +160,17 @@ class RagMapping(Record):
         return cls.of(parsed_yaml(read_text(path), str(path)), str(path))
 
     @classmethod
-    def of(cls, given: Any, item: str) -> Self:
+    def of(cls, fields: Any, item: str) -> Self:
         """Check keys and values, and make a mapping of them.
 
         Raises:
             UsageError: see `read`.
         """
         keys = list(cls.model_fields)
-        if not isinstance(given, Mapping):
+        if not isinstance(fields, Mapping):
             raise UsageError("not a mapping", item=item, cure=f"keys: {', '.join(keys)}")
         try:
-            made = cls.model_validate(given)
+            mapping = cls.model_validate(fields)
         except ValidationError as error:
             unknown = [str(e["loc"][-1]) for e in error.errors() if e["type"] == "extra_forbidden"]
             cure = (
@@ -180,8 +180,8 @@ class RagMapping(Record):
             )
             why = why_invalid(error).replace("Extra inputs are not permitted", "no such key")
             raise UsageError(why, item=item, cure=cure) from None
-        made._item = item
-        return made
+        mapping._item = item
+        return mapping
 
     @field_validator("url", mode="before")
     @classmethod
@@ -190,9 +190,9 @@ class RagMapping(Record):
             url and all(re.fullmatch(_CORPUS, str(name)) for name in url)
         ):
             raise ValueError(f"takes {', '.join(WHOLE)}; with folds gold-removed-1 ...")
-        for one in url.values() if isinstance(url, dict) else [url]:
-            if not isinstance(one, str) or not re.match(r"(?i)https?://[^/]", one):
-                raise ValueError(f"{one!r} is no address: write https://host/path")
+        for address in url.values() if isinstance(url, dict) else [url]:
+            if not isinstance(address, str) or not re.match(r"(?i)https?://[^/]", address):
+                raise ValueError(f"{address!r} is no address: write https://host/path")
         return url
 
     @field_validator("url", "query", "body")
@@ -236,14 +236,14 @@ def from_environment(text: str, item: str) -> Secret:
         UsageError: a variable is not set, or holds a control character.
     """
 
-    def value(found: re.Match[str]) -> str:
-        if found[1] not in os.environ:
+    def value(variable: re.Match[str]) -> str:
+        if variable[1] not in os.environ:
             raise UsageError(
-                f"${{{found[1]}}} is not in the environment",
+                f"${{{variable[1]}}} is not in the environment",
                 item=item,
-                cure=f"export {found[1]}=...",
+                cure=f"export {variable[1]}=...",
             )
-        return os.environ[found[1]]
+        return os.environ[variable[1]]
 
     filled = _VARIABLE.sub(value, text)
     if not filled.isprintable():

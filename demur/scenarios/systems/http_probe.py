@@ -87,20 +87,20 @@ def _short(value: Any) -> Any:
 
 def _leaves(value: Any) -> list[str]:
     """JSONPaths of the first values of a reply, at most 30."""
-    found: list[str] = []
-    waiting = [(value, "$")]
-    while waiting and len(found) < 30:
-        one, path = waiting.pop(0)
-        if isinstance(one, dict):
-            waiting += [
+    paths: list[str] = []
+    unvisited = [(value, "$")]
+    while unvisited and len(paths) < 30:
+        node, path = unvisited.pop(0)
+        if isinstance(node, dict):
+            unvisited += [
                 (v, f"{path}.{k}" if re.fullmatch(r"[A-Za-z_]\w*", str(k)) else f"{path}[{k!r}]")
-                for k, v in one.items()
+                for k, v in node.items()
             ]
-        elif isinstance(one, list):
-            waiting += [(one[0], f"{path}[*]")] if one else []
+        elif isinstance(node, list):
+            unvisited += [(node[0], f"{path}[*]")] if node else []
         else:
-            found.append(f"{path}  = {excerpt(as_text(one))}")
-    return found
+            paths.append(f"{path}  = {excerpt(as_text(node))}")
+    return paths
 
 
 def probed(mapping: str, question: str, images: Sequence[Path] = ()) -> Probe:

@@ -51,9 +51,11 @@ def parse_json(data: bytes) -> Any:
     try:
         return parsed_json(data.decode("utf-8-sig"))
     except ValueError:
-        shown = data[:300].decode("utf-8", "replace")
-        what = "HTML" if shown.lstrip().lower().startswith(("<!doctype", "<html")) else "no JSON"
-        raise ItemError(f"the reply is {what}: {excerpt(shown)}") from None
+        beginning = data[:300].decode("utf-8", "replace")
+        kind = (
+            "HTML" if beginning.lstrip().lower().startswith(("<!doctype", "<html")) else "no JSON"
+        )
+        raise ItemError(f"the reply is {kind}: {excerpt(beginning)}") from None
 
 
 def excerpt(text: str) -> str:
@@ -100,18 +102,18 @@ def read_response(
         ItemError: the reply has no answer, or a value of the wrong kind.
     """
     reading = _Reading(mapping, reply.events)
-    found = {
+    fields = {
         "answer": reading.answer(),
         "abstained": reading.abstained(),
         "first_s": reply.first_s,
-        "contexts": [_context(one, mapping.context) for one in reading.all("contexts")],
+        "contexts": [_context(piece, mapping.context) for piece in reading.all("contexts")],
         "citations": [as_text(c) for c in reading.all("citations", last=True)],
         **{
-            key: reading.one(key)
+            key: reading.last_value(key)
             for key in ("confidence", "prompt_tokens", "completion_tokens", "cost")
         },
     }
-    response = response_of(found, served_by=served_by, latency_s=latency_s)
+    response = response_of(fields, served_by=served_by, latency_s=latency_s)
     return reject_empty(response.model_copy(update={"cached": reply.gateway_cache}))
 
 
@@ -124,20 +126,20 @@ class _Reading:
     def all(self, key: str, *, last: bool = False) -> list[Any]:
         """All values at a key's path, in all events or the last one; a single list counts as its members."""
         path = getattr(self.mapping, key)
-        found = (
-            [v for event in self.events[-1 if last else 0 :] for v in _found(path, event)]
+        values = (
+            [v for event in self.events[-1 if last else 0 :] for v in _values_at(path, event)]
             if path
             else []
         )
-        return found[0] if len(found) == 1 and isinstance(found[0], list) else found
+        return values[0] if len(values) == 1 and isinstance(values[0], list) else values
 
-    def one(self, key: str) -> Any:
+    def last_value(self, key: str) -> Any:
         """The last value at a key's path (a stream gives its totals at the end); None without one."""
         return next((value for value in reversed(self.all(key)) if value is not None), None)
 
     def abstained(self) -> bool | None:
         """Whether the service says that it declines; None if it does not say."""
-        value = self.one("abstained")
+        value = self.last_value("abstained")
         if value is not None and not isinstance(value, bool):
             raise ItemError(f"abstained is {excerpt(repr(value))}, not true or false")
         return value
@@ -148,26 +150,26 @@ class _Reading:
         if path is None:
             if isinstance(last, str):
                 return last
-            path = next((p for p in _ANSWERS if _found(p, last)), None)
+            path = next((p for p in _ANSWERS if _values_at(p, last)), None)
             if path is None:
                 keys = ", ".join(list(last)[:10]) if isinstance(last, dict) else type(last).__name__
                 raise ItemError(
                     f"no answer under its usual names; the reply holds: {excerpt(keys)}"
                 )
-        found = [
-            value for event in self.events for value in _found(path, event) if value is not None
+        answer_parts = [
+            value for event in self.events for value in _values_at(path, event) if value is not None
         ]
-        if not found and self.abstained():
+        if not answer_parts and self.abstained():
             return ""
-        if not found or not all(isinstance(value, str) for value in found):
-            what = "nothing" if not found else f"a {type(found[0]).__name__}"
+        if not answer_parts or not all(isinstance(value, str) for value in answer_parts):
+            kind = "nothing" if not answer_parts else f"a {type(answer_parts[0]).__name__}"
             raise ItemError(
-                f"answer ({path}) is {what} in the reply: {excerpt(json.dumps(last)[:300])}"
+                f"answer ({path}) is {kind} in the reply: {excerpt(json.dumps(last)[:300])}"
             )
-        return "".join(found)
+        return "".join(answer_parts)
 
 
-def _found(path: str, value: Any) -> list[Any]:
+def _values_at(path: str, value: Any) -> list[Any]:
     return list(json_path(path).find(value).values())
 
 
@@ -175,11 +177,11 @@ def _context(value: Any, paths: ContextPaths) -> dict[str, Any]:
     """One retrieved piece; a part of it that is not of the usual kind counts as missing."""
     if isinstance(value, str):
         return {"text": value}
-    found = {key: next(iter(_found(path, value)), None) for key, path in paths}
-    score, text = found["score"], found["text"]
+    values = {key: next(iter(_values_at(path, value)), None) for key, path in paths}
+    score, text = values["score"], values["text"]
     usable = isinstance(score, int | float) and not isinstance(score, bool) and abs(score) < 1e300
     return {
-        "id": as_text(found["id"]) if found["id"] is not None else "",
+        "id": as_text(values["id"]) if values["id"] is not None else "",
         "text": text if isinstance(text, str) else "",
         "score": score if usable else None,
     }

@@ -60,18 +60,20 @@ class Prior:
 
     async def answer(self, ask: Ask) -> Response:
         """The answer with the largest vote among the nearest other questions; ties go to the nearer question."""
-        own = self._place[ask.sample]
+        own_place = self._place[ask.sample]
         vectors = self._vectors
-        similarity = vectors @ vectors[own]
-        similarity[own] = -2.0
+        similarity = vectors @ vectors[own_place]
+        similarity[own_place] = -2.0
         # Rounded, so that ties are the same on every machine; then in the order of the pool.
         order = sorted(range(len(similarity)), key=lambda i: (-round(float(similarity[i]), 5), i))[
             : self.k
         ]
         votes: dict[str, float] = defaultdict(float)
         for i in order:
-            if i != own:
-                votes[self._pool[i].answers.shown] += max(0.0, round(float(similarity[i]), 5))
+            if i != own_place:
+                votes[self._pool[i].answers.display_form] += max(
+                    0.0, round(float(similarity[i]), 5)
+                )
         best = max(votes, key=lambda answer: votes[answer])
         total = sum(votes.values())
         return Response(

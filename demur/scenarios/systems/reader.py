@@ -115,8 +115,8 @@ class Reader:
             return ""
         key = images[0].sha256
         if key not in self._seen:
-            found = self._recognise(images[0])
-            self._seen[key] = _subject(found[0][0]) if found else ""
+            recognised = self._recognise(images[0])
+            self._seen[key] = _subject(recognised[0][0]) if recognised else ""
         return self._seen[key]
 
     def _similarities(self, query: str, texts: list[str]) -> list[float]:
@@ -131,11 +131,11 @@ class Reader:
         fields = _fields(evidence.text or "")
         if not fields:
             return None
-        asked = _POINTING.sub(" ", ask.question) if ask.images else ask.question
+        bare_question = _POINTING.sub(" ", ask.question) if ask.images else ask.question
         if subject:
-            asked = re.sub(re.escape(subject), " ", asked, flags=re.IGNORECASE)
+            bare_question = re.sub(re.escape(subject), " ", bare_question, flags=re.IGNORECASE)
         fits = self._similarities(
-            " ".join(asked.split()), [f"{label}: {value[:160]}" for label, value in fields]
+            " ".join(bare_question.split()), [f"{label}: {value[:160]}" for label, value in fields]
         )
         typed = [
             fit + 0.15 * _fits_type(ask.question, value)

@@ -49,7 +49,8 @@ def response_of(reply: Any, *, served_by: str = "", latency_s: float = 0.0) -> R
             served_by=served_by,
             abstained=abstained,
             retrieved=tuple(
-                _retrieved(rank, one) for rank, one in enumerate(reply.get("contexts") or (), 1)
+                _retrieved(rank, context)
+                for rank, context in enumerate(reply.get("contexts") or (), 1)
             ),
             citations=tuple(storable(c)[:500] for c in reply.get("citations") or ()),
             usage=Usage(prompt=int(prompt or 0), completion=int(completion or 0)),

@@ -333,7 +333,7 @@ def planned(chosen: Sequence[Answerable], models: Models) -> Estimate:
             words = filled(
                 prompt,
                 question=with_choices(a.question, a.answers),
-                answer=a.answers.shown,
+                answer=a.answers.display_form,
                 task="",
             )
             requests.append(
@@ -391,7 +391,9 @@ class _Work:
     def __post_init__(self) -> None:
         self.faults: list[Exception] = []  # what demur did not foresee
         self.others: dict[str, tuple[tuple[str, str], ...]] = {
-            subset: tuple((a.question, a.answers.shown) for a in self.chosen if a.subset == subset)
+            subset: tuple(
+                (a.question, a.answers.display_form) for a in self.chosen if a.subset == subset
+            )
             for subset in ("images", "documents")
         }
 
@@ -590,7 +592,8 @@ class _Work:
             "has_model": bool(self.models.rewriter),
             "complexity": min(1.0, len(a.question.split()) / 40),
             "others": len(self.others[a.subset]) - 1,
-            "quantitative": a.answers.kind == "number" or any(c.isdigit() for c in a.answers.shown),
+            "quantitative": a.answers.kind == "number"
+            or any(c.isdigit() for c in a.answers.display_form),
             "visual": visual_words(a.question),
         }
         if a.subset == "images":

@@ -125,7 +125,9 @@ def _of_samples(samples: Iterator[Sample], read: Callable[[ImageRef], bytes], se
             )
             load = partial(_pictures, shown, gold, read)
             found.append(
-                Answerable(s.id, subset, s.asked, s.answers, load, s.topic, s.licence, seen)
+                Answerable(
+                    s.id, subset, s.question_with_turns, s.answers, load, s.topic, s.licence, seen
+                )
             )
     return Pool(mixed(found, seed), left)
 

@@ -508,7 +508,9 @@ def cards(
                             else reply.answer[:300]
                         )
                         shown.append(ShownReply(f"{model}, {c}", glyph, words))
-            right = f"right: {item.answers.shown}" if item.answerable else "right: to abstain"
+            right = (
+                f"right: {item.answers.display_form}" if item.answerable else "right: to abstain"
+            )
             cell = Shown(item.transform or "answerable", item.question, right, tuple(shown))
             caption = "; ".join(item.explanation) or item.transform or "as the source has it"
             first, *rest = item.images or (None,)

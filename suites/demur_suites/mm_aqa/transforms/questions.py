@@ -98,7 +98,9 @@ def rewritten(given: Given, prompt: str) -> Made:
     """The question as a model rewrites it, past the gates; `Infeasible` where there is no model or it does not pass."""
     if given.rewrite is None:
         raise Infeasible("needs a model that rewrites")
-    reply = given.rewrite(prompt, {"question": given.question, "answer": given.answers.shown})
+    reply = given.rewrite(
+        prompt, {"question": given.question, "answer": given.answers.display_form}
+    )
     after = re.sub(r"^\W*(?:rewritten )?question\W*:\s*", "", reply.strip(), flags=re.IGNORECASE)
     after = after.strip('"\u201c\u201d \n')
     near = None if given.similar is None or not after else given.similar(given.question, after)
@@ -220,7 +222,7 @@ def contradictory_caption(given: Given) -> Made:
     the answer of another question of its kind.
     """
     if given.rewrite is not None:
-        words = {"question": given.question, "answer": given.answers.shown}
+        words = {"question": given.question, "answer": given.answers.display_form}
         note = " ".join(given.rewrite("rewrite-contradictory-caption.v1.md", words).split()).strip(
             '"'
         )
