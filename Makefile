@@ -50,8 +50,8 @@ bench-ray: peers  # a script named ray.py would stand before the package
 bench-%: peers ## make bench-NAME installs the peers and runs benchmarks/NAME.py
 	$(PY) benchmarks/$*.py
 
-wheel: setup ## build the wheel into dist/
-	$(RUN)python -m pip wheel --quiet --no-deps -w dist . 2>/dev/null || uv build --quiet --wheel
+wheel: ## build the wheel into dist/ (with the pip or uv that is there)
+	uv build --quiet --wheel 2>/dev/null || $(or $(PYTHON),python3) -m pip wheel --quiet --no-deps -w dist .
 
 clean: ## remove what the targets made (the environment stays)
 	rm -rf demo-out dist build .coverage .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
