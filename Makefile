@@ -38,7 +38,7 @@ test-fast: setup ## the core tier alone, on all cores
 coverage: setup ## every test but the fuzzers' long form, with the coverage of each file
 	DEMUR_LONG=1 $(RUN)pytest -n auto --dist loadfile --no-loadscope-reorder -m "not soak" --cov --cov-report=term:skip-covered
 
-docs: setup ## regenerate the pages that are made from the code
+docs: setup ## write the site's reference pages (help of every verb, the library) to build/docs
 	$(PY) tools/make_docs.py
 
 peers: setup
