@@ -85,8 +85,8 @@ def amount(text: str) -> Amount | None:
     text = text.strip("\"'").strip().rstrip(".;,")
     text = _EUROPEAN.sub(lambda m: f"{m[1].replace('.', ',')}.{m[2]}", text)
     text = _DECIMAL_COMMA.sub(lambda m: f"{m[1] or m[3]}.{m[2] or m[4]}", text)
-    text = _SCALED.sub(_scaled_figures, _COPULA.sub("", text), count=1)
-    text, bound = _bound(_POWER_OF_A_UNIT.sub("", text))
+    text = _SCALED.sub(_write_out_scale, _COPULA.sub("", text), count=1)
+    text, bound = _split_bound(_POWER_OF_A_UNIT.sub("", text))
     text = re.sub(r"^- (?=\d)", "", text)  # a bullet
     numbers = quantities(text)
     if len(numbers) != 1:
@@ -99,11 +99,11 @@ def amount(text: str) -> Amount | None:
         head = head.strip("+-").strip()
     if head.lower() in ("a", "an") or (head.lower() == "between" and number.is_range):
         head = ""
-    currencies = _money(head, number.unit, tail, text)
+    currencies = _currencies_stated(head, number.unit, tail, text)
     if head and not currencies:
         return None
     pounds = number.unit == "lb" and "pound" in text.lower()  # of either kind
-    unit, noun = ("", "") if currencies and not pounds else _unit(number, tail)
+    unit, noun = ("", "") if currencies and not pounds else _split_unit(number, tail)
     factor = 0.01 if number.unit == "cents" else 1.0
     low, high = number.low * factor, number.high * factor
     if negative:
@@ -111,10 +111,10 @@ def amount(text: str) -> Amount | None:
     return Amount(low, high, number.decimals, bound, unit, currencies, noun)
 
 
-def _scaled_figures(match: re.Match[str]) -> str:
+def _write_out_scale(match: re.Match[str]) -> str:
     """Figures with a word of size in another language, written out: 1,5 Mio., 15 lakh."""
     word = match["word"]
-    for known in dict.fromkeys((word, word.split()[0], *_characters(word))):
+    for known in dict.fromkeys((word, word.split()[0], *_word_beginnings(word))):
         factor = cldr.scales().get(known.casefold().rstrip("."))
         if factor and unit_named(known) == "":
             value = float(match["figures"].replace(",", "")) * factor
@@ -122,12 +122,12 @@ def _scaled_figures(match: re.Match[str]) -> str:
     return match.group()
 
 
-def _characters(word: str) -> list[str]:
+def _word_beginnings(word: str) -> list[str]:
     """Beginnings of a word in a script that sets no blanks: \u4e07 of \u4e07\u4eba."""
     return [] if word.isascii() else [word[:2], word[:1]]
 
 
-def _bound(text: str) -> tuple[str, str]:
+def _split_bound(text: str) -> tuple[str, str]:
     bound = ""
     for _ in range(2):  # "just over about 5"
         if not (head := _HEAD.match(text)):
@@ -143,22 +143,22 @@ def _bound(text: str) -> tuple[str, str]:
 _MONEY = {"USD": "$", "EUR": "€", "GBP": "£", "JPY": "yen", "cents": "$"}
 
 
-def _money(head: str, unit: str, tail: str, text: str) -> frozenset[str]:
+def _currencies_stated(head: str, unit: str, tail: str, text: str) -> frozenset[str]:
     """The codes that all of sign, unit and words allow; none if one of them is not money."""
     if unit == "lb" and not head and "pound" in text.lower():
-        return _currencies("pounds")
+        return _currencies_named("pounds")
     if unit and unit not in _MONEY:
         return frozenset()
     written = [part for part in (head, _MONEY.get(unit, ""), tail) if part]
     if unit in _MONEY and head[-1:] in "$€£¥" and head:
         written = [head, *([tail] if tail else [])]
-    codes = [_currencies(part) for part in written]
+    codes = [_currencies_named(part) for part in written]
     if unit in _MONEY and tail and not codes[-1]:
         codes.pop()  # "$5 per person"
     return frozenset.intersection(*codes) if codes else frozenset()
 
 
-def _currencies(written: str) -> frozenset[str]:
+def _currencies_named(written: str) -> frozenset[str]:
     if not re.search(r"[^\W\d_]|[^\w\s]", written) or len(written) > 40:
         return frozenset()
     known = cldr.currencies()
@@ -166,7 +166,7 @@ def _currencies(written: str) -> frozenset[str]:
     return known.get(written) or known.get(written.casefold(), frozenset())
 
 
-def _unit(number: Quantity, tail: str) -> tuple[str, str]:
+def _split_unit(number: Quantity, tail: str) -> tuple[str, str]:
     """The unit behind a number, and the words behind that."""
     if not tail:
         return number.unit, ""
@@ -319,13 +319,13 @@ def _same_money(gold: frozenset[str], reply: frozenset[str]) -> bool | None:
 
 def _counts_same_thing(gold: str, reply: str, question: str) -> bool:
     """Whether what a reply counts is what gold or the question names."""
-    named_words = {_stem(w.norm) for text in (gold, question) for w in words(text)}
-    counted_words = [_stem(w.norm) for w in words(reply)]
+    named_words = {_singular(w.norm) for text in (gold, question) for w in words(text)}
+    counted_words = [_singular(w.norm) for w in words(reply)]
     if not counted_words or set(counted_words) <= named_words | _DIMENSIONS:
         return (
             not gold
             or not counted_words
-            or {_stem(w.norm) for w in words(gold)} - _DIMENSIONS <= set(counted_words)
+            or {_singular(w.norm) for w in words(gold)} - _DIMENSIONS <= set(counted_words)
         )
     if not reply.isascii() and len(reply) <= 2:
         return not gold  # 人, 명: a counter
@@ -357,7 +357,7 @@ _DIMENSIONS = frozenset(
 )
 
 
-def _stem(word: str) -> str:
+def _singular(word: str) -> str:
     return word[:-1] if len(word) > 3 and word.endswith("s") and not word.endswith("ss") else word
 
 

@@ -75,14 +75,14 @@ def documents(
     files = (
         [root]
         if root.is_file()
-        else sorted(p for p in root.rglob("*") if p.is_file() and not _hidden(p, root))
+        else sorted(p for p in root.rglob("*") if p.is_file() and not _is_hidden(p, root))
     )
     skipped = {path.resolve() for path in without}
     files = [file for file in files if file.resolve() not in skipped]
     skipped_endings: Counter[str] = Counter()
     for file in files:
         ending, below = (
-            _kind(file.name.lower()),
+            _ending(file.name.lower()),
             (file.relative_to(root) if file != root else Path(file.name)).as_posix(),
         )
         if ending in TABLES:
@@ -132,11 +132,11 @@ def documents(
     log_skipped(root, skipped_endings)
 
 
-def _hidden(path: Path, root: Path) -> bool:
+def _is_hidden(path: Path, root: Path) -> bool:
     return any(part.startswith(".") for part in path.relative_to(root).parts)
 
 
-def _kind(name: str) -> str:
+def _ending(name: str) -> str:
     """The ending of a name; that before ``.gz`` for a table, which may be packed."""
     packed = name.removesuffix(".gz").rpartition(".")[2]
     return packed if packed in TABLES else name.rpartition(".")[2] if "." in name else ""

@@ -292,7 +292,7 @@ def ask_opened(
             steps.warn(line)
         for folder, opened_system in zip(folders, opened, strict=True):
             if fresh and isinstance(opened_system.system, ModelSystem):
-                _forget(opened_system.system, tasks, ledger)
+                _drop_cached_replies(opened_system.system, tasks, ledger)
             run(
                 folder,
                 system=opened_system.system,
@@ -333,7 +333,7 @@ def _in_ledger(system: System, asks: Sequence[Ask], ledger: Path) -> bool:
     return all(line.calls == line.cached for line in planned.lines)
 
 
-def _forget(system: ModelSystem, tasks: Sequence[Task], ledger: Path) -> None:
+def _drop_cached_replies(system: ModelSystem, tasks: Sequence[Task], ledger: Path) -> None:
     """Drop the cached replies of a model to these questions."""
     from demur.models.identity import request_key
     from demur.models.ledger import Ledger

@@ -63,7 +63,7 @@ class GradeRow(Record):
 
     @field_validator("answers", mode="before")
     @classmethod
-    def _several(cls, value: object) -> object:
+    def _as_several(cls, value: object) -> object:
         value = list_written(value)
         return (value,) if isinstance(value, str | int | float) else value
 
@@ -240,7 +240,7 @@ def judge_run(
     Raises:
         UsageError: the run is of another release, or not finished.
     """
-    manifest, known = _stored(folder, release)
+    manifest, known = _read_finished_run(folder, release)
     tasks = _tasks(folder, manifest, release, known)
     about = {
         **{key: manifest[key] for key in _CARRIED if key in manifest},
@@ -252,7 +252,9 @@ def judge_run(
     )
 
 
-def _stored(folder: Path, release: Release) -> tuple[dict[str, Any], dict[str, Response]]:
+def _read_finished_run(
+    folder: Path, release: Release
+) -> tuple[dict[str, Any], dict[str, Response]]:
     """The manifest and the answers of a finished run of the release."""
     manifest = read_json(folder / "manifest.json")
     if "files" not in manifest:
@@ -307,7 +309,7 @@ def judge_beside(
         raise UsageError(
             f"the verdicts {name!r} are of {before}", item=str(file), cure="give another --name"
         )
-    manifest, known = _stored(folder, release)
+    manifest, known = _read_finished_run(folder, release)
     tasks = _tasks(folder, manifest, release, known)
     items = [(t.ask, known[t.ask.id], t.sample.answers) for t in tasks]
     verdicts = grade_items(judge, items, progress)
@@ -327,7 +329,7 @@ def answered(folder: Path, release: Release) -> list[tuple[Task, Response]]:
     Raises:
         UsageError: the run is of another release, or not finished.
     """
-    manifest, known = _stored(folder, release)
+    manifest, known = _read_finished_run(folder, release)
     return [(task, known[task.ask.id]) for task in _tasks(folder, manifest, release, known)]
 
 

@@ -144,7 +144,7 @@ def resume(
             cure="name this one (NAME=SYSTEM): no reply is paid twice; or --fresh, which pays for everything again",
         )
     regraded: dict[str, Response] = {}
-    since = _date(out)
+    since = _time_of_last_answer(out)
     if old and (other or fresh):
         aside = _move_aside(out, old)
         why = (
@@ -162,7 +162,7 @@ def resume(
             with storage_errors(out):
                 earlier.rename(out)
             note(f"{identity['system']}: it was like this before; its earlier run is resumed")
-            since = _date(out)
+            since = _time_of_last_answer(out)
     return regraded | read_answers(out / "journal.jsonl") | read_answers(
         out / "responses.jsonl"
     ), since
@@ -205,7 +205,7 @@ def _move_aside(out: Path, identity: dict[str, Any]) -> Path:
     return place
 
 
-def _date(folder: Path) -> str:
+def _time_of_last_answer(folder: Path) -> str:
     """Time of a run folder's last answer, to the minute."""
     times = [
         p.stat().st_mtime

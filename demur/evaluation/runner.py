@@ -220,7 +220,7 @@ def run(
         graded = run_sync(work())
         if summary := str(getattr(judge, "summary", "")):
             note(summary)
-    results = _results(out, graded, system)
+    results = _write_results(out, graded, system)
     write_json(out / "manifest.json", identity | made_by | results)
     with storage_errors(out):
         (out / "journal.jsonl").unlink(
@@ -290,7 +290,7 @@ def _identity(
     return plain
 
 
-def _results(out: Path, graded: Sequence[Graded], system: System) -> dict[str, Any]:
+def _write_results(out: Path, graded: Sequence[Graded], system: System) -> dict[str, Any]:
     """Write the files of a finished run; returns their entries in the manifest."""
     contexts = {g.task.context.id: g.task.context for g in graded}
     answers = [Answer(ask=g.task.ask.id, response=without_timing(g.response)) for g in graded]

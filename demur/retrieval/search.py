@@ -183,7 +183,7 @@ class Searcher(OpenIndex):
         if not slash:
             lines, name = self._scored(queries, mode, k)
             return (_Hits(line, mode, self.id, name) for line in lines)
-        self._complete(queries, SIMPLE_MODES[by])
+        self._require_inputs(queries, SIMPLE_MODES[by])
         queries = self.embedded(queries, [mode])
         pages_by_query = self._pages_of_queries(queries, page_mode, pages)
 
@@ -202,20 +202,22 @@ class Searcher(OpenIndex):
     ) -> tuple[Iterator[Scored], Callable[[Any], str]]:
         """The first k of each query in a mode of one step, and what gives the id of one; all are searched at once."""
         if mode == "fused":
-            ranked_lists = (self._ids(queries, simple_mode, max(k, DEPTH)) for simple_mode in FUSED)
+            ranked_lists = (
+                self._search_ids(queries, simple_mode, max(k, DEPTH)) for simple_mode in FUSED
+            )
             return (reciprocal_ranks(lists)[:k] for lists in zip(*ranked_lists, strict=True)), str
-        search = self._by_first_images if mode == "image->first-image" else self._by_part
+        search = self._search_first_images if mode == "image->first-image" else self._search_by_part
         return iter(search(queries, mode, k)), partial(self._name, mode)
 
-    def _ids(self, queries: Sequence[Query], mode: str, k: int) -> Iterator[list[str]]:
+    def _search_ids(self, queries: Sequence[Query], mode: str, k: int) -> Iterator[list[str]]:
         """As `_scored`, the ids alone."""
         lines, name = self._scored(queries, mode, k)
         return ([name(scored_id) for scored_id, _ in scored] for scored in lines)
 
-    def _by_part(self, queries: Sequence[Query], mode: str, k: int) -> Iterator[Scored]:
+    def _search_by_part(self, queries: Sequence[Query], mode: str, k: int) -> Iterator[Scored]:
         return _scored_rows(self._search_part(queries, mode, k))
 
-    def _by_first_images(self, queries: Sequence[Query], mode: str, k: int) -> list[Scored]:
+    def _search_first_images(self, queries: Sequence[Query], mode: str, k: int) -> list[Scored]:
         """Only first images of pages count: more are searched until k are among them."""
         is_first_image, most_rows = self._first_images, max(1, len(self.rows("looks")))
         by_query: list[Scored] = [[] for _ in queries]
@@ -223,7 +225,7 @@ class Searcher(OpenIndex):
         while short_queries:
             for n, scored in zip(
                 short_queries,
-                self._by_part([queries[n] for n in short_queries], mode, searched),
+                self._search_by_part([queries[n] for n in short_queries], mode, searched),
                 strict=True,
             ):
                 by_query[n] = [(row, score) for row, score in scored if is_first_image[row]][:k]
@@ -286,15 +288,15 @@ class Searcher(OpenIndex):
                 ranks[mode].append(first if first is not None and first <= k else None)
         return ranks
 
-    def _fused_rank(self, scores: Mapping[int, float], right: Collection[int]) -> int | None:
+    def _fused_rank(self, scores: Mapping[int, float], wanted_rows: Collection[int]) -> int | None:
         """The first rank of the right rows if all are ordered by score, ties by id."""
-        best = max((scores[row] for row in right if row in scores), default=None)
+        best = max((scores[row] for row in wanted_rows if row in scores), default=None)
         if best is None:
             return None
         tied = sorted(
             (self.documents.id(row), row) for row, score in scores.items() if score == best
         )
-        before = next(place for place, (_, row) in enumerate(tied) if row in right)
+        before = next(place for place, (_, row) in enumerate(tied) if row in wanted_rows)
         return 1 + before + sum(score > best for score in scores.values())
 
     def rerank(
@@ -345,7 +347,7 @@ class Searcher(OpenIndex):
         unfinished: Sequence[int] = range(len(queries))
         while unfinished:
             ids_of_queries = zip(
-                unfinished, self._ids([queries[n] for n in unfinished], mode, k), strict=True
+                unfinished, self._search_ids([queries[n] for n in unfinished], mode, k), strict=True
             )
             # only those that are short: what a query finds must not depend on the others
             unfinished = [
@@ -370,7 +372,7 @@ class Searcher(OpenIndex):
         self.search_until(queries, mode, pages, short)
         return pages_by_query
 
-    def _complete(self, queries: Sequence[Query], way: SimpleMode) -> None:
+    def _require_inputs(self, queries: Sequence[Query], way: SimpleMode) -> None:
         """Raise for the first query that lacks what the mode searches by."""
         space = (
             self.manifest["parts"][way.part]["space"] if way.part in self.manifest["parts"] else ""
@@ -384,7 +386,7 @@ class Searcher(OpenIndex):
             )
 
     def _query_inputs(self, queries: Sequence[Query], way: SimpleMode) -> Any:
-        self._complete(queries, way)
+        self._require_inputs(queries, way)
         if way.part == "lexical":
             return [q.text for q in queries]
         space = self.manifest["parts"][way.part]["space"]

@@ -196,7 +196,7 @@ def render(
     if layout.images == "none" and ask.images:
         cuts.append(f"{len(ask.images)} query image(s): the model takes no images")
     written = "\n".join([*(turn.content for turn in ask.turns), question])
-    texts = _fit(ask, written, len(query_images), layout, prompts.system(condition), cuts)
+    texts = _fit_to_budget(ask, written, len(query_images), layout, prompts.system(condition), cuts)
 
     parts: list[TextPart | ImagePart] = []
     for number, (evidence, text) in enumerate(zip(ask.evidence, texts, strict=True), start=1):
@@ -228,7 +228,7 @@ def render(
         parts.append(TextPart(text=which))
         parts += [ImagePart(image=scale(image)) for image in query_images]
     parts.append(TextPart(text=question))
-    user = Message(role="user", parts=_joined(parts))
+    user = Message(role="user", parts=_merge_texts(parts))
     before = [Message(role=turn.role, parts=(TextPart(text=turn.content),)) for turn in ask.turns]
     if words := prompts.system(condition):
         before.insert(0, Message(role="system", parts=(TextPart(text=words),)))
@@ -240,7 +240,7 @@ def _with_choices(ask: Ask) -> str:
     return ask.question + options
 
 
-def _fit(
+def _fit_to_budget(
     ask: Ask, question: str, n_query: int, layout: Layout, system: str, cuts: list[str]
 ) -> list[str | None]:
     """The text of each piece of evidence within the budget; None for those left out, the last first."""
@@ -290,7 +290,7 @@ def _fit(
     return texts
 
 
-def _joined(parts: list[TextPart | ImagePart]) -> tuple[TextPart | ImagePart, ...]:
+def _merge_texts(parts: list[TextPart | ImagePart]) -> tuple[TextPart | ImagePart, ...]:
     """Merge neighbouring texts: fewer parts, and the same bytes for the server's prefix cache."""
     out: list[TextPart | ImagePart] = []
     for part in parts:

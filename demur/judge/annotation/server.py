@@ -76,17 +76,19 @@ class Page:
         async def guarded(
             request: web.Request, handler: Callable[[web.Request], Awaitable[web.StreamResponse]]
         ) -> web.StreamResponse:
-            if why := self._refused(request):
-                return self._dressed(web.json_response({"error": why}, status=403))
+            if why := self._refusal_reason(request):
+                return self._add_headers(web.json_response({"error": why}, status=403))
             try:
-                return self._dressed(await handler(request))
+                return self._add_headers(await handler(request))
             except web.HTTPException as error:
-                return self._dressed(
+                return self._add_headers(
                     web.json_response({"error": error.reason}, status=error.status)
                 )
             except (DemurError, ValueError, KeyError, TypeError, OverflowError) as error:
                 status = 500 if isinstance(error, StorageError) else 400
-                return self._dressed(web.json_response({"error": str(error)[:500]}, status=status))
+                return self._add_headers(
+                    web.json_response({"error": str(error)[:500]}, status=status)
+                )
 
         app = web.Application(middlewares=[guarded], client_max_size=64_000)
         app.router.add_get("/{token}/", self._page)
@@ -96,7 +98,7 @@ class Page:
         app.router.add_get("/{token}/image/{name}", self._image)
         return app
 
-    def _refused(self, request: web.Request) -> str:
+    def _refusal_reason(self, request: web.Request) -> str:
         mine = {f"127.0.0.1:{self.port}", f"localhost:{self.port}"}
         if request.headers.get("Host", "") not in mine:
             return "this page is served to 127.0.0.1 alone"
@@ -110,7 +112,7 @@ class Page:
             return "open the address that demur annotate printed"
         return ""
 
-    def _dressed(self, response: web.StreamResponse) -> web.StreamResponse:
+    def _add_headers(self, response: web.StreamResponse) -> web.StreamResponse:
         response.headers.update(
             {
                 "Content-Security-Policy": self._policy,

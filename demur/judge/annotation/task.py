@@ -334,7 +334,7 @@ class Session:
             if not other.again and self.items[other.item].group == group
         ]
 
-    def _open(self) -> list[int]:
+    def _open_places(self) -> list[int]:
         """Places without a label, of groups that none settled."""
         labels = [self.state_at(n).label for n in range(len(self.places))]
         groups = [self.items[place.item].group for place in self.places]
@@ -351,13 +351,13 @@ class Session:
 
     def next(self, after: int = -1) -> int | None:
         """The first place to be labelled behind ``after``, else from the beginning; None when none is open."""
-        open_ = self._open()
+        open_ = self._open_places()
         return next((n for n in open_ if n > after), open_[0] if open_ else None)
 
     @property
     def done(self) -> int:
         """Places with a label, or in a group that is settled."""
-        return len(self.places) - len(self._open())
+        return len(self.places) - len(self._open_places())
 
     @property
     def per_minute(self) -> float | None:

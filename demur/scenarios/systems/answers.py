@@ -95,8 +95,8 @@ class AnswersFile:
         )
         self.rows = 0
         problems = Problems()
-        for place, fields in _rows(path, problems):
-            row = _row(place, fields, problems, self.id)
+        for place, fields in _read_rows(path, problems):
+            row = _checked_row(place, fields, problems, self.id)
             if row is None:
                 continue
             self.rows += 1
@@ -135,14 +135,16 @@ class AnswersFile:
                 )
             else:
                 ask_of_row[row] = ask
-        unused = [row for row in self._all() if row not in ask_of_row]
+        unused = [row for row in self._all_rows() if row not in ask_of_row]
         notes = []
         if missing:
             notes.append(
-                f"{len(missing):,} of {len(asks):,} questions have no answer: {_first(map(_describe_ask, missing))}"
+                f"{len(missing):,} of {len(asks):,} questions have no answer: {_first_names(map(_describe_ask, missing))}"
             )
         if unused:
-            names = _first(f"{r.place} ({r.ask or f'{r.sample} in {r.scenario}'})" for r in unused)
+            names = _first_names(
+                f"{r.place} ({r.ask or f'{r.sample} in {r.scenario}'})" for r in unused
+            )
             notes.append(
                 f"{len(unused):,} of {self.rows:,} rows answer no question of this run: {names}"
             )
@@ -154,7 +156,7 @@ class AnswersFile:
             )
         return notes
 
-    def _all(self) -> Iterator[Row]:
+    def _all_rows(self) -> Iterator[Row]:
         yield from self._by_ask.values()
         for rows in self._by_sample.values():
             yield from rows.values()
@@ -185,14 +187,14 @@ def _describe_ask(ask: Ask) -> str:
     return f"sample {ask.sample} in {ask.scenario.value} (k={ask.k}, {ask.condition}{repeat})"
 
 
-def _first(names: Any) -> str:
+def _first_names(names: Any) -> str:
     names = list(names)
     return ", ".join(names[:SHOWN]) + (
         f" and {len(names) - SHOWN:,} more" if len(names) > SHOWN else ""
     )
 
 
-def _rows(path: Path, problems: Problems) -> Iterator[tuple[str, dict[str, Any]]]:
+def _read_rows(path: Path, problems: Problems) -> Iterator[tuple[str, dict[str, Any]]]:
     """Rows of a table with their places; drops empty cells."""
     from demur.corpora.formats import table_rows
 
@@ -275,7 +277,7 @@ def _with_values(row: Mapping[str, Any]) -> dict[str, Any]:
     return reply
 
 
-def _row(place: str, row: dict[str, Any], problems: Problems, system: str) -> Row | None:
+def _checked_row(place: str, row: dict[str, Any], problems: Problems, system: str) -> Row | None:
     """A checked row; None if it is malformed, and ``problems`` says why."""
     ask, sample, scenario = row.get("ask"), row.get("sample"), row.get("scenario")
     answer = row.get("answer")

@@ -57,17 +57,19 @@ def _signature(function: Callable[..., Any]) -> inspect.Signature | None:
         return None
 
 
-def _check_call(signature: inspect.Signature, wanted: Sequence[str] | None, name: str) -> None:
+def _check_call(
+    signature: inspect.Signature, parameter_names: Sequence[str] | None, name: str
+) -> None:
     """Check once, before the first question, that a function can be called.
 
     Raises:
         UsageError: it has a parameter that demur does not know.
     """
     try:
-        if wanted is None:
+        if parameter_names is None:
             signature.bind({})
         else:
-            signature.bind(**dict.fromkeys(wanted))
+            signature.bind(**dict.fromkeys(parameter_names))
     except TypeError as error:
         names = ", ".join(signature.parameters) or "none"
         raise UsageError(

@@ -157,18 +157,18 @@ class HttpSystem:
             if not self._warm:
                 self._warm = True
                 for _ in range(self.mapping.warm_up):
-                    await self._tried(ask)
-            return await self._tried(ask)
+                    await self._answer_with_retries(ask)
+            return await self._answer_with_retries(ask)
 
-    async def _tried(self, ask: Ask) -> Response:
+    async def _answer_with_retries(self, ask: Ask) -> Response:
         start = time.perf_counter()
         first = time.monotonic()
         for attempt in range(1, self._retry.tries + 1):
             if gone := self._breaker.refusal():
-                return self._failed(str(gone), time.perf_counter() - start)
+                return self._failure(str(gone), time.perf_counter() - start)
             try:
-                response = self._understood(
-                    await self._reply(ask, start), time.perf_counter() - start
+                response = self._read_as_response(
+                    await self._send(ask, start), time.perf_counter() - start
                 )
                 self._breaker.heard()
                 return response
@@ -179,7 +179,7 @@ class HttpSystem:
                     self._breaker.gave_up(first)
                 if attempt == self._retry.tries:
                     tries = f" ({attempt} tries)" if attempt > 1 else ""
-                    return self._failed(f"{fault}{tries}", time.perf_counter() - start)
+                    return self._failure(f"{fault}{tries}", time.perf_counter() - start)
                 wait = max(self._retry.wait_s(attempt, random.random()), fault.retry_after or 0.0)
                 await asyncio.sleep(min(wait, MAX_WAIT_S))
             except DemurError as error:
@@ -187,10 +187,10 @@ class HttpSystem:
                     error, ItemError
                 ):  # about the reply; others are about an image, and nothing was sent
                     self._breaker.heard()
-                return self._failed(str(error), time.perf_counter() - start)
+                return self._failure(str(error), time.perf_counter() - start)
         raise AssertionError("unreachable")
 
-    def _failed(self, why: str, seconds: float) -> Response:
+    def _failure(self, why: str, seconds: float) -> Response:
         for secret in self._headers.values():
             why = secret.scrub(why)
         for secret in self._urls.values() if "${" in str(self.mapping.url) else ():
@@ -203,12 +203,12 @@ class HttpSystem:
         start = time.perf_counter()
         reply = None
         try:
-            reply = await self._reply(ask, start)
-            return reply, self._understood(reply, time.perf_counter() - start)
+            reply = await self._send(ask, start)
+            return reply, self._read_as_response(reply, time.perf_counter() - start)
         except DemurError as error:
-            return reply, self._failed(str(error), time.perf_counter() - start)
+            return reply, self._failure(str(error), time.perf_counter() - start)
 
-    def _understood(self, reply: Reply, seconds: float) -> Response:
+    def _read_as_response(self, reply: Reply, seconds: float) -> Response:
         served = f"{self.id}@{reply.version}" if reply.version else self.id
         return read_response(
             self.mapping, reply, served_by=storable(served)[:200], latency_s=seconds
@@ -216,9 +216,9 @@ class HttpSystem:
 
     async def request(self, ask: Ask) -> Any:
         """The body of a question's request; it holds no secrets, which are in the headers."""
-        return filled(self.mapping.body, await self._values(ask))
+        return filled(self.mapping.body, await self._placeholder_values(ask))
 
-    async def _values(self, ask: Ask) -> dict[str, Any]:
+    async def _placeholder_values(self, ask: Ask) -> dict[str, Any]:
         as_url = self.mapping.images == "data-url"
 
         def encoded(image: ImageRef) -> str:
@@ -251,7 +251,7 @@ class HttpSystem:
         """Keyword arguments of the request: JSON, a form with files, or query parameters."""
         import aiohttp
 
-        mapping, values = self.mapping, await self._values(ask)
+        mapping, values = self.mapping, await self._placeholder_values(ask)
         arguments: dict[str, Any] = {}
         if mapping.query:
             arguments["params"] = {k: as_text(v) for k, v in filled(mapping.query, values).items()}
@@ -271,7 +271,7 @@ class HttpSystem:
             arguments["params"] = {k: as_text(v) for k, v in filled(mapping.body, values).items()}
         return arguments
 
-    async def _reply(self, ask: Ask, start: float) -> Reply:
+    async def _send(self, ask: Ask, start: float) -> Reply:
         import aiohttp
 
         arguments = await self._request_arguments(ask)
