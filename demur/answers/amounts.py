@@ -114,11 +114,13 @@ def amount(text: str) -> Amount | None:
 def _write_out_scale(match: re.Match[str]) -> str:
     """Figures with a word of size in another language, written out: 1,5 Mio., 15 lakh."""
     word = match["word"]
-    for known in dict.fromkeys((word, word.split()[0], *_word_beginnings(word))):
-        factor = cldr.scales().get(known.casefold().rstrip("."))
-        if factor and unit_named(known) == "":
+    for scale_word in dict.fromkeys((word, word.split()[0], *_word_beginnings(word))):
+        factor = cldr.scales().get(scale_word.casefold().rstrip("."))
+        if factor and unit_named(scale_word) == "":
             value = float(match["figures"].replace(",", "")) * factor
-            return f"{value:.6f}".rstrip("0").rstrip(".") + f" {word[len(known) :].lstrip('.')}"
+            return (
+                f"{value:.6f}".rstrip("0").rstrip(".") + f" {word[len(scale_word) :].lstrip('.')}"
+            )
     return match.group()
 
 
@@ -149,21 +151,21 @@ def _currencies_stated(head: str, unit: str, tail: str, text: str) -> frozenset[
         return _currencies_named("pounds")
     if unit and unit not in _MONEY:
         return frozenset()
-    written = [part for part in (head, _MONEY.get(unit, ""), tail) if part]
+    names_of_money = [part for part in (head, _MONEY.get(unit, ""), tail) if part]
     if unit in _MONEY and head[-1:] in "$€£¥" and head:
-        written = [head, *([tail] if tail else [])]
-    codes = [_currencies_named(part) for part in written]
+        names_of_money = [head, *([tail] if tail else [])]
+    codes = [_currencies_named(part) for part in names_of_money]
     if unit in _MONEY and tail and not codes[-1]:
         codes.pop()  # "$5 per person"
     return frozenset.intersection(*codes) if codes else frozenset()
 
 
-def _currencies_named(written: str) -> frozenset[str]:
-    if not re.search(r"[^\W\d_]|[^\w\s]", written) or len(written) > 40:
+def _currencies_named(name: str) -> frozenset[str]:
+    if not re.search(r"[^\W\d_]|[^\w\s]", name) or len(name) > 40:
         return frozenset()
-    known = cldr.currencies()
-    written = written.rstrip(".")
-    return known.get(written) or known.get(written.casefold(), frozenset())
+    codes_of_name = cldr.currencies()
+    name = name.rstrip(".")
+    return codes_of_name.get(name) or codes_of_name.get(name.casefold(), frozenset())
 
 
 def _split_unit(number: Quantity, tail: str) -> tuple[str, str]:
@@ -174,11 +176,11 @@ def _split_unit(number: Quantity, tail: str) -> tuple[str, str]:
         return f"{number.unit}{tail}".replace(" ", ""), ""
     if number.unit:
         return number.unit, tail
-    known, names = cldr.units(), tail.split()
+    unit_of_name, names = cldr.units(), tail.split()
     for n in range(min(3, len(names)), 0, -1):  # "pies de altitud"
         name = " ".join(names[:n])
-        if named := unit_named(name) or known.get(name.casefold().rstrip("."), ""):
-            return named, " ".join(names[n:])
+        if unit := unit_named(name) or unit_of_name.get(name.casefold().rstrip("."), ""):
+            return unit, " ".join(names[n:])
     return "", tail
 
 
@@ -191,18 +193,18 @@ def gold_amounts(spec: AnswerSpec, question: str) -> tuple[list[Amount], bool]:
     A bare number takes the unit of the form beside it with the same value, of the specification, or of the question.
     """
     forms = [form[0] for form in spec.accepted if len(form) == 1]
-    known = [a for form in forms if (a := amount(form)) is not None]
-    complete = len(known) == len(spec.accepted)
-    with_unit = {a.low: a for a in known if a.unit or a.currencies}
+    amounts = [a for form in forms if (a := amount(form)) is not None]
+    complete = len(amounts) == len(spec.accepted)
+    with_unit = {a.low: a for a in amounts if a.unit or a.currencies}
     fallback = unit_named(spec.unit) or _unit_asked(question)
-    for i, a in enumerate(known):
+    for i, a in enumerate(amounts):
         if a.unit or a.currencies or a.noun:
             continue
-        if beside := with_unit.get(a.low):
-            known[i] = a._replace(unit=beside.unit, currencies=beside.currencies)
+        if same_value := with_unit.get(a.low):
+            amounts[i] = a._replace(unit=same_value.unit, currencies=same_value.currencies)
         elif fallback:
-            known[i] = a._replace(unit=fallback)
-    return known, complete
+            amounts[i] = a._replace(unit=fallback)
+    return amounts, complete
 
 
 _ASKED = re.compile(r"\b(?:how many|in|number of) ((?:square |cubic )?[a-z°/%]+)", re.IGNORECASE)
@@ -238,9 +240,9 @@ def equal(
         value = equal(gold._replace(bound=""), reply._replace(bound=""), question, tolerance)
         return None if gold.bound.strip("~") and not reply.bound.strip("~") and value else False
     if gold.currencies and reply.currencies:
-        same = _same_money(gold.currencies, reply.currencies)
-        if not same:
-            return same
+        money_agrees = _same_money(gold.currencies, reply.currencies)
+        if not money_agrees:
+            return money_agrees
         gold, reply = gold._replace(unit=""), reply._replace(unit="")
     elif (gold.currencies and not gold.unit and reply.unit) or (
         reply.currencies and not reply.unit and gold.unit
@@ -256,8 +258,8 @@ def equal(
             return None if _loosely_convertible(gold.unit, reply.unit) else False
         low, high, converted = ends[0], ends[1], True
     elif {gold.unit, reply.unit} == {"%", ""}:
-        share, whole = (reply, gold) if not reply.unit else (gold, reply)
-        if share.high <= 1 < whole.high or (share.decimals > 0 and share.high <= 1):
+        share, other_amount = (reply, gold) if not reply.unit else (gold, reply)
+        if share.high <= 1 < other_amount.high or (share.decimals > 0 and share.high <= 1):
             factor = 100.0 if share is reply else 0.01
             low, high = low * factor, high * factor
     if any(

@@ -84,8 +84,8 @@ def units() -> dict[str, str]:
             for code in LANGUAGES:
                 for count in _COUNTS:
                     for width in ("long", "short"):
-                        written = format_unit(count, unit, width, locale=code)
-                        yield _FIGURE.sub("", written), english
+                        formatted = format_unit(count, unit, width, locale=code)
+                        yield _FIGURE.sub("", formatted), english
 
     return {word: unit for word, unit in _unambiguous(names()).items() if unit}
 
@@ -100,9 +100,9 @@ def scales() -> dict[str, float]:
             for width in ("long", "short"):
                 for forms in Locale(code).compact_decimal_formats[width].values():
                     for size, pattern in forms.items():
-                        written = pattern.pattern.replace("\u00a0", " ").replace("'", "")
-                        word = written.strip("0 ")
-                        factor = int(size) / 10 ** (written.count("0") - 1)
+                        pattern_text = pattern.pattern.replace("\u00a0", " ").replace("'", "")
+                        word = pattern_text.strip("0 ")
+                        factor = int(size) / 10 ** (pattern_text.count("0") - 1)
                         if len(word) > 1 or not word.isascii():
                             yield word, f"{factor:g}"
 

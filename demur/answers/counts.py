@@ -62,7 +62,7 @@ class CountedThing(NamedTuple):
 def _singular(word: str) -> str:
     """A noun without its plural ending, good enough to compare two spellings.
 
-    >>> [_stem(w) for w in ("atoms", "bodies", "boxes", "bus", "gas")]
+    >>> [_singular(w) for w in ("atoms", "bodies", "boxes", "bus", "gas")]
     ['atom', 'body', 'box', 'bus', 'gas']
     """
     if len(word) > 4 and word.endswith("ies"):

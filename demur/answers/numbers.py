@@ -220,10 +220,10 @@ def _unit_pattern() -> tuple[re.Pattern[str], list[str]]:
         UNITS[names[-1]] = unit
         # symbols of one or two letters depend on case (m, M; in, In)
         forms = re.split(r"\|(?![^(]*\))", pattern)
-        short = [f for f in forms if len(re.sub(r"\(.*?\)|\W", "", f)) <= 2]
-        long = [f for f in forms if f not in short]
-        either = [f"(?i:{'|'.join(long)})"] if long else []
-        branches.append("(" + "|".join(either + short) + ")")
+        exact_case_forms = [f for f in forms if len(re.sub(r"\(.*?\)|\W", "", f)) <= 2]
+        any_case_forms = [f for f in forms if f not in exact_case_forms]
+        any_case = [f"(?i:{'|'.join(any_case_forms)})"] if any_case_forms else []
+        branches.append("(" + "|".join(any_case + exact_case_forms) + ")")
     return re.compile(rf"[ ]?-?(?:{'|'.join(branches)})(?![^\W_]|\^)"), names
 
 
@@ -406,8 +406,8 @@ def _complete_quantity(
     """Add scale, unit and sign words around a number; None if the letters that follow make it an identifier."""
     if plain and end - start == 4 and _INITIAL.match(text, end):
         return Quantity(value, value, unit, ordinal, decimals, plain, start, end)
-    if value < 100 and not ordinal and (half := _AND_A_HALF.match(text, end)):
-        value, decimals, plain, end = value + 0.5, max(decimals, 1), False, half.end()
+    if value < 100 and not ordinal and (and_a_half := _AND_A_HALF.match(text, end)):
+        value, decimals, plain, end = value + 0.5, max(decimals, 1), False, and_a_half.end()
     scale = _SCALE.match(text, end) or (_MILLIONS.match(text, end) if unit else None)
     kelvin = (
         scale and scale[1] == "K" and not unit and (text[end] == " " or decimals > 1)
@@ -422,9 +422,13 @@ def _complete_quantity(
             scale.end(),
         )
     if not unit and not ordinal:
-        after = _WRITTEN.match(text, end)
-        if after and after.lastindex and not (after.group() == "s" and value % 10 == 0):  # 1960s
-            unit, end = _NAMES[after.lastindex - 1], after.end()
+        unit_match = _WRITTEN.match(text, end)
+        if (
+            unit_match
+            and unit_match.lastindex
+            and not (unit_match.group() == "s" and value % 10 == 0)
+        ):  # 1960s
+            unit, end = _NAMES[unit_match.lastindex - 1], unit_match.end()
     if (
         text[end : end + 1].isalpha()
         and text[end - 1 : end].isdigit()
@@ -436,8 +440,8 @@ def _complete_quantity(
         minus and not text[max(0, minus.start() - 2) : minus.start()].rstrip()[-1:].isdigit()
     ):  # but "5 minus 3"
         value, plain, start = -value, False, minus.start()
-    elif not ordinal and (below := _BELOW_ZERO.match(text, end)):
-        value, plain, end = -value, False, below.end()
+    elif not ordinal and (below_zero := _BELOW_ZERO.match(text, end)):
+        value, plain, end = -value, False, below_zero.end()
     return Quantity(value, value, unit, ordinal, decimals, plain, start, end)
 
 
@@ -641,8 +645,12 @@ def unit_named(text: str) -> str:
     ('m', 'km2', '')
     """
     text = readable(text).strip()
-    written = _WRITTEN.fullmatch(text)
-    return _NAMES[written.lastindex - 1] if written and written.lastindex else _BEFORE.get(text, "")
+    unit_match = _WRITTEN.fullmatch(text)
+    return (
+        _NAMES[unit_match.lastindex - 1]
+        if unit_match and unit_match.lastindex
+        else _BEFORE.get(text, "")
+    )
 
 
 _ABOUT = re.compile(

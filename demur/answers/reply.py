@@ -120,8 +120,8 @@ def bodies(reply: str, question: str) -> Iterator[str]:
             break
         text = _trim(text[lead.end() :])
         yield text
-    if rest := _without_question(text, question):
-        yield rest
+    if own_part := _without_question(text, question):
+        yield own_part
 
 
 def _trim(text: str) -> str:
@@ -151,8 +151,12 @@ def _without_question(text: str, question: str) -> str:
         for side, other in (sides, sides[::-1]):
             side_words = [w.norm for w in words(side)]
             if set(side_words) - _SMALL and set(side_words) <= question_words | _SMALL:
-                rest = _trim(other)
-                return rest if not {"not", "n't", "never", "no"} & set(rest.lower().split()) else ""
+                own_part = _trim(other)
+                return (
+                    own_part
+                    if not {"not", "n't", "never", "no"} & set(own_part.lower().split())
+                    else ""
+                )
     return ""
 
 

@@ -27,7 +27,7 @@ class Named(NamedTuple):
     options: dict[str, str]
 
 
-def named(part: str, text: str, known: Mapping[str, Option | str]) -> Named:
+def named(part: str, text: str, options_known: Mapping[str, Option | str]) -> Named:
     """Split ``ARGUMENT?key=value&key=value``.
 
     Values have no percent or plus escapes, so that prefixes such as ``query: `` keep their blanks.
@@ -35,7 +35,7 @@ def named(part: str, text: str, known: Mapping[str, Option | str]) -> Named:
     Args:
         part: the encoder's or corpus's name, for errors.
         text: what follows that name and its colon.
-        known: the options; a meaning alone is an option that takes any text.
+        options_known: the options; a meaning alone is an option that takes any text.
 
     Raises:
         UsageError: an option is unknown, is given twice, or has no value or a wrong one.
@@ -45,17 +45,18 @@ def named(part: str, text: str, known: Mapping[str, Option | str]) -> Named:
     """
     argument, _, tail = text.partition("?")
     table = {
-        key: Option(value) if isinstance(value, str) else value for key, value in known.items()
+        key: Option(value) if isinstance(value, str) else value
+        for key, value in options_known.items()
     }
     options: dict[str, str] = {}
     for pair in tail.split("&") if tail else ():
         key, equals, value = pair.partition("=")
         if why := _wrong(key, value if equals else None, table, options):
-            wanted = [key] if key in table else sorted(table)
+            options_to_list = [key] if key in table else sorted(table)
             raise UsageError(
                 why,
                 item=f"{part}:{text}",
-                cure="; ".join(f"{name}={table[name].meaning}" for name in wanted)
+                cure="; ".join(f"{name}={table[name].meaning}" for name in options_to_list)
                 or "it takes no options",
             )
         options[key] = value
@@ -63,16 +64,19 @@ def named(part: str, text: str, known: Mapping[str, Option | str]) -> Named:
 
 
 def _wrong(
-    key: str, value: str | None, known: Mapping[str, Option], before: Mapping[str, str]
+    key: str,
+    value: str | None,
+    options_known: Mapping[str, Option],
+    earlier_options: Mapping[str, str],
 ) -> str:
-    """What is wrong with ``key=value`` after the options ``before``; "" if nothing is."""
-    if key not in known:
+    """What is wrong with ``key=value`` after the options ``earlier_options``; "" if nothing is."""
+    if key not in options_known:
         return f"option {key!r} is not known"
-    if key in before:
+    if key in earlier_options:
         return f"option {key!r} is given twice"
     if value is None:
         return f"option {key!r} has no value"
-    takes = known[key].takes
+    takes = options_known[key].takes
     if isinstance(takes, range):
         # ten digits are more than any range here needs, and keep int() quick
         if not (value.isdecimal() and len(value) <= 10 and int(value) in takes):

@@ -81,7 +81,7 @@ def documents(
     files = [file for file in files if file.resolve() not in skipped]
     skipped_endings: Counter[str] = Counter()
     for file in files:
-        ending, below = (
+        ending, relative_path = (
             _ending(file.name.lower()),
             (file.relative_to(root) if file != root else Path(file.name)).as_posix(),
         )
@@ -91,7 +91,7 @@ def documents(
                     ending, str(file), problems, {"licence": licence} if licence else {}
                 )
             except (DataError, UsageError) as error:  # a folder may hold tables of other things
-                problems.add(below, f"{error.message}; leave it out")
+                problems.add(relative_path, f"{error.message}; leave it out")
             continue
         parts = PARTS.get(ending)
         if parts is None:
@@ -101,25 +101,27 @@ def documents(
             parts_of_file = list(parts(file))
             parts_with_text = [part for part in parts_of_file if part[2].strip()]
         except DataError as error:
-            problems.add(below, str(error))
+            problems.add(relative_path, str(error))
             continue
         if not parts_with_text:
-            problems.add(below, "holds no text (scanned pages need text recognition); leave it out")
+            problems.add(
+                relative_path, "holds no text (scanned pages need text recognition); leave it out"
+            )
         elif len(parts_with_text) < len(parts_of_file):
             log.warning(
                 "%s: skipped %d of %d pages, which hold no text",
-                below,
+                relative_path,
                 len(parts_of_file) - len(parts_with_text),
                 len(parts_of_file),
             )
-        for behind, title, text in parts_with_text:
+        for suffix, title, text in parts_with_text:
             yield from valid_document(
                 problems,
-                below,
-                id=f"{below}{behind}",
+                relative_path,
+                id=f"{relative_path}{suffix}",
                 title=title or file.stem,
                 text=text,
-                page=below if behind else "",
+                page=relative_path if suffix else "",
                 source=root.name,
                 licence=licence,
                 attributes={"format": ending},

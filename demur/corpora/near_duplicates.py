@@ -168,20 +168,20 @@ def _view(colour: Image.Image) -> View:
 
     grey = colour.convert("L")
     grid = np.asarray(colour.resize((4, 4), Image.Resampling.BOX))
-    fine = np.asarray(grey.resize((32, 32), Image.Resampling.LANCZOS), dtype=np.float64)
+    small_grey = np.asarray(grey.resize((32, 32), Image.Resampling.LANCZOS), dtype=np.float64)
     coarse = np.asarray(grey.resize((9, 8), Image.Resampling.LANCZOS), dtype=np.float64)
     angle = np.pi * (2 * np.arange(32) + 1) * np.arange(8)[:, None] / 64
-    flat = (np.cos(angle) @ fine @ np.cos(angle).T).ravel()
+    flat = (np.cos(angle) @ small_grey @ np.cos(angle).T).ravel()
     # drawings have many coefficients that are zero but for rounding: a bit is set only well above the median
     clear = np.median(flat[1:]) + 0.02 * np.abs(flat[1:]).max()
-    drawing = np.mean(np.abs(fine - np.median(fine)) < 16) >= SPARSE
+    drawing = np.mean(np.abs(small_grey - np.median(small_grey)) < 16) >= SPARSE
     side = FINE if drawing and min(grey.size) >= FINE else COARSE
-    way = Image.Resampling.BOX if min(grey.size) >= side else Image.Resampling.BILINEAR
-    shades = np.asarray(grey.resize((side, side), way), dtype=np.uint8) >> 4
+    resampling = Image.Resampling.BOX if min(grey.size) >= side else Image.Resampling.BILINEAR
+    shades = np.asarray(grey.resize((side, side), resampling), dtype=np.uint8) >> 4
     return View(
         _as_bits(flat > clear),
         _as_bits(coarse[:, 1:] > coarse[:, :-1] + 2),
-        float(fine.std()),
+        float(small_grey.std()),
         grid.tobytes(),
         round(math.log(colour.width / colour.height), 4),
         zlib.compress((shades[:, ::2] << 4 | shades[:, 1::2]).tobytes(), 6),

@@ -79,10 +79,10 @@ def read(
 def _columns_of_fields(row: Mapping[str, Any], options: Mapping[str, str]) -> dict[str, str]:
     """Field -> column of this row."""
     names = {
-        what: options.get(what) or next((n for n in usual if n in row), "")
-        for what, usual in USUAL.items()
+        field: options.get(field) or next((n for n in usual if n in row), "")
+        for field, usual in USUAL.items()
     }
-    return {what: name for what, name in names.items() if name in row}
+    return {field: name for field, name in names.items() if name in row}
 
 
 def _check_columns(
@@ -124,9 +124,11 @@ def _document_fields(
         DataError: a text column holds something else, or an image is missing or broken.
         StorageError: an image file cannot be read.
     """
-    values = {what: row[name] for what, name in columns.items() if not _is_null(row[name])}
+    values = {field: row[name] for field, name in columns.items() if not _is_null(row[name])}
     texts = {
-        what: _cell_text(value, columns[what]) for what, value in values.items() if what != "image"
+        field: _cell_text(value, columns[field])
+        for field, value in values.items()
+        if field != "image"
     }
     id = texts.get("id", "") if "id" in columns or "id" in options else f"{file.stem}:{number}"
     image = None

@@ -184,12 +184,12 @@ def _names(
     names = [name_of(system) for system in systems]
     if twice := [name for name in names if names.count(name) > 1]:
         raise UsageError("a system is named twice", item=twice[0], cure="name each once")
-    if same := [
+    if repeated := [
         name for name in names if repeat > 1 and options.get(name, {}).get("temperature") == 0
     ]:
         raise UsageError(
             "repeats at temperature 0 get the same answer again",
-            item=same[0],
+            item=repeated[0],
             cure="raise the temperature",
         )
     return names

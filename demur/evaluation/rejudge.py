@@ -200,19 +200,19 @@ _CARRIED = ("release", "corpora", "seed", "limit", "recipes", "conditions", "pro
 class _Stored:
     """The stored answers of a run as a system."""
 
-    def __init__(self, manifest: dict[str, Any], known: dict[str, Response]) -> None:
+    def __init__(self, manifest: dict[str, Any], stored_answers: dict[str, Response]) -> None:
         self.id, self.note = str(manifest["system"]), "its stored answers, graded again"
         self.revision = digest(
             [manifest.get("revision", ""), manifest.get("files", {}).get("responses.jsonl", "")], 16
         )
         self.reads_prompt = manifest.get("reads_prompt")
-        self._known = known
+        self._stored_answers = stored_answers
 
     def skip_reason(self, ask: Ask) -> str:
-        return "" if ask.id in self._known else "not asked in the run"
+        return "" if ask.id in self._stored_answers else "not asked in the run"
 
     async def answer(self, ask: Ask) -> Response:
-        return self._known[ask.id]
+        return self._stored_answers[ask.id]
 
     async def close(self) -> None:
         pass
@@ -240,13 +240,13 @@ def judge_run(
     Raises:
         UsageError: the run is of another release, or not finished.
     """
-    manifest, known = _read_finished_run(folder, release)
-    tasks = _tasks(folder, manifest, release, known)
+    manifest, answers = _read_finished_run(folder, release)
+    tasks = _tasks(folder, manifest, release, answers)
     about = {
         **{key: manifest[key] for key in _CARRIED if key in manifest},
         "graded_again": {"run": folder.name, "judge": manifest.get("judge", "")},
     }
-    system: Any = _Stored(manifest, known)
+    system: Any = _Stored(manifest, answers)
     return run(
         out, system=system, judge=judge, tasks=tasks, about=about, progress=progress, note=note
     )
@@ -268,9 +268,11 @@ def _read_finished_run(
             cure="give --release, the one that the run asked",
         )
     problems = Problems()
-    known = {a.ask: a.response for a in read_records(folder / "responses.jsonl", Answer, problems)}
+    answers = {
+        a.ask: a.response for a in read_records(folder / "responses.jsonl", Answer, problems)
+    }
     problems.settle()  # the answer of a damaged line would be missing from every rate
-    return manifest, known
+    return manifest, answers
 
 
 def judge_beside(
@@ -305,13 +307,15 @@ def judge_beside(
         )
     file = folder / "verdicts" / f"{name}.jsonl"
     about = file.with_suffix(".json")
-    if about.is_file() and (before := read_json(about).get("judge")) != judge.id:
+    if about.is_file() and (earlier_judge := read_json(about).get("judge")) != judge.id:
         raise UsageError(
-            f"the verdicts {name!r} are of {before}", item=str(file), cure="give another --name"
+            f"the verdicts {name!r} are of {earlier_judge}",
+            item=str(file),
+            cure="give another --name",
         )
-    manifest, known = _read_finished_run(folder, release)
-    tasks = _tasks(folder, manifest, release, known)
-    items = [(t.ask, known[t.ask.id], t.sample.answers) for t in tasks]
+    manifest, answers = _read_finished_run(folder, release)
+    tasks = _tasks(folder, manifest, release, answers)
+    items = [(t.ask, answers[t.ask.id], t.sample.answers) for t in tasks]
     verdicts = grade_items(judge, items, progress)
     write_records(file, verdicts)
     origin = {
@@ -329,8 +333,8 @@ def answered(folder: Path, release: Release) -> list[tuple[Task, Response]]:
     Raises:
         UsageError: the run is of another release, or not finished.
     """
-    manifest, known = _read_finished_run(folder, release)
-    return [(task, known[task.ask.id]) for task in _tasks(folder, manifest, release, known)]
+    manifest, answers = _read_finished_run(folder, release)
+    return [(task, answers[task.ask.id]) for task in _tasks(folder, manifest, release, answers)]
 
 
 def _tasks(

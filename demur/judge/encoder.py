@@ -83,7 +83,10 @@ class Base(NamedTuple):
 def base() -> Base:
     """The one of this process; its weights take 90 MB."""
     arrays = stored("encoder.npz")
-    read, words = tokenizer(arrays), (arrays.pop("words.steps"), arrays.pop("words.pairs"))
+    text_tokenizer, words = (
+        tokenizer(arrays),
+        (arrays.pop("words.steps"), arrays.pop("words.pairs")),
+    )
     weights: dict[str, Floats] = {}
     for name, values in arrays.items():
         if name.endswith(".steps"):
@@ -91,7 +94,7 @@ def base() -> Base:
             weights[name] = rounded(values, arrays[f"{name}.pairs"])
         elif values.dtype == np.float16:
             weights[name] = values.astype(np.float32)
-    return Base(read, words, weights)
+    return Base(text_tokenizer, words, weights)
 
 
 class Encoder:
@@ -166,11 +169,11 @@ class Encoder:
         )
         score = query @ key.transpose(0, 2, 1) / np.float32(np.sqrt(WIDTH / HEADS))
         share = np.exp(score - score.max(-1, keepdims=True))
-        seen = (
+        attended = (
             (share / share.sum(-1, keepdims=True) @ value).transpose(1, 0, 2).reshape(len(x), WIDTH)
         )
         x = self._normal(
-            f"{at}.attention.output", x + self._linear(f"{at}.attention.output.dense", seen)
+            f"{at}.attention.output", x + self._linear(f"{at}.attention.output.dense", attended)
         )
         inner = gelu(self._linear(f"{at}.intermediate.dense", x))
         return self._normal(f"{at}.output", x + self._linear(f"{at}.output.dense", inner))

@@ -262,25 +262,27 @@ def _likeness(word: str, others: Collection[str]) -> float:
 def _number_features(
     form: frozenset[float], reply: frozenset[float], question: frozenset[float]
 ) -> dict[str, float]:
-    wanted, new = form - question, reply - question
+    gold_numbers, reply_numbers = form - question, reply - question
     return {
-        "number": float(bool(wanted)),
-        "same number": float(bool(wanted & reply)),
-        "other number": float(bool(wanted and new) and not wanted & reply),
-        "some numbers": float(bool(wanted & reply and wanted - reply and new - form)),
-        "no number": float(bool(wanted) and not new),
-        "numbers beside": math.log1p(len(new - form)),
+        "number": float(bool(gold_numbers)),
+        "same number": float(bool(gold_numbers & reply)),
+        "other number": float(bool(gold_numbers and reply_numbers) and not gold_numbers & reply),
+        "some numbers": float(
+            bool(gold_numbers & reply and gold_numbers - reply and reply_numbers - form)
+        ),
+        "no number": float(bool(gold_numbers) and not reply_numbers),
+        "numbers beside": math.log1p(len(reply_numbers - form)),
     }
 
 
 def _polarity_features(form: tuple[str, ...], reply: tuple[str, ...]) -> dict[str, float]:
     """Of a form that says yes or no, and what the reply begins with: one to three words, as scripts have it."""
-    wanted = _polarity(form)
-    begins = next(filter(None, (_polarity(reply[:n]) for n in (1, 2, 3))), 0)
+    gold_polarity = _polarity(form)
+    reply_polarity = next(filter(None, (_polarity(reply[:n]) for n in (1, 2, 3))), 0)
     return {
-        "yes or no": float(wanted != 0),
-        "same yes or no": float(wanted * begins > 0),
-        "other yes or no": float(wanted * begins < 0),
+        "yes or no": float(gold_polarity != 0),
+        "same yes or no": float(gold_polarity * reply_polarity > 0),
+        "other yes or no": float(gold_polarity * reply_polarity < 0),
     }
 
 

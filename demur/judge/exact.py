@@ -103,34 +103,36 @@ FEW = 8
 
 
 def _grade_option(spec: AnswerSpec, reply: str, question: str) -> Exact | None:
-    right = right_labels(spec)
+    right_options = right_labels(spec)
     texts = list(dict.fromkeys(bodies(both_ends(reply), question)))
-    if not right or not texts:
+    if not right_options or not texts:
         return None
     opt_outs = {label for label, option in spec.choices if declines(option)}
-    whole = {
+    options_in_full = {
         label
         for text in texts
         for label, option in spec.choices
         if normalise(option) and normalise(text) == normalise(option)
     }
-    stated = dict.fromkeys(whole, "text") or stated_options(spec, texts[0])
-    if not stated and opt_outs and declines(texts[0]) and len(texts[0].split()) <= 2 * FEW:
-        stated = dict.fromkeys(opt_outs, "text")
-    if len(several := _labels_alone(spec, texts[0])) > 1:
-        right_ones = several == right and any(len(form) > 1 for form in spec.accepted)
+    options_stated = dict.fromkeys(options_in_full, "text") or stated_options(spec, texts[0])
+    if not options_stated and opt_outs and declines(texts[0]) and len(texts[0].split()) <= 2 * FEW:
+        options_stated = dict.fromkeys(opt_outs, "text")
+    if len(labels_listed := _labels_alone(spec, texts[0])) > 1:
+        right_ones = labels_listed == right_options and any(len(form) > 1 for form in spec.accepted)
         return Exact(Outcome.CORRECT if right_ones else Outcome.INCORRECT, Method.CHOICE)
-    by_letter = {label for label, how in stated.items() if how == "letter"}
-    if not stated or (not by_letter and not whole and len(texts[0].split()) > FEW):
+    by_letter = {label for label, stated_by in options_stated.items() if stated_by == "letter"}
+    if not options_stated or (
+        not by_letter and not options_in_full and len(texts[0].split()) > FEW
+    ):
         return None
     if len(by_letter) == 1 and declines(texts[0]) and by_letter - opt_outs:
         return None
-    chosen = by_letter if len(by_letter) == 1 else set(stated)
+    chosen = by_letter if len(by_letter) == 1 else set(options_stated)
     if len(chosen) > 1:
         if not by_letter and any(declines(text) for text in texts):
             return None
         return Exact(Outcome.INCORRECT, Method.CHOICE)
-    if chosen <= right:
+    if chosen <= right_options:
         return Exact(Outcome.CORRECT, Method.CHOICE)
     return Exact(Outcome.DEFLECTED if chosen <= opt_outs else Outcome.INCORRECT, Method.CHOICE)
 

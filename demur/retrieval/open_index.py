@@ -114,8 +114,12 @@ class OpenIndex:
     @property
     def modes(self) -> tuple[str, ...]:
         """The modes that this index can be searched in, except for those of two steps."""
-        here = [mode for mode, way in SIMPLE_MODES.items() if way.part in self.manifest["parts"]]
-        return (*here, *(["fused"] if all(mode in here for mode in FUSED) else []))
+        simple = [
+            mode
+            for mode, simple_mode in SIMPLE_MODES.items()
+            if simple_mode.part in self.manifest["parts"]
+        ]
+        return (*simple, *(["fused"] if all(mode in simple for mode in FUSED) else []))
 
     def table(self, mode: str) -> Documents:
         """Where the hits of a mode are found by id: `documents` or `pages`."""
@@ -232,13 +236,13 @@ class OpenIndex:
         part = next(
             (part for part in ("passages", "lexical") if part in self.manifest["parts"]), ""
         )
-        there = np.zeros(
+        page_has_text = np.zeros(
             len(self.pages) + 1, np.bool_
         )  # the last is for documents without a page (-1)
         if part:
-            there[np.asarray(self._page_of[np.asarray(self.rows(part))])] = True
-            there[-1] = False
-        return there
+            page_has_text[np.asarray(self._page_of[np.asarray(self.rows(part))])] = True
+            page_has_text[-1] = False
+        return page_has_text
 
     @cached_property
     def _first_images(self) -> NDArray[np.bool_]:

@@ -90,21 +90,21 @@ class Searcher(OpenIndex):
         Raises:
             UsageError: the part has no inverted lists that can be tuned, or a query lacks what the mode searches by.
         """
-        way = SIMPLE_MODES[canonical_mode(mode)]
-        part = self._part(way.part)
-        if way.part not in self.lists or not hasattr(part, "nprobe_for"):
+        simple_mode = SIMPLE_MODES[canonical_mode(mode)]
+        part = self._part(simple_mode.part)
+        if simple_mode.part not in self.lists or not hasattr(part, "nprobe_for"):
             raise UsageError(
                 f"{mode} searches no inverted lists that can be tuned",
                 item=self.folder,
                 cure="leave it as it is",
             )
-        vectors = (self._query_inputs(queries, way) for queries in blocks)
+        vectors = (self._query_inputs(queries, simple_mode) for queries in blocks)
         tuned = part.nprobe_for(vectors, k, recall=recall, asked=queries_to_come)
         return self._probe(
             Probes(
-                way.part,
+                simple_mode.part,
                 tuned.nprobe,
-                self.lists[way.part],
+                self.lists[simple_mode.part],
                 k,
                 recall,
                 tuned.recall,
@@ -123,13 +123,18 @@ class Searcher(OpenIndex):
             mode_part for mode in modes for mode_part in canonical_mode(mode).split("/")
         )
         parts = self.manifest["parts"]
-        ways = {
-            way
-            for way in map(SIMPLE_MODES.__getitem__, simple)
-            if way.part in parts and way.part != "lexical"
+        simple_modes_used = {
+            simple_mode
+            for simple_mode in map(SIMPLE_MODES.__getitem__, simple)
+            if simple_mode.part in parts and simple_mode.part != "lexical"
         }
         vectors_by_query = [dict(query.vectors) for query in queries]
-        for by, space in sorted({(way.by, parts[way.part]["space"]) for way in ways}):
+        for by, space in sorted(
+            {
+                (simple_mode.by, parts[simple_mode.part]["space"])
+                for simple_mode in simple_modes_used
+            }
+        ):
             unembedded = [
                 n
                 for n, q in enumerate(queries)
@@ -237,8 +242,8 @@ class Searcher(OpenIndex):
 
     def _search_part(self, queries: Sequence[Query], mode: str, k: int) -> Any:
         """What the part of a simple mode finds: its ``rows``, -1 after the last, and ``scores``; (queries, k)."""
-        way = SIMPLE_MODES[mode]
-        return self._part(way.part).search(self._query_inputs(queries, way), k)
+        simple_mode = SIMPLE_MODES[mode]
+        return self._part(simple_mode.part).search(self._query_inputs(queries, simple_mode), k)
 
     def first_ranks(
         self,
@@ -290,14 +295,14 @@ class Searcher(OpenIndex):
 
     def _fused_rank(self, scores: Mapping[int, float], wanted_rows: Collection[int]) -> int | None:
         """The first rank of the right rows if all are ordered by score, ties by id."""
-        best = max((scores[row] for row in wanted_rows if row in scores), default=None)
-        if best is None:
+        best_score = max((scores[row] for row in wanted_rows if row in scores), default=None)
+        if best_score is None:
             return None
-        tied = sorted(
-            (self.documents.id(row), row) for row, score in scores.items() if score == best
+        tied_rows = sorted(
+            (self.documents.id(row), row) for row, score in scores.items() if score == best_score
         )
-        before = next(place for place, (_, row) in enumerate(tied) if row in wanted_rows)
-        return 1 + before + sum(score > best for score in scores.values())
+        tied_before = next(place for place, (_, row) in enumerate(tied_rows) if row in wanted_rows)
+        return 1 + tied_before + sum(score > best_score for score in scores.values())
 
     def rerank(
         self,
@@ -318,9 +323,9 @@ class Searcher(OpenIndex):
             mode: becomes ``Hit.mode``; ``by`` if empty.
         """
         by = canonical_mode(by)
-        way = SIMPLE_MODES[by]
-        part = self._part(way.part)
-        rows = self._rows[way.part]
+        simple_mode = SIMPLE_MODES[by]
+        part = self._part(simple_mode.part)
+        rows = self._rows[simple_mode.part]
         places = []
         for ids in candidates:
             candidate_rows = np.array(
@@ -328,7 +333,7 @@ class Searcher(OpenIndex):
             )
             places_of_candidates = places_in(rows, candidate_rows)
             places.append(places_of_candidates[places_of_candidates >= 0])
-        result = part.search_subset(self._query_inputs(queries, way), places, k)
+        result = part.search_subset(self._query_inputs(queries, simple_mode), places, k)
         name = partial(self._name, by)
         return [list(_Hits(line, mode or by, self.id, name)) for line in _scored_rows(result)]
 
@@ -372,31 +377,35 @@ class Searcher(OpenIndex):
         self.search_until(queries, mode, pages, short)
         return pages_by_query
 
-    def _require_inputs(self, queries: Sequence[Query], way: SimpleMode) -> None:
+    def _require_inputs(self, queries: Sequence[Query], simple_mode: SimpleMode) -> None:
         """Raise for the first query that lacks what the mode searches by."""
         space = (
-            self.manifest["parts"][way.part]["space"] if way.part in self.manifest["parts"] else ""
+            self.manifest["parts"][simple_mode.part]["space"]
+            if simple_mode.part in self.manifest["parts"]
+            else ""
         )
-        lacking = next((n for n, query in enumerate(queries) if not query.has(way.by, space)), None)
+        lacking = next(
+            (n for n, query in enumerate(queries) if not query.has(simple_mode.by, space)), None
+        )
         if lacking is not None:
             raise UsageError(
-                f"the mode searches by {way.by}, which the query lacks",
+                f"the mode searches by {simple_mode.by}, which the query lacks",
                 item=f"query {lacking}",
                 cure="choose another mode",
             )
 
-    def _query_inputs(self, queries: Sequence[Query], way: SimpleMode) -> Any:
-        self._require_inputs(queries, way)
-        if way.part == "lexical":
+    def _query_inputs(self, queries: Sequence[Query], simple_mode: SimpleMode) -> Any:
+        self._require_inputs(queries, simple_mode)
+        if simple_mode.part == "lexical":
             return [q.text for q in queries]
-        space = self.manifest["parts"][way.part]["space"]
-        unembedded = [n for n, q in enumerate(queries) if (way.by, space) not in q.vectors]
+        space = self.manifest["parts"][simple_mode.part]["space"]
+        unembedded = [n for n, q in enumerate(queries) if (simple_mode.by, space) not in q.vectors]
         if len(unembedded) == len(queries):
-            return self._vectors(queries, way.by, space)
+            return self._vectors(queries, simple_mode.by, space)
         vectors = dict(
             zip(
                 unembedded,
-                self._vectors([queries[n] for n in unembedded], way.by, space),
+                self._vectors([queries[n] for n in unembedded], simple_mode.by, space),
                 strict=True,
             )
             if unembedded
@@ -404,7 +413,7 @@ class Searcher(OpenIndex):
         )
         return np.stack(
             [
-                vectors[n] if n in vectors else q.vectors[way.by, space]
+                vectors[n] if n in vectors else q.vectors[simple_mode.by, space]
                 for n, q in enumerate(queries)
             ]
         )

@@ -195,8 +195,10 @@ def render(
         query_images = query_images[:1]
     if layout.images == "none" and ask.images:
         cuts.append(f"{len(ask.images)} query image(s): the model takes no images")
-    written = "\n".join([*(turn.content for turn in ask.turns), question])
-    texts = _fit_to_budget(ask, written, len(query_images), layout, prompts.system(condition), cuts)
+    conversation = "\n".join([*(turn.content for turn in ask.turns), question])
+    texts = _fit_to_budget(
+        ask, conversation, len(query_images), layout, prompts.system(condition), cuts
+    )
 
     parts: list[TextPart | ImagePart] = []
     for number, (evidence, text) in enumerate(zip(ask.evidence, texts, strict=True), start=1):
@@ -229,10 +231,12 @@ def render(
         parts += [ImagePart(image=scale(image)) for image in query_images]
     parts.append(TextPart(text=question))
     user = Message(role="user", parts=_merge_texts(parts))
-    before = [Message(role=turn.role, parts=(TextPart(text=turn.content),)) for turn in ask.turns]
+    earlier_messages = [
+        Message(role=turn.role, parts=(TextPart(text=turn.content),)) for turn in ask.turns
+    ]
     if words := prompts.system(condition):
-        before.insert(0, Message(role="system", parts=(TextPart(text=words),)))
-    return Rendered((*before, user), tuple(cuts))
+        earlier_messages.insert(0, Message(role="system", parts=(TextPart(text=words),)))
+    return Rendered((*earlier_messages, user), tuple(cuts))
 
 
 def _with_choices(ask: Ask) -> str:
@@ -292,11 +296,11 @@ def _fit_to_budget(
 
 def _merge_texts(parts: list[TextPart | ImagePart]) -> tuple[TextPart | ImagePart, ...]:
     """Merge neighbouring texts: fewer parts, and the same bytes for the server's prefix cache."""
-    out: list[TextPart | ImagePart] = []
+    merged: list[TextPart | ImagePart] = []
     for part in parts:
-        last = out[-1] if out else None
-        if isinstance(part, TextPart) and isinstance(last, TextPart):
-            out[-1] = TextPart(text=last.text + part.text)
+        previous = merged[-1] if merged else None
+        if isinstance(part, TextPart) and isinstance(previous, TextPart):
+            merged[-1] = TextPart(text=previous.text + part.text)
         else:
-            out.append(part)
-    return tuple(out)
+            merged.append(part)
+    return tuple(merged)

@@ -26,8 +26,8 @@ class Scaler:
         max_side: longest side in pixels; None sends every image unchanged.
     """
 
-    def __init__(self, read: Callable[[ImageRef], bytes], max_side: int | None) -> None:
-        self._read_original = read
+    def __init__(self, read_original: Callable[[ImageRef], bytes], max_side: int | None) -> None:
+        self._read_original = read_original
         self._max_side = max_side
         self._original: dict[str, ImageRef] = {}
         self._small: dict[str, ImageRef] = {}

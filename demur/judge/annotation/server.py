@@ -99,12 +99,12 @@ class Page:
         return app
 
     def _refusal_reason(self, request: web.Request) -> str:
-        mine = {f"127.0.0.1:{self.port}", f"localhost:{self.port}"}
-        if request.headers.get("Host", "") not in mine:
+        own_hosts = {f"127.0.0.1:{self.port}", f"localhost:{self.port}"}
+        if request.headers.get("Host", "") not in own_hosts:
             return "this page is served to 127.0.0.1 alone"
         origin = request.headers.get("Origin")
         if (origin is not None or request.method != "GET") and origin not in {
-            f"http://{host}" for host in mine
+            f"http://{host}" for host in own_hosts
         }:
             return "asked by another page"
         token = request.path.split("/")[1] if "/" in request.path else ""
@@ -219,10 +219,10 @@ class Page:
         from aiohttp import web
 
         name = request.match_info["name"]
-        known = any(name in item.images for item in self.session.items.values())
+        is_of_task = any(name in item.images for item in self.session.items.values())
         path = self.session.folder / "images" / name
         if (
-            not known
+            not is_of_task
             or "/" in name
             or "\\" in name
             or path.suffix not in _KINDS

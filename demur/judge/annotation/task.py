@@ -139,19 +139,19 @@ def write_task(folder: Path, task: Task, items: Iterable[Item]) -> None:
     Raises:
         UsageError: there is another task in it.
     """
-    several = list(items)
-    if not several:
+    all_items = list(items)
+    if not all_items:
         raise UsageError("no items to label", item=str(folder), cure="draw at least one")
     if (folder / "task.json").exists():
-        old, known = read_task(folder)
-        if old != task or known != several:
+        earlier_task, earlier_items = read_task(folder)
+        if earlier_task != task or earlier_items != all_items:
             raise UsageError(
                 "holds another task",
                 item=str(folder),
                 cure="choose another --out; labels stay there",
             )
         return
-    write_records(folder / "items.jsonl", several)
+    write_records(folder / "items.jsonl", all_items)
     write_json(folder / "task.json", task.model_dump(mode="json"))
 
 

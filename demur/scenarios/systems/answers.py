@@ -61,8 +61,8 @@ class Row(NamedTuple):
         """Whether the row is for this question."""
         if self.ask:
             return self.ask == ask.id
-        same = (self.sample, self.scenario) == (ask.sample, ask.scenario.value)
-        return same and all(getattr(ask, name) == value for name, value in self.keys)
+        same_question = (self.sample, self.scenario) == (ask.sample, ask.scenario.value)
+        return same_question and all(getattr(ask, name) == value for name, value in self.keys)
 
 
 class AnswersFile:
@@ -165,8 +165,8 @@ class AnswersFile:
         """The row for a question; the most specific of several."""
         if ask.id in self._by_ask:
             return self._by_ask[ask.id]
-        same = self._by_sample.get((ask.sample, ask.scenario.value), {})
-        rows = [row for row in same.values() if row.answers(ask)]
+        rows_of_sample = self._by_sample.get((ask.sample, ask.scenario.value), {})
+        rows = [row for row in rows_of_sample.values() if row.answers(ask)]
         return max(rows, key=lambda row: len(row.keys), default=None)
 
     async def answer(self, ask: Ask) -> Response:
@@ -203,8 +203,11 @@ def _read_rows(path: Path, problems: Problems) -> Iterator[tuple[str, dict[str, 
         return
     for place, _, row in table_rows(path, problems):
         row = _from_lmms_eval(row)
-        named = {str(k).lower(): v for k, v in row.items()} | row
-        yield place, {k: v for k, v in named.items() if k == "answer" or v not in ("", None)}
+        by_lower_name = {str(k).lower(): v for k, v in row.items()} | row
+        yield (
+            place,
+            {k: v for k, v in by_lower_name.items() if k == "answer" or v not in ("", None)},
+        )
 
 
 def _from_lmms_eval(row: dict[str, Any]) -> dict[str, Any]:
@@ -289,8 +292,10 @@ def _checked_row(place: str, row: dict[str, Any], problems: Problems, system: st
         or not isinstance(scenario, str)
         or scenario not in set(Scenario)
     ):
-        known = ", ".join(s.value for s in Scenario)
-        problems.add(place, f"names no question: give ask, or sample and scenario ({known})")
+        scenario_names = ", ".join(s.value for s in Scenario)
+        problems.add(
+            place, f"names no question: give ask, or sample and scenario ({scenario_names})"
+        )
     if not isinstance(answer, str):
         problems.add(place, "has no answer (a string, empty if the system gave none)")
     elif answer.encode("utf-8", "replace").decode() != answer:

@@ -118,9 +118,11 @@ class Function:
             self.id = name or self.name_of(argument)
         signature = _signature(function)
         parameters = signature.parameters if signature else {}
-        every = any(p.kind is p.VAR_KEYWORD for p in parameters.values())
+        takes_any_name = any(p.kind is p.VAR_KEYWORD for p in parameters.values())
         self._wanted = (
-            [n for n in GIVEN if every or n in parameters] if "question" in parameters else None
+            [n for n in GIVEN if takes_any_name or n in parameters]
+            if "question" in parameters
+            else None
         )
         if signature:
             _check_call(signature, self._wanted, self.id)
@@ -152,8 +154,8 @@ class Function:
         """Warn about parts of the questions that the function has no parameter for."""
         if self._wanted is None:
             return []  # it takes everything
-        taken = {name: name in self._wanted for name in ("evidence", "images", "turns")}
-        return unused_inputs(self.id, asks, **taken, how="it has no parameter {}")
+        inputs_taken = {name: name in self._wanted for name in ("evidence", "images", "turns")}
+        return unused_inputs(self.id, asks, **inputs_taken, how="it has no parameter {}")
 
     def _arguments_of(self, ask: Ask) -> dict[str, Any]:
         return {

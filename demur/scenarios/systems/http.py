@@ -99,9 +99,11 @@ class HttpSystem:
         """The mapping, with host and path (which hold no key) of the addresses that the environment completes."""
         mapping: list[Any] = [self.mapping.model_dump(exclude_unset=True, exclude=_PATIENCE)]
         urls = self.mapping.url
-        written = urls if isinstance(urls, dict) else {"": urls}
+        urls_as_written = urls if isinstance(urls, dict) else {"": urls}
         filled_in = {
-            c: urlsplit(u.reveal()) for c, u in self._urls.items() if u.reveal() != written[c]
+            c: urlsplit(u.reveal())
+            for c, u in self._urls.items()
+            if u.reveal() != urls_as_written[c]
         }
         return (
             [*mapping, {c: f"{u.hostname}:{u.port}{u.path}" for c, u in filled_in.items()}]
@@ -162,10 +164,10 @@ class HttpSystem:
 
     async def _answer_with_retries(self, ask: Ask) -> Response:
         start = time.perf_counter()
-        first = time.monotonic()
+        first_try = time.monotonic()
         for attempt in range(1, self._retry.tries + 1):
-            if gone := self._breaker.refusal():
-                return self._failure(str(gone), time.perf_counter() - start)
+            if refusal := self._breaker.refusal():
+                return self._failure(str(refusal), time.perf_counter() - start)
             try:
                 response = self._read_as_response(
                     await self._send(ask, start), time.perf_counter() - start
@@ -176,7 +178,7 @@ class HttpSystem:
                 if fault.kind != "connect":
                     self._breaker.heard()
                 elif attempt == self._retry.tries:
-                    self._breaker.gave_up(first)
+                    self._breaker.gave_up(first_try)
                 if attempt == self._retry.tries:
                     tries = f" ({attempt} tries)" if attempt > 1 else ""
                     return self._failure(f"{fault}{tries}", time.perf_counter() - start)
@@ -233,10 +235,10 @@ class HttpSystem:
             ]
             return [encoded(i) for i in ask.images], evidence
 
-        sent, evidence = await asyncio.to_thread(images)
+        image_values, evidence = await asyncio.to_thread(images)
         return {
             "question": ask.question,
-            "images": sent,
+            "images": image_values,
             "evidence": evidence,
             "id": ask.sample,
             "choices": [list(c) for c in ask.choices],

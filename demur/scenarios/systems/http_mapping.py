@@ -199,18 +199,22 @@ class RagMapping(Record):
     @classmethod
     def _placeholders(cls, value: Any) -> Any:
         if unknown := sorted(set(_places(value)) - PLACES):
-            known = ", ".join(f"{{{p}}}" for p in sorted(PLACES))
-            raise ValueError(f"unknown placeholder {{{unknown[0]}}}; placeholders are {known}")
+            placeholder_list = ", ".join(f"{{{p}}}" for p in sorted(PLACES))
+            raise ValueError(
+                f"unknown placeholder {{{unknown[0]}}}; placeholders are {placeholder_list}"
+            )
         return value
 
     @field_validator("body")
     @classmethod
-    def _named_fields(cls, body: Any, others: ValidationInfo) -> Any:
+    def _named_fields(cls, body: Any, earlier_fields: ValidationInfo) -> Any:
         multipart, get = (
-            others.data.get("images") == "multipart",
-            others.data.get("method") == "GET",
+            earlier_fields.data.get("images") == "multipart",
+            earlier_fields.data.get("method") == "GET",
         )
-        if not isinstance(body, dict) and (multipart or (get and not others.data.get("query"))):
+        if not isinstance(body, dict) and (
+            multipart or (get and not earlier_fields.data.get("query"))
+        ):
             raise ValueError(
                 f"must hold named fields with {'images: multipart' if multipart else 'method: GET'}"
             )
