@@ -38,7 +38,7 @@ test-fast: setup ## the core tier alone, on all cores
 coverage: setup ## every test but the fuzzers' long form, with the coverage of each file
 	DEMUR_LONG=1 $(RUN)pytest -n auto --dist loadfile --no-loadscope-reorder -m "not soak" --cov --cov-report=term:skip-covered
 
-docs: setup ## regenerate the pages that are made from the code
+docs: setup ## write the site's reference pages (help of every verb, the library) to build/docs
 	$(PY) tools/make_docs.py
 
 peers: setup
@@ -50,8 +50,8 @@ bench-ray: peers  # a script named ray.py would stand before the package
 bench-%: peers ## make bench-NAME installs the peers and runs benchmarks/NAME.py
 	$(PY) benchmarks/$*.py
 
-wheel: setup ## build the wheel into dist/
-	$(RUN)python -m pip wheel --quiet --no-deps -w dist . 2>/dev/null || uv build --quiet --wheel
+wheel: ## build the wheel into dist/ (with the pip or uv that is there)
+	uv build --quiet --wheel 2>/dev/null || $(or $(PYTHON),python3) -m pip wheel --quiet --no-deps -w dist .
 
 clean: ## remove what the targets made (the environment stays)
 	rm -rf demo-out dist build .coverage .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache

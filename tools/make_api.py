@@ -1,4 +1,4 @@
-"""The page docs/api.md: every public name of `demur`, from its signature and docstring."""
+"""The reference page of the library: every public name of `demur`, from its signature and docstring."""
 
 from __future__ import annotations
 
@@ -6,28 +6,6 @@ import inspect
 import re
 from typing import Any
 
-HEAD = """# The library
-
-Made from the code by `make docs`; do not edit.
-
-```python
-{lines}
-```
-
-A function's answers are kept under its code: edit it, and it is asked again. Everything works in a notebook cell,
-takes `str` or `Path`, names or objects, plain functions or async ones.
-[examples/front_door.ipynb](../examples/front_door.ipynb) is the same as a notebook.
-"""
-LINES = """import demur
-
-release = demur.open_release("demo-out/release")          # a folder, or hf:OWNER/NAME@v1.0.0
-def my_rag(question, images, evidence, choices=()): ...    # any function, plain or async
-run = demur.evaluate(release, my_rag, scenarios=["oracle", "adversarial(k=3)"], limit=50)
-run.rates()                                                # a table: n, interval, failed, unjudged
-demur.compare(run, demur.evaluate(release, "model:openai/gpt-4o"))
-demur.grade("Which river is it?", answers=["Danube"], response="The Danube, I think.")
-index = demur.build_index("kb.jsonl", "index"); index.search("Which river flows through Vienna?", k=5)
-demur.build_release("recipe.yaml", "out"); demur.report([run], "report.html")"""
 SECTIONS = {"Args", "Returns", "Raises", "Attributes"}
 
 
@@ -37,7 +15,7 @@ def api_page() -> str:
 
     names = [n for n in demur.__all__ if n != "__version__"]
     functions = [n for n in names if inspect.isfunction(getattr(demur, n))]
-    parts = [HEAD.format(lines=LINES), "## Functions\n"]
+    parts = ["# The library\n", "## Functions\n"]
     parts += [_function(n, getattr(demur, n)) for n in functions]
     parts.append("## Values\n")
     parts += [_class(n, getattr(demur, n)) for n in names if n not in functions]
@@ -45,9 +23,9 @@ def api_page() -> str:
 
 
 def _signature(name: str, thing: Any) -> str:
-    found = inspect.signature(thing)
-    kept = [p.replace(annotation=p.empty) for k, p in found.parameters.items() if k != "self"]
-    return f"{name}{found.replace(parameters=kept, return_annotation=found.empty)}"
+    signature = inspect.signature(thing)
+    bare = [p.replace(annotation=p.empty) for k, p in signature.parameters.items() if k != "self"]
+    return f"{name}{signature.replace(parameters=bare, return_annotation=signature.empty)}"
 
 
 def _function(name: str, thing: Any, level: int = 3) -> str:

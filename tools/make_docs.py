@@ -1,6 +1,7 @@
-"""Regenerates the pages that are made from the code: ``docs/cli.md``, ``docs/api.md`` and ``suites/docs/cli.md``.
+"""Writes the reference pages of the site from the code: the help of every verb, every public name of `demur`.
 
-Run by ``make docs``; a test finds them stale.
+Run by ``make docs``, into ``build/docs``. They are not committed: ``demur VERB --help`` and ``help(demur.evaluate)`` are
+the reference that readers of the repository have.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ def cli_page(title: str, verbs: Sequence[Verb], text: str) -> str:
 
     os.environ["COLUMNS"] = "100"
     os.environ["NO_COLOR"] = "1"
-    parts = [f"# {title}\n\nMade from the code by `make docs`; do not edit.\n{text}"]
+    parts = [f"# {title}\n{text}"]
     for verb in verbs:
         module = import_module(verb.module)
         parser = parser_of(verb)
@@ -46,33 +47,29 @@ def cli_page(title: str, verbs: Sequence[Verb], text: str) -> str:
 
 
 def main() -> int:
-    """Write the pages; with ``--check`` say which are stale instead."""
+    """Write the pages."""
+    parser = argparse.ArgumentParser(description="Write the reference pages of the site.")
+    parser.add_argument("--out", type=Path, default=ROOT / "build" / "docs", help="folder")
+    out = parser.parse_args().out
     try:
         from demur.cli import VERBS, overview, verbs_elsewhere
 
-        listed = f"\n```text\n{overview(VERBS)}```\n"
+        overview_text = f"\n```text\n{overview(VERBS)}```\n"
         pages = {
-            ROOT / "docs" / "cli.md": cli_page("The `demur` command", VERBS, listed),
-            ROOT / "docs" / "api.md": api_page(),
+            "cli.md": cli_page("The `demur` command", VERBS, overview_text),
+            "api.md": api_page(),
         }
-        if beside := [v for v in verbs_elsewhere() if v.module.startswith("demur_suites.")]:
-            page = cli_page("`demur suite` and `demur reasoning`", beside, "")
-            pages[ROOT / "suites" / "docs" / "cli.md"] = page
+        if verbs := [v for v in verbs_elsewhere() if v.module.startswith("demur_suites.")]:
+            pages["suites-cli.md"] = cli_page("`demur suite` and `demur reasoning`", verbs, "")
     except ModuleNotFoundError as error:
         sys.stderr.write(
             f"make_docs: {error.name} is not installed for {sys.executable} - "
             "run 'make docs', which makes the environment first, or .venv/bin/python tools/make_docs.py\n"
         )
         return 2
-    stale = [
-        p for p, text in pages.items() if not p.exists() or p.read_text(encoding="utf-8") != text
-    ]
-    if "--check" in sys.argv:
-        for path in stale:
-            sys.stderr.write(f"{path.relative_to(ROOT)} is stale: run make docs\n")
-        return 1 if stale else 0
-    for path in stale:
-        path.write_text(pages[path], encoding="utf-8")
+    out.mkdir(parents=True, exist_ok=True)
+    for name, text in pages.items():
+        (out / name).write_text(text, encoding="utf-8")
     return 0
 
 

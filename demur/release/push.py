@@ -172,7 +172,7 @@ def open_hub(repository: str) -> HfApi:
         UsageError: the repository is not ``OWNER/NAME``.
         MissingExtra: huggingface_hub is not installed.
     """
-    with importing("pushing to the hub", extra="hf", module="huggingface_hub"):
+    with importing("pushing to the hub", extra="hub", module="huggingface_hub"):
         from huggingface_hub import HfApi
     if (
         not _REPOSITORY.fullmatch(repository)

@@ -43,7 +43,7 @@ def items_file(path: Path, suite: str, name: str = "items.jsonl") -> Path:
         raise UsageError(
             f"there is no {name}" if path.is_dir() else "no such file or folder",
             item=str(path),
-            cure=f"'demur suite build {suite} --out DIR' makes a set; suites/docs/suites.md has the layout",
+            cure=f"'demur suite build {suite} --out DIR' makes a set; suites/docs/{suite}.md has the layout",
         )
     return file
 

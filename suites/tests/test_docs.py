@@ -9,6 +9,7 @@ import pytest
 
 from demur_suites import suite, suites
 from tests.docs.test_docs import FLAG, OTHERS, ROOT, commands, flags_of_cures, run_commands
+from tests.docs.test_docs import reference_pages as reference_pages  # a fixture
 from tests.docs.test_docs import workshop as workshop  # a fixture
 
 
@@ -23,9 +24,15 @@ def test_every_command_of_a_page_works(page: Path, workshop: Path):
     run_commands(page, workshop)
 
 
+def test_every_suite_has_a_page():
+    """The cure for a set that is not there names the page of its layout (`demur_suites.files.items_file`)."""
+    for name in suites():
+        assert (ROOT / "suites/docs" / f"{name}.md").is_file(), name
+
+
 @pytest.mark.heavy
-def test_no_cure_names_a_flag_that_is_none():
-    pages = [ROOT / "docs/cli.md", ROOT / "suites/docs/cli.md"]
+def test_no_cure_names_a_flag_that_is_none(reference_pages: Path):
+    pages = [reference_pages / "cli.md", reference_pages / "suites-cli.md"]
     known = {flag for page in pages for flag in re.findall(FLAG, page.read_text())} | OTHERS
     options = [
         o for s in map(suite, suites()) for o in (*s.options, *s.build_options, *s.export_options)

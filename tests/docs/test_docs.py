@@ -1,4 +1,4 @@
-"""Docs that are run: help pages are the code's, and every ``console`` block of the README and docs/ works."""
+"""Docs that are run: every ``console`` block of the README and docs/ works, and pages stay short."""
 
 from __future__ import annotations
 
@@ -13,6 +13,9 @@ from pathlib import Path
 
 import pytest
 
+import demur
+from demur.cli import VERBS
+
 ROOT = Path(__file__).resolve().parents[2]
 # Its commands start a server in the background; they are run by a test of their own.
 OWN_TESTS = {"calls.md": "tests/models/test_docs.py"}
@@ -25,18 +28,41 @@ PAGES = [
 BLOCK = re.compile(r"^```console\n(.*?)^```", re.MULTILINE | re.DOTALL)
 
 
-@pytest.mark.heavy
-@pytest.mark.skipif(
-    sys.version_info[:2] != (3, 11),
-    reason="argparse words its pages differently in other Python versions",
-)
-def test_help_pages_are_the_codes():
-    done = subprocess.run(
-        [sys.executable, str(ROOT / "tools" / "make_docs.py"), "--check"],
-        capture_output=True,
-        text=True,
-    )
+@pytest.fixture(scope="session")
+def reference_pages(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with the pages that `make docs` writes."""
+    out = tmp_path_factory.mktemp("reference")
+    command = [sys.executable, str(ROOT / "tools" / "make_docs.py"), "--out", str(out)]
+    done = subprocess.run(command, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
+    return out
+
+
+@pytest.mark.heavy
+def test_reference_pages_have_every_verb_and_every_public_name(reference_pages: Path):
+    verbs = (reference_pages / "cli.md").read_text(encoding="utf-8")
+    names = (reference_pages / "api.md").read_text(encoding="utf-8")
+    assert {verb.name for verb in VERBS} <= set(re.findall(r"^## demur (\S+)$", verbs, re.M))
+    assert set(demur.__all__) - {"__version__"} == set(re.findall(r"^### (\w+)$", names, re.M))
+
+
+def test_the_library_page_names_every_public_name():
+    page = (ROOT / "docs" / "api.md").read_text(encoding="utf-8")
+    for name in set(demur.__all__) - {"__version__"}:
+        assert re.search(rf"`{name}\b", page), name
+
+
+def words(page: Path) -> int:
+    return len(page.read_text(encoding="utf-8").split())
+
+
+def test_pages_are_of_a_size_that_people_read():
+    """One task a page; the reference is `--help` and docstrings."""
+    limits = {ROOT / "README.md": 900, ROOT / "CHANGELOG.md": 600}
+    too_long = {page: n for page in PAGES if (n := words(page)) > limits.get(page, 1200)}
+    assert not too_long
+    assert words(ROOT / "CHANGELOG.md") <= limits[ROOT / "CHANGELOG.md"]
+    assert sum(map(words, (ROOT / "docs" / "design").glob("*.md"))) <= 2500
 
 
 def test_pages_that_are_left_out_have_a_test_of_their_own():
@@ -48,6 +74,15 @@ def test_links_between_pages_lead_somewhere():
     for page in PAGES:
         for target in re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", page.read_text(encoding="utf-8")):
             assert (page.parent / target).exists(), f"{page.name} links to {target}"
+
+
+def test_pages_that_the_code_names_are_there():
+    """Docstrings, helps and cures send readers to pages; a page that moved once left them in the void."""
+    for folder in ("demur", "suites/demur_suites", "examples", "tools"):
+        for file in (p for p in (ROOT / folder).rglob("*") if p.suffix in (".py", ".yaml")):
+            text = file.read_text(encoding="utf-8")
+            for page in re.findall(r"\b(?:suites/)?docs/[\w/-]+\.md", text):
+                assert (ROOT / page).is_file(), f"{file.name} names {page}"
 
 
 def test_nothing_names_this_machine_or_a_registry_host():
@@ -144,9 +179,9 @@ def flags_of_cures(package: Path) -> set[tuple[str, str]]:
 
 
 @pytest.mark.heavy
-def test_no_cure_names_a_flag_that_is_none():
+def test_no_cure_names_a_flag_that_is_none(reference_pages: Path):
     """Errors once told people to give flags that no verb has."""
-    known = set(re.findall(FLAG, (ROOT / "docs/cli.md").read_text())) | OTHERS
+    known = set(re.findall(FLAG, (reference_pages / "cli.md").read_text())) | OTHERS
     named = flags_of_cures(ROOT / "demur")
     assert len(named) > 50
     assert {(name, flag) for name, flag in named if flag not in known} == set()

@@ -261,7 +261,7 @@ def dataset_rows(
         MissingExtra: `datasets` is not installed.
         StorageError: the set cannot be opened or read.
     """
-    with importing("a set of `datasets`", extra="hf", module="datasets", broken=True):
+    with importing("a set of `datasets`", extra="hub", module="datasets", broken=True):
         import datasets
     try:
         if Path(path, "dataset_dict.json").is_file():

@@ -62,7 +62,7 @@ class CertainlyUncertain(Suite[Pair, Score]):
         ),
         Option(
             "others",
-            "file of replies to other benchmarks, for Table 5 (JSONL; suites/docs/suites.md has its lines)",
+            "file of replies to other benchmarks, for Table 5 (JSONL; suites/docs/certainly_uncertain.md has its lines)",
             "",
         ),
         Option(

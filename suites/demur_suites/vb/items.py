@@ -205,7 +205,7 @@ def files_of(path: Path) -> list[Path]:
         raise UsageError(
             f"holds neither families.jsonl nor a sheet (.csv), but {held}",
             item=str(path),
-            cure="see suites/docs/suites.md for both layouts; 'demur suite build vb' makes a small set",
+            cure="see suites/docs/vb.md for both layouts; 'demur suite build vb' makes a small set",
         )
     return found
 

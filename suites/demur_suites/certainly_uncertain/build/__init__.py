@@ -165,7 +165,8 @@ def _from_images(out: Path, options: Mapping[str, Any], seed: int) -> Iterable[P
 def _named(text: str, name: str) -> Path:
     if not text:
         raise UsageError(
-            f"--{name} is missing", cure=f"give --{name} FILE; suites/docs/suites.md has the forms"
+            f"--{name} is missing",
+            cure=f"give --{name} FILE; suites/docs/certainly_uncertain.md has the forms",
         )
     path = Path(text)
     if not path.is_file():

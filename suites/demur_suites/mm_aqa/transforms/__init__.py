@@ -136,7 +136,7 @@ def transform(name: str) -> Transform:
     """
     if name not in CATALOGUE and name not in OPTIONAL:
         raise UnknownPart(
-            "transformation", name, (*CATALOGUE, *OPTIONAL), hint="see suites/docs/suites.md"
+            "transformation", name, (*CATALOGUE, *OPTIONAL), hint="see suites/docs/mm_aqa.md"
         )
     for module in ("pictures", "pages", "questions"):
         import_module(f"{__name__}.{module}")
