@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from demur.core.errors import UsageError
-from demur.core.plugins import imported
+from demur.core.plugins import import_if_there
 from demur.core.store import digest, file_digest
 from demur.core.version import __version__
 
@@ -31,7 +31,9 @@ _INSTALLED = frozenset({"site-packages", "dist-packages"})
 _SUFFIXES = (".py", *(s for s in (sysconfig.get_config_var("EXT_SUFFIX"), ".so") if s))
 
 
-def named(text: str, form: str = "python:module:function") -> tuple[Callable[..., Any], str]:
+def function_named(
+    text: str, form: str = "python:module:function"
+) -> tuple[Callable[..., Any], str]:
     """The function or class that ``module:name`` names, and the revision after ``@``.
 
     The current folder is searched too, as by ``python -m``.
@@ -53,7 +55,7 @@ def named(text: str, form: str = "python:module:function") -> tuple[Callable[...
         raise UsageError("this names no function", item=item, cure=f"write {form}")
     if str(Path.cwd()) not in sys.path:
         sys.path.insert(0, str(Path.cwd()))
-    target: Any = imported(module, item)
+    target: Any = import_if_there(module, item)
     if target is None:
         raise UsageError(
             f"there is no module {module!r}",

@@ -158,7 +158,7 @@ BLOCK = 1 << 20
 """Numbers of a table that are looked at together when it is opened: all of them, at a gigabyte in half a second."""
 
 
-def mapped(path: Path, below: int | None = None, least: int = 0) -> NDArray[Any]:
+def map_integers(path: Path, below: int | None = None, least: int = 0) -> NDArray[Any]:
     """(n,) int64 of a ``.npy`` file, memory-mapped.
 
     Args:

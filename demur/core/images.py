@@ -55,7 +55,7 @@ def readable_formats() -> tuple[str, ...]:
 
 
 @contextmanager
-def opened(data: bytes, item: str = "image") -> Iterator[tuple[Image, Any]]:
+def open_image(data: bytes, item: str = "image") -> Iterator[tuple[Image, Any]]:
     """An image whose header is read and whose pixels are not decoded yet; errors in the block become `DataError`.
 
     Yields:
@@ -107,7 +107,7 @@ def image_ref(data: bytes, uri: str) -> ImageRef:
     """
     from PIL import Image as Pillow
 
-    with opened(data, uri) as (image, _):
+    with open_image(data, uri) as (image, _):
         image.load()
         media = Pillow.MIME.get(image.format or "", "application/octet-stream")
         return ImageRef(
@@ -125,7 +125,7 @@ def rgb(data: bytes, item: str = "image") -> Image:
     Raises:
         DataError: as for `opened`.
     """
-    with opened(data, item) as (image, turn):
+    with open_image(data, item) as (image, turn):
         image.load()
         plain = _as_rgb(image)
         return plain if turn is None else plain.transpose(turn)

@@ -24,7 +24,7 @@ from pydantic import BaseModel, ValidationError
 
 from demur.core.errors import BadInput, DataError, StorageError, UsageError
 from demur.core.strict_json import parsed_json as parsed_json  # for all who read files
-from demur.core.system import LOCKS, hold
+from demur.core.system import LOCKS, lock_file
 
 R = TypeVar("R", bound=BaseModel)
 
@@ -140,7 +140,7 @@ def locked(place: Path, busy: str, *, wait: bool = False) -> Iterator[None]:
             handle = place.open("wb")
         with handle:
             try:
-                hold(handle, wait=wait)
+                lock_file(handle, wait=wait)
             except BlockingIOError as error:
                 raise UsageError(
                     f"another process is {busy}",
@@ -200,7 +200,7 @@ def _open_locked(place: Path) -> IO[bytes] | None:
     for _ in range(8):
         handle = os.fdopen(os.open(place, os.O_WRONLY | os.O_CREAT, 0o666), "wb")
         try:
-            hold(handle)
+            lock_file(handle)
             if os.path.samestat(place.stat(), os.fstat(handle.fileno())):
                 return handle
         except FileNotFoundError:

@@ -28,7 +28,7 @@ from typing import TYPE_CHECKING, Literal, NamedTuple
 import numpy as np
 
 from demur.core.errors import DataError, StorageError
-from demur.core.images import opened
+from demur.core.images import open_image
 from demur.core.records import ImageRef
 from demur.core.store import Problems, canonical, read_jsonl
 from demur.core.text import stream_safe
@@ -147,11 +147,11 @@ def image_hash(data: bytes) -> ImageHash:
     """The hashes of an encoded image. Transparency becomes white, and the EXIF orientation is applied.
 
     Raises:
-        DataError: as for `demur.core.images.opened`.
+        DataError: as for `demur.core.images.open_image`.
     """
     from PIL import Image, ImageOps
 
-    with opened(data, "") as (packed, _):
+    with open_image(data, "") as (packed, _):
         turned = ImageOps.exif_transpose(packed)
         if turned.mode not in ("RGB", "L", "CMYK"):
             rgba = turned.convert("RGBA")

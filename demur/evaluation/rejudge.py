@@ -327,7 +327,7 @@ def judge_beside(
     return file
 
 
-def answered(folder: Path, release: Release) -> list[tuple[Task, Response]]:
+def answered_tasks(folder: Path, release: Release) -> list[tuple[Task, Response]]:
     """The questions of a finished run, evidence included, with their answers.
 
     Raises:
@@ -392,7 +392,7 @@ def _tasks_of_rows(
     return tasks
 
 
-class Attacked(NamedTuple):
+class AttackResult(NamedTuple):
     """A judge's result in the attack suite."""
 
     families: list[FamilyCounts]
@@ -400,11 +400,11 @@ class Attacked(NamedTuple):
     """The answers that flipped it."""
 
 
-def attack(
+def put_attacks(
     judge: Judge,
     progress: Callable[[int], None] = lambda n: None,
     unmasked: Judge | None = None,
-) -> Attacked:
+) -> AttackResult:
     """Put every attack of the suite to a judge.
 
     Args:
@@ -419,4 +419,4 @@ def attack(
         grade_items(unmasked, items, lambda n: progress(len(all_attacks) + n)) if unmasked else None
     )
     flipped = [a.text for a, v in zip(all_attacks, verdicts, strict=True) if v.outcome == "correct"]
-    return Attacked(count_by_family(all_attacks, verdicts, unmasked_verdicts), flipped)
+    return AttackResult(count_by_family(all_attacks, verdicts, unmasked_verdicts), flipped)

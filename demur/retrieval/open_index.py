@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from demur.core import plugins
-from demur.core.docstore import Documents, mapped
+from demur.core.docstore import Documents, map_integers
 from demur.core.errors import IndexFileError, UsageError
 from demur.indexing.encoders import Encoder, fingerprint_of
 from demur.indexing.exact import norms_of
@@ -101,9 +101,11 @@ class OpenIndex:
         """Every document, by id."""
         self.pages = Documents(folder / "pages", prefix=prefix, stored=stored)
         """Every page: its id, its title, and its summary as text."""
-        self._page_of = mapped(folder / "page_of.npy", below=len(self.pages), least=-1)
-        self._page_ends = mapped(folder / "page_ends.npy")
-        self._page_documents = mapped(folder / "page_documents.npy", below=len(self.documents))
+        self._page_of = map_integers(folder / "page_of.npy", below=len(self.pages), least=-1)
+        self._page_ends = map_integers(folder / "page_ends.npy")
+        self._page_documents = map_integers(
+            folder / "page_documents.npy", below=len(self.documents)
+        )
         if (len(self._page_of), len(self._page_ends)) != (len(self.documents), len(self.pages)):
             raise IndexFileError("its tables have different lengths", item=folder)
         self._parts: dict[str, Any] = {}
@@ -278,7 +280,7 @@ class OpenIndex:
                     entry = entry | {"nprobe": self.probes[name].probes}
                 finds = {way.finds for way in SIMPLE_MODES.values() if way.part == name}
                 table = self.pages if "pages" in finds else self.documents
-                self._rows[name] = mapped(folder / "rows.npy", below=len(table))
+                self._rows[name] = map_integers(folder / "rows.npy", below=len(table))
                 if self._engine is not None:
                     self._parts[name] = self._engine.open_part(folder, entry)
                 else:

@@ -23,9 +23,9 @@ from demur.judge.annotation.task import (
     Item,
     Last,
     Task,
-    everybody,
     last_labels,
     put_labels,
+    read_all_labels,
     read_task,
     wrong_name,
 )
@@ -37,7 +37,7 @@ _COLUMNS = ("item", "images", "annotator", "label", "again", "looked", "note", "
 _FORMULA = "=+-@\uff1d\uff0b\uff0d\uff20"
 
 
-def exported(folder: Path, form: Form, out: Path | None = None) -> str:
+def export_labels(folder: Path, form: Form, out: Path | None = None) -> str:
     """Items and labels of a task as text of one form, written to ``out`` where that is given.
 
     ``csv``: one row per item and annotator, and one for items without a label. ``label-studio``: its JSON tasks, one
@@ -46,7 +46,7 @@ def exported(folder: Path, form: Form, out: Path | None = None) -> str:
     the hidden repeat (``again``), and whether what is right was looked at before the label (``looked``).
     """
     task, items = read_task(folder)
-    labels_by_annotator = everybody(folder) | {ADJUDICATED: last_labels(folder, ADJUDICATED)}
+    labels_by_annotator = read_all_labels(folder) | {ADJUDICATED: last_labels(folder, ADJUDICATED)}
     by_item = {
         item.id: {
             name: last_labels_of[item.id]
@@ -161,7 +161,7 @@ def _metadata_of(last: Last) -> dict[str, Any]:
     return {key: value for key, value in about.items() if value}
 
 
-def imported(folder: Path, path: Path, name: str = "") -> dict[str, int]:
+def import_labels(folder: Path, path: Path, name: str = "") -> dict[str, int]:
     """File the labels of a file as its annotators' (or as ``name``'s): CSV, Label Studio JSON, inspect's scores.
 
     Returns:

@@ -255,7 +255,7 @@ class Session:
             if adjudicate
             else order(self.task, items)
         )
-        self.others = everybody(folder) if adjudicate else {}
+        self.others = read_all_labels(folder) if adjudicate else {}
         self._closing = "" if adjudicate else self.task.closing  # each disagreement is decided
         path = folder / "labels" / f"{name}.jsonl"
         with storage_errors(path):
@@ -489,7 +489,7 @@ def last_labels(folder: Path, name: str) -> dict[str, Last]:
     }
 
 
-def everybody(folder: Path) -> dict[str, dict[str, Last]]:
+def read_all_labels(folder: Path) -> dict[str, dict[str, Last]]:
     """Annotator -> item -> last word; the adjudicator is none of them."""
     return {name: last_labels(folder, name) for name in annotators(folder)}
 
@@ -498,14 +498,14 @@ def disagreements(folder: Path) -> list[str]:
     """Items that two annotators labelled differently (can't tell beside a label is no disagreement), in their order."""
     task, items = read_task(folder)
     labels_by_item: defaultdict[str, set[str]] = defaultdict(set)
-    for last_labels_of in everybody(folder).values():
+    for last_labels_of in read_all_labels(folder).values():
         for item, last in last_labels_of.items():
             if last.label != CANNOT:
                 labels_by_item[item].add(last.label)
     return [p.item for p in order(task, items) if not p.again and len(labels_by_item[p.item]) > 1]
 
 
-class Settled(NamedTuple):
+class SettledLabels(NamedTuple):
     """What annotators came to."""
 
     labels: dict[str, str]
@@ -517,12 +517,12 @@ class Settled(NamedTuple):
     unlabelled: int
 
 
-def settled(folder: Path) -> Settled:
+def settle_labels(folder: Path) -> SettledLabels:
     """The labels of a task, open disagreements left out."""
     _, items = read_task(folder)
     last_word = last_labels(folder, ADJUDICATED)
     labels_by_item: defaultdict[str, list[str]] = defaultdict(list)
-    for last_labels_of in everybody(folder).values():
+    for last_labels_of in read_all_labels(folder).values():
         for item, last in last_labels_of.items():
             labels_by_item[item].append(last.label)
     labels: dict[str, str] = {}
@@ -547,16 +547,16 @@ def settled(folder: Path) -> Settled:
             cannot.append(task_item.id)
         else:
             unlabelled += 1
-    return Settled(labels, open_, cannot, unlabelled)
+    return SettledLabels(labels, open_, cannot, unlabelled)
 
 
 def final_labels(folder: Path) -> dict[str, str]:
-    """Item -> label, of a task without open disagreements: `settled`.
+    """Item -> label, of a task without open disagreements: `settle_labels`.
 
     Raises:
         UsageError: there are some. What people disagree on is what a judge gets wrong; labels without it flatter it.
     """
-    settlement = settled(folder)
+    settlement = settle_labels(folder)
     if settlement.open:
         raise UsageError(
             f"{len(settlement.open):,} disagreements are not settled, and labels without them would flatter the judge",
@@ -569,7 +569,7 @@ def final_labels(folder: Path) -> dict[str, str]:
 def rubrics(folder: Path) -> dict[str, str]:
     """Item -> versions of the rubric that its labels were given under, with commas between."""
     versions_by_item: defaultdict[str, set[str]] = defaultdict(set)
-    for last_labels_of in (*everybody(folder).values(), last_labels(folder, ADJUDICATED)):
+    for last_labels_of in (*read_all_labels(folder).values(), last_labels(folder, ADJUDICATED)):
         for item, last in last_labels_of.items():
             versions_by_item[item].add(last.rubric)
     return {item: ", ".join(sorted(versions - {""})) for item, versions in versions_by_item.items()}
@@ -578,7 +578,7 @@ def rubrics(folder: Path) -> dict[str, str]:
 def ratings(folder: Path) -> list[Rating]:
     """Every annotator's labels and hidden repeats, as `demur.judge.measures.agreement` takes them; no can't-tell."""
     all_ratings = []
-    for name, last_labels_of in everybody(folder).items():
+    for name, last_labels_of in read_all_labels(folder).items():
         for item, last in last_labels_of.items():
             if last.label != CANNOT:
                 all_ratings.append(Rating(item, name, last.label))
@@ -633,7 +633,7 @@ def about_folder(folder: Path) -> str:
     """One line on where a task stands."""
     _, items = read_task(folder)
     progress = (
-        ", ".join(f"{name} {len(words):,}" for name, words in everybody(folder).items())
+        ", ".join(f"{name} {len(words):,}" for name, words in read_all_labels(folder).items())
         or "nobody yet"
     )
     return (

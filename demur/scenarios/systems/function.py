@@ -24,7 +24,7 @@ import time
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from demur.core.code import code_digest, named
+from demur.core.code import code_digest, function_named
 from demur.core.errors import DemurError, UsageError
 from demur.core.records import Ask, Response
 from demur.core.turns import as_messages
@@ -111,7 +111,7 @@ class Function:
         self, argument: str | Callable[..., Any], context: SystemContext, *, name: str = ""
     ) -> None:
         if isinstance(argument, str):
-            function, revision = named(argument)
+            function, revision = function_named(argument)
             self.id = name or f"python:{argument.partition('@')[0]}"
         else:
             function, revision = argument, ""

@@ -37,7 +37,12 @@ from demur.models import Retry
 from demur.models.breaker import Breaker
 from demur.models.ping import unreachable
 from demur.models.wire import Fault, retry_after
-from demur.scenarios.systems.http_mapping import RagMapping, as_text, filled, from_environment
+from demur.scenarios.systems.http_mapping import (
+    RagMapping,
+    as_text,
+    fill_template,
+    from_environment,
+)
 from demur.scenarios.systems.http_reply import (
     MAX_BYTES,
     TOO_LONG,
@@ -218,7 +223,7 @@ class HttpSystem:
 
     async def request(self, ask: Ask) -> Any:
         """The body of a question's request; it holds no secrets, which are in the headers."""
-        return filled(self.mapping.body, await self._placeholder_values(ask))
+        return fill_template(self.mapping.body, await self._placeholder_values(ask))
 
     async def _placeholder_values(self, ask: Ask) -> dict[str, Any]:
         as_url = self.mapping.images == "data-url"
@@ -256,10 +261,12 @@ class HttpSystem:
         mapping, values = self.mapping, await self._placeholder_values(ask)
         arguments: dict[str, Any] = {}
         if mapping.query:
-            arguments["params"] = {k: as_text(v) for k, v in filled(mapping.query, values).items()}
+            arguments["params"] = {
+                k: as_text(v) for k, v in fill_template(mapping.query, values).items()
+            }
         if mapping.images == "multipart":
             form = aiohttp.FormData()
-            for key, value in filled(mapping.body, values | {"images": ""}).items():
+            for key, value in fill_template(mapping.body, values | {"images": ""}).items():
                 if value != "":
                     form.add_field(key, as_text(value))
             for n, image in enumerate(ask.images):
@@ -268,9 +275,11 @@ class HttpSystem:
                 form.add_field(mapping.files, data, filename=name, content_type=image.media_type)
             arguments["data"] = form
         elif mapping.method != "GET":
-            arguments["json"] = filled(mapping.body, values)
+            arguments["json"] = fill_template(mapping.body, values)
         elif "query" not in mapping.model_fields_set:
-            arguments["params"] = {k: as_text(v) for k, v in filled(mapping.body, values).items()}
+            arguments["params"] = {
+                k: as_text(v) for k, v in fill_template(mapping.body, values).items()
+            }
         return arguments
 
     async def _send(self, ask: Ask, start: float) -> Reply:
