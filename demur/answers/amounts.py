@@ -225,7 +225,7 @@ CLOSE = 0.01
 """Relative difference below which another amount may be a rounding; whole counts up to 100 are not rounded."""
 
 
-def equal(
+def amounts_agree(
     gold: Amount, reply: Amount, question: str, tolerance: float | None = None
 ) -> bool | None:
     """Whether a reply's amount is the accepted one; None where that is not to be decided by comparing.
@@ -237,7 +237,9 @@ def equal(
         tolerance: relative; None for the accepted form's own last digit.
     """
     if gold.bound.strip("~") != reply.bound.strip("~"):
-        value = equal(gold._replace(bound=""), reply._replace(bound=""), question, tolerance)
+        value = amounts_agree(
+            gold._replace(bound=""), reply._replace(bound=""), question, tolerance
+        )
         return None if gold.bound.strip("~") and not reply.bound.strip("~") and value else False
     if gold.currencies and reply.currencies:
         money_agrees = _same_money(gold.currencies, reply.currencies)

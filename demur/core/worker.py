@@ -96,9 +96,11 @@ class Calls:
         name: of its threads.
     """
 
-    def __init__(self, function: Callable[[Any], Any], most: int | None, name: str) -> None:
+    def __init__(self, function: Callable[[Any], Any], most_at_once: int | None, name: str) -> None:
         self.awaits = is_async(function)
-        concurrency = most if most is not None else getattr(function, "concurrency", None)
+        concurrency = (
+            most_at_once if most_at_once is not None else getattr(function, "concurrency", None)
+        )
         self.most = (
             concurrency
             if isinstance(concurrency, int) and concurrency > 0

@@ -223,13 +223,13 @@ _RAW = {name: re.compile(f"</{name}", re.IGNORECASE) for name in ("script", "sty
 """Element with plain content -> its end."""
 
 
-def _end_of_tag(page: str, at: int) -> int:
-    """The end of a tag that begins before ``at``; -1 if it has none."""
-    while quote_or_end := _QUOTE_OR_END.search(page, at):
+def _end_of_tag(page: str, start: int) -> int:
+    """The end of a tag that begins before ``start``; -1 if it has none."""
+    while quote_or_end := _QUOTE_OR_END.search(page, start):
         if quote_or_end[0] == ">":
             return quote_or_end.start()
-        at = page.find(quote_or_end[0], quote_or_end.end()) + 1
-        if not at:
+        start = page.find(quote_or_end[0], quote_or_end.end()) + 1
+        if not start:
             return -1
     return -1
 

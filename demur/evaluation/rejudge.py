@@ -241,7 +241,7 @@ def judge_run(
         UsageError: the run is of another release, or not finished.
     """
     manifest, answers = _read_finished_run(folder, release)
-    tasks = _tasks(folder, manifest, release, answers)
+    tasks = _remake_tasks(folder, manifest, release, answers)
     about = {
         **{key: manifest[key] for key in _CARRIED if key in manifest},
         "graded_again": {"run": folder.name, "judge": manifest.get("judge", "")},
@@ -314,7 +314,7 @@ def judge_beside(
             cure="give another --name",
         )
     manifest, answers = _read_finished_run(folder, release)
-    tasks = _tasks(folder, manifest, release, answers)
+    tasks = _remake_tasks(folder, manifest, release, answers)
     items = [(t.ask, answers[t.ask.id], t.sample.answers) for t in tasks]
     verdicts = grade_items(judge, items, progress)
     write_records(file, verdicts)
@@ -334,10 +334,12 @@ def answered_tasks(folder: Path, release: Release) -> list[tuple[Task, Response]
         UsageError: the run is of another release, or not finished.
     """
     manifest, answers = _read_finished_run(folder, release)
-    return [(task, answers[task.ask.id]) for task in _tasks(folder, manifest, release, answers)]
+    return [
+        (task, answers[task.ask.id]) for task in _remake_tasks(folder, manifest, release, answers)
+    ]
 
 
-def _tasks(
+def _remake_tasks(
     folder: Path, manifest: dict[str, Any], release: Release, answers: dict[str, Response]
 ) -> list[Task]:
     """The questions of a run, made again from its manifest; if that is not enough, from its rows."""
@@ -359,10 +361,12 @@ def _tasks(
         tasks = [t for t in questions.tasks(samples) if t.ask.id in answers]
         if len(tasks) == len(answers):
             return tasks
-    return _tasks_of_rows(folder / "rows.parquet", {s.id: s for s in samples}, answers, seed)
+    return _remake_tasks_from_rows(
+        folder / "rows.parquet", {s.id: s for s in samples}, answers, seed
+    )
 
 
-def _tasks_of_rows(
+def _remake_tasks_from_rows(
     path: Path, samples: Mapping[str, Sample], answers: dict[str, Response], seed: int
 ) -> list[Task]:
     """The same from the rows: an ask's id depends on the user's own prompts and corpora, which are not available."""

@@ -18,7 +18,7 @@ from functools import cache
 from importlib.resources import files
 from typing import NamedTuple
 
-from demur.answers.amounts import Amount, ambiguous, amount, equal, gold_amounts
+from demur.answers.amounts import Amount, ambiguous, amount, amounts_agree, gold_amounts
 from demur.answers.boxes import boxes, iou
 from demur.answers.choices import right_labels, stated_options
 from demur.answers.formulas import bare, formula, signs_in, symbols
@@ -26,7 +26,7 @@ from demur.answers.numbers import in_unit, unit_named
 from demur.answers.reply import bodies
 from demur.answers.spans import content, spans
 from demur.answers.text import both_ends, normalise, readable, words
-from demur.answers.whens import holds_date, same_time, whole_dates, whole_time
+from demur.answers.whens import date_agrees, times_agree, whole_dates, whole_time
 from demur.answers.yes_no import side
 from demur.core.records import AnswerSpec, Method, Outcome
 from demur.judge.deflection import read
@@ -333,11 +333,11 @@ def _compare_numbers(spec: AnswerSpec, text: str, question: str) -> bool | None:
             return None if None in within else False
     golds, complete = gold_amounts(spec, question)
     tolerance = spec.tolerance if spec.kind == "number" else None
-    results = [equal(gold, reply_amount, question, tolerance) for gold in golds]
+    results = [amounts_agree(gold, reply_amount, question, tolerance) for gold in golds]
     if True in results:
         return True
     if None in results or (
-        other and any(equal(gold, other, question, tolerance) for gold in golds)
+        other and any(amounts_agree(gold, other, question, tolerance) for gold in golds)
     ):
         return None
     return False if complete and results else None
@@ -397,12 +397,12 @@ def _compare_dates(spec: AnswerSpec, text: str, question: str) -> bool | None:
         if not golds or not all(golds):
             return None
         results = [
-            holds_date(gold, date) for dates in golds for gold in dates for date in reply_dates
+            date_agrees(gold, date) for dates in golds for gold in dates for date in reply_dates
         ]
         return True if True in results else None if None in results else False
     if (time := whole_time(text)) is not None:
         times = [whole_time(form) for form in forms]
-        if any(gold is not None and same_time(gold, time) for gold in times):
+        if any(gold is not None and times_agree(gold, time) for gold in times):
             return True
         return False if times and None not in times else None
     return None

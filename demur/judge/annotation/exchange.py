@@ -21,7 +21,7 @@ from demur.judge.annotation.task import (
     ADJUDICATED,
     CANNOT,
     Item,
-    Last,
+    LastLabel,
     Task,
     last_labels,
     put_labels,
@@ -63,7 +63,7 @@ def export_labels(folder: Path, form: Form, out: Path | None = None) -> str:
     return text
 
 
-def _as_csv(task: Task, items: list[Item], labels_by_item: dict[str, dict[str, Last]]) -> str:
+def _as_csv(task: Task, items: list[Item], labels_by_item: dict[str, dict[str, LastLabel]]) -> str:
     headings = list(dict.fromkeys(heading for item in items for heading in _texts(item)))
     stream = io.StringIO()
     writer = csv.writer(stream, lineterminator="\n")
@@ -71,7 +71,7 @@ def _as_csv(task: Task, items: list[Item], labels_by_item: dict[str, dict[str, L
     for item in items:
         texts = _texts(item)
         for name, last in labels_by_item[item.id].items() or [
-            ("", Last("", "", "", False, task.version))
+            ("", LastLabel("", "", "", False, task.version))
         ]:
             row = [
                 item.id,
@@ -110,7 +110,7 @@ def _is_formula(text: str) -> bool:
 
 
 def _as_label_studio(
-    task: Task, items: list[Item], labels_by_item: dict[str, dict[str, Last]]
+    task: Task, items: list[Item], labels_by_item: dict[str, dict[str, LastLabel]]
 ) -> str:
     tasks = []
     for number, item in enumerate(items, start=1):
@@ -136,7 +136,9 @@ def _as_label_studio(
     return json.dumps(tasks, ensure_ascii=False, indent=1) + "\n"
 
 
-def _as_inspect(task: Task, items: list[Item], labels_by_item: dict[str, dict[str, Last]]) -> str:
+def _as_inspect(
+    task: Task, items: list[Item], labels_by_item: dict[str, dict[str, LastLabel]]
+) -> str:
     lines = []
     task_labels = {
         label.name for label in task.labels
@@ -155,7 +157,7 @@ def _as_inspect(task: Task, items: list[Item], labels_by_item: dict[str, dict[st
     return "".join(lines)
 
 
-def _metadata_of(last: Last) -> dict[str, Any]:
+def _metadata_of(last: LastLabel) -> dict[str, Any]:
     """What Label Studio and inspect have no place of their own for."""
     about: dict[str, Any] = {"rubric": last.rubric, "again": last.again, "looked": last.revealed}
     return {key: value for key, value in about.items() if value}

@@ -178,17 +178,17 @@ class Page:
             view | {"nothing": action == "undo" and about is None, "progress": self._progress()}
         )
 
-    def _item_view(self, at: int) -> dict[str, Any]:
+    def _item_view(self, place_number: int) -> dict[str, Any]:
         session = self.session
-        item = session.items[session.places[at].item]
-        labelling = session.state_at(at)
+        item = session.items[session.places[place_number].item]
+        labelling = session.state_at(place_number)
         others = [
             [name, last_labels[item.id].label, last_labels[item.id].note]
             for name, last_labels in session.others.items()
             if item.id in last_labels
         ]
         return {
-            "at": at,
+            "at": place_number,
             "shown": item.shown,
             "marks": item.marks,
             "together": [
@@ -198,7 +198,7 @@ class Page:
                     "marks": session.items[session.places[n].item].marks,
                     "label": session.state_at(n).label,
                 }
-                for n in session.together(at)
+                for n in session.together(place_number)
             ],
             "images": item.images,
             "label": labelling.label,

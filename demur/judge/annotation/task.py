@@ -269,18 +269,24 @@ class Session:
             self.close()
             raise
 
-    def state_at(self, at: int) -> PlaceState:
+    def state_at(self, place_number: int) -> PlaceState:
         """What stands at a place."""
-        return self._labelling.state_at.get(self.places[at], PlaceState())
+        return self._labelling.state_at.get(self.places[place_number], PlaceState())
 
     def act(
-        self, do: str, at: int = 0, *, label: str = "", note: str = "", seconds: float = 0.0
+        self,
+        action: str,
+        place_number: int = 0,
+        *,
+        label: str = "",
+        note: str = "",
+        seconds: float = 0.0,
     ) -> int | None:
         """File one action, then carry it out.
 
         Args:
-            do: ``label``, ``note``, ``reveal``, ``skip`` or ``undo``.
-            at: the place.
+            action: ``label``, ``note``, ``reveal``, ``skip`` or ``undo``.
+            place_number: the place.
             label: for ``label``: a label's name, or `CANNOT`.
             note: for ``note``.
             seconds: since the item was shown.
@@ -291,13 +297,13 @@ class Session:
         Raises:
             UsageError: no such action, place or label.
         """
-        if do not in ("label", "note", "reveal", "skip", "undo"):
-            raise UsageError(f"action {do!r}", cure="label, note, reveal, skip, undo")
-        if do == "undo" and not self._labelling.history:
+        if action not in ("label", "note", "reveal", "skip", "undo"):
+            raise UsageError(f"action {action!r}", cure="label, note, reveal, skip, undo")
+        if action == "undo" and not self._labelling.history:
             return None
-        if not 0 <= at < len(self.places):
-            raise UsageError(f"place {at} of {len(self.places)}", cure="reload the page")
-        if do == "label" and label not in {
+        if not 0 <= place_number < len(self.places):
+            raise UsageError(f"place {place_number} of {len(self.places)}", cure="reload the page")
+        if action == "label" and label not in {
             CANNOT,
             *(known_label.name for known_label in self.task.labels),
         }:
@@ -305,29 +311,29 @@ class Session:
                 f"label {label!r}",
                 cure=f"one of {', '.join(known_label.name for known_label in self.task.labels)}",
             )
-        line: dict[str, Any] = {"do": do, "at": round(time.time(), 3)}
-        if do != "undo":
-            place = self.places[at]
+        line: dict[str, Any] = {"do": action, "at": round(time.time(), 3)}
+        if action != "undo":
+            place = self.places[place_number]
             line |= {
                 "item": place.item,
                 "again": place.again,
                 "seconds": round(min(max(seconds, 0.0), 3600.0), 1),
             }
-        if do == "label":
+        if action == "label":
             line |= {"label": label, "rubric": self.task.version}
-        if do == "note":
+        if action == "note":
             line |= {"note": note}
         pressed = Pressed.model_validate(line)
         self._log.append(line)
         place_acted_on = self._labelling.take(pressed)
         return self.places.index(place_acted_on) if place_acted_on in self.places else None
 
-    def together(self, at: int) -> list[int]:
+    def together(self, place_number: int) -> list[int]:
         """The places of a place's group, itself among them, hidden repeats not."""
-        place = self.places[at]
+        place = self.places[place_number]
         group = self.items[place.item].group
         if not group or place.again:
-            return [at]
+            return [place_number]
         return [
             n
             for n, other in enumerate(self.places)
@@ -461,7 +467,7 @@ class Labelling:
         return place
 
 
-class Last(NamedTuple):
+class LastLabel(NamedTuple):
     """An annotator's last word on an item."""
 
     label: str
@@ -473,11 +479,11 @@ class Last(NamedTuple):
     """Version of the rubric that it was given under."""
 
 
-def last_labels(folder: Path, name: str) -> dict[str, Last]:
+def last_labels(folder: Path, name: str) -> dict[str, LastLabel]:
     """Item -> last word of one annotator; items without a label are left out."""
     states = Labelling(journal(folder / "labels" / f"{name}.jsonl")).state_at
     return {
-        item: Last(
+        item: LastLabel(
             state.label,
             state.note,
             states.get(Place(item, True), PlaceState()).label,
@@ -489,7 +495,7 @@ def last_labels(folder: Path, name: str) -> dict[str, Last]:
     }
 
 
-def read_all_labels(folder: Path) -> dict[str, dict[str, Last]]:
+def read_all_labels(folder: Path) -> dict[str, dict[str, LastLabel]]:
     """Annotator -> item -> last word; the adjudicator is none of them."""
     return {name: last_labels(folder, name) for name in annotators(folder)}
 

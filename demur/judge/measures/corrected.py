@@ -384,23 +384,25 @@ def _simplex(values: Floats) -> Floats:
     return shares
 
 
-def _wilson_t(p: float, n: float | None, df: float, level: float) -> tuple[float, float]:
+def _wilson_t(
+    p: float, n: float | None, degrees_of_freedom: float, level: float
+) -> tuple[float, float]:
     """Wilson's interval of a share of ``n`` independent items, with Student's quantile; a point where n is None."""
     if n is None:
         return p, p
-    t = student(0.5 + level / 2, df)
+    t = student(0.5 + level / 2, degrees_of_freedom)
     middle, scale = p + t * t / (2 * n), 1 + t * t / n
     width = t * sqrt(max(0.0, p * (1 - p)) / n + t * t / (4 * n * n))
     return max(0.0, (middle - width) / scale), min(1.0, (middle + width) / scale)
 
 
-def student(share: float, df: float) -> float:
+def student(share: float, degrees_of_freedom: float) -> float:
     """Quantile of Student's t (Cornish and Fisher's series; right to 0.01 from 4 degrees of freedom on).
 
     >>> round(student(0.975, 10), 2), round(student(0.975, 1e9), 2)
     (2.23, 1.96)
     """
-    z, v = NormalDist().inv_cdf(share), max(4.0, df)
+    z, v = NormalDist().inv_cdf(share), max(4.0, degrees_of_freedom)
     terms: Sequence[float] = (
         (z**3 + z) / 4,
         (5 * z**5 + 16 * z**3 + 3 * z) / 96,

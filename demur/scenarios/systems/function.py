@@ -155,7 +155,7 @@ class Function:
         if self._wanted is None:
             return []  # it takes everything
         inputs_taken = {name: name in self._wanted for name in ("evidence", "images", "turns")}
-        return unused_inputs(self.id, asks, **inputs_taken, how="it has no parameter {}")
+        return unused_inputs(self.id, asks, **inputs_taken, reason="it has no parameter {}")
 
     def _arguments_of(self, ask: Ask) -> dict[str, Any]:
         return {

@@ -155,7 +155,7 @@ class HttpSystem:
         how = "no {{{}}} in its body"
         turns = bool(places & {"turns", "messages"})
         return unused_inputs(
-            self.id, asks, evidence="evidence" in places, images=images, turns=turns, how=how
+            self.id, asks, evidence="evidence" in places, images=images, turns=turns, reason=how
         )
 
     async def answer(self, ask: Ask) -> Response:

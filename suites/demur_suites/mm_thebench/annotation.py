@@ -27,7 +27,7 @@ from demur.core.uris import read_image
 from demur.judge.annotation.task import (
     CANNOT,
     Label,
-    Last,
+    LastLabel,
     Task,
     journal,
     last_labels,
@@ -195,7 +195,7 @@ def take_reviews(items: Sequence[Item], folder: Path, auditor: str = "") -> Revi
     """Items with the reviews of a task's folder; the auditor's labels are no reviews."""
     read_task(folder)
     people = {name: labels for name, labels in read_all_labels(folder).items() if name != auditor}
-    reviews: defaultdict[str, dict[str, Last]] = defaultdict(dict)
+    reviews: defaultdict[str, dict[str, LastLabel]] = defaultdict(dict)
     for name, given in people.items():
         for id, last in given.items():
             if last.label != CANNOT:
