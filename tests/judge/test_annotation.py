@@ -32,7 +32,7 @@ from demur.judge.annotation.task import (
     put_labels,
     ratings,
     read_all_labels,
-    settled,
+    settle_labels,
     write_task,
 )
 from demur.judge.local import LocalJudge
@@ -137,12 +137,12 @@ def test_disagreements_are_settled_and_repeats_tell_self_consistency(tmp_path):
             )
         session.close()
     assert set(disagreements(folder)) == {"i3", "i4"}
-    assert len(settled(folder).open) == 2
+    assert len(settle_labels(folder).open) == 2
     judge = Session(folder, ADJUDICATED, adjudicate=True)
     assert {p.item for p in judge.places} == {"i3", "i4"}
     judge.act("label", 0, label="no")
     judge.close()
-    came = settled(folder)
+    came = settle_labels(folder)
     assert len(came.labels) == 39
     assert len(came.open) == 1
     found = agreed(ratings(folder))
@@ -595,10 +595,10 @@ def test_a_label_is_of_more_than_half_of_all_who_said_something(tmp_path):
     folder = made(tmp_path)
     for name, label in (("maria", "yes"), ("jon", CANNOT), ("zoe", CANNOT)):
         put_labels(folder, name, {"i0": (label, ""), "i1": (label if name == "zoe" else "yes", "")})
-    came = settled(folder)
+    came = settle_labels(folder)
     assert (came.labels, came.open, came.cannot) == ({"i1": "yes"}, [], ["i0"])
     put_labels(folder, ADJUDICATED, {"i0": ("no", "")})
-    assert settled(folder).labels == {"i0": "no", "i1": "yes"}
+    assert settle_labels(folder).labels == {"i0": "no", "i1": "yes"}
 
 
 def test_a_long_note_stays_whole(tmp_path):
