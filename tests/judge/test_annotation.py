@@ -275,7 +275,7 @@ def test_a_damaged_journal_is_told_and_no_label_is_missing_from_a_figure_without
     assert len(last_labels(folder, "ann")) == 2
     for broken in ("\x00" * 40, '{"do": "label", "again": 7}', '{"do": "labelled"}', "[1]"):
         path.write_text(f"{first}\n{broken}\n{third}\n")
-        for read in (settled, ratings, lambda folder: Session(folder, "ann")):
+        for read in (settle_labels, ratings, lambda folder: Session(folder, "ann")):
             with pytest.raises(BadInput, match=r"ann\.jsonl:2"):
                 read(folder)
 
