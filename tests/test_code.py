@@ -8,7 +8,7 @@ from functools import partial
 
 import pytest
 
-from demur.core.code import code_digest, named
+from demur.core.code import code_digest, function_named
 from demur.core.errors import UsageError
 
 FILES = {
@@ -38,7 +38,7 @@ def project(tmp_path, monkeypatch):
 
 def answer_digest(revision=""):
     importlib.invalidate_caches()
-    function, said = named("rag_app.answer:answer" + revision)
+    function, said = function_named("rag_app.answer:answer" + revision)
     return code_digest(function, said)
 
 
@@ -76,7 +76,7 @@ def test_a_revision_says_what_files_do_not(project):
 
 
 def test_methods_classes_and_bound_arguments(project):
-    rag = named("rag_app.answer:Rag")[0]
+    rag = function_named("rag_app.answer:Rag")[0]
     assert code_digest(rag) == code_digest(rag())
     assert len({code_digest(partial(rag, k=k)) for k in (1, 2)}) == 2
 
@@ -108,4 +108,4 @@ def test_a_function_of_a_notebook_is_told_by_its_body():
 def test_a_name_that_does_not_fit_is_told_with_the_cure(project, text, told):
     (project / "rag_broken.py").write_text("1 / 0\n")
     with pytest.raises(UsageError, match=told):
-        named(text)
+        function_named(text)

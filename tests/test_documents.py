@@ -166,11 +166,11 @@ def test_every_number_of_a_table_is_looked_at_however_large_it_is(wrong, tmp_pat
     path = tmp_path / "rows.npy"
     rows = np.arange(9)
     np.save(path, rows)
-    assert docstore.mapped(path, below=9).tolist() == rows.tolist()
+    assert docstore.map_integers(path, below=9).tolist() == rows.tolist()
     for place in (0, 3, 4, 8):
         rows = np.arange(9)
         rows[place] = wrong
         np.save(path, rows)
         with pytest.raises(IndexFileError, match="does not belong to this folder"):
-            docstore.mapped(path, below=9)
-    assert docstore.mapped(path).tolist() == rows.tolist()
+            docstore.map_integers(path, below=9)
+    assert docstore.map_integers(path).tolist() == rows.tolist()

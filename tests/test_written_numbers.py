@@ -14,7 +14,7 @@ from demur.core.store import Problems
 from demur.corpora.formats import in_numeric_order
 from demur.curation.mining.folder import Samples
 from demur.curation.sources import open_source
-from demur.evaluation.rejudge import _tasks
+from demur.evaluation.rejudge import _remake_tasks
 from demur.indexing.chunk import open_chunker
 from demur.release import Release
 from demur.release.card import recall_lines
@@ -78,7 +78,7 @@ def test_of_the_manifest_of_a_run(tmp_path: Path, key: str, value: object) -> No
     release = Release.open(tiny_release(tmp_path / "release", 1))
     manifest = {"recipes": ["oracle"], "conditions": ["moderate"], key: value}
     if (key, value) == ("seed", 10**12):
-        assert _tasks(tmp_path, manifest, release, {}) == []
+        assert _remake_tasks(tmp_path, manifest, release, {}) == []
         return
     with pytest.raises(DataError, match="not the manifest of a run"):
-        _tasks(tmp_path, manifest, release, {})
+        _remake_tasks(tmp_path, manifest, release, {})

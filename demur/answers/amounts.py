@@ -85,8 +85,8 @@ def amount(text: str) -> Amount | None:
     text = text.strip("\"'").strip().rstrip(".;,")
     text = _EUROPEAN.sub(lambda m: f"{m[1].replace('.', ',')}.{m[2]}", text)
     text = _DECIMAL_COMMA.sub(lambda m: f"{m[1] or m[3]}.{m[2] or m[4]}", text)
-    text = _SCALED.sub(_scaled_figures, _COPULA.sub("", text), count=1)
-    text, bound = _bound(_POWER_OF_A_UNIT.sub("", text))
+    text = _SCALED.sub(_write_out_scale, _COPULA.sub("", text), count=1)
+    text, bound = _split_bound(_POWER_OF_A_UNIT.sub("", text))
     text = re.sub(r"^- (?=\d)", "", text)  # a bullet
     numbers = quantities(text)
     if len(numbers) != 1:
@@ -99,11 +99,11 @@ def amount(text: str) -> Amount | None:
         head = head.strip("+-").strip()
     if head.lower() in ("a", "an") or (head.lower() == "between" and number.is_range):
         head = ""
-    currencies = _money(head, number.unit, tail, text)
+    currencies = _currencies_stated(head, number.unit, tail, text)
     if head and not currencies:
         return None
     pounds = number.unit == "lb" and "pound" in text.lower()  # of either kind
-    unit, noun = ("", "") if currencies and not pounds else _unit(number, tail)
+    unit, noun = ("", "") if currencies and not pounds else _split_unit(number, tail)
     factor = 0.01 if number.unit == "cents" else 1.0
     low, high = number.low * factor, number.high * factor
     if negative:
@@ -111,23 +111,25 @@ def amount(text: str) -> Amount | None:
     return Amount(low, high, number.decimals, bound, unit, currencies, noun)
 
 
-def _scaled_figures(match: re.Match[str]) -> str:
+def _write_out_scale(match: re.Match[str]) -> str:
     """Figures with a word of size in another language, written out: 1,5 Mio., 15 lakh."""
     word = match["word"]
-    for known in dict.fromkeys((word, word.split()[0], *_characters(word))):
-        factor = cldr.scales().get(known.casefold().rstrip("."))
-        if factor and unit_named(known) == "":
+    for scale_word in dict.fromkeys((word, word.split()[0], *_word_beginnings(word))):
+        factor = cldr.scales().get(scale_word.casefold().rstrip("."))
+        if factor and unit_named(scale_word) == "":
             value = float(match["figures"].replace(",", "")) * factor
-            return f"{value:.6f}".rstrip("0").rstrip(".") + f" {word[len(known) :].lstrip('.')}"
+            return (
+                f"{value:.6f}".rstrip("0").rstrip(".") + f" {word[len(scale_word) :].lstrip('.')}"
+            )
     return match.group()
 
 
-def _characters(word: str) -> list[str]:
+def _word_beginnings(word: str) -> list[str]:
     """Beginnings of a word in a script that sets no blanks: \u4e07 of \u4e07\u4eba."""
     return [] if word.isascii() else [word[:2], word[:1]]
 
 
-def _bound(text: str) -> tuple[str, str]:
+def _split_bound(text: str) -> tuple[str, str]:
     bound = ""
     for _ in range(2):  # "just over about 5"
         if not (head := _HEAD.match(text)):
@@ -143,30 +145,30 @@ def _bound(text: str) -> tuple[str, str]:
 _MONEY = {"USD": "$", "EUR": "€", "GBP": "£", "JPY": "yen", "cents": "$"}
 
 
-def _money(head: str, unit: str, tail: str, text: str) -> frozenset[str]:
+def _currencies_stated(head: str, unit: str, tail: str, text: str) -> frozenset[str]:
     """The codes that all of sign, unit and words allow; none if one of them is not money."""
     if unit == "lb" and not head and "pound" in text.lower():
-        return _currencies("pounds")
+        return _currencies_named("pounds")
     if unit and unit not in _MONEY:
         return frozenset()
-    written = [part for part in (head, _MONEY.get(unit, ""), tail) if part]
+    names_of_money = [part for part in (head, _MONEY.get(unit, ""), tail) if part]
     if unit in _MONEY and head[-1:] in "$€£¥" and head:
-        written = [head, *([tail] if tail else [])]
-    codes = [_currencies(part) for part in written]
+        names_of_money = [head, *([tail] if tail else [])]
+    codes = [_currencies_named(part) for part in names_of_money]
     if unit in _MONEY and tail and not codes[-1]:
         codes.pop()  # "$5 per person"
     return frozenset.intersection(*codes) if codes else frozenset()
 
 
-def _currencies(written: str) -> frozenset[str]:
-    if not re.search(r"[^\W\d_]|[^\w\s]", written) or len(written) > 40:
+def _currencies_named(name: str) -> frozenset[str]:
+    if not re.search(r"[^\W\d_]|[^\w\s]", name) or len(name) > 40:
         return frozenset()
-    known = cldr.currencies()
-    written = written.rstrip(".")
-    return known.get(written) or known.get(written.casefold(), frozenset())
+    codes_of_name = cldr.currencies()
+    name = name.rstrip(".")
+    return codes_of_name.get(name) or codes_of_name.get(name.casefold(), frozenset())
 
 
-def _unit(number: Quantity, tail: str) -> tuple[str, str]:
+def _split_unit(number: Quantity, tail: str) -> tuple[str, str]:
     """The unit behind a number, and the words behind that."""
     if not tail:
         return number.unit, ""
@@ -174,11 +176,11 @@ def _unit(number: Quantity, tail: str) -> tuple[str, str]:
         return f"{number.unit}{tail}".replace(" ", ""), ""
     if number.unit:
         return number.unit, tail
-    known, names = cldr.units(), tail.split()
+    unit_of_name, names = cldr.units(), tail.split()
     for n in range(min(3, len(names)), 0, -1):  # "pies de altitud"
         name = " ".join(names[:n])
-        if named := unit_named(name) or known.get(name.casefold().rstrip("."), ""):
-            return named, " ".join(names[n:])
+        if unit := unit_named(name) or unit_of_name.get(name.casefold().rstrip("."), ""):
+            return unit, " ".join(names[n:])
     return "", tail
 
 
@@ -191,18 +193,18 @@ def gold_amounts(spec: AnswerSpec, question: str) -> tuple[list[Amount], bool]:
     A bare number takes the unit of the form beside it with the same value, of the specification, or of the question.
     """
     forms = [form[0] for form in spec.accepted if len(form) == 1]
-    known = [a for form in forms if (a := amount(form)) is not None]
-    complete = len(known) == len(spec.accepted)
-    with_unit = {a.low: a for a in known if a.unit or a.currencies}
+    amounts = [a for form in forms if (a := amount(form)) is not None]
+    complete = len(amounts) == len(spec.accepted)
+    with_unit = {a.low: a for a in amounts if a.unit or a.currencies}
     fallback = unit_named(spec.unit) or _unit_asked(question)
-    for i, a in enumerate(known):
+    for i, a in enumerate(amounts):
         if a.unit or a.currencies or a.noun:
             continue
-        if beside := with_unit.get(a.low):
-            known[i] = a._replace(unit=beside.unit, currencies=beside.currencies)
+        if same_value := with_unit.get(a.low):
+            amounts[i] = a._replace(unit=same_value.unit, currencies=same_value.currencies)
         elif fallback:
-            known[i] = a._replace(unit=fallback)
-    return known, complete
+            amounts[i] = a._replace(unit=fallback)
+    return amounts, complete
 
 
 _ASKED = re.compile(r"\b(?:how many|in|number of) ((?:square |cubic )?[a-z°/%]+)", re.IGNORECASE)
@@ -223,7 +225,7 @@ CLOSE = 0.01
 """Relative difference below which another amount may be a rounding; whole counts up to 100 are not rounded."""
 
 
-def equal(
+def amounts_agree(
     gold: Amount, reply: Amount, question: str, tolerance: float | None = None
 ) -> bool | None:
     """Whether a reply's amount is the accepted one; None where that is not to be decided by comparing.
@@ -235,12 +237,14 @@ def equal(
         tolerance: relative; None for the accepted form's own last digit.
     """
     if gold.bound.strip("~") != reply.bound.strip("~"):
-        value = equal(gold._replace(bound=""), reply._replace(bound=""), question, tolerance)
+        value = amounts_agree(
+            gold._replace(bound=""), reply._replace(bound=""), question, tolerance
+        )
         return None if gold.bound.strip("~") and not reply.bound.strip("~") and value else False
     if gold.currencies and reply.currencies:
-        same = _same_money(gold.currencies, reply.currencies)
-        if not same:
-            return same
+        money_agrees = _same_money(gold.currencies, reply.currencies)
+        if not money_agrees:
+            return money_agrees
         gold, reply = gold._replace(unit=""), reply._replace(unit="")
     elif (gold.currencies and not gold.unit and reply.unit) or (
         reply.currencies and not reply.unit and gold.unit
@@ -256,8 +260,8 @@ def equal(
             return None if _loosely_convertible(gold.unit, reply.unit) else False
         low, high, converted = ends[0], ends[1], True
     elif {gold.unit, reply.unit} == {"%", ""}:
-        share, whole = (reply, gold) if not reply.unit else (gold, reply)
-        if share.high <= 1 < whole.high or (share.decimals > 0 and share.high <= 1):
+        share, other_amount = (reply, gold) if not reply.unit else (gold, reply)
+        if share.high <= 1 < other_amount.high or (share.decimals > 0 and share.high <= 1):
             factor = 100.0 if share is reply else 0.01
             low, high = low * factor, high * factor
     if any(
@@ -319,13 +323,13 @@ def _same_money(gold: frozenset[str], reply: frozenset[str]) -> bool | None:
 
 def _counts_same_thing(gold: str, reply: str, question: str) -> bool:
     """Whether what a reply counts is what gold or the question names."""
-    named_words = {_stem(w.norm) for text in (gold, question) for w in words(text)}
-    counted_words = [_stem(w.norm) for w in words(reply)]
+    named_words = {_singular(w.norm) for text in (gold, question) for w in words(text)}
+    counted_words = [_singular(w.norm) for w in words(reply)]
     if not counted_words or set(counted_words) <= named_words | _DIMENSIONS:
         return (
             not gold
             or not counted_words
-            or {_stem(w.norm) for w in words(gold)} - _DIMENSIONS <= set(counted_words)
+            or {_singular(w.norm) for w in words(gold)} - _DIMENSIONS <= set(counted_words)
         )
     if not reply.isascii() and len(reply) <= 2:
         return not gold  # 人, 명: a counter
@@ -357,7 +361,7 @@ _DIMENSIONS = frozenset(
 )
 
 
-def _stem(word: str) -> str:
+def _singular(word: str) -> str:
     return word[:-1] if len(word) > 3 and word.endswith("s") and not word.endswith("ss") else word
 
 

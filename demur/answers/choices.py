@@ -36,13 +36,13 @@ def stated_options(spec: AnswerSpec, text: str) -> dict[str, str]:
         if places:
             texts[label] = places
     for label, places in texts.items():  # "red fox" states one option, not also "fox"
-        others = sorted(s for o in texts if o != label for s in texts[o])
-        starts = [start for start, _ in others]
-        reach = list(accumulate((end for _, end in others), max))
+        other_spans = sorted(s for o in texts if o != label for s in texts[o])
+        starts = [start for start, _ in other_spans]
+        furthest_ends = list(accumulate((end for _, end in other_spans), max))
         for start, end in places:
             before, upto = bisect_left(starts, start), bisect_right(starts, start)
-            if not (before and reach[before - 1] >= end) and not (
-                upto > before and others[upto - 1][1] > end
+            if not (before and furthest_ends[before - 1] >= end) and not (
+                upto > before and other_spans[upto - 1][1] > end
             ):
                 how_stated.setdefault(label, "text")
                 break

@@ -32,7 +32,7 @@ _FIGURE = re.compile(
 )
 
 
-def _plain(word: str) -> str:
+def _comparable(word: str) -> str:
     return " ".join(word.casefold().replace("\u200f", "").split()).strip(" .")
 
 
@@ -40,7 +40,7 @@ def _unambiguous(pairs: Iterable[tuple[str, str]]) -> dict[str, str]:
     """Word -> value, without the words that stand for several ("listopad": October, November)."""
     values: dict[str, set[str]] = {}
     for word, value in pairs:
-        values.setdefault(_plain(word), set()).add(value)
+        values.setdefault(_comparable(word), set()).add(value)
     return {word: value.pop() for word, value in values.items() if word and len(value) == 1}
 
 
@@ -66,7 +66,7 @@ def weekdays() -> frozenset[str]:
     from babel import Locale
 
     return frozenset(
-        _plain(name)
+        _comparable(name)
         for code in LANGUAGES
         for width in ("wide", "abbreviated")
         for name in Locale(code).days["format"][width].values()
@@ -84,8 +84,8 @@ def units() -> dict[str, str]:
             for code in LANGUAGES:
                 for count in _COUNTS:
                     for width in ("long", "short"):
-                        written = format_unit(count, unit, width, locale=code)
-                        yield _FIGURE.sub("", written), english
+                        formatted = format_unit(count, unit, width, locale=code)
+                        yield _FIGURE.sub("", formatted), english
 
     return {word: unit for word, unit in _unambiguous(names()).items() if unit}
 
@@ -100,9 +100,9 @@ def scales() -> dict[str, float]:
             for width in ("long", "short"):
                 for forms in Locale(code).compact_decimal_formats[width].values():
                     for size, pattern in forms.items():
-                        written = pattern.pattern.replace("\u00a0", " ").replace("'", "")
-                        word = written.strip("0 ")
-                        factor = int(size) / 10 ** (written.count("0") - 1)
+                        pattern_text = pattern.pattern.replace("\u00a0", " ").replace("'", "")
+                        word = pattern_text.strip("0 ")
+                        factor = int(size) / 10 ** (pattern_text.count("0") - 1)
                         if len(word) > 1 or not word.isascii():
                             yield word, f"{factor:g}"
 
@@ -143,7 +143,7 @@ def currencies() -> dict[str, frozenset[str]]:
                 continue
             written.add(locale.currency_symbols.get(currency, currency))
             for name in {get_currency_name(currency, n, locale=code) for n in (None, *_COUNTS)}:
-                name = _plain(re.sub(r"\s?\([^()]*\)", "", name))
+                name = _comparable(re.sub(r"\s?\([^()]*\)", "", name))
                 if name and not any(c.isdigit() for c in name):  # not the one of 1981-1985
                     written |= {name, name.split()[-1]}
         for word in written:

@@ -59,10 +59,10 @@ class CountedThing(NamedTuple):
     """All words of the question in the singular, except those joined to a digit."""
 
 
-def _stem(word: str) -> str:
+def _singular(word: str) -> str:
     """A noun without its plural ending, good enough to compare two spellings.
 
-    >>> [_stem(w) for w in ("atoms", "bodies", "boxes", "bus", "gas")]
+    >>> [_singular(w) for w in ("atoms", "bodies", "boxes", "bus", "gas")]
     ['atom', 'body', 'box', 'bus', 'gas']
     """
     if len(word) > 4 and word.endswith("ies"):
@@ -86,7 +86,7 @@ def counted_thing(question: str) -> CountedThing:
     ''
     """
     text = readable(question)
-    question_words = frozenset(_stem(w.norm) for w in words(_TIED_COMPOUND.sub(" ", text)))
+    question_words = frozenset(_singular(w.norm) for w in words(_TIED_COMPOUND.sub(" ", text)))
     count_question = _ASKS.search(text)
     phrase: list[str] = []
     for word in (
@@ -94,7 +94,7 @@ def counted_thing(question: str) -> CountedThing:
     ):
         if word.norm in _ENDS or word.norm.isdigit():
             break
-        phrase.append(_stem(word.norm))
+        phrase.append(_singular(word.norm))
     return CountedThing(phrase[-1] if phrase else "", frozenset(phrase[:-1]), question_words)
 
 
@@ -115,14 +115,14 @@ def counts(thing: CountedThing, text: str, start: int, end: int) -> bool:
     text_behind = text[end : end + 80]
     tied = _TIED.match(text_behind)
     if not thing.head:
-        return not tied or _stem(words(text_behind[1:])[0].norm) in thing.words
+        return not tied or _singular(words(text_behind[1:])[0].norm) in thing.words
     following = words(re.split(r"[.;:!?()\[\]|\n]", text_behind, maxsplit=1)[0])
     if tied:
-        return bool(following) and _stem(following[0].norm) == thing.head
+        return bool(following) and _singular(following[0].norm) == thing.head
     if _noun_follows(thing, text_behind, following):
         return True
     if _OF_THEM.match(text_behind):
-        return thing.head in {_stem(w.norm) for w in words(text[max(0, start - 200) : start])}
+        return thing.head in {_singular(w.norm) for w in words(text[max(0, start - 200) : start])}
     text_before = re.split(r"[.;!?\n]\s", text[max(0, start - 120) : start])[-1]
     if following and text_behind[:1].isspace() and following[0].norm not in _ENDS:
         return False  # it counts something else
@@ -134,9 +134,9 @@ def _noun_follows(thing: CountedThing, text_behind: str, following: tuple[Word, 
         return False
     between: list[str] = []
     for word in following[:_BEHIND]:
-        stem = _stem(word.norm)
+        stem = _singular(word.norm)
         if stem == thing.head:
-            after = [_stem(w.norm) for w in following[len(between) + 1 : len(between) + 3]]
+            after = [_singular(w.norm) for w in following[len(between) + 1 : len(between) + 3]]
             of = after[1] if len(after) > 1 and after[0] == "of" else ""
             return not thing.modifiers or not between or bool(thing.modifiers & {*between, of})
         if stem.isdigit() or word.norm in _ENDS:
@@ -151,7 +151,7 @@ def _noun_precedes(thing: CountedThing, text_before: str) -> bool:
     """Whether the noun precedes the number, with only a colon or linking words between ("ring 2" is a label)."""
     linked = not text_before[-2:].strip(" ").isalnum()
     for word in reversed(words(text_before)[-10:]):
-        stem = _stem(word.norm)
+        stem = _singular(word.norm)
         if stem == thing.head:
             return linked
         if word.norm not in _LINKS and stem not in thing.modifiers and stem not in thing.words:

@@ -71,8 +71,8 @@ def _pieces(text: str) -> list[str]:
     if not text or len(text) > LONGEST:
         return []
     text = readable(plain_notation(text)).strip(" .")
-    for written, sign in _WRITTEN:
-        text = text.replace(written, sign)
+    for spelling, sign in _WRITTEN:
+        text = text.replace(spelling, sign)
     pieces = _PIECE.findall(text)
     return pieces if "".join(pieces) == "".join(text.split()) else []
 

@@ -39,7 +39,10 @@ def holds(spec: AnswerSpec, text: str, question: str = "") -> bool:
         return any(_states_part(spec, t, text, bare=not long, kind="string") for t in right)
     if spec.number is not None:
         within = range_spans(spec, text, bare=not long)
-        if any(not _is_count(spec, "") or _counts(question, text, place) for place in within):
+        if any(
+            not _is_count(spec, "") or _counts_what_is_asked(question, text, place)
+            for place in within
+        ):
             return True
     return any(
         all(
@@ -58,7 +61,7 @@ def _states_part(
         return normalise(text) == normal_part
     places = spans(spec, part, text, bare=bare, kind=kind)
     if _is_count(spec, part):
-        return any(_counts(question, text, place) for place in places)
+        return any(_counts_what_is_asked(question, text, place) for place in places)
     return next(places, None) is not None
 
 
@@ -80,7 +83,7 @@ def _is_count(spec: AnswerSpec, part: str) -> bool:
     )
 
 
-def _counts(question: str, text: str, place: Span) -> bool:
+def _counts_what_is_asked(question: str, text: str, place: Span) -> bool:
     """Whether the small number at a place counts what the question asks for; a number alone always does."""
     return (
         not question

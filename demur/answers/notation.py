@@ -93,9 +93,9 @@ def plain_notation(text: str) -> str:
         text = "".join(_ascii_digit(c) for c in text)
         text = _SUPERSCRIPT.sub(lambda m: f"^{m.group().translate(_RAISED)}", text)
     if "$" in text or "\\" in text:
-        text = _latex(text)
-    text = _TEN.sub(_scientific, _E.sub(_scientific, text))
-    text = _POWER.sub(_power, text)
+        text = _plain_latex(text)
+    text = _TEN.sub(_write_out_scientific, _E.sub(_write_out_scientific, text))
+    text = _POWER.sub(_write_out_power, text)
     if factorial := _FACTORIAL.fullmatch(text):
         text = str(math.factorial(min(int(factorial[1]), _LARGEST)))
     if share := _SHARE.fullmatch(text):
@@ -104,7 +104,7 @@ def plain_notation(text: str) -> str:
     text = _SHORT_SPAN.sub(
         lambda m: f"{m[1]}{m[2]}-{m[1]}{m[3]}" if m[2] < m[3] else m.group(), text
     )
-    return _YEAR.sub(_year, text)
+    return _YEAR.sub(_year_in_figures, text)
 
 
 def _ascii_digit(character: str) -> str:
@@ -115,7 +115,7 @@ def _ascii_digit(character: str) -> str:
     return str(unicodedata.decimal(character))
 
 
-def _latex(text: str) -> str:
+def _plain_latex(text: str) -> str:
     text = _MATHS.sub(lambda m: next(g for g in m.groups() if g is not None), text)
     if alone := _ALONE.fullmatch(text):
         text = alone[1]
@@ -127,11 +127,11 @@ def _latex(text: str) -> str:
     text = re.sub(
         r"\\([%$#&_{}])", r"\1", re.sub(r"\\[,;: ]|~", " ", re.sub(r"\\!|\{,\}", "", text))
     )
-    text = _COMMAND.sub(_command, text)
+    text = _COMMAND.sub(_character_of_command, text)
     return re.sub(r"[{}]", "", re.sub(r"_\{([^{}]*)\}", r"\1", text))
 
 
-def _command(match: re.Match[str]) -> str:
+def _character_of_command(match: re.Match[str]) -> str:
     name = match[1]
     if name in _COMMANDS:
         return _COMMANDS[name]
@@ -142,7 +142,7 @@ def _command(match: re.Match[str]) -> str:
         return name  # \sin, \log
 
 
-def _scientific(match: re.Match[str]) -> str:
+def _write_out_scientific(match: re.Match[str]) -> str:
     factor, exponent = match["factor"] or "1", int(match["exponent"].replace("\u2212", "-"))
     if abs(exponent) > _LARGEST:
         return match.group()
@@ -160,13 +160,13 @@ _LARGEST = 200
 """Digits of a power that is written out."""
 
 
-def _power(match: re.Match[str]) -> str:
+def _write_out_power(match: re.Match[str]) -> str:
     base, exponent = int(match[1]), int(match[2])
     small = len(match[1]) * exponent <= _LARGEST
     return str(base**exponent) if small else match.group()
 
 
-def _year(match: re.Match[str]) -> str:
+def _year_in_figures(match: re.Match[str]) -> str:
     century, single, tens, ones, teen = (word.lower() if word else "" for word in match.groups())
     words = [word for word in (single, tens, ones, teen) if word]
     values = [_NUMBER.get(word, -1) for word in words]

@@ -211,7 +211,7 @@ UNITS: dict[str, Unit] = {}
 """Every unit by the name that `Quantity.unit` carries."""
 
 
-def _define() -> tuple[re.Pattern[str], list[str]]:
+def _unit_pattern() -> tuple[re.Pattern[str], list[str]]:
     rows = [(p, Unit(d, f)) for d, table in _TABLE.items() for p, f in table]
     rows += [(p, Unit("temperature", f, o)) for p, f, o in _AFFINE]
     names, branches = [], []
@@ -220,14 +220,14 @@ def _define() -> tuple[re.Pattern[str], list[str]]:
         UNITS[names[-1]] = unit
         # symbols of one or two letters depend on case (m, M; in, In)
         forms = re.split(r"\|(?![^(]*\))", pattern)
-        short = [f for f in forms if len(re.sub(r"\(.*?\)|\W", "", f)) <= 2]
-        long = [f for f in forms if f not in short]
-        either = [f"(?i:{'|'.join(long)})"] if long else []
-        branches.append("(" + "|".join(either + short) + ")")
+        exact_case_forms = [f for f in forms if len(re.sub(r"\(.*?\)|\W", "", f)) <= 2]
+        any_case_forms = [f for f in forms if f not in exact_case_forms]
+        any_case = [f"(?i:{'|'.join(any_case_forms)})"] if any_case_forms else []
+        branches.append("(" + "|".join(any_case + exact_case_forms) + ")")
     return re.compile(rf"[ ]?-?(?:{'|'.join(branches)})(?![^\W_]|\^)"), names
 
 
-_WRITTEN, _NAMES = _define()
+_WRITTEN, _NAMES = _unit_pattern()
 _DEGREES = "degrees"
 _BEFORE = {"$": "USD", "US$": "USD", "€": "EUR", "£": "GBP", "¥": "JPY"}
 _SCALES = {
@@ -325,15 +325,19 @@ def quantities(text: str) -> tuple[Quantity, ...]:
     [(5.0, 6.0, 'km'), (5730.0, 5730.0, 'm'), (25.0, 25.0, '')]
     """
     text = readable(text)
-    digits = _in_digits(text)
+    digits = _quantities_in_digits(text)
     taken = Places(text)
     for quantity in digits:
         taken.add(quantity.start, quantity.end)
-    spelt = [w for w in _in_words(text) if not taken.meet(w.start, w.end)]
-    return tuple(_ranges(_compound(sorted([*digits, *spelt], key=lambda q: q.start), text), text))
+    spelt = [w for w in _quantities_in_words(text) if not taken.meet(w.start, w.end)]
+    return tuple(
+        _join_ranges(
+            _join_compound_units(sorted([*digits, *spelt], key=lambda q: q.start), text), text
+        )
+    )
 
 
-def _in_digits(text: str) -> list[Quantity]:
+def _quantities_in_digits(text: str) -> list[Quantity]:
     digit_quantities = []
     for match in _DIGITS.finditer(text):
         if match["skip"]:
@@ -381,7 +385,7 @@ def _in_digits(text: str) -> list[Quantity]:
             )
         ):
             value, plain = -value, False
-        quantity = _finish(
+        quantity = _complete_quantity(
             text, start, end, value, decimals, bool(match["ord"]), plain, _BEFORE.get(money, "")
         )
         if quantity:
@@ -389,7 +393,7 @@ def _in_digits(text: str) -> list[Quantity]:
     return digit_quantities
 
 
-def _finish(
+def _complete_quantity(
     text: str,
     start: int,
     end: int,
@@ -402,8 +406,8 @@ def _finish(
     """Add scale, unit and sign words around a number; None if the letters that follow make it an identifier."""
     if plain and end - start == 4 and _INITIAL.match(text, end):
         return Quantity(value, value, unit, ordinal, decimals, plain, start, end)
-    if value < 100 and not ordinal and (half := _AND_A_HALF.match(text, end)):
-        value, decimals, plain, end = value + 0.5, max(decimals, 1), False, half.end()
+    if value < 100 and not ordinal and (and_a_half := _AND_A_HALF.match(text, end)):
+        value, decimals, plain, end = value + 0.5, max(decimals, 1), False, and_a_half.end()
     scale = _SCALE.match(text, end) or (_MILLIONS.match(text, end) if unit else None)
     kelvin = (
         scale and scale[1] == "K" and not unit and (text[end] == " " or decimals > 1)
@@ -418,9 +422,13 @@ def _finish(
             scale.end(),
         )
     if not unit and not ordinal:
-        after = _WRITTEN.match(text, end)
-        if after and after.lastindex and not (after.group() == "s" and value % 10 == 0):  # 1960s
-            unit, end = _NAMES[after.lastindex - 1], after.end()
+        unit_match = _WRITTEN.match(text, end)
+        if (
+            unit_match
+            and unit_match.lastindex
+            and not (unit_match.group() == "s" and value % 10 == 0)
+        ):  # 1960s
+            unit, end = _NAMES[unit_match.lastindex - 1], unit_match.end()
     if (
         text[end : end + 1].isalpha()
         and text[end - 1 : end].isdigit()
@@ -432,19 +440,21 @@ def _finish(
         minus and not text[max(0, minus.start() - 2) : minus.start()].rstrip()[-1:].isdigit()
     ):  # but "5 minus 3"
         value, plain, start = -value, False, minus.start()
-    elif not ordinal and (below := _BELOW_ZERO.match(text, end)):
-        value, plain, end = -value, False, below.end()
+    elif not ordinal and (below_zero := _BELOW_ZERO.match(text, end)):
+        value, plain, end = -value, False, below_zero.end()
     return Quantity(value, value, unit, ordinal, decimals, plain, start, end)
 
 
-def _in_words(text: str) -> list[Quantity]:
+def _quantities_in_words(text: str) -> list[Quantity]:
     word_quantities: list[Quantity] = []
     halves = Places(text)
     for match in _HALF_OF.finditer(text):
         word, value = (match["half"] or match["more"]).lower(), 0.5 if match["half"] else 1.5
         unit = unit_named(word)
         if word in _MULTIPLES:
-            quantity = _finish(text, *match.span(), value * _MULTIPLES[word], 0, False, False, "")
+            quantity = _complete_quantity(
+                text, *match.span(), value * _MULTIPLES[word], 0, False, False, ""
+            )
         else:
             quantity = (
                 Quantity(value, value, unit, False, 1, False, *match.span()) if unit else None
@@ -459,7 +469,7 @@ def _in_words(text: str) -> list[Quantity]:
             (m.group().lower(), match.start() + m.start(), match.start() + m.end())
             for m in re.finditer(r"[A-Za-z]+", match.group())
         ]
-        for value, ordinal, start, end in _spell(run):
+        for value, ordinal, start, end in _spelt_values(run):
             if (
                 len(word_quantities) > halves_read and start < word_quantities[-1].end
             ) or halves.meet(start, end):
@@ -474,7 +484,7 @@ def _in_words(text: str) -> list[Quantity]:
                 ("per", "a", "/")
             ):
                 continue  # a unit of time
-            quantity = _finish(text, start, end, float(value), 0, ordinal, False, "")
+            quantity = _complete_quantity(text, start, end, float(value), 0, ordinal, False, "")
             if quantity:
                 word_quantities.append(quantity)
     return word_quantities
@@ -485,7 +495,7 @@ _LARGEST = 10**18
 """Larger values ("hundred hundred ...") are not numbers that anybody writes in words."""
 
 
-def _spell(run: list[tuple[str, int, int]]) -> list[tuple[int, bool, int, int]]:
+def _spelt_values(run: list[tuple[str, int, int]]) -> list[tuple[int, bool, int, int]]:
     """The numbers in a run of number words: (value, ordinal, start, end); a word that does not fit starts the next."""
     values: list[tuple[int, bool, int, int]] = []
     total = current = 0
@@ -535,7 +545,7 @@ _THEN = re.compile(r"(?P<and>,? (?:and )?)|(?P<foot>' ?)")
 _SINGLE = re.compile(r"(?: in\b| tall\b|[ -]?[^\w\s'\"]|\s*$)")
 
 
-def _compound(numbers: list[Quantity], text: str) -> list[Quantity]:
+def _join_compound_units(numbers: list[Quantity], text: str) -> list[Quantity]:
     """Join one quantity in two units or three, in the first of them: "1 hour 30 minutes" is 1.5 hours."""
     compounds: list[Quantity] = []
     for number in reversed(numbers):
@@ -568,7 +578,7 @@ def _compound(numbers: list[Quantity], text: str) -> list[Quantity]:
     return compounds[::-1]
 
 
-def _ranges(numbers: list[Quantity], text: str) -> list[Quantity]:
+def _join_ranges(numbers: list[Quantity], text: str) -> list[Quantity]:
     """Join two numbers of a range into one quantity with the unit of the second."""
     merged: list[Quantity] = []
     for number in numbers:
@@ -608,19 +618,24 @@ def _ranges(numbers: list[Quantity], text: str) -> list[Quantity]:
     return merged
 
 
-def in_unit(value: float, unit: str, wanted: str) -> float | None:
+def in_unit(value: float, unit: str, unit_wanted: str) -> float | None:
     """The value in another unit of the same dimension; None when the dimensions differ.
 
     Plain degrees count as degrees of the wanted temperature scale.
     """
-    if unit == wanted:
+    if unit == unit_wanted:
         return value
-    have, want = UNITS.get(unit), UNITS.get(wanted)
-    if unit == _DEGREES and want is not None and want.dimension == "temperature" and wanted != "K":
+    unit_from, unit_to = UNITS.get(unit), UNITS.get(unit_wanted)
+    if (
+        unit == _DEGREES
+        and unit_to is not None
+        and unit_to.dimension == "temperature"
+        and unit_wanted != "K"
+    ):
         return value
-    if have is None or want is None or have.dimension != want.dimension:
+    if unit_from is None or unit_to is None or unit_from.dimension != unit_to.dimension:
         return None
-    return (value * have.factor + have.offset - want.offset) / want.factor
+    return (value * unit_from.factor + unit_from.offset - unit_to.offset) / unit_to.factor
 
 
 def unit_named(text: str) -> str:
@@ -630,8 +645,12 @@ def unit_named(text: str) -> str:
     ('m', 'km2', '')
     """
     text = readable(text).strip()
-    written = _WRITTEN.fullmatch(text)
-    return _NAMES[written.lastindex - 1] if written and written.lastindex else _BEFORE.get(text, "")
+    unit_match = _WRITTEN.fullmatch(text)
+    return (
+        _NAMES[unit_match.lastindex - 1]
+        if unit_match and unit_match.lastindex
+        else _BEFORE.get(text, "")
+    )
 
 
 _ABOUT = re.compile(

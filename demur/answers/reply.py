@@ -111,20 +111,20 @@ def bodies(reply: str, question: str) -> Iterator[str]:
     ['The capital of Chad is Lima', 'Lima']
     """
     text = final_part(unformatted(unwrapped(reply)))
-    text = _trimmed(_SOURCE.sub("", text))
+    text = _trim(_SOURCE.sub("", text))
     if not text:
         return
     yield text
     for _ in range(3):  # "So, the answer is: it is"
         if not (lead := _LEAD.match(text)) or not text[lead.end() :].strip():
             break
-        text = _trimmed(text[lead.end() :])
+        text = _trim(text[lead.end() :])
         yield text
-    if rest := _without_question(text, question):
-        yield rest
+    if own_part := _without_question(text, question):
+        yield own_part
 
 
-def _trimmed(text: str) -> str:
+def _trim(text: str) -> str:
     text = text.strip()
     bare = text.strip(_AROUND)
     before, _, after = text.partition(bare) if bare else ("", "", "")
@@ -151,8 +151,12 @@ def _without_question(text: str, question: str) -> str:
         for side, other in (sides, sides[::-1]):
             side_words = [w.norm for w in words(side)]
             if set(side_words) - _SMALL and set(side_words) <= question_words | _SMALL:
-                rest = _trimmed(other)
-                return rest if not {"not", "n't", "never", "no"} & set(rest.lower().split()) else ""
+                own_part = _trim(other)
+                return (
+                    own_part
+                    if not {"not", "n't", "never", "no"} & set(own_part.lower().split())
+                    else ""
+                )
     return ""
 
 

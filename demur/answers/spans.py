@@ -100,7 +100,7 @@ def _word_spans(part: _Part, text: str, *, bare: bool) -> Iterator[Span]:
     text_words, places = _words_by_key(text)
     key_sets = [_matching_keys(w) for w in part.words]
     if len(key_sets) > 1:  # a numeral by itself may be anything
-        key_sets = [f | _numerals(w) for f, w in zip(key_sets, part.words, strict=True)]
+        key_sets = [f | _numeral_keys(w) for f, w in zip(key_sets, part.words, strict=True)]
     only = part.words[0] if len(part.words) == 1 else None
     acronym = only is not None and only.norm in _LOOKALIKES and only.raw.isupper()
     name = only is not None and only.norm in _LOOKALIKES and only.raw[:1].isupper() and not bare
@@ -119,7 +119,8 @@ def _word_spans(part: _Part, text: str, *, bare: bool) -> Iterator[Span]:
         if only is not None and only.raw[:1].isupper() and is_verb(text, word):
             continue  # "you may"
         if name and (
-            not word.raw[:1].isupper() or (word.norm in _OPENERS and _opens(text, word.start))
+            not word.raw[:1].isupper()
+            or (word.norm in _OPENERS and _opens_sentence(text, word.start))
         ):
             continue  # nor is the pronoun a film that is called It
         yield word.start, text_words[i + len(key_sets) - 1].end
@@ -170,12 +171,12 @@ def is_verb(text: str, word: Word) -> bool:
         return False
     acts = _AS_VERB.match(plain, word.end) is not None
     if not word.raw.islower():
-        return acts and _opens(text, word.start)
+        return acts and _opens_sentence(text, word.start)
     lead_in = _AS_NAME.search(plain[max(0, word.start - 12) : word.start])
     return lead_in is None or (acts and lead_in["joint"] is not None)
 
 
-def _opens(text: str, start: int) -> bool:
+def _opens_sentence(text: str, start: int) -> bool:
     """Whether a sentence begins at a place of ``readable(text)``."""
     before = readable(text)[max(0, start - 40) : start].rstrip(" \t\"'()[]")
     return not before or before[-1] in ".!?:;\n"
@@ -199,7 +200,7 @@ _NUMERALS = "II III IV V VI VII VIII IX X XI XII XIII XIV XV XVI XVII XVIII XIX 
 _ROMAN = {name: str(value) for value, name in enumerate(_NUMERALS, start=2)}
 
 
-def _numerals(word: Word) -> set[str]:
+def _numeral_keys(word: Word) -> set[str]:
     """Keys of a Roman numeral: its value, and as in "the Eighth"."""
     return {value, f"#{value}"} if (value := _ROMAN.get(word.raw)) else {_key(word)}
 
@@ -274,7 +275,7 @@ def _quantity_spans(spec: AnswerSpec, part: _Part, text: str, *, bare: bool) -> 
     gold = part.quantity
     assert gold is not None
     unit, gold_has_unit = _unit_of(spec, part), bool(gold.unit)
-    days, plain = _days(text), readable(text)
+    days, plain = _places_of_dates(text), readable(text)
     whole = whole_quantity(text) is not None
     plain_year = gold.plain and not unit and 1000 <= gold.low < 2200 and not part.noun
     if plain_year:
@@ -326,7 +327,7 @@ _OF_ANOTHER_UNIT = re.compile(
 )
 
 
-def _days(text: str) -> Places:
+def _places_of_dates(text: str) -> Places:
     """The places of dates, except years in four plain figures."""
     plain = readable(text)
     days = Places(plain)
@@ -355,7 +356,7 @@ def range_spans(spec: AnswerSpec, text: str, *, bare: bool) -> Iterator[Span]:
     slack = 1e-14 * max(1.0, abs(low), abs(high))
     if low == high and spec.tolerance is not None:
         slack = max(slack, spec.tolerance * abs(low))
-    days = _days(text)
+    days = _places_of_dates(text)
     whole = whole_quantity(text) is not None
     for quantity in quantities(text):
         if days.meet(quantity.start, quantity.end) or (quantity.ordinal and not whole):

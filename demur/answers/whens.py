@@ -62,7 +62,7 @@ def _in_english(text: str) -> str:
     return re.sub(r"^[\s,]+|(?<=\s)[\s,]+", "", "".join(words))
 
 
-def holds_date(gold: Date, reply: Date) -> bool | None:
+def date_agrees(gold: Date, reply: Date) -> bool | None:
     """Whether a date agrees with gold in all that gold says; None where it says less, and that agrees."""
     if reply.holds(gold):
         return True
@@ -117,7 +117,7 @@ def whole_time(text: str) -> Time | None:
     return Time(hour % 24 * 60 + minute, hour > 12 or hour == 0 or half in ("uhr", "h", "hrs"))
 
 
-def same_time(gold: Time, reply: Time) -> bool:
+def times_agree(gold: Time, reply: Time) -> bool:
     """Whether two times agree, in the half of the day too where both tell it."""
     apart = abs(gold.minutes - reply.minutes)
     return apart == 0 or (apart == 720 and not (gold.sure and reply.sure))

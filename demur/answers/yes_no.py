@@ -40,7 +40,7 @@ def side(text: str) -> str:
     first = _FIRST.match(readable(text).strip(" \"'*"))
     if first is None:
         return ""
-    stated = _SIDE.get(fold(first[1]), "")
-    rest = _FIRST.match(_BOTH.sub("", first["rest"].strip(" ,.;:!-")))
-    other = _SIDE.get(fold(rest[1]), "") if rest else ""
-    return "" if other and other != stated else stated
+    first_side = _SIDE.get(fold(first[1]), "")
+    second = _FIRST.match(_BOTH.sub("", first["rest"].strip(" ,.;:!-")))
+    second_side = _SIDE.get(fold(second[1]), "") if second else ""
+    return "" if second_side and second_side != first_side else first_side

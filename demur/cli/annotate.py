@@ -204,17 +204,17 @@ def _all_agree(args: argparse.Namespace) -> bool:
 
 
 def _export(args: argparse.Namespace) -> int:
-    from demur.judge.annotation.exchange import exported
+    from demur.judge.annotation.exchange import export_labels
 
-    text = exported(args.folder, args.form, args.out)
+    text = export_labels(args.folder, args.form, args.out)
     say(args.out if args.out else text.removesuffix("\n"))
     return 0
 
 
 def _import(args: argparse.Namespace) -> int:
-    from demur.judge.annotation.exchange import imported
+    from demur.judge.annotation.exchange import import_labels
 
-    filed = imported(args.folder, args.file, args.name)
+    filed = import_labels(args.folder, args.file, args.name)
     if args.json:
         print_json({"filed": filed})
     else:

@@ -338,7 +338,7 @@ def _correct(args: argparse.Namespace) -> int:
 def _attack(args: argparse.Namespace, steps: Any) -> int:
     from demur.core.errors import UsageError
     from demur.core.text import brief
-    from demur.evaluation.rejudge import attack
+    from demur.evaluation.rejudge import put_attacks
     from demur.judge.attacks import attacks
     from demur.reports.tables import Table, titled
 
@@ -349,7 +349,7 @@ def _attack(args: argparse.Namespace, steps: Any) -> int:
             "it asks no model, and nothing is masked", item=judge.id, cure="leave out --unmasked"
         )
     total = sum(1 for _ in attacks()) * (2 if bare else 1)
-    found = attack(judge, _progress(args, judge, steps, "attacks", total), bare)
+    found = put_attacks(judge, _progress(args, judge, steps, "attacks", total), bare)
     if args.json:
         families = [h._asdict() for h in found.families]
         print_json(_summary(judge) | {"families": families, "flipped": found.flipped})

@@ -43,9 +43,9 @@ def run(args: argparse.Namespace) -> int:
     """Do the job; exit 1 when a probe gets no answer."""
     if args.job == "table":
         return _table(args)
-    from demur.scenarios.systems.http_probe import probed
+    from demur.scenarios.systems.http_probe import probe_service
 
-    found = probed(args.mapping, args.question, args.image)
+    found = probe_service(args.mapping, args.question, args.image)
     if args.json:
         print_json(found.as_json())
     else:

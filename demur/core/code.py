@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from demur.core.errors import UsageError
-from demur.core.plugins import imported
+from demur.core.plugins import import_if_there
 from demur.core.store import digest, file_digest
 from demur.core.version import __version__
 
@@ -31,7 +31,9 @@ _INSTALLED = frozenset({"site-packages", "dist-packages"})
 _SUFFIXES = (".py", *(s for s in (sysconfig.get_config_var("EXT_SUFFIX"), ".so") if s))
 
 
-def named(text: str, form: str = "python:module:function") -> tuple[Callable[..., Any], str]:
+def function_named(
+    text: str, form: str = "python:module:function"
+) -> tuple[Callable[..., Any], str]:
     """The function or class that ``module:name`` names, and the revision after ``@``.
 
     The current folder is searched too, as by ``python -m``.
@@ -53,7 +55,7 @@ def named(text: str, form: str = "python:module:function") -> tuple[Callable[...
         raise UsageError("this names no function", item=item, cure=f"write {form}")
     if str(Path.cwd()) not in sys.path:
         sys.path.insert(0, str(Path.cwd()))
-    target: Any = imported(module, item)
+    target: Any = import_if_there(module, item)
     if target is None:
         raise UsageError(
             f"there is no module {module!r}",
@@ -94,17 +96,21 @@ def code_digest(thing: object, revision: str = "") -> str:
     """
     parts: list[object] = [revision]
     while isinstance(thing, partial):
-        parts += [_value(v) for v in (*thing.args, *sorted(thing.keywords.items()))]
+        parts += [_identifying_value(v) for v in (*thing.args, *sorted(thing.keywords.items()))]
         thing = thing.func
     thing = inspect.unwrap(thing) if inspect.isfunction(thing) else thing
     if inspect.isfunction(thing):
-        parts += [_value(cell.cell_contents) for cell in thing.__closure__ or () if _filled(cell)]
+        parts += [
+            _identifying_value(cell.cell_contents)
+            for cell in thing.__closure__ or ()
+            if _has_value(cell)
+        ]
     owner = thing if inspect.isroutine(thing) or inspect.isclass(thing) else type(thing)
     module = sys.modules.get(getattr(owner, "__module__", None) or "")
     name = getattr(owner, "__qualname__", "")
     file = getattr(module, "__file__", None)
     if module is None or file is None or not Path(file).is_file():  # a notebook cell, the prompt
-        parts += [name, _source(owner)]
+        parts += [name, _source_text(owner)]
     elif module.__name__.partition(".")[0] == "demur":
         parts += [name, __version__]
     else:
@@ -114,13 +120,13 @@ def code_digest(thing: object, revision: str = "") -> str:
             name,
             {
                 module: file_digest(path)
-                for module, path in _project(module_name, Path(file)).items()
+                for module, path in _project_modules(module_name, Path(file)).items()
             },
         ]
     return digest(parts, SHORT)
 
 
-def _filled(cell: Any) -> bool:
+def _has_value(cell: Any) -> bool:
     try:
         cell.cell_contents  # noqa: B018 - raises if the cell is empty
     except ValueError:
@@ -128,16 +134,16 @@ def _filled(cell: Any) -> bool:
     return True
 
 
-def _value(value: object) -> object:
+def _identifying_value(value: object) -> object:
     """A value that code is bound to, if its text identifies it; else its type."""
     if value is None or isinstance(value, str | int | float | bool):
         return repr(value)
     if isinstance(value, tuple | list):
-        return [_value(v) for v in value]
+        return [_identifying_value(v) for v in value]
     return getattr(value, "__qualname__", type(value).__qualname__)
 
 
-def _source(owner: object) -> str:
+def _source_text(owner: object) -> str:
     code = getattr(owner, "__code__", None)
     if (
         code is None or code.co_filename != "<string>"
@@ -147,7 +153,7 @@ def _source(owner: object) -> str:
     return "" if code is None else repr((code.co_code, code.co_names, code.co_consts))
 
 
-def _project(name: str, file: Path) -> dict[str, Path]:
+def _project_modules(name: str, file: Path) -> dict[str, Path]:
     """Module -> file, for a module and all modules of its project that it imports, directly or not."""
     file_of_module: dict[str, Path] = {}
     top = name.partition(".")[0]
@@ -158,18 +164,18 @@ def _project(name: str, file: Path) -> dict[str, Path]:
             continue
         file_of_module[module] = path
         package = module if path.stem == "__init__" else module.rpartition(".")[0]
-        for imported_module in (*_parents(module), *_imports(path, package)):
+        for imported_module in (*_parent_modules(module), *_imported_modules(path, package)):
             if imported_module not in file_of_module:
-                unvisited += _files(imported_module, top)
+                unvisited += _project_files(imported_module, top)
     return file_of_module
 
 
-def _parents(module: str) -> Iterator[str]:
+def _parent_modules(module: str) -> Iterator[str]:
     while module := module.rpartition(".")[0]:
         yield module
 
 
-def _imports(path: Path, package: str) -> Iterator[str]:
+def _imported_modules(path: Path, package: str) -> Iterator[str]:
     """Modules that any import statement of a file may import; some of them are names, not modules."""
     if path.suffix != ".py":
         return
@@ -196,7 +202,7 @@ def _imports(path: Path, package: str) -> Iterator[str]:
             yield from (f"{base}.{alias.name}".lstrip(".") for alias in node.names)
 
 
-def _files(module: str, top: str) -> list[tuple[str, Path]]:
+def _project_files(module: str, top: str) -> list[tuple[str, Path]]:
     """(module, file) of a module that belongs to the project, without importing it; [] for any other."""
     first, *submodules = module.split(".")
     if first == "demur" or first in sys.stdlib_module_names or first in sys.builtin_module_names:
@@ -216,13 +222,13 @@ def _files(module: str, top: str) -> list[tuple[str, Path]]:
         return []
     for step in submodules:
         inner = [p / step for p in places]
-        file = next((f for p in inner for f in _as_module(p) if f.is_file()), None)
+        file = next((f for p in inner for f in _possible_files(p) if f.is_file()), None)
         places = [p for p in inner if p.is_dir()]
         if file is None and not places:
             return []
     return [(module, file)] if file is not None else []
 
 
-def _as_module(path: Path) -> Iterator[Path]:
+def _possible_files(path: Path) -> Iterator[Path]:
     yield path / "__init__.py"
     yield from (path.with_name(path.name + suffix) for suffix in _SUFFIXES)

@@ -56,16 +56,16 @@ class DocumentsWriter:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self._sha = hashlib.sha256()
-        with _storage_errors(folder), ExitStack() as opened:
+        with _storage_errors(folder), ExitStack() as open_files:
             folder.mkdir(parents=True, exist_ok=True)
             (folder / TABLE).unlink(missing_ok=True)
-            self._table = opened.enter_context(
+            self._table = open_files.enter_context(
                 closing(sqlite3.connect(folder / TABLE, isolation_level=None))
             )
-            self._lines: IO[bytes] = opened.enter_context((folder / LINES).open("wb"))
+            self._lines: IO[bytes] = open_files.enter_context((folder / LINES).open("wb"))
             self._table.executescript(_NEW)
             self._table.execute("BEGIN")
-            self._opened = opened.pop_all()  # after an error above, both are closed at once
+            self._opened = open_files.pop_all()  # after an error above, both are closed at once
         self._at = self._count = 0
         self._waiting: list[tuple[int, int, int, str, str, bool, bool]] = []
         self._unwritten: list[bytes] = []
@@ -158,7 +158,7 @@ BLOCK = 1 << 20
 """Numbers of a table that are looked at together when it is opened: all of them, at a gigabyte in half a second."""
 
 
-def mapped(path: Path, below: int | None = None, least: int = 0) -> NDArray[Any]:
+def map_integers(path: Path, below: int | None = None, least: int = 0) -> NDArray[Any]:
     """(n,) int64 of a ``.npy`` file, memory-mapped.
 
     Args:

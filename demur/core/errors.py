@@ -57,21 +57,25 @@ class UsageError(DemurError):
     exit_code = 2
 
 
-def did_you_mean(name: str, known: Sequence[str], *, cutoff: float = 0.5) -> str:
+def did_you_mean(name: str, known_names: Sequence[str], *, cutoff: float = 0.5) -> str:
     """``did you mean 'gold'?`` for an unknown name; "" if no known name is similar."""
-    near = get_close_matches(name, known, n=1, cutoff=cutoff)
-    return f"did you mean {near[0]!r}?" if near else ""
+    similar = get_close_matches(name, known_names, n=1, cutoff=cutoff)
+    return f"did you mean {similar[0]!r}?" if similar else ""
 
 
 class UnknownPart(UsageError):
     """No part of that kind has that name; the message lists those that exist."""
 
-    def __init__(self, kind: str, name: str, known: Sequence[str], *, hint: str = "") -> None:
+    def __init__(self, kind: str, name: str, known_names: Sequence[str], *, hint: str = "") -> None:
         super().__init__(
-            f"no {kind} named {name!r}; known: {', '.join(sorted(known)) or 'none'}",
+            f"no {kind} named {name!r}; known: {', '.join(sorted(known_names)) or 'none'}",
             cure=" ".join(
                 filter(
-                    None, (did_you_mean(name, known), hint or "or give 'module:Class' for your own")
+                    None,
+                    (
+                        did_you_mean(name, known_names),
+                        hint or "or give 'module:Class' for your own",
+                    ),
                 )
             ),
         )

@@ -55,7 +55,7 @@ def readable_formats() -> tuple[str, ...]:
 
 
 @contextmanager
-def opened(data: bytes, item: str = "image") -> Iterator[tuple[Image, Any]]:
+def open_image(data: bytes, item: str = "image") -> Iterator[tuple[Image, Any]]:
     """An image whose header is read and whose pixels are not decoded yet; errors in the block become `DataError`.
 
     Yields:
@@ -80,7 +80,7 @@ def opened(data: bytes, item: str = "image") -> Iterator[tuple[Image, Any]]:
                     item=item,
                     cure="scale it down first",
                 )
-            turn = _turn(image)
+            turn = _upright_turn(image)
         with image:
             yield image, turn
     except UnidentifiedImageError as error:
@@ -107,7 +107,7 @@ def image_ref(data: bytes, uri: str) -> ImageRef:
     """
     from PIL import Image as Pillow
 
-    with opened(data, uri) as (image, _):
+    with open_image(data, uri) as (image, _):
         image.load()
         media = Pillow.MIME.get(image.format or "", "application/octet-stream")
         return ImageRef(
@@ -125,9 +125,9 @@ def rgb(data: bytes, item: str = "image") -> Image:
     Raises:
         DataError: as for `opened`.
     """
-    with opened(data, item) as (image, turn):
+    with open_image(data, item) as (image, turn):
         image.load()
-        plain = _plain(image)
+        plain = _as_rgb(image)
         return plain if turn is None else plain.transpose(turn)
 
 
@@ -147,7 +147,7 @@ def check_resized(image: Image, side: int) -> None:
         )
 
 
-def _turn(image: Image) -> Any:
+def _upright_turn(image: Image) -> Any:
     """The transposition that makes the image upright by its EXIF orientation; None if it is upright."""
     from PIL.Image import Transpose
 
@@ -166,7 +166,7 @@ def _turn(image: Image) -> Any:
     }.get(orientation)
 
 
-def _plain(image: Image) -> Image:
+def _as_rgb(image: Image) -> Image:
     """Any mode to RGB."""
     import numpy as np
     from PIL import Image as Pillow

@@ -45,14 +45,14 @@ def bomb(file: pq.ParquetFile, packed: int, *, rows: bool = False) -> str:
     return f"{packed:,} bytes that claim to unpack to {sum(groups):,} in {count:,} rows"
 
 
-def rows_at_once(file: pq.ParquetFile, group: int, most: int) -> int:
+def rows_at_once(file: pq.ParquetFile, group: int, most_rows: int) -> int:
     """How many rows of a group to hold at once: fewer if a value, which many rows may share, can be large.
 
     The group's size bounds that of any value. The sizes of its columns would be a closer bound, but on a damaged file
     that call ends the process (an uncaught C++ exception in pyarrow 26).
     """
     size = file.metadata.row_group(group).total_byte_size
-    return int(max(1, min(most, MAX_GROUP // max(size, 1))))
+    return int(max(1, min(most_rows, MAX_GROUP // max(size, 1))))
 
 
 @contextmanager

@@ -68,7 +68,7 @@ def find(kind: Kind, text: str, *, registered_only: bool = False) -> tuple[Any, 
         and name.replace(".", "").replace("_", "").isalnum()
         and argument.isidentifier()
     ):
-        module = imported(name)
+        module = import_if_there(name)
         if module is not None:
             try:
                 return getattr(module, argument), ""
@@ -84,7 +84,7 @@ def find(kind: Kind, text: str, *, registered_only: bool = False) -> tuple[Any, 
     raise UnknownPart(kind[:-1], text, list(points), hint=hint)
 
 
-def imported(name: str, item: str = "") -> ModuleType | None:
+def import_if_there(name: str, item: str = "") -> ModuleType | None:
     """The module of a user; None if there is none of that name.
 
     Raises:

@@ -24,7 +24,7 @@ from pydantic import BaseModel, ValidationError
 
 from demur.core.errors import BadInput, DataError, StorageError, UsageError
 from demur.core.strict_json import parsed_json as parsed_json  # for all who read files
-from demur.core.system import LOCKS, hold
+from demur.core.system import LOCKS, lock_file
 
 R = TypeVar("R", bound=BaseModel)
 
@@ -140,7 +140,7 @@ def locked(place: Path, busy: str, *, wait: bool = False) -> Iterator[None]:
             handle = place.open("wb")
         with handle:
             try:
-                hold(handle, wait=wait)
+                lock_file(handle, wait=wait)
             except BlockingIOError as error:
                 raise UsageError(
                     f"another process is {busy}",
@@ -175,7 +175,7 @@ def replacing(path: Path) -> Iterator[IO[bytes]]:
     with storage_errors(path):
         path.parent.mkdir(parents=True, exist_ok=True)
         temporary = path.with_name(f".{path.name}.tmp")
-        handle = _alone(temporary)
+        handle = _open_locked(temporary)
         if handle is None:
             temporary = path.with_name(f".{path.name}.{os.getpid()}-{threading.get_ident()}.tmp")
             handle = temporary.open("wb")
@@ -195,12 +195,12 @@ def replacing(path: Path) -> Iterator[IO[bytes]]:
                 raise
 
 
-def _alone(place: Path) -> IO[bytes] | None:
+def _open_locked(place: Path) -> IO[bytes] | None:
     """A file opened for writing and locked; None if another process has it, or there are no locks."""
     for _ in range(8):
         handle = os.fdopen(os.open(place, os.O_WRONLY | os.O_CREAT, 0o666), "wb")
         try:
-            hold(handle)
+            lock_file(handle)
             if os.path.samestat(place.stat(), os.fstat(handle.fileno())):
                 return handle
         except FileNotFoundError:
@@ -301,7 +301,7 @@ def parsed_yaml(text: str, item: str, cure: str = "correct the file") -> Any:
         loader = yaml.SafeLoader(text)
         root = loader.get_single_node()
         if (
-            "*" in text and _size(root, {}) > MOST_VALUES
+            "*" in text and _expanded_size(root, {}) > MOST_VALUES
         ):  # before merge keys (<<) expand their aliases
             raise UsageError(
                 f"its aliases expand to over {MOST_VALUES:,} values",
@@ -327,7 +327,7 @@ MOST_VALUES = 1_000_000
 """Values of a YAML file, with its aliases expanded."""
 
 
-def _size(node: Any, sizes: dict[int, float]) -> float:
+def _expanded_size(node: Any, sizes: dict[int, float]) -> float:
     """Number of values that a YAML node expands to; infinite if it contains itself."""
     if isinstance(node.value, str):
         return 1.0
@@ -338,7 +338,7 @@ def _size(node: Any, sizes: dict[int, float]) -> float:
             for member in node.value
             for child in (member if isinstance(member, tuple) else (member,))
         ]
-        sizes[id(node)] = 1.0 + sum(_size(child, sizes) for child in inner)
+        sizes[id(node)] = 1.0 + sum(_expanded_size(child, sizes) for child in inner)
     return sizes[id(node)]
 
 

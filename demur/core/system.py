@@ -16,7 +16,7 @@ LOCKS = fcntl is not None
 """Whether files can be locked."""
 
 
-def hold(file: IO[Any] | int, *, shared: bool = False, wait: bool = False) -> None:
+def lock_file(file: IO[Any] | int, *, shared: bool = False, wait: bool = False) -> None:
     """Lock an open file against other processes until it is closed or this process ends.
 
     Args:

@@ -27,10 +27,10 @@ def plain(text: str) -> str:
     )
 
 
-def brief(value: object, most: int = 60) -> str:
+def brief(value: object, longest: int = 60) -> str:
     """A value as text on one line of at most that many characters."""
     text = plain(str(value))
-    return text if len(text) <= most else text[: most - 1] + "\u2026"
+    return text if len(text) <= longest else text[: longest - 1] + "\u2026"
 
 
 def command(*words: object, program: str = "demur") -> str:

@@ -57,20 +57,24 @@ def visible(text: str, tags: Iterable[Tags] = THINKING) -> str:
     for mark in reversed(marks):
         if mark.closes:
             ends.setdefault(mark.tags, []).append(mark)
-    outside: list[str] = []
+    text_outside: list[str] = []
     at = 0
     for mark in marks:
         later = ends.get(mark.tags, [])
         while later and later[-1].start < mark.end:
             later.pop()
         if not mark.closes and mark.start >= at and later:
-            outside.append(text[at : mark.start])
+            text_outside.append(text[at : mark.start])
             at = later[-1].end
-    text = "".join(outside) + text[at:]
+    text = "".join(text_outside) + text[at:]
     unpaired = _marks(text, known)
     text = text[max((mark.end for mark in unpaired if mark.closes), default=0) :].strip()
-    opened = _marks(text, known)
-    return "" if opened and not opened[0].start and not opened[0].closes else text
+    unclosed_marks = _marks(text, known)
+    return (
+        ""
+        if unclosed_marks and not unclosed_marks[0].start and not unclosed_marks[0].closes
+        else text
+    )
 
 
 def split_thinking(text: str, tags: Iterable[Tags] = THINKING) -> tuple[str, str]:

@@ -81,10 +81,12 @@ def _bytes_at(uri: str, base: Path) -> bytes:
     if uri.startswith("zip:"):
         archive, _, member = uri[4:].partition("!")
         path = base / archive
-        state = _regular(path, uri)
+        state = _regular_file_state(path, uri)
         opened = _opened_zip(str(path), state.st_mtime_ns, state.st_size)
         try:
-            return opened.read(member) if _fits(opened.getinfo(member).file_size, uri) else b""
+            return (
+                opened.read(member) if _check_size(opened.getinfo(member).file_size, uri) else b""
+            )
         except KeyError as error:
             raise DataError(
                 "no such member in the archive", item=uri, cure="check the archive"
@@ -92,7 +94,7 @@ def _bytes_at(uri: str, base: Path) -> bytes:
     if uri.startswith("parquet:"):
         file, _, place = uri[8:].rpartition("#")
         row, column, *index = place.split("/")
-        _regular(base / file, uri)
+        _regular_file_state(base / file, uri)
         value = _parquet_cell(base / file, int(row), column)
         for step in index:
             value = value[int(step)]
@@ -102,7 +104,7 @@ def _bytes_at(uri: str, base: Path) -> bytes:
         return value
     if uri.startswith("tsv:"):
         file, _, place = uri[4:].rpartition("#")
-        _regular(base / file, uri)
+        _regular_file_state(base / file, uri)
         with (base / file).open("rb") as handle:
             handle.seek(int(place))
             line = handle.readline(MOST_BYTES)
@@ -115,16 +117,16 @@ def _bytes_at(uri: str, base: Path) -> bytes:
     if uri.startswith("slice:"):
         file, _, place = uri[6:].rpartition("#")
         offset, _, length = place.partition("+")
-        _regular(base / file, uri)
+        _regular_file_state(base / file, uri)
         with (base / file).open("rb") as handle:
             handle.seek(int(offset))
-            return handle.read(int(length)) if _fits(int(length), uri) else b""
+            return handle.read(int(length)) if _check_size(int(length), uri) else b""
     path = base / uri
-    _fits(_regular(path, uri).st_size, uri)
+    _check_size(_regular_file_state(path, uri).st_size, uri)
     return path.read_bytes()
 
 
-def _regular(path: Path, uri: str) -> os.stat_result:
+def _regular_file_state(path: Path, uri: str) -> os.stat_result:
     """The state of a regular file; reading a pipe or a device might never end."""
     state = path.stat()
     if stat.S_ISREG(state.st_mode) or stat.S_ISDIR(
@@ -134,7 +136,7 @@ def _regular(path: Path, uri: str) -> os.stat_result:
     raise DataError("this is not a regular file", item=uri, cure="give the image as a file")
 
 
-def _fits(size: int, uri: str) -> bool:
+def _check_size(size: int, uri: str) -> bool:
     if 0 <= size <= MOST_BYTES:
         return True
     raise DataError(

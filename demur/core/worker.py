@@ -96,11 +96,17 @@ class Calls:
         name: of its threads.
     """
 
-    def __init__(self, function: Callable[[Any], Any], most: int | None, name: str) -> None:
+    def __init__(self, function: Callable[[Any], Any], most_at_once: int | None, name: str) -> None:
         self.awaits = is_async(function)
-        wanted = most if most is not None else getattr(function, "concurrency", None)
+        concurrency = (
+            most_at_once if most_at_once is not None else getattr(function, "concurrency", None)
+        )
         self.most = (
-            wanted if isinstance(wanted, int) and wanted > 0 else ASYNC if self.awaits else 1
+            concurrency
+            if isinstance(concurrency, int) and concurrency > 0
+            else ASYNC
+            if self.awaits
+            else 1
         )
         self._function, self._name = function, name
         self._slots = asyncio.Semaphore(self.most)

@@ -122,15 +122,15 @@ def valid_document(problems: Problems, place: str, **fields: Any) -> Iterator[Do
 
 def log_notes(path: str | Path, notes: Mapping[str, int]) -> None:
     """Log what a reader counted and no user needs to act on."""
-    for what, count in notes.items():
-        log.warning("%s: %s %s", path, f"{count:,}", what)
+    for note, count in notes.items():
+        log.warning("%s: %s %s", path, f"{count:,}", note)
 
 
 def log_skipped(path: str | Path, files: Counter[str]) -> None:
     """Log how many files a reader skipped, most frequent kinds first."""
     if files:
-        most = ", ".join(f"{count:,} {what}" for what, count in files.most_common(5))
-        log.warning("%s: skipped %d files: %s", path, files.total(), most)
+        commonest_kinds = ", ".join(f"{count:,} {kind}" for kind, count in files.most_common(5))
+        log.warning("%s: skipped %d files: %s", path, files.total(), commonest_kinds)
 
 
 def image_folder(options: Mapping[str, str]) -> Path | None:

@@ -75,14 +75,14 @@ def documents(
     files = (
         [root]
         if root.is_file()
-        else sorted(p for p in root.rglob("*") if p.is_file() and not _hidden(p, root))
+        else sorted(p for p in root.rglob("*") if p.is_file() and not _is_hidden(p, root))
     )
     skipped = {path.resolve() for path in without}
     files = [file for file in files if file.resolve() not in skipped]
     skipped_endings: Counter[str] = Counter()
     for file in files:
-        ending, below = (
-            _kind(file.name.lower()),
+        ending, relative_path = (
+            _ending(file.name.lower()),
             (file.relative_to(root) if file != root else Path(file.name)).as_posix(),
         )
         if ending in TABLES:
@@ -91,7 +91,7 @@ def documents(
                     ending, str(file), problems, {"licence": licence} if licence else {}
                 )
             except (DataError, UsageError) as error:  # a folder may hold tables of other things
-                problems.add(below, f"{error.message}; leave it out")
+                problems.add(relative_path, f"{error.message}; leave it out")
             continue
         parts = PARTS.get(ending)
         if parts is None:
@@ -101,25 +101,27 @@ def documents(
             parts_of_file = list(parts(file))
             parts_with_text = [part for part in parts_of_file if part[2].strip()]
         except DataError as error:
-            problems.add(below, str(error))
+            problems.add(relative_path, str(error))
             continue
         if not parts_with_text:
-            problems.add(below, "holds no text (scanned pages need text recognition); leave it out")
+            problems.add(
+                relative_path, "holds no text (scanned pages need text recognition); leave it out"
+            )
         elif len(parts_with_text) < len(parts_of_file):
             log.warning(
                 "%s: skipped %d of %d pages, which hold no text",
-                below,
+                relative_path,
                 len(parts_of_file) - len(parts_with_text),
                 len(parts_of_file),
             )
-        for behind, title, text in parts_with_text:
+        for suffix, title, text in parts_with_text:
             yield from valid_document(
                 problems,
-                below,
-                id=f"{below}{behind}",
+                relative_path,
+                id=f"{relative_path}{suffix}",
                 title=title or file.stem,
                 text=text,
-                page=below if behind else "",
+                page=relative_path if suffix else "",
                 source=root.name,
                 licence=licence,
                 attributes={"format": ending},
@@ -132,11 +134,11 @@ def documents(
     log_skipped(root, skipped_endings)
 
 
-def _hidden(path: Path, root: Path) -> bool:
+def _is_hidden(path: Path, root: Path) -> bool:
     return any(part.startswith(".") for part in path.relative_to(root).parts)
 
 
-def _kind(name: str) -> str:
+def _ending(name: str) -> str:
     """The ending of a name; that before ``.gz`` for a table, which may be packed."""
     packed = name.removesuffix(".gz").rpartition(".")[2]
     return packed if packed in TABLES else name.rpartition(".")[2] if "." in name else ""
@@ -221,13 +223,13 @@ _RAW = {name: re.compile(f"</{name}", re.IGNORECASE) for name in ("script", "sty
 """Element with plain content -> its end."""
 
 
-def _end_of_tag(page: str, at: int) -> int:
-    """The end of a tag that begins before ``at``; -1 if it has none."""
-    while quote_or_end := _QUOTE_OR_END.search(page, at):
+def _end_of_tag(page: str, start: int) -> int:
+    """The end of a tag that begins before ``start``; -1 if it has none."""
+    while quote_or_end := _QUOTE_OR_END.search(page, start):
         if quote_or_end[0] == ">":
             return quote_or_end.start()
-        at = page.find(quote_or_end[0], quote_or_end.end()) + 1
-        if not at:
+        start = page.find(quote_or_end[0], quote_or_end.end()) + 1
+        if not start:
             return -1
     return -1
 

@@ -61,7 +61,7 @@ def read(
         json_items(Path(path), problems),
         problems,
         notes,
-        files=_map(map_file, problems) if map_file else {},
+        files=_read_picture_map(map_file, problems) if map_file else {},
         picture=lambda relative: image_at(
             inside(map_file.parent if map_file else Path(), relative)
         ),
@@ -145,7 +145,7 @@ def _section_documents(url: str, page: Mapping[str, Any]) -> Iterator[Document]:
             )
 
 
-def _map(path: Path, problems: Problems) -> dict[str, str]:
+def _read_picture_map(path: Path, problems: Problems) -> dict[str, str]:
     """Url of a picture -> path relative to the map."""
     rows: Iterator[tuple[str, dict[str, Any]]]
     if path.suffix == ".csv":
@@ -164,7 +164,7 @@ def _map(path: Path, problems: Problems) -> dict[str, str]:
 # --- what a page holds ---------------------------------------------------------------------------
 
 
-def _list(page: Mapping[str, Any], key: str) -> list[Any]:
+def _list_at(page: Mapping[str, Any], key: str) -> list[Any]:
     """A field that should hold a list; whatever else it holds counts as none."""
     value = page.get(key)
     return value if isinstance(value, list) else []
@@ -176,9 +176,9 @@ def sections(page: Mapping[str, Any]) -> list[Section]:
     >>> sections({"title": "Fox", "section_titles": ["Fox", "Diet"], "section_texts": ["A fox.", None]})
     [Section(number=0, title='Fox', text='A fox.'), Section(number=1, title='Fox: Diet', text='')]
     """
-    title, titles = str(page.get("title") or ""), _list(page, "section_titles")
+    title, titles = str(page.get("title") or ""), _list_at(page, "section_titles")
     all_sections = []
-    for number, text in enumerate(_list(page, "section_texts")):
+    for number, text in enumerate(_list_at(page, "section_texts")):
         name = str(titles[number] or "") if number < len(titles) else ""
         full = f"{title}: {name}" if name and name != title else title
         all_sections.append(Section(number, full, text if isinstance(text, str) else ""))
@@ -192,8 +192,8 @@ def section_id(url: str, number: int) -> str:
 
 def pictures(page: Mapping[str, Any]) -> Iterator[Picture]:
     """The pictures of a page in order; the list of captions may be shorter, or hold nothing for some."""
-    captions = _list(page, "image_reference_descriptions")
-    for number, url in enumerate(_list(page, "image_urls")):
+    captions = _list_at(page, "image_reference_descriptions")
+    for number, url in enumerate(_list_at(page, "image_urls")):
         if isinstance(url, str):
             caption = str(captions[number] or "") if number < len(captions) else ""
             yield Picture(number, url, caption or str(page.get("title") or ""))

@@ -38,9 +38,9 @@ def read(
     if (root / CAPTIONS).is_file():
         for _, row in json_lines(root / CAPTIONS, problems):
             captions[str(row.get("file_name"))] = str(row.get("text") or row.get("caption") or "")
-    passed: Counter[str] = Counter()
+    skipped: Counter[str] = Counter()
     file = None
-    for file in _images(root, problems, passed):
+    for file in _images(root, problems, skipped):
         id = file.relative_to(root).as_posix()
         try:
             image = image_at(file)
@@ -59,45 +59,45 @@ def read(
         )
     if file is None and not len(problems):
         raise UsageError(
-            f"no image among {passed.total():,} files",
+            f"no image among {skipped.total():,} files",
             item=path,
             cure=f"docs:{path} reads texts and PDF",
         )
-    log_skipped(path, passed)
+    log_skipped(path, skipped)
 
 
-def _images(root: Path, problems: Problems, passed: Counter[str]) -> Iterator[Path]:
+def _images(root: Path, problems: Problems, skipped: Counter[str]) -> Iterator[Path]:
     """The files below a folder that look like images, by path; the others are counted."""
     from PIL import Image
 
-    known, readable = Image.registered_extensions(), readable_formats()
-    endings = frozenset(ending for ending, kind in known.items() if kind in readable)
+    format_of_ending, readable = Image.registered_extensions(), readable_formats()
+    endings = frozenset(ending for ending, kind in format_of_ending.items() if kind in readable)
 
     def wanted(entry: os.DirEntry[str]) -> bool:
         ending = os.path.splitext(entry.name)[1].lower()
         if entry.is_symlink() and entry.is_dir():
-            passed["links to folders"] += 1
+            skipped["links to folders"] += 1
         elif ending in endings:
             return True
         elif entry.path != str(root / CAPTIONS):
-            passed[f"{_printable(ending)} files" if ending else "without an ending"] += 1
+            skipped[f"{_printable(ending)} files" if ending else "without an ending"] += 1
         return False
 
-    opened = [_listed(root, wanted)]
-    while opened:
+    open_folders = [_listed(root, wanted)]
+    while open_folders:
         try:
-            for path, is_folder in opened[-1]:
+            for path, is_folder in open_folders[-1]:
                 if is_folder:
-                    opened.append(_listed(path, wanted))
+                    open_folders.append(_listed(path, wanted))
                     break
                 yield path
             else:
-                opened.pop()
+                open_folders.pop()
         except StorageError as error:
-            if len(opened) == 1:
+            if len(open_folders) == 1:
                 raise
             problems.add(_printable(error.item), error.message)
-            opened.pop()
+            open_folders.pop()
 
 
 def _listed(

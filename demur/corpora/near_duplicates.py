@@ -28,7 +28,7 @@ from typing import TYPE_CHECKING, Literal, NamedTuple
 import numpy as np
 
 from demur.core.errors import DataError, StorageError
-from demur.core.images import opened
+from demur.core.images import open_image
 from demur.core.records import ImageRef
 from demur.core.store import Problems, canonical, read_jsonl
 from demur.core.text import stream_safe
@@ -139,7 +139,7 @@ class ImageHash(NamedTuple):
         return self.views[0]
 
 
-def _bits(values: np.ndarray) -> int:
+def _as_bits(values: np.ndarray) -> int:
     return int.from_bytes(np.packbits(values.astype(np.uint8).ravel()).tobytes(), "big")
 
 
@@ -147,11 +147,11 @@ def image_hash(data: bytes) -> ImageHash:
     """The hashes of an encoded image. Transparency becomes white, and the EXIF orientation is applied.
 
     Raises:
-        DataError: as for `demur.core.images.opened`.
+        DataError: as for `demur.core.images.open_image`.
     """
     from PIL import Image, ImageOps
 
-    with opened(data, "") as (packed, _):
+    with open_image(data, "") as (packed, _):
         turned = ImageOps.exif_transpose(packed)
         if turned.mode not in ("RGB", "L", "CMYK"):
             rgba = turned.convert("RGBA")
@@ -168,20 +168,20 @@ def _view(colour: Image.Image) -> View:
 
     grey = colour.convert("L")
     grid = np.asarray(colour.resize((4, 4), Image.Resampling.BOX))
-    fine = np.asarray(grey.resize((32, 32), Image.Resampling.LANCZOS), dtype=np.float64)
+    small_grey = np.asarray(grey.resize((32, 32), Image.Resampling.LANCZOS), dtype=np.float64)
     coarse = np.asarray(grey.resize((9, 8), Image.Resampling.LANCZOS), dtype=np.float64)
     angle = np.pi * (2 * np.arange(32) + 1) * np.arange(8)[:, None] / 64
-    flat = (np.cos(angle) @ fine @ np.cos(angle).T).ravel()
+    flat = (np.cos(angle) @ small_grey @ np.cos(angle).T).ravel()
     # drawings have many coefficients that are zero but for rounding: a bit is set only well above the median
     clear = np.median(flat[1:]) + 0.02 * np.abs(flat[1:]).max()
-    drawing = np.mean(np.abs(fine - np.median(fine)) < 16) >= SPARSE
+    drawing = np.mean(np.abs(small_grey - np.median(small_grey)) < 16) >= SPARSE
     side = FINE if drawing and min(grey.size) >= FINE else COARSE
-    way = Image.Resampling.BOX if min(grey.size) >= side else Image.Resampling.BILINEAR
-    shades = np.asarray(grey.resize((side, side), way), dtype=np.uint8) >> 4
+    resampling = Image.Resampling.BOX if min(grey.size) >= side else Image.Resampling.BILINEAR
+    shades = np.asarray(grey.resize((side, side), resampling), dtype=np.uint8) >> 4
     return View(
-        _bits(flat > clear),
-        _bits(coarse[:, 1:] > coarse[:, :-1] + 2),
-        float(fine.std()),
+        _as_bits(flat > clear),
+        _as_bits(coarse[:, 1:] > coarse[:, :-1] + 2),
+        float(small_grey.std()),
         grid.tobytes(),
         round(math.log(colour.width / colour.height), 4),
         zlib.compress((shades[:, ::2] << 4 | shades[:, 1::2]).tobytes(), 6),
@@ -239,7 +239,7 @@ def same_picture(image: ImageHash, other_image: ImageHash, threshold: int = IMAG
 
     Flat images are compared by their colours alone.
     """
-    return any(_same(a, b, threshold) for a in image.views for b in other_image.views)
+    return any(_same_view(a, b, threshold) for a in image.views for b in other_image.views)
 
 
 def similar_hashes(view: View, other_view: View, threshold: int = IMAGE_NEAR) -> bool:
@@ -259,7 +259,7 @@ def _same_colours(view: View, other_view: View) -> bool:
     )
 
 
-def _same(view: View, other_view: View, threshold: int) -> bool:
+def _same_view(view: View, other_view: View, threshold: int) -> bool:
     if view.spread < 1 and other_view.spread < 1:
         return _same_colours(view, other_view)
     return similar_hashes(view, other_view, threshold) and same_strokes(
@@ -273,13 +273,14 @@ def same_strokes(strokes: bytes, other_strokes: bytes) -> bool:
         return True
     a, b = _shades(strokes), _shades(other_strokes)
     side = min(len(a), len(b))
-    a, b, near = _at(a, side), _at(b, side), STROKE_NEAR[side]
+    a, b, near = _resized(a, side), _resized(b, side), STROKE_NEAR[side]
     if _difference(a, b) <= near:
         return True
     if _difference(a, b, reach=1 + math.ceil(CROPS[-1] * side)) > near:
         return False  # no crop can bring them together
     return any(
-        _difference(_cut(a, share), b) <= near or _difference(a, _cut(b, share)) <= near
+        _difference(_inner_part(a, share), b) <= near
+        or _difference(a, _inner_part(b, share)) <= near
         for share in CROPS
     )
 
@@ -303,7 +304,7 @@ def _shades(strokes: bytes) -> np.ndarray:
     return shades
 
 
-def _at(shades: np.ndarray, side: int) -> np.ndarray:
+def _resized(shades: np.ndarray, side: int) -> np.ndarray:
     """A picture at another size."""
     from PIL import Image
 
@@ -314,7 +315,7 @@ def _at(shades: np.ndarray, side: int) -> np.ndarray:
     )
 
 
-def _cut(shades: np.ndarray, share: float) -> np.ndarray:
+def _inner_part(shades: np.ndarray, share: float) -> np.ndarray:
     """The inner part of a picture at the size of the whole."""
     from PIL import Image
 

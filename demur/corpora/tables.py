@@ -60,32 +60,32 @@ def read(
             for document in valid_document(problems, place, **row):
                 yield anchored(document, root) if "root" in options else document
             continue
-        columns = _columns(row, options)
+        columns = _columns_of_fields(row, options)
         columns_seen |= columns.keys()
         if not first_row:
             first_row = row
             if not by_row:
-                _check(columns_seen, first_row, options, path)
+                _check_columns(columns_seen, first_row, options, path)
         try:
-            fields = _fields(reader, row, columns, file, number, root, options)
+            fields = _document_fields(reader, row, columns, file, number, root, options)
         except (DataError, StorageError) as error:
             problems.add(place, str(error))
             continue
         yield from valid_document(problems, place, **fields)
     if first_row:
-        _check(columns_seen, first_row, options, path)
+        _check_columns(columns_seen, first_row, options, path)
 
 
-def _columns(row: Mapping[str, Any], options: Mapping[str, str]) -> dict[str, str]:
+def _columns_of_fields(row: Mapping[str, Any], options: Mapping[str, str]) -> dict[str, str]:
     """Field -> column of this row."""
     names = {
-        what: options.get(what) or next((n for n in usual if n in row), "")
-        for what, usual in USUAL.items()
+        field: options.get(field) or next((n for n in usual if n in row), "")
+        for field, usual in USUAL.items()
     }
-    return {what: name for what, name in names.items() if name in row}
+    return {field: name for field, name in names.items() if name in row}
 
 
-def _check(
+def _check_columns(
     columns: Collection[str], row: Mapping[str, Any], options: Mapping[str, str], path: str
 ) -> None:
     """Check that the columns of the options exist, and one with texts or images.
@@ -109,7 +109,7 @@ def _check(
         )
 
 
-def _fields(
+def _document_fields(
     reader: str,
     row: Mapping[str, Any],
     columns: Mapping[str, str],
@@ -124,13 +124,17 @@ def _fields(
         DataError: a text column holds something else, or an image is missing or broken.
         StorageError: an image file cannot be read.
     """
-    values = {what: row[name] for what, name in columns.items() if not _is_null(row[name])}
-    texts = {what: _text(value, columns[what]) for what, value in values.items() if what != "image"}
+    values = {field: row[name] for field, name in columns.items() if not _is_null(row[name])}
+    texts = {
+        field: _cell_text(value, columns[field])
+        for field, value in values.items()
+        if field != "image"
+    }
     id = texts.get("id", "") if "id" in columns or "id" in options else f"{file.stem}:{number}"
     image = None
     if "image" in values:
         try:
-            image = _image(reader, values["image"], columns["image"], file, number, root)
+            image = _cell_image(reader, values["image"], columns["image"], file, number, root)
         except (DataError, StorageError) as error:
             raise DataError(str(error), item=f"({id})") from error
     summary = texts.get("summary")
@@ -151,7 +155,7 @@ def _is_null(value: Any) -> bool:
     return value is None or (isinstance(value, float) and math.isnan(value))
 
 
-def _text(value: Any, column: str) -> str:
+def _cell_text(value: Any, column: str) -> str:
     """A value as text: bytes are decoded as UTF-8, and a whole number has no ``.0``.
 
     Raises:
@@ -171,7 +175,9 @@ def _text(value: Any, column: str) -> str:
     return str(int(value)) if isinstance(value, float) and value.is_integer() else str(value)
 
 
-def _image(reader: str, value: Any, column: str, file: Path, number: int, root: Path) -> ImageRef:
+def _cell_image(
+    reader: str, value: Any, column: str, file: Path, number: int, root: Path
+) -> ImageRef:
     if isinstance(value, Mapping):  # the struct of `datasets`: bytes, and the path they came from
         value = value.get("bytes") or value.get("path")
     if isinstance(value, bytes):

@@ -184,12 +184,12 @@ def _names(
     names = [name_of(system) for system in systems]
     if twice := [name for name in names if names.count(name) > 1]:
         raise UsageError("a system is named twice", item=twice[0], cure="name each once")
-    if same := [
+    if repeated := [
         name for name in names if repeat > 1 and options.get(name, {}).get("temperature") == 0
     ]:
         raise UsageError(
             "repeats at temperature 0 get the same answer again",
-            item=same[0],
+            item=repeated[0],
             cure="raise the temperature",
         )
     return names
@@ -292,7 +292,7 @@ def ask_opened(
             steps.warn(line)
         for folder, opened_system in zip(folders, opened, strict=True):
             if fresh and isinstance(opened_system.system, ModelSystem):
-                _forget(opened_system.system, tasks, ledger)
+                _drop_cached_replies(opened_system.system, tasks, ledger)
             run(
                 folder,
                 system=opened_system.system,
@@ -333,7 +333,7 @@ def _in_ledger(system: System, asks: Sequence[Ask], ledger: Path) -> bool:
     return all(line.calls == line.cached for line in planned.lines)
 
 
-def _forget(system: ModelSystem, tasks: Sequence[Task], ledger: Path) -> None:
+def _drop_cached_replies(system: ModelSystem, tasks: Sequence[Task], ledger: Path) -> None:
     """Drop the cached replies of a model to these questions."""
     from demur.models.identity import request_key
     from demur.models.ledger import Ledger

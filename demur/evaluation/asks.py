@@ -85,11 +85,11 @@ def write_asks(
             f"{out.suffix or 'no ending'!r}", item=str(out), cure="end the name in .jsonl or .csv"
         )
     tasks = questions.tasks(list(release.samples()), release.sha256)
-    seen: set[str] = set()
+    written_images: set[str] = set()
 
     def place(ref: ImageRef) -> str:
-        new = ref.sha256 not in seen
-        seen.add(ref.sha256)
+        new = ref.sha256 not in written_images
+        written_images.add(ref.sha256)
         if images is None:
             return f"sha256:{ref.sha256}"
         path = images / f"{ref.sha256[:32]}.{ref.media_type.rpartition('/')[2] or 'bin'}"
@@ -102,7 +102,7 @@ def write_asks(
         write_records(out, lines)
     else:
         write_atomic(out, _csv(lines))
-    return Written(len(tasks), len({t.ask.sample for t in tasks}), len(seen))
+    return Written(len(tasks), len({t.ask.sample for t in tasks}), len(written_images))
 
 
 def _line(ask: Ask, place: Callable[[ImageRef], str]) -> AskLine:

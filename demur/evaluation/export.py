@@ -168,9 +168,13 @@ class Judging:
     ) -> Verdict:
         """The verdict on one reply of a model."""
         thought, answer = split_thinking(text)
-        how = condition(ask.condition)
+        asked_condition = condition(ask.condition)
         reply = Response(
             text=answer, reasoning=reasoning or thought, finish_reason=finish_reason, error=error
         )
-        read = read_reply(reply, final="reasoning" in how.addons, stated="confidence" in how.addons)
-        return await self._grading.verdict(ask, read, answers)
+        response = read_reply(
+            reply,
+            final="reasoning" in asked_condition.addons,
+            stated="confidence" in asked_condition.addons,
+        )
+        return await self._grading.verdict(ask, response, answers)

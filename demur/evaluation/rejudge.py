@@ -63,7 +63,7 @@ class GradeRow(Record):
 
     @field_validator("answers", mode="before")
     @classmethod
-    def _several(cls, value: object) -> object:
+    def _as_several(cls, value: object) -> object:
         value = list_written(value)
         return (value,) if isinstance(value, str | int | float) else value
 
@@ -200,19 +200,19 @@ _CARRIED = ("release", "corpora", "seed", "limit", "recipes", "conditions", "pro
 class _Stored:
     """The stored answers of a run as a system."""
 
-    def __init__(self, manifest: dict[str, Any], known: dict[str, Response]) -> None:
+    def __init__(self, manifest: dict[str, Any], stored_answers: dict[str, Response]) -> None:
         self.id, self.note = str(manifest["system"]), "its stored answers, graded again"
         self.revision = digest(
             [manifest.get("revision", ""), manifest.get("files", {}).get("responses.jsonl", "")], 16
         )
         self.reads_prompt = manifest.get("reads_prompt")
-        self._known = known
+        self._stored_answers = stored_answers
 
     def skip_reason(self, ask: Ask) -> str:
-        return "" if ask.id in self._known else "not asked in the run"
+        return "" if ask.id in self._stored_answers else "not asked in the run"
 
     async def answer(self, ask: Ask) -> Response:
-        return self._known[ask.id]
+        return self._stored_answers[ask.id]
 
     async def close(self) -> None:
         pass
@@ -240,19 +240,21 @@ def judge_run(
     Raises:
         UsageError: the run is of another release, or not finished.
     """
-    manifest, known = _stored(folder, release)
-    tasks = _tasks(folder, manifest, release, known)
+    manifest, answers = _read_finished_run(folder, release)
+    tasks = _remake_tasks(folder, manifest, release, answers)
     about = {
         **{key: manifest[key] for key in _CARRIED if key in manifest},
         "graded_again": {"run": folder.name, "judge": manifest.get("judge", "")},
     }
-    system: Any = _Stored(manifest, known)
+    system: Any = _Stored(manifest, answers)
     return run(
         out, system=system, judge=judge, tasks=tasks, about=about, progress=progress, note=note
     )
 
 
-def _stored(folder: Path, release: Release) -> tuple[dict[str, Any], dict[str, Response]]:
+def _read_finished_run(
+    folder: Path, release: Release
+) -> tuple[dict[str, Any], dict[str, Response]]:
     """The manifest and the answers of a finished run of the release."""
     manifest = read_json(folder / "manifest.json")
     if "files" not in manifest:
@@ -266,9 +268,11 @@ def _stored(folder: Path, release: Release) -> tuple[dict[str, Any], dict[str, R
             cure="give --release, the one that the run asked",
         )
     problems = Problems()
-    known = {a.ask: a.response for a in read_records(folder / "responses.jsonl", Answer, problems)}
+    answers = {
+        a.ask: a.response for a in read_records(folder / "responses.jsonl", Answer, problems)
+    }
     problems.settle()  # the answer of a damaged line would be missing from every rate
-    return manifest, known
+    return manifest, answers
 
 
 def judge_beside(
@@ -303,13 +307,15 @@ def judge_beside(
         )
     file = folder / "verdicts" / f"{name}.jsonl"
     about = file.with_suffix(".json")
-    if about.is_file() and (before := read_json(about).get("judge")) != judge.id:
+    if about.is_file() and (earlier_judge := read_json(about).get("judge")) != judge.id:
         raise UsageError(
-            f"the verdicts {name!r} are of {before}", item=str(file), cure="give another --name"
+            f"the verdicts {name!r} are of {earlier_judge}",
+            item=str(file),
+            cure="give another --name",
         )
-    manifest, known = _stored(folder, release)
-    tasks = _tasks(folder, manifest, release, known)
-    items = [(t.ask, known[t.ask.id], t.sample.answers) for t in tasks]
+    manifest, answers = _read_finished_run(folder, release)
+    tasks = _remake_tasks(folder, manifest, release, answers)
+    items = [(t.ask, answers[t.ask.id], t.sample.answers) for t in tasks]
     verdicts = grade_items(judge, items, progress)
     write_records(file, verdicts)
     origin = {
@@ -321,17 +327,19 @@ def judge_beside(
     return file
 
 
-def answered(folder: Path, release: Release) -> list[tuple[Task, Response]]:
+def answered_tasks(folder: Path, release: Release) -> list[tuple[Task, Response]]:
     """The questions of a finished run, evidence included, with their answers.
 
     Raises:
         UsageError: the run is of another release, or not finished.
     """
-    manifest, known = _stored(folder, release)
-    return [(task, known[task.ask.id]) for task in _tasks(folder, manifest, release, known)]
+    manifest, answers = _read_finished_run(folder, release)
+    return [
+        (task, answers[task.ask.id]) for task in _remake_tasks(folder, manifest, release, answers)
+    ]
 
 
-def _tasks(
+def _remake_tasks(
     folder: Path, manifest: dict[str, Any], release: Release, answers: dict[str, Response]
 ) -> list[Task]:
     """The questions of a run, made again from its manifest; if that is not enough, from its rows."""
@@ -353,10 +361,12 @@ def _tasks(
         tasks = [t for t in questions.tasks(samples) if t.ask.id in answers]
         if len(tasks) == len(answers):
             return tasks
-    return _tasks_of_rows(folder / "rows.parquet", {s.id: s for s in samples}, answers, seed)
+    return _remake_tasks_from_rows(
+        folder / "rows.parquet", {s.id: s for s in samples}, answers, seed
+    )
 
 
-def _tasks_of_rows(
+def _remake_tasks_from_rows(
     path: Path, samples: Mapping[str, Sample], answers: dict[str, Response], seed: int
 ) -> list[Task]:
     """The same from the rows: an ask's id depends on the user's own prompts and corpora, which are not available."""
@@ -386,7 +396,7 @@ def _tasks_of_rows(
     return tasks
 
 
-class Attacked(NamedTuple):
+class AttackResult(NamedTuple):
     """A judge's result in the attack suite."""
 
     families: list[FamilyCounts]
@@ -394,11 +404,11 @@ class Attacked(NamedTuple):
     """The answers that flipped it."""
 
 
-def attack(
+def put_attacks(
     judge: Judge,
     progress: Callable[[int], None] = lambda n: None,
     unmasked: Judge | None = None,
-) -> Attacked:
+) -> AttackResult:
     """Put every attack of the suite to a judge.
 
     Args:
@@ -413,4 +423,4 @@ def attack(
         grade_items(unmasked, items, lambda n: progress(len(all_attacks) + n)) if unmasked else None
     )
     flipped = [a.text for a, v in zip(all_attacks, verdicts, strict=True) if v.outcome == "correct"]
-    return Attacked(count_by_family(all_attacks, verdicts, unmasked_verdicts), flipped)
+    return AttackResult(count_by_family(all_attacks, verdicts, unmasked_verdicts), flipped)

@@ -133,27 +133,31 @@ def resume(
     Raises:
         UsageError: it holds another run.
     """
-    old = _identity_in(out)
+    earlier_identity = _identity_in(out)
     identity = {k: v for k, v in identity.items() if k not in _NOT_IDENTITY}
-    other = {k for k in {*old, *identity} if old.get(k) != identity.get(k)} if old else set()
-    if other - _MOVED_IF_CHANGED.keys() and not fresh:
-        names = ", ".join(sorted(other))
+    changed_keys = (
+        {k for k in {*earlier_identity, *identity} if earlier_identity.get(k) != identity.get(k)}
+        if earlier_identity
+        else set()
+    )
+    if changed_keys - _MOVED_IF_CHANGED.keys() and not fresh:
+        names = ", ".join(sorted(changed_keys))
         raise UsageError(
             f"holds another run (they differ in: {names})",
             item=str(out),
             cure="name this one (NAME=SYSTEM): no reply is paid twice; or --fresh, which pays for everything again",
         )
     regraded: dict[str, Response] = {}
-    since = _date(out)
-    if old and (other or fresh):
-        aside = _move_aside(out, old)
+    since = _time_of_last_answer(out)
+    if earlier_identity and (changed_keys or fresh):
+        aside = _move_aside(out, earlier_identity)
         why = (
             "asked afresh"
             if fresh
-            else next(why for name, why in _MOVED_IF_CHANGED.items() if name in other)
+            else next(why for name, why in _MOVED_IF_CHANGED.items() if name in changed_keys)
         )
         note(f"{identity['system']}: {why}; moved the run of {since} to {aside}")
-        if not fresh and other <= {"judge", "judge_code"}:
+        if not fresh and changed_keys <= {"judge", "judge_code"}:
             regraded = read_answers(aside / "journal.jsonl") | read_answers(
                 aside / "responses.jsonl"
             )
@@ -162,7 +166,7 @@ def resume(
             with storage_errors(out):
                 earlier.rename(out)
             note(f"{identity['system']}: it was like this before; its earlier run is resumed")
-            since = _date(out)
+            since = _time_of_last_answer(out)
     return regraded | read_answers(out / "journal.jsonl") | read_answers(
         out / "responses.jsonl"
     ), since
@@ -170,8 +174,12 @@ def resume(
 
 def known_answers(folder: Path, system: System) -> dict[str, Response]:
     """The stored answers of a system in this revision with these settings, by ask, without errors."""
-    old, settings = _identity_in(folder), getattr(system, "settings", None) or None
-    if (old.get("system"), old.get("revision"), old.get("settings")) != (
+    earlier_identity, settings = _identity_in(folder), getattr(system, "settings", None) or None
+    if (
+        earlier_identity.get("system"),
+        earlier_identity.get("revision"),
+        earlier_identity.get("settings"),
+    ) != (
         system.id,
         system.revision,
         settings,
@@ -205,7 +213,7 @@ def _move_aside(out: Path, identity: dict[str, Any]) -> Path:
     return place
 
 
-def _date(folder: Path) -> str:
+def _time_of_last_answer(folder: Path) -> str:
     """Time of a run folder's last answer, to the minute."""
     times = [
         p.stat().st_mtime

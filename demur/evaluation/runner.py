@@ -172,43 +172,45 @@ def run(
         BudgetReached: a cap is reached; answers so far are kept.
     """
     reasons = [system.skip_reason(t.ask) for t in tasks]
-    taken = [t for t, why in zip(tasks, reasons, strict=True) if not why]
+    tasks_taken = [t for t, why in zip(tasks, reasons, strict=True) if not why]
     skipped = dict(Counter(filter(None, reasons)))
-    identity = _identity(system, judge, taken, skipped, about)
+    identity = _identity(system, judge, tasks_taken, skipped, about)
     made_by = {"demur": __version__}
-    known, since = resume(out, identity, fresh, note)
-    old = read_json(out / "manifest.json") if (out / "manifest.json").exists() else {}
-    reused = sum(t.ask.id in known for t in taken)
+    earlier_answers, since = resume(out, identity, fresh, note)
+    earlier_manifest = read_json(out / "manifest.json") if (out / "manifest.json").exists() else {}
+    reused = sum(t.ask.id in earlier_answers for t in tasks_taken)
     if (
-        "files" in old and reused == len(taken) and "unjudged" not in old
+        "files" in earlier_manifest
+        and reused == len(tasks_taken)
+        and "unjudged" not in earlier_manifest
     ):  # finished: nothing to ask or to write
         note(f"{system.id}: reused {reused:,} answers of {since}, asked 0")
         return out
-    if not old:
+    if not earlier_manifest:
         write_json(out / "manifest.json", identity | made_by)
-    with JsonlLog(out / "journal.jsonl") as journal, ExitStack() as more:
+    with JsonlLog(out / "journal.jsonl") as journal, ExitStack() as open_logs:
         timings: JsonlLog | None = None
-        done = reused
-        progress(done)
+        answered = reused
+        progress(answered)
 
         def on_answer(task: Task, response: Response) -> None:
-            nonlocal done, timings
+            nonlocal answered, timings
             journal.append(
                 {"ask": task.ask.id, "response": without_timing(response).model_dump(mode="json")}
             )
             if response.latency_s:  # systems that compute their answers here report none
-                timings = timings or more.enter_context(JsonlLog(timings_path(out)))
+                timings = timings or open_logs.enter_context(JsonlLog(timings_path(out)))
                 timings.append(Timing.of(task.ask.id, response))
-            done += 1
-            progress(done)
+            answered += 1
+            progress(answered)
 
         async def work() -> list[Graded]:
             try:
                 return await grade_all(
-                    taken,
+                    tasks_taken,
                     system,
                     judge,
-                    known=known,
+                    known=earlier_answers,
                     on_answer=on_answer,
                     max_in_flight=max_in_flight,
                     caps=caps,
@@ -220,14 +222,16 @@ def run(
         graded = run_sync(work())
         if summary := str(getattr(judge, "summary", "")):
             note(summary)
-    results = _results(out, graded, system)
+    results = _write_results(out, graded, system)
     write_json(out / "manifest.json", identity | made_by | results)
     with storage_errors(out):
         (out / "journal.jsonl").unlink(
             missing_ok=True
         )  # two processes with the same command may end together
     if reused:
-        note(f"{system.id}: reused {reused:,} answers of {since}, asked {len(taken) - reused:,}")
+        note(
+            f"{system.id}: reused {reused:,} answers of {since}, asked {len(tasks_taken) - reused:,}"
+        )
     if len(versions := versions_of(system.id, read_timings(out).values())) > 1:
         answers = ", ".join(f"{version}: {n:,}" for version, n in versions.items())
         note(
@@ -240,7 +244,7 @@ def run(
         for g in graded
         if g.verdict.status is Status.FAILED and not g.response.error
     ]
-    for reasons, what, then in (
+    for reasons, event, consequence in (
         (errors, "questions failed", "the same command asks them again"),
         (
             unusable,
@@ -252,8 +256,8 @@ def run(
             reason, times = next(
                 iter(commonest(reasons).items()), ("no reason given", len(reasons))
             )
-            total = f"{len(reasons):,} of {len(taken):,} {what}"
-            note(f"{system.id}: {total}, {times:,} of them with: {reason} - {then}")
+            total = f"{len(reasons):,} of {len(tasks_taken):,} {event}"
+            note(f"{system.id}: {total}, {times:,} of them with: {reason} - {consequence}")
     if why := results.get("unjudged"):
         reason, times = next(iter(why.items()))
         note(
@@ -265,13 +269,13 @@ def run(
 def _identity(
     system: System,
     judge: Judge,
-    taken: Sequence[Task],
+    tasks_taken: Sequence[Task],
     skipped: Mapping[str, int],
     about: Mapping[str, Any],
 ) -> dict[str, Any]:
     """What distinguishes this run from others: system, judge, their code, and the questions."""
     code, settings = judge_code(judge), getattr(system, "settings", None)
-    plain: dict[str, Any] = json.loads(
+    identity: dict[str, Any] = json.loads(
         canonical(
             {
                 **{k: v for k, v in about.items() if k != "caveat"},
@@ -281,16 +285,16 @@ def _identity(
                 "note": "; ".join(filter(None, (system.note, str(about.get("caveat", ""))))),
                 "judge": judge.id,
                 **({"judge_code": code} if code else {}),
-                "plan": digest([t.ask.id for t in taken]),
-                "asks": len(taken),
+                "plan": digest([t.ask.id for t in tasks_taken]),
+                "asks": len(tasks_taken),
                 "not_asked": skipped,
             }
         )
     )
-    return plain
+    return identity
 
 
-def _results(out: Path, graded: Sequence[Graded], system: System) -> dict[str, Any]:
+def _write_results(out: Path, graded: Sequence[Graded], system: System) -> dict[str, Any]:
     """Write the files of a finished run; returns their entries in the manifest."""
     contexts = {g.task.context.id: g.task.context for g in graded}
     answers = [Answer(ask=g.task.ask.id, response=without_timing(g.response)) for g in graded]

@@ -74,7 +74,7 @@ FAMILIES: dict[str, tuple[str, ...]] = {
 def written_attack(attack: str, question: str, wrong: str) -> str:
     """One of `FAMILIES` as an answer.
 
-    >>> written("{Wrong}. {3:yes }{wrong}", "Which metal?", "zinc")
+    >>> written_attack("{Wrong}. {3:yes }{wrong}", "Which metal?", "zinc")
     'Zinc. yes yes yes zinc'
     """
     for name, text in (

@@ -190,24 +190,24 @@ def _line(place: str, stem: str, row: dict[str, str], problems: Problems) -> Lin
     values: dict[str, Any] = {}
     digits = 0
     for name in _NUMBERS:
-        written = (
+        cell = (
             (row.get(name) or "")
             .strip()
             .rstrip("% ")
             .replace(",", "" if name in ("n", "labels") else ".")
         )
         try:
-            values[name] = float(written) if written else None
+            values[name] = float(cell) if cell else None
         except ValueError:
-            problems.add(place, f"{name} is {written!r}, expected a number")
+            problems.add(place, f"{name} is {cell!r}, expected a number")
             return None
         value, top = values[name], {"n": 1e12, "labels": 1e6, "kappa": 1.0}.get(name, 100.0)
-        least = {"kappa": -1.0, "labels": 2.0}.get(name, 0.0)
-        if value is not None and not least <= value <= top:
-            problems.add(place, f"{name} is {written}, expected {least:g} to {top:g}")
+        lowest = {"kappa": -1.0, "labels": 2.0}.get(name, 0.0)
+        if value is not None and not lowest <= value <= top:
+            problems.add(place, f"{name} is {cell}, expected {lowest:g} to {top:g}")
             return None
         if name in (*RATES, "agreement"):
-            digits = max(digits, len(written.partition(".")[2]))
+            digits = max(digits, len(cell.partition(".")[2]))
     if not texts["model"]:
         problems.add(place, "model is empty")
         return None

@@ -71,25 +71,25 @@ class Cascade:
         """The local verdict where it is sure, else the model's."""
         verdict = self.local.grade(ask, response, answers)
         if verdict.status is not Status.GRADED:
-            return self._as_mine(verdict)
+            return self._under_own_id(verdict)
         if not self._is_sure(verdict):
             self.counts["model"] += 1
-            return self._as_mine(await self._by_model(ask, response, answers))
+            return self._under_own_id(await self._grade_by_model(ask, response, answers))
         self.counts["local"] += 1
         if seed_of("cascade", ask.id) % 10_000 < self.share * 10_000:
             self.counts["checked"] += 1
-            second = await self._by_model(ask, response, answers)
+            second = await self._grade_by_model(ask, response, answers)
             if second.status is Status.GRADED:
                 self.counts["both"] += 1
                 self.counts["agreed"] += second.outcome is verdict.outcome
-        return self._as_mine(verdict)
+        return self._under_own_id(verdict)
 
     def _is_sure(self, verdict: Verdict) -> bool:
         if verdict.probability is None:
             return verdict.method in EXACT
         return verdict.probability >= self.below
 
-    def _as_mine(self, verdict: Verdict) -> Verdict:
+    def _under_own_id(self, verdict: Verdict) -> Verdict:
         return verdict.model_copy(update={"judge": self.id})
 
     @property
@@ -126,7 +126,7 @@ class Cascade:
             await self.model.close()
         return lines
 
-    async def _by_model(self, ask: Ask, response: Response, answers: AnswerSpec) -> Verdict:
+    async def _grade_by_model(self, ask: Ask, response: Response, answers: AnswerSpec) -> Verdict:
         async with self._trial:
             if not self._tried:
                 await self._try_model()

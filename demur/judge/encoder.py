@@ -83,7 +83,10 @@ class Base(NamedTuple):
 def base() -> Base:
     """The one of this process; its weights take 90 MB."""
     arrays = stored("encoder.npz")
-    read, words = tokenizer(arrays), (arrays.pop("words.steps"), arrays.pop("words.pairs"))
+    text_tokenizer, words = (
+        tokenizer(arrays),
+        (arrays.pop("words.steps"), arrays.pop("words.pairs")),
+    )
     weights: dict[str, Floats] = {}
     for name, values in arrays.items():
         if name.endswith(".steps"):
@@ -91,7 +94,7 @@ def base() -> Base:
             weights[name] = rounded(values, arrays[f"{name}.pairs"])
         elif values.dtype == np.float16:
             weights[name] = values.astype(np.float32)
-    return Base(read, words, weights)
+    return Base(text_tokenizer, words, weights)
 
 
 class Encoder:
@@ -157,23 +160,28 @@ class Encoder:
         out: Floats = even * self._of(f"{name}.LayerNorm") + self._of(f"{name}.LayerNorm", "bias")
         return out
 
-    def _layer(self, at: str, x: Floats) -> Floats:
+    def _layer(self, prefix: str, hidden: Floats) -> Floats:
         query, key, value = (
-            self._linear(f"{at}.attention.self.{name}", x)
-            .reshape(len(x), HEADS, -1)
+            self._linear(f"{prefix}.attention.self.{name}", hidden)
+            .reshape(len(hidden), HEADS, -1)
             .transpose(1, 0, 2)
             for name in ("query", "key", "value")
         )
         score = query @ key.transpose(0, 2, 1) / np.float32(np.sqrt(WIDTH / HEADS))
         share = np.exp(score - score.max(-1, keepdims=True))
-        seen = (
-            (share / share.sum(-1, keepdims=True) @ value).transpose(1, 0, 2).reshape(len(x), WIDTH)
+        attended = (
+            (share / share.sum(-1, keepdims=True) @ value)
+            .transpose(1, 0, 2)
+            .reshape(len(hidden), WIDTH)
         )
-        x = self._normal(
-            f"{at}.attention.output", x + self._linear(f"{at}.attention.output.dense", seen)
+        hidden = self._normal(
+            f"{prefix}.attention.output",
+            hidden + self._linear(f"{prefix}.attention.output.dense", attended),
         )
-        inner = gelu(self._linear(f"{at}.intermediate.dense", x))
-        return self._normal(f"{at}.output", x + self._linear(f"{at}.output.dense", inner))
+        inner = gelu(self._linear(f"{prefix}.intermediate.dense", hidden))
+        return self._normal(
+            f"{prefix}.output", hidden + self._linear(f"{prefix}.output.dense", inner)
+        )
 
 
 def tokenizer(arrays: dict[str, npt.NDArray[Any]]) -> Tokenizer:

@@ -74,10 +74,10 @@ def probability_correct(question: str, accepted: Sequence[Sequence[str]], reply:
     >>> right > CUT > probability_correct(question, accepted, "It is on Lake Garda.")
     True
     """
-    values, form, reply = _of_letters(question, accepted, reply)
+    values, form, reply = _letter_features(question, accepted, reply)
     if not any(values[name] for name in SHARED) and all(map(_is_name, accepted[:FORMS])):
         return NOTHING_SHARED  # and the encoder is spared
-    return probability(values | _of_commitment(question, form, reply, values["contained"]))
+    return probability(values | _commitment_features(question, form, reply, values["contained"]))
 
 
 def probability(values: Mapping[str, float]) -> float:
@@ -90,11 +90,11 @@ def probability(values: Mapping[str, float]) -> float:
 
 def features(question: str, accepted: Sequence[Sequence[str]], reply: str) -> dict[str, float]:
     """The comparisons, with the accepted answer to which the reply comes nearest in words and letters."""
-    values, form, reply = _of_letters(question, accepted, reply)
-    return values | _of_commitment(question, form, reply, values["contained"])
+    values, form, reply = _letter_features(question, accepted, reply)
+    return values | _commitment_features(question, form, reply, values["contained"])
 
 
-def _of_commitment(question: str, form: str, reply: str, inside: float) -> dict[str, float]:
+def _commitment_features(question: str, form: str, reply: str, inside: float) -> dict[str, float]:
     """Whether the reply gives the form as its answer, as the encoder reads them together."""
     from demur.judge import encoder  # its libraries take longer to import than all of demur's own
 
@@ -107,7 +107,7 @@ def _of_commitment(question: str, form: str, reply: str, inside: float) -> dict[
     }
 
 
-def _of_letters(
+def _letter_features(
     question: str, accepted: Sequence[Sequence[str]], reply: str
 ) -> tuple[dict[str, float], str, str]:
     """What words, letters and numbers say; the nearest form; the reply as it is read."""
@@ -129,11 +129,13 @@ def _of_letters(
         "contained": float(contained[nearest]),
         "accepted": math.log1p(len(answers)),
         "accepted contained": math.log1p(sum(contained.values())),
-        "letters": _letters(form, text),
-        "new letters": _letters(compared("".join(_new(form.words, query.words))), text),
-        **_of_words(form.words, text.words, query.words),
-        **_of_numbers(form.numbers, text.numbers, query.numbers),
-        **_yes_or_no(form.words, text.words),
+        "letters": _shared_runs(form, text),
+        "new letters": _shared_runs(
+            compared("".join(_words_beyond_question(form.words, query.words))), text
+        ),
+        **_word_features(form.words, text.words, query.words),
+        **_number_features(form.numbers, text.numbers, query.numbers),
+        **_polarity_features(form.words, text.words),
         "position": math.log1p(padded[: max(0, padded.find(_padded(form.words)))].count(" ")),
         "names": math.log1p(
             len({*map(normalise, _NAME.findall(reply))} - {*form.words, *query.words})
@@ -175,19 +177,23 @@ def _padded(words: Sequence[str]) -> str:
 def _nearness(form: str, text: Text, query: Text) -> tuple[float, int]:
     """How near a reply comes to a form, and the form's length in words."""
     whole = compared(form)
-    new = _new(whole.words, query.words)
-    near = _share(new, text.words) + _letters(whole, text) + _letters(compared("".join(new)), text)
+    new = _words_beyond_question(whole.words, query.words)
+    near = (
+        _share_within(new, text.words)
+        + _shared_runs(whole, text)
+        + _shared_runs(compared("".join(new)), text)
+    )
     return near, len(whole.words)
 
 
-def _new(words: tuple[str, ...], question: tuple[str, ...]) -> tuple[str, ...]:
+def _words_beyond_question(words: tuple[str, ...], question: tuple[str, ...]) -> tuple[str, ...]:
     """The words that the question does not have; all, where it has them all."""
     return tuple(word for word in words if word not in question)[:WORDS] or words[:WORDS]
 
 
-def _letters(part: Text, whole: Text) -> float:
+def _shared_runs(part: Text, whole: Text) -> float:
     """Share of a text's runs of letters that another has."""
-    return _share(
+    return _share_within(
         part.letters, whole.letters if len(part.letters) > 1 else whole.letters | whole.pairs
     )
 
@@ -203,17 +209,17 @@ def _is_name(parts: Sequence[str]) -> bool:
     )
 
 
-def _share(part: Collection[str], whole: Collection[str]) -> float:
-    there = frozenset(whole)
-    return sum(piece in there for piece in part) / max(1, len(part))
+def _share_within(pieces: Collection[str], whole: Collection[str]) -> float:
+    whole_set = frozenset(whole)
+    return sum(piece in whole_set for piece in pieces) / max(1, len(pieces))
 
 
-def _of_words(
+def _word_features(
     form: tuple[str, ...], reply: tuple[str, ...], question: tuple[str, ...]
 ) -> dict[str, float]:
     """Of words that the question does not have; rare ones weigh more."""
     new_words, reply_words, question_words = (
-        _new(form, question),
+        _words_beyond_question(form, question),
         frozenset(reply),
         frozenset(question),
     )
@@ -223,14 +229,14 @@ def _of_words(
     rarities_beside = [rarity(word) for word in dict.fromkeys(own_words) if word not in form][
         :WORDS
     ]
-    recall = _share(new_words, reply_words)
+    recall = _share_within(new_words, reply_words)
     return {
         "recall": recall,
         "all words": float(recall == 1),
         "some words": float(0 < recall < 1),
         "near": near_weight / weight,
         "missing": math.log1p(weight - near_weight),
-        "covers": _share(own_words, form),
+        "covers": _share_within(own_words, form),
         "nothing else": float(reply == form),
         "begins": float(_padded(form) in _padded(reply[: max(8, len(question) + 6)])),
         "beside": math.log1p(sum(rarities_beside)),
@@ -238,7 +244,7 @@ def _of_words(
         "reply's length": math.log1p(len(reply)),
         "form's length": math.log1p(len(new_words)),
         "in question": float(question_words.issuperset(form)),
-        "question's words": _share(question_words, reply_words),
+        "question's words": _share_within(question_words, reply_words),
     }
 
 
@@ -253,28 +259,30 @@ def _likeness(word: str, others: Collection[str]) -> float:
     return max(0.0, max(shared, default=0.0) - 0.4) / 0.6
 
 
-def _of_numbers(
+def _number_features(
     form: frozenset[float], reply: frozenset[float], question: frozenset[float]
 ) -> dict[str, float]:
-    wanted, new = form - question, reply - question
+    gold_numbers, reply_numbers = form - question, reply - question
     return {
-        "number": float(bool(wanted)),
-        "same number": float(bool(wanted & reply)),
-        "other number": float(bool(wanted and new) and not wanted & reply),
-        "some numbers": float(bool(wanted & reply and wanted - reply and new - form)),
-        "no number": float(bool(wanted) and not new),
-        "numbers beside": math.log1p(len(new - form)),
+        "number": float(bool(gold_numbers)),
+        "same number": float(bool(gold_numbers & reply)),
+        "other number": float(bool(gold_numbers and reply_numbers) and not gold_numbers & reply),
+        "some numbers": float(
+            bool(gold_numbers & reply and gold_numbers - reply and reply_numbers - form)
+        ),
+        "no number": float(bool(gold_numbers) and not reply_numbers),
+        "numbers beside": math.log1p(len(reply_numbers - form)),
     }
 
 
-def _yes_or_no(form: tuple[str, ...], reply: tuple[str, ...]) -> dict[str, float]:
+def _polarity_features(form: tuple[str, ...], reply: tuple[str, ...]) -> dict[str, float]:
     """Of a form that says yes or no, and what the reply begins with: one to three words, as scripts have it."""
-    wanted = _polarity(form)
-    begins = next(filter(None, (_polarity(reply[:n]) for n in (1, 2, 3))), 0)
+    gold_polarity = _polarity(form)
+    reply_polarity = next(filter(None, (_polarity(reply[:n]) for n in (1, 2, 3))), 0)
     return {
-        "yes or no": float(wanted != 0),
-        "same yes or no": float(wanted * begins > 0),
-        "other yes or no": float(wanted * begins < 0),
+        "yes or no": float(gold_polarity != 0),
+        "same yes or no": float(gold_polarity * reply_polarity > 0),
+        "other yes or no": float(gold_polarity * reply_polarity < 0),
     }
 
 

@@ -18,7 +18,7 @@ from functools import cache
 from importlib.resources import files
 from typing import NamedTuple
 
-from demur.answers.amounts import Amount, ambiguous, amount, equal, gold_amounts
+from demur.answers.amounts import Amount, ambiguous, amount, amounts_agree, gold_amounts
 from demur.answers.boxes import boxes, iou
 from demur.answers.choices import right_labels, stated_options
 from demur.answers.formulas import bare, formula, signs_in, symbols
@@ -26,7 +26,7 @@ from demur.answers.numbers import in_unit, unit_named
 from demur.answers.reply import bodies
 from demur.answers.spans import content, spans
 from demur.answers.text import both_ends, normalise, readable, words
-from demur.answers.whens import holds_date, same_time, whole_dates, whole_time
+from demur.answers.whens import date_agrees, times_agree, whole_dates, whole_time
 from demur.answers.yes_no import side
 from demur.core.records import AnswerSpec, Method, Outcome
 from demur.judge.deflection import read
@@ -58,20 +58,20 @@ def exact(question: str, reply: str, spec: AnswerSpec) -> Exact | None:
     if spec.kind in ("none", "unknown"):
         return None
     if spec.kind == "box":
-        return _box(spec, reply)
+        return _grade_box(spec, reply)
     if spec.choices:
-        return _option(spec, reply, question)
+        return _grade_option(spec, reply, question)
     texts = list(dict.fromkeys(bodies(both_ends(reply), question)))
-    if any(_matches(spec, form, text) for text in texts for form in spec.accepted):
+    if any(_matches_form(spec, form, text) for text in texts for form in spec.accepted):
         return Exact(Outcome.CORRECT, Method.MATCH)
     for compare, method in (
-        (_sign, Method.MATCH),
-        (_side, Method.CHOICE),
-        (_date, Method.DATE),
-        (_number, Method.NUMBER),
-        (_list, Method.MATCH),
-        (_formula, Method.MATCH),
-        (_other_operator, Method.MATCH),
+        (_compare_signs, Method.MATCH),
+        (_compare_sides, Method.CHOICE),
+        (_compare_dates, Method.DATE),
+        (_compare_numbers, Method.NUMBER),
+        (_compare_lists, Method.MATCH),
+        (_compare_formulas, Method.MATCH),
+        (_has_other_operator, Method.MATCH),
     ):
         for text in texts:
             right = compare(spec, text, question)
@@ -81,7 +81,7 @@ def exact(question: str, reply: str, spec: AnswerSpec) -> Exact | None:
 
 
 @cache
-def _measured() -> dict[str, tuple[int, int]]:
+def _measured_accuracy() -> dict[str, tuple[int, int]]:
     return {
         method: (row["right"], row["decided"])
         for method, row in json.loads(
@@ -92,7 +92,7 @@ def _measured() -> dict[str, tuple[int, int]]:
 
 def probability(method: Method) -> float:
     """The chance that an exact outcome is right, from ``data/exact.json`` (`tools/measure_exact.py`): never 1."""
-    right, decided = _measured().get(method.value, (0, 0))
+    right, decided = _measured_accuracy().get(method.value, (0, 0))
     return (right + 1) / (decided + 2)
 
 
@@ -102,40 +102,42 @@ FEW = 8
 """Words of a reply in which an option's text is chosen, and in a longer one only mentioned perhaps."""
 
 
-def _option(spec: AnswerSpec, reply: str, question: str) -> Exact | None:
-    right = right_labels(spec)
+def _grade_option(spec: AnswerSpec, reply: str, question: str) -> Exact | None:
+    right_options = right_labels(spec)
     texts = list(dict.fromkeys(bodies(both_ends(reply), question)))
-    if not right or not texts:
+    if not right_options or not texts:
         return None
     opt_outs = {label for label, option in spec.choices if declines(option)}
-    whole = {
+    options_in_full = {
         label
         for text in texts
         for label, option in spec.choices
         if normalise(option) and normalise(text) == normalise(option)
     }
-    stated = dict.fromkeys(whole, "text") or stated_options(spec, texts[0])
-    if not stated and opt_outs and declines(texts[0]) and len(texts[0].split()) <= 2 * FEW:
-        stated = dict.fromkeys(opt_outs, "text")
-    if len(several := _labels(spec, texts[0])) > 1:
-        right_ones = several == right and any(len(form) > 1 for form in spec.accepted)
+    options_stated = dict.fromkeys(options_in_full, "text") or stated_options(spec, texts[0])
+    if not options_stated and opt_outs and declines(texts[0]) and len(texts[0].split()) <= 2 * FEW:
+        options_stated = dict.fromkeys(opt_outs, "text")
+    if len(labels_listed := _labels_alone(spec, texts[0])) > 1:
+        right_ones = labels_listed == right_options and any(len(form) > 1 for form in spec.accepted)
         return Exact(Outcome.CORRECT if right_ones else Outcome.INCORRECT, Method.CHOICE)
-    by_letter = {label for label, how in stated.items() if how == "letter"}
-    if not stated or (not by_letter and not whole and len(texts[0].split()) > FEW):
+    by_letter = {label for label, stated_by in options_stated.items() if stated_by == "letter"}
+    if not options_stated or (
+        not by_letter and not options_in_full and len(texts[0].split()) > FEW
+    ):
         return None
     if len(by_letter) == 1 and declines(texts[0]) and by_letter - opt_outs:
         return None
-    chosen = by_letter if len(by_letter) == 1 else set(stated)
+    chosen = by_letter if len(by_letter) == 1 else set(options_stated)
     if len(chosen) > 1:
         if not by_letter and any(declines(text) for text in texts):
             return None
         return Exact(Outcome.INCORRECT, Method.CHOICE)
-    if chosen <= right:
+    if chosen <= right_options:
         return Exact(Outcome.CORRECT, Method.CHOICE)
     return Exact(Outcome.DEFLECTED if chosen <= opt_outs else Outcome.INCORRECT, Method.CHOICE)
 
 
-def _labels(spec: AnswerSpec, text: str) -> set[str]:
+def _labels_alone(spec: AnswerSpec, text: str) -> set[str]:
     """The labels of a text that is nothing but labels: "A or B", "A, C"."""
     labels = {label.casefold(): label for label, _ in spec.choices}
     named = [
@@ -155,7 +157,7 @@ def declines(option: str) -> bool:
     return is_plain_refusal(option) and read(option).deflects
 
 
-def _box(spec: AnswerSpec, reply: str) -> Exact | None:
+def _grade_box(spec: AnswerSpec, reply: str) -> Exact | None:
     stated = boxes(both_ends(reply))
     if spec.box is None or not stated:
         return None
@@ -172,8 +174,8 @@ _OPERATORS = re.compile(
 )
 
 
-def _matches(spec: AnswerSpec, form: tuple[str, ...], text: str) -> bool:
-    """Whether a text is a form of one part, as words with the same operators; amounts are left to `_number`."""
+def _matches_form(spec: AnswerSpec, form: tuple[str, ...], text: str) -> bool:
+    """Whether a text is a form of one part, as words with the same operators; amounts are left to `_compare_numbers`."""
     if len(form) > 1:
         return False
     gold = form[0]
@@ -185,27 +187,29 @@ def _matches(spec: AnswerSpec, form: tuple[str, ...], text: str) -> bool:
         return True
     for variant in (text, _BEFORE.sub("", text, count=1)):
         if normalise(variant) and normalise(variant) == normalise(gold):
-            return bare(variant) == bare(gold) and _operators(variant) == _operators(gold)
+            return bare(variant) == bare(gold) and _count_operators(variant) == _count_operators(
+                gold
+            )
         reply_words = content(variant)
         if reply_words and not (bare(variant) or bare(gold)):
             ends = reply_words[0].start, reply_words[-1].end
             for start, end in spans(spec, gold, variant, bare=True, kind="string"):
                 if (start, end) == ends:
-                    return _operators(variant) == _operators(gold)
+                    return _count_operators(variant) == _count_operators(gold)
     return False
 
 
-def _operators(text: str) -> Counter[str]:
+def _count_operators(text: str) -> Counter[str]:
     return Counter(_OPERATORS.findall(readable(text).strip(" .\"'")))
 
 
-def _forms(spec: AnswerSpec) -> list[str]:
+def _single_part_forms(spec: AnswerSpec) -> list[str]:
     return [form[0] for form in spec.accepted if len(form) == 1]
 
 
-def _sign(spec: AnswerSpec, text: str, question: str) -> bool | None:
+def _compare_signs(spec: AnswerSpec, text: str, question: str) -> bool | None:
     """A gold that is mere signs: shown beside words ("A star: ★"), or another one in its place."""
-    golds = {symbols(form) for form in _forms(spec)}
+    golds = {symbols(form) for form in _single_part_forms(spec)}
     if not golds or "" in golds or len(golds) != len(spec.accepted):
         return None
     signs_shown = signs_in(text)
@@ -214,22 +218,22 @@ def _sign(spec: AnswerSpec, text: str, question: str) -> bool | None:
     return len(signs_shown) == 1 and signs_shown[0] in golds if signs_shown else None
 
 
-def _side(spec: AnswerSpec, text: str, question: str) -> bool | None:
-    golds = {side(form) for form in _forms(spec)}
+def _compare_sides(spec: AnswerSpec, text: str, question: str) -> bool | None:
+    golds = {side(form) for form in _single_part_forms(spec)}
     if len(golds) != 1 or not (gold := golds.pop()):
         return None
     stated = "" if declines(re.sub(r"^\W*\w+\W+", "", text)) else side(text)
     return stated == gold if stated else None
 
 
-def _formula(spec: AnswerSpec, text: str, question: str) -> bool | None:
-    golds = [bare(form) for form in _forms(spec)]
+def _compare_formulas(spec: AnswerSpec, text: str, question: str) -> bool | None:
+    golds = [bare(form) for form in _single_part_forms(spec)]
     reply_formula = bare(text)
     if not reply_formula or not any(golds):
         return None
     if reply_formula in golds:
         return True
-    amounts = [amount(form) for form in _forms(spec)]
+    amounts = [amount(form) for form in _single_part_forms(spec)]
     if amount(text):
         turned = formula(text) and not any(amounts)
         return (
@@ -249,12 +253,12 @@ def _formula(spec: AnswerSpec, text: str, question: str) -> bool | None:
     return False
 
 
-def _other_operator(spec: AnswerSpec, text: str, question: str) -> bool | None:
+def _has_other_operator(spec: AnswerSpec, text: str, question: str) -> bool | None:
     """The words of a form with other operators: Na- for Na+, C for C#."""
     reply_words = normalise(_SUFFIX.sub("", readable(text)))
-    for form in _forms(spec):
+    for form in _single_part_forms(spec):
         if reply_words and reply_words == normalise(_SUFFIX.sub("", readable(form))):
-            return False if _operators(text) != _operators(form) else None
+            return False if _count_operators(text) != _count_operators(form) else None
     return None
 
 
@@ -273,11 +277,13 @@ _ENUMERATOR = re.compile(
 _ORDERED = re.compile(r"\b(?:order|sequence|ranking|rank|chronological)\b", re.IGNORECASE)
 
 
-def _list(spec: AnswerSpec, text: str, question: str) -> bool | None:
-    reply_items = _items(text)
+def _compare_lists(spec: AnswerSpec, text: str, question: str) -> bool | None:
+    reply_items = _list_items(text)
     for form in spec.accepted:
         parts = [
-            item for part in form for item in (_items(part) if len(form) == 1 else [_key(part)])
+            item
+            for part in form
+            for item in (_list_items(part) if len(form) == 1 else [_item_key(part)])
         ]
         if len(parts) < 2 or not reply_items or form[0].startswith("(") or amount(form[0]):
             continue
@@ -294,11 +300,11 @@ def _list(spec: AnswerSpec, text: str, question: str) -> bool | None:
     return None
 
 
-def _items(text: str) -> list[str]:
-    return [key for item in _SEPARATOR.split(text) if (key := _key(_ENUMERATOR.sub("", item)))]
+def _list_items(text: str) -> list[str]:
+    return [key for item in _SEPARATOR.split(text) if (key := _item_key(_ENUMERATOR.sub("", item)))]
 
 
-def _key(item: str) -> str:
+def _item_key(item: str) -> str:
     if (number := amount(item)) is not None:
         return f"{number.low:g} {number.high:g} {number.unit} {number.noun}".strip()
     return normalise(item)
@@ -307,7 +313,7 @@ def _key(item: str) -> str:
 # --- numbers and dates ----------------------------------------------------------------------------
 
 
-def _number(spec: AnswerSpec, text: str, question: str) -> bool | None:
+def _compare_numbers(spec: AnswerSpec, text: str, question: str) -> bool | None:
     if spec.kind == "date":
         return None
     foreign = not _ENGLISH & {w.norm for w in words(question)}
@@ -317,21 +323,21 @@ def _number(spec: AnswerSpec, text: str, question: str) -> bool | None:
     other = amount(ambiguous(text)) if ambiguous(text) and not foreign else None
     if foreign:
         spec = spec.model_copy(
-            update={"accepted": tuple((ambiguous(f) or f,) for f in _forms(spec))}
+            update={"accepted": tuple((ambiguous(f) or f,) for f in _single_part_forms(spec))}
         )
     if spec.number is not None:
-        within = [_within(spec, each) for each in (reply_amount, other) if each is not None]
+        within = [_within_range(spec, each) for each in (reply_amount, other) if each is not None]
         if True in within:
             return True
         if not spec.accepted:
             return None if None in within else False
     golds, complete = gold_amounts(spec, question)
     tolerance = spec.tolerance if spec.kind == "number" else None
-    results = [equal(gold, reply_amount, question, tolerance) for gold in golds]
+    results = [amounts_agree(gold, reply_amount, question, tolerance) for gold in golds]
     if True in results:
         return True
     if None in results or (
-        other and any(equal(gold, other, question, tolerance) for gold in golds)
+        other and any(amounts_agree(gold, other, question, tolerance) for gold in golds)
     ):
         return None
     return False if complete and results else None
@@ -361,7 +367,7 @@ _ENGLISH = frozenset(
 """One of these is in any English question; in others a point before three digits separates thousands."""
 
 
-def _within(spec: AnswerSpec, reply_amount: Amount) -> bool | None:
+def _within_range(spec: AnswerSpec, reply_amount: Amount) -> bool | None:
     """Whether an amount lies in the accepted range; None where its unit cannot be compared."""
     low, high = spec.number or (0.0, 0.0)
     if reply_amount.bound not in ("", "~"):
@@ -384,19 +390,19 @@ def _within(spec: AnswerSpec, reply_amount: Amount) -> bool | None:
     return low - slack <= ends[0] and ends[1] <= high + slack
 
 
-def _date(spec: AnswerSpec, text: str, question: str) -> bool | None:
-    forms = _forms(spec)
+def _compare_dates(spec: AnswerSpec, text: str, question: str) -> bool | None:
+    forms = _single_part_forms(spec)
     if reply_dates := whole_dates(text):
         golds = [whole_dates(form) for form in forms]
         if not golds or not all(golds):
             return None
         results = [
-            holds_date(gold, date) for dates in golds for gold in dates for date in reply_dates
+            date_agrees(gold, date) for dates in golds for gold in dates for date in reply_dates
         ]
         return True if True in results else None if None in results else False
     if (time := whole_time(text)) is not None:
         times = [whole_time(form) for form in forms]
-        if any(gold is not None and same_time(gold, time) for gold in times):
+        if any(gold is not None and times_agree(gold, time) for gold in times):
             return True
         return False if times and None not in times else None
     return None

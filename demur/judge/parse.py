@@ -102,7 +102,7 @@ def parse(reply: str) -> Outcome | None:
     prose = letter = False
     before = ""  # the line above that has no end
     for unit in _UNIT.split(text):
-        label_match = _of_unit(unit, before, in_object=text.lstrip().startswith("{"))
+        label_match = _label_in_unit(unit, before, in_object=text.lstrip().startswith("{"))
         if label_match:
             labels.add(_outcome(label_match["word"] or label_match["letter"]))
             prose |= label_match["prose"] is not None
@@ -123,7 +123,7 @@ def parse(reply: str) -> Outcome | None:
     return labels.pop() if len(labels) == 1 else None
 
 
-def _of_unit(unit: str, before: str, *, in_object: bool) -> re.Match[str] | None:
+def _label_in_unit(unit: str, before: str, *, in_object: bool) -> re.Match[str] | None:
     """Where a sentence or line states a label; None where it states none, or doubts it."""
     for stated in _STATED.finditer(unit):
         label, bare = stated["word"] or stated["letter"], stated["bare"] is not None

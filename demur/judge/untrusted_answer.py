@@ -257,12 +257,14 @@ def candidate(
 
 def _masked(text: str, forms: Iterable[str]) -> tuple[str, tuple[str, ...], str]:
     """The text without what imitates a grader, which is looked for in Latin letters; and as `Candidate` has them."""
-    plain, places = _folded(text)
-    spans = sorted((m.start(), m.end()) for pattern in _FORGED for m in pattern.finditer(plain))
+    folded_text, places = _folded(text)
+    spans = sorted(
+        (m.start(), m.end()) for pattern in _FORGED for m in pattern.finditer(folded_text)
+    )
     if not spans:
         return text, (), ""
     doubted = ""
-    if hit := _doubted(plain, spans, forms):
+    if hit := _doubted(folded_text, spans, forms):
         passage = text[places[hit[0]] : places[hit[1] - 1] + 1].strip()[:80]
         doubted = f"{passage!r} may be the answer or imitate a grader: no model is asked"
     joined: list[tuple[int, int]] = []
@@ -270,19 +272,19 @@ def _masked(text: str, forms: Iterable[str]) -> tuple[str, tuple[str, ...], str]
         start,
         end,
     ) in spans:  # a flood of labels is one passage: a note for each would be longer than the flood
-        if joined and not any(c.isalnum() for c in plain[joined[-1][1] : start]):
+        if joined and not any(c.isalnum() for c in folded_text[joined[-1][1] : start]):
             joined[-1] = joined[-1][0], max(joined[-1][1], end)
         else:
             joined.append((start, end))
-    out, forged, done = [], [], 0
+    pieces, forged, copied_to = [], [], 0
     for start, end in (
         (places[start], max(places[end], places[end - 1] + 1)) for start, end in joined
     ):
-        out += [text[done:start], MASKED]
+        pieces += [text[copied_to:start], MASKED]
         forged.append(text[start:end].strip()[:80])
-        done = end
-    out.append(text[done:])
-    return "".join(out), tuple(forged), doubted
+        copied_to = end
+    pieces.append(text[copied_to:])
+    return "".join(pieces), tuple(forged), doubted
 
 
 _SORTS = (

@@ -14,7 +14,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
 
-from demur.core.code import code_digest, named
+from demur.core.code import code_digest, function_named
 from demur.core.errors import DemurError, ItemError, PermanentError, UsageError
 from demur.core.records import Request, Response
 from demur.core.worker import Calls
@@ -90,7 +90,7 @@ def open_function(text: str, most: int | None = None) -> FunctionBackend:
     Raises:
         UsageError: there is no such module or function, or it does not take one request.
     """
-    function, revision = named(text)
+    function, revision = function_named(text)
     with suppress(ValueError):  # a built-in without a signature
         try:
             inspect.signature(function).bind(None)

@@ -370,11 +370,11 @@ def take_task(folder: Path) -> Taken:
         for item, label in labelling.final_labels(folder).items()
         if label in LABELS
     }
-    everybody = labelling.everybody(folder).values()
+    everybody = labelling.read_all_labels(folder).values()
     looked = sum(
         any(item in words and words[item].revealed for words in everybody) for item in given
     )
-    given |= dict.fromkeys(labelling.settled(folder).cannot)
+    given |= dict.fromkeys(labelling.settle_labels(folder).cannot)
     return _write_labels(folder, known, given, Problems())._replace(looked=looked)
 
 

@@ -12,7 +12,7 @@ from contextlib import suppress
 from typing import Any, TypeVar
 
 from demur.core.errors import DemurError
-from demur.core.images import opened
+from demur.core.images import open_image
 from demur.core.records import Evidence, ImageRef, Outcome, Row, Scenario, Status
 from demur.reports.cells import Headline, by_item, majority, parsed, repeats_text
 from demur.reports.data import ReportData
@@ -54,7 +54,7 @@ def thumbnail(data: bytes, side: int) -> bytes:
     """
     from PIL import Image
 
-    with opened(data) as (found, _):
+    with open_image(data) as (found, _):
         found.draft("RGB", (side, side))
         image = found.convert("RGBA")
         image.thumbnail((side, side), Image.Resampling.LANCZOS)

@@ -45,12 +45,16 @@ class Query:
     @property
     def fault(self) -> str:
         """Why one of its vectors cannot be searched with; "" if all can."""
-        bad = [
+        wrong_vectors = [
             by
             for (by, _), vector in self.vectors.items()
             if not (np.isfinite(vector).all() and vector.any())
         ]
-        return f"the vector of its {bad[0]} is NaN, infinite or zero" if bad else ""
+        return (
+            f"the vector of its {wrong_vectors[0]} is NaN, infinite or zero"
+            if wrong_vectors
+            else ""
+        )
 
     def has(self, by: str, space: str) -> bool:
         """Whether it can be searched by its text or its image in a space."""

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from demur.core import plugins
-from demur.core.docstore import Documents, mapped
+from demur.core.docstore import Documents, map_integers
 from demur.core.errors import IndexFileError, UsageError
 from demur.indexing.encoders import Encoder, fingerprint_of
 from demur.indexing.exact import norms_of
@@ -101,9 +101,11 @@ class OpenIndex:
         """Every document, by id."""
         self.pages = Documents(folder / "pages", prefix=prefix, stored=stored)
         """Every page: its id, its title, and its summary as text."""
-        self._page_of = mapped(folder / "page_of.npy", below=len(self.pages), least=-1)
-        self._page_ends = mapped(folder / "page_ends.npy")
-        self._page_documents = mapped(folder / "page_documents.npy", below=len(self.documents))
+        self._page_of = map_integers(folder / "page_of.npy", below=len(self.pages), least=-1)
+        self._page_ends = map_integers(folder / "page_ends.npy")
+        self._page_documents = map_integers(
+            folder / "page_documents.npy", below=len(self.documents)
+        )
         if (len(self._page_of), len(self._page_ends)) != (len(self.documents), len(self.pages)):
             raise IndexFileError("its tables have different lengths", item=folder)
         self._parts: dict[str, Any] = {}
@@ -114,8 +116,12 @@ class OpenIndex:
     @property
     def modes(self) -> tuple[str, ...]:
         """The modes that this index can be searched in, except for those of two steps."""
-        here = [mode for mode, way in SIMPLE_MODES.items() if way.part in self.manifest["parts"]]
-        return (*here, *(["fused"] if all(mode in here for mode in FUSED) else []))
+        simple = [
+            mode
+            for mode, simple_mode in SIMPLE_MODES.items()
+            if simple_mode.part in self.manifest["parts"]
+        ]
+        return (*simple, *(["fused"] if all(mode in simple for mode in FUSED) else []))
 
     def table(self, mode: str) -> Documents:
         """Where the hits of a mode are found by id: `documents` or `pages`."""
@@ -232,13 +238,13 @@ class OpenIndex:
         part = next(
             (part for part in ("passages", "lexical") if part in self.manifest["parts"]), ""
         )
-        there = np.zeros(
+        page_has_text = np.zeros(
             len(self.pages) + 1, np.bool_
         )  # the last is for documents without a page (-1)
         if part:
-            there[np.asarray(self._page_of[np.asarray(self.rows(part))])] = True
-            there[-1] = False
-        return there
+            page_has_text[np.asarray(self._page_of[np.asarray(self.rows(part))])] = True
+            page_has_text[-1] = False
+        return page_has_text
 
     @cached_property
     def _first_images(self) -> NDArray[np.bool_]:
@@ -274,7 +280,7 @@ class OpenIndex:
                     entry = entry | {"nprobe": self.probes[name].probes}
                 finds = {way.finds for way in SIMPLE_MODES.values() if way.part == name}
                 table = self.pages if "pages" in finds else self.documents
-                self._rows[name] = mapped(folder / "rows.npy", below=len(table))
+                self._rows[name] = map_integers(folder / "rows.npy", below=len(table))
                 if self._engine is not None:
                     self._parts[name] = self._engine.open_part(folder, entry)
                 else:

@@ -90,21 +90,21 @@ class Searcher(OpenIndex):
         Raises:
             UsageError: the part has no inverted lists that can be tuned, or a query lacks what the mode searches by.
         """
-        way = SIMPLE_MODES[canonical_mode(mode)]
-        part = self._part(way.part)
-        if way.part not in self.lists or not hasattr(part, "nprobe_for"):
+        simple_mode = SIMPLE_MODES[canonical_mode(mode)]
+        part = self._part(simple_mode.part)
+        if simple_mode.part not in self.lists or not hasattr(part, "nprobe_for"):
             raise UsageError(
                 f"{mode} searches no inverted lists that can be tuned",
                 item=self.folder,
                 cure="leave it as it is",
             )
-        vectors = (self._query_inputs(queries, way) for queries in blocks)
+        vectors = (self._query_inputs(queries, simple_mode) for queries in blocks)
         tuned = part.nprobe_for(vectors, k, recall=recall, asked=queries_to_come)
         return self._probe(
             Probes(
-                way.part,
+                simple_mode.part,
                 tuned.nprobe,
-                self.lists[way.part],
+                self.lists[simple_mode.part],
                 k,
                 recall,
                 tuned.recall,
@@ -123,13 +123,18 @@ class Searcher(OpenIndex):
             mode_part for mode in modes for mode_part in canonical_mode(mode).split("/")
         )
         parts = self.manifest["parts"]
-        ways = {
-            way
-            for way in map(SIMPLE_MODES.__getitem__, simple)
-            if way.part in parts and way.part != "lexical"
+        simple_modes_used = {
+            simple_mode
+            for simple_mode in map(SIMPLE_MODES.__getitem__, simple)
+            if simple_mode.part in parts and simple_mode.part != "lexical"
         }
         vectors_by_query = [dict(query.vectors) for query in queries]
-        for by, space in sorted({(way.by, parts[way.part]["space"]) for way in ways}):
+        for by, space in sorted(
+            {
+                (simple_mode.by, parts[simple_mode.part]["space"])
+                for simple_mode in simple_modes_used
+            }
+        ):
             unembedded = [
                 n
                 for n, q in enumerate(queries)
@@ -183,7 +188,7 @@ class Searcher(OpenIndex):
         if not slash:
             lines, name = self._scored(queries, mode, k)
             return (_Hits(line, mode, self.id, name) for line in lines)
-        self._complete(queries, SIMPLE_MODES[by])
+        self._require_inputs(queries, SIMPLE_MODES[by])
         queries = self.embedded(queries, [mode])
         pages_by_query = self._pages_of_queries(queries, page_mode, pages)
 
@@ -202,20 +207,22 @@ class Searcher(OpenIndex):
     ) -> tuple[Iterator[Scored], Callable[[Any], str]]:
         """The first k of each query in a mode of one step, and what gives the id of one; all are searched at once."""
         if mode == "fused":
-            ranked_lists = (self._ids(queries, simple_mode, max(k, DEPTH)) for simple_mode in FUSED)
+            ranked_lists = (
+                self._search_ids(queries, simple_mode, max(k, DEPTH)) for simple_mode in FUSED
+            )
             return (reciprocal_ranks(lists)[:k] for lists in zip(*ranked_lists, strict=True)), str
-        search = self._by_first_images if mode == "image->first-image" else self._by_part
+        search = self._search_first_images if mode == "image->first-image" else self._search_by_part
         return iter(search(queries, mode, k)), partial(self._name, mode)
 
-    def _ids(self, queries: Sequence[Query], mode: str, k: int) -> Iterator[list[str]]:
+    def _search_ids(self, queries: Sequence[Query], mode: str, k: int) -> Iterator[list[str]]:
         """As `_scored`, the ids alone."""
         lines, name = self._scored(queries, mode, k)
         return ([name(scored_id) for scored_id, _ in scored] for scored in lines)
 
-    def _by_part(self, queries: Sequence[Query], mode: str, k: int) -> Iterator[Scored]:
+    def _search_by_part(self, queries: Sequence[Query], mode: str, k: int) -> Iterator[Scored]:
         return _scored_rows(self._search_part(queries, mode, k))
 
-    def _by_first_images(self, queries: Sequence[Query], mode: str, k: int) -> list[Scored]:
+    def _search_first_images(self, queries: Sequence[Query], mode: str, k: int) -> list[Scored]:
         """Only first images of pages count: more are searched until k are among them."""
         is_first_image, most_rows = self._first_images, max(1, len(self.rows("looks")))
         by_query: list[Scored] = [[] for _ in queries]
@@ -223,7 +230,7 @@ class Searcher(OpenIndex):
         while short_queries:
             for n, scored in zip(
                 short_queries,
-                self._by_part([queries[n] for n in short_queries], mode, searched),
+                self._search_by_part([queries[n] for n in short_queries], mode, searched),
                 strict=True,
             ):
                 by_query[n] = [(row, score) for row, score in scored if is_first_image[row]][:k]
@@ -235,8 +242,8 @@ class Searcher(OpenIndex):
 
     def _search_part(self, queries: Sequence[Query], mode: str, k: int) -> Any:
         """What the part of a simple mode finds: its ``rows``, -1 after the last, and ``scores``; (queries, k)."""
-        way = SIMPLE_MODES[mode]
-        return self._part(way.part).search(self._query_inputs(queries, way), k)
+        simple_mode = SIMPLE_MODES[mode]
+        return self._part(simple_mode.part).search(self._query_inputs(queries, simple_mode), k)
 
     def first_ranks(
         self,
@@ -286,16 +293,16 @@ class Searcher(OpenIndex):
                 ranks[mode].append(first if first is not None and first <= k else None)
         return ranks
 
-    def _fused_rank(self, scores: Mapping[int, float], right: Collection[int]) -> int | None:
+    def _fused_rank(self, scores: Mapping[int, float], wanted_rows: Collection[int]) -> int | None:
         """The first rank of the right rows if all are ordered by score, ties by id."""
-        best = max((scores[row] for row in right if row in scores), default=None)
-        if best is None:
+        best_score = max((scores[row] for row in wanted_rows if row in scores), default=None)
+        if best_score is None:
             return None
-        tied = sorted(
-            (self.documents.id(row), row) for row, score in scores.items() if score == best
+        tied_rows = sorted(
+            (self.documents.id(row), row) for row, score in scores.items() if score == best_score
         )
-        before = next(place for place, (_, row) in enumerate(tied) if row in right)
-        return 1 + before + sum(score > best for score in scores.values())
+        tied_before = next(place for place, (_, row) in enumerate(tied_rows) if row in wanted_rows)
+        return 1 + tied_before + sum(score > best_score for score in scores.values())
 
     def rerank(
         self,
@@ -316,9 +323,9 @@ class Searcher(OpenIndex):
             mode: becomes ``Hit.mode``; ``by`` if empty.
         """
         by = canonical_mode(by)
-        way = SIMPLE_MODES[by]
-        part = self._part(way.part)
-        rows = self._rows[way.part]
+        simple_mode = SIMPLE_MODES[by]
+        part = self._part(simple_mode.part)
+        rows = self._rows[simple_mode.part]
         places = []
         for ids in candidates:
             candidate_rows = np.array(
@@ -326,7 +333,7 @@ class Searcher(OpenIndex):
             )
             places_of_candidates = places_in(rows, candidate_rows)
             places.append(places_of_candidates[places_of_candidates >= 0])
-        result = part.search_subset(self._query_inputs(queries, way), places, k)
+        result = part.search_subset(self._query_inputs(queries, simple_mode), places, k)
         name = partial(self._name, by)
         return [list(_Hits(line, mode or by, self.id, name)) for line in _scored_rows(result)]
 
@@ -345,7 +352,7 @@ class Searcher(OpenIndex):
         unfinished: Sequence[int] = range(len(queries))
         while unfinished:
             ids_of_queries = zip(
-                unfinished, self._ids([queries[n] for n in unfinished], mode, k), strict=True
+                unfinished, self._search_ids([queries[n] for n in unfinished], mode, k), strict=True
             )
             # only those that are short: what a query finds must not depend on the others
             unfinished = [
@@ -370,31 +377,35 @@ class Searcher(OpenIndex):
         self.search_until(queries, mode, pages, short)
         return pages_by_query
 
-    def _complete(self, queries: Sequence[Query], way: SimpleMode) -> None:
+    def _require_inputs(self, queries: Sequence[Query], simple_mode: SimpleMode) -> None:
         """Raise for the first query that lacks what the mode searches by."""
         space = (
-            self.manifest["parts"][way.part]["space"] if way.part in self.manifest["parts"] else ""
+            self.manifest["parts"][simple_mode.part]["space"]
+            if simple_mode.part in self.manifest["parts"]
+            else ""
         )
-        lacking = next((n for n, query in enumerate(queries) if not query.has(way.by, space)), None)
+        lacking = next(
+            (n for n, query in enumerate(queries) if not query.has(simple_mode.by, space)), None
+        )
         if lacking is not None:
             raise UsageError(
-                f"the mode searches by {way.by}, which the query lacks",
+                f"the mode searches by {simple_mode.by}, which the query lacks",
                 item=f"query {lacking}",
                 cure="choose another mode",
             )
 
-    def _query_inputs(self, queries: Sequence[Query], way: SimpleMode) -> Any:
-        self._complete(queries, way)
-        if way.part == "lexical":
+    def _query_inputs(self, queries: Sequence[Query], simple_mode: SimpleMode) -> Any:
+        self._require_inputs(queries, simple_mode)
+        if simple_mode.part == "lexical":
             return [q.text for q in queries]
-        space = self.manifest["parts"][way.part]["space"]
-        unembedded = [n for n, q in enumerate(queries) if (way.by, space) not in q.vectors]
+        space = self.manifest["parts"][simple_mode.part]["space"]
+        unembedded = [n for n, q in enumerate(queries) if (simple_mode.by, space) not in q.vectors]
         if len(unembedded) == len(queries):
-            return self._vectors(queries, way.by, space)
+            return self._vectors(queries, simple_mode.by, space)
         vectors = dict(
             zip(
                 unembedded,
-                self._vectors([queries[n] for n in unembedded], way.by, space),
+                self._vectors([queries[n] for n in unembedded], simple_mode.by, space),
                 strict=True,
             )
             if unembedded
@@ -402,7 +413,7 @@ class Searcher(OpenIndex):
         )
         return np.stack(
             [
-                vectors[n] if n in vectors else q.vectors[way.by, space]
+                vectors[n] if n in vectors else q.vectors[simple_mode.by, space]
                 for n, q in enumerate(queries)
             ]
         )

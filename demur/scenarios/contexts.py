@@ -156,24 +156,24 @@ def standard(k: int = 2) -> list[Recipe]:
     return recipes(FOUR, k=k)
 
 
-def _has(evidence: Sequence[Evidence], modality: Modality) -> bool:
+def _has_modality(evidence: Sequence[Evidence], modality: Modality) -> bool:
     return any(e.modality is modality for e in evidence)
 
 
-def _side(evidence: Sequence[Evidence], side: Side) -> list[Evidence]:
+def _of_modality(evidence: Sequence[Evidence], side: Side) -> list[Evidence]:
     """Evidence of that modality; for ``both`` everything if both occur, else nothing."""
     if side == "any":
         return list(evidence)
     if side == "both":
         return (
             list(evidence)
-            if _has(evidence, Modality.TEXT) and _has(evidence, Modality.IMAGE)
+            if _has_modality(evidence, Modality.TEXT) and _has_modality(evidence, Modality.IMAGE)
             else []
         )
     return [e for e in evidence if e.modality.value == side]
 
 
-def _alternating(ranked: list[Evidence]) -> list[Evidence]:
+def _alternate_modalities(ranked: list[Evidence]) -> list[Evidence]:
     """Both modalities in turn, so that every prefix of two or more has both, and prefixes stay nested."""
     text = [e for e in ranked if e.modality is Modality.TEXT]
     image = [e for e in ranked if e.modality is Modality.IMAGE]
@@ -218,7 +218,7 @@ def hardness(evidence: Sequence[Evidence]) -> dict[str, float]:
 
 def distractors(sample: Sample, recipe: Recipe, seed: int) -> list[Evidence]:
     """All distractors of a sample, in the order in which the recipe takes them; it uses the first k."""
-    usable = _side(sample.negatives, recipe.negatives)
+    usable = _of_modality(sample.negatives, recipe.negatives)
     if recipe.pick == "random":
         usable.sort(key=lambda e: seed_of(seed, "pick", sample.id, e.id))
     elif recipe.pick == "hardest":
@@ -226,10 +226,10 @@ def distractors(sample: Sample, recipe: Recipe, seed: int) -> list[Evidence]:
         usable.sort(key=lambda e: (quantiles[e.id], e.id))
     else:
         usable.sort(key=lambda e: (e.rank if e.rank is not None else 1 << 30, e.id))
-    return _alternating(usable) if recipe.negatives == "both" else usable
+    return _alternate_modalities(usable) if recipe.negatives == "both" else usable
 
 
-def _arranged(
+def _arrange(
     sample: Sample, gold: list[Evidence], distractors_used: list[Evidence], order: str, seed: int
 ) -> list[Evidence]:
     def by_hash(e: Evidence) -> int:
@@ -256,7 +256,7 @@ def context(sample: Sample, recipe: Recipe, seed: int = 0) -> ContextSet | None:
         None if the recipe needs a modality that the sample lacks, has ``short=exclude`` and the sample has fewer than k
         distractors, or has a k above 0 and the sample has no distractors.
     """
-    gold = _side(sample.gold, recipe.gold)
+    gold = _of_modality(sample.gold, recipe.gold)
     shows_gold = recipe.scenario in (Scenario.ORACLE, Scenario.REALISTIC)
     if recipe.scenario not in WITHOUT_EVIDENCE and sample.answerable and not gold:
         return None
@@ -278,7 +278,7 @@ def context(sample: Sample, recipe: Recipe, seed: int = 0) -> ContextSet | None:
     ):
         return None
     visible_gold = gold if shows_gold else []
-    arranged = _arranged(sample, visible_gold, used_distractors, recipe.order, seed)
+    arranged = _arrange(sample, visible_gold, used_distractors, recipe.order, seed)
     answers = shows_gold or recipe.scenario is Scenario.FULL
     expected: Literal["answer", "deflect"] = (
         "answer" if answers and sample.answerable else "deflect"

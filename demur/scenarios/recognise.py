@@ -62,11 +62,11 @@ class Recogniser:
         self,
         encoder: Encoder,
         pictures: Sequence[tuple[str, ImageRef]],
-        read: Callable[[ImageRef], bytes],
+        read_image: Callable[[ImageRef], bytes],
     ) -> None:
         self._encoder = encoder
         self._pictures = list(pictures)
-        self._read = read
+        self._read = read_image
         self._vectors: npt.NDArray[np.float32] | None = None
         self._lock = threading.Lock()
 

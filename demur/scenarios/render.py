@@ -195,8 +195,10 @@ def render(
         query_images = query_images[:1]
     if layout.images == "none" and ask.images:
         cuts.append(f"{len(ask.images)} query image(s): the model takes no images")
-    written = "\n".join([*(turn.content for turn in ask.turns), question])
-    texts = _fit(ask, written, len(query_images), layout, prompts.system(condition), cuts)
+    conversation = "\n".join([*(turn.content for turn in ask.turns), question])
+    texts = _fit_to_budget(
+        ask, conversation, len(query_images), layout, prompts.system(condition), cuts
+    )
 
     parts: list[TextPart | ImagePart] = []
     for number, (evidence, text) in enumerate(zip(ask.evidence, texts, strict=True), start=1):
@@ -228,11 +230,13 @@ def render(
         parts.append(TextPart(text=which))
         parts += [ImagePart(image=scale(image)) for image in query_images]
     parts.append(TextPart(text=question))
-    user = Message(role="user", parts=_joined(parts))
-    before = [Message(role=turn.role, parts=(TextPart(text=turn.content),)) for turn in ask.turns]
+    user = Message(role="user", parts=_merge_texts(parts))
+    earlier_messages = [
+        Message(role=turn.role, parts=(TextPart(text=turn.content),)) for turn in ask.turns
+    ]
     if words := prompts.system(condition):
-        before.insert(0, Message(role="system", parts=(TextPart(text=words),)))
-    return Rendered((*before, user), tuple(cuts))
+        earlier_messages.insert(0, Message(role="system", parts=(TextPart(text=words),)))
+    return Rendered((*earlier_messages, user), tuple(cuts))
 
 
 def _with_choices(ask: Ask) -> str:
@@ -240,7 +244,7 @@ def _with_choices(ask: Ask) -> str:
     return ask.question + options
 
 
-def _fit(
+def _fit_to_budget(
     ask: Ask, question: str, n_query: int, layout: Layout, system: str, cuts: list[str]
 ) -> list[str | None]:
     """The text of each piece of evidence within the budget; None for those left out, the last first."""
@@ -290,13 +294,13 @@ def _fit(
     return texts
 
 
-def _joined(parts: list[TextPart | ImagePart]) -> tuple[TextPart | ImagePart, ...]:
+def _merge_texts(parts: list[TextPart | ImagePart]) -> tuple[TextPart | ImagePart, ...]:
     """Merge neighbouring texts: fewer parts, and the same bytes for the server's prefix cache."""
-    out: list[TextPart | ImagePart] = []
+    merged: list[TextPart | ImagePart] = []
     for part in parts:
-        last = out[-1] if out else None
-        if isinstance(part, TextPart) and isinstance(last, TextPart):
-            out[-1] = TextPart(text=last.text + part.text)
+        previous = merged[-1] if merged else None
+        if isinstance(part, TextPart) and isinstance(previous, TextPart):
+            merged[-1] = TextPart(text=previous.text + part.text)
         else:
-            out.append(part)
-    return tuple(out)
+            merged.append(part)
+    return tuple(merged)

@@ -7,7 +7,7 @@ import threading
 from collections import OrderedDict
 from collections.abc import Callable
 
-from demur.core.images import opened
+from demur.core.images import open_image
 from demur.core.records import ImageRef
 from demur.core.store import digest
 
@@ -26,8 +26,8 @@ class Scaler:
         max_side: longest side in pixels; None sends every image unchanged.
     """
 
-    def __init__(self, read: Callable[[ImageRef], bytes], max_side: int | None) -> None:
-        self._read_original = read
+    def __init__(self, read_original: Callable[[ImageRef], bytes], max_side: int | None) -> None:
+        self._read_original = read_original
         self._max_side = max_side
         self._original: dict[str, ImageRef] = {}
         self._small: dict[str, ImageRef] = {}
@@ -66,7 +66,7 @@ class Scaler:
     def _shrink(self, ref: ImageRef) -> tuple[bytes, int, int]:
         from PIL import Image
 
-        with opened(self._read_original(ref), ref.uri) as (image, turn):
+        with open_image(self._read_original(ref), ref.uri) as (image, turn):
             picture = (image if turn is None else image.transpose(turn)).convert("RGB")
         side = self._max_side or max(ref.width, ref.height)
         picture.thumbnail((side, side), Image.Resampling.LANCZOS)

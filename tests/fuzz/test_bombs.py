@@ -17,7 +17,7 @@ from PIL import Image
 
 from demur.core import parquet, store, uris
 from demur.core.errors import DataError, DemurError, UsageError
-from demur.core.images import opened
+from demur.core.images import open_image
 from demur.core.parquet import rows_at_once, whole_table
 from demur.core.records import ImageRef
 from demur.core.store import Problems, parsed_yaml, read_jsonl, read_text
@@ -181,7 +181,7 @@ def test_no_reader_of_images_tries_formats_that_run_programs_or_too_many_pixels(
     for data in (program, out.getvalue(), b"", b"\x89PNG\r\n\x1a\n" + b"\0" * 50):
         with pytest.raises(DataError):
             thumbnail(data, 100)
-        with pytest.raises(DataError), opened(data) as (image, _):
+        with pytest.raises(DataError), open_image(data) as (image, _):
             image.load()
 
 

@@ -45,7 +45,7 @@ from demur.curation.sources import open_source
 from demur.curation.sources.cards import card_of, read_pins
 from demur.evaluation.rejudge import judge_beside, read_rows
 from demur.indexing.build import build_index
-from demur.judge.annotation.exchange import exported, imported
+from demur.judge.annotation.exchange import export_labels, import_labels
 from demur.judge.annotation.task import Session, put_labels, read_task
 from demur.judge.audit import audit, read_lines
 from demur.judge.base import open_judge
@@ -117,14 +117,14 @@ def _labelled(folder: Path) -> None:
             {item.id: ("correct", "seen") for item in read_task(folder / "task")[1]},
         )
     for form, file in (("csv", "t.csv"), ("label-studio", "t.json"), ("inspect", "t.jsonl")):
-        exported(folder / "task", form, folder / file)  # type: ignore[arg-type]
+        export_labels(folder / "task", form, folder / file)  # type: ignore[arg-type]
 
 
 def _read_labelled(folder: Path) -> None:
     steps: list[Callable[[], object]] = [
         lambda: Session(folder / "task", "ann").close(),
         *(
-            partial(imported, folder / "task", folder / file, "eve")
+            partial(import_labels, folder / "task", folder / file, "eve")
             for file in ("t.csv", "t.json", "t.jsonl")
         ),
         lambda: agreement_of([folder / "task", folder / "t.csv"]),

@@ -15,7 +15,7 @@ import demur
 from demur.cli import main
 from demur.core.errors import BadInput, DataError, StorageError, UsageError
 from demur.core.records import AnswerSpec, Modality, Role
-from demur.judge.annotation.exchange import exported, imported
+from demur.judge.annotation.exchange import export_labels, import_labels
 from demur.judge.annotation.server import Page, serving
 from demur.judge.annotation.task import (
     ADJUDICATED,
@@ -26,13 +26,13 @@ from demur.judge.annotation.task import (
     Session,
     Task,
     disagreements,
-    everybody,
     final_labels,
     last_labels,
     order,
     put_labels,
     ratings,
-    settled,
+    read_all_labels,
+    settle_labels,
     write_task,
 )
 from demur.judge.local import LocalJudge
@@ -137,12 +137,12 @@ def test_disagreements_are_settled_and_repeats_tell_self_consistency(tmp_path):
             )
         session.close()
     assert set(disagreements(folder)) == {"i3", "i4"}
-    assert len(settled(folder).open) == 2
+    assert len(settle_labels(folder).open) == 2
     judge = Session(folder, ADJUDICATED, adjudicate=True)
     assert {p.item for p in judge.places} == {"i3", "i4"}
     judge.act("label", 0, label="no")
     judge.close()
-    came = settled(folder)
+    came = settle_labels(folder)
     assert len(came.labels) == 39
     assert len(came.open) == 1
     found = agreed(ratings(folder))
@@ -174,18 +174,18 @@ def test_an_undo_takes_back_the_same_label_when_its_disagreement_is_gone(tmp_pat
 def test_other_tools_and_back(tmp_path, form):
     folder = made(tmp_path / "a")
     put_labels(folder, "ann", {"i0": ("yes", "an = note"), "i5": ("no", "")})
-    text = exported(folder, form)
+    text = export_labels(folder, form)
     path = tmp_path / {"csv": "x.csv", "label-studio": "x.json", "inspect": "x.jsonl"}[form]
     path.write_text(text)
     other = made(tmp_path / "b")
-    assert imported(other, path) == {"ann": 2}
-    assert imported(other, path) == {"ann": 0}
+    assert import_labels(other, path) == {"ann": 2}
+    assert import_labels(other, path) == {"ann": 0}
     assert {i: w.label for i, w in last_labels(other, "ann").items()} == {"i0": "yes", "i5": "no"}
     if form == "csv":
         assert "'=cmd()" in text
     path.write_text(text.replace("i5", "stranger"))
     with pytest.raises(BadInput, match="stranger"):
-        imported(other, path, "eve")
+        import_labels(other, path, "eve")
     assert not (other / "labels" / "eve.jsonl").exists()
 
 
@@ -275,7 +275,7 @@ def test_a_damaged_journal_is_told_and_no_label_is_missing_from_a_figure_without
     assert len(last_labels(folder, "ann")) == 2
     for broken in ("\x00" * 40, '{"do": "label", "again": 7}', '{"do": "labelled"}', "[1]"):
         path.write_text(f"{first}\n{broken}\n{third}\n")
-        for read in (settled, ratings, lambda folder: Session(folder, "ann")):
+        for read in (settle_labels, ratings, lambda folder: Session(folder, "ann")):
             with pytest.raises(BadInput, match=r"ann\.jsonl:2"):
                 read(folder)
 
@@ -284,9 +284,9 @@ def test_labels_of_another_rubric_are_not_taken_for_labels_of_this_one(tmp_path)
     old, new = made(tmp_path / "a", rubric="be strict"), made(tmp_path / "b", rubric="be kind")
     put_labels(old, "ann", {"i0": ("yes", "")})
     for form, name in (("csv", "x.csv"), ("inspect", "x.jsonl")):
-        exported(old, form, tmp_path / name)
+        export_labels(old, form, tmp_path / name)
         with pytest.raises(BadInput, match="rubric"):
-            imported(new, tmp_path / name, "eve")
+            import_labels(new, tmp_path / name, "eve")
 
 
 @pytest.mark.parametrize(
@@ -301,16 +301,16 @@ def test_labels_of_another_rubric_are_not_taken_for_labels_of_this_one(tmp_path)
 def test_what_label_studio_never_wrote_files_nothing(tmp_path, text):
     (tmp_path / "x.json").write_text(text)
     with pytest.raises(DataError, match="no labels of people"):
-        imported(made(tmp_path / "t"), tmp_path / "x.json")
+        import_labels(made(tmp_path / "t"), tmp_path / "x.json")
 
 
 def test_a_sheet_with_a_long_answer_comes_back_and_a_row_that_slipped_is_told(tmp_path):
     folder, sheet = made(tmp_path / "t"), tmp_path / "x.csv"
     sheet.write_text(f"item,Answer,annotator,label\ni0,{'long ' * 60_000},ann,yes\n")
-    assert imported(folder, sheet) == {"ann": 1}
+    assert import_labels(folder, sheet) == {"ann": 1}
     sheet.write_text("item,Answer,annotator,label\ni1,a, b,ann,no\n")  # a comma that nobody quoted
     with pytest.raises(BadInput, match=r"x\.csv:2: expected 4 fields, found 5"):
-        imported(folder, sheet)
+        import_labels(folder, sheet)
 
 
 async def test_a_request_that_the_page_never_makes_is_refused(tmp_path):
@@ -351,7 +351,7 @@ def test_an_annotator_without_a_file_name_files_nothing_of_a_sheet(tmp_path):
     folder = made(tmp_path)
     (tmp_path / "in.csv").write_text("item,label,annotator\ni1,yes,bob\ni2,no,bob/x\n")
     with pytest.raises(BadInput, match="bob/x"):
-        imported(folder, tmp_path / "in.csv")
+        import_labels(folder, tmp_path / "in.csv")
     assert last_labels(folder, "bob") == {}
 
 
@@ -383,8 +383,8 @@ FILES = {"csv": "x.csv", "label-studio": "x.json", "inspect": "x.jsonl"}
 
 
 def there_and_back(folder: Path, other: Path, form: str) -> dict[str, int]:
-    exported(folder, form, folder / FILES[form])  # type: ignore[arg-type]
-    return imported(other, folder / FILES[form])
+    export_labels(folder, form, folder / FILES[form])  # type: ignore[arg-type]
+    return import_labels(other, folder / FILES[form])
 
 
 @pytest.mark.parametrize("form", FILES)
@@ -407,7 +407,7 @@ def test_adjudications_repeats_notes_and_looks_come_back(tmp_path, form):
     assert list(there_and_back(folder, other, form)) == ["maria", "zoe", ADJUDICATED]
     assert final_labels(other) == final_labels(folder)
     assert final_labels(other)["i9"] == "no"
-    assert everybody(other) == everybody(folder)
+    assert read_all_labels(other) == read_all_labels(folder)
     assert last_labels(other, "maria")["i7"].revealed
     assert agreed(ratings(other)).consistency == agreed(ratings(folder)).consistency != {}
     assert set(there_and_back(folder, other, form).values()) == {0}
@@ -455,7 +455,8 @@ def test_a_sheet_shows_answers_as_they_are_and_no_formula(tmp_path):
     given = [Item(id=f"i{n}", shown=(("Answer", text),)) for n, text in enumerate(texts)]
     write_task(tmp_path, Task(name="t", labels=LABELS), given)
     shown = [
-        row["Answer"] for row in csv.DictReader(exported(tmp_path, "csv").splitlines(keepends=True))
+        row["Answer"]
+        for row in csv.DictReader(export_labels(tmp_path, "csv").splitlines(keepends=True))
     ]
     assert shown == [*texts[:3], f"'{texts[3]}", "[31mred"]
 
@@ -511,8 +512,8 @@ def chosen(*choices: str, **more: object) -> dict[str, object]:
 def test_two_labels_of_one_annotator_are_refused_and_no_last_one_wins(tmp_path, name, text, why):
     (tmp_path / name).write_text(text)
     with pytest.raises(BadInput, match=why):
-        imported(made(tmp_path / "t"), tmp_path / name)
-    assert everybody(tmp_path / "t") == {}
+        import_labels(made(tmp_path / "t"), tmp_path / name)
+    assert read_all_labels(tmp_path / "t") == {}
 
 
 def test_the_same_label_twice_is_one_and_a_cancelled_annotation_is_none(tmp_path):
@@ -520,7 +521,7 @@ def test_the_same_label_twice_is_one_and_a_cancelled_annotation_is_none(tmp_path
     (tmp_path / "x.json").write_text(
         label_studio(chosen("no", was_cancelled=True), chosen("Yes"), chosen("yes"))
     )
-    assert imported(folder, tmp_path / "x.json") == {"annotator-2": 1}
+    assert import_labels(folder, tmp_path / "x.json") == {"annotator-2": 1}
     assert last_labels(folder, "annotator-2")["i0"].label == "yes"
 
 
@@ -532,11 +533,11 @@ def test_a_model_that_scores_is_no_annotator(tmp_path):
     }
     path.write_text(json.dumps({"samples": [{"id": "i0", "scores": scores}]}))
     with pytest.raises(DataError, match="scores of match, model_graded_qa do not say"):
-        imported(folder, path)
+        import_labels(folder, path)
     path.write_text(
         json.dumps({"samples": [{"id": "i0", "scores": {"unnamed": {"value": "yes"}}}]})
     )
-    assert imported(folder, path, "maria") == {"maria": 1}
+    assert import_labels(folder, path, "maria") == {"maria": 1}
 
 
 @pytest.mark.parametrize(
@@ -594,10 +595,10 @@ def test_a_label_is_of_more_than_half_of_all_who_said_something(tmp_path):
     folder = made(tmp_path)
     for name, label in (("maria", "yes"), ("jon", CANNOT), ("zoe", CANNOT)):
         put_labels(folder, name, {"i0": (label, ""), "i1": (label if name == "zoe" else "yes", "")})
-    came = settled(folder)
+    came = settle_labels(folder)
     assert (came.labels, came.open, came.cannot) == ({"i1": "yes"}, [], ["i0"])
     put_labels(folder, ADJUDICATED, {"i0": ("no", "")})
-    assert settled(folder).labels == {"i0": "no", "i1": "yes"}
+    assert settle_labels(folder).labels == {"i0": "no", "i1": "yes"}
 
 
 def test_a_long_note_stays_whole(tmp_path):

@@ -25,7 +25,7 @@ from demur.models import run_sync
 from demur.scenarios.systems import SystemContext
 from demur.scenarios.systems.http import HttpSystem
 from demur.scenarios.systems.http_mapping import RagMapping
-from demur.scenarios.systems.http_probe import probed
+from demur.scenarios.systems.http_probe import probe_service
 
 ROOT = Path(__file__).resolve().parents[2]
 GOOD = {
@@ -339,11 +339,11 @@ def test_a_probe_shows_what_was_understood_and_where_values_stand(tmp_path):
         _,
     ):
         mapping.write_text(f"url: {url}\nanswer: $.answer\n")
-        missed = probed(str(mapping), "Which river?").text()
+        missed = probe_service(str(mapping), "Which river?").text()
         assert "$.data.reply  = Danube" in missed
         assert "$.data.docs[*].k  = 1" in missed
         mapping.write_text(f"url: {url}\nanswer: $.data.reply\n")
-        assert "answer    'Danube'" in probed(str(mapping), "Which river?").text()
+        assert "answer    'Danube'" in probe_service(str(mapping), "Which river?").text()
 
 
 def test_an_address_out_of_the_environment_is_part_of_what_the_service_is(monkeypatch):

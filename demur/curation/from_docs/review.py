@@ -14,7 +14,7 @@ from demur.core.records import Document
 from demur.core.store import digest, write_json, write_records
 from demur.curation.from_docs.gold import Proposal
 from demur.curation.from_docs.questions import Question
-from demur.judge.annotation.task import Item, Label, Task, final_labels, settled
+from demur.judge.annotation.task import Item, Label, Task, final_labels, settle_labels
 
 YES, NO = "yes", "no"
 PASSAGE = "Passage"
@@ -72,4 +72,4 @@ def read_review(folder: Path) -> Mapping[str, str]:
     """
     if not (folder / "task.json").is_file():
         return {}
-    return dict(final_labels(folder)) | dict.fromkeys(settled(folder).cannot, NO)
+    return dict(final_labels(folder)) | dict.fromkeys(settle_labels(folder).cannot, NO)

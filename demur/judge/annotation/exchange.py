@@ -21,11 +21,11 @@ from demur.judge.annotation.task import (
     ADJUDICATED,
     CANNOT,
     Item,
-    Last,
+    LastLabel,
     Task,
-    everybody,
     last_labels,
     put_labels,
+    read_all_labels,
     read_task,
     wrong_name,
 )
@@ -37,7 +37,7 @@ _COLUMNS = ("item", "images", "annotator", "label", "again", "looked", "note", "
 _FORMULA = "=+-@\uff1d\uff0b\uff0d\uff20"
 
 
-def exported(folder: Path, form: Form, out: Path | None = None) -> str:
+def export_labels(folder: Path, form: Form, out: Path | None = None) -> str:
     """Items and labels of a task as text of one form, written to ``out`` where that is given.
 
     ``csv``: one row per item and annotator, and one for items without a label. ``label-studio``: its JSON tasks, one
@@ -46,7 +46,7 @@ def exported(folder: Path, form: Form, out: Path | None = None) -> str:
     the hidden repeat (``again``), and whether what is right was looked at before the label (``looked``).
     """
     task, items = read_task(folder)
-    labels_by_annotator = everybody(folder) | {ADJUDICATED: last_labels(folder, ADJUDICATED)}
+    labels_by_annotator = read_all_labels(folder) | {ADJUDICATED: last_labels(folder, ADJUDICATED)}
     by_item = {
         item.id: {
             name: last_labels_of[item.id]
@@ -55,7 +55,7 @@ def exported(folder: Path, form: Form, out: Path | None = None) -> str:
         }
         for item in items
     }
-    text = {"csv": _csv, "label-studio": _label_studio, "inspect": _inspect}[form](
+    text = {"csv": _as_csv, "label-studio": _as_label_studio, "inspect": _as_inspect}[form](
         task, items, by_item
     )
     if out is not None:
@@ -63,7 +63,7 @@ def exported(folder: Path, form: Form, out: Path | None = None) -> str:
     return text
 
 
-def _csv(task: Task, items: list[Item], labels_by_item: dict[str, dict[str, Last]]) -> str:
+def _as_csv(task: Task, items: list[Item], labels_by_item: dict[str, dict[str, LastLabel]]) -> str:
     headings = list(dict.fromkeys(heading for item in items for heading in _texts(item)))
     stream = io.StringIO()
     writer = csv.writer(stream, lineterminator="\n")
@@ -71,7 +71,7 @@ def _csv(task: Task, items: list[Item], labels_by_item: dict[str, dict[str, Last
     for item in items:
         texts = _texts(item)
         for name, last in labels_by_item[item.id].items() or [
-            ("", Last("", "", "", False, task.version))
+            ("", LastLabel("", "", "", False, task.version))
         ]:
             row = [
                 item.id,
@@ -109,7 +109,9 @@ def _is_formula(text: str) -> bool:
     return text.startswith("\t") or text.lstrip().startswith(tuple(_FORMULA))
 
 
-def _label_studio(task: Task, items: list[Item], labels_by_item: dict[str, dict[str, Last]]) -> str:
+def _as_label_studio(
+    task: Task, items: list[Item], labels_by_item: dict[str, dict[str, LastLabel]]
+) -> str:
     tasks = []
     for number, item in enumerate(items, start=1):
         annotations = [
@@ -121,7 +123,7 @@ def _label_studio(task: Task, items: list[Item], labels_by_item: dict[str, dict[
                         "to_name": "text",
                         "type": "choices",
                         "value": {"choices": [last.label]},
-                        "meta": {"text": [last.note] if last.note else []} | _about(last),
+                        "meta": {"text": [last.note] if last.note else []} | _metadata_of(last),
                     }
                 ],
                 "completed_by": {"email": name},
@@ -134,7 +136,9 @@ def _label_studio(task: Task, items: list[Item], labels_by_item: dict[str, dict[
     return json.dumps(tasks, ensure_ascii=False, indent=1) + "\n"
 
 
-def _inspect(task: Task, items: list[Item], labels_by_item: dict[str, dict[str, Last]]) -> str:
+def _as_inspect(
+    task: Task, items: list[Item], labels_by_item: dict[str, dict[str, LastLabel]]
+) -> str:
     lines = []
     task_labels = {
         label.name for label in task.labels
@@ -145,7 +149,7 @@ def _inspect(task: Task, items: list[Item], labels_by_item: dict[str, dict[str, 
             name: {
                 "value": letters.get(last.label, last.label),
                 "explanation": last.note,
-                "metadata": {"label": last.label, "human": True} | _about(last),
+                "metadata": {"label": last.label, "human": True} | _metadata_of(last),
             }
             for name, last in labels_by_item[item.id].items()
         }
@@ -153,13 +157,13 @@ def _inspect(task: Task, items: list[Item], labels_by_item: dict[str, dict[str, 
     return "".join(lines)
 
 
-def _about(last: Last) -> dict[str, Any]:
+def _metadata_of(last: LastLabel) -> dict[str, Any]:
     """What Label Studio and inspect have no place of their own for."""
     about: dict[str, Any] = {"rubric": last.rubric, "again": last.again, "looked": last.revealed}
     return {key: value for key, value in about.items() if value}
 
 
-def imported(folder: Path, path: Path, name: str = "") -> dict[str, int]:
+def import_labels(folder: Path, path: Path, name: str = "") -> dict[str, int]:
     """File the labels of a file as its annotators' (or as ``name``'s): CSV, Label Studio JSON, inspect's scores.
 
     Returns:
@@ -175,14 +179,16 @@ def imported(folder: Path, path: Path, name: str = "") -> dict[str, int]:
     problems = Problems()
     rows_by_annotator: dict[str, dict[str, _Row]] = {}
     models: set[str] = set()
-    for row in _rows(path, problems, labels):
+    for row in _read_rows(path, problems, labels):
         annotator = name or row.who
         if not row.label:
             continue
         if not (row.person or name):
             models.add(row.who)
             continue
-        row = row._replace(label=_label(row.label, labels), again=_label(row.again, labels))
+        row = row._replace(
+            label=_label_meant(row.label, labels), again=_label_meant(row.again, labels)
+        )
         where = f"{row.place} ({row.item})"
         earlier_row = rows_by_annotator.get(annotator, {}).get(row.item, row)
         if row.item not in item_ids:
@@ -233,7 +239,7 @@ def imported(folder: Path, path: Path, name: str = "") -> dict[str, int]:
     return filed
 
 
-def _label(text: str, labels: Sequence[str]) -> str:
+def _label_meant(text: str, labels: Sequence[str]) -> str:
     """The label that a text means: as it is, else the only one that is equal in lower case."""
     if text in labels:
         return text
@@ -261,10 +267,10 @@ class _Row(NamedTuple):
     """False for a score of inspect that does not say so: most of its scorers are models."""
 
 
-def _rows(path: Path, problems: Problems, labels: Sequence[str]) -> Iterator[_Row]:
+def _read_rows(path: Path, problems: Problems, labels: Sequence[str]) -> Iterator[_Row]:
     if path.suffix == ".jsonl":
         for place, line in read_jsonl(path, problems):
-            yield from _scores(place, line, labels)
+            yield from _rows_of_scores(place, line, labels)
         return
     if path.suffix != ".json":
         for place, row in csv_rows(path, problems, required=("item", "label")):
@@ -285,7 +291,7 @@ def _rows(path: Path, problems: Problems, labels: Sequence[str]) -> Iterator[_Ro
         value.get("samples"), list
     ):  # a log of inspect, as JSON
         for number, sample in enumerate(value["samples"], start=1):
-            yield from _scores(f"{path.name} (sample {number})", _dict(sample), labels)
+            yield from _rows_of_scores(f"{path.name} (sample {number})", _as_dict(sample), labels)
         return
     if not isinstance(value, list):
         raise DataError(
@@ -294,15 +300,15 @@ def _rows(path: Path, problems: Problems, labels: Sequence[str]) -> Iterator[_Ro
             cure="see docs/judging-people.md",
         )
     for number, task in enumerate(value, start=1):
-        yield from _annotations(f"{path.name} (task {number})", _dict(task), problems)
+        yield from _rows_of_annotations(f"{path.name} (task {number})", _as_dict(task), problems)
 
 
-def _scores(place: str, line: dict[str, Any], labels: Sequence[str]) -> Iterator[_Row]:
+def _rows_of_scores(place: str, line: dict[str, Any], labels: Sequence[str]) -> Iterator[_Row]:
     label_of_letter = {letter: label for label, letter in _INSPECT.items() if letter not in labels}
     scores = line.get("scores")
     for who, score in (scores if isinstance(scores, dict) else {}).items():
         score_fields = score if isinstance(score, dict) else {"value": score}
-        about = _dict(score_fields.get("metadata"))
+        about = _as_dict(score_fields.get("metadata"))
         value, note, item = (
             str(score_fields.get("value", "")),
             str(score_fields.get("explanation") or ""),
@@ -315,13 +321,13 @@ def _scores(place: str, line: dict[str, Any], labels: Sequence[str]) -> Iterator
             item,
             label_of_letter.get(value, value),
             note,
-            *_said_of(about),
+            *_read_metadata(about),
             person=person,
         )
 
 
-def _said_of(about: dict[str, Any]) -> tuple[str, str, bool]:
-    """What `_about` wrote: rubric, again, looked."""
+def _read_metadata(about: dict[str, Any]) -> tuple[str, str, bool]:
+    """What `_metadata_of` wrote: rubric, again, looked."""
     return (
         str(about.get("rubric") or ""),
         str(about.get("again") or ""),
@@ -329,11 +335,11 @@ def _said_of(about: dict[str, Any]) -> tuple[str, str, bool]:
     )
 
 
-def _annotations(place: str, task: dict[str, Any], problems: Problems) -> Iterator[_Row]:
+def _rows_of_annotations(place: str, task: dict[str, Any], problems: Problems) -> Iterator[_Row]:
     data = task.get("data")
     item = str(data.get("item", "")) if isinstance(data, dict) else ""
-    for annotation in _list(task.get("annotations")):
-        by = _dict(annotation).get("completed_by")
+    for annotation in _as_list(task.get("annotations")):
+        by = _as_dict(annotation).get("completed_by")
         who = (
             str(by.get("email", ""))
             if isinstance(by, dict)
@@ -341,28 +347,31 @@ def _annotations(place: str, task: dict[str, Any], problems: Problems) -> Iterat
             if by is None
             else f"annotator-{by}"
         )
-        if _dict(annotation).get("was_cancelled"):  # skipped: what was chosen before is no answer
+        if _as_dict(annotation).get(
+            "was_cancelled"
+        ):  # skipped: what was chosen before is no answer
             continue
-        for result in _list(_dict(annotation).get("result")):
-            if _dict(result).get("type") != "choices":
+        for result in _as_list(_as_dict(annotation).get("result")):
+            if _as_dict(result).get("type") != "choices":
                 continue
             chosen = [
-                str(choice).strip() for choice in _list(_dict(result.get("value")).get("choices"))
+                str(choice).strip()
+                for choice in _as_list(_as_dict(result.get("value")).get("choices"))
             ]
-            meta = _dict(result.get("meta"))
-            note, *_ = [*_list(meta.get("text")), ""]
+            meta = _as_dict(result.get("meta"))
+            note, *_ = [*_as_list(meta.get("text")), ""]
             if len(chosen) > 1:
                 problems.add(
                     f"{place} ({item})",
                     f"{len(chosen)} choices ({', '.join(chosen)}); an item has one label",
                 )
             elif chosen:
-                yield _Row(place, who, item, chosen[0], str(note), *_said_of(meta))
+                yield _Row(place, who, item, chosen[0], str(note), *_read_metadata(meta))
 
 
-def _list(value: Any) -> list[Any]:
+def _as_list(value: Any) -> list[Any]:
     return value if isinstance(value, list) else []
 
 
-def _dict(value: Any) -> dict[str, Any]:
+def _as_dict(value: Any) -> dict[str, Any]:
     return value if isinstance(value, dict) else {}

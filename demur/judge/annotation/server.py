@@ -76,17 +76,19 @@ class Page:
         async def guarded(
             request: web.Request, handler: Callable[[web.Request], Awaitable[web.StreamResponse]]
         ) -> web.StreamResponse:
-            if why := self._refused(request):
-                return self._dressed(web.json_response({"error": why}, status=403))
+            if why := self._refusal_reason(request):
+                return self._add_headers(web.json_response({"error": why}, status=403))
             try:
-                return self._dressed(await handler(request))
+                return self._add_headers(await handler(request))
             except web.HTTPException as error:
-                return self._dressed(
+                return self._add_headers(
                     web.json_response({"error": error.reason}, status=error.status)
                 )
             except (DemurError, ValueError, KeyError, TypeError, OverflowError) as error:
                 status = 500 if isinstance(error, StorageError) else 400
-                return self._dressed(web.json_response({"error": str(error)[:500]}, status=status))
+                return self._add_headers(
+                    web.json_response({"error": str(error)[:500]}, status=status)
+                )
 
         app = web.Application(middlewares=[guarded], client_max_size=64_000)
         app.router.add_get("/{token}/", self._page)
@@ -96,13 +98,13 @@ class Page:
         app.router.add_get("/{token}/image/{name}", self._image)
         return app
 
-    def _refused(self, request: web.Request) -> str:
-        mine = {f"127.0.0.1:{self.port}", f"localhost:{self.port}"}
-        if request.headers.get("Host", "") not in mine:
+    def _refusal_reason(self, request: web.Request) -> str:
+        own_hosts = {f"127.0.0.1:{self.port}", f"localhost:{self.port}"}
+        if request.headers.get("Host", "") not in own_hosts:
             return "this page is served to 127.0.0.1 alone"
         origin = request.headers.get("Origin")
         if (origin is not None or request.method != "GET") and origin not in {
-            f"http://{host}" for host in mine
+            f"http://{host}" for host in own_hosts
         }:
             return "asked by another page"
         token = request.path.split("/")[1] if "/" in request.path else ""
@@ -110,7 +112,7 @@ class Page:
             return "open the address that demur annotate printed"
         return ""
 
-    def _dressed(self, response: web.StreamResponse) -> web.StreamResponse:
+    def _add_headers(self, response: web.StreamResponse) -> web.StreamResponse:
         response.headers.update(
             {
                 "Content-Security-Policy": self._policy,
@@ -176,17 +178,17 @@ class Page:
             view | {"nothing": action == "undo" and about is None, "progress": self._progress()}
         )
 
-    def _item_view(self, at: int) -> dict[str, Any]:
+    def _item_view(self, place_number: int) -> dict[str, Any]:
         session = self.session
-        item = session.items[session.places[at].item]
-        labelling = session.state_at(at)
+        item = session.items[session.places[place_number].item]
+        labelling = session.state_at(place_number)
         others = [
             [name, last_labels[item.id].label, last_labels[item.id].note]
             for name, last_labels in session.others.items()
             if item.id in last_labels
         ]
         return {
-            "at": at,
+            "at": place_number,
             "shown": item.shown,
             "marks": item.marks,
             "together": [
@@ -196,7 +198,7 @@ class Page:
                     "marks": session.items[session.places[n].item].marks,
                     "label": session.state_at(n).label,
                 }
-                for n in session.together(at)
+                for n in session.together(place_number)
             ],
             "images": item.images,
             "label": labelling.label,
@@ -217,10 +219,10 @@ class Page:
         from aiohttp import web
 
         name = request.match_info["name"]
-        known = any(name in item.images for item in self.session.items.values())
+        is_of_task = any(name in item.images for item in self.session.items.values())
         path = self.session.folder / "images" / name
         if (
-            not known
+            not is_of_task
             or "/" in name
             or "\\" in name
             or path.suffix not in _KINDS

@@ -139,19 +139,19 @@ def write_task(folder: Path, task: Task, items: Iterable[Item]) -> None:
     Raises:
         UsageError: there is another task in it.
     """
-    several = list(items)
-    if not several:
+    all_items = list(items)
+    if not all_items:
         raise UsageError("no items to label", item=str(folder), cure="draw at least one")
     if (folder / "task.json").exists():
-        old, known = read_task(folder)
-        if old != task or known != several:
+        earlier_task, earlier_items = read_task(folder)
+        if earlier_task != task or earlier_items != all_items:
             raise UsageError(
                 "holds another task",
                 item=str(folder),
                 cure="choose another --out; labels stay there",
             )
         return
-    write_records(folder / "items.jsonl", several)
+    write_records(folder / "items.jsonl", all_items)
     write_json(folder / "task.json", task.model_dump(mode="json"))
 
 
@@ -255,7 +255,7 @@ class Session:
             if adjudicate
             else order(self.task, items)
         )
-        self.others = everybody(folder) if adjudicate else {}
+        self.others = read_all_labels(folder) if adjudicate else {}
         self._closing = "" if adjudicate else self.task.closing  # each disagreement is decided
         path = folder / "labels" / f"{name}.jsonl"
         with storage_errors(path):
@@ -269,18 +269,24 @@ class Session:
             self.close()
             raise
 
-    def state_at(self, at: int) -> PlaceState:
+    def state_at(self, place_number: int) -> PlaceState:
         """What stands at a place."""
-        return self._labelling.state_at.get(self.places[at], PlaceState())
+        return self._labelling.state_at.get(self.places[place_number], PlaceState())
 
     def act(
-        self, do: str, at: int = 0, *, label: str = "", note: str = "", seconds: float = 0.0
+        self,
+        action: str,
+        place_number: int = 0,
+        *,
+        label: str = "",
+        note: str = "",
+        seconds: float = 0.0,
     ) -> int | None:
         """File one action, then carry it out.
 
         Args:
-            do: ``label``, ``note``, ``reveal``, ``skip`` or ``undo``.
-            at: the place.
+            action: ``label``, ``note``, ``reveal``, ``skip`` or ``undo``.
+            place_number: the place.
             label: for ``label``: a label's name, or `CANNOT`.
             note: for ``note``.
             seconds: since the item was shown.
@@ -291,13 +297,13 @@ class Session:
         Raises:
             UsageError: no such action, place or label.
         """
-        if do not in ("label", "note", "reveal", "skip", "undo"):
-            raise UsageError(f"action {do!r}", cure="label, note, reveal, skip, undo")
-        if do == "undo" and not self._labelling.history:
+        if action not in ("label", "note", "reveal", "skip", "undo"):
+            raise UsageError(f"action {action!r}", cure="label, note, reveal, skip, undo")
+        if action == "undo" and not self._labelling.history:
             return None
-        if not 0 <= at < len(self.places):
-            raise UsageError(f"place {at} of {len(self.places)}", cure="reload the page")
-        if do == "label" and label not in {
+        if not 0 <= place_number < len(self.places):
+            raise UsageError(f"place {place_number} of {len(self.places)}", cure="reload the page")
+        if action == "label" and label not in {
             CANNOT,
             *(known_label.name for known_label in self.task.labels),
         }:
@@ -305,36 +311,36 @@ class Session:
                 f"label {label!r}",
                 cure=f"one of {', '.join(known_label.name for known_label in self.task.labels)}",
             )
-        line: dict[str, Any] = {"do": do, "at": round(time.time(), 3)}
-        if do != "undo":
-            place = self.places[at]
+        line: dict[str, Any] = {"do": action, "at": round(time.time(), 3)}
+        if action != "undo":
+            place = self.places[place_number]
             line |= {
                 "item": place.item,
                 "again": place.again,
                 "seconds": round(min(max(seconds, 0.0), 3600.0), 1),
             }
-        if do == "label":
+        if action == "label":
             line |= {"label": label, "rubric": self.task.version}
-        if do == "note":
+        if action == "note":
             line |= {"note": note}
         pressed = Pressed.model_validate(line)
         self._log.append(line)
         place_acted_on = self._labelling.take(pressed)
         return self.places.index(place_acted_on) if place_acted_on in self.places else None
 
-    def together(self, at: int) -> list[int]:
+    def together(self, place_number: int) -> list[int]:
         """The places of a place's group, itself among them, hidden repeats not."""
-        place = self.places[at]
+        place = self.places[place_number]
         group = self.items[place.item].group
         if not group or place.again:
-            return [at]
+            return [place_number]
         return [
             n
             for n, other in enumerate(self.places)
             if not other.again and self.items[other.item].group == group
         ]
 
-    def _open(self) -> list[int]:
+    def _open_places(self) -> list[int]:
         """Places without a label, of groups that none settled."""
         labels = [self.state_at(n).label for n in range(len(self.places))]
         groups = [self.items[place.item].group for place in self.places]
@@ -351,13 +357,13 @@ class Session:
 
     def next(self, after: int = -1) -> int | None:
         """The first place to be labelled behind ``after``, else from the beginning; None when none is open."""
-        open_ = self._open()
+        open_ = self._open_places()
         return next((n for n in open_ if n > after), open_[0] if open_ else None)
 
     @property
     def done(self) -> int:
         """Places with a label, or in a group that is settled."""
-        return len(self.places) - len(self._open())
+        return len(self.places) - len(self._open_places())
 
     @property
     def per_minute(self) -> float | None:
@@ -461,7 +467,7 @@ class Labelling:
         return place
 
 
-class Last(NamedTuple):
+class LastLabel(NamedTuple):
     """An annotator's last word on an item."""
 
     label: str
@@ -473,11 +479,11 @@ class Last(NamedTuple):
     """Version of the rubric that it was given under."""
 
 
-def last_labels(folder: Path, name: str) -> dict[str, Last]:
+def last_labels(folder: Path, name: str) -> dict[str, LastLabel]:
     """Item -> last word of one annotator; items without a label are left out."""
     states = Labelling(journal(folder / "labels" / f"{name}.jsonl")).state_at
     return {
-        item: Last(
+        item: LastLabel(
             state.label,
             state.note,
             states.get(Place(item, True), PlaceState()).label,
@@ -489,7 +495,7 @@ def last_labels(folder: Path, name: str) -> dict[str, Last]:
     }
 
 
-def everybody(folder: Path) -> dict[str, dict[str, Last]]:
+def read_all_labels(folder: Path) -> dict[str, dict[str, LastLabel]]:
     """Annotator -> item -> last word; the adjudicator is none of them."""
     return {name: last_labels(folder, name) for name in annotators(folder)}
 
@@ -498,14 +504,14 @@ def disagreements(folder: Path) -> list[str]:
     """Items that two annotators labelled differently (can't tell beside a label is no disagreement), in their order."""
     task, items = read_task(folder)
     labels_by_item: defaultdict[str, set[str]] = defaultdict(set)
-    for last_labels_of in everybody(folder).values():
+    for last_labels_of in read_all_labels(folder).values():
         for item, last in last_labels_of.items():
             if last.label != CANNOT:
                 labels_by_item[item].add(last.label)
     return [p.item for p in order(task, items) if not p.again and len(labels_by_item[p.item]) > 1]
 
 
-class Settled(NamedTuple):
+class SettledLabels(NamedTuple):
     """What annotators came to."""
 
     labels: dict[str, str]
@@ -517,12 +523,12 @@ class Settled(NamedTuple):
     unlabelled: int
 
 
-def settled(folder: Path) -> Settled:
+def settle_labels(folder: Path) -> SettledLabels:
     """The labels of a task, open disagreements left out."""
     _, items = read_task(folder)
     last_word = last_labels(folder, ADJUDICATED)
     labels_by_item: defaultdict[str, list[str]] = defaultdict(list)
-    for last_labels_of in everybody(folder).values():
+    for last_labels_of in read_all_labels(folder).values():
         for item, last in last_labels_of.items():
             labels_by_item[item].append(last.label)
     labels: dict[str, str] = {}
@@ -547,16 +553,16 @@ def settled(folder: Path) -> Settled:
             cannot.append(task_item.id)
         else:
             unlabelled += 1
-    return Settled(labels, open_, cannot, unlabelled)
+    return SettledLabels(labels, open_, cannot, unlabelled)
 
 
 def final_labels(folder: Path) -> dict[str, str]:
-    """Item -> label, of a task without open disagreements: `settled`.
+    """Item -> label, of a task without open disagreements: `settle_labels`.
 
     Raises:
         UsageError: there are some. What people disagree on is what a judge gets wrong; labels without it flatter it.
     """
-    settlement = settled(folder)
+    settlement = settle_labels(folder)
     if settlement.open:
         raise UsageError(
             f"{len(settlement.open):,} disagreements are not settled, and labels without them would flatter the judge",
@@ -569,7 +575,7 @@ def final_labels(folder: Path) -> dict[str, str]:
 def rubrics(folder: Path) -> dict[str, str]:
     """Item -> versions of the rubric that its labels were given under, with commas between."""
     versions_by_item: defaultdict[str, set[str]] = defaultdict(set)
-    for last_labels_of in (*everybody(folder).values(), last_labels(folder, ADJUDICATED)):
+    for last_labels_of in (*read_all_labels(folder).values(), last_labels(folder, ADJUDICATED)):
         for item, last in last_labels_of.items():
             versions_by_item[item].add(last.rubric)
     return {item: ", ".join(sorted(versions - {""})) for item, versions in versions_by_item.items()}
@@ -578,7 +584,7 @@ def rubrics(folder: Path) -> dict[str, str]:
 def ratings(folder: Path) -> list[Rating]:
     """Every annotator's labels and hidden repeats, as `demur.judge.measures.agreement` takes them; no can't-tell."""
     all_ratings = []
-    for name, last_labels_of in everybody(folder).items():
+    for name, last_labels_of in read_all_labels(folder).items():
         for item, last in last_labels_of.items():
             if last.label != CANNOT:
                 all_ratings.append(Rating(item, name, last.label))
@@ -633,7 +639,7 @@ def about_folder(folder: Path) -> str:
     """One line on where a task stands."""
     _, items = read_task(folder)
     progress = (
-        ", ".join(f"{name} {len(words):,}" for name, words in everybody(folder).items())
+        ", ".join(f"{name} {len(words):,}" for name, words in read_all_labels(folder).items())
         or "nobody yet"
     )
     return (

@@ -317,10 +317,12 @@ def _alike(first: Corrected, second: Corrected, pairs: Codes, cluster: Codes | N
     if first.population == "finite":
         # Labels are all that varies. Drawn independently, they have nothing in common however alike the answers are;
         # so the share of items labelled on both sides counts (Särndal et al. 1992, 5.4), here among equal verdicts.
-        both, cells = first.known & second.known, np.unique(pairs, return_inverse=True)[1]
-        share = (np.bincount(cells, weights=both) / np.bincount(cells))[cells]
-        common = 1 - first.chance * second.chance / np.where(both, share, 1.0)
-        together = (first.influence * second.influence * common[:, None])[both].sum(axis=0)
+        labelled_twice, cells = first.known & second.known, np.unique(pairs, return_inverse=True)[1]
+        share = (np.bincount(cells, weights=labelled_twice) / np.bincount(cells))[cells]
+        common = 1 - first.chance * second.chance / np.where(labelled_twice, share, 1.0)
+        together = (first.influence * second.influence * common[:, None])[labelled_twice].sum(
+            axis=0
+        )
         alone = [
             (side.influence**2 * (1 - side.chance)[:, None]).sum(axis=0) for side in (first, second)
         ]
@@ -365,14 +367,14 @@ def _power(
     y: Floats, f: Floats, groups: Codes, weight: Floats, size: Floats, labelled: Floats
 ) -> float:
     """The power of least summed variance: sum of covariances over sum of variances, within groups, in [0, 1]."""
-    along = alone = 0.0
+    covariance = variance = 0.0
     for g, share in enumerate(weight):
-        mine = groups == g
+        in_group = groups == g
         scale = share**2 * (1 - labelled[g] / size[g]) / (labelled[g] * max(1.0, labelled[g] - 1))
-        df = f[mine] - f[mine].mean(axis=0)
-        along += scale * float((df * (y[mine] - y[mine].mean(axis=0))).sum())
-        alone += scale * float((df * df).sum())
-    return min(1.0, max(0.0, along / alone)) if alone > 0 else 1.0
+        df = f[in_group] - f[in_group].mean(axis=0)
+        covariance += scale * float((df * (y[in_group] - y[in_group].mean(axis=0))).sum())
+        variance += scale * float((df * df).sum())
+    return min(1.0, max(0.0, covariance / variance)) if variance > 0 else 1.0
 
 
 def _simplex(values: Floats) -> Floats:
@@ -382,23 +384,25 @@ def _simplex(values: Floats) -> Floats:
     return shares
 
 
-def _wilson_t(p: float, n: float | None, df: float, level: float) -> tuple[float, float]:
+def _wilson_t(
+    p: float, n: float | None, degrees_of_freedom: float, level: float
+) -> tuple[float, float]:
     """Wilson's interval of a share of ``n`` independent items, with Student's quantile; a point where n is None."""
     if n is None:
         return p, p
-    t = student(0.5 + level / 2, df)
+    t = student(0.5 + level / 2, degrees_of_freedom)
     middle, scale = p + t * t / (2 * n), 1 + t * t / n
     width = t * sqrt(max(0.0, p * (1 - p)) / n + t * t / (4 * n * n))
     return max(0.0, (middle - width) / scale), min(1.0, (middle + width) / scale)
 
 
-def student(share: float, df: float) -> float:
+def student(share: float, degrees_of_freedom: float) -> float:
     """Quantile of Student's t (Cornish and Fisher's series; right to 0.01 from 4 degrees of freedom on).
 
     >>> round(student(0.975, 10), 2), round(student(0.975, 1e9), 2)
     (2.23, 1.96)
     """
-    z, v = NormalDist().inv_cdf(share), max(4.0, df)
+    z, v = NormalDist().inv_cdf(share), max(4.0, degrees_of_freedom)
     terms: Sequence[float] = (
         (z**3 + z) / 4,
         (5 * z**5 + 16 * z**3 + 3 * z) / 96,

@@ -47,12 +47,14 @@ class Members:
         places = np.full((len(keys), len(scenarios)), -1, dtype=np.int64)
         for column, name in enumerate(scenarios):
             if name.value in scenario.labels:
-                mine = np.flatnonzero(scenario.codes == scenario.labels.index(name.value))
-                places[np.searchsorted(keys, key[mine]), column] = mine
-        whole = places[(places >= 0).all(axis=1)]
-        graded = rows.graded[whole].all(axis=1)
+                rows_of_scenario = np.flatnonzero(
+                    scenario.codes == scenario.labels.index(name.value)
+                )
+                places[np.searchsorted(keys, key[rows_of_scenario]), column] = rows_of_scenario
+        complete = places[(places >= 0).all(axis=1)]
+        graded = rows.graded[complete].all(axis=1)
         self.left_out = int((~graded).sum())
-        whole = whole[graded]
+        complete = complete[graded]
         deflect = rows.should_deflect
         right = np.where(deflect, rows.result == DEFLECTED, rows.result == CORRECT)
         methods = list(Method)
@@ -60,9 +62,9 @@ class Members:
         step = np.where(deflect & measured, 2, 0)
         compared = rows.method == methods.index(Method.EQUIVALENCE)
         step = np.where(~deflect & compared, 1, step)
-        first = whole[:, 0] if len(whole) else np.zeros(0, dtype=np.int64)
-        self.right: Flags = right[whole]
-        self.step = step[whole]
+        first = complete[:, 0] if len(complete) else np.zeros(0, dtype=np.int64)
+        self.right: Flags = right[complete]
+        self.step = step[complete]
         self.question = sample[first]
         self.cluster = rows.cluster[first]
 

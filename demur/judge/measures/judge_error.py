@@ -69,14 +69,14 @@ def shares(step: str, worse: float = 1.0) -> Shares:
     """
     rows = groups()[step]
     rng = np.random.Generator(np.random.PCG64([SEED, len(step)]))
-    taken = rng.integers(0, len(rows), DRAWS)
-    table = np.array([row[1:] for row in rows], dtype=np.float64)[taken]
+    drawn_rows = rng.integers(0, len(rows), DRAWS)
+    table = np.array([row[1:] for row in rows], dtype=np.float64)[drawn_rows]
     so, missed, not_so, false = table.T
-    drawn = (
+    drawn_shares = (
         rng.beta(false + 0.5, not_so - false + 0.5),
         rng.beta(missed + 0.5, so - missed + 0.5),
     )
-    return Shares(*(np.clip(worse * share, 0.0, 0.45) for share in drawn))
+    return Shares(*(np.clip(worse * share, 0.0, 0.45) for share in drawn_shares))
 
 
 def without_errors(counted: float | Floats, chances: Shares) -> Floats:

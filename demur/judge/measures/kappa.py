@@ -133,8 +133,8 @@ def unrounded(agreement: float, slack: float, n: int | None = None) -> tuple[flo
         agreement in (0, 1) and slack >= 0.05
     ):  # nobody rounds to so few figures: "1" and "1.0" are meant exactly
         slack = 0.0
-    least, most = max(0.0, agreement - slack), min(1.0, agreement + slack)
+    lowest, highest = max(0.0, agreement - slack), min(1.0, agreement + slack)
     if not n:
-        return least, most
-    fewest, largest = ceil((least - 1e-9) * n), floor((most + 1e-9) * n)
+        return lowest, highest
+    fewest, largest = ceil((lowest - 1e-9) * n), floor((highest + 1e-9) * n)
     return (max(0, fewest) / n, min(n, largest) / n) if fewest <= largest else None

@@ -142,9 +142,11 @@ class Table:
         """int64 [rows]: how the verdict came about, an index into `Method`; -1 where that is not known."""
         if "method" not in self.arrow.column_names:
             return np.full(len(self), -1, dtype=np.int64)
-        known = [m.value for m in Method]
+        method_names = [m.value for m in Method]
         column = self.coded("method")
-        codes = [known.index(label) if label in known else -1 for label in column.labels]
+        codes = [
+            method_names.index(label) if label in method_names else -1 for label in column.labels
+        ]
         return np.asarray(codes or [-1], dtype=np.int64)[column.codes]
 
     @cached_property
@@ -172,10 +174,10 @@ class Table:
     def should_deflect(self) -> Flags:
         """Bool [rows]: the evidence shown does not suffice, so that deflecting is right."""
         expected = self.coded("expected")
-        wanted = [label == "deflect" for label in expected.labels]
+        deflects = [label == "deflect" for label in expected.labels]
         return (
-            np.asarray(wanted, dtype=np.bool_)[expected.codes]
-            if wanted
+            np.asarray(deflects, dtype=np.bool_)[expected.codes]
+            if deflects
             else np.zeros(0, dtype=np.bool_)
         )
 

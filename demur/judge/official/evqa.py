@@ -65,14 +65,14 @@ def overlap(reference: tuple[str, ...], candidate: str) -> float:
 
 
 def _checked(reference: str) -> str:
-    done = normalise(reference)
-    if not done:
+    normal_reference = normalise(reference)
+    if not normal_reference:
         raise DataError(
             "nothing is left of the reference after normalisation",
             item=repr(reference),
             cure="mend the answer",
         )
-    return done
+    return normal_reference
 
 
 def score(answers: AnswerSpec, prediction: str) -> float:

@@ -30,15 +30,17 @@ def mmlongbench(graded: Iterable[tuple[Outcome, bool]]) -> MMLongBench:
     >>> mmlongbench([(Outcome.CORRECT, True), (Outcome.INCORRECT, True), (Outcome.DEFLECTED, False)])
     MMLongBench(accuracy=0.6666666666666666, precision=0.5, f1=0.5, n=3)
     """
-    seen = list(graded)
-    right = sum(outcome is Outcome.CORRECT and answerable for outcome, answerable in seen)
-    declined = sum(outcome is Outcome.DEFLECTED and not answerable for outcome, answerable in seen)
-    answered = sum(outcome is not Outcome.DEFLECTED for outcome, _ in seen)
-    possible = sum(answerable for _, answerable in seen)
+    graded_items = list(graded)
+    right = sum(outcome is Outcome.CORRECT and answerable for outcome, answerable in graded_items)
+    declined = sum(
+        outcome is Outcome.DEFLECTED and not answerable for outcome, answerable in graded_items
+    )
+    answered = sum(outcome is not Outcome.DEFLECTED for outcome, _ in graded_items)
+    possible = sum(answerable for _, answerable in graded_items)
     f1 = 2 * right / (answered + possible) if answered and possible else None
     return MMLongBench(
-        (right + declined) / len(seen) if seen else None,
+        (right + declined) / len(graded_items) if graded_items else None,
         right / answered if answered else None,
         f1,
-        len(seen),
+        len(graded_items),
     )

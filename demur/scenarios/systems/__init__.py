@@ -217,14 +217,14 @@ def open_system(system: SystemLike, context: SystemContext) -> System:
     _, system = split_name(system)
     if isinstance(system, str):
         factory, argument = plugins.find("systems", system)
-        return _prepared(factory(argument, context), context, code_digest(factory))
+        return _prepare(factory(argument, context), context, code_digest(factory))
     name_of(system)  # rejects what is not a system
     if hasattr(system, "skip_reason") and hasattr(system, "answer"):
-        return _prepared(system, context)
+        return _prepare(system, context)
     return Function(_function_of(system), context, name=str(context.options.get("name", "")))
 
 
-def _prepared(system: Any, context: SystemContext, code: str = "") -> System:
+def _prepare(system: Any, context: SystemContext, code: str = "") -> System:
     """Give a system a thread of its own if it computes, and a revision if it has none.
 
     Args:

@@ -61,8 +61,8 @@ class Row(NamedTuple):
         """Whether the row is for this question."""
         if self.ask:
             return self.ask == ask.id
-        same = (self.sample, self.scenario) == (ask.sample, ask.scenario.value)
-        return same and all(getattr(ask, name) == value for name, value in self.keys)
+        same_question = (self.sample, self.scenario) == (ask.sample, ask.scenario.value)
+        return same_question and all(getattr(ask, name) == value for name, value in self.keys)
 
 
 class AnswersFile:
@@ -95,8 +95,8 @@ class AnswersFile:
         )
         self.rows = 0
         problems = Problems()
-        for place, fields in _rows(path, problems):
-            row = _row(place, fields, problems, self.id)
+        for place, fields in _read_rows(path, problems):
+            row = _checked_row(place, fields, problems, self.id)
             if row is None:
                 continue
             self.rows += 1
@@ -135,14 +135,16 @@ class AnswersFile:
                 )
             else:
                 ask_of_row[row] = ask
-        unused = [row for row in self._all() if row not in ask_of_row]
+        unused = [row for row in self._all_rows() if row not in ask_of_row]
         notes = []
         if missing:
             notes.append(
-                f"{len(missing):,} of {len(asks):,} questions have no answer: {_first(map(_describe_ask, missing))}"
+                f"{len(missing):,} of {len(asks):,} questions have no answer: {_first_names(map(_describe_ask, missing))}"
             )
         if unused:
-            names = _first(f"{r.place} ({r.ask or f'{r.sample} in {r.scenario}'})" for r in unused)
+            names = _first_names(
+                f"{r.place} ({r.ask or f'{r.sample} in {r.scenario}'})" for r in unused
+            )
             notes.append(
                 f"{len(unused):,} of {self.rows:,} rows answer no question of this run: {names}"
             )
@@ -154,7 +156,7 @@ class AnswersFile:
             )
         return notes
 
-    def _all(self) -> Iterator[Row]:
+    def _all_rows(self) -> Iterator[Row]:
         yield from self._by_ask.values()
         for rows in self._by_sample.values():
             yield from rows.values()
@@ -163,8 +165,8 @@ class AnswersFile:
         """The row for a question; the most specific of several."""
         if ask.id in self._by_ask:
             return self._by_ask[ask.id]
-        same = self._by_sample.get((ask.sample, ask.scenario.value), {})
-        rows = [row for row in same.values() if row.answers(ask)]
+        rows_of_sample = self._by_sample.get((ask.sample, ask.scenario.value), {})
+        rows = [row for row in rows_of_sample.values() if row.answers(ask)]
         return max(rows, key=lambda row: len(row.keys), default=None)
 
     async def answer(self, ask: Ask) -> Response:
@@ -185,14 +187,14 @@ def _describe_ask(ask: Ask) -> str:
     return f"sample {ask.sample} in {ask.scenario.value} (k={ask.k}, {ask.condition}{repeat})"
 
 
-def _first(names: Any) -> str:
+def _first_names(names: Any) -> str:
     names = list(names)
     return ", ".join(names[:SHOWN]) + (
         f" and {len(names) - SHOWN:,} more" if len(names) > SHOWN else ""
     )
 
 
-def _rows(path: Path, problems: Problems) -> Iterator[tuple[str, dict[str, Any]]]:
+def _read_rows(path: Path, problems: Problems) -> Iterator[tuple[str, dict[str, Any]]]:
     """Rows of a table with their places; drops empty cells."""
     from demur.corpora.formats import table_rows
 
@@ -201,8 +203,11 @@ def _rows(path: Path, problems: Problems) -> Iterator[tuple[str, dict[str, Any]]
         return
     for place, _, row in table_rows(path, problems):
         row = _from_lmms_eval(row)
-        named = {str(k).lower(): v for k, v in row.items()} | row
-        yield place, {k: v for k, v in named.items() if k == "answer" or v not in ("", None)}
+        by_lower_name = {str(k).lower(): v for k, v in row.items()} | row
+        yield (
+            place,
+            {k: v for k, v in by_lower_name.items() if k == "answer" or v not in ("", None)},
+        )
 
 
 def _from_lmms_eval(row: dict[str, Any]) -> dict[str, Any]:
@@ -275,7 +280,7 @@ def _with_values(row: Mapping[str, Any]) -> dict[str, Any]:
     return reply
 
 
-def _row(place: str, row: dict[str, Any], problems: Problems, system: str) -> Row | None:
+def _checked_row(place: str, row: dict[str, Any], problems: Problems, system: str) -> Row | None:
     """A checked row; None if it is malformed, and ``problems`` says why."""
     ask, sample, scenario = row.get("ask"), row.get("sample"), row.get("scenario")
     answer = row.get("answer")
@@ -287,8 +292,10 @@ def _row(place: str, row: dict[str, Any], problems: Problems, system: str) -> Ro
         or not isinstance(scenario, str)
         or scenario not in set(Scenario)
     ):
-        known = ", ".join(s.value for s in Scenario)
-        problems.add(place, f"names no question: give ask, or sample and scenario ({known})")
+        scenario_names = ", ".join(s.value for s in Scenario)
+        problems.add(
+            place, f"names no question: give ask, or sample and scenario ({scenario_names})"
+        )
     if not isinstance(answer, str):
         problems.add(place, "has no answer (a string, empty if the system gave none)")
     elif answer.encode("utf-8", "replace").decode() != answer:

@@ -24,7 +24,7 @@ import time
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from demur.core.code import code_digest, named
+from demur.core.code import code_digest, function_named
 from demur.core.errors import DemurError, UsageError
 from demur.core.records import Ask, Response
 from demur.core.turns import as_messages
@@ -57,17 +57,19 @@ def _signature(function: Callable[..., Any]) -> inspect.Signature | None:
         return None
 
 
-def _check_call(signature: inspect.Signature, wanted: Sequence[str] | None, name: str) -> None:
+def _check_call(
+    signature: inspect.Signature, parameter_names: Sequence[str] | None, name: str
+) -> None:
     """Check once, before the first question, that a function can be called.
 
     Raises:
         UsageError: it has a parameter that demur does not know.
     """
     try:
-        if wanted is None:
+        if parameter_names is None:
             signature.bind({})
         else:
-            signature.bind(**dict.fromkeys(wanted))
+            signature.bind(**dict.fromkeys(parameter_names))
     except TypeError as error:
         names = ", ".join(signature.parameters) or "none"
         raise UsageError(
@@ -109,16 +111,18 @@ class Function:
         self, argument: str | Callable[..., Any], context: SystemContext, *, name: str = ""
     ) -> None:
         if isinstance(argument, str):
-            function, revision = named(argument)
+            function, revision = function_named(argument)
             self.id = name or f"python:{argument.partition('@')[0]}"
         else:
             function, revision = argument, ""
             self.id = name or self.name_of(argument)
         signature = _signature(function)
         parameters = signature.parameters if signature else {}
-        every = any(p.kind is p.VAR_KEYWORD for p in parameters.values())
+        takes_any_name = any(p.kind is p.VAR_KEYWORD for p in parameters.values())
         self._wanted = (
-            [n for n in GIVEN if every or n in parameters] if "question" in parameters else None
+            [n for n in GIVEN if takes_any_name or n in parameters]
+            if "question" in parameters
+            else None
         )
         if signature:
             _check_call(signature, self._wanted, self.id)
@@ -150,8 +154,8 @@ class Function:
         """Warn about parts of the questions that the function has no parameter for."""
         if self._wanted is None:
             return []  # it takes everything
-        taken = {name: name in self._wanted for name in ("evidence", "images", "turns")}
-        return unused_inputs(self.id, asks, **taken, how="it has no parameter {}")
+        inputs_taken = {name: name in self._wanted for name in ("evidence", "images", "turns")}
+        return unused_inputs(self.id, asks, **inputs_taken, reason="it has no parameter {}")
 
     def _arguments_of(self, ask: Ask) -> dict[str, Any]:
         return {

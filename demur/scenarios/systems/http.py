@@ -37,7 +37,12 @@ from demur.models import Retry
 from demur.models.breaker import Breaker
 from demur.models.ping import unreachable
 from demur.models.wire import Fault, retry_after
-from demur.scenarios.systems.http_mapping import RagMapping, as_text, filled, from_environment
+from demur.scenarios.systems.http_mapping import (
+    RagMapping,
+    as_text,
+    fill_template,
+    from_environment,
+)
 from demur.scenarios.systems.http_reply import (
     MAX_BYTES,
     TOO_LONG,
@@ -99,9 +104,11 @@ class HttpSystem:
         """The mapping, with host and path (which hold no key) of the addresses that the environment completes."""
         mapping: list[Any] = [self.mapping.model_dump(exclude_unset=True, exclude=_PATIENCE)]
         urls = self.mapping.url
-        written = urls if isinstance(urls, dict) else {"": urls}
+        urls_as_written = urls if isinstance(urls, dict) else {"": urls}
         filled_in = {
-            c: urlsplit(u.reveal()) for c, u in self._urls.items() if u.reveal() != written[c]
+            c: urlsplit(u.reveal())
+            for c, u in self._urls.items()
+            if u.reveal() != urls_as_written[c]
         }
         return (
             [*mapping, {c: f"{u.hostname}:{u.port}{u.path}" for c, u in filled_in.items()}]
@@ -148,7 +155,7 @@ class HttpSystem:
         how = "no {{{}}} in its body"
         turns = bool(places & {"turns", "messages"})
         return unused_inputs(
-            self.id, asks, evidence="evidence" in places, images=images, turns=turns, how=how
+            self.id, asks, evidence="evidence" in places, images=images, turns=turns, reason=how
         )
 
     async def answer(self, ask: Ask) -> Response:
@@ -157,18 +164,18 @@ class HttpSystem:
             if not self._warm:
                 self._warm = True
                 for _ in range(self.mapping.warm_up):
-                    await self._tried(ask)
-            return await self._tried(ask)
+                    await self._answer_with_retries(ask)
+            return await self._answer_with_retries(ask)
 
-    async def _tried(self, ask: Ask) -> Response:
+    async def _answer_with_retries(self, ask: Ask) -> Response:
         start = time.perf_counter()
-        first = time.monotonic()
+        first_try = time.monotonic()
         for attempt in range(1, self._retry.tries + 1):
-            if gone := self._breaker.refusal():
-                return self._failed(str(gone), time.perf_counter() - start)
+            if refusal := self._breaker.refusal():
+                return self._failure(str(refusal), time.perf_counter() - start)
             try:
-                response = self._understood(
-                    await self._reply(ask, start), time.perf_counter() - start
+                response = self._read_as_response(
+                    await self._send(ask, start), time.perf_counter() - start
                 )
                 self._breaker.heard()
                 return response
@@ -176,10 +183,10 @@ class HttpSystem:
                 if fault.kind != "connect":
                     self._breaker.heard()
                 elif attempt == self._retry.tries:
-                    self._breaker.gave_up(first)
+                    self._breaker.gave_up(first_try)
                 if attempt == self._retry.tries:
                     tries = f" ({attempt} tries)" if attempt > 1 else ""
-                    return self._failed(f"{fault}{tries}", time.perf_counter() - start)
+                    return self._failure(f"{fault}{tries}", time.perf_counter() - start)
                 wait = max(self._retry.wait_s(attempt, random.random()), fault.retry_after or 0.0)
                 await asyncio.sleep(min(wait, MAX_WAIT_S))
             except DemurError as error:
@@ -187,10 +194,10 @@ class HttpSystem:
                     error, ItemError
                 ):  # about the reply; others are about an image, and nothing was sent
                     self._breaker.heard()
-                return self._failed(str(error), time.perf_counter() - start)
+                return self._failure(str(error), time.perf_counter() - start)
         raise AssertionError("unreachable")
 
-    def _failed(self, why: str, seconds: float) -> Response:
+    def _failure(self, why: str, seconds: float) -> Response:
         for secret in self._headers.values():
             why = secret.scrub(why)
         for secret in self._urls.values() if "${" in str(self.mapping.url) else ():
@@ -203,12 +210,12 @@ class HttpSystem:
         start = time.perf_counter()
         reply = None
         try:
-            reply = await self._reply(ask, start)
-            return reply, self._understood(reply, time.perf_counter() - start)
+            reply = await self._send(ask, start)
+            return reply, self._read_as_response(reply, time.perf_counter() - start)
         except DemurError as error:
-            return reply, self._failed(str(error), time.perf_counter() - start)
+            return reply, self._failure(str(error), time.perf_counter() - start)
 
-    def _understood(self, reply: Reply, seconds: float) -> Response:
+    def _read_as_response(self, reply: Reply, seconds: float) -> Response:
         served = f"{self.id}@{reply.version}" if reply.version else self.id
         return read_response(
             self.mapping, reply, served_by=storable(served)[:200], latency_s=seconds
@@ -216,9 +223,9 @@ class HttpSystem:
 
     async def request(self, ask: Ask) -> Any:
         """The body of a question's request; it holds no secrets, which are in the headers."""
-        return filled(self.mapping.body, await self._values(ask))
+        return fill_template(self.mapping.body, await self._placeholder_values(ask))
 
-    async def _values(self, ask: Ask) -> dict[str, Any]:
+    async def _placeholder_values(self, ask: Ask) -> dict[str, Any]:
         as_url = self.mapping.images == "data-url"
 
         def encoded(image: ImageRef) -> str:
@@ -233,10 +240,10 @@ class HttpSystem:
             ]
             return [encoded(i) for i in ask.images], evidence
 
-        sent, evidence = await asyncio.to_thread(images)
+        image_values, evidence = await asyncio.to_thread(images)
         return {
             "question": ask.question,
-            "images": sent,
+            "images": image_values,
             "evidence": evidence,
             "id": ask.sample,
             "choices": [list(c) for c in ask.choices],
@@ -251,13 +258,15 @@ class HttpSystem:
         """Keyword arguments of the request: JSON, a form with files, or query parameters."""
         import aiohttp
 
-        mapping, values = self.mapping, await self._values(ask)
+        mapping, values = self.mapping, await self._placeholder_values(ask)
         arguments: dict[str, Any] = {}
         if mapping.query:
-            arguments["params"] = {k: as_text(v) for k, v in filled(mapping.query, values).items()}
+            arguments["params"] = {
+                k: as_text(v) for k, v in fill_template(mapping.query, values).items()
+            }
         if mapping.images == "multipart":
             form = aiohttp.FormData()
-            for key, value in filled(mapping.body, values | {"images": ""}).items():
+            for key, value in fill_template(mapping.body, values | {"images": ""}).items():
                 if value != "":
                     form.add_field(key, as_text(value))
             for n, image in enumerate(ask.images):
@@ -266,12 +275,14 @@ class HttpSystem:
                 form.add_field(mapping.files, data, filename=name, content_type=image.media_type)
             arguments["data"] = form
         elif mapping.method != "GET":
-            arguments["json"] = filled(mapping.body, values)
+            arguments["json"] = fill_template(mapping.body, values)
         elif "query" not in mapping.model_fields_set:
-            arguments["params"] = {k: as_text(v) for k, v in filled(mapping.body, values).items()}
+            arguments["params"] = {
+                k: as_text(v) for k, v in fill_template(mapping.body, values).items()
+            }
         return arguments
 
-    async def _reply(self, ask: Ask, start: float) -> Reply:
+    async def _send(self, ask: Ask, start: float) -> Reply:
         import aiohttp
 
         arguments = await self._request_arguments(ask)

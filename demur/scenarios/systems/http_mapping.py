@@ -199,18 +199,22 @@ class RagMapping(Record):
     @classmethod
     def _placeholders(cls, value: Any) -> Any:
         if unknown := sorted(set(_places(value)) - PLACES):
-            known = ", ".join(f"{{{p}}}" for p in sorted(PLACES))
-            raise ValueError(f"unknown placeholder {{{unknown[0]}}}; placeholders are {known}")
+            placeholder_list = ", ".join(f"{{{p}}}" for p in sorted(PLACES))
+            raise ValueError(
+                f"unknown placeholder {{{unknown[0]}}}; placeholders are {placeholder_list}"
+            )
         return value
 
     @field_validator("body")
     @classmethod
-    def _named_fields(cls, body: Any, others: ValidationInfo) -> Any:
+    def _named_fields(cls, body: Any, earlier_fields: ValidationInfo) -> Any:
         multipart, get = (
-            others.data.get("images") == "multipart",
-            others.data.get("method") == "GET",
+            earlier_fields.data.get("images") == "multipart",
+            earlier_fields.data.get("method") == "GET",
         )
-        if not isinstance(body, dict) and (multipart or (get and not others.data.get("query"))):
+        if not isinstance(body, dict) and (
+            multipart or (get and not earlier_fields.data.get("query"))
+        ):
             raise ValueError(
                 f"must hold named fields with {'images: multipart' if multipart else 'method: GET'}"
             )
@@ -245,13 +249,13 @@ def from_environment(text: str, item: str) -> Secret:
             )
         return os.environ[variable[1]]
 
-    filled = _VARIABLE.sub(value, text)
-    if not filled.isprintable():
+    filled_text = _VARIABLE.sub(value, text)
+    if not filled_text.isprintable():
         raise UsageError("a header holds a line break or another control character", item=item)
-    return Secret(filled)
+    return Secret(filled_text)
 
 
-def filled(template: Any, values: Mapping[str, Any]) -> Any:
+def fill_template(template: Any, values: Mapping[str, Any]) -> Any:
     """Fill in a template: a text that is only a placeholder becomes the value, in other texts the value is inserted."""
     if isinstance(template, str):
         whole = _PLACE.fullmatch(template)
@@ -259,9 +263,9 @@ def filled(template: Any, values: Mapping[str, Any]) -> Any:
             return values[whole[1]]
         return _PLACE.sub(lambda m: as_text(values[m[1]]), template)
     if isinstance(template, dict):
-        return {key: filled(value, values) for key, value in template.items()}
+        return {key: fill_template(value, values) for key, value in template.items()}
     if isinstance(template, list):
-        return [filled(value, values) for value in template]
+        return [fill_template(value, values) for value in template]
     return template
 
 

@@ -103,7 +103,7 @@ def _leaves(value: Any) -> list[str]:
     return paths
 
 
-def probed(mapping: str, question: str, images: Sequence[Path] = ()) -> Probe:
+def probe_service(mapping: str, question: str, images: Sequence[Path] = ()) -> Probe:
     """Ask a service one question (``demur rag probe``).
 
     Args:

@@ -96,8 +96,10 @@ class Reader:
 
     async def answer(self, ask: Ask) -> Response:
         """The best field of the best piece of evidence; the recognised name when there is no evidence."""
-        name = self._name(ask.images)
-        candidates = [c for e in ask.evidence if (c := self._from(e, ask, name)) is not None]
+        name = self._recognised_name(ask.images)
+        candidates = [
+            c for e in ask.evidence if (c := self._candidate_from(e, ask, name)) is not None
+        ]
         if candidates:
             best = max(candidates, key=lambda c: (c.confidence, c.evidence))
         else:
@@ -109,7 +111,7 @@ class Reader:
     async def close(self) -> None:
         """Nothing to close."""
 
-    def _name(self, images: tuple[ImageRef, ...]) -> str:
+    def _recognised_name(self, images: tuple[ImageRef, ...]) -> str:
         """The recogniser's name for what the query image shows; "" if it has none."""
         if not images or self._recognise is None:
             return ""
@@ -123,11 +125,11 @@ class Reader:
         vectors = self._embed([query, *texts])
         return [float(s) for s in vectors[1:] @ vectors[0]]
 
-    def _from(self, evidence: Shown, ask: Ask, name: str) -> _Candidate | None:
+    def _candidate_from(self, evidence: Shown, ask: Ask, name: str) -> _Candidate | None:
         subject = _subject(evidence.title)
         about = self._aboutness(ask, name, subject)
         if evidence.modality is Modality.IMAGE:
-            return self._from_image(evidence, ask, about)
+            return self._candidate_from_image(evidence, ask, about)
         fields = _fields(evidence.text or "")
         if not fields:
             return None
@@ -142,7 +144,7 @@ class Reader:
             for fit, (_, value) in zip(fits, fields, strict=True)
         ]
         best = max(range(len(fields)), key=lambda i: (round(typed[i], 5), -i))
-        answer = _cut(ask.question, fields[best][1])
+        answer = _answering_part(ask.question, fields[best][1])
         confidence = about * min(1.0, max(0.0, typed[best]) * 1.6)
         return _Candidate(answer, round(confidence, 5), evidence.id)
 
@@ -160,7 +162,7 @@ class Reader:
             return 0.35 * max(0.0, self._similarities(name, [subject])[0])
         return 0.35 * max(0.0, self._similarities(ask.question, [subject])[0])
 
-    def _from_image(self, evidence: Shown, ask: Ask, about: float) -> _Candidate | None:
+    def _candidate_from_image(self, evidence: Shown, ask: Ask, about: float) -> _Candidate | None:
         question = ask.question.lower()
         if re.search(r"\bcolou?r\b", question):
             if evidence.image is None or "map" in evidence.title.lower():
@@ -185,7 +187,7 @@ class Reader:
 
         with Images.open(io.BytesIO(self._read_image(ref))) as opened:
             picture = opened.convert("RGB").resize((60, 45))
-        common = _colours(_part(picture, question))
+        common = _colours(_named_part(picture, question))
         if re.search(
             r"\b(star|crescent|disk|disc|circle|sun|cross|diamond|triangle|emblem|moon)\b", question
         ):
@@ -194,7 +196,7 @@ class Reader:
         return common[0]
 
 
-def _part(picture: Image, question: str) -> Image:
+def _named_part(picture: Image, question: str) -> Image:
     """The band that the question names, else the middle of the picture."""
     width, height = picture.size
     third_w, third_h = width // 3, height // 3
@@ -257,7 +259,7 @@ def _fits_type(question: str, value: str) -> bool:
     return bool(re.search(r"[A-Za-z]", value))
 
 
-def _cut(question: str, value: str) -> str:
+def _answering_part(question: str, value: str) -> str:
     """The part of a field's value that answers a question of this type."""
     q = question.lower()
     if (date := _DATE.search(value)) and re.search(r"\bon what date\b|\bwhen\b", q):

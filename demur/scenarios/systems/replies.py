@@ -73,7 +73,7 @@ def reject_empty(response: Response) -> Response:
 
 
 def unused_inputs(
-    system: str, asks: Sequence[Ask], *, evidence: bool, images: bool, turns: bool, how: str
+    system: str, asks: Sequence[Ask], *, evidence: bool, images: bool, turns: bool, reason: str
 ) -> list[str]:
     """Warn about parts of the questions that a system does not receive, one line each.
 
@@ -83,22 +83,22 @@ def unused_inputs(
         evidence: whether it receives the evidence.
         images: whether it receives the images.
         turns: whether it receives the earlier turns of a conversation.
-        how: why it does not receive a part; ``{}`` stands for the part's name.
+        reason: why it does not receive a part; ``{}`` stands for the part's name.
     """
     notes = []
     if not evidence and any(a.evidence for a in asks):
         notes.append(
-            f"{system} does not receive the evidence ({how.format('evidence')}), so every scenario asks it the same. "
+            f"{system} does not receive the evidence ({reason.format('evidence')}), so every scenario asks it the same. "
             "To score it with its own retriever: demur corpus export, then --scenarios whole --corpora DIR"
         )
     if not images and (seeing := sum(bool(a.images) for a in asks)):
         notes.append(
-            f"{system} does not receive the images ({how.format('images')}), and {seeing:,} of {len(asks):,} questions "
+            f"{system} does not receive the images ({reason.format('images')}), and {seeing:,} of {len(asks):,} questions "
             "are about one: --text-only leaves them out"
         )
     if not turns and (later := sum(bool(a.turns) for a in asks)):
         notes.append(
-            f"{system} does not receive earlier turns ({how.format('turns')}), and {later:,} of {len(asks):,} "
+            f"{system} does not receive earlier turns ({reason.format('turns')}), and {later:,} of {len(asks):,} "
             "questions have some"
         )
     return notes

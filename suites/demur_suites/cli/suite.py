@@ -135,7 +135,7 @@ def _fill_build(parser: argparse.ArgumentParser, chosen: Suite[Any, Any]) -> Non
 
 def _build(chosen: Suite[Any, Any], args: argparse.Namespace) -> int:
     from demur.core.store import read_json
-    from demur.judge.annotation.task import settled
+    from demur.judge.annotation.task import settle_labels
 
     made = chosen.build(args.out, seed=args.seed, **_given(chosen.build_options, args))
     if made.name == "plan.json":
@@ -150,7 +150,7 @@ def _build(chosen: Suite[Any, Any], args: argparse.Namespace) -> int:
     note(*(f"{status}: {n}" for status, n in sorted(manifest.get("decisions", {}).items())))
     queue = made / "queue"
     if queue.is_dir():
-        came = settled(queue)
+        came = settle_labels(queue)
         for n, more in ((came.unlabelled, ()), (len(came.open), ("--adjudicate",))):
             if n:
                 do = f"{command('annotate', '--out', queue, *more)}, then run the same build again"

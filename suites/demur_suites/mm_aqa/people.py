@@ -17,7 +17,7 @@ from demur.core.records import AnswerSpec, ImageRef
 from demur.core.store import Problems, digest, read_jsonl, seed_of, write_atomic, write_records
 from demur.core.uris import read_image
 from demur.judge.annotation.task import Item as Shown
-from demur.judge.annotation.task import Label, Task, settled, write_task
+from demur.judge.annotation.task import Label, Task, settle_labels, write_task
 from demur.judge.measures.rates import share_of
 from demur.reports.tables import Column, Table, write_tables
 from demur_suites.mm_aqa.conditions import text
@@ -48,7 +48,9 @@ def queue(out: Path, rows: Sequence[Mapping[str, Any]]) -> dict[str, str]:
         items.append(_shown(out / "queue", out, question, refs, about, votes))
     _filed(out / "queue", items, ("category",))
     pairs = {item.id: item.about["pair"] for item in items}
-    return {pairs[id]: label for id, label in settled(out / "queue").labels.items() if id in pairs}
+    return {
+        pairs[id]: label for id, label in settle_labels(out / "queue").labels.items() if id in pairs
+    }
 
 
 def _shown(
@@ -159,7 +161,7 @@ def _rejected(root: Path, out: Path) -> Iterable[Shown]:
 
 def labels_table(folder: Path, chosen: Sequence[Shown]) -> Table:
     """By subset, kind and category: how many twins people have labelled, and the majority's label."""
-    came = settled(folder)
+    came = settle_labels(folder)
     rows = []
     order = [*CATEGORIES, ""]
     groups: dict[tuple[str, str, str], list[str]] = defaultdict(list)

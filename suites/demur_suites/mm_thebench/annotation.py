@@ -27,11 +27,11 @@ from demur.core.uris import read_image
 from demur.judge.annotation.task import (
     CANNOT,
     Label,
-    Last,
+    LastLabel,
     Task,
-    everybody,
     journal,
     last_labels,
+    read_all_labels,
     read_task,
     write_task,
 )
@@ -194,8 +194,8 @@ class Reviewed(NamedTuple):
 def take_reviews(items: Sequence[Item], folder: Path, auditor: str = "") -> Reviewed:
     """Items with the reviews of a task's folder; the auditor's labels are no reviews."""
     read_task(folder)
-    people = {name: labels for name, labels in everybody(folder).items() if name != auditor}
-    reviews: defaultdict[str, dict[str, Last]] = defaultdict(dict)
+    people = {name: labels for name, labels in read_all_labels(folder).items() if name != auditor}
+    reviews: defaultdict[str, dict[str, LastLabel]] = defaultdict(dict)
     for name, given in people.items():
         for id, last in given.items():
             if last.label != CANNOT:
@@ -289,7 +289,7 @@ def quality(folder: Path, auditor: str, *, share: float = AUDITED, seed: int = 0
     _, items = read_task(folder)
     shown = {item.id: digest(item.shown, 16) for item in items}  # a revised item is drawn anew
     audits, found = last_labels(folder, auditor), []
-    for name, labels in everybody(folder).items():
+    for name, labels in read_all_labels(folder).items():
         if name == auditor:
             continue
         passed = sorted(i for i, last in labels.items() if last.label == SOUND)

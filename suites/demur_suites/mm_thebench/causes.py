@@ -20,7 +20,7 @@ from demur.answers import holds
 from demur.core.errors import UsageError
 from demur.core.records import AnswerSpec, Outcome, Record, Response, Sample, Scenario
 from demur.core.store import read_json, seed_of, write_records
-from demur.evaluation.rejudge import answered
+from demur.evaluation.rejudge import answered_tasks
 from demur.evaluation.run_folder import Task
 from demur.judge.measures.rates import share_of
 from demur.judge.model import target
@@ -298,11 +298,13 @@ def find_causes(
     outcome = {row.ask: (row.outcome, row.status.value) for row in judged_rows(folder, "")}
     tasks = [
         (t, r)
-        for t, r in answered(folder, release)
+        for t, r in answered_tasks(folder, release)
         if not scenarios or t.context.scenario in scenarios
     ]
     if not tasks:
-        held = ", ".join(sorted({t.context.scenario.value for t, _ in answered(folder, release)}))
+        held = ", ".join(
+            sorted({t.context.scenario.value for t, _ in answered_tasks(folder, release)})
+        )
         raise UsageError(
             f"no question of scenario {', '.join(scenarios)}",
             item=str(folder),
@@ -448,7 +450,7 @@ def around(text: str, reason: Reason, most: int = 500) -> str:
 
 def page(found: Causes, folder: Path, release: Release, out: Path) -> Path:
     """One page: the tables, and each wrong answer with its evidence, its links, and the chain."""
-    tasks = {t.ask.id: (t, r) for t, r in answered(folder, release)}
+    tasks = {t.ask.id: (t, r) for t, r in answered_tasks(folder, release)}
 
     def card(reason: Reason) -> Card:
         task, response = tasks[reason.ask]

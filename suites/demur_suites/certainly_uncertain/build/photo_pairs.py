@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from demur.core.errors import DataError, StorageError
-from demur.core.images import image_ref, opened, rgb
+from demur.core.images import image_ref, open_image, rgb
 from demur.core.records import Drop, ImageRef
 from demur.core.store import digest, seed_of, write_atomic
 from demur.core.uris import read_uri
@@ -211,7 +211,7 @@ class Maker:
             things = [Thing(label=label, box=inpainting.activation_box(photo))]
         for thing in things:
             if thing.mask:
-                with opened(self._read(thing.mask)) as (
+                with open_image(self._read(thing.mask)) as (
                     given,
                     _,
                 ):  # what is transparent in a mask is no white
