@@ -230,7 +230,7 @@ def offline_speeds(repeats: int, every: int) -> dict[str, Any]:
     took = in_turns(
         {
             "the package's graph, one thread, no pooling": as_shipped,
-            "offline:?precision=float32, one thread": lambda: exact.texts(texts),
+            "offline?precision=float32, one thread": lambda: exact.texts(texts),
             "offline, one thread": lambda: one.texts(texts),
             "offline": lambda: quick.texts(texts),
         },

@@ -36,7 +36,7 @@ from demur.scenarios.render import Layout
 if TYPE_CHECKING:
     from demur.models import Estimate
 
-CAREFUL = "reader:min=0.55"
+CAREFUL = "reader?min=0.55"
 """The reader that declines; its threshold comes from the confidences of the always-answering reader."""
 SMALL = "SmolLM2-135M"
 SMALL_NOTE = "a 135-million-parameter text-only language model, asked a few text questions: too small to judge models by"

@@ -127,7 +127,7 @@ class Evaluation:
 
     @property
     def system(self) -> str:
-        """The system's name, such as ``reader:min=0.55``."""
+        """The system's name, such as ``reader?min=0.55``."""
         return self.data.runs[0].system
 
     @property

@@ -33,8 +33,8 @@ def test_every_registered_part_can_be_loaded():
 
 
 def test_a_name_may_carry_an_argument():
-    factory, argument = find("systems", "reader:min=0.5")
-    assert argument == "min=0.5"
+    factory, argument = find("systems", "reader?min=0.5")
+    assert argument == "?min=0.5"
     assert factory is find("systems", "reader")[0]
 
 

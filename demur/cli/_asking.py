@@ -156,7 +156,7 @@ def arguments(parser: argparse.ArgumentParser, *, sweeps: bool = False) -> None:
         nargs="+",
         required=True,
         metavar="SYSTEM",
-        help="systems to ask: reader, reader:min=0.55, model:openai/gpt-4o, model:http://host:8000/v1#name, "
+        help="systems to ask: reader, reader?min=0.55, model:openai/gpt-4o, model:http://host:8000/v1#name, "
         "answers:FILE, http:rag.yaml, python:module:function, module:Class; NAME=SYSTEM gives one a name; several "
         "get the same questions",
     )

@@ -1,6 +1,6 @@
 """Parts by name: encoders, systems, judges, sources, indexes; verbs, suites and audits of other packages.
 
-``NAME`` or ``NAME:ARGUMENT`` names a registered part, ``module:Attribute`` one that is not packaged. demur registers
+A registered part is named as `demur.core.spec` says, one that is not packaged by ``module:Attribute``. demur registers
 its own parts through the same entry-point groups as other packages do. Listing names imports none of them.
 """
 
@@ -13,6 +13,7 @@ from types import ModuleType
 from typing import Any, Literal
 
 from demur.core.errors import UnknownPart, UsageError
+from demur.core.spec import split_part
 
 Kind = Literal["sources", "encoders", "indexes", "systems", "judges", "suites", "verbs", "audits"]
 
@@ -57,10 +58,7 @@ def find(kind: Kind, text: str, *, registered_only: bool = False) -> tuple[Any, 
         UnknownPart: no part has that name; the message lists those that exist.
         UsageError: the module cannot be imported, or lacks that attribute.
     """
-    name, _, argument = text.partition(":")
-    if "?" in name:  # options without an argument: local?phrases=own.txt
-        name, mark, options = text.partition("?")
-        argument = mark + options
+    name, argument = split_part(text)
     points = _registered(kind)
     if name in points:
         return points[name].load(), argument

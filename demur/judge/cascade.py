@@ -14,6 +14,7 @@ from itertools import islice
 
 from demur.core.errors import UsageError
 from demur.core.records import AnswerSpec, Ask, Outcome, Response, Status, Verdict
+from demur.core.spec import Option, named
 from demur.core.stats import wilson
 from demur.core.store import seed_of
 from demur.judge.attacks import attacks, question_of
@@ -30,15 +31,18 @@ SHARE = 0.05
 PLAIN_WRONG, MOST_CORRECT = 8, 1
 """Plain wrong answers (the carriers of `demur.judge.attacks`) that a model is tried on, and how many of them it may call
 correct."""
-OPTIONS = ("below", "share", *LOCAL_OPTIONS)
+OPTIONS = {
+    "below": Option("the probability of the local verdict below which the model is asked", float),
+    "share": Option("the share of other answers that the model is asked about too", float),
+    **LOCAL_OPTIONS,
+}
 
 
 class Cascade:
     """The local judge, then a model.
 
     Args:
-        argument: ``MODEL?below=0.9&share=0.05&phrases=FILE&thinking=TAGS``; its options stand behind the last question mark, so that
-            an address may hold others; ``MODEL,images=yes`` shows the model the question's images.
+        argument: ``MODEL?below=0.9&share=0.05&phrases=FILE&thinking=TAGS``.
         context: ledger, budget, prices.
 
     Attributes:
@@ -49,9 +53,9 @@ class Cascade:
     asks_models = True
 
     def __init__(self, argument: str, context: JudgeContext | None = None) -> None:
-        model, options = options_behind(argument)
-        self.below = _share(options.get("below", ""), BELOW)
-        self.share = _share(options.get("share", ""), SHARE)
+        model, options = named("cascade", argument, OPTIONS)
+        self.below = float(options.get("below", BELOW))
+        self.share = float(options.get("share", SHARE))
         self.model = ModelJudge(model, context)
         local_options = [
             f"{name}={value}" for name, value in options.items() if name in LOCAL_OPTIONS
@@ -144,38 +148,3 @@ class Cascade:
     async def close(self) -> None:
         """Close the model."""
         await self.model.close()
-
-
-def options_behind(argument: str) -> tuple[str, dict[str, str]]:
-    """A model string and the options behind its last question mark.
-
-    >>> options_behind("http://host/v1?key=1#m?below=0.8")
-    ('http://host/v1?key=1#m', {'below': '0.8'})
-
-    Raises:
-        UsageError: an option that a cascade does not have, or one written twice.
-    """
-    model, mark, tail = argument.rpartition("?")
-    pairs = [pair.partition("=") for pair in tail.split("&")] if mark else []
-    if not mark or "#" in tail:  # the question mark is the address's
-        return argument, {}
-    names = [name for name, _, _ in pairs]
-    if unknown := [n for n in names if n not in OPTIONS or names.count(n) > 1]:
-        raise UsageError(
-            f"a cascade has no option {unknown[0]!r}, or not twice",
-            item=argument,
-            cure="write cascade:MODEL?below=0.9&share=0.05&phrases=FILE",
-        )
-    return model, {name: value for name, _, value in pairs}
-
-
-def _share(text: str, default: float) -> float:
-    try:
-        share = float(text) if text else default
-    except ValueError:
-        share = -1.0
-    if not 0 <= share <= 1:
-        raise UsageError(
-            f"{text!r} is no share", cure="give a number from 0 to 1: cascade:MODEL?below=0.9"
-        )
-    return share

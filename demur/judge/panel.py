@@ -1,6 +1,6 @@
 """Several judges as one: ``--judge "panel:local,model:openai/gpt-4o,model:http://host/v1#qwen"``.
 
-Members are the names of judges, separated by commas; an address that a member lists after a comma stays with it. The
+Members are the names of judges, separated by commas; one with options or commas of its own stands in parentheses. The
 outcome that most members give is the panel's; where two have as many, that of the member named first. An answer is
 unjudged where members that gave no grade could have turned it.
 """
@@ -8,42 +8,20 @@ unjudged where members that gave no grade could have turned it.
 from __future__ import annotations
 
 import asyncio
-import re
 from collections import Counter
 from collections.abc import Sequence
 
-from demur.core import plugins
 from demur.core.errors import DemurError, UsageError
 from demur.core.records import AnswerSpec, Ask, Method, Outcome, Response, Status, Verdict
+from demur.core.spec import members, named, split_part
 from demur.core.store import canonical
 from demur.judge.base import JudgeContext, close_judge, open_judge
 from demur.judge.grading import Grading
 from demur.judge.local import no_answer
 from demur.judge.measures.agreement import Rating, agreed
 
-_CLASS = re.compile(r"[a-z_][\w.]*:[A-Z]\w*")
 MOST_LISTED = 10_000
 """Disagreements that are kept to be listed."""
-
-
-def members_of(text: str) -> list[str]:
-    """The names in ``J1,J2,J3``: a comma parts two where a judge's name stands behind it.
-
-    >>> members_of("local,local?phrases=own.txt,model:http://a/v1#m,http://b/v1#m,cascade:openai/gpt-4o?share=0.1")
-    ['local', 'local?phrases=own.txt', 'model:http://a/v1#m,http://b/v1#m', 'cascade:openai/gpt-4o?share=0.1']
-    """
-    judge_names = plugins.names("judges")
-    members: list[str] = []
-    for part in text.split(","):
-        if (
-            not members
-            or re.split("[:?]", part, maxsplit=1)[0] in judge_names
-            or _CLASS.fullmatch(part)
-        ):
-            members.append(part)
-        else:
-            members[-1] += f",{part}"
-    return members
 
 
 class Panel:
@@ -64,11 +42,11 @@ class Panel:
     asks_models = True
 
     def __init__(self, argument: str, context: JudgeContext | None = None) -> None:
-        names = members_of(argument)
+        names = members(named("panel", argument, {}).argument)
         if (
             len(names) < 2
             or len(set(names)) < len(names)
-            or any(n.partition(":")[0] == "panel" for n in names)
+            or any(split_part(name)[0] == "panel" for name in names)
         ):
             cure = "name two judges or more, each once: panel:local,model:openai/gpt-4o"
             raise UsageError("a panel needs members", item=f"panel:{argument}", cure=cure)
@@ -78,7 +56,7 @@ class Panel:
             f"{judge_id} #{ids[:n].count(judge_id) + 1}" if ids.count(judge_id) > 1 else judge_id
             for n, judge_id in enumerate(ids)
         ]
-        self.id = f"panel:{','.join(ids)}"
+        self.id = f"panel:{','.join(f'({i})' if set(i) & set(',?') else i for i in ids)}"
         self.prompt_sha256 = ",".join(
             filter(None, (getattr(m, "prompt_sha256", "") for m in self.members))
         )

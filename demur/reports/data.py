@@ -105,7 +105,7 @@ class Run:
 
     @property
     def system(self) -> str:
-        """The system by its specification (``reader:min=0.55``); the folder's name where the run does not state it."""
+        """The system by its specification (``reader?min=0.55``); the folder's name where the run does not state it."""
         return str(self.manifest.get("system") or self.name)
 
     @property

@@ -420,7 +420,7 @@ _VENDOR = re.compile(r"^(openai|anthropic|gemini|vertexai|xai|bedrock|azure\w*)/
 def weights(system: str) -> str:
     """Whether a system's weights are open or closed, by its canonical name; "" where the name does not decide.
 
-    >>> weights("model:openai/gpt-4o"), weights("model:Qwen/Qwen2.5-VL-7B-Instruct"), weights("reader:min=0.5")
+    >>> weights("model:openai/gpt-4o"), weights("model:Qwen/Qwen2.5-VL-7B-Instruct"), weights("reader?min=0.5")
     ('closed', 'open', '')
     """
     kind, _, name = system.partition(":")

@@ -27,7 +27,7 @@ from demur.judge.cascade import Cascade
 from demur.judge.grading import Grading
 from demur.judge.measures.rates import rates
 from demur.judge.model import ModelJudge, PaperJudge
-from demur.judge.panel import Panel, decided, members_of
+from demur.judge.panel import Panel, decided
 from demur.judge.rating import RatingJudge
 
 DANUBE = AnswerSpec(accepted=(("Danube",),))
@@ -106,13 +106,12 @@ def test_what_a_panel_decides(members, outcome):
 
 
 def test_its_text_parses_and_agreement_is_told():
-    assert members_of("local,model:http://a/v1#m,http://b/v1#m,pkg.mod:Class") == [
-        "local",
-        "model:http://a/v1#m,http://b/v1#m",
-        "pkg.mod:Class",
-    ]
-    judge = open_judge("panel:local,cascade:http://127.0.0.1:9/v1?x=1#m?share=0.2")
+    judge = open_judge("panel:local,(cascade:http://127.0.0.1:9/v1?x=1#m?share=0.2)")
     assert (len(judge.members), judge.members[1].share) == (2, 0.2)
+    fleet = open_judge("panel:local,(model:http://a/v1#m,http://b/v1#m)")
+    assert len(fleet.members) == 2
+    with pytest.raises(UsageError):  # whose option it is would be a guess
+        open_judge("panel:local,cascade:openai/m?share=0.2")
     for wrong in ("panel:local", "panel:local,local", "panel:local,panel:local"):
         with pytest.raises(UsageError) as told:
             open_judge(wrong)
@@ -262,6 +261,7 @@ def test_where_declining_is_right_whoever_declines_has_the_whole_credit(rating, 
 
 def test_a_check_that_gets_no_grade_was_asked_all_the_same():
     judge = Cascade("openai/x?share=1")
+    judge._tried = True
     judge.model._opened = Scripted(["CORRECT", TransientError("down"), "perhaps", "perhaps"])  # type: ignore[assignment]
     assert {v.outcome for v in graded(judge, *["It is the Danube."] * 3)} == {RIGHT}
     assert judge.counts == {"local": 3, "checked": 3, "both": 1, "agreed": 1}

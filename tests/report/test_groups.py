@@ -29,7 +29,7 @@ from demur.reports.paper_tables import CLOSED, OPEN, OTHER, checked_groups, weig
         ("model:EleutherAI/gpt-neox-20b", OPEN),
         ("model:allenai/olmo-2", OPEN),
         ("model:python:m:f", ""),
-        ("reader:min=0.5", ""),
+        ("reader?min=0.5", ""),
         ("python:m:f", ""),
         ("answers:gpt-4o.jsonl", ""),
         ("small-lm", ""),

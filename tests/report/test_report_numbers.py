@@ -313,7 +313,7 @@ def test_samples_that_share_no_modality_of_distractors_make_no_cell() -> None:
 def test_the_star_follows_what_a_system_is_and_not_its_folder(data: ReportData) -> None:
     found = rows("cdi")
     gates = {
-        "the reader": {"system": "reader:min=0.5"},
+        "the reader": {"system": "reader?min=0.5"},
         "big": {"system": "big", "model": "Qwen/Qwen2.5-VL-7B"},
         "mine": {"system": "python:rag:answer", "revision": "aaaa"},
     }
@@ -328,7 +328,7 @@ def test_the_star_follows_what_a_system_is_and_not_its_folder(data: ReportData) 
         },
     )()
     runs = (
-        run("renamed", found, system="reader:min=0.5"),
+        run("renamed", found, system="reader?min=0.5"),
         run("the reader", found, system="reader"),
         run("served", found, system="model:Qwen/Qwen2.5-VL-7B"),
         run("edited", found, system="python:rag:answer", revision="bbbb"),

@@ -64,7 +64,7 @@ async def test_the_reader_finds_the_field_in_the_right_passage():
 
 
 async def test_the_careful_reader_declines_without_support():
-    careful = open_system("reader:min=0.5", SystemContext(read_image=lambda r: b"", embed=bag))
+    careful = open_system("reader?min=0.5", SystemContext(read_image=lambda r: b"", embed=bag))
     s = atlas_like()
     sure, unsure = await careful.answer(asked(s)), await careful.answer(asked(s, "adversarial"))
     assert sure.text == "Fredville"
@@ -100,7 +100,7 @@ async def test_the_prior_answers_like_its_neighbours_never_by_itself():
         )
         for i, a in enumerate(["oil", "oil", "tea", "oil"])
     ]
-    prior = open_system("prior:k=3", SystemContext(read_image=lambda r: b"", embed=bag, pool=pool))
+    prior = open_system("prior?k=3", SystemContext(read_image=lambda r: b"", embed=bag, pool=pool))
     assert (await prior.answer(asked(pool[2], "parametric"))).text == "oil"
     assert prior.skip_reason(asked(sample("other"))) != ""
 
@@ -108,9 +108,11 @@ async def test_the_prior_answers_like_its_neighbours_never_by_itself():
 @pytest.mark.parametrize(
     ("name", "named"),
     [
-        ("reader:min=2", "reader:min=2"),
-        ("reader:max=1", "reader:max=1"),
-        ("prior:n=3", "prior:n=3"),
+        ("reader?min=2", "min='2'"),
+        ("reader?max=1", "option 'max' is not known"),
+        ("reader:min=1", "no argument"),
+        ("prior?k=0", "k='0'"),
+        ("prior:k=3", "no argument"),
         ("model:", "no model given"),
         ("python:nothing", "python:module:function"),
         ("python:json:nothing", "nothing"),

@@ -98,7 +98,7 @@ class OfflineEncoder:
                 f"it runs on the cpu, not on {device!r}", item="offline", cure="drop the device"
             )
         precision: minilm.Precision = "float32" if options.get("precision") == "float32" else "int8"
-        self.name = "offline" if precision == "int8" else f"offline:?precision={precision}"
+        self.name = "offline" if precision == "int8" else f"offline?precision={precision}"
         self.dims: Mapping[str, int] = {
             "joint": minilm.DIMENSIONS,
             "text": minilm.DIMENSIONS,

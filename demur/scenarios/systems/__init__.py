@@ -1,6 +1,6 @@
 """Systems under test: whatever answers an `Ask`.
 
-Text names a system: ``reader``, ``reader:min=0.6``, ``model:openai/gpt-4o``, ``answers:FILE``,
+Text names a system: ``reader``, ``reader?min=0.6``, ``model:openai/gpt-4o``, ``answers:FILE``,
 ``python:module:function`` or ``module:Class`` for a user's own; ``NAME=`` before it sets its name in tables and folders
 (``mine=http:rag.yaml``). Each kind has a factory ``(argument, context) -> System``.
 """
@@ -160,8 +160,8 @@ _NAMED = re.compile(r"(\w[\w.-]{0,99})=(.+)", re.DOTALL)
 def split_name(system: SystemLike) -> tuple[str, SystemLike]:
     """Split ``NAME=SYSTEM`` into name ("" without one) and system.
 
-    >>> split_name("mine=http:rag.yaml"), split_name("reader:min=0.6")
-    (('mine', 'http:rag.yaml'), ('', 'reader:min=0.6'))
+    >>> split_name("mine=http:rag.yaml"), split_name("reader?min=0.6")
+    (('mine', 'http:rag.yaml'), ('', 'reader?min=0.6'))
     """
     match = _NAMED.fullmatch(system) if isinstance(system, str) else None
     return (match[1], match[2]) if match else ("", system)

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING
 
 from demur.core.errors import UsageError
 from demur.core.records import Ask, Response, Sample
+from demur.core.spec import Option, named
 from demur.core.store import digest
-from demur.core.text import whole_number
 from demur.core.version import __version__
 
 if TYPE_CHECKING:
@@ -24,25 +24,27 @@ if TYPE_CHECKING:
 
     from demur.scenarios.systems import SystemContext
 
+OPTIONS = {"k": Option("neighbours that vote, from 1", range(1, 1_000_001))}
+
 
 class Prior:
     """Leave-one-out nearest questions by sentence embedding; votes weighted by similarity.
 
     Args:
-        argument: ``k=N`` neighbours; 15 when empty.
+        argument: ``?k=N``, the neighbours; 15 when empty.
         context: needs ``embed`` and a ``pool`` of questions with answers.
     """
 
     reads_prompt = False
 
     def __init__(self, argument: str, context: SystemContext) -> None:
-        name, _, value = argument.partition("=")
-        if argument and (name != "k" or not whole_number(value)):
-            raise UsageError(f"prior:{argument}", cure="write prior or prior:k=15")
+        rest, options = named("prior", argument, OPTIONS)
+        if rest:
+            raise UsageError("it takes no argument", item=f"prior:{rest}", cure="write prior?k=15")
         if context.embed is None or not context.pool:
             raise UsageError("the prior needs an encoder and a pool of questions", item="prior")
-        self.k = whole_number(value) or 15
-        self.id = f"prior:k={self.k}"
+        self.k = int(options.get("k", 15))
+        self.id = f"prior?k={self.k}"
         self.note = f"question-only prior: the answers of the {self.k} most similar other questions, leave-one-out"
         self._place = {sample.id: i for i, sample in enumerate(context.pool)}
         self._pool: Sequence[Sample] = context.pool

@@ -6,7 +6,7 @@ a name, and the colours of bands and fields from the pixels. ``context.recognise
 nearest images of the knowledge base), in place of what a vision-language model has learnt to recognise.
 
 Its confidence is the match of the passage times the match of the field. ``reader`` always answers;
-``reader:min=0.5`` declines below that confidence.
+``reader?min=0.5`` declines below that confidence.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from demur.core.errors import UsageError
 from demur.core.records import Ask, ImageRef, Modality, Response, Shown
+from demur.core.spec import Option, named
 from demur.core.store import digest
 from demur.core.version import __version__
 
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
 
     from demur.scenarios.systems import SystemContext
 
+OPTIONS = {"min": Option("the confidence below which it declines, from 0 to 1", float)}
 _FIELD = re.compile(r"(?:(?<=\. )|^)([A-Z][A-Za-z' /-]{2,45}): ")
 _SENTENCE = re.compile(r"(?<=[.!?;])\s+(?=[A-Z0-9\"'])")
 _NUMBER = r"-?\d[\d,]*(?:\.\d+)?"
@@ -62,7 +64,7 @@ class Reader:
     """Extractive reader over the evidence; without evidence it has only its recogniser.
 
     Args:
-        argument: empty, or ``min=C`` with C in [0, 1]: decline below that confidence.
+        argument: empty, or ``?min=C`` with C in [0, 1]: decline below that confidence.
         context: needs ``embed``, and ``recognise`` for questions with images.
     """
 
@@ -70,19 +72,17 @@ class Reader:
     DECLINES = "I cannot answer this from the evidence."
 
     def __init__(self, argument: str, context: SystemContext) -> None:
-        name, _, value = argument.partition("=")
-        try:
-            self.least = float(value) if argument else 0.0
-        except ValueError:
-            self.least = -1.0
-        if (argument and name != "min") or not 0.0 <= self.least <= 1.0:
-            raise UsageError(f"reader:{argument}", cure="write reader or reader:min=0.5")
+        rest, options = named("reader", argument, OPTIONS)
+        if rest:
+            raise UsageError("it takes no argument", item=f"reader:{rest}", cure="reader?min=0.5")
+        value = options.get("min", "")
+        self.least = float(value or 0)
         if context.embed is None:
             raise UsageError("the reader needs a sentence encoder", item="reader")
-        self.id = f"reader:min={value}" if argument else "reader"
+        self.id = f"reader?min={value}" if value else "reader"
         self.note = (
             "built-in extractive reader: sentence similarity and answer types, no language model"
-            + (f"; declines below confidence {value}" if argument else "; always answers")
+            + (f"; declines below confidence {value}" if value else "; always answers")
         )
         self.revision = digest([__version__, context.of_encoder()], 16)
         self._embed = context.embed
