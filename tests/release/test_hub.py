@@ -291,9 +291,7 @@ def test_wherever_it_breaks_the_next_push_completes_it(hub, release, tmp_path, m
     assert "run the same command again" in str(raised.value)
     repo = hub.repos.get(REPO)
     assert not (repo and repo.tags)
-    assert not repo or len(repo.commits) == (
-        2 if path == "/tag/" else 1
-    )  # all of it or nothing
+    assert not repo or len(repo.commits) == (2 if path == "/tag/" else 1)  # all of it or nothing
     hub.faults.clear()
     push(release, f"hf:{REPO}")
     assert len(hub.repos[REPO].commits) == 2
