@@ -1,4 +1,4 @@
-"""The commands and the program of docs/calls.md, run as they stand there."""
+"""The commands and the program of docs/calls.md, run as they stand there, and the prices of docs/costs.md."""
 
 from __future__ import annotations
 
@@ -91,7 +91,8 @@ def test_the_price_table_of_the_page_is_one(tmp_path):
     from demur.models import Prices
 
     path = tmp_path / "p.json"
-    path.write_text(blocks("json")[0])
+    page = (ROOT / "docs" / "costs.md").read_text(encoding="utf-8")
+    path.write_text(blocks("json", page)[0])
     assert Prices(path).find("Qwen/Qwen2.5-VL-7B-Instruct").prompt == 0
 
 
