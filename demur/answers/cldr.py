@@ -143,7 +143,7 @@ def currencies() -> dict[str, frozenset[str]]:
                 continue
             written.add(locale.currency_symbols.get(currency, currency))
             for name in {get_currency_name(currency, n, locale=code) for n in (None, *_COUNTS)}:
-                name = _comparable(re.sub(r"\s?\(.*?\)", "", name))
+                name = _comparable(re.sub(r"\s?\([^()]*\)", "", name))
                 if name and not any(c.isdigit() for c in name):  # not the one of 1981-1985
                     written |= {name, name.split()[-1]}
         for word in written:

@@ -15,28 +15,20 @@ if TYPE_CHECKING:
 EPILOG = """examples:
   $ demur mine pool --index index --encoder offline --out mined
   $ demur mine atlas --index index --text 10 --lexical 5 --relative-margin 0.05 --out mined
-  $ demur mine pool --index index --modes image-to-title+summary,text-to-text --pages 5 --per-page 2 --out mined
+  $ demur mine pool --index index --modes image-to-title+summary,text-to-text --pages 5 --out mined
 
 The folder holds samples.jsonl (with their distractors), drops.jsonl (what was left out, and why) and mining.json. A
 recipe uses it like any source: {name: pool, path: mined}; it keeps these distractors and mines no others."""
 
-SHARED = (
+FLAGS = (
     "text",
     "lexical",
     "visual",
-    "per_page",
-    "own_page",
-    "answer_pages",
     "same_image",
     "diversity",
-    "range_min",
-    "range_max",
-    "max_score",
-    "min_score",
     "absolute_margin",
     "relative_margin",
     "sampling",
-    "cross_encoder",
 )
 """Arguments with the same name in `demur.curation.mining.options.MiningOptions`, which holds their defaults."""
 
@@ -75,22 +67,6 @@ def configure(parser: argparse.ArgumentParser) -> None:
         help="retrieval modes to choose from, separated by commas (default: all that find pages or passages)",
     )
     parser.add_argument(
-        "--per-page",
-        type=positive,
-        metavar="N",
-        help="at most N distractors of a kind from one page",
-    )
-    parser.add_argument(
-        "--own-page",
-        choices=("keep", "drop"),
-        help="other passages of the gold's page, the hardest distractors (default: keep)",
-    )
-    parser.add_argument(
-        "--answer-pages",
-        choices=("keep", "drop"),
-        help="images of a page whose passages hold the answer (default: drop)",
-    )
-    parser.add_argument(
         "--same-image",
         choices=("look", "bytes"),
         help="treat images as the same when they look alike, or when their bytes are equal (default: look)",
@@ -100,6 +76,13 @@ def configure(parser: argparse.ArgumentParser) -> None:
         type=float,
         metavar="LAMBDA",
         help="select by maximal marginal relevance: 1 keeps the plain order, 0.5 is common",
+    )
+    parser.add_argument(
+        "--options",
+        type=Path,
+        metavar="FILE",
+        help="YAML of further options, as under retrieval: in a recipe (see 'demur build --help'): per_page, own_page, "
+        "answer_pages, range_min, range_max, min_score, max_score, cross_encoder",
     )
     parser.add_argument(
         "--rows",
@@ -115,12 +98,6 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--limit", type=positive, metavar="N", help="use only the first N samples")
     share(parser, "--skip-bad")
     choice = parser.add_argument_group("filters, as in sentence-transformers' mine_hard_negatives")
-    choice.add_argument("--range-min", type=int, metavar="R", help="skip the first R candidates")
-    choice.add_argument(
-        "--range-max", type=int, metavar="R", help="take no candidate beyond rank R"
-    )
-    choice.add_argument("--max-score", type=float, metavar="S", help="score at most S")
-    choice.add_argument("--min-score", type=float, metavar="S", help="score at least S")
     choice.add_argument(
         "--absolute-margin", type=float, metavar="M", help="score at least M below the gold's"
     )
@@ -134,11 +111,6 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "--sampling",
         choices=("top", "random"),
         help="take the best candidates, or draw among them (default: top)",
-    )
-    choice.add_argument(
-        "--cross-encoder",
-        metavar="MODEL",
-        help="leave out passages that it scores as high as gold evidence",
     )
     share(parser, "--seed", seed="seed of --sampling random (default: %(default)s)")
     parser.add_argument(
@@ -158,11 +130,13 @@ def run(args: argparse.Namespace) -> int:
 
     samples = Samples(args.samples, settings(args.set))
     pages = samples.pages(args.pages)
+    flags = {name: getattr(args, name) for name in FLAGS}
     options = mining_options(
+        args.options,
         modes=tuple(args.modes.split(",")) if args.modes else None,
         pages=pages.pop("", None),
         negatives=args.negatives,
-        **{name: getattr(args, name) for name in SHARED},
+        **flags,
     )
     with TerminalProgress() as steps:
         mined = mine_folder(

@@ -45,7 +45,7 @@ _ENDS = re.compile(
     re.IGNORECASE,
 )
 """What may follow a label: no noun ("the CORRECT answer")."""
-_LETTER_ENDS = re.compile(rf"\W*(?:$|{_WORD}|\s(?:because|since)\b|[\"'],)", re.ASCII)
+_LETTER_ENDS = re.compile(rf"\W{{0,20}}(?:$|{_WORD}|\s(?:because|since)\b|[\"'],)", re.ASCII)
 """A letter is an article or an initial too: nothing but a label or a reason may follow it."""
 _UNDONE = re.compile(
     r".*\?|.*\b(?:if|unless|would|could|except|provided)\b"

@@ -7,10 +7,9 @@ last; a tagged version is frozen.
 
 from __future__ import annotations
 
-import hashlib
 import re
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -127,42 +126,41 @@ def _roots(sizes: dict[str, int]) -> set[str]:
 def _to_hub(
     release: Release, repository: str, sizes: dict[str, int], dry_run: bool, private: bool
 ) -> Pushed:
-    target, api = f"hf:{repository}", open_hub(repository)
+    target, tag, api = f"hf:{repository}", f"v{release.version}", open_hub(repository)
     try:
         held = hub_state(api, release, repository)
     except StorageError as error:
         if not dry_run:
             raise
-        return Pushed(target, sizes, (), tag_of(release), f"the hub was not asked: {error.message}")
-    todo = {n: size for n, size in sizes.items() if n not in held.same}
+        return Pushed(target, sizes, (), tag, f"the hub was not asked: {error.message}")
+    listed = release.manifest["files"]
+    there = tuple(n for n in listed if held.files.get(n) == listed[n])
+    if held.sha256 == release.sha256:
+        there = (*there, "manifest.json")
+    todo = {n: size for n, size in sizes.items() if n not in there}
     if dry_run or held.tagged:
         note = "" if held.exists else "the repository would be made"
-        return Pushed(target, todo, held.same, tag_of(release), note)
+        return Pushed(target, todo, there, tag, note)
     commit = send(api, release, repository, held, private=private)
-    return Pushed(target, todo, held.same, tag_of(release), f"commit {commit[:12]}")
+    return Pushed(target, todo, there, tag, f"commit {commit[:12]}")
 
 
 # --- the hub ---------------------------------------------------------------------------------------
 
 
 class HubState(NamedTuple):
-    """What the hub has of a release."""
+    """What the hub has of a release, by the manifest that lies there."""
 
     exists: bool
     """Whether the repository is there."""
-    head: str
+    head: str = ""
     """Commit of ``main`` that the push builds on; "" when there is none."""
-    tagged: bool
+    tagged: bool = False
     """Whether this version is published, that is, tagged."""
-    same: tuple[str, ...]
-    """Files that it has already."""
-    stale: tuple[str, ...]
-    """Files of the older version on ``main`` that this version lacks."""
-
-
-def tag_of(release: Release) -> str:
-    """The tag of a version."""
-    return f"v{release.version}"
+    files: Mapping[str, str] = {}
+    """File -> SHA-256."""
+    sha256: str = ""
+    """Of the release that lies there; "" without one."""
 
 
 def open_hub(repository: str) -> HfApi:
@@ -197,28 +195,24 @@ def hub_state(api: HfApi, release: Release, repository: str) -> HubState:
     """
     from huggingface_hub.errors import RepositoryNotFoundError
 
-    target, tag, names = f"hf:{repository}", tag_of(release), _names(release)
+    target = f"hf:{repository}"
     with _hub_errors(repository):
         try:
             refs = api.list_repo_refs(repository, repo_type=KIND)
         except RepositoryNotFoundError as error:
             if error.response.status_code == 401 and api.token is None and not _token():
                 raise
-            return HubState(False, "", False, (), ())
+            return HubState(False)
     head = next((b.target_commit for b in refs.branches if b.name == "main"), "")
-    at = next((t.target_commit for t in refs.tags if t.name == tag), "")
-    same = _same(api, release, repository, at or head) if at or head else ()
-    if at:
-        odd = sorted(set(names) - set(same))
-        if odd:
-            raise _frozen(target, release, f"{odd[0]} differs")
-        return HubState(True, head, True, same, ())
+    tagged = next((t.target_commit for t in refs.tags if t.name == f"v{release.version}"), "")
     with _hub_errors(repository):
         there = (
-            sorted(api.list_repo_files(repository, repo_type=KIND, revision=head)) if head else []
+            sorted(api.list_repo_files(repository, repo_type=KIND, revision=tagged or head))
+            if head
+            else []
         )
-    old = _manifest(api, repository, head) if "manifest.json" in there else None
-    if old is None:
+    manifest = _manifest(api, repository, tagged or head) if "manifest.json" in there else None
+    if manifest is None:
         foreign = [f for f in there if f != "README.md" and f.partition("/")[0] not in CARRIERS]
         if foreign:
             raise UsageError(
@@ -226,24 +220,26 @@ def hub_state(api: HfApi, release: Release, repository: str) -> HubState:
                 item=target,
                 cure="choose another repository",
             )
-        return HubState(True, head, False, same, ())
-    if old["name"] != release.name:
+        return HubState(True, head)
+    if manifest["name"] != release.name:
         raise UsageError(
-            f"holds {old['name']} {old['version']}", item=target, cure="choose another repository"
+            f"holds {manifest['name']} {manifest['version']}",
+            item=target,
+            cure="choose another repository",
         )
-    if old["version"] == release.version and old["sha256"] != release.sha256:
-        raise _frozen(target, release, f"its sha256 is {old['sha256'][:16]}")
-    if version_number(old["version"]) > version_number(release.version):
+    if (tagged or manifest["version"] == release.version) and manifest["sha256"] != release.sha256:
+        raise _frozen(target, release, f"its sha256 is {manifest['sha256'][:16]}")
+    if version_number(manifest["version"]) > version_number(release.version):
         raise UsageError(
-            f"holds {old['version']}, which is newer than {release.version}",
+            f"holds {manifest['version']}, which is newer than {release.version}",
             item=target,
             cure="push versions in their order, or choose another repository",
         )
-    return HubState(True, head, False, same, tuple(sorted(set(old["files"]) - set(names))))
+    return HubState(True, head, bool(tagged), manifest["files"], manifest["sha256"])
 
 
 def send(api: HfApi, release: Release, repository: str, held: HubState, *, private: bool) -> str:
-    """Commit the files that the hub lacks, check that they arrived, and tag the commit.
+    """Commit the release's folder by the client's own upload, which sends no large file twice, and tag the commit.
 
     Args:
         api: the hub's client.
@@ -259,70 +255,27 @@ def send(api: HfApi, release: Release, repository: str, held: HubState, *, priva
         UsageError: another push was faster.
         StorageError: the hub cannot be reached, or refuses; nothing is published, and the next push goes on.
     """
-    from huggingface_hub import CommitOperationAdd, CommitOperationDelete
-
-    tag, commit = tag_of(release), held.head
-    todo = [n for n in _names(release) if n not in held.same]
+    names = _names(release)
     with _hub_errors(repository):
         if not held.exists:
             api.create_repo(repository, repo_type=KIND, private=private or None, exist_ok=True)
-            refs = api.list_repo_refs(repository, repo_type=KIND)
-            commit = next((b.target_commit for b in refs.branches if b.name == "main"), "")
-        if todo or held.stale:
-            operations: list[Any] = [CommitOperationDelete(n) for n in held.stale]
-            operations += [CommitOperationAdd(n, release.folder / n) for n in todo]
-            commit = api.create_commit(
-                repository,
-                operations,
-                repo_type=KIND,
-                commit_message=f"{release.name} {release.version}",
-                parent_commit=commit or None,
-            ).oid
-    arrived = _same(api, release, repository, commit)
-    odd = [n for n in _names(release) if n not in arrived]
-    if odd:
-        raise StorageError(
-            f"what arrived is not what was sent: {odd[0]}",
-            item=f"hf:{repository}",
-            cure="push again",
-        )
-    with _hub_errors(repository):
+        commit: str = api.upload_folder(
+            repo_id=repository,
+            repo_type=KIND,
+            folder_path=release.folder,
+            allow_patterns=names,
+            delete_patterns=sorted(held.files.keys() - set(names)),
+            commit_message=f"{release.name} {release.version}",
+            parent_commit=held.head or None,
+        ).oid
         api.create_tag(
             repository,
-            tag=tag,
+            tag=f"v{release.version}",
             tag_message=f"sha256 {release.sha256}",
             revision=commit,
             repo_type=KIND,
         )
     return commit
-
-
-def _same(api: HfApi, release: Release, repository: str, revision: str) -> tuple[str, ...]:
-    """Files that the hub has, compared by its hashes."""
-    from huggingface_hub.hf_api import RepoFile
-
-    with _hub_errors(repository):
-        infos = api.get_paths_info(repository, _names(release), repo_type=KIND, revision=revision)
-    found = {info.path: info for info in infos if isinstance(info, RepoFile)}
-
-    def equal(name: str) -> bool:
-        path, file = release.folder / name, found.get(name)
-        if file is None or file.size != path.stat().st_size:
-            return False
-        return bool(
-            file.lfs.sha256 == file_digest(path) if file.lfs else file.blob_id == _blob(path)
-        )
-
-    return tuple(n for n in _names(release) if equal(n))
-
-
-def _blob(path: Path) -> str:
-    """The git blob hash of a file."""
-    sha = hashlib.sha1(f"blob {path.stat().st_size}\0".encode(), usedforsecurity=False)
-    with path.open("rb") as handle:
-        while block := handle.read(1 << 20):
-            sha.update(block)
-    return sha.hexdigest()
 
 
 def _manifest(api: HfApi, repository: str, revision: str) -> dict[str, Any] | None:
@@ -335,10 +288,10 @@ def _manifest(api: HfApi, repository: str, revision: str) -> dict[str, Any] | No
                 )
             )
         try:
-            found = read_json(path)
+            content = read_json(path)
         except DemurError:
             return None
-    return found if isinstance(found, dict) and not any(manifest_faults(found)) else None
+    return content if isinstance(content, dict) and not any(manifest_faults(content)) else None
 
 
 def _frozen(target: str, release: Release, why: str) -> UsageError:
@@ -402,65 +355,37 @@ def _hub_errors(repository: str, *, reading: bool = False) -> Iterator[None]:
 
 
 def _explained(error: Exception, repository: str, reading: bool) -> DemurError:
-    from huggingface_hub.errors import LocalEntryNotFoundError, OfflineModeIsEnabled
+    from huggingface_hub.errors import LocalEntryNotFoundError
 
-    item, owner = f"hf:{repository}", repository.partition("/")[0]
-    again = "run the same command again: " + (
-        "what has arrived is not fetched twice"
-        if reading
-        else "nothing is published yet, and what has arrived is not sent twice"
-    )
-    elsewhere = "give a release folder" if reading else "push to a folder and copy that"
-    status = _status(error)
+    item, owner, status = f"hf:{repository}", repository.partition("/")[0], _status(error)
     text = _clean(str(error)) or type(error).__name__
     if status in (409, 412):
         message = f"somebody else changed it at the same time ({status}: {text})"
         return UsageError(message, item=item, cure="run it again and see")
-    if any(isinstance(e, OfflineModeIsEnabled) for e in _chain(error)):
-        message, cure = "the hub is switched off (HF_HUB_OFFLINE)", f"unset it, or {elsewhere}"
-    elif isinstance(error, LocalEntryNotFoundError) and not status:
-        message = f"it is not in the cache, and the hub cannot be reached: {text}"
-        cure = f"check the name, the version and the network, or {elsewhere}"
-    elif status in (401, 403):
+    if status in (401, 403):
         what = "does not accept the token" if _token() else "needs a token, and there is none"
         message = f"the hub {what} ({status}: {text})"
         cure = f"put a token that may {'read' if reading else 'write to'} {owner} into {TOKEN} (or: hf auth login)"
     elif status == 404:
-        message = (
-            f"the hub has no such {'dataset or version' if reading else 'repository'} ({text})"
-        )
+        what = "dataset or version" if reading else "repository"
+        message = f"the hub has no such {what} ({text})"
         cure = "check the name, and what the token may see"
-    elif status == 429 or status >= 500:
-        message, cure = f"the hub failed ({status}: {text})", again
-    elif status or not _is_network_error(error):
-        message = f"the hub did not take it ({status or type(error).__name__}: {text})"
-        cure = f"correct what it names, or {elsewhere}"
+    elif 400 <= status < 500 and status != 429:
+        message, cure = f"the hub did not take it ({status}: {text})", "correct what it names"
+    elif isinstance(error, LocalEntryNotFoundError) and not status:
+        message = f"it is not in the cache, and the hub cannot be reached: {text}"
+        cure = "check the name, the version and the network, or give a release folder"
     else:
-        message, cure = f"the connection to the hub failed: {text}", again
+        message = f"the connection to the hub failed ({status or type(error).__name__}: {text})"
+        cure = "run the same command again: what has arrived is not sent or fetched twice"
     return StorageError(message, item=item, cure=cure)
 
 
-def _chain(error: BaseException) -> list[BaseException]:
-    """An error and its explicit causes, the outermost first."""
-    found = [error]
-    while (cause := found[-1].__cause__) is not None:
-        found.append(cause)
-    return found
-
-
-def _is_network_error(error: BaseException) -> bool:
-    """Whether it is an error of the operating system or of an HTTP library."""
-    libraries = ("httpx", "httpx2", "httpcore", "httpcore2", "requests", "urllib3")
-    return any(
-        isinstance(e, OSError) or type(e).__module__.partition(".")[0] in libraries
-        for e in _chain(error)
-    )
-
-
-def _status(error: BaseException) -> int:
-    """The HTTP status in an error's chain of causes; 0 without one."""
-    for one in _chain(error):
-        status = getattr(getattr(one, "response", None), "status_code", None)
+def _status(error: BaseException | None) -> int:
+    """The HTTP status in an error or in its explicit causes; 0 without one."""
+    while error is not None:
+        status = getattr(getattr(error, "response", None), "status_code", None)
         if isinstance(status, int):
             return status
+        error = error.__cause__
     return 0

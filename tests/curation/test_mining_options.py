@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from demur.cli.mine import SHARED
+from demur.cli.mine import FLAGS
 from demur.core.errors import UsageError
 from demur.curation.mining.options import MiningOptions, mining_options
 from demur.curation.recipe import RetrievalSpec, parse_recipe
@@ -48,8 +48,21 @@ def test_what_is_set_is_stated_and_read_back(key):
 
 def test_every_option_of_the_command_is_one_of_the_record():
     of_the_record = set(MiningOptions.model_fields)
-    assert {*SHARED, "modes", "pages", "negatives"} == of_the_record
+    assert {*FLAGS, "modes", "pages", "negatives"} < of_the_record
     assert of_the_record < set(RetrievalSpec.model_fields)
+
+
+def test_a_file_has_the_other_options_and_flags_go_before_it(tmp_path):
+    file = tmp_path / "mining.yaml"
+    file.write_text("per_page: 2\ntext: 3\nown_page: drop\n")
+    options = mining_options(file, text=5)
+    assert (options.per_page, options.text, options.own_page) == (2, 5, "drop")
+    for wrong in ("per_pages: 2", "- per_page", "1: 2"):
+        file.write_text(wrong)
+        with pytest.raises(UsageError) as refusal:
+            mining_options(file)
+        assert refusal.value.item == str(file)
+        assert refusal.value.cure
 
 
 @pytest.mark.parametrize(

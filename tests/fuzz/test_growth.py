@@ -61,7 +61,7 @@ MADE_AT_RUN_TIME: dict[str, list[re.Pattern[str]]] = {
     "demur.models.keys: ''.join(pattern)": [],  # of the user's own key
     "demur.scenarios.systems.reader: _NUMBER + unit": [],
     "demur.scenarios.systems.reader: f'\\\\b{re.escape(subject)}\\\\b'": [],
-    "demur.scenarios.systems.reader: f'{re.escape(named[1])} ({_NUMBER} km)'": [
+    "demur.scenarios.systems.reader: f'{re.escape(place[1])} ({_NUMBER} km)'": [
         re.compile(r"A (-?\d[\d,]*(?:\.\d+)? km)")
     ],
     "demur.scenarios.systems.reader: pattern": [

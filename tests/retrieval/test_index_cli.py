@@ -379,7 +379,7 @@ def test_an_unreadable_query_image_is_one_samples_matter(kb, capsys):
             "without --engine ray",
         ),
         (
-            ["mine", ".", "--index", "index", *ENCODER, "--out", "m", "--range-min", "-2"],
+            ["mine", ".", "--index", "index", *ENCODER, "--out", "m", "--text", "-2"],
             "greater than or equal to 0",
         ),
     ],

@@ -30,7 +30,7 @@ def dense(searcher, question, id):
 def test_limits_hold_for_dense_scores_in_the_order_of_the_search(
     mode, pool, index, tmp_path, capsys
 ):
-    def mined(name, *words):
+    def mined(name, *words, limits=""):
         given = [
             "mine",
             str(pool.root),
@@ -40,6 +40,8 @@ def test_limits_hold_for_dense_scores_in_the_order_of_the_search(
             str(tmp_path / name),
             *ENCODER,
         ]
+        options = tmp_path / f"{name}.yaml"
+        options.write_text(f"range_max: 40\n{limits}")
         wanted = [
             "--modes",
             mode,
@@ -47,8 +49,8 @@ def test_limits_hold_for_dense_scores_in_the_order_of_the_search(
             "0",
             "--negatives",
             "mined",
-            "--range-max",
-            "40",
+            "--options",
+            str(options),
             *words,
         ]
         assert main([*given, *wanted]) == 0
@@ -57,8 +59,14 @@ def test_limits_hold_for_dense_scores_in_the_order_of_the_search(
         return {s.id: s for s in samples if not s.images}
 
     free = mined("free", "--text", "40")
-    limits = ["--absolute-margin", "0.05", "--max-score", "0.3", "--min-score", "-0.1"]
-    held = mined("held", "--text", "40", *limits)
+    held = mined(
+        "held",
+        "--text",
+        "40",
+        "--absolute-margin",
+        "0.05",
+        limits="max_score: 0.3\nmin_score: -0.1\n",
+    )
     assert max(e.score for s in held.values() for e in s.negatives) > 0.1, (
         "no reciprocal rank is that high"
     )

@@ -9,12 +9,14 @@ lowest-scoring positive. NV-Retriever's positive-aware mining (de Souza P. Morei
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any, Literal, Self
 
 from pydantic import Field, ValidationError, model_validator
 
 from demur.core.errors import UsageError
 from demur.core.records import Record
+from demur.core.store import parsed_yaml, read_text
 from demur.corpora.near_duplicates import SameImage
 
 Pool = Literal["text", "lexical", "visual"]
@@ -154,17 +156,31 @@ class MiningOptions(Record):
         return ""
 
 
-def mining_options(**values: Any) -> MiningOptions:
-    """Options by name; None takes the default.
+def mining_options(file: Path | None = None, **values: Any) -> MiningOptions:
+    """Options of a file and by name; None takes the file's, or the default.
+
+    Args:
+        file: YAML with a table of options.
+        values: go before the file's.
 
     Raises:
         UsageError: wrong values; names each.
+        StorageError: the file cannot be read.
     """
-    try:
-        return MiningOptions(**{name: value for name, value in values.items() if value is not None})
-    except ValidationError as error:
+    stated = {} if file is None else parsed_yaml(read_text(file), str(file))
+    if not isinstance(stated, dict):
         raise UsageError(
-            "; ".join(complaint(e) for e in error.errors()), cure="see 'demur mine --help'"
+            "no table of options", item=file or "", cure="write one a line: per_page: 2"
+        )
+    stated |= {name: value for name, value in values.items() if value is not None}
+    try:
+        return MiningOptions(**stated)
+    except (ValidationError, TypeError) as error:
+        details = error.errors() if isinstance(error, ValidationError) else []
+        raise UsageError(
+            "; ".join(complaint(e) for e in details) or "a name of an option is no text",
+            item=file or "",
+            cure="see 'demur mine --help'",
         ) from error
 
 

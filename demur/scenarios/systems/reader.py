@@ -266,8 +266,8 @@ def _answering_part(question: str, value: str) -> str:
         return date[0]
     if "in which year" in q and (year := re.search(r"\b1\d{3}\b|\b20\d{2}\b", value)):
         return year[0]
-    named = re.search(r"\bbetween .{1,200}? and ([A-Z][\w' -]{1,100})\??$", question)
-    if named and (near := re.search(rf"{re.escape(named[1])} ({_NUMBER} km)", value)):
+    place = re.search(r"\bbetween .{1,200}? and ([A-Z][\w' -]{1,100})\??$", question)
+    if place and (near := re.search(rf"{re.escape(place[1])} ({_NUMBER} km)", value)):
         return near[1]
     if re.search(r"\blongest (?:land )?border\b", q):
         lengths = re.findall(rf"([A-Z][^;:]{{0,80}}?) ({_NUMBER}) km", value)
