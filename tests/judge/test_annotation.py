@@ -110,7 +110,11 @@ def test_every_key_is_a_line_and_a_killed_session_goes_on_where_it_was(tmp_path)
     assert (two.done, two.next()) == (done, 2)
     assert two.state_at(0).note == "sure"
     assert two.state_at(2).revealed
-    for do, more in (("shout", {}), ("label", {"label": "maybe"}), ("label", {"at": 999})):
+    for do, more in (
+        ("shout", {}),
+        ("label", {"label": "maybe"}),
+        ("label", {"place_number": 999}),
+    ):
         with pytest.raises(UsageError):
             two.act(do, **more)
     assert two.act("undo") == 1
