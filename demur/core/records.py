@@ -485,6 +485,11 @@ class Usage(Record):
     cached: int = 0
     reasoning: int = 0
 
+    @property
+    def reported(self) -> bool:
+        """Whether the server counted both: no prompt and no reply has 0 tokens."""
+        return self.prompt > 0 and self.completion > 0
+
 
 class TokenLogprob(Record):
     """One generated token with its log-probability (natural log), and the most likely tokens."""

@@ -19,11 +19,12 @@ _HOLDS_A_KEY = re.compile(r"(KEY|TOKEN|SECRET|PASSWORD|CREDENTIALS)$")
 """Environment variables whose values must not appear anywhere."""
 _KINDS = {
     "Timeout": "timeout",
-    "Connection": "connect",
+    "Connection": "reset",
     "RateLimit": "429",
     "ProviderError": "error",
 }
-"""Part of an SDK's error name -> kind of fault, for errors without an HTTP status."""
+"""Part of an SDK's error name -> kind of fault, for errors without an HTTP status. It does not say whether a connection
+broke before the request was sent or after it."""
 _FOR_GOOD = (
     "Auth",
     "Permission",
@@ -113,7 +114,7 @@ class AnyLlmBackend:
             return wire.refusal(status, headers, said, key_env=env, wire_model=self._model)
         for word, kind in _KINDS.items():
             if word in name:
-                return Fault(f"{name}: {said}", kind=kind, paid=kind == "error")
+                return Fault(f"{name}: {said}", kind=kind, paid=kind != "429")
         if "ContextLength" in name:
             return wire.refusal(
                 400, {}, f"context length: {said}", key_env="", wire_model=self._model
@@ -127,7 +128,9 @@ class AnyLlmBackend:
                 f"{name}: {said}",
                 cure=f"check the key, the model and the provider {self._provider!r}",
             )
-        return ItemError(f"{name}: {said}")  # anything else concerns this request or its reply
+        unknown = ItemError(f"{name}: {said}")  # anything else concerns this request or its reply
+        unknown.paid = True
+        return unknown
 
     async def close(self) -> None:
         """Close the provider's own client, if it can be closed."""
