@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import inspect
+import json
 import os
 import re
 from typing import Any
@@ -23,8 +24,7 @@ _KINDS = {
     "RateLimit": "429",
     "ProviderError": "error",
 }
-"""Part of an SDK's error name -> kind of fault, for errors without an HTTP status. It does not say whether a connection
-broke before the request was sent or after it."""
+"""Part of an SDK's error name -> kind of fault, for errors without an HTTP status."""
 _FOR_GOOD = (
     "Auth",
     "Permission",
@@ -88,10 +88,9 @@ class AnyLlmBackend:
             # not chained: the SDKs' errors contain the request with its headers
             raise self._translated(error) from None
         try:
-            raw = str(reply.model_dump_json())
-        except (
-            Exception
-        ) as error:  # half a character, or not a pydantic model: whatever the library returns
+            # not model_dump_json, which refuses half a character
+            raw = json.dumps(reply.model_dump(mode="json"))
+        except Exception as error:  # not a pydantic model: whatever the library returns
             raise Fault(
                 f"the reply is malformed, {self._scrub(str(error))[:300]}", kind="broken", paid=True
             ) from None
@@ -112,6 +111,8 @@ class AnyLlmBackend:
         if isinstance(status, int):
             env = f"{self._provider.upper()}_API_KEY"
             return wire.refusal(status, headers, said, key_env=env, wire_model=self._model)
+        if type(inner.__cause__).__name__.startswith("Connect"):  # httpx's: nothing was sent
+            return Fault(f"{name}: {said}", kind="connect")
         for word, kind in _KINDS.items():
             if word in name:
                 return Fault(f"{name}: {said}", kind=kind, paid=kind != "429")
