@@ -54,7 +54,7 @@ def thumbnail(data: bytes, side: int) -> bytes:
     """
     from PIL import Image
 
-    with opened(data) as (found, _):
+    with opened(data) as found:
         found.draft("RGB", (side, side))
         image = found.convert("RGBA")
         image.thumbnail((side, side), Image.Resampling.LANCZOS)
