@@ -196,6 +196,11 @@ def arguments(parser: argparse.ArgumentParser, *, sweeps: bool = False) -> None:
     model.add_argument("--max-tokens", type=positive, help="maximum length of an answer, in tokens")
     model.add_argument("--sampling-seed", type=int, help="seed sent to the server")
     model.add_argument(
+        "--service-tier",
+        choices=("flex",),
+        help="flex: slower, and for half the price where the vendor has it (OpenAI)",
+    )
+    model.add_argument(
         "--extra",
         type=json_object,
         metavar="JSON",
@@ -236,6 +241,7 @@ def _model_options(args: argparse.Namespace) -> dict[str, dict[str, Any]]:
         "top_p": args.top_p,
         "max_tokens": args.max_tokens,
         "seed": args.sampling_seed,
+        "service_tier": args.service_tier,
         "extra": args.extra,
     }
     options = {k: v for k, v in sampling.items() if v is not None}

@@ -180,8 +180,7 @@ def _rgb(image: Image) -> Image:
     image.load()
     rows = max(_STRIP // image.width, 1)
     boxes = [
-        (0, top, image.width, min(top + rows, image.height))
-        for top in range(0, image.height, rows)
+        (0, top, image.width, min(top + rows, image.height)) for top in range(0, image.height, rows)
     ]
     ends = _ends(image, boxes) if image.mode in ("I", "F") else (0.0, 255.0)
     plain = Pillow.new("RGB", image.size)

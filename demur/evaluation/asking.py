@@ -391,7 +391,13 @@ def planned(
         cached = sum(i in had for i in calls)
         seconds = None if per_second is None else (len(calls) - cached) / per_second
         line = EstimateLine(
-            stage="run", model=own.id, calls=len(calls), cached=cached, money=0.0, seconds=seconds
+            stage="run",
+            model=own.id,
+            calls=len(calls),
+            cached=cached,
+            money=0.0,
+            expected=0.0,
+            seconds=seconds,
         )
         total += Estimate(
             lines=(line,), notes=(f"what {own.id} itself pays for is not known here",)

@@ -178,7 +178,9 @@ class Budget:
                         f" - replies cost up to {overrun:.1f} times what the requests allow: the server counts more "
                         "tokens than max_tokens, which only its first replies show"
                     )
-                bound = f", of which ${unreported:.4f} is an upper bound: no server reported that cost"
+                bound = (
+                    f", of which ${unreported:.4f} is an upper bound: no server reported that cost"
+                )
                 raise BudgetReached(
                     f"stopped at ${self.spent:.4f} of ${account.money or 0:.4f}"
                     f"{bound if unreported else ''}: {why}",
@@ -210,9 +212,7 @@ class Budget:
             if cost is not None and (cost or amount):
                 overrun = cost / asked if 0 < asked < cost else 1.0
                 with sqlite_errors(account.ledger):
-                    add_spending(
-                        account.db(), self._label, _whole(cost) - amount, -amount, overrun
-                    )
+                    add_spending(account.db(), self._label, _whole(cost) - amount, -amount, overrun)
         finally:
             while account.waiting:
                 waiter = account.waiting.popleft()

@@ -19,7 +19,7 @@ import sys
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from time import monotonic, time
 from typing import Protocol
 
@@ -44,6 +44,8 @@ from demur.models.wire import Fault
 
 log = logging.getLogger("demur.models")
 
+FLEX_S = 900.0
+"""Seconds before a call in the service tier ``flex`` times out, as OpenAI recommends."""
 GRACE_S = 30.0
 """Seconds that a closing client waits for replies to calls that were sent."""
 
@@ -76,6 +78,14 @@ class Retry:
     backoff_s: float = 0.5
     """Upper bound of the first wait; doubles with each attempt. The wait is uniform below it (full jitter)."""
     backoff_most_s: float = 30.0
+
+    def in_flex(self) -> Retry:
+        """The same for the service tier ``flex``, whose calls wait until the vendor has room."""
+        return replace(
+            self,
+            timeout_s=max(self.timeout_s, FLEX_S),
+            deadline_s=max(self.deadline_s, 4 * FLEX_S),
+        )
 
     def wait_s(self, attempt: int, draw: float) -> float:
         """Seconds to wait after the ``attempt``-th failure (1 is the first); ``draw`` in [0, 1)."""
@@ -345,7 +355,9 @@ class ModelClient:
         """Send until a reply comes, and keep it; do not retry when nobody waits for it any more."""
         if self._before_first is not None:
             await self._started()
-        fleet, retry, clock = self._fleet, self._retry, asyncio.get_running_loop().time
+        flex = request.service_tier == "flex"
+        fleet, retry = self._fleet, self._retry.in_flex() if flex else self._retry
+        clock = asyncio.get_running_loop().time
         faults: dict[str, int] = {}
         counted = attempts = 0
         deadline = first = 0.0
@@ -394,7 +406,8 @@ class ModelClient:
                 )
                 if fault.kind != "connect":
                     fleet.breaker.heard()
-                cost = None if fault.paid else 0.0
+                late = fault.kind in ("timeout", "504")  # of a call that flex did not find room for
+                cost = None if fault.paid and not (flex and late) else 0.0
                 slot.failed(fault, started, clock())
                 last = slot
                 faults[fault.kind] = faults.get(fault.kind, 0) + 1
@@ -471,7 +484,9 @@ class ModelClient:
     ) -> float | None:
         """Commit a reply to the ledger and count it; returns its price in US dollars, None if unknown."""
         usage = answer.usage
-        cost = self.price.of(usage) if self.price is not None and usage.reported else None
+        cost = None
+        if self.price is not None and usage.reported:
+            cost = self.price.of(usage, wire.tier_of(raw) if request.service_tier else "")
         counts = self.counts
         counts.replies += 1
         counts.prompt += usage.prompt

@@ -231,9 +231,7 @@ class Endpoint:
             proxy=self._proxy.reveal() if self._proxy else None,
         )
 
-    async def _body(
-        self, request: Request, adapted: frozenset[str]
-    ) -> tuple[list[bytes], int]:
+    async def _body(self, request: Request, adapted: frozenset[str]) -> tuple[list[bytes], int]:
         """(the body's bytes in pieces, a fingerprint of the request)."""
         body = wire.body(request, self.wire_model, lambda _: _MARK)
         if "max_completion_tokens" in adapted and "max_tokens" in body:

@@ -30,7 +30,7 @@ from demur.core.strict_json import loose_json
 from demur.core.thinking import split_thinking
 
 _T = TypeVar("_T")
-_OURS = frozenset({"model", "messages", "stream", "n"})
+_OURS = frozenset({"model", "messages", "stream", "n", "service_tier"})
 _FLOOR_LOGPROB = -9999.0
 """Replaces minus infinity, which JSON cannot hold; servers use the same value."""
 
@@ -70,9 +70,7 @@ def _content(message: Message, image_url: Callable[[ImageRef], str]) -> Any:
     ]
 
 
-def body(
-    request: Request, wire_model: str, image_url: Callable[[ImageRef], str]
-) -> dict[str, Any]:
+def body(request: Request, wire_model: str, image_url: Callable[[ImageRef], str]) -> dict[str, Any]:
     """The request as a chat-completions body.
 
     The content of a message with only text is one string (every server accepts it); with images it is a list of parts
@@ -84,14 +82,14 @@ def body(
         image_url: an image's data URI, its address, or a placeholder.
 
     Raises:
-        UsageError: ``extra`` sets the model, the messages, the number of choices or streaming.
+        UsageError: ``extra`` sets the model, the messages, the number of choices, streaming or the service tier.
     """
     clash = sorted(_OURS & request.extra.keys())
     if clash:
         raise UsageError(
             f"extra sets {', '.join(clash)}",
             item=request.item,
-            cure="leave it out; use draws for several replies",
+            cure="leave it out; draws and the service tier have options of their own",
         )
     value: dict[str, Any] = {
         "model": wire_model,
@@ -119,6 +117,8 @@ def body(
             "type": "json_schema",
             "json_schema": {"name": "reply", "strict": True, "schema": request.json_schema},
         }
+    if request.service_tier:
+        value["service_tier"] = request.service_tier
     value.update(request.extra)
     return value
 
@@ -158,7 +158,9 @@ def _count(value: Any) -> int:
 
 def _usage(reply: Mapping[str, Any]) -> Usage:
     usage = reply.get("usage") or {}
-    prompt, completion = (usage.get(f"{name}_tokens_details") or {} for name in ("prompt", "completion"))
+    prompt, completion = (
+        usage.get(f"{name}_tokens_details") or {} for name in ("prompt", "completion")
+    )
     return Usage(
         prompt=_count(usage.get("prompt_tokens")),
         completion=_count(usage.get("completion_tokens")),
@@ -182,6 +184,11 @@ def _extra(read: Callable[[Any], _T], value: Any, otherwise: _T) -> _T:
 def usage_of(raw: str) -> Usage:
     """The tokens of a raw reply that has no answer but was paid for (the content filter's)."""
     return _extra(_usage, loose_json(raw), Usage())
+
+
+def tier_of(raw: str) -> str:
+    """The service tier that a raw reply says it was served in; "" if it does not say."""
+    return str(_extra(lambda text: loose_json(text).get("service_tier"), raw, None) or "")
 
 
 def _whole(text: str) -> str:

@@ -37,7 +37,9 @@ def refusal(message):
 
 def openai(body):
     if "max_tokens" in body:
-        return refusal("'max_tokens' is not supported with this model. Use 'max_completion_tokens'.")
+        return refusal(
+            "'max_tokens' is not supported with this model. Use 'max_completion_tokens'."
+        )
     assert body["max_completion_tokens"] == 5
     return web.json_response(PLAIN)
 
@@ -87,7 +89,9 @@ async def serving(answer):
         (no_options, 2, Usage()),
     ],
 )
-async def test_what_a_server_wants_is_learnt_from_its_refusal(ask, tmp_path, answer, refused, usage):
+async def test_what_a_server_wants_is_learnt_from_its_refusal(
+    ask, tmp_path, answer, refused, usage
+):
     ledger = tmp_path / "l"
     async with serving(answer) as (url, bodies):
         async with open_model(url, ledger=ledger, tries=1) as model:
@@ -105,7 +109,9 @@ async def test_what_a_server_wants_is_learnt_from_its_refusal(ask, tmp_path, ans
 
 async def test_calls_that_are_refused_together_learn_together(ask):
     async with serving(both) as (url, bodies), open_model(url) as model:
-        replies = await asyncio.gather(*(model.complete(ask(f"{n}", max_tokens=5)) for n in range(8)))
+        replies = await asyncio.gather(
+            *(model.complete(ask(f"{n}", max_tokens=5)) for n in range(8))
+        )
     assert {reply.text for reply in replies} == {"yes"}
     assert len(bodies) <= 3 * 8
 

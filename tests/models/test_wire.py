@@ -67,7 +67,7 @@ def test_body_keeps_images_and_texts_in_their_order(ask):
     assert shown == ["first", "a.png", "second", "b.png"]
 
 
-@pytest.mark.parametrize("field", ["model", "messages", "stream", "n"])
+@pytest.mark.parametrize("field", ["model", "messages", "stream", "n", "service_tier"])
 def test_extra_cannot_change_what_is_asked(ask, field):
     with pytest.raises(UsageError, match=field):
         wire.body(ask("q", extra={field: 1}), "m", str)
@@ -382,8 +382,16 @@ def test_an_answer_stays_beside_a_confidence_that_is_none(value):
 
 @pytest.mark.parametrize(
     "value",
-    ["7", '"x"', "[]", '{"content": 7}', '{"content": [7]}', '{"content": [{"token": "a"}]}']
-    + ['{"content": [{"token": "a", "logprob": "low"}]}', '{"tokens": ["a"]}'],
+    [
+        "7",
+        '"x"',
+        "[]",
+        '{"content": 7}',
+        '{"content": [7]}',
+        '{"content": [{"token": "a"}]}',
+        '{"content": [{"token": "a", "logprob": "low"}]}',
+        '{"tokens": ["a"]}',
+    ],
 )
 def test_an_answer_stays_beside_log_probabilities_that_are_none(value):
     raw = f'{{"choices": [{{"message": {{"content": "Paris"}}, "logprobs": {value}}}]}}'
@@ -460,7 +468,9 @@ def test_log_probabilities_and_refusals_come_in_a_stream_too():
     for chunk in (first, second):
         chunk["choices"][0]["logprobs"] = {"content": [entry]}
     assert len(wire.response(wire.joined(events(first, second))).logprobs) == 2
-    refused = wire.response(wire.joined(events(delta(refusal="I "), delta("stop", refusal="won't"))))
+    refused = wire.response(
+        wire.joined(events(delta(refusal="I "), delta("stop", refusal="won't")))
+    )
     assert refused.text == "I won't"
 
 

@@ -10,7 +10,7 @@ import asyncio
 import re
 from collections.abc import Sequence
 from functools import cached_property, partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from pydantic import Field, ValidationError
 
@@ -49,6 +49,7 @@ class Sampling(Record):
     top_p: float | None = Field(default=None, ge=0, le=1)
     max_tokens: int | None = Field(default=None, ge=1)
     seed: int | None = None
+    service_tier: Literal["flex"] | None = None
     extra: dict[str, Any] = Field(default_factory=dict)
     logprobs: bool = False
     top_logprobs: int | None = Field(default=None, ge=0)
@@ -130,7 +131,9 @@ class ModelSystem:
         usual = Layout()._asdict()
         layout = {k: v for k, v in self.layout._asdict().items() if v != usual[k]}
         sampling = {
-            k: digest(v, 16) if k == "extra" else v for k, v in sorted(self.sampling.items())
+            k: digest(v, 16) if k == "extra" else v
+            for k, v in sorted(self.sampling.items())
+            if k != "service_tier"  # it changes price and speed, and no answer
         }
         return {**sampling, **({"layout": layout} if layout else {})}
 

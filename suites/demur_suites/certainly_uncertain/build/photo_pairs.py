@@ -211,7 +211,9 @@ class Maker:
             things = [Thing(label=label, box=inpainting.activation_box(photo))]
         for thing in things:
             if thing.mask:
-                with opened(self._read(thing.mask)) as mask:  # what is transparent in it is no white
+                with opened(
+                    self._read(thing.mask)
+                ) as mask:  # what is transparent in it is no white
                     found |= np.asarray(mask.convert("RGB").convert("L").resize(photo.size)) > 127
             elif thing.box is not None:
                 box = thing.box
