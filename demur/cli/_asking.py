@@ -170,7 +170,7 @@ def arguments(parser: argparse.ArgumentParser, *, sweeps: bool = False) -> None:
         "--judge",
         default="local",
         help="who grades: local (offline), cascade:MODEL (the model for what local is unsure of), model:MODEL, "
-        "paper:MODEL, module:Class; a MODEL is openai/gpt-4o, http://host:8000/v1#name ...; to add sentences with "
+        "module:Class; a MODEL is openai/gpt-4o, http://host:8000/v1#name ...; to add sentences with "
         "which your product declines: local?phrases=FILE, cascade:MODEL?phrases=FILE (default: %(default)s)",
     )
     parser.add_argument(
@@ -212,21 +212,6 @@ def arguments(parser: argparse.ArgumentParser, *, sweeps: bool = False) -> None:
         default="many",
         help="images the model accepts at once (default: %(default)s)",
     )
-    model.add_argument(
-        "--captions",
-        choices=("with", "without", "only"),
-        default="with",
-        help="show image evidence with its caption, without, or the caption only (default: %(default)s)",
-    )
-    model.add_argument(
-        "--max-side", type=positive, metavar="PIXELS", help="scale images down to this longest side"
-    )
-    model.add_argument(
-        "--prompt-tokens",
-        type=positive,
-        metavar="N",
-        help="limit of the whole prompt; cuts are recorded",
-    )
     money(parser)
     share(parser, "--json", json="print the results as JSON")
 
@@ -245,8 +230,8 @@ def _model_options(args: argparse.Namespace) -> dict[str, dict[str, Any]]:
         "extra": args.extra,
     }
     options = {k: v for k, v in sampling.items() if v is not None}
-    layout = Layout(args.images, args.captions, args.prompt_tokens, max_side=args.max_side)
-    return {name_of(s): {**options, "layout": layout} for s in args.systems if calls_models(s)}
+    options["layout"] = Layout(args.images)
+    return {name_of(s): options for s in args.systems if calls_models(s)}
 
 
 def go(args: argparse.Namespace, *, sweeps: bool = False) -> int:

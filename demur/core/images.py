@@ -161,10 +161,11 @@ def for_models(data: bytes, item: str = "image") -> tuple[str, bytes]:
         DataError: as for `opened`.
     """
     with opened(data, item) as image:
-        if image.format in ("PNG", "JPEG") and image.mode in ("1", "L", "LA", "P", "RGB", "RGBA"):
-            # behind a PNG's pixels there may be EXIF data too, but to look there decodes them
-            if (image.format == "PNG" and "exif" not in image.info) or turn_of(image) is None:
-                return f"image/{image.format.lower()}", data
+        eight_bits = image.mode in ("1", "L", "LA", "P", "RGB", "RGBA")
+        # behind a PNG's pixels there may be EXIF data too, but to look there decodes them
+        upright = image.format == "PNG" and "exif" not in image.info
+        if image.format in ("PNG", "JPEG") and eight_bits and (upright or turn_of(image) is None):
+            return f"image/{image.format.lower()}", data
         out = io.BytesIO()
         _rgb(image).save(out, "JPEG", quality=95, subsampling=0)
         return "image/jpeg", out.getvalue()

@@ -124,7 +124,7 @@ def ask(
     caps = Caps(minutes, None if budget is None else budget.money)
     prompts = questions.prompts or Prompts()
     kept = ledger or out / "calls.sqlite"
-    judge_context = JudgeContext(kept, concurrency, prices=prices, read_image=release.read_image)
+    judge_context = JudgeContext(kept, concurrency, prices=prices)
     grader = open_judge(judge, judge_context)
     samples = list(release.samples())
     tasks = questions.tasks(samples, release.sha256)

@@ -38,7 +38,7 @@ class Cascade:
 
     Args:
         argument: ``MODEL?below=0.9&share=0.05&phrases=FILE``; its options stand behind the last question mark, so that
-            an address may hold others; ``MODEL,images=yes`` shows the model the question's images.
+            an address may hold others.
         context: ledger, budget, prices.
 
     Attributes:

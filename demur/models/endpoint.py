@@ -21,7 +21,6 @@ from yarl import URL
 
 from demur.core.errors import CallError, ItemError, PermanentError, TransientError, UsageError
 from demur.core.records import Request
-from demur.core.strict_json import loose_json
 from demur.models import wire
 from demur.models.identity import as_json
 from demur.models.images import ImageUrls
@@ -190,7 +189,6 @@ class Endpoint:
         self.name = str(url.with_query(None).with_fragment(None)).rstrip("/")
         self.wire_model = wire_model
         self._url = url.with_path(url.path.rstrip("/") + "/chat/completions", keep_query=True)
-        self._models_url = url.with_path(url.path.rstrip("/") + "/models", keep_query=True)
         self._key, self._key_env, self._images = key, key_env, images
         self._adapted: frozenset[str] = frozenset()
         proxy = None if proxy_bypass(url.host or "") else getproxies().get(url.scheme)
@@ -270,7 +268,9 @@ class Endpoint:
                 break
             wanted = {name for name, names in _ADAPTATIONS.items() if names.search(text)}
             if status not in (400, 422) or wanted <= adapted:
-                raise await self._refused(status, headers, text)
+                raise wire.refusal(
+                    status, headers, text, key_env=self._key_env, wire_model=self.wire_model
+                )
             self._adapted |= wanted
         try:
             text = wire.joined(text)
@@ -359,31 +359,6 @@ class Endpoint:
 
     def _scrub(self, text: str) -> str:
         return self._key.scrub(text) if self._key else text
-
-    async def _refused(self, status: int, headers: Mapping[str, str], text: str) -> CallError:
-        error = wire.refusal(
-            status, headers, text, key_env=self._key_env, wire_model=self.wire_model
-        )
-        if status == 404 and isinstance(error, PermanentError):
-            served = await self._served()
-            if served:
-                error.cure = f"this server has {', '.join(served[:8])}; write one of them after '#'"
-        return error
-
-    async def _served(self) -> list[str]:
-        """Names of the server's models; [] if it does not list them."""
-        try:
-            async with self._opened().get(
-                self._models_url,
-                headers={"Connection": "close"},
-                allow_redirects=False,
-                proxy=self._proxy.reveal() if self._proxy else None,
-                timeout=aiohttp.ClientTimeout(total=5),
-            ) as reply:
-                found = loose_json(self._clean(await reply.content.read(1_000_000)))
-                return [str(entry["id"]) for entry in found["data"]]
-        except (TimeoutError, aiohttp.ClientError, OSError, ValueError, KeyError, TypeError):
-            return []
 
     async def close(self) -> None:
         """Close the connections."""

@@ -116,14 +116,6 @@ class AnyLlmBackend:
         for word, kind in _KINDS.items():
             if word in name:
                 return Fault(f"{name}: {said}", kind=kind, paid=kind != "429")
-        if "ContextLength" in name:
-            return wire.refusal(
-                400, {}, f"context length: {said}", key_env="", wire_model=self._model
-            )
-        if "ContentFilter" in name:
-            return wire.refusal(
-                400, {}, f"content filter: {said}", key_env="", wire_model=self._model
-            )
         if any(word in name for word in _FOR_GOOD):
             return PermanentError(
                 f"{name}: {said}",

@@ -487,7 +487,7 @@ def refusal(
     if status == 404:
         return PermanentError(
             f"no model {wire_model!r} at this address: {said}",
-            cure="check the model's name and the path (/v1)",
+            cure="check the path (/v1) and the model's name; GET /v1/models lists them",
         )
     if status in (408, 409, 425, 429) or (status >= 500 and status not in (501, 505)):
         # whoever answers 4xx, 503 or 529 refused before it began; behind any other, a model may have worked

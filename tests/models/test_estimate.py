@@ -224,7 +224,19 @@ def test_plans_add_up_and_an_unknown_price_stays_unknown():
     assert (gate + done).money == 1.5
     table = (gate + judge).text().splitlines()
     assert len(table) == 4
-    assert table[1].split() == ["gate", "a", "10", "4", "6", "60", "0", "$0.50", "$1.50", "5", "min"]
+    assert table[1].split() == [
+        "gate",
+        "a",
+        "10",
+        "4",
+        "6",
+        "60",
+        "0",
+        "$0.50",
+        "$1.50",
+        "5",
+        "min",
+    ]
     assert "unknown" in table[2]
     assert table[3].split()[:4] == ["total", "12", "4", "8"]
 

@@ -1,4 +1,4 @@
-"""Scales images down before they are sent: models charge by the pixel and limit their number."""
+"""Scales images down before a judge sees them: models charge by the pixel and limit their number."""
 
 from __future__ import annotations
 
