@@ -159,27 +159,30 @@ def _schema() -> frozenset[tuple[str, str, str | None]]:
         return frozenset(db.execute(_OBJECTS))
 
 
-def _check_schema(db: sqlite3.Connection, path: Path) -> bool:
-    """Whether there are tables; all must be those that demur makes.
+def _check_schema(db: sqlite3.Connection, path: Path, *, empty: bool) -> None:
+    """Check that a file holds what demur makes, and nothing else.
 
     A file that somebody sent may hold triggers, views, checks or generated columns: they would run with our statements,
     and a trigger can drop a paid reply without an error.
 
+    Args:
+        db: the file.
+        path: its name.
+        empty: whether it may hold nothing.
+
     Raises:
-        StorageError: it holds anything else.
+        StorageError: it is not a ledger of this demur.
     """
     db.execute("PRAGMA trusted_schema=OFF")
     held = set(db.execute(_OBJECTS))
-    for kind, name, _ in sorted(held - _schema(), key=str):
-        is_ledger = any(object_[:2] == ("table", "reply") for object_ in held)
+    foreign = [f"{kind} {name[:60]!r}" for kind, name, _ in held - _schema()]
+    if foreign or not (held or empty):
+        cure = f"choose another path, or copy its replies: {command('calls', 'recover', path, 'NEW.sqlite')}"
         raise StorageError(
-            f"this SQLite file is not a ledger of this demur: its {kind} {name[:60]!r}",
+            f"this SQLite file is not a ledger of this demur: {', '.join(sorted(foreign)[:3]) or 'it is empty'}",
             item=str(path),
-            cure=f"take its replies along: {command('calls', 'recover', path, 'NEW.sqlite')}"
-            if is_ledger
-            else "choose another path",
+            cure=cure,
         )
-    return bool(held)
 
 
 def _open_read_only(path: Path) -> sqlite3.Connection:
@@ -191,10 +194,7 @@ def _open_read_only(path: Path) -> sqlite3.Connection:
         uri = f"{path.resolve().as_uri()}?{'immutable=1' if frozen else 'mode=ro'}"
         db = sqlite3.connect(uri, uri=True, timeout=WAIT_S, isolation_level=None)
         try:
-            if not _check_schema(db, path):
-                raise StorageError(
-                    "this SQLite file is not a ledger", item=str(path), cure="choose another path"
-                )
+            _check_schema(db, path, empty=False)
         except BaseException:
             db.close()
             raise
@@ -226,7 +226,7 @@ def open_database(path: Path) -> sqlite3.Connection:
 
 
 def _prepare(db: sqlite3.Connection, path: Path) -> None:
-    _check_schema(db, path)
+    _check_schema(db, path, empty=True)
     db.execute("PRAGMA journal_mode=WAL")
     db.execute("PRAGMA synchronous=NORMAL")
     # a checkpoint waits for the disk, and all calls wait for it: run one every 16 MB of replies, not every 4
